@@ -1,0 +1,69 @@
+//! From several counters to one answer: which of them speaks for the request.
+
+use crate::{Micros, Mode, Report};
+
+/// One rule's part in a decision: figures for people, without limits or states.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// Where the rule stands in the policy that was asked.
+    pub rule: usize,
+    /// Whether the rule was enforced.
+    pub mode: Mode,
+    /// Whether the charge fitted.
+    pub admitted: bool,
+    /// The most that can be in use.
+    pub limit: u64,
+    /// The window of the limit.
+    pub window: Micros,
+    /// What was charged, or would have been.
+    pub cost: u64,
+    /// The figures.
+    pub report: Report,
+}
+
+/// What all outcomes amount to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Judgement {
+    /// Whether every enforced rule admitted the request.
+    pub admitted: bool,
+    /// The outcome that speaks for the request: when refused, the one with the longest wait; when
+    /// admitted, the one with the least left of its limit. Rules in shadow mode never speak.
+    pub binding: Option<usize>,
+    /// How long an admitted request is to be held: the longest delay of its rules.
+    pub delay: Option<Micros>,
+}
+
+/// Weighs outcomes that stand in order of precedence; of equals the first binds.
+#[must_use]
+pub fn decide(outcomes: &[Outcome]) -> Judgement {
+    let enforced =
+        || outcomes.iter().enumerate().filter(|(_, outcome)| outcome.mode != Mode::Shadow);
+    let refused = enforced()
+        .filter(|(_, outcome)| !outcome.admitted)
+        .reduce(|best, next| if waits_longer(next.1, best.1) { next } else { best });
+    if let Some((binding, _)) = refused {
+        return Judgement { admitted: false, binding: Some(binding), delay: None };
+    }
+    let tightest =
+        enforced().reduce(|best, next| if is_tighter(next.1, best.1) { next } else { best });
+    Judgement {
+        admitted: true,
+        binding: tightest.map(|(binding, _)| binding),
+        delay: enforced().filter_map(|(_, outcome)| outcome.report.delay).max(),
+    }
+}
+
+fn waits_longer(a: &Outcome, b: &Outcome) -> bool {
+    match (a.report.retry_after, b.report.retry_after) {
+        (None, Some(_)) => true,
+        (Some(a), Some(b)) => a > b,
+        (_, None) => false,
+    }
+}
+
+/// Compares remaining/limit by cross multiplication. A limit of zero has nothing left.
+fn is_tighter(a: &Outcome, b: &Outcome) -> bool {
+    let left =
+        |x: &Outcome, y: &Outcome| u128::from(x.report.remaining) * u128::from(y.limit.max(1));
+    left(a, b) < left(b, a)
+}

@@ -1,0 +1,62 @@
+//! The rate at which a bucket drains, as an exact fraction.
+//!
+//! `limit` per `window` is kept as `drain` parts per microsecond and `unit` parts per whole unit,
+//! reduced by their greatest common divisor: 7 per second has no rounding error, ever.
+
+use crate::Micros;
+
+/// `drain` parts leave per microsecond; `unit` parts are one unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rate {
+    /// The limit this rate was made of, which names it: windows being equal, so are the rates.
+    pub(crate) limit: u64,
+    pub(crate) drain: u64,
+    pub(crate) unit: u64,
+}
+
+impl Rate {
+    pub(crate) fn new(limit: u64, window: Micros) -> Self {
+        let window = window.get().max(1);
+        let divisor = gcd(limit, window);
+        Self { limit, drain: limit / divisor, unit: window / divisor }
+    }
+
+    /// `units` in parts. At most 2^64 * 2^45.
+    pub(crate) fn parts(self, units: u64) -> u128 {
+        u128::from(units) * u128::from(self.unit)
+    }
+
+    /// Parts that drain in that time. At most 2^64 * 2^63.
+    pub(crate) fn drained(self, span: Micros) -> u128 {
+        u128::from(span.get()) * u128::from(self.drain)
+    }
+
+    /// Whole units in `parts`, rounded up.
+    pub(crate) fn units_ceil(self, parts: u128) -> u64 {
+        div_ceil(parts, self.unit)
+    }
+
+    /// How long until `parts` have drained, rounded up.
+    pub(crate) fn time_for(self, parts: u128) -> Micros {
+        Micros::new(div_ceil(parts, self.drain))
+    }
+}
+
+/// Rounds up, saturates, and takes the short division whenever it can: the long one is five times
+/// as slow and hardly ever needed.
+fn div_ceil(parts: u128, by: u64) -> u64 {
+    if by == 0 {
+        return u64::MAX;
+    }
+    match u64::try_from(parts) {
+        Ok(parts) => parts.div_ceil(by),
+        Err(_) => u64::try_from(parts.div_ceil(u128::from(by))).unwrap_or(u64::MAX),
+    }
+}
+
+const fn gcd(mut a: u64, mut b: u64) -> u64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    if a == 0 { 1 } else { a }
+}

@@ -1,0 +1,41 @@
+//! Which counter: a rule and the identifiers it counts by.
+
+use std::fmt;
+use std::hash::{BuildHasher, Hasher as _};
+
+/// The name of one counter. It does not contain the limit, so that changing a limit keeps what was
+/// counted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Key<'a> {
+    /// A keyed hash of the fields below, the same for one process only.
+    pub fingerprint: u64,
+    /// The rule that counts.
+    pub rule: &'a str,
+    /// The value of the rule's first identifier. Counters of one subject can be kept together.
+    pub subject: &'a str,
+    /// The values of the other identifiers, joined in a form that cannot collide.
+    pub rest: &'a str,
+}
+
+impl<'a> Key<'a> {
+    /// Names the counter and computes its fingerprint with `hasher`, which should be secret: whoever
+    /// can predict fingerprints can make two clients share a counter.
+    #[must_use]
+    pub fn new(hasher: &impl BuildHasher, rule: &'a str, subject: &'a str, rest: &'a str) -> Self {
+        let mut hash = hasher.build_hasher();
+        // 0xff is no byte of UTF-8, so the fields cannot run into each other.
+        hash.write(rule.as_bytes());
+        hash.write_u8(0xff);
+        hash.write(subject.as_bytes());
+        hash.write_u8(0xff);
+        hash.write(rest.as_bytes());
+        Self { fingerprint: hash.finish(), rule, subject, rest }
+    }
+}
+
+/// Identifiers may be secrets (an API key is one), so they are not shown.
+impl fmt::Debug for Key<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}#{:016x}", self.rule, self.fingerprint)
+    }
+}

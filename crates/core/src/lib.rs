@@ -1,0 +1,49 @@
+//! The arithmetic of Tollgate, and nothing else.
+//!
+//! A [`Quota`] is what a person writes; [`Quota::compile`] turns it into a [`Limit`], the integers a
+//! machine computes with. A [`State`] is what one counter remembers. [`settle`] charges several
+//! counters at once, all or nothing, and [`decide`] says which of them speaks for the request.
+//!
+//! Six algorithms are three kernels: a *bucket* is a debt that drains (token bucket, leaky bucket,
+//! GCRA), a *window* counts per slice of time (fixed window, sliding window counter), a *log*
+//! remembers every admission (sliding window log).
+//!
+//! This crate has no dependency, does no I/O, reads no clock, uses no floating point number and
+//! panics on no input. Time is an argument. Absent state equals fresh state, so losing a state can
+//! never corrupt an answer.
+//!
+//! ```
+//! use tollgate_core::{Algorithm, Micros, Quota, Timestamp};
+//!
+//! let limit = Quota::new(Algorithm::Gcra, 5, Micros::from_secs(1)).compile().unwrap();
+//! let now = Timestamp::from_millis(0);
+//! let mut state = None;
+//! for _ in 0..5 {
+//!     assert!(limit.fits(state.as_ref(), now, 1));
+//!     limit.charge(&mut state, now, 1);
+//! }
+//! assert!(!limit.fits(state.as_ref(), now, 1));
+//! let report = limit.report(state.as_ref(), now, 1, false);
+//! assert_eq!(report.retry_after, Some(Micros::from_millis(200)));
+//! ```
+#![forbid(unsafe_code)]
+
+mod codec;
+mod decide;
+mod kernel;
+mod key;
+mod limit;
+mod quota;
+mod settle;
+mod state;
+mod time;
+
+pub use codec::MalformedState;
+pub use decide::{Judgement, Outcome, decide};
+pub use kernel::{bucket::BucketState, log::LogState, window::WindowState};
+pub use key::Key;
+pub use limit::{Limit, Report};
+pub use quota::{Algorithm, MAX_LIMIT, MAX_WINDOW, MIN_WINDOW, Quota, QuotaError};
+pub use settle::{Charge, Line, Mode, settle};
+pub use state::State;
+pub use time::{Micros, Timestamp};

@@ -1,0 +1,179 @@
+//! What a person writes: an algorithm, a limit, a window. Everything is checked here, once, so that
+//! the kernels can compute without asking.
+
+use std::fmt;
+
+use crate::{Limit, Micros};
+
+/// The largest limit and burst: what a signed 64-bit number holds, so that every store can keep it.
+pub const MAX_LIMIT: u64 = i64::MAX as u64;
+/// The shortest window: one millisecond.
+pub const MIN_WINDOW: Micros = Micros::from_millis(1);
+/// The longest window: 366 days.
+pub const MAX_WINDOW: Micros = Micros::from_secs(366 * 24 * 60 * 60);
+
+/// How usage is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Algorithm {
+    /// Counts per window aligned to the Unix epoch; all of it comes back at once.
+    FixedWindow,
+    /// Remembers every admission for one window: exact, at the price of memory.
+    SlidingWindowLog,
+    /// Two aligned windows, the earlier one weighted by how much of it is still in view.
+    SlidingWindowCounter,
+    /// Tokens refill continuously up to a capacity.
+    TokenBucket,
+    /// A queue that is served at a steady rate; an admitted request is told how long to wait.
+    LeakyBucket,
+    /// The generic cell rate algorithm: a token bucket kept as a schedule.
+    Gcra,
+}
+
+impl Algorithm {
+    /// All six, in the order in which they are listed everywhere.
+    pub const ALL: [Self; 6] = [
+        Self::FixedWindow,
+        Self::SlidingWindowLog,
+        Self::SlidingWindowCounter,
+        Self::TokenBucket,
+        Self::LeakyBucket,
+        Self::Gcra,
+    ];
+
+    /// The name used in policies, APIs and reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::FixedWindow => "fixed_window",
+            Self::SlidingWindowLog => "sliding_window_log",
+            Self::SlidingWindowCounter => "sliding_window_counter",
+            Self::TokenBucket => "token_bucket",
+            Self::LeakyBucket => "leaky_bucket",
+            Self::Gcra => "gcra",
+        }
+    }
+
+    /// The algorithm of that name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|algorithm| algorithm.name() == name)
+    }
+
+    /// Whether usage drains continuously: such an algorithm can have a burst and can throttle.
+    #[must_use]
+    pub const fn is_bucket(self) -> bool {
+        matches!(self, Self::TokenBucket | Self::LeakyBucket | Self::Gcra)
+    }
+}
+
+impl fmt::Display for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A limit as a person means it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quota {
+    /// How usage is counted.
+    pub algorithm: Algorithm,
+    /// Units admitted per window; 0 blocks.
+    pub limit: u64,
+    /// The length of the window.
+    pub window: Micros,
+    /// Capacity of a bucket, if not the limit itself. Not for windows and logs.
+    pub burst: Option<u64>,
+    /// Units admitted above the limit, which the reported figures do not show.
+    pub grace: u64,
+    /// Buckets only: admit what would have to wait this long at most, and tell it to wait.
+    pub max_delay: Micros,
+}
+
+impl Quota {
+    /// `limit` units per `window`, without burst, grace or delay.
+    #[must_use]
+    pub const fn new(algorithm: Algorithm, limit: u64, window: Micros) -> Self {
+        Self { algorithm, limit, window, burst: None, grace: 0, max_delay: Micros::ZERO }
+    }
+
+    /// The same quota with another capacity.
+    #[must_use]
+    pub const fn with_burst(mut self, burst: u64) -> Self {
+        self.burst = Some(burst);
+        self
+    }
+
+    /// Checks every bound and derives the integers the kernels compute with.
+    ///
+    /// # Errors
+    /// The first bound the quota breaks.
+    pub fn compile(self) -> Result<Limit, QuotaError> {
+        if self.limit > MAX_LIMIT {
+            return Err(QuotaError::LimitTooLarge);
+        }
+        if self.window < MIN_WINDOW || self.window > MAX_WINDOW {
+            return Err(QuotaError::WindowOutOfRange);
+        }
+        if self.grace > MAX_LIMIT {
+            return Err(QuotaError::GraceTooLarge);
+        }
+        if self.max_delay > MAX_WINDOW {
+            return Err(QuotaError::DelayTooLong);
+        }
+        if !self.algorithm.is_bucket() {
+            if self.burst.is_some() {
+                return Err(QuotaError::BurstWithoutBucket);
+            }
+            if self.max_delay > Micros::ZERO {
+                return Err(QuotaError::DelayWithoutBucket);
+            }
+        }
+        match self.burst {
+            Some(0) => Err(QuotaError::BurstZero),
+            Some(burst) if burst > MAX_LIMIT => Err(QuotaError::BurstTooLarge),
+            _ => Ok(Limit::derive(&self)),
+        }
+    }
+}
+
+/// Which bound a [`Quota`] breaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QuotaError {
+    /// The limit is above [`MAX_LIMIT`].
+    LimitTooLarge,
+    /// The window is not within [`MIN_WINDOW`] and [`MAX_WINDOW`].
+    WindowOutOfRange,
+    /// A burst on an algorithm that has no bucket.
+    BurstWithoutBucket,
+    /// A burst of zero, which could never admit anything.
+    BurstZero,
+    /// The burst is above [`MAX_LIMIT`].
+    BurstTooLarge,
+    /// The grace is above [`MAX_LIMIT`].
+    GraceTooLarge,
+    /// A delay on an algorithm that has no bucket.
+    DelayWithoutBucket,
+    /// The delay is longer than [`MAX_WINDOW`].
+    DelayTooLong,
+}
+
+impl fmt::Display for QuotaError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::LimitTooLarge => "the limit is above 9223372036854775807",
+            Self::WindowOutOfRange => "the window must be between 1 ms and 366 days",
+            Self::BurstWithoutBucket => {
+                "only token_bucket, leaky_bucket and gcra have a burst; window algorithms admit the limit"
+            }
+            Self::BurstZero => "a burst must be at least 1; to block, set the limit to 0",
+            Self::BurstTooLarge => "the burst is above 9223372036854775807",
+            Self::GraceTooLarge => "the grace is above 9223372036854775807",
+            Self::DelayWithoutBucket => {
+                "only token_bucket, leaky_bucket and gcra can hold a request back"
+            }
+            Self::DelayTooLong => "the delay is longer than 366 days",
+        })
+    }
+}
+
+impl std::error::Error for QuotaError {}

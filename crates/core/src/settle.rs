@@ -1,0 +1,72 @@
+//! The only definition of all or nothing: if one enforced charge is refused, no state changes.
+
+use crate::{Key, Limit, Report, State, Timestamp};
+
+/// What a charge may do to the request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// Refuses the request when it does not fit.
+    #[default]
+    Enforce,
+    /// Never refuses; counted when it fits and the request passes.
+    Shadow,
+    /// Paid after the fact: always taken, down to one capacity below zero.
+    Debit,
+}
+
+/// One rule applied to one request. The keys of one settlement are distinct.
+#[derive(Clone, Copy, Debug)]
+pub struct Charge<'a> {
+    /// The counter to charge.
+    pub key: Key<'a>,
+    /// What it may hold.
+    pub limit: &'a Limit,
+    /// How much to charge. Zero looks without charging.
+    pub cost: u64,
+    /// What a refusal means.
+    pub mode: Mode,
+}
+
+/// What became of one charge.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Line {
+    /// Whether it fitted. A shadow charge that did not refuses nobody.
+    pub admitted: bool,
+    /// Whether its state was written, so that a store knows what to keep.
+    pub written: bool,
+    /// The figures of its counter afterwards.
+    pub report: Report,
+}
+
+/// Charges every counter, or none; says whether the request passed.
+///
+/// `states` and `lines` belong to `charges` one by one; the caller lends them, so that settling
+/// needs no memory of its own.
+pub fn settle(
+    charges: &[Charge<'_>],
+    states: &mut [Option<State>],
+    now: Timestamp,
+    lines: &mut [Line],
+) -> bool {
+    let mut passed = true;
+    for ((charge, state), line) in charges.iter().zip(states.iter_mut()).zip(lines.iter_mut()) {
+        line.written = charge.limit.heal(state, now);
+        line.admitted =
+            charge.mode == Mode::Debit || charge.limit.fits(state.as_ref(), now, charge.cost);
+        passed &= line.admitted || charge.mode != Mode::Enforce;
+    }
+    for ((charge, state), line) in charges.iter().zip(states.iter_mut()).zip(lines.iter_mut()) {
+        let Charge { limit, cost, mode, .. } = *charge;
+        let taken = cost > 0 && (mode == Mode::Debit || (passed && line.admitted));
+        if taken {
+            if mode == Mode::Debit {
+                limit.debit(state, now, cost);
+            } else {
+                limit.charge(state, now, cost);
+            }
+        }
+        line.written |= taken;
+        line.report = limit.report(state.as_ref(), now, cost, line.admitted);
+    }
+    passed
+}
