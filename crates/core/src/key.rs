@@ -12,23 +12,29 @@ pub struct Key<'a> {
     /// The rule that counts.
     pub rule: &'a str,
     /// The value of the rule's first identifier. Counters of one subject can be kept together.
-    pub subject: &'a str,
+    pub subject: &'a [u8],
     /// The values of the other identifiers, joined in a form that cannot collide.
-    pub rest: &'a str,
+    pub rest: &'a [u8],
 }
 
 impl<'a> Key<'a> {
     /// Names the counter and computes its fingerprint with `hasher`, which should be secret: whoever
     /// can predict fingerprints can make two clients share a counter.
     #[must_use]
-    pub fn new(hasher: &impl BuildHasher, rule: &'a str, subject: &'a str, rest: &'a str) -> Self {
+    #[inline]
+    pub fn new(
+        hasher: &impl BuildHasher,
+        rule: &'a str,
+        subject: &'a [u8],
+        rest: &'a [u8],
+    ) -> Self {
         let mut hash = hasher.build_hasher();
         // 0xff is no byte of UTF-8, so the fields cannot run into each other.
         hash.write(rule.as_bytes());
         hash.write_u8(0xff);
-        hash.write(subject.as_bytes());
+        hash.write(subject);
         hash.write_u8(0xff);
-        hash.write(rest.as_bytes());
+        hash.write(rest);
         Self { fingerprint: hash.finish(), rule, subject, rest }
     }
 }

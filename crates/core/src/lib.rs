@@ -29,6 +29,7 @@
 #![forbid(unsafe_code)]
 
 mod codec;
+mod compact;
 mod decide;
 mod kernel;
 mod key;
@@ -39,6 +40,7 @@ mod state;
 mod time;
 
 pub use codec::MalformedState;
+pub use compact::Compact;
 pub use decide::{Judgement, Outcome, decide};
 pub use kernel::{bucket::BucketState, log::LogState, window::WindowState};
 pub use key::Key;

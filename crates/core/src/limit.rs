@@ -1,10 +1,10 @@
 //! The integers derived from a quota, and the one place where the three kernels are told apart.
 
-use crate::kernel::{bucket, log, rate::Rate, window};
-use crate::{Algorithm, Micros, Quota, State, Timestamp};
+use crate::kernel::{Balance as _, bucket, log, rate::Rate, window};
+use crate::{Algorithm, Line, Micros, Mode, Quota, State, Timestamp};
 
 /// A compiled [`Quota`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Eq)]
 pub struct Limit {
     pub(crate) algorithm: Algorithm,
     /// Units per window; 0 blocks.
@@ -18,6 +18,22 @@ pub struct Limit {
     pub(crate) max_delay: Micros,
     /// Buckets only: how fast a debt drains.
     pub(crate) rate: Rate,
+    /// A hash of the fields above, computed once.
+    digest: u64,
+}
+
+/// The rate follows from the other fields, and the digest settles most comparisons.
+impl PartialEq for Limit {
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        self.digest == other.digest
+            && self.algorithm == other.algorithm
+            && self.limit == other.limit
+            && self.window == other.window
+            && self.capacity == other.capacity
+            && self.ceiling == other.ceiling
+            && self.max_delay == other.max_delay
+    }
 }
 
 /// What a person wants to know about one counter after a request.
@@ -35,48 +51,68 @@ pub struct Report {
     pub delay: Option<Micros>,
 }
 
-/// When the level of a counter falls, as far as a [`Report`] needs to know. Each kernel has one.
-pub(crate) trait Level {
-    /// How long until at most `target` whole units are in use.
-    fn wait_for(&self, target: u64) -> Micros;
-    /// Units in use, rounded up.
-    fn used(&self) -> u64;
+/// A counter brought forward to a moment: what its kernel makes of a state, a limit and a time.
+#[derive(Clone, Copy, Debug)]
+enum Level {
+    /// A limit of zero, which has no state.
+    Blocked,
+    Bucket(bucket::Debt),
+    Window(window::Counts),
+    Log(log::Live),
 }
 
 impl Limit {
     pub(crate) fn derive(quota: &Quota) -> Self {
         let capacity = if quota.limit == 0 { 0 } else { quota.burst.unwrap_or(quota.limit) };
+        let ceiling = if quota.limit == 0 { 0 } else { capacity.saturating_add(quota.grace) };
+        let fields = [quota.limit, quota.window.get(), capacity, ceiling, quota.max_delay.get()];
+        let digest = fields.iter().fold(quota.algorithm as u64, |hash, field| {
+            let mixed = (hash ^ field).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            mixed ^ (mixed >> 32)
+        });
         Self {
             algorithm: quota.algorithm,
             limit: quota.limit,
             window: quota.window,
             capacity,
-            ceiling: if quota.limit == 0 { 0 } else { capacity.saturating_add(quota.grace) },
+            ceiling,
             max_delay: quota.max_delay,
             rate: Rate::new(quota.limit, quota.window),
+            digest,
         }
+    }
+
+    /// A hash of this limit, the same in every process. Equal limits have equal digests.
+    #[must_use]
+    #[inline]
+    pub const fn digest(&self) -> u64 {
+        self.digest
     }
 
     /// How usage is counted.
     #[must_use]
+    #[inline]
     pub const fn algorithm(&self) -> Algorithm {
         self.algorithm
     }
 
     /// Units per window; 0 blocks.
     #[must_use]
+    #[inline]
     pub const fn limit(&self) -> u64 {
         self.limit
     }
 
     /// The window.
     #[must_use]
+    #[inline]
     pub const fn window(&self) -> Micros {
         self.window
     }
 
     /// The most that can be in use at one instant, not counting grace.
     #[must_use]
+    #[inline]
     pub const fn capacity(&self) -> u64 {
         self.capacity
     }
@@ -99,8 +135,9 @@ impl Limit {
     /// Brings a state back that a clock gone wrong has left far in the future, where it would refuse
     /// everything until the clock catches up: more than one full refill of a bucket, or two
     /// windows. Nothing is given back; says whether the state changed.
+    #[inline]
     pub fn heal(&self, state: &mut Option<State>, now: Timestamp) -> bool {
-        match state {
+        match state.as_mut().filter(|state| state.is_of(self)) {
             Some(State::Bucket(state)) => bucket::heal(self, state, now),
             Some(State::Window(state)) => window::heal(state, now),
             Some(State::Log(log)) => log::heal(log, now),
@@ -108,49 +145,144 @@ impl Limit {
         }
     }
 
+    #[inline]
+    fn level(&self, state: Option<&State>, now: Timestamp) -> Level {
+        if self.limit == 0 {
+            return Level::Blocked;
+        }
+        match self.algorithm {
+            Algorithm::TokenBucket | Algorithm::LeakyBucket | Algorithm::Gcra => {
+                Level::Bucket(bucket::advance(self, state, now))
+            }
+            Algorithm::FixedWindow | Algorithm::SlidingWindowCounter => {
+                Level::Window(window::advance(self, state, now))
+            }
+            Algorithm::SlidingWindowLog => Level::Log(log::advance(self, state, now)),
+        }
+    }
+
+    #[inline]
+    fn admits(&self, level: &Level, cost: u64) -> bool {
+        cost == 0
+            || match level {
+                Level::Blocked => false,
+                Level::Bucket(debt) => debt.fits(self, cost),
+                Level::Window(counts) => counts.fits(self, cost),
+                Level::Log(live) => live.fits(self, cost),
+            }
+    }
+
+    /// Adds `cost` to the state, up to `most` in all, and returns the new level.
+    #[inline]
+    fn add(&self, level: Level, state: &mut Option<State>, cost: u64, most: u64) -> Level {
+        match level {
+            Level::Blocked => Level::Blocked,
+            Level::Bucket(debt) => {
+                let debt = debt.add(self, cost, most);
+                *state = Some(State::Bucket(debt.state(self)));
+                Level::Bucket(debt)
+            }
+            Level::Window(counts) => {
+                let counts = counts.add(self, cost, most);
+                *state = Some(State::Window(counts.state(self)));
+                Level::Window(counts)
+            }
+            Level::Log(live) => Level::Log(log::add(self, live, state, cost, most)),
+        }
+    }
+
+    #[inline]
+    fn figures(&self, level: &Level, state: Option<&State>, cost: u64, admitted: bool) -> Report {
+        match level {
+            Level::Blocked => {
+                let at_once = admitted.then_some(Micros::ZERO);
+                let delay = at_once.filter(|_| self.algorithm == Algorithm::LeakyBucket);
+                Report { retry_after: at_once, delay, ..Report::default() }
+            }
+            Level::Bucket(debt) => debt.report(self, cost, admitted),
+            Level::Window(counts) => counts.report(self, cost, admitted),
+            Level::Log(live) => {
+                self.whole_units(live.used(), cost, admitted, |target| live.wait_for(state, target))
+            }
+        }
+    }
+
+    /// Kernels that count whole units share one report: every figure is a wait for some level.
+    #[inline]
+    pub(crate) fn whole_units(
+        &self,
+        used: u64,
+        cost: u64,
+        admitted: bool,
+        wait_for: impl Fn(u64) -> Micros,
+    ) -> Report {
+        let remaining = self.capacity.saturating_sub(used);
+        Report {
+            remaining,
+            retry_after: if admitted {
+                Some(Micros::ZERO)
+            } else {
+                self.ceiling.checked_sub(cost).map(&wait_for)
+            },
+            reset_after: wait_for(0),
+            next_after: (used > 0).then(|| wait_for(self.just_below(remaining))),
+            delay: None,
+        }
+    }
+
+    /// The level at which one unit more than `remaining` is left.
+    #[inline]
+    pub(crate) fn just_below(&self, remaining: u64) -> u64 {
+        self.capacity.saturating_sub(remaining).saturating_sub(1)
+    }
+
+    /// Settles one charge on its own. [`crate::settle`] does it for several, all or nothing.
+    #[inline]
+    pub(crate) fn settle(
+        &self,
+        state: &mut Option<State>,
+        now: Timestamp,
+        cost: u64,
+        mode: Mode,
+    ) -> Line {
+        let healed = self.heal(state, now);
+        let mut level = self.level(state.as_ref(), now);
+        let admitted = mode == Mode::Debit || self.admits(&level, cost);
+        let taken = admitted && cost > 0 && self.limit > 0;
+        if taken {
+            level = self.add(level, state, cost, self.most(mode));
+        }
+        let report = self.figures(&level, state.as_ref(), cost, admitted);
+        Line { admitted, written: taken || healed, report }
+    }
+
+    /// How far a charge may go.
+    #[inline]
+    pub(crate) fn most(&self, mode: Mode) -> u64 {
+        if mode == Mode::Debit { self.capacity.saturating_mul(2) } else { u64::MAX }
+    }
+
     /// Whether a request of this cost may pass now. A cost of zero always may.
     #[must_use]
     pub fn fits(&self, state: Option<&State>, now: Timestamp, cost: u64) -> bool {
-        if cost == 0 {
-            return true;
-        }
-        if self.limit == 0 {
-            return false;
-        }
-        match self.algorithm {
-            Algorithm::FixedWindow | Algorithm::SlidingWindowCounter => {
-                window::advance(self, state, now).fits(cost, self.ceiling)
-            }
-            Algorithm::SlidingWindowLog => log::fits(self, state, now, cost),
-            _ => bucket::advance(self, state, now).fits(self, cost),
-        }
+        self.admits(&self.level(state, now), cost)
     }
 
     /// Takes `cost` from the counter. The caller has asked [`Limit::fits`].
     pub fn charge(&self, state: &mut Option<State>, now: Timestamp, cost: u64) {
-        self.add(state, now, cost, u64::MAX);
+        self.take(state, now, cost, Mode::Enforce);
     }
 
     /// Takes `cost` whatever is left: a bucket may go one capacity below zero, a count may reach
     /// twice the limit, and there it stops.
     pub fn debit(&self, state: &mut Option<State>, now: Timestamp, cost: u64) {
-        self.add(state, now, cost, self.capacity.saturating_mul(2));
+        self.take(state, now, cost, Mode::Debit);
     }
 
-    fn add(&self, state: &mut Option<State>, now: Timestamp, cost: u64, most: u64) {
-        if cost == 0 || self.limit == 0 {
-            return;
-        }
-        match self.algorithm {
-            Algorithm::FixedWindow | Algorithm::SlidingWindowCounter => {
-                let counts = window::advance(self, state.as_ref(), now);
-                *state = Some(State::Window(counts.add(self, cost, most)));
-            }
-            Algorithm::SlidingWindowLog => log::add(self, state, now, cost, most),
-            _ => {
-                let debt = bucket::advance(self, state.as_ref(), now);
-                *state = Some(State::Bucket(debt.add(self, cost, most)));
-            }
+    pub(crate) fn take(&self, state: &mut Option<State>, now: Timestamp, cost: u64, mode: Mode) {
+        if cost > 0 {
+            let level = self.level(state.as_ref(), now);
+            self.add(level, state, cost, self.most(mode));
         }
     }
 
@@ -163,19 +295,16 @@ impl Limit {
         units: u64,
         charged_at: Option<Timestamp>,
     ) {
-        if units == 0 || self.limit == 0 || state.is_none() {
+        if units == 0 || !state.as_ref().is_some_and(|state| state.is_of(self)) {
             return;
         }
-        match self.algorithm {
-            Algorithm::FixedWindow | Algorithm::SlidingWindowCounter => {
-                let counts = window::advance(self, state.as_ref(), now);
-                *state = Some(State::Window(counts.refund(self, units, charged_at)));
+        match self.level(state.as_ref(), now) {
+            Level::Blocked => {}
+            Level::Bucket(debt) => *state = Some(State::Bucket(debt.refund(units).state(self))),
+            Level::Window(counts) => {
+                *state = Some(State::Window(counts.refund(units, charged_at).state(self)));
             }
-            Algorithm::SlidingWindowLog => log::refund(self, state, now, units, charged_at),
-            _ => {
-                let debt = bucket::advance(self, state.as_ref(), now);
-                *state = Some(State::Bucket(debt.refund(self, units)));
-            }
+            Level::Log(live) => log::refund(live, state, units, charged_at),
         }
     }
 
@@ -188,54 +317,21 @@ impl Limit {
         cost: u64,
         admitted: bool,
     ) -> Report {
-        if self.limit == 0 {
-            let at_once = admitted.then_some(Micros::ZERO);
-            let delay = at_once.filter(|_| self.algorithm == Algorithm::LeakyBucket);
-            return Report { retry_after: at_once, delay, ..Report::default() };
-        }
-        match self.algorithm {
-            Algorithm::FixedWindow | Algorithm::SlidingWindowCounter => {
-                self.report_level(&window::advance(self, state, now), cost, admitted)
-            }
-            Algorithm::SlidingWindowLog => {
-                self.report_level(&log::level(self, state, now), cost, admitted)
-            }
-            _ => bucket::advance(self, state, now).report(self, cost, admitted),
-        }
-    }
-
-    /// Whole-unit kernels share one report: every figure is a wait for some level.
-    fn report_level(&self, level: &impl Level, cost: u64, admitted: bool) -> Report {
-        let used = level.used();
-        let remaining = self.capacity.saturating_sub(used);
-        let retry_after = if admitted {
-            Some(Micros::ZERO)
-        } else {
-            self.ceiling.checked_sub(cost).map(|target| level.wait_for(target))
-        };
-        Report {
-            remaining,
-            retry_after,
-            reset_after: level.wait_for(0),
-            next_after: (used > 0)
-                .then(|| level.wait_for(self.capacity.saturating_sub(remaining).saturating_sub(1))),
-            delay: None,
-        }
+        self.figures(&self.level(state, now), state, cost, admitted)
     }
 
     /// Whether the state is worth nothing any more: losing it changes no answer from `now` on.
     #[must_use]
     pub fn is_idle(&self, state: &State, now: Timestamp) -> bool {
-        match self.algorithm {
-            Algorithm::FixedWindow | Algorithm::SlidingWindowCounter => {
-                window::advance(self, Some(state), now).is_zero()
-            }
-            Algorithm::SlidingWindowLog => log::level(self, Some(state), now).used() == 0,
-            _ => bucket::advance(self, Some(state), now).is_zero(),
+        match self.level(Some(state), now) {
+            Level::Blocked => true,
+            Level::Bucket(debt) => debt.is_zero(),
+            Level::Window(counts) => counts.is_zero(),
+            Level::Log(live) => live.used() == 0,
         }
     }
 
-    /// How long until the state is worth nothing any more, and whether it is exhausted meanwhile.
+    /// Whether nothing is left, and how long until everything is.
     #[must_use]
     pub fn standing(&self, state: &State, now: Timestamp) -> (bool, Micros) {
         let report = self.report(Some(state), now, 0, true);

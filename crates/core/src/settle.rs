@@ -42,12 +42,18 @@ pub struct Line {
 ///
 /// `states` and `lines` belong to `charges` one by one; the caller lends them, so that settling
 /// needs no memory of its own.
+#[inline]
 pub fn settle(
     charges: &[Charge<'_>],
     states: &mut [Option<State>],
     now: Timestamp,
     lines: &mut [Line],
 ) -> bool {
+    if let ([charge], [state], [line]) = (charges, &mut *states, &mut *lines) {
+        let Charge { limit, cost, mode, .. } = *charge;
+        *line = limit.settle(state, now, cost, mode);
+        return line.admitted || mode != Mode::Enforce;
+    }
     let mut passed = true;
     for ((charge, state), line) in charges.iter().zip(states.iter_mut()).zip(lines.iter_mut()) {
         line.written = charge.limit.heal(state, now);
@@ -57,13 +63,11 @@ pub fn settle(
     }
     for ((charge, state), line) in charges.iter().zip(states.iter_mut()).zip(lines.iter_mut()) {
         let Charge { limit, cost, mode, .. } = *charge;
-        let taken = cost > 0 && (mode == Mode::Debit || (passed && line.admitted));
+        // A blocked counter has no state to write.
+        let counts = cost > 0 && limit.limit > 0;
+        let taken = counts && (mode == Mode::Debit || (passed && line.admitted));
         if taken {
-            if mode == Mode::Debit {
-                limit.debit(state, now, cost);
-            } else {
-                limit.charge(state, now, cost);
-            }
+            limit.take(state, now, cost, mode);
         }
         line.written |= taken;
         line.report = limit.report(state.as_ref(), now, cost, line.admitted);

@@ -4,7 +4,7 @@
 //! length, all of them their algorithm. A state that does not match the limit at hand counts as
 //! absent, so two nodes on two revisions of the rules never misread each other.
 
-use crate::{BucketState, LogState, WindowState};
+use crate::{Algorithm, BucketState, Limit, LogState, WindowState};
 
 /// The memory of one counter.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,4 +15,16 @@ pub enum State {
     Window(WindowState),
     /// Sliding window log. Boxed: the others fit into registers and are copied around.
     Log(Box<LogState>),
+}
+
+impl State {
+    /// Whether it was counted by the algorithm and over the window of that limit.
+    pub(crate) fn is_of(&self, limit: &Limit) -> bool {
+        let (algorithm, window) = match self {
+            Self::Bucket(state) => (state.algorithm, state.window),
+            Self::Window(state) => (state.algorithm, state.window),
+            Self::Log(log) => (Algorithm::SlidingWindowLog, log.window),
+        };
+        algorithm == limit.algorithm && window == limit.window
+    }
 }

@@ -5,8 +5,9 @@
 //! last admission on (a raise takes effect at once), a lowered one at the old rate until the next
 //! admission rewrites the debt in the new parts, rounded up to whole units.
 
+use super::Balance;
 use super::rate::Rate;
-use crate::{Algorithm, Limit, Micros, Report, State, Timestamp};
+use crate::{Algorithm, Compact, Limit, Micros, Report, State, Timestamp};
 
 /// What a bucket remembers: how much is owed, since when, and in which parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,28 +17,6 @@ pub struct BucketState {
     pub(crate) window: Micros,
     pub(crate) debt: u128,
     pub(crate) at: Timestamp,
-}
-
-impl BucketState {
-    /// A state as a store kept it: `debt` is in parts of the rate `limit` per `window`.
-    #[must_use]
-    pub const fn new(limit: &Limit, debt: u128, at: Timestamp) -> Self {
-        Self { algorithm: limit.algorithm, limit: limit.limit, window: limit.window, debt, at }
-    }
-
-    /// The debt in parts, and the moment it was written.
-    #[must_use]
-    pub const fn parts(&self) -> (u128, Timestamp) {
-        (self.debt, self.at)
-    }
-
-    /// Whether this state is counted in the parts of that limit.
-    #[must_use]
-    pub fn is_counted_in(&self, limit: &Limit) -> bool {
-        self.algorithm == limit.algorithm
-            && self.limit == limit.limit
-            && self.window == limit.window
-    }
 }
 
 /// A debt brought forward to a moment.
@@ -52,8 +31,9 @@ pub(crate) struct Debt {
     behind: Micros,
 }
 
+#[inline]
 pub(crate) fn advance(limit: &Limit, state: Option<&State>, now: Timestamp) -> Debt {
-    let fresh = Debt { debt: 0, rate: limit.rate, at: now, behind: Micros::ZERO };
+    let fresh = Debt::new(limit.rate, 0, now);
     let Some(State::Bucket(state)) = state else { return fresh };
     if state.algorithm != limit.algorithm || state.window != limit.window {
         return fresh;
@@ -68,16 +48,11 @@ pub(crate) fn advance(limit: &Limit, state: Option<&State>, now: Timestamp) -> D
             (state.debt, old)
         }
     };
-    let drained = rate.drained(now.since(state.at));
-    Debt {
-        debt: debt.saturating_sub(drained),
-        rate,
-        at: now.max(state.at),
-        behind: state.at.since(now),
-    }
+    Debt::new(rate, debt, state.at).until(now)
 }
 
 /// Brings back a state that is more than one full refill ahead of the clock.
+#[inline]
 pub(crate) fn heal(limit: &Limit, state: &mut BucketState, now: Timestamp) -> bool {
     let behind = state.at.since(now);
     let lost =
@@ -89,34 +64,56 @@ pub(crate) fn heal(limit: &Limit, state: &mut BucketState, now: Timestamp) -> bo
 }
 
 impl Debt {
+    /// A debt in parts of `rate`, as it stood at a moment.
+    #[inline]
+    pub(crate) fn new(rate: Rate, debt: u128, at: Timestamp) -> Self {
+        Self { debt, rate, at, behind: Micros::ZERO }
+    }
+
+    /// The debt brought forward to `now`.
+    #[inline]
+    pub(crate) fn until(self, now: Timestamp) -> Self {
+        let drained = self.rate.drained(now.since(self.at));
+        Self {
+            debt: self.debt.saturating_sub(drained),
+            rate: self.rate,
+            at: now.max(self.at),
+            behind: self.at.since(now),
+        }
+    }
+
+    /// Whether the clock is not behind, and anything drains at all.
+    #[inline]
+    fn is_current(&self) -> bool {
+        self.behind == Micros::ZERO && self.rate.drain > 0
+    }
+
+    #[inline]
     pub(crate) const fn is_zero(&self) -> bool {
         self.debt == 0
     }
 
-    /// The debt at which nothing more is admitted.
-    fn ceiling(&self, limit: &Limit) -> u128 {
-        let ceiling = self.rate.parts(limit.ceiling);
-        if limit.algorithm == Algorithm::LeakyBucket {
-            ceiling
-        } else {
-            ceiling + self.rate.drained(limit.max_delay)
-        }
-    }
-
     /// The largest debt with which a request of this cost is admitted; `None` if no debt is small
     /// enough.
+    #[inline]
     fn admits_from(&self, limit: &Limit, cost: u64) -> Option<u128> {
-        let room = self.ceiling(limit).checked_sub(self.rate.parts(cost))?;
-        let queue_bounded =
-            limit.algorithm == Algorithm::LeakyBucket && limit.max_delay > Micros::ZERO;
-        Some(if queue_bounded { room.min(self.rate.drained(limit.max_delay)) } else { room })
-    }
-
-    pub(crate) fn fits(&self, limit: &Limit, cost: u64) -> bool {
-        self.admits_from(limit, cost).is_some_and(|most| self.debt <= most)
+        let (ceiling, cost) = (limit.rate.parts(limit.ceiling), limit.rate.parts(cost));
+        let within_delay = limit.rate.drained(limit.max_delay);
+        let room = if limit.algorithm != Algorithm::LeakyBucket {
+            // Never more than a state can hold.
+            (ceiling + within_delay).min(limit.rate.parts(u64::MAX)).checked_sub(cost)?
+        } else if limit.max_delay == Micros::ZERO {
+            ceiling.checked_sub(cost)?
+        } else {
+            ceiling.checked_sub(cost)?.min(within_delay)
+        };
+        // What is admitted drains at the limit's own rate, beside a debt rounded up to whole units.
+        let is_current = self.rate.limit == limit.limit;
+        Some(if is_current { room } else { self.rate.parts(limit.rate.units_floor(room)) })
     }
 
     /// The debt in the parts of `limit`.
+    #[inline]
     fn in_parts_of(&self, limit: &Limit) -> u128 {
         if self.rate.limit == limit.limit {
             self.debt
@@ -125,20 +122,18 @@ impl Debt {
         }
     }
 
-    /// Owes `cost` more, up to `most` units in all; what is owed already stays owed.
-    pub(crate) fn add(&self, limit: &Limit, cost: u64, most: u64) -> BucketState {
-        let debt = self.in_parts_of(limit);
-        let sum = debt.saturating_add(limit.rate.parts(cost));
-        BucketState::new(limit, sum.min(limit.rate.parts(most)).max(debt), self.at)
+    pub(crate) fn refund(&self, units: u64) -> Self {
+        Self { debt: self.debt.saturating_sub(self.rate.parts(units)), ..*self }
     }
 
-    pub(crate) fn refund(&self, limit: &Limit, units: u64) -> BucketState {
-        BucketState {
-            limit: self.rate.limit,
-            ..BucketState::new(limit, self.debt.saturating_sub(self.rate.parts(units)), self.at)
-        }
+    /// What to remember.
+    #[inline]
+    pub(crate) fn state(&self, limit: &Limit) -> BucketState {
+        let Limit { algorithm, window, .. } = *limit;
+        BucketState { algorithm, limit: self.rate.limit, window, debt: self.debt, at: self.at }
     }
 
+    #[inline]
     fn wait_for(&self, target: u128) -> Micros {
         match self.debt.checked_sub(target) {
             None | Some(0) => Micros::ZERO,
@@ -146,10 +141,56 @@ impl Debt {
         }
     }
 
-    pub(crate) fn report(&self, limit: &Limit, cost: u64, admitted: bool) -> Report {
+    /// How long a request just admitted has to wait for its turn.
+    #[inline]
+    fn delay(&self, limit: &Limit, cost: u64) -> Option<Micros> {
+        let served_at_once = if limit.algorithm == Algorithm::LeakyBucket {
+            cost
+        } else if limit.max_delay > Micros::ZERO {
+            limit.ceiling
+        } else {
+            return None;
+        };
+        if cost == 0 {
+            return Some(Micros::ZERO);
+        }
+        Some(self.rate.time_for(self.debt.saturating_sub(self.rate.parts(served_at_once))))
+    }
+}
+
+impl Balance for Debt {
+    #[inline]
+    fn fits(&self, limit: &Limit, cost: u64) -> bool {
+        self.admits_from(limit, cost).is_some_and(|most| self.debt <= most)
+    }
+
+    #[inline]
+    fn add(&self, limit: &Limit, cost: u64, most: u64) -> Self {
+        let debt = self.in_parts_of(limit);
+        let sum = debt.saturating_add(limit.rate.parts(cost));
+        Self { debt: sum.min(limit.rate.parts(most)).max(debt), rate: limit.rate, ..*self }
+    }
+
+    #[inline]
+    fn report(&self, limit: &Limit, cost: u64, admitted: bool) -> Report {
+        let Rate { drain, unit, .. } = self.rate;
+        // All of this is the general case below, for a debt that fits into one word.
+        if let (true, Ok(debt), true) = (admitted, u64::try_from(self.debt), self.is_current()) {
+            let (whole, part) = (debt / unit, debt % unit);
+            let used = whole + u64::from(part > 0);
+            if used <= limit.capacity {
+                let above = if part > 0 || debt == 0 { part } else { unit };
+                return Report {
+                    remaining: limit.capacity - used,
+                    retry_after: Some(Micros::ZERO),
+                    reset_after: Micros::new(debt.div_ceil(drain)),
+                    next_after: (debt > 0).then(|| Micros::new(above.div_ceil(drain))),
+                    delay: self.delay(limit, cost),
+                };
+            }
+        }
         let used = self.rate.units_ceil(self.debt);
         let remaining = limit.capacity.saturating_sub(used);
-        let below = limit.capacity.saturating_sub(remaining).saturating_sub(1);
         Report {
             remaining,
             retry_after: if admitted {
@@ -158,20 +199,14 @@ impl Debt {
                 self.admits_from(limit, cost).map(|most| self.wait_for(most))
             },
             reset_after: self.wait_for(0),
-            next_after: (self.debt > 0).then(|| self.wait_for(self.rate.parts(below))),
+            next_after: (self.debt > 0)
+                .then(|| self.wait_for(self.rate.parts(limit.just_below(remaining)))),
             delay: if admitted { self.delay(limit, cost) } else { None },
         }
     }
 
-    /// How long a request just admitted has to wait for its turn.
-    fn delay(&self, limit: &Limit, cost: u64) -> Option<Micros> {
-        let ahead = if limit.algorithm == Algorithm::LeakyBucket {
-            if cost == 0 { 0 } else { self.debt.saturating_sub(self.rate.parts(cost)) }
-        } else if limit.max_delay > Micros::ZERO {
-            self.debt.saturating_sub(self.rate.parts(limit.ceiling))
-        } else {
-            return None;
-        };
-        Some(self.rate.time_for(ahead))
+    #[inline]
+    fn compact(&self) -> Option<Compact> {
+        Some(Compact { at: self.at, value: u64::try_from(self.debt).ok()? })
     }
 }

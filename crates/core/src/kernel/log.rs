@@ -5,7 +5,6 @@
 
 use std::collections::VecDeque;
 
-use crate::limit::Level;
 use crate::{Limit, Micros, State, Timestamp};
 
 /// What a log remembers: when how much was admitted, oldest first.
@@ -26,11 +25,12 @@ impl LogState {
 }
 
 /// The part of a log that still counts at a moment.
-pub(crate) struct Live<'a> {
-    log: Option<&'a LogState>,
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Live {
     /// Entries before this one are gone.
     first: usize,
     used: u64,
+    window: Micros,
     now: Timestamp,
 }
 
@@ -53,41 +53,49 @@ pub(crate) fn heal(log: &mut LogState, now: Timestamp) -> bool {
     lost
 }
 
-pub(crate) fn level<'a>(limit: &Limit, state: Option<&'a State>, now: Timestamp) -> Live<'a> {
-    let log = match state {
-        Some(State::Log(log)) if log.window == limit.window => log,
-        _ => return Live { log: None, first: 0, used: 0, now },
+/// The log of that window, if the state is one.
+fn matching(window: Micros, state: Option<&State>) -> Option<&LogState> {
+    match state {
+        Some(State::Log(log)) if log.window == window => Some(log),
+        _ => None,
+    }
+}
+
+pub(crate) fn advance(limit: &Limit, state: Option<&State>, now: Timestamp) -> Live {
+    let window = limit.window;
+    let Some(log) = matching(window, state) else {
+        return Live { first: 0, used: 0, window, now };
     };
     let at = effective(log, now);
     let mut used = log.total;
     let mut first = 0;
     for (time, cost) in &log.entries {
-        if at.since(*time) < log.window {
+        if at.since(*time) < window {
             break;
         }
         used = used.saturating_sub(*cost);
         first += 1;
     }
-    Live { log: Some(log), first, used, now }
-}
-
-pub(crate) fn fits(limit: &Limit, state: Option<&State>, now: Timestamp, cost: u64) -> bool {
-    level(limit, state, now).used.checked_add(cost).is_some_and(|sum| sum <= limit.ceiling)
+    Live { first, used, window, now }
 }
 
 /// Records `cost` more, up to `most` in all; what is recorded stays recorded.
-pub(crate) fn add(limit: &Limit, state: &mut Option<State>, now: Timestamp, cost: u64, most: u64) {
-    let Live { first, used, .. } = level(limit, state.as_ref(), now);
-    let cost = cost.min(most.saturating_sub(used));
+pub(crate) fn add(
+    limit: &Limit,
+    live: Live,
+    state: &mut Option<State>,
+    cost: u64,
+    most: u64,
+) -> Live {
     let mut log = match state.take() {
         Some(State::Log(log)) if log.window == limit.window => log,
         _ => Box::new(LogState { window: limit.window, entries: VecDeque::new(), total: 0 }),
     };
-    log.entries.drain(..first);
-    log.total = used;
-    let at = effective(&log, now);
+    let at = effective(&log, live.now);
+    log.entries.drain(..live.first);
+    let cost = cost.min(most.saturating_sub(live.used));
+    log.total = live.used.saturating_add(cost);
     if cost > 0 {
-        log.total = log.total.saturating_add(cost);
         match log.entries.back_mut() {
             Some(newest) if newest.0.as_micros() / 1_000 == at.as_micros() / 1_000 => {
                 *newest = (at, newest.1.saturating_add(cost));
@@ -95,23 +103,23 @@ pub(crate) fn add(limit: &Limit, state: &mut Option<State>, now: Timestamp, cost
             _ => log.entries.push_back((at, cost)),
         }
     }
+    let used = log.total;
     *state = Some(State::Log(log));
+    Live { first: 0, used, ..live }
 }
 
 pub(crate) fn refund(
-    limit: &Limit,
+    live: Live,
     state: &mut Option<State>,
-    now: Timestamp,
     units: u64,
     charged_at: Option<Timestamp>,
 ) {
-    let Live { first, used, .. } = level(limit, state.as_ref(), now);
     let Some(State::Log(log)) = state else { return };
-    if log.window != limit.window {
+    if log.window != live.window {
         return;
     }
-    log.entries.drain(..first);
-    log.total = used;
+    log.entries.drain(..live.first);
+    log.total = live.used;
     let mut left = units;
     for (time, cost) in log.entries.iter_mut().rev() {
         let charged_here =
@@ -129,22 +137,29 @@ pub(crate) fn refund(
     log.entries.retain(|entry| entry.1 > 0);
 }
 
-impl Level for Live<'_> {
-    fn used(&self) -> u64 {
+impl Live {
+    pub(crate) const fn used(&self) -> u64 {
         self.used
     }
 
-    fn wait_for(&self, target: u64) -> Micros {
+    pub(crate) fn fits(&self, limit: &Limit, cost: u64) -> bool {
+        self.used.checked_add(cost).is_some_and(|sum| sum <= limit.ceiling)
+    }
+
+    /// How long until at most `target` units are in use; `state` is the one this was made of.
+    pub(crate) fn wait_for(&self, state: Option<&State>, target: u64) -> Micros {
         let mut used = self.used;
-        let entries = self.log.iter().flat_map(|log| log.entries.iter().skip(self.first));
+        let entries = matching(self.window, state)
+            .into_iter()
+            .flat_map(|log| log.entries.iter().skip(self.first));
         for (time, cost) in entries {
             if used <= target {
                 break;
             }
             used = used.saturating_sub(*cost);
             if used <= target {
-                let window = self.log.map_or(Micros::ZERO, |log| log.window);
-                return time.plus(window).since(self.now);
+                let left = self.window.get().saturating_sub(self.now.since(*time).get());
+                return Micros::new(left).plus(time.since(self.now));
             }
         }
         Micros::ZERO

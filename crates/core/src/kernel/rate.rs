@@ -22,21 +22,31 @@ impl Rate {
     }
 
     /// `units` in parts. At most 2^64 * 2^45.
+    #[inline]
     pub(crate) fn parts(self, units: u64) -> u128 {
         u128::from(units) * u128::from(self.unit)
     }
 
     /// Parts that drain in that time. At most 2^64 * 2^63.
+    #[inline]
     pub(crate) fn drained(self, span: Micros) -> u128 {
         u128::from(span.get()) * u128::from(self.drain)
     }
 
     /// Whole units in `parts`, rounded up.
+    #[inline]
     pub(crate) fn units_ceil(self, parts: u128) -> u64 {
         div_ceil(parts, self.unit)
     }
 
+    /// Whole units in `parts`, rounded down.
+    #[inline]
+    pub(crate) fn units_floor(self, parts: u128) -> u64 {
+        u64::try_from(parts / u128::from(self.unit)).unwrap_or(u64::MAX)
+    }
+
     /// How long until `parts` have drained, rounded up.
+    #[inline]
     pub(crate) fn time_for(self, parts: u128) -> Micros {
         Micros::new(div_ceil(parts, self.drain))
     }
@@ -44,6 +54,7 @@ impl Rate {
 
 /// Rounds up, saturates, and takes the short division whenever it can: the long one is five times
 /// as slow and hardly ever needed.
+#[inline]
 fn div_ceil(parts: u128, by: u64) -> u64 {
     if by == 0 {
         return u64::MAX;

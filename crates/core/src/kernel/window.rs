@@ -1,8 +1,8 @@
 //! Counts per slice of time, aligned to the Unix epoch: the fixed window, and the sliding counter
 //! that adds the part of the previous window that is still in view, weighted exactly.
 
-use crate::limit::Level;
-use crate::{Algorithm, Limit, Micros, State, Timestamp};
+use super::Balance;
+use crate::{Algorithm, Compact, Limit, Micros, Report, State, Timestamp};
 
 /// What a window counter remembers: when it last admitted, and the counts of that window and the
 /// one before.
@@ -14,20 +14,6 @@ pub struct WindowState {
     pub(crate) current: u64,
     /// Always zero for the fixed window.
     pub(crate) previous: u64,
-}
-
-impl WindowState {
-    /// A state as a store kept it.
-    #[must_use]
-    pub const fn new(limit: &Limit, at: Timestamp, current: u64, previous: u64) -> Self {
-        Self { algorithm: limit.algorithm, window: limit.window, at, current, previous }
-    }
-
-    /// The moment of the last admission, and the counts of its window and the one before.
-    #[must_use]
-    pub const fn parts(&self) -> (Timestamp, u64, u64) {
-        (self.at, self.current, self.previous)
-    }
 }
 
 /// Counts brought forward to a moment.
@@ -44,34 +30,21 @@ pub(crate) struct Counts {
     sliding: bool,
 }
 
+#[inline]
 pub(crate) fn advance(limit: &Limit, state: Option<&State>, now: Timestamp) -> Counts {
-    let window = limit.window.get().max(1);
-    let sliding = limit.algorithm == Algorithm::SlidingWindowCounter;
-    let counts = |at: Timestamp, current, previous| Counts {
-        current,
-        previous,
-        window,
-        elapsed: at.as_micros() % window,
-        at,
-        behind: at.since(now),
-        sliding,
-    };
-    let Some(State::Window(state)) = state else { return counts(now, 0, 0) };
-    if state.algorithm != limit.algorithm || state.window != limit.window {
-        return counts(now, 0, 0);
-    }
-    if state.at >= now {
-        return counts(state.at, state.current, state.previous);
-    }
-    match now.as_micros() / window - state.at.as_micros() / window {
-        0 => counts(now, state.current, state.previous),
-        1 if sliding => counts(now, 0, state.current),
-        _ => counts(now, 0, 0),
+    match state {
+        Some(State::Window(state))
+            if state.algorithm == limit.algorithm && state.window == limit.window =>
+        {
+            Counts::new(limit, state.at, state.current, state.previous, now)
+        }
+        _ => Counts::new(limit, now, 0, 0, now),
     }
 }
 
 /// Brings back a state that is more than two windows ahead of the clock: its counts move to the
 /// window the clock is in.
+#[inline]
 pub(crate) fn heal(state: &mut WindowState, now: Timestamp) -> bool {
     let lost = state.at.since(now).get() > state.window.get().saturating_mul(2);
     if lost {
@@ -81,55 +54,77 @@ pub(crate) fn heal(state: &mut WindowState, now: Timestamp) -> bool {
 }
 
 impl Counts {
+    /// Counts of the window of `at` and the one before, brought forward to `now`.
+    #[inline]
+    pub(crate) fn new(
+        limit: &Limit,
+        at: Timestamp,
+        current: u64,
+        previous: u64,
+        now: Timestamp,
+    ) -> Self {
+        let window = limit.window.get().max(1);
+        let sliding = limit.algorithm == Algorithm::SlidingWindowCounter;
+        let elapsed = at.as_micros() % window;
+        let behind = at.since(now);
+        // How long after the start of the counted window it is now; one division, not two.
+        let passed = now.since(at).get().saturating_add(elapsed);
+        let (current, previous, elapsed) = if passed < window {
+            (current, previous, passed)
+        } else if passed - window < window {
+            (0, if sliding { current } else { 0 }, passed - window)
+        } else {
+            (0, 0, now.as_micros() % window)
+        };
+        Self { current, previous, window, elapsed, at: at.max(now), behind, sliding }
+    }
+
+    #[inline]
     pub(crate) const fn is_zero(&self) -> bool {
         self.current == 0 && self.previous == 0
     }
 
     /// The weighted previous window, in units times the window. At most 2^64 * 2^45.
+    #[inline]
     fn in_view(&self) -> u128 {
         u128::from(self.previous) * u128::from(self.window - self.elapsed)
     }
 
+    #[inline]
     fn scaled(&self, units: u128) -> u128 {
         units.saturating_mul(u128::from(self.window))
     }
 
-    pub(crate) fn fits(&self, cost: u64, ceiling: u64) -> bool {
-        let wanted = u128::from(self.current) + u128::from(cost);
-        self.in_view() + self.scaled(wanted) <= self.scaled(u128::from(ceiling))
-    }
-
-    /// Counts `cost` more, up to `most` in the current window; what is counted stays counted.
-    pub(crate) fn add(&self, limit: &Limit, cost: u64, most: u64) -> WindowState {
-        let current = self.current.saturating_add(cost).min(most).max(self.current);
-        WindowState::new(limit, self.at, current, self.previous)
-    }
-
-    pub(crate) fn refund(
-        &self,
-        limit: &Limit,
-        units: u64,
-        charged_at: Option<Timestamp>,
-    ) -> WindowState {
-        let mut state = WindowState::new(limit, self.at, self.current, self.previous);
+    pub(crate) fn refund(&self, units: u64, charged_at: Option<Timestamp>) -> Self {
         let index = self.at.as_micros() / self.window;
         let charged = charged_at.map_or(index, |at| at.as_micros() / self.window);
+        let (mut current, mut previous) = (self.current, self.previous);
         if charged == index {
-            state.current = state.current.saturating_sub(units);
+            current = current.saturating_sub(units);
         } else if index.checked_sub(1) == Some(charged) {
-            state.previous = state.previous.saturating_sub(units);
+            previous = previous.saturating_sub(units);
         }
-        state
+        Self { current, previous, ..*self }
     }
-}
 
-impl Level for Counts {
+    /// What to remember.
+    #[inline]
+    pub(crate) fn state(&self, limit: &Limit) -> WindowState {
+        let Limit { algorithm, window, .. } = *limit;
+        let Self { at, current, previous, .. } = *self;
+        WindowState { algorithm, window, at, current, previous }
+    }
+
+    /// Units in use, rounded up.
+    #[inline]
     fn used(&self) -> u64 {
         // The weighted previous window never exceeds its count, so this fits.
-        let in_view = self.in_view().div_ceil(u128::from(self.window));
-        self.current.saturating_add(u64::try_from(in_view).unwrap_or(u64::MAX))
+        let in_view = div(self.in_view() + u128::from(self.window - 1), self.window);
+        self.current.saturating_add(in_view)
     }
 
+    /// How long until at most `target` units are in use.
+    #[inline]
     fn wait_for(&self, target: u64) -> Micros {
         let level = self.in_view() + self.scaled(u128::from(self.current));
         if level <= self.scaled(u128::from(target)) {
@@ -147,12 +142,47 @@ impl Level for Counts {
         };
         Micros::new(wait).plus(self.behind)
     }
-}
 
-impl Counts {
     /// How far into a window the one before it, holding `count`, weighs `target` at most.
     fn fades_to(&self, target: u64, count: u64) -> u64 {
-        let in_view = self.scaled(u128::from(target)) / u128::from(count.max(1));
-        self.window.saturating_sub(u64::try_from(in_view).unwrap_or(u64::MAX))
+        if target == 0 {
+            return self.window;
+        }
+        self.window.saturating_sub(div(self.scaled(u128::from(target)), count.max(1)))
+    }
+}
+
+impl Balance for Counts {
+    #[inline]
+    fn fits(&self, limit: &Limit, cost: u64) -> bool {
+        let wanted = u128::from(self.current) + u128::from(cost);
+        self.in_view() + self.scaled(wanted) <= self.scaled(u128::from(limit.ceiling))
+    }
+
+    #[inline]
+    fn add(&self, _: &Limit, cost: u64, most: u64) -> Self {
+        let current = self.current.saturating_add(cost).min(most).max(self.current);
+        Self { current, ..*self }
+    }
+
+    #[inline]
+    fn report(&self, limit: &Limit, cost: u64, admitted: bool) -> Report {
+        limit.whole_units(self.used(), cost, admitted, |target| self.wait_for(target))
+    }
+
+    #[inline]
+    fn compact(&self) -> Option<Compact> {
+        let value =
+            if self.sliding { Compact::join(self.current, self.previous)? } else { self.current };
+        Some(Compact { at: self.at, value })
+    }
+}
+
+/// The short division whenever it will do.
+#[inline]
+fn div(parts: u128, by: u64) -> u64 {
+    match u64::try_from(parts) {
+        Ok(parts) => parts / by,
+        Err(_) => u64::try_from(parts / u128::from(by)).unwrap_or(u64::MAX),
     }
 }

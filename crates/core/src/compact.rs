@@ -1,0 +1,116 @@
+//! A counter in sixteen bytes: what a store in memory keeps of a state when it knows the limit the
+//! state is counted in. Settled as it is, in registers; what does not fit takes the long way round
+//! through [`State`], with the same arithmetic.
+
+use crate::kernel::{Balance, bucket::Debt, window::Counts};
+use crate::{Algorithm, BucketState, Charge, Limit, Line, Mode, State, Timestamp, WindowState};
+
+/// The compact form of a bucket or a window. It means something only beside its limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Compact {
+    /// The moment of the last admission.
+    pub at: Timestamp,
+    /// A debt in parts, a count, or two counts of 32 bits, the current one below.
+    pub value: u64,
+}
+
+impl Compact {
+    /// The compact form of a state counted in `limit`; `None` if it is too large, or is a log.
+    #[must_use]
+    pub fn pack(state: &State, limit: &Limit) -> Option<Self> {
+        if !state.is_of(limit) {
+            return None;
+        }
+        let (at, value) = match state {
+            State::Bucket(bucket) if bucket.limit == limit.limit => {
+                (bucket.at, u64::try_from(bucket.debt).ok()?)
+            }
+            State::Window(window) if limit.algorithm == Algorithm::FixedWindow => {
+                (window.at, window.current)
+            }
+            State::Window(window) => (window.at, Self::join(window.current, window.previous)?),
+            State::Bucket(_) | State::Log(_) => return None,
+        };
+        Some(Self { at, value })
+    }
+
+    /// The state this stands for; `None` if the limit is one of a log.
+    #[must_use]
+    pub fn unpack(self, limit: &Limit) -> Option<State> {
+        let Limit { algorithm, limit: per_window, window, .. } = *limit;
+        let Self { at, value } = self;
+        let (current, previous) = match algorithm {
+            Algorithm::TokenBucket | Algorithm::LeakyBucket | Algorithm::Gcra => {
+                let debt = u128::from(value);
+                let bucket = BucketState { algorithm, limit: per_window, window, debt, at };
+                return Some(State::Bucket(bucket));
+            }
+            Algorithm::FixedWindow => (value, 0),
+            Algorithm::SlidingWindowCounter => self.counts(),
+            Algorithm::SlidingWindowLog => return None,
+        };
+        Some(State::Window(WindowState { algorithm, window, at, current, previous }))
+    }
+
+    /// Settles one charge on this counter, which is counted in the limit of the charge, and returns
+    /// what it becomes. `None`: nothing was done, take the long way.
+    #[must_use]
+    #[inline]
+    pub fn settle(self, charge: &Charge<'_>, now: Timestamp, line: &mut Line) -> Option<Self> {
+        let limit = charge.limit;
+        // The long way mends a state from the future.
+        if self.at > now || limit.limit == 0 {
+            return None;
+        }
+        match limit.algorithm {
+            Algorithm::TokenBucket | Algorithm::LeakyBucket | Algorithm::Gcra => {
+                let debt = Debt::new(limit.rate, u128::from(self.value), self.at);
+                self.settle_balance(debt.until(now), charge, line)
+            }
+            Algorithm::FixedWindow => {
+                self.settle_balance(Counts::new(limit, self.at, self.value, 0, now), charge, line)
+            }
+            Algorithm::SlidingWindowCounter => {
+                let (current, previous) = self.counts();
+                let counts = Counts::new(limit, self.at, current, previous, now);
+                self.settle_balance(counts, charge, line)
+            }
+            Algorithm::SlidingWindowLog => None,
+        }
+    }
+
+    #[inline]
+    fn settle_balance(
+        self,
+        balance: impl Balance,
+        charge: &Charge<'_>,
+        line: &mut Line,
+    ) -> Option<Self> {
+        let Charge { limit, cost, mode, .. } = *charge;
+        let admitted = cost == 0 || mode == Mode::Debit || balance.fits(limit, cost);
+        let written = admitted && cost > 0;
+        let (balance, after) = if written {
+            let balance = balance.add(limit, cost, limit.most(mode));
+            (balance, balance.compact()?)
+        } else {
+            (balance, self)
+        };
+        line.admitted = admitted;
+        line.written = written;
+        line.report = balance.report(limit, cost, admitted);
+        Some(after)
+    }
+
+    /// Two counts in one word, if they fit.
+    #[inline]
+    pub(crate) fn join(current: u64, previous: u64) -> Option<u64> {
+        let (current, previous) = (u32::try_from(current).ok()?, u32::try_from(previous).ok()?);
+        Some(u64::from(previous) << 32 | u64::from(current))
+    }
+
+    /// The two counts of a word: current, previous.
+    #[inline]
+    fn counts(self) -> (u64, u64) {
+        (self.value & u64::from(u32::MAX), self.value >> 32)
+    }
+}

@@ -1,0 +1,92 @@
+//! Every answer equals the model's: verdict, remaining, retry, reset, next and delay.
+
+use proptest::prelude::*;
+use proptest::test_runner::TestCaseResult;
+
+use crate::draw::{Action, Menu, Trace, for_every_algorithm};
+use crate::model::Model;
+use crate::replay::{Counter, compiled};
+
+/// Whether a counter that is far ahead of the clock is brought back before each step.
+#[derive(Clone, Copy, PartialEq)]
+enum Healing {
+    Off,
+    On,
+}
+
+fn equals_the_model(trace: &Trace, healing: Healing) -> TestCaseResult {
+    let mut counter = Counter::new(trace);
+    let mut model = Model::new(trace.quota);
+    for (number, step) in trace.steps.iter().enumerate() {
+        counter.turn(step.clock);
+        let now = counter.now;
+        // Nobody looks at a counter that is blocked.
+        if healing == Healing::On && counter.limit.limit() > 0 {
+            let healed = counter.limit.heal(&mut counter.state, now);
+            prop_assert_eq!(healed, model.heal(now), "healing at step {}", number);
+        }
+        let cost = match step.action {
+            Action::Ask(cost) => cost,
+            Action::Debit(cost) => {
+                counter.debit(cost);
+                model.debit(now, cost);
+                0
+            }
+            Action::Refund { units, tied } => {
+                let charged_at = counter.tied_to(tied);
+                counter.refund(units, charged_at);
+                model.refund(now, units, charged_at);
+                0
+            }
+            Action::Change(quota) => {
+                counter.limit = compiled(quota);
+                model.change(quota);
+                0
+            }
+        };
+        let answer = counter.ask(cost);
+        prop_assert_eq!(answer, model.ask(now, cost), "step {}, {:?}", number, counter.state);
+    }
+    Ok(())
+}
+
+#[test]
+fn of_requests_alone() {
+    for_every_algorithm(600, Menu::default(), |trace| equals_the_model(trace, Healing::Off));
+}
+
+#[test]
+fn with_refunds_and_debits() {
+    let menu = Menu { corrections: true, ..Menu::default() };
+    for_every_algorithm(600, menu, |trace| equals_the_model(trace, Healing::Off));
+}
+
+#[test]
+fn while_limit_and_burst_change() {
+    let menu = Menu { changes: true, ..Menu::default() };
+    for_every_algorithm(600, menu, |trace| equals_the_model(trace, Healing::Off));
+}
+
+#[test]
+fn while_window_and_algorithm_change() {
+    let menu = Menu { replacements: true, ..Menu::default() };
+    for_every_algorithm(300, menu, |trace| equals_the_model(trace, Healing::Off));
+}
+
+#[test]
+fn while_the_clock_steps_back() {
+    let menu = Menu { backwards: true, ..Menu::default() };
+    for_every_algorithm(600, menu, |trace| equals_the_model(trace, Healing::Off));
+}
+
+#[test]
+fn while_the_clock_steps_back_and_counters_heal() {
+    let menu = Menu { backwards: true, ..Menu::default() };
+    for_every_algorithm(600, menu, |trace| equals_the_model(trace, Healing::On));
+}
+
+#[test]
+fn with_everything_at_once() {
+    for_every_algorithm(600, Menu::EVERYTHING, |trace| equals_the_model(trace, Healing::Off));
+    for_every_algorithm(600, Menu::EVERYTHING, |trace| equals_the_model(trace, Healing::On));
+}
