@@ -1,0 +1,41 @@
+//! What is known about a request, asked for by name: the one thing an edge has to provide.
+
+/// Something a rule can ask about a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Attribute<'a> {
+    /// The authenticated user.
+    UserId,
+    /// The API key, as it was sent and verified.
+    ApiKey,
+    /// The address of the client, without port or brackets.
+    Ip,
+    /// The tenant the request belongs to.
+    Tenant,
+    /// The host that was asked, with or without a port.
+    Host,
+    /// The path that was asked, with or without a query.
+    Path,
+    /// The HTTP method.
+    Method,
+    /// The tier the request claims for its client, from a verified token for example.
+    Tier,
+    /// A header; the name is in lower case.
+    Header(&'a str),
+    /// A claim of a verified token.
+    Claim(&'a str),
+    /// Anything else the caller knows.
+    Custom(&'a str),
+}
+
+/// A request, as far as rules can see it.
+///
+/// An empty value counts as absent everywhere: an empty user id identifies nobody.
+pub trait Attributes {
+    /// The value of an attribute, exactly as the request has it.
+    fn get(&self, attribute: Attribute<'_>) -> Option<&str>;
+
+    /// How much this request costs before a rule multiplies it.
+    fn cost(&self) -> u64 {
+        1
+    }
+}

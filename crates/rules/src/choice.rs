@@ -1,0 +1,109 @@
+//! Values that are one of a few names.
+
+use crate::decode::Scope;
+use crate::node::Node;
+use crate::spelling::closest;
+
+/// Declares an enum that stands in documents by the names of its variants. Names in `later` are
+/// refused with a word that they are not supported yet.
+macro_rules! choice {
+    (
+        $(#[doc = $about:literal])+
+        pub enum $name:ident {
+            $(
+                $(#[doc = $doc:literal])+
+                $(#[$default:ident])?
+                $variant:ident = $text:literal,
+            )+
+        }
+        later: [$($later:literal),*]
+    ) => {
+        $(#[doc = $about])+
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+        pub enum $name {
+            $(
+                $(#[doc = $doc])+
+                $(#[$default])?
+                $variant,
+            )+
+        }
+
+        impl $name {
+            /// Every value there is.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
+
+            /// The name in documents.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $text,)+
+                }
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.pad(self.name())
+            }
+        }
+
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.name())
+            }
+        }
+
+        impl $crate::decode::Decode for $name {
+            fn decode(node: &$crate::node::Node, scope: &mut $crate::decode::Scope) -> Option<Self> {
+                let named = [$(($text, Self::$variant),)+];
+                $crate::choice::decode(node, &named, &[$($later),*], scope)
+            }
+        }
+
+        impl schemars::JsonSchema for $name {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                let choices = [$(($text, $crate::record::describe(&[$($doc),+])),)+];
+                $crate::choice::schema(&[$($about),+], &choices)
+            }
+        }
+    };
+}
+pub(crate) use choice;
+
+/// The value whose name stands in `node`.
+pub(crate) fn decode<T: Copy>(
+    node: &Node,
+    named: &[(&'static str, T)],
+    later: &[&str],
+    scope: &mut Scope,
+) -> Option<T> {
+    let text = node.as_str();
+    if let Some((_, value)) = named.iter().find(|(name, _)| Some(*name) == text) {
+        return Some(*value);
+    }
+    let names = named.iter().map(|(name, _)| *name);
+    let all = names.clone().collect::<Vec<_>>().join(", ");
+    if let Some(text) = text.filter(|text| later.contains(text)) {
+        let message = format!("{text} is not supported yet");
+        scope.problem(node.position, message, format!("write one of {all}"));
+        return None;
+    }
+    let advice = match text.and_then(|text| closest(text, names)) {
+        Some(name) => format!("did you mean {name}?"),
+        None => "write one of these names".to_owned(),
+    };
+    scope.expected(node, &format!("one of {all}"), &advice);
+    None
+}
+
+/// The schema of a choice; what the names mean is told with it.
+pub(crate) fn schema(about: &[&str], choices: &[(&str, String)]) -> schemars::Schema {
+    let names = choices.iter().map(|(name, _)| *name).collect::<Vec<_>>();
+    let meanings = choices.iter().map(|(name, about)| format!("\n- {name}: {about}"));
+    let about = crate::record::describe(about) + &meanings.collect::<String>();
+    schemars::json_schema!({ "type": "string", "enum": names, "description": about })
+}

@@ -1,0 +1,244 @@
+//! What is known of single clients: their tiers, their exceptions, and whether they are listed.
+//!
+//! A directory never changes. A copy with changes shares everything they did not touch, so that
+//! millions of entries can be kept up to date one by one.
+
+pub(crate) mod by_kind;
+pub(crate) mod client;
+pub(crate) mod expiry;
+pub(crate) mod lists;
+pub(crate) mod overrides;
+pub(crate) mod table;
+
+use std::fmt;
+use std::hash::Hash;
+use std::sync::Arc;
+
+use tollgate_core::Timestamp;
+
+use crate::compile::flaw::Flaw;
+use crate::compile::no_such_rule;
+use crate::compile::quota::compile_quota;
+use crate::directory::by_kind::ByKind;
+use crate::directory::client::{Client, Kind};
+use crate::directory::expiry::is_over;
+use crate::directory::lists::{Hit, List, Listed, Listing, Lists};
+use crate::directory::overrides::Override;
+use crate::document::{ClientDocument, ListDocument, OverrideDocument};
+use crate::plan::facts::{EVERYTHING, Facts};
+use crate::problem::Problem;
+use crate::ruleset::{Rule, RuleSet};
+
+/// Tiers, overrides and lists of all clients.
+#[derive(Clone, Default)]
+pub struct Directory {
+    tiers: ByKind<Option<Arc<str>>>,
+    overrides: ByKind<Arc<[Override]>>,
+    lists: Lists,
+}
+
+/// One difference between two directories.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// The client is in this tier from now on.
+    SetTier {
+        /// Who.
+        client: Client,
+        /// The tier.
+        tier: Arc<str>,
+    },
+    /// The client is in no tier of its own any more.
+    RemoveTier {
+        /// Who.
+        client: Client,
+    },
+    /// The client gets this exception; it takes the place of an earlier one from the same rule.
+    SetOverride {
+        /// Who.
+        client: Client,
+        /// The exception.
+        exception: Override,
+    },
+    /// The client gets no exception from this rule any more.
+    RemoveOverride {
+        /// Who.
+        client: Client,
+        /// The rule.
+        rule_id: Arc<str>,
+    },
+    /// The client or network is on this list from now on; an earlier entry is replaced.
+    List {
+        /// Who.
+        listed: Listed,
+        /// Which list.
+        list: List,
+        /// Why, and how long.
+        listing: Listing,
+    },
+    /// The client or network is off this list.
+    Unlist {
+        /// Who.
+        listed: Listed,
+        /// Which list.
+        list: List,
+    },
+}
+
+#[derive(PartialEq, Eq, Hash)]
+enum Target<'a> {
+    Tier(&'a Client),
+    Override(&'a Client, &'a str),
+    List(&'a Listed, List),
+}
+
+impl Change {
+    /// Puts a client into a tier.
+    ///
+    /// # Errors
+    /// What is wrong with the document, with its field as path.
+    pub fn tier(document: &ClientDocument, rules: &RuleSet) -> Result<Self, Problem> {
+        Self::parse_tier(document, rules).map_err(Problem::from)
+    }
+
+    /// Grants a client an exception from a rule.
+    ///
+    /// # Errors
+    /// What is wrong with the document, with its field as path.
+    pub fn exception(document: &OverrideDocument, rules: &RuleSet) -> Result<Self, Problem> {
+        Self::parse_exception(document, rules).map_err(Problem::from)
+    }
+
+    /// Puts a client or a network on a list.
+    ///
+    /// # Errors
+    /// What is wrong with the document, with its field as path.
+    pub fn list(list: List, document: &ListDocument) -> Result<Self, Problem> {
+        Self::parse_list(list, document).map_err(Problem::from)
+    }
+
+    /// Takes a client or a network off a list.
+    ///
+    /// # Errors
+    /// What is wrong with the identifiers, with their field as path.
+    pub fn unlist<T: AsRef<str>>(list: List, types: &[T], values: &[T]) -> Result<Self, Problem> {
+        Ok(Self::Unlist { listed: Listed::parse(types, values)?, list })
+    }
+
+    pub(crate) fn parse_tier(document: &ClientDocument, rules: &RuleSet) -> Result<Self, Flaw> {
+        let client = Client::parse(&document.identifier_type, &document.identifier)?;
+        if !client.is_named() {
+            let message = "a tier belongs to a client, not to what it asks for";
+            let advice = "name the client by user_id, api_key, tenant or ip";
+            return Err(Flaw::new(message, advice).within("identifier_type"));
+        }
+        let tier = rules.tier(&document.tier).map_err(|flaw| flaw.within("tier"))?;
+        Ok(Self::SetTier { client, tier })
+    }
+
+    pub(crate) fn parse_exception(
+        document: &OverrideDocument,
+        rules: &RuleSet,
+    ) -> Result<Self, Flaw> {
+        let client = Client::parse(&document.identifier_type, &document.identifier)?;
+        let exception = Override::parse(document)?;
+        let Some(rule) = rules.find(&document.rule_id) else {
+            return Err(no_such_rule(&document.rule_id).within("rule_id"));
+        };
+        compile_quota(exception.applied_to(&rule.quota), false)?;
+        Ok(Self::SetOverride { client, exception })
+    }
+
+    /// What is changed: two changes of the same thing contradict each other.
+    pub(crate) fn target(&self) -> impl Hash + Eq {
+        match self {
+            Self::SetTier { client, .. } | Self::RemoveTier { client } => Target::Tier(client),
+            Self::SetOverride { client, exception } => Target::Override(client, &exception.rule_id),
+            Self::RemoveOverride { client, rule_id } => Target::Override(client, rule_id),
+            Self::List { listed, list, .. } | Self::Unlist { listed, list } => {
+                Target::List(listed, *list)
+            }
+        }
+    }
+
+    pub(crate) fn parse_list(list: List, document: &ListDocument) -> Result<Self, Flaw> {
+        let listed = Listed::parse(&document.identifier_type, &document.identifier)?;
+        Ok(Self::List { listed, list, listing: Listing::parse(document)? })
+    }
+}
+
+impl Directory {
+    /// A directory with these changes made, in order. Only what they touch is copied.
+    #[must_use]
+    pub fn apply(&self, changes: impl IntoIterator<Item = Change>) -> Self {
+        let mut next = self.clone();
+        changes.into_iter().for_each(|change| next.change(change));
+        next
+    }
+
+    /// How many clients have a tier, how many have exceptions, and how many entries the lists have.
+    #[must_use]
+    pub fn sizes(&self) -> (usize, usize, usize) {
+        (self.tiers.len(), self.overrides.len(), self.lists.len())
+    }
+
+    fn change(&mut self, change: Change) {
+        match change {
+            Change::SetTier { client, tier } => self.tiers.change(client, |own| *own = Some(tier)),
+            Change::RemoveTier { client } => self.tiers.change(client, |own| *own = None),
+            Change::SetOverride { client, exception } => self.overrides.change(client, |own| {
+                let others = own.iter().filter(|other| other.rule_id != exception.rule_id);
+                *own = others.cloned().chain([exception.clone()]).collect();
+            }),
+            Change::RemoveOverride { client, rule_id } => self.overrides.change(client, |own| {
+                *own = own.iter().filter(|other| other.rule_id != rule_id).cloned().collect();
+            }),
+            Change::List { listed, list, listing } => self.lists.set(listed, list, Some(listing)),
+            Change::Unlist { listed, list } => self.lists.set(listed, list, None),
+        }
+    }
+
+    /// The tier of the client, and what it was found by.
+    pub(crate) fn tier(&self, facts: &Facts<'_>) -> Option<(&str, &Kind)> {
+        if self.tiers.is_empty() {
+            return None;
+        }
+        let mut found = self.tiers.find(facts, EVERYTHING, |_| true);
+        found.find_map(|(kind, tier)| Some((tier.as_deref()?, kind)))
+    }
+
+    /// The exception from a rule that a client has, and what it was found by. The whole key comes
+    /// first, then smaller parts of it, then single identifiers in the order of the rule.
+    pub(crate) fn exception(
+        &self,
+        rule: &Rule,
+        facts: &Facts<'_>,
+        endpoint: &str,
+        now: Timestamp,
+    ) -> Option<(&Override, &Kind)> {
+        if self.overrides.is_empty() {
+            return None;
+        }
+        let parts = |kind: &Kind| kind.is_composite() && kind.is_part_of(&rule.identifiers);
+        let composite = self.overrides.find(facts, endpoint, parts).rev();
+        let single = rule.identifiers.iter().flat_map(|identifier| {
+            self.overrides.find(facts, endpoint, |kind| kind.is(identifier))
+        });
+        composite.chain(single).find_map(|(kind, own)| {
+            let counts = |own: &&Override| own.rule_id == rule.id && !is_over(own.expires_at, now);
+            Some((own.iter().find(counts)?, kind))
+        })
+    }
+
+    /// The list entry that decides about a request.
+    pub(crate) fn listing(&self, facts: &Facts<'_>, now: Timestamp) -> Option<Hit<'_>> {
+        self.lists.find(facts, now)
+    }
+}
+
+/// Identifiers may be secrets (an API key is one), and there may be millions of them.
+impl fmt::Debug for Directory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (tiers, overrides, listed) = self.sizes();
+        write!(f, "Directory({tiers} tiers, {overrides} overrides, {listed} listed)")
+    }
+}

@@ -1,0 +1,30 @@
+//! When an entry of the directory ends.
+
+use tollgate_core::Timestamp;
+
+use crate::compile::flaw::Flaw;
+
+/// Reads an RFC 3339 time. What ended before 1970 ended at its beginning.
+pub(crate) fn parse_expiry(text: Option<&str>) -> Result<Option<Timestamp>, Flaw> {
+    let Some(text) = text else { return Ok(None) };
+    let Ok(time) = text.parse::<jiff::Timestamp>() else {
+        return Err(Flaw::new(
+            format!("`{text}` is not a time"),
+            "write RFC 3339 with an offset, like 2030-12-01T00:00:00Z",
+        )
+        .within("expires_at"));
+    };
+    Ok(Some(Timestamp::from_micros(u64::try_from(time.as_microsecond()).unwrap_or(0))))
+}
+
+/// Whether an entry has ended: at the very moment it expires it counts no longer.
+pub(crate) fn is_over(expires_at: Option<Timestamp>, now: Timestamp) -> bool {
+    expires_at.is_some_and(|end| end <= now)
+}
+
+/// The time as documents write it.
+pub(crate) fn format_time(time: Timestamp) -> String {
+    let micros = i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
+    let time = jiff::Timestamp::from_microsecond(micros).unwrap_or(jiff::Timestamp::MAX);
+    time.to_string()
+}

@@ -1,0 +1,291 @@
+//! Why a request is treated as it is, in words and figures for people. Nothing here is secret.
+
+use serde::Serialize;
+use tollgate_core::{Mode, Timestamp};
+
+use crate::attributes::{Attribute, Attributes};
+use crate::directory::expiry::format_time;
+use crate::directory::lists::{By, Hit, List};
+use crate::identifier::Identifier;
+use crate::matching::conditions::Unmet;
+use crate::plan::facts::{EVERYTHING, Facts};
+use crate::plan::tier::Tier;
+use crate::policy::{Policy, Revision};
+use crate::ruleset::Rule;
+
+/// How a policy sees one request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Explanation {
+    /// Which version of the policy answered.
+    pub revision: Revision,
+    /// The path as it was matched.
+    pub path: Option<String>,
+    /// The tier of the client.
+    pub tier: Option<String>,
+    /// Who says so: `directory`, `request`, `default` or nobody.
+    pub tier_from: TierOrigin,
+    /// The list entry that decides, whatever the rules say.
+    pub listed: Option<ListedExplanation>,
+    /// Every rule, in the order of reports.
+    pub rules: Vec<RuleExplanation>,
+}
+
+/// Who put a client into its tier.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TierOrigin {
+    /// The directory, by these identifier types.
+    Directory(String),
+    /// The request itself.
+    Request,
+    /// The policy, for clients in no other tier.
+    Default,
+    /// Nobody: there is no tier.
+    Nobody,
+}
+
+/// The list entry that a request met.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ListedExplanation {
+    /// `allow` or `deny`.
+    pub list: List,
+    /// What the entry was found by: identifier types, or a network.
+    pub by: String,
+    /// Why it is listed.
+    pub reason: Option<String>,
+    /// When the entry ends.
+    pub expires_at: Option<String>,
+}
+
+/// How one rule sees the request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RuleExplanation {
+    /// The rule.
+    pub rule_id: String,
+    /// Whether it applies.
+    pub applies: bool,
+    /// The first condition that is not fulfilled, or what was matched.
+    pub because: String,
+    /// Whether it would refuse the request for lack of an identifier.
+    pub refuses: bool,
+    /// Whether it only watches.
+    pub log_only: bool,
+    /// The rule that takes its place here.
+    pub replaced_by: Option<String>,
+    /// What the counter is kept by; empty if the rule does not apply.
+    pub key: Vec<KeyPart>,
+    /// What the request would be charged.
+    pub cost: u64,
+    /// The limit that counts for this client.
+    pub quota: QuotaExplanation,
+}
+
+/// One part of a key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct KeyPart {
+    /// The kind of identifier.
+    pub identifier_type: String,
+    /// Its value; secrets are cut short.
+    pub value: String,
+}
+
+/// A limit in figures.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct QuotaExplanation {
+    /// How usage is counted.
+    pub algorithm: &'static str,
+    /// Units per window.
+    pub limit: u64,
+    /// The window in milliseconds.
+    pub window_ms: u64,
+    /// The most that can be in use at once.
+    pub capacity: u64,
+    /// The identifier types of the override it comes from; none if it is the rule's own.
+    pub override_by: Option<String>,
+}
+
+pub(crate) fn explain(policy: &Policy, attributes: &dyn Attributes, now: Timestamp) -> Explanation {
+    let facts = Facts::new(attributes);
+    let tier = Tier::of(&facts, policy.rules(), policy.directory());
+    let matches =
+        policy.rules().iter().map(|rule| matched(rule, &facts, tier.name())).collect::<Vec<_>>();
+    let applying = || {
+        let rules = policy.rules().iter().zip(&matches);
+        rules.filter_map(|(rule, matched)| matched.is_ok().then_some(rule))
+    };
+    let explain_rule = |(at, (rule, matched)): (usize, (&Rule, &Result<Match<'_>, String>))| {
+        let replaced_by = applying().find(|other| other.replaces.contains(&at));
+        let replaced_by = replaced_by.filter(|_| matched.is_ok()).map(|other| other.id.to_string());
+        let endpoint = matched.as_ref().map_or(EVERYTHING, |matched| matched.endpoint);
+        RuleExplanation {
+            rule_id: rule.id.to_string(),
+            applies: matched.is_ok() && replaced_by.is_none(),
+            because: match (matched, &replaced_by) {
+                (Err(unmet), _) => unmet.clone(),
+                (Ok(_), Some(other)) => format!("{other} takes its place"),
+                (Ok(matched), None) => matched.because.clone(),
+            },
+            refuses: matched.as_ref().is_ok_and(|matched| matched.refuses) && replaced_by.is_none(),
+            log_only: rule.mode == Mode::Shadow,
+            replaced_by,
+            key: matched.as_ref().map_or(Vec::new(), |matched| key(rule, &facts, matched.endpoint)),
+            cost: rule.cost(&facts),
+            quota: quota(policy, rule, &facts, endpoint, now),
+        }
+    };
+    Explanation {
+        revision: policy.revision(),
+        path: facts.path.as_deref().map(str::to_owned),
+        tier: tier.name().map(str::to_owned),
+        tier_from: match tier {
+            Tier::Directory(_, kind) => TierOrigin::Directory(kind.to_string()),
+            Tier::Request(_) => TierOrigin::Request,
+            Tier::Default(_) => TierOrigin::Default,
+            Tier::None => TierOrigin::Nobody,
+        },
+        listed: policy.directory().listing(&facts, now).map(ListedExplanation::new),
+        rules: policy.rules().iter().zip(&matches).enumerate().map(explain_rule).collect(),
+    }
+}
+
+/// A rule whose conditions are fulfilled.
+struct Match<'a> {
+    endpoint: &'a str,
+    refuses: bool,
+    because: String,
+}
+
+/// Whether a rule matches by itself, others aside; if not, the first reason.
+fn matched<'a>(rule: &'a Rule, facts: &Facts<'_>, tier: Option<&str>) -> Result<Match<'a>, String> {
+    if !rule.enabled {
+        return Err("the rule is switched off".to_owned());
+    }
+    let conditions = &rule.conditions;
+    let unmet = conditions.unmet_place(facts).or_else(|| conditions.unmet_detail(facts, tier));
+    if let Some(unmet) = unmet {
+        return Err(describe_unmet(&unmet, rule, facts, tier));
+    }
+    let endpoint = conditions.endpoint_of(facts).map_or(EVERYTHING, |pattern| &pattern.text);
+    let mut values = rule.identifiers.iter().map(|one| (one, facts.value(one, endpoint)));
+    if let Some((first, Some(value))) = values.clone().next()
+        && !rule.key_pattern.matches(value)
+    {
+        return Err(format!("the {first} does not match the key_pattern"));
+    }
+    if let Some((missing, _)) = values.find(|(_, value)| value.is_none()) {
+        let because = format!("the request has no {missing}");
+        if !rule.refuses_missing() {
+            return Err(because);
+        }
+        let because = format!("{because}, and the rule refuses such requests");
+        return Ok(Match { endpoint, refuses: true, because });
+    }
+    Ok(Match { endpoint, refuses: false, because: describe_match(rule, endpoint, tier) })
+}
+
+fn describe_unmet(unmet: &Unmet<'_>, rule: &Rule, facts: &Facts<'_>, tier: Option<&str>) -> String {
+    let conditions = &rule.conditions;
+    let has = |name: &str, value: Option<&str>| match value {
+        Some(value) => format!("the {name} is {}", shortened(value)),
+        None => format!("the request has no {name}"),
+    };
+    match unmet {
+        Unmet::Tenant => {
+            let wanted = conditions.tenant.as_deref().unwrap_or_default();
+            format!("{}, not {wanted}", has("tenant", facts.tenant))
+        }
+        Unmet::Host => {
+            format!("{}, which is none of its hosts", has("host", facts.host().as_deref()))
+        }
+        Unmet::Endpoint => {
+            format!("{}, which is none of its endpoints", has("path", facts.path.as_deref()))
+        }
+        Unmet::Method => {
+            let methods = conditions.methods.as_ref().map(ToString::to_string).unwrap_or_default();
+            format!("{}, not {methods}", has("method", facts.get(Attribute::Method)))
+        }
+        Unmet::Tier => format!("{}, not {}", has("tier", tier), conditions.tiers.join(" or ")),
+        Unmet::Attribute(identifier) => format!("the {identifier} is missing or does not match"),
+    }
+}
+
+fn describe_match(rule: &Rule, endpoint: &str, tier: Option<&str>) -> String {
+    let conditions = &rule.conditions;
+    let mut met = Vec::new();
+    if let Some(tenant) = &conditions.tenant {
+        met.push(format!("tenant {tenant}"));
+    }
+    if !conditions.hosts.is_empty() {
+        met.push("host".to_owned());
+    }
+    if !conditions.endpoints.is_empty() {
+        met.push(format!("endpoint {endpoint}"));
+    }
+    if conditions.methods.is_some() {
+        met.push("method".to_owned());
+    }
+    if let Some(tier) = tier.filter(|_| !conditions.tiers.is_empty()) {
+        met.push(format!("tier {tier}"));
+    }
+    met.extend(conditions.attributes.iter().map(|(identifier, _)| identifier.to_string()));
+    if met.is_empty() {
+        return "it asks for nothing in particular".to_owned();
+    }
+    format!("{} matched", met.join(", "))
+}
+
+fn key(rule: &Rule, facts: &Facts<'_>, endpoint: &str) -> Vec<KeyPart> {
+    let part = |identifier: &Identifier| {
+        let value = facts.value(identifier, endpoint)?;
+        let value = if identifier.is_secret() { cut(value) } else { value.to_owned() };
+        Some(KeyPart { identifier_type: identifier.to_string(), value })
+    };
+    rule.identifiers.iter().filter_map(part).collect()
+}
+
+/// The limit as it counts for the client of a request.
+fn quota(
+    policy: &Policy,
+    rule: &Rule,
+    facts: &Facts<'_>,
+    endpoint: &str,
+    now: Timestamp,
+) -> QuotaExplanation {
+    let exception = policy.directory().exception(rule, facts, endpoint, now);
+    let own = exception.and_then(|(exception, kind)| Some((exception.limit(&rule.quota)?, kind)));
+    let limit = own.map_or(rule.limit, |(limit, _)| limit);
+    QuotaExplanation {
+        algorithm: limit.algorithm().name(),
+        limit: limit.limit(),
+        window_ms: limit.window().as_millis_ceil(),
+        capacity: limit.capacity(),
+        override_by: own.map(|(_, kind)| kind.to_string()),
+    }
+}
+
+impl ListedExplanation {
+    fn new(hit: Hit<'_>) -> Self {
+        Self {
+            list: hit.list,
+            by: match hit.by {
+                By::Kind(kind) => kind.to_string(),
+                By::Network(network) => network.to_string(),
+            },
+            reason: hit.listing.reason.as_deref().map(str::to_owned),
+            expires_at: hit.listing.expires_at.map(format_time),
+        }
+    }
+}
+
+/// Enough of a secret to recognise it by, and never much of it.
+fn cut(secret: &str) -> String {
+    let shown = (secret.chars().count() / 4).min(4);
+    secret.chars().take(shown).chain(['…']).collect()
+}
+
+/// What a request says can be long, and is quoted in full nowhere.
+fn shortened(value: &str) -> String {
+    let mut chars = value.chars();
+    let start = chars.by_ref().take(100).collect::<String>();
+    if chars.next().is_some() { format!("`{start}…`") } else { format!("`{start}`") }
+}

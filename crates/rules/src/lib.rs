@@ -1,0 +1,94 @@
+//! Policy documents in, an immutable policy out; then requests in, a plan of charges out.
+//!
+//! A text becomes a [`Source`], which remembers where everything stood; a source compiles to a
+//! [`Policy`], or to every [`Problem`] it has. A policy is a [`RuleSet`], compiled whole, and a
+//! [`Directory`] of what is known about single clients, which is changed entry by entry. A request
+//! is whatever implements [`Attributes`]. [`Policy::plan`] finds the rules that apply to it by
+//! walking its path, not by trying every rule, and allocates nothing for an ordinary request.
+//!
+//! ```
+//! use tollgate_core::Timestamp;
+//! use tollgate_rules::{Attribute, Attributes, Policy};
+//!
+//! struct Request;
+//!
+//! impl Attributes for Request {
+//!     fn get(&self, attribute: Attribute<'_>) -> Option<&str> {
+//!         match attribute {
+//!             Attribute::UserId => Some("u1"),
+//!             Attribute::Path => Some("/api/orders"),
+//!             _ => None,
+//!         }
+//!     }
+//! }
+//!
+//! let policy = Policy::from_text(
+//!     "rules:
+//!        - {rule_id: api, limit: 100, window: 1m, identifier_type: user_id,
+//!           applies_to: {endpoints: [/api/*]}}",
+//! )
+//! .expect("a sound policy");
+//! let hasher = std::hash::RandomState::new();
+//! let plan = policy.plan(&[&Request], Timestamp::from_secs(0), &hasher);
+//! let charge = plan.charges(policy.rules()).next().expect("the rule applies");
+//! assert_eq!((charge.key.rule, charge.key.subject, charge.cost), ("api", &b"u1"[..], 1));
+//! ```
+//!
+//! What a rule means, where that is not obvious:
+//!
+//! - All rules that match apply. They are reported by priority, then the narrower ones first.
+//! - `replaces` is one simultaneous step over the rules that matched: a rule that is replaced still
+//!   replaces others.
+//! - `/api/*` covers `/api` itself. Paths are compared in one [normal form](normalise_path).
+//! - An identifier that is empty, or an address that is none, is missing.
+//! - Lists come before rules; the longest prefix decides among networks, and deny wins otherwise.
+#![forbid(unsafe_code)]
+
+mod attributes;
+mod choice;
+mod compile;
+mod decode;
+mod directory;
+pub mod document;
+mod explain;
+mod identifier;
+mod json;
+mod lint;
+mod matching;
+mod node;
+mod number;
+mod plan;
+mod policy;
+mod position;
+mod problem;
+mod record;
+mod ruleset;
+mod schema;
+mod source;
+mod spelling;
+mod value;
+mod window;
+mod yaml;
+
+pub use attributes::{Attribute, Attributes};
+pub use compile::CompileOptions;
+pub use directory::client::Client;
+pub use directory::lists::{List, Listed, Listing};
+pub use directory::overrides::{Amount, Override};
+pub use directory::{Change, Directory};
+pub use document::PolicyDocument;
+pub use explain::{
+    Explanation, KeyPart, ListedExplanation, QuotaExplanation, RuleExplanation, TierOrigin,
+};
+pub use identifier::Identifier;
+pub use lint::{LintContext, lint};
+pub use matching::path::normalise as normalise_path;
+pub use plan::{Plan, Planned, Standing};
+pub use policy::{Policy, Revision};
+pub use position::Position;
+pub use problem::{Problem, Severity};
+pub use ruleset::{Penalty, Rule, RuleSet, Soft, StatusSet};
+pub use schema::schema;
+pub use source::{Format, Source};
+pub use value::{AlgorithmName, Decimal, OneOrMany, StatusPattern};
+pub use window::{Seconds, Window, parse_window};

@@ -1,0 +1,114 @@
+//! Policies that are valid and yet hardly what their author means: one function per suspicion.
+
+mod figures;
+mod reach;
+mod risk;
+
+use crate::compile::flaw::Flaw;
+use crate::document::{OverrideDocument, RuleDocument};
+use crate::identifier::Identifier;
+use crate::matching::glob::Glob;
+use crate::policy::Policy;
+use crate::problem::Problem;
+use crate::ruleset::{Rule, RuleSet};
+use crate::source::Source;
+
+/// Where a policy is going to run, as far as that is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LintContext {
+    /// How many nodes share the work.
+    pub nodes: Option<u32>,
+    /// Whether proxies are named whose word on client addresses is taken.
+    pub trusted_proxies: Option<bool>,
+    /// Whether counters are kept in Redis.
+    pub redis: bool,
+}
+
+/// Looks for what is allowed but hardly meant. `policy` is what `source` compiled to.
+#[must_use]
+pub fn lint(source: &Source, policy: &Policy, context: &LintContext) -> Vec<Problem> {
+    let view = View { source, rules: policy.rules(), context: *context };
+    let rules = source.document.rules.iter().enumerate().flat_map(|(at, document)| {
+        let flaws = view.rules.find(&document.rule_id).filter(|rule| rule.enabled).map(|rule| {
+            let suspect = Suspect { rule, document };
+            RULE_CHECKS.iter().filter_map(move |check| check(&view, suspect))
+        });
+        flaws.into_iter().flatten().map(move |flaw| flaw.within(&format!("rules[{at}]")))
+    });
+    let overrides = source.document.overrides.iter().enumerate().flat_map(|(at, document)| {
+        let flaws = OVERRIDE_CHECKS.iter().filter_map(move |check| check(&view, document));
+        flaws.map(move |flaw| flaw.within(&format!("overrides[{at}]")))
+    });
+    let blacklist = source.document.blacklist.iter().enumerate().filter_map(|(at, document)| {
+        let flaw = risk::one_address_of_many(document)?;
+        Some(flaw.within(&format!("blacklist[{at}]")))
+    });
+    let into_warning = |flaw: Flaw| {
+        source.problem(&flaw.field, flaw.message).with_advice(flaw.advice).into_warning()
+    };
+    rules.chain(overrides).chain(blacklist).map(into_warning).collect()
+}
+
+/// What every check can see.
+#[derive(Clone, Copy)]
+struct View<'a> {
+    source: &'a Source,
+    rules: &'a RuleSet,
+    context: LintContext,
+}
+
+/// A rule, as compiled and as written.
+#[derive(Clone, Copy)]
+struct Suspect<'a> {
+    rule: &'a Rule,
+    document: &'a RuleDocument,
+}
+
+const RULE_CHECKS: [fn(&View<'_>, Suspect<'_>) -> Option<Flaw>; 12] = [
+    reach::replaced_everywhere,
+    reach::blocked_by_another,
+    reach::matches_nothing,
+    reach::undeclared_tier,
+    reach::misspelt_method,
+    reach::replaced_by_a_watcher,
+    figures::above_its_parent,
+    figures::never_denies,
+    figures::beyond_redis,
+    risk::address_of_a_proxy,
+    risk::open_login,
+    risk::fleet_of_fallbacks,
+];
+
+const OVERRIDE_CHECKS: [fn(&View<'_>, &OverrideDocument) -> Option<Flaw>; 2] =
+    [reach::override_of_nobody, figures::override_beyond_redis];
+
+impl View<'_> {
+    /// The rules that are switched on.
+    fn enabled(&self) -> impl Iterator<Item = &Rule> {
+        self.rules.iter().filter(|rule| rule.enabled)
+    }
+
+    /// Whether one rule takes the place of another.
+    fn replaces(&self, rule: &Rule, other: &Rule) -> bool {
+        self.rules.index_of(&other.id).is_some_and(|at| rule.replaces.contains(&at))
+    }
+
+    /// Whether a rule can be pushed aside by any other.
+    fn is_replaced_anywhere(&self, rule: &Rule) -> bool {
+        self.enabled().any(|other| self.replaces(other, rule))
+    }
+}
+
+/// Whether the first rule provably applies to every request that the second one applies to, unless
+/// it is replaced.
+fn applies_wherever(wide: &Rule, narrow: &Rule) -> bool {
+    let same_pattern = wide.key_pattern == narrow.key_pattern
+        && wide.identifiers.first() == narrow.identifiers.first();
+    let always_there = |identifier: &Identifier| {
+        matches!(identifier, Identifier::Global | Identifier::Endpoint)
+            || narrow.identifiers.contains(identifier)
+    };
+    wide.conditions.covers(&narrow.conditions)
+        && (wide.key_pattern == Glob::Any || same_pattern)
+        && wide.identifiers.iter().all(always_there)
+}

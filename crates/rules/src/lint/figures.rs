@@ -1,0 +1,112 @@
+//! Limits whose figures make no difference, or more than was bargained for.
+
+use tollgate_core::{Algorithm, Micros, Mode, Quota};
+
+use super::{Suspect, View, applies_wherever};
+use crate::compile::flaw::Flaw;
+use crate::directory::overrides::Override;
+use crate::document::{Consistency, OverrideDocument};
+use crate::ruleset::Rule;
+
+/// The largest limit for which Redis is guaranteed to compute what memory would.
+const REDIS_EXACT: u64 = 1 << 31;
+
+/// A wider counter runs out before this one possibly can.
+pub(super) fn above_its_parent(view: &View<'_>, suspect: Suspect<'_>) -> Option<Flaw> {
+    let rule = suspect.rule;
+    let is_parent = |other: &&Rule| {
+        other.identifiers.len() < rule.identifiers.len()
+            && other.mode == Mode::Enforce
+            && (other.consistency == Consistency::Strict || other.consistency == rule.consistency)
+            && other.costs.are_at_least(&rule.costs)
+            && applies_wherever(other, rule)
+            && !view.is_replaced_anywhere(other)
+            && runs_out_first(&other.quota, &rule.quota)
+    };
+    let parent = view.enabled().find(is_parent)?;
+    Some(
+        Flaw::new(
+            format!(
+                "the limit is never reached: {} counts the same requests together with others and \
+                 allows {} per {} only",
+                parent.id,
+                parent.quota.limit,
+                window(&parent.quota)
+            ),
+            format!("raise {} or lower this limit", parent.id),
+        )
+        .within("limit"),
+    )
+}
+
+/// Whether whoever stays within the first quota provably stays below the second. Requests of the
+/// second are among those of the first and cost no more there.
+fn runs_out_first(parent: &Quota, child: &Quota) -> bool {
+    let blocks = parent.limit == 0;
+    if blocks || parent.limit >= child.limit || parent.max_delay > Micros::ZERO {
+        return false;
+    }
+    let capacity = |quota: &Quota| quota.burst.unwrap_or(quota.limit);
+    let ceiling = capacity(parent).saturating_add(parent.grace);
+    if parent.algorithm == child.algorithm && parent.window == child.window {
+        return ceiling <= capacity(child);
+    }
+    // The most the parent admits while one window of the child passes, counted generously.
+    let windows = u128::from(child.window.get().div_ceil(parent.window.get())) + 1;
+    let most = u128::from(ceiling) + u128::from(parent.limit) * windows;
+    // The weighted counter remembers two windows.
+    let most = if child.algorithm == Algorithm::SlidingWindowCounter { most * 2 } else { most };
+    most <= u128::from(capacity(child).min(child.limit))
+}
+
+/// Every request is free.
+pub(super) fn never_denies(_: &View<'_>, suspect: Suspect<'_>) -> Option<Flaw> {
+    let rule = suspect.rule;
+    if rule.mode != Mode::Enforce || !rule.costs.are_all_free() {
+        return None;
+    }
+    let message = "the rule never denies: every request costs 0 here";
+    let advice =
+        "give requests a cost, or write action: log_only if the rule is only to be watched";
+    Some(Flaw::new(message, advice).within("cost"))
+}
+
+/// More than the numbers of a Redis script are sure to hold.
+pub(super) fn beyond_redis(view: &View<'_>, suspect: Suspect<'_>) -> Option<Flaw> {
+    let rule = suspect.rule;
+    let is_shared = view.context.redis && rule.consistency == Consistency::Strict;
+    let (field, amount) = beyond_exact(&rule.quota).filter(|_| is_shared)?;
+    Some(inexact(amount).within(field))
+}
+
+/// The same for what a client gets instead.
+pub(super) fn override_beyond_redis(view: &View<'_>, document: &OverrideDocument) -> Option<Flaw> {
+    let rule = view.rules.find(&document.rule_id)?;
+    let is_shared = view.context.redis && rule.consistency == Consistency::Strict;
+    let exception = Override::parse(document).ok().filter(|_| is_shared)?;
+    let quota = exception.applied_to(&rule.quota);
+    let (_, amount) = beyond_exact(&quota).filter(|_| beyond_exact(&rule.quota).is_none())?;
+    Some(inexact(amount))
+}
+
+fn beyond_exact(quota: &Quota) -> Option<(&'static str, u64)> {
+    let burst = quota.burst.unwrap_or_default();
+    let amounts = [("limit", quota.limit), ("burst", burst), ("soft.grace", quota.grace)];
+    amounts.into_iter().find(|(_, amount)| *amount > REDIS_EXACT)
+}
+
+fn inexact(amount: u64) -> Flaw {
+    Flaw::new(
+        format!("Redis counts exactly up to {REDIS_EXACT}, not {amount}"),
+        "count in larger units, or use consistency: local",
+    )
+}
+
+fn window(quota: &Quota) -> String {
+    let millis = quota.window.as_millis_ceil();
+    if millis.is_multiple_of(1000) {
+        format!("{} s", millis / 1000)
+    } else {
+        format!("{millis} ms")
+    }
+}

@@ -1,0 +1,138 @@
+//! What a rule asks of a request before it applies, and how narrow that makes it.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use crate::identifier::Identifier;
+use crate::matching::glob::Glob;
+use crate::matching::host::{HostPattern, suffixes};
+use crate::matching::method::MethodSet;
+use crate::matching::path::{Narrowness, Pattern};
+use crate::plan::facts::{EVERYTHING, Facts};
+
+/// Everything a request has to fulfil. What is empty asks for nothing.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Conditions {
+    pub(crate) tenant: Option<Arc<str>>,
+    pub(crate) hosts: Box<[HostPattern]>,
+    /// Narrowest first, so that the first one that matches names the endpoint.
+    pub(crate) endpoints: Box<[Pattern]>,
+    pub(crate) methods: Option<MethodSet>,
+    pub(crate) tiers: Box<[Arc<str>]>,
+    /// Each identifier must match one of its globs.
+    pub(crate) attributes: Box<[(Identifier, Box<[Glob]>)]>,
+}
+
+/// The first condition that a request does not fulfil.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Unmet<'a> {
+    Tenant,
+    Host,
+    Endpoint,
+    Method,
+    Tier,
+    Attribute(&'a Identifier),
+}
+
+/// Orders rules of equal priority in reports; the narrower rule is greater. Paths come first, since
+/// they are what people tell rules apart by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Specificity {
+    endpoint: Narrowness,
+    host: HostNarrowness,
+    methods: Option<Reverse<usize>>,
+    tiers: Option<Reverse<usize>>,
+    attributes: usize,
+    tenant: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum HostNarrowness {
+    Any,
+    Below { labels: usize },
+    Exact,
+}
+
+impl Conditions {
+    /// The conditions the index answers: tenant, host and path.
+    pub(crate) fn unmet_place(&self, facts: &Facts<'_>) -> Option<Unmet<'_>> {
+        if self.tenant.is_some() && self.tenant.as_deref() != facts.tenant {
+            return Some(Unmet::Tenant);
+        }
+        let host = facts.host();
+        let is_host =
+            |pattern: &HostPattern| host.as_ref().is_some_and(|host| pattern.matches(host));
+        if !self.hosts.is_empty() && !self.hosts.iter().any(is_host) {
+            return Some(Unmet::Host);
+        }
+        if !self.endpoints.is_empty() && self.endpoint_of(facts).is_none() {
+            return Some(Unmet::Endpoint);
+        }
+        None
+    }
+
+    /// The conditions that are asked of every rule the index finds.
+    pub(crate) fn unmet_detail(&self, facts: &Facts<'_>, tier: Option<&str>) -> Option<Unmet<'_>> {
+        if let Some(methods) = &self.methods
+            && !facts.method.is_some_and(|method| methods.contains(method))
+        {
+            return Some(Unmet::Method);
+        }
+        if !self.tiers.is_empty() && !self.tiers.iter().any(|wanted| tier == Some(wanted)) {
+            return Some(Unmet::Tier);
+        }
+        let is_unmet = |(identifier, globs): &&(Identifier, Box<[Glob]>)| {
+            let value = facts.value(identifier, EVERYTHING);
+            !value.is_some_and(|value| globs.iter().any(|glob| glob.matches(value)))
+        };
+        self.attributes.iter().find(is_unmet).map(|(identifier, _)| Unmet::Attribute(identifier))
+    }
+
+    /// The narrowest endpoint that matches the path.
+    pub(crate) fn endpoint_of(&self, facts: &Facts<'_>) -> Option<&Pattern> {
+        let path = facts.path.as_deref()?;
+        self.endpoints.iter().find(|pattern| pattern.matches(path))
+    }
+
+    /// A rule is as narrow as the widest of its alternatives.
+    pub(crate) fn specificity(&self) -> Specificity {
+        Specificity {
+            endpoint: self.endpoints.last().map_or(Narrowness::Any, Pattern::narrowness),
+            host: self.hosts.iter().map(HostNarrowness::of).min().unwrap_or(HostNarrowness::Any),
+            methods: self.methods.as_ref().map(|methods| Reverse(methods.len())),
+            tiers: Some(Reverse(self.tiers.len())).filter(|_| !self.tiers.is_empty()),
+            attributes: self.attributes.len(),
+            tenant: self.tenant.is_some(),
+        }
+    }
+
+    /// Whether every request that fulfils `other` provably fulfils these conditions too.
+    pub(crate) fn covers(&self, other: &Self) -> bool {
+        let tenant = self.tenant.is_none() || self.tenant == other.tenant;
+        let hosts = all_covered(&self.hosts, &other.hosts, HostPattern::covers);
+        let endpoints = all_covered(&self.endpoints, &other.endpoints, Pattern::covers);
+        let tiers = all_covered(&self.tiers, &other.tiers, |wide, narrow| wide == narrow);
+        let methods = match (&self.methods, &other.methods) {
+            (None, _) => true,
+            (Some(wide), Some(narrow)) => wide.covers(narrow),
+            (Some(_), None) => false,
+        };
+        let attributes = self.attributes.iter().all(|wide| other.attributes.contains(wide));
+        tenant && hosts && endpoints && tiers && methods && attributes
+    }
+}
+
+/// Whether every one of `narrow` is covered by one of `wide`. Empty lists ask for nothing.
+fn all_covered<T>(wide: &[T], narrow: &[T], covers: impl Fn(&T, &T) -> bool) -> bool {
+    wide.is_empty()
+        || (!narrow.is_empty() && narrow.iter().all(|n| wide.iter().any(|w| covers(w, n))))
+}
+
+impl HostNarrowness {
+    fn of(pattern: &HostPattern) -> Self {
+        match pattern {
+            HostPattern::Exact(_) => Self::Exact,
+            HostPattern::Below(suffix) => Self::Below { labels: suffixes(suffix).count() },
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Finds every pattern that matches a path by walking the path, however many patterns there are.
+
+use std::collections::HashMap;
+
+use foldhash::fast::FixedState;
+
+use crate::matching::path::{Pattern, Segment};
+
+/// Patterns by their segments. A path is walked once; literal and parameter branches are both
+/// followed, since all patterns that match count.
+#[derive(Clone, Debug)]
+pub(crate) struct PathIndex<T> {
+    nodes: Vec<Node<T>>,
+}
+
+#[derive(Clone, Debug)]
+struct Node<T> {
+    literals: HashMap<Box<str>, usize, FixedState>,
+    parameter: Option<usize>,
+    /// Found when the path ends here.
+    ends: Vec<T>,
+    /// Found when the path gets here, whatever follows.
+    tails: Vec<T>,
+}
+
+impl<T> Default for Node<T> {
+    fn default() -> Self {
+        Self { literals: HashMap::default(), parameter: None, ends: Vec::new(), tails: Vec::new() }
+    }
+}
+
+impl<T> Default for PathIndex<T> {
+    fn default() -> Self {
+        Self { nodes: vec![Node::default()] }
+    }
+}
+
+impl<T: Copy> PathIndex<T> {
+    pub(crate) fn insert(&mut self, pattern: &Pattern, value: T) {
+        let mut at = 0;
+        for segment in &pattern.segments {
+            let fresh = self.nodes.len();
+            let node = &mut self.nodes[at];
+            at = match segment {
+                Segment::Literal(literal) => *node.literals.entry(literal.clone()).or_insert(fresh),
+                Segment::Parameter => *node.parameter.get_or_insert(fresh),
+            };
+            if at == fresh {
+                self.nodes.push(Node::default());
+            }
+        }
+        let node = &mut self.nodes[at];
+        if pattern.has_tail { node.tails.push(value) } else { node.ends.push(value) }
+    }
+
+    /// Calls `found` for every pattern that matches a path in its normal form.
+    pub(crate) fn visit(&self, path: &str, found: &mut impl FnMut(T)) {
+        self.walk(0, path.strip_prefix('/').unwrap_or(path), found);
+    }
+
+    /// Follows both branches where there are two. No deeper than the longest pattern.
+    fn walk(&self, mut at: usize, mut rest: &str, found: &mut impl FnMut(T)) {
+        loop {
+            let node = &self.nodes[at];
+            node.tails.iter().copied().for_each(&mut *found);
+            if rest.is_empty() {
+                node.ends.iter().copied().for_each(found);
+                return;
+            }
+            if node.literals.is_empty() && node.parameter.is_none() {
+                return;
+            }
+            let (segment, after) = first_segment(rest);
+            rest = after;
+            at = match (node.literals.get(segment), node.parameter) {
+                (None, None) => return,
+                (Some(&next), None) | (None, Some(next)) => next,
+                (Some(&literal), Some(parameter)) => {
+                    self.walk(literal, rest, found);
+                    parameter
+                }
+            };
+        }
+    }
+}
+
+/// Splits at the first slash. Segments are short: a plain loop beats the search of the library.
+fn first_segment(path: &str) -> (&str, &str) {
+    match path.bytes().position(|byte| byte == b'/') {
+        Some(slash) => (&path[..slash], &path[slash + 1..]),
+        None => (path, ""),
+    }
+}

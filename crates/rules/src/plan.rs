@@ -1,0 +1,159 @@
+//! What a request is to be charged: the outcome of matching, ready to be settled.
+
+pub(crate) mod facts;
+mod key_text;
+pub(crate) mod planner;
+pub(crate) mod tier;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use tollgate_core::{Charge, Key, Limit, Mode, Timestamp};
+
+use crate::plan::key_text::KeyText;
+use crate::ruleset::RuleSet;
+
+/// What is to be done with a request.
+///
+/// A plan owns its keys and borrows nothing, so it can outlive the request. Up to four lines and 256
+/// bytes of keys, it needs no memory of its own.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// Whether the lines are to be charged at all.
+    pub standing: Standing,
+    pub(crate) planned: SmallVec<[Planned; 4]>,
+    /// The text of all keys, and of the tier.
+    pub(crate) text: KeyText,
+    pub(crate) tier: Option<Span>,
+}
+
+/// How a request stands before anything is counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Standing {
+    /// Charge the lines; without any, no rule applies.
+    #[default]
+    Judge,
+    /// The client is on the list of those never limited. Nothing is counted.
+    Allowed {
+        /// Why, if the list says so.
+        reason: Option<Arc<str>>,
+    },
+    /// The client is on the list of those always refused.
+    Denied {
+        /// Why, if the list says so.
+        reason: Option<Arc<str>>,
+        /// When that ends.
+        expires_at: Option<Timestamp>,
+    },
+    /// A rule refuses requests that lack its identifier, and this one does.
+    Missing {
+        /// Where the rule stands in its set.
+        rule: usize,
+    },
+}
+
+/// One line of a plan: one rule, one counter.
+#[derive(Clone, Debug)]
+pub struct Planned {
+    /// Where the rule stands in its set.
+    pub rule: usize,
+    /// Which of the subjects it is for; the first, if several share the counter.
+    pub subject: usize,
+    /// The limit of this client: that of the rule, or its own.
+    pub limit: Limit,
+    /// Whether the limit is an exception for this client.
+    pub is_overridden: bool,
+    /// How much to charge.
+    pub cost: u64,
+    /// What a refusal means.
+    pub mode: Mode,
+    pub(crate) fingerprint: u64,
+    pub(crate) key: KeySpans,
+}
+
+impl Planned {
+    /// The fingerprint of the counter's key.
+    #[must_use]
+    pub const fn fingerprint(&self) -> u64 {
+        self.fingerprint
+    }
+}
+
+/// A part of the text of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    start: u32,
+    end: u32,
+}
+
+/// Where a key stands in the text of its plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct KeySpans {
+    pub(crate) subject: Span,
+    pub(crate) rest: Span,
+}
+
+impl Span {
+    /// Texts are far below 4 GiB; what is not is cut off.
+    pub(crate) fn new(range: Range<usize>) -> Self {
+        let narrow = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
+        Self { start: narrow(range.start), end: narrow(range.end) }
+    }
+
+    pub(crate) fn of(self, text: &KeyText) -> &[u8] {
+        text.as_slice().get(self.start as usize..self.end as usize).unwrap_or_default()
+    }
+}
+
+impl Plan {
+    /// The lines, in the order of the rules.
+    #[must_use]
+    pub fn planned(&self) -> &[Planned] {
+        &self.planned
+    }
+
+    /// The tier of the request; of several subjects, that of the first.
+    #[must_use]
+    pub fn tier(&self) -> Option<&str> {
+        std::str::from_utf8(self.tier?.of(&self.text)).ok()
+    }
+
+    /// The lines as charges with distinct keys. `rules` is the set the plan was made with.
+    pub fn charges<'a>(&'a self, rules: &'a RuleSet) -> impl Iterator<Item = Charge<'a>> {
+        self.planned.iter().filter_map(|planned| self.charge_of(planned, rules))
+    }
+
+    /// One line as a charge; `None` if there is no such line, or `rules` is another set.
+    #[must_use]
+    pub fn charge<'a>(&'a self, line: usize, rules: &'a RuleSet) -> Option<Charge<'a>> {
+        self.charge_of(self.planned.get(line)?, rules)
+    }
+
+    fn charge_of<'a>(&'a self, planned: &'a Planned, rules: &'a RuleSet) -> Option<Charge<'a>> {
+        let key = Key {
+            fingerprint: planned.fingerprint,
+            rule: &rules.get(planned.rule)?.id,
+            subject: planned.key.subject.of(&self.text),
+            rest: planned.key.rest.of(&self.text),
+        };
+        Some(Charge { key, limit: &planned.limit, cost: planned.cost, mode: planned.mode })
+    }
+
+    /// The line that counts on the very same counter, if there is one.
+    pub(crate) fn line_of(
+        &mut self,
+        rule: usize,
+        fingerprint: u64,
+        key: KeySpans,
+    ) -> Option<&mut Planned> {
+        let text = &self.text;
+        let is_same = |a: Span, b: Span| a.of(text) == b.of(text);
+        self.planned.iter_mut().find(|line| {
+            line.rule == rule
+                && line.fingerprint == fingerprint
+                && is_same(line.key.subject, key.subject)
+                && is_same(line.key.rest, key.rest)
+        })
+    }
+}

@@ -1,0 +1,111 @@
+//! One request as rules look at it: every value in the single form it is matched and counted by.
+
+use std::borrow::Cow;
+use std::cell::OnceCell;
+use std::net::{IpAddr, Ipv4Addr};
+
+use crate::attributes::{Attribute, Attributes};
+use crate::identifier::Identifier;
+use crate::matching::host;
+use crate::matching::method::Method;
+use crate::matching::network::{ClientText, parse_address};
+use crate::matching::path;
+
+/// The value of what identifies nothing in particular: `global`, or `endpoint` in a rule that names
+/// none.
+pub(crate) const EVERYTHING: &str = "*";
+
+/// The attributes of a request, read once and normalised.
+pub(crate) struct Facts<'a> {
+    attributes: &'a dyn Attributes,
+    pub(crate) path: Option<Cow<'a, str>>,
+    pub(crate) method: Option<Method<'a>>,
+    pub(crate) tenant: Option<&'a str>,
+    address: OnceCell<Option<ClientAddress<'a>>>,
+}
+
+impl<'a> Facts<'a> {
+    pub(crate) fn new(attributes: &'a dyn Attributes) -> Self {
+        let get = |attribute| present(attributes.get(attribute));
+        Self {
+            attributes,
+            path: get(Attribute::Path).map(path::normalise),
+            method: get(Attribute::Method).map(Method::new),
+            tenant: get(Attribute::Tenant),
+            address: OnceCell::new(),
+        }
+    }
+
+    pub(crate) fn get(&self, attribute: Attribute<'_>) -> Option<&'a str> {
+        present(self.attributes.get(attribute))
+    }
+
+    pub(crate) fn cost(&self) -> u64 {
+        self.attributes.cost()
+    }
+
+    pub(crate) fn host(&self) -> Option<Cow<'a, str>> {
+        self.get(Attribute::Host).and_then(host::normalise)
+    }
+
+    /// The address of the client; `None` if there is none or it is none.
+    pub(crate) fn address(&self) -> Option<IpAddr> {
+        self.client_address().map(|client| client.address)
+    }
+
+    /// The value of an identifier, where `endpoint` is the pattern that matched. An empty value is
+    /// none.
+    pub(crate) fn value<'s>(
+        &'s self,
+        identifier: &Identifier,
+        endpoint: &'s str,
+    ) -> Option<&'s str> {
+        if let Some(attribute) = identifier.attribute() {
+            return self.get(attribute);
+        }
+        match identifier {
+            Identifier::Ip => self.client_address().map(ClientAddress::text),
+            Identifier::Path => self.path.as_deref(),
+            Identifier::Endpoint => Some(endpoint),
+            _ => Some(EVERYTHING),
+        }
+    }
+
+    fn client_address(&self) -> Option<&ClientAddress<'a>> {
+        let read = || ClientAddress::new(self.get(Attribute::Ip)?);
+        self.address.get_or_init(read).as_ref()
+    }
+}
+
+fn present(value: Option<&str>) -> Option<&str> {
+    value.filter(|value| !value.is_empty())
+}
+
+/// An address and the text it is counted by.
+struct ClientAddress<'a> {
+    address: IpAddr,
+    text: AddressText<'a>,
+}
+
+enum AddressText<'a> {
+    /// IPv4 has one spelling, so the text of the request is the right one.
+    Given(&'a str),
+    Written(ClientText),
+}
+
+impl<'a> ClientAddress<'a> {
+    fn new(given: &'a str) -> Option<Self> {
+        if let Ok(address) = given.parse::<Ipv4Addr>() {
+            return Some(Self { address: address.into(), text: AddressText::Given(given) });
+        }
+        let address = parse_address(given)?;
+        Some(Self { address, text: AddressText::Written(ClientText::new(address)) })
+    }
+
+    fn text(&self) -> &str {
+        match &self.text {
+            AddressText::Given(given) => given,
+            AddressText::Written(text) => text.as_str(),
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! From requests to a plan: which rules apply, by which keys, at what cost.
+
+use std::hash::BuildHasher;
+
+use smallvec::SmallVec;
+use tollgate_core::{Key, Timestamp};
+
+use crate::attributes::Attributes;
+use crate::directory::Directory;
+use crate::directory::client::SEPARATOR;
+use crate::directory::lists::{Hit, List};
+use crate::matching::glob::Glob;
+use crate::matching::index::{Candidate, Candidates};
+use crate::plan::facts::Facts;
+use crate::plan::tier::Tier;
+use crate::plan::{KeySpans, Plan, Planned, Span, Standing};
+use crate::ruleset::{Rule, RuleSet};
+
+/// A policy about to be asked.
+pub(crate) struct Planner<'a, H> {
+    pub(crate) rules: &'a RuleSet,
+    pub(crate) directory: &'a Directory,
+    pub(crate) now: Timestamp,
+    pub(crate) hasher: &'a H,
+}
+
+/// A rule whose conditions a request fulfils.
+struct Matched<'a> {
+    at: usize,
+    rule: &'a Rule,
+    endpoint: &'a str,
+    /// Missing if the request lacks an identifier and the rule refuses such requests.
+    key: Option<KeySpans>,
+}
+
+impl<H: BuildHasher> Planner<'_, H> {
+    /// Several subjects are one request: one that is deny-listed refuses it, one that is
+    /// allow-listed exempts it.
+    pub(crate) fn plan(&self, subjects: &[&dyn Attributes], plan: &mut Plan) {
+        for (subject, attributes) in subjects.iter().enumerate() {
+            let facts = Facts::new(*attributes);
+            match self.directory.listing(&facts, self.now) {
+                Some(hit) if hit.list == List::Deny => {
+                    *plan = listed(hit);
+                    return;
+                }
+                _ if is_allowed(plan) => {}
+                Some(hit) => *plan = listed(hit),
+                None => self.add_subject(plan, subject, &facts),
+            }
+        }
+        if subjects.len() > 1 {
+            plan.planned.sort_by_key(|planned| planned.rule);
+        }
+    }
+
+    /// A plan for one rule alone, whatever its conditions; without lines if it is switched off or
+    /// the request lacks an identifier.
+    pub(crate) fn plan_rule(&self, at: usize, rule: &Rule, attributes: &dyn Attributes) -> Plan {
+        let mut plan = Plan::default();
+        let facts = Facts::new(attributes);
+        if let Some(hit) = self.directory.listing(&facts, self.now) {
+            return listed(hit);
+        }
+        note_tier(&mut plan, Tier::of(&facts, self.rules, self.directory));
+        let endpoint = rule.endpoint_in(&facts);
+        if rule.enabled
+            && let Some(key) = write_key(&mut plan, rule, &facts, endpoint, &Glob::Any).ok()
+        {
+            self.add_line(&mut plan, 0, &facts, &Matched { at, rule, endpoint, key: Some(key) });
+        }
+        plan
+    }
+
+    fn add_subject(&self, plan: &mut Plan, subject: usize, facts: &Facts<'_>) {
+        let tier = Tier::of(facts, self.rules, self.directory);
+        if subject == 0 {
+            note_tier(plan, tier);
+        }
+        let mut candidates = Candidates::new();
+        self.rules.collect(facts, &mut candidates);
+        let mut matched = SmallVec::<[Matched<'_>; 8]>::new();
+        for candidate in &candidates {
+            if let Some(one) = self.matched(plan, facts, tier.name(), *candidate) {
+                matched.push(one);
+            }
+        }
+        // All at once: what a rule replaces does not depend on whether it is replaced itself.
+        let mut replaced = SmallVec::<[usize; 8]>::new();
+        for one in matched.iter().filter(|one| !one.rule.replaces.is_empty()) {
+            replaced.extend_from_slice(&one.rule.replaces);
+        }
+        replaced.sort_unstable();
+        for one in matched.iter().filter(|one| replaced.binary_search(&one.at).is_err()) {
+            self.add_line(plan, subject, facts, one);
+        }
+    }
+
+    /// The rule of a candidate, if the request fulfils the rest of its conditions.
+    fn matched(
+        &self,
+        plan: &mut Plan,
+        facts: &Facts<'_>,
+        tier: Option<&str>,
+        candidate: Candidate,
+    ) -> Option<Matched<'_>> {
+        let rule = self.rules.get(candidate.rule())?;
+        if rule.conditions.unmet_detail(facts, tier).is_some() {
+            return None;
+        }
+        let endpoint = rule.endpoint(candidate);
+        let key = match write_key(plan, rule, facts, endpoint, &rule.key_pattern) {
+            Ok(key) => Some(key),
+            Err(NoKey::Missing) if rule.refuses_missing() => None,
+            Err(_) => return None,
+        };
+        Some(Matched { at: candidate.rule(), rule, endpoint, key })
+    }
+
+    fn add_line(&self, plan: &mut Plan, subject: usize, facts: &Facts<'_>, matched: &Matched<'_>) {
+        let Matched { at, rule, endpoint, key } = *matched;
+        let Some(key) = key else {
+            if plan.standing == Standing::Judge {
+                plan.standing = Standing::Missing { rule: at };
+            }
+            return;
+        };
+        let exception = self.directory.exception(rule, facts, endpoint, self.now);
+        let own_limit = exception.and_then(|(exception, _)| exception.limit(&rule.quota));
+        let (subject_text, rest) = (key.subject.of(&plan.text), key.rest.of(&plan.text));
+        let fingerprint = Key::new(self.hasher, &rule.id, subject_text, rest).fingerprint;
+        let cost = rule.cost(facts);
+        if subject > 0
+            && let Some(line) = plan.line_of(at, fingerprint, key)
+        {
+            line.cost = line.cost.saturating_add(cost);
+            return;
+        }
+        plan.planned.push(Planned {
+            rule: at,
+            subject,
+            limit: own_limit.unwrap_or(rule.limit),
+            is_overridden: own_limit.is_some(),
+            cost,
+            mode: rule.mode,
+            fingerprint,
+            key,
+        });
+    }
+}
+
+fn listed(hit: Hit<'_>) -> Plan {
+    let reason = hit.listing.reason.clone();
+    let standing = match hit.list {
+        List::Allow => Standing::Allowed { reason },
+        List::Deny => Standing::Denied { reason, expires_at: hit.listing.expires_at },
+    };
+    Plan { standing, ..Plan::default() }
+}
+
+fn is_allowed(plan: &Plan) -> bool {
+    matches!(plan.standing, Standing::Allowed { .. })
+}
+
+fn note_tier(plan: &mut Plan, tier: Tier<'_>) {
+    if let Some(name) = tier.name() {
+        let start = plan.text.len();
+        plan.text.push(name.as_bytes());
+        plan.tier = Some(Span::new(start..plan.text.len()));
+    }
+}
+
+/// Why a request has no key under a rule.
+enum NoKey {
+    Missing,
+    OtherPattern,
+}
+
+/// Writes the values of the rule's identifiers to the text of the plan.
+fn write_key(
+    plan: &mut Plan,
+    rule: &Rule,
+    facts: &Facts<'_>,
+    endpoint: &str,
+    pattern: &Glob,
+) -> Result<KeySpans, NoKey> {
+    let start = plan.text.len();
+    let mut after_first = start;
+    for (position, identifier) in rule.identifiers.iter().enumerate() {
+        let Some(value) = facts.value(identifier, endpoint) else {
+            plan.text.truncate(start);
+            return Err(NoKey::Missing);
+        };
+        if position > 1 {
+            plan.text.push(&[SEPARATOR]);
+        }
+        plan.text.push(value.as_bytes());
+        if position == 0 {
+            after_first = plan.text.len();
+            if !pattern.matches(value) {
+                plan.text.truncate(start);
+                return Err(NoKey::OtherPattern);
+            }
+        }
+    }
+    let rest = Span::new(after_first..plan.text.len());
+    Ok(KeySpans { subject: Span::new(start..after_first), rest })
+}

@@ -1,0 +1,136 @@
+//! What a limiter asks: rules and directory together, so that a request sees one of each.
+
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use tollgate_core::Timestamp;
+
+use crate::attributes::Attributes;
+use crate::compile::{self, CompileOptions};
+use crate::directory::Directory;
+use crate::explain::{self, Explanation};
+use crate::plan::Plan;
+use crate::plan::planner::Planner;
+use crate::problem::Problem;
+use crate::ruleset::RuleSet;
+use crate::source::Source;
+
+/// A compiled policy. Cloning it is cheap; changing it means making another one.
+#[derive(Clone, Debug, Default)]
+pub struct Policy {
+    rules: Arc<RuleSet>,
+    directory: Arc<Directory>,
+    revision: Revision,
+}
+
+/// Which version of which catalog a policy is. A larger number is newer within an epoch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+pub struct Revision {
+    /// Set when a catalog is created, so that two catalogs are never confused.
+    pub epoch: u64,
+    /// Counts the changes.
+    pub number: u64,
+}
+
+impl Policy {
+    /// Compiles a document.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it, from its text to its meaning.
+    pub fn compile(source: &Source) -> Result<Self, Vec<Problem>> {
+        Self::compile_with(source, &CompileOptions::default())
+    }
+
+    /// Compiles a document under other than the usual bounds.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it, from its text to its meaning.
+    pub fn compile_with(source: &Source, options: &CompileOptions) -> Result<Self, Vec<Problem>> {
+        let (rules, directory) = compile::compile(source, *options)?;
+        Ok(Self {
+            rules: Arc::new(rules),
+            directory: Arc::new(directory),
+            revision: Revision::default(),
+        })
+    }
+
+    /// Reads and compiles a text, YAML or JSON.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it, from its text to its meaning.
+    pub fn from_text(text: &str) -> Result<Self, Vec<Problem>> {
+        Self::compile(&Source::parse(text))
+    }
+
+    /// The same policy under another revision.
+    #[must_use]
+    pub fn with_revision(self, revision: Revision) -> Self {
+        Self { revision, ..self }
+    }
+
+    /// The same rules with another directory.
+    #[must_use]
+    pub fn with_directory(&self, directory: Directory) -> Self {
+        Self { directory: Arc::new(directory), ..self.clone() }
+    }
+
+    /// Which version this is.
+    #[must_use]
+    pub fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    /// The rules.
+    #[must_use]
+    pub fn rules(&self) -> &RuleSet {
+        &self.rules
+    }
+
+    /// What is known of single clients.
+    #[must_use]
+    pub fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
+    /// Finds every rule that applies to a request and what it charges.
+    ///
+    /// Several subjects are several views of one request; each is charged with its own cost, and
+    /// where they meet on a counter the costs add up. `hasher` computes the fingerprints of keys
+    /// and should be secret.
+    #[must_use]
+    pub fn plan(
+        &self,
+        subjects: &[&dyn Attributes],
+        now: Timestamp,
+        hasher: &impl BuildHasher,
+    ) -> Plan {
+        let mut plan = Plan::default();
+        self.planner(now, hasher).plan(subjects, &mut plan);
+        plan
+    }
+
+    /// Plans for one rule alone, whatever its conditions: the caller knows which rule it means.
+    /// Lists and overrides count. The plan has no line if the rule is switched off or the request
+    /// lacks an identifier. `None`: there is no such rule.
+    #[must_use]
+    pub fn plan_rule(
+        &self,
+        rule_id: &str,
+        subject: &dyn Attributes,
+        now: Timestamp,
+        hasher: &impl BuildHasher,
+    ) -> Option<Plan> {
+        let at = self.rules.index_of(rule_id)?;
+        Some(self.planner(now, hasher).plan_rule(at, self.rules.get(at)?, subject))
+    }
+
+    /// Says of every rule whether it applies to a request, and why.
+    #[must_use]
+    pub fn explain(&self, subject: &dyn Attributes, now: Timestamp) -> Explanation {
+        explain::explain(self, subject, now)
+    }
+
+    fn planner<'a, H: BuildHasher>(&'a self, now: Timestamp, hasher: &'a H) -> Planner<'a, H> {
+        Planner { rules: &self.rules, directory: &self.directory, now, hasher }
+    }
+}

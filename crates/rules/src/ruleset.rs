@@ -1,0 +1,224 @@
+//! The rules of a policy, compiled: everything about a rule that can be known before a request.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use foldhash::fast::FixedState;
+use tollgate_core::{Limit, Micros, Mode, Quota};
+
+use crate::compile::flaw::Flaw;
+use crate::document::{Action, Consistency, OnMissing, OnStoreFailure};
+use crate::identifier::Identifier;
+use crate::matching::conditions::Conditions;
+use crate::matching::costs::Costs;
+use crate::matching::glob::Glob;
+use crate::matching::index::{Candidate, Candidates, Index};
+use crate::plan::facts::{EVERYTHING, Facts};
+
+/// One rule.
+#[derive(Clone, Debug)]
+pub struct Rule {
+    /// Names the rule, and its counters.
+    pub id: Arc<str>,
+    /// What people call it.
+    pub name: Option<Arc<str>>,
+    /// Whether it applies to anything at all.
+    pub enabled: bool,
+    /// The limit as its author means it.
+    pub quota: Quota,
+    /// The same, compiled.
+    pub limit: Limit,
+    /// Whether it refuses requests or only watches.
+    pub mode: Mode,
+    /// What happens beyond the limit.
+    pub action: Action,
+    /// When clients are warned.
+    pub soft: Soft,
+    /// Whether nodes share its counters.
+    pub consistency: Consistency,
+    /// What happens when the shared store is away.
+    pub on_store_failure: OnStoreFailure,
+    /// How many times the limit a node allows that has to count alone.
+    pub fallback_factor: u32,
+    /// The ban for those who keep exceeding the limit.
+    pub penalty: Option<Penalty>,
+    /// Which answers give the charge back.
+    pub refund_on: StatusSet,
+    /// What its counters are kept by; never empty.
+    pub identifiers: Box<[Identifier]>,
+    /// What becomes of a request that lacks one of them.
+    pub on_missing: OnMissing,
+    /// The tenant it belongs to and only sees.
+    pub tenant: Option<Arc<str>>,
+    /// Higher ones are reported first.
+    pub priority: i64,
+    pub(crate) conditions: Conditions,
+    pub(crate) key_pattern: Glob,
+    pub(crate) costs: Costs,
+    /// Rules of the same set that do not apply where this one does.
+    pub(crate) replaces: Box<[usize]>,
+}
+
+/// The shares of a limit at which a warning begins and ends, in millionths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Soft {
+    /// From here on a client is warned.
+    pub warn_at: u32,
+    /// Below this the warning ends.
+    pub clear_at: u32,
+}
+
+/// A ban for clients that keep exceeding a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Penalty {
+    /// How many refusals lead to a ban.
+    pub after: u64,
+    /// Within which time.
+    pub within: Micros,
+    /// How long the ban lasts.
+    pub ban: Micros,
+}
+
+/// A set of HTTP statuses.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StatusSet {
+    pub(crate) classes: Vec<u16>,
+    pub(crate) statuses: Vec<u16>,
+}
+
+impl StatusSet {
+    /// Whether the status is in the set.
+    #[must_use]
+    pub fn contains(&self, status: u16) -> bool {
+        self.classes.contains(&(status / 100)) || self.statuses.contains(&status)
+    }
+
+    /// Whether no status is.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.classes.is_empty() && self.statuses.is_empty()
+    }
+}
+
+impl Rule {
+    /// The endpoint a counter is kept by, once the index has found one.
+    pub(crate) fn endpoint(&self, candidate: Candidate) -> &str {
+        let pattern = self.conditions.endpoints.get(candidate.endpoint());
+        pattern.map_or(EVERYTHING, |pattern| &pattern.text)
+    }
+
+    /// The endpoint a counter is kept by, if the rule is to apply whatever its conditions: an
+    /// endpoint of the rule, or else the path itself.
+    pub(crate) fn endpoint_in<'a>(&'a self, facts: &'a Facts<'_>) -> &'a str {
+        let path = facts.path.as_deref().filter(|_| !self.conditions.endpoints.is_empty());
+        let pattern = self.conditions.endpoint_of(facts).map(|pattern| &*pattern.text);
+        pattern.or(path).unwrap_or(EVERYTHING)
+    }
+
+    /// Whether a request that lacks an identifier is refused. A rule that only watches refuses
+    /// nobody.
+    pub(crate) fn refuses_missing(&self) -> bool {
+        self.on_missing == OnMissing::Deny && self.mode == Mode::Enforce
+    }
+
+    /// What a request is charged: its own cost times that of the rule.
+    pub(crate) fn cost(&self, facts: &Facts<'_>) -> u64 {
+        facts.cost().saturating_mul(self.costs.of(facts))
+    }
+}
+
+/// All rules, in the order of reports: by priority, then the narrower ones first, then as written.
+#[derive(Clone, Debug, Default)]
+pub struct RuleSet {
+    rules: Box<[Rule]>,
+    by_id: HashMap<Arc<str>, usize, FixedState>,
+    index: Index,
+    tiers: Tiers,
+}
+
+/// The tiers there are. Without any, every name is accepted.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tiers {
+    pub(crate) names: Vec<Arc<str>>,
+    pub(crate) default: Option<Arc<str>>,
+}
+
+impl RuleSet {
+    /// Expects rules in their final order, with distinct ids.
+    pub(crate) fn new(rules: Vec<Rule>, tiers: Tiers) -> Self {
+        let mut index = Index::default();
+        for (at, rule) in rules.iter().enumerate().filter(|(_, rule)| rule.enabled) {
+            index.insert(at, &rule.conditions);
+        }
+        let by_id = rules.iter().enumerate().map(|(at, rule)| (Arc::clone(&rule.id), at)).collect();
+        Self { rules: rules.into(), by_id, index, tiers }
+    }
+
+    /// The rule at that place.
+    #[must_use]
+    pub fn get(&self, index: usize) -> Option<&Rule> {
+        self.rules.get(index)
+    }
+
+    /// All rules, disabled ones included.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Rule> {
+        self.rules.iter()
+    }
+
+    /// Where the rule of that id stands.
+    #[must_use]
+    pub fn index_of(&self, rule_id: &str) -> Option<usize> {
+        self.by_id.get(rule_id).copied()
+    }
+
+    /// The rule of that id.
+    #[must_use]
+    pub fn find(&self, rule_id: &str) -> Option<&Rule> {
+        self.get(self.index_of(rule_id)?)
+    }
+
+    /// How many rules there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.rules.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
+    /// The declared tiers.
+    pub fn tiers(&self) -> impl Iterator<Item = &str> {
+        self.tiers.names.iter().map(AsRef::as_ref)
+    }
+
+    /// Finds the rules that are on and whose tenant, host and path match, in order.
+    pub(crate) fn collect(&self, facts: &Facts<'_>, found: &mut Candidates) {
+        self.index.collect(facts, found);
+    }
+
+    pub(crate) fn default_tier(&self) -> Option<&str> {
+        self.tiers.default.as_deref()
+    }
+
+    /// Whether a tier counts: where tiers are declared, an unknown one is none, so that inventing a
+    /// tier does not escape the rules of the default one.
+    pub(crate) fn is_tier(&self, tier: &str) -> bool {
+        self.tiers.names.is_empty() || self.tiers.names.iter().any(|name| **name == *tier)
+    }
+
+    /// The tier of that name, shared by all who are in it.
+    pub(crate) fn tier(&self, name: &str) -> Result<Arc<str>, Flaw> {
+        match self.tiers.names.iter().find(|tier| ***tier == *name) {
+            Some(tier) => Ok(Arc::clone(tier)),
+            None if self.tiers.names.is_empty() => Ok(name.into()),
+            None => {
+                let declared = self.tiers().collect::<Vec<_>>().join(", ");
+                let advice = format!("declared are {declared}");
+                Err(Flaw::new(format!("there is no tier `{name}`"), advice))
+            }
+        }
+    }
+}

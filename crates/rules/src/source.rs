@@ -1,0 +1,229 @@
+//! A document together with the text it came from, so that whatever is found wrong later can still
+//! be shown where it was written.
+
+use std::collections::HashMap;
+
+use crate::decode::Scope;
+use crate::document::PolicyDocument;
+use crate::node::{Key, Node, Value, printable};
+use crate::position::Position;
+use crate::problem::Problem;
+use crate::record::Record;
+use crate::{json, yaml};
+
+/// The notation of a document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Format {
+    /// YAML 1.2.
+    Yaml,
+    /// JSON.
+    Json,
+}
+
+/// A document as read: what could be read of it, where each part stood, and what was wrong.
+///
+/// Items of a list that could not be read are missing from `document`, so an item may have a
+/// smaller index there than in the text. [`Source::problem`] takes paths by the indices of
+/// `document`; the paths of [`Problem`]s always have the indices of the text.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// What could be read.
+    pub document: PolicyDocument,
+    /// What was wrong with the text, in its order.
+    pub problems: Vec<Problem>,
+    /// The text as nodes; none if the document did not come from a text.
+    root: Option<Node>,
+    /// Which items of which list are missing from `document`, by the path of the list.
+    unread: HashMap<String, Vec<usize>>,
+}
+
+impl Source {
+    /// Reads a text of either format: JSON if it is JSON, else YAML.
+    #[must_use]
+    pub fn parse(text: &str) -> Self {
+        Self::from_root(read(text))
+    }
+
+    /// Reads a text of that format.
+    #[must_use]
+    pub fn parse_as(text: &str, format: Format) -> Self {
+        Self::from_root(read_as(text, format))
+    }
+
+    /// Reads one rule on its own, as from a command line, into a document with just that rule.
+    /// `rule_id` and `identifier_type` may be left out, for the given ones.
+    #[must_use]
+    pub fn parse_rule(text: &str, default_rule_id: &str, default_identifier: &str) -> Self {
+        Self::from_root(read(text).map(|mut rule| {
+            let position = rule.position;
+            if let Value::Map(entries) = &mut rule.value {
+                let defaults =
+                    [("rule_id", default_rule_id), ("identifier_type", default_identifier)];
+                for (name, default) in defaults {
+                    if !entries.iter().any(|(key, _)| key.text == name) {
+                        let value = Value::String(default.to_owned());
+                        let key = Key { text: name.to_owned(), position };
+                        entries.push((key, Node { position, value }));
+                    }
+                }
+            }
+            let key = Key { text: "rules".to_owned(), position };
+            let rules = Node { position, value: Value::List(vec![rule]) };
+            Node { position, value: Value::Map(vec![(key, rules)]) }
+        }))
+    }
+
+    /// A document that came from no text: its problems have no positions.
+    #[must_use]
+    pub fn from_document(document: PolicyDocument) -> Self {
+        Self { document, problems: Vec::new(), root: None, unread: HashMap::new() }
+    }
+
+    fn from_root(root: Result<Node, Problem>) -> Self {
+        let root = match root {
+            Ok(root) => root,
+            Err(problem) => {
+                let empty = Self::from_document(PolicyDocument::default());
+                return Self { problems: vec![problem], ..empty };
+            }
+        };
+        let mut scope = Scope::default();
+        let document = match root.value {
+            Value::Null => {
+                let advice = "for a policy without rules, write rules: []";
+                scope.problem(root.position, "the document is empty", advice);
+                None
+            }
+            _ => PolicyDocument::read(&root, &mut scope),
+        };
+        let (mut problems, unread) = scope.finish();
+        for problem in &mut problems {
+            problem.rule = rule_of(&root, &problem.path);
+        }
+        problems.sort_by_key(|problem| (problem.position.is_none(), problem.position));
+        Self { document: document.unwrap_or_default(), problems, root: Some(root), unread }
+    }
+
+    /// An error in the field at `path`, like `rules[0].applies_to.methods[1]`, where the first index
+    /// is that of `document`. Keys that are free text stand in brackets: `rules[0].costs["/a"]`.
+    /// The problem is placed at the field, or at the nearest thing around it that was written.
+    #[must_use]
+    pub fn problem(&self, path: &str, message: impl Into<String>) -> Problem {
+        let mut segments = segments(path);
+        let mut rule = None;
+        let mut path = path.to_owned();
+        if let [Segment::Key(list), Segment::Index(index), ..] = segments.as_mut_slice() {
+            if list == "rules" {
+                rule = self.document.rules.get(*index).map(|rule| printable(&rule.rule_id));
+            }
+            let in_text = self.index_in_text(list, *index);
+            path = path.replacen(&format!("[{index}]"), &format!("[{in_text}]"), 1);
+            *index = in_text;
+        }
+        let position = self.root.as_ref().map(|root| nearest(root, &segments));
+        Problem { rule, position, ..Problem::new(path, message) }
+    }
+
+    /// The ids of rules that could not be read. They are missing from `document`, so that naming
+    /// one of them elsewhere is no mistake of its own.
+    pub fn unread_rules(&self) -> impl Iterator<Item = &str> {
+        self.unread_names("rules", "rule_id")
+    }
+
+    /// The names of tiers that could not be read; see [`Source::unread_rules`].
+    pub fn unread_tiers(&self) -> impl Iterator<Item = &str> {
+        self.unread_names("tiers", "tier")
+    }
+
+    fn unread_names(&self, list: &str, name: &str) -> impl Iterator<Item = &str> {
+        let items = self.root.as_ref().and_then(|root| root.get(list));
+        let unread = self.unread.get(list).map_or(&[][..], Vec::as_slice);
+        unread.iter().filter_map(move |index| items?.item(*index)?.get(name)?.as_str())
+    }
+
+    /// The index in the text of the item at `index` in a list of `document`.
+    fn index_in_text(&self, list: &str, index: usize) -> usize {
+        let unread = self.unread.get(list).map_or(&[][..], Vec::as_slice);
+        unread.iter().fold(index, |index, unread| if *unread <= index { index + 1 } else { index })
+    }
+}
+
+/// Reads a text of either format. Only what starts as JSON does is tried as JSON; it may still be
+/// YAML, but if it is neither, its author meant JSON.
+fn read(text: &str) -> Result<Node, Problem> {
+    let starts_as_json = text
+        .trim_start_matches('\u{feff}')
+        .trim_start()
+        .strip_prefix('{')
+        .is_some_and(|inside| inside.trim_start().starts_with('"'));
+    if starts_as_json {
+        read_as(text, Format::Json).or_else(|json| read_as(text, Format::Yaml).map_err(|_| json))
+    } else {
+        read_as(text, Format::Yaml)
+    }
+}
+
+fn read_as(text: &str, format: Format) -> Result<Node, Problem> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    match format {
+        Format::Yaml => yaml::read(text),
+        Format::Json => json::read(text),
+    }
+}
+
+/// One step of a path.
+#[derive(Debug, PartialEq, Eq)]
+enum Segment {
+    Key(String),
+    Index(usize),
+}
+
+/// The steps of a path, as far as they can be understood.
+fn segments(path: &str) -> Vec<Segment> {
+    let mut segments = Vec::new();
+    let mut rest = path;
+    while !rest.is_empty() {
+        if let Some(bracket) = rest.strip_prefix('[') {
+            let mut quoted = serde_json::Deserializer::from_str(bracket).into_iter::<String>();
+            let (segment, length) = match quoted.next() {
+                Some(Ok(key)) => (Some(Segment::Key(key)), quoted.byte_offset()),
+                _ => {
+                    let length = bracket.find(']').unwrap_or(bracket.len());
+                    (bracket[..length].parse().ok().map(Segment::Index), length)
+                }
+            };
+            let Some(segment) = segment else { break };
+            segments.push(segment);
+            rest = bracket.get(length + 1..).unwrap_or_default();
+        } else {
+            let field = rest.strip_prefix('.').unwrap_or(rest);
+            let length = field.find(['.', '[']).unwrap_or(field.len());
+            segments.push(Segment::Key(field[..length].to_owned()));
+            rest = &field[length..];
+        }
+    }
+    segments
+}
+
+/// Where the value at that path starts, or the nearest value around it.
+fn nearest(root: &Node, segments: &[Segment]) -> Position {
+    let mut node = root;
+    for segment in segments {
+        let next = match segment {
+            Segment::Key(key) => node.get(key),
+            Segment::Index(index) => node.item(*index),
+        };
+        match next {
+            Some(next) => node = next,
+            None => break,
+        }
+    }
+    node.position
+}
+
+/// The id of the rule that a path of the text is in.
+fn rule_of(root: &Node, path: &str) -> Option<String> {
+    let index = path.strip_prefix("rules[")?.split_once(']')?.0.parse().ok()?;
+    let id = root.get("rules")?.item(index)?.get("rule_id")?.as_str()?;
+    Some(printable(id))
+}

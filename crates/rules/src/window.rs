@@ -1,0 +1,171 @@
+//! How long a window is, in the two ways to write it.
+
+use std::borrow::Cow;
+use std::ops::Deref;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Serialize, Serializer};
+use tollgate_core::{MAX_WINDOW, MIN_WINDOW, Micros};
+
+use crate::decode::{Decode, Scope, fixed_point};
+use crate::node::{Node, Value, quote};
+use crate::value::serialize_millionths;
+
+/// A window in seconds, in whole milliseconds: `0.5`, `60`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Seconds(Micros);
+
+impl Seconds {
+    /// A window of `millis` milliseconds.
+    #[must_use]
+    pub const fn from_millis(millis: u64) -> Self {
+        Self(Micros::from_millis(millis))
+    }
+
+    /// The same in the unit of the kernels.
+    #[must_use]
+    pub const fn micros(self) -> Micros {
+        self.0
+    }
+}
+
+impl Serialize for Seconds {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serialize_millionths(self.0.get(), serializer)
+    }
+}
+
+impl Decode for Seconds {
+    fn decode(node: &Node, scope: &mut Scope) -> Option<Self> {
+        let millis = MIN_WINDOW.as_millis_ceil()..=MAX_WINDOW.as_millis_ceil();
+        fixed_point(node, 3, millis, scope).map(Self::from_millis)
+    }
+}
+
+impl JsonSchema for Seconds {
+    fn schema_name() -> Cow<'static, str> {
+        "Seconds".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "number", "minimum": 0.001, "maximum": 31_622_400,
+        })
+    }
+}
+
+/// A window with its unit, as written: `500ms`, `10s`, `5m`, `1h30m`, `1d`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Window {
+    text: String,
+    micros: Micros,
+}
+
+impl Window {
+    /// The window of that text.
+    ///
+    /// # Errors
+    /// What is wrong with the text.
+    pub fn new(text: impl Into<String>) -> Result<Self, String> {
+        let text = text.into();
+        parse_window(&text).map(|micros| Self { text, micros })
+    }
+
+    /// The span it stands for.
+    #[must_use]
+    pub const fn micros(&self) -> Micros {
+        self.micros
+    }
+}
+
+/// The text as written.
+impl Deref for Window {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.text
+    }
+}
+
+impl Serialize for Window {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.text)
+    }
+}
+
+impl Decode for Window {
+    fn decode(node: &Node, scope: &mut Scope) -> Option<Self> {
+        let Value::String(text) = &node.value else {
+            scope.expected(node, "a window with its unit", WINDOW_ADVICE);
+            return None;
+        };
+        Self::new(text).map_err(|message| scope.problem(node.position, message, WINDOW_ADVICE)).ok()
+    }
+}
+
+impl JsonSchema for Window {
+    fn schema_name() -> Cow<'static, str> {
+        "Window".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "string",
+            "minLength": 2,
+            "pattern": "^([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?$",
+        })
+    }
+}
+
+const WINDOW_ADVICE: &str = "write a whole number and a unit: 500ms, 10s, 5m, 1h, 1d, 1h30m";
+
+/// The units of a window in microseconds, the longest first.
+const UNITS: [(&str, u64); 5] = [
+    ("d", 86_400_000_000),
+    ("h", 3_600_000_000),
+    ("m", 60_000_000),
+    ("s", 1_000_000),
+    ("ms", 1_000),
+];
+
+/// The span of a window with its unit: `500ms`, `10s`, `5m`, `1h`, `1d`, and several of them from
+/// the longest to the shortest, `1h30m`.
+///
+/// # Errors
+/// What is wrong with the text.
+pub fn parse_window(text: &str) -> Result<Micros, String> {
+    let out_of_range = || format!("the window {} must be between 1ms and 366d", quote(text));
+    let no_window = || format!("{} is no window with its unit", quote(text));
+    let mut rest = text;
+    let mut units = UNITS.iter();
+    let mut total = 0_u64;
+    while !rest.is_empty() {
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let (number, after) = rest.split_at(digits);
+        let letters = after.bytes().take_while(u8::is_ascii_alphabetic).count();
+        let (unit, after) = after.split_at(letters);
+        // The iterator does not turn back, so a unit cannot be repeated or follow a shorter one.
+        let scale = units.find(|(name, _)| *name == unit).map(|(_, scale)| *scale);
+        let (false, Some(scale)) = (number.is_empty(), scale) else { return Err(no_window()) };
+        total = number
+            .parse::<u64>()
+            .ok()
+            .and_then(|number| number.checked_mul(scale)?.checked_add(total))
+            .ok_or_else(out_of_range)?;
+        rest = after;
+    }
+    let window = Micros::new(total);
+    match window {
+        _ if text.is_empty() => Err(no_window()),
+        _ if window < MIN_WINDOW || window > MAX_WINDOW => Err(out_of_range()),
+        _ => Ok(window),
+    }
+}

@@ -1,0 +1,11 @@
+//! What policies mean: one binary, so that it links once.
+
+mod compile;
+mod directory;
+mod explain;
+mod hostile_requests;
+mod lint;
+mod paths;
+mod plan;
+mod request;
+mod scan;
