@@ -1,0 +1,328 @@
+//! Counters in this process: exact under threads, bounded in bytes, and never scanned as a whole.
+//!
+//! Counters stand in thousands of small [pages](page::Page), chosen by the upper bits of a counter's
+//! fingerprint. A few hundred locks each guard a [shard](Shard) of them: few enough to stay in the
+//! cache, enough to stay out of each other's way. One request locks the shards of its charges in
+//! ascending order, so requests never wait for each other in a circle. Growth, expiry and eviction
+//! work on one page at a time, a bounded number of slots per call; there is no background task.
+//!
+//! When the cap is reached, the counter that is soonest full again is forgotten first and an
+//! exhausted one last, so inventing keys never resets anyone's limit.
+
+mod page;
+mod prefetch;
+mod settle;
+mod shapes;
+mod slot;
+mod spill;
+mod sync;
+mod upkeep;
+
+use std::future::{Future, ready};
+
+use smallvec::SmallVec;
+use tollgate_core::{Charge, Key, Line, Mode, Timestamp};
+
+use self::page::{Common, Page};
+use self::prefetch::prefetch;
+use self::shapes::Shapes;
+use self::slot::{Name, Slot};
+use self::spill::Spill;
+use self::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
+use crate::{Refund, Settlement, Store, StoreError};
+
+/// What a store may hold if nothing else is said: about nine million counters.
+pub const DEFAULT_BYTES: usize = 256 << 20;
+
+/// How many locks there are.
+const SHARDS: usize = 256;
+/// Slots per page when memory is full, at most: what one growth moves. Larger pages would pause
+/// longer; the descriptors of smaller ones would no longer fit the cache.
+const FULL_PAGE: usize = 4096;
+/// One call in this many sweeps as many slots, so that sweeping costs each call one slot.
+const CALLS_PER_SWEEP: u32 = 64;
+/// How many slots a chore looks at that cannot wait.
+const STRETCH: usize = 256;
+/// How many requests of a batch are prefetched together. Enough to hide the latency of memory, few
+/// enough that the first line is still cached when its turn comes.
+const PREFETCHED: usize = 16;
+
+/// Counters in memory.
+#[derive(Debug)]
+pub struct MemoryStore {
+    shards: Box<[Padded]>,
+    /// Where the slots of each page are.
+    hints: Box<[Hint]>,
+    common: Common,
+    /// How many bits of a page's number choose the page within its shard.
+    inner_bits: u32,
+    /// Bytes that pages may take in all.
+    budget: usize,
+    /// Bytes that pages take.
+    bytes: AtomicUsize,
+    /// Counters held.
+    counters: AtomicUsize,
+    evicted: AtomicU64,
+    /// The page to be swept next.
+    sweeper: AtomicUsize,
+}
+
+/// Pages under one lock.
+#[derive(Debug, Default)]
+struct Shard {
+    pages: Box<[Page]>,
+    spill: Spill,
+    /// Settlements seen, which paces sweeping.
+    calls: u32,
+}
+
+/// A lock on a cache line of its own.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Padded(Mutex<Shard>);
+
+/// Where a page's slots are and how many, to be prefetched without the lock. May be out of date.
+#[derive(Debug, Default)]
+struct Hint {
+    slots: AtomicUsize,
+    len: AtomicUsize,
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self::with_bytes(DEFAULT_BYTES)
+    }
+}
+
+impl MemoryStore {
+    /// A store with the default cap.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A store that takes `bytes` of memory at most, give or take what is needed while one page
+    /// grows. At least one mebibyte.
+    #[must_use]
+    pub fn with_bytes(bytes: usize) -> Self {
+        let bytes = bytes.max(1 << 20);
+        let pages = (bytes / (size_of::<Slot>() * FULL_PAGE)).next_power_of_two().max(SHARDS);
+        let mut hints = Vec::new();
+        hints.resize_with(pages, Hint::default);
+        let mut shards = Vec::new();
+        shards.resize_with(SHARDS, || {
+            let mut inner = Vec::new();
+            inner.resize_with(pages / SHARDS, Page::default);
+            Padded(Mutex::new(Shard { pages: inner.into(), spill: Spill::default(), calls: 0 }))
+        });
+        let fixed = pages * (size_of::<Page>() + size_of::<Hint>()) + SHARDS * size_of::<Padded>();
+        Self {
+            shards: shards.into(),
+            hints: hints.into(),
+            common: Common { shapes: Shapes::new(), page_bits: pages.trailing_zeros() },
+            inner_bits: (pages / SHARDS).trailing_zeros(),
+            budget: bytes.saturating_sub(fixed),
+            bytes: AtomicUsize::new(0),
+            counters: AtomicUsize::new(0),
+            evicted: AtomicU64::new(0),
+            sweeper: AtomicUsize::new(0),
+        }
+    }
+
+    /// How many counters are held. Some may have expired and not been swept yet.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.counters.load(Ordering::Relaxed)
+    }
+
+    /// Whether no counter is held.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes taken, fixed parts included.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let page = size_of::<Page>() + size_of::<Hint>();
+        let fixed = self.hints.len() * page + self.shards.len() * size_of::<Padded>();
+        fixed + self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// How many counters were forgotten before their time because memory was full.
+    #[must_use]
+    pub fn evicted(&self) -> u64 {
+        self.evicted.load(Ordering::Relaxed)
+    }
+
+    /// Charges all counters or none. See [`Store::settle`]; this never waits and never fails.
+    #[must_use]
+    pub fn settle_now(&self, charges: &[Charge<'_>], now: Timestamp) -> Settlement {
+        let mut settlement = Settlement { now, passed: true, lines: SmallVec::new() };
+        if let [charge] = charges {
+            let mut line = Line::default();
+            self.settle_one(charge, now, &mut line);
+            settlement.passed = line.admitted || charge.mode != Mode::Enforce;
+            settlement.lines.push(line);
+        } else {
+            settlement.lines.resize(charges.len(), Line::default());
+            settlement.passed = self.settle_several(charges, now, &mut settlement.lines);
+        }
+        settlement
+    }
+
+    /// Settles several requests of one charge each, each on its own, in order, into `lines`, as far
+    /// as those reach. The counters are fetched from memory side by side.
+    pub fn settle_each(&self, charges: &[Charge<'_>], now: Timestamp, lines: &mut [Line]) {
+        let groups = charges.chunks(PREFETCHED).zip(lines.chunks_mut(PREFETCHED));
+        for (charges, lines) in groups {
+            // One charge alone is asked for just as fast by searching it.
+            if charges.len() > 1 {
+                charges.iter().for_each(|charge| self.prefetch(charge));
+            }
+            for (charge, line) in charges.iter().zip(lines) {
+                self.settle_one(charge, now, line);
+            }
+        }
+    }
+
+    /// The state of a counter as text, for tests that compare stores.
+    #[must_use]
+    pub fn state_text(&self, key: &Key<'_>) -> Option<String> {
+        let at = self.locate(key.fingerprint);
+        let mut shard = self.lock(at.shard);
+        let (page, spill) = shard.page(at);
+        let index = page.find(at.name, &self.common)?;
+        let state = page.take(index, spill, &self.common)?;
+        let text = state.to_string();
+        page.put_back(index, state, spill);
+        Some(text)
+    }
+
+    /// Forgets all expired counters, a page at a time. Not needed while calls come in, which each
+    /// sweep a little; for a server with nothing else to do.
+    pub fn sweep(&self, now: Timestamp) {
+        for _ in 0..self.hints.len() {
+            self.sweep_some(usize::MAX, now);
+        }
+    }
+
+    #[inline]
+    fn locate(&self, fingerprint: u64) -> Location {
+        // There are at least `SHARDS` pages, so the shift is below 64.
+        let page = usize::try_from(fingerprint >> (64 - self.common.page_bits)).unwrap_or(0);
+        self.location(page, Name::of(fingerprint))
+    }
+
+    #[inline]
+    fn location(&self, page: usize, name: Name) -> Location {
+        let inner = page & ((1 << self.inner_bits) - 1);
+        Location { name, page, shard: page >> self.inner_bits, inner }
+    }
+
+    #[inline]
+    fn lock(&self, shard: usize) -> MutexGuard<'_, Shard> {
+        self.shards[shard].0.lock()
+    }
+
+    #[inline]
+    fn prefetch(&self, charge: &Charge<'_>) {
+        let at = self.locate(charge.key.fingerprint);
+        let hint = &self.hints[at.page];
+        let home = at.name.home(hint.len.load(Ordering::Relaxed), self.common.page_bits);
+        let slot = hint.slots.load(Ordering::Relaxed).wrapping_add(home * size_of::<Slot>());
+        // A search goes on past its home, often into the next line.
+        prefetch(slot);
+        prefetch(slot.wrapping_add(64));
+    }
+
+    /// Gives units back to one counter. See [`Store::refund`]; this never waits and never fails.
+    pub fn refund_now(&self, refund: &Refund<'_>, now: Timestamp) {
+        let at = self.locate(refund.key.fingerprint);
+        let mut shard = self.lock(at.shard);
+        let (page, spill) = shard.page(at);
+        let Some(index) = page.find(at.name, &self.common) else { return };
+        let mut state = page.take(index, spill, &self.common);
+        refund.limit.refund(&mut state, now, refund.units, refund.charged_at);
+        if let Some(state) = state {
+            self.tend(&mut shard, at, |page, spill| {
+                page.write(index, refund.limit, state, spill, &self.common);
+            });
+        }
+    }
+
+    /// Forgets one counter. See [`Store::reset`]; this never waits and never fails.
+    pub fn forget(&self, key: &Key<'_>) {
+        let at = self.locate(key.fingerprint);
+        let mut shard = self.lock(at.shard);
+        if let Some(index) = shard.page(at).0.find(at.name, &self.common) {
+            self.tend(&mut shard, at, |page, spill| page.remove(index, spill, &self.common));
+        }
+    }
+}
+
+/// Where a counter is to be found.
+#[derive(Clone, Copy)]
+struct Location {
+    name: Name,
+    page: usize,
+    shard: usize,
+    /// The number of the page within its shard.
+    inner: usize,
+}
+
+impl Shard {
+    #[inline]
+    fn page(&mut self, at: Location) -> (&mut Page, &mut Spill) {
+        (&mut self.pages[at.inner], &mut self.spill)
+    }
+
+    #[inline]
+    fn is_time_to_sweep(&mut self) -> bool {
+        self.calls = self.calls.wrapping_add(1);
+        self.calls.is_multiple_of(CALLS_PER_SWEEP)
+    }
+}
+
+impl Store for MemoryStore {
+    const IS_SHARED: bool = false;
+
+    fn settle(
+        &self,
+        charges: &[Charge<'_>],
+        now: Timestamp,
+    ) -> impl Future<Output = Result<Settlement, StoreError>> + Send {
+        ready(Ok(self.settle_now(charges, now)))
+    }
+
+    fn settle_batch(
+        &self,
+        requests: &[&[Charge<'_>]],
+        now: Timestamp,
+    ) -> impl Future<Output = Vec<Result<Settlement, StoreError>>> + Send {
+        let mut settled = Vec::with_capacity(requests.len());
+        for group in requests.chunks(PREFETCHED) {
+            group.iter().copied().flatten().for_each(|charge| self.prefetch(charge));
+            settled.extend(group.iter().map(|charges| Ok(self.settle_now(charges, now))));
+        }
+        ready(settled)
+    }
+
+    fn refund(
+        &self,
+        refunds: &[Refund<'_>],
+        now: Timestamp,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send {
+        for refund in refunds {
+            self.refund_now(refund, now);
+        }
+        ready(Ok(()))
+    }
+
+    fn reset(&self, keys: &[Key<'_>]) -> impl Future<Output = Result<(), StoreError>> + Send {
+        for key in keys {
+            self.forget(key);
+        }
+        ready(Ok(()))
+    }
+}

@@ -1,0 +1,45 @@
+//! The limits that counters were written under, each kept once.
+//!
+//! A counter must know the limit it is counted in, but a limit is three times as large as a counter.
+//! So counters carry a number of 16 bits, and this table says which limit it means. It is append
+//! only, read without a lock, and bounded: a limit that finds no place has no number, and its
+//! counters carry the limit themselves.
+
+use std::num::NonZeroU16;
+use std::sync::OnceLock;
+
+use tollgate_core::Limit;
+
+/// How many limits can have a number. Real policies have dozens.
+const PLACES: usize = 1 << 14;
+/// How far from its own place a limit may stand.
+const REACH: usize = 8;
+
+#[derive(Debug)]
+pub(crate) struct Shapes {
+    limits: Box<[OnceLock<Box<Limit>>]>,
+}
+
+/// The number of a limit.
+pub(crate) type ShapeId = NonZeroU16;
+
+impl Shapes {
+    pub(crate) fn new() -> Self {
+        Self { limits: (0..PLACES).map(|_| OnceLock::new()).collect() }
+    }
+
+    pub(crate) fn get(&self, id: ShapeId) -> Option<&Limit> {
+        self.limits.get(usize::from(id.get()) - 1)?.get().map(Box::as_ref)
+    }
+
+    /// The number of `limit`, which is entered if there is a place for it.
+    pub(crate) fn id_of(&self, limit: &Limit) -> Option<ShapeId> {
+        // Two threads that race for a place agree afterwards on who got it.
+        let home = usize::try_from(limit.digest() >> 32).unwrap_or(0);
+        (0..REACH).map(|step| (home + step) % PLACES).find_map(|place| {
+            let kept = self.limits[place].get_or_init(|| Box::new(*limit));
+            (kept.as_ref() == limit)
+                .then(|| u16::try_from(place + 1).ok().and_then(ShapeId::new))?
+        })
+    }
+}

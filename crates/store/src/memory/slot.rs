@@ -1,0 +1,98 @@
+//! One counter in 24 bytes: who, when, how much.
+
+use tollgate_core::{Compact, Timestamp};
+
+use super::shapes::ShapeId;
+
+/// A place in a page. All zero means empty.
+///
+/// `name` holds 48 bits of the fingerprint (the page is chosen by the bits above them) and below
+/// them the number of the limit the counter is counted in, or [`SPILLED`]. `at` is the moment of
+/// the last admission. `value` is a debt, a count, two counts, or where the state was spilled to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Slot {
+    name: u64,
+    at: u64,
+    value: u64,
+}
+
+/// The state is too large for a slot and lives beside the page.
+const SPILLED: u16 = u16::MAX;
+const NAME_BITS: u64 = !0 << 16;
+
+/// The part of a fingerprint that a slot keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Name(u64);
+
+impl Name {
+    #[inline]
+    pub(crate) const fn of(fingerprint: u64) -> Self {
+        Self(fingerprint << 16)
+    }
+
+    /// Where in a page of `len` slots the search for this name begins. `page_bits` bits of the
+    /// fingerprint are the same for the whole page and say nothing.
+    #[inline]
+    pub(crate) fn home(self, len: usize, page_bits: u32) -> usize {
+        let spread = self.0 << page_bits.saturating_sub(16);
+        let scaled = u128::from(spread) * len as u128;
+        usize::try_from(scaled >> 64).unwrap_or(0)
+    }
+}
+
+/// What a slot holds.
+pub(crate) enum Content {
+    Inline(ShapeId),
+    Spilled(usize),
+}
+
+impl Slot {
+    #[inline]
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.name & !NAME_BITS == 0
+    }
+
+    pub(crate) const fn name(&self) -> Name {
+        Name(self.name & NAME_BITS)
+    }
+
+    /// An empty slot has no name, so this is never true of one.
+    #[inline]
+    pub(crate) const fn is_named(&self, name: Name) -> bool {
+        self.name & NAME_BITS == name.0 && !self.is_empty()
+    }
+
+    /// What the slot holds; `None` if it is empty.
+    #[inline]
+    pub(crate) fn content(&self) -> Option<Content> {
+        let shape = u16::try_from(self.name & !NAME_BITS).unwrap_or(0);
+        if shape == SPILLED {
+            return Some(Content::Spilled(usize::try_from(self.value).unwrap_or(usize::MAX)));
+        }
+        ShapeId::new(shape).map(Content::Inline)
+    }
+
+    /// A slot for a state that lives at `place` beside the page.
+    pub(crate) fn spilled(name: Name, place: usize) -> Self {
+        Self { name: name.0 | u64::from(SPILLED), at: 0, value: place as u64 }
+    }
+
+    /// A slot for a counter counted in the limit whose number is `shape`.
+    pub(crate) fn inline(name: Name, shape: ShapeId, counter: Compact) -> Self {
+        let Compact { at, value } = counter;
+        Self { name: name.0 | u64::from(shape.get()), at: at.as_micros(), value }
+    }
+
+    /// The counter of an inline slot.
+    #[inline]
+    pub(crate) const fn counter(&self) -> Compact {
+        Compact { at: Timestamp::from_micros(self.at), value: self.value }
+    }
+
+    /// Writes the counter of an inline slot.
+    #[inline]
+    pub(crate) const fn set_counter(&mut self, counter: Compact) {
+        self.at = counter.at.as_micros();
+        self.value = counter.value;
+    }
+}

@@ -1,0 +1,133 @@
+//! The seam between judging and counting. It carries data, never behaviour, so that a counter may
+//! be a cache line away or a network away.
+
+use std::fmt;
+use std::future::Future;
+
+use smallvec::SmallVec;
+use tollgate_core::{Charge, Key, Limit, Line, Timestamp};
+
+/// What became of the charges of one request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settlement {
+    /// The moment the store judged at: its own clock, where it has one.
+    pub now: Timestamp,
+    /// Whether every enforced charge fitted. If not, nothing was taken.
+    pub passed: bool,
+    /// One line for each charge, in order.
+    pub lines: SmallVec<[Line; 4]>,
+}
+
+/// Units to give back to one counter.
+#[derive(Clone, Copy, Debug)]
+pub struct Refund<'a> {
+    /// The counter.
+    pub key: Key<'a>,
+    /// Its limit.
+    pub limit: &'a Limit,
+    /// How many units.
+    pub units: u64,
+    /// When they were charged: they go back to that window or entry, or nowhere. `None`: to the
+    /// newest.
+    pub charged_at: Option<Timestamp>,
+}
+
+/// Counters, somewhere.
+pub trait Store: Send + Sync {
+    /// Whether other processes count here too. Counters of one process are as close as can be
+    /// already, and cannot be away.
+    const IS_SHARED: bool;
+
+    /// Charges all counters or none. The keys are distinct; a cost of zero looks without charging.
+    fn settle(
+        &self,
+        charges: &[Charge<'_>],
+        now: Timestamp,
+    ) -> impl Future<Output = Result<Settlement, StoreError>> + Send;
+
+    /// Settles several requests, each on its own, in order. A store that can overlap their costs
+    /// does.
+    fn settle_batch(
+        &self,
+        requests: &[&[Charge<'_>]],
+        now: Timestamp,
+    ) -> impl Future<Output = Vec<Result<Settlement, StoreError>>> + Send {
+        async move {
+            let mut settled = Vec::with_capacity(requests.len());
+            for charges in requests {
+                settled.push(self.settle(charges, now).await);
+            }
+            settled
+        }
+    }
+
+    /// Gives units back to each counter.
+    fn refund(
+        &self,
+        refunds: &[Refund<'_>],
+        now: Timestamp,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// Forgets the counters.
+    fn reset(&self, keys: &[Key<'_>]) -> impl Future<Output = Result<(), StoreError>> + Send;
+}
+
+/// Why a store could not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoreErrorKind {
+    /// It cannot be reached.
+    Unavailable,
+    /// It did not answer in time; whether it charged is unknown.
+    Timeout,
+    /// It answered something that is no answer.
+    Corrupt,
+    /// It refused: out of memory, read only, not permitted.
+    Refused,
+}
+
+/// A store that could not answer. Nothing of a request's judgement may depend on the text.
+#[derive(Debug)]
+pub struct StoreError {
+    kind: StoreErrorKind,
+    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+impl StoreError {
+    /// An error of that kind, caused by `source`.
+    #[must_use]
+    pub fn new(
+        kind: StoreErrorKind,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        Self { kind, source: Some(source.into()) }
+    }
+
+    /// What went wrong.
+    #[must_use]
+    pub const fn kind(&self) -> StoreErrorKind {
+        self.kind
+    }
+}
+
+impl From<StoreErrorKind> for StoreError {
+    fn from(kind: StoreErrorKind) -> Self {
+        Self { kind, source: None }
+    }
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.kind {
+            StoreErrorKind::Unavailable => "the store cannot be reached",
+            StoreErrorKind::Timeout => "the store did not answer in time",
+            StoreErrorKind::Corrupt => "the store answered something unreadable",
+            StoreErrorKind::Refused => "the store refused the request",
+        })
+    }
+}
+
+impl std::error::Error for StoreError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_deref().map(|source| source as _)
+    }
+}

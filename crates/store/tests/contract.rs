@@ -1,0 +1,79 @@
+//! What every store promises: on any trace it answers what `tollgate_core::settle` answers on states
+//! kept in a map, and keeps the same states. `TOLLGATE_PROPTEST_CASES=50` makes a campaign of it.
+
+#[path = "contract/draw.rs"]
+mod draw;
+#[path = "contract/model.rs"]
+mod model;
+#[path = "contract/suite.rs"]
+mod suite;
+
+use std::future::{Future, ready};
+
+use suite::check_store;
+use tollgate_core::{Charge, Key, Line, Mode, Timestamp};
+use tollgate_store::{MemoryStore, Refund, Settlement, Store, StoreError};
+
+#[test]
+fn memory() {
+    check_store(|| MemoryStore::with_bytes(0), MemoryStore::state_text);
+}
+
+#[test]
+fn memory_in_many_pages() {
+    check_store(|| MemoryStore::with_bytes(8 << 20), MemoryStore::state_text);
+}
+
+#[test]
+fn memory_side_by_side() {
+    check_store(|| SideBySide(MemoryStore::with_bytes(0)), |store, key| store.0.state_text(key));
+}
+
+/// A memory store that settles batches of single charges by [`MemoryStore::settle_each`].
+struct SideBySide(MemoryStore);
+
+impl Store for SideBySide {
+    const IS_SHARED: bool = false;
+
+    fn settle(
+        &self,
+        charges: &[Charge<'_>],
+        now: Timestamp,
+    ) -> impl Future<Output = Result<Settlement, StoreError>> + Send {
+        self.0.settle(charges, now)
+    }
+
+    fn settle_batch(
+        &self,
+        requests: &[&[Charge<'_>]],
+        now: Timestamp,
+    ) -> impl Future<Output = Vec<Result<Settlement, StoreError>>> + Send {
+        let mut settled = Vec::new();
+        for run in requests.chunk_by(|a, b| (a.len() == 1) == (b.len() == 1)) {
+            let charges = run.concat();
+            if charges.len() != run.len() || run.iter().any(|charges| charges.len() != 1) {
+                settled.extend(run.iter().map(|charges| Ok(self.0.settle_now(charges, now))));
+                continue;
+            }
+            let mut lines = vec![Line::default(); charges.len()];
+            self.0.settle_each(&charges, now, &mut lines);
+            settled.extend(charges.iter().zip(lines).map(|(charge, line)| {
+                let passed = line.admitted || charge.mode != Mode::Enforce;
+                Ok(Settlement { now, passed, lines: [line].into_iter().collect() })
+            }));
+        }
+        ready(settled)
+    }
+
+    fn refund(
+        &self,
+        refunds: &[Refund<'_>],
+        now: Timestamp,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send {
+        self.0.refund(refunds, now)
+    }
+
+    fn reset(&self, keys: &[Key<'_>]) -> impl Future<Output = Result<(), StoreError>> + Send {
+        self.0.reset(keys)
+    }
+}

@@ -1,0 +1,233 @@
+//! Random traces: several counters of all algorithms, limits that change, batches, refunds, resets,
+//! and a clock that steps back.
+
+use std::hash::{BuildHasher, DefaultHasher, Hasher};
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
+use proptest::test_runner::Config;
+use tollgate_core::{
+    Algorithm, Limit, MAX_LIMIT, MAX_WINDOW, MIN_WINDOW, Micros, Mode, Quota, Timestamp,
+};
+
+/// How many counters a trace has: enough to make a page of the memory store grow several times.
+pub(crate) const COUNTERS: usize = 24;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Trace {
+    /// The limits a counter may meet: its usual one, the same with other figures, and one that
+    /// counts in another way.
+    families: Vec<[Limit; 3]>,
+    pub(crate) hasher: Crowding,
+    pub(crate) start: Timestamp,
+    pub(crate) steps: Vec<Step>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Step {
+    pub(crate) clock: Clock,
+    pub(crate) action: Action,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Clock {
+    Forward(Micros),
+    Back(Micros),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Action {
+    Settle(Vec<Item>),
+    Batch(Vec<Vec<Item>>),
+    /// Units to give back, tied to the moment of the step so many steps ago, or to none.
+    Refund(Vec<(Item, Option<usize>)>),
+    Reset(Vec<usize>),
+}
+
+impl Action {
+    pub(crate) fn items(&self) -> Box<dyn Iterator<Item = &Item> + '_> {
+        match self {
+            Self::Settle(items) => Box::new(items.iter()),
+            Self::Batch(requests) => Box::new(requests.iter().flatten()),
+            Self::Refund(refunds) => Box::new(refunds.iter().map(|(item, _)| item)),
+            Self::Reset(_) => Box::new(std::iter::empty()),
+        }
+    }
+}
+
+/// Some units of one counter.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Item {
+    pub(crate) counter: usize,
+    variant: usize,
+    units: Units,
+    pub(crate) mode: Mode,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Units {
+    Of(u64),
+    /// A capacity, and so much more.
+    Full(u64),
+    Half,
+}
+
+impl Trace {
+    pub(crate) fn limit(&self, item: &Item) -> &Limit {
+        &self.families[item.counter % self.families.len()][item.variant]
+    }
+
+    pub(crate) fn units(&self, item: &Item) -> u64 {
+        let capacity = self.limit(item).capacity();
+        match item.units {
+            Units::Of(units) => units,
+            Units::Full(more) => capacity.saturating_add(more),
+            Units::Half => capacity / 2,
+        }
+    }
+}
+
+/// How fingerprints are spread: evenly, or all to one end of one page of a table, where searches
+/// run into each other and around the end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Crowding {
+    Even,
+    AtTheStart,
+    AtTheEnd,
+}
+
+impl BuildHasher for Crowding {
+    type Hasher = CrowdedHasher;
+
+    fn build_hasher(&self) -> CrowdedHasher {
+        CrowdedHasher { crowding: *self, hasher: DefaultHasher::new() }
+    }
+}
+
+pub(crate) struct CrowdedHasher {
+    crowding: Crowding,
+    hasher: DefaultHasher,
+}
+
+impl Hasher for CrowdedHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        self.hasher.write(bytes);
+    }
+
+    fn finish(&self) -> u64 {
+        let hash = self.hasher.finish();
+        match self.crowding {
+            Crowding::Even => hash,
+            Crowding::AtTheStart => hash >> 24,
+            Crowding::AtTheEnd => !(hash >> 24),
+        }
+    }
+}
+
+/// So many cases times `TOLLGATE_PROPTEST_CASES`.
+pub(crate) fn config(cases: u32) -> Config {
+    let factor = std::env::var("TOLLGATE_PROPTEST_CASES").ok();
+    let factor = factor.map_or(1, |factor| factor.parse().expect("a whole number"));
+    Config { cases: cases * factor, failure_persistence: None, ..Config::default() }
+}
+
+pub(crate) fn traces() -> impl Strategy<Value = Trace> {
+    let crowding = select(vec![Crowding::Even, Crowding::AtTheStart, Crowding::AtTheEnd]);
+    let start = prop_oneof![
+        3 => 1_700_000_000_000_000..=1_800_000_000_000_000_u64,
+        1 => 0..=3_u64,
+        1 => u64::MAX - 100_000_000_000..=u64::MAX,
+    ];
+    (vec(family(), 1..=6), crowding, start, vec(step(), 1..60)).prop_map(
+        |(families, hasher, start, steps)| {
+            let start = Timestamp::from_micros(start);
+            Trace { families, hasher, start, steps }
+        },
+    )
+}
+
+fn family() -> impl Strategy<Value = [Limit; 3]> {
+    (quota(), quota()).prop_map(|(usual, other)| {
+        let burst = usual.burst.and(other.burst);
+        let changed = Quota { limit: other.limit, burst, grace: other.grace, ..usual };
+        [usual, changed, other].map(|quota| quota.compile().expect("a sound quota"))
+    })
+}
+
+fn quota() -> impl Strategy<Value = Quota> {
+    // Large enough for a debt beyond 64 bits and a count beyond 32: such states take another way.
+    let limit = prop_oneof![
+        8 => 1..=20_u64,
+        2 => 1..=1_000_000_u64,
+        2 => 1_u64 << 32..=1 << 40,
+        2 => 1_u64 << 62..=MAX_LIMIT,
+        1 => Just(0),
+    ];
+    let window = prop_oneof![
+        1 => Just(MIN_WINDOW.get()),
+        2 => MIN_WINDOW.get()..=20_000,
+        4 => Just(1_000_000),
+        2 => 1_000_000..=60_000_000_u64,
+        1 => Just(MAX_WINDOW.get()),
+    ];
+    let burst = prop::option::of(1..=30_u64);
+    let grace = prop_oneof![4 => Just(0), 1 => 1..=5_u64];
+    let delay = prop_oneof![4 => Just(0), 1 => 0..=2_000_000_u64];
+    let algorithm = select(Algorithm::ALL.to_vec());
+    (algorithm, limit, window, burst, grace, delay).prop_map(
+        |(algorithm, limit, window, burst, grace, delay)| {
+            let quota = Quota::new(algorithm, limit, Micros::new(window));
+            let delay = if algorithm.is_bucket() { delay } else { 0 };
+            let burst = burst.filter(|_| algorithm.is_bucket());
+            Quota { burst, grace, max_delay: Micros::new(delay), ..quota }
+        },
+    )
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let clock = prop_oneof![
+        6 => gap().prop_map(Clock::Forward),
+        1 => gap().prop_map(Clock::Back),
+    ];
+    let tied = (item(), prop::option::of(0..6_usize));
+    let action = prop_oneof![
+        8 => vec(item(), 1..=2).prop_map(Action::Settle),
+        4 => vec(item(), 0..=6).prop_map(Action::Settle),
+        2 => vec(vec(item(), 1), 1..=40).prop_map(Action::Batch),
+        2 => vec(vec(item(), 0..=3), 0..=20).prop_map(Action::Batch),
+        3 => vec(tied, 1..=3).prop_map(Action::Refund),
+        1 => vec(0..COUNTERS, 1..=4).prop_map(Action::Reset),
+    ];
+    (clock, action).prop_map(|(clock, action)| Step { clock, action })
+}
+
+fn gap() -> impl Strategy<Value = Micros> {
+    prop_oneof![
+        4 => Just(0),
+        2 => 0..=2_000_u64,
+        2 => 0..=1_500_000_u64,
+        1 => 0..=90_000_000_u64,
+        1 => 0..=2 * MAX_WINDOW.get(),
+    ]
+    .prop_map(Micros::new)
+}
+
+fn item() -> impl Strategy<Value = Item> {
+    let variant = prop_oneof![6 => Just(0_usize), 1 => Just(1), 1 => Just(2)];
+    let units = prop_oneof![
+        8 => (1..=3_u64).prop_map(Units::Of),
+        1 => Just(Units::Of(0)),
+        2 => (0..=1_u64).prop_map(Units::Full),
+        1 => Just(Units::Half),
+        1 => any::<u64>().prop_map(Units::Of),
+    ];
+    let mode =
+        prop_oneof![4 => Just(Mode::Enforce), 1 => Just(Mode::Shadow), 1 => Just(Mode::Debit)];
+    (0..COUNTERS, variant, units, mode).prop_map(|(counter, variant, units, mode)| Item {
+        counter,
+        variant,
+        units,
+        mode,
+    })
+}

@@ -1,0 +1,192 @@
+//! What the memory store forgets, what it must not forget, and that it knows what it holds.
+
+use std::hash::{BuildHasherDefault, DefaultHasher};
+
+use tollgate_core::{Algorithm, Charge, Key, Limit, MAX_LIMIT, Micros, Mode, Quota, Timestamp};
+use tollgate_store::{MemoryStore, Refund};
+
+const NOW: Timestamp = Timestamp::from_secs(1_700_000_000);
+const HOUR: Micros = Micros::from_secs(3_600);
+/// Expired counters are kept a moment longer, in case the clock steps back.
+const SLACK: Micros = Micros::from_secs(1);
+
+fn key(subject: &[u8]) -> Key<'_> {
+    Key::new(&BuildHasherDefault::<DefaultHasher>::default(), "rule", subject, b"")
+}
+
+fn limit(algorithm: Algorithm, units: u64, window: Micros) -> Limit {
+    Quota::new(algorithm, units, window).compile().expect("a sound quota")
+}
+
+/// Charges a counter; says what remains, or `None` if it is refused.
+fn charge(
+    store: &MemoryStore,
+    subject: &[u8],
+    limit: &Limit,
+    cost: u64,
+    now: Timestamp,
+) -> Option<u64> {
+    let charge = Charge { key: key(subject), limit, cost, mode: Mode::Enforce };
+    let settlement = store.settle_now(&[charge], now);
+    settlement.passed.then(|| settlement.lines[0].report.remaining)
+}
+
+fn left(store: &MemoryStore, subject: &[u8], limit: &Limit, now: Timestamp) -> u64 {
+    charge(store, subject, limit, 0, now).expect("a look is always admitted")
+}
+
+#[test]
+fn no_counter_is_lost_below_the_cap() {
+    let store = MemoryStore::with_bytes(16 << 20);
+    let limit = limit(Algorithm::Gcra, 10, HOUR);
+    let subjects = || (0..300_000_u32).map(u32::to_be_bytes);
+    for subject in subjects() {
+        assert_eq!(charge(&store, &subject, &limit, 1, NOW), Some(9));
+    }
+    for subject in subjects() {
+        assert_eq!(left(&store, &subject, &limit, NOW), 9, "{subject:?}");
+    }
+    assert_eq!((store.len(), store.evicted()), (300_000, 0));
+}
+
+/// Counters of a short and of a long window in one store: when the short ones have expired, a sweep
+/// forgets those and no other.
+fn check_sweep(algorithm: Algorithm, short_lived: u32, long_lived: u32) {
+    let store = MemoryStore::with_bytes(16 << 20);
+    let (short, long) = (limit(algorithm, 5, Micros::from_millis(100)), limit(algorithm, 5, HOUR));
+    let name = |kind: &str, number: u32| format!("{kind} {number}");
+    for number in 0..short_lived.max(long_lived) {
+        if number < short_lived {
+            charge(&store, name("short", number).as_bytes(), &short, 1, NOW);
+        }
+        if number < long_lived {
+            charge(&store, name("long", number).as_bytes(), &long, 5, NOW);
+        }
+    }
+    let context = format!("{algorithm}, {short_lived} short, {long_lived} long");
+    let full = store.bytes();
+    store.sweep(NOW.plus(Micros::from_millis(200)));
+    assert_eq!(store.len(), (short_lived + long_lived) as usize, "{context}: within the slack");
+    store.sweep(NOW.plus(SLACK).plus(Micros::from_millis(200)));
+    assert_eq!(store.len(), long_lived as usize, "{context}");
+    assert!(store.bytes() <= full, "{context}");
+    for number in 0..long_lived {
+        let name = name("long", number);
+        assert_eq!(left(&store, name.as_bytes(), &long, NOW), 0, "{context}: {name}");
+    }
+}
+
+#[test]
+fn a_sweep_forgets_what_has_expired_and_nothing_else() {
+    for algorithm in Algorithm::ALL {
+        for (short_lived, long_lived) in
+            [(1, 0), (0, 1), (1_000, 0), (1_000, 1), (1_000, 1_000), (300, 5_000), (20_000, 2_000)]
+        {
+            check_sweep(algorithm, short_lived, long_lived);
+        }
+    }
+}
+
+#[test]
+fn calls_sweep_on_their_own() {
+    let store = MemoryStore::with_bytes(0);
+    let (short, long) =
+        (limit(Algorithm::Gcra, 5, Micros::from_millis(100)), limit(Algorithm::Gcra, 5, HOUR));
+    for number in 0..10_000_u32 {
+        charge(&store, &number.to_be_bytes(), &short, 1, NOW);
+    }
+    for number in 0..1_000_u32 {
+        charge(&store, &(100_000 + number).to_be_bytes(), &long, 1, NOW);
+    }
+    let later = NOW.plus(Micros::from_secs(2));
+    // A call sweeps one slot on average. There are some thousand more slots than counters, and the
+    // first round begins in the middle of pages.
+    for _ in 0..6 {
+        for number in 0..10_000_u32 {
+            left(&store, &(100_000 + number % 1_000).to_be_bytes(), &long, later);
+        }
+    }
+    assert_eq!(store.len(), 1_000);
+}
+
+#[test]
+fn bytes_come_back() {
+    // Small counters, counters too large for a slot, and logs.
+    let limits = [
+        limit(Algorithm::FixedWindow, 10, HOUR),
+        limit(Algorithm::TokenBucket, MAX_LIMIT - 1, HOUR),
+        limit(Algorithm::SlidingWindowLog, 10_000, HOUR),
+    ];
+    for limit in limits {
+        let algorithm = limit.algorithm();
+        let store = MemoryStore::with_bytes(0);
+        let empty = store.bytes();
+        let units = limit.capacity() / 3;
+        let charge_all = || {
+            for number in 0..1_000_u32 {
+                assert!(charge(&store, &number.to_be_bytes(), &limit, units, NOW).is_some());
+            }
+        };
+        let refund_all = || {
+            for number in 0..1_000_u32 {
+                let subject = number.to_be_bytes();
+                let (key, charged_at) = (key(&subject), Some(NOW));
+                store.refund_now(&Refund { key, limit: &limit, units, charged_at }, NOW);
+            }
+        };
+        charge_all();
+        charge_all();
+        refund_all();
+        assert_eq!(store.len(), 1_000, "{algorithm}");
+        let full = store.bytes();
+        assert!(full > empty, "{algorithm}");
+        for round in 0..20 {
+            charge_all();
+            refund_all();
+            assert_eq!(store.bytes(), full, "{algorithm}, round {round}");
+        }
+        (0..1_000_u32).for_each(|number| store.forget(&key(&number.to_be_bytes())));
+        assert_eq!(store.len(), 0, "{algorithm}");
+        store.sweep(NOW);
+        assert_eq!(store.bytes(), empty, "{algorithm}");
+    }
+}
+
+/// A counter survives a sweep after a refund in the name of another limit, which gives nothing
+/// back: a decision made before a policy changed, for example.
+#[test]
+fn a_refund_under_another_limit_loses_nothing() {
+    for algorithm in Algorithm::ALL {
+        let counted_in = limit(algorithm, 5, HOUR);
+        for other in [
+            limit(algorithm, 5, Micros::from_secs(60)),
+            limit(algorithm, 0, HOUR),
+            limit(Algorithm::ALL[(algorithm as usize + 1) % 6], 5, HOUR),
+        ] {
+            let store = MemoryStore::with_bytes(0);
+            assert_eq!(charge(&store, b"client", &counted_in, 5, NOW), Some(0));
+            let refund = Refund { key: key(b"client"), limit: &other, units: 5, charged_at: None };
+            store.refund_now(&refund, NOW);
+            store.sweep(NOW);
+            assert_eq!(
+                charge(&store, b"client", &counted_in, 1, NOW),
+                None,
+                "{algorithm}, {other:?}"
+            );
+        }
+    }
+}
+
+/// A rule that is blocked for a while forgets nobody, whatever the clock does meanwhile.
+#[test]
+fn a_blocked_rule_forgets_nobody() {
+    for algorithm in Algorithm::ALL {
+        let (open, blocked) = (limit(algorithm, 5, HOUR), limit(algorithm, 0, HOUR));
+        let store = MemoryStore::with_bytes(0);
+        assert_eq!(charge(&store, b"client", &open, 5, NOW), Some(0));
+        let long_ago = NOW.minus(Micros::from_secs(3 * 3_600));
+        assert_eq!(charge(&store, b"client", &blocked, 1, long_ago), None);
+        store.sweep(long_ago);
+        assert_eq!(charge(&store, b"client", &open, 1, long_ago), None, "{algorithm}");
+    }
+}

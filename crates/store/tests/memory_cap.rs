@@ -1,0 +1,129 @@
+//! Whatever clients do, the memory store stays within its cap, and whoever is exhausted stays so.
+//!
+//! One test, so that it has the process and its memory to itself. A campaign takes longer:
+//! `TOLLGATE_SOAK_KEYS=50000000 TOLLGATE_SOAK_BYTES=268435456 cargo test --release -p tollgate-store
+//! --test memory_cap -- --nocapture`.
+
+use std::hash::{BuildHasherDefault, DefaultHasher};
+
+use tollgate_core::{Algorithm, Charge, Key, Limit, Micros, Mode, Quota, Timestamp};
+use tollgate_store::MemoryStore;
+
+const MEBIBYTE: usize = 1 << 20;
+const NOW: Timestamp = Timestamp::from_secs(1_700_000_000);
+const DAY: Micros = Micros::from_secs(86_400);
+/// What the store may take beyond its cap while a page grows.
+const SLACK: usize = MEBIBYTE;
+/// What the process takes beside the store, and what the allocator cannot give back.
+const OVERHEAD: usize = 48 * MEBIBYTE;
+/// How often it is looked whether all is well.
+const INTERVAL: u64 = 1_000;
+
+fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |value| value.parse().expect("a whole number"))
+}
+
+/// The memory this process takes, in bytes.
+fn resident() -> usize {
+    let pages = std::fs::read_to_string("/proc/self/statm").expect("a Linux with /proc");
+    let resident = pages.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok());
+    resident.expect("the second number") * 4096
+}
+
+fn limit(algorithm: Algorithm, units: u64) -> Limit {
+    Quota::new(algorithm, units, DAY).compile().expect("a sound quota")
+}
+
+/// A store under attack, the clients to protect, and the worst that was seen.
+struct Siege {
+    store: MemoryStore,
+    cap: usize,
+    now: Timestamp,
+    exhausted: Vec<(String, Limit)>,
+    most_bytes: usize,
+    most_resident: usize,
+}
+
+impl Siege {
+    /// Exhausts a few clients of each algorithm.
+    fn begin(cap: usize) -> Self {
+        let clients = Algorithm::ALL.into_iter().flat_map(|algorithm| {
+            (0..3).map(move |number| (format!("{algorithm} {number}"), limit(algorithm, 10)))
+        });
+        let exhausted = clients.collect::<Vec<_>>();
+        let store = MemoryStore::with_bytes(cap);
+        let siege = Self { store, cap, now: NOW, exhausted, most_bytes: 0, most_resident: 0 };
+        for (client, limit) in &siege.exhausted {
+            assert!(siege.charge(client.as_bytes(), limit, 10), "{client}");
+        }
+        siege
+    }
+
+    fn charge(&self, subject: &[u8], limit: &Limit, cost: u64) -> bool {
+        let hasher = BuildHasherDefault::<DefaultHasher>::default();
+        let key = Key::new(&hasher, limit.algorithm().name(), subject, b"");
+        self.store.settle_now(&[Charge { key, limit, cost, mode: Mode::Enforce }], self.now).passed
+    }
+
+    /// Charges one unit each to clients named by number, while time goes on.
+    fn invent(&mut self, clients: impl Iterator<Item = u64>, limit: &Limit, pace: Micros) {
+        for (turn, client) in (1..).zip(clients) {
+            self.now = self.now.plus(pace);
+            self.charge(&client.to_be_bytes(), limit, 1);
+            if turn % INTERVAL == 0 {
+                self.look();
+            }
+        }
+        self.look();
+    }
+
+    fn look(&mut self) {
+        for (client, limit) in &self.exhausted {
+            assert!(!self.charge(client.as_bytes(), limit, 1), "{client} was forgotten");
+        }
+        let (bytes, resident) = (self.store.bytes(), resident());
+        assert!(bytes <= self.cap + SLACK, "{bytes} bytes");
+        assert!(resident <= self.cap + OVERHEAD, "{resident} bytes resident, {bytes} known");
+        self.most_bytes = self.most_bytes.max(bytes);
+        self.most_resident = self.most_resident.max(resident);
+    }
+
+    /// Lets everything expire, and says what was seen.
+    fn end(self, what: &str) {
+        let (held, evicted) = (self.store.len(), self.store.evicted());
+        assert!(evicted > 0, "{what}: the cap was never reached");
+        self.store.sweep(self.now.plus(DAY).plus(DAY));
+        assert_eq!(self.store.len(), 0, "{what}");
+        assert!(self.store.bytes() < MEBIBYTE, "{what}: {} bytes are left", self.store.bytes());
+        println!(
+            "{what}, cap {} MiB: {held} held and {evicted} evicted at the end, at most {} MiB known \
+             and {} MiB resident, nobody exhausted was forgotten, nothing left after a sweep",
+            self.cap / MEBIBYTE,
+            self.most_bytes.div_ceil(MEBIBYTE),
+            self.most_resident.div_ceil(MEBIBYTE),
+        );
+    }
+}
+
+#[test]
+fn the_cap_holds_and_nobody_exhausted_is_forgotten() {
+    let keys = setting("TOLLGATE_SOAK_KEYS", 2_000_000);
+    let cap = usize::try_from(setting("TOLLGATE_SOAK_BYTES", 16 << 20)).expect("a size");
+    let moment = Micros::new(1);
+
+    let mut siege = Siege::begin(cap);
+    siege.invent(0..keys, &limit(Algorithm::Gcra, 10), moment);
+    siege.end(&format!("{keys} invented clients"));
+
+    // Two thousand clients with long logs: each takes some ten thousand times what others do.
+    let mut siege = Siege::begin(cap);
+    let clients = (0..keys).map(|turn| turn % 2_000);
+    siege.invent(clients, &limit(Algorithm::SlidingWindowLog, 10_000), Micros::from_millis(1));
+    siege.end(&format!("{keys} entries in 2000 logs"));
+
+    // States that do not fit into a slot take the places of some that do.
+    let mut siege = Siege::begin(cap);
+    siege.invent(0..keys / 2, &limit(Algorithm::Gcra, 10), moment);
+    siege.invent(0..keys / 2, &limit(Algorithm::SlidingWindowLog, 10), moment);
+    siege.end(&format!("{} invented clients, then as many with logs", keys / 2));
+}
