@@ -1,0 +1,82 @@
+//! Putting a limiter together.
+
+use std::fmt;
+
+use arc_swap::ArcSwap;
+use foldhash::quality::RandomState;
+use tollgate_rules::{Policy, Problem};
+use tollgate_store::{MemoryStore, Store};
+
+use crate::clock::{Clock, SystemClock};
+use crate::counting::Counting;
+use crate::installed::Installed;
+use crate::limiter::Limiter;
+use crate::soft::Warned;
+
+/// How much memory a limiter takes beside a shared store, to count on its own: 32 MiB.
+const OWN_BYTES: usize = 32 << 20;
+
+/// Settings of a [`Limiter`] to be.
+#[derive(Debug)]
+pub struct LimiterBuilder<S = MemoryStore, C = SystemClock> {
+    policy: Policy,
+    store: S,
+    clock: C,
+}
+
+impl Default for LimiterBuilder {
+    fn default() -> Self {
+        Self { policy: Policy::default(), store: MemoryStore::new(), clock: SystemClock }
+    }
+}
+
+impl<S: Store, C: Clock> LimiterBuilder<S, C> {
+    /// The policy to begin with. Without one, everything passes.
+    #[must_use]
+    pub fn policy(self, policy: Policy) -> Self {
+        Self { policy, ..self }
+    }
+
+    /// Where counters live.
+    #[must_use]
+    pub fn store<T: Store>(self, store: T) -> LimiterBuilder<T, C> {
+        LimiterBuilder { policy: self.policy, store, clock: self.clock }
+    }
+
+    /// Where the time comes from.
+    #[must_use]
+    pub fn clock<T: Clock>(self, clock: T) -> LimiterBuilder<S, T> {
+        LimiterBuilder { policy: self.policy, store: self.store, clock }
+    }
+
+    /// The limiter.
+    #[must_use]
+    pub fn build(self) -> Limiter<S, C> {
+        let own_bytes = if S::IS_SHARED { OWN_BYTES } else { 0 };
+        Limiter {
+            installed: ArcSwap::from_pointee(Installed::new(self.policy, None)),
+            counting: Counting { shared: self.store, own: MemoryStore::with_bytes(own_bytes) },
+            clock: self.clock,
+            warned: Warned::new(),
+            hasher: RandomState::default(),
+        }
+    }
+}
+
+/// A policy that cannot be put in force, with everything that is wrong with it.
+#[derive(Clone, Debug)]
+pub struct InvalidPolicy(pub Vec<Problem>);
+
+impl fmt::Display for InvalidPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, problem) in self.0.iter().enumerate() {
+            if i > 0 {
+                f.write_str("\n")?;
+            }
+            write!(f, "{problem}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for InvalidPolicy {}

@@ -1,0 +1,199 @@
+//! Where each charge of a request is counted: in the shared store, on this node, or, while the
+//! store is away, wherever its rule says. The only reader of a store's errors.
+
+use smallvec::SmallVec;
+use tollgate_core::{Charge, Key, Limit, Line, Mode, Timestamp};
+use tollgate_rules::document::{Consistency, OnStoreFailure};
+use tollgate_rules::{Plan, RuleSet};
+use tollgate_store::{MemoryStore, Refund, Settlement, Store, StoreError, StoreErrorKind};
+
+/// What became of a request's charges.
+#[derive(Debug, Default)]
+pub(crate) struct Counted {
+    pub(crate) now: Timestamp,
+    /// The lines that were counted, with their number in the plan.
+    pub(crate) lines: SmallVec<[(usize, Line); 4]>,
+    /// The rule that refuses because it could not be counted.
+    pub(crate) closed_by: Option<usize>,
+    /// Why the shared store had no say.
+    pub(crate) degraded: Option<StoreErrorKind>,
+}
+
+/// The shared store, and one of our own beside it.
+#[derive(Debug)]
+pub(crate) struct Counting<S> {
+    pub(crate) shared: S,
+    /// Counts rules of local consistency, and all others while the shared store is away.
+    pub(crate) own: MemoryStore,
+}
+
+type Charges<'a> = SmallVec<[Charge<'a>; 4]>;
+/// Numbers of lines of a plan.
+type Numbers = SmallVec<[usize; 4]>;
+
+impl<S: Store> Counting<S> {
+    pub(crate) async fn settle(&self, plan: &Plan, rules: &RuleSet, now: Timestamp) -> Counted {
+        if self.is_mixed(plan, rules) {
+            let lines = 0..plan.planned().len();
+            let (own, shared): (Numbers, Numbers) =
+                lines.partition(|line| Self::is_local(*line, plan, rules));
+            return self.settle_mixed(&own, &shared, plan, rules, now).await;
+        }
+        let charges: Charges<'_> = plan.charges(rules).collect();
+        let settled = self.shared.settle(&charges, now).await;
+        self.counted_all(settled, plan, rules, now)
+    }
+
+    /// Whether a plan is to be counted here as well as in the shared store.
+    pub(crate) fn is_mixed(&self, plan: &Plan, rules: &RuleSet) -> bool {
+        S::IS_SHARED && (0..plan.planned().len()).any(|line| Self::is_local(line, plan, rules))
+    }
+
+    fn is_local(line: usize, plan: &Plan, rules: &RuleSet) -> bool {
+        let rule = plan.planned().get(line).and_then(|planned| rules.get(planned.rule));
+        rule.is_some_and(|rule| rule.consistency == Consistency::Local)
+    }
+
+    /// Charges the counters of this node first, then the shared ones, and gives back on a refusal.
+    async fn settle_mixed(
+        &self,
+        own: &[usize],
+        shared: &[usize],
+        plan: &Plan,
+        rules: &RuleSet,
+        now: Timestamp,
+    ) -> Counted {
+        let charges = |lines: &[usize]| -> Charges<'_> {
+            lines.iter().filter_map(|line| plan.charge(*line, rules)).collect()
+        };
+        let own_charges = charges(own);
+        let own_settled = self.own.settle_now(&own_charges, now);
+        let own_lines = |settlement: Settlement| own.iter().copied().zip(settlement.lines);
+        if !own_settled.passed || shared.is_empty() {
+            // Refused already: the shared counters are not asked, and stay out of the decision.
+            return Counted { now, lines: own_lines(own_settled).collect(), ..Counted::default() };
+        }
+        let settled = self.shared.settle(&charges(shared), now).await;
+        let mut counted = self.counted(settled, shared, plan, rules, now);
+        let refused = counted.closed_by.is_some()
+            || counted.lines.iter().any(|(line, counted)| {
+                !counted.admitted && plan.planned().get(*line).is_some_and(is_enforced)
+            });
+        let own_settled = if refused { self.take_back(&own_charges, now) } else { own_settled };
+        counted.lines.extend(own_lines(own_settled));
+        counted.lines.sort_unstable_by_key(|(line, _)| *line);
+        counted
+    }
+
+    /// Gives back what a decision charged, where it was charged.
+    pub(crate) async fn refund(
+        &self,
+        refunds: &[Refund<'_>],
+        rules: &RuleSet,
+        was_degraded: bool,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let is_own = |refund: &Refund<'_>| {
+            let rule = rules.find(refund.key.rule);
+            S::IS_SHARED
+                && (was_degraded || rule.is_some_and(|rule| rule.consistency == Consistency::Local))
+        };
+        let (own, shared): (SmallVec<[_; 4]>, SmallVec<[Refund<'_>; 4]>) =
+            refunds.iter().copied().partition(is_own);
+        own.iter().for_each(|refund| self.own.refund_now(refund, now));
+        if shared.is_empty() { Ok(()) } else { self.shared.refund(&shared, now).await }
+    }
+
+    /// Forgets counters, wherever they are.
+    pub(crate) async fn reset(&self, keys: &[Key<'_>]) -> Result<(), StoreError> {
+        keys.iter().for_each(|key| self.own.forget(key));
+        self.shared.reset(keys).await
+    }
+
+    /// Undoes charges on this node, and looks at what is left.
+    fn take_back(&self, charges: &[Charge<'_>], now: Timestamp) -> Settlement {
+        for Charge { key, limit, cost, .. } in charges {
+            self.own
+                .refund_now(&Refund { key: *key, limit, units: *cost, charged_at: Some(now) }, now);
+        }
+        let looks: Charges<'_> =
+            charges.iter().map(|charge| Charge { cost: 0, ..*charge }).collect();
+        self.own.settle_now(&looks, now)
+    }
+
+    /// Reads what the shared store answered about a whole plan, or does without it.
+    pub(crate) fn counted_all(
+        &self,
+        settled: Result<Settlement, StoreError>,
+        plan: &Plan,
+        rules: &RuleSet,
+        now: Timestamp,
+    ) -> Counted {
+        let lines: Numbers = (0..plan.planned().len()).collect();
+        self.counted(settled, &lines, plan, rules, now)
+    }
+
+    /// Reads what the shared store answered, or does without it.
+    fn counted(
+        &self,
+        settled: Result<Settlement, StoreError>,
+        lines: &[usize],
+        plan: &Plan,
+        rules: &RuleSet,
+        now: Timestamp,
+    ) -> Counted {
+        match settled {
+            Ok(settlement) => Counted {
+                now: settlement.now,
+                lines: lines.iter().copied().zip(settlement.lines).collect(),
+                ..Counted::default()
+            },
+            Err(error) => {
+                let counted = self.without_store(lines, plan, rules, now);
+                Counted { degraded: Some(error.kind()), ..counted }
+            }
+        }
+    }
+
+    /// Does what each rule says about a store that is away: any rule that is `closed` refuses; then
+    /// those that count on this node do so, under a larger limit; the `open` ones pass.
+    fn without_store(
+        &self,
+        lines: &[usize],
+        plan: &Plan,
+        rules: &RuleSet,
+        now: Timestamp,
+    ) -> Counted {
+        let rule_of = |line: usize| {
+            let planned = plan.planned().get(line)?;
+            rules.get(planned.rule).map(|rule| (planned, rule))
+        };
+        let closed_by = lines.iter().find_map(|line| {
+            let (planned, rule) = rule_of(*line)?;
+            let closed = rule.on_store_failure == OnStoreFailure::Closed && is_enforced(planned);
+            closed.then_some(planned.rule)
+        });
+        if closed_by.is_some() {
+            return Counted { now, closed_by, ..Counted::default() };
+        }
+        let counted: SmallVec<[(usize, Limit); 4]> = lines
+            .iter()
+            .filter_map(|line| {
+                let (planned, rule) = rule_of(*line)?;
+                let local = rule.on_store_failure == OnStoreFailure::Local;
+                local.then(|| (*line, planned.limit.scaled(rule.fallback_factor)))
+            })
+            .collect();
+        let charges: Charges<'_> = counted
+            .iter()
+            .filter_map(|(line, limit)| Some(Charge { limit, ..plan.charge(*line, rules)? }))
+            .collect();
+        let settlement = self.own.settle_now(&charges, now);
+        let lines = counted.iter().map(|(line, _)| *line).zip(settlement.lines).collect();
+        Counted { now, lines, ..Counted::default() }
+    }
+}
+
+fn is_enforced(planned: &tollgate_rules::Planned) -> bool {
+    planned.mode == Mode::Enforce
+}

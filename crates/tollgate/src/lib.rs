@@ -1,0 +1,47 @@
+//! A rate limiter for Rust programs.
+//!
+//! ```
+//! use tollgate::{Limiter, Request};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let limiter = Limiter::from_text("rules: [{rule_id: per_user, limit: 5, window: 1s, identifier_type: user_id}]")?;
+//! let decision = limiter.check_now(&Request::new().user_id("alice"));
+//! assert!(decision.is_allowed());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A [`Limiter`] judges requests by a [`Policy`]: all rules that match apply, and a request is
+//! charged to all of them or to none. [`Limiter::check`] cannot fail and tells in its [`Decision`]
+//! which rule binds, what is left, and when to come back. [`Limiter::install`] puts another policy
+//! in force between two requests; counters go on.
+//!
+//! Counters live in a [`Store`]; the [`MemoryStore`] of this process is the default. Time comes from
+//! a [`Clock`]; tests and simulations use a [`ManualClock`].
+#![forbid(unsafe_code)]
+
+mod builder;
+mod clock;
+mod counting;
+mod decision;
+mod explain;
+mod installed;
+mod limiter;
+mod request;
+mod soft;
+mod stats;
+
+pub use builder::{InvalidPolicy, LimiterBuilder};
+pub use clock::{CachedClock, Clock, ManualClock, SystemClock};
+pub use decision::{Basis, Decision, Refusal, RuleOutcome};
+pub use explain::{Explained, Figures};
+pub use limiter::Limiter;
+pub use request::Request;
+pub use soft::SoftState;
+pub use stats::RuleCounts;
+
+pub use tollgate_core::{Algorithm, Micros, Mode, Outcome, Quota, Report, Timestamp};
+pub use tollgate_rules as rules;
+pub use tollgate_rules::{Attribute, Attributes, Policy, Problem, Revision};
+pub use tollgate_store as store;
+pub use tollgate_store::{MemoryStore, Store};

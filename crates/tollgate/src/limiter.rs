@@ -1,0 +1,344 @@
+//! The only place where a request is judged: plan, settle, decide, record.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use arc_swap::ArcSwap;
+use foldhash::quality::RandomState;
+use smallvec::SmallVec;
+use tollgate_core::{Charge, Judgement, Mode, Outcome, Timestamp, decide};
+use tollgate_rules::{Attribute, Attributes, Plan, Policy, Revision, Standing};
+use tollgate_store::{MemoryStore, Refund, Store, StoreError};
+
+use crate::builder::{InvalidPolicy, LimiterBuilder};
+use crate::clock::{Clock, SystemClock};
+use crate::counting::{Counted, Counting};
+use crate::decision::{Basis, Decision, Judged};
+use crate::explain::Explained;
+use crate::installed::Installed;
+use crate::soft::{SoftState, Warned};
+use crate::stats::{Event, RuleCounts};
+
+/// Judges requests by a policy.
+///
+/// Checking cannot fail: a store that is away becomes a value inside the [`Decision`]. A limiter is
+/// shared by reference or in an `Arc`; all methods take `&self`.
+#[derive(Debug)]
+pub struct Limiter<S = MemoryStore, C = SystemClock> {
+    pub(crate) installed: ArcSwap<Installed>,
+    pub(crate) counting: Counting<S>,
+    pub(crate) clock: C,
+    pub(crate) warned: Warned,
+    /// Keyed at random, so that nobody can make two clients share a counter on purpose.
+    pub(crate) hasher: RandomState,
+}
+
+impl Limiter {
+    /// A limiter with counters in memory, by a policy in YAML or JSON.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the policy.
+    pub fn from_text(policy: &str) -> Result<Self, InvalidPolicy> {
+        Ok(Self::new(Policy::from_text(policy).map_err(InvalidPolicy)?))
+    }
+
+    /// A limiter with counters in memory.
+    #[must_use]
+    pub fn new(policy: Policy) -> Self {
+        Self::builder().policy(policy).build()
+    }
+
+    /// A limiter with a store, a clock or a memory cap of your choice.
+    #[must_use]
+    pub fn builder() -> LimiterBuilder {
+        LimiterBuilder::default()
+    }
+}
+
+impl<S: Store, C: Clock> Limiter<S, C> {
+    /// Judges a request and charges it to every rule that applies, or to none.
+    pub fn check(&self, request: &dyn Attributes) -> impl Future<Output = Decision> + Send {
+        self.check_all(&[request])
+    }
+
+    /// Judges several views of one request together: all or nothing over all of them.
+    pub fn check_all(
+        &self,
+        subjects: &[&dyn Attributes],
+    ) -> impl Future<Output = Decision> + Send + use<'_, S, C> {
+        let (installed, now) = (self.installed.load_full(), self.clock.now());
+        let plan = installed.policy.plan(subjects, now, &self.hasher);
+        self.judge(installed, plan, now)
+    }
+
+    /// Judges a request by one rule, whatever the conditions of that rule. `None`: there is no such
+    /// rule.
+    pub fn check_rule(
+        &self,
+        rule_id: &str,
+        request: &dyn Attributes,
+    ) -> Option<impl Future<Output = Decision> + Send + use<'_, S, C>> {
+        let (installed, now) = (self.installed.load_full(), self.clock.now());
+        let plan = installed.policy.plan_rule(rule_id, request, now, &self.hasher)?;
+        Some(self.judge(installed, plan, now))
+    }
+
+    /// Judges several requests, each on its own, in order. Cheaper than one by one: the policy and
+    /// the clock are read once, and the counters are fetched side by side.
+    pub fn check_batch(
+        &self,
+        requests: &[&dyn Attributes],
+    ) -> impl Future<Output = Vec<Decision>> + Send + use<'_, S, C> {
+        let (installed, now) = (self.installed.load_full(), self.clock.now());
+        let plans: Vec<Plan> = requests
+            .iter()
+            .map(|request| installed.policy.plan(&[*request], now, &self.hasher))
+            .collect();
+        async move {
+            let rules = installed.policy.rules();
+            // Requests that need more than one store are judged one by one.
+            if plans.iter().any(|plan| self.counting.is_mixed(plan, rules)) {
+                let mut decisions = Vec::with_capacity(plans.len());
+                for plan in plans {
+                    decisions.push(self.judge(Arc::clone(&installed), plan, now).await);
+                }
+                return decisions;
+            }
+            let charges: Vec<SmallVec<[Charge<'_>; 4]>> = plans
+                .iter()
+                .map(|plan| match plan.standing {
+                    Standing::Judge => plan.charges(rules).collect(),
+                    _ => SmallVec::new(),
+                })
+                .collect();
+            let requests: Vec<&[Charge<'_>]> = charges.iter().map(SmallVec::as_slice).collect();
+            let settled = self.counting.shared.settle_batch(&requests, now).await;
+            let counted: Vec<Counted> = plans
+                .iter()
+                .zip(settled)
+                .map(|(plan, settled)| self.counting.counted_all(settled, plan, rules, now))
+                .collect();
+            drop(charges);
+            plans
+                .into_iter()
+                .zip(counted)
+                .map(|(plan, counted)| self.decide(Arc::clone(&installed), plan, &counted, now))
+                .collect()
+        }
+    }
+
+    /// Looks at what a request would meet, without charging it.
+    pub fn peek(&self, request: &dyn Attributes) -> impl Future<Output = Decision> + Send {
+        self.check_all(&[&Peek(request)])
+    }
+
+    /// Gives back what a decision charged. It takes the decision, so that this happens once.
+    ///
+    /// # Errors
+    /// If the store could not be asked; nothing is known to be given back then.
+    pub async fn refund(&self, decision: Decision) -> Result<(), StoreError> {
+        if !decision.is_allowed() {
+            return Ok(());
+        }
+        let rules = decision.installed.policy.rules();
+        let charged = decision.lines.iter().filter(|judged| judged.outcome.admitted);
+        let charges: SmallVec<[Charge<'_>; 4]> =
+            charged.filter_map(|judged| decision.plan.charge(judged.line, rules)).collect();
+        let refunds: SmallVec<[Refund<'_>; 4]> = charges
+            .iter()
+            .map(|charge| Refund {
+                key: charge.key,
+                limit: charge.limit,
+                units: charge.cost,
+                charged_at: Some(decision.now),
+            })
+            .collect();
+        let was_degraded = decision.degraded.is_some();
+        self.counting.refund(&refunds, rules, was_degraded, self.clock.now()).await
+    }
+
+    /// Forgets what was counted for a request, under every rule that applies to it. Says how many
+    /// counters that were.
+    ///
+    /// # Errors
+    /// If the store could not be asked.
+    pub async fn reset(&self, request: &dyn Attributes) -> Result<usize, StoreError> {
+        let installed = self.installed.load_full();
+        let plan = installed.policy.plan(&[request], self.clock.now(), &self.hasher);
+        let keys: SmallVec<[_; 4]> =
+            plan.charges(installed.policy.rules()).map(|charge| charge.key).collect();
+        self.counting.reset(&keys).await?;
+        Ok(keys.len())
+    }
+
+    /// Says of every rule whether it applies to a request and why, what is left of those that do,
+    /// and which one binds. Charges nothing.
+    pub async fn explain(&self, request: &dyn Attributes) -> Explained {
+        let explanation = self.installed.load().policy.explain(request, self.clock.now());
+        Explained::new(explanation, &self.peek(request).await)
+    }
+
+    /// Puts another policy in force, at once and as a whole. Counters and statistics go on.
+    pub fn install(&self, policy: &Policy) -> Revision {
+        self.installed.rcu(|before| Installed::new(policy.clone(), Some(before.as_ref())));
+        policy.revision()
+    }
+
+    /// The policy in force.
+    #[must_use]
+    pub fn policy(&self) -> Policy {
+        self.installed.load().policy.clone()
+    }
+
+    /// How often each rule admitted, refused, warned.
+    #[must_use]
+    pub fn stats(&self) -> Vec<(Arc<str>, RuleCounts)> {
+        let installed = self.installed.load();
+        let ids = installed.policy.rules().iter().map(|rule| Arc::clone(&rule.id));
+        ids.zip(installed.stats.iter().map(|stats| stats.read())).collect()
+    }
+
+    /// The store.
+    pub const fn store(&self) -> &S {
+        &self.counting.shared
+    }
+
+    /// The clock.
+    pub const fn clock(&self) -> &C {
+        &self.clock
+    }
+
+    async fn judge(&self, installed: Arc<Installed>, plan: Plan, now: Timestamp) -> Decision {
+        let counted = if plan.standing == Standing::Judge && !plan.planned().is_empty() {
+            self.counting.settle(&plan, installed.policy.rules(), now).await
+        } else {
+            Counted::default()
+        };
+        self.decide(installed, plan, &counted, now)
+    }
+
+    fn decide(
+        &self,
+        installed: Arc<Installed>,
+        plan: Plan,
+        counted: &Counted,
+        now: Timestamp,
+    ) -> Decision {
+        let refused = Judgement { admitted: false, binding: None, delay: None };
+        let allowed = Judgement { admitted: true, ..refused };
+        let mut lines = SmallVec::new();
+        let (judgement, basis) = match &plan.standing {
+            Standing::Allowed { reason } => {
+                (allowed, Basis::AllowListed { reason: reason.clone() })
+            }
+            Standing::Denied { reason, expires_at } => {
+                let (reason, expires_at) = (reason.clone(), *expires_at);
+                (refused, Basis::DenyListed { reason, expires_at })
+            }
+            Standing::Missing { rule } => (refused, Basis::MissingIdentifier { rule: *rule }),
+            Standing::Judge => match counted.closed_by {
+                Some(rule) => (refused, Basis::StoreUnavailable { rule }),
+                None if plan.planned().is_empty() => (allowed, Basis::NoRule),
+                None => {
+                    lines = self.judged(&installed, &plan, counted);
+                    let outcomes: SmallVec<[Outcome; 4]> =
+                        lines.iter().map(|judged| judged.outcome).collect();
+                    (decide(&outcomes), Basis::Rules)
+                }
+            },
+        };
+        let now = if lines.is_empty() { now } else { counted.now };
+        let degraded = counted.degraded;
+        let decision = Decision { installed, plan, judgement, basis, degraded, now, lines };
+        decision.record();
+        decision
+    }
+
+    /// Joins each counted line with its rule's figures and soft state.
+    fn judged(
+        &self,
+        installed: &Installed,
+        plan: &Plan,
+        counted: &Counted,
+    ) -> SmallVec<[Judged; 4]> {
+        let rules = installed.policy.rules();
+        let judged = counted.lines.iter().filter_map(|(line, settled)| {
+            let planned = plan.planned().get(*line)?;
+            let rule = rules.get(planned.rule)?;
+            let outcome = Outcome {
+                rule: planned.rule,
+                mode: planned.mode,
+                admitted: settled.admitted,
+                limit: planned.limit.capacity(),
+                window: planned.limit.window(),
+                cost: planned.cost,
+                report: settled.report,
+            };
+            let soft = self.warned.judge(rule.soft, &outcome, planned.fingerprint());
+            Some(Judged { line: *line, outcome, soft })
+        });
+        judged.collect()
+    }
+}
+
+impl<C: Clock> Limiter<MemoryStore, C> {
+    /// [`Limiter::check`] without `async`: counters in memory never wait.
+    pub fn check_now(&self, request: &dyn Attributes) -> Decision {
+        at_once(self.check(request))
+    }
+
+    /// [`Limiter::check_batch`] without `async`: counters in memory never wait.
+    pub fn check_batch_now(&self, requests: &[&dyn Attributes]) -> Vec<Decision> {
+        at_once(self.check_batch(requests))
+    }
+}
+
+/// Runs a future that never waits.
+fn at_once<T>(future: impl Future<Output = T>) -> T {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => value,
+        Poll::Pending => unreachable!("a memory store answers at once"),
+    }
+}
+
+impl Decision {
+    /// Counts what each rule said. A rule that fitted while another refused was not asked in the
+    /// end, and whoever only looks is not counted.
+    fn record(&self) {
+        for Judged { outcome, soft, .. } in &self.lines {
+            let Some(stats) = self.installed.stats.get(outcome.rule) else { continue };
+            if outcome.cost == 0 {
+                continue;
+            }
+            match (outcome.admitted, outcome.mode) {
+                (true, _) if !self.is_allowed() => continue,
+                (true, _) => stats.count(Event::Admitted),
+                (false, Mode::Shadow) => stats.count(Event::WouldRefuse),
+                (false, _) => stats.count(Event::Refused),
+            }
+            match soft {
+                SoftState::Normal => {}
+                SoftState::Warning => stats.count(Event::Warned),
+                SoftState::Throttled => stats.count(Event::Delayed),
+            }
+            if self.degraded.is_some() {
+                stats.count(Event::Degraded);
+            }
+        }
+    }
+}
+
+/// A request that costs nothing.
+struct Peek<'a>(&'a dyn Attributes);
+
+impl Attributes for Peek<'_> {
+    fn get(&self, attribute: Attribute<'_>) -> Option<&str> {
+        self.0.get(attribute)
+    }
+
+    fn cost(&self) -> u64 {
+        0
+    }
+}

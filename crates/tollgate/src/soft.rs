@@ -1,0 +1,66 @@
+//! Warnings with hysteresis: they begin at one share of the limit and end below another, so that a
+//! client at the edge is not warned on and off.
+//!
+//! Which counters are being warned is remembered in a fixed table. A place may be taken over by
+//! another counter; what is lost counts as normal.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use serde::Serialize;
+use tollgate_core::{Micros, Outcome};
+use tollgate_rules::Soft;
+
+/// How close a client is to its limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SoftState {
+    /// Nothing to say.
+    #[default]
+    Normal,
+    /// Close to the limit.
+    Warning,
+    /// Admitted, but only after a wait.
+    Throttled,
+}
+
+const PLACES: usize = 1 << 16;
+const WHOLE: u128 = 1_000_000;
+
+/// The counters whose clients are being warned.
+#[derive(Debug)]
+pub(crate) struct Warned {
+    places: Box<[AtomicU32]>,
+}
+
+impl Warned {
+    pub(crate) fn new() -> Self {
+        Self { places: (0..PLACES).map(|_| AtomicU32::new(0)).collect() }
+    }
+
+    /// The state of a counter after a request.
+    pub(crate) fn judge(&self, soft: Soft, outcome: &Outcome, fingerprint: u64) -> SoftState {
+        if outcome.admitted && outcome.report.delay.is_some_and(|delay| delay > Micros::ZERO) {
+            return SoftState::Throttled;
+        }
+        // A counter's place is chosen by some bits of its fingerprint and labelled with others.
+        let place = &self.places[usize::try_from(fingerprint).unwrap_or(0) % PLACES];
+        let label = u32::try_from(fingerprint >> 32).unwrap_or(0) | 1;
+        let limit = u128::from(outcome.limit);
+        let used = limit.saturating_sub(u128::from(outcome.report.remaining)) * WHOLE;
+        let is_warned = || place.load(Ordering::Relaxed) == label;
+        if limit > 0 && used >= limit * u128::from(soft.warn_at) {
+            if !is_warned() {
+                place.store(label, Ordering::Relaxed);
+            }
+            return SoftState::Warning;
+        }
+        if !is_warned() {
+            return SoftState::Normal;
+        }
+        if used >= limit * u128::from(soft.clear_at) {
+            return SoftState::Warning;
+        }
+        place.store(0, Ordering::Relaxed);
+        SoftState::Normal
+    }
+}

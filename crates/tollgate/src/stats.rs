@@ -1,0 +1,97 @@
+//! How often each rule said what. Counts belong to the rule's id and survive a change of policy.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use serde::Serialize;
+use tollgate_rules::RuleSet;
+
+/// How often one rule admitted, refused, warned. Counted since the limiter knows the rule.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct RuleCounts {
+    /// Requests that fitted.
+    pub admitted: u64,
+    /// Requests that did not fit, and were refused by this rule.
+    pub refused: u64,
+    /// Requests that did not fit a rule that only watches.
+    pub would_refuse: u64,
+    /// Requests above the share of the limit from which on clients are warned.
+    pub warned: u64,
+    /// Requests that were told to wait.
+    pub delayed: u64,
+    /// Requests judged without the shared store.
+    pub degraded: u64,
+}
+
+/// One thing to be counted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Event {
+    Admitted,
+    Refused,
+    WouldRefuse,
+    Warned,
+    Delayed,
+    Degraded,
+}
+
+const EVENTS: usize = 6;
+const STRIPES: usize = 4;
+
+/// Counters of one rule, striped so that threads seldom write to the same cache line.
+#[derive(Debug, Default)]
+pub(crate) struct RuleStats {
+    stripes: [Stripe; STRIPES],
+}
+
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Stripe([AtomicU64; EVENTS]);
+
+thread_local! {
+    static STRIPE: Cell<Option<usize>> = const { Cell::new(None) };
+}
+
+/// Threads take stripes in turn.
+fn stripe() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    STRIPE.with(|stripe| {
+        stripe.get().unwrap_or_else(|| {
+            let taken = NEXT.fetch_add(1, Ordering::Relaxed) % STRIPES;
+            stripe.set(Some(taken));
+            taken
+        })
+    })
+}
+
+impl RuleStats {
+    pub(crate) fn count(&self, event: Event) {
+        self.stripes[stripe()].0[event as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn read(&self) -> RuleCounts {
+        let sum = |event: Event| {
+            self.stripes.iter().map(|stripe| stripe.0[event as usize].load(Ordering::Relaxed)).sum()
+        };
+        RuleCounts {
+            admitted: sum(Event::Admitted),
+            refused: sum(Event::Refused),
+            would_refuse: sum(Event::WouldRefuse),
+            warned: sum(Event::Warned),
+            delayed: sum(Event::Delayed),
+            degraded: sum(Event::Degraded),
+        }
+    }
+}
+
+/// Counters for every rule of a set; those of rules that were there before go on.
+pub(crate) fn carry_over(
+    rules: &RuleSet,
+    before: Option<(&RuleSet, &[Arc<RuleStats>])>,
+) -> Vec<Arc<RuleStats>> {
+    let known = |id: &str| {
+        let (rules, stats) = before?;
+        stats.get(rules.index_of(id)?).cloned()
+    };
+    rules.iter().map(|rule| known(&rule.id).unwrap_or_default()).collect()
+}

@@ -1,0 +1,163 @@
+//! A limiter whose clock is set by hand, requests written as text, and decisions read as text: what
+//! the tests of this crate are made of.
+
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+use tollgate::{
+    Attribute, Attributes, Basis, Decision, Limiter, ManualClock, MemoryStore, Micros, Policy,
+    Request, RuleOutcome, SoftState, Timestamp,
+};
+
+/// Midnight, where windows of every usual length begin.
+pub(crate) const MIDNIGHT: Timestamp = Timestamp::from_secs(1_700_006_400);
+
+/// Asks a limiter, step by step, and compares what it answers.
+///
+/// A step is a time in milliseconds after midnight, a verb and a request: `1500 check GET /orders
+/// user_id=alice cost=2`. Verbs are `check` (with several requests, parted by `&`, for one with
+/// several subjects), `peek`, `rule ID`, `reset`, and `refund`, which gives the newest decision
+/// back, or the `oldest`.
+pub(crate) fn check(policy: &str, steps: &[(&str, &str)]) {
+    let mut scene = Scene::new(policy);
+    for (number, (step, expected)) in steps.iter().enumerate() {
+        assert_eq!(scene.step(step), *expected, "step {number}, `{step}`, under {policy}");
+    }
+}
+
+pub(crate) struct Scene {
+    pub(crate) limiter: Limiter<MemoryStore, ManualClock>,
+    decisions: Vec<Decision>,
+}
+
+impl Scene {
+    pub(crate) fn new(policy: &str) -> Self {
+        Self { limiter: limiter(policy), decisions: Vec::new() }
+    }
+
+    pub(crate) fn step(&mut self, step: &str) -> String {
+        let (time, rest) = step.split_once(' ').expect("a time");
+        let (verb, rest) = rest.split_once(' ').unwrap_or((rest, ""));
+        let millis = time.parse().expect("milliseconds");
+        self.limiter.clock().set(MIDNIGHT.plus(Micros::from_millis(millis)));
+        match verb {
+            "check" => {
+                let requests: Vec<Request<'_>> = rest.split('&').map(request).collect();
+                let subjects: Vec<&dyn Attributes> =
+                    requests.iter().map(|request| request as &dyn Attributes).collect();
+                self.keep(at_once(self.limiter.check_all(&subjects)))
+            }
+            "peek" => render(&at_once(self.limiter.peek(&request(rest)))),
+            "rule" => {
+                let (rule, rest) = rest.split_once(' ').expect("a rule");
+                match self.limiter.check_rule(rule, &request(rest)).map(at_once) {
+                    Some(decision) => self.keep(decision),
+                    None => "no such rule".to_owned(),
+                }
+            }
+            "refund" => {
+                let at = if rest == "oldest" { 0 } else { self.decisions.len() - 1 };
+                let refund = self.limiter.refund(self.decisions.remove(at));
+                at_once(refund).expect("a store that answers");
+                "done".to_owned()
+            }
+            "reset" => {
+                let counters = at_once(self.limiter.reset(&request(rest)));
+                format!("{} reset", counters.expect("a store that answers"))
+            }
+            _ => panic!("no verb: {verb}"),
+        }
+    }
+
+    fn keep(&mut self, decision: Decision) -> String {
+        let text = render(&decision);
+        self.decisions.push(decision);
+        text
+    }
+}
+
+/// A limiter at midnight.
+pub(crate) fn limiter(policy: &str) -> Limiter<MemoryStore, ManualClock> {
+    let store = MemoryStore::with_bytes(0);
+    Limiter::builder()
+        .policy(parse(policy))
+        .store(store)
+        .clock(ManualClock::at(MIDNIGHT))
+        .build()
+}
+
+pub(crate) fn parse(policy: &str) -> Policy {
+    Policy::from_text(policy).unwrap_or_else(|problems| {
+        let problems = problems.iter().map(ToString::to_string).collect::<Vec<_>>();
+        panic!("{}\n{policy}", problems.join("\n"))
+    })
+}
+
+/// A request: `POST /orders user_id=u1 header:x-region=eu cost=3`.
+pub(crate) fn request(text: &str) -> Request<'_> {
+    text.split_whitespace().fold(Request::new(), |request, word| match word.split_once('=') {
+        _ if word.starts_with('/') => request.path(word),
+        None => request.method(word),
+        Some(("user_id", value)) => request.user_id(value),
+        Some(("api_key", value)) => request.api_key(value),
+        Some(("ip", value)) => request.ip(value),
+        Some(("tenant", value)) => request.tenant(value),
+        Some(("host", value)) => request.host(value),
+        Some(("tier", value)) => request.tier(value),
+        Some(("cost", value)) => request.cost(value.parse().expect("a cost")),
+        Some((name, value)) => match name.split_once(':') {
+            Some(("header", name)) => request.with(Attribute::Header(name), value),
+            Some(("claim", name)) => request.with(Attribute::Claim(name), value),
+            Some(_) | None => request.with(Attribute::Custom(name), value),
+        },
+    })
+}
+
+/// A decision in a few words: `allowed by per_user, 3 left`.
+pub(crate) fn render(decision: &Decision) -> String {
+    let because = |reason: &Option<_>| reason.as_deref().unwrap_or("no reason").to_owned();
+    let mut words = match decision.basis() {
+        Basis::NoRule => vec!["no rule".to_owned()],
+        Basis::AllowListed { reason } => vec![format!("never limited: {}", because(reason))],
+        Basis::DenyListed { reason, .. } => vec![format!("denied: {}", because(reason))],
+        Basis::MissingIdentifier { .. } => vec!["denied: identifier missing".to_owned()],
+        Basis::StoreUnavailable { .. } => vec!["refused: store unavailable".to_owned()],
+        Basis::Rules => match decision.binding() {
+            Some(binding) => vec![
+                format!("{} by {}", verdict(decision), binding.rule.id),
+                format!("{} left", binding.outcome.report.remaining),
+            ],
+            None => vec![verdict(decision).to_owned()],
+        },
+    };
+    if decision.binding().is_some() && !decision.is_allowed() {
+        words.push(match decision.retry_after() {
+            Some(wait) => format!("retry in {} ms", wait.as_millis_ceil()),
+            None => "never".to_owned(),
+        });
+    }
+    if let Some(delay) = decision.delay() {
+        words.push(format!("held {} ms", delay.as_millis_ceil()));
+    }
+    match decision.state() {
+        SoftState::Normal => {}
+        SoftState::Warning => words.push("warned".to_owned()),
+        SoftState::Throttled => words.push("throttled".to_owned()),
+    }
+    let watching = decision.outcomes().filter(|outcome| outcome.is_shadow() && outcome.is_exceeded());
+    words.extend(watching.map(|RuleOutcome { rule, .. }| format!("{} would refuse", rule.id)));
+    words.join(", ")
+}
+
+fn verdict(decision: &Decision) -> &'static str {
+    if decision.is_allowed() { "allowed" } else { "refused" }
+}
+
+/// Runs a future that never waits.
+pub(crate) fn at_once<T>(future: impl Future<Output = T>) -> T {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => value,
+        Poll::Pending => panic!("counters in memory never wait"),
+    }
+}
