@@ -1,0 +1,51 @@
+//! What ends a command early, and the exit code it ends with.
+
+use std::io;
+use std::process::ExitCode;
+
+use crate::traffic::InputError;
+
+/// Problems were found in what was given.
+pub(crate) const FOUND_PROBLEMS: u8 = 1;
+/// The command was used wrongly, or given something it cannot use.
+const WRONG_USAGE: u8 = 2;
+
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// One sentence, or several lines that are complete in themselves.
+    Usage(String),
+    /// Nobody reads our output any more: a reason to stop, not to complain.
+    OutputClosed,
+}
+
+impl Failure {
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::Usage(message.into())
+    }
+
+    /// Tells the user, once, on standard error.
+    pub(crate) fn report(&self) -> ExitCode {
+        match self {
+            Self::Usage(message) => {
+                eprintln!("tollgate: {message}");
+                ExitCode::from(WRONG_USAGE)
+            }
+            Self::OutputClosed => ExitCode::SUCCESS,
+        }
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Self::OutputClosed,
+            _ => Self::Usage(format!("cannot write the output: {error}")),
+        }
+    }
+}
+
+impl From<InputError> for Failure {
+    fn from(error: InputError) -> Self {
+        Self::Usage(error.to_string())
+    }
+}

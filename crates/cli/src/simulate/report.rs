@@ -1,0 +1,132 @@
+//! What a person wants to know after a simulation.
+
+use std::io::{self, Write as _};
+
+use tollgate::Policy;
+
+use super::replay::{Replayed, replay};
+use super::tally::Tally;
+use crate::failure::Failure;
+use crate::terminal::{grouped, moment, share, span, sparkline, table};
+use crate::traffic::{Format, Traffic};
+
+pub(super) fn run(policy: Policy, traffic: &Traffic, top: usize) -> Result<(), Failure> {
+    let mut tally = Tally::new(traffic);
+    let replayed = replay(policy, traffic, |record, decision| -> Result<(), Failure> {
+        tally.add(record, decision);
+        Ok(())
+    })?;
+    let report = render(traffic, &tally, &replayed, top);
+    Ok(io::stdout().lock().write_all(report.as_bytes())?)
+}
+
+fn render(traffic: &Traffic, tally: &Tally<'_>, replayed: &Replayed, top: usize) -> String {
+    let mut parts = vec![heading(traffic, tally), verdicts(tally), course(tally), by_rule(tally)];
+    if tally.refused > 0 && top > 0 {
+        parts.push(by_client(tally, top));
+    }
+    if replayed.forgotten > 0 {
+        parts.push(format!(
+            "{} counters were forgotten for lack of memory: more was allowed than should be.\n",
+            grouped(replayed.forgotten)
+        ));
+    }
+    parts.join("\n")
+}
+
+fn heading(traffic: &Traffic, tally: &Tally<'_>) -> String {
+    let mut lines = String::new();
+    for source in traffic.sources() {
+        let (requests, format) = (grouped(source.requests), source.format.name());
+        lines += &format!("{}: {requests} requests ({format})\n", source.name);
+    }
+    let course = &tally.course;
+    let is_trace = traffic.sources().iter().any(|source| source.format == Format::Trace);
+    let lasted = span(course.last.since(course.first).get());
+    lines += &if is_trace {
+        format!("{lasted} of traffic\n")
+    } else {
+        format!("{} to {}, {lasted}\n", moment(course.first), moment(course.last))
+    };
+    lines
+}
+
+/// Only what happened is listed.
+fn verdicts(tally: &Tally<'_>) -> String {
+    let of_all = |count: u64| share(count, tally.requests);
+    let mut rows = vec![
+        ["requests".to_owned(), grouped(tally.requests), String::new()],
+        ["allowed".to_owned(), grouped(tally.allowed), of_all(tally.allowed)],
+        ["refused".to_owned(), grouped(tally.refused), of_all(tally.refused)],
+    ];
+    let more = [
+        ("allowed, but warned", tally.warned),
+        ("allowed, but delayed", tally.delayed),
+        ("allowed by list", tally.listed.0),
+        ("refused by list", tally.listed.1),
+        ("no rule applied", tally.unlimited),
+    ];
+    for (what, count) in more {
+        if count > 0 {
+            rows.push([what.to_owned(), grouped(count), of_all(count)]);
+        }
+    }
+    let clients = tally.clients.len() as u64;
+    let refused = tally.clients_refused();
+    rows.push(["clients".to_owned(), grouped(clients), String::new()]);
+    rows.push(["clients refused".to_owned(), grouped(refused), share(refused, clients)]);
+    if tally.delayed > 0 {
+        let longest = span(tally.longest_delay_ms.saturating_mul(1_000));
+        rows.push(["longest delay".to_owned(), longest, String::new()]);
+    }
+    table(["", "", ""], &rows)
+}
+
+fn course(tally: &Tally<'_>) -> String {
+    let course = &tally.course;
+    let row = |what: &str, values: &[u64]| {
+        let most = values.iter().copied().max().unwrap_or(0);
+        format!(" {what:<9}{}  at most {}\n", sparkline(values), grouped(most))
+    };
+    format!(
+        " each column is {}\n{}{}",
+        span(course.width),
+        row("requests", &course.requests),
+        row("refused", &course.refused)
+    )
+}
+
+fn by_rule(tally: &Tally<'_>) -> String {
+    let rows: Vec<[String; 5]> = tally
+        .rules
+        .iter()
+        .filter(|rule| rule.applied > 0)
+        .map(|rule| {
+            let name = if rule.is_shadow {
+                format!("{} (log only)", rule.rule_id)
+            } else {
+                rule.rule_id.clone()
+            };
+            [
+                name,
+                grouped(rule.applied),
+                grouped(rule.exceeded),
+                share(rule.exceeded, rule.applied),
+                grouped(rule.clients_exceeding.len() as u64),
+            ]
+        })
+        .collect();
+    table(["rule", "applied", "exceeded", "share", "clients"], &rows)
+}
+
+fn by_client(tally: &Tally<'_>, top: usize) -> String {
+    let rows: Vec<[String; 4]> = tally
+        .most_refused(top)
+        .into_iter()
+        .map(|(name, client)| {
+            let refused = share(client.refused, client.requests);
+            [name.to_owned(), grouped(client.requests), grouped(client.refused), refused]
+        })
+        .collect();
+    table(["client", "requests", "refused", "share"], &rows)
+}

@@ -1,0 +1,52 @@
+//! `--json`: one line per request, in the order of the traffic.
+
+use std::io::{self, BufWriter, Write as _};
+
+use serde::Serialize;
+use tollgate::{Decision, Micros, Policy};
+
+use super::replay::replay;
+use crate::failure::Failure;
+use crate::traffic::Traffic;
+
+/// What a request was answered. Durations are rounded up to whole milliseconds.
+#[derive(Serialize)]
+struct Step<'a> {
+    allowed: bool,
+    /// `null` where no enforced rule applied.
+    remaining: Option<u64>,
+    /// `null`: never.
+    retry_after_ms: Option<u64>,
+    reset_ms: Option<u64>,
+    /// `null`: everything is left.
+    next_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    delay_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rule_id: Option<&'a str>,
+}
+
+pub(super) fn run(policy: Policy, traffic: &Traffic, is_inline: bool) -> Result<(), Failure> {
+    let mut output = BufWriter::new(io::stdout().lock());
+    replay(policy, traffic, |_, decision| -> Result<(), Failure> {
+        serde_json::to_writer(&mut output, &step(decision, is_inline)).map_err(io::Error::from)?;
+        Ok(output.write_all(b"\n")?)
+    })?;
+    Ok(output.flush()?)
+}
+
+fn step(decision: &Decision, is_inline: bool) -> Step<'_> {
+    let millis = |span: Option<Micros>| span.map(Micros::as_millis_ceil);
+    let binding = decision.binding();
+    let report = binding.map(|binding| binding.outcome.report);
+    let at_once = decision.is_allowed().then_some(0);
+    Step {
+        allowed: decision.is_allowed(),
+        remaining: report.map(|report| report.remaining),
+        retry_after_ms: report.map_or(at_once, |report| millis(report.retry_after)),
+        reset_ms: report.map(|report| report.reset_after.as_millis_ceil()),
+        next_ms: report.and_then(|report| millis(report.next_after)),
+        delay_ms: millis(decision.delay()),
+        rule_id: binding.filter(|_| !is_inline).map(|binding| &*binding.rule.id),
+    }
+}

@@ -1,0 +1,162 @@
+//! What happened to whom, by which rule, and when: sums over all decisions of a replay.
+
+use std::collections::{HashMap, HashSet};
+
+use foldhash::fast::RandomState;
+use tollgate::{Basis, Decision, Micros, SoftState, Timestamp};
+
+use crate::traffic::{RecordView, Traffic};
+
+/// How many columns the course of time is drawn in.
+const COLUMNS: usize = 60;
+
+/// Sums over one replay.
+#[derive(Debug)]
+pub(super) struct Tally<'t> {
+    pub(super) requests: u64,
+    pub(super) allowed: u64,
+    pub(super) refused: u64,
+    /// Requests no rule applied to.
+    pub(super) unlimited: u64,
+    /// Requests on a list: allowed, denied.
+    pub(super) listed: (u64, u64),
+    pub(super) warned: u64,
+    pub(super) delayed: u64,
+    pub(super) longest_delay_ms: u64,
+    pub(super) rules: Vec<RuleTally<'t>>,
+    pub(super) clients: HashMap<&'t str, ClientTally, RandomState>,
+    pub(super) course: Course,
+}
+
+/// Sums for one rule.
+#[derive(Debug, Default)]
+pub(super) struct RuleTally<'t> {
+    pub(super) rule_id: String,
+    pub(super) is_shadow: bool,
+    pub(super) applied: u64,
+    pub(super) exceeded: u64,
+    pub(super) clients_exceeding: HashSet<&'t str, RandomState>,
+}
+
+/// Sums for one client.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ClientTally {
+    pub(super) requests: u64,
+    pub(super) refused: u64,
+}
+
+/// Requests and refusals over time, in columns of equal width.
+#[derive(Debug)]
+pub(super) struct Course {
+    pub(super) first: Timestamp,
+    pub(super) last: Timestamp,
+    /// The width of a column in microseconds.
+    pub(super) width: u64,
+    pub(super) requests: Vec<u64>,
+    pub(super) refused: Vec<u64>,
+}
+
+impl<'t> Tally<'t> {
+    pub(super) fn new(traffic: &Traffic) -> Self {
+        Self {
+            requests: 0,
+            allowed: 0,
+            refused: 0,
+            unlimited: 0,
+            listed: (0, 0),
+            warned: 0,
+            delayed: 0,
+            longest_delay_ms: 0,
+            rules: Vec::new(),
+            clients: HashMap::default(),
+            course: Course::new(traffic),
+        }
+    }
+
+    pub(super) fn add(&mut self, record: RecordView<'t>, decision: &Decision) {
+        let is_allowed = decision.is_allowed();
+        self.requests += 1;
+        *if is_allowed { &mut self.allowed } else { &mut self.refused } += 1;
+        match decision.basis() {
+            Basis::NoRule => self.unlimited += 1,
+            Basis::AllowListed { .. } => self.listed.0 += 1,
+            Basis::DenyListed { .. } => self.listed.1 += 1,
+            _ => {}
+        }
+        self.warned += u64::from(decision.state() == SoftState::Warning && is_allowed);
+        let delay = decision.delay().map_or(0, Micros::as_millis_ceil);
+        self.delayed += u64::from(delay > 0);
+        self.longest_delay_ms = self.longest_delay_ms.max(delay);
+
+        let name = client_of(record);
+        let client = self.clients.entry(name).or_default();
+        client.requests += 1;
+        client.refused += u64::from(!is_allowed);
+        self.course.add(record.time(), !is_allowed);
+
+        for outcome in decision.outcomes() {
+            let rule = outcome.outcome.rule;
+            if self.rules.len() <= rule {
+                self.rules.resize_with(rule + 1, RuleTally::default);
+            }
+            let tally = &mut self.rules[rule];
+            if tally.applied == 0 {
+                tally.rule_id = outcome.rule.id.to_string();
+                tally.is_shadow = outcome.is_shadow();
+            }
+            tally.applied += 1;
+            if outcome.is_exceeded() {
+                tally.exceeded += 1;
+                tally.clients_exceeding.insert(name);
+            }
+        }
+    }
+
+    /// The clients refused most often, and of equals those that asked more.
+    pub(super) fn most_refused(&self, count: usize) -> Vec<(&'t str, ClientTally)> {
+        let mut refused: Vec<(&'t str, ClientTally)> = self
+            .clients
+            .iter()
+            .filter(|(_, client)| client.refused > 0)
+            .map(|(name, client)| (*name, *client))
+            .collect();
+        refused.sort_unstable_by(|(a_name, a), (b_name, b)| {
+            let by_count = (b.refused, b.requests).cmp(&(a.refused, a.requests));
+            by_count.then_with(|| a_name.cmp(b_name))
+        });
+        refused.truncate(count);
+        refused
+    }
+
+    pub(super) fn clients_refused(&self) -> u64 {
+        self.clients.values().filter(|client| client.refused > 0).count() as u64
+    }
+}
+
+/// Whom a request is listed under: the most personal name it has. API keys are secrets.
+fn client_of(record: RecordView<'_>) -> &str {
+    record
+        .key()
+        .or_else(|| record.user())
+        .or_else(|| record.ip())
+        .or_else(|| record.tenant())
+        .unwrap_or("(unknown)")
+}
+
+impl Course {
+    fn new(traffic: &Traffic) -> Self {
+        let times = || traffic.iter().map(RecordView::time);
+        let first = times().min().unwrap_or_default();
+        let last = times().max().unwrap_or_default();
+        // A column more than fits, so that the last moment lies within.
+        let width = last.since(first).get() / COLUMNS as u64 + 1;
+        Self { first, last, width, requests: vec![0; COLUMNS], refused: vec![0; COLUMNS] }
+    }
+
+    fn add(&mut self, time: Timestamp, is_refused: bool) {
+        let column = usize::try_from(time.since(self.first).get() / self.width).unwrap_or(0);
+        let column = column.min(COLUMNS - 1);
+        self.requests[column] += 1;
+        self.refused[column] += u64::from(is_refused);
+    }
+}

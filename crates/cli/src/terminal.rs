@@ -1,0 +1,148 @@
+//! Figures for people: grouped digits, shares, spans of time, small charts, progress.
+
+use std::io::IsTerminal as _;
+use std::time::Duration;
+
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use jiff::Timestamp as Moment;
+use tollgate::Timestamp;
+
+/// Digits in groups of three.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+/// A share in per cent with as many digits as say something.
+pub(crate) fn share(part: u64, whole: u64) -> String {
+    if whole == 0 {
+        return "-".to_owned();
+    }
+    let hundredths = u128::from(part) * 10_000 / u128::from(whole);
+    if part > 0 && hundredths == 0 {
+        return "<0.01 %".to_owned();
+    }
+    format!("{}.{:02} %", hundredths / 100, hundredths % 100)
+}
+
+/// A span of time in its two largest units.
+pub(crate) fn span(micros: u64) -> String {
+    let millis = micros / 1_000;
+    let seconds = millis / 1_000;
+    match seconds {
+        0 => format!("{millis} ms"),
+        1..60 => format!("{seconds}.{:03} s", millis % 1_000),
+        60..3_600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        3_600..86_400 => format!("{} h {} min", seconds / 3_600, seconds / 60 % 60),
+        _ => format!("{} d {} h", seconds / 86_400, seconds / 3_600 % 24),
+    }
+}
+
+/// A moment to the second, in UTC.
+pub(crate) fn moment(time: Timestamp) -> String {
+    i64::try_from(time.as_micros())
+        .ok()
+        .and_then(|micros| Moment::from_microsecond(micros).ok())
+        .map_or_else(
+            || format!("{} us", time.as_micros()),
+            |moment| moment.strftime("%Y-%m-%d %H:%M:%S UTC").to_string(),
+        )
+}
+
+/// A row of bars, each as high as its value compared with the largest.
+pub(crate) fn sparkline(values: &[u64]) -> String {
+    const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let most = values.iter().copied().max().unwrap_or(0).max(1);
+    let bar = |value: u64| {
+        let height = (u128::from(value) * 7).div_ceil(u128::from(most));
+        // Nothing at all looks different from a little.
+        if value == 0 { ' ' } else { BARS[usize::try_from(height).unwrap_or(7).min(7)] }
+    };
+    values.iter().map(|value| bar(*value)).collect()
+}
+
+/// A table without lines; all columns but the first to the right. A header of empty words is left
+/// out.
+pub(crate) fn table<const N: usize>(header: [&str; N], rows: &[[String; N]]) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    if header.iter().any(|word| !word.is_empty()) {
+        table.set_header(header);
+    }
+    for row in rows {
+        table.add_row(row);
+    }
+    for column in table.column_iter_mut() {
+        if column.index > 0 {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    let mut lines = String::new();
+    for line in table.lines() {
+        lines += line.trim_end();
+        lines.push('\n');
+    }
+    lines
+}
+
+/// A bar on standard error, if somebody is there to see it.
+pub(crate) fn progress(length: Option<u64>, what: &'static str, unit: &str) -> ProgressBar {
+    let target = if std::io::stderr().is_terminal() {
+        ProgressDrawTarget::stderr()
+    } else {
+        ProgressDrawTarget::hidden()
+    };
+    let bar = ProgressBar::with_draw_target(length, target);
+    let amounts = match unit {
+        "bytes" => "{bytes}/{total_bytes}",
+        _ => "{human_pos}/{human_len}",
+    };
+    let template = match length {
+        Some(_) => format!("{{msg}} {{bar:40}} {amounts} {{eta}}"),
+        None => "{msg} {spinner} {bytes}".to_owned(),
+    };
+    if let Ok(style) = ProgressStyle::with_template(&template) {
+        bar.set_style(style);
+    }
+    bar.set_message(what);
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_read_well() {
+        assert_eq!(grouped(0), "0");
+        assert_eq!(grouped(999), "999");
+        assert_eq!(grouped(1_000), "1,000");
+        assert_eq!(grouped(u64::MAX), "18,446,744,073,709,551,615");
+        assert_eq!(share(1, 3), "33.33 %");
+        assert_eq!(share(1, 1_000_000), "<0.01 %");
+        assert_eq!(share(0, 7), "0.00 %");
+        assert_eq!(share(7, 7), "100.00 %");
+        assert_eq!(share(0, 0), "-");
+        assert_eq!(span(999), "0 ms");
+        assert_eq!(span(1_500_000), "1.500 s");
+        assert_eq!(span(3_661_000_000), "1 h 1 min");
+        assert_eq!(span(90_000_000_000), "1 d 1 h");
+        assert_eq!(moment(Timestamp::from_secs(1_431_857_103)), "2015-05-17 10:05:03 UTC");
+    }
+
+    #[test]
+    fn a_little_looks_different_from_nothing() {
+        assert_eq!(sparkline(&[0, 1, 50, 100]), " ▂▅█");
+        assert_eq!(sparkline(&[]), "");
+        assert_eq!(sparkline(&[0, 0]), "  ");
+    }
+}

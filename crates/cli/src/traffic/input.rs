@@ -1,0 +1,111 @@
+//! Where traffic comes from: files or standard input, plain or gzipped, read as a stream.
+
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Cursor, Read};
+use std::path::PathBuf;
+
+use flate2::bufread::MultiGzDecoder;
+
+use super::InputError;
+
+const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+const BUFFER: usize = 128 * 1024;
+
+/// One place to read traffic from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// Standard input.
+    Stdin,
+    /// A file.
+    File(PathBuf),
+}
+
+/// How far reading has come, in bytes as they are stored: compressed ones count compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes read so far, of all inputs.
+    pub read: u64,
+    /// Bytes there are, unless an input is of unknown length. A log that is still being written
+    /// grows beyond it.
+    pub total: Option<u64>,
+}
+
+impl Input {
+    /// The input an argument stands for: `-` is standard input.
+    #[must_use]
+    pub fn from_argument(argument: &str) -> Self {
+        match argument {
+            "-" => Self::Stdin,
+            path => Self::File(PathBuf::from(path)),
+        }
+    }
+
+    /// What to call it in messages.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match self {
+            Self::Stdin => "standard input".to_owned(),
+            Self::File(path) => path.display().to_string(),
+        }
+    }
+
+    pub(super) fn open(&self) -> Result<Box<dyn Read>, InputError> {
+        Ok(match self {
+            Self::Stdin => Box::new(io::stdin()),
+            Self::File(path) => Box::new(
+                File::open(path).map_err(|cause| InputError::Open { name: self.name(), cause })?,
+            ),
+        })
+    }
+
+    /// Pipes and devices have no size.
+    fn size(&self) -> Option<u64> {
+        let Self::File(path) = self else { return None };
+        let metadata = fs::metadata(path).ok()?;
+        metadata.is_file().then_some(metadata.len())
+    }
+}
+
+pub(super) fn total_size(inputs: &[Input]) -> Option<u64> {
+    inputs.iter().map(Input::size).sum()
+}
+
+/// A stream that reports how much was read from it.
+pub(super) struct Counted<'a, R> {
+    stream: R,
+    progress: &'a mut Progress,
+    report: &'a mut dyn FnMut(Progress),
+}
+
+impl<'a, R: Read> Counted<'a, R> {
+    pub(super) fn new(
+        stream: R,
+        progress: &'a mut Progress,
+        report: &'a mut dyn FnMut(Progress),
+    ) -> Self {
+        Self { stream, progress, report }
+    }
+}
+
+impl<R: Read> Read for Counted<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.stream.read(buffer)?;
+        self.progress.read += read as u64;
+        (self.report)(*self.progress);
+        Ok(read)
+    }
+}
+
+/// The stream itself, or what is in it if it begins like gzip. Rotated logs are often several
+/// gzip members one after the other.
+pub(super) fn decompressed<'a>(mut stream: impl Read + 'a) -> io::Result<Box<dyn BufRead + 'a>> {
+    let mut start = Vec::new();
+    stream.by_ref().take(GZIP_MAGIC.len() as u64).read_to_end(&mut start)?;
+    let is_gzip = start == GZIP_MAGIC;
+    let whole = BufReader::with_capacity(BUFFER, Cursor::new(start).chain(stream));
+    if is_gzip {
+        Ok(Box::new(BufReader::with_capacity(BUFFER, MultiGzDecoder::new(whole))))
+    } else {
+        Ok(Box::new(whole))
+    }
+}

@@ -1,0 +1,177 @@
+//! Fills [`Traffic`] from streams, line by line: recognises formats, counts what cannot be read.
+
+use std::borrow::Cow;
+use std::io::Read;
+
+use super::bad_line::{self, BadLine};
+use super::input::decompressed;
+use super::lines::{Line, Lines, MAX_LINE};
+use super::record::Entry;
+use super::{Format, FormatChoice, InputError, Options, Reason, Source, Traffic};
+
+/// The formats a line was tried as, and why it is in none of them.
+type Tried = Vec<(Format, Reason)>;
+
+/// Traffic that is being read.
+#[derive(Debug)]
+pub struct Loader {
+    options: Options,
+    traffic: Traffic,
+}
+
+/// What is known of the input that is being read.
+struct Current<'a> {
+    name: &'a str,
+    format: Option<Format>,
+    requests: u64,
+    unparsable: u64,
+    /// The first line nobody could read, in case there is no other.
+    first_failure: Option<InputError>,
+}
+
+impl Loader {
+    /// Starts with no traffic.
+    #[must_use]
+    pub fn new(options: Options) -> Self {
+        Self { options, traffic: Traffic::default() }
+    }
+
+    /// Reads a stream to its end. `name` is what to call it in messages.
+    ///
+    /// # Errors
+    /// When it cannot be read, holds no request at all, or does not go with earlier streams.
+    pub fn add(&mut self, name: &str, stream: impl Read) -> Result<(), InputError> {
+        let broken = |lines, cause| InputError::Read { name: name.to_owned(), lines, cause };
+        let mut lines = Lines::new(decompressed(stream).map_err(|cause| broken(0, cause))?);
+        let pairs_before = self.traffic.records.pairs();
+        let mut current = Current {
+            name,
+            format: self.options.format.told(),
+            requests: 0,
+            unparsable: 0,
+            first_failure: None,
+        };
+        loop {
+            match lines.next() {
+                Ok(Some(line)) => self.add_line(&mut current, &line)?,
+                Ok(None) => break,
+                Err(cause) => return Err(broken(lines.number(), cause)),
+            }
+        }
+        let Some(format) = current.format.filter(|_| current.requests > 0) else {
+            let empty = || InputError::Empty { name: name.to_owned() };
+            return Err(current.first_failure.unwrap_or_else(empty));
+        };
+        let has_headers = self.traffic.records.pairs() > pairs_before;
+        self.traffic.sources.push(Source {
+            name: name.to_owned(),
+            format: match (format, self.options.format) {
+                (Format::Combined, FormatChoice::Auto) if !has_headers => Format::Common,
+                _ => format,
+            },
+            requests: current.requests,
+            unparsable: current.unparsable,
+        });
+        Ok(())
+    }
+
+    /// All that was read, in the order in which it is to be replayed.
+    #[must_use]
+    pub fn finish(mut self) -> Traffic {
+        let is_trace = self.traffic.sources.iter().any(|source| source.format == Format::Trace);
+        if self.options.sort && !is_trace {
+            self.traffic.records.sort();
+        }
+        self.traffic
+    }
+
+    fn add_line(&mut self, current: &mut Current<'_>, line: &Line<'_>) -> Result<(), InputError> {
+        // Nearly every line is UTF-8, and this is the faster way to find that out.
+        let text = str::from_utf8(line.bytes)
+            .map_or_else(|_| String::from_utf8_lossy(line.bytes), Cow::Borrowed);
+        let known = current.format;
+        let entry = if line.too_long {
+            Err(too_long(known))
+        } else {
+            interpret(&mut current.format, &text)
+        };
+        match entry {
+            Ok(entry) => {
+                if known.is_none() {
+                    self.refuse_a_mixture(current)?;
+                }
+                let too_large = || InputError::TooLarge { name: current.name.to_owned() };
+                self.traffic.records.push(&entry).ok_or_else(too_large)?;
+                current.requests += 1;
+            }
+            Err(tried) => self.count_bad_line(current, line, &text, tried),
+        }
+        Ok(())
+    }
+
+    fn refuse_a_mixture(&self, current: &Current<'_>) -> Result<(), InputError> {
+        let Some(earlier) = self.traffic.sources.first() else { return Ok(()) };
+        let is_trace = current.format == Some(Format::Trace);
+        let (trace, log) = match (is_trace, earlier.format == Format::Trace) {
+            (true, false) => (current.name, earlier.name.as_str()),
+            (false, true) => (earlier.name.as_str(), current.name),
+            _ => return Ok(()),
+        };
+        Err(InputError::Mixed { trace: trace.to_owned(), log: log.to_owned() })
+    }
+
+    fn count_bad_line(
+        &mut self,
+        current: &mut Current<'_>,
+        line: &Line<'_>,
+        text: &str,
+        tried: Tried,
+    ) {
+        current.unparsable += 1;
+        if self.traffic.bad_lines.len() < bad_line::KEPT {
+            let likely = Format::likely(text);
+            let likeliest = tried.iter().find(|(format, _)| *format == likely);
+            if let Some((_, reason)) = likeliest.or(tried.first()) {
+                self.traffic.bad_lines.push(BadLine {
+                    input: current.name.to_owned(),
+                    line: line.number,
+                    reason: reason.clone(),
+                    excerpt: bad_line::excerpt(line.bytes),
+                });
+            }
+        }
+        if current.first_failure.is_none() {
+            current.first_failure = Some(InputError::Unrecognised {
+                name: current.name.to_owned(),
+                line: line.number,
+                excerpt: bad_line::excerpt(line.bytes),
+                tried,
+            });
+        }
+    }
+}
+
+/// Reads a line in the format of its input. If that is not known yet, the line may tell.
+fn interpret<'a>(known: &mut Option<Format>, text: &'a str) -> Result<Entry<'a>, Tried> {
+    let mut tried = Tried::new();
+    for format in candidates(*known) {
+        match format.parse(text) {
+            Ok(entry) => {
+                *known = Some(format);
+                return Ok(entry);
+            }
+            Err(reason) => tried.push((format, reason)),
+        }
+    }
+    Err(tried)
+}
+
+fn too_long(known: Option<Format>) -> Tried {
+    let reason = |format| (format, format!("longer than {MAX_LINE} bytes").into());
+    candidates(known).map(reason).collect()
+}
+
+fn candidates(known: Option<Format>) -> impl Iterator<Item = Format> {
+    let unknown = if known.is_none() { &Format::TRIED[..] } else { &[] };
+    known.into_iter().chain(unknown.iter().copied())
+}
