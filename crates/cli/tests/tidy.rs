@@ -27,7 +27,10 @@ fn files(folder: &Path, ending: &str, found: &mut Vec<PathBuf>) {
 fn sources() -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
     files(&root().join("crates"), ".rs", &mut found);
-    found.into_iter().map(|path| (path.clone(), fs::read_to_string(path).expect("a text"))).collect()
+    found
+        .into_iter()
+        .map(|path| (path.clone(), fs::read_to_string(path).expect("a text")))
+        .collect()
 }
 
 /// Everything up to the unit tests, which stand at the end of a file.
@@ -53,7 +56,8 @@ fn every_file_says_why_it_exists_and_holds_one_idea() {
 
 #[test]
 fn nothing_is_left_undone() {
-    let words = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X"), concat!("#[ig", "nore")];
+    let words =
+        [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X"), concat!("#[ig", "nore")];
     let mut wrong = Vec::new();
     for (path, text) in sources() {
         for (number, line) in text.lines().enumerate() {
@@ -78,7 +82,8 @@ fn the_map_shows_every_crate_and_no_other() {
     }
     for word in map.split(|c: char| !(c.is_alphanumeric() || "/_.-".contains(c))) {
         let word = word.trim_end_matches('.');
-        if word.starts_with("crates/") || word.starts_with("docs/") || word.starts_with("scripts/") {
+        if word.starts_with("crates/") || word.starts_with("docs/") || word.starts_with("scripts/")
+        {
             assert!(root().join(word).exists(), "ARCHITECTURE.md names {word}, which is not there");
         }
     }

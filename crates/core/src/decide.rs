@@ -35,9 +35,9 @@ pub struct Judgement {
 
 /// Weighs outcomes that stand in order of precedence; of equals the first binds.
 #[must_use]
-pub fn decide(outcomes: &[Outcome]) -> Judgement {
-    let enforced =
-        || outcomes.iter().enumerate().filter(|(_, outcome)| outcome.mode != Mode::Shadow);
+pub fn decide<'a>(outcomes: impl Iterator<Item = &'a Outcome> + Clone) -> Judgement {
+    let all = outcomes.enumerate();
+    let enforced = || all.clone().filter(|(_, outcome)| outcome.mode != Mode::Shadow);
     let refused = enforced()
         .filter(|(_, outcome)| !outcome.admitted)
         .reduce(|best, next| if waits_longer(next.1, best.1) { next } else { best });

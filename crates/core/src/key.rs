@@ -29,11 +29,11 @@ impl<'a> Key<'a> {
         rest: &'a [u8],
     ) -> Self {
         let mut hash = hasher.build_hasher();
-        // 0xff is no byte of UTF-8, so the fields cannot run into each other.
+        // Lengths keep the fields from running into each other.
+        hash.write_usize(rule.len());
         hash.write(rule.as_bytes());
-        hash.write_u8(0xff);
+        hash.write_usize(subject.len());
         hash.write(subject);
-        hash.write_u8(0xff);
         hash.write(rest);
         Self { fingerprint: hash.finish(), rule, subject, rest }
     }

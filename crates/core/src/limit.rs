@@ -134,9 +134,13 @@ impl Limit {
 
     /// Brings a state back that a clock gone wrong has left far in the future, where it would refuse
     /// everything until the clock catches up: more than one full refill of a bucket, or two
-    /// windows. Nothing is given back; says whether the state changed.
+    /// windows. What was used stays used; says whether the state changed.
     #[inline]
     pub fn heal(&self, state: &mut Option<State>, now: Timestamp) -> bool {
+        // A blocked counter is not looked at, so it waits for a limit that does.
+        if self.limit == 0 {
+            return false;
+        }
         match state.as_mut().filter(|state| state.is_of(self)) {
             Some(State::Bucket(state)) => bucket::heal(self, state, now),
             Some(State::Window(state)) => window::heal(state, now),

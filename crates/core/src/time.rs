@@ -3,6 +3,8 @@
 //! Microseconds because Unix time in microseconds stays below 2^53 until the year 2255, which is
 //! what a Redis script (whose numbers are doubles) can hold exactly; nanoseconds do not fit.
 
+use std::fmt;
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 /// A moment: microseconds since the Unix epoch.
@@ -10,8 +12,10 @@ use std::time::Duration;
 pub struct Timestamp(u64);
 
 /// A span of time in microseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Micros(u64);
+///
+/// Kept plus one, so that an `Option<Micros>` is a single word: reports are copied a lot.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Micros(NonZeroU64);
 
 impl Timestamp {
     /// The Unix epoch.
@@ -49,80 +53,92 @@ impl Timestamp {
     #[must_use]
     #[inline]
     pub const fn since(self, earlier: Self) -> Micros {
-        Micros(self.0.saturating_sub(earlier.0))
+        Micros::new(self.0.saturating_sub(earlier.0))
     }
 
     /// This moment plus `span`, or the last moment there is.
     #[must_use]
     #[inline]
     pub const fn plus(self, span: Micros) -> Self {
-        Self(self.0.saturating_add(span.0))
+        Self(self.0.saturating_add(span.get()))
     }
 
     /// This moment minus `span`, or the epoch.
     #[must_use]
     #[inline]
     pub const fn minus(self, span: Micros) -> Self {
-        Self(self.0.saturating_sub(span.0))
+        Self(self.0.saturating_sub(span.get()))
     }
 }
 
 impl Micros {
     /// No time at all.
-    pub const ZERO: Self = Self(0);
+    pub const ZERO: Self = Self(NonZeroU64::MIN);
 
-    /// A span of `micros` microseconds.
+    /// A span of `micros` microseconds, or the longest there is: one less than the largest number.
     #[must_use]
     #[inline]
     pub const fn new(micros: u64) -> Self {
-        Self(micros)
+        Self(NonZeroU64::MIN.saturating_add(micros))
     }
 
     /// A span of `millis` milliseconds, or the longest there is.
     #[must_use]
     #[inline]
     pub const fn from_millis(millis: u64) -> Self {
-        Self(millis.saturating_mul(1_000))
+        Self::new(millis.saturating_mul(1_000))
     }
 
     /// A span of `secs` seconds, or the longest there is.
     #[must_use]
     #[inline]
     pub const fn from_secs(secs: u64) -> Self {
-        Self(secs.saturating_mul(1_000_000))
+        Self::new(secs.saturating_mul(1_000_000))
     }
 
     /// The span in microseconds.
     #[must_use]
     #[inline]
     pub const fn get(self) -> u64 {
-        self.0
+        self.0.get() - 1
     }
 
     /// Whole milliseconds, rounded up: nobody is told to come back too early.
     #[must_use]
     #[inline]
     pub const fn as_millis_ceil(self) -> u64 {
-        self.0.div_ceil(1_000)
+        self.get().div_ceil(1_000)
     }
 
     /// Whole seconds, rounded up.
     #[must_use]
     #[inline]
     pub const fn as_secs_ceil(self) -> u64 {
-        self.0.div_ceil(1_000_000)
+        self.get().div_ceil(1_000_000)
     }
 
     /// The sum of two spans, or the longest there is.
     #[must_use]
     #[inline]
     pub const fn plus(self, other: Self) -> Self {
-        Self(self.0.saturating_add(other.0))
+        Self(self.0.saturating_add(other.get()))
+    }
+}
+
+impl Default for Micros {
+    fn default() -> Self {
+        Self::ZERO
+    }
+}
+
+impl fmt::Debug for Micros {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} us", self.get())
     }
 }
 
 impl From<Micros> for Duration {
     fn from(span: Micros) -> Self {
-        Self::from_micros(span.0)
+        Self::from_micros(span.get())
     }
 }

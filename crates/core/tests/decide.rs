@@ -37,7 +37,7 @@ fn delayed(delay: u64, outcome: Outcome) -> Outcome {
 
 fn check(outcomes: &[Outcome], admitted: bool, binding: Option<usize>, delay: Option<u64>) {
     let expected = Judgement { admitted, binding, delay: delay.map(Micros::new) };
-    assert_eq!(decide(outcomes), expected, "{outcomes:#?}");
+    assert_eq!(decide(outcomes.iter()), expected, "{outcomes:#?}");
 }
 
 #[test]
@@ -104,7 +104,7 @@ proptest! {
     /// Nobody speaks in place of a rule that has more to say.
     #[test]
     fn the_binding_rule_is_the_strictest(outcomes in prop::collection::vec(outcome(), 0..6)) {
-        let judgement = decide(&outcomes);
+        let judgement = decide(outcomes.iter());
         let voices = || outcomes.iter().enumerate().filter(|(_, it)| it.mode != Mode::Shadow);
         prop_assert_eq!(judgement.admitted, voices().all(|(_, it)| it.admitted));
         prop_assert_eq!(judgement.binding.is_some(), voices().count() > 0);

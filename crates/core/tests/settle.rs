@@ -293,3 +293,19 @@ fn the_modes() {
     check(&[(Debit, 4, 5), (Enforce, 9, 2)], false, &[9, 9]);
     check(&[(Enforce, 9, 2), (Debit, 4, 5), (Shadow, 1, 1)], false, &[9, 9, 1]);
 }
+
+#[test]
+fn a_blocked_counter_is_never_written() {
+    let now = Timestamp::from_secs(600);
+    for algorithm in Algorithm::ALL {
+        let limit = compiled(Quota::new(algorithm, 0, Micros::from_secs(60)));
+        for mode in [Mode::Enforce, Mode::Shadow, Mode::Debit] {
+            let item = Item { limit, state: None, cost: 1, mode };
+            for company in 1..=2 {
+                let settled = settled(&vec![item.clone(); company], now);
+                assert!(settled.states.iter().all(Option::is_none), "{algorithm}, {mode:?}");
+                assert!(settled.lines.iter().all(|line| !line.written), "{algorithm}, {mode:?}");
+            }
+        }
+    }
+}

@@ -12,11 +12,11 @@ use smallvec::SmallVec;
 use tollgate_core::{Charge, Key, Limit, Mode, Timestamp};
 
 use crate::plan::key_text::KeyText;
-use crate::ruleset::RuleSet;
+use crate::ruleset::{Rule, RuleSet};
 
 /// What is to be done with a request.
 ///
-/// A plan owns its keys and borrows nothing, so it can outlive the request. Up to four lines and 256
+/// A plan owns its keys and borrows nothing, so it can outlive the request. Up to four lines and 128
 /// bytes of keys, it needs no memory of its own.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
@@ -60,10 +60,9 @@ pub struct Planned {
     pub rule: usize,
     /// Which of the subjects it is for; the first, if several share the counter.
     pub subject: usize,
-    /// The limit of this client: that of the rule, or its own.
-    pub limit: Limit,
-    /// Whether the limit is an exception for this client.
-    pub is_overridden: bool,
+    /// The limit of this client alone, if there is an exception for it. Rare, so it is kept apart:
+    /// plans are copied for every request.
+    pub own_limit: Option<Box<Limit>>,
     /// How much to charge.
     pub cost: u64,
     /// What a refusal means.
@@ -73,6 +72,12 @@ pub struct Planned {
 }
 
 impl Planned {
+    /// The limit of this client: its own, or that of `rule`, which is the rule of this line.
+    #[must_use]
+    pub fn limit<'a>(&'a self, rule: &'a Rule) -> &'a Limit {
+        self.own_limit.as_deref().unwrap_or(&rule.limit)
+    }
+
     /// The fingerprint of the counter's key.
     #[must_use]
     pub const fn fingerprint(&self) -> u64 {
@@ -107,6 +112,12 @@ impl Span {
 }
 
 impl Plan {
+    /// Whether there is anything to charge.
+    #[must_use]
+    pub fn is_to_be_counted(&self) -> bool {
+        self.standing == Standing::Judge && !self.planned.is_empty()
+    }
+
     /// The lines, in the order of the rules.
     #[must_use]
     pub fn planned(&self) -> &[Planned] {
@@ -131,13 +142,14 @@ impl Plan {
     }
 
     fn charge_of<'a>(&'a self, planned: &'a Planned, rules: &'a RuleSet) -> Option<Charge<'a>> {
+        let rule = rules.get(planned.rule)?;
         let key = Key {
             fingerprint: planned.fingerprint,
-            rule: &rules.get(planned.rule)?.id,
+            rule: &rule.id,
             subject: planned.key.subject.of(&self.text),
             rest: planned.key.rest.of(&self.text),
         };
-        Some(Charge { key, limit: &planned.limit, cost: planned.cost, mode: planned.mode })
+        Some(Charge { key, limit: planned.limit(rule), cost: planned.cost, mode: planned.mode })
     }
 
     /// The line that counts on the very same counter, if there is one.

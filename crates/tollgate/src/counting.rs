@@ -79,18 +79,21 @@ impl<S: Store> Counting<S> {
             || counted.lines.iter().any(|(line, counted)| {
                 !counted.admitted && plan.planned().get(*line).is_some_and(is_enforced)
             });
-        let own_settled = if refused { self.take_back(&own_charges, now) } else { own_settled };
+        let own_settled =
+            if refused { self.take_back(&own_charges, &own_settled, now) } else { own_settled };
         counted.lines.extend(own_lines(own_settled));
         counted.lines.sort_unstable_by_key(|(line, _)| *line);
         counted
     }
 
-    /// Gives back what a decision charged, where it was charged.
+    /// Gives back what a decision charged, where it was charged. `asked_at` is the moment of the
+    /// request by our clock; the store may have one of its own.
     pub(crate) async fn refund(
         &self,
         refunds: &[Refund<'_>],
         rules: &RuleSet,
         was_degraded: bool,
+        asked_at: Timestamp,
         now: Timestamp,
     ) -> Result<(), StoreError> {
         let is_own = |refund: &Refund<'_>| {
@@ -100,7 +103,9 @@ impl<S: Store> Counting<S> {
         };
         let (own, shared): (SmallVec<[_; 4]>, SmallVec<[Refund<'_>; 4]>) =
             refunds.iter().copied().partition(is_own);
-        own.iter().for_each(|refund| self.own.refund_now(refund, now));
+        for refund in own {
+            self.own.refund_now(&Refund { charged_at: Some(asked_at), ..refund }, now);
+        }
         if shared.is_empty() { Ok(()) } else { self.shared.refund(&shared, now).await }
     }
 
@@ -110,15 +115,25 @@ impl<S: Store> Counting<S> {
         self.shared.reset(keys).await
     }
 
-    /// Undoes charges on this node, and looks at what is left.
-    fn take_back(&self, charges: &[Charge<'_>], now: Timestamp) -> Settlement {
-        for Charge { key, limit, cost, .. } in charges {
+    /// Undoes charges on this node that were settled, and looks at what is left.
+    fn take_back(
+        &self,
+        charges: &[Charge<'_>],
+        settled: &Settlement,
+        now: Timestamp,
+    ) -> Settlement {
+        let taken = charges.iter().zip(&settled.lines).filter(|(_, line)| line.admitted);
+        for (Charge { key, limit, cost, .. }, _) in taken {
             self.own
                 .refund_now(&Refund { key: *key, limit, units: *cost, charged_at: Some(now) }, now);
         }
         let looks: Charges<'_> =
             charges.iter().map(|charge| Charge { cost: 0, ..*charge }).collect();
-        self.own.settle_now(&looks, now)
+        let mut left = self.own.settle_now(&looks, now);
+        for (line, before) in left.lines.iter_mut().zip(&settled.lines) {
+            line.admitted = before.admitted;
+        }
+        left
     }
 
     /// Reads what the shared store answered about a whole plan, or does without it.
@@ -181,7 +196,7 @@ impl<S: Store> Counting<S> {
             .filter_map(|line| {
                 let (planned, rule) = rule_of(*line)?;
                 let local = rule.on_store_failure == OnStoreFailure::Local;
-                local.then(|| (*line, planned.limit.scaled(rule.fallback_factor)))
+                local.then(|| (*line, planned.limit(rule).scaled(rule.fallback_factor)))
             })
             .collect();
         let charges: Charges<'_> = counted

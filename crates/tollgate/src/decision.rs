@@ -19,6 +19,9 @@ pub struct Decision {
     pub(crate) judgement: Judgement,
     pub(crate) basis: Basis,
     pub(crate) degraded: Option<StoreErrorKind>,
+    /// The moment of the request by the limiter's clock.
+    pub(crate) asked_at: Timestamp,
+    /// The moment of the judgement by the clock of whoever counted.
     pub(crate) now: Timestamp,
     /// What became of the lines of the plan that were counted, with the number of the line.
     pub(crate) lines: SmallVec<[Judged; 4]>,

@@ -20,6 +20,7 @@
 //! a [`Clock`]; tests and simulations use a [`ManualClock`].
 #![forbid(unsafe_code)]
 
+mod batch;
 mod builder;
 mod clock;
 mod counting;

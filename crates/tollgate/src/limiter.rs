@@ -1,9 +1,7 @@
 //! The only place where a request is judged: plan, settle, decide, record.
 
 use std::future::Future;
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 
 use arc_swap::ArcSwap;
 use foldhash::quality::RandomState;
@@ -85,50 +83,6 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         Some(self.judge(installed, plan, now))
     }
 
-    /// Judges several requests, each on its own, in order. Cheaper than one by one: the policy and
-    /// the clock are read once, and the counters are fetched side by side.
-    pub fn check_batch(
-        &self,
-        requests: &[&dyn Attributes],
-    ) -> impl Future<Output = Vec<Decision>> + Send + use<'_, S, C> {
-        let (installed, now) = (self.installed.load_full(), self.clock.now());
-        let plans: Vec<Plan> = requests
-            .iter()
-            .map(|request| installed.policy.plan(&[*request], now, &self.hasher))
-            .collect();
-        async move {
-            let rules = installed.policy.rules();
-            // Requests that need more than one store are judged one by one.
-            if plans.iter().any(|plan| self.counting.is_mixed(plan, rules)) {
-                let mut decisions = Vec::with_capacity(plans.len());
-                for plan in plans {
-                    decisions.push(self.judge(Arc::clone(&installed), plan, now).await);
-                }
-                return decisions;
-            }
-            let charges: Vec<SmallVec<[Charge<'_>; 4]>> = plans
-                .iter()
-                .map(|plan| match plan.standing {
-                    Standing::Judge => plan.charges(rules).collect(),
-                    _ => SmallVec::new(),
-                })
-                .collect();
-            let requests: Vec<&[Charge<'_>]> = charges.iter().map(SmallVec::as_slice).collect();
-            let settled = self.counting.shared.settle_batch(&requests, now).await;
-            let counted: Vec<Counted> = plans
-                .iter()
-                .zip(settled)
-                .map(|(plan, settled)| self.counting.counted_all(settled, plan, rules, now))
-                .collect();
-            drop(charges);
-            plans
-                .into_iter()
-                .zip(counted)
-                .map(|(plan, counted)| self.decide(Arc::clone(&installed), plan, &counted, now))
-                .collect()
-        }
-    }
-
     /// Looks at what a request would meet, without charging it.
     pub fn peek(&self, request: &dyn Attributes) -> impl Future<Output = Decision> + Send {
         self.check_all(&[&Peek(request)])
@@ -156,7 +110,8 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             })
             .collect();
         let was_degraded = decision.degraded.is_some();
-        self.counting.refund(&refunds, rules, was_degraded, self.clock.now()).await
+        let (asked_at, now) = (decision.asked_at, self.clock.now());
+        self.counting.refund(&refunds, rules, was_degraded, asked_at, now).await
     }
 
     /// Forgets what was counted for a request, under every rule that applies to it. Says how many
@@ -176,8 +131,10 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     /// Says of every rule whether it applies to a request and why, what is left of those that do,
     /// and which one binds. Charges nothing.
     pub async fn explain(&self, request: &dyn Attributes) -> Explained {
-        let explanation = self.installed.load().policy.explain(request, self.clock.now());
-        Explained::new(explanation, &self.peek(request).await)
+        let (installed, now) = (self.installed.load_full(), self.clock.now());
+        let explanation = installed.policy.explain(request, now);
+        let plan = installed.policy.plan(&[&Peek(request)], now, &self.hasher);
+        Explained::new(explanation, &self.judge(installed, plan, now).await)
     }
 
     /// Puts another policy in force, at once and as a whole. Counters and statistics go on.
@@ -210,8 +167,13 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         &self.clock
     }
 
-    async fn judge(&self, installed: Arc<Installed>, plan: Plan, now: Timestamp) -> Decision {
-        let counted = if plan.standing == Standing::Judge && !plan.planned().is_empty() {
+    pub(crate) async fn judge(
+        &self,
+        installed: Arc<Installed>,
+        plan: Plan,
+        now: Timestamp,
+    ) -> Decision {
+        let counted = if plan.is_to_be_counted() {
             self.counting.settle(&plan, installed.policy.rules(), now).await
         } else {
             Counted::default()
@@ -219,7 +181,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         self.decide(installed, plan, &counted, now)
     }
 
-    fn decide(
+    pub(crate) fn decide(
         &self,
         installed: Arc<Installed>,
         plan: Plan,
@@ -243,15 +205,15 @@ impl<S: Store, C: Clock> Limiter<S, C> {
                 None if plan.planned().is_empty() => (allowed, Basis::NoRule),
                 None => {
                     lines = self.judged(&installed, &plan, counted);
-                    let outcomes: SmallVec<[Outcome; 4]> =
-                        lines.iter().map(|judged| judged.outcome).collect();
-                    (decide(&outcomes), Basis::Rules)
+                    (decide(lines.iter().map(|judged| &judged.outcome)), Basis::Rules)
                 }
             },
         };
+        let asked_at = now;
         let now = if lines.is_empty() { now } else { counted.now };
         let degraded = counted.degraded;
-        let decision = Decision { installed, plan, judgement, basis, degraded, now, lines };
+        let decision =
+            Decision { installed, plan, judgement, basis, degraded, asked_at, now, lines };
         decision.record();
         decision
     }
@@ -267,12 +229,13 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         let judged = counted.lines.iter().filter_map(|(line, settled)| {
             let planned = plan.planned().get(*line)?;
             let rule = rules.get(planned.rule)?;
+            let limit = planned.limit(rule);
             let outcome = Outcome {
                 rule: planned.rule,
                 mode: planned.mode,
                 admitted: settled.admitted,
-                limit: planned.limit.capacity(),
-                window: planned.limit.window(),
+                limit: limit.capacity(),
+                window: limit.window(),
                 cost: planned.cost,
                 report: settled.report,
             };
@@ -286,20 +249,16 @@ impl<S: Store, C: Clock> Limiter<S, C> {
 impl<C: Clock> Limiter<MemoryStore, C> {
     /// [`Limiter::check`] without `async`: counters in memory never wait.
     pub fn check_now(&self, request: &dyn Attributes) -> Decision {
-        at_once(self.check(request))
-    }
-
-    /// [`Limiter::check_batch`] without `async`: counters in memory never wait.
-    pub fn check_batch_now(&self, requests: &[&dyn Attributes]) -> Vec<Decision> {
-        at_once(self.check_batch(requests))
-    }
-}
-
-/// Runs a future that never waits.
-fn at_once<T>(future: impl Future<Output = T>) -> T {
-    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(value) => value,
-        Poll::Pending => unreachable!("a memory store answers at once"),
+        let (installed, now) = (self.installed.load_full(), self.clock.now());
+        let plan = installed.policy.plan(&[request], now, &self.hasher);
+        let mut counted = Counted::default();
+        if plan.is_to_be_counted() {
+            let rules = installed.policy.rules();
+            let charges: SmallVec<[Charge<'_>; 4]> = plan.charges(rules).collect();
+            let settlement = self.counting.shared.settle_now(&charges, now);
+            counted = self.counting.counted_all(Ok(settlement), &plan, rules, now);
+        }
+        self.decide(installed, plan, &counted, now)
     }
 }
 

@@ -147,6 +147,22 @@ fn another_window_or_algorithm_is_another_counter() {
 }
 
 #[test]
+fn only_a_state_of_the_same_kind_is_healed() {
+    for algorithm in Algorithm::ALL {
+        let (here, there) = (per(10, 10 * S)(algorithm), per(10, S)(algorithm));
+        let mut counter = Counter::new(&Trace { quota: here, start: 100 * S, steps: Vec::new() });
+        counter.ask(1);
+        let mut healed = |quota, ago: u64| {
+            compiled(quota).heal(&mut counter.state, Timestamp::from_micros(100 * S - ago))
+        };
+        assert!(!healed(there, 30 * S), "{algorithm}, of another window");
+        let patience = if algorithm.is_bucket() { 10 * S } else { 20 * S };
+        assert!(!healed(here, patience), "{algorithm}, not far enough");
+        assert!(healed(here, patience + 1), "{algorithm}");
+    }
+}
+
+#[test]
 fn debits_go_below_zero_and_stop_there() {
     check_all(
         &Algorithm::ALL,

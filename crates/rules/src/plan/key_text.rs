@@ -4,7 +4,7 @@
 use std::fmt;
 
 /// How many bytes need no memory of their own.
-const INLINE: usize = 256;
+const INLINE: usize = 128;
 
 #[derive(Clone)]
 pub(crate) struct KeyText {

@@ -125,8 +125,6 @@ impl<H: BuildHasher> Planner<'_, H> {
             }
             return;
         };
-        let exception = self.directory.exception(rule, facts, endpoint, self.now);
-        let own_limit = exception.and_then(|(exception, _)| exception.limit(&rule.quota));
         let (subject_text, rest) = (key.subject.of(&plan.text), key.rest.of(&plan.text));
         let fingerprint = Key::new(self.hasher, &rule.id, subject_text, rest).fingerprint;
         let cost = rule.cost(facts);
@@ -136,16 +134,11 @@ impl<H: BuildHasher> Planner<'_, H> {
             line.cost = line.cost.saturating_add(cost);
             return;
         }
-        plan.planned.push(Planned {
-            rule: at,
-            subject,
-            limit: own_limit.unwrap_or(rule.limit),
-            is_overridden: own_limit.is_some(),
-            cost,
-            mode: rule.mode,
-            fingerprint,
-            key,
-        });
+        let exception = self.directory.exception(rule, facts, endpoint, self.now);
+        let own_limit =
+            exception.and_then(|(exception, _)| exception.limit(&rule.quota)).map(Box::new);
+        let mode = rule.mode;
+        plan.planned.push(Planned { rule: at, subject, own_limit, cost, mode, fingerprint, key });
     }
 }
 

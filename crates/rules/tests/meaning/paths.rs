@@ -116,7 +116,7 @@ proptest! {
 
     #[test]
     fn detours_lead_to_the_same_place(raw in nasty_path(), detour in "[a-z]{1,5}") {
-        prop_assume!(!raw.contains(['?', '#']));
+        let raw = raw.replace(['?', '#'], "");
         let expected = normalise_path(&raw);
         for path in [
             format!("/{detour}/../{raw}"),

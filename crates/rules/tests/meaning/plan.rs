@@ -54,14 +54,16 @@ fn long_keys_are_kept_whole() {
         "rule_id: a, identifier_type: user_id",
         "rule_id: b, identifier_type: [tenant, user_id, api_key], on_missing: deny",
         "rule_id: c, identifier_type: api_key",
+        "rule_id: d, identifier_type: user_id",
     ]);
     for lengths in [[1, 300, 1], [200, 200, 200], [256, 1, 1], [100, 56, 101]] {
         let [user, tenant, key] = ["u", "t", "k"].map(str::to_owned);
         let [user, tenant, key] =
             [user.repeat(lengths[0]), tenant.repeat(lengths[1]), key.repeat(lengths[2])];
-        let expected = format!("a({user})=10*1 b({tenant},{user},{key})=10*1 c({key})=10*1");
+        let expected =
+            format!("a({user})=10*1 b({tenant},{user},{key})=10*1 c({key})=10*1 d({user})=10*1");
         check(&text, &[(&format!("user_id={user} tenant={tenant} api_key={key}"), &expected)]);
-        let expected = format!("missing:b a({user})=10*1");
+        let expected = format!("missing:b a({user})=10*1 d({user})=10*1");
         check(&text, &[(&format!("user_id={user} tenant={tenant}"), &expected)]);
     }
 }
@@ -114,6 +116,7 @@ fn all_matching_rules_apply_in_order() {
         "rule_id: longer, identifier_type: global, applies_to: {endpoints: [/api/users/*]}",
         "rule_id: parameter, identifier_type: global, applies_to: {endpoints: ['/api/users/{id}']}",
         "rule_id: exact, identifier_type: global, applies_to: {endpoints: [/api/users/me]}",
+        "rule_id: gets, identifier_type: global, applies_to: {methods: [GET, HEAD]}",
         "rule_id: get, identifier_type: global, applies_to: {methods: [get]}",
         "rule_id: first, identifier_type: global, priority: 1",
         "rule_id: off, identifier_type: global, enabled: false",
@@ -123,13 +126,13 @@ fn all_matching_rules_apply_in_order() {
     check(
         &text,
         &[
-            ("GET /api/users/me", &line("first exact parameter longer tail get any")),
+            ("GET /api/users/me", &line("first exact parameter longer tail get gets any")),
             ("POST /api/users/u2", &line("first parameter longer tail any")),
             ("POST /api/users/u2/x", &line("first longer tail any")),
             ("POST /api/users", &line("first longer tail any")),
             ("POST /api", &line("first tail any")),
             ("POST /apis", &line("first any")),
-            ("get /", &line("first get any")),
+            ("get /", &line("first get gets any")),
             ("", &line("first any")),
         ],
     );
@@ -161,7 +164,13 @@ fn conditions_narrow_a_rule() {
         (
             "applies_to: {hosts: [api.example.com, '*.example.org']}",
             &["host=API.example.com:443", "host=api.example.com.", "host=a.b.example.org"],
-            &["host=example.org", "host=evil-example.org", "host=api.example.com.evil.net", "/"],
+            &[
+                "host=example.org",
+                "host=evil-example.org",
+                "host=.example.org",
+                "host=api.example.com.evil.net",
+                "/",
+            ],
         ),
         (
             "applies_to: {user_tiers: [free, basic]}",
@@ -274,6 +283,11 @@ fn tiers_come_from_the_directory_then_the_request_then_the_default() {
         let plan = plan(&policy, &[Request::parse(request)], NOW);
         assert_eq!(plan.tier(), tier, "{request}");
     }
+    let elsewhere =
+        crate::request::policy("clients: [{identifier_type: user_id, identifier: u1, tier: x}]");
+    let moved = policy.with_directory(elsewhere.directory().clone());
+    let request = Request::parse("user_id=u1");
+    assert_eq!(plan(&moved, &[request], NOW).tier(), Some("free"), "nobody declared x here");
     let undeclared = crate::request::policy(&rules(&["rule_id: r, identifier_type: global"]));
     for (request, tier) in [("/", None), ("tier=platinum", Some("platinum"))] {
         let plan = plan(&undeclared, &[Request::parse(request)], NOW);
@@ -312,6 +326,8 @@ fn several_subjects_settle_together() {
         (&["/u user_id=a", "user_id=vip"], "allowed:vip"),
         (&["user_id=vip", "/u user_id=a", "user_id=bad"], "denied:bad"),
         (&["/u", "user_id=vip"], "allowed:vip"),
+        (&["user_id=vip", "/u user_id=a"], "allowed:vip"),
+        (&["user_id=a tenant=t", "/u user_id=b"], "total(*)=10*2 user(b)=10*1 pair(a,t)=10*1"),
         (&[], ""),
     ] {
         let requests = requests.iter().map(|text| Request::parse(text)).collect::<Vec<_>>();

@@ -171,6 +171,18 @@ impl MemoryStore {
         settlement
     }
 
+    /// Settles several requests, each on its own, in order. See [`Store::settle_batch`]; this never
+    /// waits and never fails.
+    #[must_use]
+    pub fn settle_batch_now(&self, requests: &[&[Charge<'_>]], now: Timestamp) -> Vec<Settlement> {
+        let mut settled = Vec::with_capacity(requests.len());
+        for group in requests.chunks(PREFETCHED) {
+            group.iter().copied().flatten().for_each(|charge| self.prefetch(charge));
+            settled.extend(group.iter().map(|charges| self.settle_now(charges, now)));
+        }
+        settled
+    }
+
     /// Settles several requests of one charge each, each on its own, in order, into `lines`, as far
     /// as those reach. The counters are fetched from memory side by side.
     pub fn settle_each(&self, charges: &[Charge<'_>], now: Timestamp, lines: &mut [Line]) {
@@ -242,11 +254,13 @@ impl MemoryStore {
         let mut shard = self.lock(at.shard);
         let (page, spill) = shard.page(at);
         let Some(index) = page.find(at.name, &self.common) else { return };
+        // Giving back does not change the limit a counter is counted in.
+        let Some(limit) = page.limit(index, spill, &self.common) else { return };
         let mut state = page.take(index, spill, &self.common);
         refund.limit.refund(&mut state, now, refund.units, refund.charged_at);
         if let Some(state) = state {
             self.tend(&mut shard, at, |page, spill| {
-                page.write(index, refund.limit, state, spill, &self.common);
+                page.write(index, &limit, state, spill, &self.common);
             });
         }
     }
@@ -300,12 +314,7 @@ impl Store for MemoryStore {
         requests: &[&[Charge<'_>]],
         now: Timestamp,
     ) -> impl Future<Output = Vec<Result<Settlement, StoreError>>> + Send {
-        let mut settled = Vec::with_capacity(requests.len());
-        for group in requests.chunks(PREFETCHED) {
-            group.iter().copied().flatten().for_each(|charge| self.prefetch(charge));
-            settled.extend(group.iter().map(|charges| Ok(self.settle_now(charges, now))));
-        }
-        ready(settled)
+        ready(self.settle_batch_now(requests, now).into_iter().map(Ok).collect())
     }
 
     fn refund(

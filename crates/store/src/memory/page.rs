@@ -22,6 +22,15 @@ pub(crate) struct Page {
     cursor: u32,
 }
 
+/// Whom an eviction leaves alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sparing {
+    /// There must be room, whoever has to go.
+    Nobody,
+    /// Clients with nothing left: forgetting one would be a present.
+    Exhausted,
+}
+
 /// What all pages of a store have in common.
 #[derive(Debug)]
 pub(crate) struct Common {
@@ -65,23 +74,34 @@ impl Page {
         }
     }
 
-    /// Settles a charge on the counter at `index` as it stands in its slot, if it can be: most can.
+    /// What the counter at `index` becomes by a charge, if it can be settled as it stands in its
+    /// slot: most can. Nothing is written yet.
     #[inline]
-    pub(crate) fn settle_inline(
-        &mut self,
+    pub(crate) fn settled(
+        &self,
         index: usize,
         charge: &Charge<'_>,
         now: Timestamp,
         line: &mut Line,
         common: &Common,
-    ) -> Option<()> {
-        let slot = &mut self.slots[index];
+    ) -> Option<Compact> {
+        let slot = &self.slots[index];
         let Content::Inline(shape) = slot.content()? else { return None };
         if common.shapes.get(shape) != Some(charge.limit) {
             return None;
         }
-        slot.set_counter(slot.counter().settle(charge, now, line)?);
-        Some(())
+        slot.counter().settle(charge, now, line)
+    }
+
+    /// Writes what [`Page::settled`] said.
+    #[inline]
+    pub(crate) fn set(&mut self, index: usize, counter: Compact) {
+        self.slots[index].set_counter(counter);
+    }
+
+    /// The limit that the counter at `index` is counted in.
+    pub(crate) fn limit(&self, index: usize, spill: &Spill, common: &Common) -> Option<Limit> {
+        self.examine(index, spill, common, |limit, _| *limit)
     }
 
     /// The state at `index`, to be given to [`Page::put_back`] or [`Page::write`] afterwards.
@@ -109,15 +129,23 @@ impl Page {
         common: &Common,
     ) {
         let slot = self.slots[index];
-        let shape = match slot.content() {
+        let content = slot.content();
+        let shape = match content {
             Some(Content::Inline(shape)) if common.shapes.get(shape) == Some(limit) => Some(shape),
-            Some(Content::Inline(_)) | None => common.shapes.id_of(limit),
-            Some(Content::Spilled(place)) => {
-                spill.release(place);
-                common.shapes.id_of(limit)
-            }
+            _ => common.shapes.id_of(limit),
         };
-        self.slots[index] = place(slot.name(), shape, limit, state, spill);
+        self.slots[index] = match (inline(slot.name(), shape, limit, &state), content) {
+            (Some(inline), Some(Content::Spilled(place))) => {
+                spill.release(place);
+                inline
+            }
+            (Some(inline), _) => inline,
+            (None, Some(Content::Spilled(place))) => {
+                spill.replace(place, limit, state);
+                slot
+            }
+            (None, _) => Slot::spilled(slot.name(), spill.add(limit, state)),
+        };
     }
 
     /// Whether one more counter fits as the page is.
@@ -136,7 +164,8 @@ impl Page {
     ) {
         let index = self.vacancy(name, common);
         self.used += 1;
-        self.slots[index] = place(name, common.shapes.id_of(limit), limit, state, spill);
+        self.slots[index] = inline(name, common.shapes.id_of(limit), limit, &state)
+            .unwrap_or_else(|| Slot::spilled(name, spill.add(limit, state)));
     }
 
     fn vacancy(&self, name: Name, common: &Common) -> usize {
@@ -190,7 +219,7 @@ impl Page {
     }
 
     /// Looks at the next `count` slots and forgets the counters that are worth nothing any more.
-    /// Gives memory back when few are left. Says whether the whole page has been seen.
+    /// Gives memory back when few are left. Says whether the end of the page has been reached.
     pub(crate) fn sweep(
         &mut self,
         count: usize,
@@ -199,7 +228,10 @@ impl Page {
         common: &Common,
     ) -> bool {
         let now = now.minus(SLACK);
-        for _ in 0..count.min(self.slots.len()) {
+        let len = self.slots.len();
+        let mut seen = false;
+        // Each slot once, and once more for each counter that is removed.
+        for _ in 0..count.min(len * 2) {
             let index = self.next_index();
             // What closes the gap of a removed counter is looked at next.
             let idle = self.examine(index, spill, common, |limit, state| limit.is_idle(state, now));
@@ -208,9 +240,9 @@ impl Page {
                 self.cursor = index as u32;
             } else {
                 self.cursor = index as u32 + 1;
+                seen |= index + 1 == len;
             }
         }
-        let seen = self.cursor as usize >= self.slots.len();
         if self.used == 0 {
             self.slots = Box::default();
         } else if self.slots.len() > 16 && self.len() * 4 < self.slots.len() {
@@ -224,6 +256,7 @@ impl Page {
     pub(crate) fn evict(
         &mut self,
         count: usize,
+        sparing: Sparing,
         now: Timestamp,
         spill: &mut Spill,
         common: &Common,
@@ -233,12 +266,13 @@ impl Page {
         let mut standings: Vec<((bool, Micros), Name)> = Vec::with_capacity(count.min(len));
         for step in 0..len {
             let index = (start + step) % len;
-            let standing =
-                self.examine(index, spill, common, |limit, state| limit.standing(state, now));
+            let standing = self
+                .examine(index, spill, common, |limit, state| limit.standing(state, now))
+                .filter(|(is_exhausted, _)| !is_exhausted || sparing == Sparing::Nobody);
             standings.extend(standing.map(|standing| (standing, self.slots[index].name())));
             self.cursor = index as u32 + 1;
-            // On past a stretch of empty slots, so that there is always someone to forget.
-            if step + 1 >= count && !standings.is_empty() {
+            // On past a stretch of empty slots if someone has to go.
+            if step + 1 >= count && (sparing == Sparing::Exhausted || !standings.is_empty()) {
                 break;
             }
         }
@@ -278,16 +312,7 @@ impl Page {
     }
 }
 
-/// The slot for a state: inline if its limit has a number and it is small enough, else spilled.
-fn place(
-    name: Name,
-    shape: Option<ShapeId>,
-    limit: &Limit,
-    state: State,
-    spill: &mut Spill,
-) -> Slot {
-    match (shape, Compact::pack(&state, limit)) {
-        (Some(shape), Some(counter)) => Slot::inline(name, shape, counter),
-        _ => Slot::spilled(name, spill.add(limit, state)),
-    }
+/// The slot for a state, if its limit has a number and it is small enough.
+fn inline(name: Name, shape: Option<ShapeId>, limit: &Limit, state: &State) -> Option<Slot> {
+    Some(Slot::inline(name, shape?, Compact::pack(state, limit)?))
 }

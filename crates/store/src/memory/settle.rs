@@ -1,10 +1,10 @@
 //! Settling charges on the counters of a memory store: find, lock, settle, keep.
 
 use smallvec::SmallVec;
-use tollgate_core::{Charge, Line, State, Timestamp, settle};
+use tollgate_core::{Charge, Compact, Line, Mode, State, Timestamp, settle};
 
 use super::sync::MutexGuard;
-use super::{CALLS_PER_SWEEP, Location, MemoryStore, Shard};
+use super::{Location, MemoryStore, Shard};
 
 /// A charge that was settled, and the state it left.
 struct Settled<'a> {
@@ -22,17 +22,14 @@ impl MemoryStore {
         let mut shard = self.lock(at.shard);
         let page = &mut shard.pages[at.inner];
         let index = page.find(at.name, &self.common);
-        if index
-            .and_then(|index| page.settle_inline(index, charge, now, line, &self.common))
-            .is_none()
-        {
-            self.settle_apart(&mut shard, at, index, charge, now, line);
+        let settled = index.and_then(|index| page.settled(index, charge, now, line, &self.common));
+        match (index, settled) {
+            (Some(index), Some(counter)) => page.set(index, counter),
+            _ => self.settle_apart(&mut shard, at, index, charge, now, line),
         }
         let sweep = shard.is_time_to_sweep();
         drop(shard);
-        if sweep {
-            self.sweep_some(CALLS_PER_SWEEP as usize, now);
-        }
+        self.tidy_up(sweep, now);
     }
 
     /// Settles a charge on a counter that is new, spilled, or counted in another limit.
@@ -71,14 +68,57 @@ impl MemoryStore {
         order.dedup();
         let mut shards: SmallVec<[MutexGuard<'_, Shard>; 8]> =
             order.iter().map(|shard| self.lock(*shard)).collect();
-        let shard_of =
-            |at: Location| order.iter().position(|shard| *shard == at.shard).unwrap_or(0);
+        let passed = self.settle_inline(charges, &order, &mut shards, now, lines)
+            || self.settle_locked(charges, &order, &mut shards, now, lines);
+        let sweep = shards.first_mut().is_some_and(|shard| shard.is_time_to_sweep());
+        drop(shards);
+        self.tidy_up(sweep, now);
+        passed
+    }
 
+    /// Settles charges on counters as they stand in their slots, if all of them can be and all fit;
+    /// else does nothing. The way of nearly every request.
+    fn settle_inline(
+        &self,
+        charges: &[Charge<'_>],
+        order: &[usize],
+        shards: &mut [MutexGuard<'_, Shard>],
+        now: Timestamp,
+        lines: &mut [Line],
+    ) -> bool {
+        let mut settled: SmallVec<[(usize, usize, usize, Compact); 8]> = SmallVec::new();
+        for (charge, line) in charges.iter().zip(lines) {
+            let at = self.locate(charge.key.fingerprint);
+            let held = position(order, at);
+            let page = &shards[held].pages[at.inner];
+            let Some(index) = page.find(at.name, &self.common) else { return false };
+            match page.settled(index, charge, now, line, &self.common) {
+                Some(counter) if line.admitted || charge.mode != Mode::Enforce => {
+                    settled.push((held, at.inner, index, counter));
+                }
+                _ => return false,
+            }
+        }
+        for (held, inner, index, counter) in settled {
+            shards[held].pages[inner].set(index, counter);
+        }
+        true
+    }
+
+    /// Settles charges on any counters, all or nothing.
+    fn settle_locked(
+        &self,
+        charges: &[Charge<'_>],
+        order: &[usize],
+        shards: &mut [MutexGuard<'_, Shard>],
+        now: Timestamp,
+        lines: &mut [Line],
+    ) -> bool {
         let mut indices: SmallVec<[Option<usize>; 8]> = SmallVec::new();
         let mut states: SmallVec<[Option<State>; 4]> = SmallVec::new();
         for charge in charges {
             let at = self.locate(charge.key.fingerprint);
-            let (page, spill) = shards[shard_of(at)].page(at);
+            let (page, spill) = shards[position(order, at)].page(at);
             let index = page.find(at.name, &self.common);
             indices.push(index);
             states.push(index.and_then(|index| page.take(index, spill, &self.common)));
@@ -91,14 +131,9 @@ impl MemoryStore {
                 if let Some(state) = states[i].take_if(|_| index.is_some() == known) {
                     let at = self.locate(charge.key.fingerprint);
                     let settled = Settled { index, charge, written: lines[i].written, state };
-                    self.keep(&mut shards[shard_of(at)], at, settled, now);
+                    self.keep(&mut shards[position(order, at)], at, settled, now);
                 }
             }
-        }
-        let sweep = shards.first_mut().is_some_and(|shard| shard.is_time_to_sweep());
-        drop(shards);
-        if sweep {
-            self.sweep_some(CALLS_PER_SWEEP as usize, now);
         }
         passed
     }
@@ -124,4 +159,10 @@ impl MemoryStore {
             None => {}
         }
     }
+}
+
+/// Which of the locked shards a counter is in.
+#[inline]
+fn position(order: &[usize], at: Location) -> usize {
+    order.iter().position(|shard| *shard == at.shard).unwrap_or(0)
 }

@@ -2,11 +2,14 @@
 
 use tollgate_core::Timestamp;
 
-use super::page::Page;
+use super::page::{Page, Sparing};
 use super::slot::{Name, Slot};
 use super::spill::Spill;
 use super::sync::{AtomicUsize, Ordering};
-use super::{Location, MemoryStore, STRETCH, Shard};
+use super::{CALLS_PER_SWEEP, Location, MemoryStore, STRETCH, Shard};
+
+/// How many pages one call looks at when memory does not suffice.
+const PAGES_RELIEVED: usize = 16;
 
 impl MemoryStore {
     /// Makes sure that the page has room for one more counter.
@@ -26,14 +29,47 @@ impl MemoryStore {
             if within || page.len() < 4 {
                 page.resize(len, common);
             } else {
-                self.evict(page, spill, now);
+                self.evict(page, spill, Sparing::Nobody, now);
             }
         });
     }
 
-    fn evict(&self, page: &mut Page, spill: &mut Spill, now: Timestamp) {
-        let evicted = page.evict(STRETCH, now, spill, &self.common);
+    fn evict(&self, page: &mut Page, spill: &mut Spill, sparing: Sparing, now: Timestamp) {
+        let evicted = page.evict(STRETCH, sparing, now, spill, &self.common);
         self.evicted.fetch_add(evicted as u64, Ordering::Relaxed);
+    }
+
+    /// What is left to do after a settlement: a little sweeping now and then, and making room when
+    /// states that spilled over took more memory than there is. Those grow without asking.
+    #[inline]
+    pub(super) fn tidy_up(&self, is_time_to_sweep: bool, now: Timestamp) {
+        if is_time_to_sweep {
+            self.sweep_some(CALLS_PER_SWEEP as usize, now);
+        }
+        if self.is_over() {
+            self.relieve(now);
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.bytes.load(Ordering::Relaxed) > self.budget
+    }
+
+    /// Forgets counters on the pages whose turn it is until memory suffices, but nobody exhausted.
+    #[cold]
+    fn relieve(&self, now: Timestamp) {
+        for _ in 0..PAGES_RELIEVED {
+            let turn = self.sweeper.fetch_add(1, Ordering::Relaxed);
+            let at = self.location(turn % self.hints.len(), Name::of(0));
+            if let Some(mut shard) = self.shards[at.shard].0.try_lock() {
+                self.tend(&mut shard, at, |page, spill| {
+                    self.evict(page, spill, Sparing::Exhausted, now);
+                });
+            }
+            if !self.is_over() {
+                break;
+            }
+        }
     }
 
     /// Sweeps up to `slots` slots of the page whose turn it is.
@@ -42,14 +78,10 @@ impl MemoryStore {
         let at = self.location(turn % self.hints.len(), Name::of(0));
         // A shard in use can wait for the next round.
         let done = self.shards[at.shard].0.try_lock().is_none_or(|mut shard| {
-            let mut seen = shard.page(at).0.len() == 0;
+            let mut seen = shard.page(at).0.heap_bytes() == 0;
             if !seen {
                 self.tend(&mut shard, at, |page, spill| {
                     seen = page.sweep(slots, now, spill, &self.common);
-                    // Logs grow in place, so memory may run over without anyone asking for room.
-                    if self.bytes.load(Ordering::Relaxed) > self.budget && page.len() > 1 {
-                        self.evict(page, spill, now);
-                    }
                 });
             }
             seen

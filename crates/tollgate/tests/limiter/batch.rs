@@ -3,10 +3,10 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
-use proptest::test_runner::Config;
 use tollgate::{Attributes, Basis, Decision, Micros, Outcome, Request, SoftState};
 
-use crate::scene::{limiter, request};
+use crate::in_memory;
+use crate::scene::{config, request};
 
 /// Rules to choose from.
 const RULES: &[&str] = &[
@@ -69,16 +69,11 @@ fn requests() -> impl Strategy<Value = Vec<String>> {
     let path = select(vec!["", "/", "/api/x", "/api/keyed", "/never"]);
     let key = select(vec!["", "api_key=k"]);
     let cost = select(vec!["", "cost=0", "cost=2", "cost=5", "cost=40"]);
-    let request = (user, tenant, ip, path, key, cost).prop_map(
-        |(user, tenant, ip, path, key, cost)| [user, tenant, ip, path, key, cost].join(" "),
-    );
+    let request =
+        (user, tenant, ip, path, key, cost).prop_map(|(user, tenant, ip, path, key, cost)| {
+            [user, tenant, ip, path, key, cost].join(" ")
+        });
     vec(request, 0..40)
-}
-
-fn config(cases: u32) -> Config {
-    let factor = std::env::var("TOLLGATE_PROPTEST_CASES").ok();
-    let factor = factor.map_or(1, |factor| factor.parse().expect("a whole number"));
-    Config { cases: cases * factor, failure_persistence: None, ..Config::default() }
 }
 
 proptest! {
@@ -89,7 +84,7 @@ proptest! {
         policy in policies(),
         batches in vec((0..4_000_u64, requests()), 1..4),
     ) {
-        let (together, apart) = (limiter(&policy), limiter(&policy));
+        let (together, apart) = (in_memory(&policy).limiter, in_memory(&policy).limiter);
         for (pause, batch) in &batches {
             together.clock().advance(Micros::from_millis(*pause));
             apart.clock().advance(Micros::from_millis(*pause));

@@ -1,6 +1,6 @@
 //! A request is charged to all rules that apply or to none, and one of them speaks for it.
 
-use crate::scene::check;
+use crate::check;
 
 const TWO_RULES: &str = "
 rules:
@@ -14,13 +14,22 @@ fn a_refused_request_eats_nothing() {
         TWO_RULES,
         &[
             ("0 check user_id=alice tenant=acme cost=3", "allowed by per_tenant, 0 left, warned"),
-            ("0 check user_id=alice tenant=acme", "refused by per_tenant, 0 left, retry in 3600000 ms, warned"),
-            ("0 check user_id=bob tenant=acme", "refused by per_tenant, 0 left, retry in 3600000 ms, warned"),
+            (
+                "0 check user_id=alice tenant=acme",
+                "refused by per_tenant, 0 left, retry in 3600000 ms, warned",
+            ),
+            (
+                "0 check user_id=bob tenant=acme",
+                "refused by per_tenant, 0 left, retry in 3600000 ms, warned",
+            ),
             // Neither user was charged by the refusals.
             ("0 check user_id=alice cost=2", "allowed by per_user, 0 left, warned"),
             ("0 check user_id=bob cost=5", "allowed by per_user, 0 left, warned"),
             // Nor was another tenant by the refusal of a user.
-            ("0 check user_id=bob tenant=other cost=2", "refused by per_user, 0 left, retry in 60000 ms, warned"),
+            (
+                "0 check user_id=bob tenant=other cost=2",
+                "refused by per_user, 0 left, retry in 60000 ms, warned",
+            ),
             ("0 check tenant=other cost=3", "allowed by per_tenant, 0 left, warned"),
             // What does not fit as a whole is not taken in part.
             ("0 check user_id=carol cost=6", "refused by per_user, 5 left, never"),
@@ -49,7 +58,7 @@ fn every_algorithm_refuses_and_recovers() {
         let refused = format!("refused by r, 0 left, {refused}, warned");
         let too_early = format!("{} check ip=192.0.2.1", recovered - 1);
         let in_time = format!("{recovered} check ip=192.0.2.1");
-        let mut scene = crate::scene::Scene::new(&policy);
+        let mut scene = crate::in_memory(&policy);
         assert_eq!(scene.step("0 check ip=192.0.2.1 cost=4"), full, "{algorithm}");
         assert_eq!(scene.step("2000 check ip=192.0.2.1"), refused, "{algorithm}");
         assert!(scene.step(&too_early).starts_with("refused by r"), "{algorithm}");
@@ -73,7 +82,10 @@ rules:
             // By share, not by number: 1 of 12 is less than 9 of 10.
             ("60000 check user_id=u", "allowed by hour, 1 left, warned"),
             // Two rules refuse; the longer wait is told.
-            ("60000 check user_id=u cost=10", "refused by hour, 1 left, retry in 3540000 ms, warned"),
+            (
+                "60000 check user_id=u cost=10",
+                "refused by hour, 1 left, retry in 3540000 ms, warned",
+            ),
             // Never is the longest wait.
             ("60000 check user_id=u cost=11", "refused by minute, 9 left, never, warned"),
             ("60000 check user_id=u cost=101", "refused by minute, 9 left, never, warned"),
@@ -88,11 +100,17 @@ fn several_subjects_settle_together() {
         &[
             ("0 check user_id=alice & tenant=acme cost=3", "allowed by per_tenant, 0 left, warned"),
             // The tenant refuses, so the user is not charged.
-            ("0 check user_id=alice & tenant=acme", "refused by per_tenant, 0 left, retry in 3600000 ms, warned"),
+            (
+                "0 check user_id=alice & tenant=acme",
+                "refused by per_tenant, 0 left, retry in 3600000 ms, warned",
+            ),
             ("0 peek user_id=alice", "allowed by per_user, 4 left"),
             // Where subjects meet on a counter, their costs add up.
             ("0 check user_id=alice & user_id=alice cost=2", "allowed by per_user, 1 left, warned"),
-            ("0 check user_id=alice & user_id=alice", "refused by per_user, 1 left, retry in 60000 ms, warned"),
+            (
+                "0 check user_id=alice & user_id=alice",
+                "refused by per_user, 1 left, retry in 60000 ms, warned",
+            ),
             ("0 check user_id=alice & user_id=bob cost=5", "allowed by per_user, 0 left, warned"),
         ],
     );
@@ -117,7 +135,10 @@ rules:
             ("0 check POST /reports user_id=u cost=3", "allowed by r, 68 left"),
             ("0 check GET /free user_id=u cost=1000", "allowed by r, 68 left"),
             ("0 check GET /other user_id=u cost=0", "allowed by r, 68 left"),
-            ("0 check GET /other user_id=u cost=18446744073709551615", "refused by r, 68 left, never"),
+            (
+                "0 check GET /other user_id=u cost=18446744073709551615",
+                "refused by r, 68 left, never",
+            ),
         ],
     );
 }

@@ -1,6 +1,6 @@
 //! Looking, giving back, forgetting, and asking one rule by name.
 
-use crate::scene::check;
+use crate::check;
 
 fn policy(algorithm: &str) -> String {
     format!(
@@ -25,7 +25,9 @@ fn a_peek_charges_nothing() {
 
 #[test]
 fn a_refund_gives_back_what_was_charged() {
-    for algorithm in ["fixed_window", "sliding_window_log", "sliding_window_counter", "gcra", "token_bucket"] {
+    for algorithm in
+        ["fixed_window", "sliding_window_log", "sliding_window_counter", "gcra", "token_bucket"]
+    {
         check(
             &policy(algorithm),
             &[
@@ -97,7 +99,10 @@ rules:
             ("0 refund oldest", "done"),
             ("0 check user_id=u", "allowed by user, 3 left"),
             // Nor does a refusal.
-            ("0 check user_id=u cost=4", "refused by user, 3 left, retry in 60000 ms, watch would refuse"),
+            (
+                "0 check user_id=u cost=4",
+                "refused by user, 3 left, retry in 60000 ms, watch would refuse",
+            ),
             ("0 refund", "done"),
             ("0 peek user_id=u", "allowed by user, 3 left"),
         ],

@@ -1,8 +1,9 @@
 //! What a limiter tells about itself: explanations, statistics, revisions.
 
 use tollgate::rules::Revision;
-use tollgate::{RuleCounts, SoftState};
+use tollgate::{MemoryStore, RuleCounts, SoftState};
 
+use crate::in_memory;
 use crate::scene::{Scene, at_once, parse, request};
 
 const POLICY: &str = "
@@ -15,9 +16,9 @@ rules:
 
 #[test]
 fn an_explanation_names_the_rule_that_binds() {
-    let mut scene = Scene::new(POLICY);
+    let mut scene = in_memory(POLICY);
     let request = request("GET / user_id=u tenant=acme");
-    let explain = |scene: &Scene| at_once(scene.limiter.explain(&request));
+    let explain = |scene: &Scene<MemoryStore>| at_once(scene.limiter.explain(&request));
 
     let before = explain(&scene);
     assert_eq!(before.binding.as_deref(), Some("wide"), "of equals the first");
@@ -48,7 +49,7 @@ fn an_explanation_names_the_rule_that_binds() {
 
 #[test]
 fn statistics_count_what_each_rule_said() {
-    let mut scene = Scene::new(POLICY);
+    let mut scene = in_memory(POLICY);
     for step in [
         "0 check GET / user_id=u tenant=acme",
         "0 check GET / user_id=u tenant=acme",
@@ -70,10 +71,10 @@ fn statistics_count_what_each_rule_said() {
         ..RuleCounts::default()
     };
     let expected = [
+        ("posts", counts(0, 0, 0, 0)),
         ("wide", counts(5, 0, 0, 0)),
         ("narrow", counts(4, 1, 0, 2)),
         ("watch", counts(1, 0, 4, 5)),
-        ("posts", counts(0, 0, 0, 0)),
     ];
     check_stats(&scene, &expected);
 
@@ -90,7 +91,7 @@ rules:
 
 #[test]
 fn delays_are_counted() {
-    let mut scene = Scene::new(
+    let mut scene = in_memory(
         "rules: [{rule_id: r, limit: 1, window: 1s, burst: 3, identifier_type: user_id, algorithm: leaky_bucket}]",
     );
     for _ in 0..4 {
@@ -101,7 +102,7 @@ fn delays_are_counted() {
     check_stats(&scene, &[("r", expected)]);
 }
 
-fn check_stats(scene: &Scene, expected: &[(&str, RuleCounts)]) {
+fn check_stats(scene: &Scene<MemoryStore>, expected: &[(&str, RuleCounts)]) {
     let stats = scene.limiter.stats();
     let stats: Vec<_> = stats.iter().map(|(rule, counts)| (&**rule, *counts)).collect();
     assert_eq!(stats, expected);
@@ -109,7 +110,7 @@ fn check_stats(scene: &Scene, expected: &[(&str, RuleCounts)]) {
 
 #[test]
 fn a_decision_belongs_to_a_revision() {
-    let scene = Scene::new(POLICY);
+    let scene = in_memory(POLICY);
     let request = request("user_id=u");
     assert_eq!(scene.limiter.check_now(&request).revision(), Revision::default());
     let revision = Revision { epoch: 7, number: 3 };
@@ -124,8 +125,7 @@ fn a_decision_belongs_to_a_revision() {
 /// Keys may be secrets, so nothing that is printed for debugging shows them.
 #[test]
 fn secrets_are_not_printed() {
-    let scene =
-        Scene::new("rules: [{rule_id: r, limit: 1, window: 1s, identifier_type: api_key}]");
+    let scene = in_memory("rules: [{rule_id: r, limit: 1, window: 1s, identifier_type: api_key}]");
     let request = request("api_key=hush-hush");
     let decision = scene.limiter.check_now(&request);
     let explained = at_once(scene.limiter.explain(&request));

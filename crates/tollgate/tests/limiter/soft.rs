@@ -1,6 +1,6 @@
 //! Warnings with hysteresis, and what is tolerated beyond a limit.
 
-use crate::scene::check;
+use crate::check;
 
 #[test]
 fn warnings_begin_at_one_share_and_end_below_another() {

@@ -1,7 +1,7 @@
 //! Who a request comes from: lists, tiers, exceptions, and clients that nobody knows; and rules
 //! that do something else than refusing.
 
-use crate::scene::check;
+use crate::check;
 
 #[test]
 fn lists_come_before_rules() {
@@ -96,11 +96,20 @@ rules:
         &[
             ("0 check user_id=u", "allowed"),
             ("0 check user_id=u", "allowed, watch would refuse"),
-            ("0 check user_id=u ip=192.0.2.1 cost=2", "allowed by real, 1 left, watch would refuse"),
-            ("0 check user_id=v ip=192.0.2.1 cost=2", "refused by real, 1 left, retry in 60000 ms, watch would refuse"),
+            (
+                "0 check user_id=u ip=192.0.2.1 cost=2",
+                "allowed by real, 1 left, watch would refuse",
+            ),
+            (
+                "0 check user_id=v ip=192.0.2.1 cost=2",
+                "refused by real, 1 left, retry in 60000 ms, watch would refuse",
+            ),
             // A refused request leaves no trace with those who watch.
             ("0 check user_id=w ip=192.0.2.1 cost=1", "allowed by real, 0 left, warned"),
-            ("0 check user_id=x ip=192.0.2.1 cost=1", "refused by real, 0 left, retry in 60000 ms, warned"),
+            (
+                "0 check user_id=x ip=192.0.2.1 cost=1",
+                "refused by real, 0 left, retry in 60000 ms, warned",
+            ),
             ("0 check user_id=x", "allowed"),
             ("0 check user_id=w", "allowed, watch would refuse"),
             ("60000 check user_id=u", "allowed"),

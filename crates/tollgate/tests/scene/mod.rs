@@ -5,37 +5,34 @@ use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
+use proptest::test_runner::Config;
 use tollgate::{
-    Attribute, Attributes, Basis, Decision, Limiter, ManualClock, MemoryStore, Micros, Policy,
-    Request, RuleOutcome, SoftState, Timestamp,
+    Attribute, Attributes, Basis, Decision, Limiter, ManualClock, Micros, Policy, Request,
+    RuleOutcome, SoftState, Store, Timestamp,
 };
 
 /// Midnight, where windows of every usual length begin.
 pub(crate) const MIDNIGHT: Timestamp = Timestamp::from_secs(1_700_006_400);
 
-/// Asks a limiter, step by step, and compares what it answers.
-///
-/// A step is a time in milliseconds after midnight, a verb and a request: `1500 check GET /orders
-/// user_id=alice cost=2`. Verbs are `check` (with several requests, parted by `&`, for one with
-/// several subjects), `peek`, `rule ID`, `reset`, and `refund`, which gives the newest decision
-/// back, or the `oldest`.
-pub(crate) fn check(policy: &str, steps: &[(&str, &str)]) {
-    let mut scene = Scene::new(policy);
-    for (number, (step, expected)) in steps.iter().enumerate() {
-        assert_eq!(scene.step(step), *expected, "step {number}, `{step}`, under {policy}");
-    }
-}
-
-pub(crate) struct Scene {
-    pub(crate) limiter: Limiter<MemoryStore, ManualClock>,
+/// A limiter and the decisions that it made.
+pub(crate) struct Scene<S> {
+    pub(crate) limiter: Limiter<S, ManualClock>,
     decisions: Vec<Decision>,
 }
 
-impl Scene {
-    pub(crate) fn new(policy: &str) -> Self {
-        Self { limiter: limiter(policy), decisions: Vec::new() }
+impl<S: Store> Scene<S> {
+    pub(crate) fn new(policy: &str, store: S) -> Self {
+        let limiter = Limiter::builder().policy(parse(policy)).store(store);
+        let limiter = limiter.clock(ManualClock::at(MIDNIGHT)).build();
+        Self { limiter, decisions: Vec::new() }
     }
 
+    /// Does one step and says what came of it.
+    ///
+    /// A step is a time in milliseconds after midnight, a verb and a request: `1500 check GET
+    /// /orders user_id=alice cost=2`. Verbs are `check` (with several requests, parted by `&`, for
+    /// one with several subjects), `peek`, `rule ID`, `reset`, and `refund`, which gives the newest
+    /// decision back, or the `oldest`.
     pub(crate) fn step(&mut self, step: &str) -> String {
         let (time, rest) = step.split_once(' ').expect("a time");
         let (verb, rest) = rest.split_once(' ').unwrap_or((rest, ""));
@@ -58,14 +55,15 @@ impl Scene {
             }
             "refund" => {
                 let at = if rest == "oldest" { 0 } else { self.decisions.len() - 1 };
-                let refund = self.limiter.refund(self.decisions.remove(at));
-                at_once(refund).expect("a store that answers");
-                "done".to_owned()
+                match at_once(self.limiter.refund(self.decisions.remove(at))) {
+                    Ok(()) => "done".to_owned(),
+                    Err(error) => error.to_string(),
+                }
             }
-            "reset" => {
-                let counters = at_once(self.limiter.reset(&request(rest)));
-                format!("{} reset", counters.expect("a store that answers"))
-            }
+            "reset" => match at_once(self.limiter.reset(&request(rest))) {
+                Ok(counters) => format!("{counters} reset"),
+                Err(error) => error.to_string(),
+            },
             _ => panic!("no verb: {verb}"),
         }
     }
@@ -75,16 +73,6 @@ impl Scene {
         self.decisions.push(decision);
         text
     }
-}
-
-/// A limiter at midnight.
-pub(crate) fn limiter(policy: &str) -> Limiter<MemoryStore, ManualClock> {
-    let store = MemoryStore::with_bytes(0);
-    Limiter::builder()
-        .policy(parse(policy))
-        .store(store)
-        .clock(ManualClock::at(MIDNIGHT))
-        .build()
 }
 
 pub(crate) fn parse(policy: &str) -> Policy {
@@ -145,8 +133,10 @@ pub(crate) fn render(decision: &Decision) -> String {
         SoftState::Warning => words.push("warned".to_owned()),
         SoftState::Throttled => words.push("throttled".to_owned()),
     }
-    let watching = decision.outcomes().filter(|outcome| outcome.is_shadow() && outcome.is_exceeded());
+    let watching =
+        decision.outcomes().filter(|outcome| outcome.is_shadow() && outcome.is_exceeded());
     words.extend(watching.map(|RuleOutcome { rule, .. }| format!("{} would refuse", rule.id)));
+    words.extend(decision.degraded().map(|_| "degraded".to_owned()));
     words.join(", ")
 }
 
@@ -160,4 +150,11 @@ pub(crate) fn at_once<T>(future: impl Future<Output = T>) -> T {
         Poll::Ready(value) => value,
         Poll::Pending => panic!("counters in memory never wait"),
     }
+}
+
+/// So many cases of a property times `TOLLGATE_PROPTEST_CASES`.
+pub(crate) fn config(cases: u32) -> Config {
+    let factor = std::env::var("TOLLGATE_PROPTEST_CASES").ok();
+    let factor = factor.map_or(1, |factor| factor.parse().expect("a whole number"));
+    Config { cases: cases * factor, failure_persistence: None, ..Config::default() }
 }
