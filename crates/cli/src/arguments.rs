@@ -6,7 +6,7 @@ use crate::traffic::FormatChoice;
 
 /// A distributed rate limiter.
 #[derive(Debug, Parser)]
-#[command(name = "tollgate", version, about, max_term_width = 100)]
+#[command(name = "tollgate", version, max_term_width = 100)]
 pub struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -38,7 +38,8 @@ Examples:
   zcat -f *.gz | tollgate simulate --rule '{\"limit\":10,\"window\":\"1s\"}' --compare -
 
 A trace is one JSON object a line: {\"t_ms\":0,\"key\":\"k\",\"cost\":1}. Its key stands for whatever the
-rule counts by; further members may be user_id, api_key, ip, tenant, endpoint, method, host, tier.")]
+rule counts by; further members may be user_id, api_key, ip, tenant, endpoint, method, host,
+tier, attributes.")]
 pub(crate) struct SimulateArguments {
     /// A policy file, YAML or JSON.
     #[arg(long, value_name = "FILE", required_unless_present = "rule", conflicts_with = "rule")]

@@ -7,6 +7,7 @@ use tollgate::Problem;
 use tollgate::rules::Source;
 
 use crate::failure::Failure;
+use crate::terminal::count;
 
 /// A policy document as it was read.
 pub(crate) struct PolicyFile {
@@ -40,10 +41,7 @@ impl PolicyFile {
     pub(crate) fn unusable(&self, problems: &[Problem]) -> Failure {
         let shown: Vec<String> =
             problems.iter().map(|problem| problem.render(&self.name, &self.text)).collect();
-        let count = match problems.len() {
-            1 => "1 problem".to_owned(),
-            count => format!("{count} problems"),
-        };
-        Failure::usage(format!("{} cannot be used: {count}\n\n{}", self.name, shown.join("\n")))
+        let found = count(problems.len() as u64, "problem");
+        Failure::usage(format!("{} cannot be used: {found}\n\n{}", self.name, shown.join("\n")))
     }
 }

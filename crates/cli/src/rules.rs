@@ -10,6 +10,7 @@ use tollgate::{Policy, Problem};
 use crate::arguments::LintArguments;
 use crate::failure::{FOUND_PROBLEMS, Failure};
 use crate::policy_file::PolicyFile;
+use crate::terminal::count;
 
 /// Prints the JSON schema of the policy document.
 pub(crate) fn schema() -> Result<ExitCode, Failure> {
@@ -59,11 +60,9 @@ pub(crate) fn lint(arguments: &LintArguments) -> Result<ExitCode, Failure> {
         }
     }
     if !arguments.json {
-        let files = match arguments.files.len() {
-            1 => "1 file".to_owned(),
-            count => format!("{count} files"),
-        };
-        writeln!(output, "{files}: {errors} errors, {warnings} warnings")?;
+        let files = count(arguments.files.len() as u64, "file");
+        let (errors, warnings) = (count(errors, "error"), count(warnings, "warning"));
+        writeln!(output, "{files}: {errors}, {warnings}")?;
     }
     Ok(if errors + warnings == 0 { ExitCode::SUCCESS } else { ExitCode::from(FOUND_PROBLEMS) })
 }

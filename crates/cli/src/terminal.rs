@@ -21,12 +21,18 @@ pub(crate) fn grouped(number: u64) -> String {
     grouped
 }
 
-/// A share in per cent with as many digits as say something.
+/// So many of a thing, by its name in the singular.
+pub(crate) fn count(number: u64, thing: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {thing}{plural}", grouped(number))
+}
+
+/// A share in per cent, rounded.
 pub(crate) fn share(part: u64, whole: u64) -> String {
     if whole == 0 {
         return "-".to_owned();
     }
-    let hundredths = u128::from(part) * 10_000 / u128::from(whole);
+    let hundredths = (u128::from(part) * 10_000 + u128::from(whole / 2)) / u128::from(whole);
     if part > 0 && hundredths == 0 {
         return "<0.01 %".to_owned();
     }
@@ -38,6 +44,7 @@ pub(crate) fn span(micros: u64) -> String {
     let millis = micros / 1_000;
     let seconds = millis / 1_000;
     match seconds {
+        0 if millis == 0 => format!("{micros} us"),
         0 => format!("{millis} ms"),
         1..60 => format!("{seconds}.{:03} s", millis % 1_000),
         60..3_600 => format!("{} min {} s", seconds / 60, seconds % 60),
@@ -132,7 +139,12 @@ mod tests {
         assert_eq!(share(0, 7), "0.00 %");
         assert_eq!(share(7, 7), "100.00 %");
         assert_eq!(share(0, 0), "-");
-        assert_eq!(span(999), "0 ms");
+        assert_eq!(span(999), "999 us");
+        assert_eq!(span(1_000), "1 ms");
+        assert_eq!(
+            (count(1, "request"), count(0, "request")),
+            ("1 request".into(), "0 requests".into())
+        );
         assert_eq!(span(1_500_000), "1.500 s");
         assert_eq!(span(3_661_000_000), "1 h 1 min");
         assert_eq!(span(90_000_000_000), "1 d 1 h");

@@ -64,12 +64,12 @@ fn a_report_says_who_was_refused_by_what_and_when() {
     has("standard input: 34 requests (common)");
     has("2026-11-15 10:00:00 UTC to 2026-11-15 10:00:59 UTC, 59.000 s");
     has("requests 34");
-    has("allowed 14 41.17 %");
+    has("allowed 14 41.18 %");
     has("refused 20 58.82 %");
     has("clients 3");
     has("clients refused 1 33.33 %");
     has("inline 34 20 58.82 % 1");
-    has("192.0.2.1 30 20 66.66 %");
+    has("192.0.2.1 30 20 66.67 %");
     assert!(!ran.stdout.contains("192.0.2.2"), "clients that pass are not listed\n{}", ran.stdout);
     let left_out = "left out 1 line that could not be read:\n  standard input:34: ";
     assert!(ran.stderr.contains(left_out), "{}", ran.stderr);

@@ -1,4 +1,5 @@
-//! What the documents show must work: every policy in them is clean, and every field is explained.
+//! What the documents show must work: every policy in them is clean, every session is what one sees,
+//! and every field is explained. `UPDATE_DOCS=1 cargo test --test docs` writes sessions anew.
 
 use std::fs;
 use std::io::Write as _;
@@ -80,4 +81,75 @@ fn the_reference_explains_every_field() {
             [format!("`{field}`"), format!(".{field}`")].iter().any(|it| reference.contains(it));
         assert!(is_told, "docs/rules.md does not explain {field}");
     }
+}
+
+/// The commands of a session, each with what the document says it prints. A command begins with
+/// `$ ` and goes on with `> `.
+fn commands(session: &str) -> Vec<(String, String)> {
+    let mut commands: Vec<(String, String)> = Vec::new();
+    for line in session.lines() {
+        if let Some(command) = line.strip_prefix("$ ") {
+            commands.push((command.to_owned(), String::new()));
+        } else if let Some((command, output)) = commands.last_mut() {
+            match line.strip_prefix("> ").filter(|_| output.is_empty()) {
+                Some(more) => *command += &format!("\n{more}"),
+                None => *output += &format!("{line}\n"),
+            }
+        }
+    }
+    commands
+}
+
+/// What a session really prints, in the form it has in a document.
+fn run(session: &str, folder: &Path) -> String {
+    let binary = Path::new(env!("CARGO_BIN_EXE_tollgate")).parent().expect("its folder");
+    let path = format!("{}:{}", binary.display(), std::env::var("PATH").unwrap_or_default());
+    let mut shown = String::new();
+    for (command, _) in commands(session) {
+        let script = format!("exec 2>&1\n{command}");
+        let ran = Command::new("bash")
+            .args(["-c", &script])
+            .current_dir(folder)
+            .env("PATH", &path)
+            .output()
+            .expect("bash runs");
+        let typed = command.replace('\n', "\n> ");
+        shown += &format!("$ {typed}\n{}", String::from_utf8_lossy(&ran.stdout));
+        shown.truncate(shown.trim_end().len());
+        shown += "\n";
+    }
+    shown
+}
+
+#[test]
+fn every_session_in_the_documents_is_what_one_sees() {
+    let update = std::env::var_os("UPDATE_DOCS").is_some();
+    let mut found = 0;
+    let mut wrong = String::new();
+    for (path, text) in documents() {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::os::unix::fs::symlink(root().join("examples"), folder.path().join("examples"))
+            .expect("a link");
+        // A policy that begins with a file name is that file to the sessions of its page.
+        for (_, policy) in blocks(&text, "yaml") {
+            let name = policy.lines().next().and_then(|line| line.strip_prefix("# "));
+            if let Some(name) = name.filter(|name| name.ends_with(".yaml")) {
+                fs::write(folder.path().join(name), &policy).expect("written");
+            }
+        }
+        let mut updated = text.clone();
+        for (line, session) in blocks(&text, "console") {
+            found += 1;
+            let seen = run(&session, folder.path());
+            if seen != session {
+                wrong += &format!("{}, the block at line {line}, now:\n{seen}\n", path.display());
+                updated = updated.replace(&session, &seen);
+            }
+        }
+        if update && updated != text {
+            fs::write(path, updated).expect("written");
+        }
+    }
+    assert!(update || wrong.is_empty(), "{wrong}");
+    assert!(found >= 10, "only {found} sessions were found; are they still fenced as console?");
 }

@@ -131,6 +131,17 @@ impl Default for Micros {
     }
 }
 
+/// In the largest unit that needs no fraction: `3 s`, `1500 ms`, `7 us`.
+impl fmt::Display for Micros {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.get() {
+            micros if micros % 1_000_000 == 0 => write!(f, "{} s", micros / 1_000_000),
+            micros if micros % 1_000 == 0 => write!(f, "{} ms", micros / 1_000),
+            micros => write!(f, "{micros} us"),
+        }
+    }
+}
+
 impl fmt::Debug for Micros {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} us", self.get())

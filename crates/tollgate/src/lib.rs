@@ -28,6 +28,7 @@ mod decision;
 mod explain;
 mod installed;
 mod limiter;
+mod now;
 mod request;
 mod soft;
 mod stats;
@@ -46,3 +47,8 @@ pub use tollgate_rules as rules;
 pub use tollgate_rules::{Attribute, Attributes, Policy, Problem, Revision};
 pub use tollgate_store as store;
 pub use tollgate_store::{MemoryStore, Store};
+
+/// The snippets of the guide, so that they keep compiling.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/library.md")]
+struct Guide;

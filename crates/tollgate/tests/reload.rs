@@ -14,6 +14,8 @@ use tollgate::{
 const NOW: Timestamp = Timestamp::from_secs(1_700_006_400);
 const POLICIES: u64 = 20;
 const ROUNDS: u64 = 5_000;
+/// More than all that is asked.
+const STRIDE: u64 = 1_000_000;
 
 /// Runs a future that never waits.
 fn at_once<T>(future: impl Future<Output = T>) -> T {
@@ -46,21 +48,27 @@ rules:
     parse(&text).with_revision(Revision { epoch: 1, number })
 }
 
+/// Limits so far apart that what is left of one cannot be taken for what is left of another.
 const fn shared_limit(number: u64) -> u64 {
-    1_000_000_000 + number
+    1_000_000_000 + number * STRIDE
 }
 
 const fn own_limit(number: u64) -> u64 {
-    2_000_000_000 + number
+    2_000_000_000 + number * STRIDE
 }
 
 /// Every part of a decision belongs to its revision.
 fn check_whole(decision: &Decision) {
     let number = decision.revision().number;
+    let own = format!("rule_{number}");
+    let expected = [("shared", shared_limit(number)), (own.as_str(), own_limit(number))];
     let parts: Vec<(&str, u64)> =
         decision.outcomes().map(|one| (&*one.rule.id, one.outcome.limit)).collect();
-    let own = format!("rule_{number}");
-    assert_eq!(parts, [("shared", shared_limit(number)), (own.as_str(), own_limit(number))]);
+    assert_eq!(parts, expected);
+    for one in decision.outcomes() {
+        let used = one.outcome.limit.checked_sub(one.outcome.report.remaining);
+        assert!(used.is_some_and(|used| used < STRIDE), "counted by another policy: {decision:?}");
+    }
     assert!(decision.is_allowed());
 }
 

@@ -11,7 +11,7 @@ use super::replay::replay;
 use super::tally::Tally;
 use crate::failure::Failure;
 use crate::policy_file::PolicyFile;
-use crate::terminal::{grouped, share, span, table};
+use crate::terminal::{count, grouped, share, span, table};
 use crate::traffic::Traffic;
 
 /// What became of the traffic under one algorithm.
@@ -57,13 +57,16 @@ fn judge(
     let options = CompileOptions { unbounded_log: true };
     let policy =
         Policy::compile_with(&source, &options).map_err(|problems| file.unusable(&problems))?;
-    let mut tally = Tally::new(traffic);
+    let mut tally = Tally::new(&policy, traffic);
     let mut verdicts = Vec::with_capacity(traffic.len());
-    replay(policy, traffic, |record, decision| -> Result<(), Failure> {
+    let replayed = replay(policy, traffic, |record, decision| -> Result<(), Failure> {
         tally.add(record, decision);
         verdicts.push(decision.is_allowed());
         Ok(())
     })?;
+    if let Some(doubt) = replayed.doubt() {
+        eprint!("tollgate: {algorithm}: {doubt}");
+    }
     let unlike = verdicts.iter().zip(exact).filter(|(ours, exact)| ours != exact).count();
     let row = Row {
         algorithm: algorithm.name(),
@@ -120,6 +123,6 @@ fn render(rows: &[Row]) -> String {
         .collect();
     let header =
         ["algorithm", "allowed", "refused", "share", "clients", "delayed", "unlike the log"];
-    let count = grouped(requests);
-    format!("{count} requests, the same limits, six algorithms\n\n{}", table(header, &cells))
+    let requests = count(requests, "request");
+    format!("{requests}, the same limits, six algorithms\n\n{}", table(header, &cells))
 }

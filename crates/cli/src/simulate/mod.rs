@@ -15,7 +15,7 @@ use tollgate::rules::CompileOptions;
 use crate::arguments::SimulateArguments;
 use crate::failure::Failure;
 use crate::policy_file::PolicyFile;
-use crate::terminal::{grouped, progress};
+use crate::terminal::{count, grouped, progress};
 use crate::traffic::{Format, Input, Options, Traffic};
 
 /// What an inline rule counts a log by.
@@ -77,8 +77,7 @@ fn tell_unparsable(traffic: &Traffic) {
     if unparsable == 0 {
         return;
     }
-    let lines = if unparsable == 1 { "line" } else { "lines" };
-    eprintln!("tollgate: left out {} {lines} that could not be read:", grouped(unparsable));
+    eprintln!("tollgate: left out {} that could not be read:", count(unparsable, "line"));
     for bad in traffic.bad_lines() {
         eprintln!("  {}:{}: {}: {}", bad.input, bad.line, bad.reason, bad.excerpt);
     }

@@ -2,7 +2,7 @@
 
 use tollgate::{Attribute, Attributes, Decision, Limiter, ManualClock, MemoryStore, Policy};
 
-use crate::terminal::progress;
+use crate::terminal::{count, progress};
 use crate::traffic::{RecordView, Traffic};
 
 /// What an inline rule counts a trace by.
@@ -14,7 +14,8 @@ const STORE_BYTES: usize = 4 << 30;
 /// How often the progress bar moves.
 const STRIDE: usize = 1 << 14;
 
-/// A recorded request as rules see it. The key of a trace stands for the user if there is none.
+/// A recorded request as rules see it. The key of a trace stands for the user if there is none, and
+/// whoever made a request stands for its key.
 pub(super) struct Recorded<'a>(pub(super) RecordView<'a>);
 
 impl Attributes for Recorded<'_> {
@@ -31,7 +32,13 @@ impl Attributes for Recorded<'_> {
             Attribute::Tier => record.tier(),
             Attribute::Header(name) => record.header(name),
             Attribute::Claim(_) => None,
-            Attribute::Custom(KEY) => record.key().or_else(|| record.attribute(KEY)),
+            Attribute::Custom(KEY) => record
+                .key()
+                .or_else(|| record.attribute(KEY))
+                .or_else(|| record.user())
+                .or_else(|| record.api_key())
+                .or_else(|| record.ip())
+                .or_else(|| record.tenant()),
             Attribute::Custom(name) => record.attribute(name),
         }
     }
@@ -44,7 +51,17 @@ impl Attributes for Recorded<'_> {
 /// What is left when the traffic is over.
 pub(super) struct Replayed {
     /// Counters that were forgotten because memory was full, which makes the result doubtful.
-    pub(super) forgotten: u64,
+    forgotten: u64,
+}
+
+impl Replayed {
+    /// A sentence about what makes the result doubtful, if anything does.
+    pub(super) fn doubt(&self) -> Option<String> {
+        let forgotten = count(self.forgotten, "counter");
+        (self.forgotten > 0).then(|| {
+            format!("forgot {forgotten} for lack of memory: more was allowed than should be\n")
+        })
+    }
 }
 
 /// Judges every request and shows each decision to `see`.

@@ -7,11 +7,11 @@ use tollgate::Policy;
 use super::replay::{Replayed, replay};
 use super::tally::Tally;
 use crate::failure::Failure;
-use crate::terminal::{grouped, moment, share, span, sparkline, table};
+use crate::terminal::{count, grouped, moment, share, span, sparkline, table};
 use crate::traffic::{Format, Traffic};
 
 pub(super) fn run(policy: Policy, traffic: &Traffic, top: usize) -> Result<(), Failure> {
-    let mut tally = Tally::new(traffic);
+    let mut tally = Tally::new(&policy, traffic);
     let replayed = replay(policy, traffic, |record, decision| -> Result<(), Failure> {
         tally.add(record, decision);
         Ok(())
@@ -25,20 +25,15 @@ fn render(traffic: &Traffic, tally: &Tally<'_>, replayed: &Replayed, top: usize)
     if tally.refused > 0 && top > 0 {
         parts.push(by_client(tally, top));
     }
-    if replayed.forgotten > 0 {
-        parts.push(format!(
-            "{} counters were forgotten for lack of memory: more was allowed than should be.\n",
-            grouped(replayed.forgotten)
-        ));
-    }
+    parts.extend(replayed.doubt());
     parts.join("\n")
 }
 
 fn heading(traffic: &Traffic, tally: &Tally<'_>) -> String {
     let mut lines = String::new();
     for source in traffic.sources() {
-        let (requests, format) = (grouped(source.requests), source.format.name());
-        lines += &format!("{}: {requests} requests ({format})\n", source.name);
+        let (requests, format) = (count(source.requests, "request"), source.format.name());
+        lines += &format!("{}: {requests} ({format})\n", source.name);
     }
     let course = &tally.course;
     let is_trace = traffic.sources().iter().any(|source| source.format == Format::Trace);
@@ -53,7 +48,7 @@ fn heading(traffic: &Traffic, tally: &Tally<'_>) -> String {
 
 /// Only what happened is listed.
 fn verdicts(tally: &Tally<'_>) -> String {
-    let of_all = |count: u64| share(count, tally.requests);
+    let of_all = |number: u64| share(number, tally.requests);
     let mut rows = vec![
         ["requests".to_owned(), grouped(tally.requests), String::new()],
         ["allowed".to_owned(), grouped(tally.allowed), of_all(tally.allowed)],
@@ -64,11 +59,12 @@ fn verdicts(tally: &Tally<'_>) -> String {
         ("allowed, but delayed", tally.delayed),
         ("allowed by list", tally.listed.0),
         ("refused by list", tally.listed.1),
+        ("refused, no identifier", tally.unidentified),
         ("no rule applied", tally.unlimited),
     ];
-    for (what, count) in more {
-        if count > 0 {
-            rows.push([what.to_owned(), grouped(count), of_all(count)]);
+    for (what, number) in more {
+        if number > 0 {
+            rows.push([what.to_owned(), grouped(number), of_all(number)]);
         }
     }
     let clients = tally.clients.len() as u64;
@@ -100,7 +96,6 @@ fn by_rule(tally: &Tally<'_>) -> String {
     let rows: Vec<[String; 5]> = tally
         .rules
         .iter()
-        .filter(|rule| rule.applied > 0)
         .map(|rule| {
             let name = if rule.is_shadow {
                 format!("{} (log only)", rule.rule_id)

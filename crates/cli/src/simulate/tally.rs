@@ -3,7 +3,8 @@
 use std::collections::{HashMap, HashSet};
 
 use foldhash::fast::RandomState;
-use tollgate::{Basis, Decision, Micros, SoftState, Timestamp};
+use tollgate::rules::Rule;
+use tollgate::{Basis, Decision, Micros, Mode, Policy, SoftState, Timestamp};
 
 use crate::traffic::{RecordView, Traffic};
 
@@ -20,6 +21,8 @@ pub(super) struct Tally<'t> {
     pub(super) unlimited: u64,
     /// Requests on a list: allowed, denied.
     pub(super) listed: (u64, u64),
+    /// Requests that lacked an identifier which a rule insists on.
+    pub(super) unidentified: u64,
     pub(super) warned: u64,
     pub(super) delayed: u64,
     pub(super) longest_delay_ms: u64,
@@ -29,13 +32,25 @@ pub(super) struct Tally<'t> {
 }
 
 /// Sums for one rule.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct RuleTally<'t> {
     pub(super) rule_id: String,
     pub(super) is_shadow: bool,
     pub(super) applied: u64,
     pub(super) exceeded: u64,
     pub(super) clients_exceeding: HashSet<&'t str, RandomState>,
+}
+
+impl RuleTally<'_> {
+    fn new(rule: &Rule) -> Self {
+        Self {
+            rule_id: rule.id.to_string(),
+            is_shadow: rule.mode == Mode::Shadow,
+            applied: 0,
+            exceeded: 0,
+            clients_exceeding: HashSet::default(),
+        }
+    }
 }
 
 /// Sums for one client.
@@ -57,17 +72,19 @@ pub(super) struct Course {
 }
 
 impl<'t> Tally<'t> {
-    pub(super) fn new(traffic: &Traffic) -> Self {
+    /// Nothing yet: a line for every rule of the policy, also for those that will not apply.
+    pub(super) fn new(policy: &Policy, traffic: &Traffic) -> Self {
         Self {
             requests: 0,
             allowed: 0,
             refused: 0,
             unlimited: 0,
             listed: (0, 0),
+            unidentified: 0,
             warned: 0,
             delayed: 0,
             longest_delay_ms: 0,
-            rules: Vec::new(),
+            rules: policy.rules().iter().map(RuleTally::new).collect(),
             clients: HashMap::default(),
             course: Course::new(traffic),
         }
@@ -81,7 +98,8 @@ impl<'t> Tally<'t> {
             Basis::NoRule => self.unlimited += 1,
             Basis::AllowListed { .. } => self.listed.0 += 1,
             Basis::DenyListed { .. } => self.listed.1 += 1,
-            _ => {}
+            Basis::MissingIdentifier { .. } => self.unidentified += 1,
+            Basis::Rules | Basis::StoreUnavailable { .. } => {}
         }
         self.warned += u64::from(decision.state() == SoftState::Warning && is_allowed);
         let delay = decision.delay().map_or(0, Micros::as_millis_ceil);
@@ -95,15 +113,7 @@ impl<'t> Tally<'t> {
         self.course.add(record.time(), !is_allowed);
 
         for outcome in decision.outcomes() {
-            let rule = outcome.outcome.rule;
-            if self.rules.len() <= rule {
-                self.rules.resize_with(rule + 1, RuleTally::default);
-            }
-            let tally = &mut self.rules[rule];
-            if tally.applied == 0 {
-                tally.rule_id = outcome.rule.id.to_string();
-                tally.is_shadow = outcome.is_shadow();
-            }
+            let Some(tally) = self.rules.get_mut(outcome.outcome.rule) else { continue };
             tally.applied += 1;
             if outcome.is_exceeded() {
                 tally.exceeded += 1;

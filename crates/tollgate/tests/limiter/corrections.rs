@@ -98,13 +98,35 @@ rules:
             ("0 check user_id=u", "allowed by user, 3 left, watch would refuse"),
             ("0 refund oldest", "done"),
             ("0 check user_id=u", "allowed by user, 3 left"),
-            // Nor does a refusal.
+            // Nor has a refusal.
             (
                 "0 check user_id=u cost=4",
                 "refused by user, 3 left, retry in 60000 ms, watch would refuse",
             ),
             ("0 refund", "done"),
             ("0 peek user_id=u", "allowed by user, 3 left"),
+        ],
+    );
+}
+
+#[test]
+fn a_refusal_has_nothing_to_give_back() {
+    let policy = "
+rules:
+  - {rule_id: user, limit: 5, window: 1m, identifier_type: user_id, algorithm: fixed_window}
+  - {rule_id: tenant, limit: 3, window: 1m, identifier_type: tenant, algorithm: fixed_window}
+";
+    check(
+        policy,
+        &[
+            ("0 check user_id=u tenant=acme cost=3", "allowed by tenant, 0 left, warned"),
+            // The user would have had room for one more, which was not taken.
+            (
+                "0 check user_id=u tenant=acme",
+                "refused by tenant, 0 left, retry in 60000 ms, warned",
+            ),
+            ("0 refund", "done"),
+            ("0 peek user_id=u", "allowed by user, 2 left"),
         ],
     );
 }
