@@ -71,15 +71,19 @@ pub struct MemoryStore {
 #[derive(Debug, Default)]
 struct Shard {
     pages: Box<[Page]>,
-    spill: Spill,
+    /// Boxed, so that a shard and its lock share a cache line.
+    spill: Box<Spill>,
     /// Settlements seen, which paces sweeping.
     calls: u32,
 }
 
-/// A lock on a cache line of its own.
+/// A shard and its lock, on a cache line of their own.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Padded(Mutex<Shard>);
+
+#[cfg(not(shuttle))]
+const _: () = assert!(size_of::<Padded>() == 64, "one line is read to take a lock, not two");
 
 /// Where a page's slots are and how many, to be prefetched without the lock. May be out of date.
 #[derive(Debug, Default)]
@@ -113,7 +117,7 @@ impl MemoryStore {
         shards.resize_with(SHARDS, || {
             let mut inner = Vec::new();
             inner.resize_with(pages / SHARDS, Page::default);
-            Padded(Mutex::new(Shard { pages: inner.into(), spill: Spill::default(), calls: 0 }))
+            Padded(Mutex::new(Shard { pages: inner.into(), spill: Box::default(), calls: 0 }))
         });
         let fixed = pages * (size_of::<Page>() + size_of::<Hint>()) + SHARDS * size_of::<Padded>();
         Self {

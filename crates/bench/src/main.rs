@@ -1,0 +1,87 @@
+//! Measures Tollgate beside its peers in one run and holds the ratios against fixed bars.
+//!
+//! `cargo run -p tollgate-bench --profile dist`; see `docs/performance.md` for what the rows mean.
+
+mod allocations;
+mod clients;
+mod contest;
+mod keys;
+mod machine;
+mod peers;
+mod process;
+mod report;
+mod row;
+mod rows;
+mod scale;
+mod stopwatch;
+
+use std::error::Error;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::row::Row;
+use crate::rows::BENCHES;
+use crate::rows::memory::Population;
+use crate::scale::Scale;
+
+/// Anything may go wrong; nothing is done about it but to say so.
+type Fallible<T> = Result<T, Box<dyn Error>>;
+
+/// Measures Tollgate beside governor, throttlecrab and limitador.
+#[derive(Debug, Parser)]
+#[command(name = "tollgate-bench")]
+struct Arguments {
+    /// One JSON object per row instead of a table.
+    #[arg(long)]
+    json: bool,
+    /// Small sizes and short rounds: shows that everything runs. Bars are not judged.
+    #[arg(long)]
+    quick: bool,
+    /// Only benchmarks whose name contains this.
+    #[arg(long, value_name = "SUBSTRING", default_value = "")]
+    only: String,
+    /// Names the benchmarks and ends.
+    #[arg(long)]
+    list: bool,
+    #[command(subcommand)]
+    inner: Option<Inner>,
+}
+
+/// What the program runs in processes of its own.
+#[derive(Debug, Subcommand)]
+enum Inner {
+    /// Fills a store and prints what it takes.
+    #[command(hide = true)]
+    Fill { population: Population, counters: u64 },
+}
+
+fn main() -> Fallible<ExitCode> {
+    let arguments = Arguments::parse();
+    if let Some(Inner::Fill { population, counters }) = arguments.inner {
+        let filled = rows::memory::fill(population, counters)?;
+        println!("{} {}", filled.resident, filled.counted);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let benches = || BENCHES.iter().filter(|bench| bench.name.contains(&arguments.only));
+    if arguments.list {
+        benches().for_each(|bench| println!("{:22} {}", bench.name, bench.about));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let scale = if arguments.quick { Scale::QUICK } else { Scale::FULL };
+    eprintln!("{}", machine::facts());
+    let mut rows: Vec<Row> = Vec::new();
+    for bench in benches() {
+        eprintln!("measuring {}", bench.name);
+        let measured = (bench.run)(&scale)?;
+        if arguments.json {
+            measured.iter().for_each(|row| println!("{}", report::json(row, &scale)));
+        }
+        rows.extend(measured);
+    }
+    if !arguments.json {
+        println!("{}", report::table(&rows, &scale));
+    }
+    let missed = rows.iter().any(|row| scale.judge(row) == Some(false));
+    Ok(if missed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}

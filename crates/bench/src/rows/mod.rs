@@ -1,0 +1,77 @@
+//! What is measured, in the order of the report.
+
+mod accuracy;
+mod batch;
+pub(crate) mod limiter;
+pub(crate) mod memory;
+mod single;
+mod trace;
+
+use crate::Fallible;
+use crate::row::Row;
+use crate::scale::Scale;
+
+/// A benchmark: one set-up, one or more rows.
+pub(crate) struct Bench {
+    pub(crate) name: &'static str,
+    pub(crate) about: &'static str,
+    pub(crate) run: fn(&Scale) -> Fallible<Vec<Row>>,
+}
+
+pub(crate) const BENCHES: &[Bench] = &[
+    Bench {
+        name: "gcra/1k",
+        about: "one GCRA rule, 1,000 keys, against governor",
+        run: |scale| single::against_governor("gcra/1k", 1_000, 1.3, scale),
+    },
+    Bench {
+        name: "gcra/1m",
+        about: "one GCRA rule, 1,000,000 keys, against governor",
+        run: |scale| single::against_governor("gcra/1m", 1_000_000, 2.5, scale),
+    },
+    Bench {
+        name: "gcra/10m",
+        about: "one GCRA rule, 10,000,000 keys, against governor",
+        run: |scale| single::against_governor("gcra/10m", 10_000_000, 2.5, scale),
+    },
+    Bench {
+        name: "gcra/2_threads",
+        about: "one GCRA rule, 1,000,000 keys, two threads against one",
+        run: single::two_threads,
+    },
+    Bench {
+        name: "gcra/throttlecrab",
+        about: "one GCRA rule against throttlecrab's stores",
+        run: single::against_throttlecrab,
+    },
+    Bench {
+        name: "batch",
+        about: "batches of 16 and 64, 10,000,000 keys, against governor one by one",
+        run: batch::against_governor,
+    },
+    Bench {
+        name: "limiter/limitador",
+        about: "1,000 rules of which 3 apply, against limitador with 3 limits",
+        run: limiter::against_limitador,
+    },
+    Bench {
+        name: "limiter/rules",
+        about: "the same check with 10,000 rules against 10",
+        run: limiter::many_rules,
+    },
+    Bench {
+        name: "limiter/allocations",
+        about: "heap allocations of an allowed check",
+        run: limiter::allocations,
+    },
+    Bench {
+        name: "memory",
+        about: "resident bytes per counter, and of 30,000,000 mixed ones",
+        run: memory::resident,
+    },
+    Bench {
+        name: "accuracy",
+        about: "wrong decisions of the window algorithms, against the exact log",
+        run: accuracy::against_log,
+    },
+];
