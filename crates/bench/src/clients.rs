@@ -2,12 +2,15 @@
 
 use tollgate::Request;
 
-/// How many clients there are. Together with their counters they fit into the cache, so that the
-/// rows that use them measure matching and judging rather than memory.
-pub(crate) const CLIENTS: u32 = 10_000;
+use crate::Fallible;
+use crate::keys::Draw;
+
+const CLIENTS: u32 = 10_000;
+/// How many requests are read before the first of them is checked.
+const AHEAD: usize = 64;
 
 /// What is known about the requests of one client.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Client {
     pub(crate) user_id: String,
     pub(crate) ip: String,
@@ -18,7 +21,7 @@ pub(crate) struct Client {
 
 impl Client {
     /// All clients, spread over so many services.
-    pub(crate) fn all(services: u32) -> Vec<Self> {
+    fn all(services: u32) -> Vec<Self> {
         let client = |number: u32| Self {
             user_id: format!("user-{number:08x}"),
             ip: format!("10.{}.{}.{}", number >> 16, number >> 8 & 255, number & 255),
@@ -28,6 +31,14 @@ impl Client {
         (0..CLIENTS).map(client).collect()
     }
 
+    /// Becomes another client without asking for memory.
+    fn turn_into(&mut self, other: &Self) {
+        self.user_id.clone_from(&other.user_id);
+        self.ip.clone_from(&other.ip);
+        self.tenant.clone_from(&other.tenant);
+        self.path.clone_from(&other.path);
+    }
+
     pub(crate) fn request(&self) -> Request<'_> {
         Request::new()
             .user_id(&self.user_id)
@@ -35,5 +46,45 @@ impl Client {
             .tenant(&self.tenant)
             .method("GET")
             .path(&self.path)
+    }
+}
+
+/// Requests of clients drawn at random. They are copied ahead of their checks, so that their texts
+/// are as warm as those that a server has just read.
+#[derive(Debug)]
+pub(crate) struct Requests {
+    pub(crate) clients: Vec<Client>,
+    draw: Draw,
+    ahead: Vec<Client>,
+    refused: u64,
+}
+
+impl Requests {
+    pub(crate) fn over_services(services: u32) -> Self {
+        Self {
+            clients: Client::all(services),
+            draw: Draw::new(1, u64::from(CLIENTS)),
+            ahead: vec![Client::default(); AHEAD],
+            refused: 0,
+        }
+    }
+
+    pub(crate) fn take(&mut self, steps: u32, mut check: impl FnMut(&Client) -> bool) {
+        for _ in 0..steps as usize / AHEAD {
+            for ahead in &mut self.ahead {
+                ahead.turn_into(&self.clients[self.draw.next() as usize]);
+            }
+            for client in &self.ahead {
+                self.refused += u64::from(!check(client));
+            }
+        }
+    }
+
+    /// A refused check writes nothing and would be measured as a fast one.
+    pub(crate) fn expect_all_admitted(&self) -> Fallible<()> {
+        match self.refused {
+            0 => Ok(()),
+            refused => Err(format!("{refused} checks were refused").into()),
+        }
     }
 }

@@ -138,8 +138,8 @@ fn the_cap_holds_and_nobody_exhausted_is_forgotten() {
     // Clients that are all exhausted: somebody has to go, but the cap holds.
     for (algorithm, units, clients, turns) in [
         (Algorithm::Gcra, 10, keys, keys / 2),
-        (Algorithm::SlidingWindowLog, 10, keys, keys / 8),
-        (Algorithm::SlidingWindowLog, 1_000, clients, clients * 1_000),
+        (Algorithm::SlidingWindowLog, 10, keys, keys / 16),
+        (Algorithm::SlidingWindowLog, 1_500, clients, clients * 1_500),
     ] {
         let mut siege = Siege::begin(cap, cap / 4);
         siege.exhausted.clear();

@@ -11,9 +11,9 @@ use crate::row::{Bar, Row};
 use crate::scale::Scale;
 
 /// Windows in seconds.
-const WINDOWS: [u64; 3] = [10, 60, 3600];
+pub(super) const WINDOWS: [u64; 3] = [10, 60, 3600];
 /// Of a thousand requests, how many the log is to refuse.
-const REFUSED: [u32; 5] = [1, JUDGED, 50, 200, 500];
+pub(super) const REFUSED: [u32; 5] = [1, JUDGED, 50, 200, 500];
 /// The number at which the sliding counter is held to a bar.
 const JUDGED: u32 = 10;
 const BAR: Bar = Bar::Below(0.5);
@@ -26,7 +26,7 @@ pub(crate) fn against_log(scale: &Scale) -> Fallible<Vec<Row>> {
             let limit = limit_that_refuses(f64::from(refused) / 1000.0, &trace, window)?;
             for algorithm in [Algorithm::SlidingWindowCounter, Algorithm::FixedWindow] {
                 let mistakes = mistakes(algorithm, limit, window, &trace)?;
-                let name = format!("accuracy/{algorithm}/{window}s/{}%", f64::from(refused) / 10.0);
+                let name = format!("accuracy/{algorithm}/{window}s/{}", percentage(refused));
                 let row = mistakes.row(name, limit, &trace);
                 let is_judged = algorithm == Algorithm::SlidingWindowCounter && refused == JUDGED;
                 rows.push(if is_judged { row.held_to(BAR) } else { row });
@@ -34,6 +34,11 @@ pub(crate) fn against_log(scale: &Scale) -> Fallible<Vec<Row>> {
         }
     }
     Ok(rows)
+}
+
+/// So many of a thousand.
+pub(super) fn percentage(thousandths: u32) -> String {
+    format!("{}%", f64::from(thousandths) / 10.0)
 }
 
 /// One counter of one client.

@@ -2,6 +2,7 @@
 
 mod accuracy;
 mod batch;
+mod estimate;
 pub(crate) mod limiter;
 pub(crate) mod memory;
 mod single;
@@ -73,5 +74,10 @@ pub(crate) const BENCHES: &[Bench] = &[
         name: "accuracy",
         about: "wrong decisions of the window algorithms, against the exact log",
         run: accuracy::against_log,
+    },
+    Bench {
+        name: "estimate",
+        about: "how often the window algorithms miscount traffic, against the exact log",
+        run: estimate::against_log,
     },
 ];

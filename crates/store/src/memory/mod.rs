@@ -38,7 +38,7 @@ pub const DEFAULT_BYTES: usize = 256 << 20;
 const SHARDS: usize = 256;
 /// Slots per page when memory is full, at most: what one growth moves. Larger pages would pause
 /// longer; the descriptors of smaller ones would no longer fit the cache.
-const FULL_PAGE: usize = 4096;
+const FULL_PAGE: usize = 16_384;
 /// One call in this many sweeps as many slots, so that sweeping costs each call one slot.
 const CALLS_PER_SWEEP: u32 = 64;
 /// How many slots a chore looks at that cannot wait.
