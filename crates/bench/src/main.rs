@@ -16,6 +16,7 @@ mod scale;
 mod stopwatch;
 
 use std::error::Error;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -58,14 +59,17 @@ enum Inner {
 
 fn main() -> Fallible<ExitCode> {
     let arguments = Arguments::parse();
+    let mut out = io::stdout();
     if let Some(Inner::Fill { population, counters }) = arguments.inner {
         let filled = rows::memory::fill(population, counters)?;
-        println!("{} {}", filled.resident, filled.counted);
+        writeln!(out, "{} {}", filled.resident, filled.counted)?;
         return Ok(ExitCode::SUCCESS);
     }
     let benches = || BENCHES.iter().filter(|bench| bench.name.contains(&arguments.only));
     if arguments.list {
-        benches().for_each(|bench| println!("{:22} {}", bench.name, bench.about));
+        for bench in benches() {
+            writeln!(out, "{:20} {}", bench.name, bench.about)?;
+        }
         return Ok(ExitCode::SUCCESS);
     }
     let scale = if arguments.quick { Scale::QUICK } else { Scale::FULL };
@@ -75,12 +79,14 @@ fn main() -> Fallible<ExitCode> {
         eprintln!("measuring {}", bench.name);
         let measured = (bench.run)(&scale)?;
         if arguments.json {
-            measured.iter().for_each(|row| println!("{}", report::json(row, &scale)));
+            for row in &measured {
+                writeln!(out, "{}", report::json(row, &scale))?;
+            }
         }
         rows.extend(measured);
     }
     if !arguments.json {
-        println!("{}", report::table(&rows, &scale));
+        writeln!(out, "{}", report::table(&rows, &scale))?;
     }
     let missed = rows.iter().any(|row| scale.judge(row) == Some(false));
     Ok(if missed { ExitCode::FAILURE } else { ExitCode::SUCCESS })

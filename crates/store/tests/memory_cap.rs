@@ -66,17 +66,11 @@ impl Siege {
         self.store.settle_now(&[Charge { key, limit, cost, mode: Mode::Enforce }], self.now).passed
     }
 
-    /// Charges clients named by number, while time goes on.
-    fn invent(
-        &mut self,
-        clients: impl Iterator<Item = u64>,
-        limit: &Limit,
-        cost: u64,
-        pace: Micros,
-    ) {
+    /// Charges one unit each to clients named by number, while time goes on.
+    fn invent(&mut self, clients: impl Iterator<Item = u64>, limit: &Limit, pace: Micros) {
         for (turn, client) in (1..).zip(clients) {
             self.now = self.now.plus(pace);
-            self.charge(&client.to_be_bytes(), limit, cost);
+            self.charge(&client.to_be_bytes(), limit, 1);
             if turn % INTERVAL == 0 {
                 self.look();
             }
@@ -104,10 +98,11 @@ impl Siege {
         assert!(self.store.bytes() < MEBIBYTE, "{what}: {} bytes are left", self.store.bytes());
         println!(
             "{what}, cap {} MiB: {held} held and {evicted} evicted at the end, at most {} MiB known \
-             and {} MiB resident, nobody exhausted was forgotten, nothing left after a sweep",
+             and {} MiB resident, {} clients watched and all still exhausted, nothing left after a sweep",
             self.cap / MEBIBYTE,
             self.most_bytes.div_ceil(MEBIBYTE),
             self.most_resident.div_ceil(MEBIBYTE),
+            self.exhausted.len(),
         );
     }
 }
@@ -119,33 +114,29 @@ fn the_cap_holds_and_nobody_exhausted_is_forgotten() {
     let moment = Micros::new(1);
 
     let mut siege = Siege::begin(cap, MEBIBYTE);
-    siege.invent(0..keys, &limit(Algorithm::Gcra, 10), 1, moment);
+    siege.invent(0..keys, &limit(Algorithm::Gcra, 10), moment);
     siege.end(&format!("{keys} invented clients"));
 
     // Far fewer clients, but with logs of thousands of entries.
     let clients = cap as u64 / 20_000;
     let mut siege = Siege::begin(cap, MEBIBYTE);
-    let entries = (0..clients * 1_500).map(|turn| turn % clients);
-    siege.invent(entries, &limit(Algorithm::SlidingWindowLog, 10_000), 1, Micros::from_millis(1));
-    siege.end(&format!("{clients} clients with 1500 entries each"));
+    let entries = (0..clients * 1_100).map(|turn| turn % clients);
+    siege.invent(entries, &limit(Algorithm::SlidingWindowLog, 10_000), Micros::from_millis(1));
+    siege.end(&format!("{clients} clients with 1100 entries each"));
 
     // States that do not fit into a slot take the places of some that do, whose slots stay.
     let mut siege = Siege::begin(cap, cap / 4);
-    siege.invent(0..keys / 2, &limit(Algorithm::Gcra, 10), 1, moment);
-    siege.invent(0..keys / 8, &limit(Algorithm::SlidingWindowLog, 10), 1, moment);
+    siege.invent(0..keys / 2, &limit(Algorithm::Gcra, 10), moment);
+    siege.invent(0..keys / 8, &limit(Algorithm::SlidingWindowLog, 10), moment);
     siege.end(&format!("{} invented clients, then {} with logs", keys / 2, keys / 8));
 
     // Clients that are all exhausted: somebody has to go, but the cap holds.
-    for (algorithm, units, clients, turns) in [
-        (Algorithm::Gcra, 10, keys, keys / 2),
-        (Algorithm::SlidingWindowLog, 10, keys, keys / 16),
-        (Algorithm::SlidingWindowLog, 1_500, clients, clients * 1_500),
-    ] {
+    for (clients, entries) in [(cap as u64 / 250, 1), (clients, 1_100)] {
         let mut siege = Siege::begin(cap, cap / 4);
         siege.exhausted.clear();
-        let cost = if turns > clients { 1 } else { units };
-        let clients = (0..turns).map(|turn| turn % clients);
-        siege.invent(clients, &limit(algorithm, units), cost, Micros::from_millis(1));
-        siege.end(&format!("{turns} charges that exhaust {units} units of {algorithm}"));
+        let turns = (0..clients * entries).map(|turn| turn % clients);
+        let limit = limit(Algorithm::SlidingWindowLog, entries);
+        siege.invent(turns, &limit, Micros::from_millis(1));
+        siege.end(&format!("{clients} clients that exhaust logs of {entries} entries"));
     }
 }

@@ -1,7 +1,7 @@
 //! Counters in this process: exact under threads, bounded in bytes, and never scanned as a whole.
 //!
-//! Counters stand in thousands of small [pages](page::Page), chosen by the upper bits of a counter's
-//! fingerprint. A few hundred locks each guard a [shard](Shard) of them: few enough to stay in the
+//! Counters stand in thousands of small pages, chosen by the upper bits of a counter's
+//! fingerprint. A few hundred locks each guard a shard of them: few enough to stay in the
 //! cache, enough to stay out of each other's way. One request locks the shards of its charges in
 //! ascending order, so requests never wait for each other in a circle. Growth, expiry and eviction
 //! work on one page at a time, a bounded number of slots per call; there is no background task.
