@@ -21,7 +21,7 @@ impl Scale {
     pub(crate) const FULL: Self =
         Self { divisor: 1, rounds: 7, turn: Duration::from_millis(300), is_judged: true };
     pub(crate) const QUICK: Self =
-        Self { divisor: 100, rounds: 2, turn: Duration::from_millis(10), is_judged: false };
+        Self { divisor: 500, rounds: 2, turn: Duration::from_millis(10), is_judged: false };
 
     /// How many of `full` to measure with.
     pub(crate) fn of(&self, full: u64) -> u64 {

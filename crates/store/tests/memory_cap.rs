@@ -131,7 +131,7 @@ fn the_cap_holds_and_nobody_exhausted_is_forgotten() {
     siege.end(&format!("{} invented clients, then {} with logs", keys / 2, keys / 8));
 
     // Clients that are all exhausted: somebody has to go, but the cap holds.
-    for (clients, entries) in [(cap as u64 / 250, 1), (clients, 1_100)] {
+    for (clients, entries) in [(cap as u64 / 270, 1), (clients, 1_100)] {
         let mut siege = Siege::begin(cap, cap / 4);
         siege.exhausted.clear();
         let turns = (0..clients * entries).map(|turn| turn % clients);

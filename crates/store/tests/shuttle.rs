@@ -165,3 +165,22 @@ fn refunds_and_charges_add_up() {
         check_books(&store, &[key(1, 1)], empty);
     });
 }
+
+/// The books are kept across pages, which threads hold at the same time.
+#[test]
+fn the_books_are_right_across_pages() {
+    explore(|| {
+        let store = Arc::new(MemoryStore::with_bytes(0));
+        let empty = store.bytes();
+        let keys = [key(0, 1), key(1, 1), key(2, 1), key(0, 2), key(1, 2), key(2, 2)];
+        in_three_threads(&store, move |store, number| {
+            let limit = long(Algorithm::SlidingWindowLog, 2);
+            let passed = passes(store, &[one(key(number, 1), &limit)], NOW)
+                + passes(store, &[one(key(number, 2), &limit)], NOW);
+            store.forget(&key(number, 1));
+            passed
+        });
+        assert_eq!(store.len(), 3);
+        check_books(&store, &keys, empty);
+    });
+}
