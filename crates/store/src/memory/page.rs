@@ -22,13 +22,15 @@ pub(crate) struct Page {
     cursor: u32,
 }
 
-/// Whom an eviction leaves alone.
+/// Who may be forgotten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sparing {
-    /// There must be room, whoever has to go.
-    Nobody,
-    /// Clients with nothing left: forgetting one would be a present.
-    Exhausted,
+pub(crate) enum Victims {
+    /// There must be room in the page, whoever has to go.
+    Anyone,
+    /// Memory must come back, which only states beside the page give.
+    Spilled,
+    /// The same, but nobody with nothing left: forgetting one would be a present.
+    SpilledWithSomethingLeft,
 }
 
 /// What all pages of a store have in common.
@@ -256,7 +258,7 @@ impl Page {
     pub(crate) fn evict(
         &mut self,
         count: usize,
-        sparing: Sparing,
+        victims: Victims,
         now: Timestamp,
         spill: &mut Spill,
         common: &Common,
@@ -266,26 +268,32 @@ impl Page {
         let mut standings: Vec<((bool, Micros), Name)> = Vec::with_capacity(count.min(len));
         for step in 0..len {
             let index = (start + step) % len;
-            let standing = self
-                .examine(index, spill, common, |limit, state| limit.standing(state, now))
-                .filter(|(is_exhausted, _)| !is_exhausted || sparing == Sparing::Nobody);
+            let is_spilled = matches!(self.slots[index].content(), Some(Content::Spilled(_)));
+            let standing = if victims == Victims::Anyone || is_spilled {
+                self.examine(index, spill, common, |limit, state| limit.standing(state, now))
+            } else {
+                None
+            };
+            let standing = standing.filter(|(is_exhausted, _)| {
+                !is_exhausted || victims != Victims::SpilledWithSomethingLeft
+            });
             standings.extend(standing.map(|standing| (standing, self.slots[index].name())));
             self.cursor = index as u32 + 1;
             // On past a stretch of empty slots if someone has to go.
-            if step + 1 >= count && (sparing == Sparing::Exhausted || !standings.is_empty()) {
+            if step + 1 >= count && (victims != Victims::Anyone || !standings.is_empty()) {
                 break;
             }
         }
-        let victims = standings.len().div_ceil(8);
-        if victims < standings.len() {
-            standings.select_nth_unstable_by_key(victims, |(standing, _)| *standing);
+        let forgotten = standings.len().div_ceil(8);
+        if forgotten < standings.len() {
+            standings.select_nth_unstable_by_key(forgotten, |(standing, _)| *standing);
         }
-        for (_, name) in &standings[..victims] {
+        for (_, name) in &standings[..forgotten] {
             if let Some(index) = self.find(*name, common) {
                 self.remove(index, spill, common);
             }
         }
-        victims
+        forgotten
     }
 
     fn next_index(&self) -> usize {

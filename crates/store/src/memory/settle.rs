@@ -23,13 +23,14 @@ impl MemoryStore {
         let page = &mut shard.pages[at.inner];
         let index = page.find(at.name, &self.common);
         let settled = index.and_then(|index| page.settled(index, charge, now, line, &self.common));
-        match (index, settled) {
-            (Some(index), Some(counter)) => page.set(index, counter),
-            _ => self.settle_apart(&mut shard, at, index, charge, now, line),
+        let inline = index.zip(settled);
+        match inline {
+            Some((index, counter)) => page.set(index, counter),
+            None => self.settle_apart(&mut shard, at, index, charge, now, line),
         }
         let sweep = shard.is_time_to_sweep();
         drop(shard);
-        self.tidy_up(sweep, now);
+        self.tidy_up(sweep, inline.is_none(), now);
     }
 
     /// Settles a charge on a counter that is new, spilled, or counted in another limit.
@@ -68,11 +69,11 @@ impl MemoryStore {
         order.dedup();
         let mut shards: SmallVec<[MutexGuard<'_, Shard>; 8]> =
             order.iter().map(|shard| self.lock(*shard)).collect();
-        let passed = self.settle_inline(charges, &order, &mut shards, now, lines)
-            || self.settle_locked(charges, &order, &mut shards, now, lines);
+        let inline = self.settle_inline(charges, &order, &mut shards, now, lines);
+        let passed = inline || self.settle_locked(charges, &order, &mut shards, now, lines);
         let sweep = shards.first_mut().is_some_and(|shard| shard.is_time_to_sweep());
         drop(shards);
-        self.tidy_up(sweep, now);
+        self.tidy_up(sweep, !inline, now);
         passed
     }
 

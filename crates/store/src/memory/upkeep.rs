@@ -2,14 +2,14 @@
 
 use tollgate_core::Timestamp;
 
-use super::page::{Page, Sparing};
+use super::page::{Page, Victims};
 use super::slot::{Name, Slot};
 use super::spill::Spill;
 use super::sync::{AtomicUsize, Ordering};
 use super::{CALLS_PER_SWEEP, Location, MemoryStore, STRETCH, Shard};
 
 /// How many pages one call looks at when memory does not suffice.
-const PAGES_RELIEVED: usize = 16;
+const PAGES_RELIEVED: usize = 4;
 
 impl MemoryStore {
     /// Makes sure that the page has room for one more counter.
@@ -29,24 +29,25 @@ impl MemoryStore {
             if within || page.len() < 4 {
                 page.resize(len, common);
             } else {
-                self.evict(page, spill, Sparing::Nobody, now);
+                self.evict(page, spill, Victims::Anyone, now);
             }
         });
     }
 
-    fn evict(&self, page: &mut Page, spill: &mut Spill, sparing: Sparing, now: Timestamp) {
-        let evicted = page.evict(STRETCH, sparing, now, spill, &self.common);
+    fn evict(&self, page: &mut Page, spill: &mut Spill, victims: Victims, now: Timestamp) {
+        let evicted = page.evict(STRETCH, victims, now, spill, &self.common);
         self.evicted.fetch_add(evicted as u64, Ordering::Relaxed);
     }
 
     /// What is left to do after a settlement: a little sweeping now and then, and making room when
-    /// states that spilled over took more memory than there is. Those grow without asking.
+    /// states that spilled over took more memory than there is. Those grow without asking, so
+    /// whoever writes apart from the slots pays for it, and nobody else.
     #[inline]
-    pub(super) fn tidy_up(&self, is_time_to_sweep: bool, now: Timestamp) {
+    pub(super) fn tidy_up(&self, is_time_to_sweep: bool, wrote_apart: bool, now: Timestamp) {
         if is_time_to_sweep {
             self.sweep_some(CALLS_PER_SWEEP as usize, now);
         }
-        if self.is_over() {
+        if wrote_apart && self.is_over() {
             self.relieve(now);
         }
     }
@@ -55,16 +56,18 @@ impl MemoryStore {
         self.bytes.load(Ordering::Relaxed) > self.budget
     }
 
-    /// Forgets counters on the pages whose turn it is until memory suffices, but nobody exhausted.
+    /// Forgets spilled states on the pages whose turn it is until memory suffices. The exhausted are
+    /// spared as long as that works.
     #[cold]
     fn relieve(&self, now: Timestamp) {
         for _ in 0..PAGES_RELIEVED {
+            let is_far_over = self.bytes.load(Ordering::Relaxed) > self.budget + self.budget / 8;
+            let victims =
+                if is_far_over { Victims::Spilled } else { Victims::SpilledWithSomethingLeft };
             let turn = self.sweeper.fetch_add(1, Ordering::Relaxed);
             let at = self.location(turn % self.hints.len(), Name::of(0));
             if let Some(mut shard) = self.shards[at.shard].0.try_lock() {
-                self.tend(&mut shard, at, |page, spill| {
-                    self.evict(page, spill, Sparing::Exhausted, now);
-                });
+                self.tend(&mut shard, at, |page, spill| self.evict(page, spill, victims, now));
             }
             if !self.is_over() {
                 break;
