@@ -49,6 +49,25 @@ fn no_counter_is_lost_below_the_cap() {
     assert_eq!((store.len(), store.evicted()), (300_000, 0));
 }
 
+/// Logs live beside the slots: when they take too much, forgetting counters in slots frees nothing.
+#[test]
+fn logs_over_the_cap_do_not_push_out_counters_in_slots() {
+    let store = MemoryStore::with_bytes(8 << 20);
+    let (bucket, log) =
+        (limit(Algorithm::Gcra, 10, HOUR), limit(Algorithm::SlidingWindowLog, 10, HOUR));
+    let buckets = || (0..100_000_u32).map(u32::to_be_bytes);
+    for subject in buckets() {
+        assert_eq!(charge(&store, &subject, &bucket, 1, NOW), Some(9));
+    }
+    for number in 0..40_000_u32 {
+        charge(&store, format!("log {number}").as_bytes(), &log, 1, NOW);
+    }
+    assert!(store.evicted() > 0, "the cap was not reached");
+    let lost = buckets().filter(|subject| left(&store, subject, &bucket, NOW) == 10).count();
+    // Pages that are full themselves may have to choose among all they hold.
+    assert!(lost < 5_000, "{lost} of 100000 counters in slots were forgotten");
+}
+
 /// Counters of a short and of a long window in one store: when the short ones have expired, a sweep
 /// forgets those and no other.
 fn check_sweep(algorithm: Algorithm, short_lived: u32, long_lived: u32) {
