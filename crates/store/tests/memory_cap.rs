@@ -121,7 +121,7 @@ fn the_cap_holds_and_nobody_exhausted_is_forgotten() {
     let clients = cap as u64 / 20_000;
     let mut siege = Siege::begin(cap, MEBIBYTE);
     let entries = (0..clients * 1_100).map(|turn| turn % clients);
-    siege.invent(entries, &limit(Algorithm::SlidingWindowLog, 10_000), Micros::from_millis(1));
+    siege.invent(entries, &limit(Algorithm::SlidingWindowLog, 10_000), Micros::new(100));
     siege.end(&format!("{clients} clients with 1100 entries each"));
 
     // States that do not fit into a slot take the places of some that do, whose slots stay.
@@ -136,7 +136,7 @@ fn the_cap_holds_and_nobody_exhausted_is_forgotten() {
         siege.exhausted.clear();
         let turns = (0..clients * entries).map(|turn| turn % clients);
         let limit = limit(Algorithm::SlidingWindowLog, entries);
-        siege.invent(turns, &limit, Micros::from_millis(1));
+        siege.invent(turns, &limit, Micros::new(100));
         siege.end(&format!("{clients} clients that exhaust logs of {entries} entries"));
     }
 }
