@@ -6,7 +6,7 @@ use super::shapes::ShapeId;
 
 /// A place in a page. All zero means empty.
 ///
-/// `name` holds 48 bits of the fingerprint (the page is chosen by the bits above them) and below
+/// `name` holds the lower 48 bits of the fingerprint (the page is chosen by its upper bits) and below
 /// them the number of the limit the counter is counted in, or [`SPILLED`]. `at` is the moment of
 /// the last admission. `value` is a debt, a count, two counts, or where the state was spilled to.
 #[derive(Clone, Copy, Debug, Default)]
