@@ -64,6 +64,9 @@ impl Compact {
         }
         match limit.algorithm {
             Algorithm::TokenBucket | Algorithm::LeakyBucket | Algorithm::Gcra => {
+                if let Some(after) = self.admit_to_bucket(charge, now, line) {
+                    return Some(after);
+                }
                 let debt = Debt::new(limit.rate, u128::from(self.value), self.at);
                 self.settle_balance(debt.until(now), charge, line)
             }
@@ -76,6 +79,37 @@ impl Compact {
                 self.settle_balance(counts, charge, line)
             }
             Algorithm::SlidingWindowLog => None,
+        }
+    }
+
+    /// The general way below, for what nearly every request is: a cost that fits, and a debt that
+    /// takes one word and is neither held back nor beyond the capacity. Half the time of a check is
+    /// saved here.
+    #[inline]
+    fn admit_to_bucket(self, charge: &Charge<'_>, now: Timestamp, line: &mut Line) -> Option<Self> {
+        let Charge { limit, cost, mode, .. } = *charge;
+        let drained = now.since(self.at).get().checked_mul(limit.rate.drain)?;
+        let taken = cost.checked_mul(limit.rate.unit)?;
+        let debt = self.value.saturating_sub(drained).checked_add(taken)?;
+        if taken == 0 || debt > limit.plain_room || mode == Mode::Debit {
+            return None;
+        }
+        line.admitted = true;
+        line.written = true;
+        line.report = limit.rate.plain_report(limit.capacity, debt);
+        Some(Self { at: now, value: debt })
+    }
+
+    /// Whether the counter is worth nothing any more; see [`Limit::is_idle`].
+    #[must_use]
+    #[inline]
+    pub fn is_idle(self, limit: &Limit, now: Timestamp) -> bool {
+        match limit.algorithm {
+            Algorithm::TokenBucket | Algorithm::LeakyBucket | Algorithm::Gcra => {
+                let drained = limit.rate.drained(now.since(self.at));
+                limit.limit == 0 || u128::from(self.value) <= drained
+            }
+            _ => self.unpack(limit).is_none_or(|state| limit.is_idle(&state, now)),
         }
     }
 

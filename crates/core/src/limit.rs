@@ -18,6 +18,9 @@ pub struct Limit {
     pub(crate) max_delay: Micros,
     /// Buckets only: how fast a debt drains.
     pub(crate) rate: Rate,
+    /// Buckets that hold nothing back and take nobody beyond their capacity: the capacity in parts,
+    /// if that is a word. Else 0, and the general way is taken.
+    pub(crate) plain_room: u64,
     /// A hash of the fields above, computed once.
     digest: u64,
 }
@@ -70,6 +73,11 @@ impl Limit {
             let mixed = (hash ^ field).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             mixed ^ (mixed >> 32)
         });
+        let rate = Rate::new(quota.limit, quota.window);
+        let is_plain = quota.algorithm.is_bucket()
+            && quota.algorithm != Algorithm::LeakyBucket
+            && quota.max_delay == Micros::ZERO;
+        let plain_room = u64::try_from(rate.parts(capacity)).ok().filter(|_| is_plain);
         Self {
             algorithm: quota.algorithm,
             limit: quota.limit,
@@ -77,7 +85,8 @@ impl Limit {
             capacity,
             ceiling,
             max_delay: quota.max_delay,
-            rate: Rate::new(quota.limit, quota.window),
+            rate,
+            plain_room: plain_room.unwrap_or(0),
             digest,
         }
     }

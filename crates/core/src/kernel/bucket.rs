@@ -82,12 +82,6 @@ impl Debt {
         }
     }
 
-    /// Whether the clock is not behind, and anything drains at all.
-    #[inline]
-    fn is_current(&self) -> bool {
-        self.behind == Micros::ZERO && self.rate.drain > 0
-    }
-
     #[inline]
     pub(crate) const fn is_zero(&self) -> bool {
         self.debt == 0
@@ -173,22 +167,6 @@ impl Balance for Debt {
 
     #[inline]
     fn report(&self, limit: &Limit, cost: u64, admitted: bool) -> Report {
-        let Rate { drain, unit, .. } = self.rate;
-        // All of this is the general case below, for a debt that fits into one word.
-        if let (true, Ok(debt), true) = (admitted, u64::try_from(self.debt), self.is_current()) {
-            let (whole, part) = (debt / unit, debt % unit);
-            let used = whole + u64::from(part > 0);
-            if used <= limit.capacity {
-                let above = if part > 0 || debt == 0 { part } else { unit };
-                return Report {
-                    remaining: limit.capacity - used,
-                    retry_after: Some(Micros::ZERO),
-                    reset_after: Micros::new(debt.div_ceil(drain)),
-                    next_after: (debt > 0).then(|| Micros::new(above.div_ceil(drain))),
-                    delay: self.delay(limit, cost),
-                };
-            }
-        }
         let used = self.rate.units_ceil(self.debt);
         let remaining = limit.capacity.saturating_sub(used);
         Report {

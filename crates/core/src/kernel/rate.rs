@@ -3,7 +3,7 @@
 //! `limit` per `window` is kept as `drain` parts per microsecond and `unit` parts per whole unit,
 //! reduced by their greatest common divisor: 7 per second has no rounding error, ever.
 
-use crate::Micros;
+use crate::{Micros, Report};
 
 /// `drain` parts leave per microsecond; `unit` parts are one unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +43,20 @@ impl Rate {
     #[inline]
     pub(crate) fn units_floor(self, parts: u128) -> u64 {
         u64::try_from(parts / u128::from(self.unit)).unwrap_or(u64::MAX)
+    }
+
+    /// The figures of a debt that is not zero, within `capacity`, and draining already.
+    #[inline]
+    pub(crate) fn plain_report(self, capacity: u64, debt: u64) -> Report {
+        let (whole, part) = (debt / self.unit, debt % self.unit);
+        let (used, above) = if part > 0 { (whole + 1, part) } else { (whole, self.unit) };
+        Report {
+            remaining: capacity.saturating_sub(used),
+            retry_after: Some(Micros::ZERO),
+            reset_after: Micros::new(debt.div_ceil(self.drain)),
+            next_after: Some(Micros::new(above.div_ceil(self.drain))),
+            delay: None,
+        }
     }
 
     /// How long until `parts` have drained, rounded up.

@@ -120,12 +120,16 @@ impl MemoryStore {
             Padded(Mutex::new(Shard { pages: inner.into(), spill: Box::default(), calls: 0 }))
         });
         let fixed = pages * (size_of::<Page>() + size_of::<Hint>()) + SHARDS * size_of::<Padded>();
+        let budget = bytes.saturating_sub(fixed);
+        // Fingerprints spread over pages evenly, but not exactly so.
+        let share = budget / size_of::<Slot>() / pages;
+        let full_len = share + share / 16 + 64;
         Self {
             shards: shards.into(),
             hints: hints.into(),
-            common: Common { shapes: Shapes::new(), page_bits: pages.trailing_zeros() },
+            common: Common { shapes: Shapes::new(), page_bits: pages.trailing_zeros(), full_len },
             inner_bits: (pages / SHARDS).trailing_zeros(),
-            budget: bytes.saturating_sub(fixed),
+            budget,
             bytes: AtomicUsize::new(0),
             counters: AtomicUsize::new(0),
             evicted: AtomicU64::new(0),

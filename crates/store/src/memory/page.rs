@@ -4,11 +4,15 @@
 //! bounds what growing one can take. Sweeping out what has expired and choosing whom to forget look
 //! at a stretch of slots at a time. Pages grow by an eighth, so between 77 and 88 % of the slots are
 //! in use.
+//!
+//! A page that is past its first few counters asks once for all the memory it may ever need and then
+//! grows in place. What it has not grown into was never touched, so it costs addresses, not memory;
+//! and the allocator is never left with holes that are too small for the next size.
 
 use tollgate_core::{Charge, Compact, Limit, Line, Micros, State, Timestamp};
 
 use super::shapes::{ShapeId, Shapes};
-use super::slot::{Content, Name, Slot};
+use super::slot::{Content, Name, Slot, Words};
 use super::spill::Spill;
 
 /// States are kept a little beyond the moment they are worth nothing, in case the clock steps back.
@@ -16,7 +20,9 @@ const SLACK: Micros = Micros::from_secs(1);
 
 #[derive(Debug, Default)]
 pub(crate) struct Page {
-    slots: Box<[Slot]>,
+    slots: Box<[Words]>,
+    /// How many of the slots belong to the table as it is.
+    len: u32,
     used: u32,
     /// The slot to be looked at next by sweeping and evicting.
     cursor: u32,
@@ -39,7 +45,12 @@ pub(crate) struct Common {
     pub(crate) shapes: Shapes,
     /// How many bits of a fingerprint choose the page.
     pub(crate) page_bits: u32,
+    /// How many slots a page has at most.
+    pub(crate) full_len: usize,
 }
+
+/// A table of up to this many slots gets memory of its own size.
+const SMALL: usize = 64;
 
 impl Page {
     #[inline]
@@ -47,32 +58,49 @@ impl Page {
         self.used as usize
     }
 
+    /// How many slots the table has.
+    #[inline]
+    fn slot_count(&self) -> usize {
+        self.len as usize
+    }
+
+    #[inline]
+    fn slot(&self, index: usize) -> Slot {
+        self.slots[index].into()
+    }
+
+    #[inline]
+    fn set_slot(&mut self, index: usize, slot: Slot) {
+        self.slots[index] = slot.into();
+    }
+
+    /// Memory that has been touched.
     pub(crate) fn heap_bytes(&self) -> usize {
-        size_of_val::<[Slot]>(&self.slots)
+        self.slot_count() * size_of::<Slot>()
     }
 
     /// The address and number of slots, for prefetching.
     pub(crate) fn location(&self) -> (usize, usize) {
-        (self.slots.as_ptr().addr(), self.slots.len())
+        (self.slots.as_ptr().addr(), self.slot_count())
     }
 
     #[inline]
     pub(crate) fn find(&self, name: Name, common: &Common) -> Option<usize> {
-        let len = self.slots.len();
+        let len = self.slot_count();
         if len == 0 {
             return None;
         }
         let mut index = name.home(len, common.page_bits);
         // One slot in eight is empty, so the search ends.
         loop {
-            let slot = &self.slots[index];
+            let slot = self.slot(index);
             if slot.is_named(name) {
                 return Some(index);
             }
             if slot.is_empty() {
                 return None;
             }
-            index = if index + 1 == len { 0 } else { index + 1 };
+            index = self.after(index);
         }
     }
 
@@ -87,9 +115,9 @@ impl Page {
         line: &mut Line,
         common: &Common,
     ) -> Option<Compact> {
-        let slot = &self.slots[index];
+        let slot = self.slot(index);
         let Content::Inline(shape) = slot.content()? else { return None };
-        if common.shapes.get(shape) != Some(charge.limit) {
+        if !common.shapes.means(shape, charge.limit) {
             return None;
         }
         slot.counter().settle(charge, now, line)
@@ -98,7 +126,7 @@ impl Page {
     /// Writes what [`Page::settled`] said.
     #[inline]
     pub(crate) fn set(&mut self, index: usize, counter: Compact) {
-        self.slots[index].set_counter(counter);
+        self.set_slot(index, self.slot(index).with_counter(counter));
     }
 
     /// The limit that the counter at `index` is counted in.
@@ -108,15 +136,16 @@ impl Page {
 
     /// The state at `index`, to be given to [`Page::put_back`] or [`Page::write`] afterwards.
     pub(crate) fn take(&self, index: usize, spill: &mut Spill, common: &Common) -> Option<State> {
-        match self.slots[index].content()? {
-            Content::Inline(shape) => self.slots[index].counter().unpack(common.shapes.get(shape)?),
+        let slot = self.slot(index);
+        match slot.content()? {
+            Content::Inline(shape) => slot.counter().unpack(common.shapes.get(shape)?),
             Content::Spilled(place) => spill.take(place),
         }
     }
 
     /// Returns a state that [`Page::take`] gave and nobody changed.
     pub(crate) fn put_back(&self, index: usize, state: State, spill: &mut Spill) {
-        if let Some(Content::Spilled(place)) = self.slots[index].content() {
+        if let Some(Content::Spilled(place)) = self.slot(index).content() {
             spill.put_back(place, state);
         }
     }
@@ -130,13 +159,13 @@ impl Page {
         spill: &mut Spill,
         common: &Common,
     ) {
-        let slot = self.slots[index];
+        let slot = self.slot(index);
         let content = slot.content();
         let shape = match content {
-            Some(Content::Inline(shape)) if common.shapes.get(shape) == Some(limit) => Some(shape),
+            Some(Content::Inline(shape)) if common.shapes.means(shape, limit) => Some(shape),
             _ => common.shapes.id_of(limit),
         };
-        self.slots[index] = match (inline(slot.name(), shape, limit, &state), content) {
+        let written = match (inline(slot.name(), shape, limit, &state), content) {
             (Some(inline), Some(Content::Spilled(place))) => {
                 spill.release(place);
                 inline
@@ -148,11 +177,12 @@ impl Page {
             }
             (None, _) => Slot::spilled(slot.name(), spill.add(limit, state)),
         };
+        self.set_slot(index, written);
     }
 
     /// Whether one more counter fits as the page is.
     pub(crate) fn has_room(&self) -> bool {
-        (self.len() + 1) * 8 <= self.slots.len() * 7
+        (self.len() + 1) * 8 <= self.slot_count() * 7
     }
 
     /// Adds a counter that [`Page::find`] did not find. The page must have room.
@@ -166,58 +196,93 @@ impl Page {
     ) {
         let index = self.vacancy(name, common);
         self.used += 1;
-        self.slots[index] = inline(name, common.shapes.id_of(limit), limit, &state)
+        let slot = inline(name, common.shapes.id_of(limit), limit, &state)
             .unwrap_or_else(|| Slot::spilled(name, spill.add(limit, state)));
+        self.set_slot(index, slot);
     }
 
     fn vacancy(&self, name: Name, common: &Common) -> usize {
-        let len = self.slots.len();
-        let mut index = name.home(len, common.page_bits);
-        while !self.slots[index].is_empty() {
-            index = if index + 1 == len { 0 } else { index + 1 };
+        let mut index = name.home(self.slot_count(), common.page_bits);
+        while !self.slot(index).is_empty() {
+            index = self.after(index);
         }
         index
     }
 
-    /// How many slots the page would have after growing.
-    pub(crate) fn grown_len(&self) -> usize {
-        let len = self.slots.len();
-        if len < 16 { (len * 2).max(4) } else { len + len / 8 }
+    #[inline]
+    fn after(&self, index: usize) -> usize {
+        if index + 1 == self.slot_count() { 0 } else { index + 1 }
     }
 
-    /// Moves all counters to a table of `len` slots, which must be enough.
+    /// How many slots the page would have after growing; `None` if it has all it may have.
+    pub(crate) fn grown_len(&self, common: &Common) -> Option<usize> {
+        let len = self.slot_count();
+        let grown = if len < 16 { (len * 2).max(4) } else { len + len / 8 };
+        Some(grown.min(common.full_len)).filter(|grown| *grown > len)
+    }
+
+    /// Rearranges all counters as a table of `len` slots, which must be enough.
     pub(crate) fn resize(&mut self, len: usize, common: &Common) {
-        let old = std::mem::replace(&mut self.slots, vec![Slot::default(); len].into());
-        for slot in old.into_iter().filter(|slot| !slot.is_empty()) {
+        if self.slot_count() <= len && len <= self.slots.len() {
+            return self.grow_in_place(len, common);
+        }
+        let room = if len <= SMALL { len } else { common.full_len.max(len) };
+        let old = std::mem::replace(&mut self.slots, vec![Words::default(); room].into());
+        let old = &old[..std::mem::replace(&mut self.len, len as u32) as usize];
+        for slot in old.iter().map(|words| Slot::from(*words)).filter(|slot| !slot.is_empty()) {
             let index = self.vacancy(slot.name(), common);
-            self.slots[index] = slot;
+            self.set_slot(index, slot);
+        }
+    }
+
+    /// Each counter takes the first place from its new home on that is not settled yet, and whoever
+    /// stood there goes on to look for a place of his own.
+    fn grow_in_place(&mut self, len: usize, common: &Common) {
+        let old_len = std::mem::replace(&mut self.len, len as u32) as usize;
+        let mut settled = vec![false; len];
+        for index in 0..old_len {
+            if settled[index] {
+                continue;
+            }
+            let mut homeless = self.slot(index);
+            self.slots[index] = Words::default();
+            while !homeless.is_empty() {
+                let mut place = homeless.name().home(len, common.page_bits);
+                while settled[place] {
+                    place = self.after(place);
+                }
+                settled[place] = true;
+                let found = self.slot(place);
+                self.set_slot(place, homeless);
+                homeless = found;
+            }
         }
     }
 
     /// Forgets the counter at `index` and closes the gap, so that no search ends early.
     pub(crate) fn remove(&mut self, index: usize, spill: &mut Spill, common: &Common) {
-        if let Some(Content::Spilled(place)) = self.slots[index].content() {
+        if let Some(Content::Spilled(place)) = self.slot(index).content() {
             spill.release(place);
         }
         self.used -= 1;
-        let len = self.slots.len();
+        let len = self.slot_count();
         let distance =
             |from: usize, to: usize| if to >= from { to - from } else { to + len - from };
         let mut gap = index;
         let mut next = index;
         loop {
-            next = if next + 1 == len { 0 } else { next + 1 };
-            let slot = self.slots[next];
+            next = self.after(next);
+            let slot = self.slot(next);
             if slot.is_empty() {
                 break;
             }
             let home = slot.name().home(len, common.page_bits);
             if distance(home, next) >= distance(gap, next) {
-                self.slots[gap] = slot;
+                self.set_slot(gap, slot);
                 gap = next;
             }
         }
-        self.slots[gap] = Slot::default();
+        self.set_slot(gap, Slot::default());
     }
 
     /// Looks at the next `count` slots and forgets the counters that are worth nothing any more.
@@ -230,14 +295,13 @@ impl Page {
         common: &Common,
     ) -> bool {
         let now = now.minus(SLACK);
-        let len = self.slots.len();
+        let len = self.slot_count();
         let mut seen = false;
         // Each slot once, and once more for each counter that is removed.
         for _ in 0..count.min(len * 2) {
             let index = self.next_index();
             // What closes the gap of a removed counter is looked at next.
-            let idle = self.examine(index, spill, common, |limit, state| limit.is_idle(state, now));
-            if idle == Some(true) {
+            if self.is_idle(index, now, spill, common) {
                 self.remove(index, spill, common);
                 self.cursor = index as u32;
             } else {
@@ -246,8 +310,8 @@ impl Page {
             }
         }
         if self.used == 0 {
-            self.slots = Box::default();
-        } else if self.slots.len() > 16 && self.len() * 4 < self.slots.len() {
+            *self = Self::default();
+        } else if len > 16 && self.len() * 4 < len {
             self.resize(self.len() * 4 / 3 + 4, common);
         }
         seen
@@ -263,12 +327,12 @@ impl Page {
         spill: &mut Spill,
         common: &Common,
     ) -> usize {
-        let len = self.slots.len();
+        let len = self.slot_count();
         let start = self.next_index();
         let mut standings: Vec<((bool, Micros), Name)> = Vec::with_capacity(count.min(len));
         for step in 0..len {
             let index = (start + step) % len;
-            let is_spilled = matches!(self.slots[index].content(), Some(Content::Spilled(_)));
+            let is_spilled = matches!(self.slot(index).content(), Some(Content::Spilled(_)));
             let standing = if victims == Victims::Anyone || is_spilled {
                 self.examine(index, spill, common, |limit, state| limit.standing(state, now))
             } else {
@@ -277,7 +341,7 @@ impl Page {
             let standing = standing.filter(|(is_exhausted, _)| {
                 !is_exhausted || victims != Victims::SpilledWithSomethingLeft
             });
-            standings.extend(standing.map(|standing| (standing, self.slots[index].name())));
+            standings.extend(standing.map(|standing| (standing, self.slot(index).name())));
             self.cursor = index as u32 + 1;
             // On past a stretch of empty slots if someone has to go.
             if step + 1 >= count && (victims != Victims::Anyone || !standings.is_empty()) {
@@ -298,7 +362,21 @@ impl Page {
 
     fn next_index(&self) -> usize {
         let cursor = self.cursor as usize;
-        if cursor < self.slots.len() { cursor } else { 0 }
+        if cursor < self.slot_count() { cursor } else { 0 }
+    }
+
+    /// Whether there is a counter at `index` that is worth nothing any more.
+    fn is_idle(&self, index: usize, now: Timestamp, spill: &Spill, common: &Common) -> bool {
+        let slot = self.slot(index);
+        match slot.content() {
+            None => false,
+            Some(Content::Inline(shape)) => {
+                common.shapes.get(shape).is_some_and(|limit| slot.counter().is_idle(limit, now))
+            }
+            Some(Content::Spilled(place)) => {
+                spill.get(place).is_some_and(|(limit, state)| limit.is_idle(state, now))
+            }
+        }
     }
 
     /// Looks at the counter at `index`, if there is one.
@@ -309,7 +387,7 @@ impl Page {
         common: &Common,
         look: impl FnOnce(&Limit, &State) -> T,
     ) -> Option<T> {
-        let slot = &self.slots[index];
+        let slot = self.slot(index);
         match slot.content()? {
             Content::Inline(shape) => {
                 let limit = common.shapes.get(shape)?;

@@ -7,6 +7,7 @@
 
 use std::num::NonZeroU16;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tollgate_core::Limit;
 
@@ -18,6 +19,8 @@ const REACH: usize = 8;
 #[derive(Debug)]
 pub(crate) struct Shapes {
     limits: Box<[OnceLock<Box<Limit>>]>,
+    /// The digests of the limits, in the same places: all that a settlement has to look at.
+    digests: Box<[AtomicU64]>,
 }
 
 /// The number of a limit.
@@ -25,7 +28,18 @@ pub(crate) type ShapeId = NonZeroU16;
 
 impl Shapes {
     pub(crate) fn new() -> Self {
-        Self { limits: (0..PLACES).map(|_| OnceLock::new()).collect() }
+        Self {
+            limits: (0..PLACES).map(|_| OnceLock::new()).collect(),
+            digests: (0..PLACES).map(|_| AtomicU64::new(0)).collect(),
+        }
+    }
+
+    /// Whether that number means this limit. Digests of 64 bits are trusted to tell limits apart, as
+    /// fingerprints are trusted with keys.
+    #[inline]
+    pub(crate) fn means(&self, id: ShapeId, limit: &Limit) -> bool {
+        let digest = self.digests.get(usize::from(id.get()) - 1);
+        digest.is_some_and(|digest| digest.load(Ordering::Relaxed) == limit.digest())
     }
 
     pub(crate) fn get(&self, id: ShapeId) -> Option<&Limit> {
@@ -37,7 +51,10 @@ impl Shapes {
         // Two threads that race for a place agree afterwards on who got it.
         let home = usize::try_from(limit.digest() >> 32).unwrap_or(0);
         (0..REACH).map(|step| (home + step) % PLACES).find_map(|place| {
-            let kept = self.limits[place].get_or_init(|| Box::new(*limit));
+            let kept = self.limits[place].get_or_init(|| {
+                self.digests[place].store(limit.digest(), Ordering::Relaxed);
+                Box::new(*limit)
+            });
             (kept.as_ref() == limit)
                 .then(|| u16::try_from(place + 1).ok().and_then(ShapeId::new))?
         })

@@ -6,15 +6,19 @@ use super::shapes::ShapeId;
 
 /// A place in a page. All zero means empty.
 ///
-/// `name` holds the lower 48 bits of the fingerprint (the page is chosen by its upper bits) and below
-/// them the number of the limit the counter is counted in, or [`SPILLED`]. `at` is the moment of
-/// the last admission. `value` is a debt, a count, two counts, or where the state was spilled to.
+/// Three words. The first, the name, holds the lower 48 bits of the fingerprint (the page is chosen by its
+/// upper bits) and below them the number of the limit the counter is counted in, or [`SPILLED`].
+/// The second is the moment of the last admission. The third is a debt, a count, two counts, or
+/// where the state was spilled to.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Slot {
     name: u64,
     at: u64,
     value: u64,
 }
+
+/// How a page keeps a slot: as plain words, since the allocator has those zeroed for nothing.
+pub(crate) type Words = [u64; 3];
 
 /// The state is too large for a slot and lives beside the page.
 const SPILLED: u16 = u16::MAX;
@@ -44,6 +48,20 @@ impl Name {
 pub(crate) enum Content {
     Inline(ShapeId),
     Spilled(usize),
+}
+
+impl From<Words> for Slot {
+    #[inline]
+    fn from([name, at, value]: Words) -> Self {
+        Self { name, at, value }
+    }
+}
+
+impl From<Slot> for Words {
+    #[inline]
+    fn from(Slot { name, at, value }: Slot) -> Self {
+        [name, at, value]
+    }
 }
 
 impl Slot {
@@ -89,10 +107,9 @@ impl Slot {
         Compact { at: Timestamp::from_micros(self.at), value: self.value }
     }
 
-    /// Writes the counter of an inline slot.
+    /// An inline slot with another counter.
     #[inline]
-    pub(crate) const fn set_counter(&mut self, counter: Compact) {
-        self.at = counter.at.as_micros();
-        self.value = counter.value;
+    pub(crate) const fn with_counter(self, counter: Compact) -> Self {
+        Self { name: self.name, at: counter.at.as_micros(), value: counter.value }
     }
 }

@@ -23,13 +23,13 @@ impl MemoryStore {
             if page.has_room() {
                 return;
             }
-            let len = page.grown_len();
-            let growth = len * size_of::<Slot>();
-            let within = self.bytes.load(Ordering::Relaxed) + growth <= self.budget;
-            if within || page.len() < 4 {
-                page.resize(len, common);
-            } else {
-                self.evict(page, spill, Victims::Anyone, now);
+            let is_affordable = |len: &usize| {
+                let growth = len * size_of::<Slot>() - page.heap_bytes();
+                page.len() < 4 || self.bytes.load(Ordering::Relaxed) + growth <= self.budget
+            };
+            match page.grown_len(common).filter(is_affordable) {
+                Some(len) => page.resize(len, common),
+                None => self.evict(page, spill, Victims::Anyone, now),
             }
         });
     }
