@@ -52,6 +52,27 @@ impl Compact {
         Some(State::Window(WindowState { algorithm, window, at, current, previous }))
     }
 
+    /// What [`Compact::settle`] does, for what nearly every request is: a cost that fits a bucket
+    /// whose debt takes one word and is neither held back nor beyond the capacity. `None`: nothing
+    /// was done, settle it. A third of the time of a check is saved here.
+    #[must_use]
+    #[inline]
+    pub fn admit(self, charge: &Charge<'_>, now: Timestamp, line: &mut Line) -> Option<Self> {
+        let Charge { limit, cost, mode, .. } = *charge;
+        let elapsed = now.as_micros().checked_sub(self.at.as_micros())?;
+        let drained = elapsed.checked_mul(limit.rate.drain)?;
+        let taken = cost.checked_mul(limit.rate.unit)?;
+        let debt = self.value.saturating_sub(drained).checked_add(taken)?;
+        // Whatever is not a bucket of that kind has no plain room.
+        if taken == 0 || debt > limit.plain_room || mode == Mode::Debit {
+            return None;
+        }
+        line.admitted = true;
+        line.written = true;
+        line.report = limit.rate.plain_report(limit.capacity, debt);
+        Some(Self { at: now, value: debt })
+    }
+
     /// Settles one charge on this counter, which is counted in the limit of the charge, and returns
     /// what it becomes. `None`: nothing was done, take the long way.
     #[must_use]
@@ -64,9 +85,6 @@ impl Compact {
         }
         match limit.algorithm {
             Algorithm::TokenBucket | Algorithm::LeakyBucket | Algorithm::Gcra => {
-                if let Some(after) = self.admit_to_bucket(charge, now, line) {
-                    return Some(after);
-                }
                 let debt = Debt::new(limit.rate, u128::from(self.value), self.at);
                 self.settle_balance(debt.until(now), charge, line)
             }
@@ -80,24 +98,6 @@ impl Compact {
             }
             Algorithm::SlidingWindowLog => None,
         }
-    }
-
-    /// The general way below, for what nearly every request is: a cost that fits, and a debt that
-    /// takes one word and is neither held back nor beyond the capacity. Half the time of a check is
-    /// saved here.
-    #[inline]
-    fn admit_to_bucket(self, charge: &Charge<'_>, now: Timestamp, line: &mut Line) -> Option<Self> {
-        let Charge { limit, cost, mode, .. } = *charge;
-        let drained = now.since(self.at).get().checked_mul(limit.rate.drain)?;
-        let taken = cost.checked_mul(limit.rate.unit)?;
-        let debt = self.value.saturating_sub(drained).checked_add(taken)?;
-        if taken == 0 || debt > limit.plain_room || mode == Mode::Debit {
-            return None;
-        }
-        line.admitted = true;
-        line.written = true;
-        line.report = limit.rate.plain_report(limit.capacity, debt);
-        Some(Self { at: now, value: debt })
     }
 
     /// Whether the counter is worth nothing any more; see [`Limit::is_idle`].

@@ -115,12 +115,41 @@ impl Page {
         line: &mut Line,
         common: &Common,
     ) -> Option<Compact> {
-        let slot = self.slot(index);
-        let Content::Inline(shape) = slot.content()? else { return None };
-        if !common.shapes.means(shape, charge.limit) {
-            return None;
+        let counter = self.counter_of(index, charge, common)?;
+        counter.admit(charge, now, line).or_else(|| counter.settle(charge, now, line))
+    }
+
+    /// Settles a charge on the counter at `index` as it stands in its slot; says whether it could be.
+    #[inline]
+    pub(crate) fn settle(
+        &mut self,
+        index: usize,
+        charge: &Charge<'_>,
+        now: Timestamp,
+        line: &mut Line,
+        common: &Common,
+    ) -> bool {
+        let Some(counter) = self.counter_of(index, charge, common) else { return false };
+        // Written at once, in its own branch: on their way through memory the two words would be
+        // waited for.
+        if let Some(after) = counter.admit(charge, now, line) {
+            self.set(index, after);
+            return true;
         }
-        slot.counter().settle(charge, now, line)
+        let after = counter.settle(charge, now, line);
+        after.map(|after| self.set(index, after)).is_some()
+    }
+
+    /// The counter at `index`, if it is in its slot and counted in the limit of the charge.
+    #[inline]
+    fn counter_of(&self, index: usize, charge: &Charge<'_>, common: &Common) -> Option<Compact> {
+        let slot = self.slot(index);
+        match slot.content()? {
+            Content::Inline(shape) if common.shapes.means(shape, charge.limit) => {
+                Some(slot.counter())
+            }
+            _ => None,
+        }
     }
 
     /// Writes what [`Page::settled`] said.

@@ -22,15 +22,13 @@ impl MemoryStore {
         let mut shard = self.lock(at.shard);
         let page = &mut shard.pages[at.inner];
         let index = page.find(at.name, &self.common);
-        let settled = index.and_then(|index| page.settled(index, charge, now, line, &self.common));
-        let inline = index.zip(settled);
-        match inline {
-            Some((index, counter)) => page.set(index, counter),
-            None => self.settle_apart(&mut shard, at, index, charge, now, line),
+        let inline = index.is_some_and(|index| page.settle(index, charge, now, line, &self.common));
+        if !inline {
+            self.settle_apart(&mut shard, at, index, charge, now, line);
         }
         let sweep = shard.is_time_to_sweep();
         drop(shard);
-        self.tidy_up(sweep, inline.is_none(), now);
+        self.tidy_up(sweep, !inline, now);
     }
 
     /// Settles a charge on a counter that is new, spilled, or counted in another limit.
