@@ -104,12 +104,16 @@ impl Compact {
     #[must_use]
     #[inline]
     pub fn is_idle(self, limit: &Limit, now: Timestamp) -> bool {
+        let is_empty =
+            |(current, previous)| Counts::new(limit, self.at, current, previous, now).is_zero();
         match limit.algorithm {
+            _ if limit.limit == 0 => true,
             Algorithm::TokenBucket | Algorithm::LeakyBucket | Algorithm::Gcra => {
-                let drained = limit.rate.drained(now.since(self.at));
-                limit.limit == 0 || u128::from(self.value) <= drained
+                u128::from(self.value) <= limit.rate.drained(now.since(self.at))
             }
-            _ => self.unpack(limit).is_none_or(|state| limit.is_idle(&state, now)),
+            Algorithm::FixedWindow => is_empty((self.value, 0)),
+            Algorithm::SlidingWindowCounter => is_empty(self.counts()),
+            Algorithm::SlidingWindowLog => false,
         }
     }
 

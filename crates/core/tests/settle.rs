@@ -197,6 +197,8 @@ fn a_compact_counter_settles_like_its_state() {
             let (Some(state), now) = (&counter.state, counter.now) else { continue };
             let Some(compact) = Compact::pack(state, &counter.limit) else { continue };
             prop_assert_eq!(compact.unpack(&counter.limit), Some(state.clone()));
+            let is_idle = counter.limit.is_idle(state, now);
+            prop_assert_eq!(compact.is_idle(&counter.limit, now), is_idle);
             for (cost, mode) in [
                 (0, Mode::Enforce),
                 (1, Mode::Enforce),
@@ -206,11 +208,13 @@ fn a_compact_counter_settles_like_its_state() {
                 (u64::MAX, Mode::Debit),
             ] {
                 let item = Item { limit: counter.limit, state: Some(state.clone()), cost, mode };
-                let mut line = Line::default();
-                if let Some(after) = compact.settle(&charge(&item), now, &mut line) {
-                    let long_way = settled(std::slice::from_ref(&item), now);
-                    prop_assert_eq!(after.unpack(&counter.limit), long_way.states[0].clone());
-                    prop_assert_eq!(line, long_way.lines[0], "{} {:?}", cost, mode);
+                for way in [Compact::settle, Compact::admit] {
+                    let mut line = Line::default();
+                    if let Some(after) = way(compact, &charge(&item), now, &mut line) {
+                        let long_way = settled(std::slice::from_ref(&item), now);
+                        prop_assert_eq!(after.unpack(&counter.limit), long_way.states[0].clone());
+                        prop_assert_eq!(line, long_way.lines[0], "{} {:?}", cost, mode);
+                    }
                 }
             }
         }

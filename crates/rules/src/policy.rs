@@ -105,8 +105,20 @@ impl Policy {
         hasher: &impl BuildHasher,
     ) -> Plan {
         let mut plan = Plan::default();
-        self.planner(now, hasher).plan(subjects, &mut plan);
+        self.plan_into(&mut plan, subjects, now, hasher);
         plan
+    }
+
+    /// [`Policy::plan`] into an empty plan that already stands where it is to stay.
+    #[inline]
+    pub fn plan_into(
+        &self,
+        plan: &mut Plan,
+        subjects: &[&dyn Attributes],
+        now: Timestamp,
+        hasher: &impl BuildHasher,
+    ) {
+        self.planner(now, hasher).plan(subjects, plan);
     }
 
     /// Plans for one rule alone, whatever its conditions: the caller knows which rule it means.

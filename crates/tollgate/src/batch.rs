@@ -82,7 +82,10 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             } else {
                 Counted::default()
             };
-            self.decide(Arc::clone(&installed), plan, &counted, now)
+            let pending = Decision::pending(Arc::clone(&installed), now);
+            let mut decision = Decision { plan, ..pending };
+            self.decide(&mut decision, &counted);
+            decision
         };
         plans.into_iter().zip(settled).map(decide).collect()
     }

@@ -11,12 +11,24 @@ use tollgate_store::{MemoryStore, Refund, Settlement, Store, StoreError, StoreEr
 #[derive(Debug, Default)]
 pub(crate) struct Counted {
     pub(crate) now: Timestamp,
-    /// The lines that were counted, with their number in the plan.
-    pub(crate) lines: SmallVec<[(usize, Line); 4]>,
+    /// The lines that were counted.
+    pub(crate) lines: SmallVec<[Line; 4]>,
+    /// Their numbers in the plan, in ascending order; `None`: every line was counted.
+    pub(crate) numbers: Option<Numbers>,
     /// The rule that refuses because it could not be counted.
     pub(crate) closed_by: Option<usize>,
     /// Why the shared store had no say.
     pub(crate) degraded: Option<StoreErrorKind>,
+}
+
+impl Counted {
+    /// The lines, with their numbers in the plan.
+    pub(crate) fn numbered(&self) -> impl Iterator<Item = (usize, &Line)> {
+        let numbers = self.numbers.as_ref();
+        let number = move |place: usize| numbers.map_or(Some(place), |all| all.get(place).copied());
+        let lines = self.lines.iter().enumerate();
+        lines.filter_map(move |(place, line)| Some((number(place)?, line)))
+    }
 }
 
 /// The shared store, and one of our own beside it.
@@ -29,7 +41,7 @@ pub(crate) struct Counting<S> {
 
 type Charges<'a> = SmallVec<[Charge<'a>; 4]>;
 /// Numbers of lines of a plan.
-type Numbers = SmallVec<[usize; 4]>;
+pub(crate) type Numbers = SmallVec<[usize; 4]>;
 
 impl<S: Store> Counting<S> {
     pub(crate) async fn settle(&self, plan: &Plan, rules: &RuleSet, now: Timestamp) -> Counted {
@@ -68,22 +80,25 @@ impl<S: Store> Counting<S> {
         };
         let own_charges = charges(own);
         let own_settled = self.own.settle_now(&own_charges, now);
-        let own_lines = |settlement: Settlement| own.iter().copied().zip(settlement.lines);
         if !own_settled.passed || shared.is_empty() {
             // Refused already: the shared counters are not asked, and stay out of the decision.
-            return Counted { now, lines: own_lines(own_settled).collect(), ..Counted::default() };
+            let (lines, numbers) = (own_settled.lines, Some(own.into()));
+            return Counted { now, lines, numbers, ..Counted::default() };
         }
         let settled = self.shared.settle(&charges(shared), now).await;
-        let mut counted = self.counted(settled, shared, plan, rules, now);
+        let counted = self.counted(settled, shared, plan, rules, now);
         let refused = counted.closed_by.is_some()
-            || counted.lines.iter().any(|(line, counted)| {
-                !counted.admitted && plan.planned().get(*line).is_some_and(is_enforced)
+            || counted.numbered().any(|(line, counted)| {
+                !counted.admitted && plan.planned().get(line).is_some_and(is_enforced)
             });
         let own_settled =
             if refused { self.take_back(&own_charges, &own_settled, now) } else { own_settled };
-        counted.lines.extend(own_lines(own_settled));
-        counted.lines.sort_unstable_by_key(|(line, _)| *line);
-        counted
+        let mut all: SmallVec<[(usize, Line); 4]> =
+            counted.numbered().map(|(number, line)| (number, *line)).collect();
+        all.extend(own.iter().copied().zip(own_settled.lines));
+        all.sort_unstable_by_key(|(number, _)| *number);
+        let (numbers, lines) = all.into_iter().unzip();
+        Counted { lines, numbers: Some(numbers), ..counted }
     }
 
     /// Gives back what a decision charged, where it was charged. `asked_at` is the moment of the
@@ -144,8 +159,11 @@ impl<S: Store> Counting<S> {
         rules: &RuleSet,
         now: Timestamp,
     ) -> Counted {
-        let lines: Numbers = (0..plan.planned().len()).collect();
-        self.counted(settled, &lines, plan, rules, now)
+        if let Ok(Settlement { now, lines, .. }) = settled {
+            return Counted { now, lines, ..Counted::default() };
+        }
+        let numbers: Numbers = (0..plan.planned().len()).collect();
+        self.counted(settled, &numbers, plan, rules, now)
     }
 
     /// Reads what the shared store answered, or does without it.
@@ -160,7 +178,8 @@ impl<S: Store> Counting<S> {
         match settled {
             Ok(settlement) => Counted {
                 now: settlement.now,
-                lines: lines.iter().copied().zip(settlement.lines).collect(),
+                lines: settlement.lines,
+                numbers: Some(lines.into()),
                 ..Counted::default()
             },
             Err(error) => {
@@ -204,8 +223,8 @@ impl<S: Store> Counting<S> {
             .filter_map(|(line, limit)| Some(Charge { limit, ..plan.charge(*line, rules)? }))
             .collect();
         let settlement = self.own.settle_now(&charges, now);
-        let lines = counted.iter().map(|(line, _)| *line).zip(settlement.lines).collect();
-        Counted { now, lines, ..Counted::default() }
+        let numbers = counted.iter().map(|(line, _)| *line).collect();
+        Counted { now, lines: settlement.lines, numbers: Some(numbers), ..Counted::default() }
     }
 }
 

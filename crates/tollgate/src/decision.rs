@@ -103,6 +103,21 @@ impl RuleOutcome<'_> {
 }
 
 impl Decision {
+    /// A decision about nothing yet.
+    #[inline]
+    pub(crate) fn pending(installed: Arc<Installed>, now: Timestamp) -> Self {
+        Self {
+            installed,
+            plan: Plan::default(),
+            judgement: Judgement::default(),
+            basis: Basis::NoRule,
+            degraded: None,
+            asked_at: now,
+            now,
+            lines: SmallVec::new(),
+        }
+    }
+
     /// Whether the request may pass.
     #[must_use]
     pub const fn is_allowed(&self) -> bool {

@@ -178,19 +178,18 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         } else {
             Counted::default()
         };
-        self.decide(installed, plan, &counted, now)
+        let mut decision = Decision { plan, ..Decision::pending(installed, now) };
+        self.decide(&mut decision, &counted);
+        decision
     }
 
-    pub(crate) fn decide(
-        &self,
-        installed: Arc<Installed>,
-        plan: Plan,
-        counted: &Counted,
-        now: Timestamp,
-    ) -> Decision {
+    /// Fills in what is to be said about a plan that was counted. In place: a decision is large, and
+    /// every copy of it shows.
+    #[inline]
+    pub(crate) fn decide(&self, decision: &mut Decision, counted: &Counted) {
         let refused = Judgement { admitted: false, binding: None, delay: None };
         let allowed = Judgement { admitted: true, ..refused };
-        let mut lines = SmallVec::new();
+        let Decision { installed, plan, lines, .. } = decision;
         let (judgement, basis) = match &plan.standing {
             Standing::Allowed { reason } => {
                 (allowed, Basis::AllowListed { reason: reason.clone() })
@@ -204,30 +203,30 @@ impl<S: Store, C: Clock> Limiter<S, C> {
                 Some(rule) => (refused, Basis::StoreUnavailable { rule }),
                 None if plan.planned().is_empty() => (allowed, Basis::NoRule),
                 None => {
-                    lines = self.judged(&installed, &plan, counted);
+                    lines.extend(self.judged(installed, plan, counted));
                     (decide(lines.iter().map(|judged| &judged.outcome)), Basis::Rules)
                 }
             },
         };
-        let asked_at = now;
-        let now = if lines.is_empty() { now } else { counted.now };
-        let degraded = counted.degraded;
-        let decision =
-            Decision { installed, plan, judgement, basis, degraded, asked_at, now, lines };
+        decision.judgement = judgement;
+        decision.basis = basis;
+        decision.degraded = counted.degraded;
+        if !decision.lines.is_empty() {
+            decision.now = counted.now;
+        }
         decision.record();
-        decision
     }
 
     /// Joins each counted line with its rule's figures and soft state.
-    fn judged(
-        &self,
-        installed: &Installed,
-        plan: &Plan,
-        counted: &Counted,
-    ) -> SmallVec<[Judged; 4]> {
+    fn judged<'a>(
+        &'a self,
+        installed: &'a Installed,
+        plan: &'a Plan,
+        counted: &'a Counted,
+    ) -> impl Iterator<Item = Judged> + 'a {
         let rules = installed.policy.rules();
-        let judged = counted.lines.iter().filter_map(|(line, settled)| {
-            let planned = plan.planned().get(*line)?;
+        counted.numbered().filter_map(move |(line, settled)| {
+            let planned = plan.planned().get(line)?;
             let rule = rules.get(planned.rule)?;
             let limit = planned.limit(rule);
             let outcome = Outcome {
@@ -240,25 +239,26 @@ impl<S: Store, C: Clock> Limiter<S, C> {
                 report: settled.report,
             };
             let soft = self.warned.judge(rule.soft, &outcome, planned.fingerprint());
-            Some(Judged { line: *line, outcome, soft })
-        });
-        judged.collect()
+            Some(Judged { line, outcome, soft })
+        })
     }
 }
 
 impl<C: Clock> Limiter<MemoryStore, C> {
     /// [`Limiter::check`] without `async`: counters in memory never wait.
     pub fn check_now(&self, request: &dyn Attributes) -> Decision {
-        let (installed, now) = (self.installed.load_full(), self.clock.now());
-        let plan = installed.policy.plan(&[request], now, &self.hasher);
-        let mut counted = Counted::default();
+        let now = self.clock.now();
+        let mut decision = Decision::pending(self.installed.load_full(), now);
+        let Decision { installed, plan, .. } = &mut decision;
+        installed.policy.plan_into(plan, &[request], now, &self.hasher);
+        let mut counted = Counted { now, ..Counted::default() };
         if plan.is_to_be_counted() {
-            let rules = installed.policy.rules();
-            let charges: SmallVec<[Charge<'_>; 4]> = plan.charges(rules).collect();
-            let settlement = self.counting.shared.settle_now(&charges, now);
-            counted = self.counting.counted_all(Ok(settlement), &plan, rules, now);
+            let charges: SmallVec<[Charge<'_>; 4]> =
+                plan.charges(installed.policy.rules()).collect();
+            self.counting.shared.settle_into(&charges, now, &mut counted.lines);
         }
-        self.decide(installed, plan, &counted, now)
+        self.decide(&mut decision, &counted);
+        decision
     }
 }
 

@@ -167,16 +167,25 @@ impl MemoryStore {
     #[must_use]
     pub fn settle_now(&self, charges: &[Charge<'_>], now: Timestamp) -> Settlement {
         let mut settlement = Settlement { now, passed: true, lines: SmallVec::new() };
-        if let [charge] = charges {
-            let mut line = Line::default();
-            self.settle_one(charge, now, &mut line);
-            settlement.passed = line.admitted || charge.mode != Mode::Enforce;
-            settlement.lines.push(line);
-        } else {
-            settlement.lines.resize(charges.len(), Line::default());
-            settlement.passed = self.settle_several(charges, now, &mut settlement.lines);
-        }
+        settlement.passed = self.settle_into(charges, now, &mut settlement.lines);
         settlement
+    }
+
+    /// Charges all counters or none, writes a line for each into `lines`, which is empty, and says
+    /// whether every enforced charge fitted.
+    #[inline]
+    pub fn settle_into(
+        &self,
+        charges: &[Charge<'_>],
+        now: Timestamp,
+        lines: &mut SmallVec<[Line; 4]>,
+    ) -> bool {
+        lines.resize(charges.len(), Line::default());
+        if let ([charge], [line]) = (charges, lines.as_mut_slice()) {
+            self.settle_one(charge, now, line);
+            return line.admitted || charge.mode != Mode::Enforce;
+        }
+        self.settle_several(charges, now, lines)
     }
 
     /// Settles several requests, each on its own, in order. See [`Store::settle_batch`]; this never
