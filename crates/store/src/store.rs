@@ -115,6 +115,18 @@ impl From<StoreErrorKind> for StoreError {
     }
 }
 
+/// One word, for answers and metrics.
+impl fmt::Display for StoreErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unavailable => "unavailable",
+            Self::Timeout => "timeout",
+            Self::Corrupt => "corrupt",
+            Self::Refused => "refused",
+        })
+    }
+}
+
 impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.kind {
