@@ -9,6 +9,7 @@
 //! When the cap is reached, the counter that is soonest full again is forgotten first and an
 //! exhausted one last, so inventing keys never resets anyone's limit.
 
+mod forget;
 mod page;
 mod prefetch;
 mod settle;

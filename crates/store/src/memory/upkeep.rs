@@ -2,7 +2,8 @@
 
 use tollgate_core::Timestamp;
 
-use super::page::{Page, Victims};
+use super::forget::Victims;
+use super::page::Page;
 use super::slot::{Name, Slot};
 use super::spill::Spill;
 use super::sync::{AtomicUsize, Ordering};
