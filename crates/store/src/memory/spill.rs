@@ -79,10 +79,13 @@ impl Spill {
     }
 }
 
+/// What an allocator takes for itself with each block it hands out.
+const PER_BLOCK: usize = 16;
+
 fn bytes_of(state: &State) -> usize {
     let log = match state {
-        State::Log(log) => size_of_val(log.as_ref()) + log.heap_bytes(),
+        State::Log(log) => size_of_val(log.as_ref()) + log.heap_bytes() + 2 * PER_BLOCK,
         State::Bucket(_) | State::Window(_) => 0,
     };
-    size_of::<Spilled>() + log
+    size_of::<Spilled>() + PER_BLOCK + log
 }
