@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tollgate_core::{Micros, Timestamp};
 
@@ -62,6 +62,26 @@ impl Clock for CachedClock {
     #[inline]
     fn now(&self) -> Timestamp {
         Timestamp::from_micros(self.0.load(Ordering::Relaxed))
+    }
+}
+
+/// Measures how long something takes, for statistics. Nothing is decided by it.
+#[derive(Clone, Copy, Debug)]
+pub struct Stopwatch(Instant);
+
+impl Stopwatch {
+    /// Begins to measure.
+    #[must_use]
+    #[inline]
+    pub fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    /// How long it has been.
+    #[must_use]
+    #[inline]
+    pub fn elapsed(self) -> Duration {
+        self.0.elapsed()
     }
 }
 

@@ -119,7 +119,8 @@ impl<S: Store> Counting<S> {
         let (own, shared): (SmallVec<[_; 4]>, SmallVec<[Refund<'_>; 4]>) =
             refunds.iter().copied().partition(is_own);
         for refund in own {
-            self.own.refund_now(&Refund { charged_at: Some(asked_at), ..refund }, now);
+            let charged_at = refund.charged_at.map(|_| asked_at);
+            self.own.refund_now(&Refund { charged_at, ..refund }, now);
         }
         if shared.is_empty() { Ok(()) } else { self.shared.refund(&shared, now).await }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tollgate_core::{Judgement, Micros, Mode, Outcome, Timestamp};
-use tollgate_rules::{Plan, Revision, Rule};
+use tollgate_rules::{Plan, Policy, Revision, Rule};
 use tollgate_store::StoreErrorKind;
 
 use crate::installed::Installed;
@@ -200,8 +200,14 @@ impl Decision {
 
     /// The policy that judged.
     #[must_use]
+    pub fn policy(&self) -> &Policy {
+        &self.installed.policy
+    }
+
+    /// Which version of the policy judged.
+    #[must_use]
     pub fn revision(&self) -> Revision {
-        self.installed.policy.revision()
+        self.policy().revision()
     }
 
     /// The moment of the judgement.

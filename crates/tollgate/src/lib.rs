@@ -26,6 +26,10 @@ mod clock;
 mod counting;
 mod decision;
 mod explain;
+#[cfg(feature = "http")]
+pub mod http;
+#[cfg(feature = "http")]
+pub mod identity;
 mod installed;
 mod limiter;
 mod now;
@@ -34,7 +38,7 @@ mod soft;
 mod stats;
 
 pub use builder::{InvalidPolicy, LimiterBuilder};
-pub use clock::{CachedClock, Clock, ManualClock, SystemClock};
+pub use clock::{CachedClock, Clock, ManualClock, Stopwatch, SystemClock};
 pub use decision::{Basis, Decision, Refusal, RuleOutcome};
 pub use explain::{Explained, Figures};
 pub use limiter::Limiter;

@@ -114,27 +114,97 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         self.counting.refund(&refunds, rules, was_degraded, asked_at, now).await
     }
 
+    /// Gives back what a request like this costs, to every rule that applies to it, without knowing
+    /// when it was charged: it goes to the newest window or entry. Says how many counters that were.
+    ///
+    /// # Errors
+    /// If the store could not be asked; nothing is known to be given back then.
+    pub fn credit(
+        &self,
+        request: &dyn Attributes,
+    ) -> impl Future<Output = Result<usize, StoreError>> + Send + use<'_, S, C> {
+        let (installed, now) = (self.installed.load_full(), self.clock.now());
+        let plan = installed.policy.plan(&[request], now, &self.hasher);
+        self.credit_planned(installed, plan, now)
+    }
+
+    /// [`Limiter::credit`] for one rule, whatever its conditions. `None`: there is no such rule.
+    pub fn credit_rule(
+        &self,
+        rule_id: &str,
+        request: &dyn Attributes,
+    ) -> Option<impl Future<Output = Result<usize, StoreError>> + Send + use<'_, S, C>> {
+        let (installed, now) = (self.installed.load_full(), self.clock.now());
+        let plan = installed.policy.plan_rule(rule_id, request, now, &self.hasher)?;
+        Some(self.credit_planned(installed, plan, now))
+    }
+
     /// Forgets what was counted for a request, under every rule that applies to it. Says how many
     /// counters that were.
     ///
     /// # Errors
     /// If the store could not be asked.
-    pub async fn reset(&self, request: &dyn Attributes) -> Result<usize, StoreError> {
+    pub fn reset(
+        &self,
+        request: &dyn Attributes,
+    ) -> impl Future<Output = Result<usize, StoreError>> + Send + use<'_, S, C> {
         let installed = self.installed.load_full();
         let plan = installed.policy.plan(&[request], self.clock.now(), &self.hasher);
-        let keys: SmallVec<[_; 4]> =
-            plan.charges(installed.policy.rules()).map(|charge| charge.key).collect();
+        self.reset_planned(installed, plan)
+    }
+
+    /// [`Limiter::reset`] for one rule, whatever its conditions. `None`: there is no such rule.
+    pub fn reset_rule(
+        &self,
+        rule_id: &str,
+        request: &dyn Attributes,
+    ) -> Option<impl Future<Output = Result<usize, StoreError>> + Send + use<'_, S, C>> {
+        let (installed, now) = (self.installed.load_full(), self.clock.now());
+        let plan = installed.policy.plan_rule(rule_id, request, now, &self.hasher)?;
+        Some(self.reset_planned(installed, plan))
+    }
+
+    async fn credit_planned(
+        &self,
+        installed: Arc<Installed>,
+        plan: Plan,
+        now: Timestamp,
+    ) -> Result<usize, StoreError> {
+        let rules = installed.policy.rules();
+        let refunds: SmallVec<[Refund<'_>; 4]> = plan
+            .charges(rules)
+            .map(|Charge { key, limit, cost, .. }| Refund {
+                key,
+                limit,
+                units: cost,
+                charged_at: None,
+            })
+            .collect();
+        self.counting.refund(&refunds, rules, false, now, now).await?;
+        Ok(refunds.len())
+    }
+
+    async fn reset_planned(
+        &self,
+        installed: Arc<Installed>,
+        plan: Plan,
+    ) -> Result<usize, StoreError> {
+        let charges = plan.charges(installed.policy.rules());
+        let keys: SmallVec<[_; 4]> = charges.map(|charge| charge.key).collect();
         self.counting.reset(&keys).await?;
         Ok(keys.len())
     }
 
     /// Says of every rule whether it applies to a request and why, what is left of those that do,
     /// and which one binds. Charges nothing.
-    pub async fn explain(&self, request: &dyn Attributes) -> Explained {
+    pub fn explain(
+        &self,
+        request: &dyn Attributes,
+    ) -> impl Future<Output = Explained> + Send + use<'_, S, C> {
         let (installed, now) = (self.installed.load_full(), self.clock.now());
         let explanation = installed.policy.explain(request, now);
         let plan = installed.policy.plan(&[&Peek(request)], now, &self.hasher);
-        Explained::new(explanation, &self.judge(installed, plan, now).await)
+        async move { Explained::new(explanation, &self.judge(installed, plan, now).await) }
     }
 
     /// Puts another policy in force, at once and as a whole. Counters and statistics go on.

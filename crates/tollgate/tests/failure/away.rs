@@ -139,7 +139,7 @@ fn a_reset_says_if_the_store_did_not_hear_it() {
             ("0 reset user_id=u", "the store did not answer in time"),
             ("up", ""),
             ("0 peek user_id=u", "allowed by r, 0 left, warned"),
-            ("0 reset user_id=u", "1 reset"),
+            ("0 reset user_id=u", "1 changed"),
             ("0 peek user_id=u", "allowed by r, 3 left"),
         ],
     );

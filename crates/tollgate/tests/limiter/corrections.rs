@@ -158,13 +158,13 @@ rules:
         &[
             ("0 check user_id=u ip=192.0.2.1 cost=2", "allowed by user, 0 left, warned"),
             ("0 check user_id=v ip=192.0.2.2 cost=2", "allowed by user, 0 left, warned"),
-            ("0 reset user_id=u ip=192.0.2.1", "2 reset"),
+            ("0 reset user_id=u ip=192.0.2.1", "2 changed"),
             ("0 check user_id=u ip=192.0.2.1 cost=2", "allowed by user, 0 left, warned"),
             ("0 check user_id=v", "refused by user, 0 left, retry in 90000 ms, warned"),
-            ("0 reset user_id=v", "1 reset"),
+            ("0 reset user_id=v", "1 changed"),
             ("0 check user_id=v", "allowed by user, 1 left"),
             ("0 peek ip=192.0.2.2", "allowed by address, 1 left"),
-            ("0 reset tenant=nobody", "0 reset"),
+            ("0 reset tenant=nobody", "0 changed"),
         ],
     );
 }
@@ -190,6 +190,46 @@ blacklist: [{identifier_type: user_id, identifier: mallory, reason: abuse}]
             ("0 rule posts ip=192.0.2.1", "no rule"),
             ("0 rule nonsense user_id=u", "no such rule"),
             ("0 rule posts user_id=mallory", "denied: abuse"),
+        ],
+    );
+}
+
+#[test]
+fn a_credit_gives_back_without_knowing_the_decision() {
+    for algorithm in
+        ["fixed_window", "sliding_window_log", "sliding_window_counter", "gcra", "token_bucket"]
+    {
+        check(
+            &policy(algorithm),
+            &[
+                ("0 check user_id=u cost=4", "allowed by r, 0 left, warned"),
+                ("0 credit user_id=u", "1 changed"),
+                ("0 credit-rule r user_id=u cost=2", "1 changed"),
+                ("0 peek user_id=u", "allowed by r, 3 left"),
+                ("0 credit user_id=u cost=100", "1 changed"),
+                ("0 peek user_id=u", "allowed by r, 4 left"),
+                ("0 credit-rule nope user_id=u", "no such rule"),
+                ("0 credit ip=192.0.2.1", "0 changed"),
+            ],
+        );
+    }
+}
+
+#[test]
+fn one_rule_is_forgotten_alone() {
+    let policy = "
+rules:
+  - {rule_id: user, limit: 5, window: 1m, identifier_type: user_id, algorithm: fixed_window}
+  - {rule_id: tenant, limit: 3, window: 1m, identifier_type: tenant, algorithm: fixed_window}
+";
+    check(
+        policy,
+        &[
+            ("0 check user_id=u tenant=acme cost=3", "allowed by tenant, 0 left, warned"),
+            ("0 reset-rule tenant user_id=u tenant=acme", "1 changed"),
+            ("0 peek user_id=u tenant=acme", "allowed by user, 2 left"),
+            ("0 reset-rule nope user_id=u", "no such rule"),
+            ("0 reset-rule tenant user_id=u", "0 changed"),
         ],
     );
 }

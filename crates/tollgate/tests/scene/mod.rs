@@ -6,6 +6,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use proptest::test_runner::Config;
+use tollgate::store::StoreError;
 use tollgate::{
     Attribute, Attributes, Basis, Decision, Limiter, ManualClock, Micros, Policy, Request,
     RuleOutcome, SoftState, Store, Timestamp,
@@ -31,8 +32,9 @@ impl<S: Store> Scene<S> {
     ///
     /// A step is a time in milliseconds after midnight, a verb and a request: `1500 check GET
     /// /orders user_id=alice cost=2`. Verbs are `check` (with several requests, parted by `&`, for
-    /// one with several subjects), `peek`, `rule ID`, `reset`, and `refund`, which gives the newest
-    /// decision back, or the `oldest`.
+    /// one with several subjects), `peek`, `rule ID`, `reset`, `credit`, the same for one rule with
+    /// `reset-rule ID` and `credit-rule ID`, and `refund`, which gives the newest decision back, or
+    /// the `oldest`.
     pub(crate) fn step(&mut self, step: &str) -> String {
         let (time, rest) = step.split_once(' ').expect("a time");
         let (verb, rest) = rest.split_once(' ').unwrap_or((rest, ""));
@@ -60,10 +62,18 @@ impl<S: Store> Scene<S> {
                     Err(error) => error.to_string(),
                 }
             }
-            "reset" => match at_once(self.limiter.reset(&request(rest))) {
-                Ok(counters) => format!("{counters} reset"),
-                Err(error) => error.to_string(),
-            },
+            "reset" => changed(at_once(self.limiter.reset(&request(rest)))),
+            "credit" => changed(at_once(self.limiter.credit(&request(rest)))),
+            "reset-rule" => {
+                let (rule, rest) = rest.split_once(' ').expect("a rule");
+                let reset = self.limiter.reset_rule(rule, &request(rest)).map(at_once);
+                reset.map_or_else(|| "no such rule".to_owned(), changed)
+            }
+            "credit-rule" => {
+                let (rule, rest) = rest.split_once(' ').expect("a rule");
+                let credited = self.limiter.credit_rule(rule, &request(rest)).map(at_once);
+                credited.map_or_else(|| "no such rule".to_owned(), changed)
+            }
             _ => panic!("no verb: {verb}"),
         }
     }
@@ -80,6 +90,13 @@ pub(crate) fn parse(policy: &str) -> Policy {
         let problems = problems.iter().map(ToString::to_string).collect::<Vec<_>>();
         panic!("{}\n{policy}", problems.join("\n"))
     })
+}
+
+fn changed(counters: Result<usize, StoreError>) -> String {
+    match counters {
+        Ok(counters) => format!("{counters} changed"),
+        Err(error) => error.to_string(),
+    }
 }
 
 /// A request: `POST /orders user_id=u1 header:x-region=eu cost=3`.

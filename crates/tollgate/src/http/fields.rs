@@ -1,0 +1,238 @@
+//! The header fields of a judged response. This runs for every check, so all values are written into
+//! one piece of memory that the fields share.
+
+use ::http::header::{CACHE_CONTROL, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use bytes::Bytes;
+use smallvec::SmallVec;
+use tollgate_core::Micros;
+
+use super::families::{Draft, HeaderFamilies, ResetForm};
+use super::figures::{reset_at, retry_after};
+use crate::decision::{Decision, RuleOutcome};
+use crate::soft::SoftState;
+
+const X_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
+const X_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
+const X_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
+const X_POLICY: HeaderName = HeaderName::from_static("x-ratelimit-policy");
+const X_WARNING: HeaderName = HeaderName::from_static("x-ratelimit-warning");
+const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
+const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+const LIMIT: HeaderName = HeaderName::from_static("ratelimit-limit");
+const REMAINING: HeaderName = HeaderName::from_static("ratelimit-remaining");
+const RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
+
+/// The largest integer of a structured field (RFC 9651): fifteen digits.
+const LARGEST_INTEGER: u64 = 999_999_999_999_999;
+/// What the fields of a request with two or three rules need.
+const USUAL_LENGTH: usize = 256;
+
+/// Writes the fields of a judged response, in place of any of the same name.
+///
+/// A decision that rests on no rule has no fields of a family. Single figures are those of the rule
+/// that binds; `X-RateLimit-Reset` is the moment when nothing is in use any more. In the lists of
+/// draft 11, `r` is what is left and `t` the seconds until more is; `t` is left out while nothing is
+/// in use. `w` is the window, rounded up; it is left out for windows below a second, which it cannot
+/// express.
+///
+/// `X-RateLimit-Warning` belongs to the `X-` families and reads `per_user: 2 of 10 left`. It is sent
+/// with allowed requests only: a refused client needs no warning any more.
+///
+/// A refusal also has `Cache-Control: no-store` and, if the request may pass later, `Retry-After`,
+/// whatever the families.
+pub fn write_fields(decision: &Decision, families: HeaderFamilies, headers: &mut HeaderMap) {
+    let mut fields = Fields::default();
+    if let Some(binding) = decision.binding() {
+        if let Some(reset) = families.x {
+            fields.x(decision, &binding, reset);
+        }
+        match families.draft {
+            Some(Draft::Eleven) => fields.draft_11(decision),
+            Some(Draft::Seven) => fields.draft_7(decision, &binding),
+            Some(Draft::Six) => fields.draft_6(decision, &binding),
+            None => {}
+        }
+    }
+    if let Some(seconds) = retry_after(decision) {
+        fields.field(RETRY_AFTER, |text| text.number(seconds));
+    }
+    fields.insert_into(headers);
+    if !decision.is_allowed() {
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    }
+}
+
+/// Fields whose values stand one after the other in one text.
+#[derive(Default)]
+struct Fields {
+    text: Text,
+    /// Each with the end of its value.
+    ends: SmallVec<[(HeaderName, usize); 8]>,
+}
+
+impl Fields {
+    fn field(&mut self, name: HeaderName, write: impl FnOnce(&mut Text)) {
+        write(&mut self.text);
+        self.ends.push((name, self.text.0.len()));
+    }
+
+    fn x(&mut self, decision: &Decision, binding: &RuleOutcome<'_>, reset: ResetForm) {
+        self.field(X_LIMIT, |text| text.number(binding.outcome.limit));
+        self.field(X_REMAINING, |text| text.number(remaining(binding)));
+        self.field(X_RESET, |text| {
+            text.number(match reset {
+                ResetForm::Epoch => reset_at(decision.now(), &binding.outcome),
+                ResetForm::Delta => binding.outcome.report.reset_after.as_secs_ceil(),
+            });
+        });
+        self.field(X_POLICY, |text| text.quota(binding));
+        if let Some(warned) = warned(decision, *binding) {
+            self.field(X_WARNING, |text| {
+                text.plain(&warned.rule.id);
+                text.plain(": ");
+                text.number(remaining(&warned));
+                text.plain(" of ");
+                text.number(warned.outcome.limit);
+                text.plain(" left");
+            });
+        }
+    }
+
+    fn draft_11(&mut self, decision: &Decision) {
+        self.field(POLICY, |text| {
+            text.list(enforced(decision), |text, outcome| {
+                text.string(&outcome.rule.id);
+                text.parameter("q", outcome.outcome.limit);
+                text.window(outcome);
+            });
+        });
+        self.field(RATELIMIT, |text| {
+            text.list(enforced(decision), |text, outcome| {
+                text.string(&outcome.rule.id);
+                text.parameter("r", remaining(outcome));
+                if let Some(next) = outcome.outcome.report.next_after {
+                    text.parameter("t", next.as_secs_ceil());
+                }
+            });
+        });
+    }
+
+    fn draft_7(&mut self, decision: &Decision, binding: &RuleOutcome<'_>) {
+        self.early_policy(decision);
+        self.field(RATELIMIT, |text| {
+            text.plain("limit=");
+            text.number(binding.outcome.limit);
+            text.plain(", remaining=");
+            text.number(remaining(binding));
+            text.plain(", reset=");
+            text.number(binding.outcome.report.reset_after.as_secs_ceil());
+        });
+    }
+
+    fn draft_6(&mut self, decision: &Decision, binding: &RuleOutcome<'_>) {
+        self.early_policy(decision);
+        self.field(LIMIT, |text| text.number(binding.outcome.limit));
+        self.field(REMAINING, |text| text.number(remaining(binding)));
+        let reset_after = binding.outcome.report.reset_after.as_secs_ceil();
+        self.field(RESET, |text| text.number(reset_after));
+    }
+
+    /// Policies had no names before draft 8.
+    fn early_policy(&mut self, decision: &Decision) {
+        self.field(POLICY, |text| text.list(enforced(decision), Text::quota));
+    }
+
+    fn insert_into(self, headers: &mut HeaderMap) {
+        if self.ends.is_empty() {
+            return;
+        }
+        headers.reserve(self.ends.len());
+        let text = Bytes::from(self.text.0);
+        let mut start = 0;
+        for (name, end) in self.ends {
+            // Every value is visible ASCII by now; one that is not would be left out.
+            if let Ok(value) = HeaderValue::from_maybe_shared(text.slice(start..end)) {
+                headers.insert(name, value);
+            }
+            start = end;
+        }
+    }
+}
+
+/// Rules that only watch are nobody's business but the operator's.
+fn enforced(decision: &Decision) -> impl Iterator<Item = RuleOutcome<'_>> {
+    decision.outcomes().filter(|outcome| !outcome.is_shadow())
+}
+
+/// What is left, as far as a client can rely on it: a node that counts alone may allow more than the
+/// limit, but does not promise it.
+fn remaining(outcome: &RuleOutcome<'_>) -> u64 {
+    outcome.outcome.report.remaining.min(outcome.outcome.limit)
+}
+
+/// The rule to warn of: the one that binds, or else the first that warns.
+fn warned<'a>(decision: &'a Decision, binding: RuleOutcome<'a>) -> Option<RuleOutcome<'a>> {
+    let mut candidates = std::iter::once(binding).chain(enforced(decision));
+    candidates.find(|outcome| decision.is_allowed() && outcome.state == SoftState::Warning)
+}
+
+/// What structured fields are written with.
+struct Text(Vec<u8>);
+
+impl Default for Text {
+    fn default() -> Self {
+        Self(Vec::with_capacity(USUAL_LENGTH))
+    }
+}
+
+impl Text {
+    fn plain(&mut self, text: &str) {
+        self.0.extend_from_slice(text.as_bytes());
+    }
+
+    fn number(&mut self, number: u64) {
+        self.plain(itoa::Buffer::new().format(number.min(LARGEST_INTEGER)));
+    }
+
+    /// A string in quotes. Ids of rules are harmless; what a string cannot hold becomes a `?`.
+    fn string(&mut self, text: &str) {
+        self.0.push(b'"');
+        for byte in text.bytes() {
+            match byte {
+                b'"' | b'\\' => self.0.extend([b'\\', byte]),
+                b' '..=b'~' => self.0.push(byte),
+                _ => self.0.push(b'?'),
+            }
+        }
+        self.0.push(b'"');
+    }
+
+    fn parameter(&mut self, name: &str, number: u64) {
+        self.plain(";");
+        self.plain(name);
+        self.plain("=");
+        self.number(number);
+    }
+
+    /// A limit and its window: `1000;w=3600`.
+    fn quota(&mut self, outcome: &RuleOutcome<'_>) {
+        self.number(outcome.outcome.limit);
+        self.window(outcome);
+    }
+
+    fn window(&mut self, outcome: &RuleOutcome<'_>) {
+        let window = outcome.outcome.window;
+        if window >= Micros::from_secs(1) {
+            self.parameter("w", window.as_secs_ceil());
+        }
+    }
+
+    fn list<T>(&mut self, items: impl Iterator<Item = T>, write: impl Fn(&mut Self, &T)) {
+        for (number, item) in items.enumerate() {
+            if number > 0 {
+                self.plain(", ");
+            }
+            write(self, &item);
+        }
+    }
+}

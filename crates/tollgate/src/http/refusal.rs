@@ -1,0 +1,162 @@
+//! The answer to a refused request: a status, and a problem document (RFC 9457) that says which rule
+//! refused it and when to come back.
+
+use std::fmt;
+
+use ::http::StatusCode;
+use serde::{Serialize, Serializer};
+use tollgate_rules::Rule;
+
+use super::figures::retry_after;
+use crate::decision::{Basis, Decision, Refusal, RuleOutcome};
+
+/// The content type of the body.
+pub const PROBLEM_JSON: &str = "application/problem+json";
+
+/// Appends the body of a refusal to `out` and says which status it goes with: 429 for a limit, 403
+/// for a client that is not welcome, 503 where the limit could not be checked. An allowed request
+/// has no such body; its status is 200.
+///
+/// The reasons of lists stay inside: they are notes of operators to each other.
+pub fn refusal_body(decision: &Decision, decision_id: &str, out: &mut Vec<u8>) -> StatusCode {
+    let Some(refusal) = decision.refusal() else { return StatusCode::OK };
+    let Kind { status, code, problem_type, title } = kind(refusal);
+    let body = Body {
+        error: ErrorMember {
+            code,
+            message: Message(decision),
+            retry_after: (refusal != Refusal::Denied).then(|| retry_after(decision)),
+            rule_id: refused_by(decision).map(|rule| &*rule.id),
+            decision_id,
+        },
+        problem_type,
+        title,
+        status: status.as_u16(),
+        violated_policies: (refusal == Refusal::RateLimited).then_some(ViolatedPolicies(decision)),
+    };
+    // Writing to memory cannot fail, and neither can a body without maps of odd keys.
+    let written = serde_json::to_writer(&mut *out, &body);
+    debug_assert!(written.is_ok(), "{written:?}");
+    status
+}
+
+/// What is the same in every refusal of a kind.
+struct Kind {
+    status: StatusCode,
+    code: &'static str,
+    problem_type: &'static str,
+    title: &'static str,
+}
+
+const fn kind(refusal: Refusal) -> Kind {
+    match refusal {
+        Refusal::RateLimited => Kind {
+            status: StatusCode::TOO_MANY_REQUESTS,
+            code: "RATE_LIMIT_EXCEEDED",
+            problem_type: "https://iana.org/assignments/http-problem-types#quota-exceeded",
+            title: "Request cannot be satisfied as assigned quota has been exceeded",
+        },
+        Refusal::Denied => Kind {
+            status: StatusCode::FORBIDDEN,
+            code: "ACCESS_DENIED",
+            problem_type: "about:blank",
+            title: "Forbidden",
+        },
+        Refusal::StoreUnavailable => Kind {
+            status: StatusCode::SERVICE_UNAVAILABLE,
+            code: "STORE_UNAVAILABLE",
+            problem_type: "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",
+            title: "Request cannot be satisfied due to temporary server capacity constraints",
+        },
+    }
+}
+
+/// The rule that refused the request; `None` if a list did.
+fn refused_by(decision: &Decision) -> Option<&Rule> {
+    match decision.basis() {
+        Basis::MissingIdentifier { rule } | Basis::StoreUnavailable { rule } => {
+            decision.policy().rules().get(*rule)
+        }
+        _ => decision.binding().map(|binding| binding.rule),
+    }
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    error: ErrorMember<'a>,
+    #[serde(rename = "type")]
+    problem_type: &'static str,
+    title: &'static str,
+    status: u16,
+    #[serde(rename = "violated-policies", skip_serializing_if = "Option::is_none")]
+    violated_policies: Option<ViolatedPolicies<'a>>,
+}
+
+#[derive(Serialize)]
+struct ErrorMember<'a> {
+    code: &'static str,
+    message: Message<'a>,
+    /// `null` is never; where waiting is not the point there is no such member.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_after: Option<Option<u64>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rule_id: Option<&'a str>,
+    decision_id: &'a str,
+}
+
+/// Every rule that refused, not only the one that binds.
+struct ViolatedPolicies<'a>(&'a Decision);
+
+impl Serialize for ViolatedPolicies<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let refused = |outcome: &RuleOutcome<'_>| outcome.is_exceeded() && !outcome.is_shadow();
+        let refused = self.0.outcomes().filter(refused);
+        serializer.collect_seq(refused.map(|outcome| &*outcome.rule.id))
+    }
+}
+
+/// The refusal in a sentence for people.
+struct Message<'a>(&'a Decision);
+
+impl Serialize for Message<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl fmt::Display for Message<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(decision) = self;
+        match (decision.basis(), refused_by(decision)) {
+            (Basis::MissingIdentifier { .. }, Some(rule)) => {
+                write!(f, "Rule {} needs to know who is asking: ", rule.id)?;
+                for (number, identifier) in rule.identifiers.iter().enumerate() {
+                    write!(f, "{}{identifier}", if number > 0 { ", " } else { "" })?;
+                }
+                f.write_str(".")
+            }
+            (Basis::StoreUnavailable { .. }, _) => {
+                f.write_str("The limit cannot be checked at the moment.")
+            }
+            _ => match decision.binding() {
+                Some(binding) => limit_reached(decision, &binding, f),
+                None => f.write_str("This client is not allowed here."),
+            },
+        }
+    }
+}
+
+fn limit_reached(
+    decision: &Decision,
+    binding: &RuleOutcome<'_>,
+    f: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
+    let outcome = &binding.outcome;
+    let (rule, limit, cost) = (&binding.rule.id, outcome.limit, outcome.cost);
+    let left = outcome.report.remaining.min(limit);
+    write!(f, "Rule {rule} has {left} of {limit} left, and this request costs {cost}")?;
+    match retry_after(decision) {
+        Some(seconds) => write!(f, ". Try again in {seconds} s."),
+        None => f.write_str(": it can never pass."),
+    }
+}

@@ -1,0 +1,177 @@
+//! From headers and a peer to an identity: each kind of credential is asked, and the strongest wins.
+
+use std::net::IpAddr;
+
+#[cfg(feature = "jwt")]
+use http::header::AUTHORIZATION;
+use http::header::{HeaderMap, HeaderName};
+use tollgate_core::Timestamp;
+
+use super::api_key::{ApiKeyConfig, ApiKeyring};
+use super::claims::{Claims, Holder};
+use super::client_ip::{ClientIp, ClientIpConfig};
+use super::error::IdentityError;
+#[cfg(feature = "jwt")]
+use super::jwt::{JwtConfig, Verifier};
+use super::secret::Secret;
+#[cfg(feature = "jwt")]
+use super::token::TokenProblem;
+use super::token::TokenVerdict;
+
+/// The longest tenant or tier in a header, in bytes.
+const LONGEST_NAME: usize = 512;
+
+/// How clients are told apart. The default believes nothing but the address of the peer.
+#[derive(Clone, Debug, Default)]
+pub struct IdentityConfig {
+    /// The address of the client.
+    pub client_ip: ClientIpConfig,
+    /// API keys.
+    pub api_key: ApiKeyConfig,
+    /// Signed tokens. Without this, `Authorization` is not looked at.
+    #[cfg(feature = "jwt")]
+    pub jwt: Option<JwtConfig>,
+    /// A header with the tenant of the request. It is only believed from trusted proxies, and they
+    /// must overwrite it: else clients choose their tenant themselves.
+    pub tenant_header: Option<HeaderName>,
+    /// A header with the tier of the client, under the same conditions.
+    pub tier_header: Option<HeaderName>,
+}
+
+/// Who a request is from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Identity {
+    /// The user, by a verified token or by the owner of a known API key.
+    pub user_id: Option<String>,
+    /// The API key, if it counts.
+    pub api_key: Option<Secret>,
+    /// The address of the client. Of an IPv6 address only the network, as the first address in it.
+    pub ip: String,
+    /// The tenant, by token, API key or header, in this order.
+    pub tenant: Option<String>,
+    /// The tier, in the same order.
+    pub tier: Option<String>,
+    /// What a verified token says.
+    pub claims: Claims,
+    /// What became of the token.
+    pub token: TokenVerdict,
+}
+
+/// Finds out who a request is from. Made once, shared by all requests.
+#[derive(Debug)]
+pub struct Extractor {
+    client_ip: ClientIp,
+    api_keys: ApiKeyring,
+    #[cfg(feature = "jwt")]
+    verifier: Option<Verifier>,
+    tenant_header: Option<HeaderName>,
+    tier_header: Option<HeaderName>,
+}
+
+impl Extractor {
+    /// Checks the settings and reads the files they name. Keys at a URL are fetched when the first
+    /// token needs them, so that an issuer that is down keeps nobody from starting.
+    ///
+    /// # Errors
+    /// Which setting cannot be used, and why.
+    pub fn new(config: IdentityConfig) -> Result<Self, IdentityError> {
+        Ok(Self {
+            client_ip: ClientIp::new(config.client_ip)?,
+            api_keys: ApiKeyring::new(config.api_key)?,
+            #[cfg(feature = "jwt")]
+            verifier: config.jwt.map(Verifier::new).transpose()?,
+            tenant_header: config.tenant_header,
+            tier_header: config.tier_header,
+        })
+    }
+
+    /// Says who a request is from. What cannot be verified is not believed.
+    ///
+    /// A bad token does not take a good API key away: else clients could get rid of the limits of
+    /// their key by sending nonsense along.
+    ///
+    /// This waits only for keys at a URL, at most until their deadline.
+    pub async fn identify(&self, headers: &HeaderMap, peer: IpAddr, now: Timestamp) -> Identity {
+        let peer = peer.to_canonical();
+        let ip = self.client_ip.text(self.client_ip.find(headers, peer));
+        let (token, holder) = match self.holder(headers, now).await {
+            None => (TokenVerdict::Absent, Holder::default()),
+            Some(Ok(holder)) => (TokenVerdict::Verified, holder),
+            Some(Err(problem)) => (TokenVerdict::Rejected(problem), Holder::default()),
+        };
+        let presented = self.api_keys.find(headers);
+        let known = presented.as_ref().and_then(|presented| presented.known);
+        let believed = self.client_ip.trusts(peer).then_some(headers);
+        let named = |name: &Option<HeaderName>| name_in(believed?, name.as_ref()?);
+        Identity {
+            user_id: holder.user_id.or_else(|| known?.owner.clone()),
+            api_key: presented.map(|presented| presented.key.into()),
+            ip,
+            tenant: holder
+                .tenant
+                .or_else(|| known?.tenant.clone())
+                .or_else(|| named(&self.tenant_header)),
+            tier: holder.tier.or_else(|| known?.tier.clone()).or_else(|| named(&self.tier_header)),
+            claims: holder.claims,
+            token,
+        }
+    }
+}
+
+#[cfg(feature = "jwt")]
+impl Extractor {
+    /// Why the newest attempt to fetch keys from a URL failed; `None` if it did not, or there was
+    /// none. Keys that were fetched before stay in use.
+    #[must_use]
+    pub fn key_failure(&self) -> Option<String> {
+        self.verifier.as_ref()?.key_failure()
+    }
+
+    async fn holder(
+        &self,
+        headers: &HeaderMap,
+        now: Timestamp,
+    ) -> Option<Result<Holder, TokenProblem>> {
+        let verifier = self.verifier.as_ref()?;
+        Some(match bearer_token(headers)? {
+            Ok(token) => verifier.verify(token, now).await,
+            Err(problem) => Err(problem),
+        })
+    }
+}
+
+#[cfg(not(feature = "jwt"))]
+impl Extractor {
+    async fn holder(
+        &self,
+        _: &HeaderMap,
+        _: Timestamp,
+    ) -> Option<Result<Holder, super::token::TokenProblem>> {
+        None
+    }
+}
+
+/// A tenant or a tier that a trusted proxy wrote. Of two lines one is the client's, so none counts.
+fn name_in(headers: &HeaderMap, header: &HeaderName) -> Option<String> {
+    let mut lines = headers.get_all(header).iter();
+    let name = lines.next()?.to_str().ok()?.trim();
+    let is_usable = (1..=LONGEST_NAME).contains(&name.len()) && lines.next().is_none();
+    is_usable.then(|| name.to_owned())
+}
+
+/// What stands behind `Bearer` in `Authorization`; `None` if there is no such header, or it has
+/// another scheme.
+#[cfg(feature = "jwt")]
+fn bearer_token(headers: &HeaderMap) -> Option<Result<&str, TokenProblem>> {
+    let lines = headers.get_all(AUTHORIZATION);
+    let token = lines.iter().find_map(|line| {
+        let line = line.as_bytes();
+        let end = line.iter().position(|byte| *byte == b' ').unwrap_or(line.len());
+        let (scheme, token) = line.split_at(end);
+        scheme.eq_ignore_ascii_case(b"bearer").then(|| token.trim_ascii())
+    })?;
+    Some(match lines.iter().nth(1) {
+        Some(_) => Err(TokenProblem::Ambiguous),
+        None => str::from_utf8(token).map_err(|_| TokenProblem::Malformed),
+    })
+}

@@ -1,0 +1,54 @@
+//! An HTTP request as rules see it: who asks, and for what.
+
+use http::header::{HOST, HeaderMap};
+use tollgate_rules::{Attribute, Attributes};
+
+use super::extractor::Identity;
+use super::secret::Secret;
+
+/// A request and who it is from, to be judged by a limiter.
+#[derive(Clone, Copy, Debug)]
+pub struct HttpRequest<'a> {
+    /// Who asks.
+    pub identity: &'a Identity,
+    /// The method.
+    pub method: &'a str,
+    /// The host that was asked. Without one, the `Host` header says it.
+    pub host: Option<&'a str>,
+    /// The path that was asked, with or without a query.
+    pub path: &'a str,
+    /// All headers.
+    pub headers: &'a HeaderMap,
+    /// How much it costs before rules multiply it. Zero looks without charging.
+    pub cost: u64,
+}
+
+impl HttpRequest<'_> {
+    /// The first value of a header, if it is text.
+    fn header(&self, name: &str) -> Option<&str> {
+        str::from_utf8(self.headers.get(name)?.as_bytes()).ok()
+    }
+}
+
+impl Attributes for HttpRequest<'_> {
+    fn get(&self, attribute: Attribute<'_>) -> Option<&str> {
+        let identity = self.identity;
+        match attribute {
+            Attribute::UserId => identity.user_id.as_deref(),
+            Attribute::ApiKey => identity.api_key.as_ref().map(Secret::expose),
+            Attribute::Ip => Some(&identity.ip),
+            Attribute::Tenant => identity.tenant.as_deref(),
+            Attribute::Tier => identity.tier.as_deref(),
+            Attribute::Host => self.host.or_else(|| self.header(HOST.as_str())),
+            Attribute::Path => Some(self.path),
+            Attribute::Method => Some(self.method),
+            Attribute::Header(name) => self.header(name),
+            Attribute::Claim(name) => identity.claims.get(name),
+            Attribute::Custom(_) => None,
+        }
+    }
+
+    fn cost(&self) -> u64 {
+        self.cost
+    }
+}
