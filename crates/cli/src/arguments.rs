@@ -1,7 +1,13 @@
 //! What can be typed after `tollgate`, and the help that says so.
 
-use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+use std::time::Duration;
 
+use clap::{Args, Parser, Subcommand};
+use tollgate::identity::Secret;
+use tollgate::rules::parse_window;
+
+use crate::settings::{ConfigArguments, ServeArguments};
 use crate::traffic::FormatChoice;
 
 /// A distributed rate limiter.
@@ -14,15 +20,27 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Judge requests for whoever asks over HTTP.
+    Serve(ServeArguments),
+    /// Print the settings that `serve` would run with, and where each of them comes from.
+    Config(ConfigArguments),
+    /// Ask a server whether a request may pass, and charge it.
+    Check(CheckArguments),
+    /// Ask a server which rules apply to a request, and why. Charges nothing.
+    Explain(ExplainArguments),
     /// Run rules on recorded traffic, before they go live.
     Simulate(SimulateArguments),
-    /// Check and describe rules.
+    /// Check, list and describe rules.
     #[command(subcommand)]
     Rules(RulesCommand),
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum RulesCommand {
+    /// List the rules of a server.
+    List(ListRulesArguments),
+    /// Show one rule of a server.
+    Get(GetRuleArguments),
     /// Report everything that is wrong or doubtful in policy files.
     Lint(LintArguments),
     /// Print the JSON schema of the policy document.
@@ -97,4 +115,161 @@ pub(crate) struct LintArguments {
     /// Policy files, YAML or JSON; `-` is standard input.
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<String>,
+}
+
+/// Where a server is, and how to talk to it.
+#[derive(Args, Debug)]
+pub(crate) struct ServerArguments {
+    /// The server to ask.
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "TOLLGATE_SERVER",
+        default_value = "http://127.0.0.1:8080"
+    )]
+    pub(crate) server: String,
+
+    /// The token that the server asks for.
+    #[arg(long, value_name = "TOKEN", env = "TOLLGATE_TOKEN", hide_env_values = true)]
+    pub(crate) token: Option<Secret>,
+
+    /// Believe servers with a certificate of these authorities, in PEM format, instead of those that
+    /// the system trusts.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ca: Option<PathBuf>,
+
+    /// How long to wait for an answer: 500ms, 10s.
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_time)]
+    pub(crate) timeout: Duration,
+
+    /// Print the server's answer as it came.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What is known about a request.
+#[derive(Args, Debug)]
+pub(crate) struct RequestArguments {
+    /// The authenticated user.
+    #[arg(long, value_name = "USER")]
+    pub(crate) user_id: Option<String>,
+
+    /// The API key.
+    #[arg(long, value_name = "KEY")]
+    pub(crate) api_key: Option<Secret>,
+
+    /// The address of the client.
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) ip: Option<String>,
+
+    /// The tenant the request belongs to.
+    #[arg(long)]
+    pub(crate) tenant: Option<String>,
+
+    /// The path that is asked.
+    #[arg(long, value_name = "PATH")]
+    pub(crate) endpoint: Option<String>,
+
+    /// The HTTP method.
+    #[arg(long)]
+    pub(crate) method: Option<String>,
+
+    /// The host that is asked.
+    #[arg(long)]
+    pub(crate) host: Option<String>,
+
+    /// The tier of the client, unless the server knows better.
+    #[arg(long)]
+    pub(crate) tier: Option<String>,
+
+    /// Anything else that rules look at; may be repeated. Headers and claims are header:NAME and
+    /// claim:NAME.
+    #[arg(long = "attribute", value_name = "NAME=VALUE", value_parser = parse_attribute)]
+    pub(crate) attributes: Vec<(String, String)>,
+
+    /// What the request costs before rules multiply it [default: 1].
+    #[arg(long, value_name = "N")]
+    pub(crate) cost: Option<u64>,
+}
+
+/// Arguments of `tollgate check`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  tollgate check --user-id alice --method POST --endpoint /orders
+  tollgate check --rule per_user alice
+  tollgate check --rule per_address --key-type ip 192.0.2.7 --cost 5
+
+The exit code is 0 if the request is allowed, 1 if it is refused, 2 if there is no answer.")]
+pub(crate) struct CheckArguments {
+    #[command(flatten)]
+    pub(crate) request: RequestArguments,
+
+    /// Judge by this rule alone, whatever its conditions.
+    #[arg(long, value_name = "RULE_ID")]
+    pub(crate) rule: Option<String>,
+
+    /// With --rule: what `KEY_VALUE` is: user, apikey, ip, tenant, endpoint, custom.
+    #[arg(long, value_name = "TYPE", default_value = "user", requires = "key_value")]
+    pub(crate) key_type: String,
+
+    /// With --rule: the value that the rule counts by.
+    #[arg(value_name = "KEY_VALUE", requires = "rule")]
+    pub(crate) key_value: Option<String>,
+
+    /// Look at what is left without charging. Only a client that is not welcome at all is refused.
+    #[arg(long, conflicts_with = "cost")]
+    pub(crate) peek: bool,
+
+    /// Charge only once, however often this is asked with the same key.
+    #[arg(long, value_name = "KEY", conflicts_with = "peek")]
+    pub(crate) idempotency_key: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) server: ServerArguments,
+}
+
+/// Arguments of `tollgate explain`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Example:
+  tollgate explain --user-id alice --method POST --endpoint /orders")]
+pub(crate) struct ExplainArguments {
+    #[command(flatten)]
+    pub(crate) request: RequestArguments,
+
+    #[command(flatten)]
+    pub(crate) server: ServerArguments,
+}
+
+/// Arguments of `tollgate rules list`.
+#[derive(Args, Debug)]
+pub(crate) struct ListRulesArguments {
+    #[command(flatten)]
+    pub(crate) server: ServerArguments,
+}
+
+/// Arguments of `tollgate rules get`.
+#[derive(Args, Debug)]
+pub(crate) struct GetRuleArguments {
+    /// The rule.
+    #[arg(value_name = "RULE_ID")]
+    pub(crate) rule_id: String,
+
+    #[command(flatten)]
+    pub(crate) server: ServerArguments,
+}
+
+/// A time with its unit, or a number of seconds.
+fn parse_time(text: &str) -> Result<Duration, String> {
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let time = if is_number { parse_window(&format!("{text}s")) } else { parse_window(text) };
+    time.map(Duration::from).map_err(|_| "write it like 500ms, 5s or 1m".to_owned())
+}
+
+fn parse_attribute(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("write it like NAME=VALUE".to_owned()),
+    }
 }

@@ -3,8 +3,12 @@
 
 mod arguments;
 mod failure;
+mod log;
 mod policy_file;
+mod remote;
 mod rules;
+mod serve;
+mod settings;
 pub mod simulate;
 mod terminal;
 pub mod traffic;
@@ -14,11 +18,18 @@ use std::process::ExitCode;
 pub use arguments::Arguments;
 use arguments::{Command, RulesCommand};
 
-/// Does what was asked, and says how it went: 0 done, 1 found problems, 2 wrong usage.
+/// Does what was asked, and says how it went: 0 done, 1 refused or found problems, 2 wrong
+/// usage or no answer.
 #[must_use]
 pub fn run(arguments: Arguments) -> ExitCode {
     let outcome = match arguments.command {
+        Command::Serve(arguments) => serve::run(&arguments),
+        Command::Config(arguments) => settings::print(&arguments),
+        Command::Check(arguments) => remote::check(&arguments),
+        Command::Explain(arguments) => remote::explain(&arguments),
         Command::Simulate(arguments) => simulate::run(&arguments),
+        Command::Rules(RulesCommand::List(arguments)) => remote::list_rules(&arguments),
+        Command::Rules(RulesCommand::Get(arguments)) => remote::get_rule(&arguments),
         Command::Rules(RulesCommand::Lint(arguments)) => rules::lint(&arguments),
         Command::Rules(RulesCommand::Schema) => rules::schema(),
     };

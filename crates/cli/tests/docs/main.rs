@@ -1,5 +1,9 @@
-//! What the documents show must work: every policy in them is clean, every session is what one sees,
-//! and every field is explained. `UPDATE_DOCS=1 cargo test --test docs` writes sessions anew.
+//! What the documents show must work: every policy in them is clean, all settings can be used, every
+//! session is what one sees, and every field is explained. `UPDATE_DOCS=1 cargo test --test docs`
+//! writes sessions anew.
+
+mod moments;
+mod server;
 
 use std::fs;
 use std::io::Write as _;
@@ -7,6 +11,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
+
+use moments::without_moments;
+use server::{Server, is_asked};
+
+/// What a block of settings begins with; any other block of YAML is a policy.
+const SETTINGS: &str = "# tollgate.yaml\n";
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the root")
@@ -55,6 +65,9 @@ fn every_policy_in_the_documents_is_clean() {
     let mut wrong = String::new();
     for (path, text) in documents() {
         for (line, policy) in blocks(&text, "yaml") {
+            if policy.starts_with(SETTINGS) {
+                continue;
+            }
             found += 1;
             let ran = tollgate(&["rules", "lint", "--trusted-proxies", "-"], &policy);
             if !ran.status.success() {
@@ -65,6 +78,59 @@ fn every_policy_in_the_documents_is_clean() {
     }
     assert!(wrong.is_empty(), "{wrong}");
     assert!(found >= 10, "only {found} policies were found; are they still fenced as yaml?");
+}
+
+#[test]
+fn all_settings_in_the_documents_can_be_used() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("tollgate.yaml");
+    let mut found = 0;
+    for (path, text) in documents() {
+        for (line, settings) in blocks(&text, "yaml") {
+            if settings.starts_with(SETTINGS) {
+                found += 1;
+                fs::write(&file, &settings).expect("written");
+                let ran = tollgate(&["config", "--config", &file.to_string_lossy()], "");
+                let place = format!("{}, the block at line {line}", path.display());
+                assert!(ran.status.success(), "{place}: see above");
+            }
+        }
+    }
+    assert!(found >= 3, "only {found} settings were found; do they still begin with {SETTINGS:?}?");
+}
+
+/// The names in the first column of the tables under a heading.
+fn told_under(page: &str, heading: &str) -> Vec<String> {
+    let text = fs::read_to_string(root().join(page)).expect("a page");
+    let (_, section) = text.split_once(heading).unwrap_or_else(|| panic!("no {heading} in {page}"));
+    let section = section.split_once("\n## ").map_or(section, |(section, _)| section);
+    let first_columns =
+        section.lines().filter_map(|line| line.strip_prefix("| ")?.split('|').next());
+    let quoted = first_columns.flat_map(|column| column.split('`').skip(1).step_by(2));
+    quoted.map(str::to_owned).collect()
+}
+
+#[test]
+fn the_page_about_serving_tells_every_setting_and_metric() {
+    let ran = tollgate(&["config", "--json"], "");
+    let settings: Value = serde_json::from_slice(&ran.stdout).expect("settings");
+    let told = told_under("docs/serve.md", "\n## All settings\n");
+    for name in settings.as_object().expect("names").keys() {
+        assert!(told.contains(name), "docs/serve.md does not tell {name}");
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Server::start(folder.path());
+    let told = told_under("docs/serve.md", "\n## Metrics\n");
+    let figures = run("$ curl -s http://127.0.0.1:8080/metrics", folder.path(), Some(&server));
+    let families: Vec<&str> = figures
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next())
+        .collect();
+    assert!(families.len() > 10, "{figures}");
+    for family in families {
+        let is_told = told.iter().any(|name| name.starts_with(family));
+        assert!(is_told, "docs/serve.md does not tell {family}");
+    }
 }
 
 #[test]
@@ -101,20 +167,23 @@ fn commands(session: &str) -> Vec<(String, String)> {
 }
 
 /// What a session really prints, in the form it has in a document.
-fn run(session: &str, folder: &Path) -> String {
+fn run(session: &str, folder: &Path, server: Option<&Server>) -> String {
     let binary = Path::new(env!("CARGO_BIN_EXE_tollgate")).parent().expect("its folder");
     let path = format!("{}:{}", binary.display(), std::env::var("PATH").unwrap_or_default());
     let mut shown = String::new();
     for (command, _) in commands(session) {
-        let script = format!("exec 2>&1\n{command}");
-        let ran = Command::new("bash")
-            .args(["-c", &script])
-            .current_dir(folder)
-            .env("PATH", &path)
-            .output()
-            .expect("bash runs");
+        let here = server.map_or_else(|| command.clone(), |server| server.to_here(&command));
+        let mut bash = Command::new("bash");
+        bash.args(["-c", &format!("exec 2>&1\n{here}")]).current_dir(folder).env("PATH", &path);
+        if let Some(server) = server {
+            server.serve(&mut bash);
+        }
+        let ran = bash.output().expect("bash runs");
+        // Headers end in carriage returns.
+        let output = String::from_utf8_lossy(&ran.stdout).replace('\r', "");
+        let output = server.map_or_else(|| output.clone(), |server| server.to_document(&output));
         let typed = command.replace('\n', "\n> ");
-        shown += &format!("$ {typed}\n{}", String::from_utf8_lossy(&ran.stdout));
+        shown += &format!("$ {typed}\n{output}");
         shown.truncate(shown.trim_end().len());
         shown += "\n";
     }
@@ -138,10 +207,17 @@ fn every_session_in_the_documents_is_what_one_sees() {
             }
         }
         let mut updated = text.clone();
-        for (line, session) in blocks(&text, "console") {
+        let sessions = blocks(&text, "console");
+        let is_served = sessions.iter().any(|(_, session)| is_asked(session));
+        let server = is_served.then(|| Server::start(folder.path()));
+        for (line, session) in sessions {
             found += 1;
-            let seen = run(&session, folder.path());
-            if seen != session {
+            let seen = run(&session, folder.path(), server.as_ref());
+            let is_same = match is_asked(&session) {
+                true => without_moments(&seen) == without_moments(&session),
+                false => seen == session,
+            };
+            if !is_same {
                 wrong += &format!("{}, the block at line {line}, now:\n{seen}\n", path.display());
                 updated = updated.replace(&session, &seen);
             }

@@ -1,0 +1,37 @@
+//! Where log lines go, and which are written at all.
+
+use std::env;
+use std::io::{IsTerminal as _, stderr};
+
+use tollgate_server::settings::{Effective, LogFormat, Origin};
+use tracing_subscriber::EnvFilter;
+
+use crate::failure::Failure;
+
+/// Libraries tell more than operators want to know; `RUST_LOG` can still ask for it.
+const QUIET: &str = "h2=warn,hyper=warn,hyper_util=warn,tower=warn,rustls=warn";
+/// The variable that loggers of Rust programs look at.
+const VARIABLE: &str = "RUST_LOG";
+
+/// Starts to write log lines to standard error.
+pub(crate) fn start(effective: &Effective) -> Result<(), Failure> {
+    let lines = tracing_subscriber::fmt()
+        .with_env_filter(filter(effective)?)
+        .with_writer(stderr)
+        .with_ansi(stderr().is_terminal());
+    let started = match effective.settings.log {
+        LogFormat::Text => lines.with_target(false).try_init(),
+        LogFormat::Json => lines.json().flatten_event(true).try_init(),
+    };
+    started.map_err(|error| Failure::usage(format!("cannot write log lines: {error}")))
+}
+
+/// A flag wins over `RUST_LOG`, which wins over everything else.
+fn filter(effective: &Effective) -> Result<EnvFilter, Failure> {
+    let is_chosen = matches!(effective.origin("log_level"), Origin::Flag(_));
+    let directives = env::var(VARIABLE).ok().filter(|text| !text.is_empty() && !is_chosen);
+    let level = effective.settings.log_level.name();
+    let directives = directives.unwrap_or_else(|| format!("{level},{QUIET}"));
+    EnvFilter::try_new(directives)
+        .map_err(|error| Failure::usage(format!("{VARIABLE} cannot be used: {error}")))
+}

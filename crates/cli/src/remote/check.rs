@@ -1,0 +1,169 @@
+//! `tollgate check`: may this request pass? The exit code says so too.
+
+use std::process::ExitCode;
+
+use tollgate::Timestamp;
+
+use super::answer::{CheckAnswer, RuleAnswer};
+use super::client::Client;
+use super::layout::{Column, Mood, coloured, lasting, print, printable, table};
+use super::request::Question;
+use crate::arguments::CheckArguments;
+use crate::failure::Failure;
+use crate::terminal::{grouped, moment, span};
+
+/// The exit code of a refusal.
+const REFUSED: u8 = 1;
+
+/// Asks, prints the answer, and tells by the exit code: 0 allowed, 1 refused.
+pub(crate) fn check(arguments: &CheckArguments) -> Result<ExitCode, Failure> {
+    let path = if arguments.peek { "/api/v1/rate-limit/peek" } else { "/api/v1/rate-limit/check" };
+    let header = arguments.idempotency_key.clone().map(|key| ("x-idempotency-key", key));
+    let client = Client::new(&arguments.server)?;
+    let answer = client.post::<CheckAnswer>(path, Question::check(arguments).to_json(), header)?;
+    if arguments.server.json {
+        print(&answer.text)?;
+    } else {
+        let (word, mood) = match answer.value.allowed {
+            true if arguments.peek => ("not charged", Mood::Good),
+            true => ("allowed", Mood::Good),
+            false => ("refused", Mood::Bad),
+        };
+        let verdict = coloured(word, mood);
+        print(&format!("{verdict}{}", rest(&answer.value)))?;
+    }
+    Ok(if answer.value.allowed { ExitCode::SUCCESS } else { ExitCode::from(REFUSED) })
+}
+
+/// Everything after the verdict.
+fn rest(answer: &CheckAnswer) -> String {
+    let mut lines = format!("{}\n", sentence(answer));
+    if !answer.rules.is_empty() {
+        let columns = [
+            Column::Text("rule"),
+            Column::Text(""),
+            Column::Figure("cost"),
+            Column::Figure("left"),
+            Column::Figure("limit"),
+            Column::Figure("window"),
+            Column::Text("full again"),
+        ];
+        let rows: Vec<_> = answer.rules.iter().map(row).collect();
+        lines += &format!("\n{}", table(columns, &rows));
+    }
+    if let Some(id) = &answer.decision_id {
+        lines += &format!("\ndecision {}\n", printable(id));
+    }
+    lines
+}
+
+/// ` by per_user: 3 of 10 left, full again 2026-11-15 10:00:00 UTC`.
+fn sentence(answer: &CheckAnswer) -> String {
+    let by = answer.rule_id.as_ref().map(|rule| format!(" by {}", printable(rule)));
+    let mut facts = Vec::new();
+    match answer.reason.as_deref() {
+        Some("denied") => facts.push("not welcome, whatever the limits".to_owned()),
+        Some("store_unavailable") => facts.push("the limit cannot be checked".to_owned()),
+        _ if answer.limit.is_none() => facts.push("no rule applies".to_owned()),
+        _ => {}
+    }
+    if let (Some(remaining), Some(limit)) = (answer.remaining, answer.limit) {
+        facts.push(format!("{} of {} left", grouped(remaining), grouped(limit)));
+    }
+    match (answer.retry_after, answer.reason.as_deref()) {
+        (Some(seconds), _) => {
+            facts.push(format!("try again in {}", span(seconds.saturating_mul(1_000_000))));
+        }
+        (None, Some("rate_limited")) => facts.push("it can never pass".to_owned()),
+        (None, _) => {
+            facts.extend(answer.reset_at.map(|at| format!("full again {}", at_second(at))));
+        }
+    }
+    if answer.state == "warning" && answer.allowed {
+        facts.push("close to the limit".to_owned());
+    }
+    let delay = answer.delay_ms.map(|delay| span(delay.saturating_mul(1_000)));
+    facts.extend(delay.map(|delay| format!("to be held for {delay}")));
+    let degraded = answer.degraded.as_deref().map(printable);
+    facts.extend(degraded.map(|why| format!("counted without the shared store: {why}")));
+    format!("{}: {}", by.unwrap_or_default(), facts.join(", "))
+}
+
+fn row(rule: &RuleAnswer) -> [String; 7] {
+    let verdict = match (rule.allowed, rule.shadow) {
+        (true, _) => "fits",
+        (false, false) => "exceeded",
+        (false, true) => "exceeded, but only watching",
+    };
+    [
+        rule.rule_id.clone(),
+        verdict.to_owned(),
+        grouped(rule.cost),
+        grouped(rule.remaining),
+        grouped(rule.limit),
+        lasting(rule.window_seconds),
+        at_second(rule.reset_at),
+    ]
+}
+
+fn at_second(seconds: u64) -> String {
+    moment(Timestamp::from_secs(seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(answer: &str, expected: &str) {
+        let answer: CheckAnswer = serde_json::from_str(answer).expect("an answer");
+        assert_eq!(rest(&answer), expected);
+    }
+
+    #[test]
+    fn the_verdict_in_a_sentence() {
+        check(
+            r#"{"allowed":true,"limit":1000,"remaining":999,"reset_at":1431857103,"rule_id":"api","state":"normal","decision_id":"d1"}"#,
+            " by api: 999 of 1,000 left, full again 2015-05-17 10:05:03 UTC\n\ndecision d1\n",
+        );
+        check(
+            r#"{"allowed":true,"limit":null,"remaining":null,"reset_at":null,"rule_id":null,"state":"normal"}"#,
+            ": no rule applies\n",
+        );
+        check(
+            r#"{"allowed":true,"limit":10,"remaining":1,"reset_at":1431857103,"rule_id":"api","state":"warning","delay_ms":120,"degraded":"timeout"}"#,
+            " by api: 1 of 10 left, full again 2015-05-17 10:05:03 UTC, close to the limit, \
+             to be held for 120 ms, counted without the shared store: timeout\n",
+        );
+        check(
+            r#"{"allowed":false,"limit":10,"remaining":0,"reset_at":1431857103,"rule_id":"api","state":"warning","retry_after":60,"reason":"rate_limited"}"#,
+            " by api: 0 of 10 left, try again in 1 min 0 s\n",
+        );
+        check(
+            r#"{"allowed":false,"limit":10,"remaining":10,"reset_at":1431857103,"rule_id":"api","state":"normal","retry_after":null,"reason":"rate_limited"}"#,
+            " by api: 10 of 10 left, it can never pass\n",
+        );
+        check(
+            r#"{"allowed":false,"limit":null,"remaining":null,"reset_at":null,"rule_id":null,"state":"normal","retry_after":null,"reason":"denied"}"#,
+            ": not welcome, whatever the limits\n",
+        );
+        check(
+            r#"{"allowed":false,"limit":null,"remaining":null,"reset_at":null,"rule_id":"api","state":"normal","retry_after":5,"reason":"store_unavailable"}"#,
+            " by api: the limit cannot be checked, try again in 5.000 s\n",
+        );
+    }
+
+    #[test]
+    fn a_line_for_each_rule() {
+        check(
+            r#"{"allowed":true,"limit":10,"remaining":9,"reset_at":1431857103,"rule_id":"api","state":"normal","rules":[
+                {"rule_id":"api","allowed":true,"limit":10,"remaining":9,"window_seconds":60.0,"cost":1,"reset_at":1431857103,"state":"normal"},
+                {"rule_id":"\u001b[31mwatch","allowed":false,"shadow":true,"limit":1,"remaining":0,"window_seconds":0.25,"cost":2,"reset_at":1431857103,"state":"warning"}]}"#,
+            " by api: 9 of 10 left, full again 2015-05-17 10:05:03 UTC
+
+ rule                                     cost  left  limit     window  full again
+ api         fits                            1     9     10  1 min 0 s  2015-05-17 10:05:03 UTC
+ \u{fffd}[31mwatch  exceeded, but only watching     2     0      1     250 ms  2015-05-17 10:05:03 UTC
+",
+        );
+    }
+}

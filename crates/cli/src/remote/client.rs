@@ -1,0 +1,213 @@
+//! One call to a server: what was answered, or one sentence on why nothing was.
+
+use std::error::Error;
+use std::io;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, USER_AGENT};
+use http::{Method, Request, StatusCode};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client as HyperClient;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use tollgate::identity::Secret;
+
+use super::address::Address;
+use super::layout::printable;
+use super::trust;
+use crate::arguments::ServerArguments;
+use crate::failure::Failure;
+
+/// No answer is larger: a hundred thousand rules fit.
+const LARGEST_ANSWER: usize = 64 << 20;
+
+/// Asks one server.
+pub(super) struct Client {
+    address: Address,
+    authorization: Option<HeaderValue>,
+    timeout: Duration,
+    http: HyperClient<HttpsConnector<HttpConnector>, Full<Bytes>>,
+}
+
+/// What a server answered when all went well.
+pub(super) struct Answer<T> {
+    /// As it came.
+    pub(super) text: String,
+    pub(super) value: T,
+}
+
+/// What can be said about a call besides its body.
+pub(super) type Header = (&'static str, String);
+
+/// An error as the server tells it.
+#[derive(Deserialize)]
+struct Problem {
+    code: String,
+    detail: String,
+}
+
+impl Client {
+    pub(super) fn new(arguments: &ServerArguments) -> Result<Self, Failure> {
+        let address = Address::parse(&arguments.server)?;
+        let token = arguments.token.as_ref().filter(|token| !token.expose().is_empty());
+        let trust = trust::settings(address.is_https(), arguments.ca.as_deref())?;
+        let connector = HttpsConnectorBuilder::new()
+            .with_tls_config(trust)
+            .https_or_http()
+            .enable_http1()
+            .build();
+        Ok(Self {
+            address,
+            authorization: token.map(bearer).transpose()?,
+            timeout: arguments.timeout,
+            http: HyperClient::builder(TokioExecutor::new()).build(connector),
+        })
+    }
+
+    /// Reads a resource.
+    pub(super) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<Answer<T>, Failure> {
+        self.call(Method::GET, path, String::new(), None)
+    }
+
+    /// Asks a question.
+    pub(super) fn post<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: String,
+        header: Option<Header>,
+    ) -> Result<Answer<T>, Failure> {
+        self.call(Method::POST, path, body, header)
+    }
+
+    fn call<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: String,
+        header: Option<Header>,
+    ) -> Result<Answer<T>, Failure> {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(self.address.join(path))
+            .header(ACCEPT, "application/json")
+            .header(USER_AGENT, concat!("tollgate/", env!("CARGO_PKG_VERSION")));
+        if !body.is_empty() {
+            request = request.header(CONTENT_TYPE, "application/json");
+        }
+        if let Some(authorization) = &self.authorization {
+            request = request.header(AUTHORIZATION, authorization);
+        }
+        if let Some((name, value)) = header {
+            request = request.header(name, value);
+        }
+        let request = request
+            .body(Full::from(body))
+            .map_err(|error| Failure::usage(format!("cannot ask {}: {error}", self.address)))?;
+        let (status, text) = self.wait_for(request)?;
+        if !status.is_success() {
+            return Err(self.refused(status, &text));
+        }
+        match serde_json::from_str(&text) {
+            Ok(value) => Ok(Answer { text, value }),
+            Err(error) => Err(Failure::usage(format!(
+                "{} gave an answer that cannot be read: {error}. Is it a Tollgate server? (--server)",
+                self.address
+            ))),
+        }
+    }
+
+    fn wait_for(&self, request: Request<Full<Bytes>>) -> Result<(StatusCode, String), Failure> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime
+            .map_err(|error| Failure::usage(format!("cannot start a connection: {error}")))?;
+        let answer = runtime.block_on(async {
+            tokio::time::timeout(self.timeout, Box::pin(self.exchange(request))).await
+        });
+        // A name that is still being looked up must not keep us.
+        runtime.shutdown_background();
+        answer.unwrap_or_else(|_| {
+            let waited = self.timeout;
+            Err(Failure::usage(format!(
+                "{} did not answer within {waited:?} (--timeout)",
+                self.address
+            )))
+        })
+    }
+
+    async fn exchange(
+        &self,
+        request: Request<Full<Bytes>>,
+    ) -> Result<(StatusCode, String), Failure> {
+        let response = self.http.request(request).await.map_err(|error| {
+            if error.is_connect() { self.unreachable(&error) } else { self.broken(&error) }
+        })?;
+        let status = response.status();
+        let body = Limited::new(response.into_body(), LARGEST_ANSWER).collect().await;
+        let body = body.map_err(|error| self.broken(&*error))?.to_bytes();
+        Ok((status, String::from_utf8_lossy(&body).into_owned()))
+    }
+
+    fn unreachable(&self, error: &(dyn Error + 'static)) -> Failure {
+        let advice = match cause(error).downcast_ref::<rustls::Error>() {
+            Some(_) => "Trust its authority with --ca, if that is what you want.",
+            None => "Is `tollgate serve` running? (--server)",
+        };
+        Failure::usage(format!("cannot reach {}: {}. {advice}", self.address, reason(error)))
+    }
+
+    fn broken(&self, error: &(dyn Error + 'static)) -> Failure {
+        let advice = "Is it a Tollgate server? (--server)";
+        Failure::usage(format!(
+            "{} gave no proper answer: {}. {advice}",
+            self.address,
+            reason(error)
+        ))
+    }
+
+    fn refused(&self, status: StatusCode, text: &str) -> Failure {
+        let advice = match status {
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => " (--token or TOLLGATE_TOKEN)",
+            _ => "",
+        };
+        Failure::usage(match serde_json::from_str(text) {
+            Ok(Problem { code, detail }) => printable(&format!("{detail} ({code}){advice}")),
+            Err(_) => format!(
+                "{} answered {status}. Is it a Tollgate server? (--server){advice}",
+                self.address
+            ),
+        })
+    }
+}
+
+fn bearer(token: &Secret) -> Result<HeaderValue, Failure> {
+    let mut value = HeaderValue::try_from(format!("Bearer {}", token.expose()))
+        .map_err(|_| Failure::usage("the token has characters that HTTP cannot carry (--token)"))?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+/// The first cause of an error, which is what people can do something about.
+fn cause<'a>(error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {
+    let mut cause = error;
+    loop {
+        // An error wrapped for input and output does not count as its own source.
+        let inner = cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        match inner.map(|inner| inner as &(dyn Error + 'static)).or_else(|| cause.source()) {
+            Some(deeper) => cause = deeper,
+            None => return cause,
+        }
+    }
+}
+
+/// The first cause in words, without the number that the operating system has for it.
+fn reason(error: &(dyn Error + 'static)) -> String {
+    let cause = cause(error);
+    match cause.downcast_ref::<io::Error>() {
+        Some(error) if error.raw_os_error().is_some() => error.kind().to_string(),
+        _ => cause.to_string(),
+    }
+}

@@ -1,0 +1,166 @@
+//! `tollgate rules list` and `get`: the rules that a server has in force.
+
+use std::fmt;
+use std::process::ExitCode;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::Value;
+use tollgate::rules::AlgorithmName;
+
+use super::address::segment;
+use super::answer::{OneOrMany, RuleRow, RulesAnswer};
+use super::client::Client;
+use super::layout::{Column, lasting, print, printable, table};
+use crate::arguments::{GetRuleArguments, ListRulesArguments};
+use crate::failure::Failure;
+use crate::terminal::{count, grouped};
+
+const RULES: &str = "/api/v1/rules";
+
+/// Prints all rules, one a line.
+pub(crate) fn list(arguments: &ListRulesArguments) -> Result<ExitCode, Failure> {
+    let answer = Client::new(&arguments.server)?.get::<RulesAnswer>(RULES)?;
+    print(&if arguments.server.json { answer.text } else { render(&answer.value) })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints one rule, one field a line.
+pub(crate) fn get(arguments: &GetRuleArguments) -> Result<ExitCode, Failure> {
+    let path = format!("{RULES}/{}", segment(&arguments.rule_id));
+    let answer = Client::new(&arguments.server)?.get::<Fields>(&path)?;
+    print(&if arguments.server.json { answer.text } else { answer.value.render() })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn render(answer: &RulesAnswer) -> String {
+    let columns = [
+        Column::Text("rule"),
+        Column::Figure("limit"),
+        Column::Figure("window"),
+        Column::Text("algorithm"),
+        Column::Text("counted by"),
+        Column::Text("beyond the limit"),
+    ];
+    let rows: Vec<_> = answer.rules.iter().map(row).collect();
+    let number = count(answer.rules.len() as u64, "rule");
+    let revision = printable(&shown(&answer.revision));
+    let summary = format!("{number}, revision {revision}\n");
+    if rows.is_empty() { summary } else { format!("{}\n{summary}", table(columns, &rows)) }
+}
+
+fn row(rule: &RuleRow) -> [String; 6] {
+    let window = match (&rule.window, rule.window_seconds) {
+        (Some(window), _) => window.clone(),
+        (None, seconds) => seconds.map(lasting).unwrap_or_default(),
+    };
+    let action = match (rule.enabled, rule.action.as_deref()) {
+        (Some(false), _) => "switched off",
+        (_, action) => action.unwrap_or("reject"),
+    };
+    let counted_by = match &rule.identifier_type {
+        OneOrMany::One(one) => one.clone(),
+        OneOrMany::Many(many) => many.join(", "),
+    };
+    [
+        rule.rule_id.clone(),
+        grouped(rule.limit),
+        window,
+        rule.algorithm.clone().unwrap_or_else(|| AlgorithmName::default().0.name().to_owned()),
+        counted_by,
+        action.to_owned(),
+    ]
+}
+
+/// The fields of a document in the order in which they came.
+#[derive(Debug)]
+struct Fields(Vec<(String, Value)>);
+
+impl Fields {
+    fn render(&self) -> String {
+        let columns = [Column::Text("field"), Column::Text("value")];
+        let rows: Vec<_> =
+            self.0.iter().map(|(name, value)| [name.clone(), shown(value)]).collect();
+        table(columns, &rows)
+    }
+}
+
+/// A text as it is; anything else as JSON.
+fn shown(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+impl<'de> Deserialize<'de> for Fields {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(FieldsVisitor)
+    }
+}
+
+struct FieldsVisitor;
+
+impl<'de> Visitor<'de> for FieldsVisitor {
+    type Value = Fields;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a rule")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Fields, A::Error> {
+        let mut fields = Vec::new();
+        while let Some(field) = entries.next_entry()? {
+            fields.push(field);
+        }
+        Ok(Fields(fields))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use tollgate::rules::Source;
+
+    use super::*;
+
+    const POLICY: &str = "
+rules:
+  - {rule_id: per_user, limit: 1000, window_seconds: 0.5, identifier_type: user_id}
+  - {rule_id: old, limit: 5, window: 1h30m, identifier_type: [tenant, ip], algorithm: gcra, enabled: false}
+  - {rule_id: watch, limit: 5, window_seconds: 60, identifier_type: global, action: log_only}
+";
+
+    #[test]
+    fn a_rule_is_a_line() {
+        let check = |policy: &str, expected: &str| {
+            let document = Source::parse(policy).document;
+            let answer = json!({"rules": document.rules, "revision": 3}).to_string();
+            let answer: RulesAnswer = serde_json::from_str(&answer).expect("an answer");
+            assert_eq!(render(&answer), expected);
+        };
+        check(
+            POLICY,
+            " rule      limit     window  algorithm               counted by  beyond the limit
+ per_user  1,000     500 ms  sliding_window_counter  user_id     reject
+ old           5      1h30m  gcra                    tenant, ip  switched off
+ watch         5  1 min 0 s  sliding_window_counter  global      log_only
+
+3 rules, revision 3
+",
+        );
+        check("rules: []", "0 rules, revision 3\n");
+    }
+
+    #[test]
+    fn a_field_is_a_line() {
+        let document = Source::parse(POLICY).document;
+        let answer = serde_json::to_string(&document.rules[1]).expect("JSON");
+        let answer: Fields = serde_json::from_str(&answer).expect("an answer");
+        let expected = " field            value
+ rule_id          old
+ limit            5
+ window           1h30m
+ algorithm        gcra
+ identifier_type  [\"tenant\",\"ip\"]
+ enabled          false
+";
+        assert_eq!(answer.render(), expected);
+    }
+}

@@ -1,0 +1,219 @@
+//! `tollgate serve`: puts settings, server and listeners together, and ends them in good order.
+
+use std::fmt::{self, Display};
+use std::io::{self, Write as _};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::time::sleep;
+use tollgate_server::App;
+use tollgate_server::listen::{Listener, Shutdown, Tls, serve};
+use tollgate_server::settings::{CheckAuth, Effective, Settings};
+use tracing::{info, warn};
+
+use crate::failure::Failure;
+use crate::log;
+use crate::settings::ServeArguments;
+
+/// How often files are looked at for changes, and expired counters are forgotten.
+const UPKEEP: Duration = Duration::from_secs(2);
+
+/// What a shell reports for a process that a second Ctrl-C ended.
+const INTERRUPTED: u8 = 130;
+
+/// A request to try.
+const EXAMPLE: &str = r#"{"identifiers":{"ip":"203.0.113.9"},"endpoint":"/orders","method":"GET"}"#;
+
+/// Serves until it is told to end.
+pub(crate) fn run(arguments: &ServeArguments) -> Result<ExitCode, Failure> {
+    let effective = arguments.settings.load()?;
+    log::start(&effective)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::usage(format!("cannot start threads: {error}")))?;
+    let code = runtime.block_on(run_server(&effective));
+    // A file system that hangs must not keep the process from ending.
+    runtime.shutdown_background();
+    code
+}
+
+async fn run_server(Effective { settings, .. }: &Effective) -> Result<ExitCode, Failure> {
+    let refused = |error: &dyn Display| Failure::usage(error.to_string());
+    let mut signals = Signals::new()?;
+    let app = Arc::new(App::new(settings).map_err(|error| refused(&error))?);
+    let tls = settings.tls.clone().map(Tls::load).transpose().map_err(|error| refused(&error))?;
+    let tls = tls.map(Arc::new);
+    let public = bind(settings.http, "--http", tls.as_ref(), settings).await?;
+    let admin = match settings.admin {
+        Some(address) => Some(bind(address, "--admin", tls.as_ref(), settings).await?),
+        None => None,
+    };
+    let summary = Summary { app: &app, settings, public: &public, admin: admin.as_ref() };
+    // Whoever started the server may have stopped reading what it says.
+    let _ = write!(io::stdout().lock(), "{summary}");
+
+    let (trigger, shutdown) = Shutdown::new();
+    tokio::spawn(upkeep(Arc::clone(&app), shutdown.clone()));
+    if let Some(tls) = tls {
+        tokio::spawn(tls.follow_files(UPKEEP, shutdown.clone()));
+    }
+    let admin = admin.map(|listener| spawn_admin(listener, Arc::clone(&app), shutdown.clone()));
+    let public = spawn_public(public, Arc::clone(&app), shutdown);
+
+    signals.end(&app).await;
+    info!("ending: finishing what has begun");
+    app.set_draining();
+    trigger.request();
+    let finished = async {
+        let on_public = public.await.unwrap_or_default();
+        let on_admin = match admin {
+            Some(admin) => admin.await.unwrap_or_default(),
+            None => 0,
+        };
+        on_public + on_admin
+    };
+    tokio::select! {
+        cut_off = finished => {
+            match cut_off {
+                0 => info!("ended"),
+                cut_off => warn!(connections = cut_off, "ended: connections were cut off"),
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        () = signals.end(&app) => {
+            warn!("ended at once");
+            Ok(ExitCode::from(INTERRUPTED))
+        }
+    }
+}
+
+async fn bind(
+    address: SocketAddr,
+    flag: &str,
+    tls: Option<&Arc<Tls>>,
+    settings: &Settings,
+) -> Result<Listener, Failure> {
+    let listener = Listener::bind(address, tls.cloned(), &settings.limits).await;
+    listener.map_err(|error| Failure::usage(format!("{error}; choose another with {flag}")))
+}
+
+fn spawn_public(listener: Listener, app: Arc<App>, shutdown: Shutdown) -> JoinHandle<usize> {
+    let service = move |request, peer| {
+        let app = Arc::clone(&app);
+        async move { app.serve_public(request, peer).await }
+    };
+    tokio::spawn(serve(listener, service, shutdown))
+}
+
+fn spawn_admin(listener: Listener, app: Arc<App>, shutdown: Shutdown) -> JoinHandle<usize> {
+    let service = move |request, peer| {
+        let app = Arc::clone(&app);
+        async move { app.serve_admin(request, peer).await }
+    };
+    tokio::spawn(serve(listener, service, shutdown))
+}
+
+/// What has to be done now and then. Files and sweeps take time, so they are nobody's business who
+/// answers requests.
+async fn upkeep(app: Arc<App>, shutdown: Shutdown) {
+    loop {
+        tokio::select! {
+            () = shutdown.requested() => return,
+            () = sleep(UPKEEP) => {}
+        }
+        let app = Arc::clone(&app);
+        let done = spawn_blocking(move || {
+            app.reload_if_changed();
+            app.sweep();
+        });
+        if let Err(error) = done.await {
+            warn!(%error, "upkeep failed");
+        }
+    }
+}
+
+/// What the operating system can ask for.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hang_up: Signal,
+}
+
+impl Signals {
+    fn new() -> Result<Self, Failure> {
+        let listen = |kind| {
+            signal(kind)
+                .map_err(|error| Failure::usage(format!("cannot listen for signals: {error}")))
+        };
+        Ok(Self {
+            interrupt: listen(SignalKind::interrupt())?,
+            terminate: listen(SignalKind::terminate())?,
+            hang_up: listen(SignalKind::hangup())?,
+        })
+    }
+
+    /// Waits until somebody wants the end, and reads the rules again for whoever wants that.
+    async fn end(&mut self, app: &Arc<App>) {
+        loop {
+            tokio::select! {
+                _ = self.interrupt.recv() => return,
+                _ = self.terminate.recv() => return,
+                _ = self.hang_up.recv() => {
+                    let app = Arc::clone(app);
+                    spawn_blocking(move || app.reload());
+                }
+            }
+        }
+    }
+}
+
+/// What runs where, and what to do next.
+struct Summary<'a> {
+    app: &'a App,
+    settings: &'a Settings,
+    public: &'a Listener,
+    admin: Option<&'a Listener>,
+}
+
+impl Display for Summary<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { app, settings, public, admin } = self;
+        let public_url = url(public);
+        let admin_here = if admin.is_some() { "" } else { "admin API, " };
+        writeln!(f, "http      {public_url}  check API, {admin_here}/metrics, /docs")?;
+        if let Some(admin) = admin {
+            writeln!(f, "admin     {}  admin API, /metrics, /docs", url(admin))?;
+        }
+        writeln!(f, "counters  in memory, at most {}", settings.memory)?;
+        writeln!(f, "rules     {}", app.policy_summary())?;
+        if let Some(token) = app.generated_admin_token() {
+            writeln!(f, "token     {token}  for the admin API, until the server ends")?;
+            writeln!(f, "          (TOLLGATE_ADMIN_TOKEN sets one that stays)")?;
+        }
+        let token = match settings.check_auth {
+            CheckAuth::None => "",
+            CheckAuth::Token => " -H \"Authorization: Bearer $TOLLGATE_CHECK_TOKEN\"",
+            CheckAuth::Mtls => " --cert CERTIFICATE --key KEY",
+        };
+        writeln!(f, "try       curl {public_url}/api/v1/rate-limit/check{token} \\")?;
+        writeln!(f, "            -H 'Content-Type: application/json' \\")?;
+        writeln!(f, "            -d '{EXAMPLE}'")
+    }
+}
+
+/// How this machine reaches a listener.
+fn url(listener: &Listener) -> String {
+    let mut address = listener.address();
+    if address.ip().is_unspecified() {
+        address.set_ip(match address.ip() {
+            IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        });
+    }
+    format!("{}://{address}", listener.scheme())
+}

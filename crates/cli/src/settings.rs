@@ -1,0 +1,199 @@
+//! Settings from the command line, and `tollgate config`, which shows them all.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use serde_json::{Map, json};
+use tollgate_server::settings::{Effective, Settings, variable};
+
+use crate::failure::Failure;
+
+/// Flags that every command with settings takes. What they mean is for the settings to say: here
+/// they are texts, so that all problems can be told at once.
+#[derive(Args, Debug)]
+pub(crate) struct SettingsArguments {
+    /// Read settings from this file, YAML or JSON.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// Where the check API listens; port 0 takes any free one [default: 127.0.0.1:8080].
+    #[arg(long, value_name = "ADDRESS")]
+    http: Option<String>,
+
+    /// Where the admin API listens, if apart from the check API.
+    #[arg(long, value_name = "ADDRESS")]
+    admin: Option<String>,
+
+    /// The policy, which is read again when it changes.
+    #[arg(long, value_name = "FILE")]
+    rules: Option<String>,
+
+    /// Where counters live [default: memory:].
+    #[arg(long, value_name = "URL")]
+    store: Option<String>,
+
+    /// The most memory that counters may take [default: 256MiB].
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<String>,
+
+    /// How callers of the check API are known: none, token, mtls. Must be chosen if other machines
+    /// can reach it.
+    #[arg(long, value_name = "KIND")]
+    check_auth: Option<String>,
+
+    /// A file with the token for the check API.
+    #[arg(long, value_name = "FILE")]
+    check_token_file: Option<String>,
+
+    /// A file with the token for the admin API. Without one, a token is made up and printed.
+    #[arg(long, value_name = "FILE")]
+    admin_token_file: Option<String>,
+
+    /// What log lines look like: text, json [default: text].
+    #[arg(long, value_name = "FORMAT")]
+    log: Option<String>,
+
+    /// The least that is worth a log line: error, warn, info, debug, trace [default: info].
+    #[arg(long, value_name = "LEVEL")]
+    log_level: Option<String>,
+
+    /// The certificate of this server, in PEM format.
+    #[arg(long, value_name = "FILE")]
+    tls_certificate: Option<String>,
+
+    /// The private key of the certificate, in PEM format.
+    #[arg(long, value_name = "FILE")]
+    tls_key: Option<String>,
+
+    /// The authorities whose client certificates are accepted, in PEM format.
+    #[arg(long, value_name = "FILE")]
+    tls_client_ca: Option<String>,
+}
+
+/// Arguments of `tollgate serve`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Flags win over environment variables (TOLLGATE_HTTP for --http), those over the settings file, which
+knows more settings than there are flags. TOLLGATE_ADMIN_TOKEN and TOLLGATE_CHECK_TOKEN hold tokens.
+SIGHUP reads the rules again; SIGTERM and Ctrl-C finish what has begun, a second Ctrl-C does not.
+
+Examples:
+  tollgate serve
+  tollgate serve --rules policy.yaml
+  tollgate serve --config tollgate.yaml --http 0.0.0.0:8080 --check-auth token")]
+pub(crate) struct ServeArguments {
+    #[command(flatten)]
+    pub(crate) settings: SettingsArguments,
+}
+
+/// Arguments of `tollgate config`.
+#[derive(Args, Debug)]
+pub(crate) struct ConfigArguments {
+    #[command(flatten)]
+    settings: SettingsArguments,
+
+    /// One JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+impl SettingsArguments {
+    /// The settings in force for this command.
+    pub(crate) fn load(&self) -> Result<Effective, Failure> {
+        let environment: BTreeMap<String, String> = env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
+            .filter(|(name, _)| name.starts_with("TOLLGATE_"))
+            .map(|(name, value)| (name, value.to_string_lossy().into_owned()))
+            .collect();
+        let in_environment = environment.get(&variable("config")).filter(|path| !path.is_empty());
+        let file = self.config.clone().or_else(|| in_environment.map(PathBuf::from));
+        Settings::load(&self.flags(), &environment, file.as_deref()).map_err(|problems| {
+            match problems.0.as_slice() {
+                [problem] => Failure::usage(problem.to_string()),
+                _ => {
+                    let lines = problems.to_string().replace('\n', "\n  ");
+                    Failure::usage(format!("the settings cannot be used\n  {lines}"))
+                }
+            }
+        })
+    }
+
+    /// The flags that were given, by the names of their settings.
+    fn flags(&self) -> Vec<(&'static str, String)> {
+        let flags = [
+            ("http", &self.http),
+            ("admin", &self.admin),
+            ("rules", &self.rules),
+            ("store", &self.store),
+            ("memory", &self.memory),
+            ("check_auth", &self.check_auth),
+            ("check_token_file", &self.check_token_file),
+            ("admin_token_file", &self.admin_token_file),
+            ("log", &self.log),
+            ("log_level", &self.log_level),
+            ("tls.certificate", &self.tls_certificate),
+            ("tls.key", &self.tls_key),
+            ("tls.client_ca", &self.tls_client_ca),
+        ];
+        flags.into_iter().filter_map(|(name, value)| Some((name, value.clone()?))).collect()
+    }
+}
+
+/// Prints every setting, its value and its origin.
+pub(crate) fn print(arguments: &ConfigArguments) -> Result<ExitCode, Failure> {
+    let entries = arguments.settings.load()?.entries;
+    let mut output = io::stdout().lock();
+    if arguments.json {
+        let object: Map<_, _> = entries
+            .iter()
+            .map(|entry| {
+                let origin = entry.origin.to_string();
+                (entry.name.to_owned(), json!({ "value": entry.value, "origin": origin }))
+            })
+            .collect();
+        writeln!(output, "{:#}", serde_json::Value::Object(object))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let rows: Vec<[String; 3]> = entries
+        .iter()
+        .map(|entry| [entry.name.to_owned(), entry.text(), entry.origin.to_string()])
+        .collect();
+    let width = |column: usize| {
+        rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default()
+    };
+    let (names, values) = (width(0), width(1));
+    for [name, value, origin] in &rows {
+        writeln!(output, "{name:names$}  {value:values$}  {origin}")?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory as _, FromArgMatches as _};
+    use tollgate_server::settings::{FLAGGED, flag};
+
+    use super::*;
+    use crate::Arguments;
+
+    /// Whoever adds a setting with a flag has to add the flag, and the other way round.
+    #[test]
+    fn every_flag_sets_its_setting() {
+        let command = Arguments::command();
+        let serve = command.find_subcommand("serve").expect("the command");
+        for name in FLAGGED {
+            let line = ["serve", &flag(name), "x"];
+            let matches = serve.clone().try_get_matches_from(line).expect(name);
+            let arguments = SettingsArguments::from_arg_matches(&matches).expect(name);
+            assert_eq!(arguments.flags(), [(name, "x".to_owned())]);
+        }
+        let others = ["config", "help"];
+        let flags = serve.get_arguments().filter_map(|argument| argument.get_long());
+        let flags: Vec<&str> = flags.filter(|flag| !others.contains(flag)).collect();
+        assert_eq!(flags.len(), FLAGGED.len(), "{flags:?}");
+    }
+}

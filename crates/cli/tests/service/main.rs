@@ -1,0 +1,17 @@
+//! The service as its users meet it: the real binary, asked by real clients and real proxies.
+
+mod curl;
+mod ending;
+mod envoy;
+mod exact;
+mod forward_auth;
+mod hostile;
+mod nginx;
+mod openapi;
+mod operate;
+mod paths;
+mod reload;
+mod rights;
+mod status;
+mod support;
+mod tls;

@@ -1,0 +1,30 @@
+//! The service keeps to its own description, as a fuzzer that reads the description finds.
+
+use crate::support::program::schemathesis;
+use crate::support::server::{ADMIN_TOKEN, Server, Setup};
+
+/// `positive_data_acceptance` is left out: which fields belong together is more than the description
+/// can say. `unsupported_method` too: forward-auth takes any method.
+const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,\
+                      response_schema_conformance,response_headers_conformance,\
+                      negative_data_rejection";
+
+#[test]
+fn every_answer_is_one_that_is_described() {
+    let server = Server::start(&Setup {
+        settings: "limits: {admin_reads_per_minute: 1000000, admin_writes_per_minute: 1000000}",
+        ..Setup::default()
+    });
+    let output = schemathesis()
+        .current_dir(server.folder())
+        .args(["run", &server.url("/openapi.json"), "--checks", CHECKS])
+        .args(["--header", &format!("Authorization: Bearer {ADMIN_TOKEN}")])
+        .args(["--max-examples", "30", "--seed", "20260101", "--generation-database", "none"])
+        .args(["--no-shrink", "--continue-on-failure", "--request-timeout", "10"])
+        .output()
+        .expect("schemathesis runs");
+    let report = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{report}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(report.contains("Tested: 14"), "every call is tried: {report}");
+    assert!(!server.process.errors().contains("panicked"), "{}", server.process.errors());
+}

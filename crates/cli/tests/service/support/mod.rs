@@ -1,0 +1,29 @@
+//! What the tests of the service share: processes, clients, servers behind proxies, certificates.
+
+pub(crate) mod certificates;
+pub(crate) mod client;
+pub(crate) mod process;
+pub(crate) mod program;
+pub(crate) mod server;
+pub(crate) mod upstream;
+
+use std::thread;
+use std::time::Duration;
+
+use tollgate::Stopwatch;
+
+/// The longest that anything may take that is waited for. Far more than it takes: a machine may be
+/// busy with other tests.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Waits until `look` finds what it looks for.
+pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let stopwatch = Stopwatch::start();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(stopwatch.elapsed() < PATIENCE, "waited in vain for {what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}

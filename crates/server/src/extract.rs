@@ -1,0 +1,167 @@
+//! What handlers take from a request: who is connected, and a JSON body of bounded size and time.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use axum::extract::rejection::PathRejection;
+use axum::extract::{FromRequest, FromRequestParts, Path, Request};
+use bytes::Bytes;
+use http::request::Parts;
+use http::{HeaderMap, StatusCode, header};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+
+pub(crate) use crate::listen::Peer;
+use crate::problem::Problem;
+use crate::state::ServerState;
+
+/// Who is connected if the listener did not say; nobody is admitted by that.
+const NOBODY: Peer =
+    Peer { address: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0), has_certificate: false };
+
+impl<S: Sync> FromRequestParts<S> for Peer {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        Ok(parts.extensions.get().copied().unwrap_or(NOBODY))
+    }
+}
+
+/// What a path names. Escapes in it may stand for anything, even for what is not text.
+pub(crate) type PathName = Result<Path<String>, PathRejection>;
+
+/// The name, once it is known that whoever asks may ask.
+pub(crate) fn read_name(name: PathName) -> Result<String, Problem> {
+    let Path(name) =
+        name.map_err(|error| Problem::bad_request("invalid_path", error.body_text()))?;
+    Ok(name)
+}
+
+/// The body of a request that says it is JSON.
+pub(crate) struct JsonBody(pub(crate) Bytes);
+
+impl FromRequest<ServerState> for JsonBody {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &ServerState) -> Result<Self, Problem> {
+        let (parts, body) = request.into_parts();
+        read_json(&parts.headers, body, app.body_bytes, app.request_timeout).await.map(Self)
+    }
+}
+
+/// Reads a body that has to be JSON, up to so many bytes and for so long.
+pub(crate) async fn read_json(
+    headers: &HeaderMap,
+    body: impl hyper::body::Body<Data = Bytes, Error: Into<axum::BoxError>> + Send,
+    most: usize,
+    timeout: Duration,
+) -> Result<Bytes, Problem> {
+    if !is_json(headers) {
+        return Err(Problem::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "not_json",
+            "send the body as JSON, with the header `Content-Type: application/json`",
+        ));
+    }
+    let read = Limited::new(body, most).collect();
+    match within(timeout, read).await {
+        Some(Ok(collected)) => Ok(collected.to_bytes()),
+        Some(Err(error)) if error.is::<LengthLimitError>() => Err(Problem::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "body_too_large",
+            format!("the body is larger than {most} bytes (limits.body_bytes)"),
+        )),
+        Some(Err(_)) => Err(Problem::bad_request("invalid_body", "the body ended before its time")),
+        None => Err(Problem::new(
+            StatusCode::REQUEST_TIMEOUT,
+            "request_timeout",
+            "the body did not arrive in time (limits.request_timeout)",
+        )),
+    }
+}
+
+/// Waits for `future`, but not for ever. Most bodies have arrived with their headers, and then no
+/// timer is started.
+async fn within<T>(timeout: Duration, future: impl Future<Output = T>) -> Option<T> {
+    let mut future = std::pin::pin!(future);
+    let at_once = std::future::poll_fn(|context| {
+        std::task::Poll::Ready(match future.as_mut().poll(context) {
+            std::task::Poll::Ready(value) => Some(value),
+            std::task::Poll::Pending => None,
+        })
+    })
+    .await;
+    match at_once {
+        Some(value) => Some(value),
+        None => tokio::time::timeout(timeout, future).await.ok(),
+    }
+}
+
+/// Whether the body is JSON by its own account. A browser cannot say so across origins without
+/// asking first, so no page can spend the quotas of whoever reads it.
+fn is_json(headers: &HeaderMap) -> bool {
+    let Some(value) = headers.get(header::CONTENT_TYPE) else { return false };
+    let value = value.as_bytes();
+    if value == b"application/json" {
+        return true;
+    }
+    let essence = value.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+    let subtype = essence.to_ascii_lowercase();
+    subtype == b"application/json"
+        || (subtype.starts_with(b"application/") && subtype.ends_with(b"+json"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
+
+    use axum::body::Body;
+    use hyper::body::Frame;
+
+    #[test]
+    fn what_counts_as_json() {
+        let check = |value: &str, expected: bool| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::CONTENT_TYPE, value.parse().expect("a header value"));
+            assert_eq!(is_json(&headers), expected, "{value}");
+        };
+        check("application/json", true);
+        check("Application/JSON; charset=utf-8", true);
+        check("application/problem+json", true);
+        check("text/plain", false);
+        check("text/json", false);
+        check("application/x-www-form-urlencoded", false);
+        check("", false);
+        assert!(!is_json(&HeaderMap::new()));
+    }
+
+    #[tokio::test]
+    async fn bodies_are_bounded_in_size_and_time() {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONTENT_TYPE, "application/json".parse().expect("a header value"));
+        let (short, long) = (Duration::from_millis(1), Duration::from_secs(60));
+        let read = |body: Body, timeout| read_json(&headers, body, 4, timeout);
+        assert_eq!(read(Body::from("1234"), long).await.expect("it fits"), "1234");
+        let status = |problem: Problem| problem.status().as_u16();
+        assert_eq!(read(Body::from("12345"), long).await.map_err(status), Err(413));
+        assert_eq!(read(Body::new(Never), short).await.map_err(status), Err(408));
+    }
+
+    /// A body that never arrives.
+    struct Never;
+
+    impl hyper::body::Body for Never {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            Poll::Pending
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Limits on the limiter itself, by its own engine: how often it may be asked, and by whom.
+
+use std::net::IpAddr;
+
+use http::{HeaderMap, StatusCode};
+use tollgate::http::{HeaderFamilies, write_fields};
+use tollgate::{Attribute, CachedClock, Decision, Limiter, MemoryStore, Policy, Request};
+
+use crate::auth::Principal;
+use crate::problem::Problem;
+
+/// Counters of tokens and addresses; more of them than that are not held apart.
+const BYTES: usize = 4 << 20;
+/// Wrong tokens that one address may try in a minute.
+const FAILED_LOGINS: u64 = 20;
+
+/// How often the server may be called.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GuardLimits {
+    /// Check calls per second, whoever calls; 0 switches the limit off.
+    pub(crate) check_calls: u64,
+    /// Admin calls per minute and token that only read.
+    pub(crate) admin_reads: u64,
+    /// Admin calls per minute and token that change something.
+    pub(crate) admin_writes: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Guard {
+    limiter: Limiter<MemoryStore, CachedClock>,
+    counts_checks: bool,
+}
+
+impl Guard {
+    pub(crate) fn new(limits: GuardLimits, clock: CachedClock) -> Self {
+        let policy = policy(limits).unwrap_or_default();
+        let store = MemoryStore::with_bytes(BYTES);
+        let limiter = Limiter::builder().policy(policy).store(store).clock(clock).build();
+        Self { limiter, counts_checks: limits.check_calls > 0 }
+    }
+
+    /// Counts a call of the check API.
+    #[inline]
+    pub(crate) fn check_call(&self) -> Result<(), Problem> {
+        if !self.counts_checks {
+            return Ok(());
+        }
+        let decision = self.limiter.check_rule_now("check_calls", &Request::new());
+        match decision {
+            Some(decision) if !decision.is_allowed() => Err(refusal(&decision)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Counts a call of the admin API. What is left is told in the header fields.
+    pub(crate) fn admin_call(
+        &self,
+        principal: Principal,
+        is_write: bool,
+    ) -> Result<HeaderMap, Problem> {
+        let rule = if is_write { "admin_writes" } else { "admin_reads" };
+        let request = Request::new().with(Attribute::Custom("token"), principal.name());
+        let decision = self.limiter.check_rule_now(rule, &request);
+        decision.map_or_else(|| Ok(HeaderMap::new()), |decision| passed(&decision))
+    }
+
+    /// Whether an address may try a token: not if it tried too many wrong ones.
+    pub(crate) fn may_try_token(&self, address: IpAddr) -> Result<(), Problem> {
+        let looked = self.login(address, 0);
+        if looked.and_then(|looked| looked.remaining()) != Some(0) {
+            return Ok(());
+        }
+        // Looking is always admitted. Asking for one more is not, and so says when to come back.
+        match self.login(address, 1) {
+            Some(asked) if !asked.is_allowed() => Err(refusal(&asked)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Counts a wrong token.
+    pub(crate) fn wrong_token(&self, address: IpAddr) {
+        // Whether this was one too many is asked before the next attempt.
+        let _ = self.login(address, 1);
+    }
+
+    fn login(&self, address: IpAddr, cost: u64) -> Option<Decision> {
+        let address = address.to_string();
+        let request = Request::new().ip(&address).cost(cost);
+        self.limiter.check_rule_now("failed_logins", &request)
+    }
+}
+
+fn passed(decision: &Decision) -> Result<HeaderMap, Problem> {
+    if decision.is_allowed() {
+        let mut headers = HeaderMap::new();
+        write_fields(decision, HeaderFamilies::default(), &mut headers);
+        return Ok(headers);
+    }
+    Err(refusal(decision))
+}
+
+fn refusal(decision: &Decision) -> Problem {
+    let rule = decision.binding().map_or("limit", |binding| match &*binding.rule.id {
+        "check_calls" => "limits.check_calls_per_second",
+        "admin_reads" => "limits.admin_reads_per_minute",
+        "admin_writes" => "limits.admin_writes_per_minute",
+        _ => "wrong tokens per minute",
+    });
+    let detail = format!("this server is called more often than it allows ({rule})");
+    let mut problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_calls", detail);
+    write_fields(decision, HeaderFamilies::default(), problem.headers_mut());
+    problem
+}
+
+fn policy(limits: GuardLimits) -> Result<Policy, Vec<tollgate::Problem>> {
+    let GuardLimits { check_calls, admin_reads, admin_writes } = limits;
+    Policy::from_text(&format!(
+        "rules:
+         - {{rule_id: check_calls, limit: {check_calls}, window: 1s, algorithm: gcra, identifier_type: global}}
+         - {{rule_id: admin_reads, limit: {admin_reads}, window: 1m, identifier_type: 'attribute:token'}}
+         - {{rule_id: admin_writes, limit: {admin_writes}, window: 1m, identifier_type: 'attribute:token'}}
+         - {{rule_id: failed_logins, limit: {FAILED_LOGINS}, window: 1m, identifier_type: ip}}",
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn guard(limits: GuardLimits) -> Guard {
+        Guard::new(limits, CachedClock::start().expect("a thread"))
+    }
+
+    #[test]
+    fn any_limits_make_a_sound_policy() {
+        for figure in [0, 1, 100_000, u64::from(u32::MAX)] {
+            let limits =
+                GuardLimits { check_calls: figure, admin_reads: figure, admin_writes: figure };
+            assert!(policy(limits).is_ok(), "{figure}");
+        }
+    }
+
+    #[test]
+    fn each_limit_refuses_by_itself() {
+        let guard = guard(GuardLimits { check_calls: 2, admin_reads: 3, admin_writes: 1 });
+        let admin = |is_write| guard.admin_call(Principal::Admin, is_write).is_ok();
+        assert_eq!([(); 3].map(|()| guard.check_call().is_ok()), [true, true, false]);
+        assert_eq!([(); 4].map(|()| admin(false)), [true, true, true, false]);
+        assert_eq!([(); 2].map(|()| admin(true)), [true, false]);
+        assert!(guard.admin_call(Principal::Caller, true).is_ok(), "another token");
+    }
+
+    #[test]
+    fn a_refusal_says_when_to_come_back() {
+        let guard = guard(GuardLimits { check_calls: 1, admin_reads: 0, admin_writes: 0 });
+        let mut refused =
+            guard.check_call().and_then(|()| guard.check_call()).expect_err("the second");
+        assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
+        assert!(refused.detail().contains("check_calls_per_second"), "{}", refused.detail());
+        assert_eq!(refused.headers_mut()["retry-after"], "1");
+    }
+
+    #[test]
+    fn zero_switches_counting_off() {
+        let guard = guard(GuardLimits { check_calls: 0, admin_reads: 1, admin_writes: 1 });
+        assert!((0..1_000).all(|_| guard.check_call().is_ok()));
+    }
+
+    #[test]
+    fn guessing_tokens_comes_to_an_end() {
+        let guard = guard(GuardLimits { check_calls: 0, admin_reads: 1, admin_writes: 1 });
+        let (guesser, other) = ([192, 0, 2, 1].into(), [192, 0, 2, 2].into());
+        for _ in 0..FAILED_LOGINS {
+            assert!(guard.may_try_token(guesser).is_ok());
+            guard.wrong_token(guesser);
+        }
+        let mut refused = guard.may_try_token(guesser).expect_err("too many");
+        assert!(refused.headers_mut().contains_key("retry-after"));
+        assert!(guard.may_try_token(other).is_ok());
+    }
+}

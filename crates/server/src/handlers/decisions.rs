@@ -1,0 +1,109 @@
+//! `GET /api/v1/decisions/{id}`: why a recent request was refused, or not.
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::{HeaderMap, header};
+use serde::Serialize;
+use tollgate::{Basis, Decision};
+use utoipa::ToSchema;
+
+use super::give_back::{missing_decision, parse_id};
+use crate::auth::Right;
+use crate::extract::{PathName, Peer, read_name};
+use crate::journal::DecisionId;
+use crate::problem::{Problem, ProblemBody};
+use crate::state::ServerState;
+use crate::wire::answer::{CheckAnswer, RuleAnswer};
+use crate::wire::time::rfc_3339;
+
+/// A recent decision.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct DecisionAnswer<'a> {
+    /// The decision.
+    decision_id: &'a str,
+    /// When it was made, in RFC 3339.
+    at: String,
+    /// What it rests on.
+    because: String,
+    /// The tier the client was in.
+    tier: Option<&'a str>,
+    /// The policy that judged.
+    revision: u64,
+    /// The answer that was given.
+    answer: CheckAnswer<'a>,
+    /// Every rule that applied.
+    rules: Vec<RuleAnswer<'a>>,
+}
+
+/// Explains a recent decision: what it rests on, and the figures of every rule at that moment.
+#[utoipa::path(
+    get, path = "/api/v1/decisions/{decision_id}", tag = "operate",
+    params(("decision_id" = String, Path, description = "As the answer named it", example = "d1f00dbee-a2a")),
+    security(("token" = [])),
+    responses(
+        (status = 200, description = "Explained", body = DecisionAnswer<'_>),
+        (status = 400, description = "The path cannot be read", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 401, description = "A token is needed", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 403, description = "The token has another role", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 404, description = "No such decision", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 409, description = "The decision was given back", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 429, description = "This server is called too often", body = ProblemBody<'_>, content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn decision(
+    State(app): State<ServerState>,
+    peer: Peer,
+    headers: HeaderMap,
+    id: PathName,
+) -> Result<Response, Problem> {
+    let fields = app.admit_admin(&headers, peer, Right::Viewer, false)?;
+    let id = parse_id(&read_name(id)?)?;
+    let explained = app.journal.with(id, |decision| explain(id, decision));
+    let explained = explained.map_err(|missing| missing_decision(missing, id))?;
+    let content_type = [(header::CONTENT_TYPE, "application/json")];
+    Ok((fields, content_type, explained).into_response())
+}
+
+fn explain(id: DecisionId, decision: &Decision) -> String {
+    let id = id.to_string();
+    // Written while the decision is there; it may be gone when the answer is sent.
+    let answer = DecisionAnswer {
+        decision_id: &id,
+        at: rfc_3339(decision.now()),
+        because: because(decision),
+        tier: decision.tier(),
+        revision: decision.revision().number,
+        answer: CheckAnswer::new(decision, &id, false),
+        rules: RuleAnswer::all(decision),
+    };
+    serde_json::to_string(&answer).unwrap_or_default()
+}
+
+fn because(decision: &Decision) -> String {
+    let rule = |at: usize| {
+        decision.policy().rules().get(at).map_or_else(String::new, |rule| rule.id.to_string())
+    };
+    let given = |reason: &Option<std::sync::Arc<str>>| {
+        reason.as_ref().map_or_else(String::new, |reason| format!(": {reason}"))
+    };
+    match decision.basis() {
+        Basis::NoRule => "no rule applied".to_owned(),
+        Basis::AllowListed { reason } => format!("the client is never limited{}", given(reason)),
+        Basis::DenyListed { reason, .. } => {
+            format!("the client is on the deny list{}", given(reason))
+        }
+        Basis::MissingIdentifier { rule: at } => {
+            format!("rule {} refuses requests that lack its identifier", rule(*at))
+        }
+        Basis::StoreUnavailable { rule: at } => {
+            format!("rule {} refuses requests while the store is away", rule(*at))
+        }
+        Basis::Rules => match decision.binding() {
+            Some(binding) if decision.is_allowed() => {
+                format!("every rule admitted it; {} has the least left", binding.rule.id)
+            }
+            Some(binding) => format!("rule {} was exceeded and binds", binding.rule.id),
+            None => "only rules in shadow mode applied".to_owned(),
+        },
+    }
+}

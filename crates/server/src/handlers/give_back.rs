@@ -1,0 +1,177 @@
+//! `refund` and `reset`: what operators do when something was counted that should not have been.
+
+use std::borrow::Cow;
+
+use axum::Json;
+use axum::extract::State;
+use http::{HeaderMap, StatusCode};
+use serde::{Deserialize, Serialize};
+use tollgate::store::StoreError;
+use utoipa::ToSchema;
+
+use crate::auth::Right;
+use crate::extract::{JsonBody, Peer};
+use crate::journal::{DecisionId, Missing};
+use crate::problem::{Problem, ProblemBody};
+use crate::state::ServerState;
+use crate::wire::check::{CheckBody, Subject, unknown_rule};
+use crate::wire::decode::decode;
+
+/// What is to be given back: a decision, or what a check costs.
+#[derive(ToSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "describes what is decoded in two steps, for better messages")]
+pub(crate) enum RefundBody<'a> {
+    /// What that decision charged, once.
+    Decision(DecisionBody<'a>),
+    /// What such a check costs, without knowing when it was charged.
+    Check(Box<CheckBody<'a>>),
+}
+
+/// Names a decision.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DecisionBody<'a> {
+    /// The decision, as its answer named it.
+    #[serde(borrow)]
+    #[schema(value_type = String)]
+    decision_id: Cow<'a, str>,
+}
+
+/// How many counters were changed.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Changed {
+    /// The number of counters.
+    counters: usize,
+}
+
+/// Gives back what was charged.
+///
+/// With a `decision_id`: exactly what that decision charged, and only once. With a check: what such a
+/// check costs, to the newest window of every rule that applies.
+#[utoipa::path(
+    post, path = "/api/v1/rate-limit/refund", tag = "operate", request_body = RefundBody<'_>,
+    security(("token" = [])),
+    responses(
+        (status = 200, description = "Given back", body = Changed),
+        (status = 400, description = "The body cannot be read", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 401, description = "A token is needed", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 403, description = "The token has another role", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 404, description = "No such decision or rule", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 409, description = "Given back already, or nothing was charged", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 413, description = "The body is too large", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 415, description = "The body is not JSON", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 422, description = "The fields do not belong together", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 429, description = "This server is called too often", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 503, description = "The store cannot be asked", body = ProblemBody<'_>, content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn refund(
+    State(app): State<ServerState>,
+    peer: Peer,
+    headers: HeaderMap,
+    JsonBody(body): JsonBody,
+) -> Result<(HeaderMap, Json<Changed>), Problem> {
+    let fields = app.admit_admin(&headers, peer, Right::Operator, true)?;
+    let counters = if names_decision(&body) {
+        let DecisionBody { decision_id } = decode(&body)?;
+        refund_decision(&app, &decision_id).await?
+    } else {
+        let check: CheckBody<'_> = decode(&body)?;
+        match check.subject(|| app.limiter.policy())? {
+            Subject::Request => app.limiter.credit(&check).await.map_err(store_away)?,
+            Subject::Rule(rule_id) => {
+                let credited = app.limiter.credit_rule(rule_id, &check);
+                credited.ok_or_else(|| unknown_rule(rule_id))?.await.map_err(store_away)?
+            }
+        }
+    };
+    Ok((fields, Json(Changed { counters })))
+}
+
+/// Forgets what was counted for a request, under every rule that applies or under one alone.
+#[utoipa::path(
+    post, path = "/api/v1/rate-limit/reset", tag = "operate", request_body = CheckBody<'_>,
+    security(("token" = [])),
+    responses(
+        (status = 200, description = "Forgotten", body = Changed),
+        (status = 400, description = "The body cannot be read", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 401, description = "A token is needed", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 403, description = "The token has another role", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 404, description = "No such rule", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 413, description = "The body is too large", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 415, description = "The body is not JSON", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 422, description = "The fields do not belong together", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 429, description = "This server is called too often", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 503, description = "The store cannot be asked", body = ProblemBody<'_>, content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn reset(
+    State(app): State<ServerState>,
+    peer: Peer,
+    headers: HeaderMap,
+    JsonBody(body): JsonBody,
+) -> Result<(HeaderMap, Json<Changed>), Problem> {
+    let fields = app.admit_admin(&headers, peer, Right::Operator, true)?;
+    let check: CheckBody<'_> = decode(&body)?;
+    let counters = match check.subject(|| app.limiter.policy())? {
+        Subject::Request => app.limiter.reset(&check).await.map_err(store_away)?,
+        Subject::Rule(rule_id) => {
+            let reset = app.limiter.reset_rule(rule_id, &check);
+            reset.ok_or_else(|| unknown_rule(rule_id))?.await.map_err(store_away)?
+        }
+    };
+    Ok((fields, Json(Changed { counters })))
+}
+
+async fn refund_decision(app: &ServerState, id: &str) -> Result<usize, Problem> {
+    let id = parse_id(id)?;
+    let decision = app.journal.take(id).map_err(|missing| missing_decision(missing, id))?;
+    if !decision.is_allowed() {
+        app.journal.put_back(id, decision);
+        let detail = "the decision refused the request, so nothing was charged";
+        return Err(Problem::new(StatusCode::CONFLICT, "nothing_charged", detail));
+    }
+    let counters = decision.outcomes().filter(|outcome| !outcome.is_exceeded()).count();
+    app.limiter.refund(decision).await.map_err(store_away)?;
+    Ok(counters)
+}
+
+/// Whether a body names a decision, as far as can be told without knowing its other fields.
+fn names_decision(body: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Names {
+        decision_id: Option<serde::de::IgnoredAny>,
+    }
+    serde_json::from_slice::<Names>(body).is_ok_and(|names| names.decision_id.is_some())
+}
+
+pub(crate) fn parse_id(id: &str) -> Result<DecisionId, Problem> {
+    id.parse().map_err(|()| {
+        let shown: String = id.chars().take(64).collect();
+        let detail = format!("`{shown}` is not a decision id; one looks like d1f00dbee-a2a");
+        Problem::not_found("unknown_decision", detail)
+    })
+}
+
+pub(crate) fn missing_decision(missing: Missing, id: DecisionId) -> Problem {
+    match missing {
+        Missing::OtherNode => Problem::not_found(
+            "unknown_decision",
+            format!("another node made decision {id}, or this one before it was restarted"),
+        ),
+        Missing::Unknown => Problem::not_found(
+            "unknown_decision",
+            format!("decision {id} is not known here any more; recent ones are (decisions_kept)"),
+        ),
+        Missing::GivenBack => {
+            let detail = format!("decision {id} was given back already");
+            Problem::new(StatusCode::CONFLICT, "already_given_back", detail)
+        }
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "fits map_err")]
+fn store_away(error: StoreError) -> Problem {
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", error.to_string())
+}

@@ -1,0 +1,62 @@
+//! Whether the server lives, whether it takes traffic, and its figures for Prometheus.
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::{StatusCode, header};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::state::ServerState;
+
+/// How the server is.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Health {
+    /// `ok`, or `draining` while the server shuts down.
+    status: &'static str,
+}
+
+/// How ready the server is.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Readiness {
+    /// `ready`, or `draining` while the server shuts down.
+    status: &'static str,
+    /// The revision of the policy in force.
+    policy_revision: u64,
+    /// How many rules are in force.
+    rules: usize,
+    /// How often a changed rules file could not be put in force.
+    config_errors: u64,
+}
+
+/// Whether the process lives.
+#[utoipa::path(get, path = "/health/live", tag = "health",
+    responses((status = 200, description = "It lives", body = Health)))]
+pub(crate) async fn live() -> Json<Health> {
+    Json(Health { status: "ok" })
+}
+
+/// Whether the server takes traffic.
+#[utoipa::path(get, path = "/health/ready", tag = "health",
+    responses((status = 200, description = "It does", body = Readiness),
+              (status = 503, description = "It shuts down", body = Readiness)))]
+pub(crate) async fn ready(State(app): State<ServerState>) -> Response {
+    let reading = app.reading();
+    let readiness = Readiness {
+        status: if reading.ready { "ready" } else { "draining" },
+        policy_revision: reading.policy_revision,
+        rules: reading.rules.len(),
+        config_errors: reading.config_errors,
+    };
+    let status = if reading.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (status, Json(readiness)).into_response()
+}
+
+/// Figures for Prometheus, as `OpenMetrics` text.
+#[utoipa::path(get, path = "/metrics", tag = "health",
+    responses((status = 200, description = "The figures", body = String,
+        content_type = "application/openmetrics-text")))]
+pub(crate) async fn metrics(State(app): State<ServerState>) -> Response {
+    const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    ([(header::CONTENT_TYPE, OPEN_METRICS)], app.reading().render()).into_response()
+}

@@ -1,0 +1,94 @@
+//! `peek` and `explain`: look without charging.
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::HeaderMap;
+use tollgate::http::write_fields;
+use tollgate::{Attribute, Attributes};
+
+use super::check::{decide, record};
+use crate::auth::Right;
+use crate::extract::{JsonBody, Peer};
+use crate::problem::{Problem, ProblemBody};
+use crate::state::ServerState;
+use crate::wire::answer::CheckAnswer;
+use crate::wire::check::CheckBody;
+use crate::wire::decode::decode;
+
+/// Looks at what a check would meet, without charging it.
+///
+/// Looking costs nothing, so `allowed` is true unless the client is denied altogether; look at
+/// `remaining`.
+#[utoipa::path(
+    post, path = "/api/v1/rate-limit/peek", tag = "check", request_body = CheckBody<'_>,
+    responses(
+        (status = 200, description = "Looked up", body = CheckAnswer<'_>),
+        (status = 400, description = "The body cannot be read", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 401, description = "A token is needed", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 404, description = "No such rule", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 413, description = "The body is too large", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 415, description = "The body is not JSON", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 422, description = "The fields do not belong together", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 429, description = "This server is called too often", body = ProblemBody<'_>, content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn peek(
+    State(app): State<ServerState>,
+    peer: Peer,
+    headers: HeaderMap,
+    JsonBody(body): JsonBody,
+) -> Result<Response, Problem> {
+    app.admit(&headers, peer, Right::Caller)?;
+    app.guard.check_call()?;
+    let check: CheckBody<'_> = decode(&body)?;
+    let subject = check.subject(|| app.limiter.policy())?;
+    let decision = decide(&app, subject, &Costless(&check)).await?;
+    let mut fields = HeaderMap::new();
+    write_fields(&decision, app.families, &mut fields);
+    let answer = record(&app, decision, check.detail.unwrap_or(true));
+    let content_type = [(http::header::CONTENT_TYPE, "application/json")];
+    Ok((fields, content_type, answer).into_response())
+}
+
+/// Says of every rule whether it applies to a request and why, what is left, and which one binds.
+#[utoipa::path(
+    post, path = "/api/v1/rate-limit/explain", tag = "check", request_body = CheckBody<'_>,
+    responses(
+        (status = 200, description = "Explained", body = Object),
+        (status = 400, description = "The body cannot be read", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 401, description = "A token is needed", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 404, description = "No such rule", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 413, description = "The body is too large", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 415, description = "The body is not JSON", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 422, description = "The fields do not belong together", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 429, description = "This server is called too often", body = ProblemBody<'_>, content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn explain(
+    State(app): State<ServerState>,
+    peer: Peer,
+    headers: HeaderMap,
+    JsonBody(body): JsonBody,
+) -> Result<Response, Problem> {
+    app.admit(&headers, peer, Right::Caller)?;
+    app.guard.check_call()?;
+    let check: CheckBody<'_> = decode(&body)?;
+    // The fields have to make sense, even though all rules are explained.
+    check.subject(|| app.limiter.policy())?;
+    let explained = app.limiter.explain(&check).await;
+    Ok(Json(explained).into_response())
+}
+
+/// A request that costs nothing.
+struct Costless<'a>(&'a CheckBody<'a>);
+
+impl Attributes for Costless<'_> {
+    fn get(&self, attribute: Attribute<'_>) -> Option<&str> {
+        self.0.get(attribute)
+    }
+
+    fn cost(&self) -> u64 {
+        0
+    }
+}

@@ -1,0 +1,89 @@
+//! The rules in force, for reading. They come from a file or are built in, so they are changed there.
+
+use axum::Json;
+use axum::extract::State;
+use http::{HeaderMap, StatusCode, header};
+use serde::Serialize;
+use tollgate::rules::document::RuleDocument;
+
+use crate::auth::Right;
+use crate::extract::{PathName, Peer, read_name};
+use crate::problem::{Problem, ProblemBody};
+use crate::state::ServerState;
+use crate::wire::check::unknown_rule;
+
+/// The rules in force.
+#[derive(Serialize)]
+pub(crate) struct RulesAnswer {
+    rules: Vec<RuleDocument>,
+    revision: u64,
+}
+
+/// Lists the rules in force.
+#[utoipa::path(
+    get, path = "/api/v1/rules", tag = "rules", security(("token" = [])),
+    responses(
+        (status = 200, description = "The rules, in the order of the document", body = Object),
+        (status = 401, description = "A token is needed", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 403, description = "The token has another role", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 429, description = "This server is called too often", body = ProblemBody<'_>, content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn list(
+    State(app): State<ServerState>,
+    peer: Peer,
+    headers: HeaderMap,
+) -> Result<(HeaderMap, Json<RulesAnswer>), Problem> {
+    let fields = app.admit_admin(&headers, peer, Right::Viewer, false)?;
+    let loaded = app.policy_source.loaded.load();
+    let rules = loaded.document.rules.clone();
+    Ok((fields, Json(RulesAnswer { rules, revision: loaded.revision.number })))
+}
+
+/// Shows one rule.
+#[utoipa::path(
+    get, path = "/api/v1/rules/{rule_id}", tag = "rules", security(("token" = [])),
+    params(("rule_id" = String, Path, description = "The rule", example = "default_per_ip")),
+    responses(
+        (status = 200, description = "The rule, as the document has it", body = Object),
+        (status = 400, description = "The path cannot be read", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 401, description = "A token is needed", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 403, description = "The token has another role", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 404, description = "No such rule", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 429, description = "This server is called too often", body = ProblemBody<'_>, content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn get(
+    State(app): State<ServerState>,
+    peer: Peer,
+    headers: HeaderMap,
+    rule_id: PathName,
+) -> Result<(HeaderMap, Json<RuleDocument>), Problem> {
+    let fields = app.admit_admin(&headers, peer, Right::Viewer, false)?;
+    let rule_id = read_name(rule_id)?;
+    let loaded = app.policy_source.loaded.load();
+    let rule = loaded.document.rules.iter().find(|rule| rule.rule_id == rule_id);
+    let rule = rule.ok_or_else(|| unknown_rule(&rule_id))?;
+    Ok((fields, Json(rule.clone())))
+}
+
+/// What every attempt to change a rule is told.
+pub(crate) async fn refuse_write(
+    State(app): State<ServerState>,
+    peer: Peer,
+    headers: HeaderMap,
+) -> Problem {
+    if let Err(problem) = app.admit_admin(&headers, peer, Right::Operator, true) {
+        return problem;
+    }
+    let detail = match app.policy_source.file() {
+        Some(file) => format!(
+            "the rules come from {}: change that file, and they are in force within seconds",
+            file.display()
+        ),
+        None => "the rules are built in: start the server with --rules FILE to bring your own"
+            .to_owned(),
+    };
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "rules_from_file", detail)
+        .with_header(header::ALLOW, http::HeaderValue::from_static("GET, HEAD"))
+}

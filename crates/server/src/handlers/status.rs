@@ -1,0 +1,101 @@
+//! `GET /api/v1/rate-limits/status`: what a client has left, told to the client itself.
+
+use axum::Json;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
+use axum::response::{IntoResponse, Response};
+use http::HeaderMap;
+use serde::{Deserialize, Serialize};
+use tollgate::http::write_fields;
+use tollgate::identity::HttpRequest;
+use utoipa::ToSchema;
+
+use crate::extract::Peer;
+use crate::problem::{Problem, ProblemBody};
+use crate::state::ServerState;
+use crate::wire::decode::shorten;
+use crate::wire::time::rfc_3339;
+
+/// What a client wants to know its limits for.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct StatusQuery {
+    endpoint: Option<String>,
+    method: Option<String>,
+}
+
+/// What a client has left.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct StatusAnswer {
+    /// Who the client is taken for: the user, else the owner of the API key, else the address.
+    client_id: String,
+    /// Every limit that applies, whatever is asked for.
+    limits: Vec<LimitAnswer>,
+}
+
+/// What is left of one limit.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct LimitAnswer {
+    /// The rule.
+    rule_id: String,
+    /// The most that can be in use.
+    limit: u64,
+    /// What is left.
+    remaining: u64,
+    /// When all of it is back, in RFC 3339.
+    #[schema(format = DateTime)]
+    reset_at: String,
+    /// The window in seconds.
+    window_seconds: f64,
+}
+
+/// Tells a client its own limits: by its token, its API key, or its address.
+///
+/// Limits that hold for single endpoints are told for `?endpoint=/path` and `?method=`.
+#[utoipa::path(
+    get, path = "/api/v1/rate-limits/status", tag = "clients",
+    params(
+        ("endpoint" = Option<String>, Query, description = "Tell the limits for this path"),
+        ("method" = Option<String>, Query, description = "Tell the limits for this method; GET if not given"),
+    ),
+    responses(
+        (status = 200, description = "What is left", body = StatusAnswer),
+        (status = 400, description = "The query cannot be read", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 429, description = "This server is called too often", body = ProblemBody<'_>, content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn status(
+    State(app): State<ServerState>,
+    peer: Peer,
+    headers: HeaderMap,
+    query: Result<Query<StatusQuery>, QueryRejection>,
+) -> Result<Response, Problem> {
+    app.guard.check_call()?;
+    let Query(StatusQuery { endpoint, method }) =
+        query.map_err(|error| Problem::bad_request("invalid_query", shorten(error.body_text())))?;
+    let identity = app.extractor.identify(&headers, peer.address.ip(), app.now()).await;
+    let request = HttpRequest {
+        identity: &identity,
+        method: method.as_deref().unwrap_or("GET"),
+        host: None,
+        path: endpoint.as_deref().unwrap_or("/"),
+        headers: &headers,
+        cost: 0,
+    };
+    let decision = app.limiter.peek(&request).await;
+    let limits = decision
+        .outcomes()
+        .filter(|outcome| !outcome.is_shadow())
+        .map(|outcome| LimitAnswer {
+            rule_id: outcome.rule.id.to_string(),
+            limit: outcome.outcome.limit,
+            remaining: outcome.outcome.report.remaining,
+            reset_at: rfc_3339(decision.now().plus(outcome.outcome.report.reset_after)),
+            window_seconds: outcome.outcome.window.get() as f64 / 1e6,
+        })
+        .collect();
+    let client_id = identity.user_id.clone().unwrap_or_else(|| identity.ip.clone());
+    let mut fields = HeaderMap::new();
+    write_fields(&decision, app.families, &mut fields);
+    Ok((fields, Json(StatusAnswer { client_id, limits })).into_response())
+}

@@ -1,0 +1,241 @@
+//! Recent decisions, so that they can be explained and given back.
+//!
+//! Admitted and refused requests are kept apart: a flood of either does not push out the other. Places
+//! are taken in turn, and memory for them only when they are reached.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use tollgate::Decision;
+
+/// Names a decision, and the node that made it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DecisionId {
+    node: u32,
+    is_allowed: bool,
+    number: u64,
+}
+
+/// `d` and the node, `a`dmitted or `r`efused and the number.
+impl fmt::Display for DecisionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = if self.is_allowed { 'a' } else { 'r' };
+        write!(f, "d{:08x}-{kind}{:x}", self.node, self.number)
+    }
+}
+
+impl FromStr for DecisionId {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (node, rest) = text.strip_prefix('d').and_then(|text| text.split_once('-')).ok_or(())?;
+        let is_allowed = rest.starts_with('a');
+        let number = rest.strip_prefix(['a', 'r']).ok_or(())?;
+        let id = Self {
+            node: u32::from_str_radix(node, 16).map_err(drop)?,
+            is_allowed,
+            number: u64::from_str_radix(number, 16).map_err(drop)?,
+        };
+        // One spelling for each: no sign, no upper case, no leading zeros.
+        if id.to_string() == text { Ok(id) } else { Err(()) }
+    }
+}
+
+/// Why a decision is not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Missing {
+    /// Another node made it.
+    OtherNode,
+    /// There was no such decision, or it is too old.
+    Unknown,
+    /// It was given back already.
+    GivenBack,
+}
+
+#[derive(Debug)]
+pub(crate) struct Journal {
+    node: u32,
+    admitted: Ring,
+    refused: Ring,
+}
+
+impl Journal {
+    /// Keeps so many admitted and as many refused decisions. `node` should be random.
+    pub(crate) fn new(node: u32, kept: usize) -> Self {
+        Self { node, admitted: Ring::new(kept), refused: Ring::new(kept) }
+    }
+
+    /// Takes a number for a decision that is about to be recorded.
+    pub(crate) fn next_id(&self, is_allowed: bool) -> DecisionId {
+        let number = self.ring(is_allowed).next.fetch_add(1, Ordering::Relaxed);
+        DecisionId { node: self.node, is_allowed, number }
+    }
+
+    pub(crate) fn record(&self, id: DecisionId, decision: Decision) {
+        self.ring(id.is_allowed).put(id.number, decision);
+    }
+
+    /// Looks at a decision.
+    pub(crate) fn with<T>(
+        &self,
+        id: DecisionId,
+        look: impl FnOnce(&Decision) -> T,
+    ) -> Result<T, Missing> {
+        self.entry(id, |entry| match entry {
+            Some(entry) if entry.number == id.number => match &entry.decision {
+                Some(decision) => Ok(look(decision)),
+                None => Err(Missing::GivenBack),
+            },
+            _ => Err(Missing::Unknown),
+        })
+    }
+
+    /// Takes a decision out, so that it can be given back once.
+    pub(crate) fn take(&self, id: DecisionId) -> Result<Decision, Missing> {
+        self.entry(id, |entry| match entry {
+            Some(entry) if entry.number == id.number => {
+                entry.decision.take().ok_or(Missing::GivenBack)
+            }
+            _ => Err(Missing::Unknown),
+        })
+    }
+
+    /// Puts a decision back that could not be given back after all.
+    pub(crate) fn put_back(&self, id: DecisionId, decision: Decision) {
+        let put = |entry: Option<&mut Entry>| match entry {
+            Some(entry) if entry.number == id.number => {
+                entry.decision = Some(decision);
+                Ok(())
+            }
+            _ => Err(Missing::Unknown),
+        };
+        // If its place was taken meanwhile, it is too old anyway.
+        let _ = self.entry(id, put);
+    }
+
+    fn entry<T>(
+        &self,
+        id: DecisionId,
+        look: impl FnOnce(Option<&mut Entry>) -> Result<T, Missing>,
+    ) -> Result<T, Missing> {
+        if id.node != self.node {
+            return Err(Missing::OtherNode);
+        }
+        match self.ring(id.is_allowed).place(id.number) {
+            Some(place) => look(place.lock().as_mut()),
+            None => Err(Missing::Unknown),
+        }
+    }
+
+    fn ring(&self, is_allowed: bool) -> &Ring {
+        if is_allowed { &self.admitted } else { &self.refused }
+    }
+}
+
+/// How many places are asked for at once.
+const CHUNK: usize = 64;
+
+#[derive(Debug)]
+struct Ring {
+    chunks: Box<[OnceLock<Box<[Place]>>]>,
+    next: AtomicU64,
+}
+
+type Place = Mutex<Option<Entry>>;
+
+#[derive(Debug)]
+struct Entry {
+    number: u64,
+    /// Missing once it was given back.
+    decision: Option<Decision>,
+}
+
+impl Ring {
+    fn new(places: usize) -> Self {
+        let chunks = places.div_ceil(CHUNK).max(1);
+        Self { chunks: (0..chunks).map(|_| OnceLock::new()).collect(), next: AtomicU64::new(0) }
+    }
+
+    fn put(&self, number: u64, decision: Decision) {
+        let (chunk, place) = self.locate(number);
+        let chunk =
+            self.chunks[chunk].get_or_init(|| (0..CHUNK).map(|_| Place::default()).collect());
+        let old = chunk[place].lock().replace(Entry { number, decision: Some(decision) });
+        // Outside the lock.
+        drop(old);
+    }
+
+    fn place(&self, number: u64) -> Option<&Place> {
+        let (chunk, place) = self.locate(number);
+        self.chunks[chunk].get()?.get(place)
+    }
+
+    fn locate(&self, number: u64) -> (usize, usize) {
+        let places = (self.chunks.len() * CHUNK) as u64;
+        let place = usize::try_from(number % places).unwrap_or(0);
+        (place / CHUNK, place % CHUNK)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tollgate::{Limiter, Request};
+
+    fn decision() -> Decision {
+        let limiter = Limiter::from_text(
+            "rules: [{rule_id: all, limit: 1000, window: 1m, identifier_type: global}]",
+        );
+        limiter.expect("a sound policy").check_now(&Request::new())
+    }
+
+    #[test]
+    fn an_id_reads_as_it_is_written_and_in_no_other_way() {
+        for (is_allowed, number) in [(true, 0), (false, 255), (true, u64::MAX)] {
+            let id = DecisionId { node: 0xbeef, is_allowed, number };
+            assert_eq!(id.to_string().parse(), Ok(id));
+        }
+        for text in ["", "d", "d0000beef", "d0000beef-", "d0000beef-x1", "dbeef-a1", "d0000BEEF-a1"]
+            .into_iter()
+            .chain([
+                "d0000beef-a01",
+                "d0000beef-a+1",
+                "d0000beef-a1 ",
+                "d0000beef-a11111111111111111",
+            ])
+        {
+            assert_eq!(text.parse::<DecisionId>(), Err(()), "{text}");
+        }
+    }
+
+    #[test]
+    fn decisions_are_kept_until_their_place_is_taken() {
+        let journal = Journal::new(1, CHUNK);
+        let ids: Vec<_> = (0..CHUNK + 3).map(|_| journal.next_id(true)).collect();
+        for id in &ids {
+            journal.record(*id, decision());
+        }
+        let state = |id: DecisionId| journal.with(id, |_| ());
+        assert_eq!(state(ids[2]), Err(Missing::Unknown));
+        assert_eq!(state(ids[3]), Ok(()));
+        assert_eq!(state(ids[CHUNK + 2]), Ok(()));
+        assert_eq!(state(journal.next_id(true)), Err(Missing::Unknown), "not recorded yet");
+        assert_eq!(state(journal.next_id(false)), Err(Missing::Unknown));
+        assert_eq!(state(DecisionId { node: 2, ..ids[3] }), Err(Missing::OtherNode));
+    }
+
+    #[test]
+    fn a_decision_is_taken_once_unless_it_is_put_back() {
+        let journal = Journal::new(1, CHUNK);
+        let id = journal.next_id(true);
+        journal.record(id, decision());
+        let taken = journal.take(id).expect("it is there");
+        assert_eq!(journal.take(id).err(), Some(Missing::GivenBack));
+        assert_eq!(journal.with(id, |_| ()), Err(Missing::GivenBack));
+        journal.put_back(id, taken);
+        assert!(journal.take(id).is_ok());
+    }
+}

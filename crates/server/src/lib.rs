@@ -1,0 +1,27 @@
+//! Tollgate over HTTP: one process that judges requests for whoever asks.
+//!
+//! An [`App`] answers requests; [`listen`] brings them in; [`settings`] say how. Handlers translate
+//! between the wire and the library, which judges.
+#![forbid(unsafe_code)]
+
+mod app;
+mod auth;
+mod extract;
+mod guard;
+mod handlers;
+mod histogram;
+mod idempotency;
+mod journal;
+pub mod listen;
+mod metrics;
+mod openapi;
+mod policy_source;
+mod problem;
+mod routes;
+pub mod settings;
+mod state;
+mod store;
+mod wire;
+
+pub use app::App;
+pub use state::StartError;

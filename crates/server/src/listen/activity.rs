@@ -1,0 +1,269 @@
+//! What happens on a connection, and when too little does.
+//!
+//! The HTTP library can limit how long a head takes, but its limit also covers the pause before it,
+//! and it sets up a timer for every request. Here a request costs a few atomic additions, and a
+//! connection looks at them now and then: times are kept to within half the shorter limit.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::Version;
+use hyper::body::{Body, Frame, SizeHint};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// What happened on a connection so far.
+#[derive(Debug, Default)]
+pub(super) struct Activity {
+    /// Requests that started, and pieces of answers that were handed over.
+    steps: AtomicU32,
+    /// Requests that are being answered.
+    running: AtomicU32,
+    /// Something arrived that is no request yet.
+    has_unread: AtomicBool,
+    /// HTTP/2: frames arrive that have nothing to do with requests.
+    is_multiplexed: AtomicBool,
+}
+
+impl Activity {
+    /// A request has started.
+    pub(super) fn begin(self: &Arc<Self>, version: Version) -> Running {
+        self.steps.fetch_add(1, Relaxed);
+        self.running.fetch_add(1, Relaxed);
+        self.has_unread.store(false, Relaxed);
+        if version == Version::HTTP_2 {
+            self.is_multiplexed.store(true, Relaxed);
+        }
+        Running(Arc::clone(self))
+    }
+
+    /// Whether a head is on its way: a part of it came, or the very first is still to come.
+    fn awaits_head(&self) -> bool {
+        let is_new = self.steps.load(Relaxed) == 0;
+        is_new || (self.has_unread.load(Relaxed) && !self.is_multiplexed.load(Relaxed))
+    }
+}
+
+/// A request that is being answered, until this is dropped.
+#[derive(Debug)]
+pub(super) struct Running(Arc<Activity>);
+
+impl Running {
+    /// The answer is there; its body is still to go out. There is none if the request was refused.
+    pub(super) fn answer<B>(self, body: Option<B>) -> AnswerBody<B> {
+        AnswerBody { body, activity: Arc::clone(&self.0) }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // What arrived in between was the body of the request.
+        self.0.has_unread.store(false, Relaxed);
+        self.0.running.fetch_sub(1, Relaxed);
+    }
+}
+
+/// The body of an answer. Each piece that goes out shows that the client still reads.
+#[derive(Debug)]
+pub(super) struct AnswerBody<B> {
+    body: Option<B>,
+    activity: Arc<Activity>,
+}
+
+impl<B: Body + Unpin> Body for AnswerBody<B> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        let Some(body) = &mut self.body else { return Poll::Ready(None) };
+        let frame = Pin::new(body).poll_frame(context);
+        if let Poll::Ready(Some(Ok(_))) = frame {
+            self.activity.steps.fetch_add(1, Relaxed);
+        }
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.as_ref().is_none_or(Body::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.as_ref().map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
+    }
+}
+
+/// A stream that notices when something arrives.
+#[derive(Debug)]
+pub(super) struct Noticing<S> {
+    stream: S,
+    activity: Arc<Activity>,
+}
+
+impl<S> Noticing<S> {
+    pub(super) fn new(stream: S, activity: Arc<Activity>) -> Self {
+        Self { stream, activity }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Noticing<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        if buffer.filled().len() > before {
+            self.activity.has_unread.store(true, Relaxed);
+        }
+        read
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Noticing<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(context, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+/// How a connection is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// As it should.
+    Alive,
+    /// Nothing has happened for too long.
+    Idle,
+    /// A head has been on its way for too long.
+    LateHead,
+}
+
+/// Looks at a connection now and then.
+#[derive(Debug)]
+pub(super) struct Watch {
+    looks_for_head: u32,
+    looks_for_idle: u32,
+    steps: u32,
+    quiet: u32,
+    awaiting: u32,
+}
+
+impl Watch {
+    /// How often to look.
+    pub(super) fn period(header_timeout: Duration, idle_timeout: Duration) -> Duration {
+        (header_timeout.min(idle_timeout) / 2).max(Duration::from_millis(1))
+    }
+
+    pub(super) fn new(header_timeout: Duration, idle_timeout: Duration) -> Self {
+        let period = Self::period(header_timeout, idle_timeout).as_nanos();
+        let looks = |timeout: Duration| {
+            u32::try_from(timeout.as_nanos().div_ceil(period)).unwrap_or(u32::MAX)
+        };
+        Self {
+            looks_for_head: looks(header_timeout),
+            looks_for_idle: looks(idle_timeout),
+            steps: 0,
+            quiet: 0,
+            awaiting: 0,
+        }
+    }
+
+    /// Looks once. What is seen for the first time may have begun up to a period ago, so one look
+    /// more is needed than fits into a limit.
+    pub(super) fn look(&mut self, activity: &Activity) -> Verdict {
+        let steps = activity.steps.load(Relaxed);
+        if activity.running.load(Relaxed) > 0 || steps != self.steps {
+            (self.steps, self.quiet, self.awaiting) = (steps, 0, 0);
+            return Verdict::Alive;
+        }
+        self.quiet += 1;
+        self.awaiting = if activity.awaits_head() { self.awaiting + 1 } else { 0 };
+        if self.awaiting > self.looks_for_head {
+            Verdict::LateHead
+        } else if self.quiet > self.looks_for_idle {
+            Verdict::Idle
+        } else {
+            Verdict::Alive
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Plays events: `r` a request starts, `e` it ends, `b` bytes arrive, `p` a piece of an answer
+    /// goes out, `2` a request of HTTP/2 comes and goes, `.` a look. Two looks fit into the limit
+    /// for heads, six into the one for idling.
+    fn check(events: &str, expected: Verdict) {
+        let activity = Arc::new(Activity::default());
+        let mut watch = Watch::new(Duration::from_secs(2), Duration::from_secs(6));
+        let mut running = Vec::new();
+        let mut verdict = Verdict::Alive;
+        for event in events.chars() {
+            match event {
+                'r' => running.push(activity.begin(Version::HTTP_11)),
+                'e' => drop(running.pop()),
+                'b' => activity.has_unread.store(true, Relaxed),
+                'p' => drop(activity.steps.fetch_add(1, Relaxed)),
+                '2' => drop(activity.begin(Version::HTTP_2)),
+                _ => verdict = watch.look(&activity),
+            }
+        }
+        assert_eq!(verdict, expected, "{events}");
+    }
+
+    #[test]
+    fn connections_end_when_too_little_happens() {
+        // Nothing but a connection.
+        check("..", Verdict::Alive);
+        check("...", Verdict::LateHead);
+        // Bytes that come one by one are no request.
+        check("b.b.b.", Verdict::LateHead);
+        // A pause between requests may be longer than a head.
+        check("re.......", Verdict::Alive);
+        check("re........", Verdict::Idle);
+        check("re......re......", Verdict::Alive);
+        // But a head that has begun must be finished.
+        check("re....b..", Verdict::Alive);
+        check("re....b...", Verdict::LateHead);
+        // A request may take its time, whatever its body does.
+        check("r..........b.b.b.", Verdict::Alive);
+        check("rb.e......", Verdict::Alive);
+        // A long answer is fine as long as it moves.
+        check("re...p...p...p...p", Verdict::Alive);
+        check("re...p........", Verdict::Idle);
+        // Frames of HTTP/2 are no heads.
+        check("2.b.b.b.b.b", Verdict::Alive);
+        check("2.b.b.b.b.b.b.b.", Verdict::Idle);
+    }
+}

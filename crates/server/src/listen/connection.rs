@@ -1,0 +1,163 @@
+//! One connection: HTTP/1.1 or HTTP/2, for as long as something happens on it.
+
+use std::convert::Infallible;
+use std::error::Error;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Request, Response, StatusCode};
+use hyper::body::{Body, Incoming};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+use tracing::debug;
+
+use super::Peer;
+use super::activity::{Activity, Noticing, Verdict, Watch};
+use super::shutdown::Shutdown;
+use super::tls::Tls;
+use crate::settings::Limits;
+
+/// The HTTP library allows for this many header fields without a heap allocation.
+const HEADERS_ON_STACK: usize = 100;
+const CONCURRENT_STREAMS: u32 = 250;
+const PING_INTERVAL: Duration = Duration::from_secs(20);
+const PING_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// How connections are spoken to: the same for all of a listener.
+#[derive(Debug)]
+pub(super) struct Protocol {
+    http: auto::Builder<TokioExecutor>,
+    tls: Option<Arc<Tls>>,
+    header_count: usize,
+    header_timeout: Duration,
+    idle_timeout: Duration,
+}
+
+impl Protocol {
+    pub(super) fn new(limits: &Limits, tls: Option<Arc<Tls>>) -> Self {
+        let header_bytes = limits.header_bytes.to_usize();
+        let mut http = auto::Builder::new(TokioExecutor::new());
+        let mut http1 = http.http1();
+        // The time a head may take is kept by a `Watch`.
+        http1.header_read_timeout(None).max_buf_size(header_bytes);
+        if limits.header_count > HEADERS_ON_STACK {
+            http1.max_headers(limits.header_count);
+        }
+        http.http2()
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(CONCURRENT_STREAMS)
+            .max_header_list_size(u32::try_from(header_bytes).unwrap_or(u32::MAX))
+            .keep_alive_interval(PING_INTERVAL)
+            .keep_alive_timeout(PING_TIMEOUT);
+        Self {
+            http,
+            tls,
+            header_count: limits.header_count,
+            header_timeout: limits.header_timeout,
+            idle_timeout: limits.idle_timeout,
+        }
+    }
+
+    /// Serves a connection until one side ends it.
+    pub(super) async fn serve<S, F, B>(
+        &self,
+        stream: TcpStream,
+        mut peer: Peer,
+        service: S,
+        shutdown: &Shutdown,
+    ) where
+        S: Fn(Request<Incoming>, Peer) -> F,
+        F: Future<Output = Response<B>> + Send + 'static,
+        B: Body<Data: Send, Error: Into<Box<dyn Error + Send + Sync>>> + Send + Unpin + 'static,
+    {
+        // Answers are written whole: waiting for more to send with them only costs time.
+        let _ = stream.set_nodelay(true);
+        let Some(tls) = &self.tls else {
+            return self.serve_stream(stream, peer, service, shutdown).await;
+        };
+        let handshake = timeout(self.header_timeout, handshake(stream, tls));
+        let stream = tokio::select! {
+            stream = handshake => stream.ok().flatten(),
+            () = shutdown.requested() => None,
+        };
+        let Some(stream) = stream else { return };
+        peer.has_certificate = stream.get_ref().1.peer_certificates().is_some();
+        self.serve_stream(stream, peer, service, shutdown).await;
+    }
+
+    async fn serve_stream<I, S, F, B>(&self, stream: I, peer: Peer, service: S, shutdown: &Shutdown)
+    where
+        I: AsyncRead + AsyncWrite + Unpin + 'static,
+        S: Fn(Request<Incoming>, Peer) -> F,
+        F: Future<Output = Response<B>> + Send + 'static,
+        B: Body<Data: Send, Error: Into<Box<dyn Error + Send + Sync>>> + Send + Unpin + 'static,
+    {
+        let activity = Arc::new(Activity::default());
+        let stream = TokioIo::new(Noticing::new(stream, Arc::clone(&activity)));
+        let service = service_fn(|request: Request<Incoming>| {
+            let running = activity.begin(request.version());
+            let has_room = request.headers().len() <= self.header_count;
+            let answer = has_room.then(|| service(request, peer));
+            async move {
+                let Some(answer) = answer else {
+                    let mut refusal = Response::new(running.answer(None));
+                    *refusal.status_mut() = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+                    return Ok::<_, Infallible>(refusal);
+                };
+                Ok(answer.await.map(|body| running.answer(Some(body))))
+            }
+        });
+        let mut connection = pin!(self.http.serve_connection(stream, service));
+        let mut asked_to_end = pin!(shutdown.requested());
+        let mut watch = Watch::new(self.header_timeout, self.idle_timeout);
+        let mut looks = interval(Watch::period(self.header_timeout, self.idle_timeout));
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        looks.reset();
+        let (mut is_draining, mut is_closing) = (false, false);
+        loop {
+            tokio::select! {
+                biased;
+                ended = connection.as_mut() => {
+                    if let Err(error) = ended {
+                        debug!(peer = %peer.address, %error, "connection ended");
+                    }
+                    return;
+                }
+                () = asked_to_end.as_mut(), if !is_draining => {
+                    is_draining = true;
+                    connection.as_mut().graceful_shutdown();
+                }
+                _ = looks.tick() => match watch.look(&activity) {
+                    Verdict::Alive => {}
+                    // HTTP/2 clients are told first, so that they send nothing more here.
+                    Verdict::Idle if !is_closing => {
+                        is_closing = true;
+                        connection.as_mut().graceful_shutdown();
+                    }
+                    verdict => {
+                        debug!(peer = %peer.address, ?verdict, "connection closed");
+                        return;
+                    }
+                },
+            }
+        }
+    }
+}
+
+/// Agrees on keys. Failures are the client's and tell nothing new: scanners cause most of them.
+async fn handshake(stream: TcpStream, tls: &Tls) -> Option<TlsStream<TcpStream>> {
+    match TlsAcceptor::from(tls.current()).accept(stream).await {
+        Ok(stream) => Some(stream),
+        Err(error) => {
+            debug!(%error, "TLS handshake failed");
+            None
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Connections in, requests to a service, answers out; and an end that cuts nobody off.
+//!
+//! Everything a client could take too much of is bounded here: connections, the size of a head and
+//! the time it takes, the time without a request. What is asked and answered is not looked at.
+
+mod activity;
+mod connection;
+mod shutdown;
+mod tls;
+
+use std::error::Error;
+use std::fmt;
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Request, Response};
+use hyper::body::{Body, Incoming};
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+use tracing::warn;
+
+pub use shutdown::{Shutdown, ShutdownTrigger};
+pub use tls::{Tls, TlsError};
+
+use crate::settings::Limits;
+use connection::Protocol;
+
+const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// Who is at the other end of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Its address; IPv4 is never written as IPv6.
+    pub address: SocketAddr,
+    /// Whether it showed a client certificate of an authority that is trusted.
+    pub has_certificate: bool,
+}
+
+impl Peer {
+    /// For requests that came over no connection of ours.
+    pub const UNKNOWN: Self = Self {
+        address: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
+        has_certificate: false,
+    };
+}
+
+/// A port that is open, and nobody served there yet.
+#[derive(Debug)]
+pub struct Listener {
+    socket: TcpListener,
+    address: SocketAddr,
+    tls: Option<Arc<Tls>>,
+    limits: Limits,
+}
+
+impl Listener {
+    /// Opens a port; port 0 takes any free one.
+    ///
+    /// # Errors
+    /// If it cannot be had.
+    pub async fn bind(
+        address: SocketAddr,
+        tls: Option<Arc<Tls>>,
+        limits: &Limits,
+    ) -> Result<Self, BindError> {
+        let failed = |error| BindError { address, error };
+        let socket = TcpListener::bind(address).await.map_err(failed)?;
+        let address = socket.local_addr().map_err(failed)?;
+        Ok(Self { socket, address, tls, limits: limits.clone() })
+    }
+
+    /// Where it listens, with the port that was taken.
+    #[must_use]
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// `https` if it is encrypted, else `http`.
+    #[must_use]
+    pub const fn scheme(&self) -> &'static str {
+        if self.tls.is_some() { "https" } else { "http" }
+    }
+}
+
+/// Why a port cannot be had.
+#[derive(Debug)]
+pub struct BindError {
+    address: SocketAddr,
+    error: io::Error,
+}
+
+impl fmt::Display for BindError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot listen on {}: ", self.address)?;
+        match self.error.kind() {
+            ErrorKind::AddrInUse => f.write_str("another program listens there already"),
+            ErrorKind::AddrNotAvailable => f.write_str("this machine has no such address"),
+            ErrorKind::PermissionDenied => f.write_str("this user may not open that port"),
+            _ => self.error.fmt(f),
+        }
+    }
+}
+
+impl Error for BindError {}
+
+/// Serves a listener until it is told to end; then finishes what has begun, for at most the time
+/// that `shutdown_grace` allows. Says how many connections were cut off.
+///
+/// An answer whose body pauses for longer than `idle_timeout` is cut off too: streams of events
+/// have to send something now and then.
+pub async fn serve<S, F, B>(listener: Listener, service: S, shutdown: Shutdown) -> usize
+where
+    S: Fn(Request<Incoming>, Peer) -> F + Clone + Send + Sync + 'static,
+    F: Future<Output = Response<B>> + Send + 'static,
+    B: Body<Data: Send, Error: Into<Box<dyn Error + Send + Sync>>> + Send + Unpin + 'static,
+{
+    let Listener { socket, tls, limits, .. } = listener;
+    let protocol = Arc::new(Protocol::new(&limits, tls));
+    let room = Arc::new(Semaphore::new(limits.connections));
+    let mut connections = JoinSet::new();
+    let mut pause = SHORTEST_PAUSE;
+    let mut asked_to_end = pin!(shutdown.requested());
+    loop {
+        // Room first: who finds none waits in the queue of the operating system.
+        let accepted = async {
+            let place = Arc::clone(&room).acquire_owned().await;
+            (place, socket.accept().await)
+        };
+        let (place, accepted) = tokio::select! {
+            () = asked_to_end.as_mut() => break,
+            accepted = accepted => accepted,
+        };
+        while connections.try_join_next().is_some() {}
+        match accepted {
+            Ok((stream, address)) => {
+                pause = SHORTEST_PAUSE;
+                let address = SocketAddr::new(address.ip().to_canonical(), address.port());
+                let peer = Peer { address, has_certificate: false };
+                let (protocol, service) = (Arc::clone(&protocol), service.clone());
+                let shutdown = shutdown.clone();
+                connections.spawn(async move {
+                    protocol.serve(stream, peer, service, &shutdown).await;
+                    drop(place);
+                });
+            }
+            Err(error) if concerns_one_client(&error) => {}
+            // No file handles are left, most likely. Trying again at once would only burn time.
+            Err(error) => {
+                if pause == SHORTEST_PAUSE {
+                    warn!(%error, "cannot accept connections for now");
+                }
+                tokio::select! {
+                    () = asked_to_end.as_mut() => break,
+                    () = sleep(pause) => pause = LONGEST_PAUSE.min(pause * 2),
+                }
+            }
+        }
+    }
+    drop(socket);
+    let finished = async { while connections.join_next().await.is_some() {} };
+    let _ = timeout(limits.shutdown_grace, finished).await;
+    let cut_off = connections.len();
+    connections.shutdown().await;
+    cut_off
+}
+
+/// Whether a client has gone before it was accepted.
+fn concerns_one_client(error: &io::Error) -> bool {
+    use ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
+}

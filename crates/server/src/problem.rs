@@ -1,0 +1,111 @@
+//! What is answered when something is wrong: `application/problem+json` with a stable code.
+
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
+
+/// An error as a client sees it. Boxed, since hardly any call ends in one.
+#[derive(Clone, Debug)]
+pub(crate) struct Problem(Box<Content>);
+
+#[derive(Clone, Debug)]
+struct Content {
+    status: StatusCode,
+    code: &'static str,
+    detail: String,
+    headers: HeaderMap,
+}
+
+/// The body of an error.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ProblemBody<'a> {
+    /// Always `about:blank`: the code says more than a link would.
+    #[schema(example = "about:blank")]
+    r#type: &'a str,
+    /// The HTTP status in words.
+    title: &'a str,
+    /// The HTTP status.
+    #[schema(example = 400, minimum = 400, maximum = 599)]
+    status: u16,
+    /// What kind of error this is, for programs. Codes do not change.
+    #[schema(example = "invalid_body")]
+    code: &'a str,
+    /// What was wrong, where, and what would be right, for people.
+    detail: &'a str,
+}
+
+impl Problem {
+    pub(crate) fn new(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Self {
+        Self(Box::new(Content { status, code, detail: detail.into(), headers: HeaderMap::new() }))
+    }
+
+    pub(crate) fn bad_request(code: &'static str, detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, code, detail)
+    }
+
+    pub(crate) fn unprocessable(code: &'static str, detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, code, detail)
+    }
+
+    pub(crate) fn not_found(code: &'static str, detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, code, detail)
+    }
+
+    /// The same problem, found at a place within the body.
+    pub(crate) fn at(mut self, place: &str) -> Self {
+        self.0.detail = format!("{place}: {}", self.0.detail);
+        self
+    }
+
+    pub(crate) fn with_header(
+        mut self,
+        name: header::HeaderName,
+        value: impl Into<HeaderValue>,
+    ) -> Self {
+        self.0.headers.insert(name, value.into());
+        self
+    }
+
+    pub(crate) fn headers_mut(&mut self) -> &mut HeaderMap {
+        &mut self.0.headers
+    }
+
+    pub(crate) fn code(&self) -> &'static str {
+        self.0.code
+    }
+
+    #[cfg(test)]
+    pub(crate) fn detail(&self) -> &str {
+        &self.0.detail
+    }
+
+    #[cfg(test)]
+    pub(crate) fn status(&self) -> StatusCode {
+        self.0.status
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let Content { status, code, detail, headers } = *self.0;
+        let body = ProblemBody {
+            r#type: "about:blank",
+            title: status.canonical_reason().unwrap_or("Error"),
+            status: status.as_u16(),
+            code,
+            detail: &detail,
+        };
+        // Texts and numbers always serialise.
+        let text = serde_json::to_vec(&body).unwrap_or_default();
+        let mut response = Response::new(Body::from(text));
+        *response.status_mut() = status;
+        *response.headers_mut() = headers;
+        response.headers_mut().insert(header::CONTENT_TYPE, PROBLEM_JSON);
+        response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        response
+    }
+}

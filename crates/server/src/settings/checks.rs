@@ -1,0 +1,62 @@
+//! What must hold between settings: nobody opens a server to the world without saying so.
+
+use std::net::IpAddr;
+
+use super::layers::Layers;
+use super::value::Setting as _;
+use super::{ADMIN_ON_LOOPBACK, CheckAuth, Settings};
+
+/// Settles how callers are known, and where the admin API listens.
+pub(super) fn check_auth(
+    layers: &mut Layers<'_>,
+    settings: &mut Settings,
+    chosen: Option<CheckAuth>,
+) {
+    let is_local = is_loopback(settings.http.ip());
+    if settings.admin.is_none() && !is_local {
+        settings.admin = Some(ADMIN_ON_LOOPBACK);
+        layers.resolved("admin", settings.admin.show());
+    }
+    if settings.admin == Some(settings.http) && settings.http.port() != 0 {
+        let message = "this is where the check API listens; choose another port, or leave it out";
+        layers.refuse("admin", message);
+    }
+    match chosen {
+        None if !is_local => {
+            let message = format!(
+                "{} can be reached from other machines, so it must be chosen how callers are \
+                 known: token, mtls, or none if whoever reaches the port may ask",
+                settings.http
+            );
+            layers.refuse("check_auth", message);
+        }
+        None if settings.check_token.is_some() => {
+            let message =
+                "there is a check token, but nobody is asked for it; choose token or none";
+            layers.refuse("check_auth", message);
+        }
+        // A token that cannot be used is a problem of its own.
+        Some(CheckAuth::Token)
+            if settings.check_token.is_none() && !layers.has_refused("check_token") =>
+        {
+            let message = "there is no token to ask for; set the environment variable \
+                           TOLLGATE_CHECK_TOKEN, or name a file in check_token_file";
+            layers.refuse("check_auth", message);
+        }
+        Some(CheckAuth::Mtls)
+            if settings.tls.as_ref().is_none_or(|files| files.client_ca.is_none()) =>
+        {
+            let message = "client certificates need an authority to check them by; name \
+                           tls.client_ca, with tls.certificate and tls.key";
+            layers.refuse("check_auth", message);
+        }
+        _ => {}
+    }
+    settings.check_auth = chosen.unwrap_or(CheckAuth::None);
+    layers.resolved("check_auth", settings.check_auth.show());
+}
+
+/// Whether only this machine can reach an address.
+fn is_loopback(address: IpAddr) -> bool {
+    address.to_canonical().is_loopback()
+}

@@ -1,0 +1,279 @@
+//! How the server is set up: what can be chosen, what holds if nobody chooses, and who chose.
+//!
+//! Flags win over the environment, the environment over the file, the file over the defaults.
+//! [`Settings::load`] reports everything that is wrong at once.
+
+mod checks;
+mod document;
+mod identity;
+mod jwt;
+mod layers;
+mod names;
+mod origin;
+mod spelling;
+mod value;
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tollgate::http::HeaderFamilies;
+use tollgate::identity::IdentityConfig;
+pub use tollgate::identity::Secret;
+
+pub use layers::{Entry, FLAGGED, flag, variable};
+pub use origin::{Origin, Problem, Problems};
+pub use value::ByteSize;
+
+/// Everything that can be chosen about a server.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where the check API listens; port 0 takes any free one.
+    pub http: SocketAddr,
+    /// Where the admin API listens, if apart from the check API. [`Settings::load`] moves it to
+    /// [`ADMIN_ON_LOOPBACK`] by itself when `http` can be reached from elsewhere.
+    pub admin: Option<SocketAddr>,
+    /// The policy file; without one, a few rules that are built in hold.
+    pub rules: Option<PathBuf>,
+    /// Where counters live.
+    pub store: Store,
+    /// The most memory that counters may take.
+    pub memory: ByteSize,
+    /// How callers of the check API are known.
+    pub check_auth: CheckAuth,
+    /// The token that callers of the check API show.
+    pub check_token: Option<Secret>,
+    /// The token that administrators show; without one, one is made up at start.
+    pub admin_token: Option<Secret>,
+    /// The header fields that tell clients their limits.
+    pub headers: HeaderFamilies,
+    /// What log lines look like.
+    pub log: LogFormat,
+    /// The least that is worth a log line.
+    pub log_level: LogLevel,
+    /// Files for TLS; without them connections are not encrypted.
+    pub tls: Option<TlsFiles>,
+    /// How requests behind proxies are told apart.
+    pub identity: IdentityConfig,
+    /// The status of a refusal in forward-auth.
+    pub deny_status: DenyStatus,
+    /// Which headers are believed to describe the request in forward-auth.
+    pub request_headers: RequestHeaders,
+    /// What a single client may take from the server.
+    pub limits: Limits,
+    /// How many recent decisions can be explained.
+    pub decisions_kept: usize,
+    /// How long answers are kept for repeated calls.
+    pub idempotency: Idempotency,
+}
+
+/// Where the admin API listens if the check API can be reached from elsewhere and nobody said where
+/// the admin API should be.
+pub const ADMIN_ON_LOOPBACK: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8082);
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            http: SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)),
+            admin: None,
+            rules: None,
+            store: Store::Memory,
+            memory: ByteSize::mebibytes(256),
+            check_auth: CheckAuth::None,
+            check_token: None,
+            admin_token: None,
+            headers: HeaderFamilies::default(),
+            log: LogFormat::Text,
+            log_level: LogLevel::Info,
+            tls: None,
+            identity: identity::behind_local_proxies(),
+            deny_status: DenyStatus::TooManyRequests,
+            request_headers: RequestHeaders::Any,
+            limits: Limits::default(),
+            decisions_kept: 16_384,
+            idempotency: Idempotency { keys: 100_000, kept_for: Duration::from_mins(5) },
+        }
+    }
+}
+
+impl Settings {
+    /// Puts settings together from flags, by the names of the settings they set; environment
+    /// variables; and a file.
+    ///
+    /// # Errors
+    /// Everything that is wrong, each with its name and origin.
+    pub fn load(
+        flags: &[(&'static str, String)],
+        environment: &BTreeMap<String, String>,
+        file: Option<&Path>,
+    ) -> Result<Effective, Problems> {
+        let mut layers = layers::Layers::new(flags, environment, file);
+        let mut settings = Self::default();
+        names::read_all(&mut layers, &mut settings);
+        let entries = layers.finish()?;
+        Ok(Effective { settings, entries })
+    }
+}
+
+/// Settings in force, and where each of them came from.
+#[derive(Clone, Debug)]
+pub struct Effective {
+    /// The settings.
+    pub settings: Settings,
+    /// The same as texts, secrets hidden, each with its origin.
+    pub entries: Vec<Entry>,
+}
+
+impl Effective {
+    /// Where the setting of that name came from.
+    #[must_use]
+    pub fn origin(&self, name: &str) -> &Origin {
+        let entry = self.entries.iter().find(|entry| entry.name == name);
+        entry.map_or(&Origin::Default, |entry| &entry.origin)
+    }
+}
+
+/// Where counters live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Store {
+    /// In this process.
+    Memory,
+}
+
+/// How callers of the check API are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CheckAuth {
+    /// Not at all: whoever reaches the port may ask.
+    None,
+    /// By a token.
+    Token,
+    /// By a client certificate.
+    Mtls,
+}
+
+/// What log lines look like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// The least that is worth a log line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LogLevel {
+    /// What did not work.
+    Error,
+    /// What may not work soon.
+    Warn,
+    /// What changed.
+    Info,
+    /// What happened.
+    Debug,
+    /// Everything.
+    Trace,
+}
+
+impl LogLevel {
+    /// Its name, as loggers know it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warn => "warn",
+            Self::Info => "info",
+            Self::Debug => "debug",
+            Self::Trace => "trace",
+        }
+    }
+}
+
+/// The status of a refusal in forward-auth. Some proxies pass on only a few.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DenyStatus {
+    /// 429, what it is.
+    TooManyRequests,
+    /// 403, for nginx: its `auth_request` takes other statuses for failures.
+    Forbidden,
+}
+
+/// Which headers are believed to describe the request in forward-auth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RequestHeaders {
+    /// Whichever are there, unless they disagree; the path behind ours wins over both.
+    Any,
+    /// `X-Original-Method`, `-URI`, `-Host`.
+    Original,
+    /// `X-Forwarded-Method`, `-Uri`, `-Host`.
+    Forwarded,
+}
+
+/// The files that TLS needs, all PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The certificate of this server, and those that lead to its root.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+    /// The authorities whose client certificates are accepted.
+    pub client_ca: Option<PathBuf>,
+}
+
+/// What a single client may take from the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Calls of the check API, whoever calls; 0 for as many as there are.
+    pub check_calls_per_second: u64,
+    /// Reading calls of the admin API, for each caller.
+    pub admin_reads_per_minute: u64,
+    /// Changing calls of the admin API, for each caller.
+    pub admin_writes_per_minute: u64,
+    /// The largest body.
+    pub body_bytes: ByteSize,
+    /// The most checks in one call.
+    pub batch_size: usize,
+    /// The most header fields of a request.
+    pub header_count: usize,
+    /// The largest head of a request.
+    pub header_bytes: ByteSize,
+    /// The most connections at a time, on each listener.
+    pub connections: usize,
+    /// How long the head of a request may take to arrive, and a TLS handshake to finish.
+    pub header_timeout: Duration,
+    /// How long a connection may wait for its next request.
+    pub idle_timeout: Duration,
+    /// How long a request may take.
+    pub request_timeout: Duration,
+    /// How long requests may take to finish when the server is asked to end.
+    pub shutdown_grace: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            check_calls_per_second: 100_000,
+            admin_reads_per_minute: 1_000,
+            admin_writes_per_minute: 100,
+            body_bytes: ByteSize::mebibytes(1),
+            batch_size: 1_000,
+            header_count: 100,
+            header_bytes: ByteSize::kibibytes(64),
+            connections: 10_000,
+            header_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_secs(75),
+            request_timeout: Duration::from_secs(30),
+            shutdown_grace: Duration::from_secs(10),
+        }
+    }
+}
+
+/// How long answers are kept for repeated calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Idempotency {
+    /// The most answers.
+    pub keys: usize,
+    /// The longest time.
+    pub kept_for: Duration,
+}

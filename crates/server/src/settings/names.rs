@@ -1,0 +1,192 @@
+//! Every setting by its name: the one list of what can be written in a settings file.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::Value as Json;
+use tollgate::http::{HeaderFamilies, HeaderFamily};
+
+use super::document::Value;
+use super::layers::{Layers, SecretNames};
+use super::value::{ByteSize, Choice, Flaw, Setting};
+use super::{
+    CheckAuth, DenyStatus, Idempotency, Limits, LogFormat, LogLevel, RequestHeaders, Settings,
+    Store, TlsFiles,
+};
+use super::{checks, identity};
+
+const CHECK_TOKEN: SecretNames =
+    SecretNames { name: "check_token", file: "check_token_file", variable: "TOLLGATE_CHECK_TOKEN" };
+const ADMIN_TOKEN: SecretNames =
+    SecretNames { name: "admin_token", file: "admin_token_file", variable: "TOLLGATE_ADMIN_TOKEN" };
+
+/// A token must fit into a header as it is.
+fn not_a_token(text: &str) -> Option<&'static str> {
+    let is_word = text.bytes().all(|byte| byte.is_ascii_graphic());
+    (!is_word).then_some("expected one word of visible ASCII characters, without spaces")
+}
+
+/// Takes over everything that was given.
+pub(super) fn read_all(layers: &mut Layers<'_>, settings: &mut Settings) {
+    let mut check_auth = None;
+    layers.read("http", &mut settings.http);
+    layers.read("admin", &mut settings.admin);
+    layers.read("rules", &mut settings.rules);
+    layers.read("store", &mut settings.store);
+    let least_memory = ByteSize::mebibytes(1);
+    layers.read_within("memory", &mut settings.memory, least_memory..=ByteSize::new(1 << 50));
+    layers.read("check_auth", &mut check_auth);
+    settings.check_token = layers.read_secret(&CHECK_TOKEN, not_a_token);
+    settings.admin_token = layers.read_secret(&ADMIN_TOKEN, not_a_token);
+    layers.read("headers", &mut settings.headers);
+    layers.read("log", &mut settings.log);
+    layers.read("log_level", &mut settings.log_level);
+    settings.tls = read_tls(layers);
+    identity::read(layers, &mut settings.identity);
+    layers.read("authorize.deny_status", &mut settings.deny_status);
+    layers.read("authorize.request_headers", &mut settings.request_headers);
+    read_limits(layers, &mut settings.limits);
+    layers.read_within("decisions_kept", &mut settings.decisions_kept, 0..=10_000_000);
+    let Idempotency { keys, kept_for } = &mut settings.idempotency;
+    layers.read_within("idempotency.keys", keys, 0..=100_000_000);
+    let mut seconds = kept_for.as_secs();
+    layers.read_within("idempotency.seconds", &mut seconds, 1..=86_400);
+    *kept_for = Duration::from_secs(seconds);
+    checks::check_auth(layers, settings, check_auth);
+}
+
+fn read_limits(layers: &mut Layers<'_>, limits: &mut Limits) {
+    let calls = &mut limits.check_calls_per_second;
+    layers.read_within("limits.check_calls_per_second", calls, 0..=1_000_000_000);
+    let rates = 1..=1_000_000_000;
+    let reads = &mut limits.admin_reads_per_minute;
+    layers.read_within("limits.admin_reads_per_minute", reads, rates.clone());
+    let writes = &mut limits.admin_writes_per_minute;
+    layers.read_within("limits.admin_writes_per_minute", writes, rates);
+    let bodies = ByteSize::kibibytes(1)..=ByteSize::mebibytes(1_024);
+    layers.read_within("limits.body_bytes", &mut limits.body_bytes, bodies);
+    layers.read_within("limits.batch_size", &mut limits.batch_size, 1..=100_000);
+    layers.read_within("limits.header_count", &mut limits.header_count, 10..=10_000);
+    // The HTTP library keeps buffers of at least 8 KiB.
+    let heads = ByteSize::kibibytes(8)..=ByteSize::mebibytes(16);
+    layers.read_within("limits.header_bytes", &mut limits.header_bytes, heads);
+    layers.read_within("limits.connections", &mut limits.connections, 1..=1_000_000);
+    let times = Duration::from_millis(100)..=Duration::from_hours(24);
+    layers.read_within("limits.header_timeout", &mut limits.header_timeout, times.clone());
+    layers.read_within("limits.idle_timeout", &mut limits.idle_timeout, times.clone());
+    layers.read_within("limits.request_timeout", &mut limits.request_timeout, times);
+    let graces = Duration::ZERO..=Duration::from_hours(1);
+    layers.read_within("limits.shutdown_grace", &mut limits.shutdown_grace, graces);
+}
+
+fn read_tls(layers: &mut Layers<'_>) -> Option<TlsFiles> {
+    let (mut certificate, mut key, mut client_ca): (Option<PathBuf>, Option<PathBuf>, _) =
+        (None, None, None);
+    layers.read("tls.certificate", &mut certificate);
+    layers.read("tls.key", &mut key);
+    layers.read("tls.client_ca", &mut client_ca);
+    match (certificate, key) {
+        (Some(certificate), Some(key)) => Some(TlsFiles { certificate, key, client_ca }),
+        (Some(_), None) => {
+            layers.refuse("tls.certificate", "a certificate needs its key; name it in tls.key");
+            None
+        }
+        (None, Some(_)) => {
+            layers.refuse("tls.key", "a key needs its certificate; name it in tls.certificate");
+            None
+        }
+        (None, None) => {
+            if client_ca.is_some() {
+                let message = "client certificates need TLS; name tls.certificate and tls.key too";
+                layers.refuse("tls.client_ca", message);
+            }
+            None
+        }
+    }
+}
+
+/// A URL may hold a password: what was found is not repeated.
+impl Setting for Store {
+    fn expected() -> String {
+        "memory:".to_owned()
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        matches!(text, "memory:" | "memory").then_some(Self::Memory)
+    }
+
+    fn read(value: &Value) -> Result<Self, Flaw> {
+        let parsed = match value {
+            Value::Text(text) => Self::parse(text),
+            _ => None,
+        };
+        parsed.ok_or_else(|| Flaw::new("counters can live in memory only; write memory:"))
+    }
+
+    fn show(&self) -> Json {
+        "memory:".into()
+    }
+}
+
+/// A list of families that do not use the same fields.
+impl Setting for HeaderFamilies {
+    fn expected() -> String {
+        <Vec<HeaderFamily>>::expected()
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        Self::new(Vec::parse(text)?).ok()
+    }
+
+    fn read(value: &Value) -> Result<Self, Flaw> {
+        let families = <Vec<HeaderFamily>>::read(value)?;
+        Self::new(families).map_err(|colliding| Flaw::new(colliding.to_string()))
+    }
+
+    fn show(&self) -> Json {
+        self.iter().map(HeaderFamily::name).collect()
+    }
+}
+
+impl Setting for HeaderFamily {
+    fn expected() -> String {
+        Self::ALL.map(Self::name).join(", ")
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        text.parse().ok()
+    }
+
+    fn show(&self) -> Json {
+        self.name().into()
+    }
+}
+
+impl Choice for CheckAuth {
+    const ALL: &'static [(&'static str, Self)] =
+        &[("none", Self::None), ("token", Self::Token), ("mtls", Self::Mtls)];
+}
+
+impl Choice for LogFormat {
+    const ALL: &'static [(&'static str, Self)] = &[("text", Self::Text), ("json", Self::Json)];
+}
+
+impl Choice for LogLevel {
+    const ALL: &'static [(&'static str, Self)] = &[
+        (Self::Error.name(), Self::Error),
+        (Self::Warn.name(), Self::Warn),
+        (Self::Info.name(), Self::Info),
+        (Self::Debug.name(), Self::Debug),
+        (Self::Trace.name(), Self::Trace),
+    ];
+}
+
+impl Choice for DenyStatus {
+    const ALL: &'static [(&'static str, Self)] =
+        &[("429", Self::TooManyRequests), ("403", Self::Forbidden)];
+}
+
+impl Choice for RequestHeaders {
+    const ALL: &'static [(&'static str, Self)] =
+        &[("any", Self::Any), ("x-original", Self::Original), ("x-forwarded", Self::Forwarded)];
+}

@@ -1,0 +1,358 @@
+//! What a setting can hold: how each kind is written, and how it is shown.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ipnet::IpNet;
+use serde_json::Value as Json;
+
+use super::document::Value;
+use super::origin::Place;
+
+/// The longest part of a wrong value that is repeated to its author.
+const SHOWN: usize = 60;
+
+/// What is wrong with a value, and where, if that is not where the value starts.
+#[derive(Debug)]
+pub(super) struct Flaw {
+    pub(super) message: String,
+    pub(super) place: Option<Place>,
+}
+
+impl Flaw {
+    pub(super) fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), place: None }
+    }
+
+    /// The value is not what was expected.
+    pub(super) fn unexpected(expected: &str, found: &Value) -> Self {
+        Self::new(format!("expected {expected}, found {}", describe(found)))
+    }
+}
+
+/// A kind of value.
+pub(super) trait Setting: Sized {
+    /// What a right value is: "a whole number".
+    fn expected() -> String;
+
+    /// The value that a text stands for.
+    fn parse(text: &str) -> Option<Self>;
+
+    /// As written in a file, a flag or the environment.
+    fn read(value: &Value) -> Result<Self, Flaw> {
+        let parsed = match value {
+            Value::Text(text) => Self::parse(text),
+            _ => None,
+        };
+        parsed.ok_or_else(|| Flaw::unexpected(&Self::expected(), value))
+    }
+
+    /// As it could be written.
+    fn show(&self) -> Json;
+}
+
+/// One of a few words.
+pub(super) trait Choice: Copy + PartialEq + 'static {
+    const ALL: &'static [(&'static str, Self)];
+}
+
+impl<T: Choice> Setting for T {
+    fn expected() -> String {
+        let words: Vec<&str> = T::ALL.iter().map(|(word, _)| *word).collect();
+        match words.split_last() {
+            Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
+            _ => words.concat(),
+        }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        T::ALL.iter().find(|(word, _)| *word == text).map(|(_, choice)| *choice)
+    }
+
+    fn show(&self) -> Json {
+        T::ALL.iter().find(|(_, choice)| choice == self).map(|(word, _)| *word).into()
+    }
+}
+
+impl<T: Setting> Setting for Option<T> {
+    fn expected() -> String {
+        T::expected()
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        T::parse(text).map(Some)
+    }
+
+    fn read(value: &Value) -> Result<Self, Flaw> {
+        match value {
+            Value::Nothing => Ok(None),
+            value => T::read(value).map(Some),
+        }
+    }
+
+    fn show(&self) -> Json {
+        self.as_ref().map_or(Json::Null, T::show)
+    }
+}
+
+/// A list, or a text with commas between the items.
+impl<T: Setting> Setting for Vec<T> {
+    fn expected() -> String {
+        format!("a list, each item {}", T::expected())
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        text.split(',').map(|item| T::parse(item.trim())).collect()
+    }
+
+    fn read(value: &Value) -> Result<Self, Flaw> {
+        let items = match value {
+            Value::List(items) => items,
+            Value::Text(text) => {
+                let list = Self::parse(text);
+                return list.ok_or_else(|| Flaw::unexpected(&Self::expected(), value));
+            }
+            _ => return Err(Flaw::unexpected(&Self::expected(), value)),
+        };
+        let at = |place, flaw: Flaw| Flaw { place: flaw.place.or(Some(place)), ..flaw };
+        items.iter().map(|item| T::read(&item.value).map_err(|flaw| at(item.place, flaw))).collect()
+    }
+
+    fn show(&self) -> Json {
+        self.iter().map(T::show).collect()
+    }
+}
+
+impl Setting for SocketAddr {
+    fn expected() -> String {
+        "an address with a port like 127.0.0.1:8080 or [::1]:8080".to_owned()
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        text.parse().ok()
+    }
+
+    fn show(&self) -> Json {
+        self.to_string().into()
+    }
+}
+
+impl Setting for IpNet {
+    fn expected() -> String {
+        "a network like 10.0.0.0/8 or an address".to_owned()
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        text.parse().ok().or_else(|| text.parse::<IpAddr>().ok().map(Self::from))
+    }
+
+    fn show(&self) -> Json {
+        self.to_string().into()
+    }
+}
+
+impl Setting for PathBuf {
+    fn expected() -> String {
+        "the name of a file".to_owned()
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        (!text.is_empty()).then(|| text.into())
+    }
+
+    fn show(&self) -> Json {
+        self.display().to_string().into()
+    }
+}
+
+impl Setting for String {
+    fn expected() -> String {
+        "a text".to_owned()
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        (!text.is_empty()).then(|| text.to_owned())
+    }
+
+    fn show(&self) -> Json {
+        self.as_str().into()
+    }
+}
+
+macro_rules! whole_numbers {
+    ($($kind:ty),+) => {$(
+        impl Setting for $kind {
+            fn expected() -> String {
+                "a whole number".to_owned()
+            }
+
+            fn parse(text: &str) -> Option<Self> {
+                text.parse().ok()
+            }
+
+            fn show(&self) -> Json {
+                (*self).into()
+            }
+        }
+    )+};
+}
+
+whole_numbers!(u8, u64, usize);
+
+/// A number of bytes, written like `64MiB`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ByteSize(u64);
+
+const SIZE_UNITS: [(&str, u64); 4] =
+    [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("", 1)];
+
+impl ByteSize {
+    /// So many bytes.
+    #[must_use]
+    pub const fn new(bytes: u64) -> Self {
+        Self(bytes)
+    }
+
+    /// So many mebibytes.
+    #[must_use]
+    pub const fn mebibytes(count: u64) -> Self {
+        Self(count.saturating_mul(1 << 20))
+    }
+
+    /// So many kibibytes.
+    #[must_use]
+    pub const fn kibibytes(count: u64) -> Self {
+        Self(count.saturating_mul(1 << 10))
+    }
+
+    /// The number of bytes, as far as this machine can address them.
+    #[must_use]
+    pub fn to_usize(self) -> usize {
+        usize::try_from(self.0).unwrap_or(usize::MAX)
+    }
+}
+
+impl fmt::Display for ByteSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&largest_unit(self.0, &SIZE_UNITS))
+    }
+}
+
+impl Setting for ByteSize {
+    fn expected() -> String {
+        "a size like 64KiB, 256MiB or 1GiB".to_owned()
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        amount(text, &SIZE_UNITS).map(Self)
+    }
+
+    fn show(&self) -> Json {
+        self.to_string().into()
+    }
+}
+
+const TIME_UNITS: [(&str, u64); 4] = [("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
+
+impl Setting for Duration {
+    fn expected() -> String {
+        "a time like 500ms, 10s or 2m".to_owned()
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        amount(text, &TIME_UNITS).map(Self::from_millis)
+    }
+
+    fn show(&self) -> Json {
+        largest_unit(u64::try_from(self.as_millis()).unwrap_or(u64::MAX), &TIME_UNITS).into()
+    }
+}
+
+/// A whole number with a unit behind it, in the smallest of the units.
+fn amount(text: &str, units: &[(&str, u64)]) -> Option<u64> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    let unit = unit.trim_start();
+    let (_, factor) = units.iter().find(|(name, _)| *name == unit)?;
+    number.parse::<u64>().ok()?.checked_mul(*factor)
+}
+
+/// The number in the largest unit that has no remainder.
+fn largest_unit(number: u64, units: &[(&str, u64)]) -> String {
+    let fitting = units.iter().find(|(_, factor)| number > 0 && number.is_multiple_of(*factor));
+    let smallest = units[units.len() - 1];
+    let (name, factor) = fitting.copied().unwrap_or(smallest);
+    format!("{}{name}", number / factor)
+}
+
+/// What was found, for a person who wrote something else than was expected.
+fn describe(value: &Value) -> String {
+    match value {
+        Value::Nothing => "nothing".to_owned(),
+        Value::Text(text) => quote(text),
+        Value::List(_) => "a list".to_owned(),
+        Value::Map(_) => "a map".to_owned(),
+    }
+}
+
+/// The text in quotes, safe to print and short enough to read.
+pub(super) fn quote(text: &str) -> String {
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{:?}", format!("{}…", &text[..end])),
+        None => format!("{text:?}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn sizes_and_times() {
+        for (text, bytes) in [
+            ("64KiB", Some(65_536)),
+            ("1GiB", Some(1 << 30)),
+            ("256 MiB", Some(256 << 20)),
+            ("8192", Some(8_192)),
+            ("0", Some(0)),
+            ("64KB", None),
+            ("1.5GiB", None),
+            ("-1", None),
+            ("", None),
+            ("MiB", None),
+            ("99999999999GiB", None),
+        ] {
+            assert_eq!(ByteSize::parse(text), bytes.map(ByteSize), "{text}");
+        }
+        for (text, millis) in [
+            ("500ms", Some(500)),
+            ("10s", Some(10_000)),
+            ("2m", Some(120_000)),
+            ("1h", Some(3_600_000)),
+            ("10", None),
+            ("10 seconds", None),
+            ("s", None),
+        ] {
+            assert_eq!(Duration::parse(text), millis.map(Duration::from_millis), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_shown_can_be_read(number in 0..u64::MAX / 4) {
+            let size = ByteSize(number);
+            prop_assert_eq!(ByteSize::parse(size.show().as_str().unwrap()), Some(size));
+            let time = Duration::from_millis(number);
+            prop_assert_eq!(Duration::parse(time.show().as_str().unwrap()), Some(time));
+        }
+
+        #[test]
+        fn no_text_panics(text in ".{0,40}") {
+            let _ = (ByteSize::parse(&text), Duration::parse(&text), IpNet::parse(&text));
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! What all requests share: the limiter and everything around it.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use aws_lc_rs::rand;
+use http::HeaderMap;
+use tollgate::http::HeaderFamilies;
+use tollgate::identity::{Extractor, Secret};
+use tollgate::{CachedClock, Clock as _, Limiter, MemoryStore, Micros, Timestamp};
+
+use crate::auth::{CheckAuth, Principal, Right, TOKEN_HEADER, Tokens, WRONG_TOKEN};
+use crate::guard::{Guard, GuardLimits};
+use crate::histogram::Histogram;
+use crate::idempotency::Idempotency;
+use crate::journal::Journal;
+use crate::listen::Peer;
+use crate::metrics::{Metrics, Reading};
+use crate::policy_source::PolicySource;
+use crate::problem::Problem;
+use crate::settings::{self, DenyStatus, RequestHeaders, Settings};
+use crate::store::TimedStore;
+
+/// The state of a server. Clones are one and the same.
+#[derive(Clone, Debug)]
+pub(crate) struct ServerState(Arc<Shared>);
+
+/// What all requests share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) limiter: Limiter<TimedStore, CachedClock>,
+    pub(crate) policy_source: PolicySource,
+    pub(crate) extractor: Extractor,
+    pub(crate) guard: Guard,
+    pub(crate) journal: Journal,
+    pub(crate) idempotency: Idempotency,
+    pub(crate) metrics: Metrics,
+    pub(crate) families: HeaderFamilies,
+    pub(crate) deny_status: DenyStatus,
+    pub(crate) request_headers: RequestHeaders,
+    pub(crate) batch_size: usize,
+    pub(crate) body_bytes: usize,
+    pub(crate) request_timeout: Duration,
+    pub(crate) generated_admin_token: Option<String>,
+    pub(crate) is_draining: AtomicBool,
+    tokens: Tokens,
+}
+
+/// Why a server cannot start.
+#[derive(Debug)]
+pub struct StartError(String);
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for StartError {}
+
+impl Deref for ServerState {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.0
+    }
+}
+
+impl ServerState {
+    /// Reads what the settings name.
+    pub(crate) fn new(settings: &Settings) -> Result<Self, StartError> {
+        let failed = |error: &dyn fmt::Display| StartError(error.to_string());
+        let clock = CachedClock::start().map_err(|error| failed(&error))?;
+        let (policy_source, policy) =
+            PolicySource::open(settings.rules.as_deref(), clock.now()).map_err(StartError)?;
+        let extractor =
+            Extractor::new(settings.identity.clone()).map_err(|error| failed(&error))?;
+        let memory = settings.memory.to_usize();
+        let store = TimedStore {
+            inner: MemoryStore::with_bytes(memory),
+            durations: Arc::new(Histogram::default()),
+        };
+        let limits = &settings.limits;
+        let guard_limits = GuardLimits {
+            check_calls: limits.check_calls_per_second,
+            admin_reads: limits.admin_reads_per_minute,
+            admin_writes: limits.admin_writes_per_minute,
+        };
+        let given = settings.admin_token.as_ref().map(|token| token.expose().to_owned());
+        let generated = if given.is_some() { None } else { Some(random_token()?) };
+        let admin_token = given.or_else(|| generated.clone()).unwrap_or_default();
+        let check_auth = match settings.check_auth {
+            settings::CheckAuth::None => CheckAuth::None,
+            settings::CheckAuth::Token => CheckAuth::Token,
+            settings::CheckAuth::Mtls => CheckAuth::Certificate,
+        };
+        let caller_token = settings.check_token.as_ref().map(Secret::expose);
+        let lifetime = Micros::new(
+            u64::try_from(settings.idempotency.kept_for.as_micros()).unwrap_or(u64::MAX),
+        );
+        Ok(Self(Arc::new(Shared {
+            limiter: Limiter::builder().policy(policy).store(store).clock(clock.clone()).build(),
+            policy_source,
+            extractor,
+            guard: Guard::new(guard_limits, clock),
+            journal: Journal::new(random_node(), settings.decisions_kept),
+            idempotency: Idempotency::new(settings.idempotency.keys, lifetime),
+            metrics: Metrics::default(),
+            families: settings.headers,
+            deny_status: settings.deny_status,
+            request_headers: settings.request_headers,
+            batch_size: limits.batch_size,
+            body_bytes: limits.body_bytes.to_usize(),
+            request_timeout: limits.request_timeout,
+            generated_admin_token: generated,
+            is_draining: AtomicBool::new(false),
+            tokens: Tokens::new(check_auth, &admin_token, caller_token),
+        })))
+    }
+}
+
+impl Shared {
+    pub(crate) fn now(&self) -> Timestamp {
+        self.limiter.clock().now()
+    }
+
+    /// Who is calling, if that is enough for what is called.
+    pub(crate) fn admit(
+        &self,
+        headers: &HeaderMap,
+        peer: Peer,
+        right: Right,
+    ) -> Result<Principal, Problem> {
+        if self.tokens.needs_token(peer.has_certificate, right) {
+            self.guard.may_try_token(peer.address.ip())?;
+        }
+        self.tokens.admit(headers, peer.has_certificate, right).inspect_err(|problem| {
+            if problem.code() == WRONG_TOKEN {
+                self.guard.wrong_token(peer.address.ip());
+            }
+        })
+    }
+
+    /// The same for a proxy: `Authorization` is that of its client, so its own token has a header of
+    /// its own.
+    pub(crate) fn admit_proxy(&self, headers: &HeaderMap, peer: Peer) -> Result<(), Problem> {
+        if !self.tokens.needs_token(peer.has_certificate, Right::Caller) {
+            return Ok(());
+        }
+        let mut own = HeaderMap::new();
+        if let Some(token) = headers.get(TOKEN_HEADER) {
+            own.insert(TOKEN_HEADER, token.clone());
+        }
+        self.admit(&own, peer, Right::Caller).map(drop)
+    }
+
+    /// Who is calling the admin API, counted against the limits on it.
+    pub(crate) fn admit_admin(
+        &self,
+        headers: &HeaderMap,
+        peer: Peer,
+        right: Right,
+        is_write: bool,
+    ) -> Result<HeaderMap, Problem> {
+        let principal = self.admit(headers, peer, right)?;
+        self.guard.admin_call(principal, is_write)
+    }
+
+    /// All figures at this moment.
+    pub(crate) fn reading(&self) -> Reading {
+        let store = self.limiter.store();
+        let loaded = self.policy_source.loaded.load();
+        Reading {
+            rules: self.limiter.stats(),
+            checks: self.metrics.checks.read(),
+            store: store.durations.read(),
+            responses: self.metrics.responses(),
+            counters: store.inner.len(),
+            memory_bytes: store.inner.bytes(),
+            evictions: store.inner.evicted(),
+            policy_revision: loaded.revision.number,
+            policy_age_seconds: self.now().since(loaded.at).get() as f64 / 1e6,
+            config_errors: self.policy_source.errors.load(Ordering::Relaxed),
+            idempotency_keys: self.idempotency.len(),
+            ready: !self.is_draining.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// A token that nobody can guess.
+fn random_token() -> Result<String, StartError> {
+    let mut bytes = [0; 32];
+    rand::fill(&mut bytes).map_err(|_| StartError("the system gives no random numbers".into()))?;
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    let digits = digits.filter_map(|digit| char::from_digit(u32::from(digit), 16));
+    Ok(std::iter::once("tg_").flat_map(str::chars).chain(digits).collect())
+}
+
+/// Tells this process from others, and from itself before a restart.
+fn random_node() -> u32 {
+    let mut bytes = [0; 4];
+    // Without random numbers there would be no token either.
+    let _ = rand::fill(&mut bytes);
+    u32::from_le_bytes(bytes)
+}

@@ -1,0 +1,171 @@
+//! One decision as it is answered.
+
+use serde::Serialize;
+use tollgate::http::{reset_at, retry_after, retry_after_rule};
+use tollgate::{Basis, Decision, Micros, Refusal, RuleOutcome, SoftState};
+use utoipa::ToSchema;
+
+/// Whether a request may pass, and what there is to say about it.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(example = json!({"allowed": true, "limit": 1000, "remaining": 999, "reset_at": 1_638_360_000,
+    "rule_id": "api_default", "state": "normal", "decision_id": "d1f00dbee-a2a"}))]
+pub(crate) struct CheckAnswer<'a> {
+    /// Whether the request may pass.
+    allowed: bool,
+    /// The limit of the rule that binds; null if no rule applied.
+    limit: Option<u64>,
+    /// What is left of it.
+    remaining: Option<u64>,
+    /// When all of it is back, in seconds since 1970.
+    reset_at: Option<u64>,
+    /// The rule that binds; null if no rule applied.
+    rule_id: Option<&'a str>,
+    /// How close the client is to its limits.
+    #[schema(value_type = State)]
+    state: SoftState,
+    /// Names this decision, to have it explained or given back.
+    decision_id: &'a str,
+    /// Refused: seconds after which the same request would pass; null if it never will.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<u64>)]
+    retry_after: Option<Option<u64>>,
+    /// Refused: why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<Reason>,
+    /// Allowed, but the request should be held for so long.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    delay_ms: Option<u64>,
+    /// The shared store had no say: why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    degraded: Option<String>,
+    /// Every rule that applied, if asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rules: Option<Vec<RuleAnswer<'a>>>,
+}
+
+/// How close a client is to its limits.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[expect(dead_code, reason = "describes the library's type in the API description")]
+pub(crate) enum State {
+    /// Nothing to say.
+    Normal,
+    /// Close to a limit.
+    Warning,
+    /// Admitted, but only after a wait.
+    Throttled,
+}
+
+/// Why a request was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Reason {
+    /// A limit was reached.
+    RateLimited,
+    /// The client is on the deny list, or lacks an identifier that a rule requires.
+    Denied,
+    /// The limit could not be checked, and the rule does not pass unchecked requests.
+    StoreUnavailable,
+}
+
+/// One rule's own figures.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct RuleAnswer<'a> {
+    /// The rule.
+    rule_id: &'a str,
+    /// Whether the request fitted.
+    allowed: bool,
+    /// The rule only watches; it never refuses.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    shadow: bool,
+    /// The most that can be in use.
+    limit: u64,
+    /// What is left.
+    remaining: u64,
+    /// The window in seconds.
+    window_seconds: f64,
+    /// What the request was charged here.
+    cost: u64,
+    /// When all of it is back, in seconds since 1970.
+    reset_at: u64,
+    /// Refused: seconds after which the same request would fit; null if it never will.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<u64>)]
+    retry_after: Option<Option<u64>>,
+    /// How close the client is to this limit.
+    #[schema(value_type = State)]
+    state: SoftState,
+}
+
+impl From<Refusal> for Reason {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::RateLimited => Self::RateLimited,
+            Refusal::Denied => Self::Denied,
+            Refusal::StoreUnavailable => Self::StoreUnavailable,
+        }
+    }
+}
+
+impl<'a> CheckAnswer<'a> {
+    pub(crate) fn new(decision: &'a Decision, decision_id: &'a str, detail: bool) -> Self {
+        let binding = decision.binding();
+        let report = binding.map(|binding| binding.outcome.report);
+        let refusal = decision.refusal();
+        Self {
+            allowed: decision.is_allowed(),
+            limit: binding.map(|binding| binding.outcome.limit),
+            remaining: report.map(|report| report.remaining),
+            reset_at: binding.map(|binding| reset_at(decision.now(), &binding.outcome)),
+            rule_id: binding.map(|binding| &*binding.rule.id).or_else(|| refuser(decision)),
+            state: decision.state(),
+            decision_id,
+            retry_after: refusal.map(|_| retry_after(decision)),
+            reason: refusal.map(Reason::from),
+            delay_ms: decision
+                .delay()
+                .filter(|delay| *delay > Micros::ZERO)
+                .map(Micros::as_millis_ceil),
+            degraded: decision.degraded().map(|kind| kind.to_string()),
+            rules: detail.then(|| RuleAnswer::all(decision)),
+        }
+    }
+
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        // Numbers and texts always serialise, and a vector takes everything.
+        let _ = serde_json::to_writer(out, self);
+    }
+}
+
+/// The rule that refused without counting.
+fn refuser(decision: &Decision) -> Option<&str> {
+    match decision.basis() {
+        Basis::MissingIdentifier { rule } | Basis::StoreUnavailable { rule } => {
+            decision.policy().rules().get(*rule).map(|rule| &*rule.id)
+        }
+        _ => None,
+    }
+}
+
+impl<'a> RuleAnswer<'a> {
+    pub(crate) fn all(decision: &'a Decision) -> Vec<Self> {
+        decision.outcomes().map(|outcome| Self::new(decision, &outcome)).collect()
+    }
+
+    fn new(decision: &Decision, outcome: &RuleOutcome<'a>) -> Self {
+        let report = outcome.outcome.report;
+        let is_exceeded = outcome.is_exceeded();
+        Self {
+            rule_id: &outcome.rule.id,
+            allowed: !is_exceeded,
+            shadow: outcome.is_shadow(),
+            limit: outcome.outcome.limit,
+            remaining: report.remaining,
+            window_seconds: outcome.outcome.window.get() as f64 / 1e6,
+            cost: outcome.outcome.cost,
+            reset_at: reset_at(decision.now(), &outcome.outcome),
+            retry_after: is_exceeded.then(|| retry_after_rule(&outcome.outcome)),
+            state: outcome.state,
+        }
+    }
+}

@@ -1,0 +1,372 @@
+//! One check as it is asked: by rule, or by what is known about a request.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use tollgate::rules::Identifier;
+use tollgate::{Attribute, Attributes, Policy};
+use utoipa::ToSchema;
+
+use crate::problem::Problem;
+use crate::wire::decode::Object;
+
+/// A check. Either by rule, with `rule_id`, `key_type` and `key_value`; or by request, with
+/// `identifiers` and whatever else is known about it.
+#[derive(Clone, Debug, Default, Deserialize, Hash, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"identifiers": {"user_id": "u1"}, "endpoint": "/api/v1/orders", "method": "POST"}))]
+pub(crate) struct CheckBody<'a> {
+    /// By rule: the rule to judge by, whatever its conditions.
+    #[serde(borrow, default)]
+    #[schema(value_type = Option<String>)]
+    rule_id: Option<Cow<'a, str>>,
+    /// By rule: what the key is.
+    #[serde(default)]
+    key_type: Option<KeyType>,
+    /// By rule: the value to count by.
+    #[serde(borrow, default)]
+    #[schema(value_type = Option<String>)]
+    key_value: Option<Cow<'a, str>>,
+    /// By rule: how many requests this is; 1 if not given, 0 to look without charging.
+    #[serde(default)]
+    request_count: Option<u64>,
+    /// By request: who asks.
+    #[serde(borrow, default)]
+    #[schema(value_type = Option<Identifiers<'static>>)]
+    identifiers: Option<Object<Identifiers<'a>>>,
+    /// By request: the path that was asked.
+    #[serde(borrow, default)]
+    #[schema(value_type = Option<String>)]
+    endpoint: Option<Cow<'a, str>>,
+    /// By request: the HTTP method.
+    #[serde(borrow, default)]
+    #[schema(value_type = Option<String>)]
+    method: Option<Cow<'a, str>>,
+    /// By request: the host that was asked.
+    #[serde(borrow, default)]
+    #[schema(value_type = Option<String>)]
+    host: Option<Cow<'a, str>>,
+    /// By request: the tier of the client, unless the policy knows better.
+    #[serde(borrow, default)]
+    #[schema(value_type = Option<String>)]
+    tier: Option<Cow<'a, str>>,
+    /// By request: anything else, for `attribute:NAME`; `header:NAME` and `claim:NAME` are found
+    /// here too, under those full names.
+    #[serde(borrow, default)]
+    #[schema(value_type = Option<BTreeMap<String, String>>)]
+    attributes: Option<BTreeMap<Cow<'a, str>, Cow<'a, str>>>,
+    /// What the request costs before rules multiply it; 1 if not given, 0 to look without charging.
+    #[serde(default)]
+    cost: Option<u64>,
+    /// Whether the answer lists every rule that applied. On for a single check, off in a batch.
+    #[serde(default)]
+    pub(crate) detail: Option<bool>,
+    /// The idempotency key of this check, in a batch or instead of the header.
+    #[serde(borrow, default)]
+    #[schema(value_type = Option<String>)]
+    pub(crate) idempotency_key: Option<Cow<'a, str>>,
+}
+
+/// Who asks.
+#[derive(Clone, Debug, Default, Deserialize, Hash, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Identifiers<'a> {
+    /// The authenticated user.
+    #[serde(borrow, default)]
+    #[schema(value_type = Option<String>)]
+    user_id: Option<Cow<'a, str>>,
+    /// The API key.
+    #[serde(borrow, default)]
+    #[schema(value_type = Option<String>)]
+    api_key: Option<Cow<'a, str>>,
+    /// The address of the client.
+    #[serde(borrow, default)]
+    #[schema(value_type = Option<String>)]
+    ip: Option<Cow<'a, str>>,
+    /// The tenant.
+    #[serde(borrow, default)]
+    #[schema(value_type = Option<String>)]
+    tenant: Option<Cow<'a, str>>,
+}
+
+/// What a key is, in the spellings people use.
+#[derive(Clone, Copy, Debug, Deserialize, Hash, PartialEq, Eq, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum KeyType {
+    /// The user.
+    #[serde(alias = "user_id")]
+    User,
+    /// The API key.
+    #[serde(alias = "apikey")]
+    ApiKey,
+    /// The address of the client.
+    Ip,
+    /// The tenant.
+    Tenant,
+    /// The endpoint.
+    Endpoint,
+    /// Whatever the rule counts by: a header, a claim, an attribute, a path.
+    Custom,
+}
+
+/// What a check is judged by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Subject<'a> {
+    /// One rule, whatever its conditions.
+    Rule(&'a str),
+    /// All rules that match.
+    Request,
+}
+
+/// The longest text that a check may carry in one field.
+const MAX_TEXT: usize = 4_096;
+/// The most attributes that a check may carry.
+const MAX_ATTRIBUTES: usize = 64;
+
+impl CheckBody<'_> {
+    /// What is to be judged, if the fields that are there belong together. Only a check by rule needs
+    /// to look at the policy.
+    pub(crate) fn subject(&self, policy: impl FnOnce() -> Policy) -> Result<Subject<'_>, Problem> {
+        self.check_sizes()?;
+        let Some(rule_id) = self.rule_id.as_deref() else {
+            if self.key_type.is_some() || self.key_value.is_some() || self.request_count.is_some() {
+                return Err(Problem::unprocessable(
+                    "invalid_check",
+                    "key_type, key_value and request_count belong to a check by rule: add rule_id, \
+                     or ask by request with identifiers, endpoint, method and cost",
+                ));
+            }
+            return Ok(Subject::Request);
+        };
+        if self.request_count.is_some() && self.cost.is_some() {
+            let detail =
+                "request_count and cost mean the same in a check by rule: give one of them";
+            return Err(Problem::unprocessable("invalid_check", detail));
+        }
+        let policy = policy();
+        let rule = policy.rules().find(rule_id).ok_or_else(|| unknown_rule(rule_id))?;
+        if let Some(key_type) = self.key_type {
+            match &*rule.identifiers {
+                [only] if key_type.fits(only) => {}
+                identifiers => {
+                    let names: Vec<String> = identifiers.iter().map(ToString::to_string).collect();
+                    let names = names.join(", ");
+                    return Err(Problem::unprocessable(
+                        "key_type_mismatch",
+                        format!(
+                            "rule `{rule_id}` counts by {names}: use the matching key_type, or give \
+                             identifiers and attributes instead of key_type and key_value"
+                        ),
+                    ));
+                }
+            }
+        }
+        if self.key_type.is_some() != self.key_value.is_some() {
+            let detail = "key_type and key_value go together";
+            return Err(Problem::unprocessable("invalid_check", detail));
+        }
+        Ok(Subject::Rule(rule_id))
+    }
+
+    fn check_sizes(&self) -> Result<(), Problem> {
+        let Identifiers { user_id, api_key, ip, tenant } =
+            self.identifiers.as_ref().map_or(&NOBODY, |object| &object.0);
+        let texts = [
+            ("rule_id", &self.rule_id),
+            ("key_value", &self.key_value),
+            ("identifiers.user_id", user_id),
+            ("identifiers.api_key", api_key),
+            ("identifiers.ip", ip),
+            ("identifiers.tenant", tenant),
+            ("endpoint", &self.endpoint),
+            ("method", &self.method),
+            ("host", &self.host),
+            ("tier", &self.tier),
+        ];
+        for (name, text) in texts {
+            if text.as_ref().is_some_and(|text| text.len() > MAX_TEXT) {
+                return Err(too_long(name));
+            }
+        }
+        let Some(attributes) = &self.attributes else { return Ok(()) };
+        if attributes.len() > MAX_ATTRIBUTES {
+            let detail = format!("attributes: at most {MAX_ATTRIBUTES} are allowed");
+            return Err(Problem::unprocessable("invalid_check", detail));
+        }
+        match attributes.iter().find(|(name, value)| name.len().max(value.len()) > MAX_TEXT) {
+            Some(_) => Err(too_long("attributes")),
+            None => Ok(()),
+        }
+    }
+
+    fn attribute(&self, prefix: &str, name: &str) -> Option<&str> {
+        let attributes = self.attributes.as_ref()?;
+        if prefix.is_empty() {
+            return attributes.get(name).map(|value| &**value);
+        }
+        let is_named = |key: &str| key.strip_prefix(prefix).is_some_and(|rest| rest == name);
+        attributes.iter().find(|(key, _)| is_named(key)).map(|(_, value)| &**value)
+    }
+
+    /// The value of a check by rule, if the attribute is the one it is the value of.
+    fn key(&self, is_meant: impl Fn(KeyType) -> bool) -> Option<&str> {
+        self.key_type.filter(|key_type| is_meant(*key_type)).and(self.key_value.as_deref())
+    }
+}
+
+const NOBODY: Identifiers<'static> =
+    Identifiers { user_id: None, api_key: None, ip: None, tenant: None };
+
+fn too_long(name: &str) -> Problem {
+    let detail = format!("{name}: at most {MAX_TEXT} bytes are allowed");
+    Problem::unprocessable("invalid_check", detail)
+}
+
+pub(crate) fn unknown_rule(rule_id: &str) -> Problem {
+    // Not more of it than a rule id can have.
+    let shown: String = rule_id.chars().take(100).collect();
+    Problem::not_found("unknown_rule", format!("there is no rule `{shown}`"))
+}
+
+impl KeyType {
+    fn fits(self, identifier: &Identifier) -> bool {
+        match identifier {
+            Identifier::UserId => self == Self::User,
+            Identifier::ApiKey => self == Self::ApiKey,
+            Identifier::Ip => self == Self::Ip,
+            Identifier::Tenant => self == Self::Tenant,
+            Identifier::Endpoint => self == Self::Endpoint,
+            _ => self == Self::Custom,
+        }
+    }
+}
+
+impl Attributes for CheckBody<'_> {
+    fn get(&self, attribute: Attribute<'_>) -> Option<&str> {
+        let who = self.identifiers.as_ref().map_or(&NOBODY, |object| &object.0);
+        let (given, key) = match attribute {
+            Attribute::UserId => (who.user_id.as_deref(), Some(KeyType::User)),
+            Attribute::ApiKey => (who.api_key.as_deref(), Some(KeyType::ApiKey)),
+            Attribute::Ip => (who.ip.as_deref(), Some(KeyType::Ip)),
+            Attribute::Tenant => (who.tenant.as_deref(), Some(KeyType::Tenant)),
+            Attribute::Path => {
+                let is_path = |key| matches!(key, KeyType::Endpoint | KeyType::Custom);
+                return self.endpoint.as_deref().or_else(|| self.key(is_path));
+            }
+            Attribute::Method => (self.method.as_deref(), None),
+            Attribute::Host => (self.host.as_deref(), None),
+            Attribute::Tier => (self.tier.as_deref(), None),
+            Attribute::Header(name) => (self.attribute("header:", name), Some(KeyType::Custom)),
+            Attribute::Claim(name) => (self.attribute("claim:", name), Some(KeyType::Custom)),
+            Attribute::Custom(name) => (self.attribute("", name), Some(KeyType::Custom)),
+        };
+        given.or_else(|| self.key(|own| Some(own) == key))
+    }
+
+    fn cost(&self) -> u64 {
+        self.request_count.or(self.cost).unwrap_or(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::decode::decode;
+
+    fn policy() -> Policy {
+        Policy::from_text(
+            "rules:
+             - {rule_id: user, limit: 1, window: 1s, identifier_type: user_id}
+             - {rule_id: both, limit: 1, window: 1s, identifier_type: [tenant, user_id]}
+             - {rule_id: plan, limit: 1, window: 1s, identifier_type: 'attribute:plan'}",
+        )
+        .expect("a sound policy")
+    }
+
+    #[test]
+    fn what_is_judged() {
+        let policy = policy();
+        let check = |text: &str, expected: Result<&str, &str>| {
+            let body: CheckBody<'_> = decode(text.as_bytes()).expect(text);
+            let judged = body.subject(|| policy.clone()).map(|subject| match subject {
+                Subject::Rule(rule) => rule.to_owned(),
+                Subject::Request => "request".to_owned(),
+            });
+            match (judged, expected) {
+                (Ok(judged), Ok(expected)) => assert_eq!(judged, expected, "{text}"),
+                (Err(problem), Err(part)) => {
+                    assert!(problem.detail().contains(part), "{text}: {}", problem.detail());
+                }
+                (judged, _) => panic!("{text}: {judged:?}"),
+            }
+        };
+        check("{}", Ok("request"));
+        check(r#"{"identifiers":{"user_id":"u"},"endpoint":"/","cost":3}"#, Ok("request"));
+        check(r#"{"rule_id":"user","key_type":"user","key_value":"u"}"#, Ok("user"));
+        check(
+            r#"{"rule_id":"user","key_type":"user_id","key_value":"u","request_count":0}"#,
+            Ok("user"),
+        );
+        check(r#"{"rule_id":"both","identifiers":{"user_id":"u","tenant":"t"}}"#, Ok("both"));
+        check(r#"{"rule_id":"plan","key_type":"custom","key_value":"u"}"#, Ok("plan"));
+        check(r#"{"rule_id":"nope","key_type":"user","key_value":"u"}"#, Err("no rule `nope`"));
+        check(
+            r#"{"rule_id":"both","key_type":"user","key_value":"u"}"#,
+            Err("counts by tenant, user_id"),
+        );
+        check(r#"{"rule_id":"user","key_type":"ip","key_value":"u"}"#, Err("counts by user_id"));
+        check(r#"{"rule_id":"user","key_type":"user"}"#, Err("go together"));
+        check(r#"{"key_type":"user","key_value":"u"}"#, Err("add rule_id"));
+        check(r#"{"rule_id":"user","cost":1,"request_count":1}"#, Err("give one of them"));
+        let long = format!(r#"{{"endpoint":"/{}"}}"#, "a".repeat(5_000));
+        check(&long, Err("endpoint: at most 4096 bytes"));
+    }
+
+    #[test]
+    fn a_key_value_is_the_value_of_what_the_rule_counts_by() {
+        let check = |text: &str, attribute: Attribute<'_>, expected: Option<&str>| {
+            let body: CheckBody<'_> = decode(text.as_bytes()).expect(text);
+            assert_eq!(body.get(attribute), expected, "{text} {attribute:?}");
+        };
+        let user = r#"{"rule_id":"r","key_type":"user","key_value":"v"}"#;
+        check(user, Attribute::UserId, Some("v"));
+        check(user, Attribute::ApiKey, None);
+        check(user, Attribute::Custom("x"), None);
+        let custom = r#"{"rule_id":"r","key_type":"custom","key_value":"v"}"#;
+        check(custom, Attribute::Custom("anything"), Some("v"));
+        check(custom, Attribute::Header("x"), Some("v"));
+        check(custom, Attribute::Path, Some("v"));
+        let attributes = r#"{"attributes":{"plan":"p","header:x-a":"h","claim:c":"d"}}"#;
+        check(attributes, Attribute::Custom("plan"), Some("p"));
+        check(attributes, Attribute::Header("x-a"), Some("h"));
+        check(attributes, Attribute::Claim("c"), Some("d"));
+        check(attributes, Attribute::Claim("plan"), None);
+    }
+
+    #[test]
+    fn a_body_that_cannot_be_read_says_where() {
+        let check = |text: &str, expected: &str| {
+            let problem = decode::<CheckBody<'_>>(text.as_bytes()).expect_err(text);
+            assert!(problem.detail().contains(expected), "{text}: {}", problem.detail());
+            assert_eq!(problem.status(), http::StatusCode::BAD_REQUEST);
+        };
+        check("", "empty");
+        check("{", "EOF");
+        check("[]", "invalid type: sequence, expected an object");
+        check(
+            r#"{"identifiers":["u1"]}"#,
+            "identifiers: invalid type: sequence, expected an object",
+        );
+        check("{} x", "trailing characters");
+        check(r#"{"cost":-1}"#, "cost: invalid value: integer `-1`");
+        check(r#"{"cost":1e3}"#, "cost: invalid type");
+        check(r#"{"identifiers":{"usr":"x"}}"#, "identifiers.usr: unknown field `usr`");
+        check(r#"{"identifiers":{"user_id":7}}"#, "identifiers.user_id: invalid type: integer `7`");
+        check(
+            r#"{"key_type":"banana"}"#,
+            "key_type: unknown variant `banana`, expected one of `user`",
+        );
+        check("{\"endpoint\":\"\u{0}\"}", "control character");
+    }
+}

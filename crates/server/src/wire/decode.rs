@@ -1,0 +1,83 @@
+//! Reads JSON bodies quickly, and says exactly what is wrong with those that cannot be read.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+
+use crate::problem::Problem;
+
+/// A record that has to be written as a JSON object. Left alone, serde takes an array for one too,
+/// and would read `["u1"]` as a user.
+#[derive(Clone, Debug, Default, Hash, PartialEq, Eq)]
+pub(crate) struct Object<T>(pub(crate) T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct OnlyMaps<T>(PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for OnlyMaps<T> {
+            type Value = T;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map))
+            }
+        }
+
+        deserializer.deserialize_map(OnlyMaps(PhantomData)).map(Self)
+    }
+}
+
+/// Reads a body. Only if that fails it is read again, more slowly, to find out where.
+pub(crate) fn decode<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Problem> {
+    serde_json::from_slice(body).map(|Object(value)| value).map_err(|_| {
+        let mut deserializer = serde_json::Deserializer::from_slice(body);
+        let read = serde_path_to_error::deserialize::<_, Object<T>>(&mut deserializer);
+        let detail = match read.map(|_| deserializer.end()) {
+            Err(error) => {
+                let path = error.path().to_string();
+                let what = error.into_inner();
+                if path == "." { what.to_string() } else { format!("{path}: {what}") }
+            }
+            Ok(Err(error)) => format!("after the JSON value: {error}"),
+            Ok(Ok(())) => "the body is not JSON".to_owned(),
+        };
+        let detail =
+            if body.is_empty() { "the body is empty; send JSON".to_owned() } else { detail };
+        Problem::bad_request("invalid_body", shorten(detail))
+    })
+}
+
+/// Cuts the middle out of a text that quotes too much of what a client sent.
+pub(crate) fn shorten(text: String) -> String {
+    const BEGINNING: usize = 600;
+    const END: usize = 300;
+    if text.len() <= BEGINNING + END {
+        return text;
+    }
+    let beginning = text.floor_char_boundary(BEGINNING);
+    let end = text.ceil_char_boundary(text.len() - END);
+    format!("{} ... {}", &text[..beginning], &text[end..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_texts_lose_their_middle() {
+        assert_eq!(shorten("short".to_owned()), "short");
+        for filler in ["x", "\u{e9}", "\u{1f6a6}"] {
+            let text = format!("begin {} end", filler.repeat(100_000));
+            let short = shorten(text);
+            assert!(short.starts_with("begin ") && short.ends_with(" end"), "{short}");
+            assert!(short.len() < 1_000, "{}", short.len());
+        }
+    }
+}

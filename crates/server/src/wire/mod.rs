@@ -1,0 +1,6 @@
+//! The shapes of the check API: what is asked, and what is answered.
+
+pub(crate) mod answer;
+pub(crate) mod check;
+pub(crate) mod decode;
+pub(crate) mod time;

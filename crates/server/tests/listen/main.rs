@@ -1,0 +1,8 @@
+//! Real connections to a real listener: what is served, what is refused, and how it ends.
+
+mod certificates;
+mod client;
+mod encrypted;
+mod ending;
+mod limits;
+mod server;

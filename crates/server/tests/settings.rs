@@ -1,0 +1,493 @@
+//! Settings: who wins over whom, what each wrong value is told, and what is never shown.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tempfile::TempDir;
+use tollgate::identity::{ApiKeys, ForwardingHeader, TokenKeys};
+use tollgate_server::settings::{
+    CheckAuth, DenyStatus, Effective, FLAGGED, LogFormat, LogLevel, Problems, Secret, Settings,
+    flag, variable,
+};
+
+const DIGEST: &str = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+
+/// A folder for one case, with its settings file in it.
+struct Case {
+    folder: TempDir,
+    flags: Vec<(&'static str, String)>,
+    environment: BTreeMap<String, String>,
+    has_file: bool,
+}
+
+impl Case {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        Self { folder, flags: Vec::new(), environment: BTreeMap::new(), has_file: false }
+    }
+
+    fn file(mut self, text: &str) -> Self {
+        self.write("tollgate.yaml", text);
+        self.has_file = true;
+        self
+    }
+
+    fn flag(mut self, name: &'static str, value: &str) -> Self {
+        self.flags.push((name, value.to_owned()));
+        self
+    }
+
+    fn environment(mut self, name: &str, value: &str) -> Self {
+        self.environment.insert(name.to_owned(), value.to_owned());
+        self
+    }
+
+    fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.folder.path().join(name);
+        fs::write(&path, text).expect("written");
+        path
+    }
+
+    fn load(&self) -> Result<Effective, Problems> {
+        let file = self.has_file.then(|| self.folder.path().join("tollgate.yaml"));
+        Settings::load(&self.flags, &self.environment, file.as_deref())
+    }
+
+    fn settings(&self) -> Settings {
+        self.load().unwrap_or_else(|problems| panic!("{problems}")).settings
+    }
+
+    /// What is wrong, one line each, with the folder left out.
+    fn problems(&self) -> String {
+        let problems = self.load().map(|_| "nothing").expect_err("no problem").to_string();
+        problems.replace(&format!("{}/", self.folder.path().display()), "")
+    }
+}
+
+fn address(text: &str) -> SocketAddr {
+    text.parse().expect("an address")
+}
+
+#[test]
+fn flags_win_over_environment_over_file_over_defaults() {
+    let layers: [fn(Case) -> Case; 3] = [
+        |case| case.file("memory: 1MiB\nlog: json\n"),
+        |case| case.environment("TOLLGATE_MEMORY", "2MiB"),
+        |case| case.flag("memory", "3MiB"),
+    ];
+    for (given, expected, origin) in [
+        ([false, false, false], "256MiB", "default"),
+        ([true, false, false], "1MiB", "tollgate.yaml:1:9"),
+        ([false, true, false], "2MiB", "env TOLLGATE_MEMORY"),
+        ([true, true, false], "2MiB", "env TOLLGATE_MEMORY"),
+        ([false, false, true], "3MiB", "flag --memory"),
+        ([true, true, true], "3MiB", "flag --memory"),
+    ] {
+        let mut case = Case::new();
+        for (layer, is_given) in layers.iter().zip(given) {
+            if is_given {
+                case = layer(case);
+            }
+        }
+        let effective = case.load().expect("sound settings");
+        let entry = effective.entries.iter().find(|entry| entry.name == "memory").expect("it");
+        assert_eq!(entry.value, expected, "{given:?}");
+        let shown = entry.origin.to_string();
+        assert!(shown.ends_with(origin), "{given:?}: {shown}");
+        let is_json = effective.settings.log == LogFormat::Json;
+        assert_eq!(is_json, given[0], "other settings of the file hold too: {given:?}");
+    }
+}
+
+#[test]
+fn an_empty_variable_is_an_unset_one() {
+    let case = Case::new().environment("TOLLGATE_HTTP", "").environment("TOLLGATE_CHECK_TOKEN", "");
+    let settings = case.settings();
+    assert_eq!(settings.http, address("127.0.0.1:8080"));
+    assert!(settings.check_token.is_none());
+}
+
+#[test]
+fn every_setting_can_be_written() {
+    let case = Case::new();
+    let secret = case.write("jwt.secret", "0123456789abcdef0123456789abcdef\n");
+    let token = case.write("token", "let-me-in\n");
+    let case = case.file(&format!(
+        "http: 0.0.0.0:9000
+admin: 127.0.0.1:9001
+rules: policy.yaml
+store: 'memory:'
+memory: 1GiB
+check_auth: token
+check_token_file: {token}
+headers: [x-ratelimit-delta, draft-7]
+log: json
+log_level: debug
+tls: {{certificate: cert.pem, key: key.pem, client_ca: ca.pem}}
+identity:
+  api_keys: known
+  api_key_header: X-Key
+  known_api_keys: [{{key: \"{DIGEST}\", owner: alice, tier: pro, tenant: null}}]
+  trusted_proxies: [10.0.0.0/8, 192.0.2.1]
+  client_ip_header: forwarded
+  trusted_hops: 2
+  ipv6_prefix: 56
+  tenant_header: x-tenant
+  tier_header: x-tier
+  jwt: {{algorithms: [HS256], secret_file: {secret}, issuer: me, audience: [a, b],
+        leeway_seconds: 5, user_claim: uid, tenant_claim: org, tier_claim: plan}}
+authorize: {{deny_status: 403}}
+limits: {{check_calls_per_second: 0, admin_reads_per_minute: 1, admin_writes_per_minute: 2,
+         body_bytes: 2MiB, batch_size: 3, header_count: 40, header_bytes: 8KiB, connections: 5,
+         header_timeout: 6s, idle_timeout: 7m, request_timeout: 800ms, shutdown_grace: 0s}}
+decisions_kept: 10
+idempotency: {{keys: 20, seconds: 30}}
+",
+        token = token.display(),
+        secret = secret.display()
+    ));
+    let effective = case.load().unwrap_or_else(|problems| panic!("{problems}"));
+    let settings = &effective.settings;
+    assert_eq!(settings.http, address("0.0.0.0:9000"));
+    assert_eq!(settings.admin, Some(address("127.0.0.1:9001")));
+    assert_eq!(settings.memory.to_usize(), 1 << 30);
+    assert_eq!(settings.check_auth, CheckAuth::Token);
+    assert_eq!(settings.check_token.as_ref().map(Secret::expose), Some("let-me-in"));
+    assert_eq!(settings.log_level, LogLevel::Debug);
+    assert_eq!(settings.deny_status, DenyStatus::Forbidden);
+    assert_eq!(settings.limits.request_timeout, Duration::from_millis(800));
+    assert_eq!(settings.limits.idle_timeout, Duration::from_mins(7));
+    assert_eq!(settings.idempotency.kept_for, Duration::from_secs(30));
+    let identity = &settings.identity;
+    assert!(matches!(&identity.api_key.accept, ApiKeys::Known(keys)
+        if keys.len() == 1 && keys[0].owner.as_deref() == Some("alice")));
+    assert_eq!(identity.client_ip.header, ForwardingHeader::Forwarded);
+    assert_eq!(identity.client_ip.trusted_proxies.len(), 2);
+    let jwt = identity.jwt.as_ref().expect("tokens");
+    assert!(matches!(&jwt.keys, TokenKeys::Secret(secret) if secret.expose().len() == 32));
+    assert_eq!(jwt.audiences, ["a", "b"]);
+    assert_eq!((jwt.user_claim.as_str(), jwt.leeway), ("uid", Duration::from_secs(5)));
+    let untouched: Vec<&str> = effective
+        .entries
+        .iter()
+        .filter(|entry| entry.origin.to_string() == "default")
+        .map(|entry| entry.name)
+        .collect();
+    let others = [
+        "admin_token_file",
+        "admin_token",
+        "identity.jwt.public_key_file",
+        "identity.jwt.jwks_file",
+        "identity.jwt.jwks_url",
+        "identity.jwt.jwks_refresh_seconds",
+    ];
+    assert_eq!(untouched, others, "a setting that this file leaves out is not tested");
+}
+
+#[test]
+fn json_is_understood_as_well() {
+    let case = Case::new().file(r#"{"http": "[::1]:0", "limits": {"connections": 7}}"#);
+    assert_eq!(case.settings().http, address("[::1]:0"));
+    assert_eq!(case.settings().limits.connections, 7);
+    for empty in ["", "# nothing yet\n", "limits:\n"] {
+        assert_eq!(Case::new().file(empty).settings().limits.connections, 10_000, "{empty:?}");
+    }
+}
+
+/// Each wrong value gets one line, which says what would be right.
+#[test]
+fn wrong_values_are_told_what_would_be_right() {
+    for (file, expected) in [
+        (
+            "http: here",
+            "http (tollgate.yaml:1:7): expected an address with a port like 127.0.0.1:8080 or \
+             [::1]:8080, found \"here\"",
+        ),
+        (
+            "http:",
+            "http (tollgate.yaml:1:5): expected an address with a port like 127.0.0.1:8080 or \
+             [::1]:8080, found nothing",
+        ),
+        (
+            "memory: 1GB",
+            "memory (tollgate.yaml:1:9): expected a size like 64KiB, 256MiB or 1GiB, found \"1GB\"",
+        ),
+        ("memory: 1KiB", "memory (tollgate.yaml:1:9): 1KiB is not between 1MiB and 1048576GiB"),
+        (
+            "store: redis://:secret@db",
+            "store (tollgate.yaml:1:8): counters can live in memory only; write memory:",
+        ),
+        (
+            "check_auth: password",
+            "check_auth (tollgate.yaml:1:13): expected none, token or mtls, found \"password\"",
+        ),
+        (
+            "check_auth: token",
+            "check_auth (tollgate.yaml:1:13): there is no token to ask for; set the environment \
+             variable TOLLGATE_CHECK_TOKEN, or name a file in check_token_file",
+        ),
+        (
+            "check_auth: mtls",
+            "check_auth (tollgate.yaml:1:13): client certificates need an authority to check them \
+             by; name tls.client_ca, with tls.certificate and tls.key",
+        ),
+        (
+            "check_token: abc",
+            "check_token (tollgate.yaml:1:1): a secret does not belong in the settings file; set \
+             the environment variable TOLLGATE_CHECK_TOKEN, or name a file that holds nothing else \
+             in check_token_file",
+        ),
+        (
+            "admin: 127.0.0.1:8080",
+            "admin (tollgate.yaml:1:8): this is where the check API listens; choose another port, \
+             or leave it out",
+        ),
+        (
+            "headers: [draft-11, draft-12]",
+            "headers (tollgate.yaml:1:21): expected x-ratelimit, x-ratelimit-delta, draft-11, \
+             draft-7, draft-6, found \"draft-12\"",
+        ),
+        (
+            "headers: [draft-11, draft-7]",
+            "headers (tollgate.yaml:1:10): draft-11 and draft-7 use the same header fields; \
+             choose one of them",
+        ),
+        (
+            "log_level: loud",
+            "log_level (tollgate.yaml:1:12): expected error, warn, info, debug or trace, found \
+             \"loud\"",
+        ),
+        (
+            "tls: {certificate: a.pem}",
+            "tls.certificate (tollgate.yaml:1:20): a certificate needs its key; name it in tls.key",
+        ),
+        (
+            "tls: {key: a.pem}",
+            "tls.key (tollgate.yaml:1:12): a key needs its certificate; name it in tls.certificate",
+        ),
+        (
+            "tls: {client_ca: a.pem}",
+            "tls.client_ca (tollgate.yaml:1:18): client certificates need TLS; name \
+             tls.certificate and tls.key too",
+        ),
+        (
+            "authorize: {deny_status: 500}",
+            "authorize.deny_status (tollgate.yaml:1:26): expected 429 or 403, found \"500\"",
+        ),
+        (
+            "limits: {header_timeout: 10}",
+            "limits.header_timeout (tollgate.yaml:1:26): expected a time like 500ms, 10s or 2m, \
+             found \"10\"",
+        ),
+        (
+            "limits: {connections: 0}",
+            "limits.connections (tollgate.yaml:1:23): 0 is not between 1 and 1000000",
+        ),
+        (
+            "limits: {connections: -1}",
+            "limits.connections (tollgate.yaml:1:23): expected a whole number, found \"-1\"",
+        ),
+        (
+            "limits: {header_bytes: 1KiB}",
+            "limits.header_bytes (tollgate.yaml:1:24): 1KiB is not between 8KiB and 16MiB",
+        ),
+        ("limits: 5", "limits (tollgate.yaml:1:1): this is a group of settings, not a setting"),
+        (
+            "limits: {header_timeot: 5s}",
+            "limits.header_timeot (tollgate.yaml:1:10): there is no such setting; did you mean \
+             limits.header_timeout?",
+        ),
+        (
+            "batch_size: 5",
+            "batch_size (tollgate.yaml:1:1): there is no such setting; did you mean \
+             limits.batch_size?",
+        ),
+        ("grpc: 127.0.0.1:8081", "grpc (tollgate.yaml:1:1): there is no such setting"),
+        (
+            "identity: {trusted_proxies: [10.0.0.0/8, proxy]}",
+            "identity.trusted_proxies (tollgate.yaml:1:42): expected a network like 10.0.0.0/8 or \
+             an address, found \"proxy\"",
+        ),
+        (
+            "identity: {ipv6_prefix: 65}",
+            "identity.ipv6_prefix (tollgate.yaml:1:25): expected 48, 56, 64 or 128 bits, found 65",
+        ),
+        (
+            "identity: {api_key_header: 'a b'}",
+            "identity.api_key_header (tollgate.yaml:1:28): expected the name of a header like \
+             x-api-key, found \"a b\"",
+        ),
+        (
+            "identity: {known_api_keys: [hunter2]}",
+            "identity.known_api_keys (tollgate.yaml:1:29): expected a map like {key: \
+             \"sha256:...\", owner: alice, tier: pro, tenant: acme}",
+        ),
+        (
+            "identity: {known_api_keys: [{key: hunter2}]}",
+            "identity.known_api_keys (tollgate.yaml:1:35): a key is written as its digest, \
+             sha256: and 64 hexadecimal digits; `printf %s KEY | sha256sum` prints them",
+        ),
+        (
+            "identity: {known_api_keys: [{owner: me}]}",
+            "identity.known_api_keys (tollgate.yaml:1:29): a known key needs its key, as \
+             sha256:...",
+        ),
+        (
+            "identity: {tenant_header: x-tenant, trusted_proxies: []}",
+            "identity.tenant_header (tollgate.yaml:1:27): headers are believed from trusted \
+             proxies only, and there are none; name them in identity.trusted_proxies",
+        ),
+        (
+            "identity: {jwt: {issuer: me}}",
+            "identity.jwt: there are no keys to verify tokens; name one of secret_file, \
+             public_key_file, jwks_file and jwks_url, or set TOLLGATE_JWT_SECRET",
+        ),
+        (
+            "identity: {jwt: {jwks_file: a, jwks_url: 'https://b/c'}}",
+            "identity.jwt: keys come from several places; name one of secret_file, \
+             public_key_file, jwks_file and jwks_url, or set TOLLGATE_JWT_SECRET",
+        ),
+        (
+            "identity: {jwt: {jwks_file: a, algorithms: [none]}}",
+            "identity.jwt.algorithms (tollgate.yaml:1:45): expected HS256, RS256, ES256 or EdDSA, \
+             found \"none\"",
+        ),
+        (
+            "identity: {jwt: {jwks_url: issuer}}",
+            "identity.jwt.jwks_url (tollgate.yaml:1:28): expected a URL like \
+             https://issuer.example/.well-known/jwks.json, found \"issuer\"",
+        ),
+        (
+            "identity: {jwt: {public_key_file: /missing.pem}}",
+            "identity.jwt.public_key_file (tollgate.yaml:1:35): cannot read /missing.pem: No such \
+             file or directory (os error 2)",
+        ),
+        (
+            "admin_token_file: /missing",
+            "admin_token_file (tollgate.yaml:1:19): cannot read /missing: No such file or \
+             directory (os error 2)",
+        ),
+        (
+            "limits.connections: 5\nlimits: {connections: 6}",
+            "limits.connections (tollgate.yaml:2:10): this setting is there twice",
+        ),
+        ("[1, 2]", "tollgate.yaml:1:1: expected settings, one `name: value` a line"),
+    ] {
+        let case = Case::new().file(file);
+        assert!(case.load().is_err(), "{file}");
+        assert_eq!(case.problems(), expected, "{file}");
+    }
+}
+
+#[test]
+fn whoever_opens_the_port_must_choose_who_may_ask() {
+    let open = |case: Case| case.flag("http", "0.0.0.0:8080");
+    let expected = "check_auth: 0.0.0.0:8080 can be reached from other machines, so it must be \
+                    chosen how callers are known: token, mtls, or none if whoever reaches the port \
+                    may ask";
+    assert_eq!(open(Case::new()).problems(), expected);
+    let chosen = open(Case::new()).flag("check_auth", "none").settings();
+    assert_eq!(chosen.check_auth, CheckAuth::None);
+    assert_eq!(chosen.admin, Some(address("127.0.0.1:8082")), "the admin API stays here");
+    for local in ["127.0.0.1:1", "127.9.9.9:1", "[::1]:1", "[::ffff:127.0.0.1]:1"] {
+        let settings = Case::new().flag("http", local).settings();
+        assert_eq!((settings.check_auth, settings.admin), (CheckAuth::None, None), "{local}");
+    }
+    let with_token = Case::new().environment("TOLLGATE_CHECK_TOKEN", "t");
+    let expected = "check_auth: there is a check token, but nobody is asked for it; choose token \
+                    or none";
+    assert_eq!(with_token.problems(), expected);
+    assert_eq!(with_token.flag("check_auth", "token").settings().check_auth, CheckAuth::Token);
+}
+
+#[test]
+fn everything_that_is_wrong_is_told_at_once() {
+    let case = Case::new()
+        .file("memory: much\nlogs: text\nlimits:\n  connections: none\n")
+        .environment("TOLLGATE_LOG", "xml")
+        .environment("TOLLGATE_CHECK_AUHT", "none")
+        .environment("TOLLGATE_PORT", "tcp://10.0.0.1:8080")
+        .flag("http", "8080");
+    let problems = case.problems();
+    let told: Vec<&str> =
+        problems.lines().map(|line| line.split(':').next().unwrap_or_default()).collect();
+    let expected = [
+        "http (flag --http)",
+        "memory (tollgate.yaml",
+        "log (env TOLLGATE_LOG)",
+        "limits.connections (tollgate.yaml",
+        "logs (tollgate.yaml",
+        "TOLLGATE_CHECK_AUHT",
+    ];
+    assert_eq!(told, expected, "{problems}");
+    assert!(problems.ends_with("did you mean TOLLGATE_CHECK_AUTH?"), "{problems}");
+}
+
+#[test]
+fn files_that_cannot_be_read_are_named() {
+    let missing = Settings::load(&[], &BTreeMap::new(), Some("missing.yaml".as_ref()));
+    let expected = "config: cannot read the settings file missing.yaml: No such file or directory \
+                    (os error 2)";
+    assert_eq!(missing.map(|_| ()).expect_err("a problem").to_string(), expected);
+    for (text, place) in [
+        ("http: [1", "tollgate.yaml:"),
+        ("a: b: c", "tollgate.yaml:1:"),
+        ("log: text\nlog: json\n", "tollgate.yaml:2:1"),
+    ] {
+        let problems = Case::new().file(text).problems();
+        assert!(problems.starts_with(place), "{text:?}: {problems}");
+        assert_eq!(problems.lines().count(), 1, "{text:?}: {problems}");
+    }
+}
+
+#[test]
+fn secrets_are_shown_nowhere() {
+    const SECRET: &str = "squeamish-ossifrage-0123456789-0123456789";
+    let case = Case::new()
+        .file("identity: {jwt: {jwks_url: 'https://user:squeamish@issuer/keys?key=squeamish'}}")
+        .environment("TOLLGATE_CHECK_TOKEN", SECRET)
+        .environment("TOLLGATE_ADMIN_TOKEN", SECRET)
+        .flag("check_auth", "token");
+    let effective = case.load().unwrap_or_else(|problems| panic!("{problems}"));
+    let shown = format!("{effective:?}");
+    assert!(shown.contains("***") && !shown.contains("squeamish"), "{shown}");
+    let tokens = [effective.settings.check_token, effective.settings.admin_token];
+    assert!(tokens.iter().all(|token| token.as_ref().is_some_and(|it| it.expose() == SECRET)));
+
+    let wrong = Case::new()
+        .file(&format!(
+            "check_token: {SECRET}\nstore: redis://:{SECRET}@db\nidentity: {{known_api_keys: \
+             [{{key: {SECRET}}}]}}\n"
+        ))
+        .environment("TOLLGATE_ADMIN_TOKEN", "squeamish ossifrage");
+    let problems = wrong.load().map(|_| ()).expect_err("problems");
+    assert_eq!(problems.0.len(), 4, "{problems}");
+    let shown = format!("{problems} {problems:?}");
+    assert!(!shown.contains("squeamish"), "{shown}");
+}
+
+#[test]
+fn flags_and_variables_are_named_after_their_settings() {
+    assert_eq!(flag("tls.client_ca"), "--tls-client-ca");
+    assert_eq!(variable("tls.client_ca"), "TOLLGATE_TLS_CLIENT_CA");
+    let entries = Case::new().load().expect("defaults").entries;
+    for name in FLAGGED {
+        assert!(entries.iter().any(|entry| entry.name == name), "{name} is no setting");
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_file_panics(text in "[a-z:{}\\[\\]#&*!|>'\"%@`\\-?, \n\t0-9.]{0,80}") {
+        let _ = Case::new().file(&text).load();
+    }
+
+    #[test]
+    fn no_value_panics(value in any::<String>(), at in 0..FLAGGED.len()) {
+        let _ = Case::new().flag(FLAGGED[at], &value).load();
+    }
+}
