@@ -88,8 +88,10 @@ fn requests_pass_until_they_are_refused_with_429() {
         assert!(answer.header("ratelimit").is_some(), "{answer:?}");
     }
 
-    // What the client says about its address does not help it.
-    for more in [&[][..], &["--header", "X-Forwarded-For: 192.0.2.1"]] {
+    // What the client says about its address and its request does not help it.
+    let lies = ["X-Forwarded-For: 192.0.2.1", "X-Original-URI: /free", "X-Forwarded-Uri: /free"];
+    let lies = lies.map(|lie| ["--header", lie]).concat();
+    for more in [&[][..], &lies] {
         let answer = envoy.ask("127.0.0.2", "/orders", more);
         assert_eq!(answer.status, 429, "{answer:?}");
         assert_eq!(answer.header("content-type"), Some("application/problem+json"));

@@ -91,9 +91,10 @@ fn check(deny_status: &str, host: &str) {
         assert_eq!(answer.header("retry-after"), None);
     }
 
-    // What the client says about its address does not help it.
-    let lie = ["--header", "X-Forwarded-For: 192.0.2.1", "--header", "X-Original-URI: /free"];
-    for more in [&[][..], &lie] {
+    // What the client says about its address and its request does not help it.
+    let lies = ["X-Forwarded-For: 192.0.2.1", "X-Original-URI: /free", "X-Forwarded-Uri: /free"];
+    let lies = lies.map(|lie| ["--header", lie]).concat();
+    for more in [&[][..], &lies] {
         let answer = nginx.ask("127.0.0.2", "/orders?page=3", more);
         assert_eq!(answer.status, 429, "{answer:?}");
         assert_eq!(answer.header("content-type"), Some("application/problem+json"));

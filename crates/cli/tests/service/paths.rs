@@ -38,6 +38,8 @@ const SPELLINGS: &[&str] = &[
     "/login?next=/orders",
     "/login?",
     "/login/?a=//b",
+    "/login?q=\u{fc}",
+    "/\u{fc}/../login",
     "/login#top",
 ];
 
@@ -52,7 +54,8 @@ fn check(client: &str, server: &Server, ask: impl Fn(&str) -> Vec<u8>) {
         match answer.status {
             200 if answer.body.is_empty() => true,
             200 => answer.json()["allowed"] == true,
-            429 => false,
+            // Who cannot be understood does not pass either.
+            400 | 429 => false,
             _ => panic!("{client} {path}: {answer:?}"),
         }
     };
@@ -93,4 +96,21 @@ fn every_spelling_of_a_path_is_limited_by_its_rule() {
         let headers = [("X-Forwarded-For", "192.0.2.2")];
         request("GET", &format!("{AUTHORIZE}{path}"), &headers, b"")
     });
+}
+
+#[test]
+fn a_path_that_is_not_text_is_limited_by_its_rule() {
+    let server = Server::with_rules(RULES);
+    let mut connection = server.connect();
+    let mut ask = |header: &str, path: &[u8]| {
+        let head = format!("GET {AUTHORIZE} HTTP/1.1\r\nHost: a\r\n{header}: ");
+        connection.ask(&[head.as_bytes(), path, b"\r\n\r\n"].concat()).status
+    };
+    assert_eq!(ask("X-Original-URI", b"/login"), 200);
+    for header in ["X-Original-URI", "X-Forwarded-Uri"] {
+        for path in [&b"/login?\xff"[..], b"/login/?a=\xc3\x28", b"/\xff/../login", b"/login#\xfe"]
+        {
+            assert_eq!(ask(header, path), 429, "{header}: {}", String::from_utf8_lossy(path));
+        }
+    }
 }

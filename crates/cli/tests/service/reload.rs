@@ -2,11 +2,10 @@
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 
 use crate::support::client::{Connection, request};
 use crate::support::server::{CHECK, JSON, PEEK, Server};
-use crate::support::until;
+use crate::support::{beside, until};
 
 fn rules(limit: u32) -> String {
     format!(
@@ -20,32 +19,16 @@ const BROKEN: &str =
 
 /// Asks without pause while `act` runs; every answer has to be a good one.
 fn under_load(server: &Server, act: impl FnOnce()) {
-    let is_over = AtomicBool::new(false);
     let crowd = request("POST", CHECK, &[JSON], br#"{"identifiers":{"user_id":"crowd"}}"#);
-    thread::scope(|scope| {
-        for _ in 0..4 {
-            scope.spawn(|| {
-                let mut connection = Connection::open(server.address);
-                while !is_over.load(Ordering::Relaxed) {
-                    let answer = connection.ask(&crowd);
-                    assert_eq!(answer.status, 200, "{answer:?}");
-                    assert_eq!(answer.json()["rule_id"], "per_user", "a rule is always in force");
-                }
-            });
+    let ask = |is_over: &AtomicBool| {
+        let mut connection = Connection::open(server.address);
+        while !is_over.load(Ordering::Relaxed) {
+            let answer = connection.ask(&crowd);
+            assert_eq!(answer.status, 200, "{answer:?}");
+            assert_eq!(answer.json()["rule_id"], "per_user", "a rule is always in force");
         }
-        // Whatever happens in there, the threads must end.
-        let over = Over(&is_over);
-        act();
-        drop(over);
-    });
-}
-
-struct Over<'a>(&'a AtomicBool);
-
-impl Drop for Over<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
+    };
+    beside(4, ask, act);
 }
 
 fn limit_and_remaining(server: &Server) -> (u64, u64) {

@@ -113,6 +113,28 @@ fn every_call_asks_for_its_right() {
 }
 
 #[test]
+fn the_admin_api_can_be_where_others_cannot_reach_it() {
+    let server = Server::start(&Setup {
+        rules: Some(RULES),
+        arguments: &["--admin", "127.0.0.1:0"],
+        ..Setup::default()
+    });
+    let admin = server.admin_address.expect("an address");
+    let check = |method: &str, path: &str, body: &str, expected: [u16; 2]| {
+        let request = request(method, path, &[JSON, bearer_admin()], body.as_bytes());
+        let ask = |address| Connection::open(address).ask(&request).status;
+        assert_eq!([server.address, admin].map(ask), expected, "{method} {path}");
+    };
+    check("POST", CHECK, ALICE, [200, 404]);
+    check("GET", AUTHORIZE, "", [200, 404]);
+    check("GET", "/api/v1/rules", "", [404, 200]);
+    check("GET", "/admin/api/v1/rate-limits/rules/per_user", "", [404, 200]);
+    check("GET", "/api/v1/decisions/d00000000-a0", "", [404, 404]);
+    check("GET", "/metrics", "", [200, 200]);
+    check("GET", "/health/ready", "", [200, 200]);
+}
+
+#[test]
 fn the_token_of_a_proxy_is_not_that_of_its_client() {
     let server = start("check_auth: token");
     let caller = format!("Bearer {CALLER_TOKEN}");

@@ -1,6 +1,8 @@
 //! `/api/v1/rate-limit/authorize`: forward-auth. A proxy asks about the request it holds, and passes
 //! a refusal on to its client.
 
+use std::borrow::Cow;
+
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
@@ -52,9 +54,9 @@ pub(crate) async fn authorize(
     let identity = app.extractor.identify(&parts.headers, peer.address.ip(), now).await;
     let request = HttpRequest {
         identity: &identity,
-        method: asked.method,
-        host: asked.host,
-        path: asked.path,
+        method: &asked.method,
+        host: asked.host.as_deref(),
+        path: &asked.path,
         headers: &parts.headers,
         cost: 1,
     };
@@ -82,9 +84,9 @@ pub(crate) async fn authorize(
 /// The request that a proxy asks about.
 #[derive(Debug, PartialEq, Eq)]
 struct Asked<'a> {
-    method: &'a str,
-    host: Option<&'a str>,
-    path: &'a str,
+    method: Cow<'a, str>,
+    host: Option<Cow<'a, str>>,
+    path: Cow<'a, str>,
 }
 
 impl<'a> Asked<'a> {
@@ -96,16 +98,19 @@ impl<'a> Asked<'a> {
         uri: &'a Uri,
         believed: RequestHeaders,
     ) -> Result<Self, Problem> {
-        let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+        // What is not text is read as well as can be: not reading it would let a client that adds
+        // such a byte to its query slip past the rules for its path.
+        let header =
+            |name: &str| headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()));
         let own_path = uri.path_and_query().map_or("/", |path| path.as_str());
         let behind = own_path.strip_prefix(PATH).filter(|path| path.starts_with('/'));
         // Nobody but the proxy writes the path behind ours.
         if let Some(path) = behind.filter(|_| believed == RequestHeaders::Any) {
-            return Ok(Self { method, host: None, path });
+            return Ok(Self { method: method.into(), host: None, path: path.into() });
         }
         let original = header("x-original-uri").map(path_of);
         let forwarded = header("x-forwarded-uri").map(path_of);
-        let is_original = match (believed, original, forwarded) {
+        let is_original = match (believed, &original, &forwarded) {
             (RequestHeaders::Original, ..) => true,
             (RequestHeaders::Forwarded, ..) => false,
             (RequestHeaders::Any, Some(original), Some(forwarded)) if original != forwarded => {
@@ -123,20 +128,28 @@ impl<'a> Asked<'a> {
             ("x-forwarded-method", "x-forwarded-host", forwarded)
         };
         Ok(Self {
-            method: header(method_header).unwrap_or(method),
+            method: header(method_header).unwrap_or(method.into()),
             host: header(host_header),
-            path: path.unwrap_or("/"),
+            path: path.unwrap_or("/".into()),
         })
     }
 }
 
 /// The path of what may be a whole URL.
-fn path_of(uri: &str) -> &str {
-    match uri.split_once("://") {
+fn path_of(uri: Cow<'_, str>) -> Cow<'_, str> {
+    let start = match uri.split_once("://") {
         Some((scheme, rest)) if !scheme.contains(['/', '?', '#']) => {
-            rest.find(['/', '?']).map_or("/", |at| &rest[at..])
+            let before = uri.len() - rest.len();
+            match rest.find(['/', '?']) {
+                Some(at) => before + at,
+                None => return "/".into(),
+            }
         }
-        _ => uri,
+        _ => return uri,
+    };
+    match uri {
+        Cow::Borrowed(uri) => uri[start..].into(),
+        Cow::Owned(uri) => uri[start..].to_owned().into(),
     }
 }
 
@@ -148,9 +161,18 @@ mod tests {
 
     /// Method, host and path of what is asked for; the status if nothing can be believed.
     fn asked(believed: RequestHeaders, lines: &[(&'static str, &str)], uri: &str) -> String {
+        let lines: Vec<_> = lines.iter().map(|(name, value)| (*name, value.as_bytes())).collect();
+        asked_in_bytes(believed, &lines, uri)
+    }
+
+    fn asked_in_bytes(
+        believed: RequestHeaders,
+        lines: &[(&'static str, &[u8])],
+        uri: &str,
+    ) -> String {
         let mut headers = HeaderMap::new();
         for (name, value) in lines {
-            headers.insert(*name, value.parse().expect("a header value"));
+            headers.insert(*name, HeaderValue::from_bytes(value).expect("a header value"));
         }
         let uri: Uri = uri.parse().expect("a URI");
         match Asked::of(&headers, "GET", &uri, believed) {
@@ -181,6 +203,17 @@ mod tests {
         check(&[("x-original-uri", "https://h.example")], "", "GET /");
         let redirect = "/redirect?to=https://e.example/x";
         check(&[("x-original-uri", redirect)], "", "GET /redirect?to=https://e.example/x");
+    }
+
+    #[test]
+    fn what_is_not_text_is_not_ignored() {
+        let check = |value: &[u8], expected: &str| {
+            let lines = [("x-original-uri", value)];
+            assert_eq!(asked_in_bytes(ANY, &lines, PATH), expected);
+        };
+        check("/login?\u{fc}".as_bytes(), "GET /login?\u{fc}");
+        check(b"/login?\xff", "GET /login?\u{fffd}");
+        check(b"https://h.example/login?\xff", "GET /login?\u{fffd}");
     }
 
     #[test]

@@ -14,14 +14,25 @@ pub(super) enum Expected {
     StatusOrEnd(u16),
 }
 
+/// A check, up to and with the type of its body.
+pub(super) fn check_with(rest: &[u8]) -> Vec<u8> {
+    let head = "POST /api/v1/rate-limit/check HTTP/1.1\r\nHost: a\r\n\
+                Content-Type: application/json\r\n";
+    [head.as_bytes(), rest].concat()
+}
+
+/// What a proxy asks, with one header field.
+pub(super) fn authorize_with(name: &str, value: &[u8]) -> Vec<u8> {
+    let head = format!("GET /api/v1/rate-limit/authorize HTTP/1.1\r\nHost: a\r\n{name}: ");
+    [head.as_bytes(), value, b"\r\n\r\n"].concat()
+}
+
 /// Bytes that are no sound request, and a few that are, although they look odd.
 pub(super) fn hand_made() -> Vec<(Vec<u8>, Expected)> {
-    let check =
-        "POST /api/v1/rate-limit/check HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n";
     let live = "GET /health/live HTTP/1.1\r\n";
     let text = |text: &str, expected| (text.as_bytes().to_vec(), expected);
     let live_with = |rest: &str, expected| (format!("{live}{rest}").into_bytes(), expected);
-    let check_with = |rest: &str, expected| (format!("{check}{rest}").into_bytes(), expected);
+    let check_with = |rest: &str, expected| (check_with(rest.as_bytes()), expected);
     let long = "a".repeat(200_000);
     vec![
         text("", End),

@@ -7,11 +7,12 @@ mod random;
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread;
 use std::time::Duration;
 
+use serde_json::json;
 use tollgate::Stopwatch;
 
+use crate::support::beside;
 use crate::support::client::{Answer, Connection, request};
 use crate::support::server::{AUTHORIZE, CHECK, JSON, Server, Setup, bearer_admin};
 use heads::Expected;
@@ -36,10 +37,11 @@ limits:
   admin_reads_per_minute: 1000000
   admin_writes_per_minute: 1000000
 ";
+const BATCH: &str = "/api/v1/rate-limit/check/batch";
 /// Calls with a body, all of them.
 const WITH_BODY: &[&str] = &[
     CHECK,
-    "/api/v1/rate-limit/check/batch",
+    BATCH,
     "/api/v1/rate-limit/peek",
     "/api/v1/rate-limit/explain",
     "/api/v1/rate-limit/refund",
@@ -56,21 +58,16 @@ fn start() -> Server {
 
 /// Behaves well while `misbehave` runs, and is answered every time. Afterwards the server is as good
 /// as new.
-fn beside_a_good_client(server: &mut Server, misbehave: impl FnOnce(&Server)) {
-    let is_over = AtomicBool::new(false);
+fn beside_a_good_client(server: &Server, misbehave: impl FnOnce(&Server)) {
     let answered = AtomicUsize::new(0);
     let address = server.address;
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            while !is_over.load(Ordering::Relaxed) {
-                behave_well(address);
-                answered.fetch_add(1, Ordering::Relaxed);
-            }
-        });
-        let over = Over(&is_over);
-        misbehave(server);
-        drop(over);
-    });
+    let ask = |is_over: &AtomicBool| {
+        while !is_over.load(Ordering::Relaxed) {
+            behave_well(address);
+            answered.fetch_add(1, Ordering::Relaxed);
+        }
+    };
+    beside(1, ask, || misbehave(server));
     assert!(answered.into_inner() > 0, "the good client was never answered");
     behave_well(address);
     let log = server.process.errors();
@@ -78,15 +75,6 @@ fn beside_a_good_client(server: &mut Server, misbehave: impl FnOnce(&Server)) {
     let peak = server.process.peak_memory();
     assert!(peak < MOST_MEMORY, "{peak} bytes of memory");
     assert!(server.figure("tollgate_http_responses_total{status=\"5xx\"}") < 0.5);
-}
-
-/// Ends the good client, in a panic too.
-struct Over<'a>(&'a AtomicBool);
-
-impl Drop for Over<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }
 
 fn behave_well(address: SocketAddr) {
@@ -111,8 +99,8 @@ fn shown(bytes: &[u8]) -> String {
 
 #[test]
 fn malformed_bodies_are_refused_clearly() {
-    let mut server = start();
-    beside_a_good_client(&mut server, |server| {
+    let server = start();
+    beside_a_good_client(&server, |server| {
         let mut connection = server.connect();
         for path in WITH_BODY {
             for body in bodies::hand_made() {
@@ -126,21 +114,19 @@ fn malformed_bodies_are_refused_clearly() {
                 assert_eq!(answer.status, 415, "{path} {content_type}: {answer:?}");
                 assert_clear(content_type, &answer);
             }
-            let huge = vec![b' '; 2 << 20];
+            let huge = vec![b' '; (1 << 20) + 1];
             let mut unlucky = server.connect();
-            // The answer may come before everything is sent.
-            let _ = unlucky.send(&request("POST", path, &[JSON, bearer_admin()], &huge));
-            if let Ok(answer) = unlucky.answer() {
-                assert_eq!(answer.status, 413, "{path}: {answer:?}");
-            }
+            let answer = unlucky.ask(&request("POST", path, &[JSON, bearer_admin()], &huge));
+            assert_eq!(answer.status, 413, "{path}: {answer:?}");
+            assert_clear("a huge body", &answer);
         }
     });
 }
 
 #[test]
 fn a_thousand_damaged_bodies_do_no_harm() {
-    let mut server = start();
-    beside_a_good_client(&mut server, |server| {
+    let server = start();
+    beside_a_good_client(&server, |server| {
         let mut connection = server.connect();
         let mut random = Random::new(20_260_101);
         let mut refused = 0;
@@ -159,8 +145,8 @@ fn a_thousand_damaged_bodies_do_no_harm() {
 
 #[test]
 fn malformed_heads_are_refused_or_cut_off() {
-    let mut server = start();
-    beside_a_good_client(&mut server, |server| {
+    let server = start();
+    beside_a_good_client(&server, |server| {
         for (bytes, expected) in heads::hand_made() {
             let mut connection = server.connect();
             // The answer may come before everything is sent.
@@ -182,14 +168,9 @@ fn malformed_heads_are_refused_or_cut_off() {
             let mut connection = server.connect();
             let _ = connection.send(&bytes);
             connection.finish();
-            match connection.answer() {
-                Ok(answer) => assert!(answer.status < 500, "{}: {answer:?}", shown(&bytes)),
-                Err(error) => assert_ne!(
-                    error.kind(),
-                    std::io::ErrorKind::WouldBlock,
-                    "a hang: {}",
-                    shown(&bytes)
-                ),
+            // Some damage is harmless, some leaves nothing that could be answered.
+            if let Ok(answer) = connection.answer() {
+                assert!(answer.status < 500, "{}: {answer:?}", shown(&bytes));
             }
         }
     });
@@ -197,8 +178,8 @@ fn malformed_heads_are_refused_or_cut_off() {
 
 #[test]
 fn odd_paths_methods_and_headers_are_answered() {
-    let mut server = start();
-    beside_a_good_client(&mut server, |server| {
+    let server = start();
+    beside_a_good_client(&server, |server| {
         let mut connection = server.connect();
         for (method, path) in heads::odd_requests() {
             let answer = connection.ask(&request(method, path, &[bearer_admin()], b""));
@@ -210,71 +191,49 @@ fn odd_paths_methods_and_headers_are_answered() {
             }
         }
         for (name, value) in heads::odd_headers() {
-            let bytes = [
-                &b"GET "[..],
-                AUTHORIZE.as_bytes(),
-                b" HTTP/1.1\r\nHost: a\r\n",
-                name.as_bytes(),
-                b": ",
-                &value,
-                b"\r\n\r\n",
-            ]
-            .concat();
-            let answer = connection.ask(&bytes);
+            let answer = connection.ask(&heads::authorize_with(name, &value));
             assert!([200, 429].contains(&answer.status), "{name}: {}: {answer:?}", shown(&value));
         }
         for key in heads::odd_idempotency_keys() {
-            let head = format!(
-                "POST {CHECK} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 2\r\nX-Idempotency-Key: "
-            );
-            let bytes = [head.as_bytes(), &key, b"\r\n\r\n{}"].concat();
-            assert_clear(&format!("key {}", shown(&key)), &connection.ask(&bytes));
+            let rest = [b"Content-Length: 2\r\nX-Idempotency-Key: ", &key[..], b"\r\n\r\n{}"];
+            let answer = connection.ask(&heads::check_with(&rest.concat()));
+            assert_clear(&format!("key {}", shown(&key)), &answer);
         }
     });
 }
 
 #[test]
 fn clients_that_are_too_slow_are_cut_off() {
-    let mut server = start();
-    beside_a_good_client(&mut server, |server| {
+    let server = start();
+    beside_a_good_client(&server, |server| {
         let silent: Vec<_> = (0..200).map(|_| server.connect()).collect();
         let mut late_body = server.connect();
-        let head = format!(
-            "POST {CHECK} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{{"
-        );
-        late_body.send(head.as_bytes()).expect("sent");
+        late_body.send(&heads::check_with(b"Content-Length: 9\r\n\r\n{")).expect("sent");
         let mut late_head = server.connect();
         late_head.send(b"GET /health/live HTTP/1.1\r\nHost: a\r\nX-").expect("sent");
         let answer = late_body.answer().expect("an answer");
         assert_eq!(answer.status, 408, "{answer:?}");
         assert_clear("a late body", &answer);
-        assert!(late_head.rest().expect("an end").is_empty());
+        assert!(late_head.rest().is_empty());
         for mut connection in silent {
-            assert!(connection.rest().expect("an end").is_empty());
+            assert!(connection.rest().is_empty());
         }
     });
 }
 
 #[test]
 fn invented_keys_take_no_more_memory_than_there_is() {
-    let mut server = start();
-    beside_a_good_client(&mut server, |server| {
+    let server = start();
+    beside_a_good_client(&server, |server| {
         let mut connection = server.connect();
         for batch in 0..100 {
-            let checks: Vec<_> = (0..1_000)
-                .map(|check| {
-                    let key = format!("{batch}-{check}");
-                    let filler = "x".repeat(200);
-                    format!(r#"{{"identifiers":{{"user_id":"{key}","api_key":"secret-key-{key}-{filler}"}},"idempotency_key":"{key}"}}"#)
-                })
-                .collect();
-            let body = format!("{{\"checks\":[{}]}}", checks.join(","));
-            let answer = connection.ask(&request(
-                "POST",
-                "/api/v1/rate-limit/check/batch",
-                &[JSON],
-                body.as_bytes(),
-            ));
+            let check = |number: usize| {
+                let key = format!("{batch}-{number}-{}", "x".repeat(200));
+                json!({"identifiers": {"user_id": key, "api_key": key}, "idempotency_key": key})
+            };
+            let checks: Vec<_> = (0..1_000).map(check).collect();
+            let body = json!({ "checks": checks }).to_string();
+            let answer = connection.ask(&request("POST", BATCH, &[JSON], body.as_bytes()));
             assert_eq!(answer.status, 200, "{answer:?}");
         }
         assert!(server.figure("tollgate_memory_bytes") <= f64::from(4 << 20));
@@ -284,18 +243,14 @@ fn invented_keys_take_no_more_memory_than_there_is() {
 
 #[test]
 fn wrong_tokens_are_refused_and_never_logged() {
-    let mut server = start();
-    beside_a_good_client(&mut server, |server| {
+    let server = start();
+    beside_a_good_client(&server, |server| {
         let mut random = Random::new(11);
         let mut statuses = Vec::new();
         for number in 0..200 {
             let token = heads::odd_token(&mut random, number);
-            let head = [
-                &b"GET /api/v1/rules HTTP/1.1\r\nHost: a\r\nAuthorization: "[..],
-                &token,
-                b"\r\n\r\n",
-            ]
-            .concat();
+            let head = b"GET /api/v1/rules HTTP/1.1\r\nHost: a\r\nAuthorization: ";
+            let head = [head, &token[..], b"\r\n\r\n"].concat();
             let answer = server.connect().ask(&head);
             assert_clear(&shown(&token), &answer);
             statuses.push(answer.status);
@@ -303,11 +258,8 @@ fn wrong_tokens_are_refused_and_never_logged() {
         assert!(statuses.iter().all(|status| [401, 429].contains(status)), "{statuses:?}");
         assert_eq!(statuses.last(), Some(&429), "guessing comes to an end");
         // Tokens and keys of clients behind a proxy are not ours to tell either.
-        for (name, value) in
-            [("Authorization", "Bearer secret-of-a-client"), ("X-API-Key", "secret-key")]
-        {
-            assert_eq!(server.ask("GET", AUTHORIZE, &[(name, value)], "").status, 200);
-        }
+        let secrets = [("Authorization", "Bearer secret-of-a-client"), ("X-API-Key", "secret-key")];
+        assert_eq!(server.ask("GET", AUTHORIZE, &secrets, "").status, 200);
     });
     let log = server.process.errors();
     assert!(!log.contains("secret"), "{log}");

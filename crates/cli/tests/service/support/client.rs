@@ -138,9 +138,9 @@ impl Connection {
         let _ = self.stream.get_mut().shutdown(Shutdown::Write);
     }
 
-    /// The next answer; an error if the connection ends instead, or the server hangs.
+    /// The next answer; an error if the connection ends instead.
     pub(crate) fn answer(&mut self) -> io::Result<Answer> {
-        Answer::read(&mut self.stream, self.is_head)
+        Answer::read(&mut self.stream, self.is_head).inspect_err(assert_no_hang)
     }
 
     /// Sends a request and waits for its answer.
@@ -153,14 +153,19 @@ impl Connection {
     }
 
     /// Everything that still comes, up to the end of the connection.
-    pub(crate) fn rest(&mut self) -> io::Result<Vec<u8>> {
+    pub(crate) fn rest(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
-        match self.stream.read_to_end(&mut bytes) {
-            // An abrupt end is an end.
-            Err(error) if error.kind() != io::ErrorKind::ConnectionReset => Err(error),
-            _ => Ok(bytes),
+        // An abrupt end is an end.
+        if let Err(error) = self.stream.read_to_end(&mut bytes) {
+            assert_no_hang(&error);
         }
+        bytes
     }
+}
+
+fn assert_no_hang(error: &io::Error) {
+    let is_hang = matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut);
+    assert!(!is_hang, "the server hangs: neither an answer nor an end after {TIMEOUT:?}");
 }
 
 /// The bytes of a sound request.

@@ -7,6 +7,7 @@ pub(crate) mod program;
 pub(crate) mod server;
 pub(crate) mod upstream;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -26,4 +27,25 @@ pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
         assert!(stopwatch.elapsed() < PATIENCE, "waited in vain for {what}");
         thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// Tells threads that what they were started for is over, in a panic too.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Does `work` on so many threads while `act` runs. `work` is told when that is over.
+pub(crate) fn beside(threads: usize, work: impl Fn(&AtomicBool) + Sync, act: impl FnOnce()) {
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| work(&is_over));
+        }
+        let _over = Over(&is_over);
+        act();
+    });
 }

@@ -21,7 +21,7 @@ impl Upstream {
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let memory = Arc::clone(&memory);
-                thread::spawn(move || serve(stream, &memory));
+                thread::spawn(move || serve(&stream, &memory));
             }
         });
         Self { address, asked }
@@ -34,8 +34,8 @@ impl Upstream {
 }
 
 /// Answers every request of a connection; none of them has a body.
-fn serve(stream: TcpStream, asked: &Mutex<Vec<String>>) {
-    let mut lines = BufReader::new(&stream).lines();
+fn serve(mut stream: &TcpStream, asked: &Mutex<Vec<String>>) {
+    let mut lines = BufReader::new(stream).lines();
     let mut first = None;
     while let Some(Ok(line)) = lines.next() {
         if !line.is_empty() {
@@ -47,7 +47,7 @@ fn serve(stream: TcpStream, asked: &Mutex<Vec<String>>) {
         let words = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
         asked.lock().expect("a lock").push(format!("{} {}", words.0, words.1));
         let answer = "HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nupstream";
-        if (&stream).write_all(answer.as_bytes()).is_err() {
+        if stream.write_all(answer.as_bytes()).is_err() {
             return;
         }
     }
