@@ -66,8 +66,17 @@ async fn run_server(Effective { settings, .. }: &Effective) -> Result<ExitCode, 
     let public = spawn_public(public, Arc::clone(&app), shutdown);
 
     signals.end(&app).await;
-    info!("ending: finishing what has begun");
     app.set_draining();
+    let delay = settings.limits.shutdown_delay;
+    if !delay.is_zero() {
+        info!("ending: not ready any more, but taking traffic for {delay:?}");
+        // Whoever asks again does not want to wait.
+        tokio::select! {
+            () = sleep(delay) => {}
+            () = signals.end(&app) => {}
+        }
+    }
+    info!("ending: finishing what has begun");
     trigger.request();
     let finished = async {
         let on_public = public.await.unwrap_or_default();

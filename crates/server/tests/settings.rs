@@ -10,8 +10,8 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 use tollgate::identity::{ApiKeys, ForwardingHeader, TokenKeys};
 use tollgate_server::settings::{
-    CheckAuth, DenyStatus, Effective, FLAGGED, LogFormat, LogLevel, Problems, Secret, Settings,
-    flag, variable,
+    CheckAuth, DenyStatus, Effective, FLAGGED, LogFormat, LogLevel, Problems, RequestHeaders,
+    Secret, Settings, flag, variable,
 };
 
 const DIGEST: &str = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
@@ -140,10 +140,11 @@ identity:
   tier_header: x-tier
   jwt: {{algorithms: [HS256], secret_file: {secret}, issuer: me, audience: [a, b],
         leeway_seconds: 5, user_claim: uid, tenant_claim: org, tier_claim: plan}}
-authorize: {{deny_status: 403}}
+authorize: {{deny_status: 403, request_headers: x-forwarded}}
 limits: {{check_calls_per_second: 0, admin_reads_per_minute: 1, admin_writes_per_minute: 2,
          body_bytes: 2MiB, batch_size: 3, header_count: 40, header_bytes: 8KiB, connections: 5,
-         header_timeout: 6s, idle_timeout: 7m, request_timeout: 800ms, shutdown_grace: 0s}}
+         header_timeout: 6s, idle_timeout: 7m, request_timeout: 800ms, shutdown_delay: 5s,
+         shutdown_grace: 0s}}
 decisions_kept: 10
 idempotency: {{keys: 20, seconds: 30}}
 ",
@@ -159,6 +160,8 @@ idempotency: {{keys: 20, seconds: 30}}
     assert_eq!(settings.check_token.as_ref().map(Secret::expose), Some("let-me-in"));
     assert_eq!(settings.log_level, LogLevel::Debug);
     assert_eq!(settings.deny_status, DenyStatus::Forbidden);
+    assert_eq!(settings.request_headers, RequestHeaders::Forwarded);
+    assert_eq!(settings.limits.shutdown_delay, Duration::from_secs(5));
     assert_eq!(settings.limits.request_timeout, Duration::from_millis(800));
     assert_eq!(settings.limits.idle_timeout, Duration::from_mins(7));
     assert_eq!(settings.idempotency.kept_for, Duration::from_secs(30));
@@ -411,6 +414,7 @@ fn everything_that_is_wrong_is_told_at_once() {
         .environment("TOLLGATE_LOG", "xml")
         .environment("TOLLGATE_CHECK_AUHT", "none")
         .environment("TOLLGATE_PORT", "tcp://10.0.0.1:8080")
+        .environment("TOLLGATE_DECISIONS_KEPT", "1")
         .flag("http", "8080");
     let problems = case.problems();
     let told: Vec<&str> =
@@ -422,9 +426,11 @@ fn everything_that_is_wrong_is_told_at_once() {
         "limits.connections (tollgate.yaml",
         "logs (tollgate.yaml",
         "TOLLGATE_CHECK_AUHT",
+        "TOLLGATE_DECISIONS_KEPT",
     ];
     assert_eq!(told, expected, "{problems}");
-    assert!(problems.ends_with("did you mean TOLLGATE_CHECK_AUTH?"), "{problems}");
+    assert!(problems.contains("did you mean TOLLGATE_CHECK_AUTH?"), "{problems}");
+    assert!(problems.ends_with("set decisions_kept in the settings file"), "{problems}");
 }
 
 #[test]

@@ -38,6 +38,20 @@ fn what_has_begun_is_answered_before_the_end() {
 }
 
 #[test]
+fn load_balancers_have_time_to_notice() {
+    let settings = "limits: {shutdown_delay: 1h}";
+    let mut server = Server::start(&Setup { settings, ..Setup::default() });
+    server.process.signal("TERM");
+    until("a server that is not ready", || {
+        (server.get("/health/ready").status == 503).then_some(())
+    });
+    let answer = server.post(CHECK, r#"{"identifiers":{"user_id":"alice"}}"#);
+    assert_eq!((answer.status, &answer.json()["allowed"]), (200, &true.into()));
+    server.process.signal("TERM");
+    assert_eq!(server.process.end().code(), Some(0), "{}", server.process.errors());
+}
+
+#[test]
 fn a_server_that_others_can_reach_asks_how_callers_are_known() {
     let folder = tempfile::tempdir().expect("a folder");
     let check = |arguments: &[&str], expected: &str| {

@@ -317,7 +317,8 @@ impl<'a> Layers<'a> {
             self.problem(&name, self.in_file(written.name), message);
         }
         for variable in self.environment.keys() {
-            self.problems.extend(misspelt(variable));
+            let problem = misspelt(variable).or_else(|| only_in_file(variable, &self.known));
+            self.problems.extend(problem);
         }
         if self.problems.is_empty() { Ok(self.entries) } else { Err(Problems(self.problems)) }
     }
@@ -335,6 +336,18 @@ fn misspelt(variable_name: &str) -> Option<Problem> {
         setting: variable_name.to_owned(),
         origin: Origin::Default,
         message: unknown("environment variable", Some(&variable(guess))),
+    })
+}
+
+/// A variable named after a setting that has none: ignored, it would be missed for a long time.
+fn only_in_file(variable_name: &str, known: &[&'static str]) -> Option<Problem> {
+    let is_meant = |name: &&&str| !FLAGGED.contains(*name) && variable(name) == variable_name;
+    let name = known.iter().find(is_meant)?;
+    let secrets = ["check_token", "admin_token"];
+    (!secrets.contains(name)).then(|| Problem {
+        setting: variable_name.to_owned(),
+        origin: Origin::Default,
+        message: format!("there is no such environment variable; set {name} in the settings file"),
     })
 }
 

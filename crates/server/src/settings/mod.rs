@@ -246,6 +246,9 @@ pub struct Limits {
     pub idle_timeout: Duration,
     /// How long a request may take.
     pub request_timeout: Duration,
+    /// How long the server goes on taking traffic after it was asked to end, while it says that it is
+    /// not ready: load balancers need time to notice.
+    pub shutdown_delay: Duration,
     /// How long requests may take to finish when the server is asked to end.
     pub shutdown_grace: Duration,
 }
@@ -264,6 +267,7 @@ impl Default for Limits {
             header_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(75),
             request_timeout: Duration::from_secs(30),
+            shutdown_delay: Duration::ZERO,
             shutdown_grace: Duration::from_secs(10),
         }
     }

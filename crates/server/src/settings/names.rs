@@ -76,6 +76,7 @@ fn read_limits(layers: &mut Layers<'_>, limits: &mut Limits) {
     layers.read_within("limits.idle_timeout", &mut limits.idle_timeout, times.clone());
     layers.read_within("limits.request_timeout", &mut limits.request_timeout, times);
     let graces = Duration::ZERO..=Duration::from_hours(1);
+    layers.read_within("limits.shutdown_delay", &mut limits.shutdown_delay, graces.clone());
     layers.read_within("limits.shutdown_grace", &mut limits.shutdown_grace, graces);
 }
 
