@@ -50,6 +50,7 @@ mod compile;
 mod decode;
 mod directory;
 pub mod document;
+pub mod envoy;
 mod explain;
 mod identifier;
 mod json;

@@ -1,0 +1,62 @@
+//! One limit of a file: what it allows, and what has to be known to answer Envoy.
+
+use std::sync::Arc;
+
+use tollgate_core::{Limit, Quota};
+
+use crate::envoy::unit::Unit;
+
+/// One limit.
+#[derive(Clone, Debug)]
+pub struct EnvoyLimit {
+    /// Names the limit: 1 to 100 of a-z, 0-9, underscore, dot and hyphen, different for each.
+    ///
+    /// It is the domain and then, for each level, the key or `key_value`, joined with dots:
+    /// `shop.tenant_acme.remote_address`. If that is too long or has other characters in it, they
+    /// become hyphens, and a hyphen and 16 digits follow, which are made from the exact path. The id
+    /// of a limit depends on its own path only, so it stays when other limits come and go.
+    pub id: Arc<str>,
+    /// The domain it is in.
+    pub domain: Arc<str>,
+    /// How it is reached, the outermost first; never empty.
+    pub path: Box<[Step]>,
+    /// How much is allowed.
+    pub allowance: Allowance,
+    /// What others call it in `replaces`, and what Envoy is told.
+    pub name: Option<Box<str>>,
+    /// The names of the limits that do not apply where this one does.
+    pub replaces: Box<[Box<str>]>,
+    /// Whether it only watches.
+    pub shadow: bool,
+    /// Whether its metrics name every value of a request.
+    pub detailed_metric: bool,
+}
+
+/// One level on the way to a limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// The key of the entry.
+    pub key: Arc<str>,
+    /// Its value; any if there is none.
+    pub value: Option<Arc<str>>,
+    /// Whether all that match the wildcard are counted together.
+    pub share_threshold: bool,
+    /// Whether metrics name the value of the entry.
+    pub value_to_metric: bool,
+}
+
+/// How much a limit allows.
+#[derive(Clone, Debug)]
+pub enum Allowance {
+    /// Everything, and nothing is counted.
+    Unlimited,
+    /// So much per unit.
+    Limited {
+        /// The unit as it was written.
+        unit: Unit,
+        /// The limit as its author means it.
+        quota: Quota,
+        /// The same, compiled.
+        limit: Box<Limit>,
+    },
+}

@@ -1,0 +1,10 @@
+//! The files of envoyproxy/ratelimit: one binary, so that it links once.
+
+mod counters;
+mod errors;
+mod families;
+mod hostile;
+mod limits;
+mod matching;
+mod oracle;
+mod request;
