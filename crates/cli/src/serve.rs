@@ -130,10 +130,19 @@ fn spawn_admin(listener: Listener, app: Arc<App>, shutdown: Shutdown) -> JoinHan
 /// What has to be done now and then. Files and sweeps take time, so they are nobody's business who
 /// answers requests.
 async fn upkeep(app: Arc<App>, shutdown: Shutdown) {
+    let mut key_failure = None;
     loop {
         tokio::select! {
             () = shutdown.requested() => return,
             () = sleep(UPKEEP) => {}
+        }
+        let failure = app.key_failure();
+        if failure != key_failure {
+            match &failure {
+                Some(failure) => warn!("the keys of tokens cannot be fetched: {failure}"),
+                None => info!("the keys of tokens can be fetched again"),
+            }
+            key_failure = failure;
         }
         let app = Arc::clone(&app);
         let done = spawn_blocking(move || {

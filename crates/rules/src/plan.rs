@@ -118,6 +118,14 @@ impl Plan {
         self.standing == Standing::Judge && !self.planned.is_empty()
     }
 
+    /// Forgets the keys, which may be long, but not the tier. What was planned cannot be charged or
+    /// given back any more.
+    pub fn forget_keys(&mut self) {
+        let tier = self.tier.map_or(0, |tier| tier.end as usize);
+        self.text.truncate(tier);
+        self.text.shrink();
+    }
+
     /// The lines, in the order of the rules.
     #[must_use]
     pub fn planned(&self) -> &[Planned] {

@@ -79,26 +79,46 @@ impl Problem {
     /// For a terminal: the problem above the line of `text` it is in, with a mark below the place.
     #[must_use]
     pub fn render(&self, file_name: &str, text: &str) -> String {
-        let mut out = format!("{}: {}{}\n", self.severity, Subject(self), self.message);
-        let Some(position) = self.position else {
-            let _ = writeln!(out, " --> {file_name}");
-            return self.render_advice(out, 1);
-        };
-        let Position { line, column } = position;
-        let margin = line.to_string().len();
-        let (snippet, caret) = snippet(text, position);
-        let _ = writeln!(out, "{:margin$}--> {file_name}:{line}:{column}", "");
-        let _ = writeln!(out, "{:margin$} |", "");
-        let _ = writeln!(out, "{line} | {snippet}");
-        let _ = writeln!(out, "{:margin$} | {:caret$}^", "", "");
-        self.render_advice(out, margin)
+        let mut out = self.render_head(file_name);
+        if let Some(position) = self.position {
+            let (line, margin) = (position.line, self.margin());
+            let (snippet, caret) = snippet(text, position);
+            let _ = writeln!(out, "{:margin$} |", "");
+            let _ = writeln!(out, "{line} | {snippet}");
+            let _ = writeln!(out, "{:margin$} | {:caret$}^", "", "");
+        }
+        self.render_advice(out)
     }
 
-    fn render_advice(&self, mut out: String, margin: usize) -> String {
+    /// The same without the line, where that may hold what its readers should not see.
+    #[must_use]
+    pub fn render_without_line(&self, file_name: &str) -> String {
+        self.render_advice(self.render_head(file_name))
+    }
+
+    /// What is wrong, and where.
+    fn render_head(&self, file_name: &str) -> String {
+        let margin = self.margin();
+        let mut out = format!("{}: {}{}\n", self.severity, Subject(self), self.message);
+        let _ = write!(out, "{:margin$}--> {file_name}", "");
+        if let Some(Position { line, column }) = self.position {
+            let _ = write!(out, ":{line}:{column}");
+        }
+        out.push('\n');
+        out
+    }
+
+    fn render_advice(&self, mut out: String) -> String {
         if let Some(advice) = &self.advice {
+            let margin = self.margin();
             let _ = writeln!(out, "{:margin$} = help: {advice}", "");
         }
         out
+    }
+
+    /// As wide as the number of the line.
+    fn margin(&self) -> usize {
+        self.position.map_or(1, |position| position.line.to_string().len())
     }
 }
 

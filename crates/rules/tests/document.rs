@@ -342,6 +342,11 @@ error: rule r, x: there is no such field
   = help: the fields are ";
     let rendered = rendered.collect::<String>();
     assert!(rendered.starts_with(expected), "{rendered}");
+    let expected = "error: rule r, identifier_type: the list is empty
+ --> a.yaml:5:20
+  = help: write a text, or a list of at least one
+";
+    assert_eq!(source.problems[0].render_without_line("a.yaml"), expected);
 }
 
 #[test]

@@ -6,6 +6,7 @@ use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 
+use crate::listen::CertificateDigest;
 use crate::problem::Problem;
 
 /// The header for a token where `Authorization` belongs to somebody else, as behind a proxy.
@@ -40,8 +41,10 @@ impl Right {
 pub(crate) enum Principal {
     /// Nobody in particular, where no token is asked for.
     Anonymous,
-    /// The holder of the token for the check API, or of a client certificate.
+    /// The holder of the token for the check API.
     Caller,
+    /// The holder of a client certificate.
+    Certified(CertificateDigest),
     /// The holder of the token for administrators.
     Admin,
 }
@@ -50,14 +53,16 @@ impl Principal {
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Anonymous => "anonymous",
-            Self::Caller => "caller",
+            Self::Caller | Self::Certified(_) => "caller",
             Self::Admin => "admin",
         }
     }
 
     const fn has(self, right: Right) -> bool {
         match self {
-            Self::Anonymous | Self::Caller => matches!(right, Right::Caller),
+            Self::Anonymous | Self::Caller | Self::Certified(_) => {
+                matches!(right, Right::Caller)
+            }
             Self::Admin => true,
         }
     }
@@ -95,12 +100,12 @@ impl Tokens {
     }
 
     /// Whether a token is what decides.
-    pub(crate) fn needs_token(&self, has_certificate: bool, right: Right) -> bool {
+    pub(crate) fn needs_token(&self, certificate: Option<CertificateDigest>, right: Right) -> bool {
         right > Right::Caller
             || match self.check_auth {
                 CheckAuth::None => false,
                 CheckAuth::Token => true,
-                CheckAuth::Certificate => !has_certificate,
+                CheckAuth::Certificate => certificate.is_none(),
             }
     }
 
@@ -108,14 +113,11 @@ impl Tokens {
     pub(crate) fn admit(
         &self,
         headers: &HeaderMap,
-        has_certificate: bool,
+        certificate: Option<CertificateDigest>,
         right: Right,
     ) -> Result<Principal, Problem> {
-        if !self.needs_token(has_certificate, right) {
-            return Ok(match self.check_auth {
-                CheckAuth::None => Principal::Anonymous,
-                CheckAuth::Token | CheckAuth::Certificate => Principal::Caller,
-            });
+        if !self.needs_token(certificate, right) {
+            return Ok(certificate.map_or(Principal::Anonymous, Principal::Certified));
         }
         let Some(token) = token_of(headers) else { return Err(self.unauthorized(right)) };
         let principal = self.principal(token).ok_or_else(wrong_token)?;
@@ -181,6 +183,7 @@ fn forbidden(principal: Principal, right: Right) -> Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustls::pki_types::CertificateDer;
 
     const NONE: CheckAuth = CheckAuth::None;
     const TOKEN: CheckAuth = CheckAuth::Token;
@@ -200,6 +203,8 @@ mod tests {
         let check =
             |auth: CheckAuth, line: &str, certificate: bool, right: Right, expected: &str| {
                 let tokens = Tokens::new(auth, "admin-token", Some("caller-token"));
+                let certificate = certificate
+                    .then(|| CertificateDigest::of(&CertificateDer::from_slice(b"a certificate")));
                 let got = match tokens.admit(&headers(line), certificate, right) {
                     Ok(principal) => principal.name().to_owned(),
                     Err(problem) => problem.status().as_u16().to_string(),

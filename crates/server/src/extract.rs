@@ -2,7 +2,6 @@
 
 use std::convert::Infallible;
 use std::future::Future;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use axum::extract::rejection::PathRejection;
@@ -12,19 +11,55 @@ use http::request::Parts;
 use http::{HeaderMap, StatusCode, header};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 
+use crate::auth::{Principal, Right};
 pub(crate) use crate::listen::Peer;
 use crate::problem::Problem;
 use crate::state::ServerState;
-
-/// Who is connected if the listener did not say; nobody is admitted by that.
-const NOBODY: Peer =
-    Peer { address: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0), has_certificate: false };
 
 impl<S: Sync> FromRequestParts<S> for Peer {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
-        Ok(parts.extensions.get().copied().unwrap_or(NOBODY))
+        // Nobody is admitted for being unknown.
+        Ok(parts.extensions.get().copied().unwrap_or(Peer::UNKNOWN))
+    }
+}
+
+/// A caller of the check API who may call it, and not too often. Found out before a body is read.
+pub(crate) struct Caller(pub(crate) Principal);
+
+impl FromRequestParts<ServerState> for Caller {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &ServerState) -> Result<Self, Problem> {
+        let Ok(peer) = Peer::from_request_parts(parts, app).await;
+        let principal = app.admit(&parts.headers, peer, Right::Caller)?;
+        app.guard.check_call()?;
+        Ok(Self(principal))
+    }
+}
+
+/// Somebody who may change what was counted, with the header fields of the limit on that.
+pub(crate) struct Operator(pub(crate) HeaderMap);
+
+impl FromRequestParts<ServerState> for Operator {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &ServerState) -> Result<Self, Problem> {
+        let Ok(peer) = Peer::from_request_parts(parts, app).await;
+        app.admit_admin(&parts.headers, peer, Right::Operator, true).map(Self)
+    }
+}
+
+/// Somebody who may read, with the header fields of the limit on that.
+pub(crate) struct Viewer(pub(crate) HeaderMap);
+
+impl FromRequestParts<ServerState> for Viewer {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &ServerState) -> Result<Self, Problem> {
+        let Ok(peer) = Peer::from_request_parts(parts, app).await;
+        app.admit_admin(&parts.headers, peer, Right::Viewer, false).map(Self)
     }
 }
 
@@ -99,7 +134,7 @@ async fn within<T>(timeout: Duration, future: impl Future<Output = T>) -> Option
 }
 
 /// Whether the body is JSON by its own account. A browser cannot say so across origins without
-/// asking first, so no page can spend the quotas of whoever reads it.
+/// asking first, so no page can check in the name of whoever reads it.
 fn is_json(headers: &HeaderMap) -> bool {
     let Some(value) = headers.get(header::CONTENT_TYPE) else { return false };
     let value = value.as_bytes();

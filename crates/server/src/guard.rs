@@ -13,6 +13,8 @@ use crate::problem::Problem;
 const BYTES: usize = 4 << 20;
 /// Wrong tokens that one address may try in a minute.
 const FAILED_LOGINS: u64 = 20;
+/// How often one address may ask about itself in a second.
+const STATUS_CALLS: u64 = 50;
 
 /// How often the server may be called.
 #[derive(Clone, Copy, Debug)]
@@ -45,11 +47,9 @@ impl Guard {
         if !self.counts_checks {
             return Ok(());
         }
-        let decision = self.limiter.check_rule_now("check_calls", &Request::new());
-        match decision {
-            Some(decision) if !decision.is_allowed() => Err(refusal(&decision)),
-            _ => Ok(()),
-        }
+        // Whoever says nothing about itself meets the one rule that holds for everybody.
+        let decision = self.limiter.check_now(&Request::new());
+        if decision.is_allowed() { Ok(()) } else { Err(refusal(&decision)) }
     }
 
     /// Counts a call of the admin API. What is left is told in the header fields.
@@ -64,29 +64,21 @@ impl Guard {
         decision.map_or_else(|| Ok(HeaderMap::new()), |decision| passed(&decision))
     }
 
-    /// Whether an address may try a token: not if it tried too many wrong ones.
-    pub(crate) fn may_try_token(&self, address: IpAddr) -> Result<(), Problem> {
-        let looked = self.login(address, 0);
-        if looked.and_then(|looked| looked.remaining()) != Some(0) {
-            return Ok(());
-        }
-        // Looking is always admitted. Asking for one more is not, and so says when to come back.
-        match self.login(address, 1) {
-            Some(asked) if !asked.is_allowed() => Err(refusal(&asked)),
-            _ => Ok(()),
-        }
+    /// Counts a wrong token; an error if it was one too many. The right one is not counted, so that
+    /// nobody can lock others out.
+    pub(crate) fn wrong_token(&self, address: IpAddr) -> Result<(), Problem> {
+        self.by_address("failed_logins", address)
     }
 
-    /// Counts a wrong token.
-    pub(crate) fn wrong_token(&self, address: IpAddr) {
-        // Whether this was one too many is asked before the next attempt.
-        let _ = self.login(address, 1);
+    /// Counts a client that asks about itself, which needs no token.
+    pub(crate) fn status_call(&self, address: IpAddr) -> Result<(), Problem> {
+        self.by_address("status_calls", address)
     }
 
-    fn login(&self, address: IpAddr, cost: u64) -> Option<Decision> {
+    fn by_address(&self, rule: &str, address: IpAddr) -> Result<(), Problem> {
         let address = address.to_string();
-        let request = Request::new().ip(&address).cost(cost);
-        self.limiter.check_rule_now("failed_logins", &request)
+        let decision = self.limiter.check_rule_now(rule, &Request::new().ip(&address));
+        decision.map_or(Ok(()), |decision| passed(&decision).map(drop))
     }
 }
 
@@ -104,7 +96,8 @@ fn refusal(decision: &Decision) -> Problem {
         "check_calls" => "limits.check_calls_per_second",
         "admin_reads" => "limits.admin_reads_per_minute",
         "admin_writes" => "limits.admin_writes_per_minute",
-        _ => "wrong tokens per minute",
+        "status_calls" => "status calls per second and address",
+        _ => "wrong tokens per minute and address",
     });
     let detail = format!("this server is called more often than it allows ({rule})");
     let mut problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_calls", detail);
@@ -119,7 +112,8 @@ fn policy(limits: GuardLimits) -> Result<Policy, Vec<tollgate::Problem>> {
          - {{rule_id: check_calls, limit: {check_calls}, window: 1s, algorithm: gcra, identifier_type: global}}
          - {{rule_id: admin_reads, limit: {admin_reads}, window: 1m, identifier_type: 'attribute:token'}}
          - {{rule_id: admin_writes, limit: {admin_writes}, window: 1m, identifier_type: 'attribute:token'}}
-         - {{rule_id: failed_logins, limit: {FAILED_LOGINS}, window: 1m, identifier_type: ip}}",
+         - {{rule_id: failed_logins, limit: {FAILED_LOGINS}, window: 1m, identifier_type: ip}}
+         - {{rule_id: status_calls, limit: {STATUS_CALLS}, window: 1s, algorithm: gcra, identifier_type: ip}}",
     ))
 }
 
@@ -171,11 +165,10 @@ mod tests {
         let guard = guard(GuardLimits { check_calls: 0, admin_reads: 1, admin_writes: 1 });
         let (guesser, other) = ([192, 0, 2, 1].into(), [192, 0, 2, 2].into());
         for _ in 0..FAILED_LOGINS {
-            assert!(guard.may_try_token(guesser).is_ok());
-            guard.wrong_token(guesser);
+            assert!(guard.wrong_token(guesser).is_ok());
         }
-        let mut refused = guard.may_try_token(guesser).expect_err("too many");
+        let mut refused = guard.wrong_token(guesser).expect_err("one too many");
         assert!(refused.headers_mut().contains_key("retry-after"));
-        assert!(guard.may_try_token(other).is_ok());
+        assert!(guard.wrong_token(other).is_ok());
     }
 }

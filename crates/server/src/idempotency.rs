@@ -6,6 +6,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use foldhash::quality::RandomState;
@@ -20,6 +21,8 @@ use crate::problem::Problem;
 /// The longest idempotency key.
 const MAX_KEY: usize = 255;
 const SHARDS: usize = 16;
+/// What all answers together may take.
+const MOST_BYTES: usize = 64 << 20;
 
 /// An answer to be given again.
 #[derive(Clone, Debug)]
@@ -30,23 +33,45 @@ pub(crate) struct Remembered {
 
 /// Holds the place of a call: nobody else answers it meanwhile.
 #[derive(Debug)]
-pub(crate) struct Turn(OwnedMutexGuard<Option<Remembered>>);
+pub(crate) struct Turn {
+    answer: OwnedMutexGuard<Option<Remembered>>,
+    memory: Arc<Memory>,
+    call: CallKey,
+}
 
 impl Turn {
     /// The answer that was given before, if there was one.
     pub(crate) fn answered(&self) -> Option<&Remembered> {
-        self.0.as_ref()
+        self.answer.as_ref()
     }
 
     /// Remembers the answer.
     pub(crate) fn remember(mut self, answer: Remembered) {
-        *self.0 = Some(answer);
+        self.memory.bytes.fetch_add(answer.bytes(), Ordering::Relaxed);
+        *self.answer = Some(answer);
+    }
+}
+
+/// A call that ends without an answer to remember leaves nothing behind.
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if self.answer.is_none() {
+            self.memory.shard(self.call).lock().forget_unanswered(self.call);
+        }
+    }
+}
+
+impl Remembered {
+    fn bytes(&self) -> usize {
+        let fields: usize =
+            self.headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
+        self.body.len() + fields
     }
 }
 
 #[derive(Debug)]
 pub(crate) struct Idempotency {
-    shards: [Mutex<Shard>; SHARDS],
+    memory: Arc<Memory>,
     keys_per_shard: usize,
     lifetime: Micros,
     hasher: RandomState,
@@ -55,10 +80,25 @@ pub(crate) struct Idempotency {
 }
 
 #[derive(Debug, Default)]
+struct Memory {
+    shards: [Mutex<Shard>; SHARDS],
+    /// What all answers take.
+    bytes: AtomicUsize,
+}
+
+impl Memory {
+    fn shard(&self, call: CallKey) -> &Mutex<Shard> {
+        &self.shards[usize::try_from(call.0).unwrap_or(0) % SHARDS]
+    }
+}
+
+#[derive(Debug, Default)]
 struct Shard {
     calls: HashMap<CallKey, Call>,
-    /// The keys in the order in which they came, which is that in which they expire.
-    order: VecDeque<(Timestamp, CallKey)>,
+    /// The calls in the order in which they came, which is that in which they expire.
+    order: VecDeque<(Timestamp, CallKey, u64)>,
+    /// Tells a call from an earlier one with the same key.
+    serial: u64,
 }
 
 /// The digest of a caller and its key: 128 bits, so that two keys are never taken for one.
@@ -66,15 +106,24 @@ type CallKey = (u64, u64);
 
 #[derive(Debug)]
 struct Call {
+    serial: u64,
     body: u64,
     answer: Arc<AsyncMutex<Option<Remembered>>>,
+}
+
+impl Call {
+    /// What its answer takes, if nobody is about to give one.
+    fn bytes(&self) -> usize {
+        let answer = self.answer.try_lock();
+        answer.ok().and_then(|answer| answer.as_ref().map(Remembered::bytes)).unwrap_or(0)
+    }
 }
 
 impl Idempotency {
     /// Remembers up to `keys` calls, each for `lifetime`.
     pub(crate) fn new(keys: usize, lifetime: Micros) -> Self {
         Self {
-            shards: Default::default(),
+            memory: Arc::default(),
             keys_per_shard: keys.div_ceil(SHARDS).max(1),
             lifetime,
             hasher: RandomState::default(),
@@ -82,10 +131,10 @@ impl Idempotency {
         }
     }
 
-    /// Waits for the turn of a call with that key.
+    /// Waits for the turn of a call with that key. `caller` tells apart who must not share answers.
     pub(crate) async fn turn(
         &self,
-        principal: Principal,
+        caller: Principal,
         key: &str,
         body: &impl Hash,
         now: Timestamp,
@@ -96,11 +145,10 @@ impl Idempotency {
                 format!("an idempotency key has 1 to {MAX_KEY} characters"),
             ));
         }
-        let call =
-            (self.hasher.hash_one((principal, key)), self.body_hasher.hash_one((key, principal)));
+        let call = (self.hasher.hash_one((caller, key)), self.body_hasher.hash_one((key, caller)));
         let body = self.body_hasher.hash_one(body);
-        let answer = self.place(call, body, now)?;
-        Ok(Turn(answer.lock_owned().await))
+        let answer = self.place(call, body, now)?.lock_owned().await;
+        Ok(Turn { answer, memory: Arc::clone(&self.memory), call })
     }
 
     fn place(
@@ -109,9 +157,9 @@ impl Idempotency {
         body: u64,
         now: Timestamp,
     ) -> Result<Arc<AsyncMutex<Option<Remembered>>>, Problem> {
-        let shard = usize::try_from(key.0).unwrap_or(0) % SHARDS;
-        let mut shard = self.shards[shard].lock();
-        shard.forget_expired(now);
+        let mut shard = self.memory.shard(key).lock();
+        let bytes = &self.memory.bytes;
+        shard.forget_expired(now, bytes);
         if let Some(call) = shard.calls.get(&key) {
             if call.body == body {
                 return Ok(Arc::clone(&call.answer));
@@ -122,31 +170,55 @@ impl Idempotency {
                  key for a new request",
             ));
         }
-        if shard.calls.len() >= self.keys_per_shard {
-            shard.forget_oldest();
-        }
+        let is_full = |shard: &Shard| {
+            shard.calls.len() >= self.keys_per_shard || bytes.load(Ordering::Relaxed) > MOST_BYTES
+        };
+        while is_full(&shard) && shard.forget_oldest(bytes) {}
         let answer = Arc::new(AsyncMutex::new(None));
-        shard.calls.insert(key, Call { body, answer: Arc::clone(&answer) });
-        shard.order.push_back((now.plus(self.lifetime), key));
+        shard.serial += 1;
+        let serial = shard.serial;
+        shard.calls.insert(key, Call { serial, body, answer: Arc::clone(&answer) });
+        shard.order.push_back((now.plus(self.lifetime), key, serial));
         Ok(answer)
     }
 
     /// How many calls are remembered.
     pub(crate) fn len(&self) -> usize {
-        self.shards.iter().map(|shard| shard.lock().calls.len()).sum()
+        self.memory.shards.iter().map(|shard| shard.lock().calls.len()).sum()
     }
 }
 
 impl Shard {
-    fn forget_expired(&mut self, now: Timestamp) {
-        while self.order.front().is_some_and(|(expires, _)| *expires <= now) {
-            self.forget_oldest();
+    fn forget_expired(&mut self, now: Timestamp, bytes: &AtomicUsize) {
+        while self.order.front().is_some_and(|(expires, ..)| *expires <= now) {
+            self.forget_oldest(bytes);
         }
     }
 
-    fn forget_oldest(&mut self) {
-        if let Some((_, key)) = self.order.pop_front() {
+    /// Says whether there was one.
+    fn forget_oldest(&mut self, bytes: &AtomicUsize) -> bool {
+        let Some((_, key, serial)) = self.order.pop_front() else { return false };
+        if self.calls.get(&key).is_some_and(|call| call.serial == serial)
+            && let Some(call) = self.calls.remove(&key)
+        {
+            bytes.fetch_sub(call.bytes(), Ordering::Relaxed);
+        }
+        true
+    }
+
+    /// Forgets a call that has no answer, unless somebody else waits for its turn.
+    fn forget_unanswered(&mut self, key: CallKey) {
+        // One reference is here, one with whoever is done.
+        let is_alone = |call: &Call| Arc::strong_count(&call.answer) <= 2;
+        if self.calls.get(&key).is_some_and(is_alone) {
             self.calls.remove(&key);
+        }
+        // What is left of forgotten calls goes when there is too much of it.
+        if self.order.len() > 2 * self.calls.len() + 64 {
+            let calls = &self.calls;
+            self.order.retain(|(_, key, serial)| {
+                calls.get(key).is_some_and(|call| call.serial == *serial)
+            });
         }
     }
 }
@@ -222,15 +294,45 @@ mod tests {
     fn what_is_not_remembered_is_judged_anew() {
         let memory = Idempotency::new(100, Micros::from_secs(300));
         drop(at_once(memory.turn(Principal::Caller, "k", &1, NOW)).expect("a turn"));
-        let again = at_once(memory.turn(Principal::Caller, "k", &1, NOW)).expect("a turn");
-        assert_eq!(answered(&again), None);
+        assert_eq!(memory.len(), 0, "it leaves nothing behind");
+        let again = at_once(memory.turn(Principal::Caller, "k", &2, NOW)).expect("a turn");
+        assert_eq!(answered(&again), None, "not even the body it came with");
+    }
+
+    #[test]
+    fn a_call_without_an_answer_passes_its_turn_on() {
+        let memory = Idempotency::new(100, Micros::from_secs(300));
+        let first = at_once(memory.turn(Principal::Caller, "k", &1, NOW)).expect("a turn");
+        let mut second = pin!(memory.turn(Principal::Caller, "k", &1, NOW));
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(second.as_mut().poll(&mut context).is_pending());
+        drop(first);
+        let Poll::Ready(Ok(second)) = second.as_mut().poll(&mut context) else {
+            panic!("the turn was not passed on")
+        };
+        second.remember(answer("yes"));
+        let third = at_once(memory.turn(Principal::Caller, "k", &1, NOW)).expect("a turn");
+        assert_eq!(answered(&third), Some(&b"yes"[..]));
+    }
+
+    #[test]
+    fn answers_are_bounded_in_bytes() {
+        let memory = Idempotency::new(1_000_000, Micros::from_secs(300));
+        let megabyte = Bytes::from(vec![b'x'; 1 << 20]);
+        for number in 0..300_u32 {
+            let turn = at_once(memory.turn(Principal::Caller, &number.to_string(), &1, NOW));
+            let answer = Remembered { body: megabyte.clone(), headers: HeaderMap::new() };
+            turn.expect("a turn").remember(answer);
+        }
+        assert!(memory.memory.bytes.load(Ordering::Relaxed) <= MOST_BYTES + (SHARDS << 20));
     }
 
     #[test]
     fn memory_is_bounded() {
         let memory = Idempotency::new(64, Micros::from_secs(300));
         for number in 0..10_000_u32 {
-            drop(at_once(memory.turn(Principal::Caller, &number.to_string(), &1, NOW)));
+            let turn = at_once(memory.turn(Principal::Caller, &number.to_string(), &1, NOW));
+            turn.expect("a turn").remember(answer("yes"));
         }
         assert!(memory.len() <= 64, "{}", memory.len());
         for key in [String::new(), "k".repeat(256)] {

@@ -9,7 +9,10 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
-use tollgate::Decision;
+use tollgate::{Decision, Revision};
+
+/// How many policies may stay in memory for the sake of the decisions they made.
+const KEPT_REVISIONS: u64 = 8;
 
 /// Names a decision, and the node that made it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +77,11 @@ impl Journal {
         DecisionId { node: self.node, is_allowed, number }
     }
 
-    pub(crate) fn record(&self, id: DecisionId, decision: Decision) {
+    pub(crate) fn record(&self, id: DecisionId, mut decision: Decision) {
+        // A refusal has nothing to give back, and its keys may be as long as headers are.
+        if !id.is_allowed {
+            decision.forget_keys();
+        }
         self.ring(id.is_allowed).put(id.number, decision);
     }
 
@@ -114,6 +121,21 @@ impl Journal {
         };
         // If its place was taken meanwhile, it is too old anyway.
         let _ = self.entry(id, put);
+    }
+
+    /// Forgets decisions of policies that are long gone: each holds on to the whole of its policy.
+    pub(crate) fn forget_old(&self, current: Revision) {
+        let is_old = |decision: &Decision| {
+            decision.revision().number.saturating_add(KEPT_REVISIONS) <= current.number
+        };
+        for ring in [&self.admitted, &self.refused] {
+            for place in ring.chunks.iter().filter_map(OnceLock::get).flatten() {
+                let mut place = place.lock();
+                if place.as_ref().and_then(|entry| entry.decision.as_ref()).is_some_and(is_old) {
+                    *place = None;
+                }
+            }
+        }
     }
 
     fn entry<T>(
@@ -163,9 +185,8 @@ impl Ring {
         let (chunk, place) = self.locate(number);
         let chunk =
             self.chunks[chunk].get_or_init(|| (0..CHUNK).map(|_| Place::default()).collect());
-        let old = chunk[place].lock().replace(Entry { number, decision: Some(decision) });
-        // Outside the lock.
-        drop(old);
+        // Written over in place: a decision is large, and nobody else wants the lock of an old one.
+        *chunk[place].lock() = Some(Entry { number, decision: Some(decision) });
     }
 
     fn place(&self, number: u64) -> Option<&Place> {
@@ -237,5 +258,26 @@ mod tests {
         assert_eq!(journal.with(id, |_| ()), Err(Missing::GivenBack));
         journal.put_back(id, taken);
         assert!(journal.take(id).is_ok());
+    }
+
+    #[test]
+    fn decisions_do_not_hold_on_to_policies_for_ever() {
+        let journal = Journal::new(1, CHUNK);
+        let limiter = Limiter::from_text(
+            "rules: [{rule_id: all, limit: 1000, window: 1m, identifier_type: global}]",
+        )
+        .expect("a sound policy");
+        let ids: Vec<DecisionId> = (0..20)
+            .map(|number| {
+                let revision = Revision { epoch: 1, number };
+                limiter.install(&limiter.policy().with_revision(revision));
+                let id = journal.next_id(true);
+                journal.record(id, limiter.check_now(&Request::new()));
+                journal.forget_old(revision);
+                id
+            })
+            .collect();
+        let kept = ids.iter().filter(|id| journal.with(**id, |_| ()).is_ok()).count();
+        assert_eq!(kept as u64, KEPT_REVISIONS);
     }
 }

@@ -6,6 +6,7 @@
 
 mod app;
 mod auth;
+mod discreet;
 mod extract;
 mod guard;
 mod handlers;
@@ -21,6 +22,7 @@ mod routes;
 pub mod settings;
 mod state;
 mod store;
+mod unread;
 mod wire;
 
 pub use app::App;

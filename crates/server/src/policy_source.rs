@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::io;
+use std::mem;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,6 +14,8 @@ use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use tollgate::rules::{PolicyDocument, Source};
 use tollgate::{Policy, Revision, Timestamp};
+
+use crate::discreet;
 
 /// What holds until somebody says otherwise.
 const DEFAULT_RULES: &str = include_str!("default_rules.yaml");
@@ -30,10 +33,20 @@ pub(crate) struct Loaded {
 pub(crate) struct PolicySource {
     file: Option<PathBuf>,
     pub(crate) loaded: ArcSwap<Loaded>,
-    /// What the file looked like when it was read last, whether or not it was any good.
-    seen: Mutex<Option<Traces>>,
+    /// Held from reading the file until its policy is in force. Of two reloads at once, the one that
+    /// read the older file could otherwise be the one that stays.
+    watch: Mutex<Watch>,
     /// How often a change could not be put in force.
     pub(crate) errors: AtomicU64,
+}
+
+/// What the file has looked like.
+#[derive(Debug, Default)]
+struct Watch {
+    /// When it was read last, whether or not it was any good.
+    read: Option<Traces>,
+    /// At the last look, if that was another file than the one that was read.
+    glimpsed: Option<Traces>,
 }
 
 /// What tells one version of a file from the next without reading it.
@@ -60,37 +73,61 @@ impl PolicySource {
     /// Reads the policy for the first time.
     pub(crate) fn open(file: Option<&Path>, now: Timestamp) -> Result<(Self, Policy), String> {
         // Before reading, so that a change in between is seen as one.
-        let seen = file.and_then(|file| Traces::of(file).ok());
+        let read = file.and_then(|file| Traces::of(file).ok());
         let text = text_of(file)?;
         let revision = Revision { epoch: now.as_micros(), number: 1 };
         let (policy, loaded) = compile(file, &text, revision, now)?;
         let source = Self {
             file: file.map(Path::to_owned),
             loaded: ArcSwap::from_pointee(loaded),
-            seen: Mutex::new(seen),
+            watch: Mutex::new(Watch { read, glimpsed: None }),
             errors: AtomicU64::new(0),
         };
         Ok((source, policy))
     }
 
-    /// Whether the file has changed since it was read.
-    pub(crate) fn has_changed(&self) -> bool {
-        let Some(file) = &self.file else { return false };
-        // A file that is away for a moment is being replaced.
-        Traces::of(file).is_ok_and(|traces| *self.seen.lock() != Some(traces))
+    /// Reads the file again, and has its policy installed.
+    pub(crate) fn reload(
+        &self,
+        now: Timestamp,
+        install: impl FnOnce(&Policy),
+    ) -> Result<Revision, String> {
+        self.reload_watched(&mut self.watch.lock(), now, install)
     }
 
-    /// Reads the file again. The caller puts the policy in force.
-    pub(crate) fn reload(&self, now: Timestamp) -> Result<Policy, String> {
+    /// Reads the file again if it has changed, and two looks in a row have found it the same: half a
+    /// file can be a policy too. `None` if there is nothing to do yet.
+    pub(crate) fn reload_if_settled(
+        &self,
+        now: Timestamp,
+        install: impl FnOnce(&Policy),
+    ) -> Option<Result<Revision, String>> {
+        let file = self.file.as_deref()?;
+        let mut watch = self.watch.lock();
+        // A file that is away for a moment is being replaced.
+        let found = Traces::of(file).ok().filter(|found| watch.read != Some(*found));
+        let before = mem::replace(&mut watch.glimpsed, found);
+        let is_settled = found.is_some() && found == before;
+        is_settled.then(|| self.reload_watched(&mut watch, now, install))
+    }
+
+    fn reload_watched(
+        &self,
+        watch: &mut Watch,
+        now: Timestamp,
+        install: impl FnOnce(&Policy),
+    ) -> Result<Revision, String> {
         let file = self.file.as_deref();
-        *self.seen.lock() = file.and_then(|file| Traces::of(file).ok());
+        let read = file.and_then(|file| Traces::of(file).ok());
+        *watch = Watch { read, glimpsed: None };
         let Revision { epoch, number } = self.loaded.load().revision;
         let revision = Revision { epoch, number: number + 1 };
         let read = text_of(file).and_then(|text| compile(file, &text, revision, now));
         match read {
             Ok((policy, loaded)) => {
                 self.loaded.store(loaded.into());
-                Ok(policy)
+                install(&policy);
+                Ok(revision)
             }
             Err(problems) => {
                 self.errors.fetch_add(1, Ordering::Relaxed);
@@ -123,7 +160,7 @@ fn compile(
         let mut report = format!("{name} has problems:");
         for problem in &problems {
             // Writing to a string cannot fail.
-            let _ = write!(report, "\n{}", problem.render(&name, text));
+            let _ = write!(report, "\n{}", discreet::render(problem, &name, text));
         }
         report
     })?;
@@ -134,7 +171,6 @@ fn compile(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Write as _;
 
     const NOW: Timestamp = Timestamp::from_secs(1);
     const ONE: &str = "rules: [{rule_id: one, limit: 1, window: 1s, identifier_type: ip}]";
@@ -145,11 +181,20 @@ mod tests {
         source.loaded.load().document.rules.iter().map(|rule| rule.rule_id.clone()).collect()
     }
 
+    /// The number of the revision that a look puts in force, if it does.
+    fn look(source: &PolicySource) -> Option<u64> {
+        let mut installed = None;
+        let looked = source.reload_if_settled(NOW, |policy| installed = Some(policy.revision()));
+        let revision = looked.map(|read| read.expect("a sound file"));
+        assert_eq!(installed, revision);
+        revision.map(|revision| revision.number)
+    }
+
     #[test]
     fn what_is_built_in_compiles_and_has_nothing_doubtful() {
         let (source, policy) = PolicySource::open(None, NOW).expect("sound defaults");
         assert!(!ids(&source).is_empty());
-        assert!(!source.has_changed());
+        assert_eq!((look(&source), look(&source)), (None, None));
         let context = tollgate::rules::LintContext {
             trusted_proxies: Some(true),
             ..tollgate::rules::LintContext::default()
@@ -160,31 +205,91 @@ mod tests {
 
     #[test]
     fn a_bad_file_keeps_the_last_good_policy() {
-        let file = tempfile::NamedTempFile::new().expect("a file");
-        let write = |text: &str| {
-            file.as_file().set_len(0).expect("writable");
-            file.reopen().and_then(|mut file| file.write_all(text.as_bytes())).expect("writable");
-        };
-        write(ONE);
-        let path = file.path().to_owned();
-        let (source, _) = PolicySource::open(Some(&path), NOW).expect("a sound file");
-        assert!(!source.has_changed());
-        write(TWO);
-        assert!(source.has_changed());
-        let policy = source.reload(NOW).expect("a sound file");
-        assert_eq!((ids(&source), policy.revision().number), (vec!["two".to_owned()], 2));
-        assert!(!source.has_changed());
-        write(BAD);
-        let problems = source.reload(NOW).expect_err("a bad file");
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("policy.yaml");
+        fs::write(&file, ONE).expect("written");
+        let (source, _) = PolicySource::open(Some(&file), NOW).expect("a sound file");
+        fs::write(&file, BAD).expect("written");
+        let problems = source
+            .reload(NOW, |_| panic!("a bad policy is never installed"))
+            .expect_err("a bad file");
         assert!(problems.contains("limit") && problems.contains(":1:"), "{problems}");
-        assert_eq!(ids(&source), ["two"]);
+        assert_eq!(ids(&source), ["one"]);
         assert_eq!(source.errors.load(Ordering::Relaxed), 1);
-        assert!(!source.has_changed(), "the same bad file is not read again and again");
-        assert!(PolicySource::open(Some(&path), NOW).is_err());
+        assert_eq!((look(&source), look(&source)), (None, None), "the bad file is read once");
+        assert!(PolicySource::open(Some(&file), NOW).is_err());
         assert!(
             PolicySource::open(Some(Path::new("/nowhere/at/all")), NOW)
                 .expect_err("no file")
                 .contains("cannot read the rules file /nowhere/at/all")
         );
+    }
+
+    #[test]
+    fn a_file_that_is_still_written_is_left_alone() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("policy.yaml");
+        fs::write(&file, ONE).expect("written");
+        let (source, _) = PolicySource::open(Some(&file), NOW).expect("a sound file");
+        let check = |text: Option<&str>, expected: [Option<u64>; 3], id: &str| {
+            match text {
+                Some(text) => fs::write(&file, text).expect("written"),
+                None => fs::remove_file(&file).expect("removed"),
+            }
+            let looks: Vec<_> = expected.iter().map(|_| look(&source)).collect();
+            assert_eq!(looks, expected, "{text:?}");
+            assert_eq!(ids(&source), [id], "{text:?}");
+        };
+        check(Some(TWO), [None, Some(2), None], "two");
+        check(None, [None, None, None], "two");
+        check(Some(ONE), [None, Some(3), None], "one");
+        for half in ["rules:", "rules: []", "rules: [] # and more"] {
+            fs::write(&file, half).expect("written");
+            assert_eq!(look(&source), None, "{half}");
+        }
+        check(Some(TWO), [None, Some(4), None], "two");
+        // Whoever asks for it is not kept waiting.
+        fs::write(&file, ONE).expect("written");
+        let revision = source.reload(NOW, |_| {}).expect("a sound file");
+        assert_eq!((revision.number, look(&source), look(&source)), (5, None, None));
+    }
+
+    #[test]
+    fn of_many_reloads_at_once_the_newest_file_wins() {
+        const THREADS: usize = 8;
+        const RELOADS: usize = 25;
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("policy.yaml");
+        fs::write(&file, ONE).expect("written");
+        let (source, _) = PolicySource::open(Some(&file), NOW).expect("a sound file");
+        let installed = Mutex::new(Vec::new());
+        let install = |policy: &Policy| {
+            let id = policy.rules().iter().map(|rule| rule.id.to_string()).collect::<String>();
+            // Whoever is let in between reading and installing would be now.
+            std::thread::yield_now();
+            installed.lock().push((policy.revision().number, id));
+        };
+        std::thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let (source, file, folder) = (&source, &file, &folder);
+                scope.spawn(move || {
+                    for round in 0..RELOADS {
+                        let new = folder.path().join(format!("new-{thread}.yaml"));
+                        let text = ONE.replace("one", &format!("rule-{thread}-{round}"));
+                        fs::write(&new, text).expect("written");
+                        fs::rename(&new, file).expect("replaced");
+                        source.reload(NOW, install).expect("a sound file");
+                    }
+                });
+            }
+        });
+        let installed = installed.into_inner();
+        let revisions: Vec<u64> = installed.iter().map(|(number, _)| *number).collect();
+        let expected: Vec<u64> = (2..).take(THREADS * RELOADS).collect();
+        assert_eq!(revisions, expected, "each reload has a revision of its own, in their order");
+        let written = Source::parse(&fs::read_to_string(&file).expect("readable"));
+        let (_, last) = installed.last().expect("a policy");
+        assert_eq!(*last, written.document.rules[0].rule_id);
+        assert_eq!(ids(&source), [last.as_str()]);
     }
 }

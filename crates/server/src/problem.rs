@@ -70,6 +70,20 @@ impl Problem {
         self
     }
 
+    /// The same problem, which is the proxy's own and none of its client's: no fields that a client
+    /// would act upon, and no challenge.
+    pub(crate) fn for_a_proxy(mut self) -> Self {
+        self.0.headers.clear();
+        if self.0.status == StatusCode::TOO_MANY_REQUESTS {
+            self.0.status = StatusCode::SERVICE_UNAVAILABLE;
+            self.0.headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        if self.0.status == StatusCode::UNAUTHORIZED {
+            self.0.detail = "the proxy has to show the check token in X-Tollgate-Token".to_owned();
+        }
+        self
+    }
+
     pub(crate) fn headers_mut(&mut self) -> &mut HeaderMap {
         &mut self.0.headers
     }
@@ -89,18 +103,29 @@ impl Problem {
     }
 }
 
-impl IntoResponse for Problem {
-    fn into_response(self) -> Response {
-        let Content { status, code, detail, headers } = *self.0;
-        let body = ProblemBody {
+impl Problem {
+    fn body(&self) -> ProblemBody<'_> {
+        let Content { status, code, detail, .. } = &*self.0;
+        ProblemBody {
             r#type: "about:blank",
             title: status.canonical_reason().unwrap_or("Error"),
             status: status.as_u16(),
             code,
-            detail: &detail,
-        };
+            detail,
+        }
+    }
+
+    /// The problem of one check among others.
+    pub(crate) fn as_item(&self) -> Vec<u8> {
+        serde_json::to_vec(&serde_json::json!({"error": self.body()})).unwrap_or_default()
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
         // Texts and numbers always serialise.
-        let text = serde_json::to_vec(&body).unwrap_or_default();
+        let text = serde_json::to_vec(&self.body()).unwrap_or_default();
+        let Content { status, headers, .. } = *self.0;
         let mut response = Response::new(Body::from(text));
         *response.status_mut() = status;
         *response.headers_mut() = headers;

@@ -134,27 +134,24 @@ impl Shared {
         peer: Peer,
         right: Right,
     ) -> Result<Principal, Problem> {
-        if self.tokens.needs_token(peer.has_certificate, right) {
-            self.guard.may_try_token(peer.address.ip())?;
-        }
-        self.tokens.admit(headers, peer.has_certificate, right).inspect_err(|problem| {
-            if problem.code() == WRONG_TOKEN {
-                self.guard.wrong_token(peer.address.ip());
-            }
+        self.tokens.admit(headers, peer.certificate, right).map_err(|problem| {
+            let is_wrong = problem.code() == WRONG_TOKEN;
+            let counted = if is_wrong { self.guard.wrong_token(peer.address.ip()) } else { Ok(()) };
+            counted.err().unwrap_or(problem)
         })
     }
 
     /// The same for a proxy: `Authorization` is that of its client, so its own token has a header of
     /// its own.
     pub(crate) fn admit_proxy(&self, headers: &HeaderMap, peer: Peer) -> Result<(), Problem> {
-        if !self.tokens.needs_token(peer.has_certificate, Right::Caller) {
+        if !self.tokens.needs_token(peer.certificate, Right::Caller) {
             return Ok(());
         }
         let mut own = HeaderMap::new();
         if let Some(token) = headers.get(TOKEN_HEADER) {
             own.insert(TOKEN_HEADER, token.clone());
         }
-        self.admit(&own, peer, Right::Caller).map(drop)
+        self.admit(&own, peer, Right::Caller).map(drop).map_err(Problem::for_a_proxy)
     }
 
     /// Who is calling the admin API, counted against the limits on it.

@@ -115,7 +115,7 @@ fn an_empty_variable_is_an_unset_one() {
 fn every_setting_can_be_written() {
     let case = Case::new();
     let secret = case.write("jwt.secret", "0123456789abcdef0123456789abcdef\n");
-    let token = case.write("token", "let-me-in\n");
+    let token = case.write("token", "let-me-in-let-me-in\n");
     let case = case.file(&format!(
         "http: 0.0.0.0:9000
 admin: 127.0.0.1:9001
@@ -157,7 +157,7 @@ idempotency: {{keys: 20, seconds: 30}}
     assert_eq!(settings.admin, Some(address("127.0.0.1:9001")));
     assert_eq!(settings.memory.to_usize(), 1 << 30);
     assert_eq!(settings.check_auth, CheckAuth::Token);
-    assert_eq!(settings.check_token.as_ref().map(Secret::expose), Some("let-me-in"));
+    assert_eq!(settings.check_token.as_ref().map(Secret::expose), Some("let-me-in-let-me-in"));
     assert_eq!(settings.log_level, LogLevel::Debug);
     assert_eq!(settings.deny_status, DenyStatus::Forbidden);
     assert_eq!(settings.request_headers, RequestHeaders::Forwarded);
@@ -400,11 +400,48 @@ fn whoever_opens_the_port_must_choose_who_may_ask() {
         let settings = Case::new().flag("http", local).settings();
         assert_eq!((settings.check_auth, settings.admin), (CheckAuth::None, None), "{local}");
     }
-    let with_token = Case::new().environment("TOLLGATE_CHECK_TOKEN", "t");
+    let with_token = Case::new().environment("TOLLGATE_CHECK_TOKEN", "let-me-in-let-me-in");
     let expected = "check_auth: there is a check token, but nobody is asked for it; choose token \
                     or none";
     assert_eq!(with_token.problems(), expected);
     assert_eq!(with_token.flag("check_auth", "token").settings().check_auth, CheckAuth::Token);
+}
+
+#[test]
+fn tokens_are_hard_to_guess_and_open_one_thing_each() {
+    const LONG: &str = "0123456789abcdef";
+    const OTHER: &str = "fedcba9876543210";
+    let check = |auth: &str, check_token: &str, admin_token: &str, expected: &[&str]| {
+        let case = Case::new()
+            .file("tls: {certificate: cert.pem, key: key.pem, client_ca: ca.pem}")
+            .flag("check_auth", auth)
+            .environment("TOLLGATE_CHECK_TOKEN", check_token)
+            .environment("TOLLGATE_ADMIN_TOKEN", admin_token);
+        match case.load() {
+            Ok(_) => assert!(expected.is_empty(), "{auth} {check_token} {admin_token}"),
+            Err(problems) => {
+                let problems = problems.to_string();
+                assert_eq!(problems.lines().collect::<Vec<_>>(), expected);
+            }
+        }
+    };
+    let short_check = "check_token (env TOLLGATE_CHECK_TOKEN): a token needs at least 16 \
+                       characters, so that nobody guesses it; make one with openssl rand -hex 32";
+    let short_admin = short_check.replace("check", "admin").replace("CHECK", "ADMIN");
+    let equal = "admin_token (env TOLLGATE_ADMIN_TOKEN): this is the check token too, so whoever \
+                 may ask could also change everything; choose another";
+    let leftover = "check_token (env TOLLGATE_CHECK_TOKEN): with check_auth mtls, this token would \
+                    open the check API to clients without a certificate; remove it, or choose \
+                    check_auth token";
+    check("token", LONG, OTHER, &[]);
+    check("token", LONG, "", &[]);
+    check("none", LONG, OTHER, &[]);
+    check("mtls", "", OTHER, &[]);
+    check("token", &LONG[1..], OTHER, &[short_check]);
+    check("none", "", &OTHER[1..], &[&short_admin]);
+    check("token", "hush", "hush", &[short_check, &short_admin, equal]);
+    check("token", LONG, LONG, &[equal]);
+    check("mtls", LONG, OTHER, &[leftover]);
 }
 
 #[test]
@@ -456,13 +493,14 @@ fn secrets_are_shown_nowhere() {
     let case = Case::new()
         .file("identity: {jwt: {jwks_url: 'https://user:squeamish@issuer/keys?key=squeamish'}}")
         .environment("TOLLGATE_CHECK_TOKEN", SECRET)
-        .environment("TOLLGATE_ADMIN_TOKEN", SECRET)
+        .environment("TOLLGATE_ADMIN_TOKEN", &SECRET[1..])
         .flag("check_auth", "token");
     let effective = case.load().unwrap_or_else(|problems| panic!("{problems}"));
     let shown = format!("{effective:?}");
-    assert!(shown.contains("***") && !shown.contains("squeamish"), "{shown}");
+    assert!(shown.contains("***") && !shown.contains("queamish"), "{shown}");
     let tokens = [effective.settings.check_token, effective.settings.admin_token];
-    assert!(tokens.iter().all(|token| token.as_ref().is_some_and(|it| it.expose() == SECRET)));
+    let exposed = tokens.each_ref().map(|token| token.as_ref().map(Secret::expose));
+    assert_eq!(exposed, [Some(SECRET), Some(&SECRET[1..])]);
 
     let wrong = Case::new()
         .file(&format!(

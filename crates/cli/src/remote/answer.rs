@@ -94,7 +94,6 @@ pub(super) struct Figures {
 #[derive(Debug, Deserialize)]
 pub(super) struct RulesAnswer {
     pub(super) rules: Vec<RuleRow>,
-    pub(super) revision: Value,
 }
 
 /// A rule in a line. What a document leaves out has its default.

@@ -10,7 +10,7 @@ use tollgate::rules::AlgorithmName;
 use super::address::segment;
 use super::answer::{OneOrMany, RuleRow, RulesAnswer};
 use super::client::Client;
-use super::layout::{Column, lasting, print, printable, table};
+use super::layout::{Column, lasting, print, table};
 use crate::arguments::{GetRuleArguments, ListRulesArguments};
 use crate::failure::Failure;
 use crate::terminal::{count, grouped};
@@ -42,9 +42,7 @@ fn render(answer: &RulesAnswer) -> String {
         Column::Text("beyond the limit"),
     ];
     let rows: Vec<_> = answer.rules.iter().map(row).collect();
-    let number = count(answer.rules.len() as u64, "rule");
-    let revision = printable(&shown(&answer.revision));
-    let summary = format!("{number}, revision {revision}\n");
+    let summary = format!("{}\n", count(answer.rules.len() as u64, "rule"));
     if rows.is_empty() { summary } else { format!("{}\n{summary}", table(columns, &rows)) }
 }
 
@@ -131,7 +129,7 @@ rules:
     fn a_rule_is_a_line() {
         let check = |policy: &str, expected: &str| {
             let document = Source::parse(policy).document;
-            let answer = json!({"rules": document.rules, "revision": 3}).to_string();
+            let answer = json!({"rules": document.rules}).to_string();
             let answer: RulesAnswer = serde_json::from_str(&answer).expect("an answer");
             assert_eq!(render(&answer), expected);
         };
@@ -142,10 +140,10 @@ rules:
  old           5      1h30m  gcra                    tenant, ip  switched off
  watch         5  1 min 0 s  sliding_window_counter  global      log_only
 
-3 rules, revision 3
+3 rules
 ",
         );
-        check("rules: []", "0 rules, revision 3\n");
+        check("rules: []", "0 rules\n");
     }
 
     #[test]

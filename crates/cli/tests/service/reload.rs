@@ -1,10 +1,11 @@
 //! Rules that change while the server is asked.
 
 use std::fs;
+use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::support::client::{Connection, request};
-use crate::support::server::{CHECK, JSON, PEEK, Server};
+use crate::support::server::{AUTHORIZE, CHECK, JSON, PEEK, Server, Setup};
 use crate::support::{beside, until};
 
 fn rules(limit: u32) -> String {
@@ -77,4 +78,41 @@ fn broken_rules_leave_the_last_good_ones_in_force() {
     server.process.signal("HUP");
     until("the rules after a signal", || (limit_and_remaining(&server) == (6, 6)).then_some(()));
     assert_eq!(server.get_as_admin("/api/v1/rules").json()["rules"][0]["limit"], 6);
+}
+
+#[test]
+fn api_keys_in_broken_rules_stay_out_of_the_log() {
+    let server = Server::with_rules(&rules(5));
+    let whitelist = "whitelist: [{identifier_type: api_key, identifier: sk_live_1, expires_at: x}]";
+    fs::write(server.rules_file(), format!("{}\n{whitelist}\n", rules(5))).expect("written");
+    server.process.signal("HUP");
+    let log = until("word of the broken file", || {
+        Some(server.process.errors()).filter(|log| log.contains("= help: "))
+    });
+    assert!(log.contains("whitelist[0].expires_at") && log.contains(":2:"), "{log}");
+    assert!(!log.contains("sk_live"), "{log}");
+}
+
+#[test]
+fn keys_that_cannot_be_fetched_are_told_once() {
+    // Takes connections, and never answers.
+    let issuer = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = issuer.local_addr().expect("an address");
+    let settings = format!("identity: {{jwt: {{jwks_url: 'http://{address}/keys?secret=hush'}}}}");
+    let first = rules(5);
+    let setup = Setup { rules: Some(&first), settings: &settings, ..Setup::default() };
+    let server = Server::start(&setup);
+    // {"alg":"ES256","kid":"a"}, {}, and a signature of nothing.
+    let token = ("Authorization", "Bearer eyJhbGciOiJFUzI1NiIsImtpZCI6ImEifQ.e30.AAAA");
+    let target = [("X-Original-URI", "/orders"), ("X-Original-Method", "GET")];
+    let answer = server.ask("GET", AUTHORIZE, &[&[token][..], &target].concat(), "");
+    assert_eq!(answer.status, 200, "who is not known is nobody in particular: {answer:?}");
+    let told = "the keys of tokens cannot be fetched: ";
+    until("word of the keys", || server.process.errors().contains(told).then_some(()));
+    // A change of the rules takes two looks at the file, and with each the keys are looked at too.
+    fs::write(server.rules_file(), rules(6)).expect("written");
+    until("two more looks", || server.process.errors().contains("rules loaded").then_some(()));
+    let log = server.process.errors();
+    assert_eq!(log.matches(told).count(), 1, "{log}");
+    assert!(!log.contains("hush"), "{log}");
 }

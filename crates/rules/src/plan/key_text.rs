@@ -55,6 +55,11 @@ impl KeyText {
         self.long.truncate(len);
     }
 
+    /// Gives memory back that is not needed.
+    pub(crate) fn shrink(&mut self) {
+        self.long.shrink_to_fit();
+    }
+
     #[cold]
     fn push_long(&mut self, bytes: &[u8]) {
         if self.long.is_empty() {

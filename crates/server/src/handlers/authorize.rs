@@ -34,9 +34,10 @@ const STATUS: http::HeaderName = http::HeaderName::from_static("x-tollgate-statu
     ),
     responses(
         (status = 200, description = "The request may pass"),
-        (status = 400, description = "The headers disagree about the request", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 400, description = "The headers do not say what is asked for, or disagree", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 401, description = "A token is needed", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 403, description = "The client is on the deny list", body = Object, content_type = "application/problem+json"),
+        (status = 414, description = "The path is too long", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 429, description = "A limit was reached", body = Object, content_type = "application/problem+json"),
         (status = 503, description = "The limit could not be checked", body = Object, content_type = "application/problem+json"),
     )
@@ -48,10 +49,16 @@ pub(crate) async fn authorize(
 ) -> Result<Response, Problem> {
     let (parts, _) = request.into_parts();
     app.admit_proxy(&parts.headers, peer)?;
-    app.guard.check_call()?;
+    app.guard.check_call().map_err(Problem::for_a_proxy)?;
     let asked = Asked::of(&parts.headers, parts.method.as_str(), &parts.uri, app.request_headers)?;
     let now = app.now();
     let identity = app.extractor.identify(&parts.headers, peer.address.ip(), now).await;
+    if identity.is_ambiguous {
+        return Err(Problem::bad_request(
+            "ambiguous_credentials",
+            "there are two API keys or two Authorization lines, and they differ: send one",
+        ));
+    }
     let request = HttpRequest {
         identity: &identity,
         method: &asked.method,
@@ -89,48 +96,102 @@ struct Asked<'a> {
     path: Cow<'a, str>,
 }
 
+/// A request as one family of headers describes it.
+#[derive(Debug, PartialEq, Eq)]
+struct Description<'a> {
+    path: Option<Cow<'a, str>>,
+    method: Option<Cow<'a, str>>,
+    host: Option<Cow<'a, str>>,
+}
+
+const ORIGINAL: [&str; 3] = ["x-original-uri", "x-original-method", "x-original-host"];
+const FORWARDED: [&str; 3] = ["x-forwarded-uri", "x-forwarded-method", "x-forwarded-host"];
+
+impl<'a> Description<'a> {
+    fn read(headers: &'a HeaderMap, [path, method, host]: [&str; 3]) -> Result<Self, Problem> {
+        Ok(Self {
+            path: only(headers, path)?.map(path_of),
+            method: only(headers, method)?,
+            host: only(headers, host)?,
+        })
+    }
+}
+
+/// The value of a header that may be there once. Of two lines one may be the client's.
+///
+/// What is not text is read as well as can be: not reading it would let a client that adds such a
+/// byte to its query slip past the rules for its path.
+fn only<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<Cow<'a, str>>, Problem> {
+    let mut lines = headers.get_all(name).iter();
+    let Some(line) = lines.next() else { return Ok(None) };
+    if lines.next().is_some() {
+        return Err(ambiguous(&format!("{name} is there more than once")));
+    }
+    if line.len() > LONGEST {
+        let detail = format!("{name}: at most {LONGEST} bytes are looked at");
+        return Err(Problem::new(StatusCode::URI_TOO_LONG, "request_too_long", detail));
+    }
+    Ok(Some(String::from_utf8_lossy(line.as_bytes())))
+}
+
+/// The longest path, method or host that is judged.
+const LONGEST: usize = 8_192;
+
+fn ambiguous(what: &str) -> Problem {
+    let detail = format!(
+        "{what}, and part of it may be the client's: let the proxy overwrite these headers, or say \
+         in authorize.request_headers which family it writes"
+    );
+    Problem::bad_request("ambiguous_request", detail)
+}
+
 impl<'a> Asked<'a> {
     /// Reads what the proxy says. Proxies overwrite the headers they use themselves, but pass on what
-    /// a client put into the others, so two that disagree are not believed.
+    /// a client put into the others, so two families that disagree are not believed.
     fn of(
         headers: &'a HeaderMap,
         method: &'a str,
         uri: &'a Uri,
         believed: RequestHeaders,
     ) -> Result<Self, Problem> {
-        // What is not text is read as well as can be: not reading it would let a client that adds
-        // such a byte to its query slip past the rules for its path.
-        let header =
-            |name: &str| headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()));
+        // HTTP/2 has no Host header.
+        let own_host = || uri.authority().map(|authority| authority.as_str().into());
         let own_path = uri.path_and_query().map_or("/", |path| path.as_str());
         let behind = own_path.strip_prefix(PATH).filter(|path| path.starts_with('/'));
         // Nobody but the proxy writes the path behind ours.
         if let Some(path) = behind.filter(|_| believed == RequestHeaders::Any) {
-            return Ok(Self { method: method.into(), host: None, path: path.into() });
-        }
-        let original = header("x-original-uri").map(path_of);
-        let forwarded = header("x-forwarded-uri").map(path_of);
-        let is_original = match (believed, &original, &forwarded) {
-            (RequestHeaders::Original, ..) => true,
-            (RequestHeaders::Forwarded, ..) => false,
-            (RequestHeaders::Any, Some(original), Some(forwarded)) if original != forwarded => {
-                return Err(Problem::bad_request(
-                    "ambiguous_request",
-                    "X-Original-URI and X-Forwarded-Uri disagree, and one of them may be the \
-                     client's: say in authorize.request_headers which one your proxy writes",
-                ));
+            if path.len() > LONGEST {
+                let detail = format!("the path has more than {LONGEST} bytes");
+                return Err(Problem::new(StatusCode::URI_TOO_LONG, "request_too_long", detail));
             }
-            (RequestHeaders::Any, original, _) => original.is_some(),
+            return Ok(Self { method: method.into(), host: own_host(), path: path.into() });
+        }
+        let described = match believed {
+            RequestHeaders::Original => Description::read(headers, ORIGINAL)?,
+            RequestHeaders::Forwarded => Description::read(headers, FORWARDED)?,
+            RequestHeaders::Any => {
+                let original = Description::read(headers, ORIGINAL)?;
+                let forwarded = Description::read(headers, FORWARDED)?;
+                if original.path.is_none() {
+                    forwarded
+                } else if forwarded.path.is_none() || original == forwarded {
+                    original
+                } else {
+                    return Err(ambiguous("X-Original-* and X-Forwarded-* describe two requests"));
+                }
+            }
         };
-        let (method_header, host_header, path) = if is_original {
-            ("x-original-method", "x-original-host", original)
-        } else {
-            ("x-forwarded-method", "x-forwarded-host", forwarded)
-        };
+        let path = described.path.ok_or_else(|| {
+            Problem::bad_request(
+                "request_not_described",
+                "say what the client asked for: X-Original-URI and X-Original-Method, or \
+                 X-Forwarded-Uri and X-Forwarded-Method, or its path behind this one",
+            )
+        })?;
         Ok(Self {
-            method: header(method_header).unwrap_or(method.into()),
-            host: header(host_header),
-            path: path.unwrap_or("/".into()),
+            method: described.method.unwrap_or(method.into()),
+            host: described.host.or_else(own_host),
+            path,
         })
     }
 }
@@ -193,10 +254,10 @@ mod tests {
             ("x-forwarded-uri", "/t"),
             ("x-forwarded-host", "api.example.com"),
         ];
-        check(&[], "", "GET /");
+        check(&[], "", "400");
         check(&[], "/", "GET /");
         check(&[], "/orders/7?x=1", "GET /orders/7?x=1");
-        check(&[], "?x=1", "GET /");
+        check(&[], "?x=1", "400");
         check(&[("x-original-method", "POST"), ("x-original-uri", "/a?b")], "", "POST /a?b");
         check(&traefik, "", "PUT api.example.com/t");
         check(&[("x-original-uri", "https://h.example/p?q")], "", "GET /p?q");
@@ -228,5 +289,44 @@ mod tests {
         check(RequestHeaders::Forwarded, "", "GET /login");
         let same = [("x-original-uri", "/login"), ("x-forwarded-uri", "https://h.example/login")];
         assert_eq!(asked(ANY, &same, PATH), "GET /login");
+        let other_method = [
+            ("x-original-uri", "/login"),
+            ("x-original-method", "GET"),
+            ("x-forwarded-uri", "/login"),
+            ("x-forwarded-method", "POST"),
+        ];
+        assert_eq!(asked(ANY, &other_method, PATH), "400");
+        assert_eq!(asked(RequestHeaders::Forwarded, &other_method, PATH), "POST /login");
+        let only_there = [
+            ("x-original-uri", "/login"),
+            ("x-original-method", "GET"),
+            ("x-forwarded-uri", "/login"),
+        ];
+        assert_eq!(asked(ANY, &only_there, PATH), "400");
+    }
+
+    #[test]
+    fn of_two_lines_none_is_believed() {
+        let mut headers = HeaderMap::new();
+        headers.append("x-original-uri", HeaderValue::from_static("/harmless"));
+        headers.append("x-original-uri", HeaderValue::from_static("/login"));
+        let uri = Uri::from_static(PATH);
+        let refused = Asked::of(&headers, "GET", &uri, ANY).expect_err("two lines");
+        assert_eq!(refused.status(), StatusCode::BAD_REQUEST);
+    }
+
+    #[test]
+    fn the_host_of_http_2_is_that_of_its_target() {
+        let headers = HeaderMap::new();
+        let uri = Uri::from_static("https://api.example.com/api/v1/rate-limit/authorize/x");
+        let asked = Asked::of(&headers, "GET", &uri, ANY).expect("a path behind ours");
+        assert_eq!(asked.host.as_deref(), Some("api.example.com"));
+    }
+
+    #[test]
+    fn what_is_judged_is_not_longer_than_that() {
+        let long = format!("/{}", "a".repeat(LONGEST));
+        assert_eq!(asked(ANY, &[("x-original-uri", &long)], PATH), "414");
+        assert_eq!(asked(ANY, &[], &format!("{PATH}{long}")), "414");
     }
 }

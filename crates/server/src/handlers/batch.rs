@@ -7,9 +7,9 @@ use serde::Deserialize;
 use tollgate::{Attributes, Stopwatch};
 use utoipa::ToSchema;
 
-use super::check::{decide, judge_once, record};
-use crate::auth::{Principal, Right};
-use crate::extract::{JsonBody, Peer};
+use super::check::{IDEMPOTENCY_KEY, decide, judge_once, record};
+use crate::auth::Principal;
+use crate::extract::{Caller, JsonBody};
 use crate::problem::{Problem, ProblemBody};
 use crate::state::ServerState;
 use crate::wire::answer::CheckAnswer;
@@ -31,19 +31,36 @@ pub(crate) struct BatchBody<'a> {
 #[expect(dead_code, reason = "describes what is written piece by piece")]
 pub(crate) struct BatchAnswer<'a> {
     /// One for each check.
-    results: Vec<CheckAnswer<'a>>,
+    results: Vec<BatchItem<'a>>,
+}
+
+/// The answer to one check of a batch.
+#[derive(ToSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "describes what is written piece by piece")]
+pub(crate) enum BatchItem<'a> {
+    /// Judged.
+    Answer(Box<CheckAnswer<'a>>),
+    /// Not judged, and not charged.
+    Error {
+        /// Why.
+        error: ProblemBody<'a>,
+    },
 }
 
 /// Judges up to 1,000 checks, each on its own, in order.
 ///
-/// A check that cannot be judged fails the whole call, before anything is charged.
+/// A check whose fields make no sense fails the whole call, before anything is charged. One that turns
+/// out later to be impossible (its idempotency key was used with another body, its rule is gone) is
+/// answered by `{"error": {...}}` in its place.
 #[utoipa::path(
-    post, path = "/api/v1/rate-limit/check/batch", tag = "check", request_body = BatchBody<'_>,
+    post, path = "/api/v1/rate-limit/check/batch", tag = "check", security((), ("token" = [])), request_body = BatchBody<'_>,
     responses(
         (status = 200, description = "Judged", body = BatchAnswer<'_>),
         (status = 400, description = "The body cannot be read", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 401, description = "A token is needed", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 404, description = "No such rule", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 408, description = "The body did not arrive in time", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 413, description = "The body is too large, or holds too many checks", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 415, description = "The body is not JSON", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 422, description = "The fields of a check do not belong together, or there is none", body = ProblemBody<'_>, content_type = "application/problem+json"),
@@ -52,12 +69,14 @@ pub(crate) struct BatchAnswer<'a> {
 )]
 pub(crate) async fn check_batch(
     State(app): State<ServerState>,
-    peer: Peer,
+    Caller(principal): Caller,
     headers: HeaderMap,
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
-    let principal = app.admit(&headers, peer, Right::Caller)?;
-    app.guard.check_call()?;
+    if headers.contains_key(IDEMPOTENCY_KEY) {
+        let detail = "in a batch each check has a key of its own: idempotency_key";
+        return Err(Problem::bad_request("invalid_idempotency_key", detail));
+    }
     let BatchBody { checks } = decode(&body)?;
     let checks: Vec<CheckBody<'_>> = checks.into_iter().map(|Object(check)| check).collect();
     let most = app.batch_size;
@@ -77,7 +96,7 @@ pub(crate) async fn check_batch(
             .map_err(|problem| problem.at(&format!("checks[{place}]")))?;
         subjects.push(subject);
     }
-    let answer = judge_all(&app, principal, &checks, &subjects).await?;
+    let answer = judge_all(&app, principal, &checks, &subjects).await;
     let mut response = answer.into_response();
     response
         .headers_mut()
@@ -91,7 +110,7 @@ async fn judge_all(
     principal: Principal,
     checks: &[CheckBody<'_>],
     subjects: &[Subject<'_>],
-) -> Result<Vec<u8>, Problem> {
+) -> Vec<u8> {
     let mut answer = Vec::with_capacity(16 + checks.len() * 160);
     answer.extend_from_slice(b"{\"results\":[");
     let mut place = 0;
@@ -118,19 +137,21 @@ async fn judge_all(
         }
         let check = &checks[place];
         match &check.idempotency_key {
-            Some(key) => {
-                let (one, _) = judge_once(app, principal, key, check, false).await?;
-                append(&mut answer, &one.body);
-            }
-            None => {
-                let decision = decide(app, subjects[place], check).await?;
-                append(&mut answer, &record(app, decision, check.detail.unwrap_or(false)));
-            }
+            Some(key) => match judge_once(app, principal, key, check, false).await {
+                Ok((one, _)) => append(&mut answer, &one.body),
+                Err(problem) => append(&mut answer, &problem.as_item()),
+            },
+            None => match decide(app, subjects[place], check).await {
+                Ok(decision) => {
+                    append(&mut answer, &record(app, decision, check.detail.unwrap_or(false)));
+                }
+                Err(problem) => append(&mut answer, &problem.as_item()),
+            },
         }
         place += 1;
     }
     answer.extend_from_slice(b"]}");
-    Ok(answer)
+    answer
 }
 
 fn append(answer: &mut Vec<u8>, one: &[u8]) {

@@ -8,8 +8,8 @@ use http::{HeaderMap, HeaderValue, header};
 use tollgate::http::write_fields;
 use tollgate::{Attributes, Decision, Stopwatch};
 
-use crate::auth::{Principal, Right};
-use crate::extract::{JsonBody, Peer};
+use crate::auth::Principal;
+use crate::extract::{Caller, JsonBody};
 use crate::idempotency::Remembered;
 use crate::problem::{Problem, ProblemBody};
 use crate::state::ServerState;
@@ -27,7 +27,7 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 ///
 /// Always 200 when judged: `allowed` says whether the request may pass.
 #[utoipa::path(
-    post, path = "/api/v1/rate-limit/check", tag = "check", request_body = CheckBody<'_>,
+    post, path = "/api/v1/rate-limit/check", tag = "check", security((), ("token" = [])), request_body = CheckBody<'_>,
     params(("x-idempotency-key" = Option<String>, Header, min_length = 1, max_length = 255,
         description = "Repeated within five minutes with the same body, the call gets the same answer and is charged once.")),
     responses(
@@ -35,6 +35,7 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
         (status = 400, description = "The body cannot be read", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 401, description = "A token is needed", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 404, description = "No such rule", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 408, description = "The body did not arrive in time", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 413, description = "The body is too large", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 415, description = "The body is not JSON", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 422, description = "The fields do not belong together, or the key was used with another body", body = ProblemBody<'_>, content_type = "application/problem+json"),
@@ -43,22 +44,20 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 )]
 pub(crate) async fn check(
     State(app): State<ServerState>,
-    peer: Peer,
+    Caller(principal): Caller,
     headers: HeaderMap,
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
-    answer(&app, peer, &headers, &body).await
+    answer(&app, principal, &headers, &body).await
 }
 
 /// The same, for whoever has taken the request apart already.
 pub(crate) async fn answer(
     app: &ServerState,
-    peer: Peer,
+    principal: Principal,
     headers: &HeaderMap,
     body: &Bytes,
 ) -> Result<Response, Problem> {
-    let principal = app.admit(headers, peer, Right::Caller)?;
-    app.guard.check_call()?;
     let check: CheckBody<'_> = decode(body)?;
     match idempotency_key(headers, &check)? {
         None => {
@@ -128,11 +127,16 @@ pub(crate) async fn decide(
     }
 }
 
-/// Writes the answer to a decision and enters it into the journal.
+/// Writes the answer to a decision and enters it into the journal, unless it was only a look: those
+/// have nothing to give back, and would push out others.
 pub(crate) fn record(app: &ServerState, decision: Decision, detail: bool) -> Vec<u8> {
-    let id = app.journal.next_id(decision.is_allowed());
     let mut answer = Vec::with_capacity(256);
-    CheckAnswer::new(&decision, &id.to_string(), detail).write(&mut answer);
+    if decision.is_allowed() && decision.charged() == 0 {
+        CheckAnswer::new(&decision, None, detail).write(&mut answer);
+        return answer;
+    }
+    let id = app.journal.next_id(decision.is_allowed());
+    CheckAnswer::new(&decision, Some(&id.to_string()), detail).write(&mut answer);
     app.journal.record(id, decision);
     answer
 }

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use tollgate::store::StoreError;
 use utoipa::ToSchema;
 
-use crate::auth::Right;
-use crate::extract::{JsonBody, Peer};
+use crate::extract::{JsonBody, Operator};
+use crate::handlers::check::IDEMPOTENCY_KEY;
 use crate::journal::{DecisionId, Missing};
 use crate::problem::{Problem, ProblemBody};
 use crate::state::ServerState;
@@ -59,6 +59,7 @@ pub(crate) struct Changed {
         (status = 403, description = "The token has another role", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 404, description = "No such decision or rule", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 409, description = "Given back already, or nothing was charged", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 408, description = "The body did not arrive in time", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 413, description = "The body is too large", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 415, description = "The body is not JSON", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 422, description = "The fields do not belong together", body = ProblemBody<'_>, content_type = "application/problem+json"),
@@ -68,11 +69,14 @@ pub(crate) struct Changed {
 )]
 pub(crate) async fn refund(
     State(app): State<ServerState>,
-    peer: Peer,
+    Operator(fields): Operator,
     headers: HeaderMap,
     JsonBody(body): JsonBody,
 ) -> Result<(HeaderMap, Json<Changed>), Problem> {
-    let fields = app.admit_admin(&headers, peer, Right::Operator, true)?;
+    if headers.contains_key(IDEMPOTENCY_KEY) {
+        let detail = "a refund by decision_id happens once anyway; other refunds know no such key";
+        return Err(Problem::bad_request("invalid_idempotency_key", detail));
+    }
     let counters = if names_decision(&body) {
         let DecisionBody { decision_id } = decode(&body)?;
         refund_decision(&app, &decision_id).await?
@@ -99,6 +103,7 @@ pub(crate) async fn refund(
         (status = 401, description = "A token is needed", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 403, description = "The token has another role", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 404, description = "No such rule", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 408, description = "The body did not arrive in time", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 413, description = "The body is too large", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 415, description = "The body is not JSON", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 422, description = "The fields do not belong together", body = ProblemBody<'_>, content_type = "application/problem+json"),
@@ -108,11 +113,9 @@ pub(crate) async fn refund(
 )]
 pub(crate) async fn reset(
     State(app): State<ServerState>,
-    peer: Peer,
-    headers: HeaderMap,
+    Operator(fields): Operator,
     JsonBody(body): JsonBody,
 ) -> Result<(HeaderMap, Json<Changed>), Problem> {
-    let fields = app.admit_admin(&headers, peer, Right::Operator, true)?;
     let check: CheckBody<'_> = decode(&body)?;
     let counters = match check.subject(|| app.limiter.policy())? {
         Subject::Request => app.limiter.reset(&check).await.map_err(store_away)?,
@@ -127,12 +130,12 @@ pub(crate) async fn reset(
 async fn refund_decision(app: &ServerState, id: &str) -> Result<usize, Problem> {
     let id = parse_id(id)?;
     let decision = app.journal.take(id).map_err(|missing| missing_decision(missing, id))?;
-    if !decision.is_allowed() {
+    let counters = decision.charged();
+    if counters == 0 {
         app.journal.put_back(id, decision);
-        let detail = "the decision refused the request, so nothing was charged";
+        let detail = "nothing was charged by this decision";
         return Err(Problem::new(StatusCode::CONFLICT, "nothing_charged", detail));
     }
-    let counters = decision.outcomes().filter(|outcome| !outcome.is_exceeded()).count();
     app.limiter.refund(decision).await.map_err(store_away)?;
     Ok(counters)
 }

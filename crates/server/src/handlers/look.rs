@@ -8,8 +8,7 @@ use tollgate::http::write_fields;
 use tollgate::{Attribute, Attributes};
 
 use super::check::{decide, record};
-use crate::auth::Right;
-use crate::extract::{JsonBody, Peer};
+use crate::extract::{Caller, JsonBody};
 use crate::problem::{Problem, ProblemBody};
 use crate::state::ServerState;
 use crate::wire::answer::CheckAnswer;
@@ -21,12 +20,13 @@ use crate::wire::decode::decode;
 /// Looking costs nothing, so `allowed` is true unless the client is denied altogether; look at
 /// `remaining`.
 #[utoipa::path(
-    post, path = "/api/v1/rate-limit/peek", tag = "check", request_body = CheckBody<'_>,
+    post, path = "/api/v1/rate-limit/peek", tag = "check", security((), ("token" = [])), request_body = CheckBody<'_>,
     responses(
         (status = 200, description = "Looked up", body = CheckAnswer<'_>),
         (status = 400, description = "The body cannot be read", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 401, description = "A token is needed", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 404, description = "No such rule", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 408, description = "The body did not arrive in time", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 413, description = "The body is too large", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 415, description = "The body is not JSON", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 422, description = "The fields do not belong together", body = ProblemBody<'_>, content_type = "application/problem+json"),
@@ -35,12 +35,9 @@ use crate::wire::decode::decode;
 )]
 pub(crate) async fn peek(
     State(app): State<ServerState>,
-    peer: Peer,
-    headers: HeaderMap,
+    _: Caller,
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
-    app.admit(&headers, peer, Right::Caller)?;
-    app.guard.check_call()?;
     let check: CheckBody<'_> = decode(&body)?;
     let subject = check.subject(|| app.limiter.policy())?;
     let decision = decide(&app, subject, &Costless(&check)).await?;
@@ -53,12 +50,13 @@ pub(crate) async fn peek(
 
 /// Says of every rule whether it applies to a request and why, what is left, and which one binds.
 #[utoipa::path(
-    post, path = "/api/v1/rate-limit/explain", tag = "check", request_body = CheckBody<'_>,
+    post, path = "/api/v1/rate-limit/explain", tag = "check", security((), ("token" = [])), request_body = CheckBody<'_>,
     responses(
         (status = 200, description = "Explained", body = Object),
         (status = 400, description = "The body cannot be read", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 401, description = "A token is needed", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 404, description = "No such rule", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 408, description = "The body did not arrive in time", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 413, description = "The body is too large", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 415, description = "The body is not JSON", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 422, description = "The fields do not belong together", body = ProblemBody<'_>, content_type = "application/problem+json"),
@@ -67,12 +65,9 @@ pub(crate) async fn peek(
 )]
 pub(crate) async fn explain(
     State(app): State<ServerState>,
-    peer: Peer,
-    headers: HeaderMap,
+    _: Caller,
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
-    app.admit(&headers, peer, Right::Caller)?;
-    app.guard.check_call()?;
     let check: CheckBody<'_> = decode(&body)?;
     // The fields have to make sense, even though all rules are explained.
     check.subject(|| app.limiter.policy())?;

@@ -2,21 +2,20 @@
 
 use axum::Json;
 use axum::extract::State;
-use http::{HeaderMap, StatusCode, header};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde::Serialize;
 use tollgate::rules::document::RuleDocument;
 
 use crate::auth::Right;
-use crate::extract::{PathName, Peer, read_name};
+use crate::extract::{PathName, Peer, Viewer, read_name};
 use crate::problem::{Problem, ProblemBody};
 use crate::state::ServerState;
 use crate::wire::check::unknown_rule;
 
-/// The rules in force.
+/// The rules in force, in a form that can be put into a file.
 #[derive(Serialize)]
 pub(crate) struct RulesAnswer {
     rules: Vec<RuleDocument>,
-    revision: u64,
 }
 
 /// Lists the rules in force.
@@ -31,13 +30,15 @@ pub(crate) struct RulesAnswer {
 )]
 pub(crate) async fn list(
     State(app): State<ServerState>,
-    peer: Peer,
-    headers: HeaderMap,
+    Viewer(mut fields): Viewer,
 ) -> Result<(HeaderMap, Json<RulesAnswer>), Problem> {
-    let fields = app.admit_admin(&headers, peer, Right::Viewer, false)?;
     let loaded = app.policy_source.loaded.load();
     let rules = loaded.document.rules.clone();
-    Ok((fields, Json(RulesAnswer { rules, revision: loaded.revision.number })))
+    // A number in quotes is a header value.
+    if let Ok(revision) = HeaderValue::from_str(&format!("\"{}\"", loaded.revision.number)) {
+        fields.insert(header::ETAG, revision);
+    }
+    Ok((fields, Json(RulesAnswer { rules })))
 }
 
 /// Shows one rule.
@@ -55,11 +56,9 @@ pub(crate) async fn list(
 )]
 pub(crate) async fn get(
     State(app): State<ServerState>,
-    peer: Peer,
-    headers: HeaderMap,
+    Viewer(fields): Viewer,
     rule_id: PathName,
 ) -> Result<(HeaderMap, Json<RuleDocument>), Problem> {
-    let fields = app.admit_admin(&headers, peer, Right::Viewer, false)?;
     let rule_id = read_name(rule_id)?;
     let loaded = app.policy_source.loaded.load();
     let rule = loaded.document.rules.iter().find(|rule| rule.rule_id == rule_id);
@@ -85,5 +84,5 @@ pub(crate) async fn refuse_write(
             .to_owned(),
     };
     Problem::new(StatusCode::METHOD_NOT_ALLOWED, "rules_from_file", detail)
-        .with_header(header::ALLOW, http::HeaderValue::from_static("GET, HEAD"))
+        .with_header(header::ALLOW, HeaderValue::from_static("GET, HEAD"))
 }

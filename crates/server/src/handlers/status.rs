@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::response::{IntoResponse, Response};
-use http::HeaderMap;
+use http::{HeaderMap, HeaderValue, header};
 use serde::{Deserialize, Serialize};
 use tollgate::http::write_fields;
 use tollgate::identity::HttpRequest;
@@ -29,6 +29,9 @@ pub(crate) struct StatusQuery {
 pub(crate) struct StatusAnswer {
     /// Who the client is taken for: the user, else the owner of the API key, else the address.
     client_id: String,
+    /// The client is refused whatever it asks for.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    denied: bool,
     /// Every limit that applies, whatever is asked for.
     limits: Vec<LimitAnswer>,
 }
@@ -70,7 +73,7 @@ pub(crate) async fn status(
     headers: HeaderMap,
     query: Result<Query<StatusQuery>, QueryRejection>,
 ) -> Result<Response, Problem> {
-    app.guard.check_call()?;
+    app.guard.status_call(peer.address.ip())?;
     let Query(StatusQuery { endpoint, method }) =
         query.map_err(|error| Problem::bad_request("invalid_query", shorten(error.body_text())))?;
     let identity = app.extractor.identify(&headers, peer.address.ip(), app.now()).await;
@@ -97,5 +100,7 @@ pub(crate) async fn status(
     let client_id = identity.user_id.clone().unwrap_or_else(|| identity.ip.clone());
     let mut fields = HeaderMap::new();
     write_fields(&decision, app.families, &mut fields);
-    Ok((fields, Json(StatusAnswer { client_id, limits })).into_response())
+    fields.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    let denied = !decision.is_allowed();
+    Ok((fields, Json(StatusAnswer { client_id, denied, limits })).into_response())
 }

@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{Request, Response, StatusCode};
+use http::{Request, Response, StatusCode, Version, header};
 use hyper::body::{Body, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -20,13 +20,19 @@ use tracing::debug;
 
 use super::Peer;
 use super::activity::{Activity, Noticing, Verdict, Watch};
+use super::certificate::CertificateDigest;
 use super::shutdown::Shutdown;
 use super::tls::Tls;
 use crate::settings::Limits;
 
 /// The HTTP library allows for this many header fields without a heap allocation.
 const HEADERS_ON_STACK: usize = 100;
-const CONCURRENT_STREAMS: u32 = 250;
+const CONCURRENT_STREAMS: u32 = 64;
+/// What a client may send before it is read, on one stream of HTTP/2 and on all of them together.
+const STREAM_WINDOW: u32 = 256 * 1024;
+const CONNECTION_WINDOW: u32 = 1024 * 1024;
+/// What may wait for the client to read it, on one stream of HTTP/2.
+const STREAM_SEND_BUFFER: usize = 64 * 1024;
 const PING_INTERVAL: Duration = Duration::from_secs(20);
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -53,6 +59,9 @@ impl Protocol {
         http.http2()
             .timer(TokioTimer::new())
             .max_concurrent_streams(CONCURRENT_STREAMS)
+            .initial_stream_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .max_send_buf_size(STREAM_SEND_BUFFER)
             .max_header_list_size(u32::try_from(header_bytes).unwrap_or(u32::MAX))
             .keep_alive_interval(PING_INTERVAL)
             .keep_alive_timeout(PING_TIMEOUT);
@@ -88,8 +97,22 @@ impl Protocol {
             () = shutdown.requested() => None,
         };
         let Some(stream) = stream else { return };
-        peer.has_certificate = stream.get_ref().1.peer_certificates().is_some();
+        let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+        peer.certificate = shown.map(CertificateDigest::of);
         self.serve_stream(stream, peer, service, shutdown).await;
+    }
+
+    /// Whether a head can be handed on, or with which status it is refused.
+    fn admit<T>(&self, request: &Request<T>) -> Result<(), StatusCode> {
+        if request.headers().len() > self.header_count {
+            return Err(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
+        }
+        // Of two hosts, a proxy before us and a service behind us might each take another.
+        match request.headers().get_all(header::HOST).iter().count() {
+            0 if request.version() == Version::HTTP_11 => Err(StatusCode::BAD_REQUEST),
+            0 | 1 => Ok(()),
+            _ => Err(StatusCode::BAD_REQUEST),
+        }
     }
 
     async fn serve_stream<I, S, F, B>(&self, stream: I, peer: Peer, service: S, shutdown: &Shutdown)
@@ -103,15 +126,16 @@ impl Protocol {
         let stream = TokioIo::new(Noticing::new(stream, Arc::clone(&activity)));
         let service = service_fn(|request: Request<Incoming>| {
             let running = activity.begin(request.version());
-            let has_room = request.headers().len() <= self.header_count;
-            let answer = has_room.then(|| service(request, peer));
+            let answer = self.admit(&request).map(|()| service(request, peer));
             async move {
-                let Some(answer) = answer else {
-                    let mut refusal = Response::new(running.answer(None));
-                    *refusal.status_mut() = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
-                    return Ok::<_, Infallible>(refusal);
-                };
-                Ok(answer.await.map(|body| running.answer(Some(body))))
+                Ok::<_, Infallible>(match answer {
+                    Ok(answer) => answer.await.map(|body| running.answer(Some(body))),
+                    Err(status) => {
+                        let mut refusal = Response::new(running.answer(None));
+                        *refusal.status_mut() = status;
+                        refusal
+                    }
+                })
             }
         });
         let mut connection = pin!(self.http.serve_connection(stream, service));

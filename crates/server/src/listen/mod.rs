@@ -1,10 +1,13 @@
 //! Connections in, requests to a service, answers out; and an end that cuts nobody off.
 //!
-//! Everything a client could take too much of is bounded here: connections, the size of a head and
-//! the time it takes, the time without a request. What is asked and answered is not looked at.
+//! Everything a client could take too much of is bounded here: connections, of all clients and of
+//! one, the size of a head and the time it takes, the time without a request. What is asked and
+//! answered is not looked at.
 
 mod activity;
+mod certificate;
 mod connection;
+mod share;
 mod shutdown;
 mod tls;
 
@@ -22,13 +25,15 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
-use tracing::warn;
+use tracing::{debug, warn};
 
+pub use certificate::CertificateDigest;
 pub use shutdown::{Shutdown, ShutdownTrigger};
 pub use tls::{Tls, TlsError};
 
 use crate::settings::Limits;
 use connection::Protocol;
+use share::Shares;
 
 const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
@@ -38,16 +43,14 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 pub struct Peer {
     /// Its address; IPv4 is never written as IPv6.
     pub address: SocketAddr,
-    /// Whether it showed a client certificate of an authority that is trusted.
-    pub has_certificate: bool,
+    /// Which certificate that was.
+    pub certificate: Option<CertificateDigest>,
 }
 
 impl Peer {
     /// For requests that came over no connection of ours.
-    pub const UNKNOWN: Self = Self {
-        address: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
-        has_certificate: false,
-    };
+    pub const UNKNOWN: Self =
+        Self { address: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0), certificate: None };
 }
 
 /// A port that is open, and nobody served there yet.
@@ -123,6 +126,7 @@ where
     let Listener { socket, tls, limits, .. } = listener;
     let protocol = Arc::new(Protocol::new(&limits, tls));
     let room = Arc::new(Semaphore::new(limits.connections));
+    let shares = Shares::of(limits.connections);
     let mut connections = JoinSet::new();
     let mut pause = SHORTEST_PAUSE;
     let mut asked_to_end = pin!(shutdown.requested());
@@ -141,12 +145,16 @@ where
             Ok((stream, address)) => {
                 pause = SHORTEST_PAUSE;
                 let address = SocketAddr::new(address.ip().to_canonical(), address.port());
-                let peer = Peer { address, has_certificate: false };
+                let peer = Peer { address, ..Peer::UNKNOWN };
+                let Some(share) = shares.take(address.ip()) else {
+                    debug!(peer = %address, "connection closed: its address has too many");
+                    continue;
+                };
                 let (protocol, service) = (Arc::clone(&protocol), service.clone());
                 let shutdown = shutdown.clone();
                 connections.spawn(async move {
                     protocol.serve(stream, peer, service, &shutdown).await;
-                    drop(place);
+                    drop((place, share));
                 });
             }
             Err(error) if concerns_one_client(&error) => {}

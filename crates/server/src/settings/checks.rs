@@ -4,7 +4,10 @@ use std::net::IpAddr;
 
 use super::layers::Layers;
 use super::value::Setting as _;
-use super::{ADMIN_ON_LOOPBACK, CheckAuth, Settings};
+use super::{ADMIN_ON_LOOPBACK, CheckAuth, Secret, Settings};
+
+/// The fewest characters of a token.
+const SHORTEST_TOKEN: usize = 16;
 
 /// Settles how callers are known, and where the admin API listens.
 pub(super) fn check_auth(
@@ -12,6 +15,7 @@ pub(super) fn check_auth(
     settings: &mut Settings,
     chosen: Option<CheckAuth>,
 ) {
+    check_tokens(layers, settings, chosen);
     let is_local = is_loopback(settings.http.ip());
     if settings.admin.is_none() && !is_local {
         settings.admin = Some(ADMIN_ON_LOOPBACK);
@@ -54,6 +58,31 @@ pub(super) fn check_auth(
     }
     settings.check_auth = chosen.unwrap_or(CheckAuth::None);
     layers.resolved("check_auth", settings.check_auth.show());
+}
+
+/// A token must be hard to guess, and open nothing that it is not meant for.
+fn check_tokens(layers: &mut Layers<'_>, settings: &Settings, chosen: Option<CheckAuth>) {
+    let check_token = settings.check_token.as_ref().map(Secret::expose);
+    let admin_token = settings.admin_token.as_ref().map(Secret::expose);
+    for (name, token) in [("check_token", check_token), ("admin_token", admin_token)] {
+        if token.is_some_and(|token| token.len() < SHORTEST_TOKEN) {
+            let message = format!(
+                "a token needs at least {SHORTEST_TOKEN} characters, so that nobody guesses it; \
+                 make one with openssl rand -hex 32"
+            );
+            layers.refuse(name, message);
+        }
+    }
+    if check_token.is_some() && check_token == admin_token {
+        let message = "this is the check token too, so whoever may ask could also change \
+                       everything; choose another";
+        layers.refuse("admin_token", message);
+    }
+    if check_token.is_some() && chosen == Some(CheckAuth::Mtls) {
+        let message = "with check_auth mtls, this token would open the check API to clients \
+                       without a certificate; remove it, or choose check_auth token";
+        layers.refuse("check_token", message);
+    }
 }
 
 /// Whether only this machine can reach an address.

@@ -13,18 +13,23 @@ pub(crate) struct CheckAnswer<'a> {
     /// Whether the request may pass.
     allowed: bool,
     /// The limit of the rule that binds; null if no rule applied.
+    #[schema(required = true)]
     limit: Option<u64>,
     /// What is left of it.
+    #[schema(required = true)]
     remaining: Option<u64>,
     /// When all of it is back, in seconds since 1970.
+    #[schema(required = true)]
     reset_at: Option<u64>,
     /// The rule that binds; null if no rule applied.
+    #[schema(required = true)]
     rule_id: Option<&'a str>,
     /// How close the client is to its limits.
     #[schema(value_type = State)]
     state: SoftState,
-    /// Names this decision, to have it explained or given back.
-    decision_id: &'a str,
+    /// Names this decision, to have it explained or given back; not there if nothing was counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    decision_id: Option<&'a str>,
     /// Refused: seconds after which the same request would pass; null if it never will.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<u64>)]
@@ -108,7 +113,7 @@ impl From<Refusal> for Reason {
 }
 
 impl<'a> CheckAnswer<'a> {
-    pub(crate) fn new(decision: &'a Decision, decision_id: &'a str, detail: bool) -> Self {
+    pub(crate) fn new(decision: &'a Decision, decision_id: Option<&'a str>, detail: bool) -> Self {
         let binding = decision.binding();
         let report = binding.map(|binding| binding.outcome.report);
         let refusal = decision.refusal();

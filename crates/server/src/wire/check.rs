@@ -23,6 +23,7 @@ pub(crate) struct CheckBody<'a> {
     rule_id: Option<Cow<'a, str>>,
     /// By rule: what the key is.
     #[serde(default)]
+    #[schema(value_type = Option<KeyTypeName>)]
     key_type: Option<KeyType>,
     /// By rule: the value to count by.
     #[serde(borrow, default)]
@@ -91,7 +92,7 @@ pub(crate) struct Identifiers<'a> {
 }
 
 /// What a key is, in the spellings people use.
-#[derive(Clone, Copy, Debug, Deserialize, Hash, PartialEq, Eq, ToSchema)]
+#[derive(Clone, Copy, Debug, Deserialize, Hash, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum KeyType {
     /// The user.
@@ -107,6 +108,29 @@ pub(crate) enum KeyType {
     /// The endpoint.
     Endpoint,
     /// Whatever the rule counts by: a header, a claim, an attribute, a path.
+    Custom,
+}
+
+/// Every spelling of a key type.
+#[derive(ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[expect(dead_code, reason = "describes aliases, which the API description does not know")]
+pub(crate) enum KeyTypeName {
+    /// The user.
+    User,
+    /// The user.
+    UserId,
+    /// The API key.
+    ApiKey,
+    /// The API key.
+    Apikey,
+    /// The address of the client.
+    Ip,
+    /// The tenant.
+    Tenant,
+    /// The endpoint.
+    Endpoint,
+    /// Whatever the rule counts by.
     Custom,
 }
 

@@ -11,7 +11,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
@@ -26,16 +26,18 @@ pub(crate) async fn get<S>(stream: S, version: Version, path: &str) -> Result<An
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
-    let request = |uri: String| Request::get(uri).body(Empty::<Bytes>::new()).expect("a request");
+    let request = Request::builder();
     let stream = TokioIo::new(stream);
     let response = if version == Version::HTTP_2 {
         let (mut sender, connection) = http2::handshake(TokioExecutor::new(), stream).await?;
         tokio::spawn(connection);
-        sender.send_request(request(format!("http://localhost{path}"))).await?
+        let request = request.uri(format!("http://localhost{path}"));
+        sender.send_request(request.body(Empty::<Bytes>::new()).expect("a request")).await?
     } else {
         let (mut sender, connection) = http1::handshake(stream).await?;
         tokio::spawn(connection);
-        sender.send_request(request(path.to_owned())).await?
+        let request = request.uri(path).header("host", "localhost");
+        sender.send_request(request.body(Empty::<Bytes>::new()).expect("a request")).await?
     };
     let status = response.status().as_u16();
     let body = response.into_body().collect().await?.to_bytes();
@@ -44,6 +46,13 @@ where
 
 pub(crate) async fn connect(address: SocketAddr) -> TcpStream {
     soon("connecting", TcpStream::connect(address)).await.expect("a connection")
+}
+
+/// A connection from another address of this machine.
+pub(crate) async fn connect_from(own: [u8; 4], address: SocketAddr) -> TcpStream {
+    let socket = TcpSocket::new_v4().expect("a socket");
+    socket.bind(SocketAddr::from((own, 0))).expect("an address of this machine");
+    soon("connecting", socket.connect(address)).await.expect("a connection")
 }
 
 /// Agrees on keys with a server called `localhost`, as a client with or without a certificate.

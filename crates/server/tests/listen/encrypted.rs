@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use http::Version;
 use rustls::pki_types::CertificateDer;
-use tollgate_server::listen::Tls;
+use tollgate_server::listen::{CertificateDigest, Tls};
 use tollgate_server::settings::{Limits, TlsFiles};
 
 use crate::certificates::{Authority, Identity, write};
@@ -58,6 +58,28 @@ async fn client_certificates_are_seen_and_checked() {
     assert_eq!(ask(Some(&authority)).await, Some(true));
     assert_eq!(ask(None).await, Some(false), "the service decides what that means");
     assert_eq!(ask(Some(&stranger)).await, None, "signed by somebody else");
+}
+
+#[tokio::test]
+async fn clients_are_told_apart_by_their_certificates() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let authority = Authority::new("authority");
+    let client_ca = write(folder.path(), "clients.pem", &authority.pem);
+    let files = authority.sign("localhost").write(folder.path());
+    let (server, _) = start(TlsFiles { client_ca: Some(client_ca), ..files }).await;
+    // They have the same name, but not the same key.
+    let (one, other) = (authority.sign("client"), authority.sign("client"));
+    let mut seen = Vec::new();
+    for identity in [Some(&one), Some(&other), Some(&one), None] {
+        let connecting = connect_tls(server.address, authority.roots(), identity, &[]);
+        let stream = connecting.await.expect("a handshake");
+        let (_, body) = get(stream, Version::HTTP_11, "/certificate").await.expect("an answer");
+        let expected = identity.map(|identity| CertificateDigest::of(&identity.chain()[0]));
+        assert_eq!(body, format!("{expected:?}"));
+        seen.push(body);
+    }
+    assert_eq!(seen[0], seen[2]);
+    assert_ne!(seen[0], seen[1]);
 }
 
 #[tokio::test]

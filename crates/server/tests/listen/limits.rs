@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use http::Version;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tollgate_server::listen::Listener;
 use tollgate_server::settings::Limits;
 
-use crate::client::{connect, get, read_answer, read_to_end, send};
+use crate::client::{connect, connect_from, get, read_answer, read_to_end, send};
 use crate::server::{Server, soon};
 
 const ASK: &str = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
@@ -53,7 +54,8 @@ async fn fewer_or_more_header_fields_can_be_allowed() {
         let server = Server::start(&limits, None).await;
         let fields = "X-Field: 1\r\n".repeat(sent);
         let mut stream = connect(server.address).await;
-        send(&mut stream, &format!("GET / HTTP/1.1\r\nConnection: close\r\n{fields}\r\n")).await;
+        let head = format!("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{fields}\r\n");
+        send(&mut stream, &head).await;
         let answer = read_to_end(&mut stream).await;
         assert_eq!(answer.split(' ').nth(1), Some(expected), "{sent} of {allowed}: {answer:.100}");
     }
@@ -132,6 +134,37 @@ async fn connections_beyond_the_limit_wait_for_room() {
     drop(first);
     let (status, _) = soon("room", waiting).await.expect("an answer");
     assert_eq!(status, 200);
+}
+
+#[tokio::test]
+async fn one_client_cannot_take_all_connections() {
+    let server = Server::start(&Limits { connections: 34, ..Limits::default() }, None).await;
+    let (greedy, modest) = ([127, 0, 0, 1], [127, 0, 0, 2]);
+    let ask = async |own| {
+        let mut stream = connect_from(own, server.address).await;
+        // Whoever is not wanted is cut off at any time, even while asking.
+        stream.write_all(ASK.as_bytes()).await.ok()?;
+        let mut first = [0; 12];
+        soon("an answer or the end", stream.read_exact(&mut first)).await.ok()?;
+        assert_eq!(&first, b"HTTP/1.1 200");
+        Some(stream)
+    };
+    let mut taken = Vec::new();
+    for _ in 0..17 {
+        taken.push(ask(greedy).await.expect("room"));
+    }
+    assert!(ask(greedy).await.is_none(), "half of the room is taken");
+    let other = ask(modest).await;
+    assert!(other.is_some(), "the other half is for others");
+    taken.pop();
+    let again = soon("room", async {
+        loop {
+            if let Some(stream) = ask(greedy).await {
+                return stream;
+            }
+        }
+    });
+    again.await;
 }
 
 #[tokio::test]

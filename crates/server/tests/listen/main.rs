@@ -4,5 +4,7 @@ mod certificates;
 mod client;
 mod encrypted;
 mod ending;
+mod hosts;
 mod limits;
 mod server;
+mod windows;

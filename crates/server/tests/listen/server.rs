@@ -53,12 +53,16 @@ impl Server {
     }
 }
 
-/// Tells what the service saw: the address of the peer, and whether it had a certificate.
+/// Tells what the service saw: the address of the peer, whether it had a certificate, and at
+/// `/certificate` which.
 async fn answer(request: Request<Incoming>, peer: Peer, gate: Gate) -> Response<Full<Bytes>> {
     if request.uri().path() == "/slow" {
         gate.arrived.notify_one();
         let _ = gate.open.acquire().await;
     }
-    let seen = format!("{} {} {:?}", peer.address, peer.has_certificate, request.version());
+    if request.uri().path() == "/certificate" {
+        return Response::new(Full::from(format!("{:?}", peer.certificate)));
+    }
+    let seen = format!("{} {} {:?}", peer.address, peer.certificate.is_some(), request.version());
     Response::new(Full::from(seen))
 }

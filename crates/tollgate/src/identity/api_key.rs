@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use aws_lc_rs::digest;
-use http::header::{HeaderMap, HeaderName};
+use http::header::{HeaderName, HeaderValue};
 
 use super::error::IdentityError;
 
@@ -162,14 +162,15 @@ impl ApiKeyring {
         Ok(Self { header: config.header, accepted })
     }
 
-    /// The key of a request, if it counts. It is looked up by its digest, so how long that takes
-    /// says nothing about known keys. Of two keys none counts.
-    pub(super) fn find<'a>(&'a self, headers: &'a HeaderMap) -> Option<Presented<'a>> {
-        let mut lines = headers.get_all(&self.header).iter();
-        let key = lines.next()?.to_str().ok().filter(|key| is_key(key))?;
-        if lines.next().is_some() {
-            return None;
-        }
+    /// The header that carries the key.
+    pub(super) const fn header(&self) -> &HeaderName {
+        &self.header
+    }
+
+    /// The key in a header, if it counts. It is looked up by its digest, so how long that takes
+    /// says nothing about known keys.
+    pub(super) fn find<'a>(&'a self, value: &'a HeaderValue) -> Option<Presented<'a>> {
+        let key = value.to_str().ok().filter(|key| is_key(key))?;
         let known = match &self.accepted {
             Accepted::Any => None,
             Accepted::Known(known) => Some(known.get(&KeyDigest::of(key))?),

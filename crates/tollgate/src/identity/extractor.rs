@@ -2,9 +2,7 @@
 
 use std::net::IpAddr;
 
-#[cfg(feature = "jwt")]
-use http::header::AUTHORIZATION;
-use http::header::{HeaderMap, HeaderName};
+use http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use tollgate_core::Timestamp;
 
 use super::api_key::{ApiKeyConfig, ApiKeyring};
@@ -14,9 +12,7 @@ use super::error::IdentityError;
 #[cfg(feature = "jwt")]
 use super::jwt::{JwtConfig, Verifier};
 use super::secret::Secret;
-#[cfg(feature = "jwt")]
-use super::token::TokenProblem;
-use super::token::TokenVerdict;
+use super::token::{TokenProblem, TokenVerdict};
 
 /// The longest tenant or tier in a header, in bytes.
 const LONGEST_NAME: usize = 512;
@@ -28,7 +24,7 @@ pub struct IdentityConfig {
     pub client_ip: ClientIpConfig,
     /// API keys.
     pub api_key: ApiKeyConfig,
-    /// Signed tokens. Without this, `Authorization` is not looked at.
+    /// Signed tokens. Without this, `Authorization` names nobody.
     #[cfg(feature = "jwt")]
     pub jwt: Option<JwtConfig>,
     /// A header with the tenant of the request. It is only believed from trusted proxies, and they
@@ -55,6 +51,10 @@ pub struct Identity {
     pub claims: Claims,
     /// What became of the token.
     pub token: TokenVerdict,
+    /// Whether two API keys or two `Authorization` headers were sent that differ. None of them
+    /// counts here, but a service behind may believe one of them. Such a request has to be refused:
+    /// else clients use a credential without its quota.
+    pub is_ambiguous: bool,
 }
 
 /// Finds out who a request is from. Made once, shared by all requests.
@@ -94,12 +94,15 @@ impl Extractor {
     pub async fn identify(&self, headers: &HeaderMap, peer: IpAddr, now: Timestamp) -> Identity {
         let peer = peer.to_canonical();
         let ip = self.client_ip.text(self.client_ip.find(headers, peer));
-        let (token, holder) = match self.holder(headers, now).await {
+        let authorization = only_value(headers, &AUTHORIZATION);
+        let key = only_value(headers, self.api_keys.header());
+        let is_ambiguous = authorization.is_err() || key.is_err();
+        let (token, holder) = match self.holder(authorization, now).await {
             None => (TokenVerdict::Absent, Holder::default()),
             Some(Ok(holder)) => (TokenVerdict::Verified, holder),
             Some(Err(problem)) => (TokenVerdict::Rejected(problem), Holder::default()),
         };
-        let presented = self.api_keys.find(headers);
+        let presented = key.ok().flatten().and_then(|key| self.api_keys.find(key));
         let known = presented.as_ref().and_then(|presented| presented.known);
         let believed = self.client_ip.trusts(peer).then_some(headers);
         let named = |name: &Option<HeaderName>| name_in(believed?, name.as_ref()?);
@@ -114,6 +117,7 @@ impl Extractor {
             tier: holder.tier.or_else(|| known?.tier.clone()).or_else(|| named(&self.tier_header)),
             claims: holder.claims,
             token,
+            is_ambiguous,
         }
     }
 }
@@ -129,13 +133,14 @@ impl Extractor {
 
     async fn holder(
         &self,
-        headers: &HeaderMap,
+        authorization: Result<Option<&HeaderValue>, Ambiguous>,
         now: Timestamp,
     ) -> Option<Result<Holder, TokenProblem>> {
         let verifier = self.verifier.as_ref()?;
-        Some(match bearer_token(headers)? {
+        let Ok(authorization) = authorization else { return Some(Err(TokenProblem::Ambiguous)) };
+        Some(match str::from_utf8(bearer_token(authorization?)?) {
             Ok(token) => verifier.verify(token, now).await,
-            Err(problem) => Err(problem),
+            Err(_) => Err(TokenProblem::Malformed),
         })
     }
 }
@@ -144,11 +149,26 @@ impl Extractor {
 impl Extractor {
     async fn holder(
         &self,
-        _: &HeaderMap,
+        _: Result<Option<&HeaderValue>, Ambiguous>,
         _: Timestamp,
-    ) -> Option<Result<Holder, super::token::TokenProblem>> {
+    ) -> Option<Result<Holder, TokenProblem>> {
         None
     }
+}
+
+/// A credential was sent several times, each time another.
+#[derive(Clone, Copy, Debug)]
+struct Ambiguous;
+
+/// The value of a header that can have only one. Saying the same twice adds nothing and takes
+/// nothing away.
+fn only_value<'a>(
+    headers: &'a HeaderMap,
+    header: &HeaderName,
+) -> Result<Option<&'a HeaderValue>, Ambiguous> {
+    let mut lines = headers.get_all(header).iter();
+    let first = lines.next();
+    if lines.any(|line| Some(line) != first) { Err(Ambiguous) } else { Ok(first) }
 }
 
 /// A tenant or a tier that a trusted proxy wrote. Of two lines one is the client's, so none counts.
@@ -159,19 +179,11 @@ fn name_in(headers: &HeaderMap, header: &HeaderName) -> Option<String> {
     is_usable.then(|| name.to_owned())
 }
 
-/// What stands behind `Bearer` in `Authorization`; `None` if there is no such header, or it has
-/// another scheme.
+/// What stands behind `Bearer`; `None` if there is another scheme.
 #[cfg(feature = "jwt")]
-fn bearer_token(headers: &HeaderMap) -> Option<Result<&str, TokenProblem>> {
-    let lines = headers.get_all(AUTHORIZATION);
-    let token = lines.iter().find_map(|line| {
-        let line = line.as_bytes();
-        let end = line.iter().position(|byte| *byte == b' ').unwrap_or(line.len());
-        let (scheme, token) = line.split_at(end);
-        scheme.eq_ignore_ascii_case(b"bearer").then(|| token.trim_ascii())
-    })?;
-    Some(match lines.iter().nth(1) {
-        Some(_) => Err(TokenProblem::Ambiguous),
-        None => str::from_utf8(token).map_err(|_| TokenProblem::Malformed),
-    })
+fn bearer_token(authorization: &HeaderValue) -> Option<&[u8]> {
+    let line = authorization.as_bytes();
+    let end = line.iter().position(|byte| *byte == b' ').unwrap_or(line.len());
+    let (scheme, token) = line.split_at(end);
+    scheme.eq_ignore_ascii_case(b"bearer").then(|| token.trim_ascii())
 }

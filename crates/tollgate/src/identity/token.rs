@@ -17,7 +17,7 @@ pub enum TokenVerdict {
 /// Why a token was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TokenProblem {
-    /// There are several `Authorization` headers.
+    /// There are several `Authorization` headers, and they differ.
     Ambiguous,
     /// It is longer than any token should be.
     TooLong,
@@ -53,7 +53,7 @@ pub enum TokenProblem {
 impl fmt::Display for TokenProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Ambiguous => "more than one Authorization header",
+            Self::Ambiguous => "several Authorization headers that differ",
             Self::TooLong => "the token is too long",
             Self::Malformed => "the token is malformed",
             Self::Type => "the token is of another type",

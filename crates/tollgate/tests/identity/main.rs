@@ -9,6 +9,7 @@ mod issuer;
 mod jwks_server;
 mod keys;
 mod known_vectors;
+mod repeated;
 mod rotation;
 mod settings;
 mod tokens;
