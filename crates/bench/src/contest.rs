@@ -53,7 +53,7 @@ impl Comparison {
     }
 }
 
-fn median(samples: &[f64]) -> f64 {
+pub(crate) fn median(samples: &[f64]) -> f64 {
     let mut sorted = samples.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
     let upper = sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN);

@@ -17,12 +17,14 @@ mod stopwatch;
 
 use std::error::Error;
 use std::io::{self, Write};
+use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
 use crate::row::Row;
 use crate::rows::BENCHES;
+use crate::rows::http::pace::{Delays, Pace};
 use crate::rows::memory::Population;
 use crate::scale::Scale;
 
@@ -55,14 +57,36 @@ enum Inner {
     /// Fills a store and prints what it takes.
     #[command(hide = true)]
     Fill { population: Population, counters: u64 },
+    /// Answers checks without checking.
+    #[command(hide = true)]
+    BareAxum { address: SocketAddr },
+    /// Sends checks on schedule and prints how long they took.
+    #[command(hide = true)]
+    Pace(Pace),
+}
+
+impl Inner {
+    fn run(self, out: &mut impl Write) -> Fallible<()> {
+        match self {
+            Self::Fill { population, counters } => {
+                let filled = rows::memory::fill(population, counters)?;
+                writeln!(out, "{} {}", filled.resident, filled.counted)?;
+            }
+            Self::BareAxum { address } => rows::http::bare::serve(address)?,
+            Self::Pace(plan) => {
+                let Delays { p50, p99, p999 } = rows::http::pace::pace(&plan)?;
+                writeln!(out, "{p50} {p99} {p999}")?;
+            }
+        }
+        Ok(())
+    }
 }
 
 fn main() -> Fallible<ExitCode> {
     let arguments = Arguments::parse();
     let mut out = io::stdout();
-    if let Some(Inner::Fill { population, counters }) = arguments.inner {
-        let filled = rows::memory::fill(population, counters)?;
-        writeln!(out, "{} {}", filled.resident, filled.counted)?;
+    if let Some(inner) = arguments.inner {
+        inner.run(&mut out)?;
         return Ok(ExitCode::SUCCESS);
     }
     let benches = || BENCHES.iter().filter(|bench| bench.name.contains(&arguments.only));

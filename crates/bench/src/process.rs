@@ -18,7 +18,12 @@ pub(crate) fn resident_bytes() -> Fallible<u64> {
 
 /// Runs this program again with other arguments and reads the numbers it prints.
 pub(crate) fn ask_fresh_process(arguments: &[&str]) -> Fallible<Vec<f64>> {
-    let output = Command::new(env::current_exe()?).args(arguments).output()?;
+    ask(Command::new(env::current_exe()?).args(arguments))
+}
+
+/// Runs a program and reads the numbers it prints.
+pub(crate) fn ask(program: &mut Command) -> Fallible<Vec<f64>> {
+    let output = program.output()?;
     if !output.status.success() {
         return Err(String::from_utf8_lossy(&output.stderr).into_owned().into());
     }

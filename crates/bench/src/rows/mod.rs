@@ -3,6 +3,7 @@
 mod accuracy;
 mod batch;
 mod estimate;
+pub(crate) mod http;
 pub(crate) mod limiter;
 pub(crate) mod memory;
 mod single;
@@ -69,6 +70,26 @@ pub(crate) const BENCHES: &[Bench] = &[
         name: "memory",
         about: "resident bytes per counter, and of 30,000,000 mixed ones",
         run: memory::resident,
+    },
+    Bench {
+        name: "http/check",
+        about: "a check over HTTP, against an axum handler that checks nothing",
+        run: http::check,
+    },
+    Bench {
+        name: "http/throttlecrab",
+        about: "a check over HTTP, against throttlecrab-server",
+        run: http::check_against_throttlecrab,
+    },
+    Bench {
+        name: "http/batch_100",
+        about: "batches of 100 checks over HTTP, per second of the server's processor",
+        run: http::batch,
+    },
+    Bench {
+        name: "http/latency",
+        about: "a check over HTTP at half of the highest load, against the bare handler",
+        run: http::latency,
     },
     Bench {
         name: "accuracy",
