@@ -413,3 +413,21 @@ fn an_empty_policy_judges_and_finds_nothing() {
     assert!(plan.planned().is_empty());
     assert_eq!(plan.standing, Standing::Judge);
 }
+
+#[test]
+fn forgotten_keys_are_gone_and_the_tier_is_not() {
+    let policy = policy(&rules(&["rule_id: r, identifier_type: [user_id, ip]"]));
+    for length in [1, 10_000] {
+        let user = "u".repeat(length);
+        let request = Request::parse(&format!("user_id={user} ip=192.0.2.1 tier=pro"));
+        let mut plan = plan(&policy, &[request], NOW);
+        let sizes = |plan: &tollgate_rules::Plan| {
+            let charge = plan.charges(policy.rules()).next().expect("the rule applies");
+            (charge.key.subject.len(), charge.key.rest.len())
+        };
+        assert_eq!(sizes(&plan), (length, 9));
+        plan.forget_keys();
+        assert_eq!(sizes(&plan), (0, 0), "a key of {length}");
+        assert_eq!(plan.tier(), Some("pro"), "a key of {length}");
+    }
+}
