@@ -84,7 +84,7 @@ pub use explain::{
 pub use identifier::Identifier;
 pub use lint::{LintContext, lint};
 pub use matching::path::normalise as normalise_path;
-pub use plan::{Plan, Planned, Standing};
+pub use plan::{Plan, Planned, Restored, Standing};
 pub use policy::{Policy, Revision};
 pub use position::Position;
 pub use problem::{Problem, Severity};

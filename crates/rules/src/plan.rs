@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tollgate_core::{Charge, Key, Limit, Mode, Timestamp};
+use tollgate_core::{Charge, Key, Limit, Mode, Outcome, Report, Timestamp};
 
 use crate::plan::key_text::KeyText;
 use crate::ruleset::{Rule, RuleSet};
@@ -78,11 +78,44 @@ impl Planned {
         self.own_limit.as_deref().unwrap_or(&rule.limit)
     }
 
+    /// What became of this line. `rule` is the rule of this line.
+    #[must_use]
+    #[inline]
+    pub fn outcome(&self, rule: &Rule, admitted: bool, report: Report) -> Outcome {
+        let limit = self.limit(rule);
+        Outcome {
+            rule: self.rule,
+            mode: self.mode,
+            admitted,
+            limit: limit.capacity(),
+            window: limit.window(),
+            cost: self.cost,
+            report,
+        }
+    }
+
     /// The fingerprint of the counter's key.
     #[must_use]
     pub const fn fingerprint(&self) -> u64 {
         self.fingerprint
     }
+}
+
+/// A line of a plan that was made before, for [`Plan::restore`].
+#[derive(Clone, Copy, Debug)]
+pub struct Restored<'a> {
+    /// Where the rule stands in its set.
+    pub rule: usize,
+    /// How much was to be charged.
+    pub cost: u64,
+    /// What a refusal meant.
+    pub mode: Mode,
+    /// The fingerprint of the counter's key.
+    pub fingerprint: u64,
+    /// The first identifier of the key.
+    pub subject: &'a [u8],
+    /// The others.
+    pub rest: &'a [u8],
 }
 
 /// A part of the text of a plan.
@@ -116,6 +149,32 @@ impl Plan {
     #[must_use]
     pub fn is_to_be_counted(&self) -> bool {
         self.standing == Standing::Judge && !self.planned.is_empty()
+    }
+
+    /// A plan as it was made before: of one request, without exceptions for its client.
+    #[must_use]
+    pub fn restore<'a>(tier: Option<&str>, lines: impl IntoIterator<Item = Restored<'a>>) -> Self {
+        let mut plan = Self::default();
+        let span = |text: &mut KeyText, bytes: &[u8]| {
+            let start = text.len();
+            text.push(bytes);
+            Span::new(start..text.len())
+        };
+        plan.tier = tier.map(|tier| span(&mut plan.text, tier.as_bytes()));
+        for Restored { rule, cost, mode, fingerprint, subject, rest } in lines {
+            let subject = span(&mut plan.text, subject);
+            let key = KeySpans { subject, rest: span(&mut plan.text, rest) };
+            plan.planned.push(Planned {
+                rule,
+                subject: 0,
+                own_limit: None,
+                cost,
+                mode,
+                fingerprint,
+                key,
+            });
+        }
+        plan
     }
 
     /// Forgets the keys, which may be long, but not the tier. What was planned cannot be charged or

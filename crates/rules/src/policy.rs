@@ -132,8 +132,23 @@ impl Policy {
         now: Timestamp,
         hasher: &impl BuildHasher,
     ) -> Option<Plan> {
+        let mut plan = Plan::default();
+        self.plan_rule_into(&mut plan, rule_id, subject, now, hasher)?;
+        Some(plan)
+    }
+
+    /// [`Policy::plan_rule`] into an empty plan that already stands where it is to stay.
+    pub fn plan_rule_into(
+        &self,
+        plan: &mut Plan,
+        rule_id: &str,
+        subject: &dyn Attributes,
+        now: Timestamp,
+        hasher: &impl BuildHasher,
+    ) -> Option<()> {
         let at = self.rules.index_of(rule_id)?;
-        Some(self.planner(now, hasher).plan_rule(at, self.rules.get(at)?, subject))
+        self.planner(now, hasher).plan_rule(at, self.rules.get(at)?, subject, plan);
+        Some(())
     }
 
     /// Says of every rule whether it applies to a request, and why.

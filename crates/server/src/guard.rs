@@ -1,16 +1,22 @@
 //! Limits on the limiter itself, by its own engine: how often it may be asked, and by whom.
 
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use http::{HeaderMap, StatusCode};
 use tollgate::http::{HeaderFamilies, write_fields};
-use tollgate::{Attribute, CachedClock, Decision, Limiter, MemoryStore, Policy, Request};
+use tollgate::{Attribute, Decision, Limiter, MemoryStore, Policy, Request};
 
 use crate::auth::Principal;
 use crate::problem::Problem;
 
 /// Counters of tokens and addresses; more of them than that are not held apart.
 const BYTES: usize = 4 << 20;
+/// Check calls are counted a few at a time, so that the limit on checks costs next to nothing; not
+/// more than this share of the limit, by which it may be missed,
+const SHARES: u64 = 4_096;
+/// nor more than that.
+const MOST_AT_A_TIME: u64 = 64;
 /// Wrong tokens that one address may try in a minute.
 const FAILED_LOGINS: u64 = 20;
 /// How often one address may ask about itself in a second.
@@ -29,27 +35,44 @@ pub(crate) struct GuardLimits {
 
 #[derive(Debug)]
 pub(crate) struct Guard {
-    limiter: Limiter<MemoryStore, CachedClock>,
-    counts_checks: bool,
+    limiter: Limiter,
+    /// How many check calls are counted at a time; 0 if they are not counted.
+    at_a_time: u64,
+    /// Check calls that were counted before they came.
+    counted_ahead: AtomicU64,
 }
 
 impl Guard {
-    pub(crate) fn new(limits: GuardLimits, clock: CachedClock) -> Self {
+    pub(crate) fn new(limits: GuardLimits) -> Self {
         let policy = policy(limits).unwrap_or_default();
         let store = MemoryStore::with_bytes(BYTES);
-        let limiter = Limiter::builder().policy(policy).store(store).clock(clock).build();
-        Self { limiter, counts_checks: limits.check_calls > 0 }
+        let limiter = Limiter::builder().policy(policy).store(store).build();
+        let at_a_time = (limits.check_calls / SHARES).clamp(1, MOST_AT_A_TIME);
+        let at_a_time = if limits.check_calls == 0 { 0 } else { at_a_time };
+        Self { limiter, at_a_time, counted_ahead: AtomicU64::new(0) }
     }
 
     /// Counts a call of the check API.
     #[inline]
     pub(crate) fn check_call(&self) -> Result<(), Problem> {
-        if !self.counts_checks {
+        let take_one = |counted: u64| counted.checked_sub(1);
+        if self.at_a_time == 0
+            || self.counted_ahead.fetch_update(Relaxed, Relaxed, take_one).is_ok()
+        {
             return Ok(());
         }
+        self.count_ahead()
+    }
+
+    #[cold]
+    fn count_ahead(&self) -> Result<(), Problem> {
         // Whoever says nothing about itself meets the one rule that holds for everybody.
-        let decision = self.limiter.check_now(&Request::new());
-        if decision.is_allowed() { Ok(()) } else { Err(refusal(&decision)) }
+        let decision = self.limiter.check_now(&Request::new().cost(self.at_a_time));
+        if !decision.is_allowed() {
+            return Err(refusal(&decision));
+        }
+        self.counted_ahead.fetch_add(self.at_a_time - 1, Relaxed);
+        Ok(())
     }
 
     /// Counts a call of the admin API. What is left is told in the header fields.
@@ -122,7 +145,7 @@ mod tests {
     use super::*;
 
     fn guard(limits: GuardLimits) -> Guard {
-        Guard::new(limits, CachedClock::start().expect("a thread"))
+        Guard::new(limits)
     }
 
     #[test]

@@ -4,12 +4,13 @@
 //! are taken in turn, and memory for them only when they are reached.
 
 use std::fmt;
+use std::ops::Deref;
 use std::str::FromStr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
-use tollgate::{Decision, Revision};
+use tollgate::{Decision, Receipt, Revision};
 
 /// How many policies may stay in memory for the sake of the decisions they made.
 const KEPT_REVISIONS: u64 = 8;
@@ -25,8 +26,52 @@ pub(crate) struct DecisionId {
 /// `d` and the node, `a`dmitted or `r`efused and the number.
 impl fmt::Display for DecisionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = if self.is_allowed { 'a' } else { 'r' };
-        write!(f, "d{:08x}-{kind}{:x}", self.node, self.number)
+        f.write_str(&self.text())
+    }
+}
+
+/// The text of an id, without memory of its own: every answer has one.
+#[derive(Clone, Copy)]
+pub(crate) struct IdText {
+    bytes: [u8; 27],
+    len: usize,
+}
+
+impl IdText {
+    fn push(&mut self, byte: u8) {
+        if let Some(place) = self.bytes.get_mut(self.len) {
+            *place = byte;
+            self.len += 1;
+        }
+    }
+
+    /// The last `count` hexadecimal digits of a number.
+    fn push_hex(&mut self, number: u64, count: u32) {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        for place in (0..count).rev() {
+            self.push(DIGITS[usize::from((number >> (4 * place)) as u8 & 0xf)]);
+        }
+    }
+}
+
+impl Deref for IdText {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        self.bytes.get(..self.len).and_then(|text| str::from_utf8(text).ok()).unwrap_or_default()
+    }
+}
+
+impl DecisionId {
+    /// How it is written. Formatting it piece by piece would take as long as judging a request.
+    pub(crate) fn text(self) -> IdText {
+        let mut text = IdText { bytes: [0; 27], len: 0 };
+        text.push(b'd');
+        text.push_hex(self.node.into(), 8);
+        text.push(b'-');
+        text.push(if self.is_allowed { b'a' } else { b'r' });
+        text.push_hex(self.number, (67 - self.number.leading_zeros()).div_euclid(4).max(1));
+        text
     }
 }
 
@@ -43,7 +88,7 @@ impl FromStr for DecisionId {
             number: u64::from_str_radix(number, 16).map_err(drop)?,
         };
         // One spelling for each: no sign, no upper case, no leading zeros.
-        if id.to_string() == text { Ok(id) } else { Err(()) }
+        if *id.text() == *text { Ok(id) } else { Err(()) }
     }
 }
 
@@ -77,12 +122,16 @@ impl Journal {
         DecisionId { node: self.node, is_allowed, number }
     }
 
-    pub(crate) fn record(&self, id: DecisionId, mut decision: Decision) {
-        // A refusal has nothing to give back, and its keys may be as long as headers are.
-        if !id.is_allowed {
-            decision.forget_keys();
+    /// Keeps what is needed to explain a decision, and to give it back once.
+    pub(crate) fn record(&self, id: DecisionId, decision: &Decision) {
+        let mut place = self.ring(id.is_allowed).place_or_new(id.number).lock();
+        match &mut *place {
+            Some(Entry { number, receipt: Some(receipt) }) => {
+                *number = id.number;
+                receipt.replace(decision);
+            }
+            place => *place = Some(Entry { number: id.number, receipt: Some(decision.receipt()) }),
         }
-        self.ring(id.is_allowed).put(id.number, decision);
     }
 
     /// Looks at a decision.
@@ -92,8 +141,8 @@ impl Journal {
         look: impl FnOnce(&Decision) -> T,
     ) -> Result<T, Missing> {
         self.entry(id, |entry| match entry {
-            Some(entry) if entry.number == id.number => match &entry.decision {
-                Some(decision) => Ok(look(decision)),
+            Some(entry) if entry.number == id.number => match &entry.receipt {
+                Some(receipt) => Ok(receipt.look(look)),
                 None => Err(Missing::GivenBack),
             },
             _ => Err(Missing::Unknown),
@@ -104,17 +153,17 @@ impl Journal {
     pub(crate) fn take(&self, id: DecisionId) -> Result<Decision, Missing> {
         self.entry(id, |entry| match entry {
             Some(entry) if entry.number == id.number => {
-                entry.decision.take().ok_or(Missing::GivenBack)
+                entry.receipt.take().map(Receipt::open).ok_or(Missing::GivenBack)
             }
             _ => Err(Missing::Unknown),
         })
     }
 
     /// Puts a decision back that could not be given back after all.
-    pub(crate) fn put_back(&self, id: DecisionId, decision: Decision) {
+    pub(crate) fn put_back(&self, id: DecisionId, receipt: Receipt) {
         let put = |entry: Option<&mut Entry>| match entry {
             Some(entry) if entry.number == id.number => {
-                entry.decision = Some(decision);
+                entry.receipt = Some(receipt);
                 Ok(())
             }
             _ => Err(Missing::Unknown),
@@ -125,13 +174,13 @@ impl Journal {
 
     /// Forgets decisions of policies that are long gone: each holds on to the whole of its policy.
     pub(crate) fn forget_old(&self, current: Revision) {
-        let is_old = |decision: &Decision| {
-            decision.revision().number.saturating_add(KEPT_REVISIONS) <= current.number
+        let is_old = |receipt: &Receipt| {
+            receipt.revision().number.saturating_add(KEPT_REVISIONS) <= current.number
         };
         for ring in [&self.admitted, &self.refused] {
             for place in ring.chunks.iter().filter_map(OnceLock::get).flatten() {
                 let mut place = place.lock();
-                if place.as_ref().and_then(|entry| entry.decision.as_ref()).is_some_and(is_old) {
+                if place.as_ref().and_then(|entry| entry.receipt.as_ref()).is_some_and(is_old) {
                     *place = None;
                 }
             }
@@ -172,7 +221,7 @@ type Place = Mutex<Option<Entry>>;
 struct Entry {
     number: u64,
     /// Missing once it was given back.
-    decision: Option<Decision>,
+    receipt: Option<Receipt>,
 }
 
 impl Ring {
@@ -181,12 +230,10 @@ impl Ring {
         Self { chunks: (0..chunks).map(|_| OnceLock::new()).collect(), next: AtomicU64::new(0) }
     }
 
-    fn put(&self, number: u64, decision: Decision) {
+    fn place_or_new(&self, number: u64) -> &Place {
         let (chunk, place) = self.locate(number);
-        let chunk =
-            self.chunks[chunk].get_or_init(|| (0..CHUNK).map(|_| Place::default()).collect());
-        // Written over in place: a decision is large, and nobody else wants the lock of an old one.
-        *chunk[place].lock() = Some(Entry { number, decision: Some(decision) });
+        let new = || (0..CHUNK).map(|_| Place::default()).collect();
+        &self.chunks[chunk].get_or_init(new)[place]
     }
 
     fn place(&self, number: u64) -> Option<&Place> {
@@ -237,7 +284,7 @@ mod tests {
         let journal = Journal::new(1, CHUNK);
         let ids: Vec<_> = (0..CHUNK + 3).map(|_| journal.next_id(true)).collect();
         for id in &ids {
-            journal.record(*id, decision());
+            journal.record(*id, &decision());
         }
         let state = |id: DecisionId| journal.with(id, |_| ());
         assert_eq!(state(ids[2]), Err(Missing::Unknown));
@@ -252,11 +299,11 @@ mod tests {
     fn a_decision_is_taken_once_unless_it_is_put_back() {
         let journal = Journal::new(1, CHUNK);
         let id = journal.next_id(true);
-        journal.record(id, decision());
+        journal.record(id, &decision());
         let taken = journal.take(id).expect("it is there");
         assert_eq!(journal.take(id).err(), Some(Missing::GivenBack));
         assert_eq!(journal.with(id, |_| ()), Err(Missing::GivenBack));
-        journal.put_back(id, taken);
+        journal.put_back(id, taken.receipt());
         assert!(journal.take(id).is_ok());
     }
 
@@ -272,7 +319,7 @@ mod tests {
                 let revision = Revision { epoch: 1, number };
                 limiter.install(&limiter.policy().with_revision(revision));
                 let id = journal.next_id(true);
-                journal.record(id, limiter.check_now(&Request::new()));
+                journal.record(id, &limiter.check_now(&Request::new()));
                 journal.forget_old(revision);
                 id
             })

@@ -10,7 +10,7 @@ use aws_lc_rs::rand;
 use http::HeaderMap;
 use tollgate::http::HeaderFamilies;
 use tollgate::identity::{Extractor, Secret};
-use tollgate::{CachedClock, Clock as _, Limiter, MemoryStore, Micros, Timestamp};
+use tollgate::{Clock as _, Limiter, MemoryStore, Micros, SystemClock, Timestamp};
 
 use crate::auth::{CheckAuth, Principal, Right, TOKEN_HEADER, Tokens, WRONG_TOKEN};
 use crate::guard::{Guard, GuardLimits};
@@ -31,7 +31,7 @@ pub(crate) struct ServerState(Arc<Shared>);
 /// What all requests share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    pub(crate) limiter: Limiter<TimedStore, CachedClock>,
+    pub(crate) limiter: Limiter<TimedStore>,
     pub(crate) policy_source: PolicySource,
     pub(crate) extractor: Extractor,
     pub(crate) guard: Guard,
@@ -73,9 +73,8 @@ impl ServerState {
     /// Reads what the settings name.
     pub(crate) fn new(settings: &Settings) -> Result<Self, StartError> {
         let failed = |error: &dyn fmt::Display| StartError(error.to_string());
-        let clock = CachedClock::start().map_err(|error| failed(&error))?;
         let (policy_source, policy) =
-            PolicySource::open(settings.rules.as_deref(), clock.now()).map_err(StartError)?;
+            PolicySource::open(settings.rules.as_deref(), SystemClock.now()).map_err(StartError)?;
         let extractor =
             Extractor::new(settings.identity.clone()).map_err(|error| failed(&error))?;
         let memory = settings.memory.to_usize();
@@ -102,10 +101,10 @@ impl ServerState {
             u64::try_from(settings.idempotency.kept_for.as_micros()).unwrap_or(u64::MAX),
         );
         Ok(Self(Arc::new(Shared {
-            limiter: Limiter::builder().policy(policy).store(store).clock(clock.clone()).build(),
+            limiter: Limiter::builder().policy(policy).store(store).build(),
             policy_source,
             extractor,
-            guard: Guard::new(guard_limits, clock),
+            guard: Guard::new(guard_limits),
             journal: Journal::new(random_node(), settings.decisions_kept),
             idempotency: Idempotency::new(settings.idempotency.keys, lifetime),
             metrics: Metrics::default(),

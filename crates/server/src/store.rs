@@ -3,11 +3,16 @@
 use std::future::Future;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
 use tollgate::store::{Refund, Settlement, StoreError};
 use tollgate::{MemoryStore, Stopwatch, Store, Timestamp};
-use tollgate_core::{Charge, Key};
+use tollgate_core::{Charge, Key, Line};
 
 use crate::histogram::Histogram;
+
+/// Of the answers that come at once, those of every so many microseconds are timed: reading the clock
+/// takes as long as answering.
+const SAMPLED: u64 = 16;
 
 /// A store that tells how long its answers take.
 #[derive(Debug)]
@@ -35,6 +40,31 @@ impl<S: Store> Store for TimedStore<S> {
         now: Timestamp,
     ) -> impl Future<Output = Result<Settlement, StoreError>> + Send {
         self.timed(self.inner.settle(charges, now))
+    }
+
+    fn is_immediate(&self) -> bool {
+        self.inner.is_immediate()
+    }
+
+    #[inline]
+    fn settle_at_once(
+        &self,
+        charges: &[Charge<'_>],
+        now: Timestamp,
+        lines: &mut SmallVec<[Line; 4]>,
+    ) -> bool {
+        if !now.as_micros().is_multiple_of(SAMPLED) {
+            return self.inner.settle_at_once(charges, now, lines);
+        }
+        let stopwatch = Stopwatch::start();
+        let is_settled = self.inner.settle_at_once(charges, now, lines);
+        self.durations.observe(stopwatch.elapsed());
+        is_settled
+    }
+
+    #[inline]
+    fn prefetch(&self, fingerprint: u64) {
+        self.inner.prefetch(fingerprint);
     }
 
     fn settle_batch(

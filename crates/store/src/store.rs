@@ -45,6 +45,26 @@ pub trait Store: Send + Sync {
         now: Timestamp,
     ) -> impl Future<Output = Result<Settlement, StoreError>> + Send;
 
+    /// Whether the store never waits, so that it can be asked with [`Store::settle_at_once`].
+    fn is_immediate(&self) -> bool {
+        false
+    }
+
+    /// [`Store::settle`] without waiting: writes a line for each charge into `lines`, which is
+    /// empty. `false`: the store is not immediate, and nothing was charged.
+    fn settle_at_once(
+        &self,
+        _charges: &[Charge<'_>],
+        _now: Timestamp,
+        _lines: &mut SmallVec<[Line; 4]>,
+    ) -> bool {
+        false
+    }
+
+    /// Says that the counter whose key has that fingerprint is about to be charged, so that it can
+    /// be on its way already.
+    fn prefetch(&self, _fingerprint: u64) {}
+
     /// Settles several requests, each on its own, in order. A store that can overlap their costs
     /// does.
     fn settle_batch(

@@ -144,12 +144,6 @@ impl Decision {
         if self.is_allowed() { self.lines.iter().filter(is_charged).count() } else { 0 }
     }
 
-    /// Forgets the keys of the counters, which may be long. The decision can still be looked at, but
-    /// not given back.
-    pub fn forget_keys(&mut self) {
-        self.plan.forget_keys();
-    }
-
     /// What the decision rests on.
     #[must_use]
     pub const fn basis(&self) -> &Basis {

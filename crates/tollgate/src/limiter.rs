@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use foldhash::quality::RandomState;
 use smallvec::SmallVec;
-use tollgate_core::{Charge, Judgement, Mode, Outcome, Timestamp, decide};
+use tollgate_core::{Charge, Judgement, Mode, Timestamp, decide};
 use tollgate_rules::{Attribute, Attributes, Plan, Policy, Revision, Standing};
 use tollgate_store::{MemoryStore, Refund, Store, StoreError};
 
@@ -16,6 +16,7 @@ use crate::counting::{Counted, Counting};
 use crate::decision::{Basis, Decision, Judged};
 use crate::explain::Explained;
 use crate::installed::Installed;
+use crate::question::Question;
 use crate::soft::{SoftState, Warned};
 use crate::stats::{Event, RuleCounts};
 
@@ -59,6 +60,38 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     /// Judges a request and charges it to every rule that applies, or to none.
     pub fn check(&self, request: &dyn Attributes) -> impl Future<Output = Decision> + Send {
         self.check_all(&[request])
+    }
+
+    /// Judges a question by whatever it is to be judged by.
+    pub fn answer(
+        &self,
+        question: Question<'_>,
+    ) -> impl Future<Output = Decision> + Send + use<'_, S, C> {
+        let mut decision = self.planned(question);
+        async move {
+            self.settle(&mut decision).await;
+            decision
+        }
+    }
+
+    /// [`Limiter::answer`] at once, if the counters are in memory. `None`: they are not, and nothing
+    /// was judged.
+    #[inline]
+    pub fn answer_at_once(&self, question: Question<'_>) -> Option<Decision> {
+        if !self.counting.shared.is_immediate() {
+            return None;
+        }
+        let mut decision = self.planned(question);
+        self.settle_at_once(&mut decision).then_some(decision)
+    }
+
+    #[inline]
+    fn planned(&self, question: Question<'_>) -> Decision {
+        let now = self.clock.now();
+        let mut decision = Decision::pending(self.installed.load_full(), now);
+        let Decision { installed, plan, .. } = &mut decision;
+        question.plan_into(plan, &installed.policy, now, &self.hasher);
+        decision
     }
 
     /// Judges several views of one request together: all or nothing over all of them.
@@ -237,20 +270,36 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         &self.clock
     }
 
-    pub(crate) async fn judge(
-        &self,
-        installed: Arc<Installed>,
-        plan: Plan,
-        now: Timestamp,
-    ) -> Decision {
+    async fn judge(&self, installed: Arc<Installed>, plan: Plan, now: Timestamp) -> Decision {
+        let mut decision = Decision { plan, ..Decision::pending(installed, now) };
+        self.settle(&mut decision).await;
+        decision
+    }
+
+    /// Makes a decision that has its plan.
+    pub(crate) async fn settle(&self, decision: &mut Decision) {
+        let Decision { installed, plan, asked_at: now, .. } = &*decision;
         let counted = if plan.is_to_be_counted() {
-            self.counting.settle(&plan, installed.policy.rules(), now).await
+            self.counting.settle(plan, installed.policy.rules(), *now).await
         } else {
             Counted::default()
         };
-        let mut decision = Decision { plan, ..Decision::pending(installed, now) };
-        self.decide(&mut decision, &counted);
-        decision
+        self.decide(decision, &counted);
+    }
+
+    /// The same without waiting; `false`: the store cannot, and nothing was charged.
+    #[inline]
+    pub(crate) fn settle_at_once(&self, decision: &mut Decision) -> bool {
+        let now = decision.asked_at;
+        let mut counted = Counted { now, ..Counted::default() };
+        if decision.plan.is_to_be_counted() {
+            let charges = decision.charges();
+            if !self.counting.shared.settle_at_once(&charges, now, &mut counted.lines) {
+                return false;
+            }
+        }
+        self.decide(decision, &counted);
+        true
     }
 
     /// Fills in what is to be said about a plan that was counted. In place: a decision is large, and
@@ -298,16 +347,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         counted.numbered().filter_map(move |(line, settled)| {
             let planned = plan.planned().get(line)?;
             let rule = rules.get(planned.rule)?;
-            let limit = planned.limit(rule);
-            let outcome = Outcome {
-                rule: planned.rule,
-                mode: planned.mode,
-                admitted: settled.admitted,
-                limit: limit.capacity(),
-                window: limit.window(),
-                cost: planned.cost,
-                report: settled.report,
-            };
+            let outcome = planned.outcome(rule, settled.admitted, settled.report);
             let soft = self.warned.judge(rule.soft, &outcome, planned.fingerprint());
             Some(Judged { line, outcome, soft })
         })
@@ -317,22 +357,23 @@ impl<S: Store, C: Clock> Limiter<S, C> {
 impl<C: Clock> Limiter<MemoryStore, C> {
     /// [`Limiter::check`] without `async`: counters in memory never wait.
     pub fn check_now(&self, request: &dyn Attributes) -> Decision {
-        let now = self.clock.now();
-        let mut decision = Decision::pending(self.installed.load_full(), now);
-        let Decision { installed, plan, .. } = &mut decision;
-        installed.policy.plan_into(plan, &[request], now, &self.hasher);
-        let mut counted = Counted { now, ..Counted::default() };
-        if plan.is_to_be_counted() {
-            let charges: SmallVec<[Charge<'_>; 4]> =
-                plan.charges(installed.policy.rules()).collect();
-            self.counting.shared.settle_into(&charges, now, &mut counted.lines);
-        }
-        self.decide(&mut decision, &counted);
+        let mut decision = self.planned(Question::Request(request));
+        self.settle_at_once(&mut decision);
         decision
     }
 }
 
 impl Decision {
+    /// What is to be charged; nothing, if there is nothing to count.
+    #[inline]
+    pub(crate) fn charges(&self) -> SmallVec<[Charge<'_>; 4]> {
+        let mut charges = SmallVec::new();
+        if self.plan.is_to_be_counted() {
+            charges.extend(self.plan.charges(self.installed.policy.rules()));
+        }
+        charges
+    }
+
     /// Counts what each rule said. A rule that fitted while another refused was not asked in the
     /// end, and whoever only looks is not counted.
     fn record(&self) {

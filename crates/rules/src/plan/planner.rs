@@ -54,22 +54,27 @@ impl<H: BuildHasher> Planner<'_, H> {
         }
     }
 
-    /// A plan for one rule alone, whatever its conditions; without lines if it is switched off or
-    /// the request lacks an identifier.
-    pub(crate) fn plan_rule(&self, at: usize, rule: &Rule, attributes: &dyn Attributes) -> Plan {
-        let mut plan = Plan::default();
+    /// Plans for one rule alone, whatever its conditions: no line if it is switched off or the
+    /// request lacks an identifier.
+    pub(crate) fn plan_rule(
+        &self,
+        at: usize,
+        rule: &Rule,
+        attributes: &dyn Attributes,
+        plan: &mut Plan,
+    ) {
         let facts = Facts::new(attributes);
         if let Some(hit) = self.directory.listing(&facts, self.now) {
-            return listed(hit);
+            *plan = listed(hit);
+            return;
         }
-        note_tier(&mut plan, Tier::of(&facts, self.rules, self.directory));
+        note_tier(plan, Tier::of(&facts, self.rules, self.directory));
         let endpoint = rule.endpoint_in(&facts);
         if rule.enabled
-            && let Some(key) = write_key(&mut plan, rule, &facts, endpoint, &Glob::Any).ok()
+            && let Ok(key) = write_key(plan, rule, &facts, endpoint, &Glob::Any)
         {
-            self.add_line(&mut plan, 0, &facts, &Matched { at, rule, endpoint, key: Some(key) });
+            self.add_line(plan, 0, &facts, &Matched { at, rule, endpoint, key: Some(key) });
         }
-        plan
     }
 
     fn add_subject(&self, plan: &mut Plan, subject: usize, facts: &Facts<'_>) {

@@ -75,8 +75,8 @@ pub(crate) async fn authorize(
     if !decision.is_allowed() {
         let id = app.journal.next_id(false);
         let mut body = Vec::with_capacity(512);
-        let status = refusal_body(&decision, &id.to_string(), &mut body);
-        app.journal.record(id, decision);
+        let status = refusal_body(&decision, &id.text(), &mut body);
+        app.journal.record(id, &decision);
         *response.body_mut() = Body::from(body);
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
         *response.status_mut() = status;

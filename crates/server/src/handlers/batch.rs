@@ -1,13 +1,16 @@
 //! `POST /api/v1/rate-limit/check/batch`: many checks in one call, each judged on its own.
 
+use std::fmt;
+
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
-use serde::Deserialize;
-use tollgate::{Attributes, Stopwatch};
+use serde::de::{SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use tollgate::{Decision, Question, Stopwatch};
 use utoipa::ToSchema;
 
-use super::check::{IDEMPOTENCY_KEY, decide, judge_once, record};
+use super::check::{IDEMPOTENCY_KEY, judge_once, record};
 use crate::auth::Principal;
 use crate::extract::{Caller, JsonBody};
 use crate::problem::{Problem, ProblemBody};
@@ -16,14 +19,43 @@ use crate::wire::answer::CheckAnswer;
 use crate::wire::check::{CheckBody, Subject};
 use crate::wire::decode::{Object, decode};
 
+/// How many checks find room at first.
+const USUAL_CHECKS: usize = 128;
+
 /// Checks to be answered in order.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct BatchBody<'a> {
     /// Up to 1,000, unless the server is set otherwise.
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "read_checks")]
     #[schema(min_items = 1, max_items = 1000, value_type = Vec<CheckBody<'static>>)]
-    checks: Vec<Object<CheckBody<'a>>>,
+    checks: Vec<CheckBody<'a>>,
+}
+
+/// Reads checks into room for many: they are large, and moving them to where there is more takes as
+/// long as reading them.
+fn read_checks<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<CheckBody<'de>>, D::Error> {
+    struct Checks;
+
+    impl<'de> Visitor<'de> for Checks {
+        type Value = Vec<CheckBody<'de>>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list of checks")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+            let mut checks = Vec::with_capacity(USUAL_CHECKS);
+            while let Some(Object(check)) = list.next_element()? {
+                checks.push(check);
+            }
+            Ok(checks)
+        }
+    }
+
+    deserializer.deserialize_seq(Checks)
 }
 
 /// The answers, in the order of the checks.
@@ -78,7 +110,6 @@ pub(crate) async fn check_batch(
         return Err(Problem::bad_request("invalid_idempotency_key", detail));
     }
     let BatchBody { checks } = decode(&body)?;
-    let checks: Vec<CheckBody<'_>> = checks.into_iter().map(|Object(check)| check).collect();
     let most = app.batch_size;
     let detail =
         || format!("checks: a batch has 1 to {most} checks, this one has {}", checks.len());
@@ -91,9 +122,8 @@ pub(crate) async fn check_batch(
     let policy = app.limiter.policy();
     let mut subjects = Vec::with_capacity(checks.len());
     for (place, check) in checks.iter().enumerate() {
-        let subject = check
-            .subject(|| policy.clone())
-            .map_err(|problem| problem.at(&format!("checks[{place}]")))?;
+        let subject =
+            check.subject(|| &policy).map_err(|problem| problem.at(&format!("checks[{place}]")))?;
         subjects.push(subject);
     }
     let answer = judge_all(&app, principal, &checks, &subjects).await;
@@ -104,7 +134,7 @@ pub(crate) async fn check_batch(
     Ok(response)
 }
 
-/// Judges runs of plain checks together, and the others one by one.
+/// Judges runs of plain checks together, and those with an idempotency key one by one.
 async fn judge_all(
     app: &ServerState,
     principal: Principal,
@@ -114,49 +144,55 @@ async fn judge_all(
     let mut answer = Vec::with_capacity(16 + checks.len() * 160);
     answer.extend_from_slice(b"{\"results\":[");
     let mut place = 0;
-    while place < checks.len() {
-        let is_plain = |place: &usize| {
-            checks[*place].idempotency_key.is_none() && subjects[*place] == Subject::Request
-        };
-        let end = (place..checks.len()).find(|place| !is_plain(place)).unwrap_or(checks.len());
-        if end > place {
-            let stopwatch = Stopwatch::start();
-            let judged = {
-                let requests: Vec<&dyn Attributes> =
-                    checks[place..end].iter().map(|check| check as &dyn Attributes).collect();
-                app.limiter.check_batch(&requests)
-            };
-            let decisions = judged.await;
-            app.metrics.checks.observe(stopwatch.elapsed());
-            for (decision, check) in decisions.into_iter().zip(&checks[place..end]) {
-                let one = record(app, decision, check.detail.unwrap_or(false));
-                append(&mut answer, &one);
+    while let Some(check) = checks.get(place) {
+        if let Some(key) = &check.idempotency_key {
+            separate(&mut answer);
+            match judge_once(app, principal, key, check, false).await {
+                Ok((one, _)) => answer.extend_from_slice(&one.body),
+                Err(problem) => answer.extend_from_slice(&problem.as_item()),
             }
-            place = end;
+            place += 1;
             continue;
         }
-        let check = &checks[place];
-        match &check.idempotency_key {
-            Some(key) => match judge_once(app, principal, key, check, false).await {
-                Ok((one, _)) => append(&mut answer, &one.body),
-                Err(problem) => append(&mut answer, &problem.as_item()),
-            },
-            None => match decide(app, subjects[place], check).await {
-                Ok(decision) => {
-                    append(&mut answer, &record(app, decision, check.detail.unwrap_or(false)));
-                }
-                Err(problem) => append(&mut answer, &problem.as_item()),
-            },
-        }
-        place += 1;
+        let run = checks[place..].iter().take_while(|check| check.idempotency_key.is_none());
+        let end = place + run.count();
+        judge_run(app, &checks[place..end], &subjects[place..end], &mut answer).await;
+        place = end;
     }
     answer.extend_from_slice(b"]}");
     answer
 }
 
-fn append(answer: &mut Vec<u8>, one: &[u8]) {
+/// Judges checks without idempotency keys.
+async fn judge_run(
+    app: &ServerState,
+    checks: &[CheckBody<'_>],
+    subjects: &[Subject<'_>],
+    answer: &mut Vec<u8>,
+) {
+    let stopwatch = Stopwatch::start();
+    let mut write = |check: &CheckBody<'_>, decision: &Decision| {
+        separate(answer);
+        record(app, decision, check.detail.unwrap_or(false), answer);
+    };
+    let decisions = {
+        let questions: Vec<Question<'_>> =
+            checks.iter().zip(subjects).map(|(check, subject)| subject.of(check)).collect();
+        let take = |place: usize, decision: &Decision| write(&checks[place], decision);
+        if app.limiter.check_batch_with(&questions, take) {
+            app.metrics.checks.observe(stopwatch.elapsed());
+            return;
+        }
+        app.limiter.check_batch(&questions)
+    };
+    for (check, decision) in checks.iter().zip(&decisions.await) {
+        write(check, decision);
+    }
+    app.metrics.checks.observe(stopwatch.elapsed());
+}
+
+fn separate(answer: &mut Vec<u8>) {
     if answer.last() != Some(&b'[') {
         answer.push(b',');
     }
-    answer.extend_from_slice(one);
 }

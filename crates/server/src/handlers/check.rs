@@ -4,9 +4,9 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, header};
+use http::{HeaderMap, HeaderName, HeaderValue, header};
 use tollgate::http::write_fields;
-use tollgate::{Attributes, Decision, Stopwatch};
+use tollgate::{Decision, Stopwatch};
 
 use crate::auth::Principal;
 use crate::extract::{Caller, JsonBody};
@@ -14,13 +14,13 @@ use crate::idempotency::Remembered;
 use crate::problem::{Problem, ProblemBody};
 use crate::state::ServerState;
 use crate::wire::answer::CheckAnswer;
-use crate::wire::check::{CheckBody, Subject, unknown_rule};
+use crate::wire::check::{CheckBody, Subject};
 use crate::wire::decode::decode;
 
 /// The header by which a repeated call is known.
-pub(crate) const IDEMPOTENCY_KEY: &str = "x-idempotency-key";
+pub(crate) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("x-idempotency-key");
 /// Says that an answer was given before.
-const REPLAYED: http::HeaderName = http::HeaderName::from_static("x-idempotency-replayed");
+const REPLAYED: HeaderName = HeaderName::from_static("x-idempotency-replayed");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// Judges a request and charges it to every rule that applies, or to none.
@@ -59,21 +59,23 @@ pub(crate) async fn answer(
     body: &Bytes,
 ) -> Result<Response, Problem> {
     let check: CheckBody<'_> = decode(body)?;
-    match idempotency_key(headers, &check)? {
-        None => {
-            let mut headers = HeaderMap::with_capacity(8);
-            let answer = judge(app, &check, true, &mut headers).await?.1;
-            Ok(respond(answer.into(), headers))
+    // What may have to wait is kept on the heap: it is large, and this is moved about.
+    if let Some(key) = idempotency_key(headers, &check)? {
+        let once = Box::pin(judge_once(app, principal, key, &check, true));
+        let (answer, is_replayed) = once.await?;
+        let mut response = respond(answer.body, answer.headers);
+        if is_replayed {
+            response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
         }
-        Some(key) => {
-            let (answer, is_replayed) = judge_once(app, principal, key, &check, true).await?;
-            let mut response = respond(answer.body, answer.headers);
-            if is_replayed {
-                response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
-            }
-            Ok(response)
-        }
+        return Ok(response);
     }
+    let mut headers = HeaderMap::with_capacity(8);
+    let judging = Judging::new(app, &check, true)?;
+    let (_, answer) = match judging.at_once(&mut headers) {
+        Some(answered) => answered,
+        None => Box::pin(judging.in_time(&mut headers)).await,
+    };
+    Ok(respond(answer.into(), headers))
 }
 
 /// Judges a check, or finds the answer that the same check with the same key was given.
@@ -89,7 +91,11 @@ pub(crate) async fn judge_once(
         return Ok((answer.clone(), true));
     }
     let mut headers = HeaderMap::new();
-    let (is_allowed, body) = judge(app, check, detail, &mut headers).await?;
+    let judging = Judging::new(app, check, detail)?;
+    let (is_allowed, body) = match judging.at_once(&mut headers) {
+        Some(answered) => answered,
+        None => judging.in_time(&mut headers).await,
+    };
     let answer = Remembered { body: body.into(), headers };
     if is_allowed {
         turn.remember(answer.clone());
@@ -97,48 +103,54 @@ pub(crate) async fn judge_once(
     Ok((answer, false))
 }
 
-/// Judges a check and writes its answer; says whether it was allowed.
-async fn judge(
-    app: &ServerState,
-    check: &CheckBody<'_>,
+/// A check that is being judged.
+struct Judging<'a> {
+    app: &'a ServerState,
+    check: &'a CheckBody<'a>,
+    subject: Subject<'a>,
     detail: bool,
-    headers: &mut HeaderMap,
-) -> Result<(bool, Vec<u8>), Problem> {
-    let subject = check.subject(|| app.limiter.policy())?;
-    let stopwatch = Stopwatch::start();
-    let decision = decide(app, subject, check).await?;
-    app.metrics.checks.observe(stopwatch.elapsed());
-    write_fields(&decision, app.families, headers);
-    Ok((decision.is_allowed(), record(app, decision, check.detail.unwrap_or(detail))))
+    stopwatch: Stopwatch,
 }
 
-/// Asks the limiter.
-pub(crate) async fn decide(
-    app: &ServerState,
-    subject: Subject<'_>,
-    request: &(dyn Attributes + Sync),
-) -> Result<Decision, Problem> {
-    match subject {
-        Subject::Request => Ok(app.limiter.check(request).await),
-        Subject::Rule(rule_id) => match app.limiter.check_rule(rule_id, request) {
-            Some(judged) => Ok(judged.await),
-            None => Err(unknown_rule(rule_id)),
-        },
+impl<'a> Judging<'a> {
+    fn new(app: &'a ServerState, check: &'a CheckBody<'a>, detail: bool) -> Result<Self, Problem> {
+        let subject = check.subject(|| app.limiter.policy())?;
+        let detail = check.detail.unwrap_or(detail);
+        Ok(Self { app, check, subject, detail, stopwatch: Stopwatch::start() })
+    }
+
+    /// Judges with counters in memory, which do not wait: nothing has to be kept for later.
+    fn at_once(&self, headers: &mut HeaderMap) -> Option<(bool, Vec<u8>)> {
+        let decision = self.app.limiter.answer_at_once(self.subject.of(self.check))?;
+        Some(self.answer(&decision, headers))
+    }
+
+    /// Judges with counters elsewhere.
+    async fn in_time(&self, headers: &mut HeaderMap) -> (bool, Vec<u8>) {
+        let decision = self.app.limiter.answer(self.subject.of(self.check));
+        self.answer(&decision.await, headers)
+    }
+
+    /// Whether it was allowed, and the answer.
+    fn answer(&self, decision: &Decision, headers: &mut HeaderMap) -> (bool, Vec<u8>) {
+        self.app.metrics.checks.observe(self.stopwatch.elapsed());
+        write_fields(decision, self.app.families, headers);
+        let mut answer = Vec::with_capacity(256);
+        record(self.app, decision, self.detail, &mut answer);
+        (decision.is_allowed(), answer)
     }
 }
 
 /// Writes the answer to a decision and enters it into the journal, unless it was only a look: those
 /// have nothing to give back, and would push out others.
-pub(crate) fn record(app: &ServerState, decision: Decision, detail: bool) -> Vec<u8> {
-    let mut answer = Vec::with_capacity(256);
+pub(crate) fn record(app: &ServerState, decision: &Decision, detail: bool, answer: &mut Vec<u8>) {
     if decision.is_allowed() && decision.charged() == 0 {
-        CheckAnswer::new(&decision, None, detail).write(&mut answer);
-        return answer;
+        CheckAnswer::new(decision, None, detail).write(answer);
+        return;
     }
     let id = app.journal.next_id(decision.is_allowed());
-    CheckAnswer::new(&decision, Some(&id.to_string()), detail).write(&mut answer);
+    CheckAnswer::new(decision, Some(&id.text()), detail).write(answer);
     app.journal.record(id, decision);
-    answer
 }
 
 fn respond(body: Bytes, headers: HeaderMap) -> Response {
@@ -154,7 +166,7 @@ fn idempotency_key<'a>(
     check: &'a CheckBody<'_>,
 ) -> Result<Option<&'a str>, Problem> {
     let refuse = |detail: &str| Err(Problem::bad_request("invalid_idempotency_key", detail));
-    match (headers.get(IDEMPOTENCY_KEY), check.idempotency_key.as_deref()) {
+    match (headers.get(&IDEMPOTENCY_KEY), check.idempotency_key.as_deref()) {
         (None, key) => Ok(key),
         (Some(_), Some(_)) => refuse("X-Idempotency-Key and idempotency_key: give one of them"),
         (Some(key), None) => match key.to_str() {

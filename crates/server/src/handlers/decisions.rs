@@ -62,7 +62,7 @@ pub(crate) async fn decision(
 }
 
 fn explain(id: DecisionId, decision: &Decision) -> String {
-    let id = id.to_string();
+    let id = id.text();
     // Written while the decision is there; it may be gone when the answer is sent.
     let answer = DecisionAnswer {
         decision_id: &id,

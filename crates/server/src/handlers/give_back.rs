@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use http::{HeaderMap, StatusCode};
 use serde::{Deserialize, Serialize};
-use tollgate::store::StoreError;
+use tollgate::store::{StoreError, StoreErrorKind};
 use utoipa::ToSchema;
 
 use crate::extract::{JsonBody, Operator};
@@ -132,12 +132,21 @@ async fn refund_decision(app: &ServerState, id: &str) -> Result<usize, Problem> 
     let decision = app.journal.take(id).map_err(|missing| missing_decision(missing, id))?;
     let counters = decision.charged();
     if counters == 0 {
-        app.journal.put_back(id, decision);
+        app.journal.put_back(id, decision.receipt());
         let detail = "nothing was charged by this decision";
         return Err(Problem::new(StatusCode::CONFLICT, "nothing_charged", detail));
     }
-    app.limiter.refund(decision).await.map_err(store_away)?;
-    Ok(counters)
+    let receipt = decision.receipt();
+    match app.limiter.refund(decision).await {
+        Ok(()) => Ok(counters),
+        Err(error) => {
+            // A store that did not answer in time may have done it after all.
+            if error.kind() != StoreErrorKind::Timeout {
+                app.journal.put_back(id, receipt);
+            }
+            Err(store_away(error))
+        }
+    }
 }
 
 /// Whether a body names a decision, as far as can be told without knowing its other fields.

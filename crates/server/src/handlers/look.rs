@@ -7,7 +7,7 @@ use http::HeaderMap;
 use tollgate::http::write_fields;
 use tollgate::{Attribute, Attributes};
 
-use super::check::{decide, record};
+use super::check::record;
 use crate::extract::{Caller, JsonBody};
 use crate::problem::{Problem, ProblemBody};
 use crate::state::ServerState;
@@ -40,10 +40,12 @@ pub(crate) async fn peek(
 ) -> Result<Response, Problem> {
     let check: CheckBody<'_> = decode(&body)?;
     let subject = check.subject(|| app.limiter.policy())?;
-    let decision = decide(&app, subject, &Costless(&check)).await?;
+    let judged = app.limiter.answer(subject.of(&Costless(&check)));
+    let decision = judged.await;
     let mut fields = HeaderMap::new();
     write_fields(&decision, app.families, &mut fields);
-    let answer = record(&app, decision, check.detail.unwrap_or(true));
+    let mut answer = Vec::new();
+    record(&app, &decision, check.detail.unwrap_or(true), &mut answer);
     let content_type = [(http::header::CONTENT_TYPE, "application/json")];
     Ok((fields, content_type, answer).into_response())
 }

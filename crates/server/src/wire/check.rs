@@ -1,15 +1,16 @@
 //! One check as it is asked: by rule, or by what is known about a request.
 
-use std::borrow::Cow;
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use tollgate::rules::Identifier;
-use tollgate::{Attribute, Attributes, Policy};
+use tollgate::{Attribute, Attributes, Policy, Question};
 use utoipa::ToSchema;
 
 use crate::problem::Problem;
 use crate::wire::decode::Object;
+use crate::wire::text::Text;
 
 /// A check. Either by rule, with `rule_id`, `key_type` and `key_value`; or by request, with
 /// `identifiers` and whatever else is known about it.
@@ -20,7 +21,7 @@ pub(crate) struct CheckBody<'a> {
     /// By rule: the rule to judge by, whatever its conditions.
     #[serde(borrow, default)]
     #[schema(value_type = Option<String>)]
-    rule_id: Option<Cow<'a, str>>,
+    rule_id: Option<Text<'a>>,
     /// By rule: what the key is.
     #[serde(default)]
     #[schema(value_type = Option<KeyTypeName>)]
@@ -28,7 +29,7 @@ pub(crate) struct CheckBody<'a> {
     /// By rule: the value to count by.
     #[serde(borrow, default)]
     #[schema(value_type = Option<String>)]
-    key_value: Option<Cow<'a, str>>,
+    key_value: Option<Text<'a>>,
     /// By rule: how many requests this is; 1 if not given, 0 to look without charging.
     #[serde(default)]
     request_count: Option<u64>,
@@ -39,24 +40,24 @@ pub(crate) struct CheckBody<'a> {
     /// By request: the path that was asked.
     #[serde(borrow, default)]
     #[schema(value_type = Option<String>)]
-    endpoint: Option<Cow<'a, str>>,
+    endpoint: Option<Text<'a>>,
     /// By request: the HTTP method.
     #[serde(borrow, default)]
     #[schema(value_type = Option<String>)]
-    method: Option<Cow<'a, str>>,
+    method: Option<Text<'a>>,
     /// By request: the host that was asked.
     #[serde(borrow, default)]
     #[schema(value_type = Option<String>)]
-    host: Option<Cow<'a, str>>,
+    host: Option<Text<'a>>,
     /// By request: the tier of the client, unless the policy knows better.
     #[serde(borrow, default)]
     #[schema(value_type = Option<String>)]
-    tier: Option<Cow<'a, str>>,
+    tier: Option<Text<'a>>,
     /// By request: anything else, for `attribute:NAME`; `header:NAME` and `claim:NAME` are found
     /// here too, under those full names.
     #[serde(borrow, default)]
     #[schema(value_type = Option<BTreeMap<String, String>>)]
-    attributes: Option<BTreeMap<Cow<'a, str>, Cow<'a, str>>>,
+    attributes: Option<BTreeMap<Text<'a>, Text<'a>>>,
     /// What the request costs before rules multiply it; 1 if not given, 0 to look without charging.
     #[serde(default)]
     cost: Option<u64>,
@@ -66,7 +67,7 @@ pub(crate) struct CheckBody<'a> {
     /// The idempotency key of this check, in a batch or instead of the header.
     #[serde(borrow, default)]
     #[schema(value_type = Option<String>)]
-    pub(crate) idempotency_key: Option<Cow<'a, str>>,
+    pub(crate) idempotency_key: Option<Text<'a>>,
 }
 
 /// Who asks.
@@ -76,19 +77,19 @@ pub(crate) struct Identifiers<'a> {
     /// The authenticated user.
     #[serde(borrow, default)]
     #[schema(value_type = Option<String>)]
-    user_id: Option<Cow<'a, str>>,
+    user_id: Option<Text<'a>>,
     /// The API key.
     #[serde(borrow, default)]
     #[schema(value_type = Option<String>)]
-    api_key: Option<Cow<'a, str>>,
+    api_key: Option<Text<'a>>,
     /// The address of the client.
     #[serde(borrow, default)]
     #[schema(value_type = Option<String>)]
-    ip: Option<Cow<'a, str>>,
+    ip: Option<Text<'a>>,
     /// The tenant.
     #[serde(borrow, default)]
     #[schema(value_type = Option<String>)]
-    tenant: Option<Cow<'a, str>>,
+    tenant: Option<Text<'a>>,
 }
 
 /// What a key is, in the spellings people use.
@@ -143,6 +144,16 @@ pub(crate) enum Subject<'a> {
     Request,
 }
 
+impl<'a> Subject<'a> {
+    /// What the limiter is to be asked about a request.
+    pub(crate) fn of(self, request: &'a dyn Attributes) -> Question<'a> {
+        match self {
+            Self::Rule(rule_id) => Question::Rule(rule_id, request),
+            Self::Request => Question::Request(request),
+        }
+    }
+}
+
 /// The longest text that a check may carry in one field.
 const MAX_TEXT: usize = 4_096;
 /// The most attributes that a check may carry.
@@ -151,7 +162,10 @@ const MAX_ATTRIBUTES: usize = 64;
 impl CheckBody<'_> {
     /// What is to be judged, if the fields that are there belong together. Only a check by rule needs
     /// to look at the policy.
-    pub(crate) fn subject(&self, policy: impl FnOnce() -> Policy) -> Result<Subject<'_>, Problem> {
+    pub(crate) fn subject<P: Borrow<Policy>>(
+        &self,
+        policy: impl FnOnce() -> P,
+    ) -> Result<Subject<'_>, Problem> {
         self.check_sizes()?;
         let Some(rule_id) = self.rule_id.as_deref() else {
             if self.key_type.is_some() || self.key_value.is_some() || self.request_count.is_some() {
@@ -169,7 +183,7 @@ impl CheckBody<'_> {
             return Err(Problem::unprocessable("invalid_check", detail));
         }
         let policy = policy();
-        let rule = policy.rules().find(rule_id).ok_or_else(|| unknown_rule(rule_id))?;
+        let rule = policy.borrow().rules().find(rule_id).ok_or_else(|| unknown_rule(rule_id))?;
         if let Some(key_type) = self.key_type {
             match &*rule.identifiers {
                 [only] if key_type.fits(only) => {}
@@ -313,7 +327,7 @@ mod tests {
         let policy = policy();
         let check = |text: &str, expected: Result<&str, &str>| {
             let body: CheckBody<'_> = decode(text.as_bytes()).expect(text);
-            let judged = body.subject(|| policy.clone()).map(|subject| match subject {
+            let judged = body.subject(|| &policy).map(|subject| match subject {
                 Subject::Rule(rule) => rule.to_owned(),
                 Subject::Request => "request".to_owned(),
             });

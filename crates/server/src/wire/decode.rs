@@ -36,7 +36,9 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
 
 /// Reads a body. Only if that fails it is read again, more slowly, to find out where.
 pub(crate) fn decode<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Problem> {
-    serde_json::from_slice(body).map(|Object(value)| value).map_err(|_| {
+    // Text that is known to be text is not looked at again, string by string.
+    let read = str::from_utf8(body).ok().and_then(|text| serde_json::from_str(text).ok());
+    read.map(|Object(value)| value).ok_or_else(|| {
         let mut deserializer = serde_json::Deserializer::from_slice(body);
         let read = serde_path_to_error::deserialize::<_, Object<T>>(&mut deserializer);
         let detail = match read.map(|_| deserializer.end()) {

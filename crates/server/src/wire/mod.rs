@@ -3,4 +3,5 @@
 pub(crate) mod answer;
 pub(crate) mod check;
 pub(crate) mod decode;
+pub(crate) mod text;
 pub(crate) mod time;

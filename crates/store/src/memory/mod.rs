@@ -195,7 +195,7 @@ impl MemoryStore {
     pub fn settle_batch_now(&self, requests: &[&[Charge<'_>]], now: Timestamp) -> Vec<Settlement> {
         let mut settled = Vec::with_capacity(requests.len());
         for group in requests.chunks(PREFETCHED) {
-            group.iter().copied().flatten().for_each(|charge| self.prefetch(charge));
+            group.iter().copied().flatten().for_each(|charge| self.fetch(charge.key.fingerprint));
             settled.extend(group.iter().map(|charges| self.settle_now(charges, now)));
         }
         settled
@@ -208,7 +208,7 @@ impl MemoryStore {
         for (charges, lines) in groups {
             // One charge alone is asked for just as fast by searching it.
             if charges.len() > 1 {
-                charges.iter().for_each(|charge| self.prefetch(charge));
+                charges.iter().for_each(|charge| self.fetch(charge.key.fingerprint));
             }
             for (charge, line) in charges.iter().zip(lines) {
                 self.settle_one(charge, now, line);
@@ -256,8 +256,8 @@ impl MemoryStore {
     }
 
     #[inline]
-    fn prefetch(&self, charge: &Charge<'_>) {
-        let at = self.locate(charge.key.fingerprint);
+    fn fetch(&self, fingerprint: u64) {
+        let at = self.locate(fingerprint);
         let hint = &self.hints[at.page];
         let home = at.name.home(hint.len.load(Ordering::Relaxed), self.common.page_bits);
         let slot = hint.slots.load(Ordering::Relaxed).wrapping_add(home * size_of::<Slot>());
@@ -325,6 +325,26 @@ impl Store for MemoryStore {
         now: Timestamp,
     ) -> impl Future<Output = Result<Settlement, StoreError>> + Send {
         ready(Ok(self.settle_now(charges, now)))
+    }
+
+    fn is_immediate(&self) -> bool {
+        true
+    }
+
+    #[inline]
+    fn settle_at_once(
+        &self,
+        charges: &[Charge<'_>],
+        now: Timestamp,
+        lines: &mut SmallVec<[Line; 4]>,
+    ) -> bool {
+        self.settle_into(charges, now, lines);
+        true
+    }
+
+    #[inline]
+    fn prefetch(&self, fingerprint: u64) {
+        self.fetch(fingerprint);
     }
 
     fn settle_batch(

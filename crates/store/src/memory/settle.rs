@@ -60,7 +60,7 @@ impl MemoryStore {
         // Ascending and each once: no circle of waiting, no shard locked twice.
         let mut order: SmallVec<[usize; 8]> = SmallVec::new();
         for charge in charges {
-            self.prefetch(charge);
+            self.fetch(charge.key.fingerprint);
             order.push(self.locate(charge.key.fingerprint).shard);
         }
         order.sort_unstable();

@@ -102,16 +102,16 @@ impl Fields {
         self.field(POLICY, |text| {
             text.list(enforced(decision), |text, outcome| {
                 text.string(&outcome.rule.id);
-                text.parameter("q", outcome.outcome.limit);
+                text.parameter(";q=", outcome.outcome.limit);
                 text.window(outcome);
             });
         });
         self.field(RATELIMIT, |text| {
             text.list(enforced(decision), |text, outcome| {
                 text.string(&outcome.rule.id);
-                text.parameter("r", remaining(outcome));
+                text.parameter(";r=", remaining(outcome));
                 if let Some(next) = outcome.outcome.report.next_after {
-                    text.parameter("t", next.as_secs_ceil());
+                    text.parameter(";t=", next.as_secs_ceil());
                 }
             });
         });
@@ -196,7 +196,13 @@ impl Text {
 
     /// A string in quotes. Ids of rules are harmless; what a string cannot hold becomes a `?`.
     fn string(&mut self, text: &str) {
+        let is_plain = |byte: u8| matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\';
         self.0.push(b'"');
+        if text.bytes().all(is_plain) {
+            self.plain(text);
+            self.0.push(b'"');
+            return;
+        }
         for byte in text.bytes() {
             match byte {
                 b'"' | b'\\' => self.0.extend([b'\\', byte]),
@@ -207,10 +213,9 @@ impl Text {
         self.0.push(b'"');
     }
 
+    /// A parameter; its name stands between `;` and `=`.
     fn parameter(&mut self, name: &str, number: u64) {
-        self.plain(";");
         self.plain(name);
-        self.plain("=");
         self.number(number);
     }
 
@@ -223,7 +228,7 @@ impl Text {
     fn window(&mut self, outcome: &RuleOutcome<'_>) {
         let window = outcome.outcome.window;
         if window >= Micros::from_secs(1) {
-            self.parameter("w", window.as_secs_ceil());
+            self.parameter(";w=", window.as_secs_ceil());
         }
     }
 

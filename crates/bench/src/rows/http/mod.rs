@@ -42,7 +42,7 @@ impl Stage {
         // wrk counts in whole seconds.
         let seconds = (scale.of(4_000) / 1_000).max(1);
         let wrk = Wrk::new(directory.path(), seconds)?;
-        let (keys, rounds) = (scale.of(100_000), scale.rounds.min(3));
+        let (keys, rounds) = (scale.of(100_000), scale.rounds.min(5));
         Ok(Self { directory, wrk, keys, rounds, seconds })
     }
 
@@ -90,9 +90,9 @@ pub(crate) fn check(scale: &Scale) -> Fallible<Vec<Row>> {
     let stage = Stage::new(scale)?;
     let checks = stage.file("checks", bodies::checks(stage.keys))?;
     let (ours, bare) = (stage.ours()?, Server::bare()?);
-    let [ours, bare] = stage.rounds([&|| stage.wrk.drive(&ours, CHECK_PATH, &checks), &|| {
-        stage.wrk.drive(&bare, CHECK_PATH, &checks)
-    }])?;
+    let count = stage.wrk.unhurried(&ours, CHECK_PATH, &checks)?;
+    let drive = |server| stage.wrk.drive(server, CHECK_PATH, &checks, count);
+    let [ours, bare] = stage.rounds([&|| drive(&ours), &|| drive(&bare)])?;
     Ok(vec![times_the_cost("http/check", &ours, &bare).held_to(Bar::AtMost(1.15))])
 }
 
@@ -106,9 +106,10 @@ pub(crate) fn check_against_throttlecrab(scale: &Scale) -> Fallible<Vec<Row>> {
     let ours = stage.ours()?;
     let checks = stage.file("checks", bodies::checks(stage.keys))?;
     let throttles = stage.file("throttles", bodies::throttles(stage.keys))?;
+    let count = stage.wrk.unhurried(&ours, CHECK_PATH, &checks)?;
     let [ours, throttlecrab] = stage
-        .rounds([&|| stage.wrk.drive(&ours, CHECK_PATH, &checks), &|| {
-            stage.wrk.drive(&throttlecrab, THROTTLE_PATH, &throttles)
+        .rounds([&|| stage.wrk.drive(&ours, CHECK_PATH, &checks, count), &|| {
+            stage.wrk.drive(&throttlecrab, THROTTLE_PATH, &throttles, count)
         }])?;
     Ok(vec![times_the_cost("http/throttlecrab", &ours, &throttlecrab).held_to(Bar::Below(1.0))])
 }
@@ -130,7 +131,8 @@ pub(crate) fn batch(scale: &Scale) -> Fallible<Vec<Row>> {
     let stage = Stage::new(scale)?;
     let batches = stage.file("batches", bodies::batches(stage.keys))?;
     let ours = stage.ours()?;
-    let [loads] = stage.rounds([&|| stage.wrk.drive(&ours, BATCH_PATH, &batches)])?;
+    let count = stage.wrk.unhurried(&ours, BATCH_PATH, &batches)?;
+    let [loads] = stage.rounds([&|| stage.wrk.drive(&ours, BATCH_PATH, &batches, count)])?;
     let millions = |load: &Load| bodies::BATCH as f64 / load.micros_per_request;
     let row = Row::figure("http/batch_100", median_of(&loads, millions), " M/s");
     let row = Row { spread: spread(loads.iter().map(millions)), ..row };
@@ -143,7 +145,7 @@ pub(crate) fn latency(scale: &Scale) -> Fallible<Vec<Row>> {
     let stage = Stage::new(scale)?;
     let checks = stage.file("checks", bodies::checks(stage.keys))?;
     let (ours, bare) = (stage.ours()?, Server::bare()?);
-    let rate = stage.wrk.drive(&ours, CHECK_PATH, &checks)?.requests_per_second / 2.0;
+    let rate = stage.wrk.drive(&ours, CHECK_PATH, &checks, 0)?.requests_per_second / 2.0;
     let [ours, bare] = stage
         .rounds([&|| stage.pace(&ours, &checks, rate), &|| stage.pace(&bare, &checks, rate)])?;
     let millis_added = |(ours, bare): (&Delays, &Delays)| (ours.p99 - bare.p99) / 1e3;

@@ -1,4 +1,4 @@
-//! As much load as a server can bear, by wrk.
+//! Load by wrk: as much as a server can bear, or a little less.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -12,7 +12,12 @@ use crate::Fallible;
 /// How many connections are kept busy.
 pub(super) const CONNECTIONS: usize = 64;
 
-/// Drives servers as hard as it can.
+/// How much of a processor a server may use if the client is to set the pace.
+const UNHURRIED: f64 = 0.85;
+/// What wrk counts to before each request when it is first slowed down: a few microseconds.
+const FIRST_COUNT: u64 = 500;
+
+/// Drives servers.
 #[derive(Debug)]
 pub(super) struct Wrk {
     script: PathBuf,
@@ -25,6 +30,13 @@ pub(super) struct Load {
     pub(super) requests_per_second: f64,
     /// Microseconds of the server's processor that a request took.
     pub(super) micros_per_request: f64,
+}
+
+impl Load {
+    /// How much of its processor the server used.
+    fn used(&self) -> f64 {
+        self.requests_per_second * self.micros_per_request / 1e6
+    }
 }
 
 impl Wrk {
@@ -42,12 +54,29 @@ impl Wrk {
         Ok(Self { script, seconds })
     }
 
-    /// Posts bodies to a path, as many as possible.
-    pub(super) fn drive(&self, server: &Server, path: &str, bodies: &Path) -> Fallible<Load> {
+    /// What wrk has to count to before each request so that it is busy all the time, and the server
+    /// is not. Else it sleeps while it waits, and whichever server is slower pays for waking it.
+    pub(super) fn unhurried(&self, server: &Server, path: &str, bodies: &Path) -> Fallible<u64> {
+        let mut count = FIRST_COUNT;
+        while self.drive(server, path, bodies, count)?.used() > UNHURRIED {
+            count *= 2;
+        }
+        Ok(count)
+    }
+
+    /// Posts bodies to a path, as fast as answers come and `count` is counted to.
+    pub(super) fn drive(
+        &self,
+        server: &Server,
+        path: &str,
+        bodies: &Path,
+        count: u64,
+    ) -> Fallible<Load> {
         let mut wrk = pinned(CLIENT_CORE, "wrk");
         wrk.args(["--threads", "1", "--connections", &CONNECTIONS.to_string()]);
         wrk.args(["--duration", &format!("{}s", self.seconds)]).arg("--script").arg(&self.script);
         wrk.arg(format!("http://{}{path}", server.address)).arg("--").arg(bodies);
+        wrk.arg(count.to_string());
         probe(server.address, path, bodies)?;
         let before = server.processor_seconds()?;
         let output = wrk.stderr(Stdio::inherit()).output()?;

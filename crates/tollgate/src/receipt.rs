@@ -1,0 +1,316 @@
+//! A decision put away: what is needed to explain it and to give it back, in a tenth of the bytes.
+//!
+//! Servers keep the last thousands of decisions, and write one for every request. A decision is laid
+//! out for whoever makes it, with room for several rules; most of that room is empty. Here numbers
+//! follow each other in as few bytes as they need. Decisions with something rare about them (a limit
+//! of the client's own, a list, a store that was away, long keys) are kept as they are.
+
+use std::fmt;
+use std::sync::Arc;
+
+use tollgate_core::{Micros, Mode, Report, Timestamp, decide};
+use tollgate_rules::{Plan, Restored, Standing};
+
+use crate::decision::{Basis, Decision, Judged};
+use crate::installed::Installed;
+use crate::soft::SoftState;
+
+/// What most decisions fit into: three rules with keys of twenty bytes.
+const ROOM: usize = 182;
+
+/// A decision put away by [`Decision::receipt`].
+pub struct Receipt(Form);
+
+enum Form {
+    Packed(Arc<Installed>, Packed),
+    Whole(Box<Decision>),
+}
+
+impl Decision {
+    /// Puts the decision away. Of the decision and its receipt, only one is to be given back.
+    #[must_use]
+    pub fn receipt(&self) -> Receipt {
+        let mut packed = Packed::default();
+        if self.pack(&mut packed).is_some() {
+            return Receipt(Form::Packed(Arc::clone(&self.installed), packed));
+        }
+        let mut whole = Self {
+            installed: Arc::clone(&self.installed),
+            plan: self.plan.clone(),
+            judgement: self.judgement,
+            basis: self.basis.clone(),
+            degraded: self.degraded,
+            asked_at: self.asked_at,
+            now: self.now,
+            lines: self.lines.clone(),
+        };
+        // A refusal has nothing to give back, and its keys may be as long as headers are.
+        if !self.is_allowed() {
+            whole.plan.forget_keys();
+        }
+        Receipt(Form::Whole(Box::new(whole)))
+    }
+
+    /// Writes all there is to say; `None` if it does not fit, or is out of the ordinary.
+    #[inline]
+    fn pack(&self, packed: &mut Packed) -> Option<()> {
+        let Self { installed, plan, basis, degraded, asked_at, now, lines, .. } = self;
+        let is_ordinary = *basis == Basis::Rules
+            && degraded.is_none()
+            && plan.standing == Standing::Judge
+            && lines.len() == plan.planned().len();
+        if !is_ordinary {
+            return None;
+        }
+        packed.fixed(now.as_micros())?;
+        packed.fixed(asked_at.as_micros())?;
+        packed.bytes(plan.tier().map(str::as_bytes))?;
+        packed.number(lines.len() as u64)?;
+        let charges = plan.charges(installed.policy.rules());
+        for ((planned, judged), charge) in plan.planned().iter().zip(lines).zip(charges) {
+            if planned.own_limit.is_some() || planned.subject > 0 {
+                return None;
+            }
+            let Report { remaining, retry_after, reset_after, next_after, delay } =
+                judged.outcome.report;
+            packed.number(planned.rule as u64)?;
+            packed.byte(marks(planned.mode, judged.soft, judged.outcome.admitted))?;
+            packed.number(planned.cost)?;
+            packed.fixed(planned.fingerprint())?;
+            let is_kept = self.is_allowed();
+            packed.bytes(is_kept.then_some(charge.key.subject))?;
+            packed.bytes(is_kept.then_some(charge.key.rest))?;
+            packed.number(remaining)?;
+            packed.number(reset_after.get())?;
+            packed.span(retry_after)?;
+            packed.span(next_after)?;
+            packed.span(delay)?;
+        }
+        Some(())
+    }
+
+    /// What was packed. All of that can be read again; if not, it is a decision about nothing.
+    fn unpack(installed: &Arc<Installed>, packed: &Packed) -> Self {
+        Self::try_unpack(installed, packed)
+            .unwrap_or_else(|| Self::pending(Arc::clone(installed), Timestamp::default()))
+    }
+
+    fn try_unpack(installed: &Arc<Installed>, packed: &Packed) -> Option<Self> {
+        let mut packed = Reader(packed.written());
+        let now = Timestamp::from_micros(packed.fixed()?);
+        let asked_at = Timestamp::from_micros(packed.fixed()?);
+        let tier = packed.bytes()?.map(|tier| str::from_utf8(tier).ok());
+        let count = packed.number()?;
+        let mut decision = Self::pending(Arc::clone(installed), asked_at);
+        let (mut restored, mut judged) = (Vec::new(), Vec::new());
+        for _ in 0..count {
+            let rule = usize::try_from(packed.number()?).ok()?;
+            let (mode, soft, admitted) = read_marks(packed.byte()?)?;
+            restored.push(Restored {
+                rule,
+                mode,
+                cost: packed.number()?,
+                fingerprint: packed.fixed()?,
+                subject: packed.bytes()?.unwrap_or_default(),
+                rest: packed.bytes()?.unwrap_or_default(),
+            });
+            let remaining = packed.number()?;
+            let reset_after = Micros::new(packed.number()?);
+            let retry_after = packed.span()?;
+            let next_after = packed.span()?;
+            let delay = packed.span()?;
+            let report = Report { remaining, retry_after, reset_after, next_after, delay };
+            judged.push((admitted, soft, report));
+        }
+        decision.plan = Plan::restore(tier.flatten(), restored);
+        let rules = installed.policy.rules();
+        for (line, (planned, judged)) in decision.plan.planned().iter().zip(judged).enumerate() {
+            let (admitted, soft, report) = judged;
+            let outcome = planned.outcome(rules.get(planned.rule)?, admitted, report);
+            decision.lines.push(Judged { line, outcome, soft });
+        }
+        decision.judgement = decide(decision.lines.iter().map(|judged| &judged.outcome));
+        decision.basis = Basis::Rules;
+        decision.now = now;
+        Some(decision)
+    }
+}
+
+impl Receipt {
+    /// Puts another decision away in place of this one.
+    #[inline]
+    pub fn replace(&mut self, decision: &Decision) {
+        if let Form::Packed(installed, packed) = &mut self.0 {
+            packed.len = 0;
+            if decision.pack(packed).is_some() {
+                if !Arc::ptr_eq(installed, &decision.installed) {
+                    *installed = Arc::clone(&decision.installed);
+                }
+                return;
+            }
+        }
+        *self = decision.receipt();
+    }
+
+    /// The decision as it was.
+    pub fn open(self) -> Decision {
+        match self.0 {
+            Form::Packed(installed, packed) => Decision::unpack(&installed, &packed),
+            Form::Whole(decision) => *decision,
+        }
+    }
+
+    /// Looks at the decision.
+    pub fn look<T>(&self, look: impl FnOnce(&Decision) -> T) -> T {
+        match &self.0 {
+            Form::Packed(installed, packed) => look(&Decision::unpack(installed, packed)),
+            Form::Whole(decision) => look(decision),
+        }
+    }
+
+    /// Which version of the policy judged.
+    #[must_use]
+    pub fn revision(&self) -> tollgate_rules::Revision {
+        match &self.0 {
+            Form::Packed(installed, _) => installed.policy.revision(),
+            Form::Whole(decision) => decision.revision(),
+        }
+    }
+}
+
+/// Keys are left out: they may be secrets.
+impl fmt::Debug for Receipt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.look(|decision| f.debug_tuple("Receipt").field(decision).finish())
+    }
+}
+
+fn marks(mode: Mode, soft: SoftState, admitted: bool) -> u8 {
+    let mode = match mode {
+        Mode::Enforce => 0,
+        Mode::Shadow => 1,
+        Mode::Debit => 2,
+    };
+    let soft = match soft {
+        SoftState::Normal => 0,
+        SoftState::Warning => 1,
+        SoftState::Throttled => 2,
+    };
+    mode | soft << 2 | u8::from(admitted) << 4
+}
+
+fn read_marks(marks: u8) -> Option<(Mode, SoftState, bool)> {
+    let mode = [Mode::Enforce, Mode::Shadow, Mode::Debit];
+    let soft = [SoftState::Normal, SoftState::Warning, SoftState::Throttled];
+    let at = |place: u8| usize::from(marks >> place & 0b11);
+    Some((*mode.get(at(0))?, *soft.get(at(2))?, marks & 1 << 4 != 0))
+}
+
+/// Numbers and texts, one after the other.
+struct Packed {
+    len: u8,
+    bytes: [u8; ROOM],
+}
+
+impl Default for Packed {
+    fn default() -> Self {
+        Self { len: 0, bytes: [0; ROOM] }
+    }
+}
+
+impl Packed {
+    fn written(&self) -> &[u8] {
+        self.bytes.get(..usize::from(self.len)).unwrap_or_default()
+    }
+
+    #[inline]
+    fn push(&mut self, bytes: &[u8]) -> Option<()> {
+        let start = usize::from(self.len);
+        let end = start + bytes.len();
+        self.bytes.get_mut(start..end)?.copy_from_slice(bytes);
+        self.len = u8::try_from(end).ok()?;
+        Some(())
+    }
+
+    #[inline]
+    fn byte(&mut self, byte: u8) -> Option<()> {
+        *self.bytes.get_mut(usize::from(self.len))? = byte;
+        self.len += 1;
+        Some(())
+    }
+
+    #[inline]
+    fn fixed(&mut self, number: u64) -> Option<()> {
+        self.push(&number.to_le_bytes())
+    }
+
+    /// Seven bits to a byte; the eighth says that more follow.
+    #[inline]
+    fn number(&mut self, mut number: u64) -> Option<()> {
+        while number > 0x7f {
+            self.byte(number as u8 | 0x80)?;
+            number >>= 7;
+        }
+        self.byte(number as u8)
+    }
+
+    /// A time, or none.
+    #[inline]
+    fn span(&mut self, span: Option<Micros>) -> Option<()> {
+        self.number(match span {
+            None => 0,
+            // The longest stands for everything as long.
+            Some(span) => span.get().saturating_add(1),
+        })
+    }
+
+    /// A text after its length, or none.
+    #[inline]
+    fn bytes(&mut self, bytes: Option<&[u8]>) -> Option<()> {
+        self.number(bytes.map_or(0, |bytes| bytes.len() as u64 + 1))?;
+        self.push(bytes.unwrap_or_default())
+    }
+}
+
+/// Reads what was packed.
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn byte(&mut self) -> Option<u8> {
+        let (byte, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(*byte)
+    }
+
+    fn fixed(&mut self) -> Option<u64> {
+        let (bytes, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(u64::from_le_bytes(*bytes))
+    }
+
+    fn number(&mut self) -> Option<u64> {
+        let mut number = 0;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            number |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                break;
+            }
+        }
+        Some(number)
+    }
+
+    fn span(&mut self) -> Option<Option<Micros>> {
+        Some(self.number()?.checked_sub(1).map(Micros::new))
+    }
+
+    fn bytes(&mut self) -> Option<Option<&'a [u8]>> {
+        let Some(len) = self.number()?.checked_sub(1) else { return Some(None) };
+        let (bytes, rest) = self.0.split_at_checked(usize::try_from(len).ok()?)?;
+        self.0 = rest;
+        Some(Some(bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,91 @@
+//! Receipts of a little traffic, compared with the decisions they were made of.
+
+use super::*;
+use crate::clock::ManualClock;
+use crate::limiter::Limiter;
+use crate::request::Request;
+use tollgate_rules::Policy;
+
+const POLICY: &str = "
+    tiers: [{tier: gold}]
+    overrides: [{identifier: special, identifier_type: user_id, rule_id: per_user, limit: 3}]
+    blacklist: [{identifier: banned, identifier_type: user_id, reason: abuse}]
+    rules:
+    - {rule_id: per_user, limit: 4, window: 1m, identifier_type: user_id, applies_to: {user_tiers: [gold]}}
+    - {rule_id: smooth, algorithm: leaky_bucket, limit: 2, burst: 8, window: 1s, identifier_type: [user_id, endpoint]}
+    - {rule_id: watch, limit: 2, window: 1h, identifier_type: global, action: log_only}";
+
+/// Every request of a little traffic, and what was to be seen of it before it was put away.
+fn traffic(look: impl Fn(&Limiter<tollgate_store::MemoryStore, ManualClock>, Decision)) {
+    let policy = Policy::from_text(POLICY).unwrap_or_else(|problems| panic!("{problems:?}"));
+    let clock = ManualClock::at(Timestamp::from_secs(1_800_000_000));
+    let limiter = Limiter::builder().policy(policy).clock(clock.clone()).build();
+    let long = "u".repeat(500);
+    for (number, user) in ["a", "special", "banned", &long, "a"].iter().cycle().take(60).enumerate()
+    {
+        let path = ["/orders", "/items"][number % 2];
+        let request = Request::new().user_id(user).path(path).tier("gold").cost(number as u64 % 3);
+        look(&limiter, limiter.check_now(&request));
+        clock.advance(Micros::from_millis(37));
+    }
+}
+
+fn keys(decision: &Decision) -> Vec<(Vec<u8>, Vec<u8>, u64)> {
+    let charges = decision.plan.charges(decision.installed.policy.rules());
+    let owned = |charge: tollgate_core::Charge<'_>| {
+        (charge.key.subject.to_vec(), charge.key.rest.to_vec(), charge.key.fingerprint)
+    };
+    charges.map(owned).collect()
+}
+
+#[test]
+fn a_receipt_opens_as_the_decision_it_was() {
+    let kept = std::cell::RefCell::new(None::<Receipt>);
+    traffic(|_, decision| {
+        let (text, all_keys) = (format!("{decision:?}"), keys(&decision));
+        let check = |opened: &Decision| {
+            assert_eq!(format!("{opened:?}"), text);
+            assert_eq!(opened.tier(), decision.tier());
+            assert_eq!(
+                (opened.asked_at, opened.charged()),
+                (decision.asked_at, decision.charged())
+            );
+            if opened.is_allowed() {
+                assert_eq!(keys(opened), all_keys, "{text}");
+            } else {
+                assert!(keys(opened).iter().all(|(subject, ..)| subject.is_empty()), "{text}");
+            }
+        };
+        check(&decision.receipt().open());
+        // And where others were before.
+        let mut kept = kept.borrow_mut();
+        let receipt = kept.get_or_insert_with(|| decision.receipt());
+        receipt.replace(&decision);
+        receipt.look(check);
+    });
+}
+
+#[test]
+fn only_what_is_rare_is_kept_whole() {
+    traffic(|_, decision| {
+        let is_whole = matches!(decision.receipt().0, Form::Whole(_));
+        let is_own = decision.plan.planned().iter().any(|line| line.own_limit.is_some());
+        let is_long = keys(&decision).iter().any(|(subject, ..)| subject.len() > 100);
+        let is_rare =
+            decision.basis != Basis::Rules || is_own || (is_long && decision.is_allowed());
+        assert_eq!(is_whole, is_rare, "{decision:?}");
+    });
+}
+
+#[test]
+fn what_a_receipt_gives_back_is_free_again() {
+    traffic(|limiter, _| {
+        let request = Request::new().user_id("fresh").path("/orders").tier("gold");
+        let charged = limiter.check_now(&request);
+        let left = charged.remaining();
+        limiter.refund_now(charged.receipt().open());
+        let again = limiter.check_now(&request);
+        assert_eq!(again.remaining(), left);
+        limiter.refund_now(again);
+    });
+}
