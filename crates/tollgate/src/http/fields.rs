@@ -147,12 +147,18 @@ impl Fields {
             return;
         }
         headers.reserve(self.ends.len());
+        // Without others there is nothing to look for.
+        let is_first = headers.is_empty();
         let text = Bytes::from(self.text.0);
         let mut start = 0;
         for (name, end) in self.ends {
             // Every value is visible ASCII by now; one that is not would be left out.
             if let Ok(value) = HeaderValue::from_maybe_shared(text.slice(start..end)) {
-                headers.insert(name, value);
+                if is_first {
+                    headers.append(name, value);
+                } else {
+                    headers.insert(name, value);
+                }
             }
             start = end;
         }
