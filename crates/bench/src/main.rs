@@ -24,6 +24,7 @@ use clap::{Parser, Subcommand};
 
 use crate::row::Row;
 use crate::rows::BENCHES;
+use crate::rows::grpc::turn::Turn;
 use crate::rows::http::pace::{Delays, Pace};
 use crate::rows::memory::Population;
 use crate::scale::Scale;
@@ -60,9 +61,15 @@ enum Inner {
     /// Answers checks without checking.
     #[command(hide = true)]
     BareAxum { address: SocketAddr },
+    /// Answers calls without checking.
+    #[command(hide = true)]
+    BareTonic { address: SocketAddr },
     /// Sends checks on schedule and prints how long they took.
     #[command(hide = true)]
     Pace(Pace),
+    /// Writes bodies into a file, one over the other.
+    #[command(hide = true)]
+    Turn(Turn),
 }
 
 impl Inner {
@@ -73,10 +80,12 @@ impl Inner {
                 writeln!(out, "{} {}", filled.resident, filled.counted)?;
             }
             Self::BareAxum { address } => rows::http::bare::serve(address)?,
+            Self::BareTonic { address } => rows::grpc::bare::serve(address)?,
             Self::Pace(plan) => {
                 let Delays { p50, p99, p999 } = rows::http::pace::pace(&plan)?;
                 writeln!(out, "{p50} {p99} {p999}")?;
             }
+            Self::Turn(plan) => rows::grpc::turn::turn(&plan)?,
         }
         Ok(())
     }

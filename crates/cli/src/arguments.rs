@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use tollgate::identity::Secret;
 use tollgate::rules::parse_window;
 
@@ -26,7 +26,7 @@ pub(crate) enum Command {
     Config(ConfigArguments),
     /// Ask a server whether a request may pass, and charge it.
     Check(CheckArguments),
-    /// Ask a server which rules apply to a request, and why. Charges nothing.
+    /// Ask a server whether a request would pass, and why. Charges nothing.
     Explain(ExplainArguments),
     /// Run rules on recorded traffic, before they go live.
     Simulate(SimulateArguments),
@@ -43,6 +43,8 @@ pub(crate) enum RulesCommand {
     Get(GetRuleArguments),
     /// Report everything that is wrong or doubtful in policy files.
     Lint(LintArguments),
+    /// Make a policy of the files of another rate limiter.
+    Import(ImportArguments),
     /// Print the JSON schema of the policy document.
     Schema,
 }
@@ -95,6 +97,12 @@ pub(crate) struct SimulateArguments {
 
 /// Arguments of `tollgate rules lint`.
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Example:
+  tollgate rules lint --trusted-proxies policy.yaml
+
+The exit code is 0 if nothing was found, 1 if there are errors or warnings, 2 if a file cannot be
+read.")]
 pub(crate) struct LintArguments {
     /// How many nodes the rules are for.
     #[arg(long, value_name = "N")]
@@ -115,6 +123,34 @@ pub(crate) struct LintArguments {
     /// Policy files, YAML or JSON; `-` is standard input.
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<String>,
+}
+
+/// Arguments of `tollgate rules import`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Example:
+  tollgate rules import --from envoy config/ > policy.yaml
+
+Standard error tells what the policy does not say as the files do.")]
+pub(crate) struct ImportArguments {
+    /// Whose files they are.
+    #[arg(long, value_name = "LIMITER")]
+    pub(crate) from: ImportSource,
+
+    /// One JSON object: the policy, and notes on what it does not say as the files do.
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Files, and folders of .yaml and .yml files; `-` is standard input.
+    #[arg(required = true, value_name = "FILE|DIR")]
+    pub(crate) files: Vec<String>,
+}
+
+/// Whose files are imported.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum ImportSource {
+    /// The configuration of envoyproxy/ratelimit.
+    Envoy,
 }
 
 /// Where a server is, and how to talk to it.
@@ -232,11 +268,18 @@ pub(crate) struct CheckArguments {
 /// Arguments of `tollgate explain`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Example:
-  tollgate explain --user-id alice --method POST --endpoint /orders")]
+Examples:
+  tollgate explain --user-id alice --method POST --endpoint /orders
+  tollgate explain --decision d1f00dbee-a2a --token ADMIN_TOKEN
+
+A decision is explained to those who may see the rules.")]
 pub(crate) struct ExplainArguments {
     #[command(flatten)]
     pub(crate) request: RequestArguments,
+
+    /// Explain a decision that was made, by the id in its answer, instead of a request.
+    #[arg(long, value_name = "ID", conflicts_with = "RequestArguments")]
+    pub(crate) decision: Option<String>,
 
     #[command(flatten)]
     pub(crate) server: ServerArguments,

@@ -3,6 +3,7 @@
 
 mod arguments;
 mod failure;
+mod import;
 mod log;
 mod policy_file;
 mod remote;
@@ -11,7 +12,9 @@ mod serve;
 mod settings;
 pub mod simulate;
 mod terminal;
+mod traces;
 pub mod traffic;
+mod yaml;
 
 use std::process::ExitCode;
 
@@ -31,6 +34,7 @@ pub fn run(arguments: Arguments) -> ExitCode {
         Command::Rules(RulesCommand::List(arguments)) => remote::list_rules(&arguments),
         Command::Rules(RulesCommand::Get(arguments)) => remote::get_rule(&arguments),
         Command::Rules(RulesCommand::Lint(arguments)) => rules::lint(&arguments),
+        Command::Rules(RulesCommand::Import(arguments)) => import::run(&arguments),
         Command::Rules(RulesCommand::Schema) => rules::schema(),
     };
     match outcome {

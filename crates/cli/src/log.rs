@@ -9,7 +9,7 @@ use tracing_subscriber::EnvFilter;
 use crate::failure::Failure;
 
 /// Libraries tell more than operators want to know; `RUST_LOG` can still ask for it.
-const QUIET: &str = "h2=warn,hyper=warn,hyper_util=warn,tower=warn,rustls=warn";
+const QUIET: &str = "h2=warn,hyper=warn,hyper_util=warn,tonic=warn,tower=warn,rustls=warn";
 /// The variable that loggers of Rust programs look at.
 const VARIABLE: &str = "RUST_LOG";
 

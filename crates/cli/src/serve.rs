@@ -18,15 +18,13 @@ use tracing::{info, warn};
 use crate::failure::Failure;
 use crate::log;
 use crate::settings::ServeArguments;
+use crate::traces::Traces;
 
 /// How often files are looked at for changes, and expired counters are forgotten.
 const UPKEEP: Duration = Duration::from_secs(2);
 
 /// What a shell reports for a process that a second Ctrl-C ended.
 const INTERRUPTED: u8 = 130;
-
-/// A request to try.
-const EXAMPLE: &str = r#"{"identifiers":{"ip":"203.0.113.9"},"endpoint":"/orders","method":"GET"}"#;
 
 /// Serves until it is told to end.
 pub(crate) fn run(arguments: &ServeArguments) -> Result<ExitCode, Failure> {
@@ -45,7 +43,12 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<ExitCode, Failure> {
 async fn run_server(Effective { settings, .. }: &Effective) -> Result<ExitCode, Failure> {
     let refused = |error: &dyn Display| Failure::usage(error.to_string());
     let mut signals = Signals::new()?;
-    let app = Arc::new(App::new(settings).map_err(|error| refused(&error))?);
+    let app = App::new(settings).map_err(|error| refused(&error))?;
+    let traces = Traces::start(&settings.otlp)?;
+    let app = Arc::new(match &traces {
+        Some(traces) => app.with_traces(traces.tracer()),
+        None => app,
+    });
     let tls = settings.tls.clone().map(Tls::load).transpose().map_err(|error| refused(&error))?;
     let tls = tls.map(Arc::new);
     let public = bind(settings.http, "--http", tls.as_ref(), settings).await?;
@@ -53,7 +56,10 @@ async fn run_server(Effective { settings, .. }: &Effective) -> Result<ExitCode, 
         Some(address) => Some(bind(address, "--admin", tls.as_ref(), settings).await?),
         None => None,
     };
-    let summary = Summary { app: &app, settings, public: &public, admin: admin.as_ref() };
+    let grpc = bind(settings.grpc, "--grpc", tls.as_ref(), settings).await?;
+    app.set_ready().await;
+    let summary =
+        Summary { app: &app, settings, public: &public, admin: admin.as_ref(), grpc: &grpc };
     // Whoever started the server may have stopped reading what it says.
     let _ = write!(io::stdout().lock(), "{summary}");
 
@@ -63,10 +69,11 @@ async fn run_server(Effective { settings, .. }: &Effective) -> Result<ExitCode, 
         tokio::spawn(tls.follow_files(UPKEEP, shutdown.clone()));
     }
     let admin = admin.map(|listener| spawn_admin(listener, Arc::clone(&app), shutdown.clone()));
+    let grpc = spawn_grpc(grpc, Arc::clone(&app), shutdown.clone());
     let public = spawn_public(public, Arc::clone(&app), shutdown);
 
     signals.end(&app).await;
-    app.set_draining();
+    app.set_draining().await;
     let delay = settings.limits.shutdown_delay;
     if !delay.is_zero() {
         info!("ending: not ready any more, but taking traffic for {delay:?}");
@@ -84,7 +91,11 @@ async fn run_server(Effective { settings, .. }: &Effective) -> Result<ExitCode, 
             Some(admin) => admin.await.unwrap_or_default(),
             None => 0,
         };
-        on_public + on_admin
+        let on_grpc = grpc.await.unwrap_or_default();
+        if let Some(traces) = &traces {
+            traces.end().await;
+        }
+        on_public + on_admin + on_grpc
     };
     tokio::select! {
         cut_off = finished => {
@@ -95,6 +106,9 @@ async fn run_server(Effective { settings, .. }: &Effective) -> Result<ExitCode, 
             Ok(ExitCode::SUCCESS)
         }
         () = signals.end(&app) => {
+            if let Some(traces) = &traces {
+                traces.abandon();
+            }
             warn!("ended at once");
             Ok(ExitCode::from(INTERRUPTED))
         }
@@ -115,6 +129,14 @@ fn spawn_public(listener: Listener, app: Arc<App>, shutdown: Shutdown) -> JoinHa
     let service = move |request, peer| {
         let app = Arc::clone(&app);
         async move { app.serve_public(request, peer).await }
+    };
+    tokio::spawn(serve(listener, service, shutdown))
+}
+
+fn spawn_grpc(listener: Listener, app: Arc<App>, shutdown: Shutdown) -> JoinHandle<usize> {
+    let service = move |request, peer| {
+        let app = Arc::clone(&app);
+        async move { app.serve_grpc(request, peer).await }
     };
     tokio::spawn(serve(listener, service, shutdown))
 }
@@ -196,19 +218,30 @@ struct Summary<'a> {
     settings: &'a Settings,
     public: &'a Listener,
     admin: Option<&'a Listener>,
+    grpc: &'a Listener,
 }
 
 impl Display for Summary<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { app, settings, public, admin } = self;
+        let Self { app, settings, public, admin, grpc } = self;
         let public_url = url(public);
         let admin_here = if admin.is_some() { "" } else { "admin API, " };
-        writeln!(f, "http      {public_url}  check API, {admin_here}/metrics, /docs")?;
+        let everywhere = reach(public);
+        writeln!(f, "http      {public_url}{everywhere}  check API, {admin_here}/metrics, /docs")?;
         if let Some(admin) = admin {
-            writeln!(f, "admin     {}  admin API, /metrics, /docs", url(admin))?;
+            writeln!(f, "admin     {}{}  admin API, /metrics, /docs", url(admin), reach(admin))?;
         }
+        writeln!(
+            f,
+            "grpc      {}{}  check API, Envoy's rate limit service",
+            url(grpc),
+            reach(grpc)
+        )?;
         writeln!(f, "counters  in memory, at most {}", settings.memory)?;
         writeln!(f, "rules     {}", app.policy_summary())?;
+        if let Some(envoy) = app.envoy_summary() {
+            writeln!(f, "envoy     {envoy}")?;
+        }
         if let Some(token) = app.generated_admin_token() {
             writeln!(f, "token     {token}  for the admin API, until the server ends")?;
             writeln!(f, "          (TOLLGATE_ADMIN_TOKEN sets one that stays)")?;
@@ -220,8 +253,13 @@ impl Display for Summary<'_> {
         };
         writeln!(f, "try       curl {public_url}/api/v1/rate-limit/check{token} \\")?;
         writeln!(f, "            -H 'Content-Type: application/json' \\")?;
-        writeln!(f, "            -d '{EXAMPLE}'")
+        writeln!(f, "            -d '{}'", app.example())
     }
+}
+
+/// Who else reaches it.
+fn reach(listener: &Listener) -> &'static str {
+    if listener.address().ip().is_unspecified() { " (on all addresses)" } else { "" }
 }
 
 /// How this machine reaches a listener.

@@ -28,9 +28,18 @@ pub(crate) struct SettingsArguments {
     #[arg(long, value_name = "ADDRESS")]
     admin: Option<String>,
 
+    /// Where gRPC and Envoy's rate limit service listen; port 0 takes any free one
+    /// [default: 127.0.0.1:8081].
+    #[arg(long, value_name = "ADDRESS")]
+    grpc: Option<String>,
+
     /// The policy, which is read again when it changes.
     #[arg(long, value_name = "FILE")]
     rules: Option<String>,
+
+    /// A directory with files of envoyproxy/ratelimit, which are read again when they change.
+    #[arg(long, value_name = "DIRECTORY")]
+    envoy_config: Option<String>,
 
     /// Where counters live [default: memory:].
     #[arg(long, value_name = "URL")]
@@ -60,6 +69,10 @@ pub(crate) struct SettingsArguments {
     /// The least that is worth a log line: error, warn, info, debug, trace [default: info].
     #[arg(long, value_name = "LEVEL")]
     log_level: Option<String>,
+
+    /// The collector that traces are sent to, OTLP over gRPC, like http://127.0.0.1:4317.
+    #[arg(long, value_name = "URL")]
+    otlp_endpoint: Option<String>,
 
     /// The certificate of this server, in PEM format.
     #[arg(long, value_name = "FILE")]
@@ -127,7 +140,9 @@ impl SettingsArguments {
         let flags = [
             ("http", &self.http),
             ("admin", &self.admin),
+            ("grpc", &self.grpc),
             ("rules", &self.rules),
+            ("envoy_config", &self.envoy_config),
             ("store", &self.store),
             ("memory", &self.memory),
             ("check_auth", &self.check_auth),
@@ -135,6 +150,7 @@ impl SettingsArguments {
             ("admin_token_file", &self.admin_token_file),
             ("log", &self.log),
             ("log_level", &self.log_level),
+            ("otlp.endpoint", &self.otlp_endpoint),
             ("tls.certificate", &self.tls_certificate),
             ("tls.key", &self.tls_key),
             ("tls.client_ca", &self.tls_client_ca),

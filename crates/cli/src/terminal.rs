@@ -39,17 +39,22 @@ pub(crate) fn share(part: u64, whole: u64) -> String {
     format!("{}.{:02} %", hundredths / 100, hundredths % 100)
 }
 
-/// A span of time in its two largest units.
+/// A span of time in its two largest units; the smaller one only if there is something of it.
 pub(crate) fn span(micros: u64) -> String {
     let millis = micros / 1_000;
     let seconds = millis / 1_000;
+    let both = |large: u64, large_unit: &str, small: u64, small_unit: &str| match small {
+        0 => format!("{large} {large_unit}"),
+        small => format!("{large} {large_unit} {small} {small_unit}"),
+    };
     match seconds {
         0 if millis == 0 => format!("{micros} us"),
         0 => format!("{millis} ms"),
+        1..60 if millis.is_multiple_of(1_000) => format!("{seconds} s"),
         1..60 => format!("{seconds}.{:03} s", millis % 1_000),
-        60..3_600 => format!("{} min {} s", seconds / 60, seconds % 60),
-        3_600..86_400 => format!("{} h {} min", seconds / 3_600, seconds / 60 % 60),
-        _ => format!("{} d {} h", seconds / 86_400, seconds / 3_600 % 24),
+        60..3_600 => both(seconds / 60, "min", seconds % 60, "s"),
+        3_600..86_400 => both(seconds / 3_600, "h", seconds / 60 % 60, "min"),
+        _ => both(seconds / 86_400, "d", seconds / 3_600 % 24, "h"),
     }
 }
 
@@ -146,6 +151,11 @@ mod tests {
             ("1 request".into(), "0 requests".into())
         );
         assert_eq!(span(1_500_000), "1.500 s");
+        assert_eq!(span(46_000_000), "46 s");
+        assert_eq!(span(60_000_000), "1 min");
+        assert_eq!(span(61_000_000), "1 min 1 s");
+        assert_eq!(span(3_600_000_000), "1 h");
+        assert_eq!(span(86_400_000_000), "1 d");
         assert_eq!(span(3_661_000_000), "1 h 1 min");
         assert_eq!(span(90_000_000_000), "1 d 1 h");
         assert_eq!(moment(Timestamp::from_secs(1_431_857_103)), "2015-05-17 10:05:03 UTC");

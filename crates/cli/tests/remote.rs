@@ -124,7 +124,7 @@ fn a_check_charges_and_its_exit_code_tells() {
     check(
         "check --user-id alice --cost 5",
         1,
-        "refused by per_user: 1 of 2 left, it can never pass",
+        "refused by per_user: 1 of 2 left, it costs 5 and the limit is 2: it can never pass",
     );
     check("check --rule per_user alice", 0, "allowed by per_user: 0 of 2 left");
     check("check --user-id alice", 1, "refused by per_user: 0 of 2 left, try again in ");
@@ -160,10 +160,41 @@ fn an_explanation_shows_every_rule() {
         );
     };
     has("no tier");
-    has("per_user binds");
-    has("per_user binds 1 2 2 1 h 0 min");
-    has("per_address - 100 1 h 0 min the method is `GET`, not POST");
-    has("per_plan - 5 1 h 0 min the request has no attribute:plan");
+    has("would pass; per_user binds");
+    has("per_user binds 1 2 2 1 h it applies to every request");
+    has("per_address - 100 1 h the method is `GET`, not POST");
+    has("per_plan - 5 1 h the request has no attribute:plan");
+}
+
+#[test]
+fn an_explanation_says_whether_the_request_would_pass() {
+    let server = Server::start(|_, _| {});
+    let check = |arguments: &str, code: i32, expected: &str| {
+        check(|arguments| server.ask(arguments), arguments, code, expected);
+    };
+    check("explain --user-id alice", 0, "would pass; per_user binds\n");
+    check("explain --user-id alice --cost 3", 0, "would be refused by per_user, it costs 3 and");
+    check("check --user-id alice --cost 2", 0, "allowed");
+    check("explain --user-id alice", 0, "would be refused by per_user, try again in ");
+    check("explain --user-id alice", 0, " per_user     exceeded     1     0      2     1 h");
+    check("explain --api-key stolen", 0, "would be refused, whatever the limits\n");
+    check("explain", 0, "would pass; no rule binds\n");
+}
+
+#[test]
+fn a_decision_can_be_explained_by_its_id() {
+    let server = Server::start(|_, _| {});
+    let ran = server.ask(&["check", "--user-id", "alice", "--cost", "3"]);
+    let id = ran.stdout.lines().find_map(|line| line.strip_prefix("decision ")).expect("an id");
+    let check = |arguments: &str, code: i32, expected: &str| {
+        check(|arguments| server.ask(arguments), arguments, code, expected);
+    };
+    let because = ": rule per_user was exceeded and binds\nno tier, revision 1 of the rules\n";
+    check(&format!("explain --decision {id} --token admin-token"), 0, because);
+    check(&format!("explain --decision {id} --token admin-token --json"), 0, id);
+    check(&format!("explain --decision {id}"), 2, "(token_required)");
+    check("explain --decision nope --token admin-token", 2, "decision");
+    check("explain --decision d1 --user-id alice", 2, "cannot be used with");
 }
 
 #[test]
@@ -261,7 +292,66 @@ fn a_server_with_a_certificate_of_its_own_is_believed_if_told_so() {
     let plain = server.url.replace("https", "http");
     let ran = tollgate(&["check", "--server", &plain]);
     assert_eq!(ran.code, 2);
-    assert!(ran.stderr.contains("Is it a Tollgate server? (--server)"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("or does it want https? (--server)"), "{}", ran.stderr);
+}
+
+/// The settings of a server whose certificate and key are in these files.
+fn tls_files(folder: &Path) -> TlsFiles {
+    let file = |name: &str| folder.join(name);
+    TlsFiles { certificate: file("server.pem"), key: file("server.key"), client_ca: None }
+}
+
+#[test]
+fn the_certificate_that_the_documents_make_is_believed() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/serve.md");
+    let page = fs::read_to_string(page).expect("the page about serving");
+    let (_, rest) = page.split_once("```sh\nopenssl req ").expect("how to make a certificate");
+    let (line, _) = rest.split_once("```").expect("its end");
+    let server = Server::start(|settings, folder| {
+        let line = format!("openssl req {line}");
+        let made = Command::new("bash").args(["-c", &line]).current_dir(folder).output();
+        let made = made.expect("bash runs");
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        settings.tls = Some(tls_files(folder));
+    });
+    let certificate = server.folder.path().join("server.pem");
+    let arguments = format!("check --user-id u --ca {}", certificate.display());
+    check(|arguments| server.ask(arguments), &arguments, 0, "allowed by per_user");
+}
+
+#[test]
+fn why_a_certificate_is_not_believed_is_told_in_words() {
+    let make = |names: &[&str], is_authority: bool| {
+        let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+        let mut parameters = rcgen::CertificateParams::new(names).expect("names");
+        if is_authority {
+            parameters.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        }
+        let key = rcgen::KeyPair::generate().expect("a key");
+        (parameters.self_signed(&key).expect("a certificate").pem(), key.serialize_pem())
+    };
+    let other = make(&["localhost"], false).0;
+    let check_one = |names: &[&str], is_authority: bool, trusts_it: bool, expected: &str| {
+        let (certificate, key) = make(names, is_authority);
+        let server = Server::start(|settings, folder| {
+            let files = tls_files(folder);
+            fs::write(&files.certificate, &certificate).expect("written");
+            fs::write(&files.key, &key).expect("written");
+            fs::write(folder.join("other.pem"), &other).expect("written");
+            settings.tls = Some(files);
+        });
+        let name = if trusts_it { "server.pem" } else { "other.pem" };
+        let arguments = format!("check --ca {}", server.folder.path().join(name).display());
+        check(|arguments| server.ask(arguments), &arguments, 2, expected);
+    };
+    check_one(
+        &["localhost"],
+        true,
+        true,
+        "certificate is that of an authority, which is no server's",
+    );
+    check_one(&["localhost"], false, false, "the authority of --ca did not sign its certificate");
+    check_one(&["elsewhere"], false, true, "its certificate is for another name");
 }
 
 /// A port where every connection is answered with these bytes, and then closed.

@@ -14,7 +14,7 @@ const TOKEN: &str = "squeamish-ossifrage";
 
 fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
-    command.args(arguments).env_remove("RUST_LOG");
+    command.args(arguments).env_remove("RUST_LOG").env("TOLLGATE_GRPC", "127.0.0.1:0");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
@@ -150,7 +150,93 @@ fn the_admin_api_can_be_apart_and_tokens_can_be_chosen() {
     let server = Server::start(started);
     assert!(!server.said.contains(TOKEN) && !server.said.contains("token"), "{}", server.said);
     assert_eq!(server.ask("admin", "/api/v1/rules", TOKEN).0, 200);
-    assert_eq!(server.ask("http", "/api/v1/rules", TOKEN).0, 404);
+    // What is elsewhere is not unknown.
+    let (status, body) = server.ask("http", "/api/v1/rules", TOKEN);
+    assert_eq!(status, 404);
+    assert!(body.contains("belongs to the admin API, which has a port of its own"), "{body}");
+    let (status, body) = server.ask("admin", "/api/v1/rate-limit/check", TOKEN);
+    assert_eq!(status, 404);
+    assert!(body.contains("belongs to the check API, which has a port of its own"), "{body}");
+    for listener in ["http", "admin"] {
+        let (_, body) = server.ask(listener, "/api/v1/rulesets", TOKEN);
+        assert!(body.contains("there is nothing at /api/v1/rulesets"), "{body}");
+    }
+}
+
+#[test]
+fn a_server_on_all_addresses_says_so_and_names_the_port_of_its_admin_api() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let rules = folder.path().join("policy.yaml");
+    fs::write(&rules, "rules: [{rule_id: r, limit: 5, window: 1h, identifier_type: tenant}]\n")
+        .expect("written");
+    let path = rules.to_str().expect("a path");
+    let free = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
+    let admin = free.expect("a port");
+    let here = ["serve", "--http", "0.0.0.0:0", "--check-auth", "none", "--rules", path];
+    let server = Server::start(command(&[&here[..], &["--admin", &admin.to_string()]].concat()));
+    let line = |name: &str| server.said.lines().find(|line| line.starts_with(name));
+    let http = line("http ").expect("a line");
+    assert!(http.contains("http://127.0.0.1:") && http.contains(" (on all addresses)  "), "{http}");
+    assert!(!line("grpc ").expect("a line").contains("all addresses"), "{}", server.said);
+    let (_, body) = server.ask("http", "/api/v1/decisions/d1", "");
+    assert!(body.contains(&format!("a port of its own: {} (--admin)", admin.port())), "{body}");
+    // What to try is something that the rules count.
+    assert!(server.said.contains(r#"-d '{"identifiers":{"tenant":"acme"},"#), "{}", server.said);
+}
+
+#[test]
+fn a_rules_file_without_rules_or_without_the_file_is_a_warning() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let rules = folder.path().join("policy.yaml");
+    fs::write(&rules, RULES).expect("written");
+    let path = rules.to_str().expect("a path");
+    let mut server = Server::start(command(&["serve", "--http", "127.0.0.1:0", "--rules", path]));
+    fs::write(&rules, "rules: []\n").expect("written");
+    server.signal("-HUP");
+    let log = server.log_until("nothing has a limit");
+    assert!(log.contains("WARN") && log.contains("0 rules from"), "{log}");
+    fs::remove_file(&rules).expect("removed");
+    let log = server.log_until("cannot be found any more");
+    assert!(log.contains("WARN") && log.contains(path), "{log}");
+    let (_, figures) = server.ask("http", "/metrics", "");
+    assert!(figures.contains("\ntollgate_config_errors_total 1\n"), "{figures}");
+}
+
+#[test]
+fn why_a_token_is_not_believed_can_be_found_out() {
+    // {"sub":"alice"}, signed by somebody else.
+    let token =
+        "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhbGljZSJ9.AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+    let mut started = command(&["serve", "--http", "127.0.0.1:0", "--log-level", "debug"]);
+    started.env("TOLLGATE_JWT_SECRET", "squeamish-ossifrage-squeamish-ossifrage");
+    let mut server = Server::start(started);
+    for sent in [token, "nonsense", token] {
+        assert_eq!(server.ask("http", "/api/v1/rate-limits/status", sent).0, 200);
+    }
+    let log = server.log_until("malformed");
+    assert!(log.contains("DEBUG a token is not believed: the signature of the token is"), "{log}");
+    assert!(!log.contains(token) && !log.contains("eyJ") && !log.contains("nonsense"), "{log}");
+    let (_, figures) = server.ask("http", "/metrics", "");
+    for (outcome, count) in [("signature", 2), ("malformed", 1), ("verified", 0)] {
+        let line = format!("\ntollgate_tokens_total{{outcome=\"{outcome}\"}} {count}\n");
+        assert!(figures.contains(&line), "{line} in {figures}");
+    }
+
+    let mut short = command(&["serve", "--http", "127.0.0.1:0"]);
+    let Output { stderr, .. } =
+        short.env("TOLLGATE_JWT_SECRET", TOKEN).output().expect("a process");
+    let told = text(&stderr);
+    assert!(told.starts_with("tollgate: identity.jwt.secret: a secret has at least 32"), "{told}");
+}
+
+#[test]
+fn what_is_possible_instead_of_a_method_is_told() {
+    let server = Server::start(command(&["serve", "--http", "127.0.0.1:0"]));
+    let (status, body) = server.ask("http", "/api/v1/rate-limit/peek", "");
+    assert_eq!(status, 405);
+    let body: Value = serde_json::from_str(&body).expect("JSON");
+    assert_eq!(body["code"], "wrong_method");
+    assert_eq!(body["detail"], "GET is not possible here; use POST");
 }
 
 #[test]

@@ -13,7 +13,8 @@ pub struct Outcome {
     pub admitted: bool,
     /// The most that can be in use.
     pub limit: u64,
-    /// The window of the limit.
+    /// How long the rate takes to give `limit` back: the window, unless a burst holds more or less
+    /// than one window gives.
     pub window: Micros,
     /// What was charged, or would have been.
     pub cost: u64,

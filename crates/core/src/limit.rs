@@ -126,6 +126,17 @@ impl Limit {
         self.capacity
     }
 
+    /// How long the rate takes to give all of the capacity back: the window, unless a burst holds
+    /// more or less than the limit.
+    #[must_use]
+    #[inline]
+    pub fn refill_time(&self) -> Micros {
+        if self.capacity == self.limit {
+            return self.window;
+        }
+        self.rate.time_for(self.rate.parts(self.capacity))
+    }
+
     /// A limit `factor` times as large, for a node that has to count alone.
     #[must_use]
     pub fn scaled(&self, factor: u32) -> Self {

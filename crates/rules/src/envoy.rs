@@ -28,6 +28,8 @@
 //! assert_eq!(key.as_str(), "4:shop6:tenant5:other");
 //! ```
 //!
+//! [`EnvoyConfig::to_document`] makes a policy of the files, for whoever wants to leave them behind.
+//!
 //! What is not obvious in these files:
 //!
 //! - A key and its value are one name, `key_value`. On each level an entry goes to the node of that
@@ -48,6 +50,7 @@ mod judge;
 mod limit;
 mod rule_id;
 mod scalars;
+mod to_document;
 mod tree;
 mod unit;
 mod wildcard;
@@ -65,6 +68,8 @@ use crate::problem::Problem;
 
 pub use crate::envoy::judge::{CounterKey, Descriptor, Verdict};
 pub use crate::envoy::limit::{Allowance, EnvoyLimit, Step};
+pub use crate::envoy::to_document::Import;
+pub use crate::envoy::to_document::note::{Loss, Note};
 pub use crate::envoy::unit::Unit;
 
 /// The limits of all files.
@@ -168,12 +173,13 @@ impl Builder<'_> {
 
     fn branch(&mut self, descriptor: DescriptorDocument, name: &str, trail: &Trail) -> Branch {
         let DescriptorDocument { shadow_mode, detailed_metric, share_threshold, .. } = descriptor;
-        self.path.push(Step {
+        let step = Step {
             key: descriptor.key.into(),
             value: descriptor.value.map(Into::into),
             share_threshold,
             value_to_metric: descriptor.value_to_metric,
-        });
+        };
+        self.path.push(step.clone());
         let limit = descriptor.rate_limit.map(|document| {
             self.limits.push(EnvoyLimit {
                 id: self.ids.give(trail),
@@ -184,11 +190,12 @@ impl Builder<'_> {
                 replaces: document.replaces.into_iter().map(Into::into).collect(),
                 shadow: shadow_mode,
                 detailed_metric,
+                has_metadata: descriptor.has_metadata,
             });
             self.limits.len() - 1
         });
         let below = self.level(descriptor.descriptors, trail);
         self.path.pop();
-        Branch { limit, shared: share_threshold.then(|| name.into()), below }
+        Branch { step, limit, shared: share_threshold.then(|| name.into()), below }
     }
 }

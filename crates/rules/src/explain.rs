@@ -173,7 +173,7 @@ fn matched<'a>(rule: &'a Rule, facts: &Facts<'_>, tier: Option<&str>) -> Result<
         return Err(format!("the {first} does not match the key_pattern"));
     }
     if let Some((missing, _)) = values.find(|(_, value)| value.is_none()) {
-        let because = format!("the request has no {missing}");
+        let because = describe_missing(missing, facts);
         if !rule.refuses_missing() {
             return Err(because);
         }
@@ -183,28 +183,32 @@ fn matched<'a>(rule: &'a Rule, facts: &Facts<'_>, tier: Option<&str>) -> Result<
     Ok(Match { endpoint, refuses: false, because: describe_match(rule, endpoint, tier) })
 }
 
+/// What cannot be read as an address counts for nothing, but it is there.
+fn describe_missing(identifier: &Identifier, facts: &Facts<'_>) -> String {
+    match (identifier, facts.get(Attribute::Ip)) {
+        (Identifier::Ip, Some(other)) => format!("its ip {} is not an address", shortened(other)),
+        _ => format!("the request has no {identifier}"),
+    }
+}
+
 fn describe_unmet(unmet: &Unmet<'_>, rule: &Rule, facts: &Facts<'_>, tier: Option<&str>) -> String {
     let conditions = &rule.conditions;
-    let has = |name: &str, value: Option<&str>| match value {
-        Some(value) => format!("the {name} is {}", shortened(value)),
+    let is_not = |name: &str, value: Option<&str>, wanted: &str| match value {
+        Some(value) => format!("the {name} is {}, {wanted}", shortened(value)),
         None => format!("the request has no {name}"),
     };
     match unmet {
         Unmet::Tenant => {
             let wanted = conditions.tenant.as_deref().unwrap_or_default();
-            format!("{}, not {wanted}", has("tenant", facts.tenant))
+            is_not("tenant", facts.tenant, &format!("not {wanted}"))
         }
-        Unmet::Host => {
-            format!("{}, which is none of its hosts", has("host", facts.host().as_deref()))
-        }
-        Unmet::Endpoint => {
-            format!("{}, which is none of its endpoints", has("path", facts.path.as_deref()))
-        }
+        Unmet::Host => is_not("host", facts.host().as_deref(), "which is none of its hosts"),
+        Unmet::Endpoint => is_not("path", facts.path.as_deref(), "which is none of its endpoints"),
         Unmet::Method => {
             let methods = conditions.methods.as_ref().map(ToString::to_string).unwrap_or_default();
-            format!("{}, not {methods}", has("method", facts.get(Attribute::Method)))
+            is_not("method", facts.get(Attribute::Method), &format!("not {methods}"))
         }
-        Unmet::Tier => format!("{}, not {}", has("tier", tier), conditions.tiers.join(" or ")),
+        Unmet::Tier => is_not("tier", tier, &format!("not {}", conditions.tiers.join(" or "))),
         Unmet::Attribute(identifier) => format!("the {identifier} is missing or does not match"),
     }
 }
@@ -229,7 +233,7 @@ fn describe_match(rule: &Rule, endpoint: &str, tier: Option<&str>) -> String {
     }
     met.extend(conditions.attributes.iter().map(|(identifier, _)| identifier.to_string()));
     if met.is_empty() {
-        return "it asks for nothing in particular".to_owned();
+        return "it applies to every request".to_owned();
     }
     format!("{} matched", met.join(", "))
 }

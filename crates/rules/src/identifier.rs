@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::attributes::Attribute;
 use crate::compile::flaw::Flaw;
+use crate::spelling::closest;
 
 /// One kind of identifier. The order is the order in which the tier of a client is looked up.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -60,7 +61,12 @@ impl Identifier {
                 format!("write {kind}:NAME, with a name of 1 to {MAX_NAME} characters"),
             )),
             _ => Err(Flaw::new(
-                format!("unknown identifier type `{text}`"),
+                match meant(text) {
+                    Some(meant) => {
+                        format!("unknown identifier type `{text}`; did you mean {meant}?")
+                    }
+                    None => format!("unknown identifier type `{text}`"),
+                },
                 "known are user_id, api_key, ip, tenant, endpoint, path, global, header:NAME, \
                  claim:NAME and attribute:NAME",
             )),
@@ -91,6 +97,22 @@ impl Identifier {
             Self::Ip | Self::Endpoint | Self::Path | Self::Global => None,
         }
     }
+}
+
+/// What was meant by a name that is none: a typo, or the word that other limiters use.
+fn meant(text: &str) -> Option<&'static str> {
+    let synonyms = [
+        ("user", "user_id"),
+        ("key", "api_key"),
+        ("address", "ip"),
+        ("ip_address", "ip"),
+        ("client_ip", "ip"),
+        ("tenant_id", "tenant"),
+        ("route", "endpoint"),
+    ];
+    let synonym = synonyms.into_iter().find(|(word, _)| *word == text).map(|(_, meant)| meant);
+    let names = ["user_id", "api_key", "ip", "tenant", "endpoint", "path", "global"];
+    synonym.or_else(|| closest(text, names))
 }
 
 fn is_name(name: &str) -> bool {

@@ -5,6 +5,7 @@ mod key_text;
 pub(crate) mod planner;
 pub(crate) mod tier;
 
+use std::hash::BuildHasher;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -88,7 +89,7 @@ impl Planned {
             mode: self.mode,
             admitted,
             limit: limit.capacity(),
-            window: limit.window(),
+            window: limit.refill_time(),
             cost: self.cost,
             report,
         }
@@ -110,6 +111,8 @@ pub struct Restored<'a> {
     pub cost: u64,
     /// What a refusal meant.
     pub mode: Mode,
+    /// Which of the subjects it was for.
+    pub number: usize,
     /// The fingerprint of the counter's key.
     pub fingerprint: u64,
     /// The first identifier of the key.
@@ -151,7 +154,7 @@ impl Plan {
         self.standing == Standing::Judge && !self.planned.is_empty()
     }
 
-    /// A plan as it was made before: of one request, without exceptions for its client.
+    /// A plan as it was made before, without exceptions for its client.
     #[must_use]
     pub fn restore<'a>(tier: Option<&str>, lines: impl IntoIterator<Item = Restored<'a>>) -> Self {
         let mut plan = Self::default();
@@ -161,12 +164,12 @@ impl Plan {
             Span::new(start..text.len())
         };
         plan.tier = tier.map(|tier| span(&mut plan.text, tier.as_bytes()));
-        for Restored { rule, cost, mode, fingerprint, subject, rest } in lines {
+        for Restored { rule, cost, mode, number, fingerprint, subject, rest } in lines {
             let subject = span(&mut plan.text, subject);
             let key = KeySpans { subject, rest: span(&mut plan.text, rest) };
             plan.planned.push(Planned {
                 rule,
-                subject: 0,
+                subject: number,
                 own_limit: None,
                 cost,
                 mode,
@@ -175,6 +178,28 @@ impl Plan {
             });
         }
         plan
+    }
+
+    /// Adds a line by hand: a rule, whatever its conditions, and the counter it is counted in.
+    /// `number` is the subject it is for; no other line has this rule and this counter.
+    pub fn add(
+        &mut self,
+        rules: &RuleSet,
+        (rule, own_limit): (usize, Option<&Limit>),
+        counter: &[u8],
+        (number, cost): (usize, u64),
+        hasher: &impl BuildHasher,
+    ) {
+        let Some(found) = rules.get(rule) else { return };
+        let start = self.text.len();
+        self.text.push(counter);
+        let (end, fingerprint) =
+            (self.text.len(), Key::new(hasher, &found.id, counter, &[]).fingerprint);
+        let key = KeySpans { subject: Span::new(start..end), rest: Span::new(end..end) };
+        let own_limit = own_limit.copied().map(Box::new);
+        let mode = found.mode;
+        let planned = Planned { rule, subject: number, own_limit, cost, mode, fingerprint, key };
+        self.planned.push(planned);
     }
 
     /// Forgets the keys, which may be long, but not the tier. What was planned cannot be charged or

@@ -4,20 +4,25 @@ use std::sync::atomic::Ordering;
 
 use axum::Router;
 use axum::body::Body;
+use axum::middleware::map_request;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, Method, Request};
 use hyper::body::Incoming;
+use opentelemetry_sdk::trace::SdkTracer;
 use tollgate::{Policy, Revision};
 use tower::ServiceExt as _;
 
 use crate::auth::{Principal, Right};
+use crate::example;
 use crate::extract::read_json;
+use crate::grpc::Services;
 use crate::handlers::check;
 use crate::listen::Peer;
 use crate::problem::Problem;
 use crate::routes;
 use crate::settings::Settings;
 use crate::state::{ServerState, StartError};
+use crate::traces::{self, Traces};
 use crate::unread::SharedBody;
 
 /// A server without its listeners. Clones are one and the same.
@@ -26,6 +31,8 @@ pub struct App {
     state: ServerState,
     public: Router,
     admin: Router,
+    grpc: Services,
+    traces: Option<Traces>,
 }
 
 /// The call that has to be fast goes past the router.
@@ -38,16 +45,38 @@ impl App {
     /// What cannot be read or used, in words for whoever started the server.
     pub fn new(settings: &Settings) -> Result<Self, StartError> {
         let state = ServerState::new(settings)?;
-        let is_admin_apart = settings.admin.is_some();
         Ok(Self {
-            public: routes::public(&state, is_admin_apart),
-            admin: routes::admin(&state),
+            public: routes::public(&state, settings.admin),
+            admin: routes::admin(&state, settings.http),
+            grpc: Services::new(&state),
+            traces: None,
             state,
         })
     }
 
+    /// Makes a span for each request, unless its caller wants none.
+    #[must_use]
+    pub fn with_traces(self, tracer: SdkTracer) -> Self {
+        let note_route = || map_request(traces::note_matched_path);
+        Self {
+            public: self.public.layer(note_route()),
+            admin: self.admin.layer(note_route()),
+            traces: Some(Traces::new(tracer)),
+            ..self
+        }
+    }
+
     /// Answers a request to the check API, and to the admin API unless that is apart.
     pub async fn serve_public(&self, request: Request<Incoming>, peer: Peer) -> Response {
+        match &self.traces {
+            None => self.answer_public(request, peer).await,
+            Some(traces) => {
+                Box::pin(traces.http(request, |request| self.answer_public(request, peer))).await
+            }
+        }
+    }
+
+    async fn answer_public(&self, request: Request<Incoming>, peer: Peer) -> Response {
         let response = if request.uri().path() == CHECK && request.method() == Method::POST {
             self.check(request, peer).await
         } else {
@@ -61,12 +90,36 @@ impl App {
 
     /// Answers a request to the admin API where it is apart.
     pub async fn serve_admin(&self, request: Request<Incoming>, peer: Peer) -> Response {
+        match &self.traces {
+            None => self.answer_admin(request, peer).await,
+            Some(traces) => {
+                Box::pin(traces.http(request, |request| self.answer_admin(request, peer))).await
+            }
+        }
+    }
+
+    async fn answer_admin(&self, request: Request<Incoming>, peer: Peer) -> Response {
         let response = route(&self.admin, request, peer).await;
         self.state.metrics.count_response(response.status());
         response
     }
 
+    /// Answers a gRPC call.
+    pub async fn serve_grpc(
+        &self,
+        request: Request<Incoming>,
+        peer: Peer,
+    ) -> Response<tonic::body::Body> {
+        match &self.traces {
+            None => self.grpc.serve(request, peer).await,
+            Some(traces) => {
+                Box::pin(traces.grpc(request, |request| self.grpc.serve(request, peer))).await
+            }
+        }
+    }
+
     async fn check(&self, request: Request<Incoming>, peer: Peer) -> Response {
+        traces::note_route(CHECK);
         let (parts, body) = request.into_parts();
         // Before the body is read: whoever may not ask does not get to fill memory either.
         let admitted = self.state.admit(&parts.headers, peer, Right::Caller);
@@ -101,21 +154,41 @@ impl App {
         }
     }
 
+    /// The body of a check to try: one that the first rule counts.
+    #[must_use]
+    pub fn example(&self) -> String {
+        let policy = self.state.limiter.policy();
+        let loaded = self.state.policy_source.loaded.load();
+        let first =
+            loaded.document.rules.first().and_then(|rule| policy.rules().find(&rule.rule_id));
+        example::check_of(first.map_or(&[], |rule| &rule.identifiers))
+    }
+
     /// The admin token, if nobody chose one.
     #[must_use]
     pub fn generated_admin_token(&self) -> Option<&str> {
         self.state.generated_admin_token.as_deref()
     }
 
+    /// Says that the server takes traffic.
+    pub async fn set_ready(&self) {
+        self.grpc.report(true).await;
+    }
+
     /// Says that the server takes no more traffic, so that load balancers look elsewhere.
-    pub fn set_draining(&self) {
+    pub async fn set_draining(&self) {
         self.state.is_draining.store(true, Ordering::Relaxed);
+        self.grpc.report(false).await;
     }
 
     /// Reads the rules again and puts them in force; a file with problems leaves everything as it is.
     pub fn reload(&self) {
         let read = self.state.policy_source.reload(self.state.now(), |policy| self.install(policy));
         self.log_reload(read);
+        let envoy = &self.state.envoy;
+        if let Some(read) = envoy.source.reload(|limits| self.install_envoy(limits)) {
+            self.log_envoy_reload(read);
+        }
     }
 
     /// Reloads the rules if their file has changed and is no longer being written: if it looks the
@@ -126,14 +199,54 @@ impl App {
         if let Some(read) = read {
             self.log_reload(read);
         }
+        let envoy = &self.state.envoy;
+        let read = envoy.source.reload_if_settled(|limits| self.install_envoy(limits));
+        if let Some(read) = read {
+            self.log_envoy_reload(read);
+        }
+    }
+
+    /// The files for Envoy in force, in a few words; nothing if there is no directory of them.
+    #[must_use]
+    pub fn envoy_summary(&self) -> Option<String> {
+        let source = &self.state.envoy.source;
+        let config = source.loaded.load();
+        let (limits, domains) = (config.config.limits().len(), config.config.domains().count());
+        let (s, ss) = (if limits == 1 { "" } else { "s" }, if domains == 1 { "" } else { "s" });
+        let directory = source.directory()?.display();
+        Some(format!("{limits} limit{s} of {domains} domain{ss} from {directory}"))
+    }
+
+    fn log_envoy_reload(&self, read: Result<usize, String>) {
+        match read {
+            Ok(_) => {
+                tracing::info!(
+                    "limits for Envoy loaded: {}",
+                    self.envoy_summary().unwrap_or_default()
+                );
+            }
+            Err(problems) => tracing::error!(
+                "limits for Envoy not loaded, the last good ones stay in force: {problems}"
+            ),
+        }
     }
 
     fn install(&self, policy: &Policy) {
         self.state.limiter.install(policy);
     }
 
+    fn install_envoy(&self, limits: &Policy) {
+        self.state.envoy.limiter.install(limits);
+    }
+
     fn log_reload(&self, read: Result<Revision, String>) {
         match read {
+            Ok(Revision { number, .. })
+                if self.state.policy_source.loaded.load().document.rules.is_empty() =>
+            {
+                let summary = self.policy_summary();
+                tracing::warn!(revision = number, "rules loaded: {summary}: nothing has a limit");
+            }
             Ok(Revision { number, .. }) => {
                 tracing::info!(revision = number, "rules loaded: {}", self.policy_summary());
             }
@@ -160,10 +273,11 @@ impl App {
 async fn route(router: &Router, request: Request<Incoming>, peer: Peer) -> Response {
     let (parts, body) = request.into_parts();
     let body = SharedBody::new(body);
+    let method = parts.method.clone();
     let mut request = Request::from_parts(parts, Body::new(body.clone()));
     request.extensions_mut().insert(peer);
     match router.clone().oneshot(request).await {
-        Ok(response) => body.answered_by(response).await,
+        Ok(response) => body.answered_by(routes::explain_method(&method, response)).await,
         Err(never) => match never {},
     }
 }

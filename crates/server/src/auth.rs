@@ -164,8 +164,8 @@ fn token_of(headers: &HeaderMap) -> Option<&[u8]> {
 }
 
 fn wrong_token() -> Problem {
-    let detail = "the token is not known here; the admin token is the one that was printed on the \
-                  first start, or set by TOLLGATE_ADMIN_TOKEN";
+    let detail = "the token is not known here; the admin token is the one that was printed when \
+                  the server started, or set by TOLLGATE_ADMIN_TOKEN";
     challenge(Problem::new(StatusCode::UNAUTHORIZED, WRONG_TOKEN, detail))
 }
 

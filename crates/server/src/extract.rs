@@ -118,7 +118,7 @@ pub(crate) async fn read_json(
 
 /// Waits for `future`, but not for ever. Most bodies have arrived with their headers, and then no
 /// timer is started.
-async fn within<T>(timeout: Duration, future: impl Future<Output = T>) -> Option<T> {
+pub(crate) async fn within<T>(timeout: Duration, future: impl Future<Output = T>) -> Option<T> {
     let mut future = std::pin::pin!(future);
     let at_once = std::future::poll_fn(|context| {
         std::task::Poll::Ready(match future.as_mut().poll(context) {

@@ -31,7 +31,7 @@ impl fmt::Display for DecisionId {
 }
 
 /// The text of an id, without memory of its own: every answer has one.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct IdText {
     bytes: [u8; 27],
     len: usize,

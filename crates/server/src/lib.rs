@@ -7,7 +7,9 @@
 mod app;
 mod auth;
 mod discreet;
+mod example;
 mod extract;
+mod grpc;
 mod guard;
 mod handlers;
 mod histogram;
@@ -18,10 +20,12 @@ mod metrics;
 mod openapi;
 mod policy_source;
 mod problem;
+mod rls;
 mod routes;
 pub mod settings;
 mod state;
 mod store;
+mod traces;
 mod unread;
 mod wire;
 

@@ -1,8 +1,9 @@
-//! What this server tells Prometheus. Labels are rule ids and fixed words, never what a client sent.
+//! What this server tells Prometheus. Labels are rule ids and fixed words; values that clients send only
+//! where a file for Envoy asks for them, and only so many.
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use http::StatusCode;
 use prometheus_client::collector::Collector;
@@ -10,9 +11,11 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
-use tollgate::RuleCounts;
+use tollgate::identity::{TokenProblem, TokenVerdict};
+use tollgate::{RuleCounts, Timestamp};
 
 use crate::histogram::{Histogram, Snapshot};
+use crate::rls::values::Hits;
 
 /// What is counted while serving.
 #[derive(Debug, Default)]
@@ -21,11 +24,86 @@ pub(crate) struct Metrics {
     pub(crate) checks: Histogram,
     /// Answers by class: 2xx, 4xx other than 429, 429, 5xx.
     responses: [AtomicU64; RESPONSE_CLASSES.len()],
+    /// Answers to gRPC calls by their code.
+    calls: [AtomicU64; CALL_CODES.len()],
+    /// Tokens of clients that were believed, and those that were not by what was wrong with them.
+    tokens: [AtomicU64; TOKEN_VERDICTS],
+    /// How far the clock of the last caller that told its time was ahead of ours.
+    skew_micros: AtomicI64,
 }
+
+/// The codes of gRPC, by their numbers.
+const CALL_CODES: [&str; 17] = [
+    "OK",
+    "CANCELLED",
+    "UNKNOWN",
+    "INVALID_ARGUMENT",
+    "DEADLINE_EXCEEDED",
+    "NOT_FOUND",
+    "ALREADY_EXISTS",
+    "PERMISSION_DENIED",
+    "RESOURCE_EXHAUSTED",
+    "FAILED_PRECONDITION",
+    "ABORTED",
+    "OUT_OF_RANGE",
+    "UNIMPLEMENTED",
+    "INTERNAL",
+    "UNAVAILABLE",
+    "DATA_LOSS",
+    "UNAUTHENTICATED",
+];
+
+/// A token is verified, or has a problem.
+const TOKEN_VERDICTS: usize = 1 + TokenProblem::ALL.len();
 
 const RESPONSE_CLASSES: [&str; 4] = ["2xx", "4xx", "429", "5xx"];
 
 impl Metrics {
+    /// Counts an answer to a gRPC call.
+    #[inline]
+    pub(crate) fn count_call(&self, code: tonic::Code) {
+        if let Some(count) = usize::try_from(i32::from(code)).ok().and_then(|at| self.calls.get(at))
+        {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Answers to gRPC calls so far, by code, those that occurred.
+    pub(crate) fn calls(&self) -> Vec<(&'static str, u64)> {
+        let counts = self.calls.iter().map(|count| count.load(Ordering::Relaxed));
+        CALL_CODES
+            .into_iter()
+            .zip(counts)
+            .filter(|(code, count)| *count > 0 || *code == "OK")
+            .collect()
+    }
+
+    /// Counts what became of the token of a client, if it had one.
+    pub(crate) fn count_token(&self, verdict: TokenVerdict) {
+        let at = token_verdicts().position(|known| known == verdict);
+        if let Some(count) = at.and_then(|at| self.tokens.get(at)) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Tokens of clients so far, by what became of them.
+    pub(crate) fn tokens(&self) -> Vec<(&'static str, u64)> {
+        let counts = self.tokens.iter().map(|count| count.load(Ordering::Relaxed));
+        token_verdicts().map(TokenVerdict::name).zip(counts).collect()
+    }
+
+    /// Compares the clock of a caller with ours.
+    pub(crate) fn note_skew(&self, now: Timestamp, seconds: i64, nanos: i32) {
+        let theirs = seconds.saturating_mul(1_000_000).saturating_add(i64::from(nanos) / 1_000);
+        let skew = theirs.saturating_sub(now.as_micros().cast_signed());
+        self.skew_micros.store(skew, Ordering::Relaxed);
+    }
+
+    /// How far the clock of the last caller that told its time was ahead of ours, in seconds.
+    pub(crate) fn skew_seconds(&self) -> f64 {
+        self.skew_micros.load(Ordering::Relaxed) as f64 / 1e6
+    }
+
     #[inline]
     pub(crate) fn count_response(&self, status: StatusCode) {
         let class = match status.as_u16() {
@@ -42,6 +120,11 @@ impl Metrics {
     }
 }
 
+fn token_verdicts() -> impl Iterator<Item = TokenVerdict> {
+    let problems = TokenProblem::ALL.into_iter().map(TokenVerdict::Rejected);
+    std::iter::once(TokenVerdict::Verified).chain(problems)
+}
+
 /// Everything that is told, at one moment.
 #[derive(Debug)]
 pub(crate) struct Reading {
@@ -49,6 +132,11 @@ pub(crate) struct Reading {
     pub(crate) checks: Snapshot,
     pub(crate) store: Snapshot,
     pub(crate) responses: [u64; RESPONSE_CLASSES.len()],
+    pub(crate) calls: Vec<(&'static str, u64)>,
+    pub(crate) tokens: Vec<(&'static str, u64)>,
+    pub(crate) skew_seconds: f64,
+    /// How often values met a limit whose file wants them named.
+    pub(crate) values: Vec<((Arc<str>, String), Hits)>,
     pub(crate) counters: usize,
     pub(crate) memory_bytes: usize,
     pub(crate) evictions: u64,
@@ -113,11 +201,31 @@ impl Collector for Reading {
         let help = "Requests judged without the shared store.";
         self.by_rule(encoder, "fallbacks", help, |counts| counts.degraded)?;
 
+        let help = "Requests of Envoy by limit, value and outcome, where a file asks for it.";
+        let mut metric =
+            encoder.encode_descriptor("envoy_values", help, None, MetricType::Counter)?;
+        for ((rule, value), hits) in &self.values {
+            for (outcome, count) in [("within", hits.within), ("over", hits.over)] {
+                let labels = [("rule_id", &**rule), ("value", value), ("outcome", outcome)];
+                write_counter(metric.encode_family(&labels)?, count)?;
+            }
+        }
         let help = "Answers by class of status.";
         let mut metric =
             encoder.encode_descriptor("http_responses", help, None, MetricType::Counter)?;
         for (class, count) in RESPONSE_CLASSES.into_iter().zip(self.responses) {
             write_counter(metric.encode_family(&[("status", class)])?, count)?;
+        }
+        let help = "Answers to gRPC calls by code.";
+        let mut metric =
+            encoder.encode_descriptor("grpc_responses", help, None, MetricType::Counter)?;
+        for (code, count) in &self.calls {
+            write_counter(metric.encode_family(&[("code", *code)])?, *count)?;
+        }
+        let help = "Tokens of clients that were verified, or why they were not believed.";
+        let mut metric = encoder.encode_descriptor("tokens", help, None, MetricType::Counter)?;
+        for (outcome, count) in &self.tokens {
+            write_counter(metric.encode_family(&[("outcome", *outcome)])?, *count)?;
         }
         let help = "How long judging a check takes, in seconds.";
         histogram(encoder, "check_duration_seconds", help, &self.checks)?;
@@ -133,6 +241,7 @@ impl Collector for Reading {
             ("policy_revision", "The revision in force.", self.policy_revision as f64),
             ("policy_age_seconds", "Seconds since it was loaded.", self.policy_age_seconds),
             ("idempotency_keys", "Idempotency keys remembered.", self.idempotency_keys as f64),
+            ("caller_skew_seconds", "How far the clock of a caller was ahead.", self.skew_seconds),
             ("ready", "Whether the server takes traffic.", f64::from(u8::from(self.ready))),
         ] {
             let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
@@ -172,12 +281,25 @@ mod tests {
         for status in [200, 204, 404, 429, 429, 503] {
             metrics.count_response(StatusCode::from_u16(status).expect("a status"));
         }
+        for verdict in [
+            TokenVerdict::Absent,
+            TokenVerdict::Verified,
+            TokenVerdict::Rejected(TokenProblem::Ambiguous),
+            TokenVerdict::Rejected(TokenProblem::Audience),
+            TokenVerdict::Rejected(TokenProblem::Audience),
+        ] {
+            metrics.count_token(verdict);
+        }
         let counts = RuleCounts { admitted: 7, refused: 2, warned: 1, ..RuleCounts::default() };
         let text = Reading {
             rules: vec![("per_ip".into(), counts)],
             checks: metrics.checks.read(),
             store: Histogram::default().read(),
             responses: metrics.responses(),
+            calls: vec![("OK", 9)],
+            tokens: metrics.tokens(),
+            skew_seconds: -0.25,
+            values: vec![(("shop.user".into(), "user_7".into()), Hits { within: 3, over: 1 })],
             counters: 5,
             memory_bytes: 4096,
             evictions: 0,
@@ -192,12 +314,19 @@ mod tests {
             "tollgate_decisions_total{rule_id=\"per_ip\",outcome=\"allowed\"} 7",
             "tollgate_decisions_total{rule_id=\"per_ip\",outcome=\"refused\"} 2",
             "tollgate_near_limit_total{rule_id=\"per_ip\"} 1",
+            "tollgate_envoy_values_total{rule_id=\"shop.user\",value=\"user_7\",outcome=\"over\"} 1",
             "tollgate_http_responses_total{status=\"2xx\"} 2",
             "tollgate_http_responses_total{status=\"429\"} 2",
             "tollgate_check_duration_seconds_bucket{le=\"0.000005\"} 1",
             "tollgate_check_duration_seconds_bucket{le=\"+Inf\"} 1",
             "tollgate_check_duration_seconds_count 1",
             "tollgate_counters 5.0",
+            "tollgate_grpc_responses_total{code=\"OK\"} 9",
+            "tollgate_tokens_total{outcome=\"verified\"} 1",
+            "tollgate_tokens_total{outcome=\"ambiguous\"} 1",
+            "tollgate_tokens_total{outcome=\"audience\"} 2",
+            "tollgate_tokens_total{outcome=\"user\"} 0",
+            "tollgate_caller_skew_seconds -0.25",
             "tollgate_config_errors_total 1",
             "tollgate_policy_age_seconds 1.5",
             "tollgate_ready 1.0",

@@ -20,6 +20,9 @@ use crate::discreet;
 /// What holds until somebody says otherwise.
 const DEFAULT_RULES: &str = include_str!("default_rules.yaml");
 
+/// How many looks in a row have to find the same before it is believed.
+const LOOKS: u32 = 2;
+
 /// The policy in force, with the document it was made of.
 #[derive(Debug)]
 pub(crate) struct Loaded {
@@ -47,6 +50,8 @@ struct Watch {
     read: Option<Traces>,
     /// At the last look, if that was another file than the one that was read.
     glimpsed: Option<Traces>,
+    /// How many looks in a row have found nothing.
+    missed: u32,
 }
 
 /// What tells one version of a file from the next without reading it.
@@ -80,7 +85,7 @@ impl PolicySource {
         let source = Self {
             file: file.map(Path::to_owned),
             loaded: ArcSwap::from_pointee(loaded),
-            watch: Mutex::new(Watch { read, glimpsed: None }),
+            watch: Mutex::new(Watch { read, ..Watch::default() }),
             errors: AtomicU64::new(0),
         };
         Ok((source, policy))
@@ -104,11 +109,25 @@ impl PolicySource {
     ) -> Option<Result<Revision, String>> {
         let file = self.file.as_deref()?;
         let mut watch = self.watch.lock();
-        // A file that is away for a moment is being replaced.
-        let found = Traces::of(file).ok().filter(|found| watch.read != Some(*found));
+        let traces = Traces::of(file);
+        self.count_miss(&mut watch, file, traces.as_ref().err());
+        let found = traces.ok().filter(|found| watch.read != Some(*found));
         let before = mem::replace(&mut watch.glimpsed, found);
         let is_settled = found.is_some() && found == before;
         is_settled.then(|| self.reload_watched(&mut watch, now, install))
+    }
+
+    /// Tells once that the file cannot be found any more. One that is away for a moment is being
+    /// replaced.
+    fn count_miss(&self, watch: &mut Watch, file: &Path, error: Option<&io::Error>) {
+        watch.missed = error.map_or(0, |_| watch.missed.saturating_add(1));
+        if let Some(error) = error.filter(|_| watch.missed == LOOKS) {
+            self.errors.fetch_add(1, Ordering::Relaxed);
+            tracing::warn!(
+                "the rules file {} cannot be found any more, the last good rules stay in force: {error}",
+                file.display()
+            );
+        }
     }
 
     fn reload_watched(
@@ -119,7 +138,7 @@ impl PolicySource {
     ) -> Result<Revision, String> {
         let file = self.file.as_deref();
         let read = file.and_then(|file| Traces::of(file).ok());
-        *watch = Watch { read, glimpsed: None };
+        *watch = Watch { read, ..Watch::default() };
         let Revision { epoch, number } = self.loaded.load().revision;
         let revision = Revision { epoch, number: number + 1 };
         let read = text_of(file).and_then(|text| compile(file, &text, revision, now));
@@ -252,6 +271,36 @@ mod tests {
         fs::write(&file, ONE).expect("written");
         let revision = source.reload(NOW, |_| {}).expect("a sound file");
         assert_eq!((revision.number, look(&source), look(&source)), (5, None, None));
+    }
+
+    /// It went unnoticed until the next start, which then failed.
+    #[test]
+    fn a_file_that_is_deleted_is_noticed_once() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("policy.yaml");
+        fs::write(&file, ONE).expect("written");
+        let (source, _) = PolicySource::open(Some(&file), NOW).expect("a sound file");
+        let errors = || {
+            assert_eq!(look(&source), None);
+            source.errors.load(Ordering::Relaxed)
+        };
+        assert_eq!(errors(), 0);
+        // Away for one look, as when it is replaced.
+        let away = folder.path().join("away.yaml");
+        fs::rename(&file, &away).expect("moved");
+        assert_eq!(errors(), 0);
+        fs::rename(&away, &file).expect("moved back");
+        assert_eq!(errors(), 0);
+        for known in [0, 1] {
+            fs::rename(&file, &away).expect("moved");
+            assert_eq!(
+                [errors(), errors(), errors(), errors()],
+                [known, known + 1, known + 1, known + 1]
+            );
+            assert_eq!(ids(&source), ["one"], "the last good rules stay in force");
+            fs::rename(&away, &file).expect("moved back");
+            assert_eq!(errors(), known + 1);
+        }
     }
 
     #[test]

@@ -51,6 +51,10 @@ impl Problem {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, code, detail)
     }
 
+    pub(crate) fn internal(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail)
+    }
+
     pub(crate) fn not_found(code: &'static str, detail: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, code, detail)
     }
@@ -92,12 +96,10 @@ impl Problem {
         self.0.code
     }
 
-    #[cfg(test)]
     pub(crate) fn detail(&self) -> &str {
         &self.0.detail
     }
 
-    #[cfg(test)]
     pub(crate) fn status(&self) -> StatusCode {
         self.0.status
     }

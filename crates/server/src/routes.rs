@@ -1,17 +1,21 @@
 //! Which path leads to which handler, and the description of all of them.
 
+use std::net::SocketAddr;
+
 use axum::Router;
 use axum::extract::Request;
 use axum::middleware::map_response;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{any, get, post};
-use http::{StatusCode, header};
+use http::{Method, StatusCode, header};
 use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use utoipa_swagger_ui::SwaggerUi;
 
-use crate::handlers::{authorize, batch, check, decisions, give_back, health, look, rules, status};
+use crate::handlers::{
+    authorize, batch, check, decisions, envoy_json, give_back, health, look, rules, status,
+};
 use crate::openapi;
 use crate::problem::Problem;
 use crate::state::ServerState;
@@ -19,15 +23,36 @@ use crate::state::ServerState;
 /// The other family of paths for the rules.
 const ADMIN_RULES: &str = "/admin/api/v1/rate-limits/rules";
 
-/// What the check API's listener answers.
-pub(crate) fn public(state: &ServerState, is_admin_apart: bool) -> Router {
-    let router = if is_admin_apart { check_api() } else { check_api().merge(admin_api()) };
-    finish(router, state)
+/// Where what is not here is to be found: an API on a listener of its own.
+#[derive(Clone, Copy, Debug)]
+struct Elsewhere {
+    name: &'static str,
+    paths: &'static [&'static str],
+    flag: &'static str,
+    port: u16,
 }
 
-/// What the admin API's listener answers where it is apart.
-pub(crate) fn admin(state: &ServerState) -> Router {
-    finish(admin_api().merge(health_api()), state)
+/// What the check API's listener answers. `admin` is where the admin API is, if apart.
+pub(crate) fn public(state: &ServerState, admin: Option<SocketAddr>) -> Router {
+    let elsewhere = admin.map(|address| Elsewhere {
+        name: "admin API",
+        paths: &["/api/v1/rules", "/api/v1/decisions", ADMIN_RULES],
+        flag: "--admin",
+        port: address.port(),
+    });
+    let router = if admin.is_some() { check_api() } else { check_api().merge(admin_api()) };
+    finish(router, state, elsewhere)
+}
+
+/// What the admin API's listener answers where it is apart. `public` is where the check API is.
+pub(crate) fn admin(state: &ServerState, public: SocketAddr) -> Router {
+    let elsewhere = Elsewhere {
+        name: "check API",
+        paths: &["/api/v1/rate-limit", "/api/v1/rate-limits", "/json"],
+        flag: "--http",
+        port: public.port(),
+    };
+    finish(admin_api().merge(health_api()), state, Some(elsewhere))
 }
 
 fn check_api() -> OpenApiRouter<ServerState> {
@@ -40,6 +65,7 @@ fn check_api() -> OpenApiRouter<ServerState> {
         .routes(routes!(give_back::refund))
         .routes(routes!(give_back::reset))
         .routes(routes!(status::status))
+        .routes(routes!(envoy_json::json))
         // Proxies ask with the method of their client, and Envoy with its path too.
         .routes((schemas, paths, get_authorize.fallback(authorize::authorize)))
         .route(&format!("{}/", authorize::PATH), any(authorize::authorize))
@@ -70,7 +96,11 @@ fn health_api() -> OpenApiRouter<ServerState> {
         .routes(routes!(health::metrics))
 }
 
-fn finish(router: OpenApiRouter<ServerState>, state: &ServerState) -> Router {
+fn finish(
+    router: OpenApiRouter<ServerState>,
+    state: &ServerState,
+    elsewhere: Option<Elsewhere>,
+) -> Router {
     let (router, api) = router.split_for_parts();
     let api = openapi::complete(api);
     let description = serde_json::to_string(&api).unwrap_or_default();
@@ -81,8 +111,7 @@ fn finish(router: OpenApiRouter<ServerState>, state: &ServerState) -> Router {
         .route("/openapi.json", get(describe))
         .route("/", get(|| async { Redirect::temporary("/docs/") }))
         .merge(docs(api))
-        .fallback(unknown_path)
-        .method_not_allowed_fallback(wrong_method)
+        .fallback(move |request: Request| async move { unknown_path(&request, elsewhere) })
         .with_state(state.clone())
 }
 
@@ -98,14 +127,35 @@ fn docs(api: OpenApi) -> Router<ServerState> {
     }))
 }
 
-async fn unknown_path(request: Request) -> Problem {
+fn unknown_path(request: &Request, elsewhere: Option<Elsewhere>) -> Problem {
     let path: String = request.uri().path().chars().take(200).collect();
-    let detail = format!("there is nothing at {path}; /docs lists what there is");
+    let is_under = |other: &&str| {
+        path.strip_prefix(*other).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    let detail = match elsewhere.filter(|elsewhere| elsewhere.paths.iter().any(is_under)) {
+        Some(Elsewhere { name, flag, port: 0, .. }) => {
+            format!("{path} belongs to the {name}, which has a port of its own ({flag})")
+        }
+        Some(Elsewhere { name, flag, port, .. }) => {
+            format!("{path} belongs to the {name}, which has a port of its own: {port} ({flag})")
+        }
+        None => format!("there is nothing at {path}; /docs lists what there is"),
+    };
     Problem::not_found("unknown_path", detail)
 }
 
-async fn wrong_method(request: Request) -> Response {
-    let method: String = request.method().as_str().chars().take(50).collect();
-    let detail = format!("{method} is not possible here");
-    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "wrong_method", detail).into_response()
+/// The answer of a router, which knows what is possible instead of a method, but does not say it in
+/// words.
+pub(crate) fn explain_method(method: &Method, response: Response) -> Response {
+    let allowed = response.headers().get(header::ALLOW);
+    let Some(allowed) = allowed.filter(|_| response.status() == StatusCode::METHOD_NOT_ALLOWED)
+    else {
+        return response;
+    };
+    let method: String = method.as_str().chars().take(50).collect();
+    let names = allowed.to_str().unwrap_or_default().replace(',', ", ");
+    let detail = format!("{method} is not possible here; use {names}");
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "wrong_method", detail)
+        .with_header(header::ALLOW, allowed.clone())
+        .into_response()
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use aws_lc_rs::rand;
 use http::HeaderMap;
 use tollgate::http::HeaderFamilies;
-use tollgate::identity::{Extractor, Secret};
+use tollgate::identity::{Extractor, Identity, Secret, TokenVerdict};
 use tollgate::{Clock as _, Limiter, MemoryStore, Micros, SystemClock, Timestamp};
 
 use crate::auth::{CheckAuth, Principal, Right, TOKEN_HEADER, Tokens, WRONG_TOKEN};
@@ -21,6 +21,7 @@ use crate::listen::Peer;
 use crate::metrics::{Metrics, Reading};
 use crate::policy_source::PolicySource;
 use crate::problem::Problem;
+use crate::rls::source::EnvoySource;
 use crate::settings::{self, DenyStatus, RequestHeaders, Settings};
 use crate::store::TimedStore;
 
@@ -28,10 +29,21 @@ use crate::store::TimedStore;
 #[derive(Clone, Debug)]
 pub(crate) struct ServerState(Arc<Shared>);
 
+/// The counters, for all that judge.
+pub(crate) type SharedStore = Arc<TimedStore>;
+
+/// What judges domains of Envoy that are in files of their own.
+#[derive(Debug)]
+pub(crate) struct Envoy {
+    pub(crate) source: EnvoySource,
+    pub(crate) limiter: Limiter<SharedStore>,
+}
+
 /// What all requests share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    pub(crate) limiter: Limiter<TimedStore>,
+    pub(crate) limiter: Limiter<SharedStore>,
+    pub(crate) envoy: Envoy,
     pub(crate) policy_source: PolicySource,
     pub(crate) extractor: Extractor,
     pub(crate) guard: Guard,
@@ -75,12 +87,22 @@ impl ServerState {
         let failed = |error: &dyn fmt::Display| StartError(error.to_string());
         let (policy_source, policy) =
             PolicySource::open(settings.rules.as_deref(), SystemClock.now()).map_err(StartError)?;
-        let extractor =
-            Extractor::new(settings.identity.clone()).map_err(|error| failed(&error))?;
+        let extractor = Extractor::new(settings.identity.clone()).map_err(|error| {
+            // Settings of tokens are named as in the settings file.
+            let prefix = if error.setting().starts_with("jwt.") { "identity." } else { "" };
+            failed(&format!("{prefix}{error}"))
+        })?;
         let memory = settings.memory.to_usize();
-        let store = TimedStore {
+        let store = Arc::new(TimedStore {
             inner: MemoryStore::with_bytes(memory),
             durations: Arc::new(Histogram::default()),
+        });
+        let (source, limits) =
+            EnvoySource::open(settings.envoy_config.as_deref(), SystemClock.now())
+                .map_err(StartError)?;
+        let envoy = Envoy {
+            source,
+            limiter: Limiter::builder().policy(limits).store(Arc::clone(&store)).build(),
         };
         let limits = &settings.limits;
         let guard_limits = GuardLimits {
@@ -102,6 +124,7 @@ impl ServerState {
         );
         Ok(Self(Arc::new(Shared {
             limiter: Limiter::builder().policy(policy).store(store).build(),
+            envoy,
             policy_source,
             extractor,
             guard: Guard::new(guard_limits),
@@ -165,12 +188,28 @@ impl Shared {
         self.guard.admin_call(principal, is_write)
     }
 
+    /// Who a request is from. A token that is not believed is not the client's business alone: most
+    /// are wrong for all clients at once.
+    pub(crate) async fn identify(&self, headers: &HeaderMap, peer: Peer) -> Identity {
+        let identity = self.extractor.identify(headers, peer.address.ip(), self.now()).await;
+        self.metrics.count_token(identity.token);
+        if let TokenVerdict::Rejected(problem) = identity.token {
+            let outcome = problem.name();
+            tracing::debug!(outcome, client = identity.ip, "a token is not believed: {problem}");
+        }
+        identity
+    }
+
     /// All figures at this moment.
     pub(crate) fn reading(&self) -> Reading {
         let store = self.limiter.store();
         let loaded = self.policy_source.loaded.load();
         Reading {
-            rules: self.limiter.stats(),
+            rules: self.limiter.stats().into_iter().chain(self.envoy.limiter.stats()).collect(),
+            calls: self.metrics.calls(),
+            tokens: self.metrics.tokens(),
+            skew_seconds: self.metrics.skew_seconds(),
+            values: self.envoy.source.loaded.load().values.read(),
             checks: self.metrics.checks.read(),
             store: store.durations.read(),
             responses: self.metrics.responses(),
@@ -179,7 +218,8 @@ impl Shared {
             evictions: store.inner.evicted(),
             policy_revision: loaded.revision.number,
             policy_age_seconds: self.now().since(loaded.at).get() as f64 / 1e6,
-            config_errors: self.policy_source.errors.load(Ordering::Relaxed),
+            config_errors: self.policy_source.errors.load(Ordering::Relaxed)
+                + self.envoy.source.errors.load(Ordering::Relaxed),
             idempotency_keys: self.idempotency.len(),
             ready: !self.is_draining.load(Ordering::Relaxed),
         }

@@ -37,9 +37,14 @@ impl SharedBody {
         if !is_refusal || self.is_end_stream() {
             return response;
         }
+        self.wait_out().await;
+        response.map(|body| Body::new(Keeper { body, _unread: self }))
+    }
+
+    /// Waits a moment for a small body, without keeping any of it.
+    pub(crate) async fn wait_out(&mut self) {
         // Whether it came to its end or not: it was waited for.
         let _ = timeout(PATIENCE, self.skip()).await;
-        response.map(|body| Body::new(Keeper { body, _unread: self }))
     }
 
     async fn skip(&mut self) {

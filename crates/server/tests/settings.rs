@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 use tollgate::identity::{ApiKeys, ForwardingHeader, TokenKeys};
 use tollgate_server::settings::{
-    CheckAuth, DenyStatus, Effective, FLAGGED, LogFormat, LogLevel, Problems, RequestHeaders,
+    CheckAuth, DenyStatus, Effective, FLAGGED, LogFormat, LogLevel, Otlp, Problems, RequestHeaders,
     Secret, Settings, flag, variable,
 };
 
@@ -119,7 +119,9 @@ fn every_setting_can_be_written() {
     let case = case.file(&format!(
         "http: 0.0.0.0:9000
 admin: 127.0.0.1:9001
+grpc: 127.0.0.1:9002
 rules: policy.yaml
+envoy_config: ratelimit
 store: 'memory:'
 memory: 1GiB
 check_auth: token
@@ -127,6 +129,7 @@ check_token_file: {token}
 headers: [x-ratelimit-delta, draft-7]
 log: json
 log_level: debug
+otlp: {{endpoint: \"http://127.0.0.1:4317\", sample: 0.01, service_name: limiter}}
 tls: {{certificate: cert.pem, key: key.pem, client_ca: ca.pem}}
 identity:
   api_keys: known
@@ -155,10 +158,13 @@ idempotency: {{keys: 20, seconds: 30}}
     let settings = &effective.settings;
     assert_eq!(settings.http, address("0.0.0.0:9000"));
     assert_eq!(settings.admin, Some(address("127.0.0.1:9001")));
+    assert_eq!(settings.grpc, address("127.0.0.1:9002"));
     assert_eq!(settings.memory.to_usize(), 1 << 30);
     assert_eq!(settings.check_auth, CheckAuth::Token);
     assert_eq!(settings.check_token.as_ref().map(Secret::expose), Some("let-me-in-let-me-in"));
     assert_eq!(settings.log_level, LogLevel::Debug);
+    let (endpoint, service_name) = (Some("http://127.0.0.1:4317".into()), "limiter".into());
+    assert_eq!(settings.otlp, Otlp { endpoint, sample: 0.01, service_name });
     assert_eq!(settings.deny_status, DenyStatus::Forbidden);
     assert_eq!(settings.request_headers, RequestHeaders::Forwarded);
     assert_eq!(settings.limits.shutdown_delay, Duration::from_secs(5));
@@ -265,6 +271,29 @@ fn wrong_values_are_told_what_would_be_right() {
              \"loud\"",
         ),
         (
+            "otlp: {endpoint: 127.0.0.1:4317}",
+            "otlp.endpoint (tollgate.yaml:1:18): expected the URL of a collector that takes OTLP \
+             over gRPC, like http://127.0.0.1:4317, found \"127.0.0.1:4317\"",
+        ),
+        (
+            "otlp: {endpoint: 'http://127.0.0.1:4318/v1/traces'}",
+            "otlp.endpoint (tollgate.yaml:1:18): expected the URL of a collector that takes OTLP \
+             over gRPC, like http://127.0.0.1:4317, found \"http://127.0.0.1:4318/v1/traces\"",
+        ),
+        (
+            "otlp: {endpoint: 'https://me:hunter2@collector'}",
+            "otlp.endpoint (tollgate.yaml:1:18): a secret does not belong here; set the \
+             environment variable OTEL_EXPORTER_OTLP_HEADERS, and leave out what is before the @",
+        ),
+        (
+            "otlp: {sample: 10}",
+            "otlp.sample (tollgate.yaml:1:16): expected a number from 0 to 1, found \"10\"",
+        ),
+        (
+            "otlp: {sample: nan}",
+            "otlp.sample (tollgate.yaml:1:16): expected a number from 0 to 1, found \"nan\"",
+        ),
+        (
             "tls: {certificate: a.pem}",
             "tls.certificate (tollgate.yaml:1:20): a certificate needs its key; name it in tls.key",
         ),
@@ -309,7 +338,7 @@ fn wrong_values_are_told_what_would_be_right() {
             "batch_size (tollgate.yaml:1:1): there is no such setting; did you mean \
              limits.batch_size?",
         ),
-        ("grpc: 127.0.0.1:8081", "grpc (tollgate.yaml:1:1): there is no such setting"),
+        ("websocket: 127.0.0.1:8081", "websocket (tollgate.yaml:1:1): there is no such setting"),
         (
             "identity: {trusted_proxies: [10.0.0.0/8, proxy]}",
             "identity.trusted_proxies (tollgate.yaml:1:42): expected a network like 10.0.0.0/8 or \

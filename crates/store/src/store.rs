@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tollgate_core::{Charge, Key, Limit, Line, Timestamp};
@@ -90,6 +91,58 @@ pub trait Store: Send + Sync {
 
     /// Forgets the counters.
     fn reset(&self, keys: &[Key<'_>]) -> impl Future<Output = Result<(), StoreError>> + Send;
+}
+
+/// A store that several share.
+impl<S: Store> Store for Arc<S> {
+    const IS_SHARED: bool = S::IS_SHARED;
+
+    fn settle(
+        &self,
+        charges: &[Charge<'_>],
+        now: Timestamp,
+    ) -> impl Future<Output = Result<Settlement, StoreError>> + Send {
+        (**self).settle(charges, now)
+    }
+
+    fn is_immediate(&self) -> bool {
+        (**self).is_immediate()
+    }
+
+    #[inline]
+    fn settle_at_once(
+        &self,
+        charges: &[Charge<'_>],
+        now: Timestamp,
+        lines: &mut SmallVec<[Line; 4]>,
+    ) -> bool {
+        (**self).settle_at_once(charges, now, lines)
+    }
+
+    #[inline]
+    fn prefetch(&self, fingerprint: u64) {
+        (**self).prefetch(fingerprint);
+    }
+
+    fn settle_batch(
+        &self,
+        requests: &[&[Charge<'_>]],
+        now: Timestamp,
+    ) -> impl Future<Output = Vec<Result<Settlement, StoreError>>> + Send {
+        (**self).settle_batch(requests, now)
+    }
+
+    fn refund(
+        &self,
+        refunds: &[Refund<'_>],
+        now: Timestamp,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send {
+        (**self).refund(refunds, now)
+    }
+
+    fn reset(&self, keys: &[Key<'_>]) -> impl Future<Output = Result<(), StoreError>> + Send {
+        (**self).reset(keys)
+    }
 }
 
 /// Why a store could not answer.

@@ -1,8 +1,10 @@
 //! Where each charge of a request is counted: in the shared store, on this node, or, while the
 //! store is away, wherever its rule says. The only reader of a store's errors.
 
+use std::hash::BuildHasher;
+
 use smallvec::SmallVec;
-use tollgate_core::{Charge, Key, Limit, Line, Mode, Timestamp};
+use tollgate_core::{Algorithm, Charge, Key, Limit, Line, Micros, Mode, Quota, Timestamp};
 use tollgate_rules::document::{Consistency, OnStoreFailure};
 use tollgate_rules::{Plan, RuleSet};
 use tollgate_store::{MemoryStore, Refund, Settlement, Store, StoreError, StoreErrorKind};
@@ -54,6 +56,34 @@ impl<S: Store> Counting<S> {
         let charges: Charges<'_> = plan.charges(rules).collect();
         let settled = self.shared.settle(&charges, now).await;
         self.counted_all(settled, plan, rules, now)
+    }
+
+    /// What would become of each charge of a plan if it were made now. None is: beside each stands one
+    /// that nothing can pay.
+    pub(crate) async fn try_out(
+        &self,
+        plan: &Plan,
+        rules: &RuleSet,
+        now: Timestamp,
+        hasher: &impl BuildHasher,
+    ) -> Result<Vec<Line>, StoreError> {
+        let blocked = Quota::new(Algorithm::FixedWindow, 0, Micros::from_secs(1)).compile();
+        let Ok(blocked) = blocked else { return Ok(Vec::new()) };
+        let is_mixed = self.is_mixed(plan, rules);
+        let mut lines = Vec::new();
+        for (number, charge) in plan.charges(rules).enumerate() {
+            // No rule has an empty name.
+            let key = Key::new(hasher, "", charge.key.subject, &[]);
+            let never = Charge { key, limit: &blocked, cost: 1, mode: Mode::Enforce };
+            let charges = [charge, never];
+            let settled = if is_mixed && Self::is_local(number, plan, rules) {
+                self.own.settle(&charges, now).await
+            } else {
+                self.shared.settle(&charges, now).await
+            };
+            lines.extend(settled?.lines.into_iter().next());
+        }
+        Ok(lines)
     }
 
     /// Whether a plan is to be counted here as well as in the shared store.

@@ -86,6 +86,9 @@ pub struct RuleOutcome<'a> {
     pub state: SoftState,
     /// The figures.
     pub outcome: Outcome,
+    /// Of several views or lines of one request, the number of the one this is about; the first, if
+    /// several share a counter.
+    pub subject: usize,
 }
 
 impl RuleOutcome<'_> {
@@ -164,7 +167,8 @@ impl Decision {
 
     fn named(&self, judged: &Judged) -> Option<RuleOutcome<'_>> {
         let rule = self.installed.policy.rules().get(judged.outcome.rule)?;
-        Some(RuleOutcome { rule, state: judged.soft, outcome: judged.outcome })
+        let subject = self.plan.planned().get(judged.line)?.subject;
+        Some(RuleOutcome { rule, state: judged.soft, outcome: judged.outcome, subject })
     }
 
     /// The largest cost that would still be admitted; `None` if no enforced rule applied.

@@ -1,7 +1,7 @@
 //! Which rule limited me, and why: a policy's view of a request with the figures of its counters.
 
 use serde::Serialize;
-use tollgate_core::Micros;
+use tollgate_core::{Micros, Outcome, decide};
 use tollgate_rules::Explanation;
 
 use crate::decision::Decision;
@@ -13,6 +13,10 @@ pub struct Explained {
     /// Which rules were considered, and which of them apply.
     #[serde(flatten)]
     pub explanation: Explanation,
+    /// Whether the request would pass.
+    pub would_pass: bool,
+    /// Milliseconds until it would, if it would not; `None` if it never will, or no limit refuses it.
+    pub retry_ms: Option<u64>,
     /// The rule that binds, if an enforced one applies.
     pub binding: Option<String>,
     /// What is left of each rule that applies.
@@ -26,6 +30,8 @@ pub struct Figures {
     pub rule_id: String,
     /// The most that can be in use.
     pub limit: u64,
+    /// Whether the request does not fit into it.
+    pub exceeded: bool,
     /// The largest cost that would be admitted now.
     pub remaining: u64,
     /// Milliseconds until nothing is in use.
@@ -37,8 +43,22 @@ pub struct Figures {
 }
 
 impl Explained {
-    pub(crate) fn new(explanation: Explanation, peek: &Decision) -> Self {
-        let binding = peek.binding().map(|binding| binding.rule.id.to_string());
+    /// `peek` is a look at the same request; `tried` is how the rules would see it at its cost.
+    pub(crate) fn new(explanation: Explanation, peek: &Decision, tried: &[Outcome]) -> Self {
+        let judgement = decide(tried.iter());
+        let would_pass = peek.is_allowed() && judgement.admitted;
+        let refuser = judgement.binding.filter(|_| !would_pass).and_then(|at| tried.get(at));
+        let rules = peek.policy().rules();
+        let binding = match refuser {
+            Some(outcome) => rules.get(outcome.rule).map(|rule| rule.id.to_string()),
+            None => peek.binding().map(|binding| binding.rule.id.to_string()),
+        };
+        // Nobody is sent back to a limit that still has nothing left to report.
+        let retry = refuser.map(|outcome| outcome.report).and_then(|report| {
+            Some(report.retry_after?.max(report.next_after.unwrap_or_default()))
+        });
+        let is_exceeded =
+            |rule: usize| tried.iter().any(|outcome| outcome.rule == rule && !outcome.admitted);
         let figures = peek
             .outcomes()
             .map(|outcome| {
@@ -46,6 +66,7 @@ impl Explained {
                 Figures {
                     rule_id: outcome.rule.id.to_string(),
                     limit: outcome.outcome.limit,
+                    exceeded: is_exceeded(outcome.outcome.rule),
                     remaining: report.remaining,
                     reset_ms: report.reset_after.as_millis_ceil(),
                     next_ms: report.next_after.map(Micros::as_millis_ceil),
@@ -53,6 +74,7 @@ impl Explained {
                 }
             })
             .collect();
-        Self { explanation, binding, figures }
+        let retry_ms = retry.map(Micros::as_millis_ceil);
+        Self { explanation, would_pass, retry_ms, binding, figures }
     }
 }

@@ -45,7 +45,7 @@ pub use clock::{CachedClock, Clock, ManualClock, Stopwatch, SystemClock};
 pub use decision::{Basis, Decision, Refusal, RuleOutcome};
 pub use explain::{Explained, Figures};
 pub use limiter::Limiter;
-pub use question::Question;
+pub use question::{OwnLine, Question};
 pub use receipt::Receipt;
 pub use request::Request;
 pub use soft::SoftState;

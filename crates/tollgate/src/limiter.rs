@@ -6,8 +6,8 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use foldhash::quality::RandomState;
 use smallvec::SmallVec;
-use tollgate_core::{Charge, Judgement, Mode, Timestamp, decide};
-use tollgate_rules::{Attribute, Attributes, Plan, Policy, Revision, Standing};
+use tollgate_core::{Charge, Judgement, Line, Mode, Outcome, Timestamp, decide};
+use tollgate_rules::{Attribute, Attributes, Plan, Planned, Policy, Revision, Standing};
 use tollgate_store::{MemoryStore, Store};
 
 use crate::builder::{InvalidPolicy, LimiterBuilder};
@@ -121,16 +121,35 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         self.check_all(&[&Peek(request)])
     }
 
-    /// Says of every rule whether it applies to a request and why, what is left of those that do,
-    /// and which one binds. Charges nothing.
+    /// Says whether a request would pass, of every rule whether it applies to it and why, what is left
+    /// of those that do, and which one binds. Charges nothing.
     pub fn explain(
         &self,
         request: &dyn Attributes,
     ) -> impl Future<Output = Explained> + Send + use<'_, S, C> {
         let (installed, now) = (self.installed.load_full(), self.clock.now());
         let explanation = installed.policy.explain(request, now);
-        let plan = installed.policy.plan(&[&Peek(request)], now, &self.hasher);
-        async move { Explained::new(explanation, &self.judge(installed, plan, now).await) }
+        let look = installed.policy.plan(&[&Peek(request)], now, &self.hasher);
+        let plan = installed.policy.plan(&[request], now, &self.hasher);
+        async move {
+            let peek = self.judge(installed, look, now).await;
+            let tried = self.try_out(&peek, &plan).await;
+            Explained::new(explanation, &peek, &tried)
+        }
+    }
+
+    /// How each rule would see a request at its cost; nothing if no rule is asked, or none can be.
+    async fn try_out(&self, peek: &Decision, plan: &Plan) -> Vec<Outcome> {
+        if *peek.basis() != Basis::Rules {
+            return Vec::new();
+        }
+        let rules = peek.installed.policy.rules();
+        let tried = self.counting.try_out(plan, rules, peek.now, &self.hasher).await;
+        let lines = plan.planned().iter().zip(tried.unwrap_or_default());
+        let outcome = |(planned, line): (&Planned, Line)| {
+            Some(planned.outcome(rules.get(planned.rule)?, line.admitted, line.report))
+        };
+        lines.filter_map(outcome).collect()
     }
 
     /// Puts another policy in force, at once and as a whole. Counters and statistics go on.

@@ -68,12 +68,13 @@ impl Decision {
         packed.number(lines.len() as u64)?;
         let charges = plan.charges(installed.policy.rules());
         for ((planned, judged), charge) in plan.planned().iter().zip(lines).zip(charges) {
-            if planned.own_limit.is_some() || planned.subject > 0 {
+            if planned.own_limit.is_some() {
                 return None;
             }
             let Report { remaining, retry_after, reset_after, next_after, delay } =
                 judged.outcome.report;
             packed.number(planned.rule as u64)?;
+            packed.number(planned.subject as u64)?;
             packed.byte(marks(planned.mode, judged.soft, judged.outcome.admitted))?;
             packed.number(planned.cost)?;
             packed.fixed(planned.fingerprint())?;
@@ -105,9 +106,11 @@ impl Decision {
         let (mut restored, mut judged) = (Vec::new(), Vec::new());
         for _ in 0..count {
             let rule = usize::try_from(packed.number()?).ok()?;
+            let number = usize::try_from(packed.number()?).ok()?;
             let (mode, soft, admitted) = read_marks(packed.byte()?)?;
             restored.push(Restored {
                 rule,
+                number,
                 mode,
                 cost: packed.number()?,
                 fingerprint: packed.fixed()?,

@@ -3,9 +3,12 @@
 mod accuracy;
 mod batch;
 mod estimate;
+pub(crate) mod grpc;
 pub(crate) mod http;
 pub(crate) mod limiter;
+mod load;
 pub(crate) mod memory;
+mod server;
 mod single;
 mod trace;
 
@@ -90,6 +93,26 @@ pub(crate) const BENCHES: &[Bench] = &[
         name: "http/latency",
         about: "a check over HTTP at half of the highest load, against the bare handler",
         run: http::latency,
+    },
+    Bench {
+        name: "grpc/check",
+        about: "a check over gRPC, against a tonic handler that checks nothing",
+        run: grpc::check,
+    },
+    Bench {
+        name: "grpc/check_4x64",
+        about: "the same over 4 connections with 64 streams each",
+        run: grpc::check_over_few_connections,
+    },
+    Bench {
+        name: "grpc/envoy",
+        about: "a question of Envoy's, against a tonic handler that checks nothing",
+        run: grpc::envoy,
+    },
+    Bench {
+        name: "grpc/batch_100",
+        about: "batches of 100 checks over gRPC, per second of the server's processor",
+        run: grpc::batch,
     },
     Bench {
         name: "accuracy",

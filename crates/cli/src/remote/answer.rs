@@ -36,6 +36,17 @@ pub(super) struct RuleAnswer {
     pub(super) reset_at: u64,
 }
 
+/// A recent decision.
+#[derive(Debug, Deserialize)]
+pub(super) struct DecisionAnswer {
+    pub(super) at: String,
+    pub(super) because: String,
+    pub(super) tier: Option<String>,
+    pub(super) revision: u64,
+    pub(super) answer: CheckAnswer,
+    pub(super) rules: Vec<RuleAnswer>,
+}
+
 /// How a request would fare, and why.
 #[derive(Debug, Deserialize)]
 pub(super) struct ExplainAnswer {
@@ -44,6 +55,8 @@ pub(super) struct ExplainAnswer {
     pub(super) tier_from: Value,
     pub(super) listed: Option<Listed>,
     pub(super) rules: Vec<RuleExplained>,
+    pub(super) would_pass: bool,
+    pub(super) retry_ms: Option<u64>,
     pub(super) binding: Option<String>,
     pub(super) figures: Vec<Figures>,
 }
@@ -86,6 +99,7 @@ pub(super) struct Quota {
 #[derive(Debug, Deserialize)]
 pub(super) struct Figures {
     pub(super) rule_id: String,
+    pub(super) exceeded: bool,
     pub(super) remaining: u64,
     pub(super) reset_ms: u64,
 }

@@ -38,23 +38,29 @@ pub(crate) fn check(arguments: &CheckArguments) -> Result<ExitCode, Failure> {
 /// Everything after the verdict.
 fn rest(answer: &CheckAnswer) -> String {
     let mut lines = format!("{}\n", sentence(answer));
-    if !answer.rules.is_empty() {
-        let columns = [
-            Column::Text("rule"),
-            Column::Text(""),
-            Column::Figure("cost"),
-            Column::Figure("left"),
-            Column::Figure("limit"),
-            Column::Figure("window"),
-            Column::Text("full again"),
-        ];
-        let rows: Vec<_> = answer.rules.iter().map(row).collect();
-        lines += &format!("\n{}", table(columns, &rows));
-    }
+    lines += &figures(&answer.rules);
     if let Some(id) = &answer.decision_id {
         lines += &format!("\ndecision {}\n", printable(id));
     }
     lines
+}
+
+/// An empty line and a table of the rules that applied; nothing if none did.
+pub(super) fn figures(rules: &[RuleAnswer]) -> String {
+    if rules.is_empty() {
+        return String::new();
+    }
+    let columns = [
+        Column::Text("rule"),
+        Column::Text(""),
+        Column::Figure("cost"),
+        Column::Figure("left"),
+        Column::Figure("limit"),
+        Column::Figure("window"),
+        Column::Text("full again"),
+    ];
+    let rows: Vec<_> = rules.iter().map(row).collect();
+    format!("\n{}", table(columns, &rows))
 }
 
 /// ` by per_user: 3 of 10 left, full again 2026-11-15 10:00:00 UTC`.
@@ -74,7 +80,11 @@ fn sentence(answer: &CheckAnswer) -> String {
         (Some(seconds), _) => {
             facts.push(format!("try again in {}", span(seconds.saturating_mul(1_000_000))));
         }
-        (None, Some("rate_limited")) => facts.push("it can never pass".to_owned()),
+        (None, Some("rate_limited")) => {
+            let mut rules = answer.rules.iter();
+            let rule = rules.find(|rule| Some(&rule.rule_id) == answer.rule_id.as_ref());
+            facts.push(never(rule.map(|rule| (rule.cost, rule.limit))));
+        }
         (None, _) => {
             facts.extend(answer.reset_at.map(|at| format!("full again {}", at_second(at))));
         }
@@ -87,6 +97,18 @@ fn sentence(answer: &CheckAnswer) -> String {
     let degraded = answer.degraded.as_deref().map(printable);
     facts.extend(degraded.map(|why| format!("counted without the shared store: {why}")));
     format!("{}: {}", by.unwrap_or_default(), facts.join(", "))
+}
+
+/// Why waiting does not help, by the cost and the limit if they are known.
+pub(super) fn never(figures: Option<(u64, u64)>) -> String {
+    match figures {
+        Some((cost, limit)) => format!(
+            "it costs {} and the limit is {}: it can never pass",
+            grouped(cost),
+            grouped(limit)
+        ),
+        None => "it can never pass".to_owned(),
+    }
 }
 
 fn row(rule: &RuleAnswer) -> [String; 7] {
@@ -136,11 +158,20 @@ mod tests {
         );
         check(
             r#"{"allowed":false,"limit":10,"remaining":0,"reset_at":1431857103,"rule_id":"api","state":"warning","retry_after":60,"reason":"rate_limited"}"#,
-            " by api: 0 of 10 left, try again in 1 min 0 s\n",
+            " by api: 0 of 10 left, try again in 1 min\n",
         );
         check(
             r#"{"allowed":false,"limit":10,"remaining":10,"reset_at":1431857103,"rule_id":"api","state":"normal","retry_after":null,"reason":"rate_limited"}"#,
             " by api: 10 of 10 left, it can never pass\n",
+        );
+        check(
+            r#"{"allowed":false,"limit":5,"remaining":5,"reset_at":1431857103,"rule_id":"api","state":"normal","retry_after":null,"reason":"rate_limited",
+                "rules":[{"rule_id":"api","allowed":false,"limit":5,"remaining":5,"window_seconds":60.0,"cost":6,"reset_at":1431857103,"state":"normal"}]}"#,
+            " by api: 5 of 5 left, it costs 6 and the limit is 5: it can never pass
+
+ rule            cost  left  limit  window  full again
+ api   exceeded     6     5      5   1 min  2015-05-17 10:05:03 UTC
+",
         );
         check(
             r#"{"allowed":false,"limit":null,"remaining":null,"reset_at":null,"rule_id":null,"state":"normal","retry_after":null,"reason":"denied"}"#,
@@ -148,7 +179,7 @@ mod tests {
         );
         check(
             r#"{"allowed":false,"limit":null,"remaining":null,"reset_at":null,"rule_id":"api","state":"normal","retry_after":5,"reason":"store_unavailable"}"#,
-            " by api: the limit cannot be checked, try again in 5.000 s\n",
+            " by api: the limit cannot be checked, try again in 5 s\n",
         );
     }
 
@@ -160,9 +191,9 @@ mod tests {
                 {"rule_id":"\u001b[31mwatch","allowed":false,"shadow":true,"limit":1,"remaining":0,"window_seconds":0.25,"cost":2,"reset_at":1431857103,"state":"warning"}]}"#,
             " by api: 9 of 10 left, full again 2015-05-17 10:05:03 UTC
 
- rule                                     cost  left  limit     window  full again
- api         fits                            1     9     10  1 min 0 s  2015-05-17 10:05:03 UTC
- \u{fffd}[31mwatch  exceeded, but only watching     2     0      1     250 ms  2015-05-17 10:05:03 UTC
+ rule                                     cost  left  limit  window  full again
+ api         fits                            1     9     10   1 min  2015-05-17 10:05:03 UTC
+ \u{fffd}[31mwatch  exceeded, but only watching     2     0      1  250 ms  2015-05-17 10:05:03 UTC
 ",
         );
     }

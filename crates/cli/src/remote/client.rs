@@ -30,6 +30,8 @@ pub(super) struct Client {
     address: Address,
     authorization: Option<HeaderValue>,
     timeout: Duration,
+    /// Whether an authority was named to trust.
+    has_ca: bool,
     http: HyperClient<HttpsConnector<HttpConnector>, Full<Bytes>>,
 }
 
@@ -64,6 +66,7 @@ impl Client {
             address,
             authorization: token.map(bearer).transpose()?,
             timeout: arguments.timeout,
+            has_ca: arguments.ca.is_some(),
             http: HyperClient::builder(TokioExecutor::new()).build(connector),
         })
     }
@@ -152,15 +155,18 @@ impl Client {
     }
 
     fn unreachable(&self, error: &(dyn Error + 'static)) -> Failure {
-        let advice = match cause(error).downcast_ref::<rustls::Error>() {
-            Some(_) => "Trust its authority with --ca, if that is what you want.",
-            None => "Is `tollgate serve` running? (--server)",
+        let told = match cause(error).downcast_ref::<rustls::Error>() {
+            Some(error) => trust::distrust(error, self.has_ca),
+            None => format!("{}. Is `tollgate serve` running? (--server)", reason(error)),
         };
-        Failure::usage(format!("cannot reach {}: {}. {advice}", self.address, reason(error)))
+        Failure::usage(format!("cannot reach {}: {told}", self.address))
     }
 
     fn broken(&self, error: &(dyn Error + 'static)) -> Failure {
-        let advice = "Is it a Tollgate server? (--server)";
+        let advice = match self.address.is_https() {
+            true => "Is it a Tollgate server? (--server)",
+            false => "Is it a Tollgate server, or does it want https? (--server)",
+        };
         Failure::usage(format!(
             "{} gave no proper answer: {}. {advice}",
             self.address,

@@ -1,11 +1,13 @@
-//! `tollgate explain`: which rules were considered for a request, which of them apply, and which one
-//! binds.
+//! `tollgate explain`: whether a request would pass, which rules were considered, which of them apply,
+//! and which one binds; or the same of a decision that was made.
 
 use std::process::ExitCode;
 
 use serde_json::Value;
 
-use super::answer::{ExplainAnswer, Figures, Listed, RuleExplained};
+use super::address::segment;
+use super::answer::{DecisionAnswer, ExplainAnswer, Figures, Listed, RuleExplained};
+use super::check::{figures, never};
 use super::client::Client;
 use super::layout::{Column, print, printable, table};
 use super::request::Question;
@@ -16,6 +18,12 @@ use crate::terminal::{grouped, span};
 /// Asks and prints the explanation. Nothing is charged.
 pub(crate) fn explain(arguments: &ExplainArguments) -> Result<ExitCode, Failure> {
     let client = Client::new(&arguments.server)?;
+    if let Some(id) = &arguments.decision {
+        let path = format!("/api/v1/decisions/{}", segment(id));
+        let answer = client.get::<DecisionAnswer>(&path)?;
+        print(&if arguments.server.json { answer.text } else { decided(&answer.value) })?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let question = Question::about(&arguments.request).to_json();
     let answer = client.post::<ExplainAnswer>("/api/v1/rate-limit/explain", question, None)?;
     print(&if arguments.server.json { answer.text } else { render(&answer.value) })?;
@@ -43,8 +51,19 @@ fn render(answer: &ExplainAnswer) -> String {
     lines
 }
 
+/// What is known of a decision that was made.
+fn decided(answer: &DecisionAnswer) -> String {
+    let DecisionAnswer { at, because, tier, revision, answer, rules } = answer;
+    let verdict = if answer.allowed { "allowed" } else { "refused" };
+    let tier = tier.as_ref().map_or_else(|| "no tier".to_owned(), |tier| format!("tier {tier}"));
+    let told = format!("{verdict} {at}: {because}");
+    let by = format!("{tier}, revision {revision} of the rules");
+    format!("{}\n{}\n{}", printable(&told), printable(&by), figures(rules))
+}
+
 fn heading(answer: &ExplainAnswer) -> String {
-    let mut lines = match (&answer.tier, &answer.tier_from) {
+    let mut lines = format!("{}\n", verdict(answer));
+    lines += &match (&answer.tier, &answer.tier_from) {
         (Some(tier), from) => format!("tier {}, {}\n", printable(tier), origin(from)),
         (None, _) => "no tier\n".to_owned(),
     };
@@ -54,11 +73,30 @@ fn heading(answer: &ExplainAnswer) -> String {
     if let Some(listed) = &answer.listed {
         lines += &format!("{}\n", list_entry(listed));
     }
-    lines += &match &answer.binding {
-        Some(rule) => format!("{} binds\n", printable(rule)),
-        None => "no rule binds\n".to_owned(),
-    };
     lines
+}
+
+/// Whether the request would pass, in a sentence.
+fn verdict(answer: &ExplainAnswer) -> String {
+    let binding = answer.binding.as_deref();
+    if answer.would_pass {
+        let binding = binding.map_or_else(|| "no rule".to_owned(), printable);
+        return format!("would pass; {binding} binds");
+    }
+    let Some(rule) = answer.rules.iter().find(|rule| binding == Some(&*rule.rule_id)) else {
+        let by = answer.rules.iter().find(|rule| rule.refuses && answer.listed.is_none());
+        let by = by.map(|rule| format!(" by {}", printable(&rule.rule_id)));
+        return format!("would be refused{}, whatever the limits", by.unwrap_or_default());
+    };
+    let then = match answer.retry_ms {
+        // As whole seconds, as a client is told.
+        Some(millis) => {
+            let seconds = millis.div_ceil(1_000).max(1);
+            format!("try again in {}", span(seconds.saturating_mul(1_000_000)))
+        }
+        None => never(Some((rule.cost, rule.quota.capacity))),
+    };
+    format!("would be refused by {}, {then}", printable(&rule.rule_id))
 }
 
 fn origin(from: &Value) -> String {
@@ -86,14 +124,21 @@ fn list_entry(listed: &Listed) -> String {
 }
 
 fn row(answer: &ExplainAnswer, rule: &RuleExplained) -> [String; 9] {
+    let figures = answer.figures.iter().find(|figures| figures.rule_id == rule.rule_id);
     let verdict = match answer.binding.as_deref() {
         _ if rule.refuses => "refuses",
+        _ if figures.is_some_and(|figures| figures.exceeded) => {
+            if rule.log_only {
+                "exceeded, but only watching"
+            } else {
+                "exceeded"
+            }
+        }
         _ if !rule.applies => "-",
         Some(binding) if binding == rule.rule_id => "binds",
         _ if rule.log_only => "watches",
         _ => "applies",
     };
-    let figures = answer.figures.iter().find(|figures| figures.rule_id == rule.rule_id);
     let of_figures = |show: fn(&Figures) -> String| figures.map(show).unwrap_or_default();
     let key: Vec<String> =
         rule.key.iter().map(|part| format!("{}={}", part.identifier_type, part.value)).collect();
@@ -132,8 +177,12 @@ overrides: [{identifier_type: user_id, identifier: olga, rule_id: user, limit: 4
 blacklist: [{identifier_type: ip, identifier: 192.0.2.0/24, reason: abuse, expires_at: '2030-01-01T00:00:00Z'}]
 ";
 
-    /// Compares what is shown of a limiter's own explanation.
     fn check(request: &Request<'_>, expected: &str) {
+        assert_eq!(shown(request), expected);
+    }
+
+    /// What is shown of a limiter's own explanation.
+    fn shown(request: &Request<'_>) -> String {
         let limiter = Limiter::builder()
             .policy(Policy::from_text(POLICY).expect("a sound policy"))
             .store(MemoryStore::with_bytes(0))
@@ -144,7 +193,7 @@ blacklist: [{identifier_type: ip, identifier: 192.0.2.0/24, reason: abuse, expir
         let explained = runtime.block_on(limiter.explain(request));
         let answer = serde_json::to_string(&explained).expect("JSON");
         let answer: ExplainAnswer = serde_json::from_str(&answer).expect("an answer");
-        assert_eq!(render(&answer), expected);
+        render(&answer)
     }
 
     #[test]
@@ -152,33 +201,70 @@ blacklist: [{identifier_type: ip, identifier: 192.0.2.0/24, reason: abuse, expir
         check(
             &Request::new().user_id("olga").method("GET").path("/home").cost(2),
             "\
+would pass; user binds
 tier free, by default
 path /home
-user binds
 
- rule              cost  left  limit     window  full again in  key           because
- keyed    -                        5  1 min 0 s                               the path is `/home`, which is none of its endpoints
- posts    -                        5  1 min 0 s                               the method is `GET`, not POST
- address  -                      100  1 min 0 s                               the request has no ip
- user     binds       2     3      4  1 h 0 min      1 h 0 min  user_id=olga  it asks for nothing in particular; the limit is an override by user_id
- watch    watches     2     0      1     500 ms         500 ms  user_id=olga  it asks for nothing in particular
+ rule                                  cost  left  limit  window  full again in  key           because
+ keyed    -                                            5   1 min                               the path is `/home`, which is none of its endpoints
+ posts    -                                            5   1 min                               the method is `GET`, not POST
+ address  -                                          100   1 min                               the request has no ip
+ user     binds                           2     3      4     1 h            1 h  user_id=olga  it applies to every request; the limit is an override by user_id
+ watch    exceeded, but only watching     2     0      1  500 ms         500 ms  user_id=olga  it applies to every request
 ",
         );
         check(
             &Request::new().ip("192.0.2.7").tier("pro").method("GET").path("/keyed"),
             "\
+would be refused, whatever the limits
 tier pro, says the request
 path /keyed
 always refused, listed by 192.0.2.0/24: abuse, until 2030-01-01T00:00:00Z
-no rule binds
 
- rule              cost  left  limit     window  full again in  key           because
- keyed    refuses     1            5  1 min 0 s                               the request has no api_key, and the rule refuses such requests
- posts    -                        5  1 min 0 s                               the method is `GET`, not POST
- address  applies     1          100  1 min 0 s                 ip=192.0.2.7  it asks for nothing in particular
- user     -                    1,000  1 h 0 min                               the request has no user_id
- watch    -                        1     500 ms                               the request has no user_id
+ rule              cost  left  limit  window  full again in  key           because
+ keyed    refuses     1            5   1 min                               the request has no api_key, and the rule refuses such requests
+ posts    -                        5   1 min                               the method is `GET`, not POST
+ address  applies     1          100   1 min                 ip=192.0.2.7  it applies to every request
+ user     -                    1,000     1 h                               the request has no user_id
+ watch    -                        1  500 ms                               the request has no user_id
 ",
+        );
+    }
+
+    /// It used to be told which rule binds, and not whether the request would pass.
+    #[test]
+    fn the_first_line_says_whether_the_request_would_pass() {
+        let check = |request: &Request<'_>, expected: &str| {
+            let shown = shown(request);
+            assert_eq!(shown.lines().next(), Some(expected), "{shown}");
+        };
+        let olga = || Request::new().user_id("olga");
+        check(&olga().cost(3), "would pass; user binds");
+        check(&olga().cost(4), "would be refused by user, try again in 1 h");
+        let never = "it costs 5 and the limit is 4: it can never pass";
+        check(&olga().cost(5), &format!("would be refused by user, {never}"));
+        check(&Request::new(), "would pass; no rule binds");
+        let keyed = Request::new().path("/keyed");
+        check(&keyed, "would be refused by keyed, whatever the limits");
+        let banned = Request::new().ip("192.0.2.7").path("/keyed");
+        check(&banned, "would be refused, whatever the limits");
+    }
+
+    #[test]
+    fn a_decision_that_was_made() {
+        let answer = r#"{"decision_id":"d1","at":"2026-11-15T06:43:13Z","because":"rule user was exceeded and binds","tier":null,"revision":2,
+            "answer":{"allowed":false,"limit":4,"remaining":0,"reset_at":1431857103,"rule_id":"user","state":"normal","decision_id":"d1","retry_after":60,"reason":"rate_limited"},
+            "rules":[{"rule_id":"user","allowed":false,"limit":4,"remaining":0,"window_seconds":3600.0,"cost":1,"reset_at":1431857103,"retry_after":60,"state":"normal"}]}"#;
+        let answer: DecisionAnswer = serde_json::from_str(answer).expect("an answer");
+        assert_eq!(
+            decided(&answer),
+            "\
+refused 2026-11-15T06:43:13Z: rule user was exceeded and binds
+no tier, revision 2 of the rules
+
+ rule            cost  left  limit  window  full again
+ user  exceeded     1     0      4     1 h  2015-05-17 10:05:03 UTC
+"
         );
     }
 }

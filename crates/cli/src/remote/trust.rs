@@ -6,7 +6,7 @@ use std::sync::Arc;
 use hyper_rustls::ConfigBuilderExt as _;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
-use rustls::{ClientConfig, RootCertStore, crypto::aws_lc_rs};
+use rustls::{CertificateError, ClientConfig, RootCertStore, crypto::aws_lc_rs};
 
 use crate::failure::Failure;
 
@@ -25,6 +25,37 @@ pub(super) fn settings(is_https: bool, ca: Option<&Path>) -> Result<ClientConfig
         })?,
     };
     Ok(builder.with_no_client_auth())
+}
+
+/// Why a server is not believed, and what can be done about it.
+pub(super) fn distrust(error: &rustls::Error, has_ca: bool) -> String {
+    let rustls::Error::InvalidCertificate(flaw) = error else {
+        return format!("{error}. Does it speak TLS? (--server)");
+    };
+    match flaw {
+        CertificateError::UnknownIssuer if has_ca => {
+            "the authority of --ca did not sign its certificate".to_owned()
+        }
+        CertificateError::UnknownIssuer => "nobody that the system trusts signed its certificate. \
+                                            Trust its authority with --ca, if that is what you want."
+            .to_owned(),
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            "its certificate is for another name. Ask for one of its names (--server).".to_owned()
+        }
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            "its certificate has expired".to_owned()
+        }
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            "its certificate is not valid yet".to_owned()
+        }
+        // What is wrong has no name of its own in this library.
+        other if format!("{other:?}").contains("CaUsedAsEndEntity") => {
+            "its certificate is that of an authority, which is no server's. Give the server one with \
+             basicConstraints CA:FALSE."
+                .to_owned()
+        }
+        other => format!("its certificate cannot be used: {other}"),
+    }
 }
 
 fn read(file: &Path) -> Result<RootCertStore, Failure> {

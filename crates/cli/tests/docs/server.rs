@@ -27,9 +27,14 @@ impl Server {
     /// Starts a server with the `policy.yaml` of the page, or with the rules that are built in.
     pub(crate) fn start(folder: &Path) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
-        command.args(["serve", "--http", "127.0.0.1:0"]).current_dir(folder);
+        command
+            .args(["serve", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0"])
+            .current_dir(folder);
         if folder.join("policy.yaml").exists() {
             command.args(["--rules", "policy.yaml"]);
+        }
+        if folder.join("ratelimit").exists() {
+            command.args(["--envoy-config", "ratelimit"]);
         }
         command.env("TOLLGATE_ADMIN_TOKEN", ADMIN_TOKEN).stdout(Stdio::piped());
         let mut process = command.spawn().expect("the binary runs");

@@ -1,13 +1,6 @@
 //! Envoy with `ext_authz` over HTTP, set up as in `examples/envoy-ext-authz.yaml`.
 
-use std::fs;
-use std::net::SocketAddr;
-
-use tempfile::TempDir;
-
-use crate::support::client::Answer;
-use crate::support::process::Process;
-use crate::support::program::{curl, curl_from, envoy, root};
+use crate::support::envoy::Envoy;
 use crate::support::server::{Server, Setup};
 use crate::support::upstream::Upstream;
 
@@ -21,55 +14,6 @@ rules:
     applies_to: {endpoints: [/login], methods: [POST]}
 ";
 
-struct Envoy {
-    address: SocketAddr,
-    _process: Process,
-    _folder: TempDir,
-}
-
-impl Envoy {
-    fn start(tollgate: SocketAddr, upstream: SocketAddr) -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
-        let example = root().join("examples/envoy-ext-authz.yaml");
-        let mut example = fs::read_to_string(example).expect("the example");
-        // Port 0 is any free one; Envoy tells the administrator which.
-        let ports = [("8000", 0), ("8080", tollgate.port()), ("3000", upstream.port())];
-        for (written, real) in ports {
-            let written = format!("port_value: {written}}}");
-            assert!(example.contains(&written), "no {written} in the example");
-            example = example.replace(&written, &format!("port_value: {real}}}"));
-        }
-        let file = folder.path().join("envoy.yaml");
-        fs::write(&file, example).expect("written");
-        let admin_file = folder.path().join("admin.txt");
-        let mut command = envoy();
-        command
-            .arg("-c")
-            .arg(file)
-            .args(["--disable-hot-restart", "--concurrency", "1", "--log-level", "warn"])
-            .args([
-                "--config-yaml",
-                "admin: {address: {socket_address: {address: 127.0.0.1, port_value: 0}}}",
-            ])
-            .arg("--admin-address-path")
-            .arg(&admin_file);
-        let mut process = Process::start(&mut command, folder.path());
-        let admin = process.until("the address of Envoy's administrator", |_| {
-            fs::read_to_string(&admin_file).ok().filter(|text| text.contains(':'))
-        });
-        let listeners = format!("http://{}/listeners", admin.trim());
-        let address = process.until("the address of Envoy", |_| {
-            let said = curl(&[&listeners]);
-            said.lines().find_map(|line| line.strip_prefix("front::")?.parse().ok())
-        });
-        Self { address, _process: process, _folder: folder }
-    }
-
-    fn ask(&self, client: &str, path: &str, more: &[&str]) -> Answer {
-        curl_from(client, &format!("http://{}{path}", self.address), more)
-    }
-}
-
 #[test]
 fn requests_pass_until_they_are_refused_with_429() {
     let server = Server::start(&Setup {
@@ -78,7 +22,10 @@ fn requests_pass_until_they_are_refused_with_429() {
         ..Setup::default()
     });
     let upstream = Upstream::start();
-    let envoy = Envoy::start(server.address, upstream.address);
+    let envoy = Envoy::start(
+        "envoy-ext-authz.yaml",
+        &[("8000", 0), ("8080", server.address.port()), ("3000", upstream.address.port())],
+    );
 
     for (left, path) in [("2", "/orders?page=1"), ("1", "/orders?page=2"), ("0", "/")] {
         let answer = envoy.ask("127.0.0.2", path, &[]);

@@ -36,6 +36,9 @@ fn check(client: &str, headers: &[(&str, &str)]) {
     assert!((1..=2 * 3600).contains(&wait), "{wait}");
     let body = refused.json();
     assert_eq!(body["error"]["rule_id"], "orders");
+    // Also where a proxy drops the body.
+    assert_eq!(refused.header("x-tollgate-decision"), body["error"]["decision_id"].as_str());
+    assert_eq!(refused.header("x-tollgate-rule"), Some("orders"));
     assert_eq!(body["violated-policies"], serde_json::json!(["orders"]));
 
     // The client cannot repeat a call for nothing: keys are for callers of the check API.

@@ -3,6 +3,7 @@
 use std::fs;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
+use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::support::client::Answer;
@@ -14,7 +15,7 @@ use crate::support::upstream::Upstream;
 
 const RULES: &str = "
 rules:
-  - {rule_id: per_address, limit: 2, window: 1h, identifier_type: ip}
+  - {rule_id: per_address, limit: 2, window: 1h, identifier_type: ip, soft: {warn_at: 0.9}}
 blacklist: [{identifier_type: ip, identifier: 127.0.0.66}]
 ";
 
@@ -72,6 +73,13 @@ fn free_address(host: &str) -> SocketAddr {
     TcpListener::bind((host, 0)).and_then(|socket| socket.local_addr()).expect("a port")
 }
 
+/// A refusal that reached a client can be traced.
+fn is_known(server: &Server, body: &Value, reason: &str) {
+    let id = body["error"]["decision_id"].as_str().expect("the id of the decision");
+    let explained = server.get_as_admin(&format!("/api/v1/decisions/{id}")).json();
+    assert_eq!(explained["answer"]["reason"], reason, "{explained}");
+}
+
 fn check(deny_status: &str, host: &str) {
     let settings = format!(
         "identity: {{trusted_proxies: [127.0.0.1/32]}}\nauthorize: {{deny_status: {deny_status}}}"
@@ -89,6 +97,8 @@ fn check(deny_status: &str, host: &str) {
         assert!(answer.header("x-ratelimit-reset").is_some(), "{answer:?}");
         assert!(answer.header("ratelimit").is_some(), "{answer:?}");
         assert_eq!(answer.header("retry-after"), None);
+        let warning = (left == "0").then_some("per_address: 0 of 2 left");
+        assert_eq!(answer.header("x-ratelimit-warning"), warning);
     }
 
     // What the client says about its address and its request does not help it.
@@ -106,13 +116,18 @@ fn check(deny_status: &str, host: &str) {
         assert_eq!(body["status"], 429);
         let wait = body["error"]["retry_after"].as_u64().expect("seconds");
         assert_eq!(answer.header("retry-after"), Some(wait.to_string().as_str()));
+        assert_eq!(body["error"]["rule_id"], "per_address");
+        is_known(&server, &body, "rate_limited");
     }
 
     let other = nginx.ask("127.0.0.3", "/orders", &["--request", "DELETE"]);
     assert_eq!(other.status, 200, "another address has a quota of its own");
     let denied = nginx.ask("127.0.0.66", "/orders", &[]);
     assert_eq!(denied.status, 403, "on the deny list");
-    assert_eq!(denied.json()["error"]["code"], "ACCESS_DENIED");
+    let body = denied.json();
+    assert_eq!(body["error"]["code"], "ACCESS_DENIED");
+    assert!(body["error"]["rule_id"].is_null(), "{body}");
+    is_known(&server, &body, "denied");
     assert_eq!(
         upstream.asked(),
         ["GET /orders?page=1", "GET /orders?page=2", "DELETE /orders"],

@@ -37,6 +37,7 @@ pub(super) struct DescriptorDocument {
     pub(super) detailed_metric: bool,
     pub(super) value_to_metric: bool,
     pub(super) share_threshold: bool,
+    pub(super) has_metadata: bool,
 }
 
 /// What a node allows.
@@ -120,12 +121,14 @@ impl Decode for DescriptorDocument {
         let value = fields.optional("value").filter(|value: &String| !value.is_empty());
         let rate_limit = fields.optional("rate_limit");
         let descriptors = fields.optional("descriptors");
+        let has_metadata = fields.get("metadata").is_some();
         let mut flag = |name| fields.optional(name).unwrap_or(false);
         let document = Self {
             shadow_mode: flag("shadow_mode"),
             detailed_metric: flag("detailed_metric"),
             value_to_metric: flag("value_to_metric"),
             share_threshold: flag("share_threshold"),
+            has_metadata,
             value,
             rate_limit,
             descriptors: descriptors.map_or_else(Vec::new, |Siblings(descriptors)| descriptors),

@@ -30,6 +30,8 @@ pub struct EnvoyLimit {
     pub shadow: bool,
     /// Whether its metrics name every value of a request.
     pub detailed_metric: bool,
+    /// Whether the file has metadata for it. What that is makes no difference here.
+    pub has_metadata: bool,
 }
 
 /// One level on the way to a limit.

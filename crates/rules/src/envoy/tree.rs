@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use foldhash::fast::FixedState;
 
+use crate::envoy::limit::Step;
 use crate::envoy::wildcard::Wildcard;
 
 /// What is told apart on one level.
@@ -19,6 +20,8 @@ pub(super) struct Level {
 /// One node of the tree.
 #[derive(Clone, Debug)]
 pub(super) struct Branch {
+    /// What the file says about the entry that leads here.
+    pub(super) step: Step,
     /// The index of its limit.
     pub(super) limit: Option<usize>,
     /// The name it is found by, if all that match it are counted together.
@@ -40,6 +43,11 @@ impl Level {
         self.branches.push(branch);
         self.by_name.insert(name.into(), at);
         self.wildcards.extend(Wildcard::parse(name).map(|wildcard| (wildcard, at)));
+    }
+
+    /// All branches, in the order of the file.
+    pub(super) fn branches(&self) -> &[Branch] {
+        &self.branches
     }
 
     /// The branch for an entry: that for the very value, else the first wildcard that matches, else

@@ -19,7 +19,15 @@ pub(super) fn address_of_a_proxy(view: &View<'_>, suspect: Suspect<'_>) -> Optio
         Some(false) => "no trusted proxies are set: behind a proxy, all clients share its address",
         None => "behind a proxy, all clients share its address unless trusted proxies are set",
     };
-    let advice = "name the proxies in front of Tollgate as trusted, or count by user_id or api_key";
+    let advice = match view.context.trusted_proxies {
+        Some(_) => {
+            "name the proxies in front of Tollgate as trusted, or count by user_id or api_key"
+        }
+        None => {
+            "name the proxies in front of Tollgate as trusted and say so with --trusted-proxies, or \
+             count by user_id or api_key"
+        }
+    };
     Some(Flaw::new(message, advice).within("identifier_type"))
 }
 

@@ -4,6 +4,8 @@ mod counters;
 mod errors;
 mod families;
 mod hostile;
+mod import;
+mod imported;
 mod limits;
 mod matching;
 mod oracle;

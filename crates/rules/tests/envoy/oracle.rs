@@ -10,22 +10,22 @@ use crate::request::config;
 
 /// One node of a file.
 #[derive(Clone, Debug)]
-struct Node {
-    key: String,
-    value: String,
-    limit: Option<Limit>,
+pub(crate) struct Node {
+    pub(crate) key: String,
+    pub(crate) value: String,
+    pub(crate) limit: Option<Limit>,
     share: bool,
-    children: Vec<Self>,
+    pub(crate) children: Vec<Self>,
 }
 
 #[derive(Clone, Debug)]
-struct Limit {
+pub(crate) struct Limit {
     unlimited: bool,
     name: String,
     replaces: Vec<String>,
 }
 
-type Entries = Vec<(String, String)>;
+pub(crate) type Entries = Vec<(String, String)>;
 
 impl Node {
     fn joined(&self) -> String {
@@ -52,7 +52,7 @@ impl Node {
 }
 
 /// The nodes without those whose name is there already, on each level.
-fn distinct(nodes: Vec<Node>) -> Vec<Node> {
+pub(crate) fn distinct(nodes: Vec<Node>) -> Vec<Node> {
     let mut kept = Vec::<Node>::new();
     for mut node in nodes {
         if kept.iter().all(|other| other.joined() != node.joined()) {
@@ -135,11 +135,11 @@ fn judge(nodes: &[Node], request: &[Entries]) -> Vec<Expected> {
 }
 
 /// Few letters, so that names meet, and the separator and the star among them.
-fn keys() -> impl Strategy<Value = String> {
+pub(crate) fn keys() -> impl Strategy<Value = String> {
     prop_oneof![4 => "[ab]", 2 => "[ab_]{1,3}", 1 => "[ab_*]{1,3}"]
 }
 
-fn values() -> impl Strategy<Value = String> {
+pub(crate) fn values() -> impl Strategy<Value = String> {
     prop_oneof![2 => Just(String::new()), 4 => "[ab]", 2 => "[ab_]{1,3}", 3 => "[ab_*]{1,4}"]
 }
 
@@ -156,8 +156,16 @@ fn limit() -> impl Strategy<Value = Limit> {
     })
 }
 
-fn node() -> impl Strategy<Value = Node> {
-    let own = || (keys(), values(), prop::option::weighted(0.8, limit()), any::<bool>());
+/// The nodes of a file, made of such keys and values.
+pub(crate) fn nodes<K, V>(
+    keys: impl Fn() -> K + 'static,
+    values: impl Fn() -> V + 'static,
+) -> impl Strategy<Value = Vec<Node>>
+where
+    K: Strategy<Value = String> + 'static,
+    V: Strategy<Value = String> + 'static,
+{
+    let own = move || (keys(), values(), prop::option::weighted(0.8, limit()), any::<bool>());
     let leaf = own().prop_map(|(key, value, limit, share)| Node {
         key,
         value,
@@ -165,16 +173,23 @@ fn node() -> impl Strategy<Value = Node> {
         share,
         children: Vec::new(),
     });
-    leaf.prop_recursive(3, 40, 5, move |below| {
+    let node = leaf.prop_recursive(3, 40, 5, move |below| {
         (own(), prop::collection::vec(below, 0..5)).prop_map(
             |((key, value, limit, share), children)| Node { key, value, limit, share, children },
         )
-    })
+    });
+    prop::collection::vec(node, 1..10).prop_map(distinct)
+}
+
+/// The file of domain `d` with these nodes.
+pub(crate) fn file(nodes: &[Node]) -> String {
+    let descriptors = nodes.iter().map(Node::to_json).collect::<Vec<_>>();
+    json!({ "domain": "d", "descriptors": descriptors }).to_string()
 }
 
 /// One entry of a request before the file is known.
 #[derive(Clone, Debug)]
-struct Choice {
+pub(crate) struct Choice {
     /// Which of the nodes on the level is asked for.
     node: prop::sample::Index,
     /// What stands for a star, or for the value of a node without one.
@@ -183,7 +198,7 @@ struct Choice {
     stray: Option<(String, String)>,
 }
 
-fn choices() -> impl Strategy<Value = Vec<Vec<Choice>>> {
+pub(crate) fn choices() -> impl Strategy<Value = Vec<Vec<Choice>>> {
     let stray = prop::option::weighted(0.15, (keys(), values()));
     let choice = (any::<prop::sample::Index>(), "[ab_]{0,2}", stray)
         .prop_map(|(node, filling, stray)| Choice { node, filling, stray });
@@ -191,7 +206,7 @@ fn choices() -> impl Strategy<Value = Vec<Vec<Choice>>> {
 }
 
 /// Entries that lead down the tree, and at times astray.
-fn entries(mut nodes: &[Node], choices: &[Choice]) -> Entries {
+pub(crate) fn entries(mut nodes: &[Node], choices: &[Choice]) -> Entries {
     let mut entries = Vec::new();
     for Choice { node, filling, stray } in choices {
         if nodes.is_empty() {
@@ -210,11 +225,9 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
     #[test]
-    fn both_matchers_agree(nodes in prop::collection::vec(node(), 1..10), choices in choices()) {
-        let nodes = distinct(nodes);
+    fn both_matchers_agree(nodes in nodes(keys, values), choices in choices()) {
         let request = choices.iter().map(|choices| entries(&nodes, choices)).collect::<Vec<_>>();
-        let descriptors = nodes.iter().map(Node::to_json).collect::<Vec<_>>();
-        let config = config(&json!({ "domain": "d", "descriptors": descriptors }).to_string());
+        let config = config(&file(&nodes));
         let borrowed = request.iter().map(|entries| {
             entries.iter().map(|(key, value)| (&**key, &**value)).collect::<Vec<_>>()
         });

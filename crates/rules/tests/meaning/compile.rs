@@ -20,6 +20,23 @@ fn check(text: &str, expected: &[&str]) {
 }
 
 #[test]
+fn an_unknown_identifier_type_is_guessed() {
+    for (written, expected) in [
+        ("user", "unknown identifier type `user`; did you mean user_id?"),
+        ("userid", "unknown identifier type `userid`; did you mean user_id?"),
+        ("api-key", "unknown identifier type `api-key`; did you mean api_key?"),
+        ("client_ip", "unknown identifier type `client_ip`; did you mean ip?"),
+        ("banana", "unknown identifier type `banana`"),
+    ] {
+        let text =
+            format!("rules: [{{rule_id: r, limit: 1, window: 1s, identifier_type: {written}}}]");
+        let problems = Policy::from_text(&text).expect_err(written);
+        let messages: Vec<_> = problems.iter().map(|problem| &*problem.message).collect();
+        assert_eq!(messages, [expected]);
+    }
+}
+
+#[test]
 fn rules() {
     for (fields, expected) in [
         ("", ""),

@@ -12,6 +12,7 @@ rules:
    applies_to: {methods: [GET], user_tiers: [pro], hosts: ['*.example.com'], attributes: {plan: ['p*']}}}
 - {rule_id: must, limit: 10, window: 1m, identifier_type: 'claim:sub', on_missing: deny, tenant: acme}
 - {rule_id: watch, limit: 10, window: 1m, identifier_type: global, action: log_only, replaces: [old]}
+- {rule_id: address, limit: 10, window: 1m, identifier_type: ip, tenant: acme}
 - {rule_id: old, limit: 10, window: 1m, identifier_type: global}
 - {rule_id: off, limit: 10, window: 1m, identifier_type: global, enabled: false}
 tiers: [{tier: free, default: true}, {tier: pro}]
@@ -39,11 +40,11 @@ fn says_why() {
     for (rule, request, expected) in [
         ("key", "/api/x api_key=abc", "applies: endpoint /api/* matched"),
         ("key", "/x", "the path is `/x`, which is none of its endpoints"),
-        ("key", "user_id=u1", "the request has no path, which is none of its endpoints"),
+        ("key", "user_id=u1", "the request has no path"),
         ("key", "/api/x", "the request has no api_key"),
         ("user", FULL, "applies: host, method, tier pro, attribute:plan matched"),
         ("user", &FULL.replace("GET", "PUT"), "the method is `PUT`, not GET"),
-        ("user", &FULL.replace("GET", ""), "the request has no method, not GET"),
+        ("user", &FULL.replace("GET", ""), "the request has no method"),
         ("user", &FULL.replace("u1", "u2"), "the tier is `free`, not pro"),
         (
             "user",
@@ -63,7 +64,10 @@ fn says_why() {
             "refuses: the request has no claim:sub, and the rule refuses such requests",
         ),
         ("must", "tenant=acme claim:sub=s", "applies: tenant acme matched"),
-        ("watch", "/", "applies: it asks for nothing in particular"),
+        ("address", "tenant=acme", "the request has no ip"),
+        ("address", "tenant=acme ip=::1", "applies: tenant acme matched"),
+        ("address", "tenant=acme ip=[::1]:80", "its ip `[::1]:80` is not an address"),
+        ("watch", "/", "applies: it applies to every request"),
         ("old", "/", "watch takes its place"),
         ("off", "/", "the rule is switched off"),
     ] {

@@ -279,6 +279,15 @@ fn counting_by_address_behind_proxies() {
     );
     check_rules(context(Some(true)), &[(by_ip, &[])]);
     check_rules(context(Some(false)), &[(&["a"], &[])]);
+    // Who is not asked about proxies learns how to answer.
+    let source = Source::parse("rules: [{rule_id: r, limit: 1, window: 1s, identifier_type: ip}]");
+    let policy = Policy::compile(&source).expect("a sound policy");
+    let advice = |trusted_proxies| {
+        let problems = lint(&source, &policy, &context(trusted_proxies));
+        problems.into_iter().find_map(|problem| problem.advice).unwrap_or_default()
+    };
+    assert!(advice(None).contains("--trusted-proxies"), "{}", advice(None));
+    assert!(!advice(Some(false)).contains("--trusted-proxies"), "{}", advice(Some(false)));
 }
 
 #[test]

@@ -15,9 +15,15 @@ use crate::extract::Peer;
 use crate::problem::{Problem, ProblemBody};
 use crate::settings::{DenyStatus, RequestHeaders};
 use crate::state::ServerState;
+use crate::traces::note_decision;
+use crate::wire::answer::refuser;
 
 /// Where this call is found; Envoy puts the path of its client behind it.
 pub(crate) const PATH: &str = "/api/v1/rate-limit/authorize";
+/// Names the decision, for whoever wants to know why.
+const DECISION: http::HeaderName = http::HeaderName::from_static("x-tollgate-decision");
+/// The rule that refused, if one did.
+const RULE: http::HeaderName = http::HeaderName::from_static("x-tollgate-rule");
 /// The real status of a refusal, where the proxy can only pass on another one.
 const STATUS: http::HeaderName = http::HeaderName::from_static("x-tollgate-status");
 
@@ -51,8 +57,7 @@ pub(crate) async fn authorize(
     app.admit_proxy(&parts.headers, peer)?;
     app.guard.check_call().map_err(Problem::for_a_proxy)?;
     let asked = Asked::of(&parts.headers, parts.method.as_str(), &parts.uri, app.request_headers)?;
-    let now = app.now();
-    let identity = app.extractor.identify(&parts.headers, peer.address.ip(), now).await;
+    let identity = app.identify(&parts.headers, peer).await;
     if identity.is_ambiguous {
         return Err(Problem::bad_request(
             "ambiguous_credentials",
@@ -72,16 +77,29 @@ pub(crate) async fn authorize(
     app.metrics.checks.observe(stopwatch.elapsed());
     let mut response = Response::new(Body::empty());
     write_fields(&decision, app.families, response.headers_mut());
-    if !decision.is_allowed() {
+    if decision.is_allowed() {
+        note_decision(&decision, None);
+    } else {
         let id = app.journal.next_id(false);
         let mut body = Vec::with_capacity(512);
-        let status = refusal_body(&decision, &id.text(), &mut body);
+        let id_text = id.text();
+        note_decision(&decision, Some(&id_text));
+        let status = refusal_body(&decision, &id_text, &mut body);
         app.journal.record(id, &decision);
         *response.body_mut() = Body::from(body);
-        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
         *response.status_mut() = status;
+        let fields = response.headers_mut();
+        fields.insert(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
+        // Not every proxy passes on the body, which says the same.
+        let binding = decision.binding().map(|binding| &*binding.rule.id);
+        let rule = binding.or_else(|| refuser(&decision));
+        for (name, text) in [(DECISION, Some(&*id_text)), (RULE, rule)] {
+            if let Some(value) = text.and_then(|text| HeaderValue::from_str(text).ok()) {
+                fields.insert(name, value);
+            }
+        }
         if app.deny_status == DenyStatus::Forbidden {
-            response.headers_mut().insert(STATUS, HeaderValue::from(status.as_u16()));
+            fields.insert(STATUS, HeaderValue::from(status.as_u16()));
             *response.status_mut() = StatusCode::FORBIDDEN;
         }
     }

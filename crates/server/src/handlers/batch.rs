@@ -13,6 +13,7 @@ use utoipa::ToSchema;
 use super::check::{IDEMPOTENCY_KEY, judge_once, record};
 use crate::auth::Principal;
 use crate::extract::{Caller, JsonBody};
+use crate::openapi::CallProblems;
 use crate::problem::{Problem, ProblemBody};
 use crate::state::ServerState;
 use crate::wire::answer::CheckAnswer;
@@ -90,13 +91,12 @@ pub(crate) enum BatchItem<'a> {
     responses(
         (status = 200, description = "Judged", body = BatchAnswer<'_>),
         (status = 400, description = "The body cannot be read", body = ProblemBody<'_>, content_type = "application/problem+json"),
-        (status = 401, description = "A token is needed", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 404, description = "No such rule", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 408, description = "The body did not arrive in time", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 413, description = "The body is too large, or holds too many checks", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 415, description = "The body is not JSON", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 422, description = "The fields of a check do not belong together, or there is none", body = ProblemBody<'_>, content_type = "application/problem+json"),
-        (status = 429, description = "This server is called too often", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        CallProblems,
     )
 )]
 pub(crate) async fn check_batch(

@@ -11,8 +11,10 @@ use tollgate::{Decision, Stopwatch};
 use crate::auth::Principal;
 use crate::extract::{Caller, JsonBody};
 use crate::idempotency::Remembered;
+use crate::openapi::{BodyProblems, CallProblems};
 use crate::problem::{Problem, ProblemBody};
 use crate::state::ServerState;
+use crate::traces::note_decision;
 use crate::wire::answer::CheckAnswer;
 use crate::wire::check::{CheckBody, Subject};
 use crate::wire::decode::decode;
@@ -32,14 +34,10 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
         description = "Repeated within five minutes with the same body, the call gets the same answer and is charged once.")),
     responses(
         (status = 200, description = "Judged", body = CheckAnswer<'_>),
-        (status = 400, description = "The body cannot be read", body = ProblemBody<'_>, content_type = "application/problem+json"),
-        (status = 401, description = "A token is needed", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 404, description = "No such rule", body = ProblemBody<'_>, content_type = "application/problem+json"),
-        (status = 408, description = "The body did not arrive in time", body = ProblemBody<'_>, content_type = "application/problem+json"),
-        (status = 413, description = "The body is too large", body = ProblemBody<'_>, content_type = "application/problem+json"),
-        (status = 415, description = "The body is not JSON", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 422, description = "The fields do not belong together, or the key was used with another body", body = ProblemBody<'_>, content_type = "application/problem+json"),
-        (status = 429, description = "This server is called too often", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        BodyProblems,
+        CallProblems,
     )
 )]
 pub(crate) async fn check(
@@ -145,11 +143,14 @@ impl<'a> Judging<'a> {
 /// have nothing to give back, and would push out others.
 pub(crate) fn record(app: &ServerState, decision: &Decision, detail: bool, answer: &mut Vec<u8>) {
     if decision.is_allowed() && decision.charged() == 0 {
+        note_decision(decision, None);
         CheckAnswer::new(decision, None, detail).write(answer);
         return;
     }
     let id = app.journal.next_id(decision.is_allowed());
-    CheckAnswer::new(decision, Some(&id.text()), detail).write(answer);
+    let text = id.text();
+    note_decision(decision, Some(&text));
+    CheckAnswer::new(decision, Some(&text), detail).write(answer);
     app.journal.record(id, decision);
 }
 

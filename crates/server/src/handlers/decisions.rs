@@ -10,6 +10,7 @@ use utoipa::ToSchema;
 use super::give_back::{missing_decision, parse_id};
 use crate::extract::{PathName, Viewer, read_name};
 use crate::journal::DecisionId;
+use crate::openapi::AdminProblems;
 use crate::problem::{Problem, ProblemBody};
 use crate::state::ServerState;
 use crate::wire::answer::{CheckAnswer, RuleAnswer};
@@ -42,11 +43,9 @@ pub(crate) struct DecisionAnswer<'a> {
     responses(
         (status = 200, description = "Explained", body = DecisionAnswer<'_>),
         (status = 400, description = "The path cannot be read", body = ProblemBody<'_>, content_type = "application/problem+json"),
-        (status = 401, description = "A token is needed", body = ProblemBody<'_>, content_type = "application/problem+json"),
-        (status = 403, description = "The token has another role", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 404, description = "No such decision", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 409, description = "The decision was given back", body = ProblemBody<'_>, content_type = "application/problem+json"),
-        (status = 429, description = "This server is called too often", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        AdminProblems,
     )
 )]
 pub(crate) async fn decision(

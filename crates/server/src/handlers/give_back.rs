@@ -12,6 +12,7 @@ use utoipa::ToSchema;
 use crate::extract::{JsonBody, Operator};
 use crate::handlers::check::IDEMPOTENCY_KEY;
 use crate::journal::{DecisionId, Missing};
+use crate::openapi::{AdminProblems, BodyProblems};
 use crate::problem::{Problem, ProblemBody};
 use crate::state::ServerState;
 use crate::wire::check::{CheckBody, Subject, unknown_rule};
@@ -54,17 +55,12 @@ pub(crate) struct Changed {
     security(("token" = [])),
     responses(
         (status = 200, description = "Given back", body = Changed),
-        (status = 400, description = "The body cannot be read", body = ProblemBody<'_>, content_type = "application/problem+json"),
-        (status = 401, description = "A token is needed", body = ProblemBody<'_>, content_type = "application/problem+json"),
-        (status = 403, description = "The token has another role", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 404, description = "No such decision or rule", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 409, description = "Given back already, or nothing was charged", body = ProblemBody<'_>, content_type = "application/problem+json"),
-        (status = 408, description = "The body did not arrive in time", body = ProblemBody<'_>, content_type = "application/problem+json"),
-        (status = 413, description = "The body is too large", body = ProblemBody<'_>, content_type = "application/problem+json"),
-        (status = 415, description = "The body is not JSON", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 422, description = "The fields do not belong together", body = ProblemBody<'_>, content_type = "application/problem+json"),
-        (status = 429, description = "This server is called too often", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 503, description = "The store cannot be asked", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        BodyProblems,
+        AdminProblems,
     )
 )]
 pub(crate) async fn refund(
@@ -99,16 +95,11 @@ pub(crate) async fn refund(
     security(("token" = [])),
     responses(
         (status = 200, description = "Forgotten", body = Changed),
-        (status = 400, description = "The body cannot be read", body = ProblemBody<'_>, content_type = "application/problem+json"),
-        (status = 401, description = "A token is needed", body = ProblemBody<'_>, content_type = "application/problem+json"),
-        (status = 403, description = "The token has another role", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 404, description = "No such rule", body = ProblemBody<'_>, content_type = "application/problem+json"),
-        (status = 408, description = "The body did not arrive in time", body = ProblemBody<'_>, content_type = "application/problem+json"),
-        (status = 413, description = "The body is too large", body = ProblemBody<'_>, content_type = "application/problem+json"),
-        (status = 415, description = "The body is not JSON", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 422, description = "The fields do not belong together", body = ProblemBody<'_>, content_type = "application/problem+json"),
-        (status = 429, description = "This server is called too often", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 503, description = "The store cannot be asked", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        BodyProblems,
+        AdminProblems,
     )
 )]
 pub(crate) async fn reset(
@@ -116,15 +107,22 @@ pub(crate) async fn reset(
     Operator(fields): Operator,
     JsonBody(body): JsonBody,
 ) -> Result<(HeaderMap, Json<Changed>), Problem> {
-    let check: CheckBody<'_> = decode(&body)?;
-    let counters = match check.subject(|| app.limiter.policy())? {
-        Subject::Request => app.limiter.reset(&check).await.map_err(store_away)?,
-        Subject::Rule(rule_id) => {
-            let reset = app.limiter.reset_rule(rule_id, &check);
-            reset.ok_or_else(|| unknown_rule(rule_id))?.await.map_err(store_away)?
-        }
-    };
+    let counters = reset_counters(&app, &decode(&body)?).await?;
     Ok((fields, Json(Changed { counters })))
+}
+
+/// Forgets what was counted for a check; says how many counters that were.
+pub(crate) async fn reset_counters(
+    app: &ServerState,
+    check: &CheckBody<'_>,
+) -> Result<usize, Problem> {
+    match check.subject(|| app.limiter.policy())? {
+        Subject::Request => app.limiter.reset(check).await.map_err(store_away),
+        Subject::Rule(rule_id) => {
+            let reset = app.limiter.reset_rule(rule_id, check);
+            reset.ok_or_else(|| unknown_rule(rule_id))?.await.map_err(store_away)
+        }
+    }
 }
 
 async fn refund_decision(app: &ServerState, id: &str) -> Result<usize, Problem> {

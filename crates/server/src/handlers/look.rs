@@ -9,6 +9,7 @@ use tollgate::{Attribute, Attributes};
 
 use super::check::record;
 use crate::extract::{Caller, JsonBody};
+use crate::openapi::{BodyProblems, CallProblems};
 use crate::problem::{Problem, ProblemBody};
 use crate::state::ServerState;
 use crate::wire::answer::CheckAnswer;
@@ -23,14 +24,10 @@ use crate::wire::decode::decode;
     post, path = "/api/v1/rate-limit/peek", tag = "check", security((), ("token" = [])), request_body = CheckBody<'_>,
     responses(
         (status = 200, description = "Looked up", body = CheckAnswer<'_>),
-        (status = 400, description = "The body cannot be read", body = ProblemBody<'_>, content_type = "application/problem+json"),
-        (status = 401, description = "A token is needed", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 404, description = "No such rule", body = ProblemBody<'_>, content_type = "application/problem+json"),
-        (status = 408, description = "The body did not arrive in time", body = ProblemBody<'_>, content_type = "application/problem+json"),
-        (status = 413, description = "The body is too large", body = ProblemBody<'_>, content_type = "application/problem+json"),
-        (status = 415, description = "The body is not JSON", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 422, description = "The fields do not belong together", body = ProblemBody<'_>, content_type = "application/problem+json"),
-        (status = 429, description = "This server is called too often", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        BodyProblems,
+        CallProblems,
     )
 )]
 pub(crate) async fn peek(
@@ -55,14 +52,10 @@ pub(crate) async fn peek(
     post, path = "/api/v1/rate-limit/explain", tag = "check", security((), ("token" = [])), request_body = CheckBody<'_>,
     responses(
         (status = 200, description = "Explained", body = Object),
-        (status = 400, description = "The body cannot be read", body = ProblemBody<'_>, content_type = "application/problem+json"),
-        (status = 401, description = "A token is needed", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 404, description = "No such rule", body = ProblemBody<'_>, content_type = "application/problem+json"),
-        (status = 408, description = "The body did not arrive in time", body = ProblemBody<'_>, content_type = "application/problem+json"),
-        (status = 413, description = "The body is too large", body = ProblemBody<'_>, content_type = "application/problem+json"),
-        (status = 415, description = "The body is not JSON", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 422, description = "The fields do not belong together", body = ProblemBody<'_>, content_type = "application/problem+json"),
-        (status = 429, description = "This server is called too often", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        BodyProblems,
+        CallProblems,
     )
 )]
 pub(crate) async fn explain(
@@ -78,7 +71,7 @@ pub(crate) async fn explain(
 }
 
 /// A request that costs nothing.
-struct Costless<'a>(&'a CheckBody<'a>);
+pub(crate) struct Costless<'a>(pub(crate) &'a CheckBody<'a>);
 
 impl Attributes for Costless<'_> {
     fn get(&self, attribute: Attribute<'_>) -> Option<&str> {

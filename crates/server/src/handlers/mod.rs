@@ -4,6 +4,7 @@ pub(crate) mod authorize;
 pub(crate) mod batch;
 pub(crate) mod check;
 pub(crate) mod decisions;
+pub(crate) mod envoy_json;
 pub(crate) mod give_back;
 pub(crate) mod health;
 pub(crate) mod look;

@@ -8,6 +8,7 @@ use tollgate::rules::document::RuleDocument;
 
 use crate::auth::Right;
 use crate::extract::{PathName, Peer, Viewer, read_name};
+use crate::openapi::AdminProblems;
 use crate::problem::{Problem, ProblemBody};
 use crate::state::ServerState;
 use crate::wire::check::unknown_rule;
@@ -23,9 +24,7 @@ pub(crate) struct RulesAnswer {
     get, path = "/api/v1/rules", tag = "rules", security(("token" = [])),
     responses(
         (status = 200, description = "The rules, in the order of the document", body = Object),
-        (status = 401, description = "A token is needed", body = ProblemBody<'_>, content_type = "application/problem+json"),
-        (status = 403, description = "The token has another role", body = ProblemBody<'_>, content_type = "application/problem+json"),
-        (status = 429, description = "This server is called too often", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        AdminProblems,
     )
 )]
 pub(crate) async fn list(
@@ -48,10 +47,8 @@ pub(crate) async fn list(
     responses(
         (status = 200, description = "The rule, as the document has it", body = Object),
         (status = 400, description = "The path cannot be read", body = ProblemBody<'_>, content_type = "application/problem+json"),
-        (status = 401, description = "A token is needed", body = ProblemBody<'_>, content_type = "application/problem+json"),
-        (status = 403, description = "The token has another role", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 404, description = "No such rule", body = ProblemBody<'_>, content_type = "application/problem+json"),
-        (status = 429, description = "This server is called too often", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        AdminProblems,
     )
 )]
 pub(crate) async fn get(

@@ -48,7 +48,7 @@ pub(crate) struct LimitAnswer {
     /// When all of it is back, in RFC 3339.
     #[schema(format = DateTime)]
     reset_at: String,
-    /// The window in seconds.
+    /// The seconds in which the rate gives `limit` back: the window, unless there is a burst.
     window_seconds: f64,
 }
 
@@ -76,7 +76,7 @@ pub(crate) async fn status(
     app.guard.status_call(peer.address.ip())?;
     let Query(StatusQuery { endpoint, method }) =
         query.map_err(|error| Problem::bad_request("invalid_query", shorten(error.body_text())))?;
-    let identity = app.extractor.identify(&headers, peer.address.ip(), app.now()).await;
+    let identity = app.identify(&headers, peer).await;
     let request = HttpRequest {
         identity: &identity,
         method: method.as_deref().unwrap_or("GET"),

@@ -25,29 +25,38 @@ pub(super) fn check_auth(
         let message = "this is where the check API listens; choose another port, or leave it out";
         layers.refuse("admin", message);
     }
-    match chosen {
-        None if !is_local => {
+    for (name, other) in
+        [("http", settings.http), ("admin", settings.admin.unwrap_or(settings.http))]
+    {
+        if settings.grpc == other && other.port() != 0 {
+            let message = format!("this is where {name} listens; choose another port");
+            layers.refuse("grpc", message);
+            break;
+        }
+    }
+    let public = [settings.http, settings.grpc].into_iter().find(|at| !is_loopback(at.ip()));
+    match (chosen, public) {
+        (None, Some(public)) => {
             let message = format!(
-                "{} can be reached from other machines, so it must be chosen how callers are \
-                 known: token, mtls, or none if whoever reaches the port may ask",
-                settings.http
+                "{public} can be reached from other machines, so it must be chosen how callers are \
+                 known: token, mtls, or none if whoever reaches the port may ask"
             );
             layers.refuse("check_auth", message);
         }
-        None if settings.check_token.is_some() => {
+        (None, None) if settings.check_token.is_some() => {
             let message =
                 "there is a check token, but nobody is asked for it; choose token or none";
             layers.refuse("check_auth", message);
         }
         // A token that cannot be used is a problem of its own.
-        Some(CheckAuth::Token)
+        (Some(CheckAuth::Token), _)
             if settings.check_token.is_none() && !layers.has_refused("check_token") =>
         {
             let message = "there is no token to ask for; set the environment variable \
                            TOLLGATE_CHECK_TOKEN, or name a file in check_token_file";
             layers.refuse("check_auth", message);
         }
-        Some(CheckAuth::Mtls)
+        (Some(CheckAuth::Mtls), _)
             if settings.tls.as_ref().is_none_or(|files| files.client_ca.is_none()) =>
         {
             let message = "client certificates need an authority to check them by; name \

@@ -16,10 +16,12 @@ use super::value::Setting;
 
 /// The settings that can also be given by a flag or an environment variable. The others are for
 /// the file alone.
-pub const FLAGGED: [&str; 13] = [
+pub const FLAGGED: [&str; 16] = [
     "http",
     "admin",
+    "grpc",
     "rules",
+    "envoy_config",
     "store",
     "memory",
     "check_auth",
@@ -27,6 +29,7 @@ pub const FLAGGED: [&str; 13] = [
     "admin_token_file",
     "log",
     "log_level",
+    "otlp.endpoint",
     "tls.certificate",
     "tls.key",
     "tls.client_ca",

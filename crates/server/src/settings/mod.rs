@@ -10,6 +10,7 @@ mod jwt;
 mod layers;
 mod names;
 mod origin;
+mod otlp;
 mod spelling;
 mod value;
 
@@ -24,6 +25,7 @@ pub use tollgate::identity::Secret;
 
 pub use layers::{Entry, FLAGGED, flag, variable};
 pub use origin::{Origin, Problem, Problems};
+pub use otlp::Otlp;
 pub use value::ByteSize;
 
 /// Everything that can be chosen about a server.
@@ -34,8 +36,12 @@ pub struct Settings {
     /// Where the admin API listens, if apart from the check API. [`Settings::load`] moves it to
     /// [`ADMIN_ON_LOOPBACK`] by itself when `http` can be reached from elsewhere.
     pub admin: Option<SocketAddr>,
+    /// Where gRPC and Envoy's rate limit service listen; port 0 takes any free one.
+    pub grpc: SocketAddr,
     /// The policy file; without one, a few rules that are built in hold.
     pub rules: Option<PathBuf>,
+    /// A directory with files of envoyproxy/ratelimit.
+    pub envoy_config: Option<PathBuf>,
     /// Where counters live.
     pub store: Store,
     /// The most memory that counters may take.
@@ -52,6 +58,8 @@ pub struct Settings {
     pub log: LogFormat,
     /// The least that is worth a log line.
     pub log_level: LogLevel,
+    /// Where traces go, and how many.
+    pub otlp: Otlp,
     /// Files for TLS; without them connections are not encrypted.
     pub tls: Option<TlsFiles>,
     /// How requests behind proxies are told apart.
@@ -77,7 +85,9 @@ impl Default for Settings {
         Self {
             http: SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)),
             admin: None,
+            grpc: SocketAddr::from((Ipv4Addr::LOCALHOST, 8081)),
             rules: None,
+            envoy_config: None,
             store: Store::Memory,
             memory: ByteSize::mebibytes(256),
             check_auth: CheckAuth::None,
@@ -86,6 +96,7 @@ impl Default for Settings {
             headers: HeaderFamilies::default(),
             log: LogFormat::Text,
             log_level: LogLevel::Info,
+            otlp: Otlp::default(),
             tls: None,
             identity: identity::behind_local_proxies(),
             deny_status: DenyStatus::TooManyRequests,

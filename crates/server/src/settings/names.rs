@@ -13,7 +13,7 @@ use super::{
     CheckAuth, DenyStatus, Idempotency, Limits, LogFormat, LogLevel, RequestHeaders, Settings,
     Store, TlsFiles,
 };
-use super::{checks, identity};
+use super::{checks, identity, otlp};
 
 const CHECK_TOKEN: SecretNames =
     SecretNames { name: "check_token", file: "check_token_file", variable: "TOLLGATE_CHECK_TOKEN" };
@@ -31,7 +31,9 @@ pub(super) fn read_all(layers: &mut Layers<'_>, settings: &mut Settings) {
     let mut check_auth = None;
     layers.read("http", &mut settings.http);
     layers.read("admin", &mut settings.admin);
+    layers.read("grpc", &mut settings.grpc);
     layers.read("rules", &mut settings.rules);
+    layers.read("envoy_config", &mut settings.envoy_config);
     layers.read("store", &mut settings.store);
     let least_memory = ByteSize::mebibytes(1);
     layers.read_within("memory", &mut settings.memory, least_memory..=ByteSize::new(1 << 50));
@@ -41,6 +43,7 @@ pub(super) fn read_all(layers: &mut Layers<'_>, settings: &mut Settings) {
     layers.read("headers", &mut settings.headers);
     layers.read("log", &mut settings.log);
     layers.read("log_level", &mut settings.log_level);
+    otlp::read(layers, &mut settings.otlp);
     settings.tls = read_tls(layers);
     identity::read(layers, &mut settings.identity);
     layers.read("authorize.deny_status", &mut settings.deny_status);

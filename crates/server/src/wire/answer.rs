@@ -87,7 +87,7 @@ pub(crate) struct RuleAnswer<'a> {
     limit: u64,
     /// What is left.
     remaining: u64,
-    /// The window in seconds.
+    /// The seconds in which the rate gives `limit` back: the window, unless there is a burst.
     window_seconds: f64,
     /// What the request was charged here.
     cost: u64,
@@ -100,6 +100,17 @@ pub(crate) struct RuleAnswer<'a> {
     /// How close the client is to this limit.
     #[schema(value_type = State)]
     state: SoftState,
+}
+
+impl Reason {
+    /// The word for it.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::RateLimited => "rate_limited",
+            Self::Denied => "denied",
+            Self::StoreUnavailable => "store_unavailable",
+        }
+    }
 }
 
 impl From<Refusal> for Reason {
@@ -201,7 +212,7 @@ fn rest(out: &mut Vec<u8>, name: &str, value: Option<&impl Serialize>) {
 }
 
 /// The rule that refused without counting.
-fn refuser(decision: &Decision) -> Option<&str> {
+pub(crate) fn refuser(decision: &Decision) -> Option<&str> {
     match decision.basis() {
         Basis::MissingIdentifier { rule } | Basis::StoreUnavailable { rule } => {
             decision.policy().rules().get(*rule).map(|rule| &*rule.id)

@@ -2,6 +2,7 @@
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use serde::Deserialize;
 use tollgate::rules::Identifier;
@@ -21,46 +22,46 @@ pub(crate) struct CheckBody<'a> {
     /// By rule: the rule to judge by, whatever its conditions.
     #[serde(borrow, default)]
     #[schema(value_type = Option<String>)]
-    rule_id: Option<Text<'a>>,
+    pub(crate) rule_id: Option<Text<'a>>,
     /// By rule: what the key is.
     #[serde(default)]
     #[schema(value_type = Option<KeyTypeName>)]
-    key_type: Option<KeyType>,
+    pub(crate) key_type: Option<KeyType>,
     /// By rule: the value to count by.
     #[serde(borrow, default)]
     #[schema(value_type = Option<String>)]
-    key_value: Option<Text<'a>>,
+    pub(crate) key_value: Option<Text<'a>>,
     /// By rule: how many requests this is; 1 if not given, 0 to look without charging.
     #[serde(default)]
-    request_count: Option<u64>,
+    pub(crate) request_count: Option<u64>,
     /// By request: who asks.
     #[serde(borrow, default)]
     #[schema(value_type = Option<Identifiers<'static>>)]
-    identifiers: Option<Object<Identifiers<'a>>>,
+    pub(crate) identifiers: Option<Object<Identifiers<'a>>>,
     /// By request: the path that was asked.
     #[serde(borrow, default)]
     #[schema(value_type = Option<String>)]
-    endpoint: Option<Text<'a>>,
+    pub(crate) endpoint: Option<Text<'a>>,
     /// By request: the HTTP method.
     #[serde(borrow, default)]
     #[schema(value_type = Option<String>)]
-    method: Option<Text<'a>>,
+    pub(crate) method: Option<Text<'a>>,
     /// By request: the host that was asked.
     #[serde(borrow, default)]
     #[schema(value_type = Option<String>)]
-    host: Option<Text<'a>>,
+    pub(crate) host: Option<Text<'a>>,
     /// By request: the tier of the client, unless the policy knows better.
     #[serde(borrow, default)]
     #[schema(value_type = Option<String>)]
-    tier: Option<Text<'a>>,
+    pub(crate) tier: Option<Text<'a>>,
     /// By request: anything else, for `attribute:NAME`; `header:NAME` and `claim:NAME` are found
     /// here too, under those full names.
     #[serde(borrow, default)]
     #[schema(value_type = Option<BTreeMap<String, String>>)]
-    attributes: Option<BTreeMap<Text<'a>, Text<'a>>>,
+    pub(crate) attributes: Option<BTreeMap<Text<'a>, Text<'a>>>,
     /// What the request costs before rules multiply it; 1 if not given, 0 to look without charging.
     #[serde(default)]
-    cost: Option<u64>,
+    pub(crate) cost: Option<u64>,
     /// Whether the answer lists every rule that applied. On for a single check, off in a batch.
     #[serde(default)]
     pub(crate) detail: Option<bool>,
@@ -77,19 +78,19 @@ pub(crate) struct Identifiers<'a> {
     /// The authenticated user.
     #[serde(borrow, default)]
     #[schema(value_type = Option<String>)]
-    user_id: Option<Text<'a>>,
+    pub(crate) user_id: Option<Text<'a>>,
     /// The API key.
     #[serde(borrow, default)]
     #[schema(value_type = Option<String>)]
-    api_key: Option<Text<'a>>,
+    pub(crate) api_key: Option<Text<'a>>,
     /// The address of the client.
     #[serde(borrow, default)]
     #[schema(value_type = Option<String>)]
-    ip: Option<Text<'a>>,
+    pub(crate) ip: Option<Text<'a>>,
     /// The tenant.
     #[serde(borrow, default)]
     #[schema(value_type = Option<String>)]
-    tenant: Option<Text<'a>>,
+    pub(crate) tenant: Option<Text<'a>>,
 }
 
 /// What a key is, in the spellings people use.
@@ -167,6 +168,15 @@ impl CheckBody<'_> {
         policy: impl FnOnce() -> P,
     ) -> Result<Subject<'_>, Problem> {
         self.check_sizes()?;
+        let subject = self.judged_by(policy)?;
+        self.check_identifiers()?;
+        Ok(subject)
+    }
+
+    fn judged_by<P: Borrow<Policy>>(
+        &self,
+        policy: impl FnOnce() -> P,
+    ) -> Result<Subject<'_>, Problem> {
         let Some(rule_id) = self.rule_id.as_deref() else {
             if self.key_type.is_some() || self.key_value.is_some() || self.request_count.is_some() {
                 return Err(Problem::unprocessable(
@@ -186,18 +196,8 @@ impl CheckBody<'_> {
         let rule = policy.borrow().rules().find(rule_id).ok_or_else(|| unknown_rule(rule_id))?;
         if let Some(key_type) = self.key_type {
             match &*rule.identifiers {
-                [only] if key_type.fits(only) => {}
-                identifiers => {
-                    let names: Vec<String> = identifiers.iter().map(ToString::to_string).collect();
-                    let names = names.join(", ");
-                    return Err(Problem::unprocessable(
-                        "key_type_mismatch",
-                        format!(
-                            "rule `{rule_id}` counts by {names}: use the matching key_type, or give \
-                             identifiers and attributes instead of key_type and key_value"
-                        ),
-                    ));
-                }
+                [only] if KeyType::of(only) == key_type => {}
+                identifiers => return Err(key_type_mismatch(rule_id, identifiers)),
             }
         }
         if self.key_type.is_some() != self.key_value.is_some() {
@@ -238,6 +238,37 @@ impl CheckBody<'_> {
         }
     }
 
+    /// An identifier that is empty, or an address that is none, is nobody: no rule would count it, and
+    /// the caller would never know.
+    fn check_identifiers(&self) -> Result<(), Problem> {
+        let Identifiers { user_id, api_key, ip, tenant } =
+            self.identifiers.as_ref().map_or(&NOBODY, |object| &object.0);
+        let texts = [
+            ("identifiers.user_id", user_id),
+            ("identifiers.api_key", api_key),
+            ("identifiers.ip", ip),
+            ("identifiers.tenant", tenant),
+            ("key_value", &self.key_value),
+        ];
+        for (name, text) in texts {
+            if text.as_ref().is_some_and(|text| text.is_empty()) {
+                let detail = format!("{name}: it is empty; leave out what is not known");
+                return Err(Problem::unprocessable("invalid_check", detail));
+            }
+        }
+        let key = self.key(|key_type| key_type == KeyType::Ip);
+        for (name, address) in [("identifiers.ip", ip.as_deref()), ("key_value", key)] {
+            if let Some(other) = address.filter(|address| address.parse::<IpAddr>().is_err()) {
+                let detail = format!(
+                    "{name}: `{}` is not an address; write it without port or brackets",
+                    beginning(other)
+                );
+                return Err(Problem::unprocessable("invalid_check", detail));
+            }
+        }
+        Ok(())
+    }
+
     fn attribute(&self, prefix: &str, name: &str) -> Option<&str> {
         let attributes = self.attributes.as_ref()?;
         if prefix.is_empty() {
@@ -262,20 +293,50 @@ fn too_long(name: &str) -> Problem {
 }
 
 pub(crate) fn unknown_rule(rule_id: &str) -> Problem {
-    // Not more of it than a rule id can have.
-    let shown: String = rule_id.chars().take(100).collect();
-    Problem::not_found("unknown_rule", format!("there is no rule `{shown}`"))
+    Problem::not_found("unknown_rule", format!("there is no rule `{}`", beginning(rule_id)))
+}
+
+fn key_type_mismatch(rule_id: &str, identifiers: &[Identifier]) -> Problem {
+    let instead = "give identifiers and attributes instead of key_type and key_value";
+    let detail = match identifiers {
+        [only] => {
+            let fitting = KeyType::of(only).name();
+            format!("rule `{rule_id}` counts by {only}: use key_type `{fitting}`, or {instead}")
+        }
+        several => {
+            let names: Vec<String> = several.iter().map(ToString::to_string).collect();
+            format!("rule `{rule_id}` counts by {}: {instead}", names.join(", "))
+        }
+    };
+    Problem::unprocessable("key_type_mismatch", detail)
+}
+
+/// As much of what a client sent as is quoted: all that a rule id can have.
+fn beginning(text: &str) -> &str {
+    text.char_indices().nth(100).map_or(text, |(end, _)| &text[..end])
 }
 
 impl KeyType {
-    fn fits(self, identifier: &Identifier) -> bool {
+    /// The key type of a rule that counts by this alone.
+    fn of(identifier: &Identifier) -> Self {
         match identifier {
-            Identifier::UserId => self == Self::User,
-            Identifier::ApiKey => self == Self::ApiKey,
-            Identifier::Ip => self == Self::Ip,
-            Identifier::Tenant => self == Self::Tenant,
-            Identifier::Endpoint => self == Self::Endpoint,
-            _ => self == Self::Custom,
+            Identifier::UserId => Self::User,
+            Identifier::ApiKey => Self::ApiKey,
+            Identifier::Ip => Self::Ip,
+            Identifier::Tenant => Self::Tenant,
+            Identifier::Endpoint => Self::Endpoint,
+            _ => Self::Custom,
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::ApiKey => "api_key",
+            Self::Ip => "ip",
+            Self::Tenant => "tenant",
+            Self::Endpoint => "endpoint",
+            Self::Custom => "custom",
         }
     }
 }

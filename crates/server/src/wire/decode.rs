@@ -44,8 +44,10 @@ pub(crate) fn decode<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Proble
         let detail = match read.map(|_| deserializer.end()) {
             Err(error) => {
                 let path = error.path().to_string();
-                let what = error.into_inner();
-                if path == "." { what.to_string() } else { format!("{path}: {what}") }
+                // In words for people who do not know our types.
+                let what = error.into_inner().to_string();
+                let what = what.replacen(", expected u64", ", expected a whole number from 0", 1);
+                if path == "." { what } else { format!("{path}: {what}") }
             }
             Ok(Err(error)) => format!("after the JSON value: {error}"),
             Ok(Ok(())) => "the body is not JSON".to_owned(),

@@ -11,6 +11,12 @@ use serde::{Deserialize, Deserializer};
 #[derive(Clone, Debug, Default, Hash, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Text<'a>(Cow<'a, str>);
 
+impl<'a> From<&'a str> for Text<'a> {
+    fn from(text: &'a str) -> Self {
+        Self(Cow::Borrowed(text))
+    }
+}
+
 impl Deref for Text<'_> {
     type Target = str;
 

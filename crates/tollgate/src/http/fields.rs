@@ -32,8 +32,9 @@ const USUAL_LENGTH: usize = 256;
 /// A decision that rests on no rule has no fields of a family. Single figures are those of the rule
 /// that binds; `X-RateLimit-Reset` is the moment when nothing is in use any more. In the lists of
 /// draft 11, `r` is what is left and `t` the seconds until more is; `t` is left out while nothing is
-/// in use. `w` is the window, rounded up; it is left out for windows below a second, which it cannot
-/// express.
+/// in use. `w` is the seconds in which the rate gives all of the limit back, rounded up: the window,
+/// or with a `burst` of five times the limit, five windows. It is left out below a second, which it
+/// cannot express.
 ///
 /// `X-RateLimit-Warning` belongs to the `X-` families and reads `per_user: 2 of 10 left`. It is sent
 /// with allowed requests only: a refused client needs no warning any more.
@@ -225,7 +226,7 @@ impl Text {
         self.number(number);
     }
 
-    /// A limit and its window: `1000;w=3600`.
+    /// A limit and in how long it comes back: `1000;w=3600`.
     fn quota(&mut self, outcome: &RuleOutcome<'_>) {
         self.number(outcome.outcome.limit);
         self.window(outcome);

@@ -74,6 +74,18 @@ pub enum TokenKeys {
     JwksUrl(JwksUrl),
 }
 
+impl TokenKeys {
+    /// What people call this way to give keys.
+    const fn setting(&self) -> &'static str {
+        match self {
+            Self::Secret(_) => "jwt.secret",
+            Self::Pem(_) => "jwt.public_key",
+            Self::JwksFile(_) => "jwt.jwks_file",
+            Self::JwksUrl(_) => "jwt.jwks_url",
+        }
+    }
+}
+
 /// [`JwtConfig`], checked.
 #[derive(Debug)]
 pub(super) struct Verifier {
@@ -96,7 +108,8 @@ enum Keys {
 
 impl Verifier {
     pub(super) fn new(config: JwtConfig) -> Result<Self, IdentityError> {
-        let keys = Keys::new(config.keys).map_err(|why| IdentityError::new("jwt.keys", why))?;
+        let setting = config.keys.setting();
+        let keys = Keys::new(config.keys).map_err(|why| IdentityError::new(setting, why))?;
         let possible = keys.algorithms();
         if let Some(other) = config.algorithms.iter().find(|wanted| !possible.contains(wanted)) {
             let names = possible.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");

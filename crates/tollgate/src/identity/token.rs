@@ -49,6 +49,61 @@ pub enum TokenProblem {
     User,
 }
 
+impl TokenVerdict {
+    /// A fixed word, for labels: `absent`, `verified`, or the name of the problem.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Absent => "absent",
+            Self::Verified => "verified",
+            Self::Rejected(problem) => problem.name(),
+        }
+    }
+}
+
+impl TokenProblem {
+    /// Every problem there is.
+    pub const ALL: [Self; 15] = [
+        Self::Ambiguous,
+        Self::TooLong,
+        Self::Malformed,
+        Self::Type,
+        Self::Critical,
+        Self::Algorithm,
+        Self::KeysUnavailable,
+        Self::UnknownKey,
+        Self::Signature,
+        Self::NoExpiry,
+        Self::Expired,
+        Self::NotYetValid,
+        Self::Issuer,
+        Self::Audience,
+        Self::User,
+    ];
+
+    /// A fixed word, for labels.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ambiguous => "ambiguous",
+            Self::TooLong => "too_long",
+            Self::Malformed => "malformed",
+            Self::Type => "type",
+            Self::Critical => "critical",
+            Self::Algorithm => "algorithm",
+            Self::KeysUnavailable => "keys_unavailable",
+            Self::UnknownKey => "unknown_key",
+            Self::Signature => "signature",
+            Self::NoExpiry => "no_expiry",
+            Self::Expired => "expired",
+            Self::NotYetValid => "not_yet_valid",
+            Self::Issuer => "issuer",
+            Self::Audience => "audience",
+            Self::User => "user",
+        }
+    }
+}
+
 /// For the `error_description` of an answer: nothing of the token itself is shown.
 impl fmt::Display for TokenProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

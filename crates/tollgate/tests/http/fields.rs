@@ -46,8 +46,8 @@ fn the_usual_fields() {
             "x-ratelimit-remaining: 9",
             // One and a half seconds after midnight, rounded up.
             "x-ratelimit-reset: 1700006402",
-            "x-ratelimit-policy: 10;w=60",
-            r#"ratelimit-policy: "slow";q=10;w=60, "daily";q=1000;w=86400"#,
+            "x-ratelimit-policy: 10;w=15",
+            r#"ratelimit-policy: "slow";q=10;w=15, "daily";q=1000;w=86400"#,
             r#"ratelimit: "slow";r=9;t=2, "daily";r=999;t=86400"#,
         ],
     );
@@ -61,11 +61,37 @@ fn the_usual_fields() {
             "x-ratelimit-limit: 10",
             "x-ratelimit-remaining: 10",
             "x-ratelimit-reset: 1700006400",
-            "x-ratelimit-policy: 10;w=60",
-            r#"ratelimit-policy: "slow";q=10;w=60, "daily";q=1000;w=86400"#,
+            "x-ratelimit-policy: 10;w=15",
+            r#"ratelimit-policy: "slow";q=10;w=15, "daily";q=1000;w=86400"#,
             r#"ratelimit: "slow";r=10, "daily";r=1000"#,
         ],
     );
+}
+
+/// Clients were told five times the rate: fifty a second, where ten come back in a second.
+#[test]
+fn with_a_burst_the_window_is_that_in_which_all_of_it_comes_back() {
+    for (quota, expected) in [
+        ("limit: 10, window: 1s, burst: 50", "50;w=5"),
+        ("limit: 10, window: 1s", "10;w=1"),
+        ("limit: 10, window: 1s, burst: 5", "5"),
+        ("limit: 7, window: 1s, burst: 10", "10;w=2"),
+        ("limit: 60, window: 1m, burst: 1", "1;w=1"),
+        ("limit: 1, window: 1d, burst: 3", "3;w=259200"),
+        ("limit: 0, window: 1m", "0;w=60"),
+    ] {
+        let policy =
+            format!("rules: [{{rule_id: r, {quota}, identifier_type: user_id, algorithm: gcra}}]");
+        let decision = decide(&after(&policy, &[]), "user_id=u cost=0");
+        let families =
+            "x-ratelimit draft-11".split(' ').map(|name| name.parse().expect("a family"));
+        let fields = fields(&decision, HeaderFamilies::new(families).expect("no collision"));
+        let expected = [
+            format!("x-ratelimit-policy: {expected}"),
+            format!("ratelimit-policy: \"r\";q={expected}"),
+        ];
+        assert!(expected.iter().all(|line| fields.contains(line)), "{quota}: {fields:?}");
+    }
 }
 
 #[test]
@@ -79,9 +105,9 @@ fn a_warning_says_what_is_left() {
             "x-ratelimit-limit: 10",
             "x-ratelimit-remaining: 2",
             "x-ratelimit-reset: 1700006412",
-            "x-ratelimit-policy: 10;w=60",
+            "x-ratelimit-policy: 10;w=15",
             "x-ratelimit-warning: slow: 2 of 10 left",
-            r#"ratelimit-policy: "slow";q=10;w=60, "daily";q=1000;w=86400"#,
+            r#"ratelimit-policy: "slow";q=10;w=15, "daily";q=1000;w=86400"#,
             r#"ratelimit: "slow";r=2;t=2, "daily";r=992;t=86400"#,
         ],
     );
@@ -125,8 +151,8 @@ fn a_refusal_says_when_to_come_back() {
             "x-ratelimit-limit: 10",
             "x-ratelimit-remaining: 0",
             "x-ratelimit-reset: 1700006415",
-            "x-ratelimit-policy: 10;w=60",
-            r#"ratelimit-policy: "slow";q=10;w=60, "daily";q=1000;w=86400"#,
+            "x-ratelimit-policy: 10;w=15",
+            r#"ratelimit-policy: "slow";q=10;w=15, "daily";q=1000;w=86400"#,
             r#"ratelimit: "slow";r=0;t=2, "daily";r=990;t=86400"#,
             "retry-after: 5",
             "cache-control: no-store",
@@ -176,20 +202,20 @@ fn other_families_tell_the_same_in_their_own_way() {
                 "x-ratelimit-limit: 10",
                 "x-ratelimit-remaining: 5",
                 "x-ratelimit-reset: 8",
-                "x-ratelimit-policy: 10;w=60",
+                "x-ratelimit-policy: 10;w=15",
             ],
         ),
         (
             "draft-7",
             &[
-                "ratelimit-policy: 10;w=60, 1000;w=86400",
+                "ratelimit-policy: 10;w=15, 1000;w=86400",
                 "ratelimit: limit=10, remaining=5, reset=8",
             ],
         ),
         (
             "draft-6",
             &[
-                "ratelimit-policy: 10;w=60, 1000;w=86400",
+                "ratelimit-policy: 10;w=15, 1000;w=86400",
                 "ratelimit-limit: 10",
                 "ratelimit-remaining: 5",
                 "ratelimit-reset: 8",

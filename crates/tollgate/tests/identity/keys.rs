@@ -108,7 +108,7 @@ fn keys_that_are_none_are_left_out_and_named() {
         (&one, ""),
     ] {
         let error = reading(&issuer::set_of(&[key.to_owned()])).expect_err(key);
-        let expected = format!("jwt.keys: FILE: no key to verify with. keys[0]: {reason}");
+        let expected = format!("jwt.jwks_file: FILE: no key to verify with. keys[0]: {reason}");
         assert!(error.starts_with(&expected), "{error}");
     }
 }
@@ -124,11 +124,11 @@ fn what_is_no_set_is_refused() {
         (&many, "65 keys, of at most 64"),
     ] {
         let error = reading(text).expect_err(text);
-        assert!(error.starts_with(&format!("jwt.keys: FILE: {problem}")), "{error}");
+        assert!(error.starts_with(&format!("jwt.jwks_file: FILE: {problem}")), "{error}");
         assert!(!error.contains("secret"), "{error}");
     }
     let jwt = JwtConfig::new(TokenKeys::JwksFile(PathBuf::from("no/such/file.json")));
     let error = Extractor::new(IdentityConfig { jwt: Some(jwt), ..IdentityConfig::default() });
     let error = error.expect_err("no file").to_string();
-    assert!(error.starts_with("jwt.keys: no/such/file.json: "), "{error}");
+    assert!(error.starts_with("jwt.jwks_file: no/such/file.json: "), "{error}");
 }

@@ -33,7 +33,13 @@ fn check(change: impl FnOnce(&mut IdentityConfig), expected: &str) {
 }
 
 fn check_keys(keys: TokenKeys, expected: &str) {
-    check(|config| config.jwt = Some(JwtConfig::new(keys)), &format!("jwt.keys: {expected}"));
+    let setting = match &keys {
+        TokenKeys::Secret(_) => "jwt.secret",
+        TokenKeys::Pem(_) => "jwt.public_key",
+        TokenKeys::JwksFile(_) => "jwt.jwks_file",
+        TokenKeys::JwksUrl(_) => "jwt.jwks_url",
+    };
+    check(|config| config.jwt = Some(JwtConfig::new(keys)), &format!("{setting}: {expected}"));
 }
 
 #[test]

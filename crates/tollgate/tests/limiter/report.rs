@@ -1,7 +1,7 @@
 //! What a limiter tells about itself: explanations, statistics, revisions.
 
 use tollgate::rules::Revision;
-use tollgate::{MemoryStore, RuleCounts, SoftState};
+use tollgate::{Attributes, MemoryStore, RuleCounts, SoftState};
 
 use crate::in_memory;
 use crate::scene::{Scene, at_once, parse, request};
@@ -45,6 +45,50 @@ fn an_explanation_names_the_rule_that_binds() {
         .collect();
     assert_eq!(applying, ["wide", "narrow", "watch"]);
     assert_eq!(explain(&scene), after, "an explanation charges nothing");
+}
+
+/// An explanation used to say which rule binds, but not whether the request would pass.
+#[test]
+fn an_explanation_says_whether_the_request_would_pass() {
+    let mut scene = in_memory(POLICY);
+    let mut check = |step: &str, asked: &str, expected: (bool, Option<u64>, Option<&str>)| {
+        if !step.is_empty() {
+            scene.step(step);
+        }
+        let before = scene.limiter.stats();
+        let explained = at_once(scene.limiter.explain(&request(asked)));
+        let told = (explained.would_pass, explained.retry_ms, explained.binding.as_deref());
+        assert_eq!(told, expected, "{asked}");
+        for figures in &explained.figures {
+            let cost = Attributes::cost(&request(asked));
+            assert_eq!(figures.exceeded, cost > figures.remaining, "{asked}: {figures:?}");
+        }
+        assert_eq!(scene.limiter.stats(), before, "asking is not counted");
+        let again = at_once(scene.limiter.explain(&request(asked)));
+        assert_eq!(again, explained, "asking charges nothing");
+    };
+    check("", "GET / user_id=u tenant=acme", (true, None, Some("wide")));
+    check("", "GET / user_id=u tenant=acme cost=5", (false, None, Some("narrow")));
+    check("0 check GET / user_id=u cost=3", "GET / user_id=u", (true, None, Some("narrow")));
+    check("", "GET / user_id=u cost=2", (false, Some(60_000), Some("narrow")));
+    check("", "GET / user_id=u cost=2 tenant=acme", (false, Some(60_000), Some("narrow")));
+    check("14000 check GET / user_id=u", "GET / user_id=u", (false, Some(46_000), Some("narrow")));
+    check("", "GET / user_id=u cost=0", (true, None, Some("narrow")));
+    check("", "GET /", (true, None, None));
+}
+
+#[test]
+fn a_client_that_is_denied_would_not_pass() {
+    let scene = in_memory(
+        "rules: [{rule_id: keyed, limit: 1, window: 1m, identifier_type: api_key, on_missing: deny}]
+blacklist: [{identifier_type: user_id, identifier: banned}]",
+    );
+    for (asked, expected) in
+        [("user_id=banned api_key=k", false), ("user_id=u", false), ("api_key=k", true)]
+    {
+        let explained = at_once(scene.limiter.explain(&request(asked)));
+        assert_eq!((explained.would_pass, explained.retry_ms), (expected, None), "{asked}");
+    }
 }
 
 #[test]

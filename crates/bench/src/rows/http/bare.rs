@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 
 use super::CHECK_PATH;
-use super::bodies::RULE;
 use crate::Fallible;
 use crate::peers::LIMIT;
+use crate::rows::server::RULE;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -60,7 +60,7 @@ pub(crate) fn serve(address: SocketAddr) -> Fallible<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let listener = TcpListener::bind(address).await?;
-        writeln!(io::stdout(), "http://{}", listener.local_addr()?)?;
+        writeln!(io::stdout(), "http http://{}", listener.local_addr()?)?;
         axum::serve(listener, Router::new().route(CHECK_PATH, post(answer))).await?;
         Ok(())
     })

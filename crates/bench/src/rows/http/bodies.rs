@@ -9,11 +9,8 @@ use serde_json::json;
 use crate::Fallible;
 use crate::keys::{Draw, KeyText};
 use crate::peers::{LIMIT, WINDOW_SECONDS};
-
-/// The only rule there is.
-pub(super) const RULE: &str = "per_user";
-/// How many checks a batch holds.
-pub(super) const BATCH: u64 = 100;
+use crate::rows::load::BATCH;
+use crate::rows::server::RULE;
 
 /// Single checks, one for each key.
 pub(super) fn checks(keys: u64) -> impl Iterator<Item = String> {

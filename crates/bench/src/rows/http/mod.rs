@@ -6,7 +6,6 @@
 pub(crate) mod bare;
 mod bodies;
 pub(crate) mod pace;
-mod server;
 mod wrk;
 
 use std::env;
@@ -15,13 +14,13 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 use crate::Fallible;
-use crate::contest::median;
 use crate::process::ask;
 use crate::row::{Bar, Row};
+use crate::rows::load::{checks_per_second, in_turns, median_of, spread, times_the_cost};
+use crate::rows::server::{CLIENT_CORE, Protocol, Server, pinned};
 use crate::scale::Scale;
 use pace::Delays;
-use server::{CLIENT_CORE, Server, pinned};
-use wrk::{Load, Wrk};
+use wrk::Wrk;
 
 const CHECK_PATH: &str = "/api/v1/rate-limit/check";
 const BATCH_PATH: &str = "/api/v1/rate-limit/check/batch";
@@ -47,30 +46,13 @@ impl Stage {
     }
 
     fn ours(&self) -> Fallible<Server> {
-        Server::ours(self.directory.path())
+        Server::ours(self.directory.path(), Protocol::Http)
     }
 
     fn file(&self, name: &str, contents: impl Iterator<Item = String>) -> Fallible<PathBuf> {
         let path = self.directory.path().join(name);
         bodies::write(&path, contents)?;
         Ok(path)
-    }
-
-    /// Runs all contestants in turns. The first round warms up and is not counted.
-    fn rounds<T, const N: usize>(
-        &self,
-        contestants: [&dyn Fn() -> Fallible<T>; N],
-    ) -> Fallible<[Vec<T>; N]> {
-        let mut samples = [const { Vec::new() }; N];
-        for round in 0..=self.rounds {
-            for (contestant, samples) in contestants.iter().zip(&mut samples) {
-                let sample = contestant()?;
-                if round > 0 {
-                    samples.push(sample);
-                }
-            }
-        }
-        Ok(samples)
     }
 
     /// Sends checks on schedule and measures how long each takes.
@@ -89,10 +71,10 @@ impl Stage {
 pub(crate) fn check(scale: &Scale) -> Fallible<Vec<Row>> {
     let stage = Stage::new(scale)?;
     let checks = stage.file("checks", bodies::checks(stage.keys))?;
-    let (ours, bare) = (stage.ours()?, Server::bare()?);
+    let (ours, bare) = (stage.ours()?, Server::bare(Protocol::Http)?);
     let count = stage.wrk.unhurried(&ours, CHECK_PATH, &checks)?;
     let drive = |server| stage.wrk.drive(server, CHECK_PATH, &checks, count);
-    let [ours, bare] = stage.rounds([&|| drive(&ours), &|| drive(&bare)])?;
+    let [ours, bare] = in_turns(stage.rounds, [&|| drive(&ours), &|| drive(&bare)])?;
     Ok(vec![times_the_cost("http/check", &ours, &bare).held_to(Bar::AtMost(1.15))])
 }
 
@@ -107,23 +89,13 @@ pub(crate) fn check_against_throttlecrab(scale: &Scale) -> Fallible<Vec<Row>> {
     let checks = stage.file("checks", bodies::checks(stage.keys))?;
     let throttles = stage.file("throttles", bodies::throttles(stage.keys))?;
     let count = stage.wrk.unhurried(&ours, CHECK_PATH, &checks)?;
-    let [ours, throttlecrab] = stage
-        .rounds([&|| stage.wrk.drive(&ours, CHECK_PATH, &checks, count), &|| {
+    let [ours, throttlecrab] = in_turns(
+        stage.rounds,
+        [&|| stage.wrk.drive(&ours, CHECK_PATH, &checks, count), &|| {
             stage.wrk.drive(&throttlecrab, THROTTLE_PATH, &throttles, count)
-        }])?;
+        }],
+    )?;
     Ok(vec![times_the_cost("http/throttlecrab", &ours, &throttlecrab).held_to(Bar::Below(1.0))])
-}
-
-/// How many times the processor time of a peer we take.
-fn times_the_cost(name: &str, ours: &[Load], peer: &[Load]) -> Row {
-    let [ours_micros, peer_micros] =
-        [ours, peer].map(|loads| median_of(loads, |load| load.micros_per_request));
-    let ratios = ours.iter().zip(peer).map(|(o, p)| o.micros_per_request / p.micros_per_request);
-    Row { spread: spread(ratios), ..Row::figure(name, ours_micros / peer_micros, "x") }
-        .with("ours_us", ours_micros)
-        .with("peer_us", peer_micros)
-        .with("ours_per_second", median_of(ours, |load| load.requests_per_second))
-        .with("peer_per_second", median_of(peer, |load| load.requests_per_second))
 }
 
 /// How many checks in batches a second of the processor is good for.
@@ -132,11 +104,9 @@ pub(crate) fn batch(scale: &Scale) -> Fallible<Vec<Row>> {
     let batches = stage.file("batches", bodies::batches(stage.keys))?;
     let ours = stage.ours()?;
     let count = stage.wrk.unhurried(&ours, BATCH_PATH, &batches)?;
-    let [loads] = stage.rounds([&|| stage.wrk.drive(&ours, BATCH_PATH, &batches, count)])?;
-    let millions = |load: &Load| bodies::BATCH as f64 / load.micros_per_request;
-    let row = Row::figure("http/batch_100", median_of(&loads, millions), " M/s");
-    let row = Row { spread: spread(loads.iter().map(millions)), ..row };
-    Ok(vec![row.held_to(Bar::AtLeast(1.0))])
+    let [loads] =
+        in_turns(stage.rounds, [&|| stage.wrk.drive(&ours, BATCH_PATH, &batches, count)])?;
+    Ok(vec![checks_per_second("http/batch_100", &loads).held_to(Bar::AtLeast(1.0))])
 }
 
 /// How long a check takes at half of the highest load, beyond what a handler takes that checks
@@ -144,10 +114,12 @@ pub(crate) fn batch(scale: &Scale) -> Fallible<Vec<Row>> {
 pub(crate) fn latency(scale: &Scale) -> Fallible<Vec<Row>> {
     let stage = Stage::new(scale)?;
     let checks = stage.file("checks", bodies::checks(stage.keys))?;
-    let (ours, bare) = (stage.ours()?, Server::bare()?);
+    let (ours, bare) = (stage.ours()?, Server::bare(Protocol::Http)?);
     let rate = stage.wrk.drive(&ours, CHECK_PATH, &checks, 0)?.requests_per_second / 2.0;
-    let [ours, bare] = stage
-        .rounds([&|| stage.pace(&ours, &checks, rate), &|| stage.pace(&bare, &checks, rate)])?;
+    let [ours, bare] = in_turns(
+        stage.rounds,
+        [&|| stage.pace(&ours, &checks, rate), &|| stage.pace(&bare, &checks, rate)],
+    )?;
     let millis_added = |(ours, bare): (&Delays, &Delays)| (ours.p99 - bare.p99) / 1e3;
     let [ours_p99, bare_p99] = [&ours, &bare].map(|delays| median_of(delays, |delay| delay.p99));
     let row = Row::figure("http/latency", (ours_p99 - bare_p99) / 1e3, " ms");
@@ -160,13 +132,4 @@ pub(crate) fn latency(scale: &Scale) -> Fallible<Vec<Row>> {
         .with("ours_p999_us", median_of(&ours, |delay| delay.p999))
         .with("bare_p999_us", median_of(&bare, |delay| delay.p999));
     Ok(vec![row.held_to(Bar::Below(1.0))])
-}
-
-fn median_of<T>(samples: &[T], figure: impl Fn(&T) -> f64) -> f64 {
-    median(&samples.iter().map(figure).collect::<Vec<_>>())
-}
-
-/// The least and the largest.
-fn spread(figures: impl Iterator<Item = f64> + Clone) -> Option<(f64, f64)> {
-    Some((figures.clone().reduce(f64::min)?, figures.reduce(f64::max)?))
 }

@@ -1,13 +1,13 @@
 //! Load by wrk: as much as a server can bear, or a little less.
 
 use std::fs;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use super::pace::probe;
-use super::server::{CLIENT_CORE, Server, pinned};
 use crate::Fallible;
+use crate::rows::load::{Load, need};
+use crate::rows::server::{CLIENT_CORE, Server, pinned};
 
 /// How many connections are kept busy.
 pub(super) const CONNECTIONS: usize = 64;
@@ -24,31 +24,10 @@ pub(super) struct Wrk {
     seconds: u64,
 }
 
-/// What a server did under load.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Load {
-    pub(super) requests_per_second: f64,
-    /// Microseconds of the server's processor that a request took.
-    pub(super) micros_per_request: f64,
-}
-
-impl Load {
-    /// How much of its processor the server used.
-    fn used(&self) -> f64 {
-        self.requests_per_second * self.micros_per_request / 1e6
-    }
-}
-
 impl Wrk {
     /// Drives for so many seconds at a time.
     pub(super) fn new(directory: &Path, seconds: u64) -> Fallible<Self> {
-        for tool in ["wrk", "taskset"] {
-            let tried = Command::new(tool).stdout(Stdio::null()).stderr(Stdio::null()).status();
-            if tried.is_err_and(|error| error.kind() == ErrorKind::NotFound) {
-                let packages = "on Debian: apt-get install wrk util-linux";
-                return Err(format!("{tool} is missing, which the load needs ({packages})").into());
-            }
-        }
+        need("wrk", "wrk")?;
         let script = directory.join("post.lua");
         fs::write(&script, include_str!("post.lua"))?;
         Ok(Self { script, seconds })

@@ -3,7 +3,7 @@
 
 mod bodies;
 mod heads;
-mod random;
+pub(crate) mod random;
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -1,14 +1,14 @@
 //! Numbers that look random and are the same in every run.
 
-pub(super) struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
-    pub(super) const fn new(seed: u64) -> Self {
+    pub(crate) const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
     /// `SplitMix64`.
-    pub(super) fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -17,20 +17,20 @@ impl Random {
     }
 
     /// A number below `end`.
-    pub(super) fn below(&mut self, end: usize) -> usize {
+    pub(crate) fn below(&mut self, end: usize) -> usize {
         usize::try_from(self.next() >> 1).unwrap_or(0) % end.max(1)
     }
 
-    pub(super) fn byte(&mut self) -> u8 {
+    pub(crate) fn byte(&mut self) -> u8 {
         self.next().to_le_bytes()[7]
     }
 
-    pub(super) fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
+    pub(crate) fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
         &from[self.below(from.len())]
     }
 
     /// Damages bytes in one to four places.
-    pub(super) fn damage(&mut self, bytes: &mut Vec<u8>) {
+    pub(crate) fn damage(&mut self, bytes: &mut Vec<u8>) {
         for _ in 0..=self.below(4) {
             let (from, to) = (self.below(bytes.len()), self.below(bytes.len()));
             match self.below(6) {

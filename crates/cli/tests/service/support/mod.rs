@@ -2,6 +2,8 @@
 
 pub(crate) mod certificates;
 pub(crate) mod client;
+pub(crate) mod envoy;
+pub(crate) mod grpc;
 pub(crate) mod process;
 pub(crate) mod program;
 pub(crate) mod server;

@@ -28,6 +28,10 @@ pub(crate) fn envoy() -> Command {
     from_packages("envoy")
 }
 
+pub(crate) fn python() -> Command {
+    from_packages("python")
+}
+
 pub(crate) fn schemathesis() -> Command {
     from_packages("schemathesis")
 }

@@ -36,6 +36,8 @@ pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     /// Where the admin API is, if apart.
     pub(crate) admin_address: Option<SocketAddr>,
+    /// Where gRPC is.
+    pub(crate) grpc_address: SocketAddr,
     folder: TempDir,
 }
 
@@ -56,7 +58,8 @@ pub(crate) fn command(setup: &Setup<'_>, folder: &Path) -> Command {
     let settings = folder.join("tollgate.yaml");
     fs::write(&settings, setup.settings).expect("written");
     // A variable, so that a flag wins over it.
-    command.env("TOLLGATE_HTTP", "127.0.0.1:0").arg("serve").arg("--config").arg(settings);
+    command.env("TOLLGATE_HTTP", "127.0.0.1:0").env("TOLLGATE_GRPC", "127.0.0.1:0");
+    command.arg("serve").arg("--config").arg(settings);
     if let Some(rules) = setup.rules {
         fs::write(rules_file(folder), rules).expect("written");
         command.arg("--rules").arg(rules_file(folder));
@@ -96,6 +99,7 @@ impl Server {
             process,
             address: address("http ").expect("an address"),
             admin_address: address("admin "),
+            grpc_address: address("grpc ").expect("an address"),
             folder,
         }
     }

@@ -7,6 +7,7 @@ fn policy() -> Policy {
     Policy::from_text(
         "rules:
          - {rule_id: user, limit: 1, window: 1s, identifier_type: user_id}
+         - {rule_id: address, limit: 1, window: 1s, identifier_type: ip}
          - {rule_id: both, limit: 1, window: 1s, identifier_type: [tenant, user_id]}
          - {rule_id: plan, limit: 1, window: 1s, identifier_type: 'attribute:plan'}",
     )
@@ -44,12 +45,58 @@ fn what_is_judged() {
         r#"{"rule_id":"both","key_type":"user","key_value":"u"}"#,
         Err("counts by tenant, user_id"),
     );
-    check(r#"{"rule_id":"user","key_type":"ip","key_value":"u"}"#, Err("counts by user_id"));
+    check(r#"{"rule_id":"user","key_type":"ip","key_value":"u"}"#, Err("use key_type `user`"));
+    check(r#"{"rule_id":"address","key_type":"user","key_value":"u"}"#, Err("use key_type `ip`"));
     check(r#"{"rule_id":"user","key_type":"user"}"#, Err("go together"));
     check(r#"{"key_type":"user","key_value":"u"}"#, Err("add rule_id"));
     check(r#"{"rule_id":"user","cost":1,"request_count":1}"#, Err("give one of them"));
     let long = format!(r#"{{"endpoint":"/{}"}}"#, "a".repeat(5_000));
     check(&long, Err("endpoint: at most 4096 bytes"));
+}
+
+/// An address that cannot be read used to mean no limit, without a word.
+#[test]
+fn an_identifier_that_is_none_is_refused() {
+    let policy = policy();
+    let check = |text: &str, expected: Result<(), &str>| {
+        let body: CheckBody<'_> = decode(text.as_bytes()).expect(text);
+        let told = body.subject(|| &policy).map(drop);
+        let detail = told.as_ref().map_err(|problem| problem.detail()).copied();
+        assert_eq!(detail, expected, "{text}");
+        if let Err(problem) = told {
+            assert_eq!((problem.status().as_u16(), problem.code()), (422, "invalid_check"));
+        }
+    };
+    for address in ["203.0.113.9", "2001:db8::1", "::ffff:203.0.113.9"] {
+        check(&format!(r#"{{"identifiers":{{"ip":"{address}"}}}}"#), Ok(()));
+        let by_rule = r#""rule_id":"address","key_type":"ip","key_value""#;
+        check(&format!(r#"{{{by_rule}:"{address}"}}"#), Ok(()));
+    }
+    for other in
+        ["203.0.113.9:443", "[2001:db8::1]", "localhost", "10.0.0.0/8", "010.1.1.1", " ::1"]
+    {
+        let told = format!("`{other}` is not an address; write it without port or brackets");
+        let expected = format!("identifiers.ip: {told}");
+        check(&format!(r#"{{"identifiers":{{"ip":"{other}"}}}}"#), Err(&expected));
+        let by_rule = r#""rule_id":"address","key_type":"ip","key_value""#;
+        check(&format!(r#"{{{by_rule}:"{other}"}}"#), Err(&format!("key_value: {told}")));
+    }
+    let long = "\u{e9}".repeat(200);
+    let told = format!("`{}` is not an address", "\u{e9}".repeat(100));
+    let expected = format!("identifiers.ip: {told}; write it without port or brackets");
+    check(&format!(r#"{{"identifiers":{{"ip":"{long}"}}}}"#), Err(&expected));
+
+    for name in ["user_id", "api_key", "ip", "tenant"] {
+        let expected = format!("identifiers.{name}: it is empty; leave out what is not known");
+        check(&format!(r#"{{"identifiers":{{"{name}":""}}}}"#), Err(&expected));
+    }
+    check(
+        r#"{"rule_id":"user","key_type":"user","key_value":""}"#,
+        Err("key_value: it is empty; leave out what is not known"),
+    );
+    // What is no identifier may be empty, and only an address has to be one.
+    check(r#"{"endpoint":"","method":"","host":"","tier":"","attributes":{"a":""}}"#, Ok(()));
+    check(r#"{"identifiers":{"user_id":"203.0.113.9:443","api_key":"[::1]"}}"#, Ok(()));
 }
 
 #[test]
@@ -85,7 +132,7 @@ fn a_body_that_cannot_be_read_says_where() {
     check("[]", "invalid type: sequence, expected an object");
     check(r#"{"identifiers":["u1"]}"#, "identifiers: invalid type: sequence, expected an object");
     check("{} x", "trailing characters");
-    check(r#"{"cost":-1}"#, "cost: invalid value: integer `-1`");
+    check(r#"{"cost":-1}"#, "cost: invalid value: integer `-1`, expected a whole number from 0 at");
     check(r#"{"cost":1e3}"#, "cost: invalid type");
     check(r#"{"identifiers":{"usr":"x"}}"#, "identifiers.usr: unknown field `usr`");
     check(r#"{"identifiers":{"user_id":7}}"#, "identifiers.user_id: invalid type: integer `7`");

@@ -10,9 +10,11 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use super::bodies::RULE;
 use crate::Fallible;
 use crate::peers::{LIMIT, WINDOW_SECONDS};
+
+/// The only rule there is.
+pub(super) const RULE: &str = "per_user";
 
 /// Servers have one processor, clients the other.
 const SERVER_CORE: &str = "0";
@@ -28,10 +30,44 @@ pub(super) fn pinned(core: &str, program: impl AsRef<OsStr>) -> Command {
     command
 }
 
+/// A process that runs until this is dropped.
+#[derive(Debug)]
+pub(super) struct Running(Child);
+
+impl Running {
+    pub(super) fn start(command: &mut Command) -> Fallible<Self> {
+        Ok(Self(command.spawn()?))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // One that has ended by itself needs no end.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Which of its addresses a server is driven at; servers name it before they say where it is.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Protocol {
+    Http,
+    Grpc,
+}
+
+impl Protocol {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Grpc => "grpc",
+        }
+    }
+}
+
 /// A server that runs until this is dropped.
 #[derive(Debug)]
 pub(super) struct Server {
-    child: Child,
+    process: Running,
     pub(super) address: SocketAddr,
     /// Kept, so that whatever the server still has to say finds a listener.
     _stdout: Option<BufReader<ChildStdout>>,
@@ -40,7 +76,16 @@ pub(super) struct Server {
 impl Server {
     /// Tollgate with one GCRA rule, as far as possible as it is when nothing is set. Its limit on
     /// its own calls is raised, not lifted: it is still counted.
-    pub(super) fn ours(directory: &Path) -> Fallible<Self> {
+    pub(super) fn ours(directory: &Path, protocol: Protocol) -> Fallible<Self> {
+        Self::ours_with(directory, protocol, &[])
+    }
+
+    /// The same with more options.
+    pub(super) fn ours_with(
+        directory: &Path,
+        protocol: Protocol,
+        options: &[&OsStr],
+    ) -> Fallible<Self> {
         let (settings, rules) = (directory.join("settings.yaml"), directory.join("rules.yaml"));
         fs::write(&settings, "limits: {check_calls_per_second: 1000000000}")?;
         let rule = format!(
@@ -49,14 +94,20 @@ impl Server {
         );
         fs::write(&rules, rule)?;
         let mut command = pinned(SERVER_CORE, built()?);
-        command.args(["serve", "--http", "127.0.0.1:0", "--log-level", "warn"]);
+        command.args(["serve", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0"]);
+        command.args(["--log-level", "warn"]).args(options);
         command.arg("--config").arg(settings).arg("--rules").arg(rules);
-        Self::announced(&mut command)
+        Self::announced(&mut command, protocol)
     }
 
     /// The handler that checks nothing.
-    pub(super) fn bare() -> Fallible<Self> {
-        Self::announced(pinned(SERVER_CORE, env::current_exe()?).args(["bare-axum", "127.0.0.1:0"]))
+    pub(super) fn bare(protocol: Protocol) -> Fallible<Self> {
+        let name = match protocol {
+            Protocol::Http => "bare-axum",
+            Protocol::Grpc => "bare-tonic",
+        };
+        let mut command = pinned(SERVER_CORE, env::current_exe()?);
+        Self::announced(command.args([name, "127.0.0.1:0"]), protocol)
     }
 
     /// throttlecrab as it is when nothing is set, with room for all keys; `None` if it is not here.
@@ -71,10 +122,10 @@ impl Server {
         command.args(["--http", "--http-host", "127.0.0.1"]);
         command.args(["--http-port", &address.port().to_string()]);
         command.args(["--store-capacity", &(keys * 2).to_string(), "--log-level", "error"]);
-        let child = command.stdout(Stdio::null()).spawn()?;
-        let mut server = Self { child, address, _stdout: None };
+        let process = Running::start(command.stdout(Stdio::null()))?;
+        let mut server = Self { process, address, _stdout: None };
         while TcpStream::connect(address).is_err() {
-            if let Some(status) = server.child.try_wait()? {
+            if let Some(status) = server.process.0.try_wait()? {
                 return Err(format!("throttlecrab-server ended at once: {status}").into());
             }
             thread::sleep(Duration::from_millis(10));
@@ -82,34 +133,35 @@ impl Server {
         Ok(Some(server))
     }
 
-    /// A server whose first line says where it is.
-    fn announced(command: &mut Command) -> Fallible<Self> {
-        let mut child = command.stdout(Stdio::piped()).spawn()?;
-        let mut stdout = BufReader::new(child.stdout.take().ok_or("a pipe was asked for")?);
+    /// A server that says where it is, in a line that begins with the protocol.
+    fn announced(command: &mut Command, protocol: Protocol) -> Fallible<Self> {
+        let mut process = Running::start(command.stdout(Stdio::piped()))?;
+        let mut stdout = BufReader::new(process.0.stdout.take().ok_or("a pipe was asked for")?);
         let mut line = String::new();
-        stdout.read_line(&mut line)?;
-        let address = line.split_whitespace().find_map(|word| word.strip_prefix("http://"));
-        let Some(address) = address.and_then(|address| address.parse().ok()) else {
-            let status = child.kill().and_then(|()| child.wait());
-            return Err(format!("a server did not start: {command:?}, {status:?}").into());
-        };
-        Ok(Self { child, address, _stdout: Some(stdout) })
+        loop {
+            line.clear();
+            if stdout.read_line(&mut line)? == 0 {
+                return Err(format!("a server did not start: {command:?}").into());
+            }
+            if let Some(address) = announcement(&line, protocol) {
+                return Ok(Self { process, address, _stdout: Some(stdout) });
+            }
+        }
     }
 
     /// How many seconds it has spent on a processor, in itself and in the kernel.
     pub(super) fn processor_seconds(&self) -> Fallible<f64> {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.process.0.id()))?;
         let ticks = ticks(&stat).ok_or("/proc/PID/stat cannot be read")?;
         Ok(ticks as f64 / TICKS_PER_SECOND)
     }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        // One that has ended by itself needs no end.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// Where a server is, if that is what this line says.
+fn announcement(line: &str, protocol: Protocol) -> Option<SocketAddr> {
+    let mut words = line.split_whitespace();
+    let is_meant = words.next() == Some(protocol.name());
+    words.next().filter(|_| is_meant)?.strip_prefix("http://")?.parse().ok()
 }
 
 /// Time in user mode and in the kernel: the twelfth and thirteenth field after the name, which may
@@ -143,6 +195,19 @@ fn built() -> Fallible<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn servers_say_where_they_are() {
+        let check = |line: &str, protocol: Protocol, expected: Option<u16>| {
+            let port = announcement(line, protocol).map(|address| address.port());
+            assert_eq!(port, expected, "{line}");
+        };
+        check("http      http://127.0.0.1:80  check API\n", Protocol::Http, Some(80));
+        check("http      http://127.0.0.1:80  check API\n", Protocol::Grpc, None);
+        check("grpc http://127.0.0.1:81", Protocol::Grpc, Some(81));
+        check("rules     1 rule from grpc http://127.0.0.1:81", Protocol::Grpc, None);
+        check("", Protocol::Http, None);
+    }
 
     #[test]
     fn ticks_are_found_behind_any_name() {

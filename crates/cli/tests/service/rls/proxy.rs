@@ -1,0 +1,149 @@
+//! Envoy with its rate limit filter, set up as in `examples/envoy-ratelimit.yaml`, with the limits in
+//! `examples/ratelimit`.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use crate::support::beside;
+use crate::support::client::{Answer, Connection, request};
+use crate::support::envoy::Envoy;
+use crate::support::program::root;
+use crate::support::server::{Server, Setup};
+use crate::support::upstream::Upstream;
+
+/// What an address may ask for in a day, by the example.
+const PER_ADDRESS: usize = 40;
+
+fn start(arguments: &[&str]) -> Server {
+    let limits = root().join("examples/ratelimit");
+    let limits = limits.to_str().expect("a readable path");
+    let arguments = [&["--envoy-config", limits], arguments].concat();
+    Server::start(&Setup { arguments: &arguments, ..Setup::default() })
+}
+
+fn start_envoy(server: &Server, upstream: &Upstream) -> Envoy {
+    let ports =
+        [("8000", 0), ("8081", server.grpc_address.port()), ("3000", upstream.address.port())];
+    Envoy::start("envoy-ratelimit.yaml", &ports)
+}
+
+fn assert_passed(answer: &Answer) {
+    assert_eq!((answer.status, answer.text().as_str()), (200, "upstream"), "{answer:?}");
+}
+
+fn assert_refused(answer: &Answer, limit: &str) {
+    assert_eq!(answer.status, 429, "{answer:?}");
+    assert_eq!(answer.header("x-envoy-ratelimited"), Some("true"), "{answer:?}");
+    assert_eq!(answer.header("x-ratelimit-remaining"), Some("0"));
+    assert_eq!(answer.header("content-type"), Some("application/problem+json"));
+    assert_eq!(answer.header("cache-control"), Some("no-store"));
+    let wait = answer.header("retry-after").and_then(|wait| wait.parse().ok());
+    assert!(wait.is_some_and(|wait: u64| (1..=86_400).contains(&wait)), "{answer:?}");
+    let body = answer.json();
+    assert_eq!(body["error"]["code"], "RATE_LIMIT_EXCEEDED");
+    assert_eq!((&body["error"]["rule_id"], &body["status"]), (&limit.into(), &429.into()));
+}
+
+#[test]
+fn requests_pass_until_they_are_refused_with_429() {
+    let server = start(&[]);
+    let upstream = Upstream::start();
+    let envoy = start_envoy(&server, &upstream);
+
+    // By a header of the request.
+    let trial = ["--header", "X-Tenant: trial"];
+    for left in ["2", "1", "0"] {
+        let answer = envoy.ask("127.0.0.2", "/orders", &trial);
+        assert_passed(&answer);
+        assert_eq!(answer.header("x-ratelimit-limit"), Some("3"));
+        assert_eq!(answer.header("x-ratelimit-remaining"), Some(left));
+        let fields = answer.header("ratelimit").expect("what is left");
+        assert!(fields.contains("\"shop.tenant_trial\";r="), "{fields}");
+        assert!(fields.contains("\"shop.remote_address\";r="), "{fields}");
+    }
+    assert_refused(&envoy.ask("127.0.0.2", "/orders", &trial), "shop.tenant_trial");
+    let acme = envoy.ask("127.0.0.2", "/orders", &["--header", "X-Tenant: acme"]);
+    assert_passed(&acme);
+
+    // By the path, together with the address.
+    let login = ["--request", "POST"];
+    for _ in 0..5 {
+        assert_passed(&envoy.ask("127.0.0.3", "/login", &login));
+    }
+    assert_refused(&envoy.ask("127.0.0.3", "/login", &login), "shop.path_-login.remote_address-");
+    assert_passed(&envoy.ask("127.0.0.4", "/login", &login));
+
+    // By the address alone. What was refused above did not cost it anything.
+    for left in (0..PER_ADDRESS - 5).rev() {
+        let answer = envoy.ask("127.0.0.3", "/", &[]);
+        assert_passed(&answer);
+        assert_eq!(answer.header("x-ratelimit-remaining"), Some(left.to_string().as_str()));
+    }
+    assert_refused(&envoy.ask("127.0.0.3", "/", &[]), "shop.remote_address");
+    let asked = upstream.asked().len();
+    assert_eq!(asked, 3 + 1 + 5 + 1 + PER_ADDRESS - 5, "refused requests do not reach the service");
+}
+
+#[test]
+fn without_tollgate_requests_pass() {
+    let server = start(&[]);
+    let upstream = Upstream::start();
+    let envoy = start_envoy(&server, &upstream);
+    let trial = ["--header", "X-Tenant: trial"];
+    for _ in 0..3 {
+        assert_passed(&envoy.ask("127.0.0.2", "/", &trial));
+    }
+    assert_eq!(envoy.ask("127.0.0.2", "/", &trial).status, 429);
+
+    // It hears nothing and says nothing.
+    server.process.signal("STOP");
+    for _ in 0..2 {
+        let answer = envoy.ask("127.0.0.2", "/", &trial);
+        assert_passed(&answer);
+        assert_eq!(answer.header("x-ratelimit-limit"), None, "nobody was asked");
+    }
+    server.process.signal("CONT");
+    assert_eq!(envoy.ask("127.0.0.2", "/", &trial).status, 429, "it is back");
+
+    drop(server);
+    for _ in 0..5 {
+        assert_passed(&envoy.ask("127.0.0.2", "/", &trial));
+    }
+}
+
+#[test]
+fn a_restart_under_load_is_not_noticed() {
+    let mut server = start(&[]);
+    let address = server.grpc_address.to_string();
+    let upstream = Upstream::start();
+    let envoy = start_envoy(&server, &upstream);
+    let answers = AtomicUsize::new(0);
+    let load = |is_over: &AtomicBool| {
+        let mut connection = Connection::open(envoy.address);
+        let load = request("GET", "/", &[], b"");
+        while !is_over.load(Ordering::Relaxed) {
+            let answer = connection.ask(&load);
+            assert!([200, 429].contains(&answer.status), "{answer:?}");
+            answers.fetch_add(1, Ordering::Relaxed);
+        }
+    };
+    let exhaust = |client: &str| {
+        let trial = ["--header", "X-Tenant: trial"];
+        crate::support::until("a refusal", || {
+            (envoy.ask(client, "/", &trial).status == 429).then_some(())
+        });
+    };
+    beside(4, load, || {
+        exhaust("127.0.0.2");
+        server.process.signal("TERM");
+        assert_eq!(server.process.end().code(), Some(0), "{}", server.process.errors());
+        let before = answers.load(Ordering::Relaxed);
+        crate::support::until("answers meanwhile", || {
+            (answers.load(Ordering::Relaxed) > before + 100).then_some(())
+        });
+        assert_passed(&envoy.ask("127.0.0.2", "/", &["--header", "X-Tenant: trial"]));
+        let again = start(&["--grpc", &address]);
+        // Its counters are new, but its limits are the same.
+        exhaust("127.0.0.2");
+        drop(again);
+    });
+}

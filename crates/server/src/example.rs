@@ -1,0 +1,73 @@
+//! The check that a server proposes to try, once it has started.
+
+use serde_json::Value;
+use tollgate::rules::Identifier;
+
+/// The body of a check that has these identifiers; an address if none of them is the client's.
+pub(crate) fn check_of(identifiers: &[Identifier]) -> String {
+    let (mut who, mut attributes) = (Vec::new(), Vec::new());
+    for identifier in identifiers {
+        let name = identifier.to_string();
+        match identifier {
+            Identifier::UserId => who.push((name, "alice")),
+            Identifier::ApiKey => who.push((name, "key-1")),
+            Identifier::Ip => who.push((name, ADDRESS)),
+            Identifier::Tenant => who.push((name, "acme")),
+            Identifier::Header(_) | Identifier::Claim(_) => attributes.push((name, "example")),
+            Identifier::Attribute(name) => attributes.push((name.to_string(), "example")),
+            Identifier::Endpoint | Identifier::Path | Identifier::Global => {}
+        }
+    }
+    if who.is_empty() && attributes.is_empty() {
+        who.push(("ip".to_owned(), ADDRESS));
+    }
+    let mut check = String::new();
+    for (name, fields) in [("identifiers", who), ("attributes", attributes)] {
+        if !fields.is_empty() {
+            check += &format!("\"{name}\":{},", object(&fields));
+        }
+    }
+    let check = format!("{{{check}\"endpoint\":\"/orders\",\"method\":\"GET\"}}");
+    // It stands between apostrophes in a shell, and names may have some.
+    check.replace('\'', r"'\''")
+}
+
+/// An address that belongs to nobody.
+const ADDRESS: &str = "203.0.113.9";
+
+/// A JSON object, in that order.
+fn object(fields: &[(String, &str)]) -> String {
+    let text = |text: &str| Value::from(text).to_string();
+    let fields: Vec<String> =
+        fields.iter().map(|(name, value)| format!("{}:{}", text(name), text(value))).collect();
+    format!("{{{}}}", fields.join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tollgate::Policy;
+
+    #[test]
+    fn the_example_has_what_the_first_rule_counts_by() {
+        let check = |identifiers: &str, expected: &str| {
+            let policy = format!(
+                "rules: [{{rule_id: r, limit: 1, window: 1s, identifier_type: {identifiers}}}]"
+            );
+            let policy = Policy::from_text(&policy).expect("a sound policy");
+            let rule = policy.rules().find("r").expect("the rule");
+            let expected = format!("{{{expected},\"endpoint\":\"/orders\",\"method\":\"GET\"}}");
+            assert_eq!(check_of(&rule.identifiers), expected, "{identifiers}");
+        };
+        check("ip", r#""identifiers":{"ip":"203.0.113.9"}"#);
+        check("user_id", r#""identifiers":{"user_id":"alice"}"#);
+        check("[tenant, api_key]", r#""identifiers":{"tenant":"acme","api_key":"key-1"}"#);
+        check("'header:X-Plan'", r#""attributes":{"header:x-plan":"example"}"#);
+        check(
+            "[user_id, 'attribute:plan', endpoint]",
+            r#""identifiers":{"user_id":"alice"},"attributes":{"plan":"example"}"#,
+        );
+        check("global", r#""identifiers":{"ip":"203.0.113.9"}"#);
+        check("\"claim:it's\"", r#""attributes":{"claim:it'\''s":"example"}"#);
+    }
+}

@@ -1,0 +1,126 @@
+//! Envoy's rate limit service in its own words.
+
+use prost_types::value::Kind;
+use prost_types::{Duration, Struct, Value};
+use tonic::{Request, Response, Status};
+
+use super::definitions::envoy::config::core::v3::HeaderValue;
+use super::definitions::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
+use super::definitions::envoy::service::ratelimit::v3::rate_limit_response::rate_limit::Unit as WireUnit;
+use super::definitions::envoy::service::ratelimit::v3::rate_limit_response::{
+    Code, DescriptorStatus, RateLimit,
+};
+use super::definitions::envoy::service::ratelimit::v3::rate_limit_service_server as server;
+use super::definitions::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
+use super::definitions::envoy::r#type::v3::RateLimitUnit;
+use super::status;
+use crate::rls::{self, Answer, Ask, AskedDescriptor, CarriedLimit};
+use crate::state::ServerState;
+use tollgate::rules::envoy::Unit;
+
+/// Answers Envoy.
+#[derive(Debug)]
+pub(super) struct RateLimitService(ServerState);
+
+impl RateLimitService {
+    pub(super) fn new(state: ServerState) -> Self {
+        Self(state)
+    }
+}
+
+#[tonic::async_trait]
+impl server::RateLimitService for RateLimitService {
+    async fn should_rate_limit(
+        &self,
+        request: Request<RateLimitRequest>,
+    ) -> Result<Response<RateLimitResponse>, Status> {
+        let message = request.into_inner();
+        let ask = Ask {
+            domain: &message.domain,
+            descriptors: message
+                .descriptors
+                .iter()
+                .map(|descriptor| read(descriptor, message.hits_addend))
+                .collect(),
+        };
+        let answer = rls::judge(&self.0, &ask).await.map_err(status::of)?;
+        Ok(Response::new(write(&answer)))
+    }
+}
+
+fn read(descriptor: &RateLimitDescriptor, hits_of_request: u32) -> AskedDescriptor<'_> {
+    let RateLimitDescriptor { entries, limit, hits_addend } = descriptor;
+    AskedDescriptor {
+        entries: entries.iter().map(|entry| (&*entry.key, &*entry.value)).collect(),
+        limit: limit.as_ref().map(|limit| CarriedLimit {
+            requests_per_unit: limit.requests_per_unit,
+            unit: unit(limit.unit()),
+        }),
+        hits: rls::hits(*hits_addend, hits_of_request),
+    }
+}
+
+const fn unit(unit: RateLimitUnit) -> Option<Unit> {
+    match unit {
+        RateLimitUnit::Unknown => None,
+        RateLimitUnit::Second => Some(Unit::Second),
+        RateLimitUnit::Minute => Some(Unit::Minute),
+        RateLimitUnit::Hour => Some(Unit::Hour),
+        RateLimitUnit::Day => Some(Unit::Day),
+        RateLimitUnit::Month => Some(Unit::Month),
+        RateLimitUnit::Year => Some(Unit::Year),
+    }
+}
+
+const fn wire_unit(unit: Option<Unit>) -> WireUnit {
+    match unit {
+        None => WireUnit::Unknown,
+        Some(Unit::Second) => WireUnit::Second,
+        Some(Unit::Minute) => WireUnit::Minute,
+        Some(Unit::Hour) => WireUnit::Hour,
+        Some(Unit::Day) => WireUnit::Day,
+        Some(Unit::Week) => WireUnit::Week,
+        Some(Unit::Month) => WireUnit::Month,
+        Some(Unit::Year) => WireUnit::Year,
+    }
+}
+
+const fn code(is_over: bool) -> Code {
+    if is_over { Code::OverLimit } else { Code::Ok }
+}
+
+fn write(answer: &Answer) -> RateLimitResponse {
+    let statuses = answer.statuses.iter().map(|status| DescriptorStatus {
+        code: code(status.is_over).into(),
+        current_limit: status.limit.as_ref().map(|limit| RateLimit {
+            requests_per_unit: limit.requests_per_unit,
+            unit: wire_unit(limit.unit).into(),
+            name: limit.name.clone(),
+        }),
+        limit_remaining: status.remaining,
+        duration_until_reset: status
+            .reset_after
+            .map(|seconds| Duration { seconds: seconds.cast_signed(), nanos: 0 }),
+        quota: None,
+    });
+    let headers = answer.headers.iter().map(|(name, value)| HeaderValue {
+        key: name.as_str().to_owned(),
+        value: value.to_str().unwrap_or_default().to_owned(),
+        raw_value: Vec::new(),
+    });
+    RateLimitResponse {
+        overall_code: code(answer.is_over).into(),
+        statuses: statuses.collect(),
+        response_headers_to_add: headers.collect(),
+        request_headers_to_add: Vec::new(),
+        raw_body: answer.body.clone(),
+        dynamic_metadata: answer.decision_id.map(|id| Struct {
+            fields: [(
+                "decision_id".to_owned(),
+                Value { kind: Some(Kind::StringValue((*id).to_owned())) },
+            )]
+            .into(),
+        }),
+        quota: None,
+    }
+}

@@ -1,0 +1,137 @@
+//! A check of gRPC as the check that HTTP knows.
+
+use super::definitions::tollgate::v1::{CheckRequest, Identifiers as WireIdentifiers};
+use crate::problem::Problem;
+use crate::wire::check::{CheckBody, Identifiers, KeyType};
+use crate::wire::decode::Object;
+use crate::wire::text::Text;
+
+/// What is there: in gRPC an empty text is none.
+fn text(text: &str) -> Option<Text<'_>> {
+    (!text.is_empty()).then(|| Text::from(text))
+}
+
+/// Reads a check.
+pub(super) fn body(request: &CheckRequest) -> Result<CheckBody<'_>, Problem> {
+    let refuse = |detail: &str| Problem::unprocessable("invalid_check", detail);
+    let mut body = CheckBody {
+        rule_id: text(&request.rule_id),
+        endpoint: text(&request.endpoint),
+        method: text(&request.method),
+        host: text(&request.host),
+        tier: text(&request.tier),
+        idempotency_key: text(&request.idempotency_key),
+        ..CheckBody::default()
+    };
+    if !request.attributes.is_empty() {
+        let attributes = request.attributes.iter();
+        let attributes =
+            attributes.map(|(name, value)| (Text::from(&**name), Text::from(&**value)));
+        body.attributes = Some(attributes.collect());
+    }
+    let mut who = Identifiers::default();
+    if let Some(WireIdentifiers { user_id, api_key, ip, tenant }) = &request.identifiers {
+        who = Identifiers {
+            user_id: text(user_id),
+            api_key: text(api_key),
+            ip: text(ip),
+            tenant: text(tenant),
+        };
+    }
+    let key_type = match &*request.dimension {
+        "" | "user" | "user_id" => KeyType::User,
+        "api_key" | "apikey" => KeyType::ApiKey,
+        "ip" => KeyType::Ip,
+        "tenant" => KeyType::Tenant,
+        "endpoint" => KeyType::Endpoint,
+        "custom" => KeyType::Custom,
+        _ => {
+            return Err(refuse("dimension: write user, api_key, ip, tenant, endpoint or custom"));
+        }
+    };
+    let key = text(&request.identifier);
+    if key.is_none() && !request.dimension.is_empty() {
+        return Err(refuse("dimension: it says what identifier is, but that is empty"));
+    }
+    if body.rule_id.is_some() {
+        body.request_count = request.cost;
+        if key.is_some() {
+            (body.key_type, body.key_value) = (Some(key_type), key);
+        }
+    } else {
+        body.cost = request.cost;
+        let place = match key_type {
+            KeyType::User => &mut who.user_id,
+            KeyType::ApiKey => &mut who.api_key,
+            KeyType::Ip => &mut who.ip,
+            KeyType::Tenant => &mut who.tenant,
+            KeyType::Endpoint => &mut body.endpoint,
+            KeyType::Custom => {
+                return Err(refuse(
+                    "dimension: custom is for a check by rule: add rule_id, or use attributes",
+                ));
+            }
+        };
+        if key.is_some() {
+            if place.is_some() {
+                return Err(refuse("identifier: the same is given in another field too"));
+            }
+            *place = key;
+        }
+    }
+    let is_known = who.user_id.is_some() || who.api_key.is_some() || who.ip.is_some();
+    if is_known || who.tenant.is_some() {
+        body.identifiers = Some(Object(who));
+    }
+    Ok(body)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tollgate::{Attribute, Attributes as _};
+
+    #[test]
+    fn an_identifier_is_what_its_dimension_says() {
+        let check = |dimension: &str, rule_id: &str, attribute: Attribute<'_>| {
+            let request = CheckRequest {
+                identifier: "v".to_owned(),
+                dimension: dimension.to_owned(),
+                rule_id: rule_id.to_owned(),
+                cost: Some(3),
+                ..CheckRequest::default()
+            };
+            let body = body(&request).unwrap_or_else(|problem| panic!("{}", problem.detail()));
+            assert_eq!(body.get(attribute), Some("v"), "{dimension} {rule_id}");
+            assert_eq!(body.cost(), 3);
+        };
+        for rule_id in ["", "rule"] {
+            check("", rule_id, Attribute::UserId);
+            check("user", rule_id, Attribute::UserId);
+            check("api_key", rule_id, Attribute::ApiKey);
+            check("ip", rule_id, Attribute::Ip);
+            check("tenant", rule_id, Attribute::Tenant);
+            check("endpoint", rule_id, Attribute::Path);
+        }
+        check("custom", "rule", Attribute::Custom("plan"));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_told() {
+        let check = |request: CheckRequest, expected: &str| {
+            let problem = body(&request).expect_err(expected);
+            assert!(problem.detail().contains(expected), "{}", problem.detail());
+        };
+        let request = |identifier: &str, dimension: &str| CheckRequest {
+            identifier: identifier.to_owned(),
+            dimension: dimension.to_owned(),
+            ..CheckRequest::default()
+        };
+        check(request("v", "banana"), "dimension: write user");
+        check(request("", "ip"), "that is empty");
+        check(request("v", "custom"), "add rule_id");
+        let identifiers = WireIdentifiers { user_id: "u".to_owned(), ..Default::default() };
+        let both = CheckRequest { identifiers: Some(identifiers), ..request("v", "user") };
+        check(both, "in another field too");
+    }
+}

@@ -1,0 +1,29 @@
+//! Problems as gRPC tells them.
+
+use http::{Response, StatusCode};
+use tonic::metadata::MetadataMap;
+use tonic::{Code, Status};
+
+use crate::problem::Problem;
+
+/// The same problem with a code of gRPC. Its header fields go along, as metadata.
+pub(super) fn of(mut problem: Problem) -> Status {
+    let code = match problem.status() {
+        StatusCode::UNAUTHORIZED => Code::Unauthenticated,
+        StatusCode::FORBIDDEN => Code::PermissionDenied,
+        StatusCode::NOT_FOUND => Code::NotFound,
+        StatusCode::CONFLICT => Code::FailedPrecondition,
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::PAYLOAD_TOO_LARGE => Code::ResourceExhausted,
+        StatusCode::SERVICE_UNAVAILABLE => Code::Unavailable,
+        status if status.is_client_error() => Code::InvalidArgument,
+        _ => Code::Internal,
+    };
+    let headers = std::mem::take(problem.headers_mut());
+    Status::with_metadata(code, problem.detail(), MetadataMap::from_headers(headers))
+}
+
+/// The code of an answer. Only failures carry one at the beginning; what goes well ends with it.
+pub(crate) fn code_of<B>(response: &Response<B>) -> Code {
+    let status = response.headers().get("grpc-status");
+    status.map_or(Code::Ok, |status| Code::from_bytes(status.as_bytes()))
+}

@@ -1,0 +1,105 @@
+//! What Envoy is told about a request.
+
+use http::{HeaderMap, HeaderValue, header};
+use tollgate::http::{PROBLEM_JSON, refusal_body, write_fields};
+use tollgate::rules::envoy::Unit;
+use tollgate::{Algorithm, Decision, Micros, RuleOutcome, Timestamp};
+
+use crate::journal::IdText;
+use crate::state::ServerState;
+use crate::traces::note_decision;
+
+/// The answer to a request.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) is_over: bool,
+    /// One for each descriptor, in their order.
+    pub(crate) statuses: Vec<Status>,
+    /// Fields for the client.
+    pub(crate) headers: HeaderMap,
+    /// The body of a refusal.
+    pub(crate) body: Vec<u8>,
+    /// Names the decision, if anything was counted.
+    pub(crate) decision_id: Option<IdText>,
+}
+
+/// What became of one descriptor.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Status {
+    pub(crate) is_over: bool,
+    pub(crate) limit: Option<CurrentLimit>,
+    pub(crate) remaining: u32,
+    /// Seconds until all of it is back.
+    pub(crate) reset_after: Option<u64>,
+}
+
+/// The limit that a descriptor met.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CurrentLimit {
+    pub(crate) requests_per_unit: u32,
+    /// Missing if its window is none of Envoy's units.
+    pub(crate) unit: Option<Unit>,
+    pub(crate) name: String,
+}
+
+impl Status {
+    /// A descriptor that no limit is for.
+    pub(super) const UNMATCHED: Self =
+        Self { is_over: false, limit: None, remaining: 0, reset_after: None };
+    /// A descriptor that may do as it likes.
+    pub(super) const UNLIMITED: Self = Self { remaining: u32::MAX, ..Self::UNMATCHED };
+
+    /// What a rule had to say about a descriptor.
+    pub(super) fn of(outcome: &RuleOutcome<'_>, name: &str, now: Timestamp) -> Self {
+        let figures = &outcome.outcome;
+        // Whoever only looks is over when nothing is left.
+        let is_exceeded =
+            outcome.is_exceeded() || (figures.cost == 0 && figures.report.remaining == 0);
+        let unit = Unit::ALL.into_iter().find(|unit| unit.window() == figures.window);
+        Self {
+            is_over: is_exceeded && !outcome.is_shadow(),
+            limit: Some(CurrentLimit {
+                requests_per_unit: narrow(figures.limit),
+                unit,
+                name: name.to_owned(),
+            }),
+            remaining: if is_exceeded { 0 } else { narrow(figures.report.remaining) },
+            reset_after: Some(reset_after(outcome, now)),
+        }
+    }
+}
+
+/// Fixed windows end for everybody at the same time, whether or not anything was counted in them.
+fn reset_after(outcome: &RuleOutcome<'_>, now: Timestamp) -> u64 {
+    let window = outcome.outcome.window.get();
+    if outcome.rule.limit.algorithm() == Algorithm::FixedWindow && window > 0 {
+        return Micros::new(window - now.as_micros() % window).as_secs_ceil();
+    }
+    outcome.outcome.report.reset_after.as_secs_ceil()
+}
+
+fn narrow(number: u64) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+impl Answer {
+    /// Tells a decision, and keeps it so that it can be explained.
+    pub(super) fn new(app: &ServerState, decision: &Decision, statuses: Vec<Status>) -> Self {
+        let is_over = !decision.is_allowed() || statuses.iter().any(|status| status.is_over);
+        let mut headers = HeaderMap::new();
+        write_fields(decision, app.families, &mut headers);
+        let is_kept = !decision.is_allowed() || decision.charged() > 0;
+        let id = is_kept.then(|| app.journal.next_id(decision.is_allowed()));
+        let decision_id = id.map(|id| {
+            app.journal.record(id, decision);
+            id.text()
+        });
+        note_decision(decision, decision_id.as_deref());
+        let mut body = Vec::new();
+        if !decision.is_allowed() {
+            refusal_body(decision, decision_id.as_deref().unwrap_or_default(), &mut body);
+            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
+        }
+        Self { is_over, statuses, headers, body, decision_id }
+    }
+}

@@ -1,0 +1,124 @@
+//! Domains that are in the files of envoyproxy/ratelimit: matched as it does, but charged all or
+//! nothing.
+//!
+//! Two habits of that service are kept, for callers that pay afterwards rely on them: a look (no
+//! hits) is over the limit when nothing is left, and one descriptor alone that costs more than is
+//! left takes what there is.
+
+use std::collections::HashMap;
+
+use foldhash::fast::RandomState;
+use smallvec::SmallVec;
+use tollgate::rules::envoy::Verdict;
+use tollgate::{Algorithm, Decision, Mode, OwnLine, Question, Quota, RuleOutcome};
+use tollgate_core::Limit;
+
+use super::answer::{Answer, Status};
+use super::source::{CARRIED, FileSet};
+use super::{Ask, CarriedLimit, decide};
+use crate::problem::Problem;
+use crate::state::ServerState;
+
+type Lines<'a> = SmallVec<[OwnLine<'a>; 4]>;
+
+pub(super) async fn judge(
+    app: &ServerState,
+    set: &FileSet,
+    ask: &Ask<'_>,
+    verdicts: &[Verdict],
+) -> Result<Answer, Problem> {
+    let carried = carried_limits(ask)?;
+    let mut lines = Lines::new();
+    let mut known = HashMap::with_hasher(RandomState::default());
+    let mut line_of = SmallVec::<[Option<usize>; 8]>::new();
+    for ((verdict, asked), carried) in verdicts.iter().zip(&ask.descriptors).zip(&carried) {
+        let (rule_id, counter) = match verdict {
+            Verdict::Limit { limit, key } => match set.config.limits().get(*limit) {
+                Some(limit) => (&*limit.id, key.as_str()),
+                None => (CARRIED, key.as_str()),
+            },
+            Verdict::Carried { key } => (CARRIED, key.as_str()),
+            Verdict::Unmatched | Verdict::Unlimited | Verdict::Replaced => {
+                line_of.push(None);
+                continue;
+            }
+        };
+        let is_alone = verdicts.len() == 1;
+        let line =
+            if is_alone { 0 } else { *known.entry((rule_id, counter)).or_insert(lines.len()) };
+        line_of.push(Some(line));
+        match lines.get_mut(line) {
+            // The very same counter again: it is charged once, with the sum.
+            Some(line) => line.cost = line.cost.saturating_add(asked.hits),
+            None => {
+                let own_limit = carried.as_ref();
+                lines.push(OwnLine { rule_id, own_limit, counter, cost: asked.hits });
+            }
+        }
+    }
+    let decision = settle(app, &mut lines).await;
+    let mut outcomes: SmallVec<[Option<RuleOutcome<'_>>; 4]> = SmallVec::new();
+    outcomes.resize(lines.len(), None);
+    for outcome in decision.outcomes() {
+        if let Some(place) = outcomes.get_mut(outcome.subject) {
+            *place = Some(outcome);
+        }
+    }
+    let statuses = verdicts.iter().zip(&line_of).map(|(verdict, line)| {
+        let outcome = line.and_then(|line| outcomes.get(line)?.as_ref());
+        let name = match verdict {
+            Verdict::Unlimited => return Status::UNLIMITED,
+            Verdict::Limit { limit, .. } => set.name_of(*limit),
+            _ => "",
+        };
+        outcome.map_or(Status::UNMATCHED, |outcome| Status::of(outcome, name, decision.now()))
+    });
+    let statuses: Vec<Status> = statuses.collect();
+    for ((verdict, asked), status) in verdicts.iter().zip(&ask.descriptors).zip(&statuses) {
+        if let Verdict::Limit { limit, .. } = verdict {
+            set.values.count(*limit, &set.config, &asked.entries, status.is_over);
+        }
+    }
+    Ok(Answer::new(app, &decision, statuses))
+}
+
+async fn settle(app: &ServerState, lines: &mut Lines<'_>) -> Decision {
+    let limiter = &app.envoy.limiter;
+    // Looks come first: where nothing is left for one, nothing is charged to the others.
+    if lines.iter().any(|line| line.cost == 0) && lines.iter().any(|line| line.cost > 0) {
+        let looks: Lines<'_> = lines.iter().copied().filter(|line| line.cost == 0).collect();
+        let looked = decide(limiter, Question::Lines(&looks)).await;
+        let is_empty = |outcome: RuleOutcome<'_>| {
+            outcome.outcome.report.remaining == 0 && outcome.outcome.mode == Mode::Enforce
+        };
+        if looked.outcomes().any(is_empty) {
+            lines.iter_mut().for_each(|line| line.cost = 0);
+        }
+    }
+    let decision = decide(limiter, Question::Lines(lines)).await;
+    if let [line] = &mut lines[..]
+        && !decision.is_allowed()
+        && let Some(left @ 1..) = decision.remaining()
+    {
+        let rest = [OwnLine { cost: left.min(line.cost), ..*line }];
+        // Whatever another took in between is taken already.
+        drop(decide(limiter, Question::Lines(&rest)).await);
+    }
+    decision
+}
+
+/// The limits that descriptors bring along, compiled.
+fn carried_limits(ask: &Ask<'_>) -> Result<SmallVec<[Option<Limit>; 8]>, Problem> {
+    let compile = |(place, carried): (usize, Option<CarriedLimit>)| {
+        let Some(CarriedLimit { requests_per_unit, unit: Some(unit) }) = carried else {
+            return Ok(None);
+        };
+        let limit = u64::from(requests_per_unit);
+        let compiled = Quota::new(Algorithm::FixedWindow, limit, unit.window()).compile();
+        compiled.map(Some).map_err(|error| {
+            let detail = format!("descriptors[{place}].limit: {error}");
+            Problem::bad_request("invalid_descriptors", detail)
+        })
+    };
+    ask.descriptors.iter().map(|asked| asked.limit).enumerate().map(compile).collect()
+}

@@ -1,0 +1,123 @@
+//! Envoy's rate limit service, apart from how it is spoken to: what is asked, how it is judged, and
+//! what is answered.
+//!
+//! A domain that is in the files of envoyproxy/ratelimit is judged by them ([`files`]); any other by
+//! our own rules ([`own`]). Either way all descriptors of a request are charged, or none.
+
+mod answer;
+mod files;
+mod own;
+pub(crate) mod source;
+pub(crate) mod values;
+
+use smallvec::SmallVec;
+use tollgate::rules::envoy::{Descriptor, Unit};
+use tollgate::{Decision, Limiter, Question, Stopwatch};
+
+pub(crate) use answer::{Answer, Status};
+
+use crate::problem::Problem;
+use crate::state::{ServerState, SharedStore};
+
+/// The most descriptors of one request. Envoy sends a handful.
+const MOST_DESCRIPTORS: usize = 1_000;
+/// The longest text of a descriptor.
+const LONGEST_TEXT: usize = 4_096;
+
+/// What is asked about a request.
+#[derive(Debug)]
+pub(crate) struct Ask<'a> {
+    pub(crate) domain: &'a str,
+    pub(crate) descriptors: Vec<AskedDescriptor<'a>>,
+}
+
+/// One view of the request.
+#[derive(Debug)]
+pub(crate) struct AskedDescriptor<'a> {
+    pub(crate) entries: SmallVec<[(&'a str, &'a str); 4]>,
+    /// A limit that the request brings along.
+    pub(crate) limit: Option<CarriedLimit>,
+    /// What it costs; 0 to look.
+    pub(crate) hits: u64,
+}
+
+/// A limit that a request brings along.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CarriedLimit {
+    pub(crate) requests_per_unit: u32,
+    /// Missing if it is none that is known.
+    pub(crate) unit: Option<Unit>,
+}
+
+/// What a descriptor costs: its own hits, or else those of the request, which are at least one.
+pub(crate) fn hits(own: Option<u64>, of_request: u32) -> u64 {
+    own.unwrap_or_else(|| u64::from(of_request.max(1)))
+}
+
+/// Judges a request.
+pub(crate) async fn judge(app: &ServerState, ask: &Ask<'_>) -> Result<Answer, Problem> {
+    check(ask)?;
+    let stopwatch = Stopwatch::start();
+    let set = app.envoy.source.loaded.load_full();
+    let descriptors: SmallVec<[Descriptor<'_>; 8]> = ask
+        .descriptors
+        .iter()
+        .map(|asked| Descriptor { entries: &asked.entries, carries_limit: asked.limit.is_some() })
+        .collect();
+    let answer = match set.config.judge(ask.domain, &descriptors) {
+        Some(verdicts) => files::judge(app, &set, ask, &verdicts).await?,
+        None => own::judge(app, ask).await?,
+    };
+    app.metrics.checks.observe(stopwatch.elapsed());
+    Ok(answer)
+}
+
+/// Asks a limiter, without waiting where the counters are in memory.
+fn decide<'a>(
+    limiter: &'a Limiter<SharedStore>,
+    question: Question<'_>,
+) -> impl Future<Output = Decision> + Send + use<'a> {
+    let decided = limiter.answer_at_once(question).ok_or_else(|| limiter.answer(question));
+    async move {
+        match decided {
+            Ok(decision) => decision,
+            Err(waiting) => waiting.await,
+        }
+    }
+}
+
+fn check(ask: &Ask<'_>) -> Result<(), Problem> {
+    let refuse = |detail: String| Err(Problem::bad_request("invalid_descriptors", detail));
+    if ask.domain.is_empty() {
+        return refuse("domain: it is empty; name the domain of the limits".to_owned());
+    }
+    if ask.descriptors.is_empty() {
+        return refuse("descriptors: there is none; send at least one".to_owned());
+    }
+    if ask.descriptors.len() > MOST_DESCRIPTORS {
+        return refuse(format!(
+            "descriptors: at most {MOST_DESCRIPTORS} are allowed, these are {}",
+            ask.descriptors.len()
+        ));
+    }
+    let is_long = |text: &str| text.len() > LONGEST_TEXT;
+    if is_long(ask.domain) {
+        return refuse(format!("domain: at most {LONGEST_TEXT} bytes are allowed"));
+    }
+    for (place, descriptor) in ask.descriptors.iter().enumerate() {
+        if descriptor.entries.is_empty() {
+            return refuse(format!("descriptors[{place}].entries: there is none"));
+        }
+        if descriptor.entries.iter().any(|(key, value)| is_long(key) || is_long(value)) {
+            return refuse(format!(
+                "descriptors[{place}]: keys and values may have {LONGEST_TEXT} bytes at most"
+            ));
+        }
+        if descriptor.limit.is_some_and(|limit| limit.unit.is_none()) {
+            return refuse(format!(
+                "descriptors[{place}].limit.unit: write SECOND, MINUTE, HOUR, DAY, MONTH or YEAR"
+            ));
+        }
+    }
+    Ok(())
+}

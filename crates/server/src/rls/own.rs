@@ -1,0 +1,99 @@
+//! Domains that are in no file: our own rules, with the entries of descriptors as attributes.
+
+use tollgate::{Attribute, Attributes, Question, RuleOutcome};
+
+use super::answer::{Answer, Status};
+use super::{Ask, AskedDescriptor, decide};
+use crate::problem::Problem;
+use crate::state::ServerState;
+
+/// A descriptor as a request that rules can look at.
+struct View<'a, 'b> {
+    domain: &'a str,
+    asked: &'a AskedDescriptor<'b>,
+}
+
+impl View<'_, '_> {
+    fn entry(&self, names: &[&str]) -> Option<&str> {
+        let mut entries = self.asked.entries.iter();
+        entries.find(|(key, _)| names.contains(key)).map(|(_, value)| *value)
+    }
+
+    fn prefixed(&self, prefix: &str, name: &str) -> Option<&str> {
+        let is_meant = |key: &str| key.strip_prefix(prefix).is_some_and(|rest| rest == name);
+        self.asked.entries.iter().find(|(key, _)| is_meant(key)).map(|(_, value)| *value)
+    }
+}
+
+/// The keys that Envoy's actions and most configurations use have their usual meaning; every key is
+/// an attribute of that name, and `domain` is one too.
+impl Attributes for View<'_, '_> {
+    fn get(&self, attribute: Attribute<'_>) -> Option<&str> {
+        match attribute {
+            Attribute::UserId => self.entry(&["user_id", "user"]),
+            Attribute::ApiKey => self.entry(&["api_key"]),
+            Attribute::Ip => self.entry(&["remote_address", "ip"]),
+            Attribute::Tenant => self.entry(&["tenant"]),
+            Attribute::Path => self.entry(&["path", ":path"]),
+            Attribute::Method => self.entry(&["method", ":method"]),
+            Attribute::Host => self.entry(&["host", ":authority"]),
+            Attribute::Tier => self.entry(&["tier"]),
+            Attribute::Header(name) => self.prefixed("header:", name),
+            Attribute::Claim(name) => self.prefixed("claim:", name),
+            Attribute::Custom("domain") => Some(self.domain),
+            Attribute::Custom(name) => self.entry(&[name]),
+        }
+    }
+
+    fn cost(&self) -> u64 {
+        self.asked.hits
+    }
+}
+
+pub(super) async fn judge(app: &ServerState, ask: &Ask<'_>) -> Result<Answer, Problem> {
+    if let Some(place) = ask.descriptors.iter().position(|asked| asked.limit.is_some()) {
+        return Err(Problem::bad_request(
+            "unknown_domain",
+            format!(
+                "descriptors[{place}].limit: a request may bring limits along only for domains \
+                 that are in the files of --envoy-config"
+            ),
+        ));
+    }
+    let view = |asked| View { domain: ask.domain, asked };
+    let views: Vec<View<'_, '_>> = ask.descriptors.iter().map(view).collect();
+    let decided = {
+        let subjects: Vec<&dyn Attributes> =
+            views.iter().map(|view| view as &dyn Attributes).collect();
+        decide(&app.limiter, Question::Views(&subjects))
+    };
+    let decision = decided.await;
+    let mut worst: Vec<Option<RuleOutcome<'_>>> = vec![None; ask.descriptors.len()];
+    for outcome in decision.outcomes() {
+        if let Some(known) = worst.get_mut(outcome.subject)
+            && known.as_ref().is_none_or(|known| is_worse(&outcome, known))
+        {
+            *known = Some(outcome);
+        }
+    }
+    // A refusal that no limit is behind (a list, a store that is away) is about the whole request.
+    let is_refused_whole = !decision.is_allowed() && worst.iter().all(Option::is_none);
+    let statuses = worst
+        .iter()
+        .map(|worst| match worst {
+            Some(outcome) => Status::of(outcome, &outcome.rule.id, decision.now()),
+            None => Status { is_over: is_refused_whole, ..Status::UNMATCHED },
+        })
+        .collect();
+    Ok(Answer::new(app, &decision, statuses))
+}
+
+/// Which of two rules has more to say about a descriptor: one that refuses, or else the one with the
+/// least left.
+fn is_worse(new: &RuleOutcome<'_>, known: &RuleOutcome<'_>) -> bool {
+    let rank = |outcome: &RuleOutcome<'_>| {
+        let refuses = outcome.is_exceeded() && !outcome.is_shadow();
+        (!refuses, outcome.is_shadow(), outcome.outcome.report.remaining)
+    };
+    rank(new) < rank(known)
+}

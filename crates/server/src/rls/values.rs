@@ -1,0 +1,126 @@
+//! Metrics that name values of requests, where a file asks for them: `detailed_metric` and
+//! `value_to_metric`. Clients choose the values, so only so many are told apart.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tollgate::rules::envoy::EnvoyConfig;
+
+/// How many values of all limits are told apart; the rest are counted together.
+const MOST: usize = 10_000;
+/// What stands for the rest.
+const OTHERS: &str = "(others)";
+/// The longest value that is shown.
+const LONGEST: usize = 200;
+
+/// What was counted for one value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Hits {
+    pub(crate) within: u64,
+    pub(crate) over: u64,
+}
+
+/// How often each value met its limit.
+#[derive(Debug, Default)]
+pub(crate) struct Values(Mutex<HashMap<(Arc<str>, String), Hits>>);
+
+impl Values {
+    /// Counts a request, if its limit says so.
+    pub(crate) fn count(
+        &self,
+        limit: usize,
+        config: &EnvoyConfig,
+        entries: &[(&str, &str)],
+        is_over: bool,
+    ) {
+        let Some(limit) = config.limits().get(limit) else { return };
+        let is_named = |step: &tollgate::rules::envoy::Step| step.value_to_metric;
+        if !limit.detailed_metric && !limit.path.iter().any(is_named) {
+            return;
+        }
+        let mut label = String::new();
+        for (step, (key, value)) in limit.path.iter().zip(entries) {
+            if !label.is_empty() {
+                label.push('.');
+            }
+            label.push_str(key);
+            let is_shown = limit.detailed_metric || step.value_to_metric;
+            if let Some(value) = is_shown.then_some(*value).or(step.value.as_deref()) {
+                label.push('_');
+                label.push_str(&value[..value.floor_char_boundary(LONGEST)]);
+            }
+        }
+        let mut values = self.0.lock();
+        let mut key = (Arc::clone(&limit.id), label);
+        if values.len() >= MOST && !values.contains_key(&key) {
+            key.1 = OTHERS.to_owned();
+        }
+        let hits = values.entry(key).or_default();
+        *(if is_over { &mut hits.over } else { &mut hits.within }) += 1;
+    }
+
+    /// All of them, by limit and value.
+    pub(crate) fn read(&self) -> Vec<((Arc<str>, String), Hits)> {
+        let mut all: Vec<_> =
+            self.0.lock().iter().map(|(key, hits)| (key.clone(), *hits)).collect();
+        all.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = "
+domain: shop
+descriptors:
+  - key: user
+    detailed_metric: true
+    rate_limit: {unit: minute, requests_per_unit: 5}
+  - key: tenant
+    value_to_metric: true
+    descriptors:
+      - key: path
+        rate_limit: {unit: minute, requests_per_unit: 5}
+  - key: silent
+    rate_limit: {unit: minute, requests_per_unit: 5}
+";
+
+    fn count(values: &Values, entries: &[(&str, &str)], is_over: bool) {
+        let config = EnvoyConfig::parse(&[("shop.yaml", FILE)]).expect("a sound file");
+        let id =
+            format!("shop.{}", entries.iter().map(|(key, _)| *key).collect::<Vec<_>>().join("."));
+        let limit = config.limits().iter().position(|limit| *limit.id == *id);
+        values.count(limit.unwrap_or_else(|| panic!("no {id}")), &config, entries, is_over);
+    }
+
+    #[test]
+    fn values_are_named_where_a_file_says_so() {
+        let values = Values::default();
+        count(&values, &[("user", "7")], false);
+        count(&values, &[("user", "7")], true);
+        count(&values, &[("tenant", "acme"), ("path", "/secret")], false);
+        count(&values, &[("silent", "7")], true);
+        let told: Vec<(String, Hits)> =
+            values.read().into_iter().map(|((_, value), hits)| (value, hits)).collect();
+        let hits = |within, over| Hits { within, over };
+        let expected =
+            [("tenant_acme.path".to_owned(), hits(1, 0)), ("user_7".to_owned(), hits(1, 1))];
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn only_so_many_values_are_told_apart() {
+        let values = Values::default();
+        let config = EnvoyConfig::parse(&[("shop.yaml", FILE)]).expect("a sound file");
+        for number in 0..MOST + 500 {
+            values.count(0, &config, &[("user", &number.to_string())], false);
+        }
+        let told = values.read();
+        assert_eq!(told.len(), MOST + 1);
+        let others = told.iter().find(|((_, value), _)| value == OTHERS).map(|(_, hits)| *hits);
+        assert_eq!(others, Some(Hits { within: 500, over: 0 }));
+    }
+}

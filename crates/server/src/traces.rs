@@ -1,0 +1,267 @@
+//! Traces: one span for each request, joined to the trace of whoever asks.
+//!
+//! Spans are named by routes and methods that are known here, and tell what was decided. Nothing in
+//! them is taken from what a client sent, except its trace context.
+
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use axum::extract::{MatchedPath, Request};
+use http::{HeaderMap, Method, Response};
+use opentelemetry::propagation::{Extractor, TextMapPropagator as _};
+use opentelemetry::trace::{Span as _, SpanKind, Status, Tracer as _};
+use opentelemetry::{Context, KeyValue};
+use opentelemetry_sdk::propagation::TraceContextPropagator;
+use opentelemetry_sdk::trace::{SdkTracer, Span};
+use tollgate::Decision;
+use tonic::Code;
+
+use crate::grpc;
+use crate::wire::answer::refuser;
+
+/// Whether anybody wants traces. All that a request costs if nobody does is to look at this.
+static IS_ON: AtomicBool = AtomicBool::new(false);
+
+/// The longest `tracestate` that is passed on; everybody must manage so much.
+const LONGEST_STATE: usize = 512;
+
+tokio::task_local! {
+    /// What is known about the request that is being answered, if it is traced.
+    static NOTES: RefCell<Notes>;
+}
+
+/// What happens to a request on its way, for the end of its span.
+#[derive(Default)]
+struct Notes {
+    route: Option<Cow<'static, str>>,
+    checks: i64,
+    refused: i64,
+    /// Of the last check.
+    rule_id: Option<String>,
+    decision_id: Option<String>,
+}
+
+/// Notes which route a request has taken.
+pub(crate) fn note_route(route: &'static str) {
+    note(|notes| notes.route = Some(Cow::Borrowed(route)));
+}
+
+/// Notes which route the router has chosen.
+pub(crate) async fn note_matched_path(request: Request) -> Request {
+    if let Some(path) = request.extensions().get::<MatchedPath>() {
+        note(|notes| notes.route = Some(Cow::Owned(path.as_str().to_owned())));
+    }
+    request
+}
+
+/// Notes what was decided, and how the decision is called if it is kept.
+pub(crate) fn note_decision(decision: &Decision, id: Option<&str>) {
+    note(|notes| {
+        notes.checks += 1;
+        notes.refused += i64::from(!decision.is_allowed());
+        let binding = decision.binding().map(|binding| binding.rule.id.to_string());
+        notes.rule_id = binding.or_else(|| refuser(decision).map(str::to_owned));
+        notes.decision_id = id.map(str::to_owned);
+    });
+}
+
+#[inline]
+fn note(write: impl FnOnce(&mut Notes)) {
+    if IS_ON.load(Ordering::Relaxed) {
+        // Most requests may go untraced all the same.
+        let _ = NOTES.try_with(|notes| write(&mut notes.borrow_mut()));
+    }
+}
+
+/// Makes spans.
+#[derive(Clone)]
+pub(crate) struct Traces {
+    tracer: SdkTracer,
+    propagator: TraceContextPropagator,
+    /// The calls of gRPC that exist, as `package.Service/Method`.
+    calls: Vec<String>,
+}
+
+impl fmt::Debug for Traces {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Traces").finish_non_exhaustive()
+    }
+}
+
+impl Traces {
+    pub(crate) fn new(tracer: SdkTracer) -> Self {
+        IS_ON.store(true, Ordering::Relaxed);
+        Self { tracer, propagator: TraceContextPropagator::new(), calls: grpc::calls() }
+    }
+
+    /// Answers a request over HTTP, and tells how it went.
+    pub(crate) async fn http<Q, B, F>(
+        &self,
+        request: http::Request<Q>,
+        answer: impl FnOnce(http::Request<Q>) -> F,
+    ) -> Response<B>
+    where
+        F: Future<Output = Response<B>>,
+    {
+        let method = known(request.method());
+        let Some(span) = self.start(method.unwrap_or("HTTP"), request.headers()) else {
+            return answer(request).await;
+        };
+        follow(span, answer(request), |span, notes, response| {
+            if let Some(route) = notes.route.take() {
+                span.update_name(format!("{} {route}", method.unwrap_or("HTTP")));
+                span.set_attribute(KeyValue::new("http.route", route));
+            }
+            span.set_attribute(KeyValue::new("http.request.method", method.unwrap_or("_OTHER")));
+            let status = response.status();
+            let code = i64::from(status.as_u16());
+            span.set_attribute(KeyValue::new("http.response.status_code", code));
+            if status.is_server_error() {
+                fail(span, status.as_str());
+            }
+        })
+        .await
+    }
+
+    /// Answers a call over gRPC, and tells how it went.
+    pub(crate) async fn grpc<Q, B, F>(
+        &self,
+        request: http::Request<Q>,
+        answer: impl FnOnce(http::Request<Q>) -> F,
+    ) -> Response<B>
+    where
+        F: Future<Output = Response<B>>,
+    {
+        let Some(mut span) = self.start("grpc", request.headers()) else {
+            return answer(request).await;
+        };
+        let path = request.uri().path();
+        let call = self.calls.iter().find(|call| path.strip_prefix('/') == Some(call));
+        if let Some((service, method)) = call.and_then(|call| call.split_once('/')) {
+            span.update_name(format!("{service}/{method}"));
+            span.set_attribute(KeyValue::new("rpc.service", service.to_owned()));
+            span.set_attribute(KeyValue::new("rpc.method", method.to_owned()));
+        }
+        follow(span, answer(request), |span, _, response| {
+            span.set_attribute(KeyValue::new("rpc.system", "grpc"));
+            let code = grpc::code_of(response);
+            span.set_attribute(KeyValue::new("rpc.grpc.status_code", i64::from(i32::from(code))));
+            if let Some(kind) = failure(code) {
+                fail(span, kind);
+            }
+        })
+        .await
+    }
+
+    /// A span, if somebody wants it: whoever asks, or else chance.
+    fn start(&self, name: &'static str, headers: &HeaderMap) -> Option<Span> {
+        let caller = self.propagator.extract_with_context(&Context::new(), &Caller::of(headers));
+        let span = self.tracer.span_builder(name).with_kind(SpanKind::Server);
+        let span = span.start_with_context(&self.tracer, &caller);
+        span.is_recording().then_some(span)
+    }
+}
+
+/// Waits for the answer to a request, and ends its span. A request that is given up ends it too.
+async fn follow<B>(
+    mut span: Span,
+    answer: impl Future<Output = Response<B>>,
+    finish: impl FnOnce(&mut Span, &mut Notes, &Response<B>),
+) -> Response<B> {
+    let followed = async {
+        let response = answer.await;
+        NOTES.with(|notes| {
+            let notes = &mut *notes.borrow_mut();
+            finish(&mut span, notes, &response);
+            tell_decisions(&mut span, notes);
+        });
+        span.end();
+        response
+    };
+    NOTES.scope(RefCell::default(), followed).await
+}
+
+/// One decision is told in full; of a batch, how many there were.
+fn tell_decisions(span: &mut Span, notes: &mut Notes) {
+    match notes.checks {
+        0 => {}
+        1 => {
+            span.set_attribute(KeyValue::new("tollgate.allowed", notes.refused == 0));
+            if let Some(rule_id) = notes.rule_id.take() {
+                span.set_attribute(KeyValue::new("tollgate.rule_id", rule_id));
+            }
+            if let Some(decision_id) = notes.decision_id.take() {
+                span.set_attribute(KeyValue::new("tollgate.decision_id", decision_id));
+            }
+        }
+        checks => {
+            span.set_attribute(KeyValue::new("tollgate.checks", checks));
+            span.set_attribute(KeyValue::new("tollgate.refused", notes.refused));
+        }
+    }
+}
+
+fn fail(span: &mut Span, kind: &str) {
+    span.set_attribute(KeyValue::new("error.type", kind.to_owned()));
+    span.set_status(Status::error(""));
+}
+
+/// How a call failed, by the codes that count as failures of a server. Callers make mistakes too.
+const fn failure(code: Code) -> Option<&'static str> {
+    Some(match code {
+        Code::Unknown => "UNKNOWN",
+        Code::DeadlineExceeded => "DEADLINE_EXCEEDED",
+        Code::Unimplemented => "UNIMPLEMENTED",
+        Code::Internal => "INTERNAL",
+        Code::Unavailable => "UNAVAILABLE",
+        Code::DataLoss => "DATA_LOSS",
+        _ => return None,
+    })
+}
+
+/// The name of a method. Clients can make up others.
+fn known(method: &Method) -> Option<&'static str> {
+    const KNOWN: [&str; 9] =
+        ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE", "CONNECT"];
+    KNOWN.into_iter().find(|known| *known == method.as_str())
+}
+
+/// What a caller says about its own span.
+struct Caller<'a> {
+    parent: Option<&'a str>,
+    state: Option<Cow<'a, str>>,
+}
+
+impl<'a> Caller<'a> {
+    fn of(headers: &'a HeaderMap) -> Self {
+        let lines = |name| headers.get_all(name).iter().map(|line| line.to_str().ok());
+        let mut parents = lines("traceparent");
+        let parent = parents.next().flatten();
+        // Of two lines one may be somebody else's.
+        let parent = if parents.next().is_some() { None } else { parent };
+        let state = lines("tracestate").try_fold(None, |before: Option<Cow<'a, str>>, line| {
+            Some(Some(match before {
+                None => Cow::Borrowed(line?),
+                Some(before) => Cow::Owned(format!("{before},{}", line?)),
+            }))
+        });
+        let state = state.flatten().filter(|state| state.len() <= LONGEST_STATE);
+        Self { parent, state }
+    }
+}
+
+impl Extractor for Caller<'_> {
+    fn get(&self, key: &str) -> Option<&str> {
+        match key {
+            "traceparent" => self.parent,
+            "tracestate" => self.state.as_deref(),
+            _ => None,
+        }
+    }
+
+    fn keys(&self) -> Vec<&str> {
+        vec!["traceparent", "tracestate"]
+    }
+}
