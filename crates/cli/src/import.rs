@@ -58,7 +58,7 @@ pub(crate) fn run(arguments: &ImportArguments) -> Result<ExitCode, Failure> {
         count(config.limits().len() as u64, "limit"),
         count(document.rules.len() as u64, "rule"),
     ];
-    eprint!("{}{}\n", told(&notes), summary.join(", "));
+    eprintln!("{}{}", told(&notes), summary.join(", "));
     Ok(ExitCode::SUCCESS)
 }
 

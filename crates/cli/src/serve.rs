@@ -126,26 +126,17 @@ async fn bind(
 }
 
 fn spawn_public(listener: Listener, app: Arc<App>, shutdown: Shutdown) -> JoinHandle<usize> {
-    let service = move |request, peer| {
-        let app = Arc::clone(&app);
-        async move { app.serve_public(request, peer).await }
-    };
+    let service = move |request, peer| Arc::clone(&app).serve_public(request, peer);
     tokio::spawn(serve(listener, service, shutdown))
 }
 
 fn spawn_grpc(listener: Listener, app: Arc<App>, shutdown: Shutdown) -> JoinHandle<usize> {
-    let service = move |request, peer| {
-        let app = Arc::clone(&app);
-        async move { app.serve_grpc(request, peer).await }
-    };
+    let service = move |request, peer| Arc::clone(&app).serve_grpc(request, peer);
     tokio::spawn(serve(listener, service, shutdown))
 }
 
 fn spawn_admin(listener: Listener, app: Arc<App>, shutdown: Shutdown) -> JoinHandle<usize> {
-    let service = move |request, peer| {
-        let app = Arc::clone(&app);
-        async move { app.serve_admin(request, peer).await }
-    };
+    let service = move |request, peer| Arc::clone(&app).serve_admin(request, peer);
     tokio::spawn(serve(listener, service, shutdown))
 }
 

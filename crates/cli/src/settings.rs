@@ -70,7 +70,7 @@ pub(crate) struct SettingsArguments {
     #[arg(long, value_name = "LEVEL")]
     log_level: Option<String>,
 
-    /// The collector that traces are sent to, OTLP over gRPC, like http://127.0.0.1:4317.
+    /// The collector that traces are sent to, with OTLP over gRPC.
     #[arg(long, value_name = "URL")]
     otlp_endpoint: Option<String>,
 

@@ -62,7 +62,7 @@ fn a_report_says_who_was_refused_by_what_and_when() {
         assert!(lines.contains(&words), "no line {expected:?} in\n{}", ran.stdout);
     };
     has("standard input: 34 requests (common)");
-    has("2026-11-15 10:00:00 UTC to 2026-11-15 10:00:59 UTC, 59.000 s");
+    has("2026-11-15 10:00:00 UTC to 2026-11-15 10:00:59 UTC, 59 s");
     has("requests 34");
     has("allowed 14 41.18 %");
     has("refused 20 58.82 %");

@@ -48,17 +48,14 @@ impl Server {
         let thread = thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             runtime.expect("a runtime").block_on(async {
-                let app = App::new(&settings).expect("an app");
+                let app = Arc::new(App::new(&settings).expect("an app"));
                 let tls = settings.tls.clone();
                 let tls = tls.map(|files| Arc::new(Tls::load(files).expect("certificates")));
                 let listener = Listener::bind(settings.http, tls, &settings.limits).await;
                 let listener = listener.expect("a port");
                 let address = listener.address();
                 tell.send((listener.scheme(), address.port())).expect("somebody listens");
-                let service = move |request, peer| {
-                    let app = app.clone();
-                    async move { app.serve_public(request, peer).await }
-                };
+                let service = move |request, peer| Arc::clone(&app).serve_public(request, peer);
                 serve(listener, service, shutdown).await;
             });
         });
@@ -161,7 +158,7 @@ fn an_explanation_shows_every_rule() {
     };
     has("no tier");
     has("would pass; per_user binds");
-    has("per_user binds 1 2 2 1 h it applies to every request");
+    has("per_user binds 1 2 2 1 h 0 us user_id=alice it applies to every request");
     has("per_address - 100 1 h the method is `GET`, not POST");
     has("per_plan - 5 1 h the request has no attribute:plan");
 }
@@ -389,7 +386,7 @@ fn who_gets_no_answer_is_told_what_to_do() {
             "--timeout 50ms",
             format!("tollgate: {silent_url} did not answer within 50ms (--timeout)\n"),
         ),
-        (&*rubbish, "", "Is it a Tollgate server? (--server)".to_owned()),
+        (&*rubbish, "", "Is it a Tollgate server, or does it want https? (--server)".to_owned()),
         (&*page, "", "gave an answer that cannot be read".to_owned()),
         (&*gone, "", "answered 404 Not Found. Is it a Tollgate server? (--server)".to_owned()),
         (&*cut, "", "gave no proper answer".to_owned()),

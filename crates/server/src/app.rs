@@ -1,5 +1,6 @@
 //! A server without its listeners: the way of a request to its handler, and what operators do to it.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use axum::Router;
@@ -67,7 +68,7 @@ impl App {
     }
 
     /// Answers a request to the check API, and to the admin API unless that is apart.
-    pub async fn serve_public(&self, request: Request<Incoming>, peer: Peer) -> Response {
+    pub async fn serve_public(self: Arc<Self>, request: Request<Incoming>, peer: Peer) -> Response {
         match &self.traces {
             None => self.answer_public(request, peer).await,
             Some(traces) => {
@@ -89,7 +90,7 @@ impl App {
     }
 
     /// Answers a request to the admin API where it is apart.
-    pub async fn serve_admin(&self, request: Request<Incoming>, peer: Peer) -> Response {
+    pub async fn serve_admin(self: Arc<Self>, request: Request<Incoming>, peer: Peer) -> Response {
         match &self.traces {
             None => self.answer_admin(request, peer).await,
             Some(traces) => {
@@ -106,7 +107,7 @@ impl App {
 
     /// Answers a gRPC call.
     pub async fn serve_grpc(
-        &self,
+        self: Arc<Self>,
         request: Request<Incoming>,
         peer: Peer,
     ) -> Response<tonic::body::Body> {

@@ -135,10 +135,10 @@ rules:
         };
         check(
             POLICY,
-            " rule      limit     window  algorithm               counted by  beyond the limit
- per_user  1,000     500 ms  sliding_window_counter  user_id     reject
- old           5      1h30m  gcra                    tenant, ip  switched off
- watch         5  1 min 0 s  sliding_window_counter  global      log_only
+            " rule      limit  window  algorithm               counted by  beyond the limit
+ per_user  1,000  500 ms  sliding_window_counter  user_id     reject
+ old           5   1h30m  gcra                    tenant, ip  switched off
+ watch         5   1 min  sliding_window_counter  global      log_only
 
 3 rules
 ",

@@ -33,10 +33,10 @@ pub(super) fn distrust(error: &rustls::Error, has_ca: bool) -> String {
         return format!("{error}. Does it speak TLS? (--server)");
     };
     match flaw {
-        CertificateError::UnknownIssuer if has_ca => {
+        CertificateError::UnknownIssuer | CertificateError::BadSignature if has_ca => {
             "the authority of --ca did not sign its certificate".to_owned()
         }
-        CertificateError::UnknownIssuer => "nobody that the system trusts signed its certificate. \
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => "nobody that the system trusts signed its certificate. \
                                             Trust its authority with --ca, if that is what you want."
             .to_owned(),
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {

@@ -2,7 +2,8 @@
 
 const UNITS: [&str; 4] = ["ms", "s", "min", "h"];
 /// What stands before a number of seconds that has no unit.
-const COUNTDOWNS: [&str; 3] = ["\"retry_after\":", "retry-after: ", ";t="];
+const COUNTDOWNS: [&str; 4] =
+    ["\"retry_after\":", "retry-after: ", ";t=", "\"durationUntilReset\":\""];
 
 /// The text with all of that left out, and columns pushed together, since their widths follow.
 pub(crate) fn without_moments(text: &str) -> String {
@@ -74,6 +75,7 @@ fn only_what_changes_by_itself_is_left_out() {
         (r#""decision_id":"d7b707277-r0""#, r##""decision_id":"#""##),
         (r#"ratelimit: "a";r=4;t=60, "b";r=49;t=1"#, r##"ratelimit: "a";r=4;t=#, "b";r=49;t=#"##),
         ("retry-after: 60", "retry-after: #"),
+        (r#"{"durationUntilReset":"43s"}"#, r##"{"durationUntilReset":"#s"}"##),
         ("date: Sun, 15 Nov 2026 06:12:44 GMT", "date: #"),
         ("full again 2026-11-15 06:13:45 UTC", "full again # UTC"),
         ("at 2026-11-15T06:13:45Z", "at #Z"),

@@ -24,7 +24,7 @@ fn what_the_server_says_to_try_works() {
     let (_, command) = said.split_once("try ").expect("something to try");
     let ran = Command::new("sh").args(["-c", command]).output().expect("a shell");
     let answer = parse(&String::from_utf8_lossy(&ran.stdout));
-    assert_eq!((&answer["allowed"], &answer["rule_id"]), (&json!(true), &json!("per_address")));
+    assert_eq!((&answer["allowed"], &answer["rule_id"]), (&json!(true), &json!("per_user")));
 }
 
 #[test]

@@ -91,6 +91,14 @@ fn lost_remarks(limit: &EnvoyLimit, losses: &mut Vec<Loss>) {
     }
 }
 
+/// An entry of which only the values are known that it may have.
+struct Step<'a> {
+    key: &'a str,
+    values: Pattern<'a>,
+    /// Except these.
+    without: Vec<Pattern<'a>>,
+}
+
 /// One domain on its way into rules.
 struct Domain<'a> {
     root: &'a Level,
@@ -146,7 +154,9 @@ impl<'a> Domain<'a> {
     /// The values of siblings that lead past this limit, on one turn, and not always to another.
     fn rivals_without_limit(&self, way: &Way<'a>, number: usize) -> Vec<Pattern<'a>> {
         let Some(turn) = way.turns.get(number) else { return Vec::new() };
-        let rest = way.turns.iter().skip(number + 1).map(|turn| (turn.key(), turn.values()));
+        let rest = way.turns.iter().skip(number + 1);
+        let rest =
+            rest.map(|turn| Step { key: turn.key(), values: turn.values(), without: vec![] });
         let rest = rest.collect::<Vec<_>>();
         let rivals = turn.rivals().filter(|rival| !self.is_always_counted(rival, &rest));
         rivals.map(|rival| rival.values()).collect()
@@ -154,7 +164,7 @@ impl<'a> Domain<'a> {
 
     /// Whether descriptors that take this turn and then have such values all meet limits that become
     /// rules.
-    fn is_always_counted(&self, turn: &Turn<'_>, rest: &[(&str, Pattern<'_>)]) -> bool {
+    fn is_always_counted(&self, turn: &Turn<'_>, rest: &[Step<'_>]) -> bool {
         match rest {
             [] => turn.branch.limit.is_some_and(|at| self.carried.contains(&at)),
             rest => self.are_always_counted(&turn.branch.below, rest),
@@ -162,10 +172,15 @@ impl<'a> Domain<'a> {
     }
 
     /// The same for descriptors that have come to a level.
-    fn are_always_counted(&self, level: &Level, steps: &[(&str, Pattern<'_>)]) -> bool {
-        let Some(((key, values), rest)) = steps.split_first() else { return false };
-        let mut turns =
-            turns(level, key).filter(|turn| turn.values().overlaps(*values)).collect::<Vec<_>>();
+    fn are_always_counted(&self, level: &Level, steps: &[Step<'_>]) -> bool {
+        let Some((Step { key, values, without }, rest)) = steps.split_first() else {
+            return false;
+        };
+        let is_possible = |turn: &Turn<'_>| {
+            turn.values().overlaps(*values)
+                && !without.iter().any(|without| without.covers(turn.values()))
+        };
+        let mut turns = turns(level, key).filter(is_possible).collect::<Vec<_>>();
         turns.sort_by_key(Turn::rank);
         for turn in &turns {
             if !self.is_always_counted(turn, rest) {
@@ -188,9 +203,13 @@ impl<'a> Domain<'a> {
         if keys.iter().all(|key| way.turn_at(key).is_some()) {
             return Some(Loss::Order(names()));
         }
-        let steps = keys.iter().map(|key| {
-            let values = way.turn_at(key).map_or(Pattern::Any, Turn::values);
-            (*key, values)
+        // The values of rivals are theirs, at any depth.
+        let steps = keys.iter().map(|key| match way.turn_at(key) {
+            Some(turn) => {
+                let without = turn.rivals().map(|rival| rival.values()).collect();
+                Step { key, values: turn.values(), without }
+            }
+            None => Step { key, values: Pattern::Any, without: Vec::new() },
         });
         let is_replaced = self.are_always_counted(self.root, &steps.collect::<Vec<_>>());
         (!is_replaced).then(|| Loss::Deeper(names()))
@@ -200,12 +219,10 @@ impl<'a> Domain<'a> {
     fn precedence(&self) -> Vec<Vec<usize>> {
         let ways = || self.ways.ways.iter().zip(&self.conditions).enumerate();
         let replaced_by = |(way, conditions): (&Way<'_>, &Result<Conditions<'_>, Loss>)| {
-            if conditions.is_err() {
-                return Vec::new();
-            }
+            let Ok(own) = conditions else { return Vec::new() };
             let replaced = ways().filter(|(_, (other, conditions))| {
                 let Ok(conditions) = conditions else { return false };
-                way.comes_before(other) && may_meet(way, other, conditions)
+                way.comes_before(other) && may_meet((way, own), (other, conditions))
             });
             replaced.map(|(place, _)| place).collect()
         };
@@ -256,12 +273,15 @@ impl<'a> Domain<'a> {
     }
 }
 
-/// Whether the rules of two ways could apply to one descriptor; `conditions` are those of the other.
-fn may_meet(way: &Way<'_>, other: &Way<'_>, conditions: &Conditions<'_>) -> bool {
+/// Whether the rules of two ways could apply to one descriptor.
+fn may_meet(
+    (way, own): (&Way<'_>, &Conditions<'_>),
+    (other, conditions): (&Way<'_>, &Conditions<'_>),
+) -> bool {
     other.turns.iter().all(|turn| {
-        let Some(own) = way.turn_at(turn.key()) else { return true };
-        let mut excluded = conditions.excluded.iter().filter(|(key, _)| *key == turn.key());
-        turn.values().overlaps(own.values())
-            && !excluded.any(|(_, excluded)| excluded.covers(own.values()))
+        let Some(own_turn) = way.turn_at(turn.key()) else { return true };
+        turn.values().overlaps(own_turn.values())
+            && !conditions.excludes(own_turn)
+            && !own.excludes(turn)
     })
 }

@@ -138,6 +138,22 @@ fn what_comes_first_replaces_the_rest() {
         ],
         &[],
     );
+    // With b, the value x meets no limit in the file. The key alone is not noted for that: where it
+    // would apply to x, the rule of x replaces it.
+    check(
+        "
+  - key: a
+    rate_limit: {unit: day, requests_per_unit: 1}
+    descriptors:
+      - {key: b, rate_limit: {unit: day, requests_per_unit: 2}}
+  - {key: a, value: x, rate_limit: {unit: day, requests_per_unit: 3}}",
+        &[
+            "d.a 1/1d by a",
+            "d.a.b 2/1d by a+b where a [!x]* x?* replaces d.a",
+            "d.a_x 3/1d by global where a x replaces d.a",
+        ],
+        &["d.a_x deeper"],
+    );
     check(
         "
   - {key: a, descriptors: [{key: b, rate_limit: {unit: day}}]}

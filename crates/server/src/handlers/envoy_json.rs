@@ -32,6 +32,7 @@ pub(crate) struct EnvoyRequest<'a> {
     descriptors: Vec<Object<EnvoyDescriptor<'a>>>,
     /// What the request costs; 1 if not given, or if 0.
     #[serde(default, alias = "hits_addend")]
+    #[schema(value_type = u64, maximum = 4_294_967_295_u64)]
     hits_addend: u32,
 }
 
@@ -49,7 +50,7 @@ pub(crate) struct EnvoyDescriptor<'a> {
     limit: Option<Object<EnvoyOverride>>,
     /// What this view costs, if not what the request does; 0 to look.
     #[serde(default, alias = "hits_addend", deserialize_with = "number_or_text")]
-    #[schema(value_type = Option<u64>)]
+    #[schema(value_type = Option<NumberOrText>)]
     hits_addend: Option<u64>,
 }
 
@@ -73,6 +74,7 @@ pub(crate) struct EnvoyEntry<'a> {
 pub(crate) struct EnvoyOverride {
     /// How many requests.
     #[serde(default, alias = "requests_per_unit")]
+    #[schema(value_type = u64, maximum = 4_294_967_295_u64)]
     requests_per_unit: u32,
     /// In which time.
     unit: OverrideUnit,
@@ -97,17 +99,20 @@ pub(crate) enum OverrideUnit {
 }
 
 /// Numbers of 64 bits are texts in the JSON of protocol buffers.
+#[derive(Deserialize, ToSchema)]
+#[serde(untagged)]
+pub(crate) enum NumberOrText {
+    /// As a number.
+    Number(u64),
+    /// As a text.
+    Text(String),
+}
+
 fn number_or_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Either {
-        Number(u64),
-        Text(String),
-    }
-    match Option::<Either>::deserialize(deserializer)? {
+    match Option::<NumberOrText>::deserialize(deserializer)? {
         None => Ok(None),
-        Some(Either::Number(number)) => Ok(Some(number)),
-        Some(Either::Text(text)) => text.parse().map(Some).map_err(serde::de::Error::custom),
+        Some(NumberOrText::Number(number)) => Ok(Some(number)),
+        Some(NumberOrText::Text(text)) => text.parse().map(Some).map_err(serde::de::Error::custom),
     }
 }
 
@@ -138,7 +143,7 @@ pub(crate) struct EnvoyStatus {
     current_limit: Option<EnvoyLimit>,
     /// What is left of it.
     #[serde(skip_serializing_if = "is_zero")]
-    #[schema(required = false)]
+    #[schema(required = false, value_type = u64, maximum = 4_294_967_295_u64)]
     limit_remaining: u32,
     /// The seconds until all of it is back, as in `30s`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -150,6 +155,7 @@ pub(crate) struct EnvoyStatus {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct EnvoyLimit {
     /// How many requests.
+    #[schema(value_type = u64, maximum = 4_294_967_295_u64)]
     requests_per_unit: u32,
     /// In which time; UNKNOWN if it is none of Envoy's units.
     unit: String,

@@ -15,6 +15,8 @@ const UNHURRIED: f64 = 0.5;
 const NOTICEABLE: f64 = 0.1;
 /// Requests per second that the search for a rate begins with.
 const FIRST_RATE: f64 = 100.0;
+/// More than any server can bear: if it is idle then, the client is at its limit.
+const HIGHEST_RATE: f64 = 100_000.0;
 /// How much shorter answers may be than the one that was read.
 const SHORTEST: f64 = 0.95;
 
@@ -44,27 +46,23 @@ impl H2load {
         fs::write(&all, bodies.concat())?;
         fs::write(&posted, first)?;
         let mut turn = pinned(CLIENT_CORE, "chrt");
-        turn.args(["--idle", "0"])
-            .arg(env::current_exe()?)
-            .arg("turn")
-            .arg(all)
-            .arg(first.len().to_string())
-            .arg(&posted);
+        turn.args(["--idle", "0"]).arg(env::current_exe()?).arg("turn");
+        turn.arg(all).arg(first.len().to_string()).arg(&posted);
         Ok(Self { call, connections, streams, posted, _turn: Running::start(&mut turn)? })
     }
 
     /// Requests per second with which a server uses about half of its processor.
     ///
-    /// h2load sends the next request when it has the answer to the last one, and has no way to be
-    /// slowed down but a rate. Without one it keeps the server busy and sleeps meanwhile; how often
-    /// it has to be woken, which costs the server more than a check does, then depends on how fast
-    /// the server is. At the same rate, and one that both can bear, it depends on neither.
+    /// h2load has no pause between requests, only a rate. Without one it asks as fast as it gets
+    /// answers, and the slower server is asked less. At the same rate, and one that both can bear, both
+    /// do the same work in the same time. h2load still sleeps now and then while it waits, and servers
+    /// pay for waking it, the slower one a little more often.
     pub(super) fn unhurried(&self, server: &Server) -> Fallible<f64> {
         let mut rate = FIRST_RATE;
         loop {
-            let used = self.drive(server, rate, 1)?.used();
-            if used > NOTICEABLE {
-                return Ok(rate * UNHURRIED / used);
+            let load = self.drive(server, rate, 1)?;
+            if load.used() > NOTICEABLE || rate > HIGHEST_RATE {
+                return Ok(UNHURRIED / load.micros_per_request * 1e6);
             }
             rate *= 4.0;
         }

@@ -45,8 +45,14 @@ fn the_server_describes_its_services() {
     let server = Server::start(&Setup::default());
     let mut client = Client::of(&server);
     let found = client.ask(&json!({"services": true})).expect("services");
+    // The newer of the two ways to ask, which the client knows nothing about: field 7, and no text.
+    let newer = "grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
+    let listed = client.ask(&json!({"raw": newer, "bytes": "3a00"})).expect("services");
+    let hex = |text: &str| text.bytes().map(|byte| format!("{byte:02x}")).collect::<String>();
     for service in SERVICES[1..].iter().chain(&["grpc.health.v1.Health"]) {
         let found = found.as_array().expect("a list");
         assert!(found.iter().any(|found| found == service), "no {service} in {found:?}");
+        let listed = listed.as_str().expect("bytes");
+        assert!(listed.contains(&hex(service)), "no {service} in {listed}");
     }
 }

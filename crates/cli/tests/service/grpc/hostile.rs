@@ -33,6 +33,8 @@ const METHODS: [&str; 5] =
     [CHECK_RATE_LIMIT, GET_REMAINING_QUOTA, CHECK_BATCH, SHOULD_RATE_LIMIT, RESET_LIMIT];
 /// A well-behaved client waits no longer than that, even while others misbehave on a busy machine.
 const LONG: Duration = Duration::from_secs(5);
+/// What is said to those whose message does not come.
+const LATE: &str = "the call did not arrive in time (limits.request_timeout)";
 /// Everything that a server needs, and some room. Counters have 4 MiB of it.
 const MOST_MEMORY: u64 = 192 << 20;
 
@@ -227,6 +229,22 @@ fn heads_that_make_no_sense_are_refused() {
 }
 
 #[test]
+fn a_call_ends_with_its_deadline() {
+    let server = start();
+    let mut client = Client::of(&server);
+    let mut check = |timeout: &str, expected: &str| {
+        let metadata = json!({ "grpc-timeout": timeout });
+        let silence =
+            json!({"silence": 1, "streams": 1, "method": CHECK_RATE_LIMIT, "metadata": metadata});
+        let ends = client.ask(&silence).expect("an end");
+        assert_eq!(ends, json!({ format!("DEADLINE_EXCEEDED: {expected}"): 1 }), "{timeout}");
+    };
+    check("50m", "the deadline of the call has passed");
+    check("20000000n", "the deadline of the call has passed");
+    check("1H", LATE);
+}
+
+#[test]
 fn bytes_that_are_no_http_end_the_connection() {
     let server = start();
     beside_a_good_client(&server, |_| {
@@ -254,8 +272,12 @@ fn clients_that_say_nothing_are_cut_off() {
             let silence = json!({"silence": 4, "streams": 50, "method": method});
             let ends = client.ask(&silence).expect("ends");
             // Who may not call is told so without waiting for a message.
-            let code = if method == RESET_LIMIT { "UNAUTHENTICATED" } else { "DEADLINE_EXCEEDED" };
-            assert_eq!(ends, json!({ code: 200 }), "{method}");
+            let late = format!("DEADLINE_EXCEEDED: {LATE}");
+            let expected = if method == RESET_LIMIT { "UNAUTHENTICATED: " } else { &late };
+            let ends = ends.as_object().expect("ends");
+            let (end, count) = ends.iter().next().expect("an end");
+            assert!(end.starts_with(expected), "{method}: {ends:?}");
+            assert_eq!((ends.len(), count), (1, &json!(200)), "{method}: {ends:?}");
         }
         for mut connection in silent {
             connection.rest();

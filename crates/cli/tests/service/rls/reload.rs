@@ -62,7 +62,7 @@ fn a_mistake_leaves_the_last_good_files_in_force() {
     let log = until("word of the mistake", || {
         Some(server.process.errors()).filter(|log| log.contains("fortnight"))
     });
-    let place = format!("{}:5:13", directory(&server).join("test.yaml").display());
+    let place = format!("{}: line 5, column 13: ", directory(&server).join("test.yaml").display());
     assert!(log.contains(&place), "no {place} in {log}");
     assert!(log.contains("the last good ones stay in force"), "{log}");
     assert!(server.figure("tollgate_config_errors_total") >= 1.0);
@@ -105,11 +105,11 @@ fn what_cannot_be_used_does_not_start() {
     check(&files, &["there is no .yaml or .yml file in it"]);
     let quota = file("test", 5).replace("    rate_limit", "    quota_mode: true\n    rate_limit");
     write(&files, "a.yaml", &quota);
-    check(&files, &["a.yaml:4:17", "quota_mode is not supported", "leave it out"]);
+    check(&files, &["a.yaml: line 4, column 17: ", "quota_mode is not supported", "leave it out"]);
     write(&files, "a.yaml", &file("test", 5));
     write(&files, "b.yaml", &file("test", 5));
-    check(&files, &["b.yaml:1:9", "test"]);
+    check(&files, &["b.yaml: line 1, column 9: ", "test"]);
     write(&files, "b.yaml", "domain: [");
-    check(&files, &["b.yaml:1:"]);
+    check(&files, &["b.yaml: line 1, "]);
     check(&files.join("a.yaml"), &["a.yaml", "--envoy-config"]);
 }

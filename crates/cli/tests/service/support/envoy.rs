@@ -19,6 +19,15 @@ pub(crate) struct Envoy {
 impl Envoy {
     /// Starts Envoy with an example, in which ports are replaced. Port 0 is any free one.
     pub(crate) fn start(example: &str, ports: &[(&str, u16)]) -> Self {
+        Self::start_with(example, ports, &[])
+    }
+
+    /// The same with other changes: what is written, and what is to be there instead.
+    pub(crate) fn start_with(
+        example: &str,
+        ports: &[(&str, u16)],
+        changes: &[(&str, &str)],
+    ) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let example = root().join("examples").join(example);
         let mut example = fs::read_to_string(example).expect("the example");
@@ -26,6 +35,10 @@ impl Envoy {
             let written = format!("port_value: {written}}}");
             assert!(example.contains(&written), "no {written} in the example");
             example = example.replace(&written, &format!("port_value: {real}}}"));
+        }
+        for (written, real) in changes {
+            assert!(example.contains(written), "no {written} in the example");
+            example = example.replace(written, real);
         }
         let file = folder.path().join("envoy.yaml");
         fs::write(&file, example).expect("written");

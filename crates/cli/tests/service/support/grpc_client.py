@@ -140,15 +140,17 @@ class Client:
             ask = channel.stream_unary("/" + command["method"], lambda raw: raw, lambda raw: raw)
             for _ in range(command["streams"]):
                 is_over = threading.Event()
-                silent.append((ask.future(nothing(is_over)), is_over))
-        codes = {}
+                call = ask.future(nothing(is_over), metadata=metadata_of(command))
+                silent.append((call, is_over))
+        ends = {}
         for call, is_over in silent:
-            code = call.exception(TIMEOUT).code().name
-            codes[code] = codes.get(code, 0) + 1
+            error = call.exception(TIMEOUT)
+            end = f"{error.code().name}: {error.details()}"
+            ends[end] = ends.get(end, 0) + 1
             is_over.set()
         for channel in channels:
             channel.close()
-        return {"ok": codes}
+        return {"ok": ends}
 
     def hammer(self, command):
         """Makes the same calls over many connections at once, when the next line comes. Says how

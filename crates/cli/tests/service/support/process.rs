@@ -59,6 +59,20 @@ impl Process {
         assert!(sent.expect("kill runs").success(), "SIG{name} was not sent");
     }
 
+    /// Stops all of its threads where they are, until `CONT` is sent.
+    pub(crate) fn freeze(&self) {
+        self.signal("STOP");
+        let threads = format!("/proc/{}/task", self.child.id());
+        let is_stopped = |thread: fs::DirEntry| {
+            let status = fs::read_to_string(thread.path().join("status"));
+            status.is_ok_and(|status| status.contains("State:\tT"))
+        };
+        until("threads that stand still", || {
+            let mut threads = fs::read_dir(&threads).expect("its threads").flatten();
+            threads.all(is_stopped).then_some(())
+        });
+    }
+
     /// The most memory it ever had, in bytes.
     pub(crate) fn peak_memory(&self) -> u64 {
         let path = format!("/proc/{}/status", self.child.id());

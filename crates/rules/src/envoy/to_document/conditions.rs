@@ -15,7 +15,7 @@ pub(super) struct Conditions<'a> {
     pub(super) key_pattern: Option<String>,
     pub(super) identifiers: Vec<String>,
     /// What is excluded, by the key.
-    pub(super) excluded: Vec<(&'a str, Pattern<'a>)>,
+    excluded: Vec<(&'a str, Pattern<'a>)>,
     /// What would have to be excluded, and cannot be.
     pub(super) not_excluded: Vec<(&'a str, Pattern<'a>)>,
 }
@@ -38,6 +38,12 @@ impl<'a> Conditions<'a> {
             conditions.identifiers.push("global".to_owned());
         }
         conditions
+    }
+
+    /// Whether no value of a turn is left.
+    pub(super) fn excludes(&self, turn: &Turn<'_>) -> bool {
+        let mut excluded = self.excluded.iter().filter(|(key, _)| *key == turn.key());
+        excluded.any(|(_, excluded)| excluded.covers(turn.values()))
     }
 
     fn add(&mut self, turn: &Turn<'a>, rivals: Vec<Pattern<'a>>) {

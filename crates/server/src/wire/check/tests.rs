@@ -61,7 +61,7 @@ fn an_identifier_that_is_none_is_refused() {
     let check = |text: &str, expected: Result<(), &str>| {
         let body: CheckBody<'_> = decode(text.as_bytes()).expect(text);
         let told = body.subject(|| &policy).map(drop);
-        let detail = told.as_ref().map_err(|problem| problem.detail()).copied();
+        let detail = told.as_ref().map_err(Problem::detail).copied();
         assert_eq!(detail, expected, "{text}");
         if let Err(problem) = told {
             assert_eq!((problem.status().as_u16(), problem.code()), (422, "invalid_check"));
