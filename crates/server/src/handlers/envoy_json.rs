@@ -5,6 +5,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
+use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use tollgate::rules::envoy::Unit;
 use utoipa::ToSchema;
@@ -109,11 +110,16 @@ pub(crate) enum NumberOrText {
 }
 
 fn number_or_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
-    match Option::<NumberOrText>::deserialize(deserializer)? {
-        None => Ok(None),
-        Some(NumberOrText::Number(number)) => Ok(Some(number)),
-        Some(NumberOrText::Text(text)) => text.parse().map(Some).map_err(serde::de::Error::custom),
+    let number = match Option::<NumberOrText>::deserialize(deserializer)? {
+        None => return Ok(None),
+        Some(NumberOrText::Number(number)) => number,
+        Some(NumberOrText::Text(text)) => text.parse().map_err(D::Error::custom)?,
+    };
+    // As far as the description of this call knows numbers.
+    if number > i64::MAX.cast_unsigned() {
+        return Err(D::Error::custom(format!("expected a number up to {}", i64::MAX)));
     }
+    Ok(Some(number))
 }
 
 /// What Envoy would be told. What is nothing is left out.

@@ -11,6 +11,14 @@ from concurrent.futures import ThreadPoolExecutor
 import grpc
 from google.protobuf import json_format
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
+from opentelemetry.proto.trace.v1 import trace_pb2
+
+# The messages come with those of Envoy, in a version that calls scopes libraries. On the wire both are
+# the same.
+SPANS_OF_RESOURCE = trace_pb2.ResourceSpans.DESCRIPTOR.fields_by_name
+SCOPES = next(
+    name for name in ("scope_spans", "instrumentation_library_spans") if name in SPANS_OF_RESOURCE
+)
 
 
 def say(line):
@@ -44,7 +52,7 @@ def export(content, _):
     request = trace_service_pb2.ExportTraceServiceRequest.FromString(content)
     say({"bytes": content.hex()})
     for of_resource in request.resource_spans:
-        for of_scope in of_resource.scope_spans:
+        for of_scope in getattr(of_resource, SCOPES):
             for span in of_scope.spans:
                 say(show(of_resource.resource, span))
     return trace_service_pb2.ExportTraceServiceResponse()
