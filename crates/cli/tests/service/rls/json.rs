@@ -48,7 +48,7 @@ fn both_spellings_mean_the_same() {
     check(body("", Value::Null, "hitsAddend", json!("1")), 200, "OK, OK 3");
     check(body("", Value::Null, "hits_addend", json!(1)), 200, "OK, OK 2");
     check(body("hitsAddend", json!(5), "hitsAddend", json!("0")), 200, "OK, OK 2");
-    let most = u64::MAX.to_string();
+    let most = i64::MAX.to_string();
     check(body("", Value::Null, "hitsAddend", json!(most)), 429, "OVER_LIMIT, OVER_LIMIT 0");
     check(body("", Value::Null, "", Value::Null), 429, "OVER_LIMIT, OVER_LIMIT 0");
     let carried = |name: &str| json!({name: 4, "unit": "DAY"});
