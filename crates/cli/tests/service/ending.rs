@@ -56,7 +56,7 @@ fn a_server_that_others_can_reach_asks_how_callers_are_known() {
     let folder = tempfile::tempdir().expect("a folder");
     let check = |arguments: &[&str], expected: &str| {
         let setup = Setup { arguments, ..Setup::default() };
-        let mut process = Process::start(&mut command(&setup, folder.path()), folder.path());
+        let mut process = Process::start(&mut command(&setup, folder.path()));
         assert_eq!(process.end().code(), Some(2), "{arguments:?}");
         let errors = process.errors();
         assert!(

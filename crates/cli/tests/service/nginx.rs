@@ -57,7 +57,7 @@ impl Nginx {
         fs::write(folder.path().join("nginx.conf"), AROUND).expect("written");
         let mut command = nginx();
         command.arg("-p").arg(folder.path()).args(["-c", "nginx.conf", "-e", "error.log"]);
-        let mut process = Process::start(&mut command, folder.path());
+        let mut process = Process::start(&mut command);
         process.until("nginx", |_| TcpStream::connect(address).ok());
         Self { address, folder, _process: process }
     }

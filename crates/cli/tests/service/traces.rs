@@ -46,7 +46,7 @@ impl Collector {
         let script = root().join("crates/cli/tests/service/support/collector.py");
         let mut command = python();
         command.arg(script).args(arguments).env("PYTHONDONTWRITEBYTECODE", "1");
-        let mut process = Process::start(&mut command, folder.path());
+        let mut process = Process::start(&mut command);
         let port = process.until("the port of the collector", |process| {
             let port = lines(process).first()?["port"].as_u64();
             port.and_then(|port| u16::try_from(port).ok())

@@ -82,7 +82,7 @@ fn a_port_that_others_can_reach_asks_how_callers_are_known() {
     let folder = tempfile::tempdir().expect("a folder");
     let check = |address: &str| {
         let setup = Setup { arguments: &["--grpc", address], ..Setup::default() };
-        let mut process = Process::start(&mut command(&setup, folder.path()), folder.path());
+        let mut process = Process::start(&mut command(&setup, folder.path()));
         assert_eq!(process.end().code(), Some(2), "{address}");
         let errors = process.errors();
         let expected = format!("{address} can be reached from other machines");

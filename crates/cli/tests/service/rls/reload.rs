@@ -90,7 +90,7 @@ fn what_cannot_be_used_does_not_start() {
     let check = |directory: &Path, expected: &[&str]| {
         let path = directory.to_str().expect("a readable path");
         let setup = Setup { arguments: &["--envoy-config", path], ..Setup::default() };
-        let mut process = Process::start(&mut command(&setup, folder.path()), folder.path());
+        let mut process = Process::start(&mut command(&setup, folder.path()));
         assert_eq!(process.end().code(), Some(2), "{}", process.output());
         let errors = process.errors();
         for expected in expected {

@@ -54,7 +54,7 @@ impl Envoy {
             ])
             .arg("--admin-address-path")
             .arg(&admin_file);
-        let mut process = Process::start(&mut command, folder.path());
+        let mut process = Process::start(&mut command);
         // Envoy tells the administrator which ports it took.
         let admin = process.until("the address of Envoy's administrator", |_| {
             fs::read_to_string(&admin_file).ok().filter(|text| text.contains(':'))

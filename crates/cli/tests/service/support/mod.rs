@@ -19,15 +19,21 @@ use tollgate::Stopwatch;
 /// busy with other tests.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Waits until `look` finds what it looks for.
+/// How soon to look again for what nobody announces: a port that closes, an answer that changes.
+const GLANCE: Duration = Duration::from_millis(10);
+
+/// Waits until `look` finds what it looks for. It looks whenever a process of the tests has said
+/// something or has ended, and now and then besides.
 pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let stopwatch = Stopwatch::start();
     loop {
+        // Before the look, so that nothing said meanwhile is missed.
+        let heard = process::heard();
         if let Some(found) = look() {
             return found;
         }
         assert!(stopwatch.elapsed() < PATIENCE, "waited in vain for {what}");
-        thread::sleep(Duration::from_millis(5));
+        process::await_more(heard, GLANCE);
     }
 }
 

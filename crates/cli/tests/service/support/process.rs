@@ -1,45 +1,109 @@
 //! A process that lives no longer than its test, and whose words are kept.
 
-use std::fs::{self, File};
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::io::Read;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
 
 use super::until;
+
+/// How often any process of the tests has said something or fallen silent.
+static HEARD: Mutex<u64> = Mutex::new(0);
+static NEWS: Condvar = Condvar::new();
+
+pub(super) fn heard() -> u64 {
+    *HEARD.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Waits until more was heard than that, but not for ever.
+pub(super) fn await_more(heard: u64, patience: Duration) {
+    let now = HEARD.lock().unwrap_or_else(PoisonError::into_inner);
+    drop(NEWS.wait_timeout_while(now, patience, |now| *now == heard));
+}
+
+fn tell() {
+    *HEARD.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+    NEWS.notify_all();
+}
 
 /// A process that is ended when this is dropped, in a panic too.
 pub(crate) struct Process {
     child: Child,
-    output: PathBuf,
-    errors: PathBuf,
+    output: Words,
+    errors: Words,
+}
+
+/// What a process says on one of its ways to say something.
+#[derive(Clone, Default)]
+struct Words(Arc<Mutex<(Vec<u8>, bool)>>);
+
+impl Words {
+    /// Listens until the process falls silent.
+    fn listen(mut source: impl Read + Send + 'static) -> Self {
+        let words = Self::default();
+        let heard = words.clone();
+        thread::spawn(move || {
+            let mut piece = [0; 4096];
+            loop {
+                let length = source.read(&mut piece).unwrap_or(0);
+                let mut words = heard.0.lock().unwrap_or_else(PoisonError::into_inner);
+                words.0.extend_from_slice(&piece[..length]);
+                words.1 = length == 0;
+                drop(words);
+                tell();
+                if length == 0 {
+                    return;
+                }
+            }
+        });
+        words
+    }
+
+    fn text(&self) -> String {
+        let words = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8_lossy(&words.0).into_owned()
+    }
+
+    fn is_silent(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).1
+    }
 }
 
 impl Process {
-    /// Starts a command; what it says goes into files in `folder`.
-    pub(crate) fn start(command: &mut Command, folder: &Path) -> Self {
-        let (output, errors) = (folder.join("stdout.txt"), folder.join("stderr.txt"));
-        let create = |path: &Path| File::create(path).expect("a file for output");
-        let child = command
+    /// Starts a command.
+    pub(crate) fn start(command: &mut Command) -> Self {
+        let mut child = command
             .stdin(Stdio::null())
-            .stdout(create(&output))
-            .stderr(create(&errors))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
             .spawn()
             .unwrap_or_else(|error| panic!("{command:?} does not start: {error}"));
+        let output = Words::listen(child.stdout.take().expect("a pipe"));
+        let errors = Words::listen(child.stderr.take().expect("a pipe"));
         Self { child, output, errors }
     }
 
     pub(crate) fn output(&self) -> String {
-        String::from_utf8_lossy(&fs::read(&self.output).expect("its output")).into_owned()
+        self.output.text()
     }
 
     pub(crate) fn errors(&self) -> String {
-        String::from_utf8_lossy(&fs::read(&self.errors).expect("its errors")).into_owned()
+        self.errors.text()
+    }
+
+    /// How it ended, once it has and all it said was heard.
+    fn ended(&mut self) -> Option<ExitStatus> {
+        let status = self.child.try_wait().expect("a state")?;
+        (self.output.is_silent() && self.errors.is_silent()).then_some(status)
     }
 
     /// Waits until `look` finds something; a process that ends meanwhile never will.
     pub(crate) fn until<T>(&mut self, what: &str, mut look: impl FnMut(&Self) -> Option<T>) -> T {
         until(what, || {
             // First the question, so that nothing said before the end is missed.
-            let ended = self.child.try_wait().expect("a state");
+            let ended = self.ended();
             let found = look(self);
             if let (None, Some(status)) = (&found, ended) {
                 panic!("no {what}, {status}: {}{}", self.output(), self.errors());
@@ -50,7 +114,7 @@ impl Process {
 
     /// Waits for its end.
     pub(crate) fn end(&mut self) -> ExitStatus {
-        until("the end of a process", || self.child.try_wait().expect("a state"))
+        until("the end of a process", || self.ended())
     }
 
     /// Sends a signal, like `TERM`.

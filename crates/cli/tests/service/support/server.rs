@@ -85,7 +85,7 @@ impl Server {
 
     /// Starts a server that finds its files in `folder`, which lives as long as it.
     pub(crate) fn start_in(folder: TempDir, setup: &Setup<'_>) -> Self {
-        let mut process = Process::start(&mut command(setup, folder.path()), folder.path());
+        let mut process = Process::start(&mut command(setup, folder.path()));
         let said = process.until("word that it serves", |process| {
             // The last line, so everything has been said.
             Some(process.output()).filter(|said| said.contains("-d '"))
