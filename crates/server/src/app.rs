@@ -106,16 +106,32 @@ impl App {
     }
 
     /// Answers a gRPC call.
-    pub async fn serve_grpc(
+    pub fn serve_grpc(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+        peer: Peer,
+    ) -> impl Future<Output = Response<tonic::body::Body>> + Send {
+        let answering = if self.traces.is_none() {
+            Ok(self.grpc.serve(request, peer))
+        } else {
+            Err(Box::pin(self.serve_traced(request, peer)))
+        };
+        async move {
+            match answering {
+                Ok(plain) => plain.await,
+                Err(traced) => traced.await,
+            }
+        }
+    }
+
+    async fn serve_traced(
         self: Arc<Self>,
         request: Request<Incoming>,
         peer: Peer,
     ) -> Response<tonic::body::Body> {
         match &self.traces {
             None => self.grpc.serve(request, peer).await,
-            Some(traces) => {
-                Box::pin(traces.grpc(request, |request| self.grpc.serve(request, peer))).await
-            }
+            Some(traces) => traces.grpc(request, |request| self.grpc.serve(request, peer)).await,
         }
     }
 

@@ -35,16 +35,19 @@ impl server::RateLimitService for RateLimitService {
         request: Request<RateLimitRequest>,
     ) -> Result<Response<RateLimitResponse>, Status> {
         let message = request.into_inner();
-        let ask = Ask {
-            domain: &message.domain,
-            descriptors: message
-                .descriptors
-                .iter()
-                .map(|descriptor| read(descriptor, message.hits_addend))
-                .collect(),
+        let judged = match rls::judge_at_once(&self.0, &ask(&message)) {
+            Some(judged) => judged,
+            None => Box::pin(async { rls::judge(&self.0, &ask(&message)).await }).await,
         };
-        let answer = rls::judge(&self.0, &ask).await.map_err(status::of)?;
-        Ok(Response::new(write(&answer)))
+        Ok(Response::new(write(judged.map_err(status::of)?)))
+    }
+}
+
+fn ask(message: &RateLimitRequest) -> Ask<'_> {
+    let descriptors = message.descriptors.iter();
+    Ask {
+        domain: &message.domain,
+        descriptors: descriptors.map(|one| read(one, message.hits_addend)).collect(),
     }
 }
 
@@ -89,13 +92,13 @@ const fn code(is_over: bool) -> Code {
     if is_over { Code::OverLimit } else { Code::Ok }
 }
 
-fn write(answer: &Answer) -> RateLimitResponse {
-    let statuses = answer.statuses.iter().map(|status| DescriptorStatus {
+fn write(answer: Answer) -> RateLimitResponse {
+    let statuses = answer.statuses.into_iter().map(|status| DescriptorStatus {
         code: code(status.is_over).into(),
-        current_limit: status.limit.as_ref().map(|limit| RateLimit {
+        current_limit: status.limit.map(|limit| RateLimit {
             requests_per_unit: limit.requests_per_unit,
             unit: wire_unit(limit.unit).into(),
-            name: limit.name.clone(),
+            name: limit.name,
         }),
         limit_remaining: status.remaining,
         duration_until_reset: status
@@ -103,9 +106,9 @@ fn write(answer: &Answer) -> RateLimitResponse {
             .map(|seconds| Duration { seconds: seconds.cast_signed(), nanos: 0 }),
         quota: None,
     });
-    let headers = answer.headers.iter().map(|(name, value)| HeaderValue {
-        key: name.as_str().to_owned(),
-        value: value.to_str().unwrap_or_default().to_owned(),
+    let headers = answer.headers.into_iter().map(|field| HeaderValue {
+        key: field.name,
+        value: field.value,
         raw_value: Vec::new(),
     });
     RateLimitResponse {
@@ -113,7 +116,7 @@ fn write(answer: &Answer) -> RateLimitResponse {
         statuses: statuses.collect(),
         response_headers_to_add: headers.collect(),
         request_headers_to_add: Vec::new(),
-        raw_body: answer.body.clone(),
+        raw_body: answer.body,
         dynamic_metadata: answer.decision_id.map(|id| Struct {
             fields: [(
                 "decision_id".to_owned(),

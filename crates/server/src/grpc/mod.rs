@@ -18,7 +18,7 @@ use hyper::body::{Body as _, Incoming};
 use prost::Message as _;
 use prost_types::FileDescriptorSet;
 use tonic::body::Body;
-use tonic::codegen::Service as _;
+use tonic::codegen::{BoxFuture, Service as _};
 use tonic::{Code, Status};
 use tonic_health::ServingStatus;
 use tonic_health::pb::health_server::HealthServer;
@@ -43,6 +43,9 @@ const RESET: &str = "/tollgate.v1.RateLimiter/ResetLimit";
 
 /// A service that has no need to be fast.
 type Boxed = BoxCloneSyncService<Request<SharedBody>, Response<Body>, Infallible>;
+
+/// A call that has begun.
+type Called = BoxFuture<Response<Body>, Infallible>;
 
 /// The services of this server.
 #[derive(Clone)]
@@ -95,68 +98,67 @@ impl Services {
         }
     }
 
-    /// Answers a call.
-    pub(crate) async fn serve(&self, request: Request<Incoming>, peer: Peer) -> Response<Body> {
+    /// Answers a call. What is held until the answer is there is small: every call is a task of its own,
+    /// and tasks are moved.
+    pub(crate) fn serve(
+        &self,
+        request: Request<Incoming>,
+        peer: Peer,
+    ) -> impl Future<Output = Response<Body>> + Send + use<> {
+        let state = self.state.clone();
         let (head, body) = request.into_parts();
         let mut body = SharedBody::new(body);
         let request = Request::from_parts(head, body.clone());
-        let (code, response) = match head::refuse_foreign(&request) {
-            Some(refusal) => (Code::Unknown, refusal),
+        let called = match head::refuse_foreign(&request) {
+            Some(refusal) => Err((Code::Unknown, Box::new(refusal))),
             None => {
-                let response = self.answer(request, peer).await;
-                (code_of(&response), response)
+                let deadline = head::deadline(request.headers());
+                let called = deadline.and_then(|asked| Ok((asked, self.call(request, peer)?)));
+                called.map_err(|status| (status.code(), Box::new(status.into_http())))
             }
         };
-        self.state.metrics.count_call(code);
-        // Who has waited long enough already is not kept waiting.
-        if !matches!(code, Code::Ok | Code::DeadlineExceeded) && !body.is_end_stream() {
-            body.wait_out().await;
-        }
-        response
-    }
-
-    async fn answer(&self, request: Request<SharedBody>, peer: Peer) -> Response<Body> {
-        match head::deadline(request.headers()) {
-            Ok(asked) => {
-                let (deadline, passed) = self.earliest(asked);
-                let answered = within(deadline, self.call(request, peer)).await;
-                answered.unwrap_or_else(|| Status::deadline_exceeded(passed).into_http())
+        async move {
+            let (code, response) = match called {
+                Ok((asked, call)) => {
+                    let (deadline, passed) = earliest(asked, state.request_timeout);
+                    let answered = within(deadline, call).await;
+                    let response = answered.map_or_else(
+                        || Status::deadline_exceeded(passed).into_http(),
+                        |Ok(response)| response,
+                    );
+                    (code_of(&response), response)
+                }
+                Err((code, refusal)) => (code, *refusal),
+            };
+            state.metrics.count_call(code);
+            // Who has waited long enough already is not kept waiting.
+            if !matches!(code, Code::Ok | Code::DeadlineExceeded) && !body.is_end_stream() {
+                body.wait_out().await;
             }
-            Err(refusal) => refusal.into_http(),
+            response
         }
     }
 
-    /// How long a call may take to arrive and be judged, and what is said when it took longer.
-    fn earliest(&self, asked: Option<Duration>) -> (Duration, &'static str) {
-        let most = self.state.request_timeout;
-        match asked {
-            Some(asked) if asked <= most => (asked, "the deadline of the call has passed"),
-            _ => (most, "the call did not arrive in time (limits.request_timeout)"),
-        }
-    }
-
-    async fn call(&self, mut request: Request<SharedBody>, peer: Peer) -> Response<Body> {
+    /// Begins a call, if it may be made.
+    fn call(&self, mut request: Request<SharedBody>, peer: Peer) -> Result<Called, Status> {
         let path = request.uri().path();
         let (service, _) =
             path.strip_prefix('/').and_then(|path| path.split_once('/')).unwrap_or_default();
-        let Ok(response) = match service {
-            rls::SERVICE_NAME => match self.admit(request.headers(), peer, path) {
-                Ok(_) => self.rate_limit_service.clone().call(request).await,
-                Err(problem) => Ok(status::of(problem).into_http()),
-            },
-            v1::SERVICE_NAME => match self.admit(request.headers(), peer, path) {
-                Ok(caller) => {
-                    request.extensions_mut().insert(caller);
-                    self.rate_limiter.clone().call(request).await
-                }
-                Err(problem) => Ok(status::of(problem).into_http()),
-            },
+        match service {
+            rls::SERVICE_NAME => {
+                self.admit(request.headers(), peer, path).map_err(status::of)?;
+                Ok(self.rate_limit_service.clone().call(request))
+            }
+            v1::SERVICE_NAME => {
+                let caller = self.admit(request.headers(), peer, path).map_err(status::of)?;
+                request.extensions_mut().insert(caller);
+                Ok(self.rate_limiter.clone().call(request))
+            }
             _ => match self.other(service) {
-                Some(service) => service.oneshot(request).await,
-                None => Ok(Status::unimplemented("there is no such service here").into_http()),
+                Some(service) => Ok(Box::pin(service.oneshot(request))),
+                None => Err(Status::unimplemented("there is no such service here")),
             },
-        };
-        response
+        }
     }
 
     fn other(&self, service: &str) -> Option<Boxed> {
@@ -183,6 +185,14 @@ impl Services {
         let caller = self.state.admit(headers, peer, Right::Caller)?;
         self.state.guard.check_call()?;
         Ok(caller)
+    }
+}
+
+/// How long a call may take to arrive and be judged, and what is said when it took longer.
+fn earliest(asked: Option<Duration>, most: Duration) -> (Duration, &'static str) {
+    match asked {
+        Some(asked) if asked <= most => (asked, "the deadline of the call has passed"),
+        _ => (most, "the call did not arrive in time (limits.request_timeout)"),
     }
 }
 

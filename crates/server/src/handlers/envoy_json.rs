@@ -244,10 +244,10 @@ const fn code(is_over: bool) -> &'static str {
 
 impl From<&Answer> for EnvoyAnswer {
     fn from(answer: &Answer) -> Self {
-        let headers = answer.headers.iter().map(|(name, value)| EnvoyHeader {
-            key: name.as_str().to_owned(),
-            value: value.to_str().unwrap_or_default().to_owned(),
-        });
+        let headers = answer
+            .headers
+            .iter()
+            .map(|field| EnvoyHeader { key: field.name.clone(), value: field.value.clone() });
         Self {
             overall_code: code(answer.is_over),
             statuses: answer.statuses.iter().map(EnvoyStatus::from).collect(),

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::error::Error;
+use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use std::time::Duration;
 use http::{Request, Response, StatusCode, Version, header};
 use hyper::body::{Body, Incoming};
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -20,6 +21,7 @@ use tracing::debug;
 
 use super::Peer;
 use super::activity::{Activity, Noticing, Verdict, Watch};
+use super::calls::Calls;
 use super::certificate::CertificateDigest;
 use super::shutdown::Shutdown;
 use super::tls::Tls;
@@ -39,8 +41,8 @@ const PING_TIMEOUT: Duration = Duration::from_secs(20);
 /// How connections are spoken to: the same for all of a listener.
 #[derive(Debug)]
 pub(super) struct Protocol {
-    http: auto::Builder<TokioExecutor>,
     tls: Option<Arc<Tls>>,
+    header_bytes: usize,
     header_count: usize,
     header_timeout: Duration,
     idle_timeout: Duration,
@@ -48,13 +50,22 @@ pub(super) struct Protocol {
 
 impl Protocol {
     pub(super) fn new(limits: &Limits, tls: Option<Arc<Tls>>) -> Self {
-        let header_bytes = limits.header_bytes.to_usize();
-        let mut http = auto::Builder::new(TokioExecutor::new());
+        Self {
+            tls,
+            header_bytes: limits.header_bytes.to_usize(),
+            header_count: limits.header_count,
+            header_timeout: limits.header_timeout,
+            idle_timeout: limits.idle_timeout,
+        }
+    }
+
+    fn http(&self, calls: Calls) -> auto::Builder<Calls> {
+        let mut http = auto::Builder::new(calls);
         let mut http1 = http.http1();
         // The time a head may take is kept by a `Watch`.
-        http1.header_read_timeout(None).max_buf_size(header_bytes);
-        if limits.header_count > HEADERS_ON_STACK {
-            http1.max_headers(limits.header_count);
+        http1.header_read_timeout(None).max_buf_size(self.header_bytes);
+        if self.header_count > HEADERS_ON_STACK {
+            http1.max_headers(self.header_count);
         }
         http.http2()
             .timer(TokioTimer::new())
@@ -62,16 +73,10 @@ impl Protocol {
             .initial_stream_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
             .max_send_buf_size(STREAM_SEND_BUFFER)
-            .max_header_list_size(u32::try_from(header_bytes).unwrap_or(u32::MAX))
+            .max_header_list_size(u32::try_from(self.header_bytes).unwrap_or(u32::MAX))
             .keep_alive_interval(PING_INTERVAL)
             .keep_alive_timeout(PING_TIMEOUT);
-        Self {
-            http,
-            tls,
-            header_count: limits.header_count,
-            header_timeout: limits.header_timeout,
-            idle_timeout: limits.idle_timeout,
-        }
+        http
     }
 
     /// Serves a connection until one side ends it.
@@ -138,7 +143,9 @@ impl Protocol {
                 })
             }
         });
-        let mut connection = pin!(self.http.serve_connection(stream, service));
+        let calls = Calls::default();
+        let http = self.http(calls.clone());
+        let mut connection = pin!(http.serve_connection(stream, service));
         let mut asked_to_end = pin!(shutdown.requested());
         let mut watch = Watch::new(self.header_timeout, self.idle_timeout);
         let mut looks = interval(Watch::period(self.header_timeout, self.idle_timeout));
@@ -148,7 +155,7 @@ impl Protocol {
         loop {
             tokio::select! {
                 biased;
-                ended = connection.as_mut() => {
+                ended = poll_fn(|context| calls.poll(connection.as_mut(), context)) => {
                     if let Err(error) = ended {
                         debug!(peer = %peer.address, %error, "connection ended");
                     }

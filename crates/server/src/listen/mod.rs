@@ -5,6 +5,7 @@
 //! answered is not looked at.
 
 mod activity;
+mod calls;
 mod certificate;
 mod connection;
 mod share;

@@ -1,13 +1,16 @@
 //! What Envoy is told about a request.
 
-use http::{HeaderMap, HeaderValue, header};
-use tollgate::http::{PROBLEM_JSON, refusal_body, write_fields};
+use http::{HeaderName, header};
+use tollgate::http::{PROBLEM_JSON, for_each_field, refusal_body, retry_after};
 use tollgate::rules::envoy::Unit;
 use tollgate::{Algorithm, Decision, Micros, RuleOutcome, Timestamp};
 
 use crate::journal::IdText;
 use crate::state::ServerState;
 use crate::traces::note_decision;
+
+/// The fields of a request that met one limit, and room for those of a refusal.
+const USUAL_FIELDS: usize = 8;
 
 /// The answer to a request.
 #[derive(Debug)]
@@ -16,11 +19,24 @@ pub(crate) struct Answer {
     /// One for each descriptor, in their order.
     pub(crate) statuses: Vec<Status>,
     /// Fields for the client.
-    pub(crate) headers: HeaderMap,
+    pub(crate) headers: Vec<Field>,
     /// The body of a refusal.
     pub(crate) body: Vec<u8>,
     /// Names the decision, if anything was counted.
     pub(crate) decision_id: Option<IdText>,
+}
+
+/// A header field for the client.
+#[derive(Debug)]
+pub(crate) struct Field {
+    pub(crate) name: String,
+    pub(crate) value: String,
+}
+
+impl Field {
+    fn new(name: &HeaderName, value: impl Into<String>) -> Self {
+        Self { name: name.as_str().to_owned(), value: value.into() }
+    }
 }
 
 /// What became of one descriptor.
@@ -83,11 +99,20 @@ fn narrow(number: u64) -> u32 {
 }
 
 impl Answer {
-    /// Tells a decision, and keeps it so that it can be explained.
-    pub(super) fn new(app: &ServerState, decision: &Decision, statuses: Vec<Status>) -> Self {
+    /// Tells a decision, and keeps it so that it can be explained. Where a refusal has taken what was
+    /// left, `drained` is how that went.
+    pub(super) fn new(
+        app: &ServerState,
+        decision: &Decision,
+        drained: Option<&Decision>,
+        statuses: Vec<Status>,
+    ) -> Self {
         let is_over = !decision.is_allowed() || statuses.iter().any(|status| status.is_over);
-        let mut headers = HeaderMap::new();
-        write_fields(decision, app.families, &mut headers);
+        let mut headers = Vec::with_capacity(USUAL_FIELDS);
+        let drained = drained.filter(|drained| drained.is_allowed());
+        for_each_field(drained.unwrap_or(decision), app.families, |name, value| {
+            headers.push(Field::new(name, value));
+        });
         let is_kept = !decision.is_allowed() || decision.charged() > 0;
         let id = is_kept.then(|| app.journal.next_id(decision.is_allowed()));
         let decision_id = id.map(|id| {
@@ -98,8 +123,22 @@ impl Answer {
         let mut body = Vec::new();
         if !decision.is_allowed() {
             refusal_body(decision, decision_id.as_deref().unwrap_or_default(), &mut body);
-            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
+            headers.push(Field::new(&header::CONTENT_TYPE, PROBLEM_JSON));
+        }
+        // What a refusal would say, but which these two are not.
+        if is_over && (decision.is_allowed() || drained.is_some()) {
+            let wait = retry_after(decision).or_else(|| refill(decision));
+            headers.extend(wait.map(|wait| Field::new(&header::RETRY_AFTER, wait.to_string())));
+            headers.push(Field::new(&header::CACHE_CONTROL, "no-store"));
         }
         Self { is_over, statuses, headers, body, decision_id }
     }
+}
+
+/// When whoever only looked may find something, in seconds.
+fn refill(decision: &Decision) -> Option<u64> {
+    let empty =
+        |outcome: &RuleOutcome<'_>| outcome.outcome.report.remaining == 0 && !outcome.is_shadow();
+    let waits = decision.outcomes().filter(empty);
+    waits.filter_map(|outcome| outcome.outcome.report.next_after).max().map(Micros::as_secs_ceil)
 }

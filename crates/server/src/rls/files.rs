@@ -56,7 +56,7 @@ pub(super) async fn judge(
             }
         }
     }
-    let decision = settle(app, &mut lines).await;
+    let (decision, drained) = settle(app, &mut lines).await;
     let mut outcomes: SmallVec<[Option<RuleOutcome<'_>>; 4]> = SmallVec::new();
     outcomes.resize(lines.len(), None);
     for outcome in decision.outcomes() {
@@ -79,10 +79,11 @@ pub(super) async fn judge(
             set.values.count(*limit, &set.config, &asked.entries, status.is_over);
         }
     }
-    Ok(Answer::new(app, &decision, statuses))
+    Ok(Answer::new(app, &decision, drained.as_ref(), statuses))
 }
 
-async fn settle(app: &ServerState, lines: &mut Lines<'_>) -> Decision {
+/// What was decided, and how it went where that took what was left.
+async fn settle(app: &ServerState, lines: &mut Lines<'_>) -> (Decision, Option<Decision>) {
     let limiter = &app.envoy.limiter;
     // Looks come first: where nothing is left for one, nothing is charged to the others.
     if lines.iter().any(|line| line.cost == 0) && lines.iter().any(|line| line.cost > 0) {
@@ -102,9 +103,10 @@ async fn settle(app: &ServerState, lines: &mut Lines<'_>) -> Decision {
     {
         let rest = [OwnLine { cost: left.min(line.cost), ..*line }];
         // Whatever another took in between is taken already.
-        drop(decide(limiter, Question::Lines(&rest)).await);
+        let drained = decide(limiter, Question::Lines(&rest)).await;
+        return (decision, Some(drained));
     }
-    decision
+    (decision, None)
 }
 
 /// The limits that descriptors bring along, compiled.

@@ -10,8 +10,12 @@ mod own;
 pub(crate) mod source;
 pub(crate) mod values;
 
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
 use smallvec::SmallVec;
 use tollgate::rules::envoy::{Descriptor, Unit};
+use tollgate::store::Store as _;
 use tollgate::{Decision, Limiter, Question, Stopwatch};
 
 pub(crate) use answer::{Answer, Status};
@@ -70,6 +74,20 @@ pub(crate) async fn judge(app: &ServerState, ask: &Ask<'_>) -> Result<Answer, Pr
     };
     app.metrics.checks.observe(stopwatch.elapsed());
     Ok(answer)
+}
+
+/// The same without waiting, if the counters are in memory: then judging never waits, and need not be
+/// kept anywhere. `None`: they are not, and nothing was judged.
+pub(crate) fn judge_at_once(app: &ServerState, ask: &Ask<'_>) -> Option<Result<Answer, Problem>> {
+    if !app.limiter.store().is_immediate() {
+        return None;
+    }
+    let judging = pin!(judge(app, ask));
+    match judging.poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(judged) => Some(judged),
+        // Never so.
+        Poll::Pending => Some(Err(Problem::internal("counters in memory had to wait"))),
+    }
 }
 
 /// Asks a limiter, without waiting where the counters are in memory.

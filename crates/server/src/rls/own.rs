@@ -85,7 +85,7 @@ pub(super) async fn judge(app: &ServerState, ask: &Ask<'_>) -> Result<Answer, Pr
             None => Status { is_over: is_refused_whole, ..Status::UNMATCHED },
         })
         .collect();
-    Ok(Answer::new(app, &decision, statuses))
+    Ok(Answer::new(app, &decision, None, statuses))
 }
 
 /// Which of two rules has more to say about a descriptor: one that refuses, or else the one with the

@@ -21,6 +21,7 @@ const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 const LIMIT: HeaderName = HeaderName::from_static("ratelimit-limit");
 const REMAINING: HeaderName = HeaderName::from_static("ratelimit-remaining");
 const RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
+const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
 /// The largest integer of a structured field (RFC 9651): fifteen digits.
 const LARGEST_INTEGER: u64 = 999_999_999_999_999;
@@ -42,24 +43,26 @@ const USUAL_LENGTH: usize = 256;
 /// A refusal also has `Cache-Control: no-store` and, if the request may pass later, `Retry-After`,
 /// whatever the families.
 pub fn write_fields(decision: &Decision, families: HeaderFamilies, headers: &mut HeaderMap) {
-    let mut fields = Fields::default();
-    if let Some(binding) = decision.binding() {
-        if let Some(reset) = families.x {
-            fields.x(decision, &binding, reset);
-        }
-        match families.draft {
-            Some(Draft::Eleven) => fields.draft_11(decision),
-            Some(Draft::Seven) => fields.draft_7(decision, &binding),
-            Some(Draft::Six) => fields.draft_6(decision, &binding),
-            None => {}
-        }
-    }
-    if let Some(seconds) = retry_after(decision) {
-        fields.field(RETRY_AFTER, |text| text.number(seconds));
-    }
-    fields.insert_into(headers);
+    Fields::of(decision, families).insert_into(headers);
     if !decision.is_allowed() {
-        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        headers.insert(CACHE_CONTROL, NO_STORE);
+    }
+}
+
+/// The fields that [`write_fields`] writes, one after the other.
+pub fn for_each_field(
+    decision: &Decision,
+    families: HeaderFamilies,
+    mut take: impl FnMut(&HeaderName, &str),
+) {
+    let fields = Fields::of(decision, families);
+    let mut start = 0;
+    for (name, end) in &fields.ends {
+        take(name, &fields.text.0[start..*end]);
+        start = *end;
+    }
+    if !decision.is_allowed() {
+        take(&CACHE_CONTROL, "no-store");
     }
 }
 
@@ -72,6 +75,25 @@ struct Fields {
 }
 
 impl Fields {
+    fn of(decision: &Decision, families: HeaderFamilies) -> Self {
+        let mut fields = Self::default();
+        if let Some(binding) = decision.binding() {
+            if let Some(reset) = families.x {
+                fields.x(decision, &binding, reset);
+            }
+            match families.draft {
+                Some(Draft::Eleven) => fields.draft_11(decision),
+                Some(Draft::Seven) => fields.draft_7(decision, &binding),
+                Some(Draft::Six) => fields.draft_6(decision, &binding),
+                None => {}
+            }
+        }
+        if let Some(seconds) = retry_after(decision) {
+            fields.field(RETRY_AFTER, |text| text.number(seconds));
+        }
+        fields
+    }
+
     fn field(&mut self, name: HeaderName, write: impl FnOnce(&mut Text)) {
         write(&mut self.text);
         self.ends.push((name, self.text.0.len()));
@@ -184,17 +206,17 @@ fn warned<'a>(decision: &'a Decision, binding: RuleOutcome<'a>) -> Option<RuleOu
 }
 
 /// What structured fields are written with.
-struct Text(Vec<u8>);
+struct Text(String);
 
 impl Default for Text {
     fn default() -> Self {
-        Self(Vec::with_capacity(USUAL_LENGTH))
+        Self(String::with_capacity(USUAL_LENGTH))
     }
 }
 
 impl Text {
     fn plain(&mut self, text: &str) {
-        self.0.extend_from_slice(text.as_bytes());
+        self.0.push_str(text);
     }
 
     fn number(&mut self, number: u64) {
@@ -204,20 +226,20 @@ impl Text {
     /// A string in quotes. Ids of rules are harmless; what a string cannot hold becomes a `?`.
     fn string(&mut self, text: &str) {
         let is_plain = |byte: u8| matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\';
-        self.0.push(b'"');
+        self.0.push('"');
         if text.bytes().all(is_plain) {
             self.plain(text);
-            self.0.push(b'"');
+            self.0.push('"');
             return;
         }
         for byte in text.bytes() {
             match byte {
-                b'"' | b'\\' => self.0.extend([b'\\', byte]),
-                b' '..=b'~' => self.0.push(byte),
-                _ => self.0.push(b'?'),
+                b'"' | b'\\' => self.0.extend(['\\', byte.into()]),
+                b' '..=b'~' => self.0.push(byte.into()),
+                _ => self.0.push('?'),
             }
         }
-        self.0.push(b'"');
+        self.0.push('"');
     }
 
     /// A parameter; its name stands between `;` and `=`.

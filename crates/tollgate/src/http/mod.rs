@@ -22,6 +22,6 @@ mod figures;
 mod refusal;
 
 pub use families::{CollidingFamilies, HeaderFamilies, HeaderFamily, UnknownFamily};
-pub use fields::write_fields;
+pub use fields::{for_each_field, write_fields};
 pub use figures::{reset_at, retry_after, retry_after_rule};
 pub use refusal::{PROBLEM_JSON, refusal_body};

@@ -57,6 +57,26 @@ fn who_pays_afterwards_takes_what_is_left() {
 }
 
 #[test]
+fn clients_are_told_what_a_drained_or_empty_limit_means_for_them() {
+    let server = start(FILE);
+    let mut client = Client::of(&server);
+    let mut check = |own: &str, remaining: &str, waits: bool| {
+        let mut asked = request("test", &[&["user=ann"]]);
+        asked["descriptors"][0]["hits_addend"] = json!(own);
+        let answer = client.should_rate_limit(&asked);
+        assert_eq!(header(&answer, "x-ratelimit-remaining"), Some(remaining), "{own}");
+        let wait = header(&answer, "retry-after").map(|wait| wait.parse::<u64>());
+        assert_eq!(wait.is_some_and(|wait| wait.is_ok_and(|wait| wait > 0)), waits, "{own}");
+        assert_eq!(header(&answer, "cache-control").is_some(), waits, "{own}");
+    };
+    check("4", "6", false);
+    // Costs more than is left, and takes that.
+    check("7", "0", true);
+    // Looks, and finds nothing.
+    check("0", "0", true);
+}
+
+#[test]
 fn all_descriptors_are_charged_or_none() {
     let server = start(FILE);
     let mut client = Client::of(&server);
