@@ -42,7 +42,11 @@ mod time;
 pub use codec::MalformedState;
 pub use compact::Compact;
 pub use decide::{Judgement, Outcome, decide};
-pub use kernel::{bucket::BucketState, log::LogState, window::WindowState};
+pub use kernel::{
+    bucket::BucketState,
+    log::{LogDigest, LogState},
+    window::WindowState,
+};
 pub use key::Key;
 pub use limit::{Limit, Report};
 pub use quota::{Algorithm, MAX_LIMIT, MAX_WINDOW, MIN_WINDOW, Quota, QuotaError};

@@ -32,7 +32,9 @@ impl<S> TimedStore<S> {
 }
 
 impl<S: Store> Store for TimedStore<S> {
-    const IS_SHARED: bool = S::IS_SHARED;
+    fn is_shared(&self) -> bool {
+        self.inner.is_shared()
+    }
 
     fn settle(
         &self,

@@ -37,7 +37,7 @@ pub struct Refund<'a> {
 pub trait Store: Send + Sync {
     /// Whether other processes count here too. Counters of one process are as close as can be
     /// already, and cannot be away.
-    const IS_SHARED: bool;
+    fn is_shared(&self) -> bool;
 
     /// Charges all counters or none. The keys are distinct; a cost of zero looks without charging.
     fn settle(
@@ -95,7 +95,9 @@ pub trait Store: Send + Sync {
 
 /// A store that several share.
 impl<S: Store> Store for Arc<S> {
-    const IS_SHARED: bool = S::IS_SHARED;
+    fn is_shared(&self) -> bool {
+        (**self).is_shared()
+    }
 
     fn settle(
         &self,

@@ -33,7 +33,9 @@ fn memory_side_by_side() {
 struct SideBySide(MemoryStore);
 
 impl Store for SideBySide {
-    const IS_SHARED: bool = false;
+    fn is_shared(&self) -> bool {
+        false
+    }
 
     fn settle(
         &self,

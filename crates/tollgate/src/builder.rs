@@ -52,7 +52,7 @@ impl<S: Store, C: Clock> LimiterBuilder<S, C> {
     /// The limiter.
     #[must_use]
     pub fn build(self) -> Limiter<S, C> {
-        let own_bytes = if S::IS_SHARED { OWN_BYTES } else { 0 };
+        let own_bytes = if self.store.is_shared() { OWN_BYTES } else { 0 };
         Limiter {
             installed: ArcSwap::from_pointee(Installed::new(self.policy, None)),
             counting: Counting { shared: self.store, own: MemoryStore::with_bytes(own_bytes) },

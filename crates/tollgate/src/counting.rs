@@ -88,7 +88,7 @@ impl<S: Store> Counting<S> {
 
     /// Whether a plan is to be counted here as well as in the shared store.
     pub(crate) fn is_mixed(&self, plan: &Plan, rules: &RuleSet) -> bool {
-        S::IS_SHARED && (0..plan.planned().len()).any(|line| Self::is_local(line, plan, rules))
+        self.shared.is_shared() && (0..plan.planned().len()).any(|line| Self::is_local(line, plan, rules))
     }
 
     fn is_local(line: usize, plan: &Plan, rules: &RuleSet) -> bool {
@@ -143,7 +143,7 @@ impl<S: Store> Counting<S> {
     ) -> Result<(), StoreError> {
         let is_own = |refund: &Refund<'_>| {
             let rule = rules.find(refund.key.rule);
-            S::IS_SHARED
+            self.shared.is_shared()
                 && (was_degraded || rule.is_some_and(|rule| rule.consistency == Consistency::Local))
         };
         let (own, shared): (SmallVec<[_; 4]>, SmallVec<[Refund<'_>; 4]>) =

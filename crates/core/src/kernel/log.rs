@@ -24,6 +24,19 @@ impl LogState {
     }
 }
 
+/// What a log is reported by, for stores that keep logs where they cannot be walked through.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogDigest {
+    /// Units in use.
+    pub used: u64,
+    /// The entry that has to leave before one unit more is free; `None`: there is nothing to wait for.
+    pub next: Option<Timestamp>,
+    /// The entry that has to leave before the request fits.
+    pub retry: Option<Timestamp>,
+    /// The newest entry.
+    pub newest: Option<Timestamp>,
+}
+
 /// The part of a log that still counts at a moment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Live {
@@ -158,10 +171,15 @@ impl Live {
             }
             used = used.saturating_sub(*cost);
             if used <= target {
-                let left = self.window.get().saturating_sub(self.now.since(*time).get());
-                return Micros::new(left).plus(time.since(self.now));
+                return leaves_after(*time, self.window, self.now);
             }
         }
         Micros::ZERO
     }
+}
+
+/// How long until an entry is out of view.
+pub(crate) fn leaves_after(entry: Timestamp, window: Micros, now: Timestamp) -> Micros {
+    let left = window.get().saturating_sub(now.since(entry).get());
+    Micros::new(left).plus(entry.since(now))
 }

@@ -317,7 +317,9 @@ impl Shard {
 }
 
 impl Store for MemoryStore {
-    const IS_SHARED: bool = false;
+    fn is_shared(&self) -> bool {
+        false
+    }
 
     fn settle(
         &self,

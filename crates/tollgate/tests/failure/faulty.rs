@@ -33,7 +33,9 @@ impl FaultyStore {
 }
 
 impl Store for FaultyStore {
-    const IS_SHARED: bool = true;
+    fn is_shared(&self) -> bool {
+        true
+    }
 
     fn settle(
         &self,
