@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tollgate::identity::Secret;
 use tollgate::rules::parse_window;
+use tollgate::store::StoreUrl;
 
 use crate::settings::{ConfigArguments, ServeArguments};
 use crate::traffic::FormatChoice;
@@ -69,6 +70,13 @@ pub(crate) struct SimulateArguments {
     /// address and traces by key, unless it says otherwise.
     #[arg(long, value_name = "JSON")]
     pub(crate) rule: Option<String>,
+
+    /// Count in a store that `serve` could count in, under the traffic's own clock: the URL of Redis
+    /// or PostgreSQL. What is counted is left behind for an hour.
+    // A text here: what cannot be parsed would be repeated, and it may hold a password.
+    #[arg(long, value_name = "URL", default_value = StoreUrl::MEMORY, hide_default_value = true,
+          conflicts_with = "compare")]
+    pub(crate) store: String,
 
     /// Run the same limits through all six algorithms, side by side.
     #[arg(long)]

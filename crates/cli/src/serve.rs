@@ -228,7 +228,11 @@ impl Display for Summary<'_> {
             url(grpc),
             reach(grpc)
         )?;
-        writeln!(f, "counters  in memory, at most {}", settings.memory)?;
+        if settings.store.is_shared() {
+            writeln!(f, "counters  in {}", settings.store)?;
+        } else {
+            writeln!(f, "counters  in memory, at most {}", settings.memory)?;
+        }
         writeln!(f, "rules     {}", app.policy_summary())?;
         if let Some(envoy) = app.envoy_summary() {
             writeln!(f, "envoy     {envoy}")?;

@@ -68,8 +68,9 @@ impl Limit {
     pub(crate) fn derive(quota: &Quota) -> Self {
         let capacity = if quota.limit == 0 { 0 } else { quota.burst.unwrap_or(quota.limit) };
         let ceiling = if quota.limit == 0 { 0 } else { capacity.saturating_add(quota.grace) };
-        let fields = [quota.limit, quota.window.get(), capacity, ceiling, quota.max_delay.get()];
-        let digest = fields.iter().fold(quota.algorithm as u64, |hash, field| {
+        let (algorithm, window) = (quota.algorithm as u64, quota.window.get());
+        let fields = [algorithm, quota.limit, window, capacity, ceiling, quota.max_delay.get()];
+        let digest = fields.iter().fold(0, |hash: u64, field| {
             let mixed = (hash ^ field).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             mixed ^ (mixed >> 32)
         });

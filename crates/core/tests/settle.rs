@@ -313,3 +313,21 @@ fn a_blocked_counter_is_never_written() {
         }
     }
 }
+
+/// The algorithm and the limit were once mixed into the same bits of a digest.
+#[test]
+fn limits_of_different_algorithms_have_different_digests() {
+    let minute = Micros::from_secs(60);
+    let mut known = std::collections::HashMap::new();
+    for algorithm in Algorithm::ALL {
+        for limit in 1..=64 {
+            for burst in [None, Some(8), Some(11)] {
+                let burst = burst.filter(|_| algorithm.is_bucket());
+                let quota = Quota { burst, ..Quota::new(algorithm, limit, minute) };
+                let limit = quota.compile().expect("a sound quota");
+                let before = known.insert(limit.digest(), limit);
+                assert!(before.is_none_or(|before| before == limit), "{before:?} and {limit:?}");
+            }
+        }
+    }
+}

@@ -82,7 +82,7 @@ pub use explain::{
     Explanation, KeyPart, ListedExplanation, QuotaExplanation, RuleExplanation, TierOrigin,
 };
 pub use identifier::Identifier;
-pub use lint::{LintContext, lint};
+pub use lint::{LintContext, lint, uncountable_in_redis};
 pub use matching::path::normalise as normalise_path;
 pub use plan::{Plan, Planned, Restored, Standing};
 pub use policy::{Policy, Revision};

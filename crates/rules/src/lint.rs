@@ -49,6 +49,25 @@ pub fn lint(source: &Source, policy: &Policy, context: &LintContext) -> Vec<Prob
     rules.chain(overrides).chain(blacklist).map(into_warning).collect()
 }
 
+/// What a policy asks for that cannot be counted in Redis. `policy` is what `source` compiled to.
+#[must_use]
+pub fn uncountable_in_redis(source: &Source, policy: &Policy) -> Vec<Problem> {
+    let context = LintContext { redis: true, ..LintContext::default() };
+    let view = View { source, rules: policy.rules(), context };
+    let rules = source.document.rules.iter().enumerate().filter_map(|(at, document)| {
+        let rule = view.rules.find(&document.rule_id)?;
+        let flaw = figures::beyond_redis(&view, Suspect { rule, document })?;
+        Some(flaw.within(&format!("rules[{at}]")))
+    });
+    let overrides = source.document.overrides.iter().enumerate().filter_map(|(at, document)| {
+        let flaw = figures::override_beyond_redis(&view, document)?;
+        Some(flaw.within(&format!("overrides[{at}]")))
+    });
+    let into_problem =
+        |flaw: Flaw| source.problem(&flaw.field, flaw.message).with_advice(flaw.advice);
+    rules.chain(overrides).map(into_problem).collect()
+}
+
 /// What every check can see.
 #[derive(Clone, Copy)]
 struct View<'a> {

@@ -283,7 +283,9 @@ impl App {
     /// decisions of policies long gone.
     pub fn sweep(&self) {
         self.state.journal.forget_old(self.state.policy_source.loaded.load().revision);
-        self.state.limiter.store().inner.sweep(self.state.now());
+        if let Some(memory) = self.state.limiter.store().inner.memory() {
+            memory.sweep(self.state.now());
+        }
     }
 }
 

@@ -12,6 +12,7 @@ use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use tollgate::identity::{TokenProblem, TokenVerdict};
+use tollgate::store::{BreakerState, RemoteStatus};
 use tollgate::{RuleCounts, Timestamp};
 
 use crate::histogram::{Histogram, Snapshot};
@@ -137,6 +138,10 @@ pub(crate) struct Reading {
     pub(crate) skew_seconds: f64,
     /// How often values met a limit whose file wants them named.
     pub(crate) values: Vec<((Arc<str>, String), Hits)>,
+    /// The servers that counters are on.
+    pub(crate) servers: Vec<RemoteStatus>,
+    /// Requests refused without asking them.
+    pub(crate) remembered_refusals: u64,
     pub(crate) counters: usize,
     pub(crate) memory_bytes: usize,
     pub(crate) evictions: u64,
@@ -169,6 +174,56 @@ impl Reading {
         for (rule, counts) in &self.rules {
             let labels = [("rule_id", &**rule)];
             write_counter(metric.encode_family(&labels)?, count(counts))?;
+        }
+        Ok(())
+    }
+}
+
+/// How a server that counts is doing, as a number.
+type Figure = (&'static str, &'static str, MetricType, fn(&RemoteStatus) -> Option<f64>);
+
+const FIGURES: [Figure; 5] = [
+    ("store_up", "Whether a server that counts is asked.", MetricType::Gauge, |server| {
+        Some(f64::from(u8::from(server.breaker == BreakerState::Closed)))
+    }),
+    (
+        "store_clock_drift_seconds",
+        "How far the clock of a server that counts is ahead.",
+        MetricType::Gauge,
+        |server| server.drift_seconds,
+    ),
+    ("store_calls", "Calls to a server that counts.", MetricType::Counter, |server| {
+        Some(server.calls as f64)
+    }),
+    (
+        "store_failures",
+        "Requests that a server that counts did not answer.",
+        MetricType::Counter,
+        |server| Some(server.failures as f64),
+    ),
+    (
+        "store_openings",
+        "How often a server that counts was left alone.",
+        MetricType::Counter,
+        |server| Some(server.openings as f64),
+    ),
+];
+
+impl Reading {
+    fn by_server(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        for (name, help, kind, figure) in FIGURES {
+            let is_counter = matches!(kind, MetricType::Counter);
+            let mut metric = encoder.encode_descriptor(name, help, None, kind)?;
+            for server in &self.servers {
+                let Some(value) = figure(server) else { continue };
+                let labels = [("server", &*server.server)];
+                let mut metric = metric.encode_family(&labels)?;
+                if is_counter {
+                    write_counter(metric, value as u64)?;
+                } else {
+                    metric.encode_gauge(&value)?;
+                }
+            }
         }
         Ok(())
     }
@@ -231,6 +286,9 @@ impl Collector for Reading {
         histogram(encoder, "check_duration_seconds", help, &self.checks)?;
         let help = "How long the store takes to settle, in seconds.";
         histogram(encoder, "store_duration_seconds", help, &self.store)?;
+        self.by_server(encoder)?;
+        let help = "Requests refused without asking the store, for it had just refused.";
+        counter(encoder, "remembered_refusals", help, self.remembered_refusals)?;
         counter(encoder, "evictions", "Counters forgotten before their time.", self.evictions)?;
         let help = "Rules files that could not be put in force.";
         counter(encoder, "config_errors", help, self.config_errors)?;
@@ -300,6 +358,15 @@ mod tests {
             tokens: metrics.tokens(),
             skew_seconds: -0.25,
             values: vec![(("shop.user".into(), "user_7".into()), Hits { within: 3, over: 1 })],
+            servers: vec![RemoteStatus {
+                server: "10.0.0.1:6379".to_owned(),
+                breaker: BreakerState::Open,
+                openings: 2,
+                failures: 10,
+                calls: 99,
+                drift_seconds: Some(-0.5),
+            }],
+            remembered_refusals: 4,
             counters: 5,
             memory_bytes: 4096,
             evictions: 0,
@@ -321,6 +388,12 @@ mod tests {
             "tollgate_check_duration_seconds_bucket{le=\"+Inf\"} 1",
             "tollgate_check_duration_seconds_count 1",
             "tollgate_counters 5.0",
+            "tollgate_store_up{server=\"10.0.0.1:6379\"} 0.0",
+            "tollgate_store_clock_drift_seconds{server=\"10.0.0.1:6379\"} -0.5",
+            "tollgate_store_calls_total{server=\"10.0.0.1:6379\"} 99",
+            "tollgate_store_failures_total{server=\"10.0.0.1:6379\"} 10",
+            "tollgate_store_openings_total{server=\"10.0.0.1:6379\"} 2",
+            "tollgate_remembered_refusals_total 4",
             "tollgate_grpc_responses_total{code=\"OK\"} 9",
             "tollgate_tokens_total{outcome=\"verified\"} 1",
             "tollgate_tokens_total{outcome=\"ambiguous\"} 1",

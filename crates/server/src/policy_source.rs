@@ -12,7 +12,7 @@ use std::time::SystemTime;
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
-use tollgate::rules::{PolicyDocument, Source};
+use tollgate::rules::{PolicyDocument, Source, uncountable_in_redis};
 use tollgate::{Policy, Revision, Timestamp};
 
 use crate::discreet;
@@ -35,6 +35,8 @@ pub(crate) struct Loaded {
 #[derive(Debug)]
 pub(crate) struct PolicySource {
     file: Option<PathBuf>,
+    /// Whether its rules are to be counted in Redis, which cannot count any limit.
+    for_redis: bool,
     pub(crate) loaded: ArcSwap<Loaded>,
     /// Held from reading the file until its policy is in force. Of two reloads at once, the one that
     /// read the older file could otherwise be the one that stays.
@@ -76,14 +78,19 @@ impl Traces {
 
 impl PolicySource {
     /// Reads the policy for the first time.
-    pub(crate) fn open(file: Option<&Path>, now: Timestamp) -> Result<(Self, Policy), String> {
+    pub(crate) fn open(
+        file: Option<&Path>,
+        for_redis: bool,
+        now: Timestamp,
+    ) -> Result<(Self, Policy), String> {
         // Before reading, so that a change in between is seen as one.
         let read = file.and_then(|file| Traces::of(file).ok());
         let text = text_of(file)?;
         let revision = Revision { epoch: now.as_micros(), number: 1 };
-        let (policy, loaded) = compile(file, &text, revision, now)?;
+        let (policy, loaded) = compile(file, &text, for_redis, revision, now)?;
         let source = Self {
             file: file.map(Path::to_owned),
+            for_redis,
             loaded: ArcSwap::from_pointee(loaded),
             watch: Mutex::new(Watch { read, ..Watch::default() }),
             errors: AtomicU64::new(0),
@@ -141,7 +148,8 @@ impl PolicySource {
         *watch = Watch { read, ..Watch::default() };
         let Revision { epoch, number } = self.loaded.load().revision;
         let revision = Revision { epoch, number: number + 1 };
-        let read = text_of(file).and_then(|text| compile(file, &text, revision, now));
+        let read =
+            text_of(file).and_then(|text| compile(file, &text, self.for_redis, revision, now));
         match read {
             Ok((policy, loaded)) => {
                 self.loaded.store(loaded.into());
@@ -170,11 +178,17 @@ fn text_of(file: Option<&Path>) -> Result<String, String> {
 fn compile(
     file: Option<&Path>,
     text: &str,
+    for_redis: bool,
     revision: Revision,
     now: Timestamp,
 ) -> Result<(Policy, Loaded), String> {
     let source = Source::parse(text);
-    let policy = Policy::compile(&source).map_err(|problems| {
+    let compiled = Policy::compile(&source).and_then(|policy| {
+        let uncountable =
+            if for_redis { uncountable_in_redis(&source, &policy) } else { Vec::new() };
+        if uncountable.is_empty() { Ok(policy) } else { Err(uncountable) }
+    });
+    let policy = compiled.map_err(|problems| {
         let name = file.map_or_else(String::new, |file| file.display().to_string());
         let mut report = format!("{name} has problems:");
         for problem in &problems {
@@ -211,7 +225,7 @@ mod tests {
 
     #[test]
     fn what_is_built_in_compiles_and_has_nothing_doubtful() {
-        let (source, policy) = PolicySource::open(None, NOW).expect("sound defaults");
+        let (source, policy) = PolicySource::open(None, false, NOW).expect("sound defaults");
         assert!(!ids(&source).is_empty());
         assert_eq!((look(&source), look(&source)), (None, None));
         let context = tollgate::rules::LintContext {
@@ -227,7 +241,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("policy.yaml");
         fs::write(&file, ONE).expect("written");
-        let (source, _) = PolicySource::open(Some(&file), NOW).expect("a sound file");
+        let (source, _) = PolicySource::open(Some(&file), false, NOW).expect("a sound file");
         fs::write(&file, BAD).expect("written");
         let problems = source
             .reload(NOW, |_| panic!("a bad policy is never installed"))
@@ -236,9 +250,9 @@ mod tests {
         assert_eq!(ids(&source), ["one"]);
         assert_eq!(source.errors.load(Ordering::Relaxed), 1);
         assert_eq!((look(&source), look(&source)), (None, None), "the bad file is read once");
-        assert!(PolicySource::open(Some(&file), NOW).is_err());
+        assert!(PolicySource::open(Some(&file), false, NOW).is_err());
         assert!(
-            PolicySource::open(Some(Path::new("/nowhere/at/all")), NOW)
+            PolicySource::open(Some(Path::new("/nowhere/at/all")), false, NOW)
                 .expect_err("no file")
                 .contains("cannot read the rules file /nowhere/at/all")
         );
@@ -249,7 +263,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("policy.yaml");
         fs::write(&file, ONE).expect("written");
-        let (source, _) = PolicySource::open(Some(&file), NOW).expect("a sound file");
+        let (source, _) = PolicySource::open(Some(&file), false, NOW).expect("a sound file");
         let check = |text: Option<&str>, expected: [Option<u64>; 3], id: &str| {
             match text {
                 Some(text) => fs::write(&file, text).expect("written"),
@@ -279,7 +293,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("policy.yaml");
         fs::write(&file, ONE).expect("written");
-        let (source, _) = PolicySource::open(Some(&file), NOW).expect("a sound file");
+        let (source, _) = PolicySource::open(Some(&file), false, NOW).expect("a sound file");
         let errors = || {
             assert_eq!(look(&source), None);
             source.errors.load(Ordering::Relaxed)
@@ -310,7 +324,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("policy.yaml");
         fs::write(&file, ONE).expect("written");
-        let (source, _) = PolicySource::open(Some(&file), NOW).expect("a sound file");
+        let (source, _) = PolicySource::open(Some(&file), false, NOW).expect("a sound file");
         let installed = Mutex::new(Vec::new());
         let install = |policy: &Policy| {
             let id = policy.rules().iter().map(|rule| rule.id.to_string()).collect::<String>();

@@ -10,6 +10,7 @@ use aws_lc_rs::rand;
 use http::HeaderMap;
 use tollgate::http::HeaderFamilies;
 use tollgate::identity::{Extractor, Identity, Secret, TokenVerdict};
+use tollgate::store::AnyStore;
 use tollgate::{Clock as _, Limiter, MemoryStore, Micros, SystemClock, Timestamp};
 
 use crate::auth::{CheckAuth, Principal, Right, TOKEN_HEADER, Tokens, WRONG_TOKEN};
@@ -85,18 +86,19 @@ impl ServerState {
     /// Reads what the settings name.
     pub(crate) fn new(settings: &Settings) -> Result<Self, StartError> {
         let failed = |error: &dyn fmt::Display| StartError(error.to_string());
+        let for_redis = settings.store.is_redis();
         let (policy_source, policy) =
-            PolicySource::open(settings.rules.as_deref(), SystemClock.now()).map_err(StartError)?;
+            PolicySource::open(settings.rules.as_deref(), for_redis, SystemClock.now())
+                .map_err(StartError)?;
         let extractor = Extractor::new(settings.identity.clone()).map_err(|error| {
             // Settings of tokens are named as in the settings file.
             let prefix = if error.setting().starts_with("jwt.") { "identity." } else { "" };
             failed(&format!("{prefix}{error}"))
         })?;
         let memory = settings.memory.to_usize();
-        let store = Arc::new(TimedStore {
-            inner: MemoryStore::with_bytes(memory),
-            durations: Arc::new(Histogram::default()),
-        });
+        let inner = AnyStore::open(&settings.store, memory, &settings.remote)
+            .map_err(|problem| failed(&format!("store: {problem}")))?;
+        let store = Arc::new(TimedStore { inner, durations: Arc::new(Histogram::default()) });
         let (source, limits) =
             EnvoySource::open(settings.envoy_config.as_deref(), SystemClock.now())
                 .map_err(StartError)?;
@@ -203,6 +205,7 @@ impl Shared {
     /// All figures at this moment.
     pub(crate) fn reading(&self) -> Reading {
         let store = self.limiter.store();
+        let memory = store.inner.memory();
         let loaded = self.policy_source.loaded.load();
         Reading {
             rules: self.limiter.stats().into_iter().chain(self.envoy.limiter.stats()).collect(),
@@ -213,9 +216,11 @@ impl Shared {
             checks: self.metrics.checks.read(),
             store: store.durations.read(),
             responses: self.metrics.responses(),
-            counters: store.inner.len(),
-            memory_bytes: store.inner.bytes(),
-            evictions: store.inner.evicted(),
+            servers: store.inner.status(),
+            remembered_refusals: store.inner.remembered_refusals(),
+            counters: memory.map_or(0, MemoryStore::len),
+            memory_bytes: memory.map_or(0, MemoryStore::bytes),
+            evictions: memory.map_or(0, MemoryStore::evicted),
             policy_revision: loaded.revision.number,
             policy_age_seconds: self.now().since(loaded.at).get() as f64 / 1e6,
             config_errors: self.policy_source.errors.load(Ordering::Relaxed)

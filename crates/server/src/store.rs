@@ -4,8 +4,8 @@ use std::future::Future;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tollgate::store::{Refund, Settlement, StoreError};
-use tollgate::{MemoryStore, Stopwatch, Store, Timestamp};
+use tollgate::store::{AnyStore, Refund, Settlement, StoreError};
+use tollgate::{Stopwatch, Store, Timestamp};
 use tollgate_core::{Charge, Key, Line};
 
 use crate::histogram::Histogram;
@@ -16,7 +16,7 @@ const SAMPLED: u64 = 16;
 
 /// A store that tells how long its answers take.
 #[derive(Debug)]
-pub(crate) struct TimedStore<S = MemoryStore> {
+pub(crate) struct TimedStore<S = AnyStore> {
     pub(crate) inner: S,
     /// How long settling takes, a batch at a time.
     pub(crate) durations: Arc<Histogram>,

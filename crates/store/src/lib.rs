@@ -4,8 +4,22 @@
 //! whole slice. All arithmetic is `tollgate-core`'s. The [`MemoryStore`] keeps counters in this
 //! process.
 
+#[cfg(all(feature = "postgres", feature = "redis"))]
+mod any;
+mod deny_cache;
 pub mod memory;
+#[cfg(feature = "postgres")]
+pub mod postgres;
+#[cfg(feature = "redis")]
+pub mod redis;
+#[cfg(feature = "remote")]
+mod remote;
 mod store;
 
+#[cfg(all(feature = "postgres", feature = "redis"))]
+pub use any::{AnyStore, StoreUrl};
+pub use deny_cache::DenyCache;
 pub use memory::MemoryStore;
+#[cfg(feature = "remote")]
+pub use remote::{BreakerState, RemoteSettings, RemoteStatus};
 pub use store::{Refund, Settlement, Store, StoreError, StoreErrorKind};

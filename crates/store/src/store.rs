@@ -15,8 +15,19 @@ pub struct Settlement {
     pub now: Timestamp,
     /// Whether every enforced charge fitted. If not, nothing was taken.
     pub passed: bool,
-    /// One line for each charge, in order.
+    /// One line for each charge, in order, unless only one was looked at.
     pub lines: SmallVec<[Line; 4]>,
+    /// The number of the only charge that was looked at, because its refusal settled the matter. It
+    /// has the only line. `None`: all were looked at.
+    pub only: Option<usize>,
+}
+
+impl Settlement {
+    /// The lines, each with the number of its charge.
+    pub fn numbered(&self) -> impl Iterator<Item = (usize, &Line)> {
+        let first = self.only.unwrap_or(0);
+        self.lines.iter().enumerate().map(move |(place, line)| (first + place, line))
+    }
 }
 
 /// Units to give back to one counter.
@@ -39,7 +50,8 @@ pub trait Store: Send + Sync {
     /// already, and cannot be away.
     fn is_shared(&self) -> bool;
 
-    /// Charges all counters or none. The keys are distinct; a cost of zero looks without charging.
+    /// Charges all counters or none. The keys are distinct; a cost of zero looks without charging. A
+    /// request that is only to be tried has a charge of a rule without a name, which never fits.
     fn settle(
         &self,
         charges: &[Charge<'_>],

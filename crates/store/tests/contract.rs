@@ -10,23 +10,27 @@ mod suite;
 
 use std::future::{Future, ready};
 
+use draw::Reach;
 use suite::check_store;
 use tollgate_core::{Charge, Key, Line, Mode, Timestamp};
 use tollgate_store::{MemoryStore, Refund, Settlement, Store, StoreError};
 
+const CASES: u32 = 400;
+
 #[test]
 fn memory() {
-    check_store(|| MemoryStore::with_bytes(0), MemoryStore::state_text);
+    check_store(CASES, Reach::ALL, || MemoryStore::with_bytes(0), MemoryStore::state_text);
 }
 
 #[test]
 fn memory_in_many_pages() {
-    check_store(|| MemoryStore::with_bytes(8 << 20), MemoryStore::state_text);
+    check_store(CASES, Reach::ALL, || MemoryStore::with_bytes(8 << 20), MemoryStore::state_text);
 }
 
 #[test]
 fn memory_side_by_side() {
-    check_store(|| SideBySide(MemoryStore::with_bytes(0)), |store, key| store.0.state_text(key));
+    let make = || SideBySide(MemoryStore::with_bytes(0));
+    check_store(CASES, Reach::ALL, make, |store, key| store.0.state_text(key));
 }
 
 /// A memory store that settles batches of single charges by [`MemoryStore::settle_each`].
@@ -61,7 +65,8 @@ impl Store for SideBySide {
             self.0.settle_each(&charges, now, &mut lines);
             settled.extend(charges.iter().zip(lines).map(|(charge, line)| {
                 let passed = line.admitted || charge.mode != Mode::Enforce;
-                Ok(Settlement { now, passed, lines: [line].into_iter().collect() })
+                let lines = [line].into_iter().collect();
+                Ok(Settlement { now, passed, lines, ..Settlement::default() })
             }));
         }
         ready(settled)

@@ -3,7 +3,7 @@
 
 use std::hash::BuildHasher;
 
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 use tollgate_core::{Algorithm, Charge, Key, Limit, Line, Micros, Mode, Quota, Timestamp};
 use tollgate_rules::document::{Consistency, OnStoreFailure};
 use tollgate_rules::{Plan, RuleSet};
@@ -72,7 +72,7 @@ impl<S: Store> Counting<S> {
         let is_mixed = self.is_mixed(plan, rules);
         let mut lines = Vec::new();
         for (number, charge) in plan.charges(rules).enumerate() {
-            // No rule has an empty name.
+            // No rule has an empty name, so every store can tell that this is only tried.
             let key = Key::new(hasher, "", charge.key.subject, &[]);
             let never = Charge { key, limit: &blocked, cost: 1, mode: Mode::Enforce };
             let charges = [charge, never];
@@ -88,7 +88,8 @@ impl<S: Store> Counting<S> {
 
     /// Whether a plan is to be counted here as well as in the shared store.
     pub(crate) fn is_mixed(&self, plan: &Plan, rules: &RuleSet) -> bool {
-        self.shared.is_shared() && (0..plan.planned().len()).any(|line| Self::is_local(line, plan, rules))
+        self.shared.is_shared()
+            && (0..plan.planned().len()).any(|line| Self::is_local(line, plan, rules))
     }
 
     fn is_local(line: usize, plan: &Plan, rules: &RuleSet) -> bool {
@@ -190,8 +191,9 @@ impl<S: Store> Counting<S> {
         rules: &RuleSet,
         now: Timestamp,
     ) -> Counted {
-        if let Ok(Settlement { now, lines, .. }) = settled {
-            return Counted { now, lines, ..Counted::default() };
+        if let Ok(Settlement { now, lines, only, .. }) = settled {
+            let numbers = only.map(|only| smallvec![only]);
+            return Counted { now, lines, numbers, ..Counted::default() };
         }
         let numbers: Numbers = (0..plan.planned().len()).collect();
         self.counted(settled, &numbers, plan, rules, now)
@@ -207,12 +209,12 @@ impl<S: Store> Counting<S> {
         now: Timestamp,
     ) -> Counted {
         match settled {
-            Ok(settlement) => Counted {
-                now: settlement.now,
-                lines: settlement.lines,
-                numbers: Some(lines.into()),
-                ..Counted::default()
-            },
+            Ok(settlement) => {
+                let number = |(charge, _)| lines.get(charge).copied();
+                let numbers = settlement.numbered().filter_map(number).collect();
+                let Settlement { now, lines, .. } = settlement;
+                Counted { now, lines, numbers: Some(numbers), ..Counted::default() }
+            }
             Err(error) => {
                 let counted = self.without_store(lines, plan, rules, now);
                 Counted { degraded: Some(error.kind()), ..counted }

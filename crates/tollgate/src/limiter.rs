@@ -144,7 +144,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             return Vec::new();
         }
         let rules = peek.installed.policy.rules();
-        let tried = self.counting.try_out(plan, rules, peek.now, &self.hasher).await;
+        let tried = self.counting.try_out(plan, rules, peek.asked_at, &self.hasher).await;
         let lines = plan.planned().iter().zip(tried.unwrap_or_default());
         let outcome = |(planned, line): (&Planned, Line)| {
             Some(planned.outcome(rules.get(planned.rule)?, line.admitted, line.report))

@@ -5,6 +5,7 @@ use std::io::{self, Write as _};
 use serde::Serialize;
 use tollgate::rules::document::{Action, PolicyDocument};
 use tollgate::rules::{AlgorithmName, CompileOptions, Source};
+use tollgate::store::StoreUrl;
 use tollgate::{Algorithm, Policy};
 
 use super::replay::replay;
@@ -59,11 +60,12 @@ fn judge(
         Policy::compile_with(&source, &options).map_err(|problems| file.unusable(&problems))?;
     let mut tally = Tally::new(&policy, traffic);
     let mut verdicts = Vec::with_capacity(traffic.len());
-    let replayed = replay(policy, traffic, |record, decision| -> Result<(), Failure> {
-        tally.add(record, decision);
-        verdicts.push(decision.is_allowed());
-        Ok(())
-    })?;
+    let replayed =
+        replay(policy, traffic, &StoreUrl::default(), |record, decision| -> Result<(), Failure> {
+            tally.add(record, decision);
+            verdicts.push(decision.is_allowed());
+            Ok(())
+        })?;
     if let Some(doubt) = replayed.doubt() {
         eprint!("tollgate: {algorithm}: {doubt}");
     }

@@ -1,6 +1,7 @@
 //! `tollgate simulate`: what rules would have done to recorded traffic, under the traffic's own
 //! clock.
 
+mod apart;
 mod compare;
 mod replay;
 mod report;
@@ -11,6 +12,7 @@ use std::process::ExitCode;
 
 use tollgate::Policy;
 use tollgate::rules::CompileOptions;
+use tollgate::store::StoreUrl;
 
 use crate::arguments::SimulateArguments;
 use crate::failure::Failure;
@@ -25,6 +27,8 @@ const LOG_KEY: &str = "ip";
 pub(crate) fn run(arguments: &SimulateArguments) -> Result<ExitCode, Failure> {
     let inputs: Vec<Input> =
         arguments.inputs.iter().map(|input| Input::from_argument(input)).collect();
+    let store = StoreUrl::parse(&arguments.store)
+        .map_err(|problem| Failure::usage(format!("--store: {problem}")))?;
     let is_inline = arguments.rule.is_some();
     let mut file = match (&arguments.rules, &arguments.rule) {
         (Some(path), _) => PolicyFile::read(path)?,
@@ -42,9 +46,9 @@ pub(crate) fn run(arguments: &SimulateArguments) -> Result<ExitCode, Failure> {
     if arguments.compare {
         compare::run(&file, &traffic, arguments.json)?;
     } else if arguments.json {
-        steps::run(policy, &traffic, is_inline)?;
+        steps::run(policy, &traffic, &store, is_inline)?;
     } else {
-        report::run(policy, &traffic, arguments.top)?;
+        report::run(policy, &traffic, &store, arguments.top)?;
     }
     Ok(ExitCode::SUCCESS)
 }

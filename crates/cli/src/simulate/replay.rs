@@ -1,7 +1,16 @@
 //! Traffic through a limiter, one request after the other, at the time each was made.
 
-use tollgate::{Attribute, Attributes, Decision, Limiter, ManualClock, MemoryStore, Policy};
+use std::time::Duration;
 
+use tokio::runtime::Runtime;
+use tollgate::store::{AnyStore, RemoteSettings, StoreUrl};
+use tollgate::{
+    Attribute, Attributes, Clock as _, Decision, Limiter, ManualClock, MemoryStore, Micros, Policy,
+    Question, SystemClock,
+};
+
+use super::apart::Apart;
+use crate::failure::Failure;
 use crate::terminal::{count, progress};
 use crate::traffic::{RecordView, Traffic};
 
@@ -11,6 +20,8 @@ pub(super) const TRACE_KEY: &str = "attribute:key";
 const KEY: &str = "key";
 /// Enough for tens of millions of clients; nobody should be forgotten in a simulation.
 const STORE_BYTES: usize = 4 << 30;
+/// Nobody waits for a simulation, so a store may take its time.
+const DEADLINE: Duration = Duration::from_secs(5);
 /// How often the progress bar moves.
 const STRIDE: usize = 1 << 14;
 
@@ -64,26 +75,48 @@ impl Replayed {
     }
 }
 
-/// Judges every request and shows each decision to `see`.
-pub(super) fn replay<'t, E>(
+/// Judges every request by counters in that store, and shows each decision to `see`.
+pub(super) fn replay<'t>(
     policy: Policy,
     traffic: &'t Traffic,
-    mut see: impl FnMut(RecordView<'t>, &Decision) -> Result<(), E>,
-) -> Result<Replayed, E> {
+    url: &StoreUrl,
+    mut see: impl FnMut(RecordView<'t>, &Decision) -> Result<(), Failure>,
+) -> Result<Replayed, Failure> {
+    let runtime = Runtime::new()?;
+    // Stores across a network work on a runtime of their own.
+    let _inside = runtime.enter();
+    let settings = RemoteSettings {
+        deadline: DEADLINE,
+        uses_callers_clock: true,
+        deny_cache: Micros::ZERO,
+        ..RemoteSettings::default()
+    };
+    let store = AnyStore::open(url, STORE_BYTES, &settings).map_err(Failure::usage)?;
+    if let AnyStore::Redis(store) = &store
+        && !runtime.block_on(store.inner().found(DEADLINE))
+    {
+        return Err(Failure::usage(format!("cannot count in {url}: nobody answers there")));
+    }
+    let store = Apart::new(store, SystemClock.now());
     let clock = ManualClock::default();
-    let limiter = Limiter::builder()
-        .policy(policy)
-        .store(MemoryStore::with_bytes(STORE_BYTES))
-        .clock(clock.clone())
-        .build();
+    let limiter = Limiter::builder().policy(policy).store(store).clock(clock.clone()).build();
     let bar = progress(Some(traffic.len() as u64), "replaying", "requests");
     for (i, record) in traffic.iter().enumerate() {
         clock.set(record.time());
-        see(record, &limiter.check_now(&Recorded(record)))?;
+        let request = Recorded(record);
+        let decision = match limiter.answer_at_once(Question::Request(&request)) {
+            Some(decision) => decision,
+            None => runtime.block_on(limiter.check(&request)),
+        };
+        if let Some(why) = decision.degraded() {
+            return Err(Failure::usage(format!("cannot count in {url}: {why}")));
+        }
+        see(record, &decision)?;
         if i % STRIDE == 0 {
             bar.set_position(i as u64);
         }
     }
     bar.finish_and_clear();
-    Ok(Replayed { forgotten: limiter.store().evicted() })
+    let forgotten = limiter.store().store.memory().map_or(0, MemoryStore::evicted);
+    Ok(Replayed { forgotten })
 }

@@ -3,6 +3,7 @@
 use std::io::{self, Write as _};
 
 use tollgate::Policy;
+use tollgate::store::StoreUrl;
 
 use super::replay::{Replayed, replay};
 use super::tally::Tally;
@@ -10,9 +11,14 @@ use crate::failure::Failure;
 use crate::terminal::{count, grouped, moment, share, span, sparkline, table};
 use crate::traffic::{Format, Traffic};
 
-pub(super) fn run(policy: Policy, traffic: &Traffic, top: usize) -> Result<(), Failure> {
+pub(super) fn run(
+    policy: Policy,
+    traffic: &Traffic,
+    store: &StoreUrl,
+    top: usize,
+) -> Result<(), Failure> {
     let mut tally = Tally::new(&policy, traffic);
-    let replayed = replay(policy, traffic, |record, decision| -> Result<(), Failure> {
+    let replayed = replay(policy, traffic, store, |record, decision| -> Result<(), Failure> {
         tally.add(record, decision);
         Ok(())
     })?;

@@ -3,6 +3,7 @@
 use std::io::{self, BufWriter, Write as _};
 
 use serde::Serialize;
+use tollgate::store::StoreUrl;
 use tollgate::{Decision, Micros, Policy};
 
 use super::replay::replay;
@@ -26,9 +27,14 @@ struct Step<'a> {
     rule_id: Option<&'a str>,
 }
 
-pub(super) fn run(policy: Policy, traffic: &Traffic, is_inline: bool) -> Result<(), Failure> {
+pub(super) fn run(
+    policy: Policy,
+    traffic: &Traffic,
+    store: &StoreUrl,
+    is_inline: bool,
+) -> Result<(), Failure> {
     let mut output = BufWriter::new(io::stdout().lock());
-    replay(policy, traffic, |_, decision| -> Result<(), Failure> {
+    replay(policy, traffic, store, |_, decision| -> Result<(), Failure> {
         serde_json::to_writer(&mut output, &step(decision, is_inline)).map_err(io::Error::from)?;
         Ok(output.write_all(b"\n")?)
     })?;

@@ -8,8 +8,9 @@ use crate::directory::overrides::Override;
 use crate::document::{Consistency, OverrideDocument};
 use crate::ruleset::Rule;
 
-/// The largest limit for which Redis is guaranteed to compute what memory would.
-const REDIS_EXACT: u64 = 1 << 31;
+/// The largest limit for which Redis computes what memory would: the numbers of its scripts are
+/// doubles.
+const REDIS_EXACT: u64 = 1 << 40;
 
 /// A wider counter runs out before this one possibly can.
 pub(super) fn above_its_parent(view: &View<'_>, suspect: Suspect<'_>) -> Option<Flaw> {
@@ -91,7 +92,8 @@ pub(super) fn override_beyond_redis(view: &View<'_>, document: &OverrideDocument
 
 fn beyond_exact(quota: &Quota) -> Option<(&'static str, u64)> {
     let burst = quota.burst.unwrap_or_default();
-    let amounts = [("limit", quota.limit), ("burst", burst), ("soft.grace", quota.grace)];
+    let with_grace = quota.burst.unwrap_or(quota.limit).saturating_add(quota.grace);
+    let amounts = [("limit", quota.limit), ("burst", burst), ("soft.grace", with_grace)];
     amounts.into_iter().find(|(_, amount)| *amount > REDIS_EXACT)
 }
 

@@ -246,22 +246,22 @@ fn a_rule_that_never_denies() {
 #[test]
 fn limits_beyond_what_redis_counts_exactly() {
     let redis = LintContext { redis: true, ..QUIET };
-    let inexact = "rules[0].limit: Redis counts exactly up to 2147483648, not 2147483649";
+    let inexact = "rules[0].limit: Redis counts exactly up to 1099511627776, not 1099511627777";
     check_rules(
         redis,
         &[
-            (&["a, limit: 2147483649"], &[inexact]),
-            (&["a, limit: 2147483648"], &[]),
-            (&["a, limit: 2147483649, consistency: local"], &[]),
-            (&["a, algorithm: gcra, burst: 2147483649"], &["rules[0].burst: Redis"]),
+            (&["a, limit: 1099511627777"], &[inexact]),
+            (&["a, limit: 1099511627776"], &[]),
+            (&["a, limit: 1099511627777, consistency: local"], &[]),
+            (&["a, algorithm: gcra, burst: 1099511627777"], &["rules[0].burst: Redis"]),
         ],
     );
-    check_rules(QUIET, &[(&["a, limit: 2147483649"], &[])]);
+    check_rules(QUIET, &[(&["a, limit: 1099511627777"], &[])]);
     let overridden = |limit: u64| {
         let over = "overrides: [{identifier_type: user_id, identifier: u, rule_id: a, limit: ";
         format!("{}{over}{limit}}}]", rules(&["a"]))
     };
-    check(redis, &overridden(2_147_483_649), &["overrides[0]: Redis counts exactly"]);
+    check(redis, &overridden(1_099_511_627_777), &["overrides[0]: Redis counts exactly"]);
     check(redis, &overridden(2_147_483_648), &[]);
 }
 

@@ -5,6 +5,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::{StatusCode, header};
 use serde::Serialize;
+use tollgate::store::{BreakerState, RemoteStatus};
 use utoipa::ToSchema;
 
 use crate::state::ServerState;
@@ -27,6 +28,25 @@ pub(crate) struct Readiness {
     rules: usize,
     /// How often a changed rules file could not be put in force.
     config_errors: u64,
+    /// The servers that counters are on. One that does not answer is no reason not to be ready: rules
+    /// say what happens without it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    store: Vec<StoreHealth>,
+}
+
+/// A server that counters are on.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct StoreHealth {
+    /// Where it is.
+    server: String,
+    /// Whether it is asked; if not, rules say what happens without it.
+    answers: bool,
+}
+
+impl From<RemoteStatus> for StoreHealth {
+    fn from(status: RemoteStatus) -> Self {
+        Self { answers: status.breaker == BreakerState::Closed, server: status.server }
+    }
 }
 
 /// Whether the process lives.
@@ -47,6 +67,7 @@ pub(crate) async fn ready(State(app): State<ServerState>) -> Response {
         policy_revision: reading.policy_revision,
         rules: reading.rules.len(),
         config_errors: reading.config_errors,
+        store: reading.servers.into_iter().map(StoreHealth::from).collect(),
     };
     let status = if reading.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     (status, Json(readiness)).into_response()

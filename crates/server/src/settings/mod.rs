@@ -12,6 +12,7 @@ mod names;
 mod origin;
 mod otlp;
 mod spelling;
+mod store;
 mod value;
 
 use std::collections::BTreeMap;
@@ -22,6 +23,7 @@ use std::time::Duration;
 use tollgate::http::HeaderFamilies;
 use tollgate::identity::IdentityConfig;
 pub use tollgate::identity::Secret;
+use tollgate::store::{RemoteSettings, StoreUrl};
 
 pub use layers::{Entry, FLAGGED, flag, variable};
 pub use origin::{Origin, Problem, Problems};
@@ -43,7 +45,9 @@ pub struct Settings {
     /// A directory with files of envoyproxy/ratelimit.
     pub envoy_config: Option<PathBuf>,
     /// Where counters live.
-    pub store: Store,
+    pub store: StoreUrl,
+    /// How patient to be with counters across a network.
+    pub remote: RemoteSettings,
     /// The most memory that counters may take.
     pub memory: ByteSize,
     /// How callers of the check API are known.
@@ -88,7 +92,8 @@ impl Default for Settings {
             grpc: SocketAddr::from((Ipv4Addr::LOCALHOST, 8081)),
             rules: None,
             envoy_config: None,
-            store: Store::Memory,
+            store: StoreUrl::default(),
+            remote: RemoteSettings::default(),
             memory: ByteSize::mebibytes(256),
             check_auth: CheckAuth::None,
             check_token: None,
@@ -143,13 +148,6 @@ impl Effective {
         let entry = self.entries.iter().find(|entry| entry.name == name);
         entry.map_or(&Origin::Default, |entry| &entry.origin)
     }
-}
-
-/// Where counters live.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Store {
-    /// In this process.
-    Memory,
 }
 
 /// How callers of the check API are known.

@@ -11,9 +11,9 @@ use super::layers::{Layers, SecretNames};
 use super::value::{ByteSize, Choice, Flaw, Setting};
 use super::{
     CheckAuth, DenyStatus, Idempotency, Limits, LogFormat, LogLevel, RequestHeaders, Settings,
-    Store, TlsFiles,
+    TlsFiles,
 };
-use super::{checks, identity, otlp};
+use super::{checks, identity, otlp, store};
 
 const CHECK_TOKEN: SecretNames =
     SecretNames { name: "check_token", file: "check_token_file", variable: "TOLLGATE_CHECK_TOKEN" };
@@ -34,7 +34,7 @@ pub(super) fn read_all(layers: &mut Layers<'_>, settings: &mut Settings) {
     layers.read("grpc", &mut settings.grpc);
     layers.read("rules", &mut settings.rules);
     layers.read("envoy_config", &mut settings.envoy_config);
-    layers.read("store", &mut settings.store);
+    store::read(layers, &mut settings.store, &mut settings.remote);
     let least_memory = ByteSize::mebibytes(1);
     layers.read_within("memory", &mut settings.memory, least_memory..=ByteSize::new(1 << 50));
     layers.read("check_auth", &mut check_auth);
@@ -106,29 +106,6 @@ fn read_tls(layers: &mut Layers<'_>) -> Option<TlsFiles> {
             }
             None
         }
-    }
-}
-
-/// A URL may hold a password: what was found is not repeated.
-impl Setting for Store {
-    fn expected() -> String {
-        "memory:".to_owned()
-    }
-
-    fn parse(text: &str) -> Option<Self> {
-        matches!(text, "memory:" | "memory").then_some(Self::Memory)
-    }
-
-    fn read(value: &Value) -> Result<Self, Flaw> {
-        let parsed = match value {
-            Value::Text(text) => Self::parse(text),
-            _ => None,
-        };
-        parsed.ok_or_else(|| Flaw::new("counters can live in memory only; write memory:"))
-    }
-
-    fn show(&self) -> Json {
-        "memory:".into()
     }
 }
 

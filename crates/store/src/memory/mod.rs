@@ -167,7 +167,7 @@ impl MemoryStore {
     /// Charges all counters or none. See [`Store::settle`]; this never waits and never fails.
     #[must_use]
     pub fn settle_now(&self, charges: &[Charge<'_>], now: Timestamp) -> Settlement {
-        let mut settlement = Settlement { now, passed: true, lines: SmallVec::new() };
+        let mut settlement = Settlement { now, ..Settlement::default() };
         settlement.passed = self.settle_into(charges, now, &mut settlement.lines);
         settlement
     }

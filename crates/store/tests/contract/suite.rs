@@ -8,29 +8,38 @@ use std::task::{Context, Poll, Wake};
 use std::thread::{self, Thread};
 
 use proptest::prelude::*;
-use proptest::test_runner::{TestCaseResult, TestError, TestRunner};
+use proptest::test_runner::{Config, TestCaseResult, TestError, TestRunner};
 use tollgate_core::{Charge, Key, Timestamp};
 use tollgate_store::{Refund, Settlement, Store, StoreError};
 
-use crate::draw::{Action, COUNTERS, Clock, Item, Trace, config, traces};
+use crate::draw::{Action, COUNTERS, Clock, Item, Reach, Trace, config, traces};
 use crate::model::Model;
 
-const CASES: u32 = 400;
-
-/// Runs random traces through stores made by `make`, whose states `text` can read.
+/// Runs so many random traces through stores made by `make`, whose states `text` can read.
 pub(crate) fn check_store<S: Store>(
+    cases: u32,
+    reach: Reach,
     make: impl Fn() -> S,
     text: impl Fn(&S, &Key<'_>) -> Option<String>,
 ) {
-    let found = TestRunner::new(config(CASES)).run(&traces(), |trace| {
-        let mut run = Run { store: make(), model: Model::default(), trace: &trace };
-        run.trace(&text)
-    });
-    match found {
+    match differ(config(cases), reach, make, text) {
         Ok(()) => {}
         Err(TestError::Fail(reason, trace)) => panic!("{reason}\non {trace:?}"),
         Err(aborted) => panic!("{aborted}"),
     }
+}
+
+/// Looks for a trace on which a store and the model differ; there should be none.
+pub(crate) fn differ<S: Store>(
+    config: Config,
+    reach: Reach,
+    make: impl Fn() -> S,
+    text: impl Fn(&S, &Key<'_>) -> Option<String>,
+) -> Result<(), TestError<Trace>> {
+    TestRunner::new(config).run(&traces(reach), |trace| {
+        let mut run = Run { store: make(), model: Model::default(), trace: &trace };
+        run.trace(reach.one_subject, &text)
+    })
 }
 
 struct Run<'a, S> {
@@ -40,11 +49,19 @@ struct Run<'a, S> {
 }
 
 impl<S: Store> Run<'_, S> {
-    fn trace(&mut self, text: impl Fn(&S, &Key<'_>) -> Option<String>) -> TestCaseResult {
+    fn trace(
+        &mut self,
+        one_subject: bool,
+        text: impl Fn(&S, &Key<'_>) -> Option<String>,
+    ) -> TestCaseResult {
         let names: Vec<String> = (0..COUNTERS).map(|number| format!("client {number}")).collect();
+        let one = format!("tenant {:?}", self.trace.start);
         let keys: Vec<Key<'_>> = names
             .iter()
-            .map(|name| Key::new(&self.trace.hasher, "rule", name.as_bytes(), b"rest"))
+            .map(|name| if one_subject { (&one, name) } else { (name, &one) })
+            .map(|(subject, rest)| {
+                Key::new(&self.trace.hasher, "rule", subject.as_bytes(), rest.as_bytes())
+            })
             .collect();
         let mut moments = vec![self.trace.start];
         for step in &self.trace.steps {
@@ -57,7 +74,12 @@ impl<S: Store> Run<'_, S> {
             self.forget_the_empty(&step.action, &keys, now, is_behind);
             moments.push(now);
             self.act(&step.action, &keys, &moments)?;
+            let touched: BTreeSet<usize> = step.action.counters().collect();
             for (number, key) in keys.iter().enumerate() {
+                // A store across a network is only asked about what may have changed.
+                if self.store.is_shared() && !touched.contains(&number) {
+                    continue;
+                }
                 let kept = text(&self.store, key);
                 let expected = self.model.text(number);
                 if kept.is_none() && self.model.expire(number, now) {

@@ -3,6 +3,7 @@
 
 mod away;
 mod faulty;
+mod known;
 mod mixed;
 #[path = "../scene/mod.rs"]
 mod scene;

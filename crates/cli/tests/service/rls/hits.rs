@@ -65,7 +65,7 @@ fn clients_are_told_what_a_drained_or_empty_limit_means_for_them() {
         asked["descriptors"][0]["hits_addend"] = json!(own);
         let answer = client.should_rate_limit(&asked);
         assert_eq!(header(&answer, "x-ratelimit-remaining"), Some(remaining), "{own}");
-        let wait = header(&answer, "retry-after").map(|wait| wait.parse::<u64>());
+        let wait = header(&answer, "retry-after").map(str::parse::<u64>);
         assert_eq!(wait.is_some_and(|wait| wait.is_ok_and(|wait| wait > 0)), waits, "{own}");
         assert_eq!(header(&answer, "cache-control").is_some(), waits, "{own}");
     };

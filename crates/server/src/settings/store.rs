@@ -1,0 +1,51 @@
+//! Where counters live, and how patient to be with them: settings for stores.
+
+use std::time::Duration;
+
+use serde_json::Value as Json;
+use tollgate::Micros;
+use tollgate::store::{RemoteSettings, StoreUrl};
+
+use super::document::Value;
+use super::layers::Layers;
+use super::value::{Flaw, Setting};
+
+pub(super) fn read(layers: &mut Layers<'_>, url: &mut StoreUrl, remote: &mut RemoteSettings) {
+    layers.read("store", url);
+    let deadlines = Duration::from_millis(1)..=Duration::from_secs(60);
+    layers.read_within("store_failure.deadline", &mut remote.deadline, deadlines);
+    let mut failures = u64::from(remote.failures);
+    layers.read_within("store_failure.failures", &mut failures, 1..=1_000_000);
+    remote.failures = u32::try_from(failures).unwrap_or(u32::MAX);
+    let pauses = Duration::from_millis(10)..=Duration::from_hours(1);
+    layers.read_within("store_failure.probe_after", &mut remote.probe_after, pauses);
+    let drifts = Duration::from_millis(1)..=Duration::from_hours(24);
+    layers.read_within("store_failure.drift_warning", &mut remote.drift, drifts);
+    let micros = remote.deny_cache.get();
+    let mut refusals = Duration::from_micros(micros);
+    layers.read_within("deny_cache", &mut refusals, Duration::ZERO..=Duration::from_secs(1));
+    remote.deny_cache = Micros::new(u64::try_from(refusals.as_micros()).unwrap_or(micros));
+}
+
+/// A URL may hold a password: what was found is not repeated.
+impl Setting for StoreUrl {
+    fn expected() -> String {
+        "memory:, or the URL of Redis or PostgreSQL".to_owned()
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        Self::parse(text).ok()
+    }
+
+    fn read(value: &Value) -> Result<Self, Flaw> {
+        let parsed = match value {
+            Value::Text(text) => Self::parse(text),
+            _ => Err(<Self as Setting>::expected()),
+        };
+        parsed.map_err(|problem| Flaw::new(problem.as_str()))
+    }
+
+    fn show(&self) -> Json {
+        self.to_string().into()
+    }
+}

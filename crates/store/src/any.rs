@@ -1,0 +1,246 @@
+//! Any of the stores, chosen by a URL when a program starts.
+
+use std::fmt;
+
+use smallvec::SmallVec;
+use tollgate_core::{Charge, Key, Line, Timestamp};
+
+use crate::postgres::PostgresStore;
+use crate::redis::RedisStore;
+use crate::{
+    DenyCache, MemoryStore, Refund, RemoteSettings, RemoteStatus, Settlement, Store, StoreError,
+};
+
+const HELP: &str = "write memory:, redis://host:port, redis+sentinel://hosts/name-of-the-master, \
+                    redis+cluster://hosts or postgres://user@host/database";
+
+/// Where counters live, as a URL. Shown without its password.
+#[derive(Clone, PartialEq, Eq)]
+pub struct StoreUrl(String);
+
+impl StoreUrl {
+    /// In this process.
+    pub const MEMORY: &str = "memory:";
+
+    /// Reads a URL.
+    ///
+    /// # Errors
+    /// What is wrong with it, without its password.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        match text.split_once(':').map_or(text, |(scheme, _)| scheme) {
+            "memory" if text == Self::MEMORY || text == "memory" => {
+                return Ok(Self(Self::MEMORY.to_owned()));
+            }
+            scheme if scheme.starts_with("redis") => RedisStore::check_url(text)?,
+            "postgres" | "postgresql" => PostgresStore::check_url(text)?,
+            _ => return Err(HELP.to_owned()),
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    /// Whether it is Redis, which cannot count in any limit.
+    #[must_use]
+    pub fn is_redis(&self) -> bool {
+        self.0.starts_with("redis")
+    }
+
+    /// Whether other processes can count there too.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        self.0 != Self::MEMORY
+    }
+}
+
+impl Default for StoreUrl {
+    fn default() -> Self {
+        Self(Self::MEMORY.to_owned())
+    }
+}
+
+impl fmt::Display for StoreUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (rest, query) = self.0.split_once('?').unwrap_or((&self.0, ""));
+        match rest.split_once("://").map(|(scheme, rest)| (scheme, rest.rsplit_once('@'))) {
+            Some((scheme, Some((who, place)))) => {
+                let user = who.split_once(':').map_or(who, |(user, _)| user);
+                let secret = if who.contains(':') { ":***" } else { "" };
+                write!(f, "{scheme}://{user}{secret}@{place}")?;
+            }
+            _ => f.write_str(rest)?,
+        }
+        for (number, pair) in query.split('&').filter(|pair| !pair.is_empty()).enumerate() {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let value = if name.contains("password") { "***" } else { value };
+            write!(f, "{}{name}={value}", if number == 0 { '?' } else { '&' })?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for StoreUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// One of the stores. Those across a network remember for a moment what they refused.
+#[derive(Debug)]
+pub enum AnyStore {
+    /// Counters in this process.
+    Memory(MemoryStore),
+    /// Counters in Redis.
+    Redis(Box<DenyCache<RedisStore>>),
+    /// Counters in PostgreSQL.
+    Postgres(Box<DenyCache<PostgresStore>>),
+}
+
+impl AnyStore {
+    /// The store at a URL. Counters in memory take so many bytes at most; the others need a tokio
+    /// runtime, but not that anybody answers yet.
+    ///
+    /// # Errors
+    /// Why there can be none.
+    pub fn open(url: &StoreUrl, bytes: usize, settings: &RemoteSettings) -> Result<Self, String> {
+        if !url.is_shared() {
+            return Ok(Self::Memory(MemoryStore::with_bytes(bytes)));
+        }
+        Ok(if url.is_redis() {
+            let store = RedisStore::connect(&url.0, settings.clone())?;
+            Self::Redis(Box::new(DenyCache::lasting(store, settings.deny_cache)))
+        } else {
+            let store = PostgresStore::connect(&url.0, settings.clone())?;
+            Self::Postgres(Box::new(DenyCache::lasting(store, settings.deny_cache)))
+        })
+    }
+
+    /// The store in memory, if it is that.
+    #[must_use]
+    pub const fn memory(&self) -> Option<&MemoryStore> {
+        match self {
+            Self::Memory(store) => Some(store),
+            Self::Redis(_) | Self::Postgres(_) => None,
+        }
+    }
+
+    /// How the servers behind it are doing; nothing for counters in memory.
+    #[must_use]
+    pub fn status(&self) -> Vec<RemoteStatus> {
+        match self {
+            Self::Memory(_) => Vec::new(),
+            Self::Redis(store) => store.inner().status(),
+            Self::Postgres(store) => store.inner().status(),
+        }
+    }
+
+    /// How many requests were refused without asking a server.
+    #[must_use]
+    pub fn remembered_refusals(&self) -> u64 {
+        match self {
+            Self::Memory(_) => 0,
+            Self::Redis(store) => store.hits(),
+            Self::Postgres(store) => store.hits(),
+        }
+    }
+}
+
+impl Store for AnyStore {
+    #[inline]
+    fn is_shared(&self) -> bool {
+        !self.is_immediate()
+    }
+
+    async fn settle(
+        &self,
+        charges: &[Charge<'_>],
+        now: Timestamp,
+    ) -> Result<Settlement, StoreError> {
+        match self {
+            Self::Memory(store) => Ok(store.settle_now(charges, now)),
+            Self::Redis(store) => store.settle(charges, now).await,
+            Self::Postgres(store) => store.settle(charges, now).await,
+        }
+    }
+
+    #[inline]
+    fn is_immediate(&self) -> bool {
+        matches!(self, Self::Memory(_))
+    }
+
+    #[inline]
+    fn settle_at_once(
+        &self,
+        charges: &[Charge<'_>],
+        now: Timestamp,
+        lines: &mut SmallVec<[Line; 4]>,
+    ) -> bool {
+        match self {
+            Self::Memory(store) => store.settle_at_once(charges, now, lines),
+            Self::Redis(_) | Self::Postgres(_) => false,
+        }
+    }
+
+    #[inline]
+    fn prefetch(&self, fingerprint: u64) {
+        if let Self::Memory(store) = self {
+            store.prefetch(fingerprint);
+        }
+    }
+
+    async fn settle_batch(
+        &self,
+        requests: &[&[Charge<'_>]],
+        now: Timestamp,
+    ) -> Vec<Result<Settlement, StoreError>> {
+        match self {
+            Self::Memory(store) => store.settle_batch(requests, now).await,
+            Self::Redis(store) => store.settle_batch(requests, now).await,
+            Self::Postgres(store) => store.settle_batch(requests, now).await,
+        }
+    }
+
+    async fn refund(&self, refunds: &[Refund<'_>], now: Timestamp) -> Result<(), StoreError> {
+        match self {
+            Self::Memory(store) => store.refund(refunds, now).await,
+            Self::Redis(store) => store.refund(refunds, now).await,
+            Self::Postgres(store) => store.refund(refunds, now).await,
+        }
+    }
+
+    async fn reset(&self, keys: &[Key<'_>]) -> Result<(), StoreError> {
+        match self {
+            Self::Memory(store) => store.reset(keys).await,
+            Self::Redis(store) => store.reset(keys).await,
+            Self::Postgres(store) => store.reset(keys).await,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_shown_without_their_secrets() {
+        let check = |text: &str, expected: &str| {
+            let url = StoreUrl::parse(text).unwrap_or_else(|problem| panic!("{text}: {problem}"));
+            assert_eq!((url.to_string(), format!("{url:?}")), (expected.into(), expected.into()));
+        };
+        check("memory", "memory:");
+        check("redis://localhost:1/2", "redis://localhost:1/2");
+        check("redis://:secret@h", "redis://:***@h");
+        check("rediss://me:secret@h?prefix=x", "rediss://me:***@h?prefix=x");
+        let sentinels = "redis+sentinel://a,b/m?prefix=x&sentinel_password=";
+        check(&format!("{sentinels}secret"), &format!("{sentinels}***"));
+        check("postgres://me@h/d", "postgres://me@h/d");
+        check("postgres://me:p@h/d?password=secret", "postgres://me:***@h/d?password=***");
+    }
+
+    #[test]
+    fn what_is_no_store_is_told() {
+        for wrong in ["", "memory:x", "mysql://h", "localhost"] {
+            let problem = StoreUrl::parse(wrong).expect_err(wrong);
+            assert!(problem.contains("write memory:"), "{wrong}: {problem}");
+        }
+        assert!(StoreUrl::parse("redis://").is_err() && StoreUrl::parse("postgres:").is_err());
+    }
+}

@@ -1,0 +1,309 @@
+//! Whoever is over a limit keeps asking. For a moment this node knows the answer, and need not ask a
+//! store across the network for it.
+//!
+//! Only refusals are remembered. Until the wait that came with one is over, nothing makes the same
+//! cost fit but a refund, a reset or another limit. This node sees its own refunds and resets, and
+//! knows under which limit it was refused. What another node gives back is seen here a second later
+//! at most.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use smallvec::{SmallVec, smallvec};
+use tollgate_core::{Charge, Key, Limit, Line, Micros, Mode, Report, Timestamp};
+
+use crate::{Refund, Settlement, Store, StoreError};
+
+/// How many refusals are remembered at most.
+const SLOTS: usize = 16_384;
+/// How long a refusal is believed at most.
+const LONGEST: Micros = Micros::from_secs(1);
+
+/// A store that remembers for a moment what the store inside it refused.
+pub struct DenyCache<S> {
+    inner: S,
+    longest: Micros,
+    /// The fingerprint of a counter chooses its slot. Of counters that share one, the last stays.
+    slots: Box<[Mutex<Slot>]>,
+    /// How many clearings there were, which gives each a number.
+    clearings: AtomicU64,
+    hits: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    /// The number of the last clearing. Whatever was asked before it is not to be remembered.
+    cleared: u64,
+    refusal: Option<Refusal>,
+}
+
+/// A counter refused this cost under one limit, so it refuses any larger one too.
+#[derive(Clone, Copy, Debug)]
+struct Refusal {
+    fingerprint: u64,
+    limit: Limit,
+    cost: u64,
+    /// The moment of the question, by the clock of whoever asked.
+    asked_at: Timestamp,
+    /// The moment of the answer, by the clock of the store.
+    judged_at: Timestamp,
+    report: Report,
+    /// How long it is believed.
+    believed: Micros,
+}
+
+impl<S> DenyCache<S> {
+    /// A cache in front of `inner`.
+    #[must_use]
+    pub fn new(inner: S) -> Self {
+        Self::lasting(inner, LONGEST)
+    }
+
+    /// A cache that believes a refusal for so long at most.
+    #[must_use]
+    pub fn lasting(inner: S, longest: Micros) -> Self {
+        let mut slots = Vec::new();
+        slots.resize_with(SLOTS, Mutex::default);
+        let (clearings, hits) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { inner, longest, slots: slots.into(), clearings, hits }
+    }
+
+    /// The store that is asked.
+    pub const fn inner(&self) -> &S {
+        &self.inner
+    }
+
+    /// How many requests were refused without asking the store.
+    #[must_use]
+    pub fn hits(&self) -> u64 {
+        self.hits.load(Ordering::Relaxed)
+    }
+
+    /// The answer to a request that is known to be refused. If several of its charges are, the one
+    /// with the longest wait answers, as it would speak for them all in a decision.
+    fn known(&self, charges: &[Charge<'_>], now: Timestamp) -> Option<Settlement> {
+        if is_trial(charges) {
+            return None;
+        }
+        let mut longest: Option<(u64, Settlement)> = None;
+        let mut is_debited = false;
+        for (number, charge) in charges.iter().enumerate().filter(|(_, charge)| charge.cost > 0) {
+            is_debited |= charge.mode == Mode::Debit;
+            let Some(refusal) = self.recall(charge, now) else { continue };
+            let report = refusal.report_at(now, charge);
+            let wait = report.retry_after.map_or(u64::MAX, Micros::get);
+            if longest.as_ref().is_none_or(|(longest, _)| wait > *longest) {
+                let line = Line { report, ..Line::default() };
+                let judged_at = refusal.judged_at.plus(now.since(refusal.asked_at));
+                let only = Some(number);
+                let refused =
+                    Settlement { now: judged_at, passed: false, lines: smallvec![line], only };
+                longest = Some((wait, refused));
+            }
+        }
+        // A debit is taken even if the request is refused, so the store has to hear of it.
+        let (_, refused) = longest.filter(|_| !is_debited)?;
+        self.hits.fetch_add(1, Ordering::Relaxed);
+        Some(refused)
+    }
+
+    /// The refusal that answers a charge. One that does not is forgotten: the store is asked
+    /// instead, and may change the counter.
+    fn recall(&self, charge: &Charge<'_>, now: Timestamp) -> Option<Refusal> {
+        let mut slot = self.slot(charge.key.fingerprint).lock();
+        let refusal = slot.about(charge.key.fingerprint)?;
+        if refusal.answers(charge, now) {
+            Some(*refusal)
+        } else {
+            slot.refusal = None;
+            None
+        }
+    }
+
+    /// The number of the last clearing, to be read before the store is asked.
+    fn last_clearing(&self) -> u64 {
+        self.clearings.load(Ordering::Acquire)
+    }
+
+    /// Remembers what the store refused, and forgets what it changed.
+    fn learn(&self, charges: &[Charge<'_>], settled: &Settlement, now: Timestamp, clearing: u64) {
+        if is_trial(charges) {
+            return;
+        }
+        for (number, line) in settled.numbered() {
+            let Some(charge) = charges.get(number) else { continue };
+            let fingerprint = charge.key.fingerprint;
+            if !line.admitted && charge.mode == Mode::Enforce {
+                let mut slot = self.slot(fingerprint).lock();
+                let is_known =
+                    slot.about(fingerprint).is_some_and(|known| known.answers(charge, now));
+                if slot.cleared <= clearing && !is_known {
+                    let believed =
+                        line.report.retry_after.map_or(self.longest, |wait| wait.min(self.longest));
+                    let moments = [now, settled.now];
+                    slot.refusal = Some(Refusal::new(charge, line.report, moments, believed));
+                }
+            } else if line.written {
+                self.slot(fingerprint).lock().forget(fingerprint);
+            }
+        }
+    }
+
+    /// Forgets what is known about counters, and disbelieves what is being asked about them.
+    fn clear(&self, fingerprints: impl Iterator<Item = u64>) {
+        for fingerprint in fingerprints {
+            let mut slot = self.slot(fingerprint).lock();
+            slot.cleared = self.clearings.fetch_add(1, Ordering::AcqRel) + 1;
+            slot.forget(fingerprint);
+        }
+    }
+
+    fn slot(&self, fingerprint: u64) -> &Mutex<Slot> {
+        &self.slots[usize::try_from(fingerprint % SLOTS as u64).unwrap_or(0)]
+    }
+}
+
+/// Whether a request is only tried out: a charge of no rule keeps it from being charged. Whoever
+/// tries wants to know every figure as it is, and may ask about another moment than now.
+fn is_trial(charges: &[Charge<'_>]) -> bool {
+    charges.iter().any(|charge| charge.key.rule.is_empty())
+}
+
+impl Slot {
+    fn about(&self, fingerprint: u64) -> Option<&Refusal> {
+        self.refusal.as_ref().filter(|refusal| refusal.fingerprint == fingerprint)
+    }
+
+    fn forget(&mut self, fingerprint: u64) {
+        self.refusal.take_if(|refusal| refusal.fingerprint == fingerprint);
+    }
+}
+
+impl Refusal {
+    fn new(
+        charge: &Charge<'_>,
+        report: Report,
+        [asked_at, judged_at]: [Timestamp; 2],
+        believed: Micros,
+    ) -> Self {
+        let Charge { key: Key { fingerprint, .. }, limit, cost, .. } = *charge;
+        Self { fingerprint, limit: *limit, cost, asked_at, judged_at, report, believed }
+    }
+
+    /// Whether a charge of the same counter is sure to be refused. A clock that went back proves
+    /// nothing.
+    fn answers(&self, charge: &Charge<'_>, now: Timestamp) -> bool {
+        charge.mode == Mode::Enforce
+            && *charge.limit == self.limit
+            && charge.cost >= self.cost
+            && now >= self.asked_at
+            && now.since(self.asked_at) < self.believed
+    }
+
+    /// The figures as time has changed them since. To a larger cost than the one refused, the wait
+    /// is the least it can be.
+    fn report_at(&self, now: Timestamp, charge: &Charge<'_>) -> Report {
+        let since = now.since(self.asked_at).get();
+        let left = |span: Micros| Micros::new(span.get().saturating_sub(since));
+        // What does not fit an unused counter never will.
+        let fits_ever = charge.limit.fits(None, now, charge.cost);
+        Report {
+            retry_after: self.report.retry_after.map(left).filter(|_| fits_ever),
+            reset_after: left(self.report.reset_after),
+            next_after: self.report.next_after.map(|next| left(next).max(Micros::new(1))),
+            ..self.report
+        }
+    }
+}
+
+impl<S: Store> Store for DenyCache<S> {
+    fn is_shared(&self) -> bool {
+        self.inner.is_shared()
+    }
+
+    async fn settle(
+        &self,
+        charges: &[Charge<'_>],
+        now: Timestamp,
+    ) -> Result<Settlement, StoreError> {
+        if let Some(refused) = self.known(charges, now) {
+            return Ok(refused);
+        }
+        let clearing = self.last_clearing();
+        let settled = self.inner.settle(charges, now).await?;
+        self.learn(charges, &settled, now, clearing);
+        Ok(settled)
+    }
+
+    fn is_immediate(&self) -> bool {
+        self.inner.is_immediate()
+    }
+
+    #[inline]
+    fn settle_at_once(
+        &self,
+        charges: &[Charge<'_>],
+        now: Timestamp,
+        lines: &mut SmallVec<[Line; 4]>,
+    ) -> bool {
+        self.inner.settle_at_once(charges, now, lines)
+    }
+
+    #[inline]
+    fn prefetch(&self, fingerprint: u64) {
+        self.inner.prefetch(fingerprint);
+    }
+
+    async fn settle_batch(
+        &self,
+        requests: &[&[Charge<'_>]],
+        now: Timestamp,
+    ) -> Vec<Result<Settlement, StoreError>> {
+        let known: Vec<Option<Settlement>> =
+            requests.iter().map(|charges| self.known(charges, now)).collect();
+        let unknown: Vec<&[Charge<'_>]> = requests
+            .iter()
+            .zip(&known)
+            .filter_map(|(charges, known)| known.is_none().then_some(*charges))
+            .collect();
+        let mut settled = Vec::new();
+        if !unknown.is_empty() {
+            let clearing = self.last_clearing();
+            settled = self.inner.settle_batch(&unknown, now).await;
+            for (charges, settled) in unknown.iter().zip(&settled) {
+                if let Ok(settled) = settled {
+                    self.learn(charges, settled, now, clearing);
+                }
+            }
+        }
+        let mut settled = settled.into_iter();
+        let answers = known.into_iter().map(|known| known.map(Ok).or_else(|| settled.next()));
+        answers.flatten().collect()
+    }
+
+    async fn refund(&self, refunds: &[Refund<'_>], now: Timestamp) -> Result<(), StoreError> {
+        let fingerprints = || refunds.iter().map(|refund| refund.key.fingerprint);
+        // The second time for those who asked meanwhile and were answered before the refund.
+        self.clear(fingerprints());
+        let given = self.inner.refund(refunds, now).await;
+        self.clear(fingerprints());
+        given
+    }
+
+    async fn reset(&self, keys: &[Key<'_>]) -> Result<(), StoreError> {
+        let fingerprints = || keys.iter().map(|key| key.fingerprint);
+        self.clear(fingerprints());
+        let forgotten = self.inner.reset(keys).await;
+        self.clear(fingerprints());
+        forgotten
+    }
+}
+
+/// Without the slots, of which there are many.
+impl<S: fmt::Debug> fmt::Debug for DenyCache<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("DenyCache");
+        shown.field("inner", &self.inner).field("hits", &self.hits()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,87 @@
+//! Connections to the database, made when they are needed and kept while they work.
+//!
+//! This is less than a pool: whoever uses a connection gives it back after it worked, and drops it
+//! after it did not. So none is tested between two uses, and none can get lost on its way back. There
+//! are as many as are in use at once.
+
+use std::collections::VecDeque;
+use std::io;
+use std::mem;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{Connection as _, PgConnection};
+use tokio::time::timeout;
+
+use super::failure::Failure;
+use super::schema;
+
+/// How long connecting may take. No request waits that long, but the next one finds a connection.
+const CONNECT_WITHIN: Duration = Duration::from_secs(2);
+
+pub(super) struct Connections {
+    options: PgConnectOptions,
+    /// How long a statement may take, in milliseconds.
+    most_millis: u128,
+    idle: Mutex<VecDeque<PgConnection>>,
+    is_migrated: AtomicBool,
+}
+
+impl Connections {
+    pub(super) fn new(options: PgConnectOptions, deadline: Duration) -> Self {
+        // That a table is there already is no news.
+        let options = options.options([("client_min_messages", "warning")]);
+        // Zero would mean for ever, and what does not fit would not be accepted.
+        let most_millis = deadline.as_millis().clamp(1, i32::MAX.unsigned_abs().into());
+        let (idle, is_migrated) = (Mutex::default(), AtomicBool::new(false));
+        Self { options, most_millis, idle, is_migrated }
+    }
+
+    /// The connection that has been idle for longest, or a new one.
+    pub(super) async fn take(&self) -> Result<PgConnection, Failure> {
+        let idle = self.idle.lock().pop_front();
+        if let Some(connection) = idle {
+            return Ok(connection);
+        }
+        match timeout(CONNECT_WITHIN, self.connect()).await {
+            Ok(connected) => connected.map_err(Failure::final_one),
+            Err(_) => Err(Failure::final_one(io::Error::from(io::ErrorKind::TimedOut).into())),
+        }
+    }
+
+    /// Keeps a connection that works.
+    pub(super) fn give_back(&self, connection: PgConnection) {
+        self.idle.lock().push_back(connection);
+    }
+
+    /// Says that a connection failed.
+    pub(super) fn learn(&self, failure: &Failure) {
+        if failure.is_missing_table() {
+            self.is_migrated.store(false, Relaxed);
+        }
+        if failure.is_missing_table() || failure.is_disconnection() {
+            // The others are not to be trusted either. They end after the lock.
+            let idle = mem::take(&mut *self.idle.lock());
+            drop(idle);
+        }
+    }
+
+    async fn connect(&self) -> Result<PgConnection, sqlx::Error> {
+        if !self.is_migrated.load(Relaxed) {
+            let mut connection = PgConnection::connect_with(&self.options).await?;
+            schema::migrate(&mut connection).await?;
+            self.is_migrated.store(true, Relaxed);
+            connection.close().await?;
+        }
+        let most_millis = self.most_millis;
+        // A node that has left must not keep others waiting for the rows that it has locked.
+        let options = self.options.clone().options([
+            ("statement_timeout", most_millis.to_string()),
+            ("idle_in_transaction_session_timeout", most_millis.to_string()),
+            ("synchronous_commit", "off".to_owned()),
+        ]);
+        PgConnection::connect_with(&options).await
+    }
+}

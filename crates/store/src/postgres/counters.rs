@@ -1,0 +1,153 @@
+//! The counters of a batch while their rows are locked: requests change them one after the other, and
+//! what has changed is written in the end.
+
+use std::collections::BTreeMap;
+
+use smallvec::{SmallVec, smallvec};
+use tollgate_core::{Charge, Key, Line, Micros, State, Timestamp, settle};
+
+use crate::Settlement;
+use crate::remote::{CounterName, OwnedCharge, OwnedRefund, Request};
+
+/// How long a state is kept that is worth nothing, in case a clock steps back.
+const SLACK: Micros = Micros::from_secs(1);
+/// The same while whoever asks says what time it is: recorded traffic may run slower than it was.
+const SLACK_OF_CALLERS: Micros = Micros::from_secs(3_600);
+
+/// The kernels do not look at keys.
+const NAMELESS: Key<'_> = Key { fingerprint: 0, rule: "", subject: b"", rest: b"" };
+
+/// Whose clock says when a request is.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Clock {
+    Database,
+    Caller,
+}
+
+/// By name, which is the order in which rows are locked.
+#[derive(Debug)]
+pub(super) struct Counters {
+    counters: BTreeMap<CounterName, Counter>,
+    clock: Clock,
+    /// When the rows were locked, by the database's clock.
+    locked_at: Timestamp,
+}
+
+#[derive(Debug, Default)]
+struct Counter {
+    state: Option<State>,
+    expires_at: i64,
+    is_changed: bool,
+}
+
+/// What is to be written, column by column.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Changes<'a> {
+    pub(super) names: Vec<&'a str>,
+    pub(super) states: Vec<String>,
+    pub(super) expiries: Vec<i64>,
+}
+
+impl Counters {
+    /// The counters that these requests are about.
+    pub(super) fn of<'a>(requests: impl Iterator<Item = &'a Request>, clock: Clock) -> Self {
+        let names = requests.flat_map(Request::names);
+        let counters = names.map(|name| (name.clone(), Counter::default())).collect();
+        Self { counters, clock, locked_at: Timestamp::EPOCH }
+    }
+
+    pub(super) fn names(&self) -> Vec<&str> {
+        self.counters.keys().map(CounterName::as_str).collect()
+    }
+
+    /// Takes over what the rows hold, in the order of the names. `false`: that cannot be.
+    pub(super) fn load(&mut self, states: &[String], expiries: &[i64], now: Timestamp) -> bool {
+        self.locked_at = now;
+        for ((counter, state), expires_at) in self.counters.values_mut().zip(states).zip(expiries) {
+            // What is no state counts as absent.
+            counter.state = state.parse().ok();
+            counter.expires_at = *expires_at;
+        }
+        [states.len(), expiries.len()] == [self.counters.len(); 2]
+    }
+
+    /// Does what is asked, which was asked at `asked_at` by the caller's clock.
+    pub(super) fn apply(&mut self, request: &Request, asked_at: Timestamp) -> Settlement {
+        let now = match self.clock {
+            Clock::Database => self.locked_at,
+            Clock::Caller => asked_at,
+        };
+        match request {
+            Request::Settle(charges) => return self.settle(charges, now),
+            Request::Refund(refunds) => refunds.iter().for_each(|refund| self.refund(refund, now)),
+            Request::Reset(names) => names.iter().for_each(|name| self.forget(name)),
+        }
+        Settlement { now, passed: true, ..Settlement::default() }
+    }
+
+    /// What has changed.
+    pub(super) fn changes(&self) -> Changes<'_> {
+        let mut changes = Changes::default();
+        for (name, counter) in self.counters.iter().filter(|(_, counter)| counter.is_changed) {
+            changes.names.push(name.as_str());
+            changes.states.push(counter.state.as_ref().map(State::to_string).unwrap_or_default());
+            changes.expiries.push(counter.expires_at);
+        }
+        changes
+    }
+
+    fn settle(&mut self, charges: &[OwnedCharge], now: Timestamp) -> Settlement {
+        let mut states: SmallVec<[Option<State>; 4]> = charges
+            .iter()
+            .map(|charge| self.counters.get_mut(&charge.name)?.state.take())
+            .collect();
+        let nameless: SmallVec<[Charge<'_>; 4]> = charges
+            .iter()
+            .map(|OwnedCharge { limit, cost, mode, .. }| Charge {
+                key: NAMELESS,
+                limit,
+                cost: *cost,
+                mode: *mode,
+            })
+            .collect();
+        let mut lines: SmallVec<[Line; 4]> = smallvec![Line::default(); charges.len()];
+        let passed = settle(&nameless, &mut states, now, &mut lines);
+        for (charge, (state, line)) in charges.iter().zip(states.into_iter().zip(&lines)) {
+            let expires_at = self.expiry(line.report.reset_after);
+            let Some(counter) = self.counters.get_mut(&charge.name) else { continue };
+            counter.state = state;
+            if line.written {
+                counter.expires_at = expires_at;
+                counter.is_changed = true;
+            }
+        }
+        Settlement { now, passed, lines, only: None }
+    }
+
+    /// A counter that gets something back expires no later than it would have.
+    fn refund(&mut self, refund: &OwnedRefund, now: Timestamp) {
+        let OwnedRefund { name, limit, units, charged_at } = refund;
+        if let Some(counter) = self.counters.get_mut(name).filter(|counter| counter.state.is_some())
+        {
+            limit.refund(&mut counter.state, now, *units, *charged_at);
+            counter.is_changed = true;
+        }
+    }
+
+    fn forget(&mut self, name: &CounterName) {
+        if let Some(counter) = self.counters.get_mut(name).filter(|counter| counter.state.is_some())
+        {
+            *counter = Counter { is_changed: true, ..Counter::default() };
+        }
+    }
+
+    /// When a state is worth nothing, by the clock that rows are swept by.
+    fn expiry(&self, reset_after: Micros) -> i64 {
+        let slack = match self.clock {
+            Clock::Database => SLACK,
+            Clock::Caller => SLACK_OF_CALLERS,
+        };
+        let expires_at = self.locked_at.plus(reset_after).plus(slack);
+        i64::try_from(expires_at.as_micros()).unwrap_or(i64::MAX)
+    }
+}

@@ -1,0 +1,106 @@
+//! What went wrong, and what can be concluded from it: whether anything was charged, whether to try
+//! again, and what whoever asked is told.
+
+use std::io;
+use std::sync::Arc;
+
+use sqlx::Error;
+use sqlx::migrate::MigrateError;
+
+use crate::{StoreError, StoreErrorKind};
+
+const DEADLOCK: &str = "40P01";
+const MISSING_TABLE: &str = "42P01";
+const SERIALIZATION_FAILURE: &str = "40001";
+const STATEMENT_CANCELLED: &str = "57014";
+const TOO_MANY_CONNECTIONS: &str = "53300";
+/// The class of errors of connections.
+const CONNECTION: &str = "08";
+/// How codes begin that say that the server starts, or ends the connection.
+const SHUTDOWN: &str = "57P";
+
+/// A batch that was not settled, as far as we know.
+#[derive(Clone, Debug)]
+pub(super) struct Failure {
+    kind: StoreErrorKind,
+    /// Whether nothing was charged, and trying again may help.
+    may_retry: bool,
+    source: Arc<Error>,
+}
+
+impl Failure {
+    /// Something that trying again at once does not help against. Nothing was charged.
+    pub(super) fn final_one(source: Error) -> Self {
+        Self { kind: kind_of(&source), may_retry: false, source: source.into() }
+    }
+
+    /// The transaction failed before it was to be committed, so nothing was charged.
+    pub(super) fn before_commit(source: Error) -> Self {
+        let kind = kind_of(&source);
+        // A connection that has been idle may have ended since. Rows are locked in order, so there
+        // are no deadlocks among us; but others may lock the table.
+        let may_retry = kind == StoreErrorKind::Unavailable
+            || [DEADLOCK, MISSING_TABLE, SERIALIZATION_FAILURE].contains(&code_of(&source));
+        Self { kind, may_retry, source: source.into() }
+    }
+
+    /// Nobody knows whether the transaction was committed.
+    pub(super) fn at_commit(source: Error) -> Self {
+        Self { kind: StoreErrorKind::Timeout, may_retry: false, source: source.into() }
+    }
+
+    /// There was no answer in time.
+    pub(super) fn late() -> Self {
+        Self::at_commit(io::Error::from(io::ErrorKind::TimedOut).into())
+    }
+
+    pub(super) const fn may_retry(&self) -> bool {
+        self.may_retry
+    }
+
+    /// Whether it was the connection that failed, or may have been.
+    pub(super) fn is_disconnection(&self) -> bool {
+        self.kind == StoreErrorKind::Unavailable || !matches!(*self.source, Error::Database(_))
+    }
+
+    /// Whether the table is not there: the database is another one by now.
+    pub(super) fn is_missing_table(&self) -> bool {
+        code_of(&self.source) == MISSING_TABLE
+    }
+
+    /// What one of those is told who wait for the batch.
+    pub(super) fn error(&self) -> StoreError {
+        StoreError::new(self.kind, Arc::clone(&self.source))
+    }
+}
+
+fn kind_of(error: &Error) -> StoreErrorKind {
+    match error {
+        Error::Database(_) => match code_of(error) {
+            STATEMENT_CANCELLED => StoreErrorKind::Timeout,
+            code if code == TOO_MANY_CONNECTIONS
+                || code.starts_with(CONNECTION)
+                || code.starts_with(SHUTDOWN) =>
+            {
+                StoreErrorKind::Unavailable
+            }
+            _ => StoreErrorKind::Refused,
+        },
+        Error::Io(_) | Error::Tls(_) => StoreErrorKind::Unavailable,
+        Error::Migrate(error) => match &**error {
+            MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => {
+                kind_of(error)
+            }
+            _ => StoreErrorKind::Refused,
+        },
+        Error::Configuration(_) => StoreErrorKind::Refused,
+        _ => StoreErrorKind::Corrupt,
+    }
+}
+
+/// The five characters by which the server names an error; empty if it is none of the server's.
+fn code_of(error: &Error) -> &str {
+    let error = error.as_database_error();
+    let error = error.and_then(|error| error.try_downcast_ref::<sqlx::postgres::PgDatabaseError>());
+    error.map_or("", |error| error.code())
+}

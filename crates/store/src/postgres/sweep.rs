@@ -1,0 +1,120 @@
+//! Deletes rows that are worth nothing any more, a few pages of the table at a time. An index would
+//! find them faster, and make every charge slower.
+
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::sync::Arc;
+use std::time::Duration;
+
+use sqlx::PgConnection;
+use tokio::task::AbortHandle;
+use tokio::time::{sleep, timeout};
+
+use super::failure::Failure;
+use super::node::Node;
+use crate::BreakerState;
+
+/// How long to rest, on average.
+const REST: Duration = Duration::from_secs(1);
+/// How long a round may take, connecting aside.
+const ROUND_WITHIN: Duration = Duration::from_secs(5);
+/// A page holds some 30 rows, so this is about a thousand of them.
+const PAGES_IN_STEP: i64 = 32;
+/// How many steps a round has at least. Small tables are swept in one.
+const STEPS_IN_ROUND: i64 = 8;
+/// In so many rounds all of a large table is seen.
+const ROUNDS: i64 = 60;
+
+/// Deletes what has expired in pages from `$1` on, `$2` of them, and tells how many pages there are.
+/// A row that somebody has locked is of use to somebody, and waiting for it could become a deadlock.
+const STEP: &str = "
+    WITH expired AS (
+        SELECT ctid FROM tollgate_counters
+        WHERE ctid >= format('(%s,0)', $1)::tid AND ctid < format('(%s,0)', $1 + $2)::tid
+            AND expires_at < (extract(epoch FROM statement_timestamp()) * 1000000)::bigint
+        FOR UPDATE SKIP LOCKED
+    ), deleted AS (
+        DELETE FROM tollgate_counters WHERE ctid = ANY (ARRAY (SELECT ctid FROM expired))
+    )
+    SELECT pg_relation_size('tollgate_counters') / current_setting('block_size')::bigint
+";
+
+/// Sweeps until it is dropped.
+#[derive(Debug)]
+pub(super) struct Sweeper(AbortHandle);
+
+impl Sweeper {
+    pub(super) fn start(node: Arc<Node>) -> Self {
+        let sweeping = async move {
+            let mut sweep = Sweep::default();
+            // The first round comes at once, so that the first request finds a connection.
+            loop {
+                sweep.round(&node).await;
+                sleep(rest()).await;
+            }
+        };
+        Self(tokio::spawn(sweeping).abort_handle())
+    }
+}
+
+impl Drop for Sweeper {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// How far it has come.
+#[derive(Debug, Default)]
+struct Sweep {
+    page: i64,
+}
+
+impl Sweep {
+    async fn round(&mut self, node: &Node) {
+        if node.breaker.status().breaker != BreakerState::Closed {
+            return;
+        }
+        if let Err(failure) = self.try_round(node).await {
+            let error = failure.error();
+            let why = std::error::Error::source(&error).map(ToString::to_string);
+            tracing::debug!(%error, why, "expired counters were not swept");
+            node.connections.learn(&failure);
+        }
+    }
+
+    async fn try_round(&mut self, node: &Node) -> Result<(), Failure> {
+        let mut connection = node.connections.take().await?;
+        let steps = timeout(ROUND_WITHIN, self.steps(&mut connection));
+        steps.await.unwrap_or_else(|_| Err(Failure::late()))?;
+        node.connections.give_back(connection);
+        Ok(())
+    }
+
+    async fn steps(&mut self, connection: &mut PgConnection) -> Result<(), Failure> {
+        let mut steps = 0;
+        loop {
+            let from = self.page;
+            // First, so that pages that cannot be swept do not keep it from the others.
+            self.page += PAGES_IN_STEP;
+            let pages: i64 = sqlx::query_scalar(STEP)
+                .bind(from)
+                .bind(PAGES_IN_STEP)
+                .fetch_one(&mut *connection)
+                .await
+                .map_err(Failure::final_one)?;
+            steps += 1;
+            if self.page >= pages {
+                self.page = 0;
+                return Ok(());
+            }
+            if steps >= STEPS_IN_ROUND.max(pages / (PAGES_IN_STEP * ROUNDS)) {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Half of the usual rest to one and a half, so that nodes that start together do not sweep together.
+fn rest() -> Duration {
+    let random = RandomState::new().build_hasher().finish() % 1_000;
+    REST / 2 + REST * u32::try_from(random).unwrap_or(0) / 1_000
+}

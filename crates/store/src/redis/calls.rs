@@ -1,0 +1,200 @@
+//! Takes requests to a server and brings the answers back: one call of the script for all that lie
+//! together, sent on to wherever a counter has moved.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::{Cmd, RedisError, Value, cmd};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+use tollgate_core::Timestamp;
+
+use super::address::Address;
+use super::node::{Failure, Node};
+use super::router::Router;
+use super::script::{self, Call};
+use super::slot::slot;
+use crate::remote::clock::Moment;
+use crate::remote::{CounterName, Job, Request};
+use crate::{Settlement, StoreError, StoreErrorKind};
+
+/// How often a call is sent on before it is taken for a circle.
+const MOST_HOPS: usize = 4;
+/// How long to wait while servers disagree, or the keys of a slot are on both sides of a move.
+const MOVE_PAUSE: Duration = Duration::from_millis(2);
+/// How long states are kept beyond their use: clocks of replicas differ.
+const EXTRA_MS: u64 = 2_000;
+/// The same for recorded traffic, whose clock runs as it likes.
+const EXTRA_MS_RECORDED: u64 = 3_600_000;
+
+/// Settles jobs on a server, and answers them.
+pub(super) async fn settle(router: Arc<Router>, node: Arc<Node>, mut jobs: Vec<Job>) {
+    // One call has one moment.
+    while router.settings.uses_callers_clock && !jobs.is_empty() {
+        let now = jobs.first().map(|job| job.now);
+        let run = jobs.iter().take_while(|job| Some(job.now) == now).count();
+        let later = jobs.split_off(run);
+        settle_run(&router, &node, jobs).await;
+        jobs = later;
+    }
+    settle_run(&router, &node, jobs).await;
+}
+
+async fn settle_run(router: &Arc<Router>, node: &Arc<Node>, jobs: Vec<Job>) {
+    let (resets, counts): (Vec<Job>, Vec<Job>) =
+        jobs.into_iter().partition(|job| matches!(job.request, Request::Reset(_)));
+    let mut groups: BTreeMap<u16, Vec<Job>> = BTreeMap::new();
+    for job in counts {
+        // Without a cluster all can go together.
+        let first = job.request.names().next().filter(|_| router.is_cluster());
+        groups.entry(first.map_or(0, slot)).or_default().push(job);
+    }
+    let mut under_way = JoinSet::new();
+    for job in resets {
+        under_way.spawn(reset(Arc::clone(router), Arc::clone(node), job));
+    }
+    let last = groups.pop_last();
+    for (_, jobs) in groups {
+        under_way.spawn(settle_together(Arc::clone(router), Arc::clone(node), jobs));
+    }
+    if let Some((_, jobs)) = last {
+        settle_together(Arc::clone(router), Arc::clone(node), jobs).await;
+    }
+    while under_way.join_next().await.is_some() {}
+}
+
+/// One call for all of these.
+async fn settle_together(router: Arc<Router>, node: Arc<Node>, mut jobs: Vec<Job>) {
+    if let Err(failure) = node.is_ready().await {
+        return fail(&router, jobs, failure.into());
+    }
+    // Whoever left while the connection was made is not charged.
+    jobs.retain(|job| !job.is_forsaken());
+    if jobs.is_empty() {
+        return;
+    }
+    let uses_ours = router.settings.uses_callers_clock;
+    let now = jobs.first().map(|job| job.now).filter(|_| uses_ours);
+    let extra = if uses_ours { EXTRA_MS_RECORDED } else { EXTRA_MS };
+    let call = Call::new(jobs.iter().map(|job| &job.request), now, extra);
+    let run = router.run(Arc::clone(&node), |form| {
+        let mut command = match form {
+            Form::Digest => {
+                let mut command = cmd("EVALSHA");
+                command.arg(router.digest());
+                command
+            }
+            Form::Source => {
+                let mut command = cmd("EVAL");
+                command.arg(&*router.script);
+                command
+            }
+        };
+        call.write(&router.url.prefix, &mut command);
+        command
+    });
+    let answers = run.await.and_then(|value| call.read(&value));
+    drop(call);
+    match answers {
+        Ok(answers) => {
+            if !uses_ours && let Some(Ok(settlement)) = answers.first() {
+                node.breaker.note_clock(settlement.now);
+            }
+            for (job, answer) in jobs.into_iter().zip(answers) {
+                if answer.as_ref().is_err_and(|error| error.kind() == StoreErrorKind::Unavailable) {
+                    router.look_again();
+                }
+                job.answer(answer);
+            }
+        }
+        Err(error) => fail(&router, jobs, error),
+    }
+}
+
+fn fail(router: &Router, jobs: Vec<Job>, error: StoreError) {
+    router.look_again();
+    let kind = error.kind();
+    let mut error = Some(error);
+    for job in jobs {
+        // One of them gets the whole story.
+        job.answer(Err(error.take().unwrap_or_else(|| kind.into())));
+    }
+}
+
+async fn reset(router: Arc<Router>, node: Arc<Node>, job: Job) {
+    let names: Vec<&CounterName> = job.request.names().collect();
+    let run = router.run(node, |_| {
+        let mut command = cmd("UNLINK");
+        names.iter().for_each(|name| {
+            command.arg(script::key(&router.url.prefix, name));
+        });
+        command
+    });
+    let answer =
+        run.await.map(|_| Settlement { now: job.now, passed: true, ..Settlement::default() });
+    job.answer(answer);
+}
+
+/// How the script is named.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Form {
+    /// By its digest.
+    Digest,
+    /// Whole, for servers that have not seen it.
+    Source,
+}
+
+impl Router {
+    /// Makes a call where the counters are, and looks for them as long as a request may wait.
+    pub(super) async fn run(
+        &self,
+        mut node: Arc<Node>,
+        command: impl Fn(Form) -> Cmd,
+    ) -> Result<Value, StoreError> {
+        let began = Moment::now();
+        let (mut form, mut asks, mut hops) = (Form::Digest, false, 0);
+        while began.elapsed() < self.settings.deadline {
+            let error = match node.call(&command(form), asks).await {
+                Ok(value) => return Ok(value),
+                Err(Failure::Silent(error)) => return Err(error),
+                Err(Failure::Said(error)) => error,
+            };
+            let moved = error.redirect_node().and_then(|(host, port)| {
+                let host = if host.is_empty() { &node.address.host } else { host };
+                self.node_at(&Address { host: host.to_owned(), port })
+            });
+            match (error.code(), moved) {
+                (Some("NOSCRIPT"), _) => form = Form::Source,
+                (Some("MOVED"), Some(owner)) => {
+                    self.look_again();
+                    (node, asks, hops) = (owner, false, hops + 1);
+                }
+                (Some("ASK"), Some(heir)) => (node, asks, hops) = (heir, true, hops + 1),
+                (Some("TRYAGAIN"), _) => hops = MOST_HOPS,
+                _ => return Err(refusal(&error)),
+            }
+            if hops >= MOST_HOPS {
+                sleep(MOVE_PAUSE).await;
+            }
+        }
+        Err(StoreError::new(StoreErrorKind::Unavailable, "the counters keep moving"))
+    }
+}
+
+impl From<Failure> for StoreError {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Said(error) => refusal(&error),
+            Failure::Silent(error) => error,
+        }
+    }
+}
+
+fn refusal(error: &RedisError) -> StoreError {
+    let (code, detail) = (error.code().unwrap_or_default(), error.detail().unwrap_or_default());
+    script::failed(format!("{code} {detail}").trim_end())
+}
+
+/// When nothing is charged, the moment does not matter.
+pub(super) const NO_MOMENT: Timestamp = Timestamp::EPOCH;

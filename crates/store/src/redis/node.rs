@@ -1,0 +1,81 @@
+//! One Redis server: calls to it, each within its time, and why one got no value.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::{Client, Cmd, RedisError, Value};
+use tokio::time::timeout;
+
+use super::address::Address;
+use super::link::Link;
+use crate::remote::RemoteSettings;
+use crate::remote::breaker::Breaker;
+use crate::{StoreError, StoreErrorKind};
+
+/// One server.
+pub(super) struct Node {
+    pub(super) address: Address,
+    pub(super) breaker: Arc<Breaker>,
+    deadline: Duration,
+    link: Link,
+}
+
+impl fmt::Debug for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Node").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+/// Why a call got no value.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// The server says so; nothing was done.
+    Said(RedisError),
+    /// It is not there, or gave no answer; what was done is unknown.
+    Silent(StoreError),
+}
+
+impl Node {
+    pub(super) fn new(address: Address, client: Client, settings: &RemoteSettings) -> Self {
+        let breaker = Arc::new(Breaker::new(address.to_string(), settings));
+        Self { address, breaker, deadline: settings.deadline, link: Link::new(client) }
+    }
+
+    /// Waits until there is a connection. What is sent then leaves at once.
+    pub(super) async fn is_ready(&self) -> Result<(), Failure> {
+        match timeout(self.deadline, self.link.connection()).await {
+            Ok(made) => made.map(drop).map_err(failure),
+            Err(_) => Err(Failure::Silent(StoreErrorKind::Timeout.into())),
+        }
+    }
+
+    /// Sends a command. `asks`: to a node of a cluster that is only just taking the slot over.
+    pub(super) async fn call(&self, command: &Cmd, asks: bool) -> Result<Value, Failure> {
+        self.breaker.count_call();
+        let mut used = None;
+        let answer = timeout(self.deadline, async {
+            let connection = used.insert(self.link.connection().await?);
+            self.link.send(connection, command, asks).await
+        });
+        let answer = answer.await;
+        let failure = match answer {
+            Ok(Ok(value)) => return Ok(value),
+            Ok(Err(error)) => failure(error),
+            // The connection may be half open, and then no answer ever comes.
+            Err(_) => Failure::Silent(StoreErrorKind::Timeout.into()),
+        };
+        if let (Failure::Silent(_), Some(connection)) = (&failure, &used) {
+            self.link.hang_up(connection);
+        }
+        Err(failure)
+    }
+}
+
+fn failure(error: RedisError) -> Failure {
+    if error.is_io_error() || error.is_unrecoverable_error() || error.code().is_none() {
+        Failure::Silent(StoreError::new(StoreErrorKind::Unavailable, error))
+    } else {
+        Failure::Said(error)
+    }
+}

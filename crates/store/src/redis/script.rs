@@ -1,0 +1,279 @@
+//! The script that settles, and how it is spoken to: numbers in, states out.
+
+use std::str::{self, FromStr as _};
+
+use aws_lc_rs::digest;
+use redis::Cmd;
+use smallvec::SmallVec;
+use tollgate_core::{Algorithm, Limit, Line, LogDigest, MAX_LIMIT, Mode, Report, State, Timestamp};
+
+use crate::remote::{Answer, CounterName, OwnedCharge, OwnedRefund, Request};
+use crate::{Settlement, StoreError, StoreErrorKind};
+
+/// Charges counters and gives back to them.
+pub(super) const SOURCE: &str = include_str!("settle.lua");
+/// The largest limit that the script can count in: its numbers are doubles.
+pub(super) const LARGEST: u64 = 1 << 40;
+/// What no limit comes close to.
+const BEYOND: u64 = 1 << 52;
+/// What a limit is made of, see the script.
+const FIELDS_OF_LIMIT: usize = 9;
+
+const _: () = assert!(LARGEST < MAX_LIMIT);
+
+/// What servers call a script: the SHA-1 of its text.
+pub(super) fn digest(script: &str) -> String {
+    let digest = digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, script.as_bytes());
+    digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Whether the script can count in that limit.
+pub(super) fn holds(limit: &Limit) -> bool {
+    limit.limit() <= LARGEST && limit.ceiling() <= LARGEST
+}
+
+/// One call of the script.
+#[derive(Debug)]
+pub(super) struct Call<'a> {
+    requests: SmallVec<[&'a Request; 4]>,
+    /// When it is, by the caller's clock; `None`: by that of the server.
+    pub(super) now: Option<Timestamp>,
+    /// How long states are kept beyond their use.
+    pub(super) extra_ms: u64,
+}
+
+impl<'a> Call<'a> {
+    pub(super) fn new(
+        requests: impl Iterator<Item = &'a Request>,
+        now: Option<Timestamp>,
+        extra_ms: u64,
+    ) -> Self {
+        Self { requests: requests.collect(), now, extra_ms }
+    }
+
+    /// Adds keys and arguments to `EVALSHA <digest>` or `EVAL <script>`.
+    pub(super) fn write(&self, prefix: &str, command: &mut Cmd) {
+        let names = || self.requests.iter().flat_map(|request| request.names());
+        command.arg(names().count());
+        let mut key = prefix.to_owned();
+        for name in names() {
+            key.truncate(prefix.len());
+            key.push_str(name.as_str());
+            command.arg(&key);
+        }
+        command.arg(self.numbers());
+    }
+
+    fn numbers(&self) -> Vec<u8> {
+        let mut limits = Limits::default();
+        let mut requests = Numbers::default();
+        for request in &self.requests {
+            match request {
+                Request::Settle(charges) => {
+                    requests.push(1);
+                    requests.push(charges.len() as u64);
+                    for OwnedCharge { limit, cost, mode, .. } in charges {
+                        requests.push(limits.place(limit));
+                        requests.push((*cost).min(BEYOND));
+                        requests.push(match mode {
+                            Mode::Enforce => 0,
+                            Mode::Shadow => 1,
+                            Mode::Debit => 2,
+                        });
+                    }
+                }
+                Request::Refund(refunds) => {
+                    requests.push(2);
+                    requests.push(refunds.len() as u64);
+                    for OwnedRefund { limit, units, charged_at, .. } in refunds {
+                        requests.push(limits.place(limit));
+                        requests.push((*units).min(BEYOND));
+                        requests.push_or_none(charged_at.map(Timestamp::as_micros));
+                    }
+                }
+                Request::Reset(_) => {}
+            }
+        }
+        let mut numbers = Numbers::default();
+        numbers.push_or_none(self.now.map(Timestamp::as_micros));
+        numbers.push(self.extra_ms);
+        numbers.push(limits.known.len() as u64);
+        numbers.append(&limits.numbers);
+        numbers.append(&requests);
+        numbers.into_array()
+    }
+
+    /// Reads what the script answered: one answer for each request.
+    pub(super) fn read(&self, answer: &redis::Value) -> Result<Vec<Answer>, StoreError> {
+        let corrupt = || StoreError::from(StoreErrorKind::Corrupt);
+        let redis::Value::Array(items) = answer else { return Err(corrupt()) };
+        let mut texts = items.iter().map(|item| match item {
+            redis::Value::BulkString(bytes) => str::from_utf8(bytes).ok(),
+            _ => None,
+        });
+        let mut text = || texts.next().flatten().ok_or_else(corrupt);
+        let now = Timestamp::from_micros(text()?.parse().map_err(|_| corrupt())?);
+        let mut answers = Vec::with_capacity(self.requests.len());
+        for request in &self.requests {
+            let mut settlement = Settlement { now, passed: true, ..Settlement::default() };
+            let mut failure = None;
+            for place in 0..request.names().count() {
+                let said = text()?;
+                if let Some(why) = said.strip_prefix('!') {
+                    failure = Some(failed(why));
+                } else if let Request::Settle(charges) = request {
+                    let charge = charges.get(place).ok_or_else(corrupt)?;
+                    let line = line(charge, said, now).ok_or_else(corrupt)?;
+                    settlement.passed &= line.admitted || charge.mode != Mode::Enforce;
+                    settlement.lines.push(line);
+                }
+            }
+            answers.push(failure.map_or(Ok(settlement), Err));
+        }
+        Ok(answers)
+    }
+}
+
+/// What became of a charge.
+fn line(charge: &OwnedCharge, said: &str, now: Timestamp) -> Option<Line> {
+    let flag = |place: usize| Some(*said.as_bytes().get(place)? == b'1');
+    let (admitted, written, text) = (flag(0)?, flag(1)?, said.get(2..)?);
+    let OwnedCharge { limit, cost, .. } = charge;
+    let report = if limit.algorithm() == Algorithm::SlidingWindowLog && limit.limit() > 0 {
+        limit.report_log(&read_digest(text)?, now, *cost, admitted)
+    } else {
+        report(limit, text, now, *cost, admitted)?
+    };
+    Some(Line { admitted, written, report })
+}
+
+fn report(limit: &Limit, text: &str, now: Timestamp, cost: u64, admitted: bool) -> Option<Report> {
+    let state = if text.is_empty() { None } else { Some(State::from_str(text).ok()?) };
+    Some(limit.report(state.as_ref(), now, cost, admitted))
+}
+
+fn read_digest(text: &str) -> Option<LogDigest> {
+    let mut fields = text.split(':');
+    let used = fields.next()?.parse().ok()?;
+    let mut moment = || match fields.next()? {
+        "" => Some(None),
+        micros => Some(Some(Timestamp::from_micros(micros.parse().ok()?))),
+    };
+    Some(LogDigest { used, next: moment()?, retry: moment()?, newest: moment()? })
+}
+
+/// Why a request could not be settled, in the words of the server.
+pub(super) fn failed(why: &str) -> StoreError {
+    let is = |code: &str| why.starts_with(code);
+    let is_away = ["READONLY", "MASTERDOWN", "LOADING", "CLUSTERDOWN", "NOREPLICAS"];
+    let kind = if is_away.into_iter().any(is) {
+        StoreErrorKind::Unavailable
+    } else {
+        StoreErrorKind::Refused
+    };
+    StoreError::new(kind, why)
+}
+
+/// Limits that a call refers to, each written once.
+#[derive(Debug, Default)]
+struct Limits {
+    known: SmallVec<[Limit; 4]>,
+    numbers: Numbers,
+}
+
+impl Limits {
+    /// Its number, from one on.
+    fn place(&mut self, limit: &Limit) -> u64 {
+        let place = self.known.iter().position(|known| known == limit).unwrap_or_else(|| {
+            self.known.push(*limit);
+            self.write(limit);
+            self.known.len() - 1
+        });
+        place as u64 + 1
+    }
+
+    fn write(&mut self, limit: &Limit) {
+        let window = limit.window().get();
+        let delayed = u128::from(limit.max_delay().get()) * u128::from(limit.limit());
+        let whole = u64::try_from(delayed / u128::from(window)).unwrap_or(BEYOND);
+        let rest = u64::try_from(delayed % u128::from(window)).unwrap_or(0);
+        let is_queue = limit.algorithm() == Algorithm::LeakyBucket;
+        let has_delay = limit.max_delay().get() > 0;
+        let (room, room_rest) = if is_queue { (0, 0) } else { (whole.min(BEYOND), rest) };
+        let fields: [Option<u64>; FIELDS_OF_LIMIT] = [
+            Some(match limit.algorithm() {
+                Algorithm::TokenBucket => 1,
+                Algorithm::LeakyBucket => 2,
+                Algorithm::Gcra => 3,
+                Algorithm::FixedWindow => 4,
+                Algorithm::SlidingWindowCounter => 5,
+                Algorithm::SlidingWindowLog => 6,
+            }),
+            Some(limit.limit()),
+            Some(window),
+            Some(limit.ceiling().saturating_add(room)),
+            Some(room_rest),
+            (is_queue && has_delay).then_some(whole.min(BEYOND)),
+            Some(rest),
+            Some(limit.refill_time().get().min(BEYOND)),
+            Some(limit.capacity().saturating_mul(2)),
+        ];
+        fields.into_iter().for_each(|field| self.numbers.push_or_none(field));
+    }
+}
+
+/// Numbers as MessagePack.
+#[derive(Debug, Default)]
+struct Numbers {
+    bytes: Vec<u8>,
+    count: u32,
+}
+
+impl Numbers {
+    fn push(&mut self, number: u64) {
+        match u8::try_from(number) {
+            Ok(small @ ..=0x7f) => self.bytes.push(small),
+            _ => {
+                self.bytes.push(0xcf);
+                self.bytes.extend(number.to_be_bytes());
+            }
+        }
+        self.count += 1;
+    }
+
+    /// None is -1.
+    fn push_or_none(&mut self, number: Option<u64>) {
+        match number {
+            Some(number) => self.push(number),
+            None => {
+                self.bytes.push(0xff);
+                self.count += 1;
+            }
+        }
+    }
+
+    fn append(&mut self, others: &Self) {
+        self.bytes.extend_from_slice(&others.bytes);
+        self.count += others.count;
+    }
+
+    fn into_array(self) -> Vec<u8> {
+        let mut array = Vec::with_capacity(self.bytes.len() + 5);
+        array.push(0xdd);
+        array.extend(self.count.to_be_bytes());
+        array.extend(self.bytes);
+        array
+    }
+}
+
+/// The text of a state, put together from the list that a log is kept in.
+pub(super) fn log_text(list: &[String]) -> Option<String> {
+    let (head, entries) = list.split_first()?;
+    let window = head.strip_prefix("s:")?.split(':').next()?;
+    Some(format!("s:{window}:{}", entries.join(",")))
+}
+
+/// The key of a counter.
+pub(super) fn key(prefix: &str, name: &CounterName) -> String {
+    format!("{prefix}{}", name.as_str())
+}

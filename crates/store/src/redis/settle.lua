@@ -1,0 +1,582 @@
+-- Charges counters, or gives back to them: `advance`, `fits`, `take` and `refund` of tollgate-core,
+-- in numbers that are doubles. Figures for people are made from the states elsewhere.
+--
+-- KEYS      one for each charge, of one slot; may repeat between requests
+-- ARGV[1]   numbers in MessagePack:
+--             moment in us (-1: now by the clock of this server), ms to keep states beyond their use,
+--             number of limits, and for each: algorithm, limit, window, room, its rest, delayed room
+--             (-1: as much as there is), its rest, us ahead that are not believed, most a debit takes
+--             for each request: 1, number of charges, and for each: limit, cost, mode
+--                           or: 2, number of refunds, and for each: limit, units, us of the charge or -1
+-- answer    the moment, then for each charge: fitted (0 or 1), written (0 or 1), state;
+--           after `!`, why the whole request could not be settled
+--
+-- Amounts are whole units and a rest in 1/window of a unit, so that no fraction is lost.
+
+local floor, ceil, format, match = math.floor, math.ceil, string.format, string.match
+local call, pcall_redis = redis.call, redis.pcall
+local TAGS = { 't', 'l', 'g', 'f', 'c', 's' }
+local TOKEN_BUCKET, LEAKY_BUCKET, GCRA, FIXED, SLIDING, LOG = 1, 2, 3, 4, 5, 6
+local ENFORCE, SHADOW, DEBIT = 0, 1, 2
+local LONGEST_MS = 315360000000
+local CHUNK = 32
+local now
+
+local numbers = cmsgpack.unpack(ARGV[1])
+local place = 0
+local function number()
+  place = place + 1
+  return numbers[place]
+end
+
+-- a * b / w as whole number and rest, for a <= w < 2^45 and b < 2^42. A product too large for a
+-- double is made from seven bits of b at a time.
+local function proportion(a, b, w)
+  local product = a * b
+  if product < 4503599627370496 then
+    local whole = floor(product / w)
+    local rest = product - whole * w
+    if rest < 0 then
+      return whole - 1, rest + w
+    end
+    return whole, rest
+  end
+  local whole, rest, scale = 0, 0, 34359738368
+  for _ = 1, 6 do
+    local digit = floor(b / scale)
+    b = b - digit * scale
+    scale = scale / 128
+    rest = rest * 128 + a * digit
+    local times = floor(rest / w)
+    rest = rest - times * w
+    if rest < 0 then
+      times, rest = times - 1, rest + w
+    end
+    whole = whole * 128 + times
+  end
+  return whole, rest
+end
+
+-- Whether one amount is more than another.
+local function exceeds(whole, rest, other_whole, other_rest)
+  return whole > other_whole or (whole == other_whole and rest > other_rest)
+end
+
+-- Token bucket, leaky bucket, GCRA: a debt that drains.
+local bucket = {}
+
+function bucket.read(c, text)
+  local l = c.limit
+  c.whole, c.rest, c.rate, c.at = 0, 0, l.limit, now
+  local tag, limit, window, whole, rest, at =
+    match(text, '^(%l):(%d+):(%d+):(%d+):(%d+):(%d+)$')
+  if tag ~= l.tag or tonumber(window) ~= l.window then
+    return
+  end
+  limit, whole, rest, at = tonumber(limit), tonumber(whole), tonumber(rest), tonumber(at)
+  if c.mode and at - now > l.believed then
+    at, c.healed = now, true
+    text = format('%s:%.0f:%.0f:%.0f:%.0f:%.0f', tag, limit, l.window, whole, rest, at)
+  end
+  c.text = text
+  if limit ~= l.limit then
+    if l.limit > limit then
+      if rest > 0 then
+        whole, rest = whole + 1, 0
+      end
+    else
+      c.rate = limit
+    end
+  end
+  local passed = now - at
+  if passed > 0 then
+    at = now
+    local windows = floor(passed / l.window)
+    local gone, gone_rest = proportion(passed - windows * l.window, c.rate, l.window)
+    gone = gone + windows * c.rate
+    if exceeds(whole, rest, gone, gone_rest) then
+      whole, rest = whole - gone, rest - gone_rest
+      if rest < 0 then
+        whole, rest = whole - 1, rest + l.window
+      end
+    else
+      whole, rest = 0, 0
+    end
+  end
+  c.whole, c.rest, c.at = whole, rest, at
+end
+
+function bucket.fits(c)
+  local l = c.limit
+  local room, rest = l.room - c.cost, l.room_rest
+  if l.delayed >= 0 and exceeds(room, rest, l.delayed, l.delayed_rest) then
+    room, rest = l.delayed, l.delayed_rest
+  end
+  if l.room < c.cost then
+    return false
+  end
+  -- Beside a debt of another rate only whole units count.
+  if c.rate ~= l.limit then
+    rest = 0
+  end
+  return not exceeds(c.whole, c.rest, room, rest)
+end
+
+function bucket.take(c, most)
+  local l = c.limit
+  if c.rate ~= l.limit then
+    if c.rest > 0 then
+      c.whole, c.rest = c.whole + 1, 0
+    end
+    c.rate = l.limit
+  end
+  local whole, rest = c.whole + c.cost, c.rest
+  if exceeds(whole, rest, most, 0) then
+    whole, rest = most, 0
+  end
+  if exceeds(whole, rest, c.whole, c.rest) then
+    c.whole, c.rest = whole, rest
+  end
+end
+
+function bucket.refund(c)
+  if c.whole < c.cost then
+    c.whole, c.rest = 0, 0
+  else
+    c.whole = c.whole - c.cost
+  end
+end
+
+function bucket.write(c)
+  local l = c.limit
+  c.text = format(
+    '%s:%.0f:%.0f:%.0f:%.0f:%.0f', l.tag, c.rate, l.window, c.whole, c.rest, c.at)
+end
+
+function bucket.life(c)
+  return (c.whole * c.limit.window + c.rest) / c.rate
+end
+
+-- Fixed window and sliding window counter: counts by window since the epoch.
+local window = {}
+
+function window.read(c, text)
+  local l = c.limit
+  c.current, c.previous, c.at = 0, 0, now
+  local tag, length, at, current, previous = match(text, '^(%l):(%d+):(%d+):(%d+):?(%d*)$')
+  if tag ~= l.tag or tonumber(length) ~= l.window then
+    return
+  end
+  at, current, previous = tonumber(at), tonumber(current), tonumber(previous) or 0
+  if c.mode and at - now > 2 * l.window then
+    at, c.healed = now, true
+    if l.sliding then
+      text = format('c:%.0f:%.0f:%.0f:%.0f', l.window, at, current, previous)
+    else
+      text = format('f:%.0f:%.0f:%.0f', l.window, at, current)
+    end
+  end
+  c.text = text
+  local since_start = at - floor(at / l.window) * l.window
+  if now > at then
+    since_start = since_start + now - at
+    at = now
+  end
+  if since_start >= 2 * l.window then
+    current, previous = 0, 0
+  elseif since_start >= l.window then
+    current, previous = 0, l.sliding and current or 0
+  end
+  c.current, c.previous, c.at = current, previous, at
+end
+
+function window.fits(c)
+  local l = c.limit
+  local used = c.current + c.cost
+  if c.previous > 0 then
+    local passed = c.at - floor(c.at / l.window) * l.window
+    local in_view, rest = proportion(l.window - passed, c.previous, l.window)
+    used = used + in_view
+    if rest > 0 then
+      used = used + 1
+    end
+  end
+  return used <= l.room
+end
+
+function window.take(c, most)
+  local current = c.current + c.cost
+  if current > most then
+    current = most
+  end
+  if current > c.current then
+    c.current = current
+  end
+end
+
+function window.refund(c)
+  local length = c.limit.window
+  local index = floor(c.at / length)
+  local charged = c.charged_at < 0 and index or floor(c.charged_at / length)
+  if charged == index then
+    c.current = c.current > c.cost and c.current - c.cost or 0
+  elseif charged == index - 1 then
+    c.previous = c.previous > c.cost and c.previous - c.cost or 0
+  end
+end
+
+function window.write(c)
+  local l = c.limit
+  if l.sliding then
+    c.text = format('c:%.0f:%.0f:%.0f:%.0f', l.window, c.at, c.current, c.previous)
+  else
+    c.text = format('f:%.0f:%.0f:%.0f', l.window, c.at, c.current)
+  end
+end
+
+function window.life(c)
+  local length = c.limit.window
+  local left = length - (c.at - floor(c.at / length) * length)
+  return c.limit.sliding and left + length or left
+end
+
+-- Sliding window log: a list whose first element is `s:<window>:<sum>`, the others `<us>=<units>`,
+-- oldest first. The only state that is not read whole: it may be long.
+local log = {}
+
+local function entry(text)
+  local at, units = match(text, '^(%d+)=(%d+)$')
+  return tonumber(at), tonumber(units)
+end
+
+local function entry_text(at, units)
+  return format('%.0f=%.0f', at, units)
+end
+
+local function head_text(c)
+  return format('s:%.0f:%.0f', c.limit.window, c.used)
+end
+
+function log.read(c)
+  local l, key = c.limit, c.key
+  c.used, c.first, c.at = 0, 1, now
+  local head = pcall_redis('LINDEX', key, 0)
+  local length, sum = match(type(head) == 'string' and head or '', '^s:(%d+):(%d+)$')
+  if tonumber(length) ~= l.window then
+    c.is_new = true
+    return
+  end
+  c.used = tonumber(sum)
+  local newest = call('LINDEX', key, -1)
+  local newest_at = newest and entry(newest)
+  if c.mode and newest_at and newest_at - now > 2 * l.window then
+    local units, length_now = 0, call('LLEN', key)
+    while true do
+      local at, count = entry(call('LINDEX', key, length_now - 1))
+      if not at or at <= now then
+        break
+      end
+      units, length_now = units + count, length_now - 1
+    end
+    call('LTRIM', key, 0, length_now - 1)
+    call('RPUSH', key, entry_text(now, units))
+    newest_at, c.healed = now, true
+  end
+  if newest_at and newest_at > now then
+    c.at = newest_at
+  end
+  c.newest = newest_at
+  while true do
+    local entries = call('LRANGE', key, c.first, c.first + CHUNK - 1)
+    for i = 1, #entries do
+      local at, units = entry(entries[i])
+      if c.at - at < l.window then
+        return
+      end
+      c.used, c.first = c.used - units, c.first + 1
+    end
+    if #entries < CHUNK then
+      c.newest = nil
+      return
+    end
+  end
+end
+
+function log.fits(c)
+  return c.used + c.cost <= c.limit.room
+end
+
+-- Drops what is out of view, and notes the sum.
+local function tidy(c)
+  local key = c.key
+  if c.is_new then
+    call('DEL', key)
+    call('RPUSH', key, head_text(c))
+    c.is_new = false
+  elseif c.first > 1 then
+    call('LTRIM', key, c.first, -1)
+    call('LPUSH', key, head_text(c))
+    c.first = 1
+  else
+    call('LSET', key, 0, head_text(c))
+  end
+end
+
+function log.take(c, most)
+  local room = most > c.used and most - c.used or 0
+  local cost = c.cost < room and c.cost or room
+  c.used = c.used + cost
+  tidy(c)
+  if cost > 0 then
+    local newest = c.newest
+    if newest and floor(newest / 1000) == floor(c.at / 1000) then
+      local _, units = entry(call('LINDEX', c.key, -1))
+      call('LSET', c.key, -1, entry_text(c.at, units + cost))
+    else
+      call('RPUSH', c.key, entry_text(c.at, cost))
+    end
+    c.newest = c.at
+  end
+end
+
+function log.refund(c)
+  tidy(c)
+  local key, left = c.key, c.cost
+  local tied = c.charged_at >= 0 and floor(c.charged_at / 1000)
+  local place, is_emptied = call('LLEN', key) - 1, false
+  while place >= 1 and left > 0 do
+    local at, units = entry(call('LINDEX', key, place))
+    local moment = floor(at / 1000)
+    if tied and moment < tied then
+      break
+    end
+    if not tied or moment == tied then
+      local given = left < units and left or units
+      left, c.used = left - given, c.used - given
+      if given == units then
+        call('LSET', key, place, '')
+        is_emptied = true
+      else
+        call('LSET', key, place, entry_text(at, units - given))
+      end
+    end
+    place = place - 1
+  end
+  if is_emptied then
+    call('LREM', key, 0, '')
+  end
+  tidy(c)
+end
+
+-- The entry that has to leave before at most `target` units are in use.
+local function leaves(c, target)
+  local used, place = c.used, c.first
+  while used > target do
+    local entries = call('LRANGE', c.key, place, place + CHUNK - 1)
+    for i = 1, #entries do
+      local at, units = entry(entries[i])
+      used = used - units
+      if used <= target then
+        return format('%.0f', at)
+      end
+    end
+    if #entries < CHUNK then
+      return ''
+    end
+    place = place + CHUNK
+  end
+  return ''
+end
+
+-- What a log is reported by: units in use, and the entries to wait for until one unit more is free,
+-- until the request fits, and until nothing is in use.
+function log.digest(c, is_refused)
+  local l = c.limit
+  local capacity = l.most / 2
+  local next_target = (c.used < capacity and c.used or capacity) - 1
+  local retry = ''
+  if is_refused and c.cost <= l.room then
+    retry = leaves(c, l.room - c.cost)
+  end
+  local newest = c.used > 0 and call('LINDEX', c.key, -1)
+  return format('%.0f:%s:%s:%s', c.used, c.used > 0 and leaves(c, next_target) or '', retry,
+    newest and format('%.0f', (entry(newest))) or '')
+end
+
+function log.life(c)
+  return c.limit.window
+end
+
+local KERNELS = { bucket, bucket, bucket, window, window, log }
+
+now = number()
+if now < 0 then
+  local time = call('TIME')
+  now = time[1] * 1000000 + time[2]
+end
+local extra = number()
+local limits = {}
+for i = 1, number() do
+  local algorithm = number()
+  limits[i] = {
+    kernel = KERNELS[algorithm], tag = TAGS[algorithm], sliding = algorithm == SLIDING,
+    is_log = algorithm == LOG,
+    limit = number(), window = number(), room = number(), room_rest = number(),
+    delayed = number(), delayed_rest = number(), believed = number(), most = number(),
+  }
+end
+
+-- Texts by key, so that a counter met again in this call is not fetched again; what has changed is
+-- written once, at the end.
+local texts, lives = {}, {}
+
+local function read(c)
+  if c.limit.is_log then
+    log.read(c)
+    return
+  end
+  local text = texts[c.key]
+  if text == nil then
+    local found = pcall_redis('GET', c.key)
+    -- A list is the log of another algorithm, which counts as absent.
+    text = type(found) == 'string' and found or ''
+    texts[c.key] = text
+  end
+  c.limit.kernel.read(c, text)
+end
+
+local function keep(c)
+  local life = c.limit.kernel.life(c) + (c.at > now and c.at - now or 0)
+  local ms = ceil(life / 1000) + extra
+  if ms > LONGEST_MS then
+    ms = LONGEST_MS
+  end
+  if c.limit.is_log then
+    call('PEXPIRE', c.key, format('%.0f', ms))
+    texts[c.key], lives[c.key] = nil, nil
+  else
+    texts[c.key], lives[c.key] = c.text, format('%.0f', ms)
+  end
+end
+
+-- A log is written at once, so a text that waits to be written under its key goes first.
+local function settle_waiting(c)
+  if c.limit.is_log and lives[c.key] then
+    call('SET', c.key, texts[c.key], 'PX', lives[c.key])
+    texts[c.key], lives[c.key] = nil, nil
+  end
+end
+
+local function settle(charges)
+  local passed = true
+  for i = 1, #charges do
+    local c = charges[i]
+    local l = c.limit
+    c.text = ''
+    if l.limit > 0 then
+      settle_waiting(c)
+      read(c)
+    end
+    c.fits = c.mode == DEBIT or c.cost == 0 or (l.limit > 0 and l.kernel.fits(c))
+    if not c.fits and c.mode == ENFORCE then
+      passed = false
+    end
+  end
+  -- Logs first: they are written at once, which may fail, and then nothing else has been charged.
+  for _, is_log in ipairs({ true, false }) do
+    for i = 1, #charges do
+      local c = charges[i]
+      local l = c.limit
+      if l.is_log == is_log then
+        local is_taken = c.cost > 0 and l.limit > 0 and (c.mode == DEBIT or (passed and c.fits))
+        if is_taken then
+          l.kernel.take(c, c.mode == DEBIT and l.most or 9007199254740991)
+          if not is_log then
+            l.kernel.write(c)
+          end
+        end
+        if is_taken or c.healed then
+          c.written = true
+          keep(c)
+        end
+      end
+    end
+  end
+end
+
+local function refund(charges)
+  for i = 1, #charges do
+    local c = charges[i]
+    local l = c.limit
+    c.text, c.fits = '', true
+    if l.limit > 0 and c.cost > 0 then
+      settle_waiting(c)
+      read(c)
+      local is_there = (l.is_log and not c.is_new) or c.text ~= ''
+      if is_there then
+        l.kernel.refund(c)
+        if not l.is_log then
+          l.kernel.write(c)
+        end
+        c.written = true
+        keep(c)
+      end
+    end
+  end
+end
+
+local answer = { format('%.0f', now) }
+local requests = {}
+local key = 0
+while place < #numbers do
+  local kind = number()
+  local charges = {}
+  for i = 1, number() do
+    key = key + 1
+    local c = { key = KEYS[key], limit = limits[number()], cost = number() }
+    if kind == 1 then
+      c.mode = number()
+    else
+      c.charged_at = number()
+    end
+    charges[i] = c
+  end
+  local is_done, why = pcall(kind == 1 and settle or refund, charges)
+  if not is_done then
+    charges.failure = type(why) == 'table' and why.err or tostring(why)
+  else
+    for i = 1, #charges do
+      local c = charges[i]
+      -- Later requests change what a digest is made of.
+      if c.limit.is_log and c.limit.limit > 0 and kind == 1 then
+        c.text = log.digest(c, not c.fits)
+      end
+    end
+  end
+  requests[#requests + 1] = charges
+end
+
+local failures = {}
+for k, life in pairs(lives) do
+  local written = pcall_redis('SET', k, texts[k], 'PX', life)
+  if type(written) == 'table' and written.err then
+    failures[k] = written.err
+  end
+end
+
+for i = 1, #requests do
+  local charges = requests[i]
+  local failure = charges.failure
+  for j = 1, #charges do
+    failure = failure or (charges[j].written and failures[charges[j].key])
+  end
+  for j = 1, #charges do
+    local c = charges[j]
+    if failure then
+      answer[#answer + 1] = '!' .. failure
+    else
+      answer[#answer + 1] = (c.fits and '1' or '0') .. (c.written and '1' or '0') .. c.text
+    end
+  end
+end
+return answer

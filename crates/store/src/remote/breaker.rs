@@ -1,0 +1,242 @@
+//! Leaves a server alone that does not answer, so that nobody waits for it in vain: after so many
+//! failures in a row it is not asked for a while, then one request tries.
+
+use std::ops::Deref;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tollgate_core::Timestamp;
+
+use super::Answer;
+use super::clock::{Moment, wall_clock};
+use super::settings::{BreakerState, RemoteSettings, RemoteStatus};
+use crate::{StoreError, StoreErrorKind};
+
+/// Says that no clock was seen yet.
+const UNSEEN: i64 = i64::MIN;
+
+/// Watches over one server.
+#[derive(Debug)]
+pub(crate) struct Breaker {
+    server: String,
+    most_failures: u32,
+    probe_after: Duration,
+    most_drift: Duration,
+    state: Mutex<State>,
+    openings: AtomicU64,
+    failures: AtomicU64,
+    calls: AtomicU64,
+    drift_micros: AtomicI64,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Failures since the last success.
+    in_a_row: u32,
+    /// When it was last left alone, or tried again.
+    open_since: Option<Moment>,
+    is_probing: bool,
+    is_adrift: bool,
+}
+
+/// A request that may be made. Dropped without an answer, it has failed.
+#[derive(Debug)]
+pub(crate) struct Admitted<B: Deref<Target = Breaker>> {
+    breaker: B,
+    is_probe: bool,
+    is_told: bool,
+}
+
+impl Breaker {
+    /// Watches over a server; its name is for people.
+    pub(crate) fn new(server: String, settings: &RemoteSettings) -> Self {
+        Self {
+            server,
+            most_failures: settings.failures.max(1),
+            probe_after: settings.probe_after,
+            most_drift: settings.drift,
+            state: Mutex::new(State {
+                in_a_row: 0,
+                open_since: None,
+                is_probing: false,
+                is_adrift: false,
+            }),
+            openings: AtomicU64::new(0),
+            failures: AtomicU64::new(0),
+            calls: AtomicU64::new(0),
+            drift_micros: AtomicI64::new(UNSEEN),
+        }
+    }
+
+    /// Lets a request through, unless the server is left alone.
+    pub(crate) fn admit(&self) -> Result<Admitted<&Self>, StoreError> {
+        Admitted::new(self)
+    }
+
+    /// Counts a call to the server.
+    pub(crate) fn count_call(&self) {
+        self.calls.fetch_add(1, Relaxed);
+    }
+
+    /// Notes what the server's clock showed.
+    pub(crate) fn note_clock(&self, theirs: Timestamp) {
+        let ours = wall_clock();
+        let drift = theirs.as_micros().cast_signed().saturating_sub(ours.as_micros().cast_signed());
+        self.drift_micros.store(drift, Relaxed);
+        let is_adrift = u128::from(drift.unsigned_abs()) > self.most_drift.as_micros();
+        // Almost always nothing has changed, and nobody waits for a lock to learn that.
+        let Some(mut state) = self.state.try_lock() else { return };
+        if state.is_adrift != is_adrift {
+            state.is_adrift = is_adrift;
+            let (server, seconds) = (&self.server, drift as f64 / 1e6);
+            if is_adrift {
+                tracing::warn!(
+                    server,
+                    seconds,
+                    "the store's clock is far from ours; it is the one that counts"
+                );
+            } else {
+                tracing::info!(server, seconds, "the store's clock is close to ours again");
+            }
+        }
+    }
+
+    /// How the server is doing.
+    pub(crate) fn status(&self) -> RemoteStatus {
+        let breaker = {
+            let state = self.state.lock();
+            match (state.open_since, state.is_probing) {
+                (None, _) => BreakerState::Closed,
+                (Some(_), false) => BreakerState::Open,
+                (Some(_), true) => BreakerState::Probing,
+            }
+        };
+        let drift = self.drift_micros.load(Relaxed);
+        RemoteStatus {
+            server: self.server.clone(),
+            breaker,
+            openings: self.openings.load(Relaxed),
+            failures: self.failures.load(Relaxed),
+            calls: self.calls.load(Relaxed),
+            drift_seconds: (drift != UNSEEN).then_some(drift as f64 / 1e6),
+        }
+    }
+
+    /// Whether a request that may be made is to try the server.
+    fn try_admit(&self) -> Result<bool, StoreError> {
+        let mut state = self.state.lock();
+        match state.open_since {
+            None => Ok(false),
+            Some(since) if !state.is_probing && since.elapsed() >= self.probe_after => {
+                state.is_probing = true;
+                Ok(true)
+            }
+            Some(_) => Err(StoreErrorKind::Unavailable.into()),
+        }
+    }
+
+    fn succeeded(&self) {
+        let mut state = self.state.lock();
+        state.in_a_row = 0;
+        if let Some(since) = state.open_since.take() {
+            state.is_probing = false;
+            let (server, seconds) = (&self.server, since.elapsed().as_secs_f64());
+            tracing::info!(server, seconds, "the store answers again");
+        }
+    }
+
+    fn failed(&self, is_probe: bool, error: &StoreError) {
+        self.failures.fetch_add(1, Relaxed);
+        let mut state = self.state.lock();
+        state.in_a_row = state.in_a_row.saturating_add(1);
+        if is_probe {
+            state.is_probing = false;
+            state.open_since = Some(Moment::now());
+        } else if state.open_since.is_none() && state.in_a_row >= self.most_failures {
+            state.open_since = Some(Moment::now());
+            self.openings.fetch_add(1, Relaxed);
+            let source = std::error::Error::source(error).map(ToString::to_string);
+            let (server, why) = (&self.server, source.unwrap_or_default());
+            tracing::warn!(server, %error, why, "the store is left alone for a while; rules say what happens without it");
+        }
+    }
+}
+
+impl<B: Deref<Target = Breaker>> Admitted<B> {
+    pub(crate) fn new(breaker: B) -> Result<Self, StoreError> {
+        let is_probe = breaker.try_admit()?;
+        Ok(Self { breaker, is_probe, is_told: false })
+    }
+
+    /// Tells how the request went. A server that refuses is there, but of no use either.
+    pub(crate) fn tell(mut self, answer: &Answer) {
+        self.is_told = true;
+        match answer {
+            Ok(_) => self.breaker.succeeded(),
+            Err(error) => self.breaker.failed(self.is_probe, error),
+        }
+    }
+}
+
+impl<B: Deref<Target = Breaker>> Drop for Admitted<B> {
+    fn drop(&mut self) {
+        // Whoever asked has left; of a probe that says nothing, and another may be made.
+        if self.is_probe && !self.is_told {
+            self.breaker.state.lock().is_probing = false;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Settlement;
+
+    /// Plays events: `+` and `-` a request that is made and succeeds or fails, `x` one that is not let
+    /// through, `a` one whose asker leaves.
+    fn check(probe_after: Duration, events: &str, expected: BreakerState) {
+        let settings = RemoteSettings { failures: 3, probe_after, ..RemoteSettings::default() };
+        let breaker = Breaker::new("a server".to_owned(), &settings);
+        for event in events.chars() {
+            let admitted = breaker.admit();
+            match event {
+                '+' => admitted.expect(events).tell(&Ok(Settlement::default())),
+                '-' => admitted.expect(events).tell(&Err(StoreErrorKind::Timeout.into())),
+                'a' => drop(admitted.expect(events)),
+                _ => assert!(admitted.is_err(), "{events}"),
+            }
+        }
+        assert_eq!(breaker.status().breaker, expected, "{events}");
+    }
+
+    #[test]
+    fn a_server_that_fails_too_often_is_left_alone() {
+        let long = Duration::from_secs(3_600);
+        check(long, "", BreakerState::Closed);
+        check(long, "--+--+", BreakerState::Closed);
+        check(long, "---", BreakerState::Open);
+        check(long, "---xxx", BreakerState::Open);
+        // Tried again at once.
+        check(Duration::ZERO, "---+", BreakerState::Closed);
+        check(Duration::ZERO, "----", BreakerState::Open);
+        check(Duration::ZERO, "---aa-+", BreakerState::Closed);
+        check(Duration::ZERO, "---+--", BreakerState::Closed);
+    }
+
+    #[test]
+    fn only_one_request_tries() {
+        let settings = RemoteSettings {
+            failures: 1,
+            probe_after: Duration::ZERO,
+            ..RemoteSettings::default()
+        };
+        let breaker = Breaker::new("a server".to_owned(), &settings);
+        breaker.admit().expect("closed").tell(&Err(StoreErrorKind::Timeout.into()));
+        let probe = breaker.admit().expect("a probe");
+        assert_eq!(breaker.status().breaker, BreakerState::Probing);
+        assert!(breaker.admit().is_err() && breaker.admit().is_err());
+        probe.tell(&Ok(Settlement::default()));
+        assert!(breaker.admit().is_ok() && breaker.admit().is_ok());
+    }
+}

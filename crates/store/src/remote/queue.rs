@@ -1,0 +1,130 @@
+//! Requests on their way to a server: those that arrive while it is busy go to it together. Nobody
+//! waits when it is idle.
+
+use std::future::{Future, poll_fn};
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::time::timeout;
+use tollgate_core::Timestamp;
+
+use super::{Answer, Request};
+use crate::{StoreError, StoreErrorKind};
+
+/// How many requests may wait for a server. It has far more to do by then than it can in time.
+const LONGEST: usize = 16_384;
+
+/// A request, and whoever waits for its answer.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) request: Request,
+    /// When it was asked, by the caller's clock.
+    pub(crate) now: Timestamp,
+    answer: oneshot::Sender<Answer>,
+}
+
+impl Job {
+    pub(crate) fn answer(self, answer: Answer) {
+        // Whoever has waited long enough is gone.
+        let _ = self.answer.send(answer);
+    }
+
+    /// Whether nobody waits any more. A request that has not been sent by then never is.
+    pub(crate) fn is_forsaken(&self) -> bool {
+        self.answer.is_closed()
+    }
+}
+
+/// An answer that is on its way.
+#[derive(Debug)]
+pub(crate) struct Pending(oneshot::Receiver<Answer>);
+
+impl Pending {
+    pub(crate) async fn answer(&mut self) -> Answer {
+        // Whoever had the request may have dropped it.
+        (&mut self.0).await.unwrap_or_else(|_| Err(StoreErrorKind::Unavailable.into()))
+    }
+}
+
+/// The way to a server.
+#[derive(Clone, Debug)]
+pub(crate) struct Queue(mpsc::Sender<Vec<Job>>);
+
+impl Queue {
+    /// A queue to a server that takes up to `most` requests at a time (more only to keep those together
+    /// that were sent together), and works on `at_once` such batches at a time. Ends with the last of
+    /// its clones.
+    pub(crate) fn new<F>(
+        most: usize,
+        at_once: usize,
+        send: impl Fn(Vec<Job>) -> F + Send + 'static,
+    ) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let (sender, mut jobs) = mpsc::channel::<Vec<Job>>(LONGEST);
+        tokio::spawn(async move {
+            let turns = Arc::new(Semaphore::new(at_once));
+            while let Ok(turn) = Arc::clone(&turns).acquire_owned().await {
+                let Some(mut batch) = jobs.recv().await else { return };
+                while batch.len() < most
+                    && let Ok(more) = jobs.try_recv()
+                {
+                    batch.extend(more);
+                }
+                batch.retain(|job| !job.is_forsaken());
+                if batch.is_empty() {
+                    continue;
+                }
+                let mut sending = Box::pin(send(batch));
+                // Begun here, so that batches leave in their order.
+                let begun = poll_fn(|context| Poll::Ready(sending.as_mut().poll(context))).await;
+                if begun.is_pending() {
+                    tokio::spawn(async move {
+                        sending.await;
+                        drop(turn);
+                    });
+                }
+            }
+        });
+        Self(sender)
+    }
+
+    /// Asks, and waits so long for the answer.
+    pub(crate) async fn ask(&self, request: Request, now: Timestamp, deadline: Duration) -> Answer {
+        let mut pending = self.send(request, now)?;
+        match timeout(deadline, pending.answer()).await {
+            Ok(answer) => answer,
+            Err(_) => Err(StoreErrorKind::Timeout.into()),
+        }
+    }
+
+    /// Asks. There is no room for a request that nobody could answer in time.
+    pub(crate) fn send(&self, request: Request, now: Timestamp) -> Result<Pending, StoreError> {
+        let (job, pending) = job(request, now);
+        self.push(vec![job])?;
+        Ok(pending)
+    }
+
+    /// Asks several things, which reach the server in one batch and in order.
+    pub(crate) fn send_together(
+        &self,
+        requests: Vec<Request>,
+        now: Timestamp,
+    ) -> Result<Vec<Pending>, StoreError> {
+        let (jobs, pending) = requests.into_iter().map(|request| job(request, now)).unzip();
+        self.push(jobs)?;
+        Ok(pending)
+    }
+
+    fn push(&self, jobs: Vec<Job>) -> Result<(), StoreError> {
+        self.0.try_send(jobs).map_err(|_| StoreErrorKind::Unavailable.into())
+    }
+}
+
+fn job(request: Request, now: Timestamp) -> (Job, Pending) {
+    let (answer, answered) = oneshot::channel();
+    (Job { request, now, answer }, Pending(answered))
+}

@@ -1,0 +1,191 @@
+//! A database that goes away, stands still, or comes late: whoever asks is told in time, and all is well
+//! again when it is back.
+#![allow(clippy::disallowed_methods, reason = "how long answers take is measured")]
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tollgate_core::Algorithm;
+use tollgate_store::postgres::PostgresStore;
+use tollgate_store::{BreakerState, RemoteSettings, StoreErrorKind};
+use tollgate_testbed::{PATIENCE, Postgres, until};
+
+use crate::{charge, draw, key, limit, patient};
+
+const DEADLINE: Duration = Duration::from_millis(100);
+const PROBE_AFTER: Duration = Duration::from_millis(150);
+/// How much later than in time an answer may be on a busy machine.
+const LENIENCE: Duration = Duration::from_secs(1);
+
+/// How many connections a store may have: one for each batch and one to sweep.
+const CONNECTIONS: usize = 5;
+
+fn hasty(url: &str) -> PostgresStore {
+    let settings = RemoteSettings {
+        deadline: DEADLINE,
+        failures: 3,
+        probe_after: PROBE_AFTER,
+        ..RemoteSettings::default()
+    };
+    PostgresStore::connect(url, settings).expect("a sound URL")
+}
+
+/// Charges one of very many units; what went wrong if it did, and in time.
+async fn ask(store: &PostgresStore) -> Option<StoreErrorKind> {
+    let before = Instant::now();
+    let settled = charge(store, "client", &limit(Algorithm::Gcra, 1_000_000_000)).await;
+    let took = before.elapsed();
+    assert!(took < DEADLINE + LENIENCE, "{settled:?} took {took:?}");
+    settled.err().map(|error| error.kind())
+}
+
+/// Asks until the store leaves the database alone.
+async fn fail_until_open(store: &PostgresStore, kinds: &[StoreErrorKind]) {
+    let openings = store.status()[0].openings;
+    for _ in 0..3 {
+        let kind = ask(store).await.expect("a failure");
+        assert!(kinds.contains(&kind), "{kind:?}");
+    }
+    let status = &store.status()[0];
+    assert_eq!((status.breaker, status.openings), (BreakerState::Open, openings + 1));
+    // From now on nobody waits.
+    let before = Instant::now();
+    assert_eq!(ask(store).await, Some(StoreErrorKind::Unavailable));
+    assert!(before.elapsed() < DEADLINE);
+}
+
+/// Asks until there is an answer.
+async fn succeed_again(store: &PostgresStore) {
+    let before = Instant::now();
+    while ask(store).await.is_some() {
+        assert!(before.elapsed() < PATIENCE, "{:?}", store.status());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(store.status()[0].breaker, BreakerState::Closed);
+}
+
+fn connections(postgres: &Postgres) -> usize {
+    let sql = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'tollgate'";
+    postgres.query(sql).parse().expect("a number")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_is_killed_and_comes_back() {
+    let postgres = Postgres::start();
+    let store = hasty(&postgres.url());
+    succeed_again(&store).await;
+    postgres.kill();
+    fail_until_open(&store, &[StoreErrorKind::Unavailable]).await;
+    postgres.restart();
+    succeed_again(&store).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restart_between_two_requests_goes_unnoticed() {
+    let postgres = Postgres::start();
+    let store = patient(&postgres.url());
+    for _ in 0..3 {
+        let settled = charge(&store, "client", &limit(Algorithm::Gcra, 10)).await;
+        assert!(settled.expect("an answer").passed);
+        postgres.query(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+                        WHERE application_name = 'tollgate'",
+        );
+    }
+    postgres.restart();
+    let settled = charge(&store, "client", &limit(Algorithm::Gcra, 10)).await;
+    assert!(settled.expect("an answer").passed);
+    assert_eq!(store.status()[0].failures, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_starts_later_than_the_store() {
+    let postgres = Postgres::start();
+    postgres.kill();
+    let store = hasty(&postgres.url());
+    fail_until_open(&store, &[StoreErrorKind::Unavailable]).await;
+    postgres.restart();
+    succeed_again(&store).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_stands_still_again_and_again() {
+    let postgres = Postgres::start();
+    let store = hasty(&postgres.url());
+    succeed_again(&store).await;
+    for _ in 0..10 * draw::config(1).cases {
+        postgres.pause();
+        let kinds = [StoreErrorKind::Timeout, StoreErrorKind::Unavailable];
+        fail_until_open(&store, &kinds).await;
+        postgres.resume();
+        succeed_again(&store).await;
+    }
+    until("no more connections than needed", || {
+        (connections(&postgres) <= CONNECTIONS).then_some(())
+    });
+    drop(store);
+    until("the end of all connections", || (connections(&postgres) == 0).then_some(()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_one_request_tries_a_database_that_stands_still() {
+    let postgres = Postgres::start();
+    let store = hasty(&postgres.url());
+    succeed_again(&store).await;
+    postgres.pause();
+    fail_until_open(&store, &[StoreErrorKind::Timeout]).await;
+    let before = Instant::now();
+    while store.status()[0].failures == 3 {
+        assert!(before.elapsed() < PATIENCE, "{:?}", store.status());
+        let answers: [_; 3] = tokio::join!(ask(&store), ask(&store), ask(&store)).into();
+        let late = answers.iter().filter(|answer| **answer == Some(StoreErrorKind::Timeout));
+        assert!(late.count() <= 1, "{answers:?}");
+    }
+    assert_eq!(store.status()[0].failures, 4);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_charge_that_came_too_late_is_not_made() {
+    let postgres = Postgres::start();
+    let store = hasty(&postgres.url());
+    succeed_again(&store).await;
+    thread::scope(|scope| {
+        let lock = "LOCK TABLE tollgate_counters; SELECT pg_sleep(1)";
+        let locker = scope.spawn(|| postgres.query(lock));
+        let is_locked = "SELECT count(*) FROM pg_locks WHERE mode = 'AccessExclusiveLock'
+                         AND relation = 'tollgate_counters'::regclass AND granted";
+        until("a lock", || (postgres.query(is_locked) == "1").then_some(()));
+        let once = limit(Algorithm::FixedWindow, 1);
+        let late = tokio::runtime::Handle::current();
+        let late = tokio::task::block_in_place(|| late.block_on(charge(&store, "late", &once)));
+        assert_eq!(late.map_err(|error| error.kind()), Err(StoreErrorKind::Timeout));
+        locker.join().expect("a lock that ends");
+    });
+    assert_eq!(patient(&postgres.url()).state_text(&key("late")).await, None);
+    succeed_again(&store).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_refuses_says_why() {
+    let postgres = Postgres::start();
+    let store = patient(&postgres.url().replace("/postgres", "/unknown"));
+    let error = charge(&store, "client", &limit(Algorithm::Gcra, 1)).await.expect_err("an error");
+    assert_eq!(error.kind(), StoreErrorKind::Refused);
+    let why = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+    assert!(why.contains("\"unknown\" does not exist"), "{why}");
+}
+
+#[tokio::test]
+async fn secrets_are_not_shown() {
+    let store = hasty("postgres://me:hunter2@127.0.0.1:1/limits");
+    assert_eq!(store.status()[0].server, "127.0.0.1:1/limits");
+    let error = charge(&store, "client", &limit(Algorithm::Gcra, 1)).await.expect_err("an error");
+    let shown = format!("{store:?} {error} {error:?}");
+    assert!(!shown.contains("hunter2") && !shown.contains("me@"), "{shown}");
+}
+
+#[test]
+fn without_a_runtime_there_is_no_store() {
+    let refused = PostgresStore::connect("postgres://127.0.0.1/limits", RemoteSettings::default());
+    assert!(refused.is_err_and(|problem| problem.contains("Tokio runtime")));
+}

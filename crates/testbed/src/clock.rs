@@ -1,0 +1,24 @@
+//! The only file here that asks the machine for the time: servers have to be waited for, and a slow
+//! network is slow by the clock.
+#![allow(clippy::disallowed_methods)]
+
+use std::time::{Duration, Instant};
+
+/// A moment that is waited for.
+#[derive(Clone, Copy)]
+pub(crate) struct Moment(Instant);
+
+impl Moment {
+    pub(crate) fn after(delay: Duration) -> Self {
+        Self(Instant::now() + delay)
+    }
+
+    /// How long it is until then; nothing once it has passed.
+    pub(crate) fn left(self) -> Duration {
+        self.0.saturating_duration_since(Instant::now())
+    }
+
+    pub(crate) fn has_passed(self) -> bool {
+        self.left().is_zero()
+    }
+}

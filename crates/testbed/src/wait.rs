@@ -1,0 +1,34 @@
+//! Waiting for a condition, with an end.
+
+use std::thread;
+use std::time::Duration;
+
+use crate::clock::Moment;
+
+/// The longest that anything is waited for. Far more than it takes: a machine may be busy with other
+/// tests.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How soon to look again for what nobody announces.
+const GLANCE: Duration = Duration::from_millis(10);
+
+/// Waits until `look` finds what it looks for, for at most [`PATIENCE`].
+pub fn until<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
+    try_until(PATIENCE, look).unwrap_or_else(|| panic!("waited in vain for {what}"))
+}
+
+/// Waits until `look` finds what it looks for; none if it takes longer than that.
+pub(crate) fn try_until<T>(patience: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
+    let end = Moment::after(patience);
+    loop {
+        // Before the look, so that there is one after the end.
+        let is_last = end.has_passed();
+        if let Some(found) = look() {
+            return Some(found);
+        }
+        if is_last {
+            return None;
+        }
+        thread::sleep(GLANCE);
+    }
+}

@@ -1,0 +1,23 @@
+//! The servers that other tests stand on: each starts, answers, fails as it is told to, comes back,
+//! and leaves nothing behind.
+
+mod cluster;
+mod left_behind;
+mod postgres;
+mod proxy;
+mod redis;
+mod sentinels;
+
+use std::fs;
+
+use tollgate_testbed::Reply;
+
+/// Whether a process has ended, even if nobody has waited for it yet.
+fn is_gone(id: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{id}/status"));
+    status.map_or(true, |status| status.contains("\nState:\tZ"))
+}
+
+fn text(text: &str) -> Reply {
+    Reply::Text(text.to_owned())
+}

@@ -1,0 +1,70 @@
+//! PostgreSQL.
+
+use std::thread;
+use std::time::Duration;
+
+use tollgate_testbed::Postgres;
+
+use crate::is_gone;
+
+#[test]
+fn it_answers_is_killed_and_comes_back_with_what_it_had() {
+    let postgres = Postgres::start();
+    assert_eq!(
+        postgres.url(),
+        format!("postgres://postgres@127.0.0.1:{}/postgres", postgres.port())
+    );
+    postgres.query("CREATE TABLE words (id int, word text)");
+    postgres.query("INSERT INTO words VALUES (1, 'one'), (2, 'two')");
+
+    let ids = postgres.process_ids();
+    assert!(ids.len() > 1, "{ids:?}");
+    postgres.kill();
+    assert!(ids.into_iter().all(is_gone));
+    assert_eq!(postgres.process_ids(), []);
+
+    postgres.restart();
+    assert_eq!(postgres.query("SELECT * FROM words ORDER BY id"), "1|one\n2|two");
+
+    postgres.restart();
+    assert_eq!(postgres.query("SELECT count(*) FROM words"), "2");
+
+    let ids = postgres.process_ids();
+    drop(postgres);
+    assert!(ids.into_iter().all(is_gone));
+}
+
+#[test]
+fn a_paused_one_answers_later() {
+    let postgres = Postgres::start();
+    postgres.pause();
+    postgres.pause();
+    thread::scope(|scope| {
+        let answer = scope.spawn(|| postgres.query("SELECT 1"));
+        // Long enough for an answer, had it gone on.
+        thread::sleep(Duration::from_millis(300));
+        assert!(!answer.is_finished());
+        postgres.resume();
+        assert_eq!(answer.join().expect("an answer"), "1");
+    });
+}
+
+#[test]
+fn one_that_is_paused_can_be_killed_and_dropped() {
+    let postgres = Postgres::start();
+    postgres.pause();
+    let ids = postgres.process_ids();
+    postgres.kill();
+    assert!(ids.into_iter().all(is_gone));
+    postgres.restart();
+    postgres.pause();
+    let ids = postgres.process_ids();
+    drop(postgres);
+    assert!(ids.into_iter().all(is_gone));
+}
+
+#[test]
+#[should_panic(expected = "syntax error")]
+fn what_it_does_not_understand_is_said() {
+    Postgres::start().query("SELEC");
+}
