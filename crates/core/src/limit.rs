@@ -1,7 +1,7 @@
 //! The integers derived from a quota, and the one place where the three kernels are told apart.
 
 use crate::kernel::{Balance as _, bucket, log, rate::Rate, window};
-use crate::{Algorithm, Line, LogDigest, Micros, Mode, Quota, State, Timestamp};
+use crate::{Algorithm, Line, Micros, Mode, Quota, State, Timestamp};
 
 /// A compiled [`Quota`].
 #[derive(Clone, Copy, Debug, Eq)]
@@ -357,32 +357,6 @@ impl Limit {
         admitted: bool,
     ) -> Report {
         self.figures(&self.level(state, now), state, cost, admitted)
-    }
-
-    /// The figures of a log of which only the digest is known.
-    #[must_use]
-    pub fn report_log(
-        &self,
-        digest: &LogDigest,
-        now: Timestamp,
-        cost: u64,
-        admitted: bool,
-    ) -> Report {
-        let wait = |entry: Option<Timestamp>| {
-            entry.map_or(Micros::ZERO, |entry| log::leaves_after(entry, self.window, now))
-        };
-        let retry_after = if admitted {
-            Some(Micros::ZERO)
-        } else {
-            self.ceiling.checked_sub(cost).map(|_| wait(digest.retry))
-        };
-        Report {
-            remaining: self.capacity.saturating_sub(digest.used),
-            retry_after,
-            reset_after: wait(digest.newest),
-            next_after: (digest.used > 0).then(|| wait(digest.next)),
-            delay: None,
-        }
     }
 
     /// Whether the state is worth nothing any more: losing it changes no answer from `now` on.

@@ -4,6 +4,24 @@
 
 use std::time::{Duration, Instant};
 
+/// How long something takes, for tests of what must not take long.
+#[derive(Clone, Copy, Debug)]
+pub struct Stopwatch(Instant);
+
+impl Stopwatch {
+    /// Starts now.
+    #[must_use]
+    pub fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    /// The time since the start.
+    #[must_use]
+    pub fn elapsed(self) -> Duration {
+        self.0.elapsed()
+    }
+}
+
 /// A moment that is waited for.
 #[derive(Clone, Copy)]
 pub(crate) struct Moment(Instant);

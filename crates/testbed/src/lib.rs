@@ -17,6 +17,7 @@ mod resp;
 mod signal;
 mod wait;
 
+pub use clock::Stopwatch;
 pub use port::free_port;
 pub use postgres::Postgres;
 pub use proxy::{Fault, FaultProxy};

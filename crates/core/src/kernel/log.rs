@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use crate::{Limit, Micros, State, Timestamp};
+use crate::{Limit, Micros, Report, State, Timestamp};
 
 /// What a log remembers: when how much was admitted, oldest first.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +35,34 @@ pub struct LogDigest {
     pub retry: Option<Timestamp>,
     /// The newest entry.
     pub newest: Option<Timestamp>,
+}
+
+impl Limit {
+    /// The figures of a log of which only the digest is known.
+    #[must_use]
+    pub fn report_log(
+        &self,
+        digest: &LogDigest,
+        now: Timestamp,
+        cost: u64,
+        admitted: bool,
+    ) -> Report {
+        let wait = |entry: Option<Timestamp>| {
+            entry.map_or(Micros::ZERO, |entry| leaves_after(entry, self.window, now))
+        };
+        let retry_after = if admitted {
+            Some(Micros::ZERO)
+        } else {
+            self.ceiling.checked_sub(cost).map(|_| wait(digest.retry))
+        };
+        Report {
+            remaining: self.capacity.saturating_sub(digest.used),
+            retry_after,
+            reset_after: wait(digest.newest),
+            next_after: (digest.used > 0).then(|| wait(digest.next)),
+            delay: None,
+        }
+    }
 }
 
 /// The part of a log that still counts at a moment.
@@ -179,7 +207,7 @@ impl Live {
 }
 
 /// How long until an entry is out of view.
-pub(crate) fn leaves_after(entry: Timestamp, window: Micros, now: Timestamp) -> Micros {
+fn leaves_after(entry: Timestamp, window: Micros, now: Timestamp) -> Micros {
     let left = window.get().saturating_sub(now.since(entry).get());
     Micros::new(left).plus(entry.since(now))
 }

@@ -17,6 +17,7 @@ use super::status;
 use crate::rls::{self, Answer, Ask, AskedDescriptor, CarriedLimit};
 use crate::state::ServerState;
 use tollgate::rules::envoy::Unit;
+use tollgate::store::StoreErrorKind;
 
 /// Answers Envoy.
 #[derive(Debug)]
@@ -117,13 +118,20 @@ fn write(answer: Answer) -> RateLimitResponse {
         response_headers_to_add: headers.collect(),
         request_headers_to_add: Vec::new(),
         raw_body: answer.body,
-        dynamic_metadata: answer.decision_id.map(|id| Struct {
-            fields: [(
-                "decision_id".to_owned(),
-                Value { kind: Some(Kind::StringValue((*id).to_owned())) },
-            )]
-            .into(),
-        }),
+        dynamic_metadata: metadata(answer.decision_id.as_deref(), answer.degraded),
         quota: None,
     }
+}
+
+/// What Envoy can log and route by.
+fn metadata(decision_id: Option<&str>, degraded: Option<StoreErrorKind>) -> Option<Struct> {
+    let text = |text: String| Value { kind: Some(Kind::StringValue(text)) };
+    let mut known = Struct::default();
+    if let Some(id) = decision_id {
+        known.fields.insert("decision_id".to_owned(), text(id.to_owned()));
+    }
+    if let Some(why) = degraded {
+        known.fields.insert("degraded".to_owned(), text(why.to_string()));
+    }
+    Some(known).filter(|known| !known.fields.is_empty())
 }

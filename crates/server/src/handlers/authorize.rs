@@ -24,6 +24,8 @@ pub(crate) const PATH: &str = "/api/v1/rate-limit/authorize";
 const DECISION: http::HeaderName = http::HeaderName::from_static("x-tollgate-decision");
 /// The rule that refused, if one did.
 const RULE: http::HeaderName = http::HeaderName::from_static("x-tollgate-rule");
+/// Why the shared store had no say, if so.
+const DEGRADED: http::HeaderName = http::HeaderName::from_static("x-tollgate-degraded");
 /// The real status of a refusal, where the proxy can only pass on another one.
 const STATUS: http::HeaderName = http::HeaderName::from_static("x-tollgate-status");
 
@@ -77,6 +79,9 @@ pub(crate) async fn authorize(
     app.metrics.checks.observe(stopwatch.elapsed());
     let mut response = Response::new(Body::empty());
     write_fields(&decision, app.families, response.headers_mut());
+    if let Some(why) = decision.degraded().and_then(|why| why.to_string().parse().ok()) {
+        response.headers_mut().insert(DEGRADED, why);
+    }
     if decision.is_allowed() {
         note_decision(&decision, None);
     } else {

@@ -182,7 +182,11 @@ pub(crate) struct EnvoyHeader {
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct EnvoyMetadata {
     /// Names the decision.
-    decision_id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    decision_id: Option<String>,
+    /// Why the shared store had no say, if so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    degraded: Option<String>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over references")]
@@ -252,9 +256,11 @@ impl From<&Answer> for EnvoyAnswer {
             overall_code: code(answer.is_over),
             statuses: answer.statuses.iter().map(EnvoyStatus::from).collect(),
             response_headers_to_add: headers.collect(),
-            dynamic_metadata: answer
-                .decision_id
-                .map(|id| EnvoyMetadata { decision_id: (*id).to_owned() }),
+            dynamic_metadata: Some(EnvoyMetadata {
+                decision_id: answer.decision_id.map(|id| (*id).to_owned()),
+                degraded: answer.degraded.map(|why| why.to_string()),
+            })
+            .filter(|known| known.decision_id.is_some() || known.degraded.is_some()),
         }
     }
 }

@@ -3,6 +3,7 @@
 use http::{HeaderName, header};
 use tollgate::http::{PROBLEM_JSON, for_each_field, refusal_body, retry_after};
 use tollgate::rules::envoy::Unit;
+use tollgate::store::StoreErrorKind;
 use tollgate::{Algorithm, Decision, Micros, RuleOutcome, Timestamp};
 
 use crate::journal::IdText;
@@ -24,6 +25,8 @@ pub(crate) struct Answer {
     pub(crate) body: Vec<u8>,
     /// Names the decision, if anything was counted.
     pub(crate) decision_id: Option<IdText>,
+    /// Why the shared store had no say, if so.
+    pub(crate) degraded: Option<StoreErrorKind>,
 }
 
 /// A header field for the client.
@@ -131,7 +134,8 @@ impl Answer {
             headers.extend(wait.map(|wait| Field::new(&header::RETRY_AFTER, wait.to_string())));
             headers.push(Field::new(&header::CACHE_CONTROL, "no-store"));
         }
-        Self { is_over, statuses, headers, body, decision_id }
+        let degraded = decision.degraded();
+        Self { is_over, statuses, headers, body, decision_id, degraded }
     }
 }
 

@@ -34,9 +34,10 @@ pub(super) fn read_all(layers: &mut Layers<'_>, settings: &mut Settings) {
     layers.read("grpc", &mut settings.grpc);
     layers.read("rules", &mut settings.rules);
     layers.read("envoy_config", &mut settings.envoy_config);
-    store::read(layers, &mut settings.store, &mut settings.remote);
+    layers.read("store", &mut settings.store);
     let least_memory = ByteSize::mebibytes(1);
     layers.read_within("memory", &mut settings.memory, least_memory..=ByteSize::new(1 << 50));
+    store::read(layers, &mut settings.remote);
     layers.read("check_auth", &mut check_auth);
     settings.check_token = layers.read_secret(&CHECK_TOKEN, not_a_token);
     settings.admin_token = layers.read_secret(&ADMIN_TOKEN, not_a_token);

@@ -10,8 +10,7 @@ use super::document::Value;
 use super::layers::Layers;
 use super::value::{Flaw, Setting};
 
-pub(super) fn read(layers: &mut Layers<'_>, url: &mut StoreUrl, remote: &mut RemoteSettings) {
-    layers.read("store", url);
+pub(super) fn read(layers: &mut Layers<'_>, remote: &mut RemoteSettings) {
     let deadlines = Duration::from_millis(1)..=Duration::from_secs(60);
     layers.read_within("store_failure.deadline", &mut remote.deadline, deadlines);
     let mut failures = u64::from(remote.failures);

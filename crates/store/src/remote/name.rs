@@ -28,11 +28,36 @@ impl CounterName {
         Self(name)
     }
 
+    /// The name of the record of a call, which no counter has: `once:digest`, or in the slot of a
+    /// counter `once:{digest of its subject}:digest`.
+    pub(crate) fn of_record(call: [u8; DIGEST_BYTES], beside: Option<&Self>) -> Self {
+        let mut name = "once:".to_owned();
+        if let Some(counter) = beside {
+            name.push('{');
+            name.push_str(counter.tag());
+            name.push_str("}:");
+        }
+        URL_SAFE_NO_PAD.encode_string(call, &mut name);
+        Self(name)
+    }
+
+    /// A counter of the same subject that no rule has.
+    #[cfg(feature = "redis")]
+    pub(crate) fn without_rule(&self) -> Self {
+        Self(format!("{{{}}}:", self.tag()))
+    }
+
+    /// The name that reads so.
+    pub(crate) fn read(name: &str) -> Self {
+        Self(name.to_owned())
+    }
+
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 
     /// What stands between the braces.
+    #[cfg(feature = "redis")]
     pub(crate) fn tag(&self) -> &str {
         self.0.split(['{', '}']).nth(1).unwrap_or_default()
     }
@@ -68,5 +93,10 @@ mod tests {
         assert_eq!(all[0].tag(), all[3].tag());
         assert_ne!(all[0].tag(), all[1].tag());
         assert!(!name("r", "secret}", "{}").as_str().contains("secret"));
+        let call = [7; DIGEST_BYTES];
+        let beside = CounterName::of_record(call, Some(&all[0]));
+        assert_eq!(beside.tag(), all[0].tag());
+        assert_ne!(beside, CounterName::of_record(call, None));
+        assert_ne!(beside, CounterName::of_record([8; DIGEST_BYTES], Some(&all[0])));
     }
 }

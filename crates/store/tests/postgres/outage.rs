@@ -1,14 +1,13 @@
 //! A database that goes away, stands still, or comes late: whoever asks is told in time, and all is well
 //! again when it is back.
-#![allow(clippy::disallowed_methods, reason = "how long answers take is measured")]
 
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tollgate_core::Algorithm;
 use tollgate_store::postgres::PostgresStore;
 use tollgate_store::{BreakerState, RemoteSettings, StoreErrorKind};
-use tollgate_testbed::{PATIENCE, Postgres, until};
+use tollgate_testbed::{PATIENCE, Postgres, Stopwatch, until};
 
 use crate::{charge, draw, key, limit, patient};
 
@@ -32,7 +31,7 @@ fn hasty(url: &str) -> PostgresStore {
 
 /// Charges one of very many units; what went wrong if it did, and in time.
 async fn ask(store: &PostgresStore) -> Option<StoreErrorKind> {
-    let before = Instant::now();
+    let before = Stopwatch::start();
     let settled = charge(store, "client", &limit(Algorithm::Gcra, 1_000_000_000)).await;
     let took = before.elapsed();
     assert!(took < DEADLINE + LENIENCE, "{settled:?} took {took:?}");
@@ -49,14 +48,14 @@ async fn fail_until_open(store: &PostgresStore, kinds: &[StoreErrorKind]) {
     let status = &store.status()[0];
     assert_eq!((status.breaker, status.openings), (BreakerState::Open, openings + 1));
     // From now on nobody waits.
-    let before = Instant::now();
+    let before = Stopwatch::start();
     assert_eq!(ask(store).await, Some(StoreErrorKind::Unavailable));
     assert!(before.elapsed() < DEADLINE);
 }
 
 /// Asks until there is an answer.
 async fn succeed_again(store: &PostgresStore) {
-    let before = Instant::now();
+    let before = Stopwatch::start();
     while ask(store).await.is_some() {
         assert!(before.elapsed() < PATIENCE, "{:?}", store.status());
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -134,7 +133,7 @@ async fn only_one_request_tries_a_database_that_stands_still() {
     succeed_again(&store).await;
     postgres.pause();
     fail_until_open(&store, &[StoreErrorKind::Timeout]).await;
-    let before = Instant::now();
+    let before = Stopwatch::start();
     while store.status()[0].failures == 3 {
         assert!(before.elapsed() < PATIENCE, "{:?}", store.status());
         let answers: [_; 3] = tokio::join!(ask(&store), ask(&store), ask(&store)).into();
