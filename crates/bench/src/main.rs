@@ -27,6 +27,8 @@ use crate::rows::BENCHES;
 use crate::rows::grpc::turn::Turn;
 use crate::rows::http::pace::{Delays, Pace};
 use crate::rows::memory::Population;
+use crate::rows::redis::client::Sample;
+use crate::rows::redis::plan::Plan;
 use crate::scale::Scale;
 
 /// Anything may go wrong; nothing is done about it but to say so.
@@ -67,6 +69,9 @@ enum Inner {
     /// Sends checks on schedule and prints how long they took.
     #[command(hide = true)]
     Pace(Pace),
+    /// Asks Redis as a plan says, which is JSON, and prints what that took.
+    #[command(hide = true)]
+    AskRedis { plan: String },
     /// Writes bodies into a file, one over the other.
     #[command(hide = true)]
     Turn(Turn),
@@ -82,8 +87,13 @@ impl Inner {
             Self::BareAxum { address } => rows::http::bare::serve(address)?,
             Self::BareTonic { address } => rows::grpc::bare::serve(address)?,
             Self::Pace(plan) => {
-                let Delays { p50, p99, p999 } = rows::http::pace::pace(&plan)?;
-                writeln!(out, "{p50} {p99} {p999}")?;
+                let Delays { p50, p99, p999, degraded } = rows::http::pace::pace(&plan)?;
+                writeln!(out, "{p50} {p99} {p999} {degraded}")?;
+            }
+            Self::AskRedis { plan } => {
+                let plan: Plan = serde_json::from_str(&plan)?;
+                let Sample { per_second, redis_micros, calls } = rows::redis::client::drive(&plan)?;
+                writeln!(out, "{per_second} {redis_micros} {calls}")?;
             }
             Self::Turn(plan) => rows::grpc::turn::turn(&plan)?,
         }

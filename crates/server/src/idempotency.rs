@@ -2,19 +2,24 @@
 //!
 //! Two copies that arrive together wait for each other: the first one charges, the second one gets
 //! its answer. Only admitted answers are remembered; after a refusal the next copy is judged anew.
+//!
+//! What is remembered here is this node's. A store that several share knows the calls of all of them;
+//! it is asked about those that are not known here.
+
+mod digest;
 
 use std::collections::{HashMap, VecDeque};
-use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
-use foldhash::quality::RandomState;
 use http::HeaderMap;
 use parking_lot::Mutex;
+use serde::Serialize;
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
-use tollgate::{Micros, Timestamp};
+use tollgate::{Micros, Once, Timestamp};
 
+use self::digest::{Digest, digest_of_body, digest_of_call};
 use crate::auth::Principal;
 use crate::problem::Problem;
 
@@ -36,13 +41,20 @@ pub(crate) struct Remembered {
 pub(crate) struct Turn {
     answer: OwnedMutexGuard<Option<Remembered>>,
     memory: Arc<Memory>,
-    call: CallKey,
+    call: Digest,
+    body: Digest,
+    lifetime: Micros,
 }
 
 impl Turn {
     /// The answer that was given before, if there was one.
     pub(crate) fn answered(&self) -> Option<&Remembered> {
         self.answer.as_ref()
+    }
+
+    /// By what a shared store knows the call. Copies get the note of the first.
+    pub(crate) const fn once<'a>(&self, note: &'a str) -> Once<'a> {
+        Once { call: self.call, body: self.body, note, lifetime: self.lifetime }
     }
 
     /// Remembers the answer.
@@ -74,9 +86,6 @@ pub(crate) struct Idempotency {
     memory: Arc<Memory>,
     keys_per_shard: usize,
     lifetime: Micros,
-    hasher: RandomState,
-    /// Hashes bodies independently of keys.
-    body_hasher: RandomState,
 }
 
 #[derive(Debug, Default)]
@@ -87,27 +96,24 @@ struct Memory {
 }
 
 impl Memory {
-    fn shard(&self, call: CallKey) -> &Mutex<Shard> {
-        &self.shards[usize::try_from(call.0).unwrap_or(0) % SHARDS]
+    fn shard(&self, call: Digest) -> &Mutex<Shard> {
+        &self.shards[usize::from(call[0]) % SHARDS]
     }
 }
 
 #[derive(Debug, Default)]
 struct Shard {
-    calls: HashMap<CallKey, Call>,
+    calls: HashMap<Digest, Call>,
     /// The calls in the order in which they came, which is that in which they expire.
-    order: VecDeque<(Timestamp, CallKey, u64)>,
+    order: VecDeque<(Timestamp, Digest, u64)>,
     /// Tells a call from an earlier one with the same key.
     serial: u64,
 }
 
-/// The digest of a caller and its key: 128 bits, so that two keys are never taken for one.
-type CallKey = (u64, u64);
-
 #[derive(Debug)]
 struct Call {
     serial: u64,
-    body: u64,
+    body: Digest,
     answer: Arc<AsyncMutex<Option<Remembered>>>,
 }
 
@@ -122,13 +128,7 @@ impl Call {
 impl Idempotency {
     /// Remembers up to `keys` calls, each for `lifetime`.
     pub(crate) fn new(keys: usize, lifetime: Micros) -> Self {
-        Self {
-            memory: Arc::default(),
-            keys_per_shard: keys.div_ceil(SHARDS).max(1),
-            lifetime,
-            hasher: RandomState::default(),
-            body_hasher: RandomState::default(),
-        }
+        Self { memory: Arc::default(), keys_per_shard: keys.div_ceil(SHARDS).max(1), lifetime }
     }
 
     /// Waits for the turn of a call with that key. `caller` tells apart who must not share answers.
@@ -136,7 +136,7 @@ impl Idempotency {
         &self,
         caller: Principal,
         key: &str,
-        body: &impl Hash,
+        body: &impl Serialize,
         now: Timestamp,
     ) -> Result<Turn, Problem> {
         if key.is_empty() || key.len() > MAX_KEY {
@@ -145,16 +145,16 @@ impl Idempotency {
                 format!("an idempotency key has 1 to {MAX_KEY} characters"),
             ));
         }
-        let call = (self.hasher.hash_one((caller, key)), self.body_hasher.hash_one((key, caller)));
-        let body = self.body_hasher.hash_one(body);
+        let (call, body) = (digest_of_call(caller, key), digest_of_body(body));
         let answer = self.place(call, body, now)?.lock_owned().await;
-        Ok(Turn { answer, memory: Arc::clone(&self.memory), call })
+        let (memory, lifetime) = (Arc::clone(&self.memory), self.lifetime);
+        Ok(Turn { answer, memory, call, body, lifetime })
     }
 
     fn place(
         &self,
-        key: CallKey,
-        body: u64,
+        key: Digest,
+        body: Digest,
         now: Timestamp,
     ) -> Result<Arc<AsyncMutex<Option<Remembered>>>, Problem> {
         let mut shard = self.memory.shard(key).lock();
@@ -164,11 +164,7 @@ impl Idempotency {
             if call.body == body {
                 return Ok(Arc::clone(&call.answer));
             }
-            return Err(Problem::unprocessable(
-                "idempotency_key_reused",
-                "this idempotency key was used with another body within its lifetime; take a new \
-                 key for a new request",
-            ));
+            return Err(key_reused());
         }
         let is_full = |shard: &Shard| {
             shard.calls.len() >= self.keys_per_shard || bytes.load(Ordering::Relaxed) > MOST_BYTES
@@ -186,6 +182,15 @@ impl Idempotency {
     pub(crate) fn len(&self) -> usize {
         self.memory.shards.iter().map(|shard| shard.lock().calls.len()).sum()
     }
+}
+
+/// Two requests with one key.
+pub(crate) fn key_reused() -> Problem {
+    Problem::unprocessable(
+        "idempotency_key_reused",
+        "this idempotency key was used with another body within its lifetime; take a new key for a \
+         new request",
+    )
 }
 
 impl Shard {
@@ -207,7 +212,7 @@ impl Shard {
     }
 
     /// Forgets a call that has no answer, unless somebody else waits for its turn.
-    fn forget_unanswered(&mut self, key: CallKey) {
+    fn forget_unanswered(&mut self, key: Digest) {
         // One reference is here, one with whoever is done.
         let is_alone = |call: &Call| Arc::strong_count(&call.answer) <= 2;
         if self.calls.get(&key).is_some_and(is_alone) {

@@ -4,8 +4,8 @@ use std::future::Future;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tollgate::store::{AnyStore, Refund, Settlement, StoreError};
-use tollgate::{Stopwatch, Store, Timestamp};
+use tollgate::store::{AnyStore, Refund, Settled, Settlement, StoreError};
+use tollgate::{Once, Stopwatch, Store, Timestamp};
 use tollgate_core::{Charge, Key, Line};
 
 use crate::histogram::Histogram;
@@ -42,6 +42,15 @@ impl<S: Store> Store for TimedStore<S> {
         now: Timestamp,
     ) -> impl Future<Output = Result<Settlement, StoreError>> + Send {
         self.timed(self.inner.settle(charges, now))
+    }
+
+    fn settle_once(
+        &self,
+        charges: &[Charge<'_>],
+        now: Timestamp,
+        once: &Once<'_>,
+    ) -> impl Future<Output = Result<Settled, StoreError>> + Send {
+        self.timed(self.inner.settle_once(charges, now, once))
     }
 
     fn is_immediate(&self) -> bool {

@@ -8,7 +8,8 @@ use tollgate_core::{Charge, Key, Line, Timestamp};
 use crate::postgres::PostgresStore;
 use crate::redis::RedisStore;
 use crate::{
-    DenyCache, MemoryStore, Refund, RemoteSettings, RemoteStatus, Settlement, Store, StoreError,
+    DenyCache, MemoryStore, Once, Refund, RemoteSettings, RemoteStatus, Settled, Settlement, Store,
+    StoreError,
 };
 
 const HELP: &str = "write memory:, redis://host:port, redis+sentinel://hosts/name-of-the-master, \
@@ -158,6 +159,19 @@ impl Store for AnyStore {
             Self::Memory(store) => Ok(store.settle_now(charges, now)),
             Self::Redis(store) => store.settle(charges, now).await,
             Self::Postgres(store) => store.settle(charges, now).await,
+        }
+    }
+
+    async fn settle_once(
+        &self,
+        charges: &[Charge<'_>],
+        now: Timestamp,
+        once: &Once<'_>,
+    ) -> Result<Settled, StoreError> {
+        match self {
+            Self::Memory(store) => store.settle_once(charges, now, once).await,
+            Self::Redis(store) => store.settle_once(charges, now, once).await,
+            Self::Postgres(store) => store.settle_once(charges, now, once).await,
         }
     }
 

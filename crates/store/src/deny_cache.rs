@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use smallvec::{SmallVec, smallvec};
 use tollgate_core::{Charge, Key, Limit, Line, Micros, Mode, Report, Timestamp};
 
-use crate::{Refund, Settlement, Store, StoreError};
+use crate::{Once, Refund, Settled, Settlement, Store, StoreError};
 
 /// How many refusals are remembered at most.
 const SLOTS: usize = 16_384;
@@ -233,6 +233,22 @@ impl<S: Store> Store for DenyCache<S> {
         let clearing = self.last_clearing();
         let settled = self.inner.settle(charges, now).await?;
         self.learn(charges, &settled, now, clearing);
+        Ok(settled)
+    }
+
+    /// Always asks: a counter that is used up refuses others, but not the copy of a request that it
+    /// let pass.
+    async fn settle_once(
+        &self,
+        charges: &[Charge<'_>],
+        now: Timestamp,
+        once: &Once<'_>,
+    ) -> Result<Settled, StoreError> {
+        let clearing = self.last_clearing();
+        let settled = self.inner.settle_once(charges, now, once).await?;
+        if let Settled::First(settlement) = &settled {
+            self.learn(charges, settlement, now, clearing);
+        }
         Ok(settled)
     }
 

@@ -8,6 +8,7 @@
 mod any;
 mod deny_cache;
 pub mod memory;
+mod once;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 #[cfg(feature = "redis")]
@@ -20,6 +21,7 @@ mod store;
 pub use any::{AnyStore, StoreUrl};
 pub use deny_cache::DenyCache;
 pub use memory::MemoryStore;
+pub use once::{Once, Settled};
 #[cfg(feature = "remote")]
 pub use remote::{BreakerState, RemoteSettings, RemoteStatus};
 pub use store::{Refund, Settlement, Store, StoreError, StoreErrorKind};

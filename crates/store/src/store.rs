@@ -8,6 +8,8 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use tollgate_core::{Charge, Key, Limit, Line, Timestamp};
 
+use crate::once::{Once, Settled};
+
 /// What became of the charges of one request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settlement {
@@ -57,6 +59,20 @@ pub trait Store: Send + Sync {
         charges: &[Charge<'_>],
         now: Timestamp,
     ) -> impl Future<Output = Result<Settlement, StoreError>> + Send;
+
+    /// [`Store::settle`] of a request that is charged once, however many copies of it there are and
+    /// whichever process they reach. A store that no other process shares settles it as any other:
+    /// whoever asks can remember it as well.
+    ///
+    /// After an error, the copy that is sent next finds out what became of the first.
+    fn settle_once(
+        &self,
+        charges: &[Charge<'_>],
+        now: Timestamp,
+        _once: &Once<'_>,
+    ) -> impl Future<Output = Result<Settled, StoreError>> + Send {
+        async move { self.settle(charges, now).await.map(Settled::First) }
+    }
 
     /// Whether the store never waits, so that it can be asked with [`Store::settle_at_once`].
     fn is_immediate(&self) -> bool {
@@ -117,6 +133,15 @@ impl<S: Store> Store for Arc<S> {
         now: Timestamp,
     ) -> impl Future<Output = Result<Settlement, StoreError>> + Send {
         (**self).settle(charges, now)
+    }
+
+    fn settle_once(
+        &self,
+        charges: &[Charge<'_>],
+        now: Timestamp,
+        once: &Once<'_>,
+    ) -> impl Future<Output = Result<Settled, StoreError>> + Send {
+        (**self).settle_once(charges, now, once)
     }
 
     fn is_immediate(&self) -> bool {

@@ -24,6 +24,29 @@ pub(crate) struct Counted {
 }
 
 impl Counted {
+    /// What was counted on this node alone.
+    pub(crate) fn of_own(settled: Settlement, numbers: Numbers, now: Timestamp) -> Self {
+        Self { now, lines: settled.lines, numbers: Some(numbers), ..Self::default() }
+    }
+
+    /// With what was counted on this node besides.
+    pub(crate) fn joined_with(self, own: &[usize], own_settled: Settlement) -> Self {
+        let mut all: SmallVec<[(usize, Line); 4]> =
+            self.numbered().map(|(number, line)| (number, *line)).collect();
+        all.extend(own.iter().copied().zip(own_settled.lines));
+        all.sort_unstable_by_key(|(number, _)| *number);
+        let (numbers, lines) = all.into_iter().unzip();
+        Self { lines, numbers: Some(numbers), ..self }
+    }
+
+    /// Whether the request does not pass.
+    pub(crate) fn is_refused(&self, plan: &Plan) -> bool {
+        let refuses = |(line, counted): (usize, &Line)| {
+            !counted.admitted && plan.planned().get(line).is_some_and(is_enforced)
+        };
+        self.closed_by.is_some() || self.numbered().any(refuses)
+    }
+
     /// The lines, with their numbers in the plan.
     pub(crate) fn numbered(&self) -> impl Iterator<Item = (usize, &Line)> {
         let numbers = self.numbers.as_ref();
@@ -41,7 +64,7 @@ pub(crate) struct Counting<S> {
     pub(crate) own: MemoryStore,
 }
 
-type Charges<'a> = SmallVec<[Charge<'a>; 4]>;
+pub(crate) type Charges<'a> = SmallVec<[Charge<'a>; 4]>;
 /// Numbers of lines of a plan.
 pub(crate) type Numbers = SmallVec<[usize; 4]>;
 
@@ -92,7 +115,7 @@ impl<S: Store> Counting<S> {
             && (0..plan.planned().len()).any(|line| Self::is_local(line, plan, rules))
     }
 
-    fn is_local(line: usize, plan: &Plan, rules: &RuleSet) -> bool {
+    pub(crate) fn is_local(line: usize, plan: &Plan, rules: &RuleSet) -> bool {
         let rule = plan.planned().get(line).and_then(|planned| rules.get(planned.rule));
         rule.is_some_and(|rule| rule.consistency == Consistency::Local)
     }
@@ -113,23 +136,16 @@ impl<S: Store> Counting<S> {
         let own_settled = self.own.settle_now(&own_charges, now);
         if !own_settled.passed || shared.is_empty() {
             // Refused already: the shared counters are not asked, and stay out of the decision.
-            let (lines, numbers) = (own_settled.lines, Some(own.into()));
-            return Counted { now, lines, numbers, ..Counted::default() };
+            return Counted::of_own(own_settled, own.into(), now);
         }
         let settled = self.shared.settle(&charges(shared), now).await;
         let counted = self.counted(settled, shared, plan, rules, now);
-        let refused = counted.closed_by.is_some()
-            || counted.numbered().any(|(line, counted)| {
-                !counted.admitted && plan.planned().get(line).is_some_and(is_enforced)
-            });
-        let own_settled =
-            if refused { self.take_back(&own_charges, &own_settled, now) } else { own_settled };
-        let mut all: SmallVec<[(usize, Line); 4]> =
-            counted.numbered().map(|(number, line)| (number, *line)).collect();
-        all.extend(own.iter().copied().zip(own_settled.lines));
-        all.sort_unstable_by_key(|(number, _)| *number);
-        let (numbers, lines) = all.into_iter().unzip();
-        Counted { lines, numbers: Some(numbers), ..counted }
+        let own_settled = if counted.is_refused(plan) {
+            self.take_back(&own_charges, &own_settled, now)
+        } else {
+            own_settled
+        };
+        counted.joined_with(own, own_settled)
     }
 
     /// Gives back what a decision charged, where it was charged. `asked_at` is the moment of the
@@ -163,7 +179,7 @@ impl<S: Store> Counting<S> {
     }
 
     /// Undoes charges on this node that were settled, and looks at what is left.
-    fn take_back(
+    pub(crate) fn take_back(
         &self,
         charges: &[Charge<'_>],
         settled: &Settlement,
@@ -200,7 +216,7 @@ impl<S: Store> Counting<S> {
     }
 
     /// Reads what the shared store answered, or does without it.
-    fn counted(
+    pub(crate) fn counted(
         &self,
         settled: Result<Settlement, StoreError>,
         lines: &[usize],

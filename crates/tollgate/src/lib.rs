@@ -34,6 +34,7 @@ pub mod identity;
 mod installed;
 mod limiter;
 mod now;
+mod once;
 mod question;
 mod receipt;
 mod request;
@@ -45,6 +46,7 @@ pub use clock::{CachedClock, Clock, ManualClock, Stopwatch, SystemClock};
 pub use decision::{Basis, Decision, Refusal, RuleOutcome};
 pub use explain::{Explained, Figures};
 pub use limiter::Limiter;
+pub use once::OnceAnswer;
 pub use question::{OwnLine, Question};
 pub use receipt::Receipt;
 pub use request::Request;
@@ -55,7 +57,7 @@ pub use tollgate_core::{Algorithm, Micros, Mode, Outcome, Quota, Report, Timesta
 pub use tollgate_rules as rules;
 pub use tollgate_rules::{Attribute, Attributes, Policy, Problem, Revision};
 pub use tollgate_store as store;
-pub use tollgate_store::{MemoryStore, Store};
+pub use tollgate_store::{MemoryStore, Once, Store};
 
 /// The snippets of the guide, so that they keep compiling.
 #[cfg(doctest)]

@@ -86,7 +86,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     }
 
     #[inline]
-    fn planned(&self, question: Question<'_>) -> Decision {
+    pub(crate) fn planned(&self, question: Question<'_>) -> Decision {
         let now = self.clock.now();
         let mut decision = Decision::pending(self.installed.load_full(), now);
         let Decision { installed, plan, .. } = &mut decision;
@@ -214,10 +214,17 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         true
     }
 
+    /// Fills in what is to be said about a plan that was counted, and notes it.
+    #[inline]
+    pub(crate) fn decide(&self, decision: &mut Decision, counted: &Counted) {
+        self.conclude(decision, counted);
+        decision.record();
+    }
+
     /// Fills in what is to be said about a plan that was counted. In place: a decision is large, and
     /// every copy of it shows.
     #[inline]
-    pub(crate) fn decide(&self, decision: &mut Decision, counted: &Counted) {
+    pub(crate) fn conclude(&self, decision: &mut Decision, counted: &Counted) {
         let refused = Judgement { admitted: false, binding: None, delay: None };
         let allowed = Judgement { admitted: true, ..refused };
         let Decision { installed, plan, lines, .. } = decision;
@@ -245,7 +252,6 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         if !decision.lines.is_empty() {
             decision.now = counted.now;
         }
-        decision.record();
     }
 
     /// Joins each counted line with its rule's figures and soft state.

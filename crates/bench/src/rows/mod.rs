@@ -8,6 +8,7 @@ pub(crate) mod http;
 pub(crate) mod limiter;
 mod load;
 pub(crate) mod memory;
+pub(crate) mod redis;
 mod server;
 mod single;
 mod trace;
@@ -92,7 +93,7 @@ pub(crate) const BENCHES: &[Bench] = &[
     Bench {
         name: "http/latency",
         about: "a check over HTTP at half of the highest load, against the bare handler",
-        run: http::latency,
+        run: http::latency::latency,
     },
     Bench {
         name: "grpc/check",
@@ -113,6 +114,42 @@ pub(crate) const BENCHES: &[Bench] = &[
         name: "grpc/batch_100",
         about: "batches of 100 checks over gRPC, per second of the server's processor",
         run: grpc::batch,
+    },
+    Bench {
+        name: "redis/coalesced",
+        about: "256 checks at once in Redis, against one call of the script for each",
+        run: redis::coalesced,
+    },
+    Bench {
+        name: "redis/three_rules_calls",
+        about: "calls of Redis for a check of three rules",
+        run: redis::three_rules_calls,
+    },
+    Bench {
+        name: "redis/cpu",
+        about: "processor time of Redis for a check of each algorithm, against INCR",
+        run: redis::cpu,
+    },
+    Bench {
+        name: "redis/rules_1_to_10",
+        about: "processor time of Redis for ten rules, against one",
+        run: redis::rules,
+    },
+    Bench {
+        name: "redis/slots_1_to_3",
+        about: "checks over one slot of a Redis Cluster, against three",
+        run: redis::slots,
+    },
+    Bench {
+        name: "redis/latency",
+        about: "a check over HTTP with counters in Redis, against counters in memory",
+        run: redis::latency::latency,
+    },
+    Bench { name: "redis/away", about: "the same while Redis is away", run: redis::latency::away },
+    Bench {
+        name: "redis/bytes_per_key",
+        about: "memory of Redis per counter, 200,000 of them",
+        run: redis::bytes_per_key,
     },
     Bench {
         name: "accuracy",

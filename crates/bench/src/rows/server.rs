@@ -16,8 +16,15 @@ use crate::peers::{LIMIT, WINDOW_SECONDS};
 /// The only rule there is.
 pub(super) const RULE: &str = "per_user";
 
+/// Its limit on its own calls is raised, not lifted: it is still counted. An answer of a shared store
+/// that comes late is late, and not replaced by one that is given without it.
+const SETTINGS: &str = "\
+limits: {check_calls_per_second: 1000000000}
+store_failure: {deadline: 10s}
+";
+
 /// Servers have one processor, clients the other.
-const SERVER_CORE: &str = "0";
+pub(super) const SERVER_CORE: &str = "0";
 pub(super) const CLIENT_CORE: &str = "1";
 /// What the kernel counts the time of processes in, on every machine this runs on.
 const TICKS_PER_SECOND: f64 = 100.0;
@@ -74,8 +81,8 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Tollgate with one GCRA rule, as far as possible as it is when nothing is set. Its limit on
-    /// its own calls is raised, not lifted: it is still counted.
+    /// Tollgate with one GCRA rule, as far as possible as it is when nothing is set. The limit is the
+    /// same while a shared store is away.
     pub(super) fn ours(directory: &Path, protocol: Protocol) -> Fallible<Self> {
         Self::ours_with(directory, protocol, &[])
     }
@@ -87,10 +94,10 @@ impl Server {
         options: &[&OsStr],
     ) -> Fallible<Self> {
         let (settings, rules) = (directory.join("settings.yaml"), directory.join("rules.yaml"));
-        fs::write(&settings, "limits: {check_calls_per_second: 1000000000}")?;
+        fs::write(&settings, SETTINGS)?;
         let rule = format!(
             "rules: [{{rule_id: {RULE}, identifier_type: user_id, algorithm: gcra, \
-             limit: {LIMIT}, window_seconds: {WINDOW_SECONDS}}}]"
+             limit: {LIMIT}, window_seconds: {WINDOW_SECONDS}, fallback_factor: 1}}]"
         );
         fs::write(&rules, rule)?;
         let mut command = pinned(SERVER_CORE, built()?);

@@ -8,6 +8,7 @@ mod forward_auth;
 mod grpc;
 mod hostile;
 mod nginx;
+mod once;
 mod openapi;
 mod operate;
 mod paths;

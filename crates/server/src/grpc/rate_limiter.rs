@@ -3,7 +3,7 @@
 use http::HeaderMap;
 use prost::Message as _;
 use tollgate::http::{reset_at, retry_after, retry_after_rule};
-use tollgate::{Decision, Question, RuleOutcome, SoftState, Stopwatch};
+use tollgate::{Decision, OnceAnswer, Question, RuleOutcome, SoftState, Stopwatch, Store as _};
 use tonic::{Request, Response, Status};
 
 use super::definitions::tollgate::v1::check_result::Result as One;
@@ -16,8 +16,8 @@ use super::{read, status};
 use crate::auth::Principal;
 use crate::handlers::give_back;
 use crate::handlers::look::Costless;
-use crate::idempotency::Remembered;
-use crate::journal::IdText;
+use crate::idempotency::{Remembered, Turn, key_reused};
+use crate::journal::DecisionId;
 use crate::problem::Problem;
 use crate::state::ServerState;
 use crate::traces::note_decision;
@@ -52,7 +52,7 @@ impl RateLimiter {
             return CheckResponse::decode(&*answer.body)
                 .map_err(|_| Problem::internal("an answer cannot be read again"));
         }
-        let answer = self.judge(&body, request.detail).await?;
+        let answer = self.judge_once(&body, request.detail, &turn).await?;
         if answer.allowed {
             let body = answer.encode_to_vec().into();
             turn.remember(Remembered { body, headers: HeaderMap::new() });
@@ -75,16 +75,59 @@ impl RateLimiter {
         Ok(self.answer(&decision, detail))
     }
 
+    /// The same for a check that another node may have answered.
+    async fn judge_once(
+        &self,
+        body: &CheckBody<'_>,
+        detail: bool,
+        turn: &Turn,
+    ) -> Result<CheckResponse, Problem> {
+        if !self.0.limiter.store().is_shared() {
+            return self.judge(body, detail).await;
+        }
+        let subject = body.subject(|| self.0.limiter.policy())?;
+        let stopwatch = Stopwatch::start();
+        // Taken before it is known whether it is needed, so that all nodes give the same.
+        let id = self.0.journal.next_id(true);
+        let note = id.text();
+        let once = turn.once(&note);
+        let answer = Box::pin(self.0.limiter.answer_once(subject.of(body), &once)).await;
+        self.0.metrics.checks.observe(stopwatch.elapsed());
+        match answer {
+            OnceAnswer::First(decision) if decision.is_allowed() => {
+                Ok(self.answer_as(Some(id), &decision, detail))
+            }
+            OnceAnswer::First(decision) => Ok(self.answer(&decision, detail)),
+            OnceAnswer::Again { decision, note } => {
+                let note = (decision.charged() > 0).then_some(&*note);
+                note_decision(&decision, note);
+                Ok(write(&decision, note, detail))
+            }
+            OnceAnswer::Conflict => Err(key_reused()),
+        }
+    }
+
     /// Tells a decision, and keeps it, unless it was only a look.
     fn answer(&self, decision: &Decision, detail: bool) -> CheckResponse {
+        self.answer_as(None, decision, detail)
+    }
+
+    /// The same under a name that was taken for it.
+    fn answer_as(
+        &self,
+        taken: Option<DecisionId>,
+        decision: &Decision,
+        detail: bool,
+    ) -> CheckResponse {
         let is_look = decision.is_allowed() && decision.charged() == 0;
-        let id = (!is_look).then(|| self.0.journal.next_id(decision.is_allowed()));
-        let text = id.map(|id| {
+        let next = || self.0.journal.next_id(decision.is_allowed());
+        let text = (!is_look).then(|| {
+            let id = taken.unwrap_or_else(next);
             self.0.journal.record(id, decision);
             id.text()
         });
         note_decision(decision, text.as_deref());
-        write(decision, text, detail)
+        write(decision, text.as_deref(), detail)
     }
 }
 
@@ -213,7 +256,7 @@ fn caller<T>(request: &Request<T>) -> Principal {
     request.extensions().get().copied().unwrap_or(Principal::Anonymous)
 }
 
-fn write(decision: &Decision, id: Option<IdText>, detail: bool) -> CheckResponse {
+fn write(decision: &Decision, id: Option<&str>, detail: bool) -> CheckResponse {
     let binding = decision.binding();
     let figures = binding.as_ref().map(|binding| &binding.outcome);
     let rule_id = binding.as_ref().map(|binding| &*binding.rule.id).or_else(|| refuser(decision));
@@ -227,7 +270,7 @@ fn write(decision: &Decision, id: Option<IdText>, detail: bool) -> CheckResponse
         retry_after: retry_after(decision),
         rule_id: rule_id.unwrap_or_default().to_owned(),
         state: state(decision.state()).to_owned(),
-        decision_id: id.as_deref().unwrap_or_default().to_owned(),
+        decision_id: id.unwrap_or_default().to_owned(),
         reason: decision.refusal().map_or("", |refusal| Reason::from(refusal).name()).to_owned(),
         delay_ms: decision.delay().map_or(0, tollgate::Micros::as_millis_ceil),
         degraded: decision.degraded().map(|kind| kind.to_string()).unwrap_or_default(),

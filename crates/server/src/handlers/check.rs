@@ -6,11 +6,12 @@ use axum::response::Response;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use tollgate::http::write_fields;
-use tollgate::{Decision, Stopwatch};
+use tollgate::{Decision, OnceAnswer, Stopwatch};
 
 use crate::auth::Principal;
 use crate::extract::{Caller, JsonBody};
-use crate::idempotency::Remembered;
+use crate::idempotency::{Remembered, Turn, key_reused};
+use crate::journal::DecisionId;
 use crate::openapi::{BodyProblems, CallProblems};
 use crate::problem::{Problem, ProblemBody};
 use crate::state::ServerState;
@@ -90,15 +91,15 @@ pub(crate) async fn judge_once(
     }
     let mut headers = HeaderMap::new();
     let judging = Judging::new(app, check, detail)?;
-    let (is_allowed, body) = match judging.at_once(&mut headers) {
-        Some(answered) => answered,
-        None => judging.in_time(&mut headers).await,
+    let ((is_allowed, body), is_replayed) = match judging.at_once(&mut headers) {
+        Some(answered) => (answered, false),
+        None => judging.once(&turn, &mut headers).await?,
     };
     let answer = Remembered { body: body.into(), headers };
     if is_allowed {
         turn.remember(answer.clone());
     }
-    Ok((answer, false))
+    Ok((answer, is_replayed))
 }
 
 /// A check that is being judged.
@@ -129,28 +130,84 @@ impl<'a> Judging<'a> {
         self.answer(&decision.await, headers)
     }
 
+    /// The same, unless another node has answered it. Says whether one has.
+    async fn once(
+        &self,
+        turn: &Turn,
+        headers: &mut HeaderMap,
+    ) -> Result<((bool, Vec<u8>), bool), Problem> {
+        // Taken before it is known whether it is needed, so that all nodes give the same.
+        let id = self.app.journal.next_id(true);
+        let note = id.text();
+        let once = turn.once(&note);
+        let answer = self.app.limiter.answer_once(self.subject.of(self.check), &once);
+        match Box::pin(answer).await {
+            OnceAnswer::First(decision) => {
+                Ok((self.answer_as(Name::Taken(id), &decision, headers), false))
+            }
+            OnceAnswer::Again { decision, note } => {
+                Ok((self.answer_as(Name::Given(&note), &decision, headers), true))
+            }
+            OnceAnswer::Conflict => Err(key_reused()),
+        }
+    }
+
     /// Whether it was allowed, and the answer.
     fn answer(&self, decision: &Decision, headers: &mut HeaderMap) -> (bool, Vec<u8>) {
+        self.answer_as(Name::New, decision, headers)
+    }
+
+    fn answer_as(
+        &self,
+        name: Name<'_>,
+        decision: &Decision,
+        headers: &mut HeaderMap,
+    ) -> (bool, Vec<u8>) {
         self.app.metrics.checks.observe(self.stopwatch.elapsed());
         write_fields(decision, self.app.families, headers);
         let mut answer = Vec::with_capacity(256);
-        record(self.app, decision, self.detail, &mut answer);
+        record_as(self.app, name, decision, self.detail, &mut answer);
         (decision.is_allowed(), answer)
     }
+}
+
+/// What a decision is called.
+#[derive(Clone, Copy, Debug)]
+enum Name<'a> {
+    /// Whatever comes next.
+    New,
+    /// That, if it is allowed.
+    Taken(DecisionId),
+    /// As the node called it that made it.
+    Given(&'a str),
 }
 
 /// Writes the answer to a decision and enters it into the journal, unless it was only a look: those
 /// have nothing to give back, and would push out others.
 pub(crate) fn record(app: &ServerState, decision: &Decision, detail: bool, answer: &mut Vec<u8>) {
+    record_as(app, Name::New, decision, detail, answer);
+}
+
+fn record_as(
+    app: &ServerState,
+    name: Name<'_>,
+    decision: &Decision,
+    detail: bool,
+    answer: &mut Vec<u8>,
+) {
+    let mut write = |text: Option<&str>| {
+        note_decision(decision, text);
+        CheckAnswer::new(decision, text, detail).write(answer);
+    };
     if decision.is_allowed() && decision.charged() == 0 {
-        note_decision(decision, None);
-        CheckAnswer::new(decision, None, detail).write(answer);
-        return;
+        return write(None);
     }
-    let id = app.journal.next_id(decision.is_allowed());
-    let text = id.text();
-    note_decision(decision, Some(&text));
-    CheckAnswer::new(decision, Some(&text), detail).write(answer);
+    let id = match name {
+        Name::Given(text) => return write(Some(text)),
+        Name::Taken(id) if decision.is_allowed() => id,
+        Name::Taken(_) | Name::New => app.journal.next_id(decision.is_allowed()),
+    };
+    write(Some(&id.text()));
     app.journal.record(id, decision);
 }
 

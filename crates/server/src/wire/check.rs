@@ -4,7 +4,7 @@ use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use tollgate::rules::Identifier;
 use tollgate::{Attribute, Attributes, Policy, Question};
 use utoipa::ToSchema;
@@ -15,86 +15,86 @@ use crate::wire::text::Text;
 
 /// A check. Either by rule, with `rule_id`, `key_type` and `key_value`; or by request, with
 /// `identifiers` and whatever else is known about it.
-#[derive(Clone, Debug, Default, Deserialize, Hash, ToSchema)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"identifiers": {"user_id": "u1"}, "endpoint": "/api/v1/orders", "method": "POST"}))]
 pub(crate) struct CheckBody<'a> {
     /// By rule: the rule to judge by, whatever its conditions.
-    #[serde(borrow, default)]
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub(crate) rule_id: Option<Text<'a>>,
     /// By rule: what the key is.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<KeyTypeName>)]
     pub(crate) key_type: Option<KeyType>,
     /// By rule: the value to count by.
-    #[serde(borrow, default)]
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub(crate) key_value: Option<Text<'a>>,
     /// By rule: how many requests this is; 1 if not given, 0 to look without charging.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) request_count: Option<u64>,
     /// By request: who asks.
-    #[serde(borrow, default)]
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Identifiers<'static>>)]
     pub(crate) identifiers: Option<Object<Identifiers<'a>>>,
     /// By request: the path that was asked.
-    #[serde(borrow, default)]
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub(crate) endpoint: Option<Text<'a>>,
     /// By request: the HTTP method.
-    #[serde(borrow, default)]
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub(crate) method: Option<Text<'a>>,
     /// By request: the host that was asked.
-    #[serde(borrow, default)]
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub(crate) host: Option<Text<'a>>,
     /// By request: the tier of the client, unless the policy knows better.
-    #[serde(borrow, default)]
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub(crate) tier: Option<Text<'a>>,
     /// By request: anything else, for `attribute:NAME`; `header:NAME` and `claim:NAME` are found
     /// here too, under those full names.
-    #[serde(borrow, default)]
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<BTreeMap<String, String>>)]
     pub(crate) attributes: Option<BTreeMap<Text<'a>, Text<'a>>>,
     /// What the request costs before rules multiply it; 1 if not given, 0 to look without charging.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) cost: Option<u64>,
     /// Whether the answer lists every rule that applied. On for a single check, off in a batch.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) detail: Option<bool>,
     /// The idempotency key of this check, in a batch or instead of the header.
-    #[serde(borrow, default)]
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub(crate) idempotency_key: Option<Text<'a>>,
 }
 
 /// Who asks.
-#[derive(Clone, Debug, Default, Deserialize, Hash, ToSchema)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Identifiers<'a> {
     /// The authenticated user.
-    #[serde(borrow, default)]
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub(crate) user_id: Option<Text<'a>>,
     /// The API key.
-    #[serde(borrow, default)]
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub(crate) api_key: Option<Text<'a>>,
     /// The address of the client.
-    #[serde(borrow, default)]
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub(crate) ip: Option<Text<'a>>,
     /// The tenant.
-    #[serde(borrow, default)]
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub(crate) tenant: Option<Text<'a>>,
 }
 
 /// What a key is, in the spellings people use.
-#[derive(Clone, Copy, Debug, Deserialize, Hash, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum KeyType {
     /// The user.

@@ -5,10 +5,10 @@ use std::fmt;
 use std::ops::Deref;
 
 use serde::de::{Error, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// A text that is only copied if it has escapes. (Serde copies every text of an `Option<Cow<str>>`.)
-#[derive(Clone, Debug, Default, Hash, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, Serialize, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Text<'a>(Cow<'a, str>);
 
 impl<'a> From<&'a str> for Text<'a> {

@@ -5,7 +5,7 @@ use tollgate_core::Timestamp;
 
 use super::counters::{Changes, Clock, Counters};
 use super::failure::Failure;
-use crate::Settlement;
+use crate::Settled;
 use crate::remote::Job;
 
 /// Rows that others have written while we waited for them must be seen, whatever the database does
@@ -41,11 +41,11 @@ const WRITE: &str = "
 
 /// A batch that is done.
 #[derive(Debug)]
-pub(super) struct Settled {
+pub(super) struct Batch {
     /// When, by the database's clock.
     pub(super) now: Timestamp,
     /// One for each request.
-    pub(super) settlements: Vec<Settlement>,
+    pub(super) answers: Vec<Settled>,
 }
 
 /// Settles requests, each on its own, in order.
@@ -53,7 +53,7 @@ pub(super) async fn settle(
     connection: &mut PgConnection,
     jobs: &[Job],
     clock: Clock,
-) -> Result<Settled, Failure> {
+) -> Result<Batch, Failure> {
     let mut counters = Counters::of(jobs.iter().map(|job| &job.request), clock);
     let mut transaction = connection.begin_with(BEGIN).await.map_err(Failure::before_commit)?;
     let (states, expiries, now): (Vec<String>, Vec<i64>, i64) = sqlx::query_as(LOCK)
@@ -65,7 +65,7 @@ pub(super) async fn settle(
     if !counters.load(&states, &expiries, now) {
         return Err(Failure::final_one(sqlx::Error::RowNotFound));
     }
-    let settlements = jobs.iter().map(|job| counters.apply(&job.request, job.now)).collect();
+    let answers = jobs.iter().map(|job| counters.apply(&job.request, job.now)).collect();
     let Changes { names, states, expiries } = counters.changes();
     if names.is_empty() {
         // Rows that were made go away with it.
@@ -75,5 +75,5 @@ pub(super) async fn settle(
         write.execute(&mut *transaction).await.map_err(Failure::before_commit)?;
         transaction.commit().await.map_err(Failure::at_commit)?;
     }
-    Ok(Settled { now, settlements })
+    Ok(Batch { now, answers })
 }

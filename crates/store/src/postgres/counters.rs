@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use smallvec::{SmallVec, smallvec};
 use tollgate_core::{Charge, Key, Line, Micros, State, Timestamp, settle};
 
-use crate::Settlement;
-use crate::remote::{CounterName, OwnedCharge, OwnedRefund, Request};
+use super::record::Record;
+use crate::remote::{CounterName, Memo, OwnedCharge, OwnedOnce, OwnedRefund, Request};
+use crate::{Settled, Settlement};
 
 /// How long a state is kept that is worth nothing, in case a clock steps back.
 const SLACK: Micros = Micros::from_secs(1);
@@ -33,11 +34,21 @@ pub(super) struct Counters {
     locked_at: Timestamp,
 }
 
+/// What a row holds: the state of a counter, or the record of a request.
 #[derive(Debug, Default)]
 struct Counter {
     state: Option<State>,
+    record: Option<Record>,
     expires_at: i64,
     is_changed: bool,
+}
+
+impl Counter {
+    /// How it is kept; empty if there is nothing to keep.
+    fn text(&self) -> String {
+        let state = self.state.as_ref().map(State::to_string);
+        state.or_else(|| self.record.as_ref().map(Record::to_string)).unwrap_or_default()
+    }
 }
 
 /// What is to be written, column by column.
@@ -66,23 +77,27 @@ impl Counters {
         for ((counter, state), expires_at) in self.counters.values_mut().zip(states).zip(expiries) {
             // What is no state counts as absent.
             counter.state = state.parse().ok();
+            // Rows are swept now and then, and a record is over before that.
+            let is_over = u64::try_from(*expires_at).unwrap_or(0) <= now.as_micros();
+            counter.record = if is_over { None } else { state.parse().ok() };
             counter.expires_at = *expires_at;
         }
         [states.len(), expiries.len()] == [self.counters.len(); 2]
     }
 
     /// Does what is asked, which was asked at `asked_at` by the caller's clock.
-    pub(super) fn apply(&mut self, request: &Request, asked_at: Timestamp) -> Settlement {
+    pub(super) fn apply(&mut self, request: &Request, asked_at: Timestamp) -> Settled {
         let now = match self.clock {
             Clock::Database => self.locked_at,
             Clock::Caller => asked_at,
         };
         match request {
-            Request::Settle(charges) => return self.settle(charges, now),
+            Request::Settle(charges) => return Settled::First(self.settle(charges, now)),
+            Request::SettleOnce(charges, once) => return self.settle_once(charges, once, now),
             Request::Refund(refunds) => refunds.iter().for_each(|refund| self.refund(refund, now)),
             Request::Reset(names) => names.iter().for_each(|name| self.forget(name)),
         }
-        Settlement { now, passed: true, ..Settlement::default() }
+        Settled::First(Settlement { now, passed: true, ..Settlement::default() })
     }
 
     /// What has changed.
@@ -90,7 +105,7 @@ impl Counters {
         let mut changes = Changes::default();
         for (name, counter) in self.counters.iter().filter(|(_, counter)| counter.is_changed) {
             changes.names.push(name.as_str());
-            changes.states.push(counter.state.as_ref().map(State::to_string).unwrap_or_default());
+            changes.states.push(counter.text());
             changes.expiries.push(counter.expires_at);
         }
         changes
@@ -122,6 +137,53 @@ impl Counters {
             }
         }
         Settlement { now, passed, lines, only: None }
+    }
+
+    fn settle_once(
+        &mut self,
+        charges: &[OwnedCharge],
+        once: &OwnedOnce,
+        now: Timestamp,
+    ) -> Settled {
+        let record = self.counters.get(&once.record).and_then(|row| row.record.clone());
+        if let Some(Record { body, now: then, memo }) = record {
+            return if body == once.body {
+                let settlement = self.settled_before(charges, &memo, then, now);
+                Settled::Again { settlement, note: memo.note }
+            } else {
+                Settled::Conflict
+            };
+        }
+        let settlement = self.settle(charges, now);
+        if settlement.passed
+            && let Some(row) = self.counters.get_mut(&once.record)
+        {
+            let names = charges.iter().map(|charge| charge.name.clone());
+            let lines = names.zip(settlement.lines.iter().copied()).collect();
+            let memo = Memo { lines, ..once.memo.clone() };
+            let expires_at = self.locked_at.plus(once.lifetime);
+            row.record = Some(Record { body: once.body, now, memo });
+            row.expires_at = i64::try_from(expires_at.as_micros()).unwrap_or(i64::MAX);
+            row.is_changed = true;
+        }
+        Settled::First(settlement)
+    }
+
+    /// What became of charges `then`. Limits that were not there then are looked at now.
+    fn settled_before(
+        &mut self,
+        charges: &[OwnedCharge],
+        memo: &Memo,
+        then: Timestamp,
+        now: Timestamp,
+    ) -> Settlement {
+        let looks: SmallVec<[OwnedCharge; 4]> =
+            charges.iter().map(|charge| OwnedCharge { cost: 0, ..charge.clone() }).collect();
+        let mut settlement = self.settle(&looks, now);
+        for (line, charge) in settlement.lines.iter_mut().zip(charges) {
+            *line = memo.line(&charge.name).unwrap_or(*line);
+        }
+        Settlement { now: then, ..settlement }
     }
 
     /// A counter that gets something back expires no later than it would have.

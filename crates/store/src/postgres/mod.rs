@@ -10,12 +10,14 @@ mod connections;
 mod counters;
 mod failure;
 mod node;
+mod record;
 mod schema;
 mod sweep;
 
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use smallvec::SmallVec;
 use tokio::runtime::Handle;
@@ -26,8 +28,15 @@ use self::connections::Connections;
 use self::node::Node;
 use self::sweep::Sweeper;
 use crate::remote::breaker::Breaker;
-use crate::remote::{Answer, CounterName, OwnedCharge, OwnedRefund, Queue, Request};
-use crate::{Refund, RemoteSettings, RemoteStatus, Settlement, Store, StoreError, StoreErrorKind};
+use crate::remote::clock::Moment;
+use crate::remote::{
+    Answer, CounterName, OwnedCharge, OwnedOnce, OwnedRefund, Queue, Request, may_be_unknown,
+    only_settled,
+};
+use crate::{
+    Once, Refund, RemoteSettings, RemoteStatus, Settled, Settlement, Store, StoreError,
+    StoreErrorKind,
+};
 
 /// How many requests share a transaction.
 const MOST_IN_BATCH: usize = 64;
@@ -92,9 +101,13 @@ impl PostgresStore {
         state.filter(|state| !state.is_empty())
     }
 
-    async fn ask(&self, request: Request, now: Timestamp) -> Answer {
+    fn ask(&self, request: Request, now: Timestamp) -> impl Future<Output = Answer> + Send {
+        self.ask_within(self.node.settings.deadline, request, now)
+    }
+
+    async fn ask_within(&self, patience: Duration, request: Request, now: Timestamp) -> Answer {
         let admitted = self.node.breaker.admit()?;
-        let answer = self.queue.ask(request, now, self.node.settings.deadline).await;
+        let answer = self.queue.ask(request, now, patience).await;
         admitted.tell(&answer);
         answer
     }
@@ -109,7 +122,7 @@ impl PostgresStore {
                     for pending in &mut self.queue.send_together(requests, now)? {
                         answers.push(pending.answer().await);
                     }
-                    Ok(Settlement::default())
+                    Ok(Settled::First(Settlement::default()))
                 };
                 let asked = timeout(self.node.settings.deadline, asking).await;
                 let told = asked.unwrap_or_else(|_| Err(StoreErrorKind::Timeout.into()));
@@ -136,12 +149,32 @@ impl Store for PostgresStore {
         true
     }
 
-    fn settle(
+    async fn settle(
         &self,
         charges: &[Charge<'_>],
         now: Timestamp,
-    ) -> impl Future<Output = Result<Settlement, StoreError>> + Send {
-        self.ask(to_settle(charges), now)
+    ) -> Result<Settlement, StoreError> {
+        only_settled(self.ask(to_settle(charges), now).await)
+    }
+
+    /// Asks once more if the answer got lost: what is charged once can be asked twice.
+    async fn settle_once(
+        &self,
+        charges: &[Charge<'_>],
+        now: Timestamp,
+        once: &Once<'_>,
+    ) -> Result<Settled, StoreError> {
+        let charges = charges.iter().map(OwnedCharge::new).collect();
+        let request = Request::SettleOnce(charges, Box::new(OwnedOnce::new(once, None)));
+        let began = Moment::now();
+        let answer = self.ask(request.clone(), now).await;
+        let left = self.node.settings.deadline.checked_sub(began.elapsed());
+        match (answer, left) {
+            (Err(error), Some(left)) if may_be_unknown(&error) => {
+                self.ask_within(left, request, now).await
+            }
+            (answer, _) => answer,
+        }
     }
 
     fn settle_batch(
@@ -156,7 +189,8 @@ impl Store for PostgresStore {
         async move {
             let mut settled = Vec::new();
             for batch in batches {
-                settled.extend(self.ask_together(batch, now).await);
+                let answers = self.ask_together(batch, now).await;
+                settled.extend(answers.into_iter().map(only_settled));
             }
             settled
         }

@@ -10,7 +10,7 @@ use super::counters::Clock;
 use super::failure::Failure;
 use crate::remote::Job;
 use crate::remote::breaker::Breaker;
-use crate::{RemoteSettings, Settlement};
+use crate::{RemoteSettings, Settled};
 
 pub(super) struct Node {
     pub(super) connections: Connections,
@@ -26,9 +26,9 @@ impl Node {
             settled = self.try_to_settle(&mut jobs).await;
         }
         match settled {
-            Ok(settlements) => {
-                for (job, settlement) in jobs.into_iter().zip(settlements) {
-                    job.answer(Ok(settlement));
+            Ok(answers) => {
+                for (job, answer) in jobs.into_iter().zip(answers) {
+                    job.answer(Ok(answer));
                 }
             }
             Err(failure) => {
@@ -39,7 +39,7 @@ impl Node {
         }
     }
 
-    async fn try_to_settle(&self, jobs: &mut Vec<Job>) -> Result<Vec<Settlement>, Failure> {
+    async fn try_to_settle(&self, jobs: &mut Vec<Job>) -> Result<Vec<Settled>, Failure> {
         let mut connection = self.connections.take().await?;
         // Connecting may have taken longer than anybody waits.
         jobs.retain(|job| !job.is_forsaken());
@@ -52,10 +52,10 @@ impl Node {
         self.breaker.count_call();
         let settling = timeout(self.settings.deadline, batch::settle(&mut connection, jobs, clock));
         match settling.await.unwrap_or_else(|_| Err(Failure::late())) {
-            Ok(settled) => {
+            Ok(batch) => {
                 self.connections.give_back(connection);
-                self.breaker.note_clock(settled.now);
-                Ok(settled.settlements)
+                self.breaker.note_clock(batch.now);
+                Ok(batch.answers)
             }
             Err(failure) => {
                 self.connections.learn(&failure);

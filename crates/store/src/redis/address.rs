@@ -25,6 +25,16 @@ pub(super) struct Address {
     pub(super) port: u16,
 }
 
+impl Address {
+    /// `host:port`, as a server names another. One that does not know its name leaves it out, and
+    /// then it is that of the server that was asked.
+    pub(super) fn named_by(asked: &Self, place: &str) -> Option<Self> {
+        let (host, port) = place.rsplit_once(':')?;
+        let host = if host.is_empty() { &asked.host } else { host };
+        Some(Self { host: host.to_owned(), port: port.parse().ok()? })
+    }
+}
+
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.host.contains(':') {
@@ -294,6 +304,22 @@ mod tests {
         check("redis+cluster://a:1,b,c:3", Kind::Cluster, &["a:1", "b:6379", "c:3"], 0);
         let sentinel = Kind::Sentinel("mymaster".to_owned());
         check("redis+sentinel://a,b:2/mymaster/1", sentinel, &["a:26379", "b:2"], 1);
+    }
+
+    #[test]
+    fn servers_name_each_other() {
+        let asked = Address { host: "asked".to_owned(), port: 1 };
+        let check = |place: &str, expected: Option<&str>| {
+            let named = Address::named_by(&asked, place).map(|address| address.to_string());
+            assert_eq!(named.as_deref(), expected, "{place}");
+        };
+        check("10.0.0.1:7000", Some("10.0.0.1:7000"));
+        check("::1:7000", Some("[::1]:7000"));
+        check("redis-3.example:7000", Some("redis-3.example:7000"));
+        check(":7000", Some("asked:7000"));
+        check("10.0.0.1", None);
+        check("10.0.0.1:", None);
+        check("10.0.0.1:70000", None);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use super::script::{self, Call};
 use super::slot::slot;
 use crate::remote::clock::Moment;
 use crate::remote::{CounterName, Job, Request};
-use crate::{Settlement, StoreError, StoreErrorKind};
+use crate::{Settled, Settlement, StoreError, StoreErrorKind};
 
 /// How often a call is sent on before it is taken for a circle.
 const MOST_HOPS: usize = 4;
@@ -98,7 +98,7 @@ async fn settle_together(router: Arc<Router>, node: Arc<Node>, mut jobs: Vec<Job
     drop(call);
     match answers {
         Ok(answers) => {
-            if !uses_ours && let Some(Ok(settlement)) = answers.first() {
+            if !uses_ours && let Some(Ok(Settled::First(settlement))) = answers.first() {
                 node.breaker.note_clock(settlement.now);
             }
             for (job, answer) in jobs.into_iter().zip(answers) {
@@ -133,7 +133,7 @@ async fn reset(router: Arc<Router>, node: Arc<Node>, job: Job) {
     });
     let answer =
         run.await.map(|_| Settlement { now: job.now, passed: true, ..Settlement::default() });
-    job.answer(answer);
+    job.answer(answer.map(Settled::First));
 }
 
 /// How the script is named.
@@ -160,10 +160,9 @@ impl Router {
                 Err(Failure::Silent(error)) => return Err(error),
                 Err(Failure::Said(error)) => error,
             };
-            let moved = error.redirect_node().and_then(|(host, port)| {
-                let host = if host.is_empty() { &node.address.host } else { host };
-                self.node_at(&Address { host: host.to_owned(), port })
-            });
+            let moved = error
+                .redirect_node()
+                .and_then(|(place, _slot)| self.node_at(&Address::named_by(&node.address, place)?));
             match (error.code(), moved) {
                 (Some("NOSCRIPT"), _) => form = Form::Source,
                 (Some("MOVED"), Some(owner)) => {

@@ -14,6 +14,7 @@ mod router;
 mod script;
 mod slot;
 mod spread;
+mod spread_once;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,11 +25,12 @@ use tollgate_core::{Charge, Key, Timestamp};
 
 use self::address::RedisUrl;
 use self::router::Router;
-use self::spread::Part;
+use self::spread::{Charges, Part};
 use crate::remote::{
-    Answer, CounterName, OwnedCharge, OwnedRefund, RemoteSettings, RemoteStatus, Request,
+    Answer, CounterName, Memo, OwnedCharge, OwnedOnce, OwnedRefund, RemoteSettings, RemoteStatus,
+    Request, only_settled,
 };
-use crate::{Refund, Settlement, Store, StoreError, StoreErrorKind};
+use crate::{Once, Refund, Settled, Settlement, Store, StoreError, StoreErrorKind};
 
 /// Counters in Redis. Clones are one and the same.
 #[derive(Clone, Debug)]
@@ -112,23 +114,33 @@ impl RedisStore {
         self.router.settings.deadline
     }
 
-    /// Sends charges on their way.
-    fn begin(&self, charges: &[Charge<'_>], now: Timestamp) -> Result<Begun, StoreError> {
+    /// Charges that can travel.
+    fn owned(charges: &[Charge<'_>]) -> Result<Charges, StoreError> {
         if let Some(charge) = charges.iter().find(|charge| !script::holds(charge.limit)) {
             let why = format!("the limit of {:?} is too large for Redis", charge.key);
             return Err(StoreError::new(StoreErrorKind::Refused, why));
         }
-        let charges: SmallVec<[OwnedCharge; 4]> = charges.iter().map(OwnedCharge::new).collect();
+        Ok(charges.iter().map(OwnedCharge::new).collect())
+    }
+
+    /// The slot of charges, if all have the same.
+    fn slot_of_all(&self, charges: &[OwnedCharge]) -> Option<u16> {
+        let mut slots = charges.iter().map(|charge| self.slot(&charge.name));
+        let first = slots.next()?;
+        slots.all(|slot| slot == first).then_some(first)
+    }
+
+    /// Sends charges on their way.
+    fn begin(&self, charges: &[Charge<'_>], now: Timestamp) -> Result<Begun, StoreError> {
+        let charges = Self::owned(charges)?;
         if charges.is_empty() {
             return Ok(Begun::Nothing);
         }
-        let slot_of = |charge: &OwnedCharge| slot::slot(&charge.name);
-        let first = charges.first().map_or(0, slot_of);
-        if self.router.is_cluster() && charges.iter().any(|charge| slot_of(charge) != first) {
+        let Some(slot) = self.slot_of_all(&charges) else {
             let spread = spread::settle(Arc::clone(&self.router), charges, now);
             return Ok(Begun::Spread(tokio::spawn(spread)));
-        }
-        Ok(Begun::Together(Part::send(&self.router, first, Request::Settle(charges), now)?))
+        };
+        Ok(Begun::Together(Part::send(&self.router, slot, Request::Settle(charges), now)?))
     }
 
     async fn ask(&self, slot: u16, request: Request, now: Timestamp) -> Answer {
@@ -174,7 +186,7 @@ enum Begun {
 impl Begun {
     async fn finish(self, now: Timestamp, expiry: &mut std::pin::Pin<&mut Sleep>) -> Answer {
         match self {
-            Self::Nothing => Ok(Settlement { now, passed: true, ..Settlement::default() }),
+            Self::Nothing => Ok(nothing_settled(now)),
             Self::Together(part) => part.answer(expiry).await,
             // It has deadlines of its own, and gives back what it must even if nobody waits.
             Self::Spread(task) => {
@@ -184,24 +196,62 @@ impl Begun {
     }
 }
 
+fn nothing_settled(now: Timestamp) -> Settled {
+    Settled::First(Settlement { now, passed: true, ..Settlement::default() })
+}
+
 impl Store for RedisStore {
     fn is_shared(&self) -> bool {
         true
     }
 
-    async fn settle(&self, charges: &[Charge<'_>], now: Timestamp) -> Answer {
+    async fn settle(
+        &self,
+        charges: &[Charge<'_>],
+        now: Timestamp,
+    ) -> Result<Settlement, StoreError> {
         let begun = self.begin(charges, now)?;
-        begun.finish(now, &mut std::pin::pin!(sleep(self.deadline()))).await
+        only_settled(begun.finish(now, &mut std::pin::pin!(sleep(self.deadline()))).await)
     }
 
-    async fn settle_batch(&self, requests: &[&[Charge<'_>]], now: Timestamp) -> Vec<Answer> {
+    async fn settle_once(
+        &self,
+        charges: &[Charge<'_>],
+        now: Timestamp,
+        once: &Once<'_>,
+    ) -> Result<Settled, StoreError> {
+        let charges = Self::owned(charges)?;
+        let Some(first) = charges.first() else { return Ok(nothing_settled(now)) };
+        // In a cluster, whatever one call reads and writes has to lie in one slot.
+        let once = OwnedOnce::new(once, self.router.is_cluster().then_some(&first.name));
+        let router = Arc::clone(&self.router);
+        let Some(slot) = self.slot_of_all(&charges) else {
+            let spread = tokio::spawn(spread_once::settle(router, charges, now, once));
+            return spread.await.unwrap_or_else(|_| Err(StoreErrorKind::Unavailable.into()));
+        };
+        let mut expiry = std::pin::pin!(sleep(self.deadline()));
+        let request = Request::SettleOnce(charges, Box::new(once));
+        let mut settled = spread_once::ask(&router, slot, request, now, &mut expiry).await;
+        if let Ok(Settled::Again { note, .. }) = &mut settled
+            && let Ok(memo) = note.parse::<Memo>()
+        {
+            *note = memo.note;
+        }
+        settled
+    }
+
+    async fn settle_batch(
+        &self,
+        requests: &[&[Charge<'_>]],
+        now: Timestamp,
+    ) -> Vec<Result<Settlement, StoreError>> {
         let begun: Vec<Result<Begun, StoreError>> =
             requests.iter().map(|charges| self.begin(charges, now)).collect();
         let mut expiry = std::pin::pin!(sleep(self.deadline()));
         let mut answers = Vec::with_capacity(requests.len());
         for begun in begun {
             answers.push(match begun {
-                Ok(begun) => begun.finish(now, &mut expiry).await,
+                Ok(begun) => only_settled(begun.finish(now, &mut expiry).await),
                 Err(error) => Err(error),
             });
         }

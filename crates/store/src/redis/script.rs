@@ -7,8 +7,8 @@ use redis::Cmd;
 use smallvec::SmallVec;
 use tollgate_core::{Algorithm, Limit, Line, LogDigest, MAX_LIMIT, Mode, Report, State, Timestamp};
 
-use crate::remote::{Answer, CounterName, OwnedCharge, OwnedRefund, Request};
-use crate::{Settlement, StoreError, StoreErrorKind};
+use crate::remote::{Answer, CounterName, OwnedCharge, OwnedOnce, OwnedRefund, Request};
+use crate::{Settled, Settlement, StoreError, StoreErrorKind};
 
 /// Charges counters and gives back to them.
 pub(super) const SOURCE: &str = include_str!("settle.lua");
@@ -16,6 +16,8 @@ pub(super) const SOURCE: &str = include_str!("settle.lua");
 pub(super) const LARGEST: u64 = 1 << 40;
 /// What no limit comes close to.
 const BEYOND: u64 = 1 << 52;
+/// The longest that anything is kept: ten years.
+const LONGEST_MS: u64 = 315_360_000_000;
 /// What a limit is made of, see the script.
 const FIELDS_OF_LIMIT: usize = 9;
 
@@ -62,6 +64,12 @@ impl<'a> Call<'a> {
             command.arg(&key);
         }
         command.arg(self.numbers());
+        for request in &self.requests {
+            if let Request::SettleOnce(_, once) = request {
+                let OwnedOnce { body, memo, .. } = &**once;
+                command.arg(body.as_slice()).arg(memo.to_string());
+            }
+        }
     }
 
     fn numbers(&self) -> Vec<u8> {
@@ -71,16 +79,13 @@ impl<'a> Call<'a> {
             match request {
                 Request::Settle(charges) => {
                     requests.push(1);
-                    requests.push(charges.len() as u64);
-                    for OwnedCharge { limit, cost, mode, .. } in charges {
-                        requests.push(limits.place(limit));
-                        requests.push((*cost).min(BEYOND));
-                        requests.push(match mode {
-                            Mode::Enforce => 0,
-                            Mode::Shadow => 1,
-                            Mode::Debit => 2,
-                        });
-                    }
+                    push_charges(charges, &mut limits, &mut requests);
+                }
+                Request::SettleOnce(charges, once) => {
+                    requests.push(3);
+                    push_charges(charges, &mut limits, &mut requests);
+                    // For no time at all is nothing that can be asked for.
+                    requests.push(once.lifetime.as_millis_ceil().clamp(1, LONGEST_MS));
                 }
                 Request::Refund(refunds) => {
                     requests.push(2);
@@ -115,23 +120,85 @@ impl<'a> Call<'a> {
         let now = Timestamp::from_micros(text()?.parse().map_err(|_| corrupt())?);
         let mut answers = Vec::with_capacity(self.requests.len());
         for request in &self.requests {
-            let mut settlement = Settlement { now, passed: true, ..Settlement::default() };
-            let mut failure = None;
-            for place in 0..request.names().count() {
-                let said = text()?;
-                if let Some(why) = said.strip_prefix('!') {
-                    failure = Some(failed(why));
-                } else if let Request::Settle(charges) = request {
-                    let charge = charges.get(place).ok_or_else(corrupt)?;
-                    let line = line(charge, said, now).ok_or_else(corrupt)?;
-                    settlement.passed &= line.admitted || charge.mode != Mode::Enforce;
-                    settlement.lines.push(line);
+            answers.push(match request {
+                Request::Settle(charges) => {
+                    read_lines(charges, now, &mut text)?.map(Settled::First)
                 }
-            }
-            answers.push(failure.map_or(Ok(settlement), Err));
+                Request::SettleOnce(charges, _) => read_once(charges, now, &mut text)?,
+                Request::Refund(_) | Request::Reset(_) => {
+                    let mut answer = Ok(Settled::First(Settlement {
+                        now,
+                        passed: true,
+                        ..Settlement::default()
+                    }));
+                    for _ in request.names() {
+                        if let Some(why) = text()?.strip_prefix('!') {
+                            answer = Err(failed(why));
+                        }
+                    }
+                    answer
+                }
+            });
         }
         Ok(answers)
     }
+}
+
+fn push_charges(charges: &[OwnedCharge], limits: &mut Limits, requests: &mut Numbers) {
+    requests.push(charges.len() as u64);
+    for OwnedCharge { limit, cost, mode, .. } in charges {
+        requests.push(limits.place(limit));
+        requests.push((*cost).min(BEYOND));
+        requests.push(match mode {
+            Mode::Enforce => 0,
+            Mode::Shadow => 1,
+            Mode::Debit => 2,
+        });
+    }
+}
+
+/// What became of charges, or why nothing did.
+fn read_lines<'a>(
+    charges: &[OwnedCharge],
+    now: Timestamp,
+    text: &mut impl FnMut() -> Result<&'a str, StoreError>,
+) -> Result<Result<Settlement, StoreError>, StoreError> {
+    let mut settlement = Settlement { now, passed: true, ..Settlement::default() };
+    let mut failure = None;
+    for charge in charges {
+        let said = text()?;
+        if let Some(why) = said.strip_prefix('!') {
+            failure = Some(failed(why));
+            continue;
+        }
+        let line = line(charge, said, now).ok_or(StoreErrorKind::Corrupt)?;
+        settlement.passed &= line.admitted || charge.mode != Mode::Enforce;
+        settlement.lines.push(line);
+    }
+    Ok(failure.map_or(Ok(settlement), Err))
+}
+
+/// The same for a request that may be a copy.
+fn read_once<'a>(
+    charges: &[OwnedCharge],
+    now: Timestamp,
+    text: &mut impl FnMut() -> Result<&'a str, StoreError>,
+) -> Result<Answer, StoreError> {
+    let corrupt = || StoreError::from(StoreErrorKind::Corrupt);
+    let verdict = text()?;
+    let (kind, rest) = verdict.split_at_checked(1).ok_or_else(corrupt)?;
+    Ok(match kind {
+        "+" => read_lines(charges, now, text)?.map(Settled::First),
+        "=" => {
+            let (then, note) = rest.split_once(':').ok_or_else(corrupt)?;
+            let then = Timestamp::from_micros(then.parse().map_err(|_| corrupt())?);
+            let settlement = read_lines(charges, then, text)?;
+            settlement.map(|settlement| Settled::Again { settlement, note: note.to_owned() })
+        }
+        "~" => Ok(Settled::Conflict),
+        "!" => Err(failed(rest)),
+        _ => return Err(corrupt()),
+    })
 }
 
 /// What became of a charge.

@@ -8,8 +8,14 @@
 --             (-1: as much as there is), its rest, us ahead that are not believed, most a debit takes
 --             for each request: 1, number of charges, and for each: limit, cost, mode
 --                           or: 2, number of refunds, and for each: limit, units, us of the charge or -1
+--                           or: 3, the same as 1, and ms to remember the answer if it passes. The
+--                               last of its KEYS is that of the record
+-- ARGV[2..] for each request that is to be remembered: digest of its body, note
 -- answer    the moment, then for each charge: fitted (0 or 1), written (0 or 1), state;
---           after `!`, why the whole request could not be settled
+--           after `!`, why the whole request could not be settled.
+--           Before the charges of a request that is to be remembered: `+` if it is the first, `=` and
+--           the moment and the note of the first if it is a copy, whose charges are those of the
+--           first; `~` if the first had another body, and `!`, are all there is
 --
 -- Amounts are whole units and a rest in 1/window of a unit, so that no fraction is lost.
 
@@ -263,7 +269,7 @@ function log.read(c)
   local head = pcall_redis('LINDEX', key, 0)
   local length, sum = match(type(head) == 'string' and head or '', '^s:(%d+):(%d+)$')
   if tonumber(length) ~= l.window then
-    c.is_new = true
+    c.is_new, c.is_in_the_way = true, head and true
     return
   end
   c.used = tonumber(sum)
@@ -310,7 +316,10 @@ end
 local function tidy(c)
   local key = c.key
   if c.is_new then
-    call('DEL', key)
+    -- Only then: after a write that needs no memory, a full server lets a script write more.
+    if c.is_in_the_way then
+      call('DEL', key)
+    end
     call('RPUSH', key, head_text(c))
     c.is_new = false
   elseif c.first > 1 then
@@ -502,13 +511,14 @@ local function settle(charges)
       end
     end
   end
+  return passed
 end
 
 local function refund(charges)
   for i = 1, #charges do
     local c = charges[i]
     local l = c.limit
-    c.text, c.fits = '', true
+    c.text, c.said = '', ''
     if l.limit > 0 and c.cost > 0 then
       settle_waiting(c)
       read(c)
@@ -525,33 +535,97 @@ local function refund(charges)
   end
 end
 
+-- What is said about charges that were settled. Later requests change what a digest is made of.
+local function describe(charges)
+  for i = 1, #charges do
+    local c = charges[i]
+    if c.limit.is_log and c.limit.limit > 0 then
+      c.text = log.digest(c, not c.fits)
+    end
+    c.said = (c.fits and '1' or '0') .. (c.written and '1' or '0') .. c.text
+  end
+end
+
+local function settle_plain(charges)
+  settle(charges)
+  describe(charges)
+end
+
+-- Records of this call and those that were looked for, so that copies in one call find each other,
+-- and the requests that made them.
+local records, firsts = {}, {}
+
+local function record_of(once)
+  if records[once.key] == nil then
+    local found = pcall_redis('GET', once.key)
+    records[once.key] = type(found) == 'string' and cmsgpack.unpack(found) or false
+  end
+  return records[once.key]
+end
+
+local function settle_once(charges)
+  local once = charges.once
+  local record = record_of(once)
+  if record then
+    charges.first = firsts[once.key]
+    if record.body ~= once.body then
+      once.verdict = '~'
+      return
+    end
+    once.verdict = '=' .. record.at .. ':' .. record.note
+    for i = 1, #charges do
+      local c = charges[i]
+      c.said = record.said[c.limit.tag .. c.key]
+      -- A limit that was not there then is looked at now.
+      if not c.said then
+        c.cost = 0
+        settle_plain({ c })
+      end
+    end
+    return
+  end
+  once.verdict = '+'
+  local passed = settle(charges)
+  describe(charges)
+  if passed then
+    record = { body = once.body, note = once.note, at = format('%.0f', now), said = {} }
+    for i = 1, #charges do
+      local c = charges[i]
+      record.said[c.limit.tag .. c.key] = c.said
+    end
+    records[once.key], firsts[once.key] = record, charges
+    once.record = record
+  end
+end
+
+local DEEDS = { settle_plain, refund, settle_once }
+local REFUND, SETTLE_ONCE = 2, 3
+
 local answer = { format('%.0f', now) }
 local requests = {}
-local key = 0
+local key, argument = 0, 1
 while place < #numbers do
   local kind = number()
   local charges = {}
   for i = 1, number() do
     key = key + 1
     local c = { key = KEYS[key], limit = limits[number()], cost = number() }
-    if kind == 1 then
-      c.mode = number()
-    else
+    if kind == REFUND then
       c.charged_at = number()
+    else
+      c.mode = number()
     end
     charges[i] = c
   end
-  local is_done, why = pcall(kind == 1 and settle or refund, charges)
+  if kind == SETTLE_ONCE then
+    key, argument = key + 1, argument + 2
+    charges.once = {
+      key = KEYS[key], body = ARGV[argument - 1], note = ARGV[argument], life = number(),
+    }
+  end
+  local is_done, why = pcall(DEEDS[kind], charges)
   if not is_done then
     charges.failure = type(why) == 'table' and why.err or tostring(why)
-  else
-    for i = 1, #charges do
-      local c = charges[i]
-      -- Later requests change what a digest is made of.
-      if c.limit.is_log and c.limit.limit > 0 and kind == 1 then
-        c.text = log.digest(c, not c.fits)
-      end
-    end
   end
   requests[#requests + 1] = charges
 end
@@ -566,16 +640,25 @@ end
 
 for i = 1, #requests do
   local charges = requests[i]
-  local failure = charges.failure
+  local failure, once = charges.failure, charges.once
   for j = 1, #charges do
     failure = failure or (charges[j].written and failures[charges[j].key])
   end
-  for j = 1, #charges do
-    local c = charges[j]
-    if failure then
-      answer[#answer + 1] = '!' .. failure
-    else
-      answer[#answer + 1] = (c.fits and '1' or '0') .. (c.written and '1' or '0') .. c.text
+  if charges.first then
+    failure = failure or charges.first.failure
+  end
+  if once and once.record and not failure then
+    local record = cmsgpack.pack(once.record)
+    local written = pcall_redis('SET', once.key, record, 'PX', format('%.0f', once.life))
+    failure = type(written) == 'table' and written.err or nil
+  end
+  charges.failure = failure
+  if once then
+    answer[#answer + 1] = failure and '!' .. failure or once.verdict
+  end
+  if not once or (once.verdict ~= '~' and not failure) then
+    for j = 1, #charges do
+      answer[#answer + 1] = failure and '!' .. failure or charges[j].said
     end
   end
 end

@@ -7,15 +7,15 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tokio::time::{Sleep, sleep};
-use tollgate_core::{Mode, Timestamp};
+use tollgate_core::{Line, Mode, Timestamp};
 
 use super::router::Router;
 use super::slot::slot;
 use crate::remote::breaker::{Admitted, Breaker};
-use crate::remote::{Answer, OwnedCharge, OwnedRefund, Pending, Request};
-use crate::{Settlement, StoreError, StoreErrorKind};
+use crate::remote::{Answer, OwnedCharge, OwnedRefund, Pending, Request, only_settled};
+use crate::{Settled, Settlement, StoreError, StoreErrorKind};
 
-type Charges = SmallVec<[OwnedCharge; 4]>;
+pub(super) type Charges = SmallVec<[OwnedCharge; 4]>;
 
 /// A request to one server that is on its way.
 #[derive(Debug)]
@@ -57,40 +57,70 @@ impl Part {
 
 /// The charges of one slot, with their places in the request.
 #[derive(Debug, Default)]
-struct Share {
-    places: SmallVec<[usize; 4]>,
-    charges: Charges,
+pub(super) struct Share {
+    pub(super) places: SmallVec<[usize; 4]>,
+    pub(super) charges: Charges,
+}
+
+impl Share {
+    /// The shares of all slots.
+    pub(super) fn of_each(charges: Charges) -> BTreeMap<u16, Self> {
+        let mut shares: BTreeMap<u16, Self> = BTreeMap::new();
+        for (place, charge) in charges.into_iter().enumerate() {
+            let share = shares.entry(slot(&charge.name)).or_default();
+            share.places.push(place);
+            share.charges.push(charge);
+        }
+        shares
+    }
+
+    /// Enters the lines of this share into those of the whole request.
+    pub(super) fn enter(&self, lines: impl IntoIterator<Item = Line>, whole: &mut Settlement) {
+        for (place, line) in self.places.iter().zip(lines) {
+            if let Some(known) = whole.lines.get_mut(*place) {
+                *known = line;
+            }
+        }
+    }
+}
+
+/// A slot that was asked to charge its share, and what became of that.
+pub(super) type Charged = (u16, Share, Result<Settlement, StoreError>);
+
+/// Charges each slot its share, side by side.
+pub(super) async fn charge(
+    router: &Router,
+    shares: BTreeMap<u16, Share>,
+    now: Timestamp,
+    expiry: &mut Pin<&mut Sleep>,
+) -> Vec<Charged> {
+    let parts: Vec<(u16, Share, Result<Part, StoreError>)> = shares
+        .into_iter()
+        .map(|(slot, share)| {
+            let request = Request::Settle(share.charges.clone());
+            let part = Part::send(router, slot, request, now);
+            (slot, share, part)
+        })
+        .collect();
+    let mut settled = Vec::with_capacity(parts.len());
+    for (slot, share, part) in parts {
+        let answer = match part {
+            Ok(part) => only_settled(part.answer(expiry).await),
+            Err(error) => Err(error),
+        };
+        settled.push((slot, share, answer));
+    }
+    settled
 }
 
 /// Charges all slots, or none.
 pub(super) async fn settle(router: Arc<Router>, charges: Charges, now: Timestamp) -> Answer {
     let count = charges.len();
-    let mut shares: BTreeMap<u16, Share> = BTreeMap::new();
-    for (place, charge) in charges.into_iter().enumerate() {
-        let share = shares.entry(slot(&charge.name)).or_default();
-        share.places.push(place);
-        share.charges.push(charge);
-    }
-    let parts: Vec<(u16, Share, Result<Part, StoreError>)> = shares
-        .into_iter()
-        .map(|(slot, share)| {
-            let request = Request::Settle(share.charges.clone());
-            let part = Part::send(&router, slot, request, now);
-            (slot, share, part)
-        })
-        .collect();
     let mut expiry = pin!(sleep(router.settings.deadline));
-    let mut settled = Vec::with_capacity(parts.len());
-    for (slot, share, part) in parts {
-        let answer = match part {
-            Ok(part) => part.answer(&mut expiry).await,
-            Err(error) => Err(error),
-        };
-        settled.push((slot, share, answer));
-    }
+    let settled = charge(&router, Share::of_each(charges), now, &mut expiry).await;
     let passed = settled.iter().all(|(.., answer)| answer.as_ref().is_ok_and(|one| one.passed));
     let mut whole = Settlement { now, passed, ..Settlement::default() };
-    whole.lines.resize(count, tollgate_core::Line::default());
+    whole.lines.resize(count, Line::default());
     let mut failure = None;
     for (slot, share, answer) in settled {
         match answer {
@@ -101,20 +131,16 @@ pub(super) async fn settle(router: Arc<Router>, charges: Charges, now: Timestamp
                     settlement
                 };
                 whole.now = settlement.now;
-                for (place, line) in share.places.iter().zip(settlement.lines) {
-                    if let Some(known) = whole.lines.get_mut(*place) {
-                        *known = line;
-                    }
-                }
+                share.enter(settlement.lines, &mut whole);
             }
             Err(error) => failure = Some(error),
         }
     }
-    failure.map_or(Ok(whole), Err)
+    failure.map_or(Ok(Settled::First(whole)), Err)
 }
 
 /// Gives back what one slot was charged, and looks at what is left there.
-async fn give_back(
+pub(super) async fn give_back(
     router: &Router,
     slot: u16,
     charges: &Charges,
@@ -143,7 +169,7 @@ async fn give_back(
     let looks = charges.iter().map(|charge| OwnedCharge { cost: 0, ..charge.clone() }).collect();
     let looked = match given {
         Ok(_) => match Part::send(router, slot, Request::Settle(looks), now) {
-            Ok(part) => part.answer(&mut expiry).await,
+            Ok(part) => only_settled(part.answer(&mut expiry).await),
             Err(error) => Err(error),
         },
         Err(error) => Err(error),

@@ -8,7 +8,6 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tollgate_core::Timestamp;
 
-use super::Answer;
 use super::clock::{Moment, wall_clock};
 use super::settings::{BreakerState, RemoteSettings, RemoteStatus};
 use crate::{StoreError, StoreErrorKind};
@@ -170,7 +169,7 @@ impl<B: Deref<Target = Breaker>> Admitted<B> {
     }
 
     /// Tells how the request went. A server that refuses is there, but of no use either.
-    pub(crate) fn tell(mut self, answer: &Answer) {
+    pub(crate) fn tell<T>(mut self, answer: &Result<T, StoreError>) {
         self.is_told = true;
         match answer {
             Ok(_) => self.breaker.succeeded(),
@@ -191,7 +190,6 @@ impl<B: Deref<Target = Breaker>> Drop for Admitted<B> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Settlement;
 
     /// Plays events: `+` and `-` a request that is made and succeeds or fails, `x` one that is not let
     /// through, `a` one whose asker leaves.
@@ -201,8 +199,8 @@ mod tests {
         for event in events.chars() {
             let admitted = breaker.admit();
             match event {
-                '+' => admitted.expect(events).tell(&Ok(Settlement::default())),
-                '-' => admitted.expect(events).tell(&Err(StoreErrorKind::Timeout.into())),
+                '+' => admitted.expect(events).tell(&Ok(())),
+                '-' => admitted.expect(events).tell::<()>(&Err(StoreErrorKind::Timeout.into())),
                 'a' => drop(admitted.expect(events)),
                 _ => assert!(admitted.is_err(), "{events}"),
             }
@@ -232,11 +230,11 @@ mod tests {
             ..RemoteSettings::default()
         };
         let breaker = Breaker::new("a server".to_owned(), &settings);
-        breaker.admit().expect("closed").tell(&Err(StoreErrorKind::Timeout.into()));
+        breaker.admit().expect("closed").tell::<()>(&Err(StoreErrorKind::Timeout.into()));
         let probe = breaker.admit().expect("a probe");
         assert_eq!(breaker.status().breaker, BreakerState::Probing);
         assert!(breaker.admit().is_err() && breaker.admit().is_err());
-        probe.tell(&Ok(Settlement::default()));
+        probe.tell(&Ok(()));
         assert!(breaker.admit().is_ok() && breaker.admit().is_ok());
     }
 }

@@ -3,21 +3,38 @@
 
 pub(crate) mod breaker;
 pub(crate) mod clock;
+mod memo;
 mod name;
 mod queue;
 mod settings;
 
-use smallvec::SmallVec;
-use tollgate_core::{Charge, Limit, Mode, Timestamp};
+use std::slice;
 
+use smallvec::SmallVec;
+use tollgate_core::{Charge, Limit, Micros, Mode, Timestamp};
+
+pub(crate) use memo::Memo;
 pub(crate) use name::CounterName;
 pub(crate) use queue::{Job, Pending, Queue};
 pub use settings::{BreakerState, RemoteSettings, RemoteStatus};
 
-use crate::{Refund, Settlement, StoreError};
+use crate::{Once, Refund, Settled, Settlement, StoreError, StoreErrorKind};
 
 /// What became of a request.
-pub(crate) type Answer = Result<Settlement, StoreError>;
+pub(crate) type Answer = Result<Settled, StoreError>;
+
+/// What became of a request that nobody remembers, so that it cannot be a copy.
+pub(crate) fn only_settled(answer: Answer) -> Result<Settlement, StoreError> {
+    match answer? {
+        Settled::First(settlement) => Ok(settlement),
+        Settled::Again { .. } | Settled::Conflict => Err(StoreErrorKind::Corrupt.into()),
+    }
+}
+
+/// Whether trying again may help after that error, and may be a second time.
+pub(crate) fn may_be_unknown(error: &StoreError) -> bool {
+    matches!(error.kind(), StoreErrorKind::Unavailable | StoreErrorKind::Timeout)
+}
 
 /// A [`Charge`] that can travel.
 #[derive(Clone, Debug)]
@@ -51,24 +68,45 @@ impl OwnedRefund {
     }
 }
 
+/// A [`Once`] that can travel.
+#[derive(Clone, Debug)]
+pub(crate) struct OwnedOnce {
+    /// What its record is called.
+    pub(crate) record: CounterName,
+    pub(crate) body: [u8; 16],
+    pub(crate) memo: Memo,
+    pub(crate) lifetime: Micros,
+}
+
+impl OwnedOnce {
+    /// Where counters of one subject have to lie together, the record does so `beside` one of them.
+    pub(crate) fn new(once: &Once<'_>, beside: Option<&CounterName>) -> Self {
+        let Once { call, body, note, lifetime } = *once;
+        let memo = Memo { note: note.to_owned(), ..Memo::default() };
+        Self { record: CounterName::of_record(call, beside), body, memo, lifetime }
+    }
+}
+
 /// A request that can travel.
 #[derive(Clone, Debug)]
 pub(crate) enum Request {
     Settle(SmallVec<[OwnedCharge; 4]>),
+    SettleOnce(SmallVec<[OwnedCharge; 4]>, Box<OwnedOnce>),
     Refund(SmallVec<[OwnedRefund; 4]>),
     Reset(SmallVec<[CounterName; 4]>),
 }
 
 impl Request {
-    /// The counters that it is about.
+    /// The counters that it is about, and the record that may be there of it.
     pub(crate) fn names(&self) -> impl Iterator<Item = &CounterName> {
-        let (charges, refunds, resets): (&[OwnedCharge], &[OwnedRefund], &[CounterName]) =
+        let (charges, refunds, others): (&[OwnedCharge], &[OwnedRefund], &[CounterName]) =
             match self {
                 Self::Settle(charges) => (charges, &[], &[]),
+                Self::SettleOnce(charges, once) => (charges, &[], slice::from_ref(&once.record)),
                 Self::Refund(refunds) => (&[], refunds, &[]),
                 Self::Reset(names) => (&[], &[], names),
             };
         let charged = charges.iter().map(|charge| &charge.name);
-        charged.chain(refunds.iter().map(|refund| &refund.name)).chain(resets)
+        charged.chain(refunds.iter().map(|refund| &refund.name)).chain(others)
     }
 }

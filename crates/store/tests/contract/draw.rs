@@ -93,6 +93,8 @@ enum Units {
     Of(u64),
     /// A capacity, and so much more.
     Full(u64),
+    /// All that may ever be used, whatever it is made of, but for so much.
+    Brim(u64),
     Half,
 }
 
@@ -102,10 +104,17 @@ impl Trace {
     }
 
     pub(crate) fn units(&self, item: &Item) -> u64 {
-        let capacity = self.limit(item).capacity();
+        let limit = self.limit(item);
+        let capacity = limit.capacity();
         match item.units {
             Units::Of(units) => units,
             Units::Full(more) => capacity.saturating_add(more),
+            Units::Brim(less) => {
+                let delayed = u128::from(limit.max_delay().get()) * u128::from(limit.limit());
+                let delayed = delayed / u128::from(limit.window().get());
+                let delayed = u64::try_from(delayed).unwrap_or(u64::MAX);
+                limit.ceiling().saturating_add(delayed).saturating_sub(less)
+            }
             Units::Half => capacity / 2,
         }
     }
@@ -202,7 +211,7 @@ fn quota(reach: Reach) -> impl Strategy<Value = Quota> {
     ];
     let burst = prop::option::of(1..=30_u64);
     let grace = prop_oneof![4 => Just(0), 1 => 1..=5_u64];
-    let delay = prop_oneof![2 => Just(0), 1 => 0..=2_000_000_u64];
+    let delay = prop_oneof![1 => Just(0), 1 => 0..=2_000_000_u64];
     let algorithm = select(Algorithm::ALL.to_vec());
     (algorithm, limit, window, burst, grace, delay).prop_map(
         |(algorithm, limit, window, burst, grace, delay)| {
@@ -235,7 +244,8 @@ fn gap() -> impl Strategy<Value = Micros> {
     prop_oneof![
         4 => Just(0),
         2 => 0..=2_000_u64,
-        2 => 0..=1_500_000_u64,
+        3 => 0..=400_000_u64,
+        1 => 0..=1_500_000_u64,
         1 => 0..=90_000_000_u64,
         1 => 0..=2 * MAX_WINDOW.get(),
     ]
@@ -243,11 +253,12 @@ fn gap() -> impl Strategy<Value = Micros> {
 }
 
 fn item() -> impl Strategy<Value = Item> {
-    let variant = prop_oneof![6 => Just(0_usize), 2 => Just(1), 1 => Just(2)];
+    let variant = prop_oneof![6 => Just(0_usize), 3 => Just(1), 1 => Just(2)];
     let units = prop_oneof![
         8 => (1..=3_u64).prop_map(Units::Of),
         1 => Just(Units::Of(0)),
         2 => (0..=1_u64).prop_map(Units::Full),
+        2 => (0..=3_u64).prop_map(Units::Brim),
         1 => Just(Units::Half),
         1 => any::<u64>().prop_map(Units::Of),
     ];

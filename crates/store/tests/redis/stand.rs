@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::hash::{BuildHasherDefault, DefaultHasher};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
 use tollgate_core::{Algorithm, Charge, Key, Limit, Micros, Mode, Quota, Timestamp};
@@ -86,16 +86,16 @@ pub(crate) async fn eventually<T, F: Future<Output = Option<T>>>(
     }
 }
 
+/// Waits until the store answers about a counter.
+pub(crate) async fn until_it_answers(store: &RedisStore, key: Key<'_>) {
+    let plenty = limit(Algorithm::Gcra, 1 << 30, LONG);
+    eventually("an answer", || async { take(store, key, &plenty).await.ok() }).await;
+}
+
 /// How long something takes.
 pub(crate) async fn timed<T>(work: impl Future<Output = T>) -> (T, Duration) {
     let began = Instant::now();
     (work.await, began.elapsed())
-}
-
-/// The time by the clock that a server on this machine has too.
-pub(crate) fn wall_clock() -> Timestamp {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after the epoch");
-    Timestamp::from_micros(u64::try_from(since.as_micros()).expect("a moment of this age"))
 }
 
 /// How often a server was given each command since it was last asked to forget.

@@ -2,6 +2,7 @@
 //! that case, and nothing fails.
 
 mod away;
+mod copies;
 mod faulty;
 mod known;
 mod mixed;

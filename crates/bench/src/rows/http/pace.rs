@@ -21,6 +21,9 @@ use crate::peers::LIMIT;
 const ADMITTED_BY: &str = "\"limit\":1000000000";
 const _: () = assert!(LIMIT == 1_000_000_000);
 
+/// What an answer says that a shared store had no part in.
+const DEGRADED: &str = "\"degraded\":";
+
 /// What to send, and how often.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Pace {
@@ -38,6 +41,8 @@ pub(crate) struct Delays {
     pub(crate) p50: f64,
     pub(crate) p99: f64,
     pub(crate) p999: f64,
+    /// The share of answers that a shared store had no part in.
+    pub(crate) degraded: f64,
 }
 
 /// Sends on schedule until all requests are answered.
@@ -62,7 +67,7 @@ fn pace_over(pace: &Pace, connections: usize) -> Fallible<Delays> {
     }
     let mut busy: Vec<Connection> = Vec::with_capacity(connections);
     let mut delays = Vec::with_capacity(total);
-    let mut sent = 0;
+    let (mut sent, mut degraded) = (0, 0);
     let stopwatch = Stopwatch::start();
     while delays.len() < total {
         while sent < total && due(sent) <= stopwatch.elapsed() {
@@ -76,6 +81,7 @@ fn pace_over(pace: &Pace, connections: usize) -> Fallible<Delays> {
             if busy[place].is_answered()? {
                 let connection = busy.swap_remove(place);
                 delays.push(stopwatch.elapsed() - connection.due);
+                degraded += usize::from(is_degraded(&connection.answer));
                 idle.push(connection);
             } else {
                 place += 1;
@@ -84,7 +90,8 @@ fn pace_over(pace: &Pace, connections: usize) -> Fallible<Delays> {
     }
     delays.sort_unstable();
     let at = |share| percentile(&delays, share).as_secs_f64() * 1e6;
-    Ok(Delays { p50: at(0.5), p99: at(0.99), p999: at(0.999) })
+    let degraded = degraded as f64 / total as f64;
+    Ok(Delays { p50: at(0.5), p99: at(0.99), p999: at(0.999), degraded })
 }
 
 fn requests(pace: &Pace) -> Fallible<Vec<String>> {
@@ -164,6 +171,10 @@ fn is_whole(answer: &[u8]) -> Fallible<bool> {
     }
 }
 
+fn is_degraded(answer: &[u8]) -> bool {
+    str::from_utf8(answer).is_ok_and(|answer| answer.contains(DEGRADED))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -186,6 +197,12 @@ mod tests {
         check(&format!("{head}{}", BODY.replace("1000000000", "null      ")), None);
         check(&format!("{}{BODY}", head.replace("200", "500")), None);
         check(&format!("HTTP/1.1 200 OK\r\n\r\n{BODY}"), None);
+    }
+
+    #[test]
+    fn answers_say_if_a_store_had_no_part_in_them() {
+        assert!(!is_degraded(BODY.as_bytes()));
+        assert!(is_degraded(BODY.replace('}', r#","degraded":"timeout"}"#).as_bytes()));
     }
 
     #[test]

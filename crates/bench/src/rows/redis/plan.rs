@@ -1,0 +1,63 @@
+//! What a client process is told: it reads the plan from its command line, as JSON.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tollgate_core::Algorithm;
+
+/// What to ask Redis, how much at once, and for how long.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Plan {
+    /// The store, as Tollgate is told.
+    pub(super) url: String,
+    /// The servers behind it, each by a URL of its own.
+    pub(super) servers: Vec<String>,
+    pub(super) question: Question,
+    /// How many subjects there are to ask about.
+    pub(super) subjects: usize,
+    /// How many questions wait for their answers at any time.
+    pub(super) in_flight: usize,
+    pub(super) extent: Extent,
+}
+
+/// What is asked.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) enum Question {
+    /// A check by Tollgate's store.
+    Check(Check),
+    /// The same as one call of the script for each check, of counters that are there already.
+    Script(Check),
+    /// The least that Redis can count.
+    Increment,
+}
+
+/// A check of several rules.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Check {
+    /// By its name.
+    pub(super) algorithm: String,
+    pub(super) rules: usize,
+    /// How many subjects its rules count by.
+    pub(super) counted_by: usize,
+}
+
+impl Check {
+    /// So many rules of an algorithm that count by one subject.
+    pub(super) fn of(algorithm: Algorithm, rules: usize) -> Self {
+        Self { algorithm: algorithm.name().to_owned(), rules, counted_by: 1 }
+    }
+
+    /// The name of one of its rules. Algorithms and numbers of rules do not share counters.
+    pub(super) fn rule(&self, number: usize) -> String {
+        format!("{}_{}_of_{}_by_{}", self.algorithm, number + 1, self.rules, self.counted_by)
+    }
+}
+
+/// How much is asked.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) enum Extent {
+    /// Each subject once, and at such a cost that no counter expires soon.
+    EachOnce,
+    /// Subjects drawn at random, for about that time.
+    Turn(Duration),
+}

@@ -1,0 +1,191 @@
+//! The contestants: Tollgate's store, one call of its script for each check, and a plain `INCR`.
+
+use std::future::Future;
+use std::time::Duration;
+
+use foldhash::quality::RandomState;
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Client, Cmd, FromRedisValue, cmd};
+use tollgate::{Clock as _, SystemClock};
+use tollgate_core::{Algorithm, Charge, Key, Limit, Micros, Mode, Quota};
+use tollgate_store::redis::RedisStore;
+use tollgate_store::{RemoteSettings, Store as _};
+
+use super::plan::{Check, Extent, Plan};
+use crate::keys::KeyText;
+
+/// Units per day: as many as a day of one client may be worth.
+const LIMIT: u64 = 50_000;
+const WINDOW: Micros = Micros::from_secs(86_400);
+/// What every counter has used when the measurement begins: takes hours to drain.
+const USED: u64 = LIMIT / 10;
+/// A machine that stands still for a moment does not end the run.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How many commands may wait to be written.
+const WAITING_COMMANDS: usize = 1_024;
+/// From how many microseconds on Redis calls a command slow, when nothing is set.
+const USUALLY_SLOW: u32 = 10_000;
+
+/// A command that Redis calls slow: its number, when it was, how long it took, its words, and whose
+/// it was.
+type Slow = (u64, u64, u64, Vec<Vec<u8>>, String, String);
+
+/// Why there was no answer, or not the right one.
+pub(super) type Asked<T> = Result<T, String>;
+
+/// Something to ask Redis about subjects, by their numbers.
+pub(super) trait Contestant: Send + Sync + 'static {
+    fn ask(&self, subject: usize) -> impl Future<Output = Asked<()>> + Send;
+}
+
+/// Tollgate's store.
+pub(super) struct Checks {
+    store: RedisStore,
+    hasher: RandomState,
+    limit: Limit,
+    rules: Vec<String>,
+    subjects: Vec<String>,
+    counted_by: usize,
+    cost: u64,
+}
+
+impl Checks {
+    pub(super) async fn connect(plan: &Plan, check: &Check) -> Asked<Self> {
+        let settings = RemoteSettings { deadline: PATIENCE, ..RemoteSettings::default() };
+        let store = RedisStore::connect(&plan.url, settings)?;
+        if !store.found(PATIENCE).await {
+            return Err("the cluster does not say who serves what".into());
+        }
+        let algorithm = Algorithm::from_name(&check.algorithm).ok_or("no such algorithm")?;
+        let limit = Quota::new(algorithm, LIMIT, WINDOW).compile();
+        Ok(Self {
+            store,
+            hasher: RandomState::default(),
+            limit: limit.map_err(|error| error.to_string())?,
+            rules: (0..check.rules).map(|number| check.rule(number)).collect(),
+            subjects: subjects(plan),
+            counted_by: check.counted_by,
+            cost: match plan.extent {
+                Extent::EachOnce => USED,
+                Extent::Turn(_) => 1,
+            },
+        })
+    }
+
+    /// Rules take turns with the subjects that they count by, which lie far apart.
+    fn charge<'a>(&'a self, subject: usize, (number, rule): (usize, &'a String)) -> Charge<'a> {
+        let apart = number % self.counted_by * (self.subjects.len() / self.counted_by);
+        let subject = &self.subjects[(subject + apart) % self.subjects.len()];
+        let key = Key::new(&self.hasher, rule, subject.as_bytes(), b"");
+        Charge { key, limit: &self.limit, cost: self.cost, mode: Mode::Enforce }
+    }
+}
+
+impl Contestant for Checks {
+    async fn ask(&self, subject: usize) -> Asked<()> {
+        let charges: Vec<Charge<'_>> =
+            self.rules.iter().enumerate().map(|rule| self.charge(subject, rule)).collect();
+        match self.store.settle(&charges, SystemClock.now()).await {
+            Ok(settlement) if settlement.passed => Ok(()),
+            Ok(_) => Err("a check was refused".into()),
+            Err(error) => Err(format!("a check was not answered: {error:?}")),
+        }
+    }
+}
+
+/// The script that the store runs, called once for each check.
+pub(super) struct Script {
+    connection: MultiplexedConnection,
+    /// What the store sends, besides the key.
+    digest: Vec<u8>,
+    numbers: Vec<u8>,
+    keys: Vec<String>,
+}
+
+impl Script {
+    /// Has the store send a check, and asks the server what it was: its log of slow commands takes
+    /// note of all if nothing is too fast for it.
+    pub(super) async fn overhear(plan: &Plan, check: &Check) -> Asked<Self> {
+        let mut connection = connect(&plan.url).await?;
+        let checks = Checks::connect(plan, check).await?;
+        let pattern = format!("*:{}", check.rule(0));
+        let keys: Vec<String> = send(&mut connection, cmd("KEYS").arg(pattern)).await?;
+        if keys.len() != plan.subjects {
+            return Err(format!("{} of {} counters are left", keys.len(), plan.subjects));
+        }
+        log_from(&mut connection, 0).await?;
+        checks.ask(0).await?;
+        let log: Vec<Slow> = send(&mut connection, cmd("SLOWLOG").arg("GET").arg(1)).await?;
+        log_from(&mut connection, USUALLY_SLOW).await?;
+        let [(.., command, _, _)] = &log[..] else { return Err("nothing was sent".into()) };
+        match &command[..] {
+            [name, digest, one, _, numbers] if name == b"EVALSHA" && one == b"1" => {
+                Ok(Self { connection, digest: digest.clone(), numbers: numbers.clone(), keys })
+            }
+            _ => Err(format!("this is no call of the script: {command:?}")),
+        }
+    }
+}
+
+impl Contestant for Script {
+    async fn ask(&self, subject: usize) -> Asked<()> {
+        let mut call = cmd("EVALSHA");
+        call.arg(&self.digest).arg(1).arg(&self.keys[subject % self.keys.len()]);
+        let answer: Vec<String> =
+            send(&mut self.connection.clone(), call.arg(&self.numbers)).await?;
+        // The moment, then: it fitted, and it was written.
+        match &answer[..] {
+            [_, line] if line.starts_with("11") => Ok(()),
+            _ => Err(format!("a check was not admitted: {answer:?}")),
+        }
+    }
+}
+
+/// From how many microseconds on Redis is to take note of a command.
+async fn log_from(connection: &mut MultiplexedConnection, micros: u32) -> Asked<()> {
+    let mut set = cmd("CONFIG");
+    send(connection, set.arg("SET").arg("slowlog-log-slower-than").arg(micros)).await
+}
+
+/// A plain `INCR` for each check.
+pub(super) struct Increments {
+    connection: MultiplexedConnection,
+    keys: Vec<String>,
+}
+
+impl Increments {
+    pub(super) async fn connect(plan: &Plan) -> Asked<Self> {
+        Ok(Self { connection: connect(&plan.url).await?, keys: subjects(plan) })
+    }
+}
+
+impl Contestant for Increments {
+    async fn ask(&self, subject: usize) -> Asked<()> {
+        let key = &self.keys[subject % self.keys.len()];
+        let _: u64 = send(&mut self.connection.clone(), cmd("INCR").arg(key)).await?;
+        Ok(())
+    }
+}
+
+fn subjects(plan: &Plan) -> Vec<String> {
+    let mut text = KeyText::new();
+    (0..plan.subjects).map(|number| text.of(number as u64).clone()).collect()
+}
+
+pub(super) async fn connect(url: &str) -> Asked<MultiplexedConnection> {
+    let client = Client::open(url).map_err(|error| error.to_string())?;
+    // As the store has it: no timer for each answer, and room for many commands.
+    let config = AsyncConnectionConfig::new()
+        .set_response_timeout(None)
+        .set_pipeline_buffer_size(WAITING_COMMANDS);
+    let connected = client.get_multiplexed_async_connection_with_config(&config).await;
+    connected.map_err(|error| error.to_string())
+}
+
+pub(super) async fn send<T: FromRedisValue>(
+    connection: &mut MultiplexedConnection,
+    command: &Cmd,
+) -> Asked<T> {
+    command.query_async(connection).await.map_err(|error| error.to_string())
+}

@@ -1,0 +1,110 @@
+//! By what a call is known again, in all processes alike.
+
+use std::io;
+
+use aws_lc_rs::digest::{Context, SHA256};
+use serde::Serialize;
+
+use crate::auth::Principal;
+
+const BYTES: usize = 16;
+
+/// The first half of a SHA-256: 128 bits, so that no two calls are ever taken for one.
+pub(super) type Digest = [u8; BYTES];
+
+/// The digest of a caller and its key.
+pub(super) fn digest_of_call(caller: Principal, key: &str) -> Digest {
+    let caller = match caller {
+        Principal::Certified(certificate) => format!("certificate {certificate:?}"),
+        Principal::Anonymous | Principal::Caller | Principal::Admin => caller.name().to_owned(),
+    };
+    let mut context = Context::new(&SHA256);
+    context.update(caller.as_bytes());
+    // No caller has it in its name.
+    context.update(b"\n");
+    context.update(key.as_bytes());
+    first_half(context)
+}
+
+/// The digest of what is asked. Bodies that read the same have the same, however they are written.
+pub(super) fn digest_of_body(body: &impl Serialize) -> Digest {
+    let mut writer = Writer(Context::new(&SHA256));
+    // Bodies always serialise, and a digest takes everything.
+    let _ = serde_json::to_writer(&mut writer, body);
+    first_half(writer.0)
+}
+
+fn first_half(context: Context) -> Digest {
+    let mut half = [0; BYTES];
+    half.copy_from_slice(&context.finish().as_ref()[..BYTES]);
+    half
+}
+
+struct Writer(Context);
+
+impl io::Write for Writer {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::listen::CertificateDigest;
+    use crate::wire::check::CheckBody;
+    use crate::wire::decode::decode;
+
+    #[test]
+    fn callers_and_keys_are_told_apart() {
+        let certified =
+            |der: &'static [u8]| Principal::Certified(CertificateDigest::of(&der.into()));
+        let callers = [
+            Principal::Anonymous,
+            Principal::Caller,
+            Principal::Admin,
+            certified(b"a"),
+            certified(b"b"),
+        ];
+        let mut seen = std::collections::HashSet::new();
+        for caller in callers {
+            for key in ["k", "K", "k k"] {
+                assert_eq!(digest_of_call(caller, key), digest_of_call(caller, key));
+                assert!(seen.insert(digest_of_call(caller, key)), "{caller:?} {key}");
+            }
+        }
+    }
+
+    /// Another process, and another version, has to come to the same.
+    #[test]
+    fn digests_do_not_change() {
+        let check = |body: &str, as_json: &str| {
+            let read: CheckBody<'_> = decode(body.as_bytes()).expect("a check");
+            assert_eq!(serde_json::to_string(&read).ok().as_deref(), Some(as_json), "{body}");
+        };
+        check("{}", "{}");
+        check(
+            r#"{"cost": 2, "identifiers": {"tenant": "t", "user_id": "\u0061"}}"#,
+            r#"{"identifiers":{"user_id":"a","tenant":"t"},"cost":2}"#,
+        );
+        check(
+            r#"{"key_type":"user_id","key_value":"v","rule_id":"r"}"#,
+            r#"{"rule_id":"r","key_type":"user","key_value":"v"}"#,
+        );
+        check(
+            r#"{"attributes":{"b":"2","a":"1"},"detail":false}"#,
+            r#"{"attributes":{"a":"1","b":"2"},"detail":false}"#,
+        );
+        // Half of the SHA-256 of `{}`.
+        let digest = digest_of_body(&CheckBody::default());
+        assert_eq!(
+            format!("{:032x}", u128::from_be_bytes(digest)),
+            "44136fa355b3678a1146ad16f7e8649e"
+        );
+    }
+}

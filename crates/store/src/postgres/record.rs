@@ -1,0 +1,64 @@
+//! What is kept of a request that is charged once, in a row of its own.
+
+use std::fmt;
+use std::str::FromStr;
+
+use tollgate_core::Timestamp;
+
+use crate::remote::Memo;
+
+/// What a row begins with that holds no counter.
+const WORD: &str = "once";
+
+/// A request that passed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Record {
+    /// The digest of what was asked.
+    pub(super) body: [u8; 16],
+    /// When it was judged.
+    pub(super) now: Timestamp,
+    /// What became of it.
+    pub(super) memo: Memo,
+}
+
+impl fmt::Display for Record {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { body, now, memo } = self;
+        writeln!(f, "{WORD} {:032x} {}", u128::from_be_bytes(*body), now.as_micros())?;
+        write!(f, "{memo}")
+    }
+}
+
+impl FromStr for Record {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (head, memo) = text.split_once('\n').ok_or(())?;
+        let head = head.strip_prefix(WORD).and_then(|head| head.strip_prefix(' ')).ok_or(())?;
+        let (body, now) = head.split_once(' ').ok_or(())?;
+        let body = u128::from_str_radix(body, 16).map_err(drop)?.to_be_bytes();
+        let now = Timestamp::from_micros(now.parse().map_err(drop)?);
+        Ok(Self { body, now, memo: memo.parse()? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate_core::State;
+
+    use super::*;
+
+    #[test]
+    fn what_is_written_can_be_read_and_is_no_state() {
+        for (body, note) in [([0; 16], ""), ([255; 16], "d1f00dbee-a2a")] {
+            let memo = Memo { note: note.to_owned(), ..Memo::default() };
+            let record = Record { body, now: Timestamp::from_secs(7), memo };
+            let text = record.to_string();
+            assert!(text.parse::<State>().is_err(), "{text}");
+            assert_eq!(text.parse(), Ok(record));
+        }
+        for text in ["", "once", "once 0 0", "once x 0\n", "once 0 x\n", "twice 0 0\n"] {
+            assert_eq!(text.parse::<Record>(), Err(()), "{text}");
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! What a store keeps of a request that is to be charged once, as text: the lines of its counters, and
+//! the note for its copies.
+
+use std::fmt::{self, Write as _};
+use std::str::FromStr;
+
+use tollgate_core::{Line, Micros, Report};
+
+use super::CounterName;
+
+/// A note, and what became of counters that are not described elsewhere.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Memo {
+    pub(crate) lines: Vec<(CounterName, Line)>,
+    pub(crate) note: String,
+}
+
+impl Memo {
+    /// What became of a counter.
+    pub(crate) fn line(&self, name: &CounterName) -> Option<Line> {
+        self.lines.iter().find(|(known, _)| known == name).map(|(_, line)| *line)
+    }
+}
+
+/// A row for each counter: flags, figures, its name. The last row is the note.
+impl fmt::Display for Memo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, Line { admitted, written, report }) in &self.lines {
+            let Report { remaining, retry_after, reset_after, next_after, delay } = *report;
+            write!(f, "{}{} {remaining}", u8::from(*admitted), u8::from(*written))?;
+            for span in [Some(reset_after), retry_after, next_after, delay] {
+                match span {
+                    Some(span) => write!(f, " {}", span.get())?,
+                    None => f.write_str(" -")?,
+                }
+            }
+            writeln!(f, " {}", name.as_str())?;
+        }
+        // In one row, whatever it is.
+        self.note.chars().filter(|c| !c.is_control()).try_for_each(|c| f.write_char(c))
+    }
+}
+
+impl FromStr for Memo {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (rows, note) = text.rsplit_once('\n').unwrap_or(("", text));
+        let lines: Option<Vec<_>> = rows.lines().map(read_line).collect();
+        Ok(Self { lines: lines.ok_or(())?, note: note.to_owned() })
+    }
+}
+
+fn read_line(row: &str) -> Option<(CounterName, Line)> {
+    let mut fields = row.splitn(7, ' ');
+    let (admitted, written) = match fields.next()? {
+        "11" => (true, true),
+        "10" => (true, false),
+        "01" => (false, true),
+        "00" => (false, false),
+        _ => return None,
+    };
+    let remaining = fields.next()?.parse().ok()?;
+    let mut span = || match fields.next()? {
+        "-" => Some(None),
+        micros => Some(Some(Micros::new(micros.parse().ok()?))),
+    };
+    let reset_after = span()??;
+    let (retry_after, next_after, delay) = (span()?, span()?, span()?);
+    let report = Report { remaining, retry_after, reset_after, next_after, delay };
+    let name = CounterName::read(fields.next()?);
+    Some((name, Line { admitted, written, report }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_can_be_read() {
+        let report = Report {
+            remaining: u64::MAX,
+            retry_after: Some(Micros::ZERO),
+            reset_after: Micros::new(u64::MAX),
+            next_after: None,
+            delay: Some(Micros::new(7)),
+        };
+        let line = Line { admitted: true, written: false, report };
+        let lines = vec![
+            (CounterName::read("{tag}:a rule:rest"), line),
+            (CounterName::read("{tag}:other"), Line { admitted: false, written: true, ..line }),
+        ];
+        for lines in [vec![], lines[..1].to_vec(), lines] {
+            for note in ["", "d1f00dbee-a2a", "10 1 - - - - {x}:y"] {
+                let memo = Memo { lines: lines.clone(), note: note.to_owned() };
+                assert_eq!(memo.to_string().parse(), Ok(memo));
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_memo_is_not_read() {
+        for text in ["x\nnote", "10 1 2 - - {x}:y\n", "12 1 2 - - - {x}:y\n", "10 1 - - - - x\n"] {
+            assert_eq!(text.parse::<Memo>(), Err(()), "{text}");
+        }
+        let note = Memo { note: "a\nb\0".to_owned(), ..Memo::default() };
+        assert_eq!(note.to_string(), "ab");
+    }
+}

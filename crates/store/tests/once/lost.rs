@@ -1,0 +1,135 @@
+//! Answers that get lost on their way: what was charged is charged once, whoever asks again.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::{sleep, timeout};
+use tollgate_core::Algorithm;
+use tollgate_store::{RemoteSettings, Settled, Store as _, StoreErrorKind};
+use tollgate_testbed::{Fault, FaultProxy, PATIENCE, Redis, RedisCluster};
+
+use crate::{NO_MOMENT, call, cluster_url, first, key, left, limit, one, patient, redis, settle};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_did_not_hear_the_answer_can_ask_again() {
+    let server = Redis::start();
+    let proxy = FaultProxy::start(server.address());
+    let (other, through) =
+        (redis(&server.url(), patient()).await, format!("redis://{}", proxy.address()));
+    let hasty = RemoteSettings { deadline: Duration::from_millis(200), ..patient() };
+    let hasty = redis(&through, hasty).await;
+    let ten = limit(Algorithm::SlidingWindowLog, 10);
+    let charges = [one(key("rule", "client"), &ten)];
+    // The connection is there.
+    until_it(async || hasty.settle(&charges, NO_MOMENT).await.is_ok()).await;
+    let before = left(&other, &charges).await[0];
+
+    proxy.set(Fault::Latency { to_server: Duration::ZERO, to_client: PATIENCE });
+    let lost = hasty.settle_once(&charges, NO_MOMENT, &call("lost", 1, "one")).await;
+    assert_eq!(lost.expect_err("no answer").kind(), StoreErrorKind::Timeout);
+    until_it(async || left(&other, &charges).await == [before - 1]).await;
+    let again = settle(&other, &charges, &call("lost", 1, "two")).await;
+    assert!(matches!(&again, Settled::Again { note, .. } if note == "one"), "{again:?}");
+    assert_eq!(left(&other, &charges).await, [before - 1]);
+}
+
+/// A way to a server that ends in place of the next answer once it is told to.
+async fn scissors(server: SocketAddr, is_to_cut: Arc<AtomicBool>) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    tokio::spawn(async move {
+        while let Ok((client, _)) = listener.accept().await {
+            let Ok(server) = TcpStream::connect(server).await else { return };
+            let is_to_cut = Arc::clone(&is_to_cut);
+            tokio::spawn(async move {
+                let (mut from_client, mut to_client) = client.into_split();
+                let (mut from_server, mut to_server) = server.into_split();
+                let there =
+                    tokio::spawn(async move { copy(&mut from_client, &mut to_server).await });
+                let mut bytes = [0; 4_096];
+                while let Ok(count @ 1..) = from_server.read(&mut bytes).await {
+                    if is_to_cut.swap(false, Ordering::SeqCst)
+                        || to_client.write_all(&bytes[..count]).await.is_err()
+                    {
+                        break;
+                    }
+                }
+                there.abort();
+            });
+        }
+    });
+    address
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_ends_is_made_again_within_the_deadline() {
+    let server = Redis::start();
+    let is_to_cut = Arc::new(AtomicBool::new(false));
+    let address = scissors(server.address(), Arc::clone(&is_to_cut)).await;
+    let store = redis(&format!("redis://{address}"), patient()).await;
+    let ten = limit(Algorithm::Gcra, 10);
+    let charges = [one(key("rule", "client"), &ten)];
+    store.settle(&charges, NO_MOMENT).await.expect("an answer");
+
+    is_to_cut.store(true, Ordering::SeqCst);
+    let settled = settle(&store, &charges, &call("cut", 1, "one")).await;
+    assert!(matches!(&settled, Settled::Again { note, .. } if note == "one"), "{settled:?}");
+    assert_eq!(left(&store, &charges).await, [8]);
+    // Without a key nobody asks twice.
+    is_to_cut.store(true, Ordering::SeqCst);
+    store.settle(&charges, NO_MOMENT).await.expect_err("no answer");
+    assert_eq!(left(&store, &charges).await, [7]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slot_that_is_away_takes_nothing_from_the_others() {
+    let cluster = RedisCluster::start(3, 0);
+    let settings = RemoteSettings { deadline: PATIENCE, failures: 100, ..patient() };
+    let store = redis(&cluster_url(&cluster), settings).await;
+    let ten = limit(Algorithm::FixedWindow, 10);
+    // Clients on each of the three servers.
+    let clients: Vec<String> = (0..64).map(|number| format!("client {number}")).collect();
+    let mut by_server: Vec<&str> = Vec::new();
+    for node in cluster.nodes() {
+        node.command(&["FLUSHALL"]);
+        for client in &clients {
+            settle(&store, &[one(key("find", client), &ten)], &call(client, 1, "")).await;
+            if node.command(&["DBSIZE"]).integer() > 0 {
+                by_server.push(client);
+                break;
+            }
+        }
+        cluster.nodes().iter().for_each(|node| drop(node.command(&["FLUSHALL"])));
+    }
+    let charges: Vec<_> = by_server.iter().map(|client| one(key("r", client), &ten)).collect();
+    assert_eq!(charges.len(), 3);
+    let settled = first(settle(&store, &charges, &call("whole", 1, "one")).await);
+    assert!(settled.passed);
+    let again = settle(&store, &charges, &call("whole", 1, "two")).await;
+    assert_eq!(again, Settled::Again { settlement: settled, note: "one".to_owned() });
+
+    // The one that has the record. The others go on.
+    for node in cluster.nodes() {
+        node.command(&["CONFIG", "SET", "cluster-require-full-coverage", "no"]);
+    }
+    cluster.kill_node(0);
+    let failed = store.settle_once(&charges, NO_MOMENT, &call("away", 1, "one")).await;
+    failed.expect_err("a server is away");
+    for charge in &charges[1..] {
+        assert_eq!(left(&store, &[*charge]).await, [9]);
+    }
+}
+
+/// Waits for what nobody announces.
+async fn until_it(mut look: impl AsyncFnMut() -> bool) {
+    let looking = async {
+        while !look().await {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(PATIENCE, looking).await.expect("that it happens");
+}
