@@ -129,6 +129,8 @@ fn token_verdicts() -> impl Iterator<Item = TokenVerdict> {
 /// Everything that is told, at one moment.
 #[derive(Debug)]
 pub(crate) struct Reading {
+    /// Those of the policy; the figures below are also of Envoy's limits.
+    pub(crate) rules_in_force: usize,
     pub(crate) rules: Vec<(Arc<str>, RuleCounts)>,
     pub(crate) checks: Snapshot,
     pub(crate) store: Snapshot,
@@ -295,7 +297,7 @@ impl Collector for Reading {
         for (name, help, value) in [
             ("counters", "Counters held in memory.", self.counters as f64),
             ("memory_bytes", "Memory taken by counters.", self.memory_bytes as f64),
-            ("policy_rules", "Rules in force.", self.rules.len() as f64),
+            ("policy_rules", "Rules in force.", self.rules_in_force as f64),
             ("policy_revision", "The revision in force.", self.policy_revision as f64),
             ("policy_age_seconds", "Seconds since it was loaded.", self.policy_age_seconds),
             ("idempotency_keys", "Idempotency keys remembered.", self.idempotency_keys as f64),
@@ -350,6 +352,7 @@ mod tests {
         }
         let counts = RuleCounts { admitted: 7, refused: 2, warned: 1, ..RuleCounts::default() };
         let text = Reading {
+            rules_in_force: 1,
             rules: vec![("per_ip".into(), counts)],
             checks: metrics.checks.read(),
             store: Histogram::default().read(),

@@ -208,6 +208,7 @@ impl Shared {
         let memory = store.inner.memory();
         let loaded = self.policy_source.loaded.load();
         Reading {
+            rules_in_force: self.limiter.policy().rules().len(),
             rules: self.limiter.stats().into_iter().chain(self.envoy.limiter.stats()).collect(),
             calls: self.metrics.calls(),
             tokens: self.metrics.tokens(),

@@ -124,6 +124,8 @@ rules: policy.yaml
 envoy_config: ratelimit
 store: 'memory:'
 memory: 1GiB
+store_failure: {{deadline: 20ms, failures: 3, probe_after: 2s, drift_warning: 500ms}}
+deny_cache: 100ms
 check_auth: token
 check_token_file: {token}
 headers: [x-ratelimit-delta, draft-7]
@@ -160,6 +162,10 @@ idempotency: {{keys: 20, seconds: 30}}
     assert_eq!(settings.admin, Some(address("127.0.0.1:9001")));
     assert_eq!(settings.grpc, address("127.0.0.1:9002"));
     assert_eq!(settings.memory.to_usize(), 1 << 30);
+    assert_eq!(settings.remote.deadline, Duration::from_millis(20));
+    assert_eq!((settings.remote.failures, settings.remote.deny_cache.get()), (3, 100_000));
+    assert_eq!(settings.remote.probe_after, Duration::from_secs(2));
+    assert_eq!(settings.remote.drift, Duration::from_millis(500));
     assert_eq!(settings.check_auth, CheckAuth::Token);
     assert_eq!(settings.check_token.as_ref().map(Secret::expose), Some("let-me-in-let-me-in"));
     assert_eq!(settings.log_level, LogLevel::Debug);
@@ -227,8 +233,10 @@ fn wrong_values_are_told_what_would_be_right() {
         ),
         ("memory: 1KiB", "memory (tollgate.yaml:1:9): 1KiB is not between 1MiB and 1048576GiB"),
         (
-            "store: redis://:secret@db",
-            "store (tollgate.yaml:1:8): counters can live in memory only; write memory:",
+            "store: mysql://:secret@db",
+            "store (tollgate.yaml:1:8): write memory:, redis://host:port, \
+             redis+sentinel://hosts/name-of-the-master, redis+cluster://hosts or \
+             postgres://user@host/database",
         ),
         (
             "check_auth: password",
@@ -533,7 +541,7 @@ fn secrets_are_shown_nowhere() {
 
     let wrong = Case::new()
         .file(&format!(
-            "check_token: {SECRET}\nstore: redis://:{SECRET}@db\nidentity: {{known_api_keys: \
+            "check_token: {SECRET}\nstore: mysql://:{SECRET}@db\nidentity: {{known_api_keys: \
              [{{key: {SECRET}}}]}}\n"
         ))
         .environment("TOLLGATE_ADMIN_TOKEN", "squeamish ossifrage");

@@ -7,6 +7,8 @@ mod lost;
 mod mutants;
 #[path = "once/promises.rs"]
 mod promises;
+#[path = "once/together.rs"]
+mod together;
 
 use std::hash::{BuildHasherDefault, DefaultHasher};
 

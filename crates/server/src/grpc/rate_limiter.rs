@@ -2,7 +2,7 @@
 
 use http::HeaderMap;
 use prost::Message as _;
-use tollgate::http::{reset_at, retry_after, retry_after_rule};
+use tollgate::http::{remaining, reset_at, retry_after, retry_after_rule};
 use tollgate::{Decision, OnceAnswer, Question, RuleOutcome, SoftState, Stopwatch, Store as _};
 use tonic::{Request, Response, Status};
 
@@ -265,7 +265,7 @@ fn write(decision: &Decision, id: Option<&str>, detail: bool) -> CheckResponse {
         current_count: figures
             .map_or(0, |figures| figures.limit.saturating_sub(figures.report.remaining)),
         limit: figures.map(|figures| figures.limit),
-        remaining: figures.map(|figures| figures.report.remaining),
+        remaining: figures.map(remaining),
         reset_at: figures.map(|figures| reset_at(decision.now(), figures)),
         retry_after: retry_after(decision),
         rule_id: rule_id.unwrap_or_default().to_owned(),
@@ -289,7 +289,7 @@ fn rule(decision: &Decision, outcome: &RuleOutcome<'_>) -> RuleStatus {
         allowed: !outcome.is_exceeded(),
         shadow: outcome.is_shadow(),
         limit: figures.limit,
-        remaining: figures.report.remaining,
+        remaining: remaining(figures),
         window_seconds: figures.window.get() as f64 / 1e6,
         cost: figures.cost,
         reset_at: reset_at(decision.now(), figures),

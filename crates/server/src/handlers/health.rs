@@ -65,7 +65,7 @@ pub(crate) async fn ready(State(app): State<ServerState>) -> Response {
     let readiness = Readiness {
         status: if reading.ready { "ready" } else { "draining" },
         policy_revision: reading.policy_revision,
-        rules: reading.rules.len(),
+        rules: reading.rules_in_force,
         config_errors: reading.config_errors,
         store: reading.servers.into_iter().map(StoreHealth::from).collect(),
     };

@@ -1,7 +1,7 @@
 //! One decision as it is answered.
 
 use serde::Serialize;
-use tollgate::http::{reset_at, retry_after, retry_after_rule};
+use tollgate::http::{remaining, reset_at, retry_after, retry_after_rule};
 use tollgate::{Basis, Decision, Micros, Refusal, RuleOutcome, SoftState};
 use utoipa::ToSchema;
 
@@ -126,12 +126,11 @@ impl From<Refusal> for Reason {
 impl<'a> CheckAnswer<'a> {
     pub(crate) fn new(decision: &'a Decision, decision_id: Option<&'a str>, detail: bool) -> Self {
         let binding = decision.binding();
-        let report = binding.map(|binding| binding.outcome.report);
         let refusal = decision.refusal();
         Self {
             allowed: decision.is_allowed(),
             limit: binding.map(|binding| binding.outcome.limit),
-            remaining: report.map(|report| report.remaining),
+            remaining: binding.map(|binding| remaining(&binding.outcome)),
             reset_at: binding.map(|binding| reset_at(decision.now(), &binding.outcome)),
             rule_id: binding.map(|binding| &*binding.rule.id).or_else(|| refuser(decision)),
             state: decision.state(),
@@ -227,14 +226,13 @@ impl<'a> RuleAnswer<'a> {
     }
 
     fn new(decision: &Decision, outcome: &RuleOutcome<'a>) -> Self {
-        let report = outcome.outcome.report;
         let is_exceeded = outcome.is_exceeded();
         Self {
             rule_id: &outcome.rule.id,
             allowed: !is_exceeded,
             shadow: outcome.is_shadow(),
             limit: outcome.outcome.limit,
-            remaining: report.remaining,
+            remaining: remaining(&outcome.outcome),
             window_seconds: outcome.outcome.window.get() as f64 / 1e6,
             cost: outcome.outcome.cost,
             reset_at: reset_at(decision.now(), &outcome.outcome),

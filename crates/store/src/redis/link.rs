@@ -44,6 +44,11 @@ impl Link {
         Self { client, newest: Mutex::new(None) }
     }
 
+    /// Begins to make the connection, if there is none.
+    pub(super) fn begin_to_connect(&self) {
+        drop(self.attempt());
+    }
+
     /// The connection, once it is there.
     pub(super) async fn connection(&self) -> Result<Connection, RedisError> {
         let attempt = self.attempt();

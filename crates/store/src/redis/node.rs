@@ -42,6 +42,11 @@ impl Node {
         Self { address, breaker, deadline: settings.deadline, link: Link::new(client) }
     }
 
+    /// Begins to make a connection, if there is none.
+    pub(super) fn begin_to_connect(&self) {
+        self.link.begin_to_connect();
+    }
+
     /// Waits until there is a connection. What is sent then leaves at once.
     pub(super) async fn is_ready(&self) -> Result<(), Failure> {
         match timeout(self.deadline, self.link.connection()).await {

@@ -167,6 +167,8 @@ impl Router {
     fn way_to(self: &Arc<Self>, node: Arc<Node>) -> Way {
         let router = Arc::downgrade(self);
         let served = Arc::clone(&node);
+        // The first request should not have to wait for it.
+        node.begin_to_connect();
         // Recorded traffic has an order.
         let at_once = if self.settings.uses_callers_clock { 1 } else { CALLS_AT_ONCE };
         let queue = Queue::new(MOST_TOGETHER, at_once, move |jobs: Vec<Job>| {

@@ -31,7 +31,7 @@ pub(crate) fn only_settled(answer: Answer) -> Result<Settlement, StoreError> {
     }
 }
 
-/// Whether trying again may help after that error, and may be a second time.
+/// Whether it may have been done all the same, or may be if it is tried again.
 pub(crate) fn may_be_unknown(error: &StoreError) -> bool {
     matches!(error.kind(), StoreErrorKind::Unavailable | StoreErrorKind::Timeout)
 }

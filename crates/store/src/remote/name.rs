@@ -57,7 +57,6 @@ impl CounterName {
     }
 
     /// What stands between the braces.
-    #[cfg(feature = "redis")]
     pub(crate) fn tag(&self) -> &str {
         self.0.split(['{', '}']).nth(1).unwrap_or_default()
     }

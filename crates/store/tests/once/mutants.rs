@@ -1,10 +1,12 @@
 //! The script, broken on purpose where it deals with copies: the promises find it out.
 
+use std::sync::Arc;
+
 use tollgate_store::redis::RedisStore;
 use tollgate_testbed::Redis;
 
-use crate::patient;
 use crate::promises::all;
+use crate::{patient, together};
 
 const SCRIPT: &str = include_str!("../../src/redis/settle.lua");
 
@@ -30,17 +32,25 @@ const MUTANTS: &[(&str, &str, &str)] = &[
     ),
 ];
 
+/// Whether the promises are kept by two nodes with that script.
+async fn is_sound(server: &Arc<Redis>, number: usize, script: &str) -> bool {
+    let url = format!("{}?prefix=mutant{number}:", server.url());
+    let node = || RedisStore::connect_with_script(&url, patient(), script).expect("a sound URL");
+    if tokio::spawn(all([node(), node()], true)).await.is_err() {
+        return false;
+    }
+    let (server, node) = (Arc::clone(server), Arc::new(node()));
+    tokio::spawn(async move { together::check(&server, node).await }).await.is_ok()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn every_mutant_is_caught() {
-    let server = Redis::start();
+    let server = Arc::new(Redis::start());
+    assert!(is_sound(&server, MUTANTS.len(), SCRIPT).await);
     let mut survivors = Vec::new();
     for (number, (what, before, after)) in MUTANTS.iter().enumerate() {
         assert_eq!(SCRIPT.matches(before).count(), 1, "{what}: {before:?} is not there once");
-        let script = SCRIPT.replace(before, after);
-        let url = format!("{}?prefix=mutant{number}:", server.url());
-        let node = || RedisStore::connect_with_script(&url, patient(), &script);
-        let nodes = [(); 2].map(|()| node().expect("a sound URL"));
-        if tokio::spawn(all(nodes, true)).await.is_ok() {
+        if is_sound(&server, number, &SCRIPT.replace(before, after)).await {
             survivors.push(what);
         }
     }

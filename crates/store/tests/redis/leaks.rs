@@ -4,7 +4,7 @@ use std::process::Command;
 use std::time::Duration;
 use std::{env, fs};
 
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, Runtime};
 use tollgate_core::Algorithm;
 use tollgate_store::redis::RedisStore;
 use tollgate_store::{BreakerState, RemoteSettings};
@@ -15,6 +15,8 @@ use crate::stand::{LONG, cluster_url, connect, eventually, key, limit, take, unt
 /// What ten outages may add to the memory of a process: less than one kept connection each.
 const MOST_BYTES: u64 = 1 << 20;
 const BYTES_OF_A_PAGE: u64 = 4_096;
+/// Set where a test is alone in its process.
+const ALONE: &str = "TOLLGATE_TEST_ALONE";
 
 fn tasks() -> usize {
     Handle::current().metrics().num_alive_tasks()
@@ -47,20 +49,22 @@ async fn outlive(redis: &Redis, store: &RedisStore) {
     until_it_answers(store, key("a", "x")).await;
 }
 
-/// Alone in its process, because memory is shared by all tests of one.
+/// Alone in its process, because memory is shared by all tests of one: this program runs it again.
 #[test]
 fn outages_leave_nothing_behind() {
+    if env::var_os(ALONE).is_some() {
+        return Runtime::new().expect("a runtime").block_on(ten_outages());
+    }
     let program = env::current_exe().expect("this program");
-    let test = ["--ignored", "--exact", "leaks::ten_outages", "--nocapture"];
-    let output = Command::new(program).args(test).output().expect("this program again");
+    let test = ["--exact", "leaks::outages_leave_nothing_behind", "--nocapture"];
+    let mut again = Command::new(program);
+    let output = again.args(test).env(ALONE, "1").output().expect("this program again");
     let said = String::from_utf8_lossy(&output.stdout);
     println!("{said}");
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && said.contains("1 passed"), "{said}{errors}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "outages_leave_nothing_behind runs it"]
 async fn ten_outages() {
     let redis = Redis::start();
     let probe_after = Duration::from_millis(50);

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tokio::task::JoinSet;
+use tokio::time::sleep;
 use tollgate_core::{Algorithm, Limit};
 use tollgate_store::redis::RedisStore;
 use tollgate_store::{RemoteSettings, Store as _, StoreErrorKind};
@@ -11,6 +13,8 @@ use crate::stand::{
     LONG, NO_MOMENT, connect, eventually, key, limit, one, remaining, story, take, until_it_answers,
 };
 
+/// That of most people.
+const DEADLINE: Duration = Duration::from_millis(50);
 const MOST: u64 = 1_000;
 
 fn most() -> Limit {
@@ -24,18 +28,18 @@ fn latency(millis: u64) -> Fault {
 }
 
 /// A server behind a network, and a store that reaches it through that.
-async fn behind_a_network(path: &str) -> (Redis, FaultProxy, RedisStore) {
+async fn behind_a_network(path: &str, deadline: Duration) -> (Redis, FaultProxy, RedisStore) {
     let redis = Redis::start();
     let proxy = FaultProxy::start(redis.address());
     // Only what happens to a request is looked at, so no server is ever left alone.
-    let settings = RemoteSettings { failures: u32::MAX, ..RemoteSettings::default() };
+    let settings = RemoteSettings { deadline, failures: u32::MAX, ..RemoteSettings::default() };
     let store = connect(&format!("redis://{}{path}", proxy.address()), settings).await;
     (redis, proxy, store)
 }
 
 /// What a fault does to a request, and that the store gets over it.
 async fn check(fault: Fault, expected: Result<(), StoreErrorKind>) {
-    let (_redis, proxy, store) = behind_a_network("").await;
+    let (_redis, proxy, store) = behind_a_network("", DEADLINE).await;
     until_it_answers(&store, key("a", "before")).await;
     proxy.set(fault);
     for _ in 0..3 {
@@ -67,32 +71,46 @@ async fn a_connection_that_is_reset_is_replaced() {
 /// Choosing a database takes a round trip before the first request can be sent.
 #[tokio::test(flavor = "multi_thread")]
 async fn connecting_may_take_longer_than_a_request_may() {
-    let (_redis, proxy, store) = behind_a_network("/1").await;
+    let (_redis, proxy, store) = behind_a_network("/1", DEADLINE).await;
     proxy.set(latency(40));
     until_it_answers(&store, key("a", "x")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn all_who_wait_for_a_connection_wait_for_the_same() {
-    let (_redis, proxy, store) = behind_a_network("/1").await;
-    proxy.set(latency(10));
+    let (redis, proxy, store) = behind_a_network("/1", Duration::from_secs(5)).await;
+    let connections = || {
+        let stats = redis.info("stats");
+        stats["total_connections_received"].parse::<u32>().expect("a number")
+    };
+    proxy.set(latency(20));
+    let before = connections();
     let limit = most();
     let charge = [one(key("a", "x"), &limit)];
     let requests: Vec<&[_]> = vec![&charge; 200];
     let settled = store.settle_batch(&requests, NO_MOMENT).await;
     let problem = settled.iter().find_map(|answer| answer.as_ref().err().map(story));
     assert_eq!(problem, None);
-    assert_eq!(proxy.connections(), 1);
+    // The other one is that of whoever counts them.
+    assert_eq!(connections() - before, 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_not_sent_in_time_is_never_charged() {
-    let (redis, proxy, store) = behind_a_network("/1").await;
+    let deadline = Duration::from_millis(500);
+    let (redis, proxy, store) = behind_a_network("/1", deadline).await;
     // The connection takes longer than whoever waits for it does.
-    proxy.set(latency(150));
-    for _ in 0..5 {
-        let error = take(&store, key("a", "x"), &most()).await.expect_err("no connection in time");
-        assert_eq!(error.kind(), StoreErrorKind::Timeout);
+    proxy.set(latency(900));
+    let mut crowd = JoinSet::new();
+    for _ in 0..12 {
+        let store = store.clone();
+        crowd.spawn(async move { take(&store, key("a", "x"), &most()).await });
+        // So that some wait for the connection, and some for their turn to wait for it.
+        sleep(Duration::from_millis(5)).await;
+    }
+    for answer in crowd.join_all().await {
+        let error = answer.expect_err("no connection in time");
+        assert_eq!(error.kind(), StoreErrorKind::Timeout, "{}", story(&error));
     }
     // Once it is there, nobody waits any more.
     eventually("a connection that has chosen its database", || async {
@@ -100,6 +118,6 @@ async fn what_was_not_sent_in_time_is_never_charged() {
     })
     .await;
     proxy.set(Fault::Pass);
-    eventually("an answer", || async { take(&store, key("a", "y"), &most()).await.ok() }).await;
+    until_it_answers(&store, key("a", "y")).await;
     assert_eq!(remaining(&store, key("a", "x"), &most()).await, MOST);
 }

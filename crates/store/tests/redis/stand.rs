@@ -1,16 +1,15 @@
 //! What the tests here start from: limits, keys, charges, stores, and what a server can tell.
-#![allow(clippy::disallowed_methods, reason = "how long a store takes is what is tested")]
 
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::hash::{BuildHasherDefault, DefaultHasher};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::time::sleep;
 use tollgate_core::{Algorithm, Charge, Key, Limit, Micros, Mode, Quota, Timestamp};
 use tollgate_store::redis::RedisStore;
 use tollgate_store::{RemoteSettings, Settlement, Store, StoreError};
-use tollgate_testbed::{PATIENCE, Redis, RedisCluster};
+use tollgate_testbed::{PATIENCE, Redis, RedisCluster, Stopwatch};
 
 /// Long enough that no window ends while a test runs.
 pub(crate) const LONG: Micros = Micros::from_secs(3_600 * 24 * 300);
@@ -74,7 +73,7 @@ pub(crate) async fn eventually<T, F: Future<Output = Option<T>>>(
     what: &str,
     mut look: impl FnMut() -> F,
 ) -> T {
-    let began = Instant::now();
+    let began = Stopwatch::start();
     loop {
         // Before the look, so that there is one after the end.
         let is_last = began.elapsed() > PATIENCE;
@@ -94,7 +93,7 @@ pub(crate) async fn until_it_answers(store: &RedisStore, key: Key<'_>) {
 
 /// How long something takes.
 pub(crate) async fn timed<T>(work: impl Future<Output = T>) -> (T, Duration) {
-    let began = Instant::now();
+    let began = Stopwatch::start();
     (work.await, began.elapsed())
 }
 

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use tollgate_core::Micros;
 
 use super::families::{Draft, HeaderFamilies, ResetForm};
-use super::figures::{reset_at, retry_after};
+use super::figures::{remaining, reset_at, retry_after};
 use crate::decision::{Decision, RuleOutcome};
 use crate::soft::SoftState;
 
@@ -101,7 +101,7 @@ impl Fields {
 
     fn x(&mut self, decision: &Decision, binding: &RuleOutcome<'_>, reset: ResetForm) {
         self.field(X_LIMIT, |text| text.number(binding.outcome.limit));
-        self.field(X_REMAINING, |text| text.number(remaining(binding)));
+        self.field(X_REMAINING, |text| text.number(remaining(&binding.outcome)));
         self.field(X_RESET, |text| {
             text.number(match reset {
                 ResetForm::Epoch => reset_at(decision.now(), &binding.outcome),
@@ -113,7 +113,7 @@ impl Fields {
             self.field(X_WARNING, |text| {
                 text.plain(&warned.rule.id);
                 text.plain(": ");
-                text.number(remaining(&warned));
+                text.number(remaining(&warned.outcome));
                 text.plain(" of ");
                 text.number(warned.outcome.limit);
                 text.plain(" left");
@@ -132,7 +132,7 @@ impl Fields {
         self.field(RATELIMIT, |text| {
             text.list(enforced(decision), |text, outcome| {
                 text.string(&outcome.rule.id);
-                text.parameter(";r=", remaining(outcome));
+                text.parameter(";r=", remaining(&outcome.outcome));
                 if let Some(next) = outcome.outcome.report.next_after {
                     text.parameter(";t=", next.as_secs_ceil());
                 }
@@ -146,7 +146,7 @@ impl Fields {
             text.plain("limit=");
             text.number(binding.outcome.limit);
             text.plain(", remaining=");
-            text.number(remaining(binding));
+            text.number(remaining(&binding.outcome));
             text.plain(", reset=");
             text.number(binding.outcome.report.reset_after.as_secs_ceil());
         });
@@ -155,7 +155,7 @@ impl Fields {
     fn draft_6(&mut self, decision: &Decision, binding: &RuleOutcome<'_>) {
         self.early_policy(decision);
         self.field(LIMIT, |text| text.number(binding.outcome.limit));
-        self.field(REMAINING, |text| text.number(remaining(binding)));
+        self.field(REMAINING, |text| text.number(remaining(&binding.outcome)));
         let reset_after = binding.outcome.report.reset_after.as_secs_ceil();
         self.field(RESET, |text| text.number(reset_after));
     }
@@ -191,12 +191,6 @@ impl Fields {
 /// Rules that only watch are nobody's business but the operator's.
 fn enforced(decision: &Decision) -> impl Iterator<Item = RuleOutcome<'_>> {
     decision.outcomes().filter(|outcome| !outcome.is_shadow())
-}
-
-/// What is left, as far as a client can rely on it: a node that counts alone may allow more than the
-/// limit, but does not promise it.
-fn remaining(outcome: &RuleOutcome<'_>) -> u64 {
-    outcome.outcome.report.remaining.min(outcome.outcome.limit)
 }
 
 /// The rule to warn of: the one that binds, or else the first that warns.

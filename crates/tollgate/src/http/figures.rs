@@ -4,6 +4,13 @@ use tollgate_core::{Outcome, Timestamp};
 
 use crate::decision::{Decision, Refusal};
 
+/// What is left, as far as a client can rely on it: a node that counts alone may allow more than the
+/// limit, but does not promise it.
+#[must_use]
+pub fn remaining(outcome: &Outcome) -> u64 {
+    outcome.report.remaining.min(outcome.limit)
+}
+
 /// How long a client is to leave a limiter alone that cannot reach its counters. Nobody knows when
 /// the store is back; this is enough for most restarts, and keeps clients from trying at once.
 const STORE_ABSENCE_SECONDS: u64 = 5;

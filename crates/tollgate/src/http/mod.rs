@@ -23,5 +23,5 @@ mod refusal;
 
 pub use families::{CollidingFamilies, HeaderFamilies, HeaderFamily, UnknownFamily};
 pub use fields::{for_each_field, write_fields};
-pub use figures::{reset_at, retry_after, retry_after_rule};
+pub use figures::{remaining, reset_at, retry_after, retry_after_rule};
 pub use refusal::{PROBLEM_JSON, refusal_body};

@@ -71,10 +71,7 @@ impl<'a> Fault<'a> {
 fn try_out(store: &str, url: &str, faults: &[Fault<'_>]) {
     let nodes = nodes::start(row::NODES, url, &row::rules(), "{}");
     let mut broken = Vec::new();
-    for fault in faults
-        .iter()
-        .filter(|fault| fault.is_short && false || is_soak() && fault.name.contains("move"))
-    {
+    for fault in faults.iter().filter(|fault| fault.is_short || is_soak()) {
         let row = measure(store, &nodes, fault);
         println!("{row}");
         broken.extend(row.broken);

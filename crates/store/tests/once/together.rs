@@ -1,0 +1,52 @@
+//! Copies that reach the server in one call.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{sleep, timeout};
+use tollgate_core::Algorithm;
+use tollgate_store::redis::RedisStore;
+use tollgate_store::{Settled, Store as _};
+use tollgate_testbed::{PATIENCE, Redis};
+
+use crate::{NO_MOMENT, call, first, key, left, limit, one, patient, redis, settle};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn copies_in_one_call_find_each_other() {
+    let server = Redis::start();
+    check(&server, Arc::new(redis(&server.url(), patient()).await)).await;
+}
+
+/// Keeps the server busy until several copies wait for it.
+pub(crate) async fn check(server: &Redis, store: Arc<RedisStore>) {
+    let ten = limit(Algorithm::FixedWindow, 10);
+    let charges = [one(key("together", "client"), &ten)];
+    store.settle(&charges, NO_MOMENT).await.expect("an answer");
+    let calls = || store.status()[0].calls;
+
+    server.pause();
+    // As many calls as there may be at a time.
+    for number in 0..4 {
+        let (before, store) = (calls(), Arc::clone(&store));
+        tokio::spawn(async move {
+            let client = format!("other {number}");
+            store.settle(&[one(key("together", &client), &ten)], NO_MOMENT).await
+        });
+        let sent = async {
+            while calls() == before {
+                sleep(Duration::from_millis(1)).await;
+            }
+        };
+        timeout(PATIENCE, sent).await.expect("a call");
+    }
+    let before = calls();
+    let ask = async |body, note| settle(&*store, &charges, &call("together", body, note)).await;
+    let (a, b, c, d, ()) =
+        tokio::join!(ask(1, "a"), ask(1, "b"), ask(2, "c"), ask(1, "d"), async { server.resume() });
+    assert_eq!(calls(), before + 1, "they did not go together");
+    let settlement = first(a);
+    assert!(settlement.passed);
+    let again = Settled::Again { settlement, note: "a".to_owned() };
+    assert_eq!([b, c, d], [again.clone(), Settled::Conflict, again]);
+    assert_eq!(left(&*store, &charges).await, [8]);
+}
