@@ -27,29 +27,49 @@ fn latency(millis: u64) -> Fault {
     Fault::Latency { to_server: half, to_client: half }
 }
 
-/// A server behind a network, and a store that reaches it through that.
-async fn behind_a_network(path: &str, deadline: Duration) -> (Redis, FaultProxy, RedisStore) {
-    let redis = Redis::start();
-    let proxy = FaultProxy::start(redis.address());
-    // Only what happens to a request is looked at, so no server is ever left alone.
-    let settings = RemoteSettings { deadline, failures: u32::MAX, ..RemoteSettings::default() };
-    let store = connect(&format!("redis://{}{path}", proxy.address()), settings).await;
-    (redis, proxy, store)
+/// A server behind a network.
+struct Remote {
+    redis: Redis,
+    proxy: FaultProxy,
+}
+
+impl Remote {
+    fn start() -> Self {
+        let redis = Redis::start();
+        let proxy = FaultProxy::start(redis.address());
+        Self { redis, proxy }
+    }
+
+    /// A store that reaches the server through the network. Choosing a database takes a round trip
+    /// before the first request can be sent.
+    async fn store(&self, deadline: Duration) -> RedisStore {
+        // Only what happens to a request is looked at, so no server is ever left alone.
+        let settings = RemoteSettings { deadline, failures: u32::MAX, ..RemoteSettings::default() };
+        connect(&format!("redis://{}/1", self.proxy.address()), settings).await
+    }
+
+    /// How many connections there have been, with that of whoever asks.
+    fn connections_so_far(&self) -> u32 {
+        let stats = self.redis.info("stats");
+        stats["total_connections_received"].parse().expect("a number")
+    }
 }
 
 /// What a fault does to a request, and that the store gets over it.
 async fn check(fault: Fault, expected: Result<(), StoreErrorKind>) {
-    let (_redis, proxy, store) = behind_a_network("", DEADLINE).await;
+    let remote = Remote::start();
+    let store = remote.store(DEADLINE).await;
     until_it_answers(&store, key("a", "before")).await;
-    proxy.set(fault);
+    remote.proxy.set(fault);
     for _ in 0..3 {
         let answer = take(&store, key("a", "during"), &most()).await;
         let answer = answer.map(drop).map_err(|error| error.kind());
         assert_eq!(answer, expected, "{fault:?}");
     }
-    proxy.set(Fault::Pass);
+    remote.proxy.set(Fault::Pass);
     until_it_answers(&store, key("a", "after")).await;
-    eventually("one connection", || async { (proxy.connections() == 1).then_some(()) }).await;
+    eventually("one connection", || async { (remote.proxy.connections() == 1).then_some(()) })
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -68,39 +88,39 @@ async fn a_connection_that_is_reset_is_replaced() {
     check(Fault::Refuse, Err(StoreErrorKind::Unavailable)).await;
 }
 
-/// Choosing a database takes a round trip before the first request can be sent.
 #[tokio::test(flavor = "multi_thread")]
 async fn connecting_may_take_longer_than_a_request_may() {
-    let (_redis, proxy, store) = behind_a_network("/1", DEADLINE).await;
-    proxy.set(latency(40));
+    let remote = Remote::start();
+    remote.proxy.set(latency(40));
+    let store = remote.store(DEADLINE).await;
+    until_it_answers(&store, key("a", "x")).await;
+    // Not only after the start.
+    remote.proxy.set(Fault::Refuse);
+    remote.proxy.set(latency(40));
     until_it_answers(&store, key("a", "x")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn all_who_wait_for_a_connection_wait_for_the_same() {
-    let (redis, proxy, store) = behind_a_network("/1", Duration::from_secs(5)).await;
-    let connections = || {
-        let stats = redis.info("stats");
-        stats["total_connections_received"].parse::<u32>().expect("a number")
-    };
-    proxy.set(latency(20));
-    let before = connections();
+    let remote = Remote::start();
+    remote.proxy.set(latency(20));
+    let before = remote.connections_so_far();
+    let store = remote.store(Duration::from_secs(5)).await;
     let limit = most();
     let charge = [one(key("a", "x"), &limit)];
     let requests: Vec<&[_]> = vec![&charge; 200];
     let settled = store.settle_batch(&requests, NO_MOMENT).await;
     let problem = settled.iter().find_map(|answer| answer.as_ref().err().map(story));
     assert_eq!(problem, None);
-    // The other one is that of whoever counts them.
-    assert_eq!(connections() - before, 2);
+    assert_eq!(remote.connections_so_far() - before, 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_not_sent_in_time_is_never_charged() {
-    let deadline = Duration::from_millis(500);
-    let (redis, proxy, store) = behind_a_network("/1", deadline).await;
+    let remote = Remote::start();
     // The connection takes longer than whoever waits for it does.
-    proxy.set(latency(900));
+    remote.proxy.set(latency(700));
+    let store = remote.store(Duration::from_millis(400)).await;
     let mut crowd = JoinSet::new();
     for _ in 0..12 {
         let store = store.clone();
@@ -114,10 +134,10 @@ async fn what_was_not_sent_in_time_is_never_charged() {
     }
     // Once it is there, nobody waits any more.
     eventually("a connection that has chosen its database", || async {
-        redis.command(&["CLIENT", "LIST"]).text().contains("db=1").then_some(())
+        remote.redis.command(&["CLIENT", "LIST"]).text().contains("db=1").then_some(())
     })
     .await;
-    proxy.set(Fault::Pass);
+    remote.proxy.set(Fault::Pass);
     until_it_answers(&store, key("a", "y")).await;
     assert_eq!(remaining(&store, key("a", "x"), &most()).await, MOST);
 }
