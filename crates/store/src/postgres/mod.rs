@@ -107,7 +107,9 @@ impl PostgresStore {
 
     async fn ask_within(&self, patience: Duration, request: Request, now: Timestamp) -> Answer {
         let admitted = self.node.breaker.admit()?;
-        let answer = self.queue.ask(request, now, patience).await;
+        let asking = async { self.queue.send(request, now)?.answer().await };
+        let answer = timeout(patience, asking).await;
+        let answer = answer.unwrap_or_else(|_| Err(StoreErrorKind::Timeout.into()));
         admitted.tell(&answer);
         answer
     }

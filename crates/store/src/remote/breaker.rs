@@ -69,6 +69,7 @@ impl Breaker {
     }
 
     /// Lets a request through, unless the server is left alone.
+    #[cfg(any(feature = "postgres", test))]
     pub(crate) fn admit(&self) -> Result<Admitted<&Self>, StoreError> {
         Admitted::new(self)
     }

@@ -15,7 +15,9 @@ use tollgate_core::{Charge, Limit, Micros, Mode, Timestamp};
 
 pub(crate) use memo::Memo;
 pub(crate) use name::CounterName;
-pub(crate) use queue::{Job, Pending, Queue};
+#[cfg(feature = "redis")]
+pub(crate) use queue::Pending;
+pub(crate) use queue::{Job, Queue};
 pub use settings::{BreakerState, RemoteSettings, RemoteStatus};
 
 use crate::{Once, Refund, Settled, Settlement, StoreError, StoreErrorKind};

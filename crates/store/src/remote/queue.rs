@@ -4,10 +4,8 @@
 use std::future::{Future, poll_fn};
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::Duration;
 
 use tokio::sync::{Semaphore, mpsc, oneshot};
-use tokio::time::timeout;
 use tollgate_core::Timestamp;
 
 use super::{Answer, Request};
@@ -92,15 +90,6 @@ impl Queue {
         Self(sender)
     }
 
-    /// Asks, and waits so long for the answer.
-    pub(crate) async fn ask(&self, request: Request, now: Timestamp, deadline: Duration) -> Answer {
-        let mut pending = self.send(request, now)?;
-        match timeout(deadline, pending.answer()).await {
-            Ok(answer) => answer,
-            Err(_) => Err(StoreErrorKind::Timeout.into()),
-        }
-    }
-
     /// Asks. There is no room for a request that nobody could answer in time.
     pub(crate) fn send(&self, request: Request, now: Timestamp) -> Result<Pending, StoreError> {
         let (job, pending) = job(request, now);
@@ -109,6 +98,7 @@ impl Queue {
     }
 
     /// Asks several things, which reach the server in one batch and in order.
+    #[cfg(feature = "postgres")]
     pub(crate) fn send_together(
         &self,
         requests: Vec<Request>,
