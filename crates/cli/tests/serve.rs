@@ -266,7 +266,8 @@ fn what_keeps_a_server_from_starting_is_told_in_a_sentence() {
             "settings.yaml:1:1): there is no such setting; did you mean http?",
         ),
         (&["--memory", "lots"], "memory (flag --memory): expected a size"),
-        (&["--store", "redis://localhost"], "counters can live in memory only"),
+        (&["--store", "mysql://localhost"], "write memory:, redis://host:port"),
+        (&["--store", "redis://a,b"], "how they belong together"),
         (&["--tls-certificate", &not_pem, "--tls-key", &not_pem], "not.pem holds no certificate"),
         (&["--fly"], "unexpected argument"),
     ];
