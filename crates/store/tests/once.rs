@@ -1,6 +1,8 @@
 //! Requests that are charged once, against real servers: whichever node a copy reaches, it gets the
 //! answer of the first.
 
+#[path = "support/eventually.rs"]
+mod eventually;
 #[path = "once/lost.rs"]
 mod lost;
 #[path = "once/mutants.rs"]

@@ -12,6 +12,8 @@ mod suite;
 mod agreement;
 #[path = "postgres/crowd.rs"]
 mod crowd;
+#[path = "support/eventually.rs"]
+mod eventually;
 #[path = "postgres/outage.rs"]
 mod outage;
 #[path = "postgres/table.rs"]

@@ -10,6 +10,8 @@ mod suite;
 
 #[path = "redis/agreement.rs"]
 mod agreement;
+#[path = "support/eventually.rs"]
+mod eventually;
 #[path = "redis/exactness.rs"]
 mod exactness;
 #[path = "redis/failures.rs"]

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::time::{sleep, timeout};
 use tollgate_core::Algorithm;
 use tollgate_store::{RemoteSettings, Settled, Store as _, StoreErrorKind};
 use tollgate_testbed::{Fault, FaultProxy, PATIENCE, Redis, RedisCluster};
 
+use crate::eventually::eventually;
 use crate::{NO_MOMENT, call, cluster_url, first, key, left, limit, one, patient, redis, settle};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -25,13 +25,16 @@ async fn whoever_did_not_hear_the_answer_can_ask_again() {
     let ten = limit(Algorithm::SlidingWindowLog, 10);
     let charges = [one(key("rule", "client"), &ten)];
     // The connection is there.
-    until_it(async || hasty.settle(&charges, NO_MOMENT).await.is_ok()).await;
+    eventually("an answer", || async { hasty.settle(&charges, NO_MOMENT).await.ok() }).await;
     let before = left(&other, &charges).await[0];
 
     proxy.set(Fault::Latency { to_server: Duration::ZERO, to_client: PATIENCE });
     let lost = hasty.settle_once(&charges, NO_MOMENT, &call("lost", 1, "one")).await;
     assert_eq!(lost.expect_err("no answer").kind(), StoreErrorKind::Timeout);
-    until_it(async || left(&other, &charges).await == [before - 1]).await;
+    eventually("the charge", || async {
+        (left(&other, &charges).await == [before - 1]).then_some(())
+    })
+    .await;
     let again = settle(&other, &charges, &call("lost", 1, "two")).await;
     assert!(matches!(&again, Settled::Again { note, .. } if note == "one"), "{again:?}");
     assert_eq!(left(&other, &charges).await, [before - 1]);
@@ -122,14 +125,4 @@ async fn a_slot_that_is_away_takes_nothing_from_the_others() {
     for charge in &charges[1..] {
         assert_eq!(left(&store, &[*charge]).await, [9]);
     }
-}
-
-/// Waits for what nobody announces.
-async fn until_it(mut look: impl AsyncFnMut() -> bool) {
-    let looking = async {
-        while !look().await {
-            sleep(Duration::from_millis(5)).await;
-        }
-    };
-    timeout(PATIENCE, looking).await.expect("that it happens");
 }

@@ -1,15 +1,14 @@
 //! What every shared store promises about copies.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::task::JoinSet;
-use tokio::time::timeout;
 use tollgate_core::{Algorithm, Charge, Micros, Mode};
 use tollgate_store::postgres::PostgresStore;
 use tollgate_store::{DenyCache, Once, Settled, Store};
-use tollgate_testbed::{PATIENCE, Postgres, Redis, RedisCluster};
+use tollgate_testbed::{Postgres, Redis, RedisCluster};
 
+use crate::eventually::eventually;
 use crate::{call, cluster_url, first, key, left, limit, one, patient, redis, settle};
 
 /// Requests about one client, and about several, whose counters may be apart.
@@ -203,12 +202,11 @@ async fn what_is_known_is_forgotten<S: Store>(node: &DenyCache<S>, clients: &[St
     let once = Once { lifetime: Micros::new(300_000), ..call(&name, 1, "") };
     first(settle(node, &charges, &once).await);
     // Nothing is said when a record expires.
-    let forgotten = async {
-        while let Settled::Again { .. } = settle(node, &charges, &once).await {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    timeout(PATIENCE, forgotten).await.expect("an end");
+    eventually("an end", || async {
+        let again = matches!(settle(node, &charges, &once).await, Settled::Again { .. });
+        (!again).then_some(())
+    })
+    .await;
     assert_eq!(left(node, &charges).await, [98, 98]);
 }
 

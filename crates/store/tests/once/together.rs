@@ -1,14 +1,13 @@
 //! Copies that reach the server in one call.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use tokio::time::{sleep, timeout};
 use tollgate_core::Algorithm;
 use tollgate_store::redis::RedisStore;
 use tollgate_store::{Settled, Store as _};
-use tollgate_testbed::{PATIENCE, Redis};
+use tollgate_testbed::Redis;
 
+use crate::eventually::eventually;
 use crate::{NO_MOMENT, call, first, key, left, limit, one, patient, redis, settle};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -32,12 +31,7 @@ pub(crate) async fn check(server: &Redis, store: Arc<RedisStore>) {
             let client = format!("other {number}");
             store.settle(&[one(key("together", &client), &ten)], NO_MOMENT).await
         });
-        let sent = async {
-            while calls() == before {
-                sleep(Duration::from_millis(1)).await;
-            }
-        };
-        timeout(PATIENCE, sent).await.expect("a call");
+        eventually("a call", || async { (calls() > before).then_some(()) }).await;
     }
     let before = calls();
     let ask = async |body, note| settle(&*store, &charges, &call("together", body, note)).await;

@@ -9,6 +9,7 @@ use tollgate_store::postgres::PostgresStore;
 use tollgate_store::{BreakerState, RemoteSettings, StoreErrorKind};
 use tollgate_testbed::{PATIENCE, Postgres, Stopwatch, until};
 
+use crate::eventually::eventually;
 use crate::{charge, draw, key, limit, patient};
 
 const DEADLINE: Duration = Duration::from_millis(100);
@@ -55,11 +56,7 @@ async fn fail_until_open(store: &PostgresStore, kinds: &[StoreErrorKind]) {
 
 /// Asks until there is an answer.
 async fn succeed_again(store: &PostgresStore) {
-    let before = Stopwatch::start();
-    while ask(store).await.is_some() {
-        assert!(before.elapsed() < PATIENCE, "{:?}", store.status());
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    eventually("an answer", || async { ask(store).await.is_none().then_some(()) }).await;
     assert_eq!(store.status()[0].breaker, BreakerState::Closed);
 }
 

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::interval;
 use tollgate_core::{Algorithm, Charge, Limit};
 use tollgate_store::redis::RedisStore;
 use tollgate_store::{BreakerState, RemoteSettings, Store as _, StoreErrorKind};
-use tollgate_testbed::{Redis, RedisCluster};
+use tollgate_testbed::{Redis, RedisCluster, Stopwatch};
 
 use crate::stand::{
     LONG, NO_MOMENT, cluster_url, connect, eventually, key, limit, one, patient, remaining, story,
@@ -121,14 +121,12 @@ async fn a_server_that_stands_still_is_left_alone() {
     for _ in 0..8 {
         let store = store.clone();
         crowd.spawn(async move {
-            let mut times = Vec::new();
-            let mut total = Duration::ZERO;
-            while total < Duration::from_secs(3) {
-                let pause = Duration::from_millis(5);
-                sleep(pause).await;
+            let (mut times, began) = (Vec::new(), Stopwatch::start());
+            let mut pace = interval(Duration::from_millis(5));
+            while began.elapsed() < Duration::from_secs(3) {
+                pace.tick().await;
                 let (answer, time) = timed(take(&store, key("a", "x"), &plenty())).await;
                 let kind = answer.expect_err("a server that stands still").kind();
-                total += time + pause;
                 times.push((kind, time));
             }
             times

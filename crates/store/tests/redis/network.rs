@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::interval;
 use tollgate_core::{Algorithm, Limit};
 use tollgate_store::redis::RedisStore;
 use tollgate_store::{RemoteSettings, Store as _, StoreErrorKind};
@@ -122,11 +122,12 @@ async fn what_was_not_sent_in_time_is_never_charged() {
     remote.proxy.set(latency(700));
     let store = remote.store(Duration::from_millis(400)).await;
     let mut crowd = JoinSet::new();
+    // So that some wait for the connection, and some for their turn to wait for it.
+    let mut pace = interval(Duration::from_millis(5));
     for _ in 0..12 {
+        pace.tick().await;
         let store = store.clone();
         crowd.spawn(async move { take(&store, key("a", "x"), &most()).await });
-        // So that some wait for the connection, and some for their turn to wait for it.
-        sleep(Duration::from_millis(5)).await;
     }
     for answer in crowd.join_all().await {
         let error = answer.expect_err("no connection in time");

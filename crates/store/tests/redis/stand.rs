@@ -5,17 +5,15 @@ use std::future::Future;
 use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::time::Duration;
 
-use tokio::time::sleep;
 use tollgate_core::{Algorithm, Charge, Key, Limit, Micros, Mode, Quota, Timestamp};
 use tollgate_store::redis::RedisStore;
 use tollgate_store::{RemoteSettings, Settlement, Store, StoreError};
 use tollgate_testbed::{PATIENCE, Redis, RedisCluster, Stopwatch};
 
+pub(crate) use crate::eventually::eventually;
+
 /// Long enough that no window ends while a test runs.
 pub(crate) const LONG: Micros = Micros::from_secs(3_600 * 24 * 300);
-
-/// How soon to look again for what nobody announces.
-const GLANCE: Duration = Duration::from_millis(5);
 
 /// The moment of a request, which a store with a clock of its own has no use for.
 pub(crate) const NO_MOMENT: Timestamp = Timestamp::EPOCH;
@@ -66,23 +64,6 @@ pub(crate) async fn remaining(store: &RedisStore, key: Key<'_>, limit: &Limit) -
     let look = Charge { cost: 0, ..one(key, limit) };
     let settled = store.settle(&[look], NO_MOMENT).await.expect("a store that answers");
     settled.lines[0].report.remaining
-}
-
-/// Waits until `look` finds what it looks for, for at most [`PATIENCE`].
-pub(crate) async fn eventually<T, F: Future<Output = Option<T>>>(
-    what: &str,
-    mut look: impl FnMut() -> F,
-) -> T {
-    let began = Stopwatch::start();
-    loop {
-        // Before the look, so that there is one after the end.
-        let is_last = began.elapsed() > PATIENCE;
-        if let Some(found) = look().await {
-            return found;
-        }
-        assert!(!is_last, "waited in vain for {what}");
-        sleep(GLANCE).await;
-    }
 }
 
 /// Waits until the store answers about a counter.

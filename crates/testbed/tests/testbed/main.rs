@@ -18,6 +18,12 @@ fn is_gone(id: u32) -> bool {
     status.map_or(true, |status| status.contains("\nState:\tZ"))
 }
 
+/// Whether a process stands still.
+fn is_stopped(id: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{id}/status"));
+    status.is_ok_and(|status| status.contains("\nState:\tT"))
+}
+
 fn text(text: &str) -> Reply {
     Reply::Text(text.to_owned())
 }

@@ -5,7 +5,7 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::Duration;
 
-use tollgate_testbed::{Fault, FaultProxy, until};
+use tollgate_testbed::{Fault, FaultProxy, Stopwatch, until};
 
 /// Longer than anything takes here that is not held up.
 const WHILE: Duration = Duration::from_millis(150);
@@ -174,17 +174,13 @@ fn a_narrow_way_takes_time() {
     let proxy = FaultProxy::start(echo());
     let stream = connect(&proxy);
     proxy.set(Fault::Bandwidth(200));
+    let began = Stopwatch::start();
     (&stream).write_all(&[b'a'; 100]).expect("a way");
-    thread::scope(|scope| {
-        let reader = scope.spawn(|| {
-            let mut answer = [0; 200];
-            (&stream).read_exact(&mut answer).map(|()| answer)
-        });
-        // All of it takes a second at least.
-        thread::sleep(Duration::from_millis(500));
-        assert!(!reader.is_finished());
-        assert_eq!(reader.join().expect("a reader").expect("an answer"), [b'a'; 200]);
-    });
+    let mut answer = [0; 200];
+    (&stream).read_exact(&mut answer).expect("an answer");
+    assert_eq!(answer, [b'a'; 200]);
+    // All of it takes a second at least.
+    assert!(began.elapsed() > Duration::from_millis(500), "{:?}", began.elapsed());
 }
 
 #[test]

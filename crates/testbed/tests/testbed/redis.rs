@@ -2,11 +2,10 @@
 
 use std::process::Command;
 use std::thread;
-use std::time::Duration;
 
-use tollgate_testbed::{Redis, Reply};
+use tollgate_testbed::{Redis, Reply, until};
 
-use crate::{is_gone, text};
+use crate::{is_gone, is_stopped, text};
 
 #[test]
 fn it_answers_is_killed_and_comes_back_empty() {
@@ -45,10 +44,9 @@ fn a_paused_one_answers_later() {
     let redis = Redis::start();
     redis.pause();
     thread::scope(|scope| {
+        let id = redis.process_id().expect("a process");
+        until("a process that stands still", || is_stopped(id).then_some(()));
         let answer = scope.spawn(|| redis.command(&["PING"]));
-        // Long enough for an answer, had it gone on.
-        thread::sleep(Duration::from_millis(100));
-        assert!(!answer.is_finished());
         redis.resume();
         assert_eq!(answer.join().expect("an answer"), text("PONG"));
     });
