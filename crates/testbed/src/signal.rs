@@ -5,6 +5,9 @@ use std::process::{Command, Stdio};
 
 use crate::wait::until;
 
+/// How `/proc` says that a process has ended, and that nobody has waited for it yet.
+const ENDED: &str = "\nState:\tZ";
+
 /// Sends a signal, like `STOP`. Processes that have ended meanwhile need none.
 pub(crate) fn send(signal: &str, ids: &[u32]) {
     if ids.is_empty() {
@@ -38,10 +41,12 @@ pub(crate) fn is_frozen(id: u32) -> bool {
 /// Whether a process has ended; one that nobody has waited for yet has ended as well.
 pub(crate) fn is_gone(id: u32) -> bool {
     let status = fs::read_to_string(format!("/proc/{id}/status"));
-    status.map_or(true, |status| status.contains("\nState:\tZ"))
+    status.map_or(true, |status| status.contains(ENDED))
 }
 
-/// The processes that a process started, without those that these started.
+/// The processes that a process started and that run, without those that these started. One that has
+/// ended is none of them, although it is listed until its parent has noticed, which one that is stopped
+/// never does.
 pub(crate) fn children(parent: u32) -> Vec<u32> {
     let wanted = format!("\nPPid:\t{parent}\n");
     fs::read_dir("/proc")
@@ -49,7 +54,21 @@ pub(crate) fn children(parent: u32) -> Vec<u32> {
         .flatten()
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
         .filter(|id| {
-            fs::read_to_string(format!("/proc/{id}/status")).is_ok_and(|it| it.contains(&wanted))
+            fs::read_to_string(format!("/proc/{id}/status"))
+                .is_ok_and(|it| it.contains(&wanted) && !it.contains(ENDED))
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_that_ended_unnoticed_is_none() {
+        let mut child = Command::new("true").spawn().expect("`true` starts");
+        until("its end", || is_gone(child.id()).then_some(()));
+        assert!(!children(std::process::id()).contains(&child.id()));
+        child.wait().expect("an end");
+    }
 }
