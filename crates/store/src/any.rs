@@ -8,8 +8,8 @@ use tollgate_core::{Charge, Key, Line, Timestamp};
 use crate::postgres::PostgresStore;
 use crate::redis::RedisStore;
 use crate::{
-    DenyCache, MemoryStore, Once, Refund, RemoteSettings, RemoteStatus, Settled, Settlement, Store,
-    StoreError,
+    DenyCache, MemoryStore, Once, RedisBoard, Refund, RemoteSettings, RemoteStatus, Settled,
+    Settlement, Store, StoreError,
 };
 
 const HELP: &str = "write memory:, redis://host:port, redis+sentinel://hosts/name-of-the-master, \
@@ -43,6 +43,15 @@ impl StoreUrl {
     #[must_use]
     pub fn is_redis(&self) -> bool {
         self.0.starts_with("redis")
+    }
+
+    /// The board on which nodes tell each other which rules hold; there is one in Redis only. Has to be
+    /// called within a tokio runtime.
+    ///
+    /// # Errors
+    /// What is wrong with the URL, without its password.
+    pub fn board(&self, settings: &RemoteSettings) -> Result<Option<RedisBoard>, String> {
+        self.is_redis().then(|| RedisBoard::connect(&self.0, settings)).transpose()
     }
 
     /// Whether other processes can count there too.

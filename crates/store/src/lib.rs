@@ -22,6 +22,8 @@ pub use any::{AnyStore, StoreUrl};
 pub use deny_cache::DenyCache;
 pub use memory::MemoryStore;
 pub use once::{Once, Settled};
+#[cfg(feature = "redis")]
+pub use redis::{Announcement, BoardError, RedisBoard};
 #[cfg(feature = "remote")]
 pub use remote::{BreakerState, RemoteSettings, RemoteStatus};
 pub use store::{Refund, Settlement, Store, StoreError, StoreErrorKind};

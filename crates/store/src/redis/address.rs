@@ -5,15 +5,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use redis::{
-    ClientTlsConfig, ConnectionAddr, ConnectionInfo, IntoConnectionInfo as _, RedisConnectionInfo,
-    TlsCertificates,
+    ClientTlsConfig, ConnectionAddr, ConnectionInfo, IntoConnectionInfo as _, ProtocolVersion,
+    RedisConnectionInfo, TlsCertificates,
 };
 
 use redis::io::tcp::TcpSettings;
 
 const DEFAULT_PORT: u16 = 6_379;
 const DEFAULT_SENTINEL_PORT: u16 = 26_379;
-const DEFAULT_PREFIX: &str = "tg:";
+/// What keys begin with where nothing else is chosen.
+pub(super) const DEFAULT_PREFIX: &str = "tg:";
 const HELP: &str = "write redis://[user:password@]host[:port][/database], \
                     redis+sentinel://host[:port],.../name-of-the-master[/database] or \
                     redis+cluster://host[:port],...; with rediss instead of redis for TLS";
@@ -191,6 +192,15 @@ impl RedisUrl {
 
     /// How to connect to a server that counts.
     pub(super) fn client(&self, address: &Address) -> Result<redis::Client, String> {
+        self.client_with(address, self.account())
+    }
+
+    /// The same for somebody who also listens: only the newer protocol tells what was not asked for.
+    pub(super) fn listening_client(&self, address: &Address) -> Result<redis::Client, String> {
+        self.client_with(address, self.account().set_protocol(ProtocolVersion::RESP3))
+    }
+
+    fn account(&self) -> RedisConnectionInfo {
         let mut redis =
             RedisConnectionInfo::default().set_db(self.database.into()).set_skip_set_lib_name();
         if let Some(user) = &self.user {
@@ -199,7 +209,7 @@ impl RedisUrl {
         if let Some(password) = &self.password {
             redis = redis.set_password(password);
         }
-        self.client_with(address, redis)
+        redis
     }
 
     /// How to connect to a sentinel.

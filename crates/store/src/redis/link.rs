@@ -13,7 +13,7 @@ use redis::{AsyncConnectionConfig, Client, Cmd, RedisError, Value};
 use tokio::sync::watch;
 
 /// How long connecting may take. No request waits that long.
-const CONNECT_WITHIN: Duration = Duration::from_secs(1);
+pub(super) const CONNECT_WITHIN: Duration = Duration::from_secs(1);
 /// How many commands may wait to be written.
 const WAITING_COMMANDS: usize = 1_024;
 

@@ -7,6 +7,7 @@
 //! this process dies in between, the charge stays.
 
 mod address;
+mod board;
 mod calls;
 mod link;
 mod node;
@@ -22,6 +23,8 @@ use std::time::Duration;
 use smallvec::SmallVec;
 use tokio::time::{Sleep, sleep};
 use tollgate_core::{Charge, Key, Timestamp};
+
+pub use self::board::{Announcement, BoardError, RedisBoard};
 
 use self::address::RedisUrl;
 use self::router::Router;

@@ -88,14 +88,7 @@ impl Router {
         settings: RemoteSettings,
         script: &str,
     ) -> Result<Arc<Self>, String> {
-        let mut seeds = Vec::new();
-        for address in &url.addresses {
-            let client = match url.kind {
-                Kind::Sentinel(_) => url.sentinel_client(address)?,
-                Kind::Single | Kind::Cluster => url.client(address)?,
-            };
-            seeds.push(Arc::new(Node::new(address.clone(), client, &settings)));
-        }
+        let seeds = seeds(&url, &settings)?;
         let wake = Arc::new(Notify::new());
         let routes = ArcSwap::from_pointee(Routes::default());
         let found = watch::Sender::new(url.kind == Kind::Single);
@@ -186,8 +179,13 @@ impl Router {
     async fn refresh(self: &Arc<Self>) -> bool {
         let found = match &self.url.kind {
             Kind::Single => return true,
-            Kind::Sentinel(master) => self.ask_sentinels(master).await,
-            Kind::Cluster => self.ask_cluster().await,
+            Kind::Sentinel(name) => {
+                ask_sentinels(&self.seeds, name).await.map(|master| vec![Some(master)])
+            }
+            Kind::Cluster => {
+                let known = self.routes.load_full();
+                ask_cluster(known.ways.iter().map(|way| &way.node).chain(&self.seeds)).await
+            }
         };
         let Some(owners) = found else { return false };
         let before = self.routes.load();
@@ -229,47 +227,58 @@ impl Router {
         let mut found = self.found.subscribe();
         timeout(patience, found.wait_for(|found| *found)).await.is_ok_and(|found| found.is_ok())
     }
+}
 
-    /// The master, by the majority of sentinels that answer.
-    async fn ask_sentinels(&self, master: &str) -> Option<Vec<Option<Address>>> {
-        let mut question = cmd("SENTINEL");
-        question.arg("GET-MASTER-ADDR-BY-NAME").arg(master);
-        let mut votes: HashMap<Address, usize> = HashMap::new();
-        for sentinel in &self.seeds {
-            if let Some(Value::Array(parts)) = ask(sentinel, &question).await
-                && let [host, port] = &parts[..]
-                && let (Some(host), Some(port)) = (text(host), text(port))
-                && let Ok(port) = port.parse()
-            {
-                *votes.entry(Address { host, port }).or_default() += 1;
+/// Those named in a URL: servers, or sentinels.
+pub(super) fn seeds(url: &RedisUrl, settings: &RemoteSettings) -> Result<Vec<Arc<Node>>, String> {
+    let seed = |address: &Address| {
+        let client = match url.kind {
+            Kind::Sentinel(_) => url.sentinel_client(address)?,
+            Kind::Single | Kind::Cluster => url.client(address)?,
+        };
+        Ok(Arc::new(Node::new(address.clone(), client, settings)))
+    };
+    url.addresses.iter().map(seed).collect()
+}
+
+/// The master of that name, by the majority of sentinels that answer.
+pub(super) async fn ask_sentinels(sentinels: &[Arc<Node>], name: &str) -> Option<Address> {
+    let mut question = cmd("SENTINEL");
+    question.arg("GET-MASTER-ADDR-BY-NAME").arg(name);
+    let mut votes: HashMap<Address, usize> = HashMap::new();
+    for sentinel in sentinels {
+        if let Some(Value::Array(parts)) = ask(sentinel, &question).await
+            && let [host, port] = &parts[..]
+            && let (Some(host), Some(port)) = (text(host), text(port))
+            && let Ok(port) = port.parse()
+        {
+            *votes.entry(Address { host, port }).or_default() += 1;
+        }
+    }
+    votes.into_iter().max_by_key(|(_, count)| *count).map(|(winner, _)| winner)
+}
+
+/// The owner of each slot, by the first server that answers.
+pub(super) async fn ask_cluster(
+    nodes: impl Iterator<Item = &Arc<Node>>,
+) -> Option<Vec<Option<Address>>> {
+    let mut question = cmd("CLUSTER");
+    question.arg("SLOTS");
+    for node in nodes {
+        let Some(Value::Array(ranges)) = ask(node, &question).await else { continue };
+        let mut owners = vec![None; usize::from(SLOTS)];
+        for range in &ranges {
+            if let Some((first, last, owner)) = read_range(range, &node.address) {
+                owners.iter_mut().take(last + 1).skip(first).for_each(|place| {
+                    *place = Some(owner.clone());
+                });
             }
         }
-        let (winner, _) = votes.into_iter().max_by_key(|(_, count)| *count)?;
-        Some(vec![Some(winner)])
-    }
-
-    /// The owner of each slot, by the first server that answers.
-    async fn ask_cluster(&self) -> Option<Vec<Option<Address>>> {
-        let mut question = cmd("CLUSTER");
-        question.arg("SLOTS");
-        let routes = self.routes.load_full();
-        let known = routes.ways.iter().map(|way| &way.node);
-        for node in known.chain(&self.seeds) {
-            let Some(Value::Array(ranges)) = ask(node, &question).await else { continue };
-            let mut owners = vec![None; usize::from(SLOTS)];
-            for range in &ranges {
-                if let Some((first, last, owner)) = read_range(range, &node.address) {
-                    owners.iter_mut().take(last + 1).skip(first).for_each(|place| {
-                        *place = Some(owner.clone());
-                    });
-                }
-            }
-            if owners.iter().any(Option::is_some) {
-                return Some(owners);
-            }
+        if owners.iter().any(Option::is_some) {
+            return Some(owners);
         }
-        None
     }
+    None
 }
 
 /// Looks for servers now and then, and when told to, until nobody needs them.

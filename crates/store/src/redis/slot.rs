@@ -1,4 +1,4 @@
-//! Which of the 16,384 slots of a Redis Cluster a counter lies in.
+//! Which of the 16,384 slots of a Redis Cluster something lies in.
 
 use crate::remote::CounterName;
 
@@ -8,6 +8,11 @@ pub(super) const SLOTS: u16 = 16_384;
 /// The slot of a counter: it depends on the subject alone.
 pub(super) fn slot(name: &CounterName) -> u16 {
     crc16(name.tag().as_bytes()) % SLOTS
+}
+
+/// The slot of a key without braces.
+pub(super) fn slot_of_key(key: &str) -> u16 {
+    crc16(key.as_bytes()) % SLOTS
 }
 
 /// CRC-16 of the XMODEM kind.
@@ -26,7 +31,7 @@ mod tests {
     #[test]
     fn sums_are_those_of_the_cluster() {
         assert_eq!(crc16(b"123456789"), 0x31c3);
-        assert_eq!(crc16(b"foo") % SLOTS, 12_182);
-        assert_eq!(crc16(b"") % SLOTS, 0);
+        assert_eq!(slot_of_key("foo"), 12_182);
+        assert_eq!(slot_of_key(""), 0);
     }
 }

@@ -1,0 +1,132 @@
+//! Hears of changes: one subscription, made anew whenever it ends or its server falls silent.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Cmd, PushInfo, PushKind, cmd};
+use tokio::sync::{Notify, watch};
+use tokio::time::sleep;
+
+use super::place::Place;
+use crate::redis::address::Address;
+use crate::redis::link::CONNECT_WITHIN;
+use crate::{StoreError, StoreErrorKind};
+
+/// How long to wait before the next attempt; twice as long each time.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// How often it is seen whether anybody is still there.
+const BEAT: Duration = Duration::from_secs(1);
+/// How long the server may take to say so.
+const ANSWER_WITHIN: Duration = Duration::from_secs(1);
+
+/// Listens, as long as it is let.
+pub(super) struct Listener {
+    pub(super) place: Arc<Place>,
+    pub(super) channel: String,
+    /// The key of the board.
+    pub(super) board: String,
+    /// Counts up whenever something may have changed.
+    pub(super) changes: Arc<watch::Sender<u64>>,
+}
+
+/// A connection that messages arrive on.
+struct Subscription {
+    connection: MultiplexedConnection,
+    server: Address,
+    ended: Arc<Notify>,
+}
+
+impl Listener {
+    pub(super) async fn listen(self) {
+        let mut pause = SHORTEST_PAUSE;
+        let mut is_told = false;
+        loop {
+            match self.subscribe().await {
+                Ok(subscription) => {
+                    let server = subscription.server.to_string();
+                    tracing::info!(server, "listens for changes of the rules");
+                    // Whatever was said before has been missed.
+                    count_up(&self.changes);
+                    is_told = false;
+                    // One that ends at once is no reason to hurry.
+                    if self.stay(subscription).await {
+                        pause = SHORTEST_PAUSE;
+                    }
+                    tracing::warn!(server, "no longer hears of changes of the rules");
+                }
+                Err(error) if !is_told => {
+                    is_told = true;
+                    let source = std::error::Error::source(&error).map(ToString::to_string);
+                    let why = source.unwrap_or_default();
+                    tracing::warn!(%error, why, "cannot listen for changes of the rules");
+                }
+                Err(_) => {}
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// Subscribes at the server that has the board: it is the first to know.
+    async fn subscribe(&self) -> Result<Subscription, StoreError> {
+        let server = self.place.find().await?.address.clone();
+        let ended = Arc::new(Notify::new());
+        let (changes, end) = (Arc::clone(&self.changes), Arc::clone(&ended));
+        let hear = move |push: PushInfo| {
+            match push.kind {
+                PushKind::Message => count_up(&changes),
+                PushKind::Disconnection => end.notify_one(),
+                _ => {}
+            }
+            Ok::<_, Infallible>(())
+        };
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(CONNECT_WITHIN))
+            .set_response_timeout(Some(ANSWER_WITHIN))
+            .set_push_sender(hear);
+        let client = self.place.listening_client(&server)?;
+        let away = |error| StoreError::new(StoreErrorKind::Unavailable, error);
+        let connecting = client.get_multiplexed_async_connection_with_config(&config);
+        let mut connection = connecting.await.map_err(away)?;
+        connection.subscribe(&self.channel).await.map_err(away)?;
+        Ok(Subscription { connection, server, ended })
+    }
+
+    /// Stays as long as the server is there and has the board. Says whether that was for a while.
+    async fn stay(&self, mut subscription: Subscription) -> bool {
+        let mut question = cmd("EXISTS");
+        question.arg(&self.board);
+        let mut is_steady = false;
+        loop {
+            tokio::select! {
+                () = subscription.ended.notified() => return is_steady,
+                () = sleep(BEAT) => {}
+            }
+            if !self.is_right(&mut subscription, &question).await {
+                return is_steady;
+            }
+            is_steady = true;
+        }
+    }
+
+    /// Whether the server is there and has the board. A node of a cluster that lost it says so; a
+    /// master that was replaced may not know, but sentinels do.
+    async fn is_right(&self, subscription: &mut Subscription, question: &Cmd) -> bool {
+        let answer = subscription.connection.send_packed_command(question).await;
+        if answer.and_then(redis::Value::extract_error).is_err() {
+            return false;
+        }
+        if !self.place.is_elected() {
+            return true;
+        }
+        // Without sentinels, nobody was elected.
+        self.place.find().await.map_or(true, |holder| holder.address == subscription.server)
+    }
+}
+
+fn count_up(changes: &watch::Sender<u64>) {
+    changes.send_modify(|count| *count += 1);
+}

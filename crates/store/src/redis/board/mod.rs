@@ -1,0 +1,154 @@
+//! What nodes tell each other: which rules hold now. The last ones told stay there, for nodes that
+//! start while the rule database is away.
+//!
+//! The board is a hash, `ratelimit:rules:active`: a field for each rule, `#tiers`, and `#revision`,
+//! which is an epoch and a number as in `1-27`. It is replaced as a whole and only by what is newer,
+//! and then the revision is published on the channel `ratelimit:rules:changed`. Where the URL has a
+//! prefix, both names begin with it.
+
+mod announcement;
+mod listener;
+mod place;
+
+use std::fmt;
+use std::sync::Arc;
+
+use redis::{Cmd, Value, cmd};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+pub use self::announcement::Announcement;
+use self::listener::Listener;
+use self::place::Place;
+use super::address::{DEFAULT_PREFIX, RedisUrl};
+use super::node::Failure;
+use crate::StoreError;
+use crate::remote::RemoteSettings;
+
+const BOARD: &str = "ratelimit:rules:active";
+const CHANNEL: &str = "ratelimit:rules:changed";
+/// Replaces what is on the board.
+const PUBLISH: &str = include_str!("publish.lua");
+
+/// What is known of the rules in Redis, on connections of its own.
+#[derive(Debug)]
+pub struct RedisBoard {
+    place: Arc<Place>,
+    board: String,
+    channel: String,
+    changes: watch::Receiver<u64>,
+    listener: JoinHandle<()>,
+}
+
+/// Why a board could not be used.
+#[derive(Debug)]
+pub enum BoardError {
+    /// Redis is away, too slow, or refused. Only in the last case nothing was published for sure.
+    Redis(StoreError),
+    /// What is there was not written by a board: its key, and why. It is not overwritten.
+    Unreadable(String),
+    /// What was to be published cannot be, and why.
+    Invalid(String),
+}
+
+impl RedisBoard {
+    /// The board in the Redis of that URL, which need not be there yet. Has to be called within a
+    /// tokio runtime. URLs are those of [`RedisStore`](super::RedisStore).
+    ///
+    /// # Errors
+    /// What is wrong with the URL, without its password.
+    pub fn connect(url: &str, settings: &RemoteSettings) -> Result<Self, String> {
+        let url = RedisUrl::parse(url)?;
+        let prefix = if url.prefix == DEFAULT_PREFIX { "" } else { &url.prefix };
+        let (board, channel) = (format!("{prefix}{BOARD}"), format!("{prefix}{CHANNEL}"));
+        let place = Arc::new(Place::new(url, &board, settings)?);
+        let (sender, changes) = watch::channel(0);
+        let listener = Listener {
+            place: Arc::clone(&place),
+            channel: channel.clone(),
+            board: board.clone(),
+            changes: Arc::new(sender),
+        };
+        let listener = tokio::spawn(listener.listen());
+        Ok(Self { place, board, channel, changes, listener })
+    }
+
+    /// Puts rules on the board and tells everybody, unless those on it are as new or newer. Takes at
+    /// most two seconds.
+    ///
+    /// # Errors
+    /// If Redis does not answer, or what is there or is to be there is not sound.
+    pub async fn publish(&self, announcement: &Announcement) -> Result<(), BoardError> {
+        announcement.check().map_err(BoardError::Invalid)?;
+        let mut command = cmd("EVAL");
+        command.arg(PUBLISH).arg(1).arg(&self.board);
+        command.arg(announcement.epoch).arg(announcement.number).arg(&self.channel);
+        announcement.fields().for_each(|text| {
+            command.arg(text);
+        });
+        match self.call(&command).await? {
+            Value::Int(0 | 1) => Ok(()),
+            _ => Err(self.unreadable("the field #revision is missing or broken")),
+        }
+    }
+
+    /// What is on the board; `None` if nobody has put anything there. Takes at most two seconds.
+    ///
+    /// # Errors
+    /// If Redis does not answer, or what is there was not written by a board.
+    pub async fn read(&self) -> Result<Option<Announcement>, BoardError> {
+        let mut command = cmd("HGETALL");
+        command.arg(&self.board);
+        let fields = redis::from_redis_value(self.call(&command).await?);
+        let fields = fields.map_err(|_| self.unreadable("not all of it is text"))?;
+        Announcement::read(fields).map_err(|why| self.unreadable(&why))
+    }
+
+    /// Changes whenever there may be something new on the board: with every message, and whenever
+    /// messages may have been missed. There may also be something old: a server that takes over, or
+    /// comes back empty, lacks what it was told last. Whoever knows newer rules publishes them again.
+    #[must_use]
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.clone()
+    }
+
+    async fn call(&self, command: &Cmd) -> Result<Value, BoardError> {
+        self.place.call(command).await.map_err(|failure| match failure {
+            Failure::Said(error) if error.code() == Some("WRONGTYPE") => {
+                self.unreadable("it is no hash")
+            }
+            failure => BoardError::Redis(failure.into()),
+        })
+    }
+
+    fn unreadable(&self, why: &str) -> BoardError {
+        BoardError::Unreadable(format!("{}: {why}", self.board))
+    }
+}
+
+impl Drop for RedisBoard {
+    fn drop(&mut self) {
+        self.listener.abort();
+    }
+}
+
+impl fmt::Display for BoardError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Redis(error) => error.fmt(f),
+            Self::Unreadable(why) => {
+                write!(f, "a key of Redis holds something else, and has to be deleted: {why}")
+            }
+            Self::Invalid(why) => write!(f, "these rules cannot be published: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for BoardError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Redis(error) => error.source(),
+            Self::Unreadable(_) | Self::Invalid(_) => None,
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Which server has the board, and calls to it that end in time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use redis::{Client, Cmd, Value};
+use tokio::time::timeout;
+
+use crate::redis::address::{Address, Kind, RedisUrl};
+use crate::redis::node::{Failure, Node};
+use crate::redis::router::{ask_cluster, ask_sentinels, seeds};
+use crate::redis::slot::slot_of_key;
+use crate::remote::RemoteSettings;
+use crate::{StoreError, StoreErrorKind};
+
+/// How long a call may take, with all that is needed to make it.
+const CALL_WITHIN: Duration = Duration::from_secs(2);
+/// How long a sentinel or a node of a cluster may take to say where something is.
+const SAY_WITHIN: Duration = Duration::from_millis(300);
+/// How often a call is sent on before it is taken for a circle.
+const MOST_HOPS: usize = 4;
+
+/// Where the board is.
+#[derive(Debug)]
+pub(super) struct Place {
+    url: RedisUrl,
+    slot: u16,
+    settings: RemoteSettings,
+    /// Those named in the URL, who know where it is.
+    seeds: Vec<Arc<Node>>,
+    /// Other nodes of the cluster, who know as well and may still be there when those are not.
+    peers: Mutex<Vec<Arc<Node>>>,
+    /// The server that has it, as far as is known.
+    holder: Mutex<Option<Arc<Node>>>,
+}
+
+impl Place {
+    pub(super) fn new(
+        url: RedisUrl,
+        board: &str,
+        settings: &RemoteSettings,
+    ) -> Result<Self, String> {
+        let settings = RemoteSettings { deadline: SAY_WITHIN, ..settings.clone() };
+        Ok(Self {
+            seeds: seeds(&url, &settings)?,
+            slot: slot_of_key(board),
+            url,
+            settings,
+            peers: Mutex::default(),
+            holder: Mutex::default(),
+        })
+    }
+
+    /// Whether the server that has it can be replaced although it goes on as if nothing happened.
+    pub(super) fn is_elected(&self) -> bool {
+        matches!(self.url.kind, Kind::Sentinel(_))
+    }
+
+    /// Asks whoever knows for the server that has it.
+    pub(super) async fn find(&self) -> Result<Arc<Node>, StoreError> {
+        let address = match &self.url.kind {
+            Kind::Single => self.url.addresses.first().cloned(),
+            Kind::Sentinel(name) => ask_sentinels(&self.seeds, name).await,
+            Kind::Cluster => self.find_in_cluster().await,
+        };
+        let nobody = "nobody says which server it is";
+        self.hold_at(address.ok_or_else(|| StoreError::new(StoreErrorKind::Unavailable, nobody))?)
+    }
+
+    /// For a connection of one's own to a server, to listen.
+    pub(super) fn listening_client(&self, address: &Address) -> Result<Client, StoreError> {
+        self.url.listening_client(address).map_err(no_client)
+    }
+
+    /// Makes a call where the board is.
+    pub(super) async fn call(&self, command: &Cmd) -> Result<Value, Failure> {
+        let answer = timeout(CALL_WITHIN, self.deliver(command)).await;
+        let answer =
+            answer.unwrap_or_else(|_| Err(Failure::Silent(StoreErrorKind::Timeout.into())));
+        if answer.is_err() {
+            // The next call looks for it again, on a new connection: this one may be half open.
+            self.holder.lock().take();
+        }
+        answer
+    }
+
+    async fn deliver(&self, command: &Cmd) -> Result<Value, Failure> {
+        let known = self.holder.lock().clone();
+        let mut node = match known {
+            Some(node) => node,
+            None => self.find().await.map_err(Failure::Silent)?,
+        };
+        let mut asks = false;
+        for _ in 0..MOST_HOPS {
+            let error = match node.call(command, asks).await {
+                Err(Failure::Said(error)) => error,
+                answer => return answer,
+            };
+            let place = error.redirect_node().map(|(place, _slot)| place);
+            let place = place.and_then(|place| Address::named_by(&node.address, place));
+            let next = match (error.code(), place) {
+                (Some("MOVED"), Some(owner)) => self.hold_at(owner),
+                (Some("ASK"), Some(heir)) => self.node(heir, CALL_WITHIN),
+                _ => return Err(Failure::Said(error)),
+            };
+            asks = error.code() == Some("ASK");
+            node = next.map_err(Failure::Silent)?;
+        }
+        let circle = "the board keeps moving";
+        Err(Failure::Silent(StoreError::new(StoreErrorKind::Unavailable, circle)))
+    }
+
+    async fn find_in_cluster(&self) -> Option<Address> {
+        let known = self.peers.lock().clone();
+        let owners = ask_cluster(known.iter().chain(&self.seeds)).await?;
+        let mut addresses: Vec<&Address> = owners.iter().flatten().collect();
+        addresses.sort_unstable();
+        addresses.dedup();
+        let peers = addresses.into_iter().filter_map(|address| {
+            let peer = known.iter().find(|peer| peer.address == *address).cloned();
+            peer.or_else(|| self.node(address.clone(), SAY_WITHIN).ok())
+        });
+        *self.peers.lock() = peers.collect();
+        owners.into_iter().nth(usize::from(self.slot))?
+    }
+
+    /// Takes note of the server that has it.
+    fn hold_at(&self, address: Address) -> Result<Arc<Node>, StoreError> {
+        let mut holder = self.holder.lock();
+        match &*holder {
+            Some(node) if node.address == address => Ok(Arc::clone(node)),
+            _ => Ok(Arc::clone(holder.insert(self.node(address, CALL_WITHIN)?))),
+        }
+    }
+
+    fn node(&self, address: Address, deadline: Duration) -> Result<Arc<Node>, StoreError> {
+        let client = self.url.client(&address).map_err(no_client)?;
+        let settings = RemoteSettings { deadline, ..self.settings.clone() };
+        Ok(Arc::new(Node::new(address, client, &settings)))
+    }
+}
+
+fn no_client(problem: String) -> StoreError {
+    StoreError::new(StoreErrorKind::Unavailable, problem)
+}
+
+#[cfg(test)]
+mod tests {
+    use redis::cmd;
+    use tollgate_testbed::{PATIENCE, Sentinels};
+
+    use super::*;
+
+    /// Whether anybody listens meanwhile or not.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn after_a_failure_the_server_is_looked_for_again() {
+        let sentinels = Sentinels::start(3, "mymaster", 1);
+        let url = RedisUrl::parse(&sentinels.url()).expect("a sound URL");
+        let place = Place::new(url, "a board", &RemoteSettings::default()).expect("a sound URL");
+        place.call(&cmd("PING")).await.expect("an answer of the first master");
+        sentinels.kill_master();
+        let answered = timeout(PATIENCE, async {
+            while place.call(&cmd("PING")).await.is_err() {
+                tokio::task::yield_now().await;
+            }
+        });
+        answered.await.expect("an answer of the second master");
+    }
+}

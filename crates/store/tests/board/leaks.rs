@@ -1,0 +1,90 @@
+//! A board leaves nothing behind: no task and no connection, neither after outages nor when it is gone.
+
+use std::slice;
+
+use tokio::runtime::Handle;
+use tokio::time::timeout;
+use tollgate_testbed::{PATIENCE, Redis, RedisCluster, Sentinels};
+
+use crate::stand::{
+    announcement, cluster_url, connect, eventually, heard, listening, publish_eventually, read,
+};
+
+fn tasks() -> usize {
+    Handle::current().metrics().num_alive_tasks()
+}
+
+/// Connections of clients that ask, without the one that asks here, and of those that listen.
+fn connections(redis: &Redis) -> (usize, usize) {
+    let count =
+        |kind: &str| redis.command(&["CLIENT", "LIST", "TYPE", kind]).text().lines().count();
+    (count("NORMAL") - 1, count("PUBSUB"))
+}
+
+/// Servers of which each has that many connections more than before.
+async fn check_dropped(url: &str, servers: &[Redis]) {
+    let counts = || -> Vec<(usize, usize)> { servers.iter().map(connections).collect() };
+    let (tasks_before, before) = (tasks(), counts());
+    let (board, mut changes) = listening(url).await;
+    publish_eventually(&board, &announcement(1, 1)).await;
+    heard(&mut changes).await;
+    assert!(tasks() > tasks_before, "{url}");
+    assert!(counts().iter().map(|(_, listening)| listening).sum::<usize>() == 1, "{url}");
+    drop(board);
+    assert!(timeout(PATIENCE, changes.changed()).await.expect("an end").is_err(), "{url}");
+    eventually("the end of all tasks and connections", || async {
+        (tasks() == tasks_before && counts() == before).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_board_that_is_dropped_ends_its_tasks_and_connections() {
+    let redis = Redis::start();
+    check_dropped(&redis.url(), slice::from_ref(&redis)).await;
+    let cluster = RedisCluster::start(3, 0);
+    check_dropped(&cluster_url(&cluster), cluster.nodes()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_board_that_is_dropped_leaves_sentinels_alone() {
+    let sentinels = Sentinels::start(3, "mymaster", 0);
+    // Sentinels are clients themselves, and come and go.
+    let listeners = || connections(sentinels.master()).1;
+    let (tasks_before, listeners_before) = (tasks(), listeners());
+    let (board, _changes) = listening(&sentinels.url()).await;
+    assert_eq!(listeners(), listeners_before + 1);
+    drop(board);
+    eventually("the end of all tasks and of the one that listens", || async {
+        (tasks() == tasks_before && listeners() == listeners_before).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn outages_leave_nothing_behind() {
+    let redis = Redis::start();
+    let (board, mut changes) = listening(&redis.url()).await;
+    for number in 1..=5 {
+        redis.restart();
+        heard(&mut changes).await;
+        publish_eventually(&board, &announcement(1, number)).await;
+        assert_eq!(read(&board).await, Some(announcement(1, number)));
+        eventually("two connections, their tasks and that of the listener", || async {
+            (connections(&redis) == (1, 1) && tasks() == 3).then_some(())
+        })
+        .await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_board_that_is_dropped_while_nobody_answers_ends_as_well() {
+    let redis = Redis::start();
+    redis.pause();
+    let before = tasks();
+    let board = connect(&redis.url());
+    assert!(board.read().await.is_err(), "nobody is there");
+    drop(board);
+    eventually("the end of all tasks", || async { (tasks() == before).then_some(()) }).await;
+    redis.resume();
+}

@@ -1,0 +1,103 @@
+//! Nothing old replaces anything new, whoever comes last.
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use tokio::runtime::Runtime;
+use tokio::task::JoinSet;
+use tollgate_testbed::Redis;
+
+use crate::stand::{BOARD, announcement, connect, heard, listening, publish, read};
+
+type Revision = (u64, u64);
+
+/// Revisions that are close to each other, or have one digit more, or are as large as can be.
+fn revisions() -> impl Strategy<Value = Revision> {
+    let number = prop_oneof![
+        0_u64..4,
+        8_u64..12,
+        (1_u64 << 53) - 2..(1 << 53) + 3,
+        any::<u64>(),
+        Just(u64::MAX)
+    ];
+    (number.clone(), number)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn revisions_have_an_order() {
+    let redis = Redis::start();
+    let board = connect(&redis.url());
+    let check = async |older: Revision, newer: Revision| {
+        for (first, second) in [(older, newer), (newer, older)] {
+            redis.command(&["DEL", BOARD]);
+            publish(&board, &announcement(first.0, first.1)).await;
+            publish(&board, &announcement(second.0, second.1)).await;
+            let expected = announcement(newer.0, newer.1);
+            assert_eq!(read(&board).await, Some(expected), "{first:?}, {second:?}");
+        }
+    };
+    check((0, 0), (0, 1)).await;
+    check((1, 9), (1, 10)).await;
+    check((1, 1_000), (2, 1)).await;
+    check((9, 0), (10, 0)).await;
+    // Beyond what a double can tell apart.
+    check((1, 1 << 53), (1, (1 << 53) + 1)).await;
+    check((1 << 53, 9), ((1 << 53) + 1, 0)).await;
+    check((u64::MAX, u64::MAX - 1), (u64::MAX, u64::MAX)).await;
+}
+
+#[test]
+fn the_newest_stays() {
+    let (redis, runtime) = (Redis::start(), Runtime::new().expect("a runtime"));
+    let board = runtime.block_on(async { connect(&redis.url()) });
+    let traces = prop::collection::vec(revisions(), 1..8);
+    let mut runner =
+        TestRunner::new(Config { cases: 64, failure_persistence: None, ..Config::default() });
+    let outcome = runner.run(&traces, |trace| {
+        redis.command(&["DEL", BOARD]);
+        runtime.block_on(async {
+            let mut newest: Option<Revision> = None;
+            for (epoch, number) in trace {
+                publish(&board, &announcement(epoch, number)).await;
+                newest = newest.max(Some((epoch, number)));
+                let expected = newest.map(|(epoch, number)| announcement(epoch, number));
+                prop_assert_eq!(read(&board).await, expected);
+            }
+            Ok(())
+        })
+    });
+    outcome.unwrap_or_else(|problem| panic!("{problem}"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_newest_stays_though_all_speak_at_once() {
+    let redis = Redis::start();
+    let mut crowd = JoinSet::new();
+    for node in 0..8 {
+        let board = connect(&redis.url());
+        crowd.spawn(async move {
+            // Each in another order.
+            for step in 0..50 {
+                publish(&board, &announcement(1, (step * 7 + node * 13) % 50)).await;
+            }
+        });
+    }
+    crowd.join_all().await;
+    assert_eq!(read(&connect(&redis.url())).await, Some(announcement(1, 49)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_newer_is_not_told() {
+    let redis = Redis::start();
+    let (board, mut changes) = listening(&redis.url()).await;
+    publish(&board, &announcement(2, 5)).await;
+    heard(&mut changes).await;
+    for (epoch, number) in [(2, 5), (2, 4), (1, 9), (0, 0)] {
+        publish(&board, &announcement(epoch, number)).await;
+    }
+    // Messages keep their order: had one been sent, it would have been heard before this.
+    publish(&board, &announcement(3, 1)).await;
+    heard(&mut changes).await;
+    publish(&board, &announcement(3, 2)).await;
+    heard(&mut changes).await;
+    assert_eq!(*changes.borrow(), 4);
+}

@@ -1,0 +1,126 @@
+//! What is published is read, whole and unchanged, wherever Redis is and however much it is.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tollgate_store::{Announcement, BoardError};
+use tollgate_testbed::{Redis, RedisCluster, Reply, Sentinels, Stopwatch};
+
+use crate::stand::{
+    BOARD, announcement, cluster_url, connect, heard, listening, publish, publish_eventually, read,
+    story,
+};
+
+/// As many rules as anybody has, each of 300 bytes.
+fn many(number: u64) -> Announcement {
+    let text = number.to_string().repeat(300);
+    let rule = |place: u64| (format!("rule.{place:05}"), text[..300].to_owned());
+    Announcement { rules: (0..10_000).map(rule).collect(), ..announcement(1, number) }
+}
+
+async fn check(url: &str) {
+    let (writer, reader) = (connect(url), connect(url));
+    publish_eventually(&writer, &announcement(1, 1)).await;
+    assert_eq!(read(&reader).await, Some(announcement(1, 1)), "{url}");
+    // What is gone is gone.
+    let few = Announcement { rules: Vec::new(), tiers: String::new(), ..announcement(1, 2) };
+    publish(&writer, &few).await;
+    assert_eq!(read(&reader).await, Some(few), "{url}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wherever_redis_is() {
+    let redis = Redis::builder().password("secret").tls().start();
+    assert_eq!(read(&connect(&redis.url())).await, None);
+    check(&redis.url()).await;
+    check(&format!("{}1?prefix=mine:", redis.url())).await;
+    check(&format!("{}2?ca={}", redis.tls_url(), redis.authority().display())).await;
+    check(&cluster_url(&RedisCluster::start(3, 0))).await;
+    check(&Sentinels::start(3, "mymaster", 1).url()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn in_a_hash_that_others_can_read() {
+    let redis = Redis::start();
+    publish(&connect(&redis.url()), &announcement(3, 14)).await;
+    publish(&connect(&format!("{}?prefix=mine:", redis.url())), &announcement(2, 7)).await;
+    let check = |key: &str, field: &str, expected: &str| {
+        assert_eq!(redis.command(&["HGET", key, field]).text(), expected, "{key} {field}");
+    };
+    check(BOARD, "#revision", "3-14");
+    check(BOARD, "#tiers", r#"["tier of 3-14"]"#);
+    check(BOARD, "login", r#"{"id":"login","epoch":3,"n":14}"#);
+    check(&format!("mine:{BOARD}"), "#revision", "2-7");
+    assert_eq!(redis.command(&["HLEN", BOARD]), Reply::Integer(5));
+    assert_eq!(redis.command(&["DBSIZE"]), Reply::Integer(2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everybody_hears_of_it_at_once() {
+    let redis = Redis::start();
+    let speaker = connect(&redis.url());
+    let (listener, mut changes) = listening(&redis.url()).await;
+    for number in 1..=5 {
+        publish(&speaker, &announcement(1, number)).await;
+        let time = heard(&mut changes).await;
+        assert!(time < Duration::from_secs(1), "heard only after {time:?}");
+        assert_eq!(read(&listener).await, Some(announcement(1, number)));
+    }
+    assert_eq!(*changes.borrow(), 6, "once with the subscription, and once with each message");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_thousand_rules_are_replaced_at_one_moment() {
+    let redis = Redis::start();
+    let (writer, reader) = (connect(&redis.url()), connect(&redis.url()));
+    publish(&writer, &many(0)).await;
+    let is_over = Arc::new(AtomicBool::new(false));
+    let watching = tokio::spawn({
+        let is_over = Arc::clone(&is_over);
+        async move {
+            let mut seen = Vec::new();
+            while !is_over.load(Ordering::Relaxed) {
+                let found = read(&reader).await.expect("rules, at every moment");
+                assert_eq!(found, many(found.number), "half of one and half of another");
+                seen.push(found.number);
+            }
+            seen
+        }
+    });
+    let began = Stopwatch::start();
+    for number in 1..=10 {
+        publish(&writer, &many(number)).await;
+    }
+    println!("10,000 rules of 300 bytes were published in {:?}", began.elapsed() / 10);
+    is_over.store(true, Ordering::Relaxed);
+    let seen = watching.await.expect("whole revisions only");
+    assert!(seen.is_sorted() && !seen.is_empty(), "{seen:?}");
+}
+
+/// Rules are few, and never as important as when something is wrong.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_server_takes_new_rules_all_the_same() {
+    let redis = Redis::start();
+    let board = connect(&redis.url());
+    redis.command(&["CONFIG", "SET", "maxmemory", "1"]);
+    assert!(matches!(redis.command(&["SET", "x", "y"]), Reply::Error(_)), "it is not full");
+    for number in 1..=2 {
+        publish(&board, &announcement(1, number)).await;
+        assert_eq!(read(&board).await, Some(announcement(1, number)));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_could_not_be_read_again_is_refused() {
+    let redis = Redis::start();
+    let board = connect(&redis.url());
+    for id in ["", "#revision", "Upper", "with space"] {
+        let rules = vec![(id.to_owned(), "{}".to_owned())];
+        let refused = board.publish(&Announcement { rules, ..announcement(1, 1) }).await;
+        let error = refused.expect_err(id);
+        assert!(matches!(error, BoardError::Invalid(_)), "{error:?}");
+        assert!(story(&error).contains("no id of a rule"), "{}", story(&error));
+    }
+    assert_eq!(read(&board).await, None);
+}
