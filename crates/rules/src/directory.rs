@@ -1,8 +1,9 @@
-//! What is known of single clients: their tiers, their exceptions, and whether they are listed.
+//! What is known of single clients: their tiers, their exceptions, whether they are listed or banned.
 //!
 //! A directory never changes. A copy with changes shares everything they did not touch, so that
 //! millions of entries can be kept up to date one by one.
 
+pub(crate) mod bans;
 pub(crate) mod by_kind;
 pub(crate) mod client;
 pub(crate) mod expiry;
@@ -14,11 +15,12 @@ use std::fmt;
 use std::hash::Hash;
 use std::sync::Arc;
 
-use tollgate_core::Timestamp;
+use tollgate_core::{Key, Mode, Timestamp};
 
 use crate::compile::flaw::Flaw;
 use crate::compile::no_such_rule;
 use crate::compile::quota::compile_quota;
+use crate::directory::bans::{Bans, Digest, Subject, values_of};
 use crate::directory::by_kind::ByKind;
 use crate::directory::client::{Client, Kind};
 use crate::directory::expiry::is_over;
@@ -29,12 +31,13 @@ use crate::plan::facts::{EVERYTHING, Facts};
 use crate::problem::Problem;
 use crate::ruleset::{Rule, RuleSet};
 
-/// Tiers, overrides and lists of all clients.
+/// Tiers, overrides, lists and bans of all clients.
 #[derive(Clone, Default)]
 pub struct Directory {
     tiers: ByKind<Option<Arc<str>>>,
     overrides: ByKind<Arc<[Override]>>,
     lists: Lists,
+    bans: Bans,
 }
 
 /// One difference between two directories.
@@ -82,6 +85,23 @@ pub enum Change {
         /// Which list.
         list: List,
     },
+    /// The rule refuses the client until then; an earlier ban is replaced. It means something only
+    /// while the rule has a penalty.
+    Ban {
+        /// The rule.
+        rule_id: Arc<str>,
+        /// Who, as the rule counts.
+        subject: Subject,
+        /// When the ban ends.
+        until: Timestamp,
+    },
+    /// The rule counts the client again.
+    Unban {
+        /// The rule.
+        rule_id: Arc<str>,
+        /// Who, as the rule counts.
+        subject: Subject,
+    },
 }
 
 #[derive(PartialEq, Eq, Hash)]
@@ -89,6 +109,7 @@ enum Target<'a> {
     Tier(&'a Client),
     Override(&'a Client, &'a str),
     List(&'a Listed, List),
+    Ban(&'a str, &'a Subject),
 }
 
 impl Change {
@@ -157,6 +178,9 @@ impl Change {
             Self::List { listed, list, .. } | Self::Unlist { listed, list } => {
                 Target::List(listed, *list)
             }
+            Self::Ban { rule_id, subject, .. } | Self::Unban { rule_id, subject } => {
+                Target::Ban(rule_id, subject)
+            }
         }
     }
 
@@ -171,14 +195,63 @@ impl Directory {
     #[must_use]
     pub fn apply(&self, changes: impl IntoIterator<Item = Change>) -> Self {
         let mut next = self.clone();
-        changes.into_iter().for_each(|change| next.change(change));
+        next.extend(changes);
         next
+    }
+
+    /// Makes these changes here, in order. Copies of this directory stay as they are.
+    pub fn extend(&mut self, changes: impl IntoIterator<Item = Change>) {
+        changes.into_iter().for_each(|change| self.change(change));
     }
 
     /// How many clients have a tier, how many have exceptions, and how many entries the lists have.
     #[must_use]
     pub fn sizes(&self) -> (usize, usize, usize) {
         (self.tiers.len(), self.overrides.len(), self.lists.len())
+    }
+
+    /// The same directory, in which secrets of bans are kept as digests. For one that has no bans yet.
+    #[must_use]
+    pub fn with_digest(mut self, digest: Digest) -> Self {
+        self.bans.digest = Some(digest);
+        self
+    }
+
+    /// How many bans there are, those that have ended included.
+    #[must_use]
+    pub fn bans(&self) -> usize {
+        self.bans.len()
+    }
+
+    /// How many bans have not ended.
+    #[must_use]
+    pub fn bans_in_force(&self, now: Timestamp) -> usize {
+        self.bans.in_force(now)
+    }
+
+    /// When the ban of a client by a rule ends, or has ended; `None` if there is none.
+    #[must_use]
+    pub fn ban_end(&self, rule_id: &str, subject: &Subject) -> Option<Timestamp> {
+        self.bans.end(rule_id, subject)
+    }
+
+    /// The client whose counter under a rule has this key, in the form in which bans name it.
+    #[must_use]
+    pub fn subject_of(&self, rule: &Rule, key: &Key<'_>) -> Subject {
+        self.bans.subject(&rule.identifiers, values_of(key.subject, key.rest))
+    }
+
+    /// The client that people write as these values, in the form in which bans name it.
+    ///
+    /// # Errors
+    /// What is wrong with the values.
+    pub fn parse_subject<T: AsRef<str>>(
+        &self,
+        rule: &Rule,
+        values: &[T],
+    ) -> Result<Subject, Problem> {
+        let parsed = self.bans.parse_subject(rule, values);
+        parsed.map_err(|flaw| Problem::from(flaw.within("identifier")))
     }
 
     fn change(&mut self, change: Change) {
@@ -194,6 +267,10 @@ impl Directory {
             }),
             Change::List { listed, list, listing } => self.lists.set(listed, list, Some(listing)),
             Change::Unlist { listed, list } => self.lists.set(listed, list, None),
+            Change::Ban { rule_id, subject, until } => {
+                self.bans.set(&rule_id, &subject, Some(until));
+            }
+            Change::Unban { rule_id, subject } => self.bans.set(&rule_id, &subject, None),
         }
     }
 
@@ -233,12 +310,27 @@ impl Directory {
     pub(crate) fn listing(&self, facts: &Facts<'_>, now: Timestamp) -> Option<Hit<'_>> {
         self.lists.find(facts, now)
     }
+
+    /// Until when a rule refuses the client with these values of its identifiers, if it does: only a
+    /// rule that refuses requests bans, and only while it has a penalty.
+    pub(crate) fn banned_until<'v>(
+        &self,
+        rule: &Rule,
+        values: impl Iterator<Item = &'v [u8]>,
+        now: Timestamp,
+    ) -> Option<Timestamp> {
+        if rule.penalty.is_none() || rule.mode != Mode::Enforce {
+            return None;
+        }
+        self.bans.until(rule, values, now)
+    }
 }
 
 /// Identifiers may be secrets (an API key is one), and there may be millions of them.
 impl fmt::Debug for Directory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (tiers, overrides, listed) = self.sizes();
-        write!(f, "Directory({tiers} tiers, {overrides} overrides, {listed} listed)")
+        let bans = self.bans();
+        write!(f, "Directory({tiers} tiers, {overrides} overrides, {listed} listed, {bans} bans)")
     }
 }

@@ -200,7 +200,7 @@ record! {
     /// A ban for clients that keep exceeding a limit.
     pub struct PenaltyDocument {
         /// How many refusals lead to a ban.
-        #[range(1..=MAX_LIMIT)]
+        #[range(1..=1_000_000)]
         pub after: u64,
         /// Within which time.
         #[range(1..=31_622_400)]

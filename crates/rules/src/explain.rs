@@ -68,6 +68,8 @@ pub struct RuleExplanation {
     pub because: String,
     /// Whether it would refuse the request for lack of an identifier.
     pub refuses: bool,
+    /// When the ban of the client by this rule ends; none if it is not banned.
+    pub banned_until: Option<String>,
     /// Whether it only watches.
     pub log_only: bool,
     /// The rule that takes its place here.
@@ -117,14 +119,21 @@ pub(crate) fn explain(policy: &Policy, attributes: &dyn Attributes, now: Timesta
         let replaced_by = applying().find(|other| other.replaces.contains(&at));
         let replaced_by = replaced_by.filter(|_| matched.is_ok()).map(|other| other.id.to_string());
         let endpoint = matched.as_ref().map_or(EVERYTHING, |matched| matched.endpoint);
+        let is_counted = matched.as_ref().is_ok_and(|matched| !matched.refuses);
+        let banned_until = banned_until(policy, rule, &facts, endpoint, now)
+            .filter(|_| is_counted && replaced_by.is_none());
         RuleExplanation {
             rule_id: rule.id.to_string(),
             applies: matched.is_ok() && replaced_by.is_none(),
             because: match (matched, &replaced_by) {
                 (Err(unmet), _) => unmet.clone(),
                 (Ok(_), Some(other)) => format!("{other} takes its place"),
-                (Ok(matched), None) => matched.because.clone(),
+                (Ok(matched), None) => match &banned_until {
+                    Some(until) => format!("{}; banned until {until} by penalty", matched.because),
+                    None => matched.because.clone(),
+                },
             },
+            banned_until,
             refuses: matched.as_ref().is_ok_and(|matched| matched.refuses) && replaced_by.is_none(),
             log_only: rule.mode == Mode::Shadow,
             replaced_by,
@@ -245,6 +254,20 @@ fn key(rule: &Rule, facts: &Facts<'_>, endpoint: &str) -> Vec<KeyPart> {
         Some(KeyPart { identifier_type: identifier.to_string(), value })
     };
     rule.identifiers.iter().filter_map(part).collect()
+}
+
+/// When the ban of the client ends, if there is one.
+fn banned_until(
+    policy: &Policy,
+    rule: &Rule,
+    facts: &Facts<'_>,
+    endpoint: &str,
+    now: Timestamp,
+) -> Option<String> {
+    let values = rule.identifiers.iter().map(|identifier| facts.value(identifier, endpoint));
+    let values: Vec<&str> = values.collect::<Option<_>>()?;
+    let values = values.iter().map(|value| value.as_bytes());
+    policy.directory().banned_until(rule, values, now).map(format_time)
 }
 
 /// The limit as it counts for the client of a request.

@@ -56,6 +56,7 @@ mod identifier;
 mod json;
 mod lint;
 mod matching;
+pub mod nginx;
 mod node;
 mod number;
 mod plan;
@@ -73,7 +74,9 @@ mod yaml;
 
 pub use attributes::{Attribute, Attributes};
 pub use compile::CompileOptions;
+pub use directory::bans::{Digest, Subject};
 pub use directory::client::Client;
+pub use directory::expiry::{format_time, parse_time};
 pub use directory::lists::{List, Listed, Listing};
 pub use directory::overrides::{Amount, Override};
 pub use directory::{Change, Directory};

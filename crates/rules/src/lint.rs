@@ -83,7 +83,7 @@ struct Suspect<'a> {
     document: &'a RuleDocument,
 }
 
-const RULE_CHECKS: [fn(&View<'_>, Suspect<'_>) -> Option<Flaw>; 12] = [
+const RULE_CHECKS: [fn(&View<'_>, Suspect<'_>) -> Option<Flaw>; 13] = [
     reach::replaced_everywhere,
     reach::blocked_by_another,
     reach::matches_nothing,
@@ -95,6 +95,7 @@ const RULE_CHECKS: [fn(&View<'_>, Suspect<'_>) -> Option<Flaw>; 12] = [
     figures::beyond_redis,
     risk::address_of_a_proxy,
     risk::open_login,
+    risk::misdirected_penalty,
     risk::fleet_of_fallbacks,
 ];
 

@@ -52,6 +52,13 @@ pub enum Standing {
         /// Where the rule stands in its set.
         rule: usize,
     },
+    /// A rule refuses the client for a while. Of several, it is the one that does so longest.
+    Banned {
+        /// Where the rule stands in its set.
+        rule: usize,
+        /// When the ban ends.
+        until: Timestamp,
+    },
 }
 
 /// One line of a plan: one rule, one counter.
@@ -181,7 +188,8 @@ impl Plan {
     }
 
     /// Adds a line by hand: a rule, whatever its conditions, and the counter it is counted in.
-    /// `number` is the subject it is for; no other line has this rule and this counter.
+    /// `number` is the subject it is for; no other line has this rule and this counter. Nobody is
+    /// banned from it: it has no client.
     pub fn add(
         &mut self,
         rules: &RuleSet,

@@ -80,6 +80,12 @@ impl Policy {
         self.revision
     }
 
+    /// Whether this is another policy with the very same rules: then only clients can differ.
+    #[must_use]
+    pub fn shares_rules_with(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.rules, &other.rules)
+    }
+
     /// The rules.
     #[must_use]
     pub fn rules(&self) -> &RuleSet {

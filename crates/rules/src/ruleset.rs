@@ -69,7 +69,7 @@ pub struct Soft {
 }
 
 /// A ban for clients that keep exceeding a limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Penalty {
     /// How many refusals lead to a ban.
     pub after: u64,
@@ -77,6 +77,10 @@ pub struct Penalty {
     pub within: Micros,
     /// How long the ban lasts.
     pub ban: Micros,
+    /// The name of the counters of refusals. No rule has such an id.
+    pub counter: Arc<str>,
+    /// What such a counter holds: it is full when the ban is due.
+    pub limit: Limit,
 }
 
 /// A set of HTTP statuses.

@@ -73,6 +73,18 @@ impl Source {
         }))
     }
 
+    /// Reads one item on its own, as from the body of a call, into a document that has just that item
+    /// in that list, such as `rules` or `whitelist`.
+    #[must_use]
+    pub fn parse_item(text: &str, list: &str) -> Self {
+        Self::from_root(read_as(text, Format::Json).map(|item| {
+            let position = item.position;
+            let key = Key { text: list.to_owned(), position };
+            let items = Node { position, value: Value::List(vec![item]) };
+            Node { position, value: Value::Map(vec![(key, items)]) }
+        }))
+    }
+
     /// A document that came from no text: its problems have no positions.
     #[must_use]
     pub fn from_document(document: PolicyDocument) -> Self {

@@ -73,7 +73,7 @@ fn soft() -> impl Strategy<Value = SoftDocument> {
 }
 
 fn penalty() -> impl Strategy<Value = PenaltyDocument> {
-    (amount(1), 1..=31_622_400_u64, 1..=31_622_400_u64).prop_map(
+    (1..=1_000_000_u64, 1..=31_622_400_u64, 1..=31_622_400_u64).prop_map(
         |(after, within_seconds, ban_seconds)| PenaltyDocument {
             after,
             within_seconds,

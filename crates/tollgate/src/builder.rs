@@ -11,6 +11,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::counting::Counting;
 use crate::installed::Installed;
 use crate::limiter::Limiter;
+use crate::penalty::{Banning, Penalties};
 use crate::soft::Warned;
 
 /// How much memory a limiter takes beside a shared store, to count on its own: 32 MiB.
@@ -22,11 +23,17 @@ pub struct LimiterBuilder<S = MemoryStore, C = SystemClock> {
     policy: Policy,
     store: S,
     clock: C,
+    penalties: Penalties,
 }
 
 impl Default for LimiterBuilder {
     fn default() -> Self {
-        Self { policy: Policy::default(), store: MemoryStore::new(), clock: SystemClock }
+        Self {
+            policy: Policy::default(),
+            store: MemoryStore::new(),
+            clock: SystemClock,
+            penalties: Penalties::default(),
+        }
     }
 }
 
@@ -40,13 +47,21 @@ impl<S: Store, C: Clock> LimiterBuilder<S, C> {
     /// Where counters live.
     #[must_use]
     pub fn store<T: Store>(self, store: T) -> LimiterBuilder<T, C> {
-        LimiterBuilder { policy: self.policy, store, clock: self.clock }
+        let Self { policy, clock, penalties, .. } = self;
+        LimiterBuilder { policy, store, clock, penalties }
     }
 
     /// Where the time comes from.
     #[must_use]
     pub fn clock<T: Clock>(self, clock: T) -> LimiterBuilder<S, T> {
-        LimiterBuilder { policy: self.policy, store: self.store, clock }
+        let Self { policy, store, penalties, .. } = self;
+        LimiterBuilder { policy, store, clock, penalties }
+    }
+
+    /// Who counts the refusals that lead to bans. Without a word, the limiter does, in memory.
+    #[must_use]
+    pub fn penalties(self, penalties: Penalties) -> Self {
+        Self { penalties, ..self }
     }
 
     /// The limiter.
@@ -54,6 +69,8 @@ impl<S: Store, C: Clock> LimiterBuilder<S, C> {
     pub fn build(self) -> Limiter<S, C> {
         let own_bytes = if self.store.is_shared() { OWN_BYTES } else { 0 };
         Limiter {
+            banning: Banning::new(self.policy.clone()),
+            penalties: self.penalties,
             installed: ArcSwap::from_pointee(Installed::new(self.policy, None)),
             counting: Counting { shared: self.store, own: MemoryStore::with_bytes(own_bytes) },
             clock: self.clock,

@@ -51,6 +51,13 @@ pub enum Basis {
         /// Where the rule stands in its set.
         rule: usize,
     },
+    /// A rule refuses the client for a while, for it kept exceeding the limit.
+    Banned {
+        /// Where the rule stands in its set.
+        rule: usize,
+        /// When the ban ends.
+        until: Timestamp,
+    },
     /// The store is away, and a rule that applied does not pass requests without it.
     StoreUnavailable {
         /// Where the rule stands in its set.
@@ -65,6 +72,8 @@ pub enum Refusal {
     RateLimited,
     /// The client or the request is not welcome at all.
     Denied,
+    /// The client kept exceeding a limit, and is refused for a while.
+    Banned,
     /// The limit could not be checked and the rule does not pass unchecked requests.
     StoreUnavailable,
 }
@@ -135,6 +144,7 @@ impl Decision {
         }
         Some(match self.basis {
             Basis::DenyListed { .. } | Basis::MissingIdentifier { .. } => Refusal::Denied,
+            Basis::Banned { .. } => Refusal::Banned,
             Basis::StoreUnavailable { .. } => Refusal::StoreUnavailable,
             Basis::Rules | Basis::NoRule | Basis::AllowListed { .. } => Refusal::RateLimited,
         })
@@ -181,6 +191,9 @@ impl Decision {
     /// was not a limit that refused it.
     #[must_use]
     pub fn retry_after(&self) -> Option<Micros> {
+        if let Basis::Banned { until, .. } = self.basis {
+            return Some(until.since(self.now));
+        }
         self.binding().and_then(|binding| binding.outcome.report.retry_after)
     }
 
@@ -207,6 +220,20 @@ impl Decision {
     #[must_use]
     pub fn tier(&self) -> Option<&str> {
         self.plan.tier()
+    }
+
+    /// The rule that refused without counting: the client is banned by it or lacks its identifier, or
+    /// it cannot be counted.
+    #[must_use]
+    pub fn refuser(&self) -> Option<&Rule> {
+        match self.basis {
+            Basis::MissingIdentifier { rule }
+            | Basis::Banned { rule, .. }
+            | Basis::StoreUnavailable { rule } => self.policy().rules().get(rule),
+            Basis::Rules | Basis::NoRule | Basis::AllowListed { .. } | Basis::DenyListed { .. } => {
+                None
+            }
+        }
     }
 
     /// The policy that judged.

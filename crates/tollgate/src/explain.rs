@@ -4,7 +4,7 @@ use serde::Serialize;
 use tollgate_core::{Micros, Outcome, decide};
 use tollgate_rules::Explanation;
 
-use crate::decision::Decision;
+use crate::decision::{Decision, Refusal};
 use crate::soft::SoftState;
 
 /// Everything there is to know about how a request would fare.
@@ -53,10 +53,13 @@ impl Explained {
             Some(outcome) => rules.get(outcome.rule).map(|rule| rule.id.to_string()),
             None => peek.binding().map(|binding| binding.rule.id.to_string()),
         };
+        let banned_by = peek.refuser().filter(|_| peek.refusal() == Some(Refusal::Banned));
+        let binding = binding.or_else(|| banned_by.map(|rule| rule.id.to_string()));
         // Nobody is sent back to a limit that still has nothing left to report.
         let retry = refuser.map(|outcome| outcome.report).and_then(|report| {
             Some(report.retry_after?.max(report.next_after.unwrap_or_default()))
         });
+        let retry = retry.or_else(|| banned_by.and_then(|_| peek.retry_after()));
         let is_exceeded =
             |rule: usize| tried.iter().any(|outcome| outcome.rule == rule && !outcome.admitted);
         let figures = peek

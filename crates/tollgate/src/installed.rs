@@ -10,13 +10,20 @@ use crate::stats::{RuleStats, carry_over};
 pub(crate) struct Installed {
     pub(crate) policy: Policy,
     /// One for each rule, in the order of the rules.
-    pub(crate) stats: Vec<Arc<RuleStats>>,
+    pub(crate) stats: Arc<[Arc<RuleStats>]>,
 }
 
 impl Installed {
     pub(crate) fn new(policy: Policy, before: Option<&Self>) -> Self {
-        let before = before.map(|before| (before.policy.rules(), before.stats.as_slice()));
-        let stats = carry_over(policy.rules(), before);
+        // A change of clients leaves the rules alone, and there may be many.
+        let same = before.filter(|before| policy.shares_rules_with(&before.policy));
+        let stats = match same {
+            Some(before) => Arc::clone(&before.stats),
+            None => {
+                let before = before.map(|before| (before.policy.rules(), &*before.stats));
+                carry_over(policy.rules(), before).into()
+            }
+        };
         Self { policy, stats }
     }
 }

@@ -35,11 +35,14 @@ mod installed;
 mod limiter;
 mod now;
 mod once;
+mod penalty;
 mod question;
 mod receipt;
 mod request;
 mod soft;
 mod stats;
+#[cfg(feature = "tower")]
+pub mod tower;
 
 pub use builder::{InvalidPolicy, LimiterBuilder};
 pub use clock::{CachedClock, Clock, ManualClock, Stopwatch, SystemClock};
@@ -47,6 +50,7 @@ pub use decision::{Basis, Decision, Refusal, RuleOutcome};
 pub use explain::{Explained, Figures};
 pub use limiter::Limiter;
 pub use once::OnceAnswer;
+pub use penalty::{Ban, BanCounts, Offence, Penalties};
 pub use question::{OwnLine, Question};
 pub use receipt::Receipt;
 pub use request::Request;
@@ -63,3 +67,7 @@ pub use tollgate_store::{MemoryStore, Once, Store};
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/library.md")]
 struct Guide;
+
+#[cfg(all(doctest, feature = "tower"))]
+#[doc = include_str!("../../../docs/layer.md")]
+struct LayerGuide;

@@ -16,6 +16,7 @@ use crate::counting::{Counted, Counting};
 use crate::decision::{Basis, Decision, Judged};
 use crate::explain::Explained;
 use crate::installed::Installed;
+use crate::penalty::{Banning, Penalties};
 use crate::question::Question;
 use crate::soft::{SoftState, Warned};
 use crate::stats::{Event, RuleCounts};
@@ -30,6 +31,8 @@ pub struct Limiter<S = MemoryStore, C = SystemClock> {
     pub(crate) counting: Counting<S>,
     pub(crate) clock: C,
     pub(crate) warned: Warned,
+    pub(crate) penalties: Penalties,
+    pub(crate) banning: Banning,
     /// Keyed at random, so that nobody can make two clients share a counter on purpose.
     pub(crate) hasher: RandomState,
 }
@@ -152,9 +155,9 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         lines.filter_map(outcome).collect()
     }
 
-    /// Puts another policy in force, at once and as a whole. Counters and statistics go on.
+    /// Puts another policy in force, at once and as a whole. Counters, statistics and bans go on.
     pub fn install(&self, policy: &Policy) -> Revision {
-        self.installed.rcu(|before| Installed::new(policy.clone(), Some(before.as_ref())));
+        self.install_under_bans(policy);
         policy.revision()
     }
 
@@ -218,7 +221,41 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     #[inline]
     pub(crate) fn decide(&self, decision: &mut Decision, counted: &Counted) {
         self.conclude(decision, counted);
-        decision.record();
+        self.record(decision);
+    }
+
+    /// Counts what each rule said. A rule that fitted while another refused was not asked in the
+    /// end, and whoever only looks is not counted.
+    fn record(&self, decision: &Decision) {
+        if let Basis::Banned { rule, .. } = decision.basis {
+            decision.record_ban(rule);
+        }
+        for Judged { line, outcome, soft } in &decision.lines {
+            let Some(stats) = decision.installed.stats.get(outcome.rule) else { continue };
+            if outcome.cost == 0 {
+                continue;
+            }
+            match (outcome.admitted, outcome.mode) {
+                (true, _) if !decision.is_allowed() => continue,
+                (true, _) => stats.count(Event::Admitted),
+                (false, Mode::Shadow) => stats.count(Event::WouldRefuse),
+                (false, _) => {
+                    stats.count(Event::Refused);
+                    let rule = decision.installed.policy.rules().get(outcome.rule);
+                    if let Some(rule) = rule.filter(|rule| rule.penalty.is_some()) {
+                        self.note_refusal(decision, *line, rule);
+                    }
+                }
+            }
+            match soft {
+                SoftState::Normal => {}
+                SoftState::Warning => stats.count(Event::Warned),
+                SoftState::Throttled => stats.count(Event::Delayed),
+            }
+            if decision.degraded.is_some() {
+                stats.count(Event::Degraded);
+            }
+        }
     }
 
     /// Fills in what is to be said about a plan that was counted. In place: a decision is large, and
@@ -237,6 +274,9 @@ impl<S: Store, C: Clock> Limiter<S, C> {
                 (refused, Basis::DenyListed { reason, expires_at })
             }
             Standing::Missing { rule } => (refused, Basis::MissingIdentifier { rule: *rule }),
+            Standing::Banned { rule, until } => {
+                (refused, Basis::Banned { rule: *rule, until: *until })
+            }
             Standing::Judge => match counted.closed_by {
                 Some(rule) => (refused, Basis::StoreUnavailable { rule }),
                 None if plan.planned().is_empty() => (allowed, Basis::NoRule),
@@ -292,28 +332,13 @@ impl Decision {
         charges
     }
 
-    /// Counts what each rule said. A rule that fitted while another refused was not asked in the
-    /// end, and whoever only looks is not counted.
-    fn record(&self) {
-        for Judged { outcome, soft, .. } in &self.lines {
-            let Some(stats) = self.installed.stats.get(outcome.rule) else { continue };
-            if outcome.cost == 0 {
-                continue;
-            }
-            match (outcome.admitted, outcome.mode) {
-                (true, _) if !self.is_allowed() => continue,
-                (true, _) => stats.count(Event::Admitted),
-                (false, Mode::Shadow) => stats.count(Event::WouldRefuse),
-                (false, _) => stats.count(Event::Refused),
-            }
-            match soft {
-                SoftState::Normal => {}
-                SoftState::Warning => stats.count(Event::Warned),
-                SoftState::Throttled => stats.count(Event::Delayed),
-            }
-            if self.degraded.is_some() {
-                stats.count(Event::Degraded);
-            }
+    /// Counts a request of a banned client, unless it only looks.
+    fn record_ban(&self, rule: usize) {
+        let costs = |planned: &Planned| planned.rule == rule && planned.cost > 0;
+        if let Some(stats) = self.installed.stats.get(rule)
+            && self.plan.planned().iter().any(costs)
+        {
+            stats.count(Event::Banned);
         }
     }
 }

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use tollgate_rules::Attributes;
+use tollgate_rules::{Attributes, Subject};
 use tollgate_store::MemoryStore;
 
 use crate::clock::Clock;
@@ -37,6 +37,11 @@ impl<C: Clock> Limiter<MemoryStore, C> {
     /// [`Limiter::reset`] without `async`. It cannot fail.
     pub fn reset_now(&self, request: &dyn Attributes) -> usize {
         at_once(self.reset(request)).unwrap_or_default()
+    }
+
+    /// [`Limiter::lift`] without `async`. It cannot fail.
+    pub fn lift_now(&self, rule_id: &str, subject: &Subject) -> bool {
+        at_once(self.lift(rule_id, subject)).unwrap_or_default()
     }
 
     /// [`Limiter::explain`] without `async`.

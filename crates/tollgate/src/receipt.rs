@@ -171,12 +171,12 @@ impl Receipt {
         }
     }
 
-    /// Which version of the policy judged.
+    /// The policy that judged.
     #[must_use]
-    pub fn revision(&self) -> tollgate_rules::Revision {
+    pub fn policy(&self) -> &tollgate_rules::Policy {
         match &self.0 {
-            Form::Packed(installed, _) => installed.policy.revision(),
-            Form::Whole(decision) => decision.revision(),
+            Form::Packed(installed, _) => &installed.policy,
+            Form::Whole(decision) => decision.policy(),
         }
     }
 }

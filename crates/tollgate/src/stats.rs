@@ -14,6 +14,8 @@ pub struct RuleCounts {
     pub admitted: u64,
     /// Requests that did not fit, and were refused by this rule.
     pub refused: u64,
+    /// Requests of clients that this rule had banned.
+    pub banned: u64,
     /// Requests that did not fit a rule that only watches.
     pub would_refuse: u64,
     /// Requests above the share of the limit from which on clients are warned.
@@ -29,13 +31,14 @@ pub struct RuleCounts {
 pub(crate) enum Event {
     Admitted,
     Refused,
+    Banned,
     WouldRefuse,
     Warned,
     Delayed,
     Degraded,
 }
 
-const EVENTS: usize = 6;
+const EVENTS: usize = 7;
 const STRIPES: usize = 4;
 
 /// Counters of one rule, striped so that threads seldom write to the same cache line.
@@ -76,6 +79,7 @@ impl RuleStats {
         RuleCounts {
             admitted: sum(Event::Admitted),
             refused: sum(Event::Refused),
+            banned: sum(Event::Banned),
             would_refuse: sum(Event::WouldRefuse),
             warned: sum(Event::Warned),
             delayed: sum(Event::Delayed),

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use tollgate_core::{Micros, Mode, Quota};
+use tollgate_core::{Algorithm, Micros, Mode, Quota};
 
 use crate::compile::CompileOptions;
 use crate::compile::flaw::Flaw;
@@ -24,6 +24,9 @@ const DEFAULT_DELAY: Micros = Micros::from_millis(1000);
 /// When a client is warned unless the rule says otherwise.
 const DEFAULT_SOFT: Soft = Soft { warn_at: 800_000, clear_at: 700_000 };
 const MILLION: u64 = 1_000_000;
+/// Up to here the refusals that lead to a ban are remembered one by one; beyond, they are estimated as
+/// any other usage is.
+const REMEMBERED_REFUSALS: u64 = 100;
 
 /// Compiles a rule by itself. What it says about other rules and tiers is for the caller.
 pub(crate) fn compile_rule(
@@ -39,7 +42,7 @@ pub(crate) fn compile_rule(
     let conditions = conditions(document, &mut flaws);
     let costs = Costs::parse(document.cost, &document.costs, &mut flaws.0);
     let soft = soft(document.soft.as_ref(), &mut flaws);
-    let penalty = document.penalty.as_ref().map(|penalty| compile_penalty(penalty, &mut flaws));
+    let penalty = penalty(document, &mut flaws);
     if document.fallback_factor == 0 {
         let flaw =
             Flaw::new("a node that counts alone allows at least the limit", "write 1 or more");
@@ -158,21 +161,35 @@ fn soft(document: Option<&SoftDocument>, flaws: &mut Flaws) -> Soft {
     Soft { warn_at, clear_at }
 }
 
-fn compile_penalty(document: &PenaltyDocument, flaws: &mut Flaws) -> Penalty {
+fn penalty(document: &RuleDocument, flaws: &mut Flaws) -> Option<Penalty> {
+    let PenaltyDocument { after, within_seconds, ban_seconds } = *document.penalty.as_ref()?;
     let fields = [
-        ("penalty.after", document.after),
-        ("penalty.within_seconds", document.within_seconds),
-        ("penalty.ban_seconds", document.ban_seconds),
+        ("penalty.after", after),
+        ("penalty.within_seconds", within_seconds),
+        ("penalty.ban_seconds", ban_seconds),
     ];
     for (field, _) in fields.iter().filter(|(_, value)| *value == 0) {
         let flaw = Flaw::new("must be at least 1", "leave the penalty out to ban nobody");
         flaws.add(field, flaw);
     }
-    Penalty {
-        after: document.after,
-        within: Micros::from_secs(document.within_seconds),
-        ban: Micros::from_secs(document.ban_seconds),
-    }
+    let within = Micros::from_secs(within_seconds);
+    let algorithm = if after <= REMEMBERED_REFUSALS {
+        Algorithm::SlidingWindowLog
+    } else {
+        Algorithm::SlidingWindowCounter
+    };
+    let limit = Quota::new(algorithm, after, within).compile();
+    let limit = limit.map_err(|error| {
+        let advice = "count up to 1000000 refusals within at most 31622400 seconds";
+        Flaw::new(error.to_string(), advice)
+    });
+    Some(Penalty {
+        after,
+        within,
+        ban: Micros::from_secs(ban_seconds),
+        counter: format!("{}!penalty", document.rule_id).into(),
+        limit: flaws.keep("penalty", limit)?,
+    })
 }
 
 fn statuses(document: &RuleDocument) -> StatusSet {

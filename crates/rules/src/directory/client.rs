@@ -101,6 +101,15 @@ impl Client {
         Ok(Self { kind, values: joined.as_slice().into() })
     }
 
+    /// The kinds of its identifiers and their values, in the order and form they are kept in: the same
+    /// for all ways to write the same client.
+    #[must_use]
+    pub fn names(&self) -> Vec<(String, String)> {
+        let values = self.values.split(|byte| *byte == SEPARATOR);
+        let values = values.map(|value| String::from_utf8_lossy(value).into_owned());
+        self.kind.identifiers.iter().map(ToString::to_string).zip(values).collect()
+    }
+
     /// Whether the client is named by who it is, and not by what it asks for.
     pub(crate) fn is_named(&self) -> bool {
         self.kind.identifiers.iter().all(Identifier::names_client)
@@ -139,7 +148,7 @@ fn in_item(flaw: Flaw, at: usize, of: usize) -> Flaw {
 }
 
 /// The form in which requests have the same value.
-fn parse_value(kind: &Identifier, text: &str) -> Result<String, Flaw> {
+pub(crate) fn parse_value(kind: &Identifier, text: &str) -> Result<String, Flaw> {
     if text.is_empty() || text.len() > MAX_VALUE {
         let message = format!("an identifier has 1 to {MAX_VALUE} bytes, not {}", text.len());
         return Err(Flaw::new(message, "write the value that requests will have"));

@@ -14,6 +14,7 @@ use crate::directory::table::Table;
 use crate::document::ListDocument;
 use crate::matching::network::Network;
 use crate::plan::facts::{EVERYTHING, Facts};
+use crate::problem::Problem;
 
 /// Which list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
@@ -45,6 +46,23 @@ enum Who {
 }
 
 impl Listed {
+    /// What documents write as these identifier types and their values.
+    ///
+    /// # Errors
+    /// What is wrong, in `identifier_type` or `identifier`.
+    pub fn new<T: AsRef<str>>(types: &[T], values: &[T]) -> Result<Self, Problem> {
+        Self::parse(types, values).map_err(Problem::from)
+    }
+
+    /// The kinds of its identifiers and their values; see [`Client::names`].
+    #[must_use]
+    pub fn names(&self) -> Vec<(String, String)> {
+        match &self.0 {
+            Who::Client(client) => client.names(),
+            Who::Network(network) => vec![("ip".to_owned(), network.to_string())],
+        }
+    }
+
     pub(crate) fn parse<T: AsRef<str>>(types: &[T], values: &[T]) -> Result<Self, Flaw> {
         if let ([kind], [text]) = (types, values)
             && kind.as_ref() == "ip"

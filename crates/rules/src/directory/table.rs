@@ -39,6 +39,10 @@ impl<K: Hash + Eq, V> Table<K, V> {
         self.len
     }
 
+    pub(crate) fn values(&self) -> impl Iterator<Item = &V> {
+        self.shards.iter().flat_map(|shard| shard.values())
+    }
+
     /// Bits that the maps within do not use themselves.
     fn shard<Q: Hash + ?Sized>(&self, key: &Q) -> usize {
         (self.hasher.hash_one(key) >> 32) as usize % SHARDS

@@ -1,5 +1,7 @@
 //! Rules that protect less than their author counts on.
 
+use tollgate_core::Mode;
+
 use super::{Suspect, View};
 use crate::compile::flaw::Flaw;
 use crate::document::{Consistency, ListDocument, OnStoreFailure};
@@ -46,6 +48,23 @@ pub(super) fn open_login(_: &View<'_>, suspect: Suspect<'_>) -> Option<Flaw> {
         )
         .within("on_store_failure"),
     )
+}
+
+/// A penalty that bans nobody, or everybody.
+pub(super) fn misdirected_penalty(_: &View<'_>, suspect: Suspect<'_>) -> Option<Flaw> {
+    let rule = suspect.rule;
+    rule.penalty.as_ref()?;
+    let (message, advice) = if rule.mode == Mode::Shadow {
+        ("a rule that only watches bans nobody", "remove the penalty, or write action: reject")
+    } else if rule.identifiers.iter().any(Identifier::names_client) {
+        return None;
+    } else {
+        (
+            "all clients share the counter, so all of them are banned together",
+            "count by what sets clients apart: user_id, api_key or ip",
+        )
+    };
+    Some(Flaw::new(message, advice).within("penalty"))
 }
 
 /// A word that speaks of credentials. Short ones must stand alone: `/authors` is no login.

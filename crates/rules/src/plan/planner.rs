@@ -7,6 +7,7 @@ use tollgate_core::{Key, Timestamp};
 
 use crate::attributes::Attributes;
 use crate::directory::Directory;
+use crate::directory::bans::values_of;
 use crate::directory::client::SEPARATOR;
 use crate::directory::lists::{Hit, List};
 use crate::matching::glob::Glob;
@@ -125,13 +126,17 @@ impl<H: BuildHasher> Planner<'_, H> {
     fn add_line(&self, plan: &mut Plan, subject: usize, facts: &Facts<'_>, matched: &Matched<'_>) {
         let Matched { at, rule, endpoint, key } = *matched;
         let Some(key) = key else {
-            if plan.standing == Standing::Judge {
+            // Waiting does not help against this one, so it is told before a ban.
+            if matches!(plan.standing, Standing::Judge | Standing::Banned { .. }) {
                 plan.standing = Standing::Missing { rule: at };
             }
             return;
         };
         let (subject_text, rest) = (key.subject.of(&plan.text), key.rest.of(&plan.text));
         let fingerprint = Key::new(self.hasher, &rule.id, subject_text, rest).fingerprint;
+        if rule.penalty.is_some() {
+            self.note_ban(plan, at, rule, key);
+        }
         let cost = rule.cost(facts);
         if subject > 0
             && let Some(line) = plan.line_of(at, fingerprint, key)
@@ -144,6 +149,21 @@ impl<H: BuildHasher> Planner<'_, H> {
             exception.and_then(|(exception, _)| exception.limit(&rule.quota)).map(Box::new);
         let mode = rule.mode;
         plan.planned.push(Planned { rule: at, subject, own_limit, cost, mode, fingerprint, key });
+    }
+
+    /// Nothing is counted for a client that a rule has banned.
+    #[cold]
+    fn note_ban(&self, plan: &mut Plan, at: usize, rule: &Rule, key: KeySpans) {
+        let values = values_of(key.subject.of(&plan.text), key.rest.of(&plan.text));
+        let Some(until) = self.directory.banned_until(rule, values, self.now) else { return };
+        let is_told = match plan.standing {
+            Standing::Judge => true,
+            Standing::Banned { until: known, .. } => until > known,
+            Standing::Allowed { .. } | Standing::Denied { .. } | Standing::Missing { .. } => false,
+        };
+        if is_told {
+            plan.standing = Standing::Banned { rule: at, until };
+        }
     }
 }
 

@@ -356,6 +356,23 @@ fn disabled_rules_are_left_alone() {
 }
 
 #[test]
+fn penalties_that_meet_nobody_or_everybody() {
+    let nobody = "rules[0].penalty: a rule that only watches bans nobody";
+    let everybody = "rules[0].penalty: all of them are banned together";
+    let penalty = "penalty: {after: 3, within_seconds: 60, ban_seconds: 600}";
+    for (fields, expected) in [
+        ("identifier_type: user_id", &[][..]),
+        ("identifier_type: [endpoint, user_id]", &[]),
+        ("identifier_type: user_id, action: log_only", &[nobody]),
+        ("identifier_type: global", &[everybody]),
+        ("identifier_type: [endpoint, path]", &[everybody]),
+    ] {
+        let text = format!("rules: [{{rule_id: a, limit: 1, window: 1m, {fields}, {penalty}}}]");
+        check(QUIET, &text, expected);
+    }
+}
+
+#[test]
 fn bans_that_are_easily_left() {
     for (kind, identifier, expected) in [
         ("ip", "2001:db8:1:2::7", &["blacklist[0].identifier: has all of 2001:db8:1:2::/64"][..]),

@@ -1,5 +1,6 @@
 //! What policies mean: one binary, so that it links once.
 
+mod bans;
 mod compile;
 mod directory;
 mod explain;

@@ -400,7 +400,7 @@ fn rules_keep_what_was_written() {
     assert_eq!(rule.quota.max_delay, Micros::from_millis(1000), "the default of throttle");
     assert_eq!((rule.quota.grace, rule.limit.capacity()), (2, 9));
     assert_eq!((rule.soft.warn_at, rule.soft.clear_at), (500_000, 250_000));
-    assert_eq!(rule.penalty.map(|penalty| penalty.ban), Some(Micros::from_secs(600)));
+    assert_eq!(rule.penalty.as_ref().map(|penalty| penalty.ban), Some(Micros::from_secs(600)));
     for (status, refunds) in [(500, true), (599, true), (404, true), (403, false), (200, false)] {
         assert_eq!(rule.refund_on.contains(status), refunds, "{status}");
     }

@@ -83,6 +83,10 @@ pub(crate) fn render(plan: &Plan, policy: &Policy) -> String {
         Standing::Missing { rule } => {
             vec![format!("missing:{}", policy.rules().get(*rule).expect("a rule").id)]
         }
+        Standing::Banned { rule, until } => {
+            let rule = &policy.rules().get(*rule).expect("a rule").id;
+            vec![format!("banned:{rule}:{}", until.as_micros() / 1_000_000)]
+        }
     };
     words.extend(plan.charges(policy.rules()).map(|charge| {
         let parts =

@@ -28,6 +28,7 @@ pub const fn reset_at(now: Timestamp, outcome: &Outcome) -> u64 {
 pub fn retry_after(decision: &Decision) -> Option<u64> {
     match decision.refusal()? {
         Refusal::RateLimited => retry_after_rule(&decision.binding()?.outcome),
+        Refusal::Banned => Some(decision.retry_after()?.as_secs_ceil().max(1)),
         Refusal::StoreUnavailable => Some(STORE_ABSENCE_SECONDS),
         Refusal::Denied => None,
     }

@@ -13,7 +13,7 @@ use crate::decision::{Basis, Decision, Refusal, RuleOutcome};
 /// The content type of the body.
 pub const PROBLEM_JSON: &str = "application/problem+json";
 
-/// Appends the body of a refusal to `out` and says which status it goes with: 429 for a limit, 403
+/// Appends the body of a refusal to `out` and says which status it goes with: 429 for a limit or a ban, 403
 /// for a client that is not welcome, 503 where the limit could not be checked. An allowed request
 /// has no such body; its status is 200.
 ///
@@ -56,6 +56,12 @@ const fn kind(refusal: Refusal) -> Kind {
             problem_type: "https://iana.org/assignments/http-problem-types#quota-exceeded",
             title: "Request cannot be satisfied as assigned quota has been exceeded",
         },
+        Refusal::Banned => Kind {
+            status: StatusCode::TOO_MANY_REQUESTS,
+            code: "CLIENT_BANNED",
+            problem_type: "https://iana.org/assignments/http-problem-types#abnormal-usage-detected",
+            title: "Request not satisfied due to detection of abnormal request pattern",
+        },
         Refusal::Denied => Kind {
             status: StatusCode::FORBIDDEN,
             code: "ACCESS_DENIED",
@@ -73,12 +79,7 @@ const fn kind(refusal: Refusal) -> Kind {
 
 /// The rule that refused the request; `None` if a list did.
 fn refused_by(decision: &Decision) -> Option<&Rule> {
-    match decision.basis() {
-        Basis::MissingIdentifier { rule } | Basis::StoreUnavailable { rule } => {
-            decision.policy().rules().get(*rule)
-        }
-        _ => decision.binding().map(|binding| binding.rule),
-    }
+    decision.refuser().or_else(|| decision.binding().map(|binding| binding.rule))
 }
 
 #[derive(Serialize)]
@@ -134,6 +135,11 @@ impl fmt::Display for Message<'_> {
                     write!(f, "{}{identifier}", if number > 0 { ", " } else { "" })?;
                 }
                 f.write_str(".")
+            }
+            (Basis::Banned { .. }, Some(rule)) => {
+                let seconds = retry_after(decision).unwrap_or_default();
+                write!(f, "Rule {} has banned this client, which kept exceeding it. ", rule.id)?;
+                write!(f, "Try again in {seconds} s.")
             }
             (Basis::StoreUnavailable { .. }, _) => {
                 f.write_str("The limit cannot be checked at the moment.")

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use aws_lc_rs::digest;
 use http::header::{HeaderName, HeaderValue};
 
@@ -134,14 +136,20 @@ pub(super) struct ApiKeyring {
 
 #[derive(Debug)]
 enum Accepted {
-    Known(HashMap<KeyDigest, KnownKey>),
+    Known {
+        fixed: KnownKeys,
+        /// Those that come and go while requests are judged.
+        changing: ArcSwap<KnownKeys>,
+    },
     Any,
 }
+
+type KnownKeys = HashMap<KeyDigest, Arc<KnownKey>>;
 
 /// The key of a request, and what is known about it.
 pub(super) struct Presented<'a> {
     pub(super) key: &'a str,
-    pub(super) known: Option<&'a KnownKey>,
+    pub(super) known: Option<Arc<KnownKey>>,
 }
 
 impl ApiKeyring {
@@ -151,15 +159,23 @@ impl ApiKeyring {
             ApiKeys::Known(keys) => {
                 let mut known = HashMap::with_capacity(keys.len());
                 for (at, key) in keys.into_iter().enumerate() {
-                    if known.insert(key.key, key).is_some() {
+                    if known.insert(key.key, Arc::new(key)).is_some() {
                         let setting = format!("api_key.accept[{at}]");
                         return Err(IdentityError::new(setting, "the same key is there twice"));
                     }
                 }
-                Accepted::Known(known)
+                Accepted::Known { fixed: known, changing: ArcSwap::default() }
             }
         };
         Ok(Self { header: config.header, accepted })
+    }
+
+    /// Replaces the keys that come and go. Where every key counts, none is special.
+    pub(super) fn set_changing(&self, keys: impl IntoIterator<Item = KnownKey>) {
+        if let Accepted::Known { changing, .. } = &self.accepted {
+            let keys = keys.into_iter().map(|key| (key.key, Arc::new(key)));
+            changing.store(Arc::new(keys.collect()));
+        }
     }
 
     /// The header that carries the key.
@@ -173,7 +189,11 @@ impl ApiKeyring {
         let key = value.to_str().ok().filter(|key| is_key(key))?;
         let known = match &self.accepted {
             Accepted::Any => None,
-            Accepted::Known(known) => Some(known.get(&KeyDigest::of(key))?),
+            Accepted::Known { fixed, changing } => {
+                let digest = KeyDigest::of(key);
+                let known = fixed.get(&digest).cloned();
+                Some(known.or_else(|| changing.load().get(&digest).cloned())?)
+            }
         };
         Some(Presented { key, known })
     }

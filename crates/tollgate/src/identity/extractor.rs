@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use tollgate_core::Timestamp;
 
-use super::api_key::{ApiKeyConfig, ApiKeyring};
+use super::api_key::{ApiKeyConfig, ApiKeyring, KnownKey};
 use super::claims::{Claims, Holder};
 use super::client_ip::{ClientIp, ClientIpConfig};
 use super::error::IdentityError;
@@ -103,12 +103,12 @@ impl Extractor {
             Some(Err(problem)) => (TokenVerdict::Rejected(problem), Holder::default()),
         };
         let presented = key.ok().flatten().and_then(|key| self.api_keys.find(key));
-        let known = presented.as_ref().and_then(|presented| presented.known);
+        let known = presented.as_ref().and_then(|presented| presented.known.as_deref());
         let believed = self.client_ip.trusts(peer).then_some(headers);
         let named = |name: &Option<HeaderName>| name_in(believed?, name.as_ref()?);
         Identity {
             user_id: holder.user_id.or_else(|| known?.owner.clone()),
-            api_key: presented.map(|presented| presented.key.into()),
+            api_key: presented.as_ref().map(|presented| presented.key.into()),
             ip,
             tenant: holder
                 .tenant
@@ -119,6 +119,13 @@ impl Extractor {
             token,
             is_ambiguous,
         }
+    }
+}
+
+impl Extractor {
+    /// Replaces the known API keys that come and go, besides those of the configuration.
+    pub fn set_known_keys(&self, keys: impl IntoIterator<Item = KnownKey>) {
+        self.api_keys.set_changing(keys);
     }
 }
 

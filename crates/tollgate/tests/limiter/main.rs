@@ -4,6 +4,7 @@
 mod batch;
 mod charging;
 mod corrections;
+mod penalty;
 mod report;
 #[path = "../scene/mod.rs"]
 mod scene;

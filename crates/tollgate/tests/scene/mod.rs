@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 use proptest::test_runner::Config;
 use tollgate::store::StoreError;
 use tollgate::{
-    Attribute, Attributes, Basis, Decision, Limiter, ManualClock, Micros, Policy, Request,
+    Attribute, Attributes, Basis, Decision, Limiter, ManualClock, Micros, Policy, Refusal, Request,
     RuleOutcome, SoftState, Store, Timestamp,
 };
 
@@ -127,6 +127,10 @@ pub(crate) fn render(decision: &Decision) -> String {
         Basis::AllowListed { reason } => vec![format!("never limited: {}", because(reason))],
         Basis::DenyListed { reason, .. } => vec![format!("denied: {}", because(reason))],
         Basis::MissingIdentifier { .. } => vec!["denied: identifier missing".to_owned()],
+        Basis::Banned { rule, .. } => {
+            let rule = decision.policy().rules().get(*rule).map(|rule| rule.id.to_string());
+            vec![format!("banned by {}", rule.unwrap_or_default())]
+        }
         Basis::StoreUnavailable { .. } => vec!["refused: store unavailable".to_owned()],
         Basis::Rules => match decision.binding() {
             Some(binding) => vec![
@@ -136,7 +140,8 @@ pub(crate) fn render(decision: &Decision) -> String {
             None => vec![verdict(decision).to_owned()],
         },
     };
-    if decision.binding().is_some() && !decision.is_allowed() {
+    let is_banned = decision.refusal() == Some(Refusal::Banned);
+    if (decision.binding().is_some() || is_banned) && !decision.is_allowed() {
         words.push(match decision.retry_after() {
             Some(wait) => format!("retry in {} ms", wait.as_millis_ceil()),
             None => "never".to_owned(),

@@ -1,0 +1,280 @@
+//! Bans in force: those that the installed policy brings along, and over them those that this limiter
+//! made and the policy does not know yet, or never will.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tollgate_core::{Charge, Timestamp};
+use tollgate_rules::{Attributes, Change, Plan, Policy, Rule, Subject};
+use tollgate_store::{Store, StoreError};
+
+use super::Offence;
+use super::own_bans::OwnBans;
+use crate::clock::Clock;
+use crate::installed::Installed;
+use crate::limiter::Limiter;
+
+/// The most bans at a time: beyond that, nobody else is banned.
+const MOST_BANS: usize = 100_000;
+
+/// A client that a rule refuses for a while.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ban {
+    /// The rule.
+    pub rule_id: Arc<str>,
+    /// The client, as the rule counts.
+    pub subject: Subject,
+    /// When it ends.
+    pub until: Timestamp,
+}
+
+/// How many bans there are and were.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BanCounts {
+    /// Those that have not ended.
+    pub in_force: usize,
+    /// Those that this limiter made.
+    pub made: u64,
+    /// Those that it did not make, for there were too many.
+    pub not_made: u64,
+}
+
+/// The policy that was installed, and the bans that this limiter made.
+#[derive(Debug)]
+pub(crate) struct Banning {
+    /// Held while what is in force changes.
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    policy: Policy,
+    own: OwnBans,
+    made: u64,
+    not_made: u64,
+}
+
+impl Banning {
+    pub(crate) fn new(policy: Policy) -> Self {
+        let own = OwnBans::default();
+        Self { state: Mutex::new(State { policy, own, made: 0, not_made: 0 }) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Forgets own bans that have ended; what becomes of them is up to the policy.
+    fn end_own(&mut self, now: Timestamp) -> Vec<Change> {
+        let ended = self.own.end(now);
+        ended.iter().map(|ban| self.as_in_policy(&ban.rule_id, &ban.subject)).collect()
+    }
+
+    fn as_in_policy(&self, rule_id: &Arc<str>, subject: &Subject) -> Change {
+        let (rule_id, subject) = (Arc::clone(rule_id), subject.clone());
+        match self.policy.directory().ban_end(&rule_id, &subject) {
+            Some(until) => Change::Ban { rule_id, subject, until },
+            None => Change::Unban { rule_id, subject },
+        }
+    }
+}
+
+impl From<Ban> for Change {
+    fn from(Ban { rule_id, subject, until }: Ban) -> Self {
+        Self::Ban { rule_id, subject, until }
+    }
+}
+
+impl<S: Store, C: Clock> Limiter<S, C> {
+    /// Puts another policy in force. Of our own bans, those are forgotten that it knows.
+    pub(crate) fn install_under_bans(&self, policy: &Policy) {
+        let now = self.clock.now();
+        let mut state = self.banning.lock();
+        state.policy = policy.clone();
+        let directory = policy.directory();
+        state.own.forget(|ban| {
+            let known = directory.ban_end(&ban.rule_id, &ban.subject);
+            ban.until <= now || known.is_some_and(|end| end > now)
+        });
+        let policy = if state.own.len() == 0 {
+            policy.clone()
+        } else {
+            policy.with_directory(directory.apply(state.own.all().map(Change::from)))
+        };
+        let before = self.installed.load();
+        self.installed.store(Arc::new(Installed::new(policy, Some(&before))));
+    }
+
+    /// Bans clients at once, on this limiter alone. Says how many were not banned before.
+    pub fn ban(&self, bans: impl IntoIterator<Item = Ban>) -> usize {
+        let now = self.clock.now();
+        let mut state = self.banning.lock();
+        let installed = self.installed.load_full();
+        let directory = installed.policy.directory();
+        let known = |ban: &Ban| directory.ban_end(&ban.rule_id, &ban.subject);
+        let mut new =
+            bans.into_iter().filter(|ban| known(ban).is_none_or(|end| end <= now)).peekable();
+        if new.peek().is_none() {
+            return 0;
+        }
+        let (mut changes, mut made) = (state.end_own(now), 0);
+        for ban in new {
+            if state.policy.directory().bans() + state.own.len() >= MOST_BANS {
+                state.not_made += 1;
+                continue;
+            }
+            state.own.insert(ban.clone());
+            changes.push(ban.into());
+            made += 1;
+        }
+        state.made += made as u64;
+        self.change_directory(changes);
+        made
+    }
+
+    /// Lifts the ban of a client by a rule on this limiter, and if there was one, forgets the refusals
+    /// that led to it. Says whether there was one.
+    ///
+    /// # Errors
+    /// The ban is lifted, but the store could not be asked to forget.
+    pub async fn lift(&self, rule_id: &str, subject: &Subject) -> Result<bool, StoreError> {
+        let was_banned = self.lift_here(rule_id, subject);
+        if was_banned {
+            self.forget_refusals(rule_id, subject).await?;
+        }
+        Ok(was_banned)
+    }
+
+    /// Forgets how often a rule has refused a client.
+    ///
+    /// # Errors
+    /// The store could not be asked.
+    pub async fn forget_refusals(
+        &self,
+        rule_id: &str,
+        subject: &Subject,
+    ) -> Result<(), StoreError> {
+        let policy = self.policy();
+        let penalty = policy.rules().find(rule_id).and_then(|rule| rule.penalty.as_ref());
+        match penalty {
+            Some(penalty) => self.counting.reset(&[self.refusals_key(penalty, subject)]).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Lifts the ban of a client by a rule on this limiter; the refusals that led to it still count. Says
+    /// whether there was one.
+    pub fn lift_here(&self, rule_id: &str, subject: &Subject) -> bool {
+        let now = self.clock.now();
+        let mut state = self.banning.lock();
+        let installed = self.installed.load_full();
+        let Some(end) = installed.policy.directory().ban_end(rule_id, subject) else {
+            return false;
+        };
+        state.own.forget_one(rule_id, subject);
+        let (rule_id, subject) = (rule_id.into(), subject.clone());
+        self.change_directory(vec![Change::Unban { rule_id, subject }]);
+        end > now
+    }
+
+    /// Lifts the bans that a plan meets. Says which clients could have been banned by it.
+    pub(crate) fn lift_planned(&self, plan: &Plan, policy: &Policy) -> Vec<Offence> {
+        let clients = punishable(plan, policy).map(|(rule, charge)| Offence {
+            rule_id: Arc::clone(&rule.id),
+            subject: policy.directory().subject_of(rule, &charge.key),
+        });
+        let clients: Vec<Offence> = clients.collect();
+        for Offence { rule_id, subject } in &clients {
+            self.lift_here(rule_id, subject);
+        }
+        clients
+    }
+
+    /// Some of the bans that this limiter made and the policy does not know, those first that end
+    /// first.
+    #[must_use]
+    pub fn own_bans(&self, most: usize) -> Vec<Ban> {
+        self.banning.lock().own.all().take(most).collect()
+    }
+
+    /// Leaves bans to the policy that is installed: it knows them, or knows better.
+    pub fn hand_over(&self, bans: &[Ban]) {
+        let mut state = self.banning.lock();
+        let mut changes = Vec::new();
+        for ban in bans {
+            if state.own.forget_one(&ban.rule_id, &ban.subject) {
+                changes.push(state.as_in_policy(&ban.rule_id, &ban.subject));
+            }
+        }
+        self.change_directory(changes);
+    }
+
+    /// Forgets bans of this limiter that have ended.
+    pub fn sweep_bans(&self) {
+        let now = self.clock.now();
+        let mut state = self.banning.lock();
+        let ended = state.end_own(now);
+        self.change_directory(ended);
+    }
+
+    /// How many bans there are and were.
+    #[must_use]
+    pub fn ban_counts(&self) -> BanCounts {
+        let (made, not_made) = {
+            let state = self.banning.lock();
+            (state.made, state.not_made)
+        };
+        let installed = self.installed.load();
+        let in_force = installed.policy.directory().bans_in_force(self.clock.now());
+        BanCounts { in_force, made, not_made }
+    }
+
+    /// The bans that a request meets, under every rule that applies to it.
+    #[must_use]
+    pub fn bans_of(&self, request: &dyn Attributes) -> Vec<Ban> {
+        let (policy, now) = (self.policy(), self.clock.now());
+        bans_in(&policy.plan(&[request], now, &self.hasher), &policy)
+    }
+
+    /// [`Limiter::bans_of`] for one rule, whatever its conditions.
+    #[must_use]
+    pub fn bans_of_rule(&self, rule_id: &str, request: &dyn Attributes) -> Vec<Ban> {
+        let (policy, now) = (self.policy(), self.clock.now());
+        let plan = policy.plan_rule(rule_id, request, now, &self.hasher);
+        plan.map_or_else(Vec::new, |plan| bans_in(&plan, &policy))
+    }
+
+    /// Only for whoever holds the lock.
+    fn change_directory(&self, changes: Vec<Change>) {
+        if changes.is_empty() {
+            return;
+        }
+        let before = self.installed.load();
+        let directory = before.policy.directory().apply(changes);
+        let policy = before.policy.with_directory(directory);
+        self.installed.store(Arc::new(Installed::new(policy, Some(&before))));
+    }
+}
+
+/// The lines of a plan whose rules ban.
+fn punishable<'a>(
+    plan: &'a Plan,
+    policy: &'a Policy,
+) -> impl Iterator<Item = (&'a Rule, Charge<'a>)> {
+    let rules = policy.rules();
+    plan.planned().iter().enumerate().filter_map(move |(line, planned)| {
+        let rule = rules.get(planned.rule).filter(|rule| rule.penalty.is_some())?;
+        Some((rule, plan.charge(line, rules)?))
+    })
+}
+
+fn bans_in(plan: &Plan, policy: &Policy) -> Vec<Ban> {
+    let directory = policy.directory();
+    let bans = punishable(plan, policy).filter_map(|(rule, charge)| {
+        let subject = directory.subject_of(rule, &charge.key);
+        let until = directory.ban_end(&rule.id, &subject)?;
+        Some(Ban { rule_id: Arc::clone(&rule.id), subject, until })
+    });
+    bans.collect()
+}

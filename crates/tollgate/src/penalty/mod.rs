@@ -1,0 +1,191 @@
+//! Refusals that lead to bans: counted after they were answered, in a counter of their own beside that
+//! of the rule. Who fills it is refused for a while without being counted.
+
+mod bans;
+mod own_bans;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use tollgate_core::{Charge, Key, Line, Mode, Timestamp};
+use tollgate_rules::document::Consistency;
+use tollgate_rules::{Penalty, Rule, RuleSet, Subject};
+use tollgate_store::Store;
+
+use crate::clock::Clock;
+use crate::counting::Counting;
+use crate::decision::Decision;
+use crate::limiter::Limiter;
+
+pub(crate) use bans::Banning;
+pub use bans::{Ban, BanCounts};
+
+/// The longest identifiers of a client that can be banned, in bytes: bans are kept for long.
+const LONGEST_SUBJECT: usize = 1024;
+
+/// Who counts the refusals of rules with a penalty.
+#[derive(Default)]
+pub enum Penalties {
+    /// Nobody: penalties have no effect.
+    Ignored,
+    /// The limiter itself, in the memory of this process, which also keeps the bans.
+    #[default]
+    Here,
+    /// Whoever is told, and has [`Limiter::punish`] count them later. The request waits meanwhile, so
+    /// whoever is told should only make a note.
+    Told(Box<dyn Fn(Offence) + Send + Sync>),
+}
+
+impl fmt::Debug for Penalties {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ignored => "Ignored",
+            Self::Here => "Here",
+            Self::Told(_) => "Told",
+        })
+    }
+}
+
+/// A refusal by a rule that bans clients which keep being refused.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Offence {
+    /// The rule.
+    pub rule_id: Arc<str>,
+    /// The client, as the rule counts.
+    pub subject: Subject,
+}
+
+impl<S: Store, C: Clock> Limiter<S, C> {
+    /// Counts refusals, and bans the clients that have reached the number their rule allows. Says how
+    /// many were banned. While the shared store is away, this process counts for itself.
+    pub async fn punish(&self, offences: &[Offence]) -> usize {
+        let mut counts: HashMap<&Offence, u64> = HashMap::new();
+        for offence in offences {
+            *counts.entry(offence).or_default() += 1;
+        }
+        let (policy, now) = (self.policy(), self.clock.now());
+        let refused: Vec<Refused<'_>> = counts
+            .into_iter()
+            .filter_map(|(offence, times)| Refused::new(policy.rules(), offence, times))
+            .collect();
+        let charges: Vec<[Charge<'_>; 1]> =
+            refused.iter().map(|refused| [self.charge_for(refused)]).collect();
+        let lines = self.counting.count_refusals(&refused, &charges, now).await;
+        let due = refused.iter().zip(lines).filter(|(_, line)| is_full(line));
+        self.ban(due.map(|(refused, _)| refused.ban(now)))
+    }
+
+    /// Has a refusal counted, by whoever does that.
+    #[cold]
+    pub(crate) fn note_refusal(&self, decision: &Decision, line: usize, rule: &Rule) {
+        let policy = &decision.installed.policy;
+        let Some(Charge { key, .. }) = decision.plan.charge(line, policy.rules()) else { return };
+        if key.subject.len() + key.rest.len() > LONGEST_SUBJECT {
+            return;
+        }
+        let offence = || {
+            let subject = policy.directory().subject_of(rule, &key);
+            Offence { rule_id: Arc::clone(&rule.id), subject }
+        };
+        match &self.penalties {
+            Penalties::Ignored => {}
+            Penalties::Told(tell) => tell(offence()),
+            Penalties::Here => self.punish_here(policy.rules(), &offence(), decision.asked_at),
+        }
+    }
+
+    fn punish_here(&self, rules: &RuleSet, offence: &Offence, now: Timestamp) {
+        let Some(refused) = Refused::new(rules, offence, 1) else { return };
+        if is_full(&self.counting.count_refusal_here(&self.charge_for(&refused), now)) {
+            self.ban([refused.ban(now)]);
+        }
+    }
+
+    fn charge_for<'a>(&self, refused: &Refused<'a>) -> Charge<'a> {
+        let Refused { penalty, offence, times, .. } = *refused;
+        let key = self.refusals_key(penalty, &offence.subject);
+        // Taken whether or not it fits: every refusal counts.
+        Charge { key, limit: &penalty.limit, cost: times, mode: Mode::Debit }
+    }
+
+    /// The counter of refusals of a client.
+    pub(crate) fn refusals_key<'a>(&self, penalty: &'a Penalty, subject: &'a Subject) -> Key<'a> {
+        Key::new(&self.hasher, &penalty.counter, subject.as_bytes(), &[])
+    }
+}
+
+/// A client that a rule refused, and how often.
+struct Refused<'a> {
+    rule: &'a Rule,
+    penalty: &'a Penalty,
+    offence: &'a Offence,
+    times: u64,
+}
+
+impl<'a> Refused<'a> {
+    /// `None` if the rule has no penalty any more.
+    fn new(rules: &'a RuleSet, offence: &'a Offence, times: u64) -> Option<Self> {
+        let rule = rules.find(&offence.rule_id)?;
+        Some(Self { rule, penalty: rule.penalty.as_ref()?, offence, times })
+    }
+
+    fn ban(&self, now: Timestamp) -> Ban {
+        let Offence { rule_id, subject } = self.offence.clone();
+        Ban { rule_id, subject, until: now.plus(self.penalty.ban) }
+    }
+}
+
+/// Whether a counter has as many refusals as lead to a ban.
+fn is_full(line: &Line) -> bool {
+    line.report.remaining == 0
+}
+
+impl<S: Store> Counting<S> {
+    /// Counts refusals where their rules are counted, one charge for each.
+    async fn count_refusals(
+        &self,
+        refused: &[Refused<'_>],
+        charges: &[[Charge<'_>; 1]],
+        now: Timestamp,
+    ) -> Vec<Line> {
+        let is_own = |refused: &Refused<'_>| {
+            self.shared.is_shared() && refused.rule.consistency == Consistency::Local
+        };
+        let shared: Vec<&[Charge<'_>]> = refused
+            .iter()
+            .zip(charges)
+            .filter(|(refused, _)| !is_own(refused))
+            .map(|(_, charge)| charge.as_slice())
+            .collect();
+        let mut settled = self.shared.settle_batch(&shared, now).await.into_iter();
+        let count = |(refused, charge): (&Refused<'_>, &[Charge<'_>; 1])| {
+            let settled = if is_own(refused) { None } else { settled.next() };
+            let lines = match settled {
+                Some(Ok(settlement)) => settlement.lines,
+                Some(Err(_)) | None => self.own.settle_now(charge, now).lines,
+            };
+            only(&lines)
+        };
+        refused.iter().zip(charges).map(count).collect()
+    }
+
+    /// Counts a refusal in this process.
+    fn count_refusal_here(&self, charge: &Charge<'_>, now: Timestamp) -> Line {
+        let mut lines = SmallVec::new();
+        if !self.shared.settle_at_once(&[*charge], now, &mut lines) {
+            lines = self.own.settle_now(&[*charge], now).lines;
+        }
+        only(&lines)
+    }
+}
+
+/// The line of the only charge. Without one nothing was counted, and that bans nobody.
+fn only(lines: &[Line]) -> Line {
+    lines.first().copied().unwrap_or_else(|| {
+        let mut line = Line::default();
+        line.report.remaining = 1;
+        line
+    })
+}

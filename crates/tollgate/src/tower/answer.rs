@@ -1,0 +1,98 @@
+//! What a refused request is answered, in the language of its caller.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
+use ::http::request::Parts;
+use ::http::{Response, StatusCode};
+use bytes::Bytes;
+use serde_json::json;
+
+use super::grpc::{self, Code};
+use crate::decision::Decision;
+use crate::http::{HeaderFamilies, PROBLEM_JSON, refusal_body, write_fields};
+
+/// Names the refusal: what a client complains about can be found in the log of its server.
+const DECISION: HeaderName = HeaderName::from_static("x-tollgate-decision");
+const AMBIGUOUS: &str =
+    "there are two API keys or two Authorization lines, and they differ: send one";
+
+/// An answer of the program's own making.
+type OwnAnswer = Arc<dyn Fn(&Decision, &Parts) -> Response<Bytes> + Send + Sync>;
+
+/// How to answer.
+#[derive(Clone, Default)]
+pub(super) struct Answers {
+    pub(super) families: HeaderFamilies,
+    pub(super) own: Option<OwnAnswer>,
+    ids: Arc<Ids>,
+}
+
+impl Answers {
+    /// The answer to a request that was refused.
+    pub(super) fn refusal(&self, decision: &Decision, parts: &Parts) -> Response<Bytes> {
+        let id = self.ids.next();
+        let mut response = match &self.own {
+            Some(own) => own(decision, parts),
+            None if grpc::is_call(parts) => grpc::refusal(decision),
+            None => {
+                let mut body = Vec::with_capacity(512);
+                let status = refusal_body(decision, &id, &mut body);
+                problem(status, body)
+            }
+        };
+        let fields = response.headers_mut();
+        write_fields(decision, self.families, fields);
+        if let Ok(id) = HeaderValue::try_from(id) {
+            fields.insert(DECISION, id);
+        }
+        response
+    }
+}
+
+/// The answer to a request whose credentials contradict each other.
+pub(super) fn ambiguous(parts: &Parts) -> Response<Bytes> {
+    let mut response = if grpc::is_call(parts) {
+        grpc::failure(Code::InvalidArgument, AMBIGUOUS, None)
+    } else {
+        let status = StatusCode::BAD_REQUEST;
+        let body = json!({
+            "type": "about:blank",
+            "title": "Bad Request",
+            "status": status.as_u16(),
+            "code": "ambiguous_credentials",
+            "detail": AMBIGUOUS,
+        });
+        problem(status, body.to_string().into())
+    };
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+fn problem(status: StatusCode, body: Vec<u8>) -> Response<Bytes> {
+    let mut response = Response::new(body.into());
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
+    response
+}
+
+/// Names for refusals that no other process uses.
+struct Ids {
+    process: u32,
+    next: AtomicU64,
+}
+
+impl Default for Ids {
+    fn default() -> Self {
+        let [a, b, c, d, ..] = RandomState::new().hash_one(()).to_ne_bytes();
+        Self { process: u32::from_ne_bytes([a, b, c, d]), next: AtomicU64::new(0) }
+    }
+}
+
+impl Ids {
+    fn next(&self) -> String {
+        format!("l{:08x}-r{:x}", self.process, self.next.fetch_add(1, Ordering::Relaxed))
+    }
+}

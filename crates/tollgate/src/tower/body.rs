@@ -1,0 +1,68 @@
+//! The body of an answer: that of the service behind, or the few bytes of a refusal.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use pin_project_lite::pin_project;
+
+pin_project! {
+    /// What answers of a [`RateLimit`](super::RateLimit) consist of.
+    #[derive(Debug)]
+    pub struct ResponseBody<B> {
+        #[pin]
+        content: Content<B>,
+    }
+}
+
+pin_project! {
+    #[project = Projected]
+    #[derive(Debug)]
+    enum Content<B> {
+        Inner { #[pin] body: B },
+        Own { bytes: Bytes },
+    }
+}
+
+impl<B> ResponseBody<B> {
+    /// The body of the service behind.
+    pub(super) const fn inner(body: B) -> Self {
+        Self { content: Content::Inner { body } }
+    }
+
+    /// A body of ours.
+    pub(super) const fn own(bytes: Bytes) -> Self {
+        Self { content: Content::Own { bytes } }
+    }
+}
+
+impl<B: Body<Data = Bytes>> Body for ResponseBody<B> {
+    type Data = Bytes;
+    type Error = B::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        match self.project().content.project() {
+            Projected::Inner { body } => body.poll_frame(context),
+            Projected::Own { bytes } if bytes.is_empty() => Poll::Ready(None),
+            Projected::Own { bytes } => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.content {
+            Content::Inner { body } => body.is_end_stream(),
+            Content::Own { bytes } => bytes.is_empty(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.content {
+            Content::Inner { body } => body.size_hint(),
+            Content::Own { bytes } => SizeHint::with_exact(bytes.len() as u64),
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Who a request is from, as far as a layer can know it, and the request as rules see it.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+use ::http::request::Parts;
+use ::http::uri::Authority;
+use tollgate_core::Timestamp;
+use tollgate_rules::{Attribute, Attributes};
+
+use crate::identity::{Extractor, HttpRequest, Identity, Secret};
+
+/// What a program knows about a request beyond what HTTP tells.
+type OwnAttributes = Box<dyn Attributes + Send + Sync>;
+/// Something that a program is asked about each request.
+type AskedOf<T> = Option<Arc<dyn Fn(&Parts) -> T + Send + Sync>>;
+
+/// How to find out who a request is from.
+#[derive(Clone, Default)]
+pub(super) struct Callers {
+    /// The address at the other end of the connection.
+    pub(super) address: AskedOf<Option<IpAddr>>,
+    pub(super) extractor: Option<Arc<Extractor>>,
+    pub(super) own: AskedOf<OwnAttributes>,
+}
+
+/// Who a request is from.
+pub(super) struct Caller {
+    identity: Identity,
+    own: Option<OwnAttributes>,
+}
+
+impl Callers {
+    pub(super) async fn identify(&self, parts: &Parts, now: Timestamp) -> Caller {
+        let peer = self.address.as_ref().and_then(|address| address(parts));
+        let mut identity = match &self.extractor {
+            Some(extractor) => {
+                // An unknown peer is nobody's trusted proxy.
+                let peer = peer.unwrap_or(Ipv4Addr::UNSPECIFIED.into());
+                extractor.identify(&parts.headers, peer, now).await
+            }
+            None => Identity {
+                ip: peer.map(|peer| peer.to_canonical().to_string()).unwrap_or_default(),
+                ..Identity::default()
+            },
+        };
+        if peer.is_none() {
+            identity.ip.clear();
+        }
+        Caller { identity, own: self.own.as_ref().map(|own| own(parts)) }
+    }
+}
+
+impl Caller {
+    /// Whether credentials contradict each other, so that the service behind may believe another one
+    /// than we do.
+    pub(super) const fn is_ambiguous(&self) -> bool {
+        self.identity.is_ambiguous
+    }
+
+    /// The request as rules see it.
+    pub(super) fn asking<'a>(&'a self, parts: &'a Parts) -> Asked<'a> {
+        let request = HttpRequest {
+            identity: &self.identity,
+            method: parts.method.as_str(),
+            // HTTP/2 has no Host header.
+            host: parts.uri.authority().map(Authority::as_str),
+            path: parts.uri.path(),
+            headers: &parts.headers,
+            cost: 1,
+        };
+        Asked { request, own: self.own.as_deref() }
+    }
+}
+
+/// A request: what the program knows about it, and for the rest what HTTP tells.
+pub(super) struct Asked<'a> {
+    request: HttpRequest<'a>,
+    own: Option<&'a (dyn Attributes + Send + Sync)>,
+}
+
+impl Attributes for Asked<'_> {
+    fn get(&self, attribute: Attribute<'_>) -> Option<&str> {
+        let own = self.own.and_then(|own| own.get(attribute)).filter(|value| !value.is_empty());
+        own.or_else(|| self.request.get(attribute))
+    }
+
+    fn cost(&self) -> u64 {
+        self.own.map_or(self.request.cost, Attributes::cost)
+    }
+}
+
+/// An identity says nothing about the request but who it is from.
+impl Attributes for Identity {
+    fn get(&self, attribute: Attribute<'_>) -> Option<&str> {
+        match attribute {
+            Attribute::UserId => self.user_id.as_deref(),
+            Attribute::ApiKey => self.api_key.as_ref().map(Secret::expose),
+            Attribute::Ip => Some(&self.ip),
+            Attribute::Tenant => self.tenant.as_deref(),
+            Attribute::Tier => self.tier.as_deref(),
+            Attribute::Claim(name) => self.claims.get(name),
+            Attribute::Host
+            | Attribute::Path
+            | Attribute::Method
+            | Attribute::Header(_)
+            | Attribute::Custom(_) => None,
+        }
+    }
+}

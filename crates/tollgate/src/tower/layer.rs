@@ -1,0 +1,140 @@
+//! The layer: a limiter and how to use it, to be put in front of services.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use ::http::Response;
+use ::http::request::Parts;
+use bytes::Bytes;
+use tollgate_rules::Attributes;
+use tollgate_store::MemoryStore;
+use tower_layer::Layer;
+
+use super::gate::Gate;
+use super::hold::Places;
+use super::service::RateLimit;
+use crate::clock::SystemClock;
+use crate::decision::Decision;
+use crate::http::HeaderFamilies;
+use crate::identity::Extractor;
+use crate::limiter::Limiter;
+
+/// Puts a limiter in front of services. All that one layer, or a clone of it, is put in front of share
+/// its counters and its places for requests that wait.
+pub struct RateLimitLayer<S = MemoryStore, C = SystemClock> {
+    gate: Arc<Gate<S, C>>,
+}
+
+impl<S, C> RateLimitLayer<S, C> {
+    /// A layer that knows of a request what HTTP tells: host, path, method, header fields. Say with
+    /// [`client_address`](Self::client_address), [`identify`](Self::identify) or
+    /// [`identify_with`](Self::identify_with) who it is from; until then rules by address, user or API
+    /// key find nobody, and do what their `on_missing` says.
+    #[must_use]
+    pub fn new(limiter: impl Into<Arc<Limiter<S, C>>>) -> Self {
+        Self { gate: Arc::new(Gate::new(limiter.into())) }
+    }
+
+    /// Where the address at the other end of the connection is found. Servers put it into the
+    /// extensions of a request, each in its own way:
+    ///
+    /// | server | `parts.extensions.get::<...>()` | needs |
+    /// |---|---|---|
+    /// | axum | `axum::extract::ConnectInfo<SocketAddr>` | `into_make_service_with_connect_info` |
+    /// | tonic | `tonic::transport::server::TcpConnectInfo` | |
+    ///
+    /// Behind a proxy this is the address of the proxy: [`identify`](Self::identify) finds that of the
+    /// client.
+    #[must_use]
+    pub fn client_address(
+        self,
+        find: impl Fn(&Parts) -> Option<IpAddr> + Send + Sync + 'static,
+    ) -> Self {
+        self.with(|gate| gate.callers.address = Some(Arc::new(find)))
+    }
+
+    /// Clients are known by API key, signed token, or address behind trusted proxies. A request whose
+    /// credentials contradict each other is answered with 400.
+    ///
+    /// Needs [`client_address`](Self::client_address), without which no proxy can be trusted.
+    #[must_use]
+    pub fn identify(self, extractor: impl Into<Arc<Extractor>>) -> Self {
+        self.with(|gate| gate.callers.extractor = Some(extractor.into()))
+    }
+
+    /// What the program itself knows about a request: an [`Identity`](crate::identity::Identity), say,
+    /// or attributes and a cost of its own. It is asked first; what it leaves open is answered as
+    /// without it.
+    ///
+    /// Return only what was verified: a user id that clients may choose is a fresh quota for each
+    /// choice.
+    #[must_use]
+    pub fn identify_with<A: Attributes + Send + Sync + 'static>(
+        self,
+        know: impl Fn(&Parts) -> A + Send + Sync + 'static,
+    ) -> Self {
+        self.with(|gate| gate.callers.own = Some(Arc::new(move |parts| Box::new(know(parts)))))
+    }
+
+    /// Which header fields answers have. The default is [`HeaderFamilies::default`].
+    #[must_use]
+    pub fn headers(self, families: HeaderFamilies) -> Self {
+        self.with(|gate| gate.answers.families = families)
+    }
+
+    /// An answer of your own to requests that were refused, calls of gRPC included. The header fields
+    /// of the limits are added to it.
+    #[must_use]
+    pub fn refused_with<B: Into<Bytes>>(
+        self,
+        answer: impl Fn(&Decision, &Parts) -> Response<B> + Send + Sync + 'static,
+    ) -> Self {
+        let answer = move |decision: &Decision, parts: &Parts| answer(decision, parts).map(B::into);
+        self.with(|gate| gate.answers.own = Some(Arc::new(answer)))
+    }
+
+    /// How many requests may wait for their turn at the same time. One more is refused and not
+    /// charged; it is told to come back when its turn would have been. The default is 10,000.
+    #[must_use]
+    pub fn hold_at_most(self, requests: usize) -> Self {
+        self.with(|gate| gate.places = Places::new(requests))
+    }
+
+    /// How many requests wait for their turn at present.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.gate.places.taken()
+    }
+
+    /// The limiter.
+    #[must_use]
+    pub fn limiter(&self) -> &Limiter<S, C> {
+        &self.gate.limiter
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut Gate<S, C>)) -> Self {
+        change(Arc::make_mut(&mut self.gate));
+        self
+    }
+}
+
+impl<S, C> Clone for RateLimitLayer<S, C> {
+    fn clone(&self) -> Self {
+        Self { gate: Arc::clone(&self.gate) }
+    }
+}
+
+impl<S, C> fmt::Debug for RateLimitLayer<S, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RateLimitLayer").field("held", &self.held()).finish_non_exhaustive()
+    }
+}
+
+impl<Inner, S, C> Layer<Inner> for RateLimitLayer<S, C> {
+    type Service = RateLimit<Inner, S, C>;
+
+    fn layer(&self, inner: Inner) -> Self::Service {
+        RateLimit::new(inner, Arc::clone(&self.gate))
+    }
+}
