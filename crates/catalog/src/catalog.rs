@@ -1,0 +1,192 @@
+//! A catalog: opened, migrated, and filled when it is new.
+
+use std::fmt;
+
+use tokio::sync::Notify;
+use tollgate_core::Timestamp;
+use tollgate_rules::{PolicyDocument, Revision};
+
+use crate::access::Token;
+use crate::change::{Change, last_of_each};
+use crate::check::Purpose;
+use crate::connections::Connections;
+use crate::database::{Connection, values};
+use crate::entry::Entry;
+use crate::error::CatalogError;
+use crate::schema::{self, NEWEST_SCHEMA};
+use crate::tables::{self, Stamp};
+use crate::url::CatalogUrl;
+use crate::write::{Author, Intent};
+
+/// Rules, and all that operators wrote, in a database.
+pub struct Catalog {
+    pub(crate) connections: Connections,
+    pub(crate) purpose: Purpose,
+    changed: Notify,
+}
+
+/// Which state of which catalog something is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Head {
+    /// Its epoch and number.
+    pub revision: Revision,
+    /// Tells it from the state with the same number in another history, as after a restored backup.
+    pub stamp: u64,
+}
+
+/// What a catalog is filled with when it is new.
+#[derive(Clone, Debug, Default)]
+pub struct Beginning {
+    /// Its first rules.
+    pub document: PolicyDocument,
+    /// Its first token.
+    pub token: Option<Token>,
+}
+
+impl Catalog {
+    /// A catalog at a place. Nothing is asked yet.
+    #[must_use]
+    pub fn new(url: CatalogUrl, purpose: Purpose) -> Self {
+        Self { connections: Connections::new(url), purpose, changed: Notify::new() }
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub const fn url(&self) -> &CatalogUrl {
+        self.connections.url()
+    }
+
+    /// Makes sure that the tables are there, and fills them if they are new; says whether they were.
+    /// A file is brought up to date; a database that others use too is only if `may_migrate`, or if it
+    /// is empty.
+    ///
+    /// # Errors
+    /// The database cannot be asked, or has another version of the tables.
+    pub async fn open(
+        &self,
+        beginning: Beginning,
+        now: Timestamp,
+        may_migrate: bool,
+    ) -> Result<bool, CatalogError> {
+        let version = self.schema_version().await?;
+        if version > NEWEST_SCHEMA {
+            return Err(CatalogError::Unusable(format!(
+                "the catalog {} has schema {version}, and this program knows {NEWEST_SCHEMA}: use a \
+                 newer one",
+                self.url()
+            )));
+        }
+        if version < NEWEST_SCHEMA {
+            if version > 0 && self.url().is_shared() && !may_migrate {
+                return Err(CatalogError::Unusable(format!(
+                    "the catalog {} has schema {version}, and this program needs {NEWEST_SCHEMA}: run \
+                     `tollgate migrate` first",
+                    self.url()
+                )));
+            }
+            self.migrate(now).await?;
+        }
+        self.begin(beginning, now).await
+    }
+
+    /// The version of its schema; 0 if it has none yet.
+    ///
+    /// # Errors
+    /// The database cannot be asked.
+    pub async fn schema_version(&self) -> Result<u64, CatalogError> {
+        let mut lease = self.connections.to_read().await?;
+        let version = self.in_time(schema::version(lease.connection())).await?;
+        lease.give_back();
+        Ok(version)
+    }
+
+    /// Brings the schema up to date; says which version it had.
+    ///
+    /// # Errors
+    /// The database cannot be asked; then it is as it was.
+    pub async fn migrate(&self, now: Timestamp) -> Result<u64, CatalogError> {
+        schema::migrate(&self.connections, NEWEST_SCHEMA, now.as_micros()).await
+    }
+
+    /// Brings the schema to an earlier version than the newest, for tests of migrations.
+    ///
+    /// # Errors
+    /// The database cannot be asked.
+    #[doc(hidden)]
+    pub async fn migrate_to(&self, version: u64, now: Timestamp) -> Result<u64, CatalogError> {
+        schema::migrate(&self.connections, version, now.as_micros()).await
+    }
+
+    /// Fills a new catalog. Of several nodes that start at once, one does.
+    async fn begin(&self, beginning: Beginning, now: Timestamp) -> Result<bool, CatalogError> {
+        let token = beginning.token.map(Entry::Token);
+        let entries = Entry::all_of(beginning.document).into_iter().chain(token).collect();
+        let author = Author::program("first start");
+        Ok(self.transact(&author, Intent::Begin(entries), now, false).await?.begins)
+    }
+
+    /// Begins a new epoch: what nodes knew of the catalog is not what happened to it.
+    ///
+    /// # Errors
+    /// The database cannot be asked.
+    pub async fn begin_epoch(&self, known: Head, now: Timestamp) -> Result<(), CatalogError> {
+        let sql = "UPDATE tollgate_catalog SET epoch = $1 WHERE epoch = $2";
+        let epoch = now.as_micros().max(known.revision.epoch + 1);
+        let mut lease = self.connections.to_write().await?;
+        self.in_time(lease.connection().run(sql, values![epoch, known.revision.epoch])).await?;
+        lease.give_back();
+        Ok(())
+    }
+
+    /// Makes this copy of another catalog follow that one: these changes, in one transaction.
+    ///
+    /// # Errors
+    /// The copy cannot be written; then it is as it was.
+    pub async fn follow(&self, changes: &[Change], head: Head) -> Result<(), CatalogError> {
+        let mut lease = self.connections.to_write().await?;
+        let connection = lease.connection();
+        connection.begin().await.map_err(|error| self.failed(&error))?;
+        let mut changes: Vec<Change> = last_of_each(changes).into_iter().cloned().collect();
+        tables::order(&mut changes);
+        let stamp = Stamp { version: head.revision.number.max(1), at: 0, by: "copy" };
+        for change in &changes {
+            self.make(connection, change, stamp).await?;
+        }
+        tables::hand_over(connection, &changes).await.map_err(|error| self.failed(&error))?;
+        set_head(connection, head).await.map_err(|error| self.failed(&error))?;
+        connection.commit().await.map_err(|error| self.failed(&error))?;
+        lease.give_back();
+        Ok(())
+    }
+
+    /// Waits until this process has changed the catalog.
+    pub async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    pub(crate) fn wake(&self) {
+        self.changed.notify_one();
+    }
+
+    pub(crate) fn failed(&self, error: &sqlx::Error) -> CatalogError {
+        // Others that were idle meanwhile are not to be trusted either.
+        if !matches!(error, sqlx::Error::Database(_)) {
+            self.connections.forget();
+        }
+        CatalogError::from_database(self.url(), error)
+    }
+}
+
+pub(crate) async fn set_head(connection: &mut Connection, head: Head) -> Result<(), sqlx::Error> {
+    let sql = "INSERT INTO tollgate_catalog (only_row, epoch, revision, stamp) \
+               VALUES (1, $1, $2, $3) ON CONFLICT (only_row) DO UPDATE SET \
+               epoch = excluded.epoch, revision = excluded.revision, stamp = excluded.stamp";
+    let Head { revision: Revision { epoch, number }, stamp } = head;
+    connection.run(sql, values![epoch, number, stamp]).await.map(drop)
+}
+
+impl fmt::Debug for Catalog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Catalog").field("url", self.url()).finish_non_exhaustive()
+    }
+}

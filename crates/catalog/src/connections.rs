@@ -1,0 +1,162 @@
+//! Connections to the database, made when they are needed and kept while they work.
+//!
+//! Whoever uses a connection gives it back after it worked. One that failed, or whose user went away in
+//! the middle of something, ends: so none is left in half a transaction.
+
+use std::io;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use sqlx::Connection as _;
+use sqlx::error::DatabaseError;
+use sqlx::postgres::PgConnection;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteSynchronous};
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::{sleep, timeout};
+
+use crate::database::Connection;
+use crate::error::CatalogError;
+use crate::url::CatalogUrl;
+
+/// The longest that anything in the catalog may take. Nobody judged by it waits meanwhile.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+/// How long connecting may take.
+const CONNECT_WITHIN: Duration = Duration::from_secs(3);
+/// How soon to try again what others are in the way of.
+const MOMENT: Duration = Duration::from_millis(10);
+/// How many read at once. Nobody who reads keeps another one waiting for ever.
+const READERS: usize = 4;
+
+pub(crate) struct Connections {
+    url: CatalogUrl,
+    idle: Mutex<Vec<Connection>>,
+    readers: Semaphore,
+    /// Writers of this process wait here, rather than in the database.
+    writers: Semaphore,
+    /// Whoever writes logs waits for nobody here but others who do.
+    recorders: Semaphore,
+}
+
+/// A connection in use.
+pub(crate) struct Lease<'a> {
+    connection: Connection,
+    home: &'a Connections,
+    _permit: SemaphorePermit<'a>,
+}
+
+impl Lease<'_> {
+    pub(crate) fn connection(&mut self) -> &mut Connection {
+        &mut self.connection
+    }
+
+    /// Keeps the connection for the next one, since it works.
+    pub(crate) fn give_back(self) {
+        self.home.idle.lock().push(self.connection);
+    }
+}
+
+impl Connections {
+    pub(crate) fn new(url: CatalogUrl) -> Self {
+        Self {
+            url,
+            idle: Mutex::default(),
+            readers: Semaphore::new(READERS),
+            writers: Semaphore::new(1),
+            recorders: Semaphore::new(1),
+        }
+    }
+
+    pub(crate) const fn url(&self) -> &CatalogUrl {
+        &self.url
+    }
+
+    pub(crate) async fn to_read(&self) -> Result<Lease<'_>, CatalogError> {
+        self.lease(&self.readers).await
+    }
+
+    pub(crate) async fn to_write(&self) -> Result<Lease<'_>, CatalogError> {
+        self.lease(&self.writers).await
+    }
+
+    pub(crate) async fn to_record(&self) -> Result<Lease<'_>, CatalogError> {
+        self.lease(&self.recorders).await
+    }
+
+    async fn lease<'a>(&'a self, places: &'a Semaphore) -> Result<Lease<'a>, CatalogError> {
+        let waiting = timeout(PATIENCE, places.acquire()).await;
+        // Nobody closes it.
+        let Ok(Ok(permit)) = waiting else {
+            return Err(CatalogError::away(&self.url, "it is busy"));
+        };
+        let connection = match self.idle().await {
+            Some(connection) => connection,
+            None => self.connect().await?,
+        };
+        Ok(Lease { connection, home: self, _permit: permit })
+    }
+
+    /// An idle connection that still works. If one does not, the others are not trusted either.
+    async fn idle(&self) -> Option<Connection> {
+        let mut connection = self.idle.lock().pop()?;
+        if timeout(CONNECT_WITHIN, connection.is_alive()).await == Ok(true) {
+            return Some(connection);
+        }
+        self.forget();
+        None
+    }
+
+    /// A connection of its own, for whoever keeps it.
+    pub(crate) async fn connect(&self) -> Result<Connection, CatalogError> {
+        let connected = match timeout(CONNECT_WITHIN, open(&self.url)).await {
+            Ok(connected) => connected,
+            Err(_) => Err(io::Error::from(io::ErrorKind::TimedOut).into()),
+        };
+        connected.map_err(|error| CatalogError::from_database(&self.url, &error))
+    }
+
+    /// Ends connections that may have died with the one that did.
+    pub(crate) fn forget(&self) {
+        let idle = std::mem::take(&mut *self.idle.lock());
+        drop(idle);
+    }
+}
+
+/// Whether SQLite has to wait for others. What for is in the upper bits of its code.
+fn is_busy(error: &dyn DatabaseError) -> bool {
+    let code = error.code().and_then(|code| code.parse::<u32>().ok());
+    code.is_some_and(|code| code & 0xff == 5)
+}
+
+async fn open(url: &CatalogUrl) -> Result<Connection, sqlx::Error> {
+    Ok(match url {
+        CatalogUrl::Sqlite(file) => {
+            let options = SqliteConnectOptions::new()
+                .filename(file)
+                .create_if_missing(true)
+                .foreign_keys(true)
+                .busy_timeout(PATIENCE)
+                .journal_mode(SqliteJournalMode::Wal)
+                // What was acknowledged is there after the power comes back.
+                .synchronous(SqliteSynchronous::Full);
+            loop {
+                match SqliteConnection::connect_with(&options).await {
+                    // Another one makes the file what it has to be. SQLite does not wait for that.
+                    Err(sqlx::Error::Database(error)) if is_busy(error.as_ref()) => {
+                        sleep(MOMENT).await;
+                    }
+                    connected => break Connection::Sqlite(Box::new(connected?)),
+                }
+            }
+        }
+        CatalogUrl::Postgres(options) => {
+            let patience = PATIENCE.as_millis().to_string();
+            let options = options.as_ref().clone().options([
+                ("client_min_messages", "warning"),
+                ("statement_timeout", &patience),
+                // A node that has left must not keep others waiting.
+                ("idle_in_transaction_session_timeout", &patience),
+            ]);
+            Connection::Postgres(Box::new(PgConnection::connect_with(&options).await?))
+        }
+    })
+}

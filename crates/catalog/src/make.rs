@@ -1,0 +1,124 @@
+//! One change made in the table of its kind, unless something there is against it.
+
+use tollgate_rules::Problem;
+
+use crate::catalog::Catalog;
+use crate::change::Change;
+use crate::database::{Connection, Value, values};
+use crate::entry::Entry;
+use crate::error::CatalogError;
+use crate::fits;
+use crate::kind::Kind;
+use crate::tables::{self, Stamp};
+
+impl Catalog {
+    /// Makes one change in the table of its kind.
+    pub(crate) async fn make(
+        &self,
+        connection: &mut Connection,
+        change: &Change,
+        stamp: Stamp<'_>,
+    ) -> Result<(), CatalogError> {
+        let failed = |error: sqlx::Error| self.failed(&error);
+        match change.entry_made().map_err(CatalogError::Invalid)? {
+            Some(entry) => {
+                let (name, tenant) = (change.entry.as_str(), change.tenant.as_deref());
+                if let Some(problem) = fits::flaw(&entry, name, tenant) {
+                    return Err(CatalogError::Invalid(vec![problem]));
+                }
+                match &entry {
+                    Entry::Override(it) => self.require_rule(connection, &it.rule_id).await?,
+                    Entry::Tier(it) if it.default => {
+                        self.refuse_second_default(connection, name).await?;
+                    }
+                    Entry::ApiKey(it) => {
+                        self.refuse_known_secret(connection, change, &it.digest).await?;
+                    }
+                    Entry::Token(it) => {
+                        self.refuse_known_secret(connection, change, &it.digest).await?;
+                    }
+                    _ => {}
+                }
+                tables::put(connection, name, &entry, tenant, stamp).await.map_err(failed)
+            }
+            None => {
+                if change.kind == Kind::Rule {
+                    self.refuse_used_rule(connection, &change.entry).await?;
+                }
+                tables::remove(connection, change.kind, &change.entry).await.map_err(failed)
+            }
+        }
+    }
+
+    async fn require_rule(
+        &self,
+        connection: &mut Connection,
+        rule_id: &str,
+    ) -> Result<(), CatalogError> {
+        let rule = tables::find(connection, Kind::Rule, rule_id).await;
+        match rule.map_err(|error| self.failed(&error))? {
+            Some(_) => Ok(()),
+            None => Err(CatalogError::Invalid(vec![
+                Problem::new("rule_id", format!("there is no rule `{rule_id}`"))
+                    .with_advice("name the rule_id of a rule in this catalog"),
+            ])),
+        }
+    }
+
+    async fn refuse_second_default(
+        &self,
+        connection: &mut Connection,
+        tier: &str,
+    ) -> Result<(), CatalogError> {
+        let sql = "SELECT entry FROM tollgate_tiers WHERE is_default = 1 AND entry <> $1";
+        let Some(first) = self.other(connection, sql, values![tier]).await? else { return Ok(()) };
+        Err(CatalogError::Invalid(vec![
+            Problem::new("default", format!("{first} is the default already"))
+                .with_advice("clients that nobody put into a tier can be in one only"),
+        ]))
+    }
+
+    async fn refuse_known_secret(
+        &self,
+        connection: &mut Connection,
+        change: &Change,
+        digest: &str,
+    ) -> Result<(), CatalogError> {
+        let Change { kind, entry, .. } = change;
+        let sql = format!("SELECT entry FROM {} WHERE digest = $1 AND entry <> $2", kind.table());
+        let other = self.other(connection, &sql, values![digest, entry.as_str()]).await?;
+        let Some(other) = other else { return Ok(()) };
+        Err(CatalogError::Invalid(vec![
+            Problem::new("digest", format!("the {kind} {other} has the same secret"))
+                .with_advice("remove that one first"),
+        ]))
+    }
+
+    /// The name of another entry that stands in the way.
+    async fn other(
+        &self,
+        connection: &mut Connection,
+        sql: &str,
+        values: Vec<Value>,
+    ) -> Result<Option<String>, CatalogError> {
+        let failed = |error: sqlx::Error| self.failed(&error);
+        let row = connection.row(sql, values).await.map_err(failed)?;
+        row.map(|row| row.text(0)).transpose().map_err(failed)
+    }
+
+    async fn refuse_used_rule(
+        &self,
+        connection: &mut Connection,
+        rule_id: &str,
+    ) -> Result<(), CatalogError> {
+        let failed = |error: sqlx::Error| self.failed(&error);
+        let sql = "SELECT count(*) FROM tollgate_overrides WHERE rule_id = $1";
+        let row = connection.row(sql, values![rule_id]).await.map_err(failed)?;
+        match row.map_or(Ok(0), |row| row.count(0)).map_err(failed)? {
+            0 => Ok(()),
+            count => Err(CatalogError::InUse(format!(
+                "{count} overrides are exceptions from the rule {rule_id}: remove them first"
+            ))),
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! How the database would go about an answer, for tests that it looks things up rather than through.
+
+use crate::audit::{AuditFilter, AuditPlace};
+use crate::catalog::Catalog;
+use crate::check::OVERRIDES_OF;
+use crate::database::{Value, values};
+use crate::error::CatalogError;
+use crate::kind::Kind;
+use crate::load::{CHANGES, KNOWN};
+use crate::read::Filter;
+use crate::resolve::names_statement;
+
+/// What a catalog asks its database.
+#[derive(Clone, Debug)]
+pub enum Question {
+    /// A page of a kind.
+    Page(Kind, Filter),
+    /// Records of the audit log.
+    Audit(AuditFilter, Option<AuditPlace>),
+    /// The state that a node knows.
+    Known,
+    /// The changes since then.
+    Changes,
+    /// The exceptions from a rule.
+    OverridesOf,
+    /// The entries of a kind that belong to a tenant.
+    NamesOf(Kind),
+}
+
+impl Catalog {
+    /// How the database would find an answer, line by line.
+    ///
+    /// # Errors
+    /// The database cannot be asked.
+    #[doc(hidden)]
+    pub async fn plan_of(&self, question: &Question) -> Result<Vec<String>, CatalogError> {
+        let (sql, values) = question.statement();
+        let mut lease = self.connections.to_read().await?;
+        let connection = lease.connection();
+        let (explain, column) =
+            if connection.is_postgres() { ("EXPLAIN", 0) } else { ("EXPLAIN QUERY PLAN", 3) };
+        let rows = self.in_time(connection.rows(&format!("{explain} {sql}"), values)).await?;
+        lease.give_back();
+        let lines: Result<Vec<String>, _> = rows.iter().map(|row| row.text(column)).collect();
+        lines.map_err(|error| self.failed(&error))
+    }
+}
+
+impl Question {
+    fn statement(&self) -> (String, Vec<Value>) {
+        const LIMIT: usize = 50;
+        match self {
+            Self::Page(kind, filter) => filter.statement(*kind, None, LIMIT).unwrap_or_default(),
+            Self::Audit(filter, before) => filter.statement(*before, LIMIT),
+            Self::Known => (KNOWN.to_owned(), values![7_u64]),
+            Self::Changes => (CHANGES.to_owned(), values![7_u64, LIMIT as u64]),
+            Self::OverridesOf => (OVERRIDES_OF.to_owned(), values!["rule"]),
+            Self::NamesOf(kind) => names_statement(*kind, Some("tenant")).unwrap_or_default(),
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! The tables, and how they come to be there: one file for each version, the same for both databases.
+
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use crate::connections::Connections;
+use crate::database::{Connection, values};
+use crate::error::CatalogError;
+
+/// What made each version out of the one before.
+const MIGRATIONS: [&str; 4] = [
+    include_str!("migrations/1_policy.sql"),
+    include_str!("migrations/2_access.sql"),
+    include_str!("migrations/3_decisions.sql"),
+    include_str!("migrations/4_bans.sql"),
+];
+
+/// The version of the schema that this program works with.
+pub const NEWEST_SCHEMA: u64 = MIGRATIONS.len() as u64;
+
+/// How long bringing the schema up to date may take.
+const MIGRATE_WITHIN: Duration = Duration::from_secs(600);
+
+const VERSIONS: &str = "CREATE TABLE IF NOT EXISTS tollgate_migrations \
+    (version BIGINT PRIMARY KEY CHECK (version > 0), applied_at BIGINT NOT NULL)";
+const VERSION: &str = "SELECT coalesce(max(version), 0) FROM tollgate_migrations";
+const APPLIED: &str = "INSERT INTO tollgate_migrations (version, applied_at) VALUES ($1, $2)";
+/// Of several nodes that start at once, one makes the tables. SQLite's transactions do that anyway.
+const ONE_AT_A_TIME: &str = "SELECT pg_advisory_xact_lock(7311029480771)";
+const IS_THERE_IN_SQLITE: &str =
+    "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'tollgate_migrations'";
+const IS_THERE_IN_POSTGRES: &str =
+    "SELECT count(*) FROM pg_class WHERE oid = to_regclass('tollgate_migrations')";
+
+/// The version of the schema that the database has; 0 if it has none.
+pub(crate) async fn version(connection: &mut Connection) -> Result<u64, sqlx::Error> {
+    let sql = if connection.is_postgres() { IS_THERE_IN_POSTGRES } else { IS_THERE_IN_SQLITE };
+    let is_there = connection.row(sql, vec![]).await?;
+    if is_there.map_or(Ok(0), |row| row.count(0))? == 0 {
+        return Ok(0);
+    }
+    connection.row(VERSION, vec![]).await?.map_or(Ok(0), |row| row.count(0))
+}
+
+/// Brings the schema up to `target`, at once or not at all; says which version it had.
+pub(crate) async fn migrate(
+    connections: &Connections,
+    target: u64,
+    now: u64,
+) -> Result<u64, CatalogError> {
+    let url = connections.url();
+    let mut lease = connections.to_write().await?;
+    let migrating = migrate_at_once(lease.connection(), target, now);
+    let before = match timeout(MIGRATE_WITHIN, migrating).await {
+        Ok(done) => done.map_err(|error| CatalogError::from_database(url, &error))?,
+        Err(_) => return Err(CatalogError::away(url, "it does not answer")),
+    };
+    lease.give_back();
+    Ok(before)
+}
+
+async fn migrate_at_once(
+    connection: &mut Connection,
+    target: u64,
+    now: u64,
+) -> Result<u64, sqlx::Error> {
+    connection.begin().await?;
+    let before = migrate_within(connection, target, now).await?;
+    connection.commit().await?;
+    Ok(before)
+}
+
+async fn migrate_within(
+    connection: &mut Connection,
+    target: u64,
+    now: u64,
+) -> Result<u64, sqlx::Error> {
+    if connection.is_postgres() {
+        // Tables may be large, and others may have begun before.
+        connection.run("SET LOCAL statement_timeout = 0", vec![]).await?;
+        connection.rows(ONE_AT_A_TIME, vec![]).await?;
+    }
+    connection.run(VERSIONS, vec![]).await?;
+    let before = connection.row(VERSION, vec![]).await?.map_or(Ok(0), |row| row.count(0))?;
+    for (version, migration) in (1_u64..).zip(MIGRATIONS) {
+        if version > before && version <= target {
+            connection.run_script(migration).await?;
+            connection.run(APPLIED, values![version, now]).await?;
+        }
+    }
+    Ok(before)
+}

@@ -1,0 +1,129 @@
+//! Entries as rows: the one place where a table of entries is written.
+
+use crate::change::Change;
+use crate::database::{Connection, Row, values};
+use crate::entry::Entry;
+use crate::kind::Kind;
+
+/// An entry as it stands in its table.
+#[derive(Clone, Debug)]
+pub struct Stored {
+    /// What it is called among those of its kind.
+    pub entry: String,
+    /// The entry, as JSON.
+    pub body: String,
+    /// The number of the revision that made it what it is.
+    pub version: u64,
+    /// When it was made, in microseconds since 1970.
+    pub created_at: u64,
+    /// Who made it.
+    pub created_by: String,
+    /// The tenant it belongs to.
+    pub tenant: Option<String>,
+}
+
+/// The columns that every kind has.
+const COMMON: &str = "entry, body, version, created_at, created_by";
+
+/// The columns of [`Stored`].
+pub(crate) fn stored(kind: Kind) -> String {
+    let has_tenant = kind.columns().contains(&"tenant");
+    format!("{COMMON}, {}", if has_tenant { "tenant" } else { "CAST(NULL AS TEXT)" })
+}
+
+impl Stored {
+    pub(crate) fn from_row(row: &Row) -> Result<Self, sqlx::Error> {
+        Ok(Self {
+            entry: row.text(0)?,
+            body: row.text(1)?,
+            version: row.count(2)?,
+            created_at: row.count(3)?,
+            created_by: row.text(4)?,
+            tenant: row.optional_text(5)?,
+        })
+    }
+}
+
+/// Who writes an entry, and when.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stamp<'a> {
+    pub(crate) version: u64,
+    pub(crate) at: u64,
+    pub(crate) by: &'a str,
+}
+
+/// The entry of that name.
+pub(crate) async fn find(
+    connection: &mut Connection,
+    kind: Kind,
+    entry: &str,
+) -> Result<Option<Stored>, sqlx::Error> {
+    let sql = format!("SELECT {} FROM {} WHERE entry = $1", stored(kind), kind.table());
+    let row = connection.row(&sql, values![entry]).await?;
+    row.as_ref().map(Stored::from_row).transpose()
+}
+
+/// Makes an entry, or makes it anew. Who made it first, and when, stays.
+pub(crate) async fn put(
+    connection: &mut Connection,
+    name: &str,
+    entry: &Entry,
+    tenant: Option<&str>,
+    stamp: Stamp<'_>,
+) -> Result<(), sqlx::Error> {
+    let kind = entry.kind();
+    let own = kind.columns();
+    let columns = own.join(", ");
+    let places: Vec<String> = (6..6 + own.len()).map(|at| format!("${at}")).collect();
+    let updates: Vec<String> = own.iter().map(|name| format!("{name} = excluded.{name}")).collect();
+    let sql = format!(
+        "INSERT INTO {} ({COMMON}, {columns}) VALUES ($1, $2, $3, $4, $5, {}) \
+         ON CONFLICT (entry) DO UPDATE SET body = excluded.body, version = excluded.version, {}",
+        kind.table(),
+        places.join(", "),
+        updates.join(", "),
+    );
+    let mut values = values![name, entry.body(), stamp.version, stamp.at, stamp.by];
+    values.extend(entry.columns(tenant));
+    connection.run(&sql, values).await.map(drop)
+}
+
+/// Exceptions from rules, and bans by them, belong to whom the rules belong to after these changes.
+pub(crate) async fn hand_over(
+    connection: &mut Connection,
+    changes: &[Change],
+) -> Result<(), sqlx::Error> {
+    let rules = changes.iter().filter(|it| it.kind == Kind::Rule && it.becomes.is_some());
+    for Change { entry, tenant, .. } in rules {
+        for kind in [Kind::Override, Kind::Ban] {
+            let sql = format!(
+                "UPDATE {} SET tenant = $2 WHERE rule_id = $1 AND tenant IS DISTINCT FROM $2",
+                kind.table()
+            );
+            connection.run(&sql, values![entry.as_str(), tenant.as_deref()]).await?;
+        }
+    }
+    Ok(())
+}
+
+pub(crate) async fn remove(
+    connection: &mut Connection,
+    kind: Kind,
+    entry: &str,
+) -> Result<(), sqlx::Error> {
+    let sql = format!("DELETE FROM {} WHERE entry = $1", kind.table());
+    connection.run(&sql, values![entry]).await.map(drop)
+}
+
+/// The order in which changes can be made: what refers to others goes first and comes last.
+pub(crate) fn order(changes: &mut [Change]) {
+    let rank = |kind: Kind| Kind::ALL.iter().position(|it| *it == kind).unwrap_or(0);
+    changes.sort_by_key(|change| match &change.becomes {
+        None => (0, Kind::ALL.len() - rank(change.kind), false),
+        // A default tier takes over from another one that has ceased to be.
+        Some(body) => {
+            let is_default = change.kind == Kind::Tier && body.contains("\"default\":true");
+            (1, rank(change.kind), is_default)
+        }
+    });
+}

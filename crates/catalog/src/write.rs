@@ -1,0 +1,271 @@
+//! Every change of a catalog: one transaction, one revision, one line in the audit log for each entry.
+
+use aws_lc_rs::rand;
+use serde_json::Value as Json;
+use tokio::time::timeout;
+use tollgate_core::Timestamp;
+use tollgate_rules::{PolicyDocument, Revision};
+
+use crate::catalog::{Catalog, Head, set_head};
+use crate::change::Change;
+use crate::check;
+use crate::connections::PATIENCE;
+use crate::database::{Connection, values};
+use crate::entry::Entry;
+use crate::error::CatalogError;
+use crate::kind::Kind;
+use crate::load::{Lock, head_of};
+use crate::ownership;
+use crate::tables::{self, Stamp};
+
+/// Who changes something, and from where.
+#[derive(Clone, Debug)]
+pub struct Author {
+    /// The token, or the part of the program.
+    pub actor: String,
+    /// Its role.
+    pub role: String,
+    /// The only tenant whose entries it may change.
+    pub tenant: Option<String>,
+    /// The address it called from.
+    pub address: Option<String>,
+}
+
+impl Author {
+    /// A part of the program itself.
+    #[must_use]
+    pub fn program(part: &str) -> Self {
+        Self { actor: part.to_owned(), role: "program".to_owned(), tenant: None, address: None }
+    }
+}
+
+/// What is to be changed.
+#[derive(Clone, Debug)]
+pub enum Intent {
+    /// These entries.
+    Edits(Vec<Edit>),
+    /// Everything that a document says, and nothing else of the kinds that are to be pruned.
+    Apply {
+        /// The document.
+        document: Box<PolicyDocument>,
+        /// Of which kinds whatever is not in the document goes.
+        prune: Vec<Kind>,
+        /// The revision that the catalog has to be at; any, if there is none.
+        revision: Option<u64>,
+    },
+    /// The first entries, unless the catalog has begun already.
+    Begin(Vec<Entry>),
+}
+
+/// What is to become of one entry.
+#[derive(Clone, Debug)]
+pub enum Edit {
+    /// It is to be like this.
+    Put {
+        /// The entry.
+        entry: Entry,
+        /// What it has to be now.
+        expect: Expect,
+    },
+    /// Some of its fields are to be like this, as in a JSON merge patch.
+    Patch {
+        /// Of what kind it is.
+        kind: Kind,
+        /// What it is called.
+        entry: String,
+        /// The fields.
+        fields: Json,
+        /// What it has to be now.
+        expect: Expect,
+    },
+    /// It is to go.
+    Remove {
+        /// Of what kind it is.
+        kind: Kind,
+        /// What it is called.
+        entry: String,
+        /// What it has to be now.
+        expect: Expect,
+    },
+}
+
+/// What an entry has to be for a change to be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expect {
+    /// Whatever it is.
+    Anything,
+    /// It must not be there.
+    Absent,
+    /// It must be there.
+    Present,
+    /// It must be at this version.
+    Version(u64),
+}
+
+/// What was changed, or would have been.
+#[derive(Clone, Debug)]
+pub struct Written {
+    /// The state of the catalog afterwards.
+    pub head: Head,
+    /// Every entry that is not what it was before.
+    pub changes: Vec<Change>,
+}
+
+/// What a transaction comes to, before it is kept.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    before: Head,
+    after: Head,
+    changes: Vec<Change>,
+    /// Whether it is the first one of its catalog.
+    pub(crate) begins: bool,
+}
+
+const CREATE: &str = "INSERT INTO tollgate_catalog (only_row, epoch, revision, stamp) \
+                      VALUES (1, $1, 0, $2) ON CONFLICT (only_row) DO NOTHING";
+const REVISION: &str = "INSERT INTO tollgate_revisions \
+    (number, stamp, changed_at, actor, role, address) VALUES ($1, $2, $3, $4, $5, $6)";
+const CHANGE: &str = "INSERT INTO tollgate_changes \
+    (revision, place, kind, entry, tenant, was, becomes) VALUES ($1, $2, $3, $4, $5, $6, $7)";
+const TELL: &str = "SELECT pg_notify('tollgate_catalog', $1)";
+
+impl Catalog {
+    /// Makes a change, or with `is_trial` finds out what it would do. Nothing is changed unless all of
+    /// it is.
+    ///
+    /// # Errors
+    /// Why nothing was changed; or, after [`CatalogError::Unknown`], why nobody knows.
+    pub async fn write(
+        &self,
+        author: &Author,
+        intent: Intent,
+        now: Timestamp,
+        is_trial: bool,
+    ) -> Result<Written, CatalogError> {
+        let prepared = self.transact(author, intent, now, is_trial).await?;
+        let head = if is_trial { prepared.before } else { prepared.after };
+        Ok(Written { head, changes: prepared.changes })
+    }
+
+    /// Writes in one transaction. Whether that was a trial or not, says what it comes to.
+    pub(crate) async fn transact(
+        &self,
+        author: &Author,
+        intent: Intent,
+        now: Timestamp,
+        is_trial: bool,
+    ) -> Result<Prepared, CatalogError> {
+        let mut lease = self.connections.to_write().await?;
+        let preparing = self.prepare(lease.connection(), author, intent, now);
+        let prepared = match timeout(PATIENCE, preparing).await {
+            Ok(Ok(prepared)) => prepared,
+            Ok(Err(error)) => {
+                let undone = timeout(PATIENCE, lease.connection().roll_back()).await;
+                if matches!(undone, Ok(Ok(()))) {
+                    lease.give_back();
+                }
+                return Err(error);
+            }
+            Err(_) => return Err(CatalogError::away(self.url(), "it does not answer")),
+        };
+        let connection = lease.connection();
+        if is_trial || (prepared.changes.is_empty() && !prepared.begins) {
+            self.in_time(connection.roll_back()).await?;
+            lease.give_back();
+            return Ok(prepared);
+        }
+        match timeout(PATIENCE, connection.commit()).await {
+            Ok(Ok(())) => {
+                lease.give_back();
+                self.wake();
+                Ok(prepared)
+            }
+            // A database that says no has kept nothing.
+            Ok(Err(error @ sqlx::Error::Database(_))) => Err(self.failed(&error)),
+            Ok(Err(_)) | Err(_) => Err(CatalogError::Unknown(format!(
+                "the catalog {} went away before it said whether the change was kept: look again",
+                self.url()
+            ))),
+        }
+    }
+
+    async fn prepare(
+        &self,
+        connection: &mut Connection,
+        author: &Author,
+        intent: Intent,
+        now: Timestamp,
+    ) -> Result<Prepared, CatalogError> {
+        let failed = |error: sqlx::Error| self.failed(&error);
+        let stamp = random_stamp()?;
+        connection.begin().await.map_err(failed)?;
+        let mut begins = false;
+        if matches!(intent, Intent::Begin(_)) {
+            let created = connection.run(CREATE, values![now.as_micros(), stamp]).await;
+            begins = created.map_err(failed)? > 0;
+            if !begins {
+                let head = head_of(connection, Lock::None).await.map_err(failed)?;
+                return Ok(Prepared { before: head, after: head, changes: Vec::new(), begins });
+            }
+        }
+        // Whoever holds this row is the only one who changes anything, until the end.
+        let before = head_of(connection, Lock::Writers).await.map_err(failed)?;
+        if before == Head::default() {
+            return Err(CatalogError::Unusable(format!("the catalog {} is empty", self.url())));
+        }
+        if let Intent::Apply { revision: Some(expected), .. } = intent
+            && expected != before.revision.number
+        {
+            return Err(CatalogError::Moved { revision: before.revision.number });
+        }
+        let mut changes = self.resolve(connection, author, intent).await?;
+        changes.retain(|change| change.was != change.becomes);
+        if changes.is_empty() {
+            return Ok(Prepared { before, after: before, changes, begins });
+        }
+        let Revision { epoch, number } = before.revision;
+        let number = number + 1;
+        let after = Head { revision: Revision { epoch, number }, stamp };
+        set_head(connection, after).await.map_err(failed)?;
+        ownership::settle(connection, self.url(), author, &mut changes).await?;
+        tables::order(&mut changes);
+        let written = Stamp { version: number, at: now.as_micros(), by: &author.actor };
+        for change in &changes {
+            self.make(connection, change, written).await?;
+        }
+        tables::hand_over(connection, &changes).await.map_err(failed)?;
+        check::check(connection, self.url(), &changes, self.purpose).await?;
+        let (actor, role) = (author.actor.as_str(), author.role.as_str());
+        let address = author.address.as_deref();
+        let revision = values![number, stamp, now.as_micros(), actor, role, address];
+        connection.run(REVISION, revision).await.map_err(failed)?;
+        log(connection, number, &changes).await.map_err(failed)?;
+        if connection.is_postgres() {
+            connection.rows(TELL, values![format!("{epoch}:{number}")]).await.map_err(failed)?;
+        }
+        Ok(Prepared { before, after, changes, begins })
+    }
+}
+
+/// Writes what was changed into the audit log.
+async fn log(
+    connection: &mut Connection,
+    revision: u64,
+    changes: &[Change],
+) -> Result<(), sqlx::Error> {
+    for (place, change) in (0_u64..).zip(changes) {
+        let Change { kind, entry, tenant, was, becomes } = change.clone();
+        let values = values![revision, place, kind.name(), entry, tenant, was, becomes];
+        connection.run(CHANGE, values).await?;
+    }
+    Ok(())
+}
+
+/// Tells a state from one that has the same number in another history.
+pub(crate) fn random_stamp() -> Result<u64, CatalogError> {
+    let mut bytes = [0; 8];
+    let drawn = rand::fill(&mut bytes);
+    drawn.map_err(|_| CatalogError::Away("the system gives no random numbers".to_owned()))?;
+    // Positive as a signed number too, which is what databases keep.
+    Ok(u64::from_le_bytes(bytes) >> 1)
+}

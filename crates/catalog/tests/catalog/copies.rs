@@ -1,0 +1,145 @@
+//! Copies of a catalog, which nodes start from when the catalog is away: the same in everything that
+//! judges, and as cheap to keep up to date.
+
+use serde_json::json;
+use tollgate_catalog::{Catalog, Filter, Kind, Since};
+
+use crate::desk::{Contents, Desk, apply, contents, patch, put, remove, rule};
+use crate::place::{Place, everywhere};
+
+const CONTENTS: &str = "
+    rules:
+      - {rule_id: a, limit: 1, window: 1s, identifier_type: user_id, tenant: acme}
+      - {rule_id: b, limit: 1, window: 1s, identifier_type: user_id}
+    tiers: [{tier: free, default: true}, {tier: pro}]
+    clients: [{identifier_type: user_id, identifier: u1, tier: pro}]
+    overrides:
+      - {rule_id: a, identifier_type: user_id, identifier: u1, limit: 1}
+      - {rule_id: b, identifier_type: user_id, identifier: u1, limit: 1}
+    whitelist: [{identifier_type: ip, identifier: 192.0.2.0/24}]
+    blacklist: [{identifier_type: [tenant, user_id], identifier: [acme, u1]}]";
+
+async fn filled(place: &Place) -> Desk {
+    let desk = Desk::open(place).await;
+    desk.check(apply(CONTENTS, &[]), "+tier pro, ..").await;
+    let key = json!({"key_id": "k", "digest": "1".repeat(64), "tier": "pro", "tenant": "acme"});
+    let token = json!({
+        "token_id": "t", "digest": "2".repeat(64), "role": "tenant-admin", "tenant": "acme",
+    });
+    let ban = json!({
+        "rule_id": "a", "tenant": "acme", "identifier": ["u1"], "expires_at": "2030-01-01T00:00:00Z",
+    });
+    desk.write(vec![put(Kind::ApiKey, &key), put(Kind::Token, &token), put(Kind::Ban, &ban)]).await;
+    desk
+}
+
+/// The copy is the original: in its head, its entries, and whose they are.
+async fn check_same(copy: &Catalog, original: &Catalog) {
+    let head = original.head().await.expect("a head");
+    assert_eq!(copy.head().await.expect("a head"), head);
+    assert!(matches!(copy.since(head).await, Ok(Since::Nothing)));
+    let of_acme = Filter { tenant: Some("acme".to_owned()), ..Filter::default() };
+    for kind in Kind::ALL {
+        let mut pages = Vec::new();
+        for catalog in [copy, original] {
+            let page = catalog.page(kind, &of_acme, None, 100).await.expect("a page");
+            pages.push(page.entries.into_iter().map(|entry| entry.entry).collect::<Vec<_>>());
+        }
+        assert_eq!(pages[0], pages[1], "{kind} of acme");
+    }
+    let (own, theirs) =
+        (copy.view().await.expect("a view"), original.view().await.expect("a view"));
+    assert_eq!(own.head(), theirs.head());
+    assert_eq!(own.rules(), theirs.rules());
+    assert_eq!(own.tiers(), theirs.tiers());
+    assert_eq!(own.api_keys(), theirs.api_keys());
+    assert_eq!(own.tokens(), theirs.tokens());
+    let sizes = |view: &tollgate_catalog::View| view.policy().directory().sizes();
+    assert_eq!(sizes(&own), sizes(&theirs));
+}
+
+fn bodies(contents: Contents) -> Vec<((Kind, String), String)> {
+    contents.into_iter().map(|(key, kept)| (key, kept.body)).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_is_the_original_and_follows_it() {
+    everywhere(async |place| {
+        let desk = filled(place).await;
+        // A file of a node, and one that was a catalog itself.
+        let (node, other) = (Place::file(), Place::file());
+        let fresh = node.catalog();
+        fresh.migrate(crate::desk::NOW).await.expect("tables");
+        let used = filled(&other).await;
+        used.write(vec![put(Kind::Rule, &rule("own", &json!({})))]).await;
+        for copy in [fresh, used.catalog] {
+            let head = copy.copy_from(&desk.catalog).await.expect("a copy");
+            assert_eq!(head, desk.head().await);
+            check_same(&copy, &desk.catalog).await;
+            assert_eq!(contents(&copy).await, contents(&desk.catalog).await);
+
+            // What was written while a rule was somebody else's goes with it.
+            let name = r#"["a","user_id","u1"]"#;
+            desk.write(vec![patch(Kind::Override, name, json!({"limit": 9}))]).await;
+            desk.write(vec![patch(Kind::Rule, "a", json!({"tenant": "umbrella"}))]).await;
+            desk.write(vec![remove(Kind::Token, "t"), put(Kind::Rule, &rule("c", &json!({})))])
+                .await;
+            desk.write(vec![
+                put(Kind::Tier, &json!({"tier": "free"})),
+                put(Kind::Tier, &json!({"tier": "pro", "default": true})),
+            ])
+            .await;
+            let answer = desk.catalog.since(head).await.expect("an answer");
+            let Since::Changes(changes, head) = answer else { panic!("{answer:?}") };
+            copy.follow(&changes, head).await.expect("a copy");
+            check_same(&copy, &desk.catalog).await;
+            assert_eq!(bodies(contents(&copy).await), bodies(contents(&desk.catalog).await));
+            desk.check(apply(CONTENTS, &[]), "~tier ..").await;
+            let token = json!({"token_id": "t", "digest": "2".repeat(64), "role": "admin"});
+            desk.write(vec![put(Kind::Token, &token), remove(Kind::Rule, "c")]).await;
+            // Once it is a catalog of its own, it goes on from there.
+            copy.copy_from(&desk.catalog).await.expect("a copy");
+            let before = copy.head().await.expect("a head");
+            let own = Desk { catalog: copy, author: crate::desk::admin() };
+            own.write(vec![put(Kind::Rule, &rule("own", &json!({})))]).await;
+            let answer = own.catalog.since(before).await.expect("an answer");
+            assert!(matches!(&answer, Since::TooLong), "{answer:?}");
+        }
+    })
+    .await;
+}
+
+/// A copy that cannot be made leaves what was there.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_that_fails_changes_nothing() {
+    everywhere(async |place| {
+        let desk = filled(place).await;
+        let node = Place::file();
+        let copy = node.catalog();
+        copy.migrate(crate::desk::NOW).await.expect("tables");
+        copy.copy_from(&desk.catalog).await.expect("a copy");
+        let (head, before) = (copy.head().await.expect("a head"), contents(&copy).await);
+        desk.write(vec![put(Kind::Rule, &rule("c", &json!({})))]).await;
+        let mut raw = place.raw().await;
+        raw.run("UPDATE tollgate_tokens SET body = 'unreadable'").await;
+        let failed = copy.copy_from(&desk.catalog).await.expect_err("an error");
+        assert_eq!(crate::desk::name_of(&failed), "unusable", "{failed}");
+        assert_eq!(contents(&copy).await, before);
+        assert_eq!(copy.head().await.expect("a head"), head);
+        // Neither does a change that does not fit.
+        let exception = json!({
+            "rule_id": "nowhere", "identifier_type": "user_id", "identifier": "u", "limit": 1,
+        });
+        let lost = tollgate_catalog::Change {
+            kind: Kind::Override,
+            entry: "lost".to_owned(),
+            tenant: None,
+            was: None,
+            becomes: Some(exception.to_string()),
+        };
+        copy.follow(&[lost], desk.head().await).await.expect_err("an error");
+        assert_eq!(contents(&copy).await, before);
+        assert_eq!(copy.head().await.expect("a head"), head);
+    })
+    .await;
+}

@@ -1,0 +1,259 @@
+//! Which requests were refused: kept once, found by every filter, page by page, and forgotten in time;
+//! and nobody who changes rules has to wait for it.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use serde_json::json;
+use tollgate_catalog::{
+    Catalog, DecisionAction, DecisionFilter, DecisionPlace, DecisionRecord, Kind,
+};
+use tollgate_core::Timestamp;
+
+use crate::desk::{Desk, NOW, later, put, rule};
+use crate::place::{Place, everywhere};
+
+fn decision(number: u64, action: DecisionAction, client: &str, rule_id: &str) -> DecisionRecord {
+    DecisionRecord {
+        at: later(number),
+        decision_id: format!("d00000001-r{number:x}"),
+        action,
+        rule_id: Some(rule_id.to_owned()).filter(|rule_id| !rule_id.is_empty()),
+        client: client.to_owned(),
+        tenant: None,
+        body: json!({"cost": number}).to_string(),
+    }
+}
+
+fn numbers(records: &[DecisionRecord]) -> Vec<u64> {
+    let number = |record: &DecisionRecord| record.at.since(NOW).get() / 1_000_000;
+    records.iter().map(number).collect()
+}
+
+/// All decisions that are wanted, read so many at a time.
+async fn read(catalog: &Catalog, filter: &DecisionFilter, limit: usize) -> Vec<DecisionRecord> {
+    let (mut all, mut before): (_, Option<DecisionPlace>) = (Vec::new(), None);
+    loop {
+        let page = catalog.decisions(filter, before.as_ref(), limit).await.expect("a page");
+        assert!(page.len() <= limit, "{} at a time", page.len());
+        let Some(last) = page.last() else { return all };
+        before = Some((last.at, last.decision_id.clone()));
+        all.extend(page);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn decisions_are_found_by_every_filter() {
+    use DecisionAction::{Allowed, Denied, Refused, Throttled};
+    everywhere(async |place| {
+        let desk = Desk::open(place).await;
+        let mut records = vec![
+            decision(0, Refused, "alice", "per_user"),
+            decision(1, Allowed, "alice", "per_user"),
+            decision(2, Denied, "bob", ""),
+            decision(3, Throttled, "alice", "per_ip"),
+            decision(4, Refused, "bob", "per_ip"),
+        ];
+        records[4].tenant = Some("acme".to_owned());
+        desk.catalog.log_decisions(&records).await.expect("kept");
+        records.reverse();
+        let any = DecisionFilter::default;
+        assert_eq!(read(&desk.catalog, &any(), 100).await, records);
+        let check = async |filter: DecisionFilter, expected: &[u64]| {
+            for limit in [1, 2, 100] {
+                let found = read(&desk.catalog, &filter, limit).await;
+                assert_eq!(numbers(&found), expected, "{limit} at a time, {filter:?}");
+            }
+        };
+        let text = |text: &str| Some(text.to_owned());
+        check(any(), &[4, 3, 2, 1, 0]).await;
+        check(DecisionFilter { client: text("alice"), ..any() }, &[3, 1, 0]).await;
+        check(DecisionFilter { client: text("alic"), ..any() }, &[]).await;
+        check(DecisionFilter { rule_id: text("per_ip"), ..any() }, &[4, 3]).await;
+        check(DecisionFilter { action: Some(Refused), ..any() }, &[4, 0]).await;
+        check(DecisionFilter { action: Some(Denied), ..any() }, &[2]).await;
+        check(DecisionFilter { tenant: text("acme"), ..any() }, &[4]).await;
+        check(DecisionFilter { since: Some(later(3)), ..any() }, &[4, 3]).await;
+        check(DecisionFilter { until: Some(later(3)), ..any() }, &[2, 1, 0]).await;
+        let some = DecisionFilter { since: Some(later(1)), until: Some(later(4)), ..any() };
+        check(some.clone(), &[3, 2, 1]).await;
+        check(DecisionFilter { client: text("alice"), ..some }, &[3, 1]).await;
+        let refused = DecisionFilter { action: Some(Refused), ..any() };
+        check(DecisionFilter { rule_id: text("per_user"), ..refused }, &[0]).await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_handed_in_twice_is_kept_once() {
+    everywhere(async |place| {
+        let desk = Desk::open(place).await;
+        let records: Vec<DecisionRecord> =
+            (0..512).map(|it| decision(it, DecisionAction::Refused, "a", "r")).collect();
+        desk.catalog.log_decisions(&records[..300]).await.expect("kept");
+        // As after an answer that was lost: half of these are there.
+        desk.catalog.log_decisions(&records).await.expect("kept");
+        desk.catalog.log_decisions(&[]).await.expect("nothing to do");
+        let kept = read(&desk.catalog, &DecisionFilter::default(), 1_000).await;
+        assert_eq!(numbers(&kept), (0..512).rev().collect::<Vec<u64>>());
+        assert_eq!(desk.head().await.revision.number, 0, "no revision is made");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_clients_send_can_be_kept() {
+    everywhere(async |place| {
+        let desk = Desk::open(place).await;
+        let sent = ["\0", "a\0b", "'; DROP TABLE tollgate_decisions; --", "é\u{1f600}", "", "$1"];
+        for (number, client) in (0..).zip(sent) {
+            let mut record = decision(number, DecisionAction::Refused, client, client);
+            record.tenant = Some(client.to_owned());
+            desk.catalog.log_decisions(&[record]).await.expect("kept");
+            let text = || Some(client.to_owned());
+            let mut filter = DecisionFilter { client: text(), tenant: text(), ..<_>::default() };
+            filter.rule_id = text().filter(|text| !text.is_empty());
+            let found = read(&desk.catalog, &filter, 10).await;
+            assert_eq!(numbers(&found), [number], "{client:?}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_oldest_are_forgotten_first_and_a_few_at_a_time() {
+    everywhere(async |place| {
+        let desk = Desk::open(place).await;
+        let mut records: Vec<DecisionRecord> =
+            (0..20).map(|it| decision(it, DecisionAction::Refused, "a", "r")).collect();
+        // A batch of requests is judged at one moment.
+        for record in &mut records[5..10] {
+            record.at = later(5);
+        }
+        desk.catalog.log_decisions(&records).await.expect("kept");
+        let check = async |end: u64, most: u64, forgotten: u64, left: usize| {
+            let count = desk.catalog.forget_decisions(later(end), most).await.expect("done");
+            let kept = read(&desk.catalog, &DecisionFilter::default(), 100).await;
+            assert_eq!((count, kept.len()), (forgotten, left), "before {end}, {most} at most");
+        };
+        check(0, 100, 0, 20).await;
+        check(20, 3, 3, 17).await;
+        check(4, 100, 1, 16).await;
+        check(20, 3, 6, 10).await;
+        check(15, 100, 5, 5).await;
+        check(15, 100, 0, 5).await;
+        check(1_000, 100, 5, 0).await;
+        check(1_000, 100, 0, 0).await;
+    })
+    .await;
+}
+
+/// Rules can be changed while the log is written as fast as it can be, and the other way round. Whoever
+/// waited too long would be refused.
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_changes_rules_does_not_wait_for_the_log() {
+    everywhere(async |place| {
+        let desk = Desk::open(place).await;
+        let logged = AtomicU64::new(0);
+        let logging = async {
+            for batch in 0.. {
+                let numbers = batch * 500..(batch + 1) * 500;
+                let records: Vec<DecisionRecord> = numbers
+                    .map(|number| decision(number, DecisionAction::Refused, "a", "r"))
+                    .collect();
+                desk.catalog.log_decisions(&records).await.expect("kept");
+                logged.store(batch + 1, Relaxed);
+            }
+        };
+        let changing = async {
+            for number in 0.. {
+                desk.write(vec![put(Kind::Rule, &rule(&format!("r{number}"), &json!({})))]).await;
+                if number > 20 && logged.load(Relaxed) > 2 {
+                    break;
+                }
+            }
+        };
+        tokio::select! {
+            () = logging => unreachable!("it goes on for ever"),
+            () = changing => {}
+        }
+        let kept = desk.catalog.decisions(&DecisionFilter::default(), None, 2_000).await;
+        assert!(kept.expect("a page").len() >= 1_500, "both went on");
+    })
+    .await;
+}
+
+fn some_decision() -> impl Strategy<Value = DecisionRecord> {
+    let name = || prop::sample::select(vec!["a", "b", "c"]);
+    let parts = (0_u64..30, 0_u64..50, 0_usize..4, name(), prop::option::of(name()));
+    (parts, prop::option::of(name())).prop_map(|((at, id, action, client, rule_id), tenant)| {
+        DecisionRecord {
+            at: Timestamp::from_secs(at),
+            decision_id: format!("d{id}"),
+            action: DecisionAction::ALL[action],
+            rule_id: rule_id.map(str::to_owned),
+            client: client.to_owned(),
+            tenant: tenant.map(str::to_owned),
+            body: "{}".to_owned(),
+        }
+    })
+}
+
+fn some_filter() -> impl Strategy<Value = DecisionFilter> {
+    let name = || prop::option::of(prop::sample::select(vec!["a", "b", "x"]));
+    let time = || prop::option::of(0_u64..30);
+    let parts = (name(), name(), name(), prop::option::of(0_usize..4), time(), time());
+    parts.prop_map(|(client, rule_id, tenant, action, since, until)| DecisionFilter {
+        client: client.map(str::to_owned),
+        rule_id: rule_id.map(str::to_owned),
+        tenant: tenant.map(str::to_owned),
+        action: action.map(|at| DecisionAction::ALL[at]),
+        since: since.map(Timestamp::from_secs),
+        until: until.map(Timestamp::from_secs),
+    })
+}
+
+fn is_wanted(filter: &DecisionFilter, record: &DecisionRecord) -> bool {
+    let DecisionFilter { client, rule_id, tenant, action, since, until } = filter;
+    client.as_ref().is_none_or(|client| *client == record.client)
+        && rule_id.as_ref().is_none_or(|rule_id| Some(rule_id) == record.rule_id.as_ref())
+        && tenant.as_ref().is_none_or(|tenant| Some(tenant) == record.tenant.as_ref())
+        && action.is_none_or(|action| action == record.action)
+        && since.is_none_or(|since| record.at >= since)
+        && until.is_none_or(|until| record.at < until)
+}
+
+/// Both databases answer like a list that is looked through.
+#[test]
+fn any_log_is_read_like_a_list() {
+    let runtime = tokio::runtime::Runtime::new().expect("threads");
+    let mut runner = TestRunner::new(Config::with_cases(8));
+    let logs = prop::collection::vec(some_decision(), 0..150);
+    let questions = prop::collection::vec((some_filter(), 1_usize..40), 1..20);
+    let check = |(log, questions): (Vec<DecisionRecord>, Vec<(DecisionFilter, usize)>)| {
+        let mut model: Vec<DecisionRecord> = Vec::new();
+        for record in &log {
+            let is_same =
+                |it: &DecisionRecord| (it.at, &it.decision_id) == (record.at, &record.decision_id);
+            if !model.iter().any(is_same) {
+                model.push(record.clone());
+            }
+        }
+        model.sort_by(|a, b| (b.at, &b.decision_id).cmp(&(a.at, &a.decision_id)));
+        runtime.block_on(async {
+            for place in [Place::file(), Place::database()] {
+                let desk = Desk::open(&place).await;
+                desk.catalog.log_decisions(&log).await.expect("kept");
+                for (filter, limit) in &questions {
+                    let found = read(&desk.catalog, filter, *limit).await;
+                    let expected = model.iter().filter(|record| is_wanted(filter, record));
+                    let expected: Vec<DecisionRecord> = expected.cloned().collect();
+                    prop_assert_eq!(found, expected, "{:?}", filter);
+                }
+            }
+            Ok(())
+        })
+    };
+    runner.run(&(logs, questions), check).unwrap_or_else(|error| panic!("{error}"));
+}

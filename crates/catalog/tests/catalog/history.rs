@@ -1,0 +1,263 @@
+//! What nodes are told has become of a catalog: everything since they looked, that it is too much, or
+//! that the past is another one.
+
+use serde_json::json;
+use tollgate_catalog::{AuditFilter, Catalog, Edit, Head, Kind, Since, View};
+use tollgate_core::Micros;
+use tollgate_testbed::Postgres;
+
+use crate::desk::{Desk, NOW, contents, later, patch, put, remove, rule};
+use crate::place::{Place, everywhere};
+
+fn limit(limit: u64) -> Vec<Edit> {
+    vec![put(Kind::Rule, &rule("api", &json!({"limit": limit})))]
+}
+
+async fn since(catalog: &Catalog, known: Head) -> String {
+    match catalog.since(known).await.expect("an answer") {
+        Since::Nothing => "nothing".to_owned(),
+        Since::Changes(changes, head) => {
+            format!("{} changes, to {}", changes.len(), head.revision.number)
+        }
+        Since::TooLong => "too long".to_owned(),
+        Since::Restored => "restored".to_owned(),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn changes_are_told_from_any_state_on() {
+    everywhere(async |place| {
+        let desk = Desk::open(place).await;
+        let mut heads = vec![desk.head().await];
+        for number in 1..=5 {
+            heads.push(desk.write(limit(number)).await.head);
+        }
+        let node = place.catalog();
+        for (at, head) in heads.iter().enumerate() {
+            let expected = match 5 - at {
+                0 => "nothing".to_owned(),
+                missed => format!("{missed} changes, to 5"),
+            };
+            assert_eq!(since(&node, *head).await, expected);
+        }
+        // Somebody who has never seen it, or comes from elsewhere.
+        assert_eq!(since(&node, Head::default()).await, "too long");
+        desk.catalog.forget_audit(later(9), Micros::from_secs(0)).await.expect("done");
+        for head in &heads[..5] {
+            assert_eq!(since(&node, *head).await, "too long", "{head:?}");
+        }
+        assert_eq!(since(&node, heads[5]).await, "nothing");
+    })
+    .await;
+}
+
+/// Between two looks, things come, change and go that have no place in what is there in the end.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_came_and_went_between_two_looks() {
+    everywhere(async |place| {
+        let desk = Desk::open(place).await;
+        let bucket = json!({"algorithm": "token_bucket"});
+        desk.write(vec![put(Kind::Rule, &rule("stays", &bucket))]).await;
+        let node = place.catalog();
+        let before = node.view().await.expect("a view");
+        let exception = |rule_id: &str, more: &str| {
+            let mut body =
+                json!({"rule_id": rule_id, "identifier_type": "user_id", "identifier": "u1"});
+            body[more] = json!(5);
+            put(Kind::Override, &body)
+        };
+        let client = json!({"identifier_type": "user_id", "identifier": "u1", "tier": "short"});
+        desk.write(vec![put(Kind::Rule, &rule("goes", &json!({})))]).await;
+        desk.write(vec![put(Kind::Tier, &json!({"tier": "short"})), put(Kind::Client, &client)])
+            .await;
+        desk.write(vec![exception("goes", "limit"), exception("stays", "burst")]).await;
+        desk.write(vec![
+            remove(Kind::Override, r#"["goes","user_id","u1"]"#),
+            remove(Kind::Rule, "goes"),
+        ])
+        .await;
+        desk.write(vec![
+            exception("stays", "limit"),
+            patch(Kind::Rule, "stays", json!({"algorithm": "fixed_window"})),
+        ])
+        .await;
+        let gone = r#"["user_id","u1"]"#;
+        desk.write(vec![remove(Kind::Client, gone), remove(Kind::Tier, "short")]).await;
+        let answer = node.since(before.head()).await.expect("an answer");
+        let Since::Changes(changes, head) = answer else { panic!("{answer:?}") };
+        let after = before.apply(&changes, head).expect("a view");
+        let fresh = node.view().await.expect("a view");
+        assert_eq!(shape(&after), shape(&fresh));
+
+        // A copy that hears of it all at once is the same too.
+        let copy = Place::file();
+        let copy = Desk::open(&copy).await.catalog;
+        copy.copy_from(&node).await.expect("a copy");
+        desk.write(vec![put(Kind::Tier, &json!({"tier": "short"}))]).await;
+        desk.write(vec![remove(Kind::Tier, "short")]).await;
+        let answer = node.since(fresh.head()).await.expect("an answer");
+        let Since::Changes(changes, head) = answer else { panic!("{answer:?}") };
+        copy.follow(&changes, head).await.expect("a copy");
+        assert_eq!(bodies(&copy).await, bodies(&node).await);
+    })
+    .await;
+}
+
+fn shape(view: &View) -> String {
+    let rules: Vec<_> = view.rules().keys().collect();
+    let tiers: Vec<_> = view.tiers().keys().collect();
+    format!("{:?} {rules:?} {tiers:?} {:?}", view.head(), view.policy().directory())
+}
+
+async fn bodies(catalog: &Catalog) -> Vec<(Kind, String, String)> {
+    let contents = contents(catalog).await;
+    contents.into_iter().map(|((kind, name), kept)| (kind, name, kept.body)).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn more_changes_than_are_told_one_by_one() {
+    everywhere(async |place| {
+        let desk = Desk::open(place).await;
+        let known = desk.write(limit(1)).await.head;
+        let head = desk.write(limit(2)).await.head;
+        // As if that had been very many.
+        let more = "INSERT INTO tollgate_changes (revision, place, kind, entry, becomes) \
+                    WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < COUNT) \
+                    SELECT 2, n, 'ban', 'b' || n, '{}' FROM n";
+        let mut raw = place.raw().await;
+        raw.run(&more.replace("COUNT", "19999")).await;
+        assert_eq!(since(&desk.catalog, known).await, "20000 changes, to 2");
+        raw.run("INSERT INTO tollgate_changes (revision, place, kind, entry, becomes) \
+                 VALUES (2, 20000, 'ban', 'b', '{}')")
+            .await;
+        assert_eq!(since(&desk.catalog, known).await, "too long");
+        assert_eq!(since(&desk.catalog, head).await, "nothing");
+    })
+    .await;
+}
+
+/// Of a kind that a newer version wrote, nothing is told one by one, and nothing fails.
+#[tokio::test(flavor = "multi_thread")]
+async fn kinds_of_a_newer_version() {
+    everywhere(async |place| {
+        let desk = Desk::open(place).await;
+        let known = desk.write(limit(1)).await.head;
+        desk.write(limit(2)).await;
+        let mut raw = place.raw().await;
+        raw.run("UPDATE tollgate_changes SET kind = 'lease' WHERE revision = 2").await;
+        assert_eq!(since(&desk.catalog, known).await, "too long");
+        let log = desk.catalog.audit(&AuditFilter::default(), None, 9).await.expect("a log");
+        assert_eq!(log.len(), 1);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backup_that_was_restored_is_noticed() {
+    everywhere(async |place| {
+        let desk = Desk::open(place).await;
+        let first = desk.write(limit(1)).await.head;
+        let second = desk.write(limit(2)).await.head;
+        let backup = Backup::take(place, desk).await;
+        let desk = Desk::of(place, crate::desk::admin());
+        let third = desk.write(limit(3)).await.head;
+        let fourth = desk.write(limit(4)).await.head;
+        assert_eq!(since(&desk.catalog, second).await, "2 changes, to 4");
+        backup.restore(place, desk).await;
+
+        let desk = Desk::of(place, crate::desk::admin());
+        let check = async |known: Head, expected: &str| {
+            assert_eq!(since(&desk.catalog, known).await, expected, "from {known:?}");
+        };
+        // Its number is lower.
+        check(third, "restored").await;
+        check(fourth, "restored").await;
+        check(second, "nothing").await;
+        check(first, "1 changes, to 2").await;
+        // The same number again, but by another write.
+        let other_third = desk.write(limit(30)).await.head;
+        assert_eq!(other_third.revision, third.revision);
+        check(third, "restored").await;
+        check(fourth, "restored").await;
+        check(second, "1 changes, to 3").await;
+        // A higher one.
+        desk.write(limit(40)).await;
+        let fifth = desk.write(limit(50)).await.head;
+        check(third, "restored").await;
+        check(fourth, "restored").await;
+        check(other_third, "2 changes, to 5").await;
+
+        // Whoever notices begins an epoch: once, however many do.
+        desk.catalog.begin_epoch(fourth, later(1)).await.expect("an epoch");
+        desk.catalog.begin_epoch(third, later(2)).await.expect("an epoch");
+        let head = desk.head().await;
+        assert_eq!(head.revision.epoch, later(1).as_micros());
+        assert_eq!((head.revision.number, head.stamp), (5, fifth.stamp));
+        for known in [first, second, third, fourth, other_third, fifth] {
+            check(known, "too long").await;
+        }
+        check(head, "nothing").await;
+        desk.write(limit(60)).await;
+        check(head, "1 changes, to 6").await;
+        // A clock that is behind does not begin the epoch of the past again.
+        desk.catalog.begin_epoch(head, NOW).await.expect("an epoch");
+        assert_eq!(desk.head().await.revision.epoch, later(1).as_micros() + 1);
+    })
+    .await;
+}
+
+/// Everything as it was at some moment, elsewhere.
+enum Backup {
+    File(tempfile::TempDir),
+    Database(String),
+}
+
+impl Backup {
+    /// Nobody may use the catalog meanwhile.
+    async fn take(place: &Place, desk: Desk) -> Self {
+        drop(desk);
+        match place {
+            Place::File { folder } => {
+                let copy = tempfile::TempDir::new().expect("a folder");
+                settle_file(place).await;
+                let file = |folder: &tempfile::TempDir| folder.path().join("catalog.db");
+                std::fs::copy(file(folder), file(&copy)).expect("a copy");
+                Self::File(copy)
+            }
+            Place::Database { server, name } => {
+                let backup = format!("{name}_backup");
+                clone_database(server, name, &backup);
+                Self::Database(backup)
+            }
+        }
+    }
+
+    async fn restore(&self, place: &Place, desk: Desk) {
+        drop(desk);
+        match (self, place) {
+            (Self::File(copy), Place::File { folder }) => {
+                settle_file(place).await;
+                let file = |folder: &tempfile::TempDir| folder.path().join("catalog.db");
+                std::fs::copy(file(copy), file(folder)).expect("a copy");
+            }
+            (Self::Database(backup), Place::Database { server, name }) => {
+                server.query(&format!("DROP DATABASE {name} WITH (FORCE)"));
+                clone_database(server, backup, name);
+            }
+            _ => panic!("a backup of another place"),
+        }
+    }
+}
+
+fn clone_database(server: &Postgres, from: &str, to: &str) {
+    server.query(&format!(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{from}'"
+    ));
+    server.query(&format!("CREATE DATABASE {to} TEMPLATE {from}"));
+}
+
+/// Takes everything into the file itself, which others must have closed by then.
+async fn settle_file(place: &Place) {
+    let mut raw = place.raw().await;
+    raw.run("PRAGMA wal_checkpoint(TRUNCATE); PRAGMA journal_mode = DELETE").await;
+}

@@ -1,0 +1,190 @@
+//! From every earlier schema to the newest: with what was in it, or not at all.
+
+use serde_json::json;
+use tollgate_catalog::{AuditFilter, Beginning, Kind, NEWEST_SCHEMA};
+
+use crate::desk::{Desk, NOW, admin, contents, name_of, put, rule};
+use crate::place::{Place, everywhere};
+
+/// Rows in the tables of each version, as they were made then.
+const ROWS: [&str; NEWEST_SCHEMA as usize] = [
+    r#"
+    INSERT INTO tollgate_catalog (only_row, epoch, revision, stamp) VALUES (1, 77, 1, 88);
+    INSERT INTO tollgate_revisions (number, stamp, changed_at, actor, role)
+        VALUES (1, 88, 5, 'eve', 'admin');
+    INSERT INTO tollgate_changes (revision, place, kind, entry, becomes)
+        VALUES (1, 0, 'rule', 'api', '{}');
+    INSERT INTO tollgate_rules (version, created_at, created_by, entry, tenant, enabled, body)
+        VALUES (1, 5, 'eve', 'api', 'acme', 1,
+        '{"rule_id":"api","limit":1,"window_seconds":1,"identifier_type":"user_id","tenant":"acme"}');
+    INSERT INTO tollgate_tiers (version, created_at, created_by, entry, is_default, body)
+        VALUES (1, 5, 'eve', 'free', 1, '{"tier":"free","default":true}');
+    INSERT INTO tollgate_clients
+        (version, created_at, created_by, entry, identifier_type, identifier, tier, body)
+        VALUES (1, 5, 'eve', '["user_id","u1"]', 'user_id', 'u1', 'free',
+        '{"identifier_type":"user_id","identifier":"u1","tier":"free"}');
+    INSERT INTO tollgate_overrides
+        (version, created_at, created_by, entry, rule_id, identifier_type, identifier, tenant, body)
+        VALUES (1, 5, 'eve', '["api","user_id","u1"]', 'api', 'user_id', 'u1', 'acme',
+        '{"identifier_type":"user_id","identifier":"u1","rule_id":"api","limit":2}');
+    INSERT INTO tollgate_whitelist
+        (version, created_at, created_by, entry, identifier_type, identifier, body)
+        VALUES (1, 5, 'eve', '["user_id","u2"]', 'user_id', 'u2',
+        '{"identifier_type":"user_id","identifier":"u2"}');
+    INSERT INTO tollgate_blacklist
+        (version, created_at, created_by, entry, identifier_type, identifier, body)
+        VALUES (1, 5, 'eve', '["user_id","u3"]', 'user_id', 'u3',
+        '{"identifier_type":"user_id","identifier":"u3"}');
+    "#,
+    r#"
+    INSERT INTO tollgate_api_keys (version, created_at, created_by, entry, digest, body)
+        VALUES (1, 5, 'eve', 'k', '0000000000000000000000000000000000000000000000000000000000000001',
+        '{"key_id":"k","digest":"0000000000000000000000000000000000000000000000000000000000000001"}');
+    INSERT INTO tollgate_tokens (version, created_at, created_by, entry, role, digest, body)
+        VALUES (1, 5, 'eve', 't', 'viewer',
+        '0000000000000000000000000000000000000000000000000000000000000002',
+        '{"token_id":"t","role":"viewer",
+          "digest":"0000000000000000000000000000000000000000000000000000000000000002"}');
+    "#,
+    "
+    INSERT INTO tollgate_decisions (decided_at, decision_id, action, client, body)
+        VALUES (5, 'd', 'refused', 'u1', '{}');
+    ",
+    r#"
+    INSERT INTO tollgate_bans
+        (version, created_at, created_by, entry, rule_id, identifier, expires_at, body)
+        VALUES (1, 5, 'eve', '["api","u1"]', 'api', '["u1"]', 9,
+        '{"rule_id":"api","identifier":["u1"],"expires_at":"2030-01-01T00:00:00Z"}');
+    "#,
+];
+
+/// The last table that each version makes: one that is there already stands in its way.
+const LAST_TABLES: [&str; NEWEST_SCHEMA as usize] =
+    ["tollgate_blacklist", "tollgate_tokens", "tollgate_decisions", "tollgate_bans"];
+
+/// How many entries there are with the rows of all versions up to this one.
+const ENTRIES: [usize; NEWEST_SCHEMA as usize] = [6, 8, 8, 9];
+
+/// A place like the given one, with the tables of that version.
+async fn at_version(place: &Place, version: u64) -> Place {
+    let place = if place.is_shared() { Place::database() } else { Place::file() };
+    let catalog = place.catalog();
+    assert_eq!(catalog.schema_version().await.expect("a version"), 0);
+    assert_eq!(catalog.migrate_to(version, NOW).await.expect("tables"), 0);
+    assert_eq!(catalog.schema_version().await.expect("a version"), version);
+    place
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_version_becomes_the_newest_with_all_it_has() {
+    everywhere(async |place| {
+        for (version, entries) in (1..).zip(ENTRIES) {
+            let place = at_version(place, version).await;
+            let mut raw = place.raw().await;
+            for rows in ROWS.iter().take(usize::try_from(version).expect("a version")) {
+                raw.run(rows).await;
+            }
+            let catalog = place.catalog();
+            let is_new = catalog.open(Beginning::default(), NOW, true).await.expect("a catalog");
+            assert!(!is_new, "it was there");
+            assert_eq!(catalog.schema_version().await.expect("a version"), NEWEST_SCHEMA);
+            let head = catalog.head().await.expect("a head");
+            assert_eq!((head.revision.epoch, head.revision.number, head.stamp), (77, 1, 88));
+            let kept = contents(&catalog).await;
+            assert_eq!(kept.len(), entries, "from version {version}");
+            assert!(kept.values().all(|it| it.created_by == "eve" && it.version == 1));
+            let view = catalog.view().await.expect("a view");
+            assert_eq!((view.rules().len(), view.policy().directory().sizes()), (1, (1, 1, 2)));
+            if version >= 3 {
+                let decisions = raw.texts("SELECT decision_id FROM tollgate_decisions").await;
+                assert_eq!(decisions, ["d"]);
+            }
+            let desk = Desk { catalog, author: admin() };
+            desk.check(crate::desk::only(put(Kind::Rule, &rule("new", &json!({})))), "+rule new")
+                .await;
+            let log = desk.catalog.audit(&AuditFilter::default(), None, 9).await.expect("a log");
+            assert_eq!(log.iter().map(|it| it.actor.as_str()).collect::<Vec<_>>(), ["ada", "eve"]);
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_may_migrate() {
+    everywhere(async |place| {
+        for version in 1..NEWEST_SCHEMA {
+            let place = at_version(place, version).await;
+            let opened = place.catalog().open(Beginning::default(), NOW, false).await;
+            if place.is_shared() {
+                let expected = format!(
+                    "the catalog {} has schema {version}, and this program needs {NEWEST_SCHEMA}: \
+                     run `tollgate migrate` first",
+                    place.url()
+                );
+                assert_eq!(opened.expect_err("an error").to_string(), expected);
+                assert_eq!(place.catalog().schema_version().await.expect("a version"), version);
+                assert_eq!(place.catalog().migrate(NOW).await.expect("tables"), version);
+                place.catalog().open(Beginning::default(), NOW, false).await.expect("a catalog");
+            } else {
+                assert!(opened.expect("a catalog"));
+            }
+            assert_eq!(place.catalog().schema_version().await.expect("a version"), NEWEST_SCHEMA);
+            assert_eq!(place.catalog().migrate(NOW).await.expect("tables"), NEWEST_SCHEMA);
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_newer_schema_is_left_alone() {
+    everywhere(async |place| {
+        drop(Desk::open(place).await);
+        let newer = NEWEST_SCHEMA + 1;
+        let sql =
+            format!("INSERT INTO tollgate_migrations (version, applied_at) VALUES ({newer}, 1)");
+        place.raw().await.run(&sql).await;
+        for may_migrate in [false, true] {
+            let refused = place.catalog().open(Beginning::default(), NOW, may_migrate).await;
+            let expected = format!(
+                "the catalog {} has schema {newer}, and this program knows {NEWEST_SCHEMA}: use a \
+                 newer one",
+                place.url()
+            );
+            assert_eq!(refused.expect_err("an error").to_string(), expected);
+        }
+        assert_eq!(place.catalog().schema_version().await.expect("a version"), newer);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_migration_that_fails_leaves_everything_as_it_was() {
+    everywhere(async |place| {
+        for (version, table) in (0..).zip(LAST_TABLES) {
+            let place = at_version(place, version).await;
+            let mut raw = place.raw().await;
+            raw.run(&format!("CREATE TABLE {table} (strange BIGINT)")).await;
+            let before = raw.texts(structure(&place)).await;
+            for _ in 0..2 {
+                let error = place.catalog().migrate(NOW).await.expect_err("an error");
+                assert_eq!(name_of(&error), "unusable", "{error}");
+                assert!(error.to_string().contains(table), "{error}");
+                assert_eq!(raw.texts(structure(&place)).await, before);
+                assert_eq!(place.catalog().schema_version().await.expect("a version"), version);
+            }
+            raw.run(&format!("DROP TABLE {table}")).await;
+            assert_eq!(place.catalog().migrate(NOW).await.expect("tables"), version);
+        }
+    })
+    .await;
+}
+
+/// The names of all tables and indexes.
+fn structure(place: &Place) -> &'static str {
+    if place.is_shared() {
+        "SELECT CAST(relname AS TEXT) FROM pg_class \
+         WHERE relnamespace = 'public'::regnamespace ORDER BY 1"
+    } else {
+        "SELECT name FROM sqlite_master ORDER BY 1"
+    }
+}

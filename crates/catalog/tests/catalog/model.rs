@@ -1,0 +1,335 @@
+//! What a catalog promises, said a second time and more simply: everything in one map, checked as a
+//! whole after each write.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value as Json, json};
+use tollgate_catalog::Kind;
+
+use crate::draw::{Action, Draft, DraftEdit, Expected, Item, object};
+
+type Body = Map<String, Json>;
+type Key = (Kind, String);
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Kept {
+    pub(crate) body: Body,
+    pub(crate) version: u64,
+    pub(crate) created_at: u64,
+    pub(crate) created_by: String,
+    /// Whose it is, or was before its rule went.
+    owner: Option<String>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Model {
+    pub(crate) number: u64,
+    pub(crate) entries: BTreeMap<Key, Kept>,
+}
+
+/// Who writes, and when.
+pub(crate) struct Stamp<'a> {
+    pub(crate) actor: &'a str,
+    pub(crate) tenant: Option<&'a str>,
+    pub(crate) at: u64,
+}
+
+/// What entries become, in the order of the edits; none if they go.
+type Becoming = Vec<(Key, Option<Body>)>;
+
+/// Fields that need not be said.
+fn is_default(kind: Kind, field: &str, value: &Json) -> bool {
+    let default = match (kind, field) {
+        (Kind::Rule, "algorithm") => json!("sliding_window_counter"),
+        (Kind::Rule, "enabled") => json!(true),
+        (Kind::Rule, "replaces") => json!([]),
+        (Kind::Tier, "default") => json!(false),
+        _ => Json::Null,
+    };
+    value.is_null() || *value == default
+}
+
+impl Model {
+    /// The changes that a write makes; or what is wrong with it, of which a catalog tells one thing.
+    pub(crate) fn write(
+        &mut self,
+        draft: &Draft,
+        by: &Stamp<'_>,
+    ) -> Result<usize, BTreeSet<&'static str>> {
+        let (mut wrong, mut becoming) = (BTreeSet::new(), Vec::new());
+        match draft {
+            Draft::Edits(edits) => {
+                for edit in edits {
+                    match self.resolve(edit) {
+                        Ok(becomes) => becoming.push(becomes),
+                        Err(reason) => drop(wrong.insert(reason)),
+                    }
+                }
+            }
+            Draft::Apply { items, prune } => {
+                becoming.extend(self.pruned(items, prune, by.tenant));
+                let puts = items.iter().map(|item| (key(item), Some(item.body.clone())));
+                becoming.extend(puts);
+            }
+        }
+        let names: BTreeSet<&Key> = becoming.iter().map(|(key, _)| key).collect();
+        if names.len() < becoming.len() {
+            wrong.insert("invalid");
+        }
+        becoming.retain(|(key, body)| self.entries.get(key).map(|it| &it.body) != body.as_ref());
+        let next = self.after(&becoming, by, &mut wrong);
+        if let Some(tenant) = by.tenant {
+            let foreign = |(key, body): &(Key, Option<Body>)| {
+                self.is_foreign(&next, key, body.as_ref(), tenant)
+            };
+            if becoming.iter().any(foreign) {
+                wrong.insert("not yours");
+            }
+        }
+        if !becoming.is_empty() {
+            wrong.extend(next.flaws());
+        }
+        if wrong.is_empty() {
+            *self = next;
+            Ok(becoming.len())
+        } else {
+            Err(wrong)
+        }
+    }
+
+    fn resolve(&self, edit: &DraftEdit) -> Result<(Key, Option<Body>), &'static str> {
+        let key = key(&edit.item);
+        let now = self.entries.get(&key);
+        match (edit.expect, now) {
+            (Expected::Absent, Some(_)) => return Err("exists"),
+            (Expected::Present | Expected::ThisVersion | Expected::OtherVersion, None) => {
+                return Err("missing");
+            }
+            (Expected::OtherVersion, Some(_)) => return Err("changed"),
+            _ => {}
+        }
+        let body = match &edit.action {
+            Action::Put => Some(edit.item.body.clone()),
+            Action::Remove => None,
+            Action::Patch(_) => {
+                let mut body = now.ok_or("missing")?.body.clone();
+                for (field, value) in patch(edit) {
+                    body.remove(&field);
+                    if !is_default(key.0, &field, &value) {
+                        body.insert(field, value);
+                    }
+                }
+                Some(body)
+            }
+        };
+        Ok((key, body))
+    }
+
+    fn pruned(&self, items: &[Item], prune: &[Kind], tenant: Option<&str>) -> Becoming {
+        let goes = |(key, kept): &(&Key, &Kept)| {
+            let is_own = tenant.is_none() || self.owner_of(key.0, &kept.body).as_deref() == tenant;
+            let has_owner = tenant.is_none() || !matches!(key.0, Kind::Tier | Kind::Client);
+            let is_named = items.iter().any(|item| (item.kind, &item.name) == (key.0, &key.1));
+            prune.contains(&key.0) && is_own && has_owner && !is_named
+        };
+        self.entries.iter().filter(goes).map(|(key, _)| (key.clone(), None)).collect()
+    }
+
+    /// Everything as it would be. What goes makes room for what comes; two cannot have one secret even
+    /// for a moment.
+    fn after(
+        &self,
+        becoming: &Becoming,
+        by: &Stamp<'_>,
+        wrong: &mut BTreeSet<&'static str>,
+    ) -> Self {
+        let mut next = Self { number: self.number + 1, entries: self.entries.clone() };
+        for (key, _) in becoming.iter().filter(|(_, body)| body.is_none()) {
+            next.entries.remove(key);
+        }
+        for (key, body) in becoming {
+            let Some(body) = body.clone() else { continue };
+            let first = self.entries.get(key);
+            let kept = Kept {
+                body,
+                version: next.number,
+                created_at: first.map_or(by.at, |it| it.created_at),
+                created_by: first.map_or_else(|| by.actor.to_owned(), |it| it.created_by.clone()),
+                owner: None,
+            };
+            next.entries.insert(key.clone(), kept);
+            if next.has_twins(key.0) {
+                wrong.insert("invalid");
+            }
+        }
+        for (key, _) in becoming {
+            // A rule that goes in the same write still says whose its bans are.
+            let owner = next.entries.get(key).and_then(|it| self.owner_of(key.0, &it.body));
+            if let Some(kept) = next.entries.get_mut(key) {
+                kept.owner = owner;
+            }
+        }
+        next.hand_over();
+        next
+    }
+
+    /// What belongs to rules that are there belongs to their tenants.
+    fn hand_over(&mut self) {
+        let is_lost = |kind: Kind, body: &Body| {
+            let rule = text(body, "rule_id").and_then(|id| self.rule(id));
+            kind == Kind::Ban && rule.is_none()
+        };
+        let owned = self.entries.iter().filter(|(key, kept)| !is_lost(key.0, &kept.body));
+        let owners: Vec<(Key, Option<String>)> =
+            owned.map(|(key, kept)| (key.clone(), self.owner_of(key.0, &kept.body))).collect();
+        for (key, owner) in owners {
+            if let Some(kept) = self.entries.get_mut(&key) {
+                kept.owner = owner;
+            }
+        }
+    }
+
+    /// Whether two keys or two tokens have the same secret.
+    fn has_twins(&self, kind: Kind) -> bool {
+        let digests: Vec<&Json> = self.of(kind).filter_map(|body| body.get("digest")).collect();
+        let mut seen = BTreeSet::new();
+        digests.iter().any(|digest| !seen.insert(digest.as_str()))
+    }
+
+    fn of(&self, kind: Kind) -> impl Iterator<Item = &Body> {
+        self.entries.iter().filter(move |(key, _)| key.0 == kind).map(|(_, kept)| &kept.body)
+    }
+
+    fn rule(&self, id: &str) -> Option<&Body> {
+        self.entries.get(&(Kind::Rule, id.to_owned())).map(|kept| &kept.body)
+    }
+
+    /// Whose an entry is, given the rules that are here.
+    fn owner_of(&self, kind: Kind, body: &Body) -> Option<String> {
+        match kind {
+            Kind::Tier | Kind::Client => None,
+            Kind::Override | Kind::Ban => {
+                text(self.rule(text(body, "rule_id")?)?, "tenant").map(str::to_owned)
+            }
+            Kind::Whitelist | Kind::Blacklist => {
+                let (types, values) = (body.get("identifier_type")?, body.get("identifier")?);
+                let at = types.as_array()?.iter().position(|it| it == "tenant")?;
+                values.get(at)?.as_str().map(str::to_owned)
+            }
+            Kind::Rule | Kind::ApiKey | Kind::Token => text(body, "tenant").map(str::to_owned),
+        }
+    }
+
+    /// Whether a tenant may not do this.
+    fn is_foreign(&self, next: &Self, key: &Key, becomes: Option<&Body>, tenant: &str) -> bool {
+        let is_tight = matches!(key.0, Kind::Rule | Kind::Override | Kind::Blacklist | Kind::Ban);
+        let was = self.entries.get(key).map(|kept| self.owner_of(key.0, &kept.body));
+        let is = becomes.map(|body| next.owner_of(key.0, body));
+        let is_own = |owner: &Option<String>| owner.as_deref() == Some(tenant);
+        let replaces = becomes.filter(|_| key.0 == Kind::Rule).map(replaced).unwrap_or_default();
+        let takes_over = replaces.iter().any(|id| {
+            let rule = next.rule(id).or_else(|| self.rule(id));
+            rule.and_then(|rule| text(rule, "tenant")) != Some(tenant)
+        });
+        !is_tight || [was, is].iter().flatten().any(|owner| !is_own(owner)) || takes_over
+    }
+
+    /// What is wrong with everything as it is.
+    fn flaws(&self) -> BTreeSet<&'static str> {
+        let mut wrong = BTreeSet::new();
+        let tiers: Vec<&str> = self.of(Kind::Tier).filter_map(|body| text(body, "tier")).collect();
+        let is_tier = |tier: &str| tiers.is_empty() || tiers.contains(&tier);
+        let defaults = self.of(Kind::Tier).filter(|tier| tier.contains_key("default")).count();
+        if defaults > 1 {
+            wrong.insert("invalid");
+        }
+        for rule in self.of(Kind::Rule) {
+            let own_tier = rule.get("applies_to").and_then(|it| it["user_tiers"][0].as_str());
+            let is_lost = |id: &String| self.rule(id).is_none();
+            if own_tier.is_some_and(|tier| !is_tier(tier)) || replaced(rule).iter().any(is_lost) {
+                wrong.insert("invalid");
+            }
+        }
+        if self.of(Kind::Rule).any(|rule| self.leads_back(rule)) {
+            wrong.insert("invalid");
+        }
+        for exception in self.of(Kind::Override) {
+            match text(exception, "rule_id").and_then(|id| self.rule(id)) {
+                // Whoever removed the rule hears that it is in use; whoever wrote the exception, that
+                // there is no rule.
+                None => wrong.extend(["invalid", "in use"]),
+                Some(rule) => {
+                    let is_bucket = text(rule, "algorithm") == Some("token_bucket");
+                    let (limit, burst) = (exception.get("limit"), exception.get("burst"));
+                    if (burst.is_some() && !is_bucket) || (limit.is_none() && burst.is_none()) {
+                        wrong.insert("invalid");
+                    }
+                }
+            }
+        }
+        for body in self.of(Kind::Client).chain(self.of(Kind::ApiKey)) {
+            if text(body, "tier").is_some_and(|tier| !is_tier(tier)) {
+                wrong.extend(["invalid", "in use"]);
+            }
+        }
+        for token in self.of(Kind::Token) {
+            if (text(token, "role") == Some("tenant-admin")) != token.contains_key("tenant") {
+                wrong.insert("invalid");
+            }
+        }
+        wrong
+    }
+
+    /// Whether a rule takes its own place, by way of others maybe.
+    fn leads_back(&self, rule: &Body) -> bool {
+        let (mut seen, mut ahead) = (BTreeSet::new(), replaced(rule));
+        while let Some(id) = ahead.pop() {
+            if seen.insert(id.clone()) {
+                ahead.extend(self.rule(&id).map(replaced).unwrap_or_default());
+            }
+        }
+        text(rule, "rule_id").is_some_and(|id| seen.contains(id))
+    }
+
+    /// The names of a tenant's entries.
+    pub(crate) fn names_of(&self, kind: Kind, tenant: &str) -> Vec<&str> {
+        let is_own = |kept: &Kept| kept.owner.as_deref() == Some(tenant);
+        let own = self.entries.iter().filter(|(key, kept)| key.0 == kind && is_own(kept));
+        own.map(|(key, _)| key.1.as_str()).collect()
+    }
+
+    /// The same as a document of a policy.
+    pub(crate) fn document(&self) -> String {
+        let list = |kind: Kind| self.of(kind).cloned().map(Json::Object).collect::<Vec<_>>();
+        json!({
+            "rules": list(Kind::Rule),
+            "tiers": list(Kind::Tier),
+            "clients": list(Kind::Client),
+            "overrides": list(Kind::Override),
+            "whitelist": list(Kind::Whitelist),
+            "blacklist": list(Kind::Blacklist),
+        })
+        .to_string()
+    }
+}
+
+/// The field that a patch sets, or takes away.
+pub(crate) fn patch(edit: &DraftEdit) -> Body {
+    let Action::Patch(at) = edit.action else { return Body::new() };
+    let free = edit.item.free;
+    let field = free[at % free.len()];
+    object(&json!({field: edit.item.body.get(field)}))
+}
+
+fn key(item: &Item) -> Key {
+    (item.kind, item.name.clone())
+}
+
+fn text<'a>(body: &'a Body, field: &str) -> Option<&'a str> {
+    body.get(field)?.as_str()
+}
+
+fn replaced(rule: &Body) -> Vec<String> {
+    let replaces = rule.get("replaces").and_then(Json::as_array).into_iter().flatten();
+    replaces.filter_map(Json::as_str).map(str::to_owned).collect()
+}

@@ -1,0 +1,238 @@
+//! Administrators of a tenant change what belongs to it, and only ever tighten.
+
+use serde_json::{Value as Json, json};
+use tollgate_catalog::{AuditFilter, Edit, Filter, Intent, Kind};
+
+use crate::desk::{Desk, admin, apply, contents, only, patch, put, remove, rule, tenant_admin};
+use crate::place::{Place, everywhere};
+
+const END: &str = "2030-01-01T00:00:00Z";
+
+const BASE: &str = "
+    rules:
+      - {rule_id: everyone, limit: 10, window: 1m, identifier_type: user_id}
+      - {rule_id: acme, limit: 10, window: 1m, identifier_type: user_id, tenant: acme}
+      - {rule_id: umbrella, limit: 10, window: 1m, identifier_type: user_id, tenant: umbrella}
+    overrides:
+      - {rule_id: everyone, identifier_type: user_id, identifier: u1, limit: 1}
+      - {rule_id: acme, identifier_type: user_id, identifier: u1, limit: 1}
+      - {rule_id: umbrella, identifier_type: user_id, identifier: u1, limit: 1}
+    whitelist: [{identifier_type: tenant, identifier: acme}]
+    blacklist:
+      - {identifier_type: [tenant, user_id], identifier: [acme, u1]}
+      - {identifier_type: [tenant, user_id], identifier: [umbrella, u1]}
+      - {identifier_type: user_id, identifier: u1}";
+
+/// A catalog with entries of two tenants and of nobody, and the administrator of one.
+async fn of_acme(place: &Place) -> Desk {
+    let desk = Desk::open(place).await;
+    desk.check(apply(BASE, &[]), "+rule everyone, +rule acme, ..").await;
+    desk.write(vec![ban("acme", Some("acme")), ban("umbrella", Some("umbrella"))]).await;
+    Desk::of(place, tenant_admin("acme"))
+}
+
+fn exception(rule_id: &str, user: &str) -> Edit {
+    let user =
+        json!({"rule_id": rule_id, "identifier_type": "user_id", "identifier": user, "limit": 5});
+    put(Kind::Override, &user)
+}
+
+fn listed(kind: Kind, types: &Json, values: &Json) -> Edit {
+    put(kind, &json!({"identifier_type": types, "identifier": values, "reason": "so"}))
+}
+
+fn ban(rule_id: &str, tenant: Option<&str>) -> Edit {
+    let mut ban = json!({"rule_id": rule_id, "identifier": ["u1"], "expires_at": END});
+    if let Some(tenant) = tenant {
+        ban["tenant"] = json!(tenant);
+    }
+    put(Kind::Ban, &ban)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_changes_its_own() {
+    everywhere(async |place| {
+        let desk = of_acme(place).await;
+        let check = async |edits: Vec<Edit>, expected: &str| {
+            desk.check(Intent::Edits(edits), expected).await;
+        };
+        let own = |id: &str, more: Json| {
+            let mut body = rule(id, &more);
+            body["tenant"] = json!("acme");
+            put(Kind::Rule, &body)
+        };
+        check(vec![patch(Kind::Rule, "acme", json!({"limit": 5}))], "~rule acme").await;
+        check(vec![own("acme2", json!({"replaces": ["acme"]}))], "+rule acme2").await;
+        check(vec![exception("acme", "u2")], "+override ..").await;
+        check(vec![remove(Kind::Override, r#"["acme","user_id","u2"]"#)], "-override ..").await;
+        // A rule and what refers to it at once.
+        let both = vec![exception("acme3", "u1"), own("acme3", json!({"replaces": ["acme2"]}))];
+        check(both, "+rule acme3, +override ..").await;
+        let pair = (json!(["user_id", "tenant"]), json!(["u2", "acme"]));
+        check(vec![listed(Kind::Blacklist, &pair.0, &pair.1)], "+blacklist ..").await;
+        let whole = (json!("tenant"), json!("acme"));
+        check(vec![listed(Kind::Blacklist, &whole.0, &whole.1)], "+blacklist ..").await;
+        check(vec![remove(Kind::Blacklist, r#"["tenant","acme"]"#)], "-blacklist ..").await;
+        check(vec![ban("acme2", Some("acme"))], "+ban ..").await;
+        check(vec![remove(Kind::Ban, r#"["acme2","u1"]"#)], "-ban ..").await;
+        let gone = vec![
+            remove(Kind::Override, r#"["acme3","user_id","u1"]"#),
+            remove(Kind::Rule, "acme3"),
+        ];
+        check(gone, "-override ..").await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_changes_nothing_else() {
+    everywhere(async |place| {
+        let desk = of_acme(place).await;
+        let refused = async |edit: Edit| {
+            desk.check(only(edit), "not yours: ..").await;
+        };
+        for rule_id in ["everyone", "umbrella"] {
+            refused(patch(Kind::Rule, rule_id, json!({"limit": 1}))).await;
+            refused(patch(Kind::Rule, rule_id, json!({"tenant": "acme"}))).await;
+            let over = format!(r#"["{rule_id}","user_id","u1"]"#);
+            refused(remove(Kind::Override, &over)).await;
+            refused(patch(Kind::Override, &over, json!({"limit": 9}))).await;
+            refused(exception(rule_id, "u2")).await;
+            // Whatever it says of itself, a ban belongs to whom its rule belongs to.
+            refused(ban(rule_id, Some("acme"))).await;
+            let replacing = json!({"tenant": "acme", "replaces": [rule_id]});
+            refused(put(Kind::Rule, &rule("mine", &replacing))).await;
+            let replacing = json!({"replaces": ["acme", rule_id]});
+            refused(patch(Kind::Rule, "acme", replacing)).await;
+        }
+        refused(put(Kind::Rule, &rule("new", &json!({})))).await;
+        refused(put(Kind::Rule, &rule("new", &json!({"tenant": "umbrella"})))).await;
+        refused(patch(Kind::Rule, "acme", json!({"tenant": null}))).await;
+        refused(patch(Kind::Rule, "acme", json!({"tenant": "umbrella"}))).await;
+        refused(remove(Kind::Rule, "umbrella")).await;
+        refused(remove(Kind::Ban, r#"["umbrella","u1"]"#)).await;
+        for (types, values) in [
+            (json!("user_id"), json!("u1")),
+            (json!("tenant"), json!("umbrella")),
+            (json!(["user_id", "tenant"]), json!(["acme", "umbrella"])),
+            (json!("ip"), json!("192.0.2.0/24")),
+        ] {
+            refused(listed(Kind::Blacklist, &types, &values)).await;
+            refused(listed(Kind::Whitelist, &types, &values)).await;
+        }
+        refused(remove(Kind::Blacklist, r#"["user_id","u1"]"#)).await;
+        // Not even its own.
+        refused(listed(Kind::Whitelist, &json!(["tenant", "user_id"]), &json!(["acme", "u1"])))
+            .await;
+        refused(remove(Kind::Whitelist, r#"["tenant","acme"]"#)).await;
+        refused(put(Kind::Tier, &json!({"tier": "gold"}))).await;
+        let client = json!({"identifier_type": "tenant", "identifier": "acme", "tier": "gold"});
+        refused(put(Kind::Client, &client)).await;
+        let key = json!({"key_id": "k", "digest": "0".repeat(64), "tenant": "acme"});
+        refused(put(Kind::ApiKey, &key)).await;
+        let token = json!({
+            "token_id": "t", "digest": "0".repeat(64), "role": "tenant-admin", "tenant": "acme",
+        });
+        refused(put(Kind::Token, &token)).await;
+        // One foreign edit among its own spoils all.
+        let mixed =
+            vec![patch(Kind::Rule, "acme", json!({"limit": 7})), exception("everyone", "u3")];
+        desk.check(Intent::Edits(mixed), "not yours: ..").await;
+    })
+    .await;
+}
+
+/// A rule cannot be smuggled out of, or into, a tenant by changing it and what refers to it at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_entry_cannot_change_hands_by_a_detour() {
+    everywhere(async |place| {
+        let desk = of_acme(place).await;
+        let taken = vec![
+            patch(Kind::Rule, "everyone", json!({"tenant": "acme"})),
+            remove(Kind::Override, r#"["everyone","user_id","u1"]"#),
+        ];
+        desk.check(Intent::Edits(taken), "not yours: ..").await;
+        let replaced = vec![
+            patch(Kind::Rule, "umbrella", json!({"tenant": "acme"})),
+            patch(Kind::Rule, "acme", json!({"replaces": ["umbrella"]})),
+        ];
+        desk.check(Intent::Edits(replaced), "not yours: ..").await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_document_of_a_tenant_prunes_its_own_alone() {
+    const PRUNED: [Kind; 4] = [Kind::Rule, Kind::Override, Kind::Blacklist, Kind::Ban];
+    everywhere(async |place| {
+        let desk = of_acme(place).await;
+        let before = contents(&desk.catalog).await;
+        desk.check(apply(BASE, &[]), "nothing").await;
+        let foreign =
+            "rules: [{rule_id: everyone, limit: 9, window: 1m, identifier_type: user_id}]";
+        desk.check(apply(foreign, &PRUNED), "not yours: ..").await;
+        let own = "
+            rules:
+              - {rule_id: mine, limit: 9, window: 1m, identifier_type: user_id, tenant: acme}";
+        let pruned = [
+            r#"-ban ["acme","u1"]"#,
+            r#"-blacklist ["user_id","u1","tenant","acme"]"#,
+            r#"-override ["acme","user_id","u1"]"#,
+            "-rule acme",
+            "+rule mine",
+        ];
+        desk.check(apply(own, &PRUNED), &pruned.join(", ")).await;
+        let after = contents(&desk.catalog).await;
+        assert_eq!(after.len(), before.len() - 3);
+        desk.check(apply("rules: []", &[Kind::Tier, Kind::Client, Kind::Token]), "nothing").await;
+        desk.check(apply("rules: []", &PRUNED), "-rule mine").await;
+    })
+    .await;
+}
+
+/// What a tenant is shown is what belongs to it, also after it has changed hands.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_is_shown_its_own() {
+    everywhere(async |place| {
+        let acme = of_acme(place).await;
+        let of = async |tenant: &str, kind: Kind| -> Vec<String> {
+            let filter = Filter { tenant: Some(tenant.to_owned()), ..Filter::default() };
+            let page = acme.catalog.page(kind, &filter, None, 100).await.expect("a page");
+            page.entries.into_iter().map(|entry| entry.entry).collect()
+        };
+        assert_eq!(of("acme", Kind::Rule).await, ["acme"]);
+        assert_eq!(of("acme", Kind::Override).await, [r#"["acme","user_id","u1"]"#]);
+        assert_eq!(of("acme", Kind::Blacklist).await, [r#"["user_id","u1","tenant","acme"]"#]);
+        assert_eq!(of("acme", Kind::Ban).await, [r#"["acme","u1"]"#]);
+        assert_eq!(of("acme", Kind::Tier).await, [""; 0]);
+        let log = async |tenant: &str| -> Vec<String> {
+            let filter = AuditFilter { tenant: Some(tenant.to_owned()), ..AuditFilter::default() };
+            let log = acme.catalog.audit(&filter, None, 100).await.expect("a log");
+            log.iter().map(|it| format!("{} {}", it.change.kind, it.change.entry)).collect()
+        };
+        let whole: Vec<String> = log("acme").await;
+        assert_eq!(
+            whole,
+            [
+                r#"ban ["acme","u1"]"#,
+                r#"blacklist ["user_id","u1","tenant","acme"]"#,
+                r#"whitelist ["tenant","acme"]"#,
+                r#"override ["acme","user_id","u1"]"#,
+                "rule acme",
+            ]
+        );
+        // The rule goes to others, and its exceptions with it.
+        let desk = Desk::of(place, admin());
+        desk.write(vec![patch(Kind::Rule, "acme", json!({"tenant": "umbrella"}))]).await;
+        let exceptions = [r#"["acme","user_id","u1"]"#, r#"["umbrella","user_id","u1"]"#];
+        assert_eq!(of("umbrella", Kind::Override).await, exceptions);
+        assert_eq!(of("acme", Kind::Override).await, [""; 0]);
+        let edit = patch(Kind::Override, exceptions[0], json!({"limit": 8}));
+        acme.check(only(edit.clone()), "not yours: ..").await;
+        Desk::of(place, tenant_admin("umbrella")).check(only(edit), "~override ..").await;
+        // Who got it sees what becomes of it.
+        assert_eq!(log("umbrella").await[0], r#"override ["acme","user_id","u1"]"#);
+        assert_eq!(log("umbrella").await[1], "rule acme");
+    })
+    .await;
+}

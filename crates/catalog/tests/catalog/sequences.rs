@@ -1,0 +1,303 @@
+//! Random writes, one after the other: after each, the tables, a node that follows, a node that starts
+//! anew, a copy and a model agree; in the end, what the log tells is what there is.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestCaseResult, TestRunner};
+use serde_json::{Map, Value as Json};
+use tokio::runtime::{Builder, Runtime};
+use tollgate_catalog::{
+    AuditFilter, Author, Catalog, Edit, Entry, Expect, Filter, Intent, Kind, Since, View,
+};
+use tollgate_core::Timestamp;
+use tollgate_rules::{Attribute, Attributes, Explanation, Policy, Source};
+
+use crate::desk::{Desk, admin, contents, later, name_of, tenant_admin};
+use crate::draw::{Action, Draft, DraftEdit, Expected, Item, Step, steps};
+use crate::model::{Model, Stamp, patch};
+use crate::place::Place;
+
+/// How many writes a sequence has at most.
+const STEPS: usize = 40;
+
+#[test]
+fn sequences_in_a_file() {
+    check(64, Place::file);
+}
+
+#[test]
+fn sequences_in_a_database() {
+    // It ends with the last of its databases, and is to serve all of them.
+    let _stays = Place::database();
+    check(16, Place::database);
+}
+
+/// So many sequences, or as many times more as a campaign wants.
+fn check(cases: u32, place: impl Fn() -> Place) {
+    let factor = std::env::var("TOLLGATE_SOAK_CATALOG").ok();
+    let factor = factor.and_then(|text| text.parse::<u32>().ok()).unwrap_or(1);
+    let config = Config {
+        cases: cases.saturating_mul(factor),
+        max_shrink_iters: 200,
+        failure_persistence: None,
+        ..Config::default()
+    };
+    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime: Runtime = runtime.expect("a runtime");
+    let checked = TestRunner::new(config).run(&steps(STEPS), |steps| {
+        let (place, copy) = (place(), Place::file());
+        runtime.block_on(Box::pin(async {
+            let mut stage = Stage::open(&place, &copy).await;
+            for (at, step) in (1..).zip(&steps) {
+                stage.take(step, at).await?;
+            }
+            stage.finish().await
+        }))
+    });
+    checked.unwrap_or_else(|error| panic!("{error}"));
+}
+
+/// Everything that has to agree.
+struct Stage {
+    catalog: Catalog,
+    /// A node that looks now and then.
+    view: View,
+    /// Its copy.
+    copy: Catalog,
+    model: Model,
+}
+
+impl Stage {
+    async fn open(place: &Place, copy: &Place) -> Self {
+        let catalog = Desk::open(place).await.catalog;
+        let view = catalog.view().await.expect("a view");
+        let copy = copy.catalog();
+        copy.migrate(later(0)).await.expect("tables");
+        copy.copy_from(&catalog).await.expect("a copy");
+        Self { catalog, view, copy, model: Model::default() }
+    }
+
+    async fn take(&mut self, step: &Step, at: u64) -> TestCaseResult {
+        let author = step.tenant.map_or_else(admin, tenant_admin);
+        let intent = self.intent(&step.intent);
+        let now = later(at);
+        let written = self.catalog.write(&author, intent, now, step.is_trial).await;
+        let stamp = stamp(&author, now);
+        let before = self.model.clone();
+        match (self.model.write(&step.intent, &stamp), &written) {
+            (Ok(count), Ok(written)) => prop_assert_eq!(count, written.changes.len(), "{:?}", step),
+            (Err(wrong), Err(error)) => {
+                prop_assert!(wrong.contains(name_of(error)), "{error}, not {wrong:?}: {step:?}");
+            }
+            (expected, _) => prop_assert!(false, "{expected:?}, not {written:?}: {step:?}"),
+        }
+        if step.is_trial || written.as_ref().is_ok_and(|written| written.changes.is_empty()) {
+            self.model = before;
+        }
+        let head = self.catalog.head().await.expect("a head");
+        prop_assert_eq!(head.revision.number, self.model.number);
+        if let Ok(written) = written {
+            prop_assert_eq!(written.head, head);
+        }
+        self.compare_tables().await?;
+        if step.is_seen {
+            self.look().await?;
+        }
+        Ok(())
+    }
+
+    /// The step as a catalog takes it.
+    fn intent(&self, draft: &Draft) -> Intent {
+        match draft {
+            Draft::Edits(edits) => {
+                Intent::Edits(edits.iter().map(|edit| self.edit(edit)).collect())
+            }
+            Draft::Apply { items, prune } => {
+                let mut lists: BTreeMap<&str, Vec<Json>> = BTreeMap::new();
+                for item in items {
+                    let body = Json::Object(item.body.clone());
+                    lists.entry(list_of(item.kind)).or_default().push(body);
+                }
+                let source = Source::parse(&serde_json::json!(lists).to_string());
+                Intent::Apply {
+                    document: Box::new(source.document),
+                    prune: prune.clone(),
+                    revision: None,
+                }
+            }
+        }
+    }
+
+    fn edit(&self, edit: &DraftEdit) -> Edit {
+        let Item { kind, name, body, .. } = &edit.item;
+        let (kind, entry) = (*kind, name.clone());
+        let version = self.model.entries.get(&(kind, entry.clone())).map_or(1, |it| it.version);
+        let expect = match edit.expect {
+            Expected::Anything => Expect::Anything,
+            Expected::Absent => Expect::Absent,
+            Expected::Present => Expect::Present,
+            Expected::ThisVersion => Expect::Version(version),
+            Expected::OtherVersion => Expect::Version(version + 1),
+        };
+        match edit.action {
+            Action::Put => {
+                let entry = Entry::parse(kind, &Json::Object(body.clone()).to_string());
+                Edit::Put { entry: entry.expect("an entry"), expect }
+            }
+            Action::Patch(_) => {
+                Edit::Patch { kind, entry, fields: Json::Object(patch(edit)), expect }
+            }
+            Action::Remove => Edit::Remove { kind, entry, expect },
+        }
+    }
+
+    async fn compare_tables(&self) -> TestCaseResult {
+        let kept = contents(&self.catalog).await;
+        let names: Vec<_> = kept.keys().collect();
+        prop_assert_eq!(names, self.model.entries.keys().collect::<Vec<_>>());
+        for (key, kept) in &kept {
+            let expected = &self.model.entries[key];
+            prop_assert_eq!(&object(&kept.body), &expected.body, "{:?}", key);
+            prop_assert_eq!(kept.version, expected.version, "{:?}", key);
+            prop_assert_eq!(kept.created_at, expected.created_at, "{:?}", key);
+            prop_assert_eq!(&kept.created_by, &expected.created_by, "{:?}", key);
+        }
+        Ok(())
+    }
+
+    /// A node catches up, and sees what one sees that starts now.
+    async fn look(&mut self) -> TestCaseResult {
+        match self.catalog.since(self.view.head()).await.expect("an answer") {
+            Since::Nothing => {}
+            Since::Changes(changes, head) => {
+                let next = self.view.apply(&changes, head);
+                self.view =
+                    next.map_err(|problems| TestCaseError::fail(format!("{problems:?}")))?;
+                let followed = self.copy.follow(&changes, head).await;
+                followed.map_err(|error| TestCaseError::fail(error.to_string()))?;
+            }
+            other => prop_assert!(false, "{other:?}"),
+        }
+        self.compare_views().await
+    }
+
+    async fn compare_views(&self) -> TestCaseResult {
+        let fresh = self.catalog.view().await.expect("a view");
+        let copied = self.copy.view().await.expect("a view");
+        let policy = Policy::from_text(&self.model.document());
+        let policy = policy.map_err(|problems| TestCaseError::fail(format!("{problems:?}")))?;
+        let policy = policy.with_revision(self.view.head().revision);
+        for view in [&self.view, &fresh, &copied] {
+            prop_assert_eq!(view.head(), self.view.head());
+            prop_assert_eq!(view.policy().directory().sizes(), policy.directory().sizes());
+            for probe in PROBES {
+                prop_assert_eq!(explain(view.policy(), &probe), explain(&policy, &probe));
+            }
+            prop_assert_eq!(view.rules(), fresh.rules());
+            prop_assert_eq!(view.tiers(), fresh.tiers());
+            prop_assert_eq!(view.api_keys(), fresh.api_keys());
+            prop_assert_eq!(view.tokens(), fresh.tokens());
+        }
+        for (kind, count) in
+            [(Kind::ApiKey, fresh.api_keys().len()), (Kind::Token, fresh.tokens().len())]
+        {
+            let kept = self.model.entries.keys().filter(|key| key.0 == kind).count();
+            prop_assert_eq!(kept, count);
+        }
+        Ok(())
+    }
+
+    async fn compare_owners(&self) -> TestCaseResult {
+        for tenant in ["acme", "umbrella"] {
+            let filter = Filter { tenant: Some(tenant.to_owned()), ..Filter::default() };
+            for kind in [Kind::Rule, Kind::Override, Kind::Blacklist, Kind::Ban, Kind::Token] {
+                for catalog in [&self.catalog, &self.copy] {
+                    let page = catalog.page(kind, &filter, None, 100).await.expect("a page");
+                    let names: Vec<&str> =
+                        page.entries.iter().map(|it| it.entry.as_str()).collect();
+                    prop_assert_eq!(
+                        names,
+                        self.model.names_of(kind, tenant),
+                        "{} of {}",
+                        kind,
+                        tenant
+                    );
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What the log tells, from nothing on, comes to what there is.
+    async fn finish(mut self) -> TestCaseResult {
+        self.look().await?;
+        self.compare_owners().await?;
+        let log = self.catalog.audit(&AuditFilter::default(), None, 100_000).await.expect("a log");
+        let mut told: BTreeMap<(Kind, String), String> = BTreeMap::new();
+        let mut last = 0;
+        for record in log.iter().rev() {
+            prop_assert!(record.revision == last || record.revision == last + 1, "a gap");
+            last = record.revision;
+            let change = &record.change;
+            let key = (change.kind, change.entry.clone());
+            let was = match &change.becomes {
+                Some(body) => told.insert(key, body.clone()),
+                None => told.remove(&key),
+            };
+            prop_assert_eq!(&was, &change.was, "{:?}", record);
+        }
+        prop_assert_eq!(last, self.model.number);
+        let kept = contents(&self.catalog).await;
+        let kept: BTreeMap<_, _> = kept.into_iter().map(|(key, kept)| (key, kept.body)).collect();
+        prop_assert_eq!(told, kept);
+        Ok(())
+    }
+}
+
+fn stamp(author: &Author, now: Timestamp) -> Stamp<'_> {
+    Stamp { actor: &author.actor, tenant: author.tenant.as_deref(), at: now.as_micros() }
+}
+
+fn object(body: &str) -> Map<String, Json> {
+    serde_json::from_str(body).expect("an object")
+}
+
+fn list_of(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Rule => "rules",
+        Kind::Tier => "tiers",
+        Kind::Client => "clients",
+        Kind::Override => "overrides",
+        Kind::Whitelist => "whitelist",
+        Kind::Blacklist => "blacklist",
+        Kind::ApiKey | Kind::Token | Kind::Ban => panic!("{kind} is no part of a document"),
+    }
+}
+
+/// Requests by everybody who may be named: user, tenant, address.
+const PROBES: [Probe; 6] = [
+    Probe(Some("u1"), None, None),
+    Probe(Some("u2"), None, None),
+    Probe(Some("u1"), Some("acme"), None),
+    Probe(Some("u1"), Some("umbrella"), Some("2001:db8::1")),
+    Probe(Some("u2"), Some("acme"), Some("2001:db8::1")),
+    Probe(None, None, Some("2001:db8::2")),
+];
+
+struct Probe(Option<&'static str>, Option<&'static str>, Option<&'static str>);
+
+impl Attributes for Probe {
+    fn get(&self, attribute: Attribute<'_>) -> Option<&str> {
+        match attribute {
+            Attribute::UserId => self.0,
+            Attribute::Tenant => self.1,
+            Attribute::Ip => self.2,
+            _ => None,
+        }
+    }
+}
+
+fn explain(policy: &Policy, probe: &Probe) -> Explanation {
+    policy.explain(probe, later(0))
+}

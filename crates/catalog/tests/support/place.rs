@@ -1,0 +1,131 @@
+//! Where a catalog is kept in these tests: a file, or a database of its own in a PostgreSQL that all
+//! tests of a program share while any of them runs.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+use sqlx::postgres::PgConnection;
+use sqlx::sqlite::SqliteConnection;
+use sqlx::{AssertSqlSafe, Connection as _, Row as _};
+use tempfile::TempDir;
+use tollgate_catalog::{Catalog, CatalogUrl, Purpose};
+use tollgate_testbed::Postgres;
+
+/// A place for one catalog, empty at first.
+pub(crate) enum Place {
+    File { folder: TempDir },
+    Database { server: Arc<Postgres>, name: String },
+}
+
+/// Runs a check in both places.
+pub(crate) async fn everywhere(check: impl AsyncFn(&Place)) {
+    let _stays = server();
+    for place in [Place::database(), Place::file()] {
+        // Shown if the check fails.
+        println!("in {}", place.url());
+        Box::pin(check(&place)).await;
+    }
+}
+
+impl Place {
+    pub(crate) fn file() -> Self {
+        Self::File { folder: TempDir::with_prefix("tollgate-catalog-").expect("a folder") }
+    }
+
+    pub(crate) fn database() -> Self {
+        static NAMES: AtomicU32 = AtomicU32::new(0);
+        let server = server();
+        let name = format!("catalog_{}", NAMES.fetch_add(1, Ordering::Relaxed));
+        server.query(&format!("CREATE DATABASE {name}"));
+        Self::Database { server, name }
+    }
+
+    pub(crate) fn is_shared(&self) -> bool {
+        matches!(self, Self::Database { .. })
+    }
+
+    pub(crate) fn url(&self) -> CatalogUrl {
+        let text = match self {
+            Self::File { folder } => {
+                format!("sqlite:{}", folder.path().join("catalog.db").display())
+            }
+            Self::Database { server, name } => database_url(server, name),
+        };
+        text.parse().expect("a sound URL")
+    }
+
+    /// A catalog here, as another node would have it. Nothing is opened yet.
+    pub(crate) fn catalog(&self) -> Catalog {
+        Catalog::new(self.url(), Purpose::default())
+    }
+
+    /// A connection that knows nothing of catalogs.
+    pub(crate) async fn raw(&self) -> Raw {
+        match self.url() {
+            CatalogUrl::Sqlite(file) => {
+                let url = format!("sqlite:{}", file.display());
+                Raw::Sqlite(SqliteConnection::connect(&url).await.expect("a file"))
+            }
+            CatalogUrl::Postgres(options) => {
+                Raw::Postgres(PgConnection::connect_with(&options).await.expect("a database"))
+            }
+        }
+    }
+}
+
+pub(crate) fn database_url(server: &Postgres, name: &str) -> String {
+    let url = server.url();
+    let server = url.strip_suffix("/postgres").expect("the database that every server has");
+    format!("{server}/{name}")
+}
+
+/// The server that tests share. It ends with the last of them that runs.
+fn server() -> Arc<Postgres> {
+    static RUNNING: Mutex<Weak<Postgres>> = Mutex::new(Weak::new());
+    let mut running = RUNNING.lock();
+    running.upgrade().unwrap_or_else(|| {
+        let server = Arc::new(Postgres::start());
+        *running = Arc::downgrade(&server);
+        server
+    })
+}
+
+/// A connection for statements that a catalog would never make.
+pub(crate) enum Raw {
+    Sqlite(SqliteConnection),
+    Postgres(PgConnection),
+}
+
+impl Raw {
+    /// Runs statements; what the database has against them if it has.
+    pub(crate) async fn try_run(&mut self, sql: &str) -> Result<(), String> {
+        let sql = AssertSqlSafe(sql.to_owned());
+        let done = match self {
+            Self::Sqlite(connection) => sqlx::raw_sql(sql).execute(connection).await.map(drop),
+            Self::Postgres(connection) => sqlx::raw_sql(sql).execute(connection).await.map(drop),
+        };
+        done.map_err(|error| error.to_string())
+    }
+
+    /// Runs statements that nothing is wrong with.
+    pub(crate) async fn run(&mut self, sql: &str) {
+        self.try_run(sql).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
+    }
+
+    /// The first column of an answer, which has to be text.
+    pub(crate) async fn texts(&mut self, sql: &str) -> Vec<String> {
+        let sql = AssertSqlSafe(sql.to_owned());
+        let texts: Result<Vec<String>, sqlx::Error> = match self {
+            Self::Sqlite(connection) => {
+                let rows = sqlx::raw_sql(sql).fetch_all(connection).await;
+                rows.and_then(|rows| rows.iter().map(|row| row.try_get(0)).collect())
+            }
+            Self::Postgres(connection) => {
+                let rows = sqlx::raw_sql(sql).fetch_all(connection).await;
+                rows.and_then(|rows| rows.iter().map(|row| row.try_get(0)).collect())
+            }
+        };
+        texts.expect("an answer")
+    }
+}
