@@ -18,6 +18,14 @@ pub(crate) fn nanos_per_step(turn: Duration, steps: impl FnMut(u32)) -> f64 {
     nanos(used.unwrap_or(elapsed)) / taken
 }
 
+/// How many nanoseconds of the processor something takes.
+pub(crate) fn nanos_taken(something: impl FnOnce()) -> f64 {
+    let (before, start) = (time_on_processor(), Instant::now());
+    something();
+    let used = before.zip(time_on_processor()).map(|(before, after)| after - before);
+    nanos(used.unwrap_or_else(|| start.elapsed()))
+}
+
 /// Takes steps on one thread for each of `all_steps`, side by side: nanoseconds that passed per step
 /// of all together. Threads that wait for each other lose time here.
 pub(crate) fn nanos_per_step_side_by_side(

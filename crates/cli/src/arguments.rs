@@ -8,7 +8,10 @@ use tollgate::identity::Secret;
 use tollgate::rules::parse_window;
 use tollgate::store::StoreUrl;
 
+use crate::gitops::{ApplyArguments, DeleteRulesArguments, DiffArguments, ExportArguments};
+use crate::migrate::MigrateArguments;
 use crate::settings::{ConfigArguments, ServeArguments};
+use crate::tokens::TokensCommand;
 use crate::traffic::FormatChoice;
 
 /// A distributed rate limiter.
@@ -31,9 +34,14 @@ pub(crate) enum Command {
     Explain(ExplainArguments),
     /// Run rules on recorded traffic, before they go live.
     Simulate(SimulateArguments),
-    /// Check, list and describe rules.
+    /// Check, list, describe and change rules.
     #[command(subcommand)]
     Rules(RulesCommand),
+    /// List, make and revoke the tokens of a server.
+    #[command(subcommand)]
+    Tokens(TokensCommand),
+    /// Bring the tables of a catalog up to date.
+    Migrate(MigrateArguments),
 }
 
 #[derive(Debug, Subcommand)]
@@ -42,6 +50,14 @@ pub(crate) enum RulesCommand {
     List(ListRulesArguments),
     /// Show one rule of a server.
     Get(GetRuleArguments),
+    /// Make a server say what policy files say.
+    Apply(ApplyArguments),
+    /// Show what `apply` would change.
+    Diff(DiffArguments),
+    /// Print the policy of a server, as a file that `apply` takes.
+    Export(ExportArguments),
+    /// Remove rules of a server.
+    Delete(DeleteRulesArguments),
     /// Report everything that is wrong or doubtful in policy files.
     Lint(LintArguments),
     /// Make a policy of the files of another rate limiter.
@@ -136,8 +152,9 @@ pub(crate) struct LintArguments {
 /// Arguments of `tollgate rules import`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Example:
+Examples:
   tollgate rules import --from envoy config/ > policy.yaml
+  tollgate rules import --from nginx /etc/nginx/nginx.conf > policy.yaml
 
 Standard error tells what the policy does not say as the files do.")]
 pub(crate) struct ImportArguments {
@@ -149,7 +166,8 @@ pub(crate) struct ImportArguments {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Files, and folders of .yaml and .yml files; `-` is standard input.
+    /// Files, and folders of .yaml, .yml or .conf files; `-` is standard input. What a configuration
+    /// of nginx includes is read too.
     #[arg(required = true, value_name = "FILE|DIR")]
     pub(crate) files: Vec<String>,
 }
@@ -159,6 +177,8 @@ pub(crate) struct ImportArguments {
 pub(crate) enum ImportSource {
     /// The configuration of envoyproxy/ratelimit.
     Envoy,
+    /// The configuration of nginx: `limit_req`.
+    Nginx,
 }
 
 /// Where a server is, and how to talk to it.
@@ -173,9 +193,13 @@ pub(crate) struct ServerArguments {
     )]
     pub(crate) server: String,
 
-    /// The token that the server asks for.
+    /// The token that the server asks for. Without one, that of `TOLLGATE_ADMIN_TOKEN` is sent.
     #[arg(long, value_name = "TOKEN", env = "TOLLGATE_TOKEN", hide_env_values = true)]
     pub(crate) token: Option<Secret>,
+
+    /// A file with the token.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
 
     /// Believe servers with a certificate of these authorities, in PEM format, instead of those that
     /// the system trusts.

@@ -7,6 +7,8 @@ use crate::traffic::InputError;
 
 /// Problems were found in what was given.
 pub(crate) const FOUND_PROBLEMS: u8 = 1;
+/// What was wanted was not done, because somebody did not want it.
+const REFUSED: u8 = 1;
 /// The command was used wrongly, or given something it cannot use.
 const WRONG_USAGE: u8 = 2;
 
@@ -14,6 +16,8 @@ const WRONG_USAGE: u8 = 2;
 pub(crate) enum Failure {
     /// One sentence, or several lines that are complete in themselves.
     Usage(String),
+    /// The same, where somebody said no: a server, or whoever was asked.
+    Refused(String),
     /// Nobody reads our output any more: a reason to stop, not to complain.
     OutputClosed,
 }
@@ -23,12 +27,28 @@ impl Failure {
         Self::Usage(message.into())
     }
 
+    pub(crate) fn refused(message: impl Into<String>) -> Self {
+        Self::Refused(message.into())
+    }
+
+    /// The failure of a command whose exit code of a refusal means something else.
+    pub(crate) fn unanswered(self) -> Self {
+        match self {
+            Self::Refused(message) => Self::Usage(message),
+            other => other,
+        }
+    }
+
     /// Tells the user, once, on standard error.
     pub(crate) fn report(&self) -> ExitCode {
         match self {
             Self::Usage(message) => {
                 eprintln!("tollgate: {message}");
                 ExitCode::from(WRONG_USAGE)
+            }
+            Self::Refused(message) => {
+                eprintln!("tollgate: {message}");
+                ExitCode::from(REFUSED)
             }
             Self::OutputClosed => ExitCode::SUCCESS,
         }

@@ -2,9 +2,12 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod catalog;
 mod failure;
+mod gitops;
 mod import;
 mod log;
+mod migrate;
 mod policy_file;
 mod remote;
 mod rules;
@@ -12,6 +15,7 @@ mod serve;
 mod settings;
 pub mod simulate;
 mod terminal;
+mod tokens;
 mod traces;
 pub mod traffic;
 mod yaml;
@@ -20,6 +24,7 @@ use std::process::ExitCode;
 
 pub use arguments::Arguments;
 use arguments::{Command, RulesCommand};
+use failure::Failure;
 
 /// Does what was asked, and says how it went: 0 done, 1 refused or found problems, 2 wrong
 /// usage or no answer.
@@ -28,14 +33,26 @@ pub fn run(arguments: Arguments) -> ExitCode {
     let outcome = match arguments.command {
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Config(arguments) => settings::print(&arguments),
-        Command::Check(arguments) => remote::check(&arguments),
-        Command::Explain(arguments) => remote::explain(&arguments),
+        Command::Check(arguments) => remote::check(&arguments).map_err(Failure::unanswered),
+        Command::Explain(arguments) => remote::explain(&arguments).map_err(Failure::unanswered),
         Command::Simulate(arguments) => simulate::run(&arguments),
-        Command::Rules(RulesCommand::List(arguments)) => remote::list_rules(&arguments),
-        Command::Rules(RulesCommand::Get(arguments)) => remote::get_rule(&arguments),
+        Command::Rules(RulesCommand::List(arguments)) => {
+            remote::list_rules(&arguments).map_err(Failure::unanswered)
+        }
+        Command::Rules(RulesCommand::Get(arguments)) => {
+            remote::get_rule(&arguments).map_err(Failure::unanswered)
+        }
+        Command::Rules(RulesCommand::Apply(arguments)) => gitops::apply(&arguments),
+        Command::Rules(RulesCommand::Diff(arguments)) => {
+            gitops::diff(&arguments).map_err(Failure::unanswered)
+        }
+        Command::Rules(RulesCommand::Export(arguments)) => gitops::export(&arguments),
+        Command::Rules(RulesCommand::Delete(arguments)) => gitops::delete(&arguments),
         Command::Rules(RulesCommand::Lint(arguments)) => rules::lint(&arguments),
         Command::Rules(RulesCommand::Import(arguments)) => import::run(&arguments),
         Command::Rules(RulesCommand::Schema) => rules::schema(),
+        Command::Tokens(command) => tokens::run(&command),
+        Command::Migrate(arguments) => migrate::run(&arguments),
     };
     match outcome {
         Ok(code) => code,

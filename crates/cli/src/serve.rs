@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::{JoinHandle, spawn_blocking};
-use tokio::time::sleep;
-use tollgate_server::App;
-use tollgate_server::listen::{Listener, Shutdown, Tls, serve};
+use tokio::time::{sleep, timeout};
+use tollgate_server::listen::{Listener, Shutdown, ShutdownTrigger, Tls, serve};
 use tollgate_server::settings::{CheckAuth, Effective, Settings};
+use tollgate_server::{App, Gateway};
 use tracing::{info, warn};
 
 use crate::failure::Failure;
@@ -22,6 +22,9 @@ use crate::traces::Traces;
 
 /// How often files are looked at for changes, and expired counters are forgotten.
 const UPKEEP: Duration = Duration::from_secs(2);
+
+/// How long the last records of decisions may take.
+const LAST_RECORDS: Duration = Duration::from_secs(2);
 
 /// What a shell reports for a process that a second Ctrl-C ended.
 const INTERRUPTED: u8 = 130;
@@ -43,7 +46,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<ExitCode, Failure> {
 async fn run_server(Effective { settings, .. }: &Effective) -> Result<ExitCode, Failure> {
     let refused = |error: &dyn Display| Failure::usage(error.to_string());
     let mut signals = Signals::new()?;
-    let app = App::new(settings).map_err(|error| refused(&error))?;
+    let app = App::new(settings).await.map_err(|error| refused(&error))?;
     let traces = Traces::start(&settings.otlp)?;
     let app = Arc::new(match &traces {
         Some(traces) => app.with_traces(traces.tracer()),
@@ -57,19 +60,36 @@ async fn run_server(Effective { settings, .. }: &Effective) -> Result<ExitCode, 
         None => None,
     };
     let grpc = bind(settings.grpc, "--grpc", tls.as_ref(), settings).await?;
+    let gateway = match &settings.gateway {
+        Some(gateway) => Some(bind(gateway.address, "--gateway", tls.as_ref(), settings).await?),
+        None => None,
+    };
     app.set_ready().await;
-    let summary =
-        Summary { app: &app, settings, public: &public, admin: admin.as_ref(), grpc: &grpc };
+    let summary = Summary {
+        app: &app,
+        settings,
+        public: &public,
+        admin: admin.as_ref(),
+        grpc: &grpc,
+        gateway: gateway.as_ref(),
+    };
     // Whoever started the server may have stopped reading what it says.
     let _ = write!(io::stdout().lock(), "{summary}");
 
     let (trigger, shutdown) = Shutdown::new();
+    let (last_decision, records) = spawn_records(&app);
     tokio::spawn(upkeep(Arc::clone(&app), shutdown.clone()));
+    tokio::spawn(follow(Arc::clone(&app), shutdown.clone()));
+    tokio::spawn(punish(Arc::clone(&app), shutdown.clone()));
     if let Some(tls) = tls {
         tokio::spawn(tls.follow_files(UPKEEP, shutdown.clone()));
     }
     let admin = admin.map(|listener| spawn_admin(listener, Arc::clone(&app), shutdown.clone()));
     let grpc = spawn_grpc(grpc, Arc::clone(&app), shutdown.clone());
+    let grace = settings.limits.shutdown_grace;
+    let gateway = gateway.zip(app.gateway().cloned()).map(|(listener, gateway)| {
+        tokio::spawn(forward(listener, gateway, shutdown.clone(), grace))
+    });
     let public = spawn_public(public, Arc::clone(&app), shutdown);
 
     signals.end(&app).await;
@@ -92,10 +112,17 @@ async fn run_server(Effective { settings, .. }: &Effective) -> Result<ExitCode, 
             None => 0,
         };
         let on_grpc = grpc.await.unwrap_or_default();
+        let on_gateway = match gateway {
+            Some(gateway) => gateway.await.unwrap_or_default(),
+            None => 0,
+        };
+        last_decision.request();
+        // What is not kept by then is lost.
+        let _ = timeout(LAST_RECORDS, records).await;
         if let Some(traces) = &traces {
             traces.end().await;
         }
-        on_public + on_admin + on_grpc
+        on_public + on_admin + on_grpc + on_gateway
     };
     tokio::select! {
         cut_off = finished => {
@@ -140,6 +167,32 @@ fn spawn_admin(listener: Listener, app: Arc<App>, shutdown: Shutdown) -> JoinHan
     tokio::spawn(serve(listener, service, shutdown))
 }
 
+/// Forwards requests until the end, and upgraded connections for a while longer. Says how many
+/// connections were cut off.
+async fn forward(
+    listener: Listener,
+    gateway: Gateway,
+    shutdown: Shutdown,
+    grace: Duration,
+) -> usize {
+    let upgrades = gateway.clone();
+    let service = move |request, peer| gateway.clone().serve(request, peer);
+    let ended = shutdown.clone();
+    let upgraded = async {
+        ended.requested().await;
+        upgrades.end_upgrades(grace).await
+    };
+    let (connections, upgrades) = tokio::join!(serve(listener, service, shutdown), upgraded);
+    connections + upgrades
+}
+
+/// Keeps records of decisions until there was the last one.
+fn spawn_records(app: &Arc<App>) -> (ShutdownTrigger, JoinHandle<()>) {
+    let (last_decision, ending) = Shutdown::new();
+    let app = Arc::clone(app);
+    (last_decision, tokio::spawn(async move { app.keep_records(&ending).await }))
+}
+
 /// What has to be done now and then. Files and sweeps take time, so they are nobody's business who
 /// answers requests.
 async fn upkeep(app: Arc<App>, shutdown: Shutdown) {
@@ -165,6 +218,22 @@ async fn upkeep(app: Arc<App>, shutdown: Shutdown) {
         if let Err(error) = done.await {
             warn!(%error, "upkeep failed");
         }
+    }
+}
+
+/// Keeps up with the catalog.
+async fn follow(app: Arc<App>, shutdown: Shutdown) {
+    tokio::select! {
+        () = shutdown.requested() => {}
+        () = app.follow_catalog() => {}
+    }
+}
+
+/// Bans clients that keep exceeding limits.
+async fn punish(app: Arc<App>, shutdown: Shutdown) {
+    tokio::select! {
+        () = shutdown.requested() => {}
+        () = app.punish() => {}
     }
 }
 
@@ -210,11 +279,12 @@ struct Summary<'a> {
     public: &'a Listener,
     admin: Option<&'a Listener>,
     grpc: &'a Listener,
+    gateway: Option<&'a Listener>,
 }
 
 impl Display for Summary<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { app, settings, public, admin, grpc } = self;
+        let Self { app, settings, public, admin, grpc, gateway } = self;
         let public_url = url(public);
         let admin_here = if admin.is_some() { "" } else { "admin API, " };
         let everywhere = reach(public);
@@ -228,6 +298,9 @@ impl Display for Summary<'_> {
             url(grpc),
             reach(grpc)
         )?;
+        if let Some(gateway) = gateway {
+            writeln!(f, "gateway   {}{}  {}", url(gateway), reach(gateway), targets(settings))?;
+        }
         if settings.store.is_shared() {
             writeln!(f, "counters  in {}", settings.store)?;
         } else {
@@ -238,8 +311,16 @@ impl Display for Summary<'_> {
             writeln!(f, "envoy     {envoy}")?;
         }
         if let Some(token) = app.generated_admin_token() {
-            writeln!(f, "token     {token}  for the admin API, until the server ends")?;
-            writeln!(f, "          (TOLLGATE_ADMIN_TOKEN sets one that stays)")?;
+            if settings.rules.is_some() {
+                writeln!(f, "token     {token}  for the admin API, until the server ends")?;
+                writeln!(f, "          (TOLLGATE_ADMIN_TOKEN sets one that stays)")?;
+            } else {
+                writeln!(f, "token     {token}  for the admin API")?;
+                writeln!(
+                    f,
+                    "          (keep it: it is shown this once, and only its digest is kept)"
+                )?;
+            }
         }
         let token = match settings.check_auth {
             CheckAuth::None => "",
@@ -250,6 +331,21 @@ impl Display for Summary<'_> {
         writeln!(f, "            -H 'Content-Type: application/json' \\")?;
         writeln!(f, "            -d '{}'", app.example())
     }
+}
+
+/// Where requests are forwarded to, in a few words.
+fn targets(settings: &Settings) -> String {
+    let Some(gateway) = &settings.gateway else { return String::new() };
+    let routes = gateway.config.routes.len();
+    let upstreams: Vec<String> = gateway.config.upstreams.iter().map(ToString::to_string).collect();
+    let routes = match routes {
+        0 => None,
+        1 => Some("1 route".to_owned()),
+        routes => Some(format!("{routes} routes")),
+    };
+    let upstreams = (!upstreams.is_empty()).then(|| upstreams.join(", "));
+    let targets: Vec<String> = routes.into_iter().chain(upstreams).collect();
+    format!("forwards to {}", targets.join(", else "))
 }
 
 /// Who else reaches it.

@@ -33,9 +33,27 @@ pub(crate) struct SettingsArguments {
     #[arg(long, value_name = "ADDRESS")]
     grpc: Option<String>,
 
-    /// The policy, which is read again when it changes.
+    /// Forward requests that pass to this URL; may be given several times
+    /// for equal upstreams.
+    #[arg(long, value_name = "URL")]
+    upstream: Vec<String>,
+
+    /// Where requests to be forwarded arrive; port 0 takes any free one [default: 127.0.0.1:8000].
+    #[arg(long, value_name = "ADDRESS")]
+    gateway: Option<String>,
+
+    /// The policy, which is read again when it changes; instead of a catalog.
     #[arg(long, value_name = "FILE")]
     rules: Option<String>,
+
+    /// Where rules and all that operators write are: sqlite:FILE or the URL of a PostgreSQL
+    /// [default: sqlite:tollgate.db].
+    #[arg(long, value_name = "URL")]
+    catalog: Option<String>,
+
+    /// The file that this node starts from when PostgreSQL is away [default: tollgate-copy.db].
+    #[arg(long, value_name = "FILE")]
+    catalog_copy: Option<String>,
 
     /// A directory with files of envoyproxy/ratelimit, which are read again when they change.
     #[arg(long, value_name = "DIRECTORY")]
@@ -97,6 +115,7 @@ SIGHUP reads the rules again; SIGTERM and Ctrl-C finish what has begun, a second
 Examples:
   tollgate serve
   tollgate serve --rules policy.yaml
+  tollgate serve --rules policy.yaml --upstream http://127.0.0.1:3000
   tollgate serve --config tollgate.yaml --http 0.0.0.0:8080 --check-auth token")]
 pub(crate) struct ServeArguments {
     #[command(flatten)]
@@ -117,31 +136,22 @@ pub(crate) struct ConfigArguments {
 impl SettingsArguments {
     /// The settings in force for this command.
     pub(crate) fn load(&self) -> Result<Effective, Failure> {
-        let environment: BTreeMap<String, String> = env::vars_os()
-            .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
-            .filter(|(name, _)| name.starts_with("TOLLGATE_"))
-            .map(|(name, value)| (name, value.to_string_lossy().into_owned()))
-            .collect();
-        let in_environment = environment.get(&variable("config")).filter(|path| !path.is_empty());
-        let file = self.config.clone().or_else(|| in_environment.map(PathBuf::from));
-        Settings::load(&self.flags(), &environment, file.as_deref()).map_err(|problems| {
-            match problems.0.as_slice() {
-                [problem] => Failure::usage(problem.to_string()),
-                _ => {
-                    let lines = problems.to_string().replace('\n', "\n  ");
-                    Failure::usage(format!("the settings cannot be used\n  {lines}"))
-                }
-            }
-        })
+        load(self.config.clone(), &self.flags())
     }
 
     /// The flags that were given, by the names of their settings.
     fn flags(&self) -> Vec<(&'static str, String)> {
+        let upstreams = self.upstream.join(",");
+        let upstreams = (!upstreams.is_empty()).then_some(upstreams);
         let flags = [
             ("http", &self.http),
             ("admin", &self.admin),
             ("grpc", &self.grpc),
+            ("upstream", &upstreams),
+            ("gateway.address", &self.gateway),
             ("rules", &self.rules),
+            ("catalog", &self.catalog),
+            ("catalog_copy", &self.catalog_copy),
             ("envoy_config", &self.envoy_config),
             ("store", &self.store),
             ("memory", &self.memory),
@@ -157,6 +167,29 @@ impl SettingsArguments {
         ];
         flags.into_iter().filter_map(|(name, value)| Some((name, value.clone()?))).collect()
     }
+}
+
+/// The settings in force with these flags, which are given by the names of their settings.
+pub(crate) fn load(
+    config: Option<PathBuf>,
+    flags: &[(&'static str, String)],
+) -> Result<Effective, Failure> {
+    let environment: BTreeMap<String, String> = env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
+        .filter(|(name, _)| name.starts_with("TOLLGATE_"))
+        .map(|(name, value)| (name, value.to_string_lossy().into_owned()))
+        .collect();
+    let in_environment = environment.get(&variable("config")).filter(|path| !path.is_empty());
+    let file = config.or_else(|| in_environment.map(PathBuf::from));
+    Settings::load(flags, &environment, file.as_deref()).map_err(|problems| {
+        match problems.0.as_slice() {
+            [problem] => Failure::usage(problem.to_string()),
+            _ => {
+                let lines = problems.to_string().replace('\n', "\n  ");
+                Failure::usage(format!("the settings cannot be used\n  {lines}"))
+            }
+        }
+    })
 }
 
 /// Prints every setting, its value and its origin.

@@ -48,7 +48,7 @@ impl Server {
         let thread = thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             runtime.expect("a runtime").block_on(async {
-                let app = Arc::new(App::new(&settings).expect("an app"));
+                let app = Arc::new(App::new(&settings).await.expect("an app"));
                 let tls = settings.tls.clone();
                 let tls = tls.map(|files| Arc::new(Tls::load(files).expect("certificates")));
                 let listener = Listener::bind(settings.http, tls, &settings.limits).await;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
 
 use serde_json::Value;
@@ -16,7 +16,16 @@ fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
     command.args(arguments).env_remove("RUST_LOG").env("TOLLGATE_GRPC", "127.0.0.1:0");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // Where a catalog is made, if there are no rules.
+    command.current_dir(fresh_folder());
     command
+}
+
+/// A folder that nobody else uses. It goes with those of the build.
+fn fresh_folder() -> PathBuf {
+    let folder =
+        tempfile::Builder::new().disable_cleanup(true).tempdir_in(env!("CARGO_TARGET_TMPDIR"));
+    folder.expect("a folder").path().to_owned()
 }
 
 fn text(bytes: &[u8]) -> String {

@@ -16,11 +16,14 @@ use tower::ServiceExt as _;
 use crate::auth::{Principal, Right};
 use crate::example;
 use crate::extract::read_json;
+use crate::gateway::Gateway;
 use crate::grpc::Services;
 use crate::handlers::check;
-use crate::listen::Peer;
+use crate::listen::{Peer, Shutdown};
+use crate::penalty;
 use crate::problem::Problem;
 use crate::routes;
+use crate::rulebook::Rulebook;
 use crate::settings::Settings;
 use crate::state::{ServerState, StartError};
 use crate::traces::{self, Traces};
@@ -33,6 +36,7 @@ pub struct App {
     public: Router,
     admin: Router,
     grpc: Services,
+    gateway: Option<Gateway>,
     traces: Option<Traces>,
 }
 
@@ -44,12 +48,15 @@ impl App {
     ///
     /// # Errors
     /// What cannot be read or used, in words for whoever started the server.
-    pub fn new(settings: &Settings) -> Result<Self, StartError> {
-        let state = ServerState::new(settings)?;
+    pub async fn new(settings: &Settings) -> Result<Self, StartError> {
+        let state = ServerState::new(settings).await?;
+        let gateway = settings.gateway.as_ref();
+        let gateway = gateway.map(|gateway| Gateway::new(&state, gateway)).transpose()?;
         Ok(Self {
             public: routes::public(&state, settings.admin),
             admin: routes::admin(&state, settings.http),
             grpc: Services::new(&state),
+            gateway,
             traces: None,
             state,
         })
@@ -142,7 +149,7 @@ impl App {
         let admitted = self.state.admit(&parts.headers, peer, Right::Caller);
         match admitted.and_then(|caller| self.state.guard.check_call().map(|()| caller)) {
             Ok(caller) => {
-                let answered = self.answer_check(caller, &parts.headers, body).await;
+                let answered = self.answer_check(&caller, &parts.headers, body).await;
                 answered.unwrap_or_else(Problem::into_response)
             }
             Err(problem) => SharedBody::new(body).answered_by(problem.into_response()).await,
@@ -151,7 +158,7 @@ impl App {
 
     async fn answer_check(
         &self,
-        caller: Principal,
+        caller: &Principal,
         headers: &HeaderMap,
         body: Incoming,
     ) -> Result<Response, Problem> {
@@ -160,14 +167,26 @@ impl App {
         check::answer(&self.state, caller, headers, &body).await
     }
 
+    /// What judges and forwards requests, if there is somewhere to forward to.
+    #[must_use]
+    pub const fn gateway(&self) -> Option<&Gateway> {
+        self.gateway.as_ref()
+    }
+
     /// The rules in force, in a few words.
     #[must_use]
     pub fn policy_summary(&self) -> String {
-        let rules = self.state.policy_source.loaded.load().document.rules.len();
+        let rules = self.state.rulebook.in_force().rules;
         let plural = if rules == 1 { "" } else { "s" };
-        match self.state.policy_source.file() {
-            Some(file) => format!("{rules} rule{plural} from {}", file.display()),
-            None => format!("{rules} built-in rule{plural} (bring your own with --rules FILE)"),
+        match &self.state.rulebook {
+            Rulebook::File(source) => {
+                let file =
+                    source.file().map_or_else(String::new, |file| file.display().to_string());
+                format!("{rules} rule{plural} from {file}")
+            }
+            Rulebook::Catalog(follower) => {
+                format!("{rules} rule{plural} in {}", follower.catalog.url())
+            }
         }
     }
 
@@ -175,9 +194,8 @@ impl App {
     #[must_use]
     pub fn example(&self) -> String {
         let policy = self.state.limiter.policy();
-        let loaded = self.state.policy_source.loaded.load();
-        let first =
-            loaded.document.rules.first().and_then(|rule| policy.rules().find(&rule.rule_id));
+        let first = self.state.rulebook.in_force().first;
+        let first = first.and_then(|rule_id| policy.rules().find(&rule_id));
         example::check_of(first.map_or(&[], |rule| &rule.identifiers))
     }
 
@@ -185,6 +203,36 @@ impl App {
     #[must_use]
     pub fn generated_admin_token(&self) -> Option<&str> {
         self.state.generated_admin_token.as_deref()
+    }
+
+    /// Keeps up with a catalog that others change too, until it is dropped.
+    pub async fn follow_catalog(&self) {
+        let Rulebook::Catalog(follower) = &self.state.rulebook else { return };
+        let following = async {
+            let mut looks = 0;
+            loop {
+                let is_time_for_all = follower.wait(&mut looks).await;
+                // What cannot be read is told there, and tried again.
+                let _ = self.state.sync().await;
+                if is_time_for_all {
+                    let _ = self.state.sync_all().await;
+                    follower.announce().await;
+                }
+            }
+        };
+        let noting = self.state.note_used_tokens(&follower.catalog);
+        tokio::join!(follower.listen(), following, noting);
+    }
+
+    /// Keeps records of what was decided until the end, then those that are left, and keeps the logs
+    /// short.
+    pub async fn keep_records(&self, ending: &Shutdown) {
+        self.state.keep_records(ending).await;
+    }
+
+    /// Counts refusals and bans those who keep being refused, until it is dropped.
+    pub async fn punish(&self) {
+        penalty::run(&self.state).await;
     }
 
     /// Says that the server takes traffic.
@@ -195,13 +243,15 @@ impl App {
     /// Says that the server takes no more traffic, so that load balancers look elsewhere.
     pub async fn set_draining(&self) {
         self.state.is_draining.store(true, Ordering::Relaxed);
+        self.state.audit_trail.events.close();
         self.grpc.report(false).await;
     }
 
     /// Reads the rules again and puts them in force; a file with problems leaves everything as it is.
     pub fn reload(&self) {
-        let read = self.state.policy_source.reload(self.state.now(), |policy| self.install(policy));
-        self.log_reload(read);
+        if let Rulebook::File(source) = &self.state.rulebook {
+            self.log_reload(source.reload(self.state.now(), |policy| self.install(policy)));
+        }
         let envoy = &self.state.envoy;
         if let Some(read) = envoy.source.reload(|limits| self.install_envoy(limits)) {
             self.log_envoy_reload(read);
@@ -211,9 +261,10 @@ impl App {
     /// Reloads the rules if their file has changed and is no longer being written: if it looks the
     /// same as it did at the last call.
     pub fn reload_if_changed(&self) {
-        let source = &self.state.policy_source;
-        let read = source.reload_if_settled(self.state.now(), |policy| self.install(policy));
-        if let Some(read) = read {
+        if let Rulebook::File(source) = &self.state.rulebook
+            && let Some(read) =
+                source.reload_if_settled(self.state.now(), |policy| self.install(policy))
+        {
             self.log_reload(read);
         }
         let envoy = &self.state.envoy;
@@ -250,6 +301,7 @@ impl App {
 
     fn install(&self, policy: &Policy) {
         self.state.limiter.install(policy);
+        self.state.tell_revision(policy);
     }
 
     fn install_envoy(&self, limits: &Policy) {
@@ -258,9 +310,7 @@ impl App {
 
     fn log_reload(&self, read: Result<Revision, String>) {
         match read {
-            Ok(Revision { number, .. })
-                if self.state.policy_source.loaded.load().document.rules.is_empty() =>
-            {
+            Ok(Revision { number, .. }) if self.state.rulebook.in_force().rules == 0 => {
                 let summary = self.policy_summary();
                 tracing::warn!(revision = number, "rules loaded: {summary}: nothing has a limit");
             }
@@ -282,7 +332,7 @@ impl App {
     /// Forgets counters that have expired (traffic does so too; this is for when there is none), and
     /// decisions of policies long gone.
     pub fn sweep(&self) {
-        self.state.journal.forget_old(self.state.policy_source.loaded.load().revision);
+        self.state.journal.forget_old(&self.state.limiter.policy());
         if let Some(memory) = self.state.limiter.store().inner.memory() {
             memory.sweep(self.state.now());
         }

@@ -1,10 +1,16 @@
-//! Who may call what: one token for administrators, one for callers of the check API.
+//! Who may call what: by tokens of the catalog, and two that may be in the settings.
 
+use std::collections::{HashMap, HashSet};
 use std::fmt;
+use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
+use parking_lot::Mutex;
+use tollgate::Timestamp;
+use tollgate_catalog::{Role, Token};
 
 use crate::listen::CertificateDigest;
 use crate::problem::Problem;
@@ -16,54 +22,90 @@ pub(crate) const TOKEN_HEADER: &str = "x-tollgate-token";
 pub(crate) const WRONG_TOKEN: &str = "wrong_token";
 
 /// What a call needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Right {
     /// To ask whether requests may pass.
     Caller,
-    /// To read rules and decisions.
+    /// To look what would become of a request, without charging it.
+    Look,
+    /// To read what concerns everybody: decisions, clients, the audit log.
     Viewer,
-    /// To give back and to forget.
+    /// To read rules and lists, maybe those of one tenant only.
+    RuleViewer,
+    /// To change rules and lists, maybe those of one tenant only.
+    RuleEditor,
+    /// To change what concerns everybody: what was counted, clients, tiers, API keys.
     Operator,
+    /// To read and change tokens.
+    Admin,
 }
 
 impl Right {
+    /// The least role that has it, for messages.
     const fn name(self) -> &'static str {
         match self {
-            Self::Caller => "caller",
-            Self::Viewer => "viewer",
-            Self::Operator => "operator",
+            Self::Caller | Self::Look => Role::Caller.name(),
+            Self::Viewer | Self::RuleViewer => Role::Viewer.name(),
+            Self::Operator | Self::RuleEditor => Role::Operator.name(),
+            Self::Admin => Role::Admin.name(),
+        }
+    }
+
+    /// Whether it may be had without a token.
+    const fn is_for_callers(self) -> bool {
+        matches!(self, Self::Caller | Self::Look)
+    }
+
+    const fn is_of(self, role: Role) -> bool {
+        match role {
+            Role::Admin => true,
+            Role::Operator => !matches!(self, Self::Admin),
+            Role::Viewer => matches!(self, Self::Look | Self::Viewer | Self::RuleViewer),
+            Role::Caller => self.is_for_callers(),
+            Role::TenantAdmin => matches!(self, Self::RuleViewer | Self::RuleEditor),
         }
     }
 }
 
 /// Who is calling.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Principal {
     /// Nobody in particular, where no token is asked for.
     Anonymous,
-    /// The holder of the token for the check API.
+    /// The holder of the token for the check API that is in the settings.
     Caller,
     /// The holder of a client certificate.
     Certified(CertificateDigest),
-    /// The holder of the token for administrators.
+    /// The holder of the token for administrators that is in the settings.
     Admin,
+    /// The holder of a token of the catalog.
+    Token(Arc<Token>),
 }
 
 impl Principal {
-    pub(crate) const fn name(self) -> &'static str {
+    /// Names it, in the audit log and where calls are counted.
+    pub(crate) fn name(&self) -> &str {
         match self {
             Self::Anonymous => "anonymous",
             Self::Caller | Self::Certified(_) => "caller",
             Self::Admin => "admin",
+            Self::Token(token) => &token.token_id,
         }
     }
 
-    const fn has(self, right: Right) -> bool {
+    pub(crate) fn role(&self) -> Role {
         match self {
-            Self::Anonymous | Self::Caller | Self::Certified(_) => {
-                matches!(right, Right::Caller)
-            }
-            Self::Admin => true,
+            Self::Anonymous | Self::Caller | Self::Certified(_) => Role::Caller,
+            Self::Admin => Role::Admin,
+            Self::Token(token) => token.role,
+        }
+    }
+
+    /// The only tenant whose rules it may see and change.
+    pub(crate) fn tenant(&self) -> Option<&str> {
+        match self {
+            Self::Token(token) => token.tenant.as_deref(),
+            _ => None,
         }
     }
 }
@@ -82,8 +124,12 @@ pub(crate) enum CheckAuth {
 /// The tokens that open this server. Only their digests are kept.
 pub(crate) struct Tokens {
     check_auth: CheckAuth,
-    admin: Digest,
+    admin: Option<Digest>,
     caller: Option<Digest>,
+    /// Those of the catalog, by their ids.
+    catalog: ArcSwap<HashMap<String, Arc<Token>>>,
+    /// Which of these were shown since somebody asked.
+    used: Mutex<HashSet<String>>,
 }
 
 type Digest = [u8; SHA256_OUTPUT_LEN];
@@ -95,13 +141,35 @@ impl fmt::Debug for Tokens {
 }
 
 impl Tokens {
-    pub(crate) fn new(check_auth: CheckAuth, admin: &str, caller: Option<&str>) -> Self {
-        Self { check_auth, admin: digest_of(admin), caller: caller.map(digest_of) }
+    pub(crate) fn new(check_auth: CheckAuth, admin: Option<&str>, caller: Option<&str>) -> Self {
+        Self {
+            check_auth,
+            admin: admin.map(digest_of),
+            caller: caller.map(digest_of),
+            catalog: ArcSwap::default(),
+            used: Mutex::default(),
+        }
+    }
+
+    /// Takes over the tokens of the catalog.
+    pub(crate) fn set_catalog(&self, tokens: &HashMap<String, Token>) {
+        let shared = tokens.iter().map(|(id, token)| (id.clone(), Arc::new(token.clone())));
+        self.catalog.store(Arc::new(shared.collect()));
+    }
+
+    /// Whether the settings have a token for administrators.
+    pub(crate) const fn has_admin_in_settings(&self) -> bool {
+        self.admin.is_some()
+    }
+
+    /// Which tokens of the catalog were shown since the last time.
+    pub(crate) fn take_used(&self) -> HashSet<String> {
+        std::mem::take(&mut *self.used.lock())
     }
 
     /// Whether a token is what decides.
     pub(crate) fn needs_token(&self, certificate: Option<CertificateDigest>, right: Right) -> bool {
-        right > Right::Caller
+        !right.is_for_callers()
             || match self.check_auth {
                 CheckAuth::None => false,
                 CheckAuth::Token => true,
@@ -115,28 +183,52 @@ impl Tokens {
         headers: &HeaderMap,
         certificate: Option<CertificateDigest>,
         right: Right,
+        now: Timestamp,
     ) -> Result<Principal, Problem> {
         if !self.needs_token(certificate, right) {
             return Ok(certificate.map_or(Principal::Anonymous, Principal::Certified));
         }
         let Some(token) = token_of(headers) else { return Err(self.unauthorized(right)) };
         let principal = self.principal(token).ok_or_else(wrong_token)?;
-        if principal.has(right) { Ok(principal) } else { Err(forbidden(principal, right)) }
+        if let Principal::Token(token) = &principal
+            && token.is_over(now)
+        {
+            let end = token.expires_at.as_deref().unwrap_or_default();
+            return Err(expired_token(end));
+        }
+        if right.is_of(principal.role()) {
+            Ok(principal)
+        } else {
+            Err(forbidden(&principal, right))
+        }
     }
 
     fn principal(&self, token: &[u8]) -> Option<Principal> {
         let presented = digest(&SHA256, token);
         let is = |known: &Digest| verify_slices_are_equal(presented.as_ref(), known).is_ok();
-        if is(&self.admin) {
+        if self.admin.as_ref().is_some_and(is) {
             return Some(Principal::Admin);
         }
-        self.caller.as_ref().filter(|caller| is(caller)).map(|_| Principal::Caller)
+        if self.caller.as_ref().is_some_and(is) {
+            return Some(Principal::Caller);
+        }
+        // Its id is no secret, so it may be looked up; the rest takes the same time for all.
+        let catalog = self.catalog.load();
+        let known = catalog.get(Token::id_in(token)?)?;
+        if !known.is(token) {
+            return None;
+        }
+        let mut used = self.used.lock();
+        if !used.contains(&known.token_id) {
+            used.insert(known.token_id.clone());
+        }
+        Some(Principal::Token(Arc::clone(known)))
     }
 
     fn unauthorized(&self, right: Right) -> Problem {
         let detail = match (right, self.check_auth) {
-            (Right::Caller, CheckAuth::Certificate) => {
-                "the check API needs a client certificate, or the admin token".to_owned()
+            (Right::Caller | Right::Look, CheckAuth::Certificate) => {
+                "the check API needs a client certificate, or a token".to_owned()
             }
             _ => format!(
                 "this call needs the right `{}`: send `Authorization: Bearer TOKEN`",
@@ -164,9 +256,14 @@ fn token_of(headers: &HeaderMap) -> Option<&[u8]> {
 }
 
 fn wrong_token() -> Problem {
-    let detail = "the token is not known here; the admin token is the one that was printed when \
-                  the server started, or set by TOLLGATE_ADMIN_TOKEN";
+    let detail = "the token is not known here; the first one was printed when the server started for \
+                  the first time, and TOLLGATE_ADMIN_TOKEN sets another";
     challenge(Problem::new(StatusCode::UNAUTHORIZED, WRONG_TOKEN, detail))
+}
+
+fn expired_token(end: &str) -> Problem {
+    let detail = format!("the token ended at {end}; ask an administrator for another one");
+    challenge(Problem::new(StatusCode::UNAUTHORIZED, "expired_token", detail))
 }
 
 fn challenge(problem: Problem) -> Problem {
@@ -174,8 +271,8 @@ fn challenge(problem: Problem) -> Problem {
     problem.with_header(header::WWW_AUTHENTICATE, realm)
 }
 
-fn forbidden(principal: Principal, right: Right) -> Problem {
-    let (has, needs) = (principal.name(), right.name());
+fn forbidden(principal: &Principal, right: Right) -> Problem {
+    let (has, needs) = (principal.role().name(), right.name());
     let detail = format!("this call needs the right `{needs}`; the token is one of role `{has}`");
     Problem::new(StatusCode::FORBIDDEN, "right_missing", detail)
 }
@@ -185,6 +282,7 @@ mod tests {
     use super::*;
     use rustls::pki_types::CertificateDer;
 
+    const NOW: Timestamp = Timestamp::from_secs(10);
     const NONE: CheckAuth = CheckAuth::None;
     const TOKEN: CheckAuth = CheckAuth::Token;
     const CERTIFICATE: CheckAuth = CheckAuth::Certificate;
@@ -202,10 +300,10 @@ mod tests {
     fn who_may_call_what() {
         let check =
             |auth: CheckAuth, line: &str, certificate: bool, right: Right, expected: &str| {
-                let tokens = Tokens::new(auth, "admin-token", Some("caller-token"));
+                let tokens = Tokens::new(auth, Some("admin-token"), Some("caller-token"));
                 let certificate = certificate
                     .then(|| CertificateDigest::of(&CertificateDer::from_slice(b"a certificate")));
-                let got = match tokens.admit(&headers(line), certificate, right) {
+                let got = match tokens.admit(&headers(line), certificate, right, NOW) {
                     Ok(principal) => principal.name().to_owned(),
                     Err(problem) => problem.status().as_u16().to_string(),
                 };
@@ -233,7 +331,33 @@ mod tests {
 
     #[test]
     fn tokens_are_not_printed() {
-        let tokens = Tokens::new(TOKEN, "admin-token", Some("caller-token"));
+        let tokens = Tokens::new(TOKEN, Some("admin-token"), Some("caller-token"));
         assert_eq!(format!("{tokens:?}"), "Tokens { check_auth: Token, .. }");
+    }
+
+    #[test]
+    fn tokens_of_the_catalog_open_what_their_role_is_for() {
+        use Right::{Admin, Caller, Look, Operator, RuleEditor, RuleViewer, Viewer};
+        let check = |role: Role, allowed: &[Right]| {
+            let (mut token, shown) = Token::create(role).expect("random numbers");
+            let tokens = Tokens::new(TOKEN, None, None);
+            let line = format!("authorization: Bearer {shown}");
+            let ask = |right| tokens.admit(&headers(&line), None, right, NOW);
+            assert_eq!(ask(Caller).expect_err("unknown yet").code(), WRONG_TOKEN);
+            tokens.set_catalog(&[(token.token_id.clone(), token.clone())].into());
+            for right in [Caller, Look, Viewer, RuleViewer, RuleEditor, Operator, Admin] {
+                assert_eq!(ask(right).is_ok(), allowed.contains(&right), "{role:?} {right:?}");
+            }
+            assert_eq!(tokens.take_used(), [token.token_id.clone()].into());
+            assert!(tokens.take_used().is_empty());
+            token.expires_at = Some("1970-01-01T00:00:10Z".to_owned());
+            tokens.set_catalog(&[(token.token_id.clone(), token)].into());
+            assert_eq!(ask(Caller).expect_err("over").code(), "expired_token");
+        };
+        check(Role::Admin, &[Caller, Look, Viewer, RuleViewer, RuleEditor, Operator, Admin]);
+        check(Role::Operator, &[Caller, Look, Viewer, RuleViewer, RuleEditor, Operator]);
+        check(Role::Viewer, &[Look, Viewer, RuleViewer]);
+        check(Role::Caller, &[Caller, Look]);
+        check(Role::TenantAdmin, &[RuleViewer, RuleEditor]);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::future::Future;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use axum::extract::rejection::PathRejection;
@@ -10,6 +11,7 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, StatusCode, header};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use tollgate_catalog::Author;
 
 use crate::auth::{Principal, Right};
 pub(crate) use crate::listen::Peer;
@@ -39,28 +41,79 @@ impl FromRequestParts<ServerState> for Caller {
     }
 }
 
-/// Somebody who may change what was counted, with the header fields of the limit on that.
-pub(crate) struct Operator(pub(crate) HeaderMap);
+/// Whoever may look what would become of a request. Found out before a body is read.
+pub(crate) struct Onlooker;
 
-impl FromRequestParts<ServerState> for Operator {
+impl FromRequestParts<ServerState> for Onlooker {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &ServerState) -> Result<Self, Problem> {
         let Ok(peer) = Peer::from_request_parts(parts, app).await;
-        app.admit_admin(&parts.headers, peer, Right::Operator, true).map(Self)
+        app.admit(&parts.headers, peer, Right::Look)?;
+        app.guard.check_call()?;
+        Ok(Self)
     }
 }
 
-/// Somebody who may read, with the header fields of the limit on that.
-pub(crate) struct Viewer(pub(crate) HeaderMap);
+/// A call of the admin API by somebody who may make it, and does not too often.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) principal: Principal,
+    pub(crate) address: IpAddr,
+    /// The header fields of the limit on such calls.
+    pub(crate) fields: HeaderMap,
+}
 
-impl FromRequestParts<ServerState> for Viewer {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, app: &ServerState) -> Result<Self, Problem> {
-        let Ok(peer) = Peer::from_request_parts(parts, app).await;
-        app.admit_admin(&parts.headers, peer, Right::Viewer, false).map(Self)
+impl Session {
+    /// Who it is, for the audit log.
+    pub(crate) fn author(&self) -> Author {
+        Author {
+            actor: self.principal.name().to_owned(),
+            role: self.principal.role().name().to_owned(),
+            tenant: self.principal.tenant().map(str::to_owned),
+            address: Some(self.address.to_string()),
+        }
     }
+
+    /// The only tenant whose rules it may see.
+    pub(crate) fn tenant(&self) -> Option<String> {
+        self.principal.tenant().map(str::to_owned)
+    }
+}
+
+/// Declares who may make a call: an extractor that admits those with a right, and counts the call.
+macro_rules! sessions {
+    ($($(#[doc = $about:literal])+ $name:ident: $right:expr, writes: $is_write:literal;)+) => {$(
+        $(#[doc = $about])+
+        pub(crate) struct $name(pub(crate) Session);
+
+        impl FromRequestParts<ServerState> for $name {
+            type Rejection = Problem;
+
+            async fn from_request_parts(
+                parts: &mut Parts,
+                app: &ServerState,
+            ) -> Result<Self, Problem> {
+                let Ok(peer) = Peer::from_request_parts(parts, app).await;
+                app.admit_admin(&parts.headers, peer, $right, $is_write).map(Self)
+            }
+        }
+    )+};
+}
+
+sessions! {
+    /// Somebody who may read what concerns everybody.
+    Viewer: Right::Viewer, writes: false;
+    /// Somebody who may read rules and lists, maybe those of one tenant only.
+    RuleViewer: Right::RuleViewer, writes: false;
+    /// Somebody who may change rules and lists, maybe those of one tenant only.
+    RuleEditor: Right::RuleEditor, writes: true;
+    /// Somebody who may change what concerns everybody.
+    Operator: Right::Operator, writes: true;
+    /// Somebody who may read tokens.
+    TokenViewer: Right::Admin, writes: false;
+    /// Somebody who may change tokens.
+    TokenEditor: Right::Admin, writes: true;
 }
 
 /// What a path names. Escapes in it may stand for anything, even for what is not text.

@@ -78,7 +78,7 @@ impl Guard {
     /// Counts a call of the admin API. What is left is told in the header fields.
     pub(crate) fn admin_call(
         &self,
-        principal: Principal,
+        principal: &Principal,
         is_write: bool,
     ) -> Result<HeaderMap, Problem> {
         let rule = if is_write { "admin_writes" } else { "admin_reads" };
@@ -160,11 +160,11 @@ mod tests {
     #[test]
     fn each_limit_refuses_by_itself() {
         let guard = guard(GuardLimits { check_calls: 2, admin_reads: 3, admin_writes: 1 });
-        let admin = |is_write| guard.admin_call(Principal::Admin, is_write).is_ok();
+        let admin = |is_write| guard.admin_call(&Principal::Admin, is_write).is_ok();
         assert_eq!([(); 3].map(|()| guard.check_call().is_ok()), [true, true, false]);
         assert_eq!([(); 4].map(|()| admin(false)), [true, true, true, false]);
         assert_eq!([(); 2].map(|()| admin(true)), [true, false]);
-        assert!(guard.admin_call(Principal::Caller, true).is_ok(), "another token");
+        assert!(guard.admin_call(&Principal::Caller, true).is_ok(), "another token");
     }
 
     #[test]

@@ -134,7 +134,7 @@ impl Idempotency {
     /// Waits for the turn of a call with that key. `caller` tells apart who must not share answers.
     pub(crate) async fn turn(
         &self,
-        caller: Principal,
+        caller: &Principal,
         key: &str,
         body: &impl Serialize,
         now: Timestamp,
@@ -259,7 +259,7 @@ mod tests {
     #[test]
     fn a_repeated_call_gets_the_answer_of_the_first() {
         let memory = Idempotency::new(100, Micros::from_secs(300));
-        let turn = |key, body: u32, now| at_once(memory.turn(Principal::Caller, key, &body, now));
+        let turn = |key, body: u32, now| at_once(memory.turn(&Principal::Caller, key, &body, now));
         let first = turn("k", 1, NOW).expect("a turn");
         assert_eq!(answered(&first), None);
         first.remember(answer("yes"));
@@ -274,18 +274,18 @@ mod tests {
     #[test]
     fn keys_of_two_callers_are_two_keys() {
         let memory = Idempotency::new(100, Micros::from_secs(300));
-        at_once(memory.turn(Principal::Caller, "k", &1, NOW))
+        at_once(memory.turn(&Principal::Caller, "k", &1, NOW))
             .expect("a turn")
             .remember(answer("a"));
-        let other = at_once(memory.turn(Principal::Admin, "k", &2, NOW)).expect("a turn");
+        let other = at_once(memory.turn(&Principal::Admin, "k", &2, NOW)).expect("a turn");
         assert_eq!(answered(&other), None);
     }
 
     #[test]
     fn copies_that_arrive_together_wait_for_each_other() {
         let memory = Idempotency::new(100, Micros::from_secs(300));
-        let first = at_once(memory.turn(Principal::Caller, "k", &1, NOW)).expect("a turn");
-        let mut second = pin!(memory.turn(Principal::Caller, "k", &1, NOW));
+        let first = at_once(memory.turn(&Principal::Caller, "k", &1, NOW)).expect("a turn");
+        let mut second = pin!(memory.turn(&Principal::Caller, "k", &1, NOW));
         let mut context = Context::from_waker(Waker::noop());
         assert!(second.as_mut().poll(&mut context).is_pending());
         first.remember(answer("yes"));
@@ -298,17 +298,17 @@ mod tests {
     #[test]
     fn what_is_not_remembered_is_judged_anew() {
         let memory = Idempotency::new(100, Micros::from_secs(300));
-        drop(at_once(memory.turn(Principal::Caller, "k", &1, NOW)).expect("a turn"));
+        drop(at_once(memory.turn(&Principal::Caller, "k", &1, NOW)).expect("a turn"));
         assert_eq!(memory.len(), 0, "it leaves nothing behind");
-        let again = at_once(memory.turn(Principal::Caller, "k", &2, NOW)).expect("a turn");
+        let again = at_once(memory.turn(&Principal::Caller, "k", &2, NOW)).expect("a turn");
         assert_eq!(answered(&again), None, "not even the body it came with");
     }
 
     #[test]
     fn a_call_without_an_answer_passes_its_turn_on() {
         let memory = Idempotency::new(100, Micros::from_secs(300));
-        let first = at_once(memory.turn(Principal::Caller, "k", &1, NOW)).expect("a turn");
-        let mut second = pin!(memory.turn(Principal::Caller, "k", &1, NOW));
+        let first = at_once(memory.turn(&Principal::Caller, "k", &1, NOW)).expect("a turn");
+        let mut second = pin!(memory.turn(&Principal::Caller, "k", &1, NOW));
         let mut context = Context::from_waker(Waker::noop());
         assert!(second.as_mut().poll(&mut context).is_pending());
         drop(first);
@@ -316,7 +316,7 @@ mod tests {
             panic!("the turn was not passed on")
         };
         second.remember(answer("yes"));
-        let third = at_once(memory.turn(Principal::Caller, "k", &1, NOW)).expect("a turn");
+        let third = at_once(memory.turn(&Principal::Caller, "k", &1, NOW)).expect("a turn");
         assert_eq!(answered(&third), Some(&b"yes"[..]));
     }
 
@@ -325,7 +325,7 @@ mod tests {
         let memory = Idempotency::new(1_000_000, Micros::from_secs(300));
         let megabyte = Bytes::from(vec![b'x'; 1 << 20]);
         for number in 0..300_u32 {
-            let turn = at_once(memory.turn(Principal::Caller, &number.to_string(), &1, NOW));
+            let turn = at_once(memory.turn(&Principal::Caller, &number.to_string(), &1, NOW));
             let answer = Remembered { body: megabyte.clone(), headers: HeaderMap::new() };
             turn.expect("a turn").remember(answer);
         }
@@ -336,12 +336,12 @@ mod tests {
     fn memory_is_bounded() {
         let memory = Idempotency::new(64, Micros::from_secs(300));
         for number in 0..10_000_u32 {
-            let turn = at_once(memory.turn(Principal::Caller, &number.to_string(), &1, NOW));
+            let turn = at_once(memory.turn(&Principal::Caller, &number.to_string(), &1, NOW));
             turn.expect("a turn").remember(answer("yes"));
         }
         assert!(memory.len() <= 64, "{}", memory.len());
         for key in [String::new(), "k".repeat(256)] {
-            assert!(at_once(memory.turn(Principal::Caller, &key, &1, NOW)).is_err());
+            assert!(at_once(memory.turn(&Principal::Caller, &key, &1, NOW)).is_err());
         }
     }
 }

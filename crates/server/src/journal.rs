@@ -10,10 +10,12 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
-use tollgate::{Decision, Receipt, Revision};
+use tollgate::{Decision, Policy, Receipt};
 
-/// How many policies may stay in memory for the sake of the decisions they made.
+/// How many policies may stay in memory for the sake of the decisions they made,
 const KEPT_REVISIONS: u64 = 8;
+/// and how many that differ from the one in force by clients alone: these share almost everything.
+const KEPT_DELTAS: u64 = 1_000;
 
 /// Names a decision, and the node that made it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,9 +175,12 @@ impl Journal {
     }
 
     /// Forgets decisions of policies that are long gone: each holds on to the whole of its policy.
-    pub(crate) fn forget_old(&self, current: Revision) {
+    pub(crate) fn forget_old(&self, current: &Policy) {
         let is_old = |receipt: &Receipt| {
-            receipt.revision().number.saturating_add(KEPT_REVISIONS) <= current.number
+            let policy = receipt.policy();
+            let has_same_rules = policy.shares_rules_with(current);
+            let kept = if has_same_rules { KEPT_DELTAS } else { KEPT_REVISIONS };
+            policy.revision().number.saturating_add(kept) <= current.revision().number
         };
         for ring in [&self.admitted, &self.refused] {
             for place in ring.chunks.iter().filter_map(OnceLock::get).flatten() {
@@ -251,7 +256,7 @@ impl Ring {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tollgate::{Limiter, Request};
+    use tollgate::{Limiter, Request, Revision};
 
     fn decision() -> Decision {
         let limiter = Limiter::from_text(
@@ -309,22 +314,26 @@ mod tests {
 
     #[test]
     fn decisions_do_not_hold_on_to_policies_for_ever() {
-        let journal = Journal::new(1, CHUNK);
+        let journal = Journal::new(1, 2 * KEPT_DELTAS as usize);
         let limiter = Limiter::from_text(
             "rules: [{rule_id: all, limit: 1000, window: 1m, identifier_type: global}]",
         )
         .expect("a sound policy");
-        let ids: Vec<DecisionId> = (0..20)
-            .map(|number| {
-                let revision = Revision { epoch: 1, number };
-                limiter.install(&limiter.policy().with_revision(revision));
-                let id = journal.next_id(true);
-                journal.record(id, &limiter.check_now(&Request::new()));
-                journal.forget_old(revision);
-                id
-            })
-            .collect();
-        let kept = ids.iter().filter(|id| journal.with(**id, |_| ()).is_ok()).count();
-        assert_eq!(kept as u64, KEPT_REVISIONS);
+        let check = |revisions: u64, has_new_rules: bool, expected: u64| {
+            let ids: Vec<DecisionId> = (0..revisions)
+                .map(|number| {
+                    let policy = if has_new_rules { Policy::default() } else { limiter.policy() };
+                    limiter.install(&policy.with_revision(Revision { epoch: 1, number }));
+                    let id = journal.next_id(true);
+                    journal.record(id, &limiter.check_now(&Request::new()));
+                    journal.forget_old(&limiter.policy());
+                    id
+                })
+                .collect();
+            let kept = ids.iter().filter(|id| journal.with(**id, |_| ()).is_ok()).count();
+            assert_eq!(kept as u64, expected, "{has_new_rules}");
+        };
+        check(20, true, KEPT_REVISIONS);
+        check(KEPT_DELTAS + 20, false, KEPT_DELTAS);
     }
 }

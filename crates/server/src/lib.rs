@@ -4,11 +4,16 @@
 //! between the wire and the library, which judges.
 #![forbid(unsafe_code)]
 
+mod admin;
 mod app;
+mod audit_trail;
 mod auth;
+mod board;
 mod discreet;
 mod example;
 mod extract;
+mod follower;
+mod gateway;
 mod grpc;
 mod guard;
 mod handlers;
@@ -18,10 +23,13 @@ mod journal;
 pub mod listen;
 mod metrics;
 mod openapi;
+mod paging;
+mod penalty;
 mod policy_source;
 mod problem;
 mod rls;
 mod routes;
+mod rulebook;
 pub mod settings;
 mod state;
 mod store;
@@ -30,4 +38,5 @@ mod unread;
 mod wire;
 
 pub use app::App;
+pub use gateway::{Gateway, GatewayBody};
 pub use state::StartError;

@@ -13,7 +13,8 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use tollgate::identity::{TokenProblem, TokenVerdict};
 use tollgate::store::{BreakerState, RemoteStatus};
-use tollgate::{RuleCounts, Timestamp};
+use tollgate::{BanCounts, RuleCounts, Timestamp};
+use tollgate_gateway::{Counts, Readings};
 
 use crate::histogram::{Histogram, Snapshot};
 use crate::rls::values::Hits;
@@ -29,6 +30,8 @@ pub(crate) struct Metrics {
     calls: [AtomicU64; CALL_CODES.len()],
     /// Tokens of clients that were believed, and those that were not by what was wrong with them.
     tokens: [AtomicU64; TOKEN_VERDICTS],
+    /// What is forwarded.
+    pub(crate) gateway: Arc<Counts>,
     /// How far the clock of the last caller that told its time was ahead of ours.
     skew_micros: AtomicI64,
 }
@@ -132,10 +135,14 @@ pub(crate) struct Reading {
     /// Those of the policy; the figures below are also of Envoy's limits.
     pub(crate) rules_in_force: usize,
     pub(crate) rules: Vec<(Arc<str>, RuleCounts)>,
+    pub(crate) bans: BanCounts,
+    /// Refusals that were not counted towards a ban.
+    pub(crate) lost_refusals: u64,
     pub(crate) checks: Snapshot,
     pub(crate) store: Snapshot,
     pub(crate) responses: [u64; RESPONSE_CLASSES.len()],
     pub(crate) calls: Vec<(&'static str, u64)>,
+    pub(crate) gateway: Readings,
     pub(crate) tokens: Vec<(&'static str, u64)>,
     pub(crate) skew_seconds: f64,
     /// How often values met a limit whose file wants them named.
@@ -149,8 +156,12 @@ pub(crate) struct Reading {
     pub(crate) evictions: u64,
     pub(crate) policy_revision: u64,
     pub(crate) policy_age_seconds: f64,
+    /// How long the catalog has not been heard of, where there is one.
+    pub(crate) catalog_silence_seconds: Option<f64>,
     pub(crate) config_errors: u64,
     pub(crate) idempotency_keys: usize,
+    /// What became of decisions that were to be logged.
+    pub(crate) audit: [(&'static str, u64); 3],
     pub(crate) ready: bool,
 }
 
@@ -244,6 +255,7 @@ impl Collector for Reading {
             for (outcome, count) in [
                 ("allowed", counts.admitted),
                 ("refused", counts.refused),
+                ("banned", counts.banned),
                 ("would_refuse", counts.would_refuse),
             ] {
                 let labels = [("rule_id", &**rule), ("outcome", outcome)];
@@ -279,10 +291,17 @@ impl Collector for Reading {
         for (code, count) in &self.calls {
             write_counter(metric.encode_family(&[("code", *code)])?, *count)?;
         }
+        forwarded(encoder, &self.gateway)?;
         let help = "Tokens of clients that were verified, or why they were not believed.";
         let mut metric = encoder.encode_descriptor("tokens", help, None, MetricType::Counter)?;
         for (outcome, count) in &self.tokens {
             write_counter(metric.encode_family(&[("outcome", *outcome)])?, *count)?;
+        }
+        let help = "Decisions that were to be logged, by what became of that.";
+        let mut metric =
+            encoder.encode_descriptor("audit_decisions", help, None, MetricType::Counter)?;
+        for (outcome, count) in self.audit {
+            write_counter(metric.encode_family(&[("outcome", outcome)])?, count)?;
         }
         let help = "How long judging a check takes, in seconds.";
         histogram(encoder, "check_duration_seconds", help, &self.checks)?;
@@ -291,15 +310,26 @@ impl Collector for Reading {
         self.by_server(encoder)?;
         let help = "Requests refused without asking the store, for it had just refused.";
         counter(encoder, "remembered_refusals", help, self.remembered_refusals)?;
+        counter(encoder, "bans_made", "Clients that this node banned.", self.bans.made)?;
+        let help = "Clients that were not banned, for there were too many bans.";
+        counter(encoder, "bans_not_made", help, self.bans.not_made)?;
+        let help = "Refusals not counted towards a ban, for too many were waiting.";
+        counter(encoder, "penalty_refusals_lost", help, self.lost_refusals)?;
         counter(encoder, "evictions", "Counters forgotten before their time.", self.evictions)?;
         let help = "Rules files that could not be put in force.";
         counter(encoder, "config_errors", help, self.config_errors)?;
         for (name, help, value) in [
+            ("bans", "Bans in force.", self.bans.in_force as f64),
             ("counters", "Counters held in memory.", self.counters as f64),
             ("memory_bytes", "Memory taken by counters.", self.memory_bytes as f64),
             ("policy_rules", "Rules in force.", self.rules_in_force as f64),
             ("policy_revision", "The revision in force.", self.policy_revision as f64),
             ("policy_age_seconds", "Seconds since it was loaded.", self.policy_age_seconds),
+            (
+                "catalog_silence_seconds",
+                "Seconds since the catalog was heard of.",
+                self.catalog_silence_seconds.unwrap_or(0.0),
+            ),
             ("idempotency_keys", "Idempotency keys remembered.", self.idempotency_keys as f64),
             ("caller_skew_seconds", "How far the clock of a caller was ahead.", self.skew_seconds),
             ("ready", "Whether the server takes traffic.", f64::from(u8::from(self.ready))),
@@ -309,6 +339,28 @@ impl Collector for Reading {
         }
         Ok(())
     }
+}
+
+/// What a gateway counts.
+fn forwarded(encoder: &mut DescriptorEncoder<'_>, gateway: &Readings) -> fmt::Result {
+    let help = "Answers of the gateway by class of status.";
+    let mut metric =
+        encoder.encode_descriptor("gateway_responses", help, None, MetricType::Counter)?;
+    for (class, count) in &gateway.responses {
+        write_counter(metric.encode_family(&[("status", *class)])?, *count)?;
+    }
+    let help = "Requests that were not forwarded, and answers not passed on, by kind.";
+    let mut metric =
+        encoder.encode_descriptor("gateway_failures", help, None, MetricType::Counter)?;
+    for (kind, count) in &gateway.failures {
+        write_counter(metric.encode_family(&[("kind", *kind)])?, *count)?;
+    }
+    let help = "Requests sent to an upstream once more.";
+    counter(encoder, "gateway_retries", help, gateway.retries)?;
+    let help = "Upgraded connections that are open.";
+    let mut metric =
+        encoder.encode_descriptor("gateway_upgrades", help, None, MetricType::Gauge)?;
+    metric.encode_gauge(&(gateway.upgrades as f64))
 }
 
 fn counter(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, count: u64) -> fmt::Result {
@@ -350,14 +402,18 @@ mod tests {
         ] {
             metrics.count_token(verdict);
         }
-        let counts = RuleCounts { admitted: 7, refused: 2, warned: 1, ..RuleCounts::default() };
+        let counts =
+            RuleCounts { admitted: 7, refused: 2, banned: 9, warned: 1, ..RuleCounts::default() };
         let text = Reading {
             rules_in_force: 1,
             rules: vec![("per_ip".into(), counts)],
+            bans: BanCounts { in_force: 4, made: 6, not_made: 1 },
+            lost_refusals: 2,
             checks: metrics.checks.read(),
             store: Histogram::default().read(),
             responses: metrics.responses(),
             calls: vec![("OK", 9)],
+            gateway: Counts::default().read(),
             tokens: metrics.tokens(),
             skew_seconds: -0.25,
             values: vec![(("shop.user".into(), "user_7".into()), Hits { within: 3, over: 1 })],
@@ -375,14 +431,17 @@ mod tests {
             evictions: 0,
             policy_revision: 3,
             policy_age_seconds: 1.5,
+            catalog_silence_seconds: Some(0.25),
             config_errors: 1,
             idempotency_keys: 0,
+            audit: [("written", 8), ("lost", 3), ("failed", 0)],
             ready: true,
         }
         .render();
         for line in [
             "tollgate_decisions_total{rule_id=\"per_ip\",outcome=\"allowed\"} 7",
             "tollgate_decisions_total{rule_id=\"per_ip\",outcome=\"refused\"} 2",
+            "tollgate_decisions_total{rule_id=\"per_ip\",outcome=\"banned\"} 9",
             "tollgate_near_limit_total{rule_id=\"per_ip\"} 1",
             "tollgate_envoy_values_total{rule_id=\"shop.user\",value=\"user_7\",outcome=\"over\"} 1",
             "tollgate_http_responses_total{status=\"2xx\"} 2",
@@ -403,8 +462,18 @@ mod tests {
             "tollgate_tokens_total{outcome=\"audience\"} 2",
             "tollgate_tokens_total{outcome=\"user\"} 0",
             "tollgate_caller_skew_seconds -0.25",
+            "tollgate_gateway_responses_total{status=\"429\"} 0",
+            "tollgate_gateway_failures_total{kind=\"upstream_timeout\"} 0",
+            "tollgate_gateway_retries_total 0",
+            "tollgate_gateway_upgrades 0.0",
             "tollgate_config_errors_total 1",
             "tollgate_policy_age_seconds 1.5",
+            "tollgate_catalog_silence_seconds 0.25",
+            "tollgate_audit_decisions_total{outcome=\"lost\"} 3",
+            "tollgate_bans 4.0",
+            "tollgate_bans_made_total 6",
+            "tollgate_bans_not_made_total 1",
+            "tollgate_penalty_refusals_lost_total 2",
             "tollgate_ready 1.0",
             "# EOF",
         ] {

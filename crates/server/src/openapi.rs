@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use utoipa::IntoResponses;
+use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn, PathItem, Paths};
+use utoipa::openapi::schema::{Object, ObjectBuilder, SchemaType, Type};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
 use utoipa::openapi::{
-    Components, ContactBuilder, Content, InfoBuilder, License, OpenApi, Ref, RefOr, Response,
-    ResponseBuilder,
+    Components, ContactBuilder, Content, InfoBuilder, License, OpenApi, Ref, RefOr, Required,
+    Response, ResponseBuilder,
 };
+use utoipa::{IntoParams, IntoResponses};
 
 use tollgate::http::PROBLEM_JSON;
 
@@ -27,7 +29,91 @@ pub(crate) fn complete(mut api: OpenApi) -> OpenApi {
         .build();
     let token = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
     api.components.get_or_insert_with(Components::new).add_security_scheme("token", token);
+    name_operations(&mut api.paths);
     api
+}
+
+/// Names every call by its method and path: what handlers are called is nothing to go by.
+fn name_operations(paths: &mut Paths) {
+    for (path, item) in &mut paths.paths {
+        let words = path.split(|c: char| !c.is_ascii_alphanumeric()).filter(|it| !it.is_empty());
+        let place = words.collect::<Vec<_>>().join("_");
+        for (method, operation) in operations(item) {
+            operation.operation_id = Some(format!("{method}_{place}"));
+        }
+    }
+}
+
+fn operations(item: &mut PathItem) -> impl Iterator<Item = (&'static str, &mut Operation)> {
+    let PathItem { get, put, post, patch, delete, .. } = item;
+    let calls = [("get", get), ("put", put), ("post", post), ("patch", patch), ("delete", delete)];
+    calls.into_iter().filter_map(|(method, operation)| Some((method, operation.as_mut()?)))
+}
+
+/// Which part of a long list is wanted.
+pub(crate) struct PageParameters;
+
+impl IntoParams for PageParameters {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        let limit = Object::builder()
+            .schema_type(SchemaType::new(Type::Integer))
+            .minimum(Some(1))
+            .maximum(Some(1_000));
+        vec![
+            optional("limit", ParameterIn::Query, limit, "How many at most; 100 if not given"),
+            optional(
+                "after",
+                ParameterIn::Query,
+                text(),
+                "Continue after this entry; the `Link` header of a page says where",
+            ),
+        ]
+    }
+}
+
+/// What goes with a change: whether to make it at all, and what must be there.
+pub(crate) struct WriteParameters;
+
+impl IntoParams for WriteParameters {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        vec![
+            dry_run(),
+            optional(
+                "If-Match",
+                ParameterIn::Header,
+                text(),
+                "The `ETag` of what is to be changed, so that nobody else's change is lost",
+            ),
+        ]
+    }
+}
+
+/// What goes with a change of something that has no `ETag`.
+pub(crate) struct TrialParameter;
+
+impl IntoParams for TrialParameter {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        vec![dry_run()]
+    }
+}
+
+fn dry_run() -> Parameter {
+    let flag = Object::builder().schema_type(SchemaType::new(Type::Boolean));
+    optional("dry_run", ParameterIn::Query, flag, "Change nothing, tell what would change")
+}
+
+fn text() -> ObjectBuilder {
+    Object::builder().schema_type(SchemaType::new(Type::String))
+}
+
+fn optional(name: &str, place: ParameterIn, of: ObjectBuilder, about: &str) -> Parameter {
+    ParameterBuilder::new()
+        .name(name)
+        .parameter_in(place)
+        .required(Required::False)
+        .description(Some(about))
+        .schema(Some(of.build()))
+        .build()
 }
 
 /// What can be wrong with the body of any call that has one.
@@ -44,23 +130,37 @@ impl IntoResponses for BodyProblems {
     }
 }
 
-/// Why a call of the check API is not answered.
+/// Why a call is not answered.
 pub(crate) struct CallProblems;
 
 impl IntoResponses for CallProblems {
     fn responses() -> BTreeMap<String, RefOr<Response>> {
-        problems(&[("401", "A token is needed"), ("429", "This server is called too often")])
+        problems(&[
+            ("401", "A token is needed"),
+            ("403", "The token has another role"),
+            ("429", "This server is called too often"),
+        ])
     }
 }
 
-/// Why a call of the admin API is not answered.
-pub(crate) struct AdminProblems;
+/// The same for the admin API, which nobody calls without a token.
+pub(crate) type AdminProblems = CallProblems;
 
-impl IntoResponses for AdminProblems {
+/// Why a change is not made.
+pub(crate) struct WriteProblems;
+
+impl IntoResponses for WriteProblems {
     fn responses() -> BTreeMap<String, RefOr<Response>> {
-        let mut responses = CallProblems::responses();
-        responses.extend(problems(&[("403", "The token has another role")]));
-        responses
+        problems(&[
+            ("400", "The query, the path or the body cannot be read"),
+            ("404", "There is nothing of that name to be changed"),
+            ("405", "The rules come from a file, and are changed there"),
+            ("409", "Something else still needs what is to go"),
+            ("412", "Somebody else has changed it meanwhile"),
+            ("422", "That would be no sound policy"),
+            ("503", "The catalog cannot be asked"),
+            ("504", "Nobody knows whether the change was made"),
+        ])
     }
 }
 

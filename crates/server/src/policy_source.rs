@@ -18,7 +18,7 @@ use tollgate::{Policy, Revision, Timestamp};
 use crate::discreet;
 
 /// What holds until somebody says otherwise.
-const DEFAULT_RULES: &str = include_str!("default_rules.yaml");
+pub(crate) const DEFAULT_RULES: &str = include_str!("default_rules.yaml");
 
 /// How many looks in a row have to find the same before it is believed.
 const LOOKS: u32 = 2;

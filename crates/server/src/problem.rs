@@ -1,5 +1,7 @@
 //! What is answered when something is wrong: `application/problem+json` with a stable code.
 
+use std::path::Path;
+
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -18,6 +20,8 @@ struct Content {
     code: &'static str,
     detail: String,
     headers: HeaderMap,
+    /// What was wrong, one by one, where it can be told like that.
+    problems: Vec<serde_json::Value>,
 }
 
 /// The body of an error.
@@ -36,11 +40,16 @@ pub(crate) struct ProblemBody<'a> {
     code: &'a str,
     /// What was wrong, where, and what would be right, for people.
     detail: &'a str,
+    /// Everything that was wrong with a document, one by one: rule, field, message, advice, line.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    #[schema(value_type = Vec<Object>)]
+    problems: &'a [serde_json::Value],
 }
 
 impl Problem {
     pub(crate) fn new(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Self {
-        Self(Box::new(Content { status, code, detail: detail.into(), headers: HeaderMap::new() }))
+        let (detail, headers, problems) = (detail.into(), HeaderMap::new(), Vec::new());
+        Self(Box::new(Content { status, code, detail, headers, problems }))
     }
 
     pub(crate) fn bad_request(code: &'static str, detail: impl Into<String>) -> Self {
@@ -57,6 +66,17 @@ impl Problem {
 
     pub(crate) fn not_found(code: &'static str, detail: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, code, detail)
+    }
+
+    /// What needs a catalog, where the rules are in a file.
+    pub(crate) fn not_here(file: Option<&Path>) -> Self {
+        let file = file.map_or_else(|| "a file".to_owned(), |file| file.display().to_string());
+        let detail = format!(
+            "the rules come from {file}: change that file, and they are in force within seconds; \
+             to change them here, start the server with a catalog instead (--catalog)"
+        );
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "rules_from_file", detail)
+            .with_header(header::ALLOW, HeaderValue::from_static("GET, HEAD"))
     }
 
     /// The same problem, found at a place within the body.
@@ -88,6 +108,11 @@ impl Problem {
         self
     }
 
+    pub(crate) fn with_problems(mut self, problems: Vec<serde_json::Value>) -> Self {
+        self.0.problems = problems;
+        self
+    }
+
     pub(crate) fn headers_mut(&mut self) -> &mut HeaderMap {
         &mut self.0.headers
     }
@@ -107,13 +132,14 @@ impl Problem {
 
 impl Problem {
     fn body(&self) -> ProblemBody<'_> {
-        let Content { status, code, detail, .. } = &*self.0;
+        let Content { status, code, detail, problems, .. } = &*self.0;
         ProblemBody {
             r#type: "about:blank",
             title: status.canonical_reason().unwrap_or("Error"),
             status: status.as_u16(),
             code,
             detail,
+            problems,
         }
     }
 

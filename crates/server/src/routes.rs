@@ -6,22 +6,47 @@ use axum::Router;
 use axum::extract::Request;
 use axum::middleware::map_response;
 use axum::response::{IntoResponse, Redirect, Response};
-use axum::routing::{any, get, post};
+use axum::routing::{any, get};
 use http::{Method, StatusCode, header};
 use utoipa::openapi::OpenApi;
-use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 use utoipa_axum::routes;
 use utoipa_swagger_ui::SwaggerUi;
 
+use crate::handlers::lists::{blacklist, whitelist};
 use crate::handlers::{
-    authorize, batch, check, decisions, envoy_json, give_back, health, look, rules, status,
+    api_keys, audit, authorize, bans, batch, check, clients, decisions, envoy_json, events,
+    give_back, health, look, overrides, policy, rules, stats, status, tiers, tokens, top, users,
 };
 use crate::openapi;
 use crate::problem::Problem;
 use crate::state::ServerState;
 
-/// The other family of paths for the rules.
-const ADMIN_RULES: &str = "/admin/api/v1/rate-limits/rules";
+/// What paths begin with,
+const API: &str = "/api/v1/";
+/// and in the other family of them, for rules and lists.
+const ADMIN_API: &str = "/admin/api/v1/rate-limits/";
+
+/// What belongs to the admin API.
+const ADMIN_PATHS: &[&str] = &[
+    "/api/v1/rules",
+    "/api/v1/policy",
+    "/api/v1/decisions",
+    "/api/v1/whitelist",
+    "/api/v1/blacklist",
+    "/api/v1/bans",
+    "/api/v1/tiers",
+    "/api/v1/clients",
+    "/api/v1/overrides",
+    "/api/v1/users",
+    "/api/v1/api-keys",
+    "/api/v1/tokens",
+    "/api/v1/audit",
+    "/api/v1/stats",
+    "/api/v1/top",
+    "/api/v1/events",
+    "/admin",
+];
 
 /// Where what is not here is to be found: an API on a listener of its own.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +61,7 @@ struct Elsewhere {
 pub(crate) fn public(state: &ServerState, admin: Option<SocketAddr>) -> Router {
     let elsewhere = admin.map(|address| Elsewhere {
         name: "admin API",
-        paths: &["/api/v1/rules", "/api/v1/decisions", ADMIN_RULES],
+        paths: ADMIN_PATHS,
         flag: "--admin",
         port: address.port(),
     });
@@ -73,20 +98,40 @@ fn check_api() -> OpenApiRouter<ServerState> {
 }
 
 fn admin_api() -> OpenApiRouter<ServerState> {
-    let refuse = || {
-        post(rules::refuse_write)
-            .put(rules::refuse_write)
-            .delete(rules::refuse_write)
-            .patch(rules::refuse_write)
-    };
     OpenApiRouter::new()
-        .routes(routes!(rules::list))
-        .routes(routes!(rules::get))
+        .routes(in_both_families(routes!(rules::list, rules::post)))
+        .routes(in_both_families(routes!(rules::get, rules::put, rules::patch, rules::delete)))
+        .routes(in_both_families(routes!(whitelist::get, whitelist::post, whitelist::delete)))
+        .routes(in_both_families(routes!(blacklist::get, blacklist::post, blacklist::delete)))
+        .routes(in_both_families(routes!(bans::get, bans::delete)))
+        .routes(routes!(overrides::get, overrides::put, overrides::delete))
+        .routes(routes!(policy::get, policy::put))
+        .routes(routes!(tiers::get, tiers::put))
+        .routes(routes!(clients::get, clients::put, clients::delete))
+        .routes(routes!(users::limits))
+        .routes(routes!(users::put_tier, users::delete_tier))
+        .routes(routes!(users::post_override, users::delete_override))
+        .routes(routes!(api_keys::get, api_keys::post))
+        .routes(routes!(api_keys::delete))
+        .routes(routes!(tokens::get, tokens::post))
+        .routes(routes!(tokens::delete))
         .routes(routes!(decisions::decision))
-        .route("/api/v1/rules", refuse())
-        .route("/api/v1/rules/{rule_id}", refuse())
-        .route(ADMIN_RULES, get(rules::list).merge(refuse()))
-        .route(&format!("{ADMIN_RULES}/{{rule_id}}"), get(rules::get).merge(refuse()))
+        .routes(routes!(audit::changes))
+        .routes(routes!(audit::decisions))
+        .routes(routes!(stats::stats))
+        .routes(routes!(top::top))
+        .routes(routes!(events::events))
+}
+
+/// The same calls, under the other family of paths too.
+fn in_both_families(
+    (schemas, mut paths, methods): UtoipaMethodRouter<ServerState>,
+) -> UtoipaMethodRouter<ServerState> {
+    let here = paths.paths.iter();
+    let there: Vec<_> =
+        here.map(|(path, calls)| (path.replacen(API, ADMIN_API, 1), calls.clone())).collect();
+    paths.paths.extend(there);
+    (schemas, paths, methods)
 }
 
 fn health_api() -> OpenApiRouter<ServerState> {
@@ -147,9 +192,10 @@ fn unknown_path(request: &Request, elsewhere: Option<Elsewhere>) -> Problem {
 /// The answer of a router, which knows what is possible instead of a method, but does not say it in
 /// words.
 pub(crate) fn explain_method(method: &Method, response: Response) -> Response {
-    let allowed = response.headers().get(header::ALLOW);
-    let Some(allowed) = allowed.filter(|_| response.status() == StatusCode::METHOD_NOT_ALLOWED)
-    else {
+    let headers = response.headers();
+    let is_wordless = response.status() == StatusCode::METHOD_NOT_ALLOWED
+        && !headers.contains_key(header::CONTENT_TYPE);
+    let Some(allowed) = headers.get(header::ALLOW).filter(|_| is_wordless) else {
         return response;
     };
     let method: String = method.as_str().chars().take(50).collect();

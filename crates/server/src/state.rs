@@ -8,23 +8,37 @@ use std::time::Duration;
 
 use aws_lc_rs::rand;
 use http::HeaderMap;
+use tokio::time::sleep;
 use tollgate::http::HeaderFamilies;
-use tollgate::identity::{Extractor, Identity, Secret, TokenVerdict};
+use tollgate::identity::{Extractor, Identity, KnownKey, Secret, TokenVerdict};
 use tollgate::store::AnyStore;
-use tollgate::{Clock as _, Limiter, MemoryStore, Micros, SystemClock, Timestamp};
+use tollgate::{
+    Clock as _, Limiter, MemoryStore, Micros, Policy, Stopwatch, SystemClock, Timestamp,
+};
+use tollgate_catalog::{ApiKey, Catalog, CatalogError, Role, Token, View};
 
+use crate::audit_trail::AuditTrail;
 use crate::auth::{CheckAuth, Principal, Right, TOKEN_HEADER, Tokens, WRONG_TOKEN};
+use crate::extract::Session;
+use crate::follower::{Follower, Opened};
 use crate::guard::{Guard, GuardLimits};
 use crate::histogram::Histogram;
 use crate::idempotency::Idempotency;
 use crate::journal::Journal;
 use crate::listen::Peer;
 use crate::metrics::{Metrics, Reading};
+use crate::penalty::Penalty;
 use crate::policy_source::PolicySource;
 use crate::problem::Problem;
 use crate::rls::source::EnvoySource;
+use crate::rulebook::Rulebook;
 use crate::settings::{self, DenyStatus, RequestHeaders, Settings};
 use crate::store::TimedStore;
+
+/// How soon a token that is shown for the first time is noted,
+const LOOK_FOR_USED: Duration = Duration::from_secs(1);
+/// and how often at most.
+const NOTE_USED: Duration = Duration::from_mins(1);
 
 /// The state of a server. Clones are one and the same.
 #[derive(Clone, Debug)]
@@ -43,12 +57,14 @@ pub(crate) struct Envoy {
 /// What all requests share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    pub(crate) limiter: Limiter<SharedStore>,
+    pub(crate) limiter: Arc<Limiter<SharedStore>>,
     pub(crate) envoy: Envoy,
-    pub(crate) policy_source: PolicySource,
-    pub(crate) extractor: Extractor,
+    pub(crate) rulebook: Rulebook,
+    pub(crate) penalty: Penalty,
+    pub(crate) extractor: Arc<Extractor>,
     pub(crate) guard: Guard,
     pub(crate) journal: Journal,
+    pub(crate) audit_trail: AuditTrail,
     pub(crate) idempotency: Idempotency,
     pub(crate) metrics: Metrics,
     pub(crate) families: HeaderFamilies,
@@ -59,12 +75,19 @@ pub(crate) struct Shared {
     pub(crate) request_timeout: Duration,
     pub(crate) generated_admin_token: Option<String>,
     pub(crate) is_draining: AtomicBool,
+    pub(crate) started: Stopwatch,
     tokens: Tokens,
 }
 
 /// Why a server cannot start.
 #[derive(Debug)]
 pub struct StartError(String);
+
+impl StartError {
+    pub(crate) fn new(error: &dyn fmt::Display) -> Self {
+        Self(error.to_string())
+    }
+}
 
 impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -84,12 +107,9 @@ impl Deref for ServerState {
 
 impl ServerState {
     /// Reads what the settings name.
-    pub(crate) fn new(settings: &Settings) -> Result<Self, StartError> {
-        let failed = |error: &dyn fmt::Display| StartError(error.to_string());
-        let for_redis = settings.store.is_redis();
-        let (policy_source, policy) =
-            PolicySource::open(settings.rules.as_deref(), for_redis, SystemClock.now())
-                .map_err(StartError)?;
+    pub(crate) async fn new(settings: &Settings) -> Result<Self, StartError> {
+        let failed = |error: &dyn fmt::Display| StartError::new(error);
+        let Opening { rulebook, policy, token: generated } = Opening::of(settings).await?;
         let extractor = Extractor::new(settings.identity.clone()).map_err(|error| {
             // Settings of tokens are named as in the settings file.
             let prefix = if error.setting().starts_with("jwt.") { "identity." } else { "" };
@@ -113,8 +133,9 @@ impl ServerState {
             admin_writes: limits.admin_writes_per_minute,
         };
         let given = settings.admin_token.as_ref().map(|token| token.expose().to_owned());
-        let generated = if given.is_some() { None } else { Some(random_token()?) };
-        let admin_token = given.or_else(|| generated.clone()).unwrap_or_default();
+        // One of the catalog is there; one for rules from a file is for this run.
+        let is_kept = matches!(rulebook, Rulebook::Catalog(_));
+        let admin_token = given.or_else(|| generated.clone().filter(|_| !is_kept));
         let check_auth = match settings.check_auth {
             settings::CheckAuth::None => CheckAuth::None,
             settings::CheckAuth::Token => CheckAuth::Token,
@@ -124,13 +145,17 @@ impl ServerState {
         let lifetime = Micros::new(
             u64::try_from(settings.idempotency.kept_for.as_micros()).unwrap_or(u64::MAX),
         );
-        Ok(Self(Arc::new(Shared {
-            limiter: Limiter::builder().policy(policy).store(store).build(),
+        let (penalty, penalties) = Penalty::new();
+        let limiter = Limiter::builder().policy(policy).store(store).penalties(penalties);
+        let state = Self(Arc::new(Shared {
+            limiter: Arc::new(limiter.build()),
             envoy,
-            policy_source,
-            extractor,
+            rulebook,
+            penalty,
+            extractor: Arc::new(extractor),
             guard: Guard::new(guard_limits),
             journal: Journal::new(random_node(), settings.decisions_kept),
+            audit_trail: AuditTrail::new(settings),
             idempotency: Idempotency::new(settings.idempotency.keys, lifetime),
             metrics: Metrics::default(),
             families: settings.headers,
@@ -141,8 +166,11 @@ impl ServerState {
             request_timeout: limits.request_timeout,
             generated_admin_token: generated,
             is_draining: AtomicBool::new(false),
-            tokens: Tokens::new(check_auth, &admin_token, caller_token),
-        })))
+            started: Stopwatch::start(),
+            tokens: Tokens::new(check_auth, admin_token.as_deref(), caller_token),
+        }));
+        state.install_first();
+        Ok(state)
     }
 }
 
@@ -158,7 +186,7 @@ impl Shared {
         peer: Peer,
         right: Right,
     ) -> Result<Principal, Problem> {
-        self.tokens.admit(headers, peer.certificate, right).map_err(|problem| {
+        self.tokens.admit(headers, peer.certificate, right, self.now()).map_err(|problem| {
             let is_wrong = problem.code() == WRONG_TOKEN;
             let counted = if is_wrong { self.guard.wrong_token(peer.address.ip()) } else { Ok(()) };
             counted.err().unwrap_or(problem)
@@ -185,9 +213,60 @@ impl Shared {
         peer: Peer,
         right: Right,
         is_write: bool,
-    ) -> Result<HeaderMap, Problem> {
+    ) -> Result<Session, Problem> {
         let principal = self.admit(headers, peer, right)?;
-        self.guard.admin_call(principal, is_write)
+        let fields = self.guard.admin_call(&principal, is_write)?;
+        Ok(Session { principal, address: peer.address.ip(), fields })
+    }
+
+    /// Whether there is a token for administrators that nobody can revoke.
+    pub(crate) const fn has_admin_in_settings(&self) -> bool {
+        self.tokens.has_admin_in_settings()
+    }
+
+    /// Notes now and then in the catalog which of its tokens are in use, until it is dropped.
+    pub(crate) async fn note_used_tokens(&self, catalog: &Catalog) {
+        loop {
+            sleep(LOOK_FOR_USED).await;
+            let used = self.tokens.take_used();
+            if used.is_empty() {
+                continue;
+            }
+            // One that is still in use is noted the next time.
+            if let Err(error) = catalog.touch_tokens(used.into_iter().collect(), self.now()).await {
+                tracing::debug!("when tokens were used is not noted: {error}");
+            }
+            sleep(NOTE_USED).await;
+        }
+    }
+
+    /// Puts in force what is new in the catalog, if there is one.
+    pub(crate) async fn sync(&self) -> Result<(), CatalogError> {
+        let Rulebook::Catalog(follower) = &self.rulebook else { return Ok(()) };
+        follower.sync(self.now(), |before, view| self.install(before, view)).await
+    }
+
+    /// Reads the whole catalog again, if there is one.
+    pub(crate) async fn sync_all(&self) -> Result<(), CatalogError> {
+        let Rulebook::Catalog(follower) = &self.rulebook else { return Ok(()) };
+        follower.sync_all(self.now(), |before, view| self.install(before, view)).await
+    }
+
+    fn install_first(&self) {
+        if let Rulebook::Catalog(follower) = &self.rulebook {
+            self.install(&View::default(), &follower.view());
+        }
+    }
+
+    fn install(&self, before: &View, view: &View) {
+        self.limiter.install(view.policy());
+        self.tell_revision(view.policy());
+        if !Arc::ptr_eq(before.tokens(), view.tokens()) {
+            self.tokens.set_catalog(view.tokens());
+        }
+        if !Arc::ptr_eq(before.api_keys(), view.api_keys()) {
+            self.extractor.set_known_keys(view.api_keys().values().filter_map(known_key));
+        }
     }
 
     /// Who a request is from. A token that is not believed is not the client's business alone: most
@@ -206,14 +285,17 @@ impl Shared {
     pub(crate) fn reading(&self) -> Reading {
         let store = self.limiter.store();
         let memory = store.inner.memory();
-        let loaded = self.policy_source.loaded.load();
+        let in_force = self.rulebook.in_force();
         Reading {
             rules_in_force: self.limiter.policy().rules().len(),
             rules: self.limiter.stats().into_iter().chain(self.envoy.limiter.stats()).collect(),
             calls: self.metrics.calls(),
+            gateway: self.metrics.gateway.read(),
             tokens: self.metrics.tokens(),
             skew_seconds: self.metrics.skew_seconds(),
             values: self.envoy.source.loaded.load().values.read(),
+            bans: self.limiter.ban_counts(),
+            lost_refusals: self.penalty.lost(),
             checks: self.metrics.checks.read(),
             store: store.durations.read(),
             responses: self.metrics.responses(),
@@ -222,23 +304,55 @@ impl Shared {
             counters: memory.map_or(0, MemoryStore::len),
             memory_bytes: memory.map_or(0, MemoryStore::bytes),
             evictions: memory.map_or(0, MemoryStore::evicted),
-            policy_revision: loaded.revision.number,
-            policy_age_seconds: self.now().since(loaded.at).get() as f64 / 1e6,
-            config_errors: self.policy_source.errors.load(Ordering::Relaxed)
+            policy_revision: in_force.revision.number,
+            policy_age_seconds: self.now().since(in_force.since).get() as f64 / 1e6,
+            catalog_silence_seconds: self
+                .rulebook
+                .silence(self.now())
+                .map(|silence| silence.get() as f64 / 1e6),
+            config_errors: self.rulebook.errors()
                 + self.envoy.source.errors.load(Ordering::Relaxed),
             idempotency_keys: self.idempotency.len(),
+            audit: self.audit_trail.outcomes(),
             ready: !self.is_draining.load(Ordering::Relaxed),
         }
     }
 }
 
-/// A token that nobody can guess.
-fn random_token() -> Result<String, StartError> {
-    let mut bytes = [0; 32];
-    rand::fill(&mut bytes).map_err(|_| StartError("the system gives no random numbers".into()))?;
-    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-    let digits = digits.filter_map(|digit| char::from_digit(u32::from(digit), 16));
-    Ok(std::iter::once("tg_").flat_map(str::chars).chain(digits).collect())
+/// Rules, and the token that was made for whoever looks after them.
+struct Opening {
+    rulebook: Rulebook,
+    policy: Policy,
+    token: Option<String>,
+}
+
+impl Opening {
+    async fn of(settings: &Settings) -> Result<Self, StartError> {
+        let for_redis = settings.store.is_redis();
+        let needs_token = settings.admin_token.is_none();
+        let now = SystemClock.now();
+        if let Some(file) = settings.rules.as_deref() {
+            let opened = PolicySource::open(Some(file), for_redis, now);
+            let (source, policy) = opened.map_err(StartError)?;
+            let token = if needs_token {
+                let (_, shown) = Token::create(Role::Admin).map_err(|it| StartError::new(&it))?;
+                Some(shown)
+            } else {
+                None
+            };
+            return Ok(Self { rulebook: Rulebook::File(source), policy, token });
+        }
+        let Opened { follower, token } = Follower::open(settings, now).await?;
+        let policy = follower.view().policy().clone();
+        Ok(Self { rulebook: Rulebook::Catalog(Box::new(follower)), policy, token })
+    }
+}
+
+/// A key of the catalog, for whoever recognises clients.
+fn known_key(key: &ApiKey) -> Option<KnownKey> {
+    let digest = format!("sha256:{}", key.digest).parse().ok()?;
+    let (owner, tier, tenant) = (key.owner.clone(), key.tier.clone(), key.tenant.clone());
+    Some(KnownKey { owner, tier, tenant, ..KnownKey::new(digest) })
 }
 
 /// Tells this process from others, and from itself before a restart.

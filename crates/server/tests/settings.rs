@@ -10,8 +10,8 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 use tollgate::identity::{ApiKeys, ForwardingHeader, TokenKeys};
 use tollgate_server::settings::{
-    CheckAuth, DenyStatus, Effective, FLAGGED, LogFormat, LogLevel, Otlp, Problems, RequestHeaders,
-    Secret, Settings, flag, variable,
+    Audit, CheckAuth, DenyStatus, Effective, FLAGGED, LogFormat, LogLevel, Otlp, Problems,
+    RequestHeaders, Secret, Settings, flag, variable,
 };
 
 const DIGEST: &str = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
@@ -120,7 +120,8 @@ fn every_setting_can_be_written() {
         "http: 0.0.0.0:9000
 admin: 127.0.0.1:9001
 grpc: 127.0.0.1:9002
-rules: policy.yaml
+catalog: postgres://tollgate@db.example/tollgate
+catalog_copy: copy.db
 envoy_config: ratelimit
 store: 'memory:'
 memory: 1GiB
@@ -151,6 +152,7 @@ limits: {{check_calls_per_second: 0, admin_reads_per_minute: 1, admin_writes_per
          header_timeout: 6s, idle_timeout: 7m, request_timeout: 800ms, shutdown_delay: 5s,
          shutdown_grace: 0s}}
 decisions_kept: 10
+audit: {{decisions: off, sample_allowed: 0.5, rows_per_second: 7, keep_days: 8}}
 idempotency: {{keys: 20, seconds: 30}}
 ",
         token = token.display(),
@@ -177,6 +179,10 @@ idempotency: {{keys: 20, seconds: 30}}
     assert_eq!(settings.limits.request_timeout, Duration::from_millis(800));
     assert_eq!(settings.limits.idle_timeout, Duration::from_mins(7));
     assert_eq!(settings.idempotency.kept_for, Duration::from_secs(30));
+    assert!(settings.catalog.is_shared());
+    assert_eq!(settings.catalog_copy, Some("copy.db".into()));
+    let audit = Audit { decisions: false, sample_allowed: 0.5, rows_per_second: 7, keep_days: 8 };
+    assert_eq!(settings.audit, audit);
     let identity = &settings.identity;
     assert!(matches!(&identity.api_key.accept, ApiKeys::Known(keys)
         if keys.len() == 1 && keys[0].owner.as_deref() == Some("alice")));
@@ -193,6 +199,7 @@ idempotency: {{keys: 20, seconds: 30}}
         .map(|entry| entry.name)
         .collect();
     let others = [
+        "rules",
         "admin_token_file",
         "admin_token",
         "identity.jwt.public_key_file",
@@ -277,6 +284,23 @@ fn wrong_values_are_told_what_would_be_right() {
             "log_level: loud",
             "log_level (tollgate.yaml:1:12): expected error, warn, info, debug or trace, found \
              \"loud\"",
+        ),
+        (
+            "audit: {decisions: maybe}",
+            "audit.decisions (tollgate.yaml:1:20): expected on, off, true or false, found \"maybe\"",
+        ),
+        (
+            "{rules: policy.yaml, audit: {decisions: on}}",
+            "audit.decisions (tollgate.yaml:1:41): decisions are kept in a catalog, and the rules are \
+             in a file (rules)",
+        ),
+        (
+            "audit: {sample_allowed: 2}",
+            "audit.sample_allowed (tollgate.yaml:1:25): expected a number from 0 to 1, found \"2\"",
+        ),
+        (
+            "audit: {keep_days: 0}",
+            "audit.keep_days (tollgate.yaml:1:20): 0 is not between 1 and 36500",
         ),
         (
             "otlp: {endpoint: 127.0.0.1:4317}",

@@ -121,6 +121,19 @@ impl Postgres {
         }
     }
 
+    /// Lets its files grow to so many bytes, as if the disk were full; with `None` as large as they like.
+    pub fn limit_files(&self, most: Option<u64>) {
+        let most = most.map_or_else(|| "unlimited".to_owned(), |most| most.to_string());
+        let limited = self.process_ids().into_iter().filter(|id| {
+            // Only its own user may do that, and only to the limit that can be lifted again.
+            let mut limit = command(Path::new("prlimit"), is_root().then_some(USER), &[]);
+            limit.args(["--pid", &id.to_string(), &format!("--fsize={most}:")]);
+            // One that has just ended needs no limit.
+            limit.stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+        });
+        assert!(limited.count() > 1, "`prlimit` does not work");
+    }
+
     /// Starts it again where it was, with what it has; ends it first if it runs.
     pub fn restart(&self) {
         self.resume();

@@ -2,6 +2,7 @@
 
 mod accuracy;
 mod batch;
+mod catalog;
 mod estimate;
 pub(crate) mod grpc;
 pub(crate) mod http;
@@ -69,6 +70,16 @@ pub(crate) const BENCHES: &[Bench] = &[
         name: "limiter/allocations",
         about: "heap allocations of an allowed check",
         run: limiter::allocations,
+    },
+    Bench {
+        name: "catalog/changes",
+        about: "one rule of 10,000 and one client of 1,000,000 changed and in force",
+        run: catalog::changes,
+    },
+    Bench {
+        name: "catalog/checks",
+        about: "a check while clients change all the time, against one in peace",
+        run: catalog::checks_meanwhile,
     },
     Bench {
         name: "memory",

@@ -9,7 +9,7 @@ use crate::failure::Failure;
 
 /// The address of a server, maybe with a path in front of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Address {
+pub(crate) struct Address {
     /// Without a slash at the end.
     text: String,
     is_https: bool,
@@ -57,7 +57,7 @@ impl fmt::Display for Address {
 }
 
 /// A text as one segment of a path, whatever it contains.
-pub(super) fn segment(text: &str) -> String {
+pub(crate) fn segment(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {

@@ -104,12 +104,6 @@ pub(super) struct Figures {
     pub(super) reset_ms: u64,
 }
 
-/// The rules in force.
-#[derive(Debug, Deserialize)]
-pub(super) struct RulesAnswer {
-    pub(super) rules: Vec<RuleRow>,
-}
-
 /// A rule in a line. What a document leaves out has its default.
 #[derive(Debug, Deserialize)]
 pub(super) struct RuleRow {

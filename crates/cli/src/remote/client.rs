@@ -5,20 +5,19 @@ use std::io;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, USER_AGENT};
-use http::{Method, Request, StatusCode};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, ETAG, HeaderValue, LINK, USER_AGENT};
+use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client as HyperClient;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tollgate::identity::Secret;
 
 use super::address::Address;
-use super::layout::printable;
-use super::trust;
+use super::refusal::{CallError, Refusal, advice};
+use super::{token, trust};
 use crate::arguments::ServerArguments;
 use crate::failure::Failure;
 
@@ -26,7 +25,7 @@ use crate::failure::Failure;
 const LARGEST_ANSWER: usize = 64 << 20;
 
 /// Asks one server.
-pub(super) struct Client {
+pub(crate) struct Client {
     address: Address,
     authorization: Option<HeaderValue>,
     timeout: Duration,
@@ -36,26 +35,23 @@ pub(super) struct Client {
 }
 
 /// What a server answered when all went well.
-pub(super) struct Answer<T> {
+pub(crate) struct Answer<T> {
     /// As it came.
-    pub(super) text: String,
-    pub(super) value: T,
+    pub(crate) text: String,
+    pub(crate) value: T,
+    /// The version of what was asked for.
+    pub(crate) tag: Option<String>,
+    /// Where the next page is, if there is one.
+    pub(super) next: Option<String>,
 }
 
 /// What can be said about a call besides its body.
-pub(super) type Header = (&'static str, String);
-
-/// An error as the server tells it.
-#[derive(Deserialize)]
-struct Problem {
-    code: String,
-    detail: String,
-}
+pub(crate) type Header = (&'static str, String);
 
 impl Client {
-    pub(super) fn new(arguments: &ServerArguments) -> Result<Self, Failure> {
+    pub(crate) fn new(arguments: &ServerArguments) -> Result<Self, Failure> {
         let address = Address::parse(&arguments.server)?;
-        let token = arguments.token.as_ref().filter(|token| !token.expose().is_empty());
+        let token = token::of(arguments)?;
         let trust = trust::settings(address.is_https(), arguments.ca.as_deref())?;
         let connector = HttpsConnectorBuilder::new()
             .with_tls_config(trust)
@@ -64,7 +60,7 @@ impl Client {
             .build();
         Ok(Self {
             address,
-            authorization: token.map(bearer).transpose()?,
+            authorization: token.as_ref().map(bearer).transpose()?,
             timeout: arguments.timeout,
             has_ca: arguments.ca.is_some(),
             http: HyperClient::builder(TokioExecutor::new()).build(connector),
@@ -72,18 +68,33 @@ impl Client {
     }
 
     /// Reads a resource.
-    pub(super) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<Answer<T>, Failure> {
+    pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<Answer<T>, CallError> {
         self.call(Method::GET, path, String::new(), None)
     }
 
-    /// Asks a question.
-    pub(super) fn post<T: DeserializeOwned>(
+    /// Asks a question, or makes something.
+    pub(crate) fn post<T: DeserializeOwned>(
         &self,
         path: &str,
         body: String,
         header: Option<Header>,
-    ) -> Result<Answer<T>, Failure> {
+    ) -> Result<Answer<T>, CallError> {
         self.call(Method::POST, path, body, header)
+    }
+
+    /// Puts something in place of what is there.
+    pub(crate) fn put<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: String,
+        header: Option<Header>,
+    ) -> Result<Answer<T>, CallError> {
+        self.call(Method::PUT, path, body, header)
+    }
+
+    /// Removes something.
+    pub(crate) fn delete(&self, path: &str, header: Option<Header>) -> Result<(), CallError> {
+        self.ask(Method::DELETE, path, String::new(), header).map(drop)
     }
 
     fn call<T: DeserializeOwned>(
@@ -92,7 +103,28 @@ impl Client {
         path: &str,
         body: String,
         header: Option<Header>,
-    ) -> Result<Answer<T>, Failure> {
+    ) -> Result<Answer<T>, CallError> {
+        let answer = self.ask(method, path, body, header)?;
+        let field = |name| answer.headers().get(name).and_then(|value| value.to_str().ok());
+        let tag = field(ETAG).map(str::to_owned);
+        let next = field(LINK).and_then(next_page).map(str::to_owned);
+        let text = answer.into_body();
+        match serde_json::from_str(&text) {
+            Ok(value) => Ok(Answer { text, value, tag, next }),
+            Err(error) => Err(CallError::Failed(Failure::usage(format!(
+                "{} gave an answer that cannot be read: {error}. Is it a Tollgate server? (--server)",
+                self.address
+            )))),
+        }
+    }
+
+    fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        body: String,
+        header: Option<Header>,
+    ) -> Result<Response<String>, CallError> {
         let mut request = Request::builder()
             .method(method)
             .uri(self.address.join(path))
@@ -110,20 +142,15 @@ impl Client {
         let request = request
             .body(Full::from(body))
             .map_err(|error| Failure::usage(format!("cannot ask {}: {error}", self.address)))?;
-        let (status, text) = self.wait_for(request)?;
-        if !status.is_success() {
-            return Err(self.refused(status, &text));
-        }
-        match serde_json::from_str(&text) {
-            Ok(value) => Ok(Answer { text, value }),
-            Err(error) => Err(Failure::usage(format!(
-                "{} gave an answer that cannot be read: {error}. Is it a Tollgate server? (--server)",
-                self.address
-            ))),
+        let answer = self.wait_for(request)?;
+        if answer.status().is_success() {
+            Ok(answer)
+        } else {
+            Err(self.refused(answer.status(), answer.body()))
         }
     }
 
-    fn wait_for(&self, request: Request<Full<Bytes>>) -> Result<(StatusCode, String), Failure> {
+    fn wait_for(&self, request: Request<Full<Bytes>>) -> Result<Response<String>, Failure> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime
             .map_err(|error| Failure::usage(format!("cannot start a connection: {error}")))?;
@@ -141,17 +168,14 @@ impl Client {
         })
     }
 
-    async fn exchange(
-        &self,
-        request: Request<Full<Bytes>>,
-    ) -> Result<(StatusCode, String), Failure> {
+    async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<Response<String>, Failure> {
         let response = self.http.request(request).await.map_err(|error| {
             if error.is_connect() { self.unreachable(&error) } else { self.broken(&error) }
         })?;
-        let status = response.status();
-        let body = Limited::new(response.into_body(), LARGEST_ANSWER).collect().await;
+        let (head, body) = response.into_parts();
+        let body = Limited::new(body, LARGEST_ANSWER).collect().await;
         let body = body.map_err(|error| self.broken(&*error))?.to_bytes();
-        Ok((status, String::from_utf8_lossy(&body).into_owned()))
+        Ok(Response::from_parts(head, String::from_utf8_lossy(&body).into_owned()))
     }
 
     fn unreachable(&self, error: &(dyn Error + 'static)) -> Failure {
@@ -174,19 +198,25 @@ impl Client {
         ))
     }
 
-    fn refused(&self, status: StatusCode, text: &str) -> Failure {
-        let advice = match status {
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => " (--token or TOLLGATE_TOKEN)",
-            _ => "",
-        };
-        Failure::usage(match serde_json::from_str(text) {
-            Ok(Problem { code, detail }) => printable(&format!("{detail} ({code}){advice}")),
-            Err(_) => format!(
-                "{} answered {status}. Is it a Tollgate server? (--server){advice}",
-                self.address
-            ),
-        })
+    fn refused(&self, status: StatusCode, text: &str) -> CallError {
+        let refusal = Refusal::read(status, text);
+        refusal.map_or_else(
+            || {
+                CallError::Failed(Failure::usage(format!(
+                    "{} answered {status}. Is it a Tollgate server? (--server){}",
+                    self.address,
+                    advice(status)
+                )))
+            },
+            CallError::Refused,
+        )
     }
+}
+
+/// Where a `Link` header says that the list goes on.
+fn next_page(link: &str) -> Option<&str> {
+    let (path, relation) = link.strip_prefix('<')?.split_once('>')?;
+    relation.contains("rel=\"next\"").then_some(path)
 }
 
 fn bearer(token: &Secret) -> Result<HeaderValue, Failure> {

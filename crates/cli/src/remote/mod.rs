@@ -1,13 +1,16 @@
-//! The commands that ask a running server.
+//! The commands that ask a running server, and what others need to ask one.
 
-mod address;
+pub(crate) mod address;
 mod answer;
 mod check;
-mod client;
+pub(crate) mod client;
 mod explain;
-mod layout;
+pub(crate) mod layout;
+pub(crate) mod list;
+pub(crate) mod refusal;
 mod request;
 mod rules;
+mod token;
 mod trust;
 
 pub(crate) use check::check;

@@ -8,9 +8,10 @@ use serde_json::Value;
 use tollgate::rules::AlgorithmName;
 
 use super::address::segment;
-use super::answer::{OneOrMany, RuleRow, RulesAnswer};
+use super::answer::{OneOrMany, RuleRow};
 use super::client::Client;
 use super::layout::{Column, lasting, print, table};
+use super::list::List;
 use crate::arguments::{GetRuleArguments, ListRulesArguments};
 use crate::failure::Failure;
 use crate::terminal::{count, grouped};
@@ -19,8 +20,8 @@ const RULES: &str = "/api/v1/rules";
 
 /// Prints all rules, one a line.
 pub(crate) fn list(arguments: &ListRulesArguments) -> Result<ExitCode, Failure> {
-    let answer = Client::new(&arguments.server)?.get::<RulesAnswer>(RULES)?;
-    print(&if arguments.server.json { answer.text } else { render(&answer.value) })?;
+    let list = List::read(&Client::new(&arguments.server)?, RULES, "rules")?;
+    print(&if arguments.server.json { list.text() } else { render(&list.rows()?) })?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -32,7 +33,7 @@ pub(crate) fn get(arguments: &GetRuleArguments) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn render(answer: &RulesAnswer) -> String {
+fn render(rules: &[RuleRow]) -> String {
     let columns = [
         Column::Text("rule"),
         Column::Figure("limit"),
@@ -41,8 +42,8 @@ fn render(answer: &RulesAnswer) -> String {
         Column::Text("counted by"),
         Column::Text("beyond the limit"),
     ];
-    let rows: Vec<_> = answer.rules.iter().map(row).collect();
-    let summary = format!("{}\n", count(answer.rules.len() as u64, "rule"));
+    let rows: Vec<_> = rules.iter().map(row).collect();
+    let summary = format!("{}\n", count(rules.len() as u64, "rule"));
     if rows.is_empty() { summary } else { format!("{}\n{summary}", table(columns, &rows)) }
 }
 
@@ -113,7 +114,6 @@ impl<'de> Visitor<'de> for FieldsVisitor {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
     use tollgate::rules::Source;
 
     use super::*;
@@ -129,9 +129,9 @@ rules:
     fn a_rule_is_a_line() {
         let check = |policy: &str, expected: &str| {
             let document = Source::parse(policy).document;
-            let answer = json!({"rules": document.rules}).to_string();
-            let answer: RulesAnswer = serde_json::from_str(&answer).expect("an answer");
-            assert_eq!(render(&answer), expected);
+            let answer = serde_json::to_string(&document.rules).expect("JSON");
+            let rules: Vec<RuleRow> = serde_json::from_str(&answer).expect("an answer");
+            assert_eq!(render(&rules), expected);
         };
         check(
             POLICY,

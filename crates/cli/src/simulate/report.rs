@@ -66,6 +66,7 @@ fn verdicts(tally: &Tally<'_>) -> String {
         ("allowed by list", tally.listed.0),
         ("refused by list", tally.listed.1),
         ("refused, no identifier", tally.unidentified),
+        ("refused, banned", tally.banned),
         ("no rule applied", tally.unlimited),
     ];
     for (what, number) in more {

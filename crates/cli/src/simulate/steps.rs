@@ -44,15 +44,16 @@ pub(super) fn run(
 fn step(decision: &Decision, is_inline: bool) -> Step<'_> {
     let millis = |span: Option<Micros>| span.map(Micros::as_millis_ceil);
     let binding = decision.binding();
+    let rule = binding.map(|binding| binding.rule).or_else(|| decision.refuser());
     let report = binding.map(|binding| binding.outcome.report);
     let at_once = decision.is_allowed().then_some(0);
     Step {
         allowed: decision.is_allowed(),
         remaining: report.map(|report| report.remaining),
-        retry_after_ms: report.map_or(at_once, |report| millis(report.retry_after)),
+        retry_after_ms: at_once.or_else(|| millis(decision.retry_after())),
         reset_ms: report.map(|report| report.reset_after.as_millis_ceil()),
         next_ms: report.and_then(|report| millis(report.next_after)),
         delay_ms: millis(decision.delay()),
-        rule_id: binding.filter(|_| !is_inline).map(|binding| &*binding.rule.id),
+        rule_id: rule.filter(|_| !is_inline).map(|rule| &*rule.id),
     }
 }

@@ -23,6 +23,8 @@ pub(super) struct Tally<'t> {
     pub(super) listed: (u64, u64),
     /// Requests that lacked an identifier which a rule insists on.
     pub(super) unidentified: u64,
+    /// Requests of clients that had been banned.
+    pub(super) banned: u64,
     pub(super) warned: u64,
     pub(super) delayed: u64,
     pub(super) longest_delay_ms: u64,
@@ -81,6 +83,7 @@ impl<'t> Tally<'t> {
             unlimited: 0,
             listed: (0, 0),
             unidentified: 0,
+            banned: 0,
             warned: 0,
             delayed: 0,
             longest_delay_ms: 0,
@@ -99,6 +102,7 @@ impl<'t> Tally<'t> {
             Basis::AllowListed { .. } => self.listed.0 += 1,
             Basis::DenyListed { .. } => self.listed.1 += 1,
             Basis::MissingIdentifier { .. } => self.unidentified += 1,
+            Basis::Banned { .. } => self.banned += 1,
             Basis::Rules | Basis::StoreUnavailable { .. } => {}
         }
         self.warned += u64::from(decision.state() == SoftState::Warning && is_allowed);

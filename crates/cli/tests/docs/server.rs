@@ -7,7 +7,15 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 /// Where a server is in documents: what it takes unless told otherwise.
 const SHOWN: &str = "127.0.0.1:8080";
 /// Commands that ask a server.
-const ASKING: [&str; 4] = ["tollgate check", "tollgate explain", "tollgate rules list", SHOWN];
+const ASKING: [&str; 7] = [
+    "tollgate check",
+    "tollgate explain",
+    "tollgate rules apply",
+    "tollgate rules diff",
+    "tollgate rules export",
+    "tollgate rules list",
+    SHOWN,
+];
 const ADMIN_TOKEN: &str = "correct-horse-battery-staple";
 
 /// Whether a session needs a server.

@@ -1,5 +1,7 @@
 //! The service as its users meet it: the real binary, asked by real clients and real proxies.
 
+mod admin;
+mod audit;
 mod curl;
 mod ending;
 mod envoy;
@@ -12,6 +14,7 @@ mod once;
 mod openapi;
 mod operate;
 mod paths;
+mod penalty;
 mod reload;
 mod rights;
 mod rls;

@@ -179,7 +179,7 @@ impl Services {
     ) -> Result<crate::auth::Principal, Problem> {
         if path == RESET {
             let caller = self.state.admit(headers, peer, Right::Operator)?;
-            self.state.guard.admin_call(caller, true)?;
+            self.state.guard.admin_call(&caller, true)?;
             return Ok(caller);
         }
         let caller = self.state.admit(headers, peer, Right::Caller)?;

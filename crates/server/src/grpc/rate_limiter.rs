@@ -4,6 +4,7 @@ use http::HeaderMap;
 use prost::Message as _;
 use tollgate::http::{remaining, reset_at, retry_after, retry_after_rule};
 use tollgate::{Decision, OnceAnswer, Question, RuleOutcome, SoftState, Stopwatch, Store as _};
+use tollgate_catalog::Author;
 use tonic::{Request, Response, Status};
 
 use super::definitions::tollgate::v1::check_result::Result as One;
@@ -36,7 +37,7 @@ impl RateLimiter {
     async fn check(
         &self,
         request: &CheckRequest,
-        caller: Principal,
+        caller: &Principal,
     ) -> Result<CheckResponse, Problem> {
         let body = read::body(request)?;
         if let Some(sent) = &request.timestamp {
@@ -66,13 +67,13 @@ impl RateLimiter {
         let waiting = match self.0.limiter.answer_at_once(subject.of(body)) {
             Some(decision) => {
                 self.0.metrics.checks.observe(stopwatch.elapsed());
-                return Ok(self.answer(&decision, detail));
+                return Ok(self.answer(body, &decision, detail));
             }
             None => self.0.limiter.answer(subject.of(body)),
         };
         let decision = waiting.await;
         self.0.metrics.checks.observe(stopwatch.elapsed());
-        Ok(self.answer(&decision, detail))
+        Ok(self.answer(body, &decision, detail))
     }
 
     /// The same for a check that another node may have answered.
@@ -95,9 +96,9 @@ impl RateLimiter {
         self.0.metrics.checks.observe(stopwatch.elapsed());
         match answer {
             OnceAnswer::First(decision) if decision.is_allowed() => {
-                Ok(self.answer_as(Some(id), &decision, detail))
+                Ok(self.answer_as(Some(id), body, &decision, detail))
             }
-            OnceAnswer::First(decision) => Ok(self.answer(&decision, detail)),
+            OnceAnswer::First(decision) => Ok(self.answer(body, &decision, detail)),
             OnceAnswer::Again { decision, note } => {
                 let note = (decision.charged() > 0).then_some(&*note);
                 note_decision(&decision, note);
@@ -108,14 +109,15 @@ impl RateLimiter {
     }
 
     /// Tells a decision, and keeps it, unless it was only a look.
-    fn answer(&self, decision: &Decision, detail: bool) -> CheckResponse {
-        self.answer_as(None, decision, detail)
+    fn answer(&self, body: &CheckBody<'_>, decision: &Decision, detail: bool) -> CheckResponse {
+        self.answer_as(None, body, decision, detail)
     }
 
     /// The same under a name that was taken for it.
     fn answer_as(
         &self,
         taken: Option<DecisionId>,
+        body: &CheckBody<'_>,
         decision: &Decision,
         detail: bool,
     ) -> CheckResponse {
@@ -124,6 +126,7 @@ impl RateLimiter {
         let text = (!is_look).then(|| {
             let id = taken.unwrap_or_else(next);
             self.0.journal.record(id, decision);
+            self.0.audit_trail.note(decision, id.text(), || body.about());
             id.text()
         });
         note_decision(decision, text.as_deref());
@@ -138,7 +141,7 @@ impl server::RateLimiter for RateLimiter {
         request: Request<CheckRequest>,
     ) -> Result<Response<CheckResponse>, Status> {
         let caller = caller(&request);
-        let answer = self.check(request.get_ref(), caller).await.map_err(status::of)?;
+        let answer = self.check(request.get_ref(), &caller).await.map_err(status::of)?;
         Ok(Response::new(answer))
     }
 
@@ -164,8 +167,10 @@ impl server::RateLimiter for RateLimiter {
         &self,
         request: Request<CheckRequest>,
     ) -> Result<Response<ResetResponse>, Status> {
+        let author = author(&caller(&request));
         let body = read::body(request.get_ref()).map_err(status::of)?;
-        let counters = give_back::reset_counters(&self.0, &body).await.map_err(status::of)?;
+        let counters = give_back::reset_counters(&self.0, author, &body);
+        let counters = counters.await.map_err(status::of)?;
         Ok(Response::new(ResetResponse { counters: counters as u64 }))
     }
 
@@ -196,7 +201,7 @@ impl server::RateLimiter for RateLimiter {
         let mut place = 0;
         while place < checks.len() {
             if bodies[place].idempotency_key.is_some() {
-                results.push(result(self.check(&checks[place], caller).await));
+                results.push(result(self.check(&checks[place], &caller).await));
                 place += 1;
                 continue;
             }
@@ -219,22 +224,22 @@ impl RateLimiter {
         results: &mut Vec<CheckResult>,
     ) {
         let stopwatch = Stopwatch::start();
-        let mut write = |check: &CheckRequest, decision: &Decision| {
-            results.push(result(Ok(self.answer(decision, check.detail))));
+        let mut write = |place: usize, decision: &Decision| {
+            let answer = self.answer(&bodies[place], decision, checks[place].detail);
+            results.push(result(Ok(answer)));
         };
         let waiting = {
             let questions = bodies.iter().zip(subjects);
             let questions: Vec<Question<'_>> =
                 questions.map(|(body, subject)| subject.of(body)).collect();
-            let take = |place: usize, decision: &Decision| write(&checks[place], decision);
-            if self.0.limiter.check_batch_with(&questions, take) {
+            if self.0.limiter.check_batch_with(&questions, &mut write) {
                 self.0.metrics.checks.observe(stopwatch.elapsed());
                 return;
             }
             self.0.limiter.check_batch(&questions)
         };
-        for (check, decision) in checks.iter().zip(&waiting.await) {
-            write(check, decision);
+        for (place, decision) in waiting.await.iter().enumerate() {
+            write(place, decision);
         }
         self.0.metrics.checks.observe(stopwatch.elapsed());
     }
@@ -253,7 +258,17 @@ fn result(checked: Result<CheckResponse, Problem>) -> CheckResult {
 
 fn caller<T>(request: &Request<T>) -> Principal {
     // Everybody who gets here was admitted as somebody.
-    request.extensions().get().copied().unwrap_or(Principal::Anonymous)
+    request.extensions().get().cloned().unwrap_or(Principal::Anonymous)
+}
+
+/// Who it is, for the audit log.
+fn author(caller: &Principal) -> Author {
+    Author {
+        actor: caller.name().to_owned(),
+        role: caller.role().name().to_owned(),
+        tenant: caller.tenant().map(str::to_owned),
+        address: None,
+    }
 }
 
 fn write(decision: &Decision, id: Option<&str>, detail: bool) -> CheckResponse {

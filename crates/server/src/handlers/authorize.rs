@@ -11,6 +11,7 @@ use tollgate::Stopwatch;
 use tollgate::http::{PROBLEM_JSON, refusal_body, write_fields};
 use tollgate::identity::HttpRequest;
 
+use crate::audit_trail::About;
 use crate::extract::Peer;
 use crate::problem::{Problem, ProblemBody};
 use crate::settings::{DenyStatus, RequestHeaders};
@@ -82,8 +83,20 @@ pub(crate) async fn authorize(
     if let Some(why) = decision.degraded().and_then(|why| why.to_string().parse().ok()) {
         response.headers_mut().insert(DEGRADED, why);
     }
+    let about = || About {
+        request: &request,
+        endpoint: Some(&asked.path),
+        method: Some(&asked.method),
+        entries: &[],
+    };
     if decision.is_allowed() {
         note_decision(&decision, None);
+        // Few are worth a name.
+        if decision.charged() > 0 && app.audit_trail.wants(&decision) {
+            let id = app.journal.next_id(true);
+            app.journal.record(id, &decision);
+            app.audit_trail.note_wanted(&decision, id.text(), &about());
+        }
     } else {
         let id = app.journal.next_id(false);
         let mut body = Vec::with_capacity(512);
@@ -91,6 +104,7 @@ pub(crate) async fn authorize(
         note_decision(&decision, Some(&id_text));
         let status = refusal_body(&decision, &id_text, &mut body);
         app.journal.record(id, &decision);
+        app.audit_trail.note(&decision, id_text, about);
         *response.body_mut() = Body::from(body);
         *response.status_mut() = status;
         let fields = response.headers_mut();

@@ -126,7 +126,7 @@ pub(crate) async fn check_batch(
             check.subject(|| &policy).map_err(|problem| problem.at(&format!("checks[{place}]")))?;
         subjects.push(subject);
     }
-    let answer = judge_all(&app, principal, &checks, &subjects).await;
+    let answer = judge_all(&app, &principal, &checks, &subjects).await;
     let mut response = answer.into_response();
     response
         .headers_mut()
@@ -137,7 +137,7 @@ pub(crate) async fn check_batch(
 /// Judges runs of plain checks together, and those with an idempotency key one by one.
 async fn judge_all(
     app: &ServerState,
-    principal: Principal,
+    principal: &Principal,
     checks: &[CheckBody<'_>],
     subjects: &[Subject<'_>],
 ) -> Vec<u8> {
@@ -173,7 +173,7 @@ async fn judge_run(
     let stopwatch = Stopwatch::start();
     let mut write = |check: &CheckBody<'_>, decision: &Decision| {
         separate(answer);
-        record(app, decision, check.detail.unwrap_or(false), answer);
+        record(app, (Some(check), decision), check.detail.unwrap_or(false), answer);
     };
     let decisions = {
         let questions: Vec<Question<'_>> =

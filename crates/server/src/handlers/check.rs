@@ -47,13 +47,13 @@ pub(crate) async fn check(
     headers: HeaderMap,
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
-    answer(&app, principal, &headers, &body).await
+    answer(&app, &principal, &headers, &body).await
 }
 
 /// The same, for whoever has taken the request apart already.
 pub(crate) async fn answer(
     app: &ServerState,
-    principal: Principal,
+    principal: &Principal,
     headers: &HeaderMap,
     body: &Bytes,
 ) -> Result<Response, Problem> {
@@ -80,7 +80,7 @@ pub(crate) async fn answer(
 /// Judges a check, or finds the answer that the same check with the same key was given.
 pub(crate) async fn judge_once(
     app: &ServerState,
-    principal: Principal,
+    principal: &Principal,
     key: &str,
     check: &CheckBody<'_>,
     detail: bool,
@@ -166,7 +166,7 @@ impl<'a> Judging<'a> {
         self.app.metrics.checks.observe(self.stopwatch.elapsed());
         write_fields(decision, self.app.families, headers);
         let mut answer = Vec::with_capacity(256);
-        record_as(self.app, name, decision, self.detail, &mut answer);
+        record_as(self.app, name, (Some(self.check), decision), self.detail, &mut answer);
         (decision.is_allowed(), answer)
     }
 }
@@ -183,15 +183,20 @@ enum Name<'a> {
 }
 
 /// Writes the answer to a decision and enters it into the journal, unless it was only a look: those
-/// have nothing to give back, and would push out others.
-pub(crate) fn record(app: &ServerState, decision: &Decision, detail: bool, answer: &mut Vec<u8>) {
-    record_as(app, Name::New, decision, detail, answer);
+/// have nothing to give back, and would push out others. The check is missing if it is not to be logged.
+pub(crate) fn record(
+    app: &ServerState,
+    judged: (Option<&CheckBody<'_>>, &Decision),
+    detail: bool,
+    answer: &mut Vec<u8>,
+) {
+    record_as(app, Name::New, judged, detail, answer);
 }
 
 fn record_as(
     app: &ServerState,
     name: Name<'_>,
-    decision: &Decision,
+    (check, decision): (Option<&CheckBody<'_>>, &Decision),
     detail: bool,
     answer: &mut Vec<u8>,
 ) {
@@ -207,8 +212,12 @@ fn record_as(
         Name::Taken(id) if decision.is_allowed() => id,
         Name::Taken(_) | Name::New => app.journal.next_id(decision.is_allowed()),
     };
-    write(Some(&id.text()));
+    let text = id.text();
+    write(Some(&text));
     app.journal.record(id, decision);
+    if let Some(check) = check {
+        app.audit_trail.note(decision, text, || check.about());
+    }
 }
 
 fn respond(body: Bytes, headers: HeaderMap) -> Response {

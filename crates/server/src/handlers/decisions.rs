@@ -50,14 +50,14 @@ pub(crate) struct DecisionAnswer<'a> {
 )]
 pub(crate) async fn decision(
     State(app): State<ServerState>,
-    Viewer(fields): Viewer,
+    Viewer(session): Viewer,
     id: PathName,
 ) -> Result<Response, Problem> {
     let id = parse_id(&read_name(id)?)?;
     let explained = app.journal.with(id, |decision| explain(id, decision));
     let explained = explained.map_err(|missing| missing_decision(missing, id))?;
     let content_type = [(header::CONTENT_TYPE, "application/json")];
-    Ok((fields, content_type, explained).into_response())
+    Ok((session.fields, content_type, explained).into_response())
 }
 
 fn explain(id: DecisionId, decision: &Decision) -> String {
@@ -90,6 +90,13 @@ fn because(decision: &Decision) -> String {
         }
         Basis::MissingIdentifier { rule: at } => {
             format!("rule {} refuses requests that lack its identifier", rule(*at))
+        }
+        Basis::Banned { rule: at, until } => {
+            format!(
+                "rule {} has banned the client until {} by penalty",
+                rule(*at),
+                rfc_3339(*until)
+            )
         }
         Basis::StoreUnavailable { rule: at } => {
             format!("rule {} refuses requests while the store is away", rule(*at))

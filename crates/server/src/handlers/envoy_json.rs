@@ -202,6 +202,7 @@ const fn is_zero(number: &u32) -> bool {
         (status = 429, description = "It may not, or this server is called too often",
             content((EnvoyAnswer = "application/json"), (ProblemBody<'_> = "application/problem+json"))),
         (status = 401, description = "A token is needed", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 403, description = "The token has another role", body = ProblemBody<'_>, content_type = "application/problem+json"),
         BodyProblems,
     )
 )]

@@ -7,12 +7,15 @@ use axum::extract::State;
 use http::{HeaderMap, StatusCode};
 use serde::{Deserialize, Serialize};
 use tollgate::store::{StoreError, StoreErrorKind};
+use tollgate_catalog::Author;
 use utoipa::ToSchema;
 
+use crate::admin::refusal;
 use crate::extract::{JsonBody, Operator};
 use crate::handlers::check::IDEMPOTENCY_KEY;
 use crate::journal::{DecisionId, Missing};
 use crate::openapi::{AdminProblems, BodyProblems};
+use crate::penalty;
 use crate::problem::{Problem, ProblemBody};
 use crate::state::ServerState;
 use crate::wire::check::{CheckBody, Subject, unknown_rule};
@@ -65,7 +68,7 @@ pub(crate) struct Changed {
 )]
 pub(crate) async fn refund(
     State(app): State<ServerState>,
-    Operator(fields): Operator,
+    Operator(session): Operator,
     headers: HeaderMap,
     JsonBody(body): JsonBody,
 ) -> Result<(HeaderMap, Json<Changed>), Problem> {
@@ -86,10 +89,11 @@ pub(crate) async fn refund(
             }
         }
     };
-    Ok((fields, Json(Changed { counters })))
+    Ok((session.fields, Json(Changed { counters })))
 }
 
-/// Forgets what was counted for a request, under every rule that applies or under one alone.
+/// Forgets what was counted for a request, under every rule that applies or under one alone, and lifts
+/// its bans by these rules.
 #[utoipa::path(
     post, path = "/api/v1/rate-limit/reset", tag = "operate", request_body = CheckBody<'_>,
     security(("token" = [])),
@@ -104,19 +108,27 @@ pub(crate) async fn refund(
 )]
 pub(crate) async fn reset(
     State(app): State<ServerState>,
-    Operator(fields): Operator,
+    Operator(session): Operator,
     JsonBody(body): JsonBody,
 ) -> Result<(HeaderMap, Json<Changed>), Problem> {
-    let counters = reset_counters(&app, &decode(&body)?).await?;
-    Ok((fields, Json(Changed { counters })))
+    let counters = reset_counters(&app, session.author(), &decode(&body)?).await?;
+    Ok((session.fields, Json(Changed { counters })))
 }
 
-/// Forgets what was counted for a check; says how many counters that were.
+/// Forgets what was counted for a check, and lifts bans of it; says how many counters that were.
 pub(crate) async fn reset_counters(
     app: &ServerState,
+    author: Author,
     check: &CheckBody<'_>,
 ) -> Result<usize, Problem> {
-    match check.subject(|| app.limiter.policy())? {
+    let subject = check.subject(|| app.limiter.policy())?;
+    let bans = match subject {
+        Subject::Request => app.limiter.bans_of(check),
+        Subject::Rule(rule_id) => app.limiter.bans_of_rule(rule_id, check),
+    };
+    let clients = bans.into_iter().map(|ban| (ban.rule_id, ban.subject)).collect();
+    penalty::lift(app, author, clients).await.map_err(|error| refusal(&error))?;
+    match subject {
         Subject::Request => app.limiter.reset(check).await.map_err(store_away),
         Subject::Rule(rule_id) => {
             let reset = app.limiter.reset_rule(rule_id, check);

@@ -28,6 +28,10 @@ pub(crate) struct Readiness {
     rules: usize,
     /// How often a changed rules file could not be put in force.
     config_errors: u64,
+    /// How many seconds the catalog has not been heard of. While it is away, the last good rules stay
+    /// in force, so that is no reason not to be ready.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    catalog_silence_seconds: Option<f64>,
     /// The servers that counters are on. One that does not answer is no reason not to be ready: rules
     /// say what happens without it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -67,6 +71,7 @@ pub(crate) async fn ready(State(app): State<ServerState>) -> Response {
         policy_revision: reading.policy_revision,
         rules: reading.rules_in_force,
         config_errors: reading.config_errors,
+        catalog_silence_seconds: reading.catalog_silence_seconds,
         store: reading.servers.into_iter().map(StoreHealth::from).collect(),
     };
     let status = if reading.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };

@@ -8,7 +8,7 @@ use tollgate::http::write_fields;
 use tollgate::{Attribute, Attributes};
 
 use super::check::record;
-use crate::extract::{Caller, JsonBody};
+use crate::extract::{JsonBody, Onlooker};
 use crate::openapi::{BodyProblems, CallProblems};
 use crate::problem::{Problem, ProblemBody};
 use crate::state::ServerState;
@@ -32,7 +32,7 @@ use crate::wire::decode::decode;
 )]
 pub(crate) async fn peek(
     State(app): State<ServerState>,
-    _: Caller,
+    _: Onlooker,
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
     let check: CheckBody<'_> = decode(&body)?;
@@ -42,7 +42,7 @@ pub(crate) async fn peek(
     let mut fields = HeaderMap::new();
     write_fields(&decision, app.families, &mut fields);
     let mut answer = Vec::new();
-    record(&app, &decision, check.detail.unwrap_or(true), &mut answer);
+    record(&app, (None, &decision), check.detail.unwrap_or(true), &mut answer);
     let content_type = [(http::header::CONTENT_TYPE, "application/json")];
     Ok((fields, content_type, answer).into_response())
 }
@@ -60,7 +60,7 @@ pub(crate) async fn peek(
 )]
 pub(crate) async fn explain(
     State(app): State<ServerState>,
-    _: Caller,
+    _: Onlooker,
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
     let check: CheckBody<'_> = decode(&body)?;

@@ -13,9 +13,10 @@ const BYTES: usize = 16;
 pub(super) type Digest = [u8; BYTES];
 
 /// The digest of a caller and its key.
-pub(super) fn digest_of_call(caller: Principal, key: &str) -> Digest {
+pub(super) fn digest_of_call(caller: &Principal, key: &str) -> Digest {
     let caller = match caller {
         Principal::Certified(certificate) => format!("certificate {certificate:?}"),
+        Principal::Token(token) => format!("token {}", token.token_id),
         Principal::Anonymous | Principal::Caller | Principal::Admin => caller.name().to_owned(),
     };
     let mut context = Context::new(&SHA256);
@@ -74,8 +75,8 @@ mod tests {
         let mut seen = std::collections::HashSet::new();
         for caller in callers {
             for key in ["k", "K", "k k"] {
-                assert_eq!(digest_of_call(caller, key), digest_of_call(caller, key));
-                assert!(seen.insert(digest_of_call(caller, key)), "{caller:?} {key}");
+                assert_eq!(digest_of_call(&caller, key), digest_of_call(&caller, key));
+                assert!(seen.insert(digest_of_call(&caller, key)), "{caller:?} {key}");
             }
         }
     }

@@ -122,7 +122,7 @@ impl Protocol {
 
     async fn serve_stream<I, S, F, B>(&self, stream: I, peer: Peer, service: S, shutdown: &Shutdown)
     where
-        I: AsyncRead + AsyncWrite + Unpin + 'static,
+        I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
         S: Fn(Request<Incoming>, Peer) -> F,
         F: Future<Output = Response<B>> + Send + 'static,
         B: Body<Data: Send, Error: Into<Box<dyn Error + Send + Sync>>> + Send + Unpin + 'static,
@@ -145,7 +145,7 @@ impl Protocol {
         });
         let calls = Calls::default();
         let http = self.http(calls.clone());
-        let mut connection = pin!(http.serve_connection(stream, service));
+        let mut connection = pin!(http.serve_connection_with_upgrades(stream, service));
         let mut asked_to_end = pin!(shutdown.requested());
         let mut watch = Watch::new(self.header_timeout, self.idle_timeout);
         let mut looks = interval(Watch::period(self.header_timeout, self.idle_timeout));

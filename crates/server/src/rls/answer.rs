@@ -6,6 +6,7 @@ use tollgate::rules::envoy::Unit;
 use tollgate::store::StoreErrorKind;
 use tollgate::{Algorithm, Decision, Micros, RuleOutcome, Timestamp};
 
+use super::own::View;
 use crate::journal::IdText;
 use crate::state::ServerState;
 use crate::traces::note_decision;
@@ -103,9 +104,10 @@ fn narrow(number: u64) -> u32 {
 
 impl Answer {
     /// Tells a decision, and keeps it so that it can be explained. Where a refusal has taken what was
-    /// left, `drained` is how that went.
+    /// left, `drained` is how that went. `asked` is the descriptor that it is about most of all.
     pub(super) fn new(
         app: &ServerState,
+        asked: Option<&View<'_, '_>>,
         decision: &Decision,
         drained: Option<&Decision>,
         statuses: Vec<Status>,
@@ -120,6 +122,9 @@ impl Answer {
         let id = is_kept.then(|| app.journal.next_id(decision.is_allowed()));
         let decision_id = id.map(|id| {
             app.journal.record(id, decision);
+            if let Some(asked) = asked {
+                app.audit_trail.note(decision, id.text(), || asked.about());
+            }
             id.text()
         });
         note_decision(decision, decision_id.as_deref());

@@ -14,6 +14,7 @@ use tollgate::{Algorithm, Decision, Mode, OwnLine, Question, Quota, RuleOutcome}
 use tollgate_core::Limit;
 
 use super::answer::{Answer, Status};
+use super::own::View;
 use super::source::{CARRIED, FileSet};
 use super::{Ask, CarriedLimit, decide};
 use crate::problem::Problem;
@@ -79,7 +80,11 @@ pub(super) async fn judge(
             set.values.count(*limit, &set.config, &asked.entries, status.is_over);
         }
     }
-    Ok(Answer::new(app, &decision, drained.as_ref(), statuses))
+    let line = decision.binding().map_or(0, |binding| binding.subject);
+    let asked = line_of.iter().position(|of| *of == Some(line));
+    let asked = asked.and_then(|place| ask.descriptors.get(place));
+    let asked = asked.map(|asked| View { domain: ask.domain, asked });
+    Ok(Answer::new(app, asked.as_ref(), &decision, drained.as_ref(), statuses))
 }
 
 /// What was decided, and how it went where that took what was left.

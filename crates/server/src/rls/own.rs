@@ -4,16 +4,27 @@ use tollgate::{Attribute, Attributes, Question, RuleOutcome};
 
 use super::answer::{Answer, Status};
 use super::{Ask, AskedDescriptor, decide};
+use crate::audit_trail::About;
 use crate::problem::Problem;
 use crate::state::ServerState;
 
 /// A descriptor as a request that rules can look at.
-struct View<'a, 'b> {
-    domain: &'a str,
-    asked: &'a AskedDescriptor<'b>,
+pub(super) struct View<'a, 'b> {
+    pub(super) domain: &'a str,
+    pub(super) asked: &'a AskedDescriptor<'b>,
 }
 
 impl View<'_, '_> {
+    /// What a decision about it is about, for the log.
+    pub(super) fn about(&self) -> About<'_> {
+        About {
+            request: self,
+            endpoint: self.get(Attribute::Path),
+            method: self.get(Attribute::Method),
+            entries: &self.asked.entries,
+        }
+    }
+
     fn entry(&self, names: &[&str]) -> Option<&str> {
         let mut entries = self.asked.entries.iter();
         entries.find(|(key, _)| names.contains(key)).map(|(_, value)| *value)
@@ -85,7 +96,8 @@ pub(super) async fn judge(app: &ServerState, ask: &Ask<'_>) -> Result<Answer, Pr
             None => Status { is_over: is_refused_whole, ..Status::UNMATCHED },
         })
         .collect();
-    Ok(Answer::new(app, &decision, None, statuses))
+    let asked = views.get(decision.binding().map_or(0, |binding| binding.subject));
+    Ok(Answer::new(app, asked, &decision, None, statuses))
 }
 
 /// Which of two rules has more to say about a descriptor: one that refuses, or else the one with the

@@ -16,11 +16,15 @@ use super::value::Setting;
 
 /// The settings that can also be given by a flag or an environment variable. The others are for
 /// the file alone.
-pub const FLAGGED: [&str; 16] = [
+pub const FLAGGED: [&str; 20] = [
     "http",
     "admin",
     "grpc",
+    "upstream",
+    "gateway.address",
     "rules",
+    "catalog",
+    "catalog_copy",
     "envoy_config",
     "store",
     "memory",
@@ -39,16 +43,21 @@ const PREFIX: &str = "TOLLGATE_";
 /// What stands for a secret wherever settings are shown.
 pub(super) const HIDDEN: &str = "***";
 
-/// The flag for a setting: `--tls-client-ca` for `tls.client_ca`.
+/// The flag for a setting: `--tls-client-ca` for `tls.client_ca`, `--gateway` for `gateway.address`.
 #[must_use]
 pub fn flag(name: &str) -> String {
-    format!("--{}", name.replace(['.', '_'], "-"))
+    format!("--{}", short(name).replace(['.', '_'], "-"))
 }
 
 /// The environment variable for a setting: `TOLLGATE_TLS_CLIENT_CA` for `tls.client_ca`.
 #[must_use]
 pub fn variable(name: &str) -> String {
-    format!("{PREFIX}{}", name.replace('.', "_").to_uppercase())
+    format!("{PREFIX}{}", short(name).replace('.', "_").to_uppercase())
+}
+
+/// What has an address is named by it.
+fn short(name: &str) -> &str {
+    name.strip_suffix(".address").unwrap_or(name)
 }
 
 /// One setting as it is in force.
@@ -332,7 +341,7 @@ impl<'a> Layers<'a> {
 fn misspelt(variable_name: &str) -> Option<Problem> {
     let written = variable_name.strip_prefix(PREFIX)?.to_lowercase();
     let secrets = ["check_token", "admin_token", "jwt_secret", "config"];
-    let flagged = FLAGGED.map(|name| name.replace('.', "_"));
+    let flagged = FLAGGED.map(|name| short(name).replace('.', "_"));
     let names: Vec<&str> = flagged.iter().map(String::as_str).chain(secrets).collect();
     let guess = closest(&written, &names).filter(|guess| *guess != written)?;
     Some(Problem {

@@ -3,8 +3,11 @@
 //! Flags win over the environment, the environment over the file, the file over the defaults.
 //! [`Settings::load`] reports everything that is wrong at once.
 
+mod audit;
+mod catalog;
 mod checks;
 mod document;
+mod gateway;
 mod identity;
 mod jwt;
 mod layers;
@@ -24,7 +27,10 @@ use tollgate::http::HeaderFamilies;
 use tollgate::identity::IdentityConfig;
 pub use tollgate::identity::Secret;
 use tollgate::store::{RemoteSettings, StoreUrl};
+pub use tollgate_catalog::CatalogUrl;
 
+pub use audit::Audit;
+pub use gateway::Gateway;
 pub use layers::{Entry, FLAGGED, flag, variable};
 pub use origin::{Origin, Problem, Problems};
 pub use otlp::Otlp;
@@ -40,8 +46,14 @@ pub struct Settings {
     pub admin: Option<SocketAddr>,
     /// Where gRPC and Envoy's rate limit service listen; port 0 takes any free one.
     pub grpc: SocketAddr,
-    /// The policy file; without one, a few rules that are built in hold.
+    /// Where requests are judged and forwarded, if anywhere.
+    pub gateway: Option<Gateway>,
+    /// The policy file; without one, rules are in the catalog.
     pub rules: Option<PathBuf>,
+    /// Where rules and all that operators write are.
+    pub catalog: CatalogUrl,
+    /// The file that a node starts from when the catalog is away; none for a catalog that is a file.
+    pub catalog_copy: Option<PathBuf>,
     /// A directory with files of envoyproxy/ratelimit.
     pub envoy_config: Option<PathBuf>,
     /// Where counters live.
@@ -76,6 +88,8 @@ pub struct Settings {
     pub limits: Limits,
     /// How many recent decisions can be explained.
     pub decisions_kept: usize,
+    /// What is kept of decisions and changes, and for how long.
+    pub audit: Audit,
     /// How long answers are kept for repeated calls.
     pub idempotency: Idempotency,
 }
@@ -90,7 +104,10 @@ impl Default for Settings {
             http: SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)),
             admin: None,
             grpc: SocketAddr::from((Ipv4Addr::LOCALHOST, 8081)),
+            gateway: None,
             rules: None,
+            catalog: CatalogUrl::default(),
+            catalog_copy: None,
             envoy_config: None,
             store: StoreUrl::default(),
             remote: RemoteSettings::default(),
@@ -108,6 +125,7 @@ impl Default for Settings {
             request_headers: RequestHeaders::Any,
             limits: Limits::default(),
             decisions_kept: 16_384,
+            audit: Audit::default(),
             idempotency: Idempotency { keys: 100_000, kept_for: Duration::from_mins(5) },
         }
     }

@@ -13,7 +13,7 @@ use super::{
     CheckAuth, DenyStatus, Idempotency, Limits, LogFormat, LogLevel, RequestHeaders, Settings,
     TlsFiles,
 };
-use super::{checks, identity, otlp, store};
+use super::{audit, catalog, checks, gateway, identity, otlp, store};
 
 const CHECK_TOKEN: SecretNames =
     SecretNames { name: "check_token", file: "check_token_file", variable: "TOLLGATE_CHECK_TOKEN" };
@@ -33,6 +33,7 @@ pub(super) fn read_all(layers: &mut Layers<'_>, settings: &mut Settings) {
     layers.read("admin", &mut settings.admin);
     layers.read("grpc", &mut settings.grpc);
     layers.read("rules", &mut settings.rules);
+    catalog::read(layers, settings);
     layers.read("envoy_config", &mut settings.envoy_config);
     layers.read("store", &mut settings.store);
     let least_memory = ByteSize::mebibytes(1);
@@ -47,10 +48,12 @@ pub(super) fn read_all(layers: &mut Layers<'_>, settings: &mut Settings) {
     otlp::read(layers, &mut settings.otlp);
     settings.tls = read_tls(layers);
     identity::read(layers, &mut settings.identity);
+    gateway::read(layers, settings);
     layers.read("authorize.deny_status", &mut settings.deny_status);
     layers.read("authorize.request_headers", &mut settings.request_headers);
     read_limits(layers, &mut settings.limits);
     layers.read_within("decisions_kept", &mut settings.decisions_kept, 0..=10_000_000);
+    audit::read(layers, settings);
     let Idempotency { keys, kept_for } = &mut settings.idempotency;
     layers.read_within("idempotency.keys", keys, 0..=100_000_000);
     let mut seconds = kept_for.as_secs();

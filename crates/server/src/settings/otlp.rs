@@ -69,7 +69,7 @@ impl Setting for Endpoint {
 }
 
 /// A part of a whole.
-struct Share(f64);
+pub(super) struct Share(pub(super) f64);
 
 impl Setting for Share {
     fn expected() -> String {

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use tollgate::http::{remaining, reset_at, retry_after, retry_after_rule};
-use tollgate::{Basis, Decision, Micros, Refusal, RuleOutcome, SoftState};
+use tollgate::{Decision, Micros, Refusal, RuleOutcome, SoftState};
 use utoipa::ToSchema;
 
 /// Whether a request may pass, and what there is to say about it.
@@ -69,6 +69,8 @@ pub(crate) enum Reason {
     RateLimited,
     /// The client is on the deny list, or lacks an identifier that a rule requires.
     Denied,
+    /// The client kept exceeding the limit of the rule, which refuses it until `retry_after` is over.
+    Banned,
     /// The limit could not be checked, and the rule does not pass unchecked requests.
     StoreUnavailable,
 }
@@ -108,6 +110,7 @@ impl Reason {
         match self {
             Self::RateLimited => "rate_limited",
             Self::Denied => "denied",
+            Self::Banned => "banned",
             Self::StoreUnavailable => "store_unavailable",
         }
     }
@@ -118,6 +121,7 @@ impl From<Refusal> for Reason {
         match refusal {
             Refusal::RateLimited => Self::RateLimited,
             Refusal::Denied => Self::Denied,
+            Refusal::Banned => Self::Banned,
             Refusal::StoreUnavailable => Self::StoreUnavailable,
         }
     }
@@ -212,12 +216,7 @@ fn rest(out: &mut Vec<u8>, name: &str, value: Option<&impl Serialize>) {
 
 /// The rule that refused without counting.
 pub(crate) fn refuser(decision: &Decision) -> Option<&str> {
-    match decision.basis() {
-        Basis::MissingIdentifier { rule } | Basis::StoreUnavailable { rule } => {
-            decision.policy().rules().get(*rule).map(|rule| &*rule.id)
-        }
-        _ => None,
-    }
+    decision.refuser().map(|rule| &*rule.id)
 }
 
 impl<'a> RuleAnswer<'a> {

@@ -9,6 +9,7 @@ use tollgate::rules::Identifier;
 use tollgate::{Attribute, Attributes, Policy, Question};
 use utoipa::ToSchema;
 
+use crate::audit_trail::About;
 use crate::problem::Problem;
 use crate::wire::decode::Object;
 use crate::wire::text::Text;
@@ -205,6 +206,13 @@ impl CheckBody<'_> {
             return Err(Problem::unprocessable("invalid_check", detail));
         }
         Ok(Subject::Rule(rule_id))
+    }
+
+    /// What a decision about it is about, for the log. A key that is no endpoint may be a secret.
+    pub(crate) fn about(&self) -> About<'_> {
+        let key = self.key(|key_type| key_type == KeyType::Endpoint);
+        let endpoint = self.endpoint.as_deref().or(key);
+        About { request: self, endpoint, method: self.method.as_deref(), entries: &[] }
     }
 
     fn check_sizes(&self) -> Result<(), Problem> {

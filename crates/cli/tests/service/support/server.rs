@@ -55,6 +55,8 @@ pub(crate) fn tollgate() -> Command {
 /// The command that `setup` describes, with its files in `folder`.
 pub(crate) fn command(setup: &Setup<'_>, folder: &Path) -> Command {
     let mut command = tollgate();
+    // Where its catalog is made, if there are no rules.
+    command.current_dir(folder);
     let settings = folder.join("tollgate.yaml");
     fs::write(&settings, setup.settings).expect("written");
     // A variable, so that a flag wins over it.

@@ -1,38 +1,8 @@
-//! `tollgate rules import`: files of envoyproxy/ratelimit in, a policy that can be used out.
-
-use std::io::Write as _;
-use std::path::Path;
-use std::process::{Command, Stdio};
+//! Files of envoyproxy/ratelimit in, a policy that can be used out.
 
 use serde_json::{Value, json};
 
-struct Ran {
-    code: i32,
-    stdout: String,
-    stderr: String,
-}
-
-fn tollgate(arguments: &[&str], input: &str) -> Ran {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_tollgate"))
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the binary runs");
-    let mut stdin = child.stdin.take().expect("a pipe");
-    let input = input.to_owned();
-    // A command that complains about its arguments does not read what it is sent.
-    let writer = std::thread::spawn(move || drop(stdin.write_all(input.as_bytes())));
-    let output = child.wait_with_output().expect("the binary ends");
-    writer.join().expect("the writer ends");
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("readable output");
-    Ran {
-        code: output.status.code().expect("an exit code"),
-        stdout: text(output.stdout),
-        stderr: text(output.stderr),
-    }
-}
+use crate::support::{tollgate, write};
 
 const SHOP: &str = "\
 domain: shop
@@ -60,12 +30,6 @@ domain: mail
 descriptors:
   - {key: sender, rate_limit: {unit: week, requests_per_unit: 7}, detailed_metric: true}
 ";
-
-fn write(folder: &Path, name: &str, text: impl AsRef<[u8]>) -> String {
-    let path = folder.join(name);
-    std::fs::write(&path, text).expect("written");
-    path.to_str().expect("a path").to_owned()
-}
 
 #[test]
 fn files_become_a_policy_as_people_write_it() {
@@ -220,18 +184,5 @@ fn files_that_cannot_be_used_are_told_with_exit_code_2() {
         for text in *expected {
             assert!(ran.stderr.contains(text), "{files:?}: no {text:?} in\n{}", ran.stderr);
         }
-    }
-}
-
-#[test]
-fn wrong_usage_is_told() {
-    for (arguments, expected) in [
-        (&["rules", "import", "-"][..], "--from <LIMITER>"),
-        (&["rules", "import", "--from", "envoy"], "<FILE|DIR>"),
-        (&["rules", "import", "--from", "nginx", "-"], "[possible values: envoy]"),
-    ] {
-        let ran = tollgate(arguments, "");
-        assert_eq!(ran.code, 2, "{arguments:?}");
-        assert!(ran.stderr.contains(expected), "{arguments:?}: {}", ran.stderr);
     }
 }

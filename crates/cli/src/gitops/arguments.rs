@@ -1,0 +1,108 @@
+//! What can be typed after the commands that compare and change the rules of a server.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use crate::arguments::ServerArguments;
+
+/// The files that say what the rules should be.
+#[derive(Args, Debug)]
+pub(crate) struct PolicyFilesArguments {
+    /// A policy file, or a folder of .yaml, .yml and .json files; may be repeated. All of them are one
+    /// document. `-` is standard input.
+    #[arg(short = 'f', long = "file", required = true, value_name = "FILE|DIR")]
+    pub(crate) paths: Vec<String>,
+
+    /// Remove what the server has and the files have not, of lists that are in the files.
+    #[arg(long)]
+    pub(crate) prune: bool,
+}
+
+/// Arguments of `tollgate rules apply`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  tollgate rules apply -f policy.yaml
+  tollgate rules apply -f rules/ -f lists/ --prune --yes
+  tollgate rules apply -f policy.yaml --dry-run --json
+
+The exit code is 0 if the server says what the files say, 1 if that was refused, 2 if the files
+cannot be used or there is no answer. All changes are made at once, or none.")]
+pub(crate) struct ApplyArguments {
+    #[command(flatten)]
+    pub(crate) files: PolicyFilesArguments,
+
+    /// Do not ask before changing anything.
+    #[arg(short = 'y', long)]
+    pub(crate) yes: bool,
+
+    /// Show what would change, and change nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+
+    #[command(flatten)]
+    pub(crate) server: ServerArguments,
+}
+
+/// Arguments of `tollgate rules diff`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Example:
+  tollgate rules diff -f policy.yaml --prune
+
+The exit code is 0 if nothing would change, 1 if something would, 2 if the files cannot be used or
+there is no answer.")]
+pub(crate) struct DiffArguments {
+    #[command(flatten)]
+    pub(crate) files: PolicyFilesArguments,
+
+    #[command(flatten)]
+    pub(crate) server: ServerArguments,
+}
+
+/// Arguments of `tollgate rules export`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  tollgate rules export > policy.yaml
+  tollgate rules export --format json -o policy.json")]
+pub(crate) struct ExportArguments {
+    /// How to write it.
+    #[arg(long, value_name = "FORMAT", default_value = "yaml")]
+    pub(crate) format: ExportFormat,
+
+    /// Write it into this file instead of standard output.
+    #[arg(short = 'o', long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) server: ServerArguments,
+}
+
+/// How a policy is written.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum ExportFormat {
+    /// As people write it.
+    Yaml,
+    /// As programs do.
+    Json,
+}
+
+/// Arguments of `tollgate rules delete`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Example:
+  tollgate rules delete old_limit older_limit --yes")]
+pub(crate) struct DeleteRulesArguments {
+    /// The rules.
+    #[arg(required = true, value_name = "RULE_ID")]
+    pub(crate) rule_ids: Vec<String>,
+
+    /// Do not ask before deleting anything.
+    #[arg(short = 'y', long)]
+    pub(crate) yes: bool,
+
+    #[command(flatten)]
+    pub(crate) server: ServerArguments,
+}

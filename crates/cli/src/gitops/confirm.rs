@@ -1,0 +1,25 @@
+//! Asking whoever sits at the terminal, before something is changed.
+
+use std::io::{self, IsTerminal as _, Write as _};
+
+use crate::failure::Failure;
+
+/// Goes on if the answer is yes. Nobody can be asked where there is no terminal.
+pub(super) fn confirm(question: &str) -> Result<(), Failure> {
+    if !io::stdin().is_terminal() {
+        return Err(Failure::usage(
+            "nobody can be asked, since standard input is no terminal; say --yes to go ahead",
+        ));
+    }
+    let mut errors = io::stderr().lock();
+    write!(errors, "{question} [y/N] ")?;
+    errors.flush()?;
+    let mut answer = String::new();
+    io::stdin()
+        .read_line(&mut answer)
+        .map_err(|error| Failure::usage(format!("cannot read the answer: {error}")))?;
+    match answer.trim().to_lowercase().as_str() {
+        "y" | "yes" => Ok(()),
+        _ => Err(Failure::refused("nothing was changed")),
+    }
+}

@@ -1,0 +1,168 @@
+//! The files that say what the rules should be. Several are one document, and what is wrong with it
+//! is shown where it was written.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use tollgate::Problem;
+use tollgate::rules::{Position, Source};
+use tollgate_catalog::{Entry, Kind};
+
+use super::soundness;
+use crate::failure::Failure;
+use crate::policy_file::PolicyFile;
+use crate::remote::refusal::Flaw;
+use crate::terminal::count;
+
+/// Policy files, read and found to be one sound document.
+pub(super) struct PolicyFiles {
+    pub(super) files: Vec<PolicyFile>,
+    pub(super) items: Vec<Item>,
+}
+
+/// An entry, and where it was written.
+pub(super) struct Item {
+    /// Which of the files it is in,
+    pub(super) file: usize,
+    /// in which list,
+    pub(super) list: &'static str,
+    /// and which item of that it is.
+    pub(super) number: usize,
+    pub(super) entry: Entry,
+}
+
+impl Item {
+    /// Its place within its file.
+    pub(super) fn path(&self) -> String {
+        format!("{}[{}]", self.list, self.number)
+    }
+}
+
+impl PolicyFiles {
+    /// Reads files, and all policy files of folders; `-` is standard input.
+    pub(super) fn read(paths: &[String]) -> Result<Self, Failure> {
+        let mut files = Vec::new();
+        for path in paths {
+            if Path::new(path).is_dir() {
+                for file in files_in(path)? {
+                    files.push(PolicyFile::read(&file.to_string_lossy())?);
+                }
+            } else {
+                files.push(PolicyFile::read(path)?);
+            }
+        }
+        let items = files.iter().enumerate().flat_map(|(file, it)| items_of(file, &it.source));
+        let items = items.collect();
+        let files = Self { files, items };
+        let problems = soundness::problems(&files);
+        if problems.is_empty() { Ok(files) } else { Err(files.unusable(&problems)) }
+    }
+
+    /// All files as one document, as JSON.
+    pub(super) fn to_json(&self) -> String {
+        let entries = self.items.iter().map(|item| item.entry.clone());
+        // Texts and numbers always serialise.
+        serde_json::to_string(&soundness::document_of(entries)).unwrap_or_default()
+    }
+
+    /// The lists that any file has, even if there is nothing in them.
+    pub(super) fn lists(&self) -> Vec<&'static str> {
+        // What is not there is placed where the document is.
+        let has = |source: &Source, list: &str| place(source, list) != place(source, "");
+        let lists = Kind::ALL.into_iter().filter_map(list_of);
+        lists.filter(|list| self.files.iter().any(|file| has(&file.source, list))).collect()
+    }
+
+    /// What a server has against the document, above the lines where that was written.
+    pub(super) fn show(&self, flaws: &[Flaw]) -> String {
+        let shown: Vec<String> = flaws
+            .iter()
+            .map(|flaw| match self.locate(flaw) {
+                Some((file, problem)) => problem.render(&file.name, &file.text),
+                None => format!("error: {}\n", flaw.line()),
+            })
+            .collect();
+        shown.join("\n")
+    }
+
+    fn locate(&self, flaw: &Flaw) -> Option<(&PolicyFile, Problem)> {
+        let rule_id = flaw.rule_id.as_ref()?;
+        let mut items = self.items.iter();
+        let item =
+            items.find(|it| matches!(&it.entry, Entry::Rule(it) if it.rule_id == *rule_id))?;
+        // A path begins with the list, unless the server saw the rule alone.
+        let field = flaw.field.strip_prefix("rules[").and_then(|rest| rest.split_once(']'));
+        let field = field.map_or(flaw.field.as_str(), |(_, field)| field.trim_start_matches('.'));
+        let separator = if field.is_empty() { "" } else { "." };
+        let path = format!("{}{separator}{field}", item.path());
+        let file = &self.files[item.file];
+        let problem = file.source.problem(&path, flaw.message.clone());
+        Some((file, Problem { advice: flaw.advice.clone(), ..problem }))
+    }
+
+    fn unusable(&self, problems: &[(usize, Problem)]) -> Failure {
+        let render = |(file, problem): &(usize, Problem)| {
+            let PolicyFile { name, text, .. } = &self.files[*file];
+            problem.render(name, text)
+        };
+        let shown: Vec<String> = problems.iter().map(render).collect();
+        let found = count(problems.len() as u64, "problem");
+        Failure::usage(format!("the files cannot be used: {found}\n\n{}", shown.join("\n")))
+    }
+}
+
+/// Where the field at that path was written, or what is around it.
+pub(super) fn place(source: &Source, path: &str) -> Option<Position> {
+    source.problem(path, "").position
+}
+
+fn items_of(file: usize, source: &Source) -> Vec<Item> {
+    let mut counts: HashMap<&str, usize> = HashMap::new();
+    let item = |entry: Entry| {
+        let list = list_of(entry.kind())?;
+        let count = counts.entry(list).or_default();
+        *count += 1;
+        Some(Item { file, list, number: *count - 1, entry })
+    };
+    Entry::all_of(source.document.clone()).into_iter().filter_map(item).collect()
+}
+
+/// The list of a document that entries of a kind are in.
+const fn list_of(kind: Kind) -> Option<&'static str> {
+    match kind {
+        Kind::Rule => Some("rules"),
+        Kind::Tier => Some("tiers"),
+        Kind::Client => Some("clients"),
+        Kind::Override => Some("overrides"),
+        Kind::Whitelist => Some("whitelist"),
+        Kind::Blacklist => Some("blacklist"),
+        Kind::ApiKey | Kind::Token | Kind::Ban => None,
+    }
+}
+
+/// The policy files of a folder by name, hidden ones left out.
+fn files_in(folder: &str) -> Result<Vec<PathBuf>, Failure> {
+    let found = find_in(Path::new(folder))
+        .map_err(|error| Failure::usage(format!("cannot read {folder}: {error}")))?;
+    if found.is_empty() {
+        return Err(Failure::usage(format!("there is no .yaml, .yml or .json file in {folder}")));
+    }
+    Ok(found)
+}
+
+fn find_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default();
+        let is_hidden = name.as_encoded_bytes().starts_with(b".");
+        let ending = path.extension().and_then(|ending| ending.to_str());
+        let is_policy = matches!(ending, Some("yaml" | "yml" | "json"));
+        if is_policy && !is_hidden && fs::metadata(&path)?.is_file() {
+            paths.push(path);
+        }
+    }
+    paths.sort_unstable();
+    Ok(paths)
+}

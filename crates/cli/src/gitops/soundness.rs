@@ -1,0 +1,130 @@
+//! What is wrong with policy files, as far as that can be told without knowing what the server has.
+
+use std::collections::{HashMap, HashSet};
+
+use tollgate::rules::{PolicyDocument, Source};
+use tollgate::{Policy, Problem};
+use tollgate_catalog::Entry;
+
+use super::files::{Item, PolicyFiles, place};
+
+/// Everything that is wrong, with the number of the file it is in. What could not be read would be
+/// missed elsewhere, and what is there twice reported again, so the one is told before the other.
+pub(super) fn problems(files: &PolicyFiles) -> Vec<(usize, Problem)> {
+    let unread = files.files.iter().enumerate().flat_map(|(number, file)| {
+        let problems = file.source.problems.iter().cloned();
+        problems.map(move |problem| (number, problem))
+    });
+    let mut problems: Vec<_> = unread.collect();
+    if problems.is_empty() {
+        problems = repeated(files);
+    }
+    if problems.is_empty() {
+        problems = unsound(files);
+    }
+    problems
+}
+
+/// Entries that are in two files.
+fn repeated(files: &PolicyFiles) -> Vec<(usize, Problem)> {
+    let mut first: HashMap<_, &Item> = HashMap::new();
+    let mut problems = Vec::new();
+    for item in &files.items {
+        // A name that cannot be told is reported when the document is compiled.
+        let Ok(name) = item.entry.name() else { continue };
+        let earlier = *first.entry((item.list, name)).or_insert(item);
+        if earlier.file != item.file {
+            let other = &files.files[earlier.file];
+            let at = place(&other.source, &earlier.path());
+            let at = at.map_or_else(String::new, |at| format!(":{}:{}", at.line, at.column));
+            let message = format!("the same entry is at {}{at} too", other.name);
+            let problem = files.files[item.file].source.problem(&item.path(), message);
+            problems.push((item.file, problem.with_advice("keep one of the two")));
+        }
+    }
+    problems
+}
+
+/// What is wrong with the document as a whole. What refers to entries that are not in the files is for
+/// the server to judge, which may know them.
+fn unsound(files: &PolicyFiles) -> Vec<(usize, Problem)> {
+    let known = Known::of(&files.items);
+    let kept: Vec<(&Item, Entry)> = files
+        .items
+        .iter()
+        .filter_map(|item| Some((item, known.within(item.entry.clone())?)))
+        .collect();
+    let document = document_of(kept.iter().map(|(_, entry)| entry.clone()));
+    let Err(problems) = Policy::compile(&Source::from_document(document)) else {
+        return Vec::new();
+    };
+    let placed = problems.into_iter().map(|problem| {
+        let found = problem.path.split_once('[').and_then(|(list, rest)| {
+            let (number, field) = rest.split_once(']')?;
+            let mut items = kept.iter().filter(|(item, _)| item.list == list);
+            let (item, _) = items.nth(number.parse().ok()?)?;
+            Some((item, format!("{}{field}", item.path())))
+        });
+        let Some((item, path)) = found else { return (0, problem) };
+        let placed = files.files[item.file].source.problem(&path, problem.message);
+        (item.file, Problem { advice: problem.advice, ..placed })
+    });
+    placed.collect()
+}
+
+/// The rules and tiers that files have.
+struct Known<'a> {
+    rules: HashSet<&'a str>,
+    tiers: HashSet<&'a str>,
+}
+
+impl<'a> Known<'a> {
+    fn of(items: &'a [Item]) -> Self {
+        let mut known = Self { rules: HashSet::new(), tiers: HashSet::new() };
+        for item in items {
+            match &item.entry {
+                Entry::Rule(rule) => known.rules.insert(&rule.rule_id),
+                Entry::Tier(tier) => known.tiers.insert(&tier.tier),
+                _ => continue,
+            };
+        }
+        known
+    }
+
+    fn has_tier(&self, tier: &str) -> bool {
+        self.tiers.is_empty() || self.tiers.contains(tier)
+    }
+
+    /// An entry without what it says of others that the files do not have; none if that is all it
+    /// says.
+    fn within(&self, entry: Entry) -> Option<Entry> {
+        match entry {
+            Entry::Rule(mut rule) => {
+                rule.replaces.retain(|id| self.rules.contains(id.as_str()));
+                rule.applies_to.user_tiers.retain(|tier| self.has_tier(tier));
+                Some(Entry::Rule(rule))
+            }
+            Entry::Client(client) if !self.has_tier(&client.tier) => None,
+            Entry::Override(it) if !self.rules.contains(it.rule_id.as_str()) => None,
+            other => Some(other),
+        }
+    }
+}
+
+/// A document of these entries, in their order.
+pub(super) fn document_of(entries: impl Iterator<Item = Entry>) -> PolicyDocument {
+    let mut document = PolicyDocument::default();
+    for entry in entries {
+        match entry {
+            Entry::Rule(rule) => document.rules.push(*rule),
+            Entry::Tier(tier) => document.tiers.push(tier),
+            Entry::Client(client) => document.clients.push(client),
+            Entry::Override(exception) => document.overrides.push(exception),
+            Entry::Whitelist(listed) => document.whitelist.push(listed),
+            Entry::Blacklist(listed) => document.blacklist.push(listed),
+            // These are in no document.
+            Entry::ApiKey(_) | Entry::Token(_) | Entry::Ban(_) => {}
+        }
+    }
+    document
+}

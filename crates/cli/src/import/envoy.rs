@@ -1,0 +1,37 @@
+//! Files of envoyproxy/ratelimit.
+
+use tollgate::rules::envoy::{EnvoyConfig, Import, Note};
+
+use super::file::{File, Found, read_all, unusable, with_ending};
+use super::{Imported, Told};
+use crate::failure::Failure;
+
+pub(super) fn import(paths: &[String]) -> Result<Imported, Failure> {
+    let choose = |folder: &_| with_ending(folder, &["yaml", "yml"]);
+    let found = read_all(paths, choose, ".yaml or .yml")?;
+    let files = found.into_iter().map(text).collect::<Result<Vec<_>, _>>()?;
+    let texts: Vec<_> = files.iter().map(|file| (&*file.name, &*file.text)).collect();
+    let config = EnvoyConfig::parse(&texts).map_err(|problems| unusable(&problems, &files))?;
+    let Import { document, notes } = config.to_document();
+    Ok(Imported {
+        policy: document,
+        notes: notes.iter().map(told).collect(),
+        counts: vec![(files.len(), "file"), (config.limits().len(), "limit")],
+    })
+}
+
+fn text(Found { name, bytes }: Found) -> Result<File, Failure> {
+    match String::from_utf8(bytes) {
+        Ok(text) => Ok(File { name, text }),
+        Err(_) => Err(Failure::usage(format!("cannot read {name}: it is not a text in UTF-8"))),
+    }
+}
+
+fn told(note: &Note) -> Told {
+    Told {
+        limit: note.limit.as_deref().map(str::to_owned),
+        place: None,
+        code: note.loss.code(),
+        message: note.loss.to_string(),
+    }
+}

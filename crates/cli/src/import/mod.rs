@@ -1,0 +1,102 @@
+//! `tollgate rules import`: the limits of another rate limiter as a policy.
+
+mod envoy;
+mod file;
+mod include;
+mod nginx;
+
+use std::collections::HashMap;
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+use serde::Serialize;
+use tollgate::rules::PolicyDocument;
+
+use crate::arguments::{ImportArguments, ImportSource};
+use crate::failure::Failure;
+use crate::terminal::count;
+use crate::yaml::to_yaml;
+
+/// What became of files.
+struct Imported {
+    policy: PolicyDocument,
+    notes: Vec<Told>,
+    /// How many there were of what, by its name in the singular.
+    counts: Vec<(usize, &'static str)>,
+}
+
+/// Something that the policy does not say as the files do.
+#[derive(Serialize)]
+struct Told {
+    /// The limit or rule it is about. Null, if it is about all of them, or about a place.
+    limit: Option<String>,
+    #[serde(flatten)]
+    place: Option<Spot>,
+    code: &'static str,
+    message: String,
+}
+
+/// A place in the files.
+#[derive(Serialize)]
+struct Spot {
+    file: String,
+    line: u32,
+    column: u32,
+}
+
+impl Told {
+    /// What it is about.
+    fn subject(&self) -> String {
+        match (&self.limit, &self.place) {
+            (Some(limit), _) => limit.clone(),
+            (None, Some(Spot { file, line, column })) => format!("{file}:{line}:{column}"),
+            (None, None) => "every rule".to_owned(),
+        }
+    }
+}
+
+/// What is printed for programs.
+#[derive(Serialize)]
+struct ImportAnswer<'a> {
+    policy: &'a PolicyDocument,
+    notes: &'a [Told],
+}
+
+/// Prints the policy, and beside it everything that it does not say as the files do.
+pub(crate) fn run(arguments: &ImportArguments) -> Result<ExitCode, Failure> {
+    let Imported { policy, notes, counts } = match arguments.from {
+        ImportSource::Envoy => envoy::import(&arguments.files)?,
+        ImportSource::Nginx => nginx::import(&arguments.files)?,
+    };
+    let text = if arguments.json {
+        let answer = ImportAnswer { policy: &policy, notes: &notes };
+        serde_json::to_string(&answer).map(|text| text + "\n")
+    } else {
+        to_yaml(&policy)
+    };
+    let text = text.map_err(|error| Failure::usage(format!("cannot write the policy: {error}")))?;
+    io::stdout().lock().write_all(text.as_bytes())?;
+    let counts = counts.into_iter().chain([(policy.rules.len(), "rule")]);
+    let summary = counts.map(|(number, thing)| count(number as u64, thing)).collect::<Vec<_>>();
+    eprintln!("{}{}", in_words(&notes), summary.join(", "));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Each thing that is lost once, with all that lose it.
+fn in_words(notes: &[Told]) -> String {
+    let mut losses = Vec::<(&str, Vec<String>)>::new();
+    let mut known = HashMap::new();
+    for note in notes {
+        let at = *known.entry(&*note.message).or_insert_with(|| {
+            losses.push((&note.message, Vec::new()));
+            losses.len() - 1
+        });
+        if let Some((_, subjects)) = losses.get_mut(at) {
+            subjects.push(note.subject());
+        }
+    }
+    let line = |(message, subjects): &(&str, Vec<String>)| {
+        format!("note: {}: {message}\n", subjects.join(", "))
+    };
+    losses.iter().map(line).collect()
+}

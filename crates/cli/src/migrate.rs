@@ -1,0 +1,115 @@
+//! `tollgate migrate`: brings the tables of a catalog up to date, apart from any server.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use serde::Serialize;
+use tollgate::{Clock as _, SystemClock};
+use tollgate_catalog::{Catalog, CatalogUrl, NEWEST_SCHEMA, Purpose};
+
+use crate::catalog::{block_on, is_missing, outdated, refused};
+use crate::failure::Failure;
+use crate::remote::layout::print;
+use crate::settings::load;
+
+/// The exit code of a check that found an older schema.
+const OUTDATED: u8 = 1;
+
+/// Arguments of `tollgate migrate`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  tollgate migrate --catalog postgres://tollgate@db.example/rules
+  tollgate migrate --config tollgate.yaml --check
+
+The catalog is the one that `serve` would use: --catalog, TOLLGATE_CATALOG, or the settings file.
+The exit code is 0 if it is up to date, 1 if --check finds that it is not, 2 if it cannot be asked.")]
+pub(crate) struct MigrateArguments {
+    /// Read settings from this file, YAML or JSON.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// The catalog: sqlite:FILE or the URL of a PostgreSQL [default: sqlite:tollgate.db].
+    #[arg(long, value_name = "URL")]
+    catalog: Option<String>,
+
+    /// Change nothing, tell whether something is to be done.
+    #[arg(long)]
+    check: bool,
+
+    /// One JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What was found, and what was made of it.
+#[derive(Serialize)]
+struct Migration {
+    catalog: String,
+    /// The version of the schema that it had; 0 if there was none.
+    was: u64,
+    /// The version that it has.
+    is: u64,
+    newest: u64,
+}
+
+/// Brings a catalog up to date, or says whether it is.
+pub(crate) fn run(arguments: &MigrateArguments) -> Result<ExitCode, Failure> {
+    let flags: Vec<_> = arguments.catalog.iter().map(|url| ("catalog", url.clone())).collect();
+    let settings = load(arguments.config.clone(), &flags)?.settings;
+    if let Some(rules) = settings.rules {
+        let rules = rules.display();
+        return Err(Failure::usage(format!(
+            "the rules are in {rules}; there is no catalog to migrate"
+        )));
+    }
+    let migration = block_on(migrate(settings.catalog, arguments.check))?;
+    if arguments.json {
+        print(&serde_json::to_string(&migration).unwrap_or_default())?;
+    } else {
+        print(&migration.sentence())?;
+    }
+    let is_outdated = migration.is != migration.newest;
+    Ok(if is_outdated { ExitCode::from(OUTDATED) } else { ExitCode::SUCCESS })
+}
+
+async fn migrate(url: CatalogUrl, only_check: bool) -> Result<Migration, Failure> {
+    let shown = url.to_string();
+    let migration = |was, is| Migration { catalog: shown, was, is, newest: NEWEST_SCHEMA };
+    if only_check && is_missing(&url) {
+        return Ok(migration(0, 0));
+    }
+    let catalog = Catalog::new(url, Purpose::default());
+    let was = catalog.schema_version().await.map_err(|error| refused(&error))?;
+    if was > NEWEST_SCHEMA {
+        return Err(Failure::refused(outdated(catalog.url(), was)));
+    }
+    if only_check {
+        return Ok(migration(was, was));
+    }
+    let was = catalog.migrate(SystemClock.now()).await.map_err(|error| refused(&error))?;
+    Ok(migration(was, NEWEST_SCHEMA))
+}
+
+impl Migration {
+    fn sentence(&self) -> String {
+        let Self { catalog, was, is, newest } = self;
+        match (was, is) {
+            (0, 0) => format!(
+                "there is no schema in the catalog {catalog} yet: `tollgate migrate` makes it"
+            ),
+            (0, is) => format!("the catalog {catalog} is new, at schema {is}"),
+            (was, is) if was != is => {
+                format!("the catalog {catalog} was at schema {was} and is at {is} now")
+            }
+            (_, is) if is == newest => {
+                format!("the catalog {catalog} is up to date, at schema {is}")
+            }
+            (_, is) => format!(
+                "the catalog {catalog} is at schema {is}, and this program needs {newest}: run `tollgate \
+                 migrate`"
+            ),
+        }
+    }
+}

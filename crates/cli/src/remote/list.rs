@@ -1,0 +1,50 @@
+//! A list of a server, read to its end, however many pages it has.
+
+use std::collections::BTreeMap;
+
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+
+use super::client::Client;
+use super::refusal::CallError;
+use crate::failure::Failure;
+
+/// All items of a list, as they came.
+pub(crate) struct List {
+    name: &'static str,
+    items: Vec<Box<RawValue>>,
+}
+
+impl List {
+    /// Reads the list of that name, whose first page is at `path`.
+    pub(crate) fn read(client: &Client, path: &str, name: &'static str) -> Result<Self, CallError> {
+        let mut list = Self { name, items: Vec::new() };
+        let mut path = Some(format!("{path}?limit=1000"));
+        while let Some(page) = path {
+            let mut answer = client.get::<BTreeMap<String, Box<RawValue>>>(&page)?;
+            let Some(items) = answer.value.remove(name) else {
+                let message = format!("the server's answer has no {name}");
+                return Err(Failure::usage(message).into());
+            };
+            list.items.extend(list.parse::<Vec<Box<RawValue>>>(&items)?);
+            path = answer.next;
+        }
+        Ok(list)
+    }
+
+    /// The list as one answer.
+    pub(crate) fn text(&self) -> String {
+        let items: Vec<&str> = self.items.iter().map(|item| item.get()).collect();
+        format!("{{\"{}\":[{}]}}", self.name, items.join(","))
+    }
+
+    /// The items, as far as people are shown them.
+    pub(crate) fn rows<T: DeserializeOwned>(&self) -> Result<Vec<T>, Failure> {
+        self.items.iter().map(|item| self.parse(item)).collect()
+    }
+
+    fn parse<T: DeserializeOwned>(&self, text: &RawValue) -> Result<T, Failure> {
+        serde_json::from_str(text.get())
+            .map_err(|error| Failure::usage(format!("the {} cannot be read: {error}", self.name)))
+    }
+}

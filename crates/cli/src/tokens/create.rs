@@ -1,0 +1,110 @@
+//! `tollgate tokens create`: by a server, or straight into a catalog by whoever has no token to show.
+
+use serde::{Deserialize, Serialize};
+use tollgate::rules::{format_time, parse_time};
+use tollgate::{Clock as _, SystemClock, Timestamp};
+use tollgate_catalog::{Author, Edit, Entry, Expect, Intent, Role, Token};
+
+use super::TOKENS;
+use super::arguments::CreateTokenArguments;
+use crate::catalog::{block_on, open, parse_url, refused};
+use crate::failure::Failure;
+use crate::remote::client::Client;
+use crate::remote::layout::{print, printable};
+
+/// What is asked for.
+#[derive(Serialize)]
+struct Wanted<'a> {
+    role: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tenant: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_at: Option<&'a str>,
+}
+
+/// What was made.
+#[derive(Deserialize, Serialize)]
+struct Made {
+    token_id: String,
+    token: String,
+}
+
+pub(super) fn create(arguments: &CreateTokenArguments) -> Result<(), Failure> {
+    let CreateTokenArguments { role, tenant, name, catalog, server, .. } = arguments;
+    let now = SystemClock.now();
+    let expires_at = end(arguments, now)?;
+    match (role, tenant) {
+        (Role::TenantAdmin, None) => {
+            return Err(Failure::usage("a tenant-admin needs --tenant, the tenant it is for"));
+        }
+        (Role::TenantAdmin, Some(_)) | (_, None) => {}
+        (role, Some(_)) => {
+            let role = role.name();
+            return Err(Failure::usage(format!(
+                "only a tenant-admin has a --tenant, not the role {role}"
+            )));
+        }
+    }
+    let wanted = Wanted {
+        role: role.name(),
+        tenant: tenant.as_deref(),
+        name: name.as_deref(),
+        expires_at: expires_at.as_deref(),
+    };
+    let (text, made) = match catalog {
+        Some(url) => write(url, *role, &wanted, now)?,
+        None => {
+            let body = serde_json::to_string(&wanted).unwrap_or_default();
+            let answer = Client::new(server)?.post::<Made>(TOKENS, body, None)?;
+            (answer.text, answer.value)
+        }
+    };
+    if server.json {
+        return print(&text);
+    }
+    print(&made.token)?;
+    let until = expires_at.map_or_else(String::new, |end| format!(" until {end}"));
+    let id = printable(&made.token_id);
+    eprintln!("token {id} for the role {}{until}", role.name());
+    eprintln!("(keep it: it is shown this once, and only its digest is kept)");
+    Ok(())
+}
+
+/// When the token ends.
+fn end(arguments: &CreateTokenArguments, now: Timestamp) -> Result<Option<String>, Failure> {
+    let end = arguments.expires_at.as_deref().and_then(parse_time);
+    if end.is_some_and(|end| end <= now) {
+        return Err(Failure::usage("--expires-at is over already"));
+    }
+    let lasting = arguments.expires_in.map(|span| now.plus(span));
+    Ok(end.or(lasting).map(format_time))
+}
+
+/// Writes a token into a catalog.
+fn write(
+    url: &str,
+    role: Role,
+    wanted: &Wanted<'_>,
+    now: Timestamp,
+) -> Result<(String, Made), Failure> {
+    let (token, shown) = Token::create(role).map_err(|error| Failure::usage(error.to_string()))?;
+    let owned = |text: Option<&str>| text.map(str::to_owned);
+    let token = Token {
+        tenant: owned(wanted.tenant),
+        name: owned(wanted.name),
+        expires_at: owned(wanted.expires_at),
+        ..token
+    };
+    let made = Made { token_id: token.token_id.clone(), token: shown };
+    let edits =
+        Intent::Edits(vec![Edit::Put { entry: Entry::Token(token), expect: Expect::Absent }]);
+    let url = parse_url(url)?;
+    block_on(async {
+        let catalog = open(url).await?;
+        let author = Author::program("command line");
+        catalog.write(&author, edits, now, false).await.map_err(|error| refused(&error))
+    })?;
+    Ok((serde_json::to_string(&made).unwrap_or_default(), made))
+}

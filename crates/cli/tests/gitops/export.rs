@@ -1,0 +1,66 @@
+//! What is exported is what `apply` takes back unchanged.
+
+use std::fs;
+
+use crate::command::Desk;
+
+const POLICY: &str = r#"
+rules:
+  - rule_id: everything
+    name: "yes: #1 \u2028 'quoted' \"twice\""
+    description: "null"
+    limit: 100
+    window_seconds: 0.25
+    algorithm: token_bucket
+    burst: 150
+    identifier_type: [user_id, "header:x-plan"]
+    key_pattern: "*"
+    applies_to:
+      hosts: ["*.example.com"]
+      endpoints: ["/api/*", "/users/{id}"]
+      methods: [GET, POST]
+      user_tiers: [free]
+      attributes: {plan: [gold, "si*"], "on": ["true"]}
+    costs: {"POST /api/*": 5}
+    soft: {warn_at: 0.5, clear_at: 0.25, grace: 3}
+    priority: -7
+    refund_on: [503, 5xx]
+    enabled: false
+  - {rule_id: "1e3", limit: 0, window: 1h30m, identifier_type: global, replaces: [everything]}
+tiers: [{tier: free, default: true}, {tier: "no"}]
+clients: [{identifier_type: [user_id, tenant], identifier: [eve, acme], tier: "no"}]
+overrides: [{rule_id: "1e3", identifier_type: ip, identifier: "::1", limit: 7, expires_at: "2030-01-01T00:00:00Z"}]
+whitelist: [{identifier_type: ip, identifier: 10.0.0.0/8, reason: "- ours"}]
+blacklist: [{identifier_type: api_key, identifier: "007"}]
+"#;
+
+#[test]
+fn what_is_exported_is_taken_back_unchanged() {
+    for policy in [POLICY, "rules: []", "rules: []\ntiers: [{tier: free}]"] {
+        let desk = Desk::with(policy);
+        let before = desk.policy();
+        let check = |flags: &str, file: &str| {
+            desk.tollgate(&format!("rules export {flags} -o {file}")).expect(0, &[]);
+            let printed = desk.tollgate(&format!("rules export {flags}")).expect(0, &[]).stdout;
+            assert_eq!(fs::read_to_string(desk.folder().join(file)).expect("a file"), printed);
+            desk.tollgate(&format!("rules diff -f {file} --prune"))
+                .expect(0, &["nothing to change"]);
+            // It makes another catalog the same one.
+            let other = Desk::with(&printed);
+            assert_eq!(other.policy(), before);
+        };
+        check("", "policy.yaml");
+        check("--format json", "policy.json");
+        check("--json", "answer.json");
+    }
+}
+
+#[test]
+fn what_cannot_be_exported() {
+    let desk = Desk::new();
+    desk.tollgate("rules export -o no/such/folder.yaml")
+        .expect(2, &["cannot write no/such/folder.yaml: "]);
+    desk.tollgate("rules export --format toml").expect(2, &["yaml, json"]);
+    desk.tollgate("rules export --server http://127.0.0.1:1")
+        .expect(2, &["cannot reach http://127.0.0.1:1"]);
+}

@@ -1,0 +1,144 @@
+//! What happens, as subscribers hear it.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use serde_json::json;
+use tollgate::Stopwatch;
+
+use super::{call, check, rule, start};
+use crate::support::client::request;
+use crate::support::server::{Server, bearer_admin};
+use crate::support::until;
+
+/// Far longer than anything takes that is waited for.
+const PATIENCE: Duration = Duration::from_secs(60);
+const EVENTS: &str = "/api/v1/events";
+const STREAM: (&str, &str) = ("Accept", "text/event-stream");
+
+/// Somebody who listens.
+struct Subscriber {
+    stream: TcpStream,
+    heard: String,
+    /// How much of it was looked through: it may be long.
+    searched: usize,
+}
+
+impl Subscriber {
+    /// Asks to hear what happens; does not read the answer yet.
+    fn ask(server: &Server) -> Self {
+        let mut stream = TcpStream::connect(server.address).expect("a connection");
+        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+        let ask = request("GET", EVENTS, &[STREAM, bearer_admin()], b"");
+        stream.write_all(&ask).expect("sent");
+        Self { stream, heard: String::new(), searched: 0 }
+    }
+
+    /// The same, once it listens.
+    fn new(server: &Server) -> Self {
+        let mut subscriber = Self::ask(server);
+        assert!(subscriber.is_admitted(), "{}", subscriber.heard);
+        subscriber.until(": listening");
+        subscriber
+    }
+
+    fn is_admitted(&mut self) -> bool {
+        self.until("\r\n\r\n").starts_with("HTTP/1.1 200 OK")
+    }
+
+    /// Reads a piece more; false at the end.
+    fn read(&mut self) -> bool {
+        let mut piece = [0; 65_536];
+        let length = self.stream.read(&mut piece).expect("something, or an end");
+        self.heard.push_str(&String::from_utf8_lossy(&piece[..length]));
+        length > 0
+    }
+
+    /// Listens until it has heard that; says all that it heard.
+    fn until(&mut self, words: &str) -> &str {
+        let stopwatch = Stopwatch::start();
+        loop {
+            let start = self.searched.saturating_sub(words.len());
+            let start = self.heard.floor_char_boundary(start);
+            if self.heard[start..].contains(words) {
+                return &self.heard;
+            }
+            self.searched = self.heard.len();
+            assert!(self.read(), "no {words} before the end: {:.2000}", self.heard);
+            // Heartbeats go on for ever.
+            assert!(stopwatch.elapsed() < PATIENCE, "no {words}: {:.2000}", self.heard);
+        }
+    }
+}
+
+#[test]
+fn decisions_and_revisions_are_told_as_they_happen() {
+    let server = start("{}", &json!({"rules": [rule("r", 0)]}));
+    let mut subscribers = [(); 2].map(|()| Subscriber::new(&server));
+    assert!(subscribers[0].heard.contains("content-type: text/event-stream"));
+    check(&server, "ann", 1);
+    call(&server, "PATCH", "/api/v1/rules/r", r#"{"limit": 1}"#);
+    let revision = server.get_as_admin("/api/v1/stats").json()["revision"].clone();
+    for subscriber in &mut subscribers {
+        let heard = subscriber.until("event: revision");
+        assert!(heard.contains("event: decision\ndata: {\"decision_id\":\"d"), "{heard}");
+        assert!(
+            heard.contains("\"action\":\"refused\",\"rule_id\":\"r\",\"client\":\"ann\""),
+            "{heard}"
+        );
+        subscriber.until(&format!("\"revision\":{revision}"));
+    }
+}
+
+#[test]
+fn only_so_many_can_listen_and_whoever_leaves_makes_room() {
+    let server = start("{}", &json!({"rules": []}));
+    let mut subscribers: Vec<Subscriber> = (0..64).map(|_| Subscriber::new(&server)).collect();
+    let ask = || server.ask("GET", EVENTS, &[STREAM, bearer_admin()], "");
+    let refused = ask();
+    assert_eq!((refused.status, refused.code().as_str()), (503, "too_many_subscribers"));
+    assert_eq!(refused.header("retry-after"), Some("10"));
+    subscribers.pop();
+    until("a place", || Subscriber::ask(&server).is_admitted().then_some(()));
+}
+
+#[test]
+fn whoever_does_not_ask_for_events_gets_none() {
+    let server = start("{}", &json!({"rules": []}));
+    for accept in ["*/*", "application/json"] {
+        let answer = server.ask("GET", EVENTS, &[("Accept", accept), bearer_admin()], "");
+        assert_eq!((answer.status, answer.code().as_str()), (406, "not_acceptable"), "{accept}");
+    }
+    assert_eq!(server.ask("GET", EVENTS, &[STREAM], "").status, 401);
+}
+
+#[test]
+fn whoever_reads_too_slowly_is_told_what_it_missed() {
+    let server = start("{decisions: off}", &json!({"rules": [rule("r", 0)]}));
+    let mut slow = Subscriber::ask(&server);
+    let mut quick = Subscriber::new(&server);
+    let (user, endpoint) = ("u".repeat(250), "/".repeat(250));
+    let one = json!({"identifiers": {"user_id": user}, "endpoint": endpoint});
+    let checks = json!({"checks": vec![one; 1_000]}).to_string();
+    // Far more than all buffers between here and there hold; none of it is waited for.
+    for _ in 0..120 {
+        assert_eq!(server.post("/api/v1/rate-limit/check/batch", &checks).status, 200);
+    }
+    slow.until("event: lost\ndata: {\"events\":");
+    quick.until("event: decision");
+    // Both go on.
+    call(&server, "PATCH", "/api/v1/rules/r", r#"{"limit": 1}"#);
+    slow.until("event: revision");
+}
+
+#[test]
+fn the_end_of_the_server_ends_its_events() {
+    let mut server = start("{}", &json!({"rules": []}));
+    let mut subscriber = Subscriber::new(&server);
+    server.process.signal("TERM");
+    while subscriber.read() {}
+    assert!(subscriber.heard.ends_with("0\r\n\r\n"), "a clean end: {:?}", subscriber.heard);
+    assert!(server.process.end().success());
+    assert!(!server.process.errors().contains("cut off"), "{}", server.process.errors());
+}

@@ -1,0 +1,31 @@
+//! Asks a server whether a few requests of one user may pass.
+//!
+//! `TOLLGATE_SERVER=http://127.0.0.1:8080 cargo run -p tollgate-client --example check`
+
+use std::time::Duration;
+
+use tollgate_client::{Check, Client, OnFailure, Source};
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let server = std::env::var("TOLLGATE_SERVER")
+        .map_err(|_| "set TOLLGATE_SERVER to the address of a server")?;
+    let client = Client::builder(server)
+        .timeout(Duration::from_millis(250))
+        .on_failure(OnFailure::Open)
+        .build()?;
+    let check = Check::new().user_id("alice").endpoint("/orders").method("GET");
+    for _ in 0..3 {
+        let verdict = client.check(&check).await;
+        let rule = verdict.rule_id.as_deref().unwrap_or("no rule");
+        let left =
+            verdict.remaining.map_or_else(|| "any number".to_owned(), |left| left.to_string());
+        match verdict.source {
+            Source::Answered if verdict.allowed => println!("passes by {rule}, {left} left"),
+            Source::Answered => println!("refused by {rule} for {:?}", verdict.retry_after),
+            Source::FailedOpen(error) => println!("passes unchecked: {error}"),
+            Source::FailedClosed(error) => println!("refused unchecked: {error}"),
+        }
+    }
+    Ok(())
+}

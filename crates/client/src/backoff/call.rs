@@ -1,0 +1,182 @@
+//! One call from its first attempt to its last.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::header::HOST;
+use http::{Request, Response};
+use tokio::time::{Instant, sleep};
+use tower_service::Service;
+
+use super::asked::{is_for_later, wait_asked};
+use super::budget::Budget;
+use super::holds::Holds;
+use super::jitter::Jitter;
+use super::layer::{CopyBody, Settings, WhenHeld};
+use super::service::BackoffError;
+use crate::clock;
+
+/// What all calls of a service share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    settings: Settings,
+    budget: Budget,
+    holds: Holds,
+    jitter: Jitter,
+}
+
+impl Shared {
+    pub(super) fn new(settings: Settings) -> Self {
+        let (percent, at_once) = settings.budget;
+        Self {
+            budget: Budget::new(percent, at_once),
+            holds: Holds::new(settings.authorities),
+            jitter: Jitter::new(),
+            settings,
+        }
+    }
+}
+
+/// A call under way.
+pub(super) struct Call<C> {
+    shared: Arc<Shared>,
+    copy_body: C,
+    authority: String,
+    started: Instant,
+    attempt: u32,
+}
+
+impl<C> Call<C> {
+    pub(super) fn new<B>(shared: Arc<Shared>, copy_body: C, request: &Request<B>) -> Self {
+        let authority = authority(request);
+        Self { shared, copy_body, authority, started: clock::now(), attempt: 1 }
+    }
+
+    /// Sends the request until it is answered, or until there is no point in it. `ready` has said that
+    /// it can take a request; `spare` is asked so each time.
+    pub(super) async fn run<S, B, R>(
+        mut self,
+        ready: S,
+        spare: S,
+        mut request: Request<B>,
+    ) -> Result<Response<R>, BackoffError<S::Error>>
+    where
+        S: Service<Request<B>, Response = Response<R>> + Clone,
+        C: CopyBody<B>,
+    {
+        self.shared.budget.note_call();
+        let mut ready = Some(ready);
+        loop {
+            if self.is_held() {
+                // Who waits takes no place from others.
+                ready = None;
+                self.wait_until_free().await?;
+            }
+            let mut service = match ready.take() {
+                Some(ready) => ready,
+                None => made_ready(spare.clone()).await.map_err(BackoffError::Inner)?,
+            };
+            let copy = self.copy(&request);
+            let response = service.call(request).await.map_err(BackoffError::Inner)?;
+            let asked = self.note_asked(&response);
+            let again =
+                copy.and_then(|copy| Some((copy, self.wait_before_next(&response, asked)?)));
+            let Some((copy, wait)) = again else { return Ok(response) };
+            drop((response, service));
+            sleep(wait).await;
+            request = copy;
+            self.attempt += 1;
+        }
+    }
+
+    fn is_held(&self) -> bool {
+        self.shared.holds.until(&self.authority, clock::now()).is_some()
+    }
+
+    /// Waits while the service is to be left alone, unless that takes too long.
+    async fn wait_until_free<E>(&self) -> Result<(), BackoffError<E>> {
+        let Shared { settings, holds, jitter, .. } = &*self.shared;
+        loop {
+            let now = clock::now();
+            let Some(until) = holds.until(&self.authority, now) else { return Ok(()) };
+            let asked = until.duration_since(now);
+            let wait = asked.saturating_add(jitter.up_to(settings.chance(1)));
+            if settings.when_held == WhenHeld::Fail || !self.has_time(wait) {
+                let authority = self.authority.clone();
+                return Err(BackoffError::HeldBack { authority, wait: asked });
+            }
+            sleep(wait).await;
+        }
+    }
+
+    /// Another request like this, if it may be sent again.
+    fn copy<B>(&self, request: &Request<B>) -> Option<Request<B>>
+    where
+        C: CopyBody<B>,
+    {
+        let settings = &self.shared.settings;
+        if self.attempt >= settings.attempts || !settings.may_repeat(request.method()) {
+            return None;
+        }
+        let body = self.copy_body.copy_body(request.body())?;
+        let mut copy = Request::new(body);
+        *copy.method_mut() = request.method().clone();
+        *copy.uri_mut() = request.uri().clone();
+        *copy.version_mut() = request.version();
+        *copy.headers_mut() = request.headers().clone();
+        *copy.extensions_mut() = request.extensions().clone();
+        Some(copy)
+    }
+
+    /// Remembers what the service asked for, for all calls to it.
+    fn note_asked<R>(&self, response: &Response<R>) -> Option<Duration> {
+        let unix_seconds = clock::unix_seconds();
+        let asked = wait_asked(response.status(), response.headers(), unix_seconds)?;
+        let Shared { settings, holds, .. } = &*self.shared;
+        let now = clock::now();
+        // A hold that no clock can express is one for ever, and those are not kept.
+        if let Some(until) = now.checked_add(asked.min(settings.longest_hold)) {
+            holds.note(&self.authority, until, now);
+        }
+        Some(asked)
+    }
+
+    /// How long to wait before the next attempt, if there is to be one.
+    fn wait_before_next<R>(
+        &self,
+        response: &Response<R>,
+        asked: Option<Duration>,
+    ) -> Option<Duration> {
+        let Shared { settings, jitter, budget, .. } = &*self.shared;
+        let chance = jitter.up_to(settings.chance(self.attempt));
+        let wait = asked.unwrap_or_default().saturating_add(chance);
+        let is_wanted = is_for_later(response.status()) && self.has_time(wait);
+        (is_wanted && budget.pay()).then_some(wait)
+    }
+
+    fn has_time(&self, wait: Duration) -> bool {
+        let waited = clock::now().duration_since(self.started);
+        waited.saturating_add(wait) <= self.shared.settings.total
+    }
+}
+
+/// The service when it can take a request.
+async fn made_ready<S: Service<Q>, Q>(mut service: S) -> Result<S, S::Error> {
+    poll_fn(|context| service.poll_ready(context)).await?;
+    Ok(service)
+}
+
+/// Whom a request goes to. Never a user name or a password, which may stand before it.
+fn authority<B>(request: &Request<B>) -> String {
+    let uri = request.uri();
+    let host = match (uri.host(), uri.port_u16()) {
+        (Some(host), Some(port)) => format!("{host}:{port}"),
+        (Some(host), None) => host.to_owned(),
+        (None, _) => {
+            let host = request.headers().get(HOST).and_then(|host| host.to_str().ok());
+            host.unwrap_or_default().to_owned()
+        }
+    };
+    host.to_ascii_lowercase()
+}

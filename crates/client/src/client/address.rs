@@ -1,0 +1,88 @@
+//! Where a server is: checked once, so that every call can rely on it.
+
+use std::fmt;
+
+use http::Uri;
+use http::uri::Scheme;
+
+use super::builder::BuildError;
+
+/// The address of a server, maybe with a path in front of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Address {
+    /// Without a slash at the end.
+    text: String,
+    is_https: bool,
+}
+
+impl Address {
+    pub(super) fn parse(text: &str) -> Result<Self, BuildError> {
+        // A password in an address does not belong into a message.
+        if text.contains('@') {
+            return Err(BuildError::new(
+                "the address of a server has no user name or password: give a token instead",
+            ));
+        }
+        let unusable = |why: &str| {
+            let example = "write it like http://127.0.0.1:8080";
+            BuildError::new(format!("cannot use the address {text}: {why}; {example}"))
+        };
+        let uri: Uri = text.parse().map_err(|error| unusable(&format!("{error}")))?;
+        let is_https = match uri.scheme() {
+            Some(scheme) if *scheme == Scheme::HTTP => false,
+            Some(scheme) if *scheme == Scheme::HTTPS => true,
+            Some(_) | None => return Err(unusable("it must be http or https")),
+        };
+        if uri.query().is_some() {
+            return Err(unusable("it has a query"));
+        }
+        Ok(Self { text: text.trim_end_matches('/').to_owned(), is_https })
+    }
+
+    pub(super) const fn is_https(&self) -> bool {
+        self.is_https
+    }
+
+    /// The address of a resource, whose path begins with a slash or is empty.
+    pub(super) fn join(&self, path: &str) -> Result<Uri, BuildError> {
+        let joined = format!("{}{path}", self.text);
+        joined.parse().map_err(|error| BuildError::new(format!("cannot use {joined}: {error}")))
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses() {
+        let check = |text: &str, expected: Result<&str, &str>| {
+            let joined = Address::parse(text).and_then(|address| address.join("/check"));
+            match (joined, expected) {
+                (Ok(uri), Ok(expected)) => assert_eq!(uri.to_string(), expected),
+                (Err(error), Err(part)) => {
+                    assert!(error.to_string().contains(part), "{text}: {error}");
+                    assert!(!error.to_string().contains("hush"), "{error}");
+                }
+                (joined, _) => panic!("{text}: {joined:?}"),
+            }
+        };
+        check("http://127.0.0.1:8080", Ok("http://127.0.0.1:8080/check"));
+        check("https://limits.example.com/", Ok("https://limits.example.com/check"));
+        check("https://example.com/tollgate/", Ok("https://example.com/tollgate/check"));
+        check("http://[::1]:8080", Ok("http://[::1]:8080/check"));
+        check("localhost:8080", Err("write it like http://"));
+        check("127.0.0.1", Err("must be http or https"));
+        check("ftp://example.com", Err("must be http or https"));
+        check("", Err("write it like"));
+        check("http://a b", Err("write it like"));
+        check("http://example.com/?a=b", Err("it has a query"));
+        check("http://me:hush@example.com", Err("give a token"));
+    }
+}

@@ -1,0 +1,143 @@
+//! What is not sent at all: calls to a service that has asked to be left alone.
+
+use std::time::Duration;
+
+use http::{Request, StatusCode};
+use tollgate_client::backoff::{BackoffError, BackoffLayer, WhenHeld};
+use tower::limit::ConcurrencyLimitLayer;
+use tower::{Layer as _, Service as _, ServiceExt as _};
+
+use crate::scene::{Called, Scene, answer, get, request, status};
+
+const A: &str = "http://a.example.com/orders";
+const B: &str = "http://b.example.com/orders";
+const CHANCE: Duration = Duration::from_millis(102);
+
+fn held_back(called: Called) -> (String, Duration) {
+    match called {
+        Err(BackoffError::HeldBack { authority, wait }) => (authority, wait),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_wait_once_nothing_is_left() {
+    let forms: [&[(&str, &str)]; 3] = [
+        &[("ratelimit", "\"a\";r=0;t=5")],
+        &[("ratelimit-remaining", "0"), ("ratelimit-reset", "5")],
+        &[("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "5")],
+    ];
+    for form in forms {
+        let scene = Scene::new([answer(200, form)]);
+        let client = scene.with(&BackoffLayer::new());
+        for uri in [A, B, A, A] {
+            assert_eq!(status(&get(&client, uri).await), StatusCode::OK);
+        }
+        let [first, other, held, free] = &*scene.times() else { panic!("{form:?}") };
+        assert_eq!((*first, *other), (Duration::ZERO, Duration::ZERO), "{form:?}");
+        let asked = Duration::from_secs(5);
+        assert!((asked..=asked + CHANCE).contains(held), "{form:?} {held:?}");
+        assert_eq!(held, free, "{form:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_holds_back_all_calls_also_those_that_are_not_repeated() {
+    let scene = Scene::new([answer(429, &[("retry-after", "5")])]);
+    let mut client = scene.with(&BackoffLayer::new());
+    for expected in [StatusCode::TOO_MANY_REQUESTS, StatusCode::OK] {
+        let called = client.ready().await.expect("ready").call(request("POST", A)).await;
+        assert_eq!(status(&called), expected);
+    }
+    let times = scene.times();
+    assert!(times[1] >= Duration::from_secs(5), "{times:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_does_not_want_to_wait_fails_at_once() {
+    let left_alone = || answer(200, &[("ratelimit", "\"a\";r=0;t=60")]);
+    let impatient = BackoffLayer::new().when_held(WhenHeld::Fail);
+    // And who would have to wait for too long.
+    let patient = BackoffLayer::new().total(Duration::from_secs(30));
+    for layer in [impatient, patient] {
+        let scene = Scene::new([left_alone()]);
+        let client = scene.with(&layer);
+        assert_eq!(
+            status(&get(&client, "http://me:hush@A.example.com:81/x").await),
+            StatusCode::OK
+        );
+        tokio::time::advance(Duration::from_secs(20)).await;
+        let held = held_back(get(&client, "http://a.example.com:81/y").await);
+        assert_eq!(held, ("a.example.com:81".to_owned(), Duration::from_secs(40)));
+        assert_eq!(scene.elapsed(), Duration::from_secs(20));
+        // Another port is another service.
+        assert_eq!(status(&get(&client, A).await), StatusCode::OK);
+        tokio::time::advance(Duration::from_secs(40)).await;
+        assert_eq!(status(&get(&client, "http://a.example.com:81/y").await), StatusCode::OK);
+        assert_eq!(scene.times().len(), 3);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_without_an_authority_is_known_by_its_host() {
+    let scene = Scene::new([answer(200, &[("ratelimit", "\"a\";r=0;t=60")])]);
+    let mut client = scene.with(&BackoffLayer::new().when_held(WhenHeld::Fail));
+    let mut call = async |host: &str| {
+        let request = Request::get("/orders").header("host", host).body(String::new());
+        client.ready().await?.call(request.expect("a request")).await
+    };
+    assert_eq!(status(&call("a").await), StatusCode::OK);
+    assert_eq!(status(&call("b").await), StatusCode::OK);
+    assert_eq!(held_back(call("a").await).0, "a");
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_service_is_lost_for_ever() {
+    // Somebody means milliseconds.
+    let far = [("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "1794723713000")];
+    let scene = Scene::new([
+        answer(200, &far),
+        answer(200, &[("ratelimit", "\"a\";r=0;t=99999999999999")]),
+    ]);
+    let layer = BackoffLayer::new().when_held(WhenHeld::Fail);
+    let client = scene.with(&layer.longest_hold(Duration::from_secs(3_600)));
+    for _ in 0..2 {
+        assert_eq!(status(&get(&client, A).await), StatusCode::OK);
+        assert_eq!(held_back(get(&client, A).await).1, Duration::from_secs(3_600));
+        tokio::time::advance(Duration::from_secs(3_600)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn authorities_are_bounded_in_number() {
+    let left_alone = (0..50).map(|_| answer(200, &[("ratelimit", "\"a\";r=0;t=60")]));
+    let scene = Scene::new(left_alone);
+    let layer = BackoffLayer::new().when_held(WhenHeld::Fail).authorities(10);
+    let client = scene.with(&layer);
+    let uri = |number: usize| format!("http://{number}.example.com/");
+    for number in 0..50 {
+        assert_eq!(status(&get(&client, &uri(number)).await), StatusCode::OK);
+    }
+    let mut held = 0;
+    for number in 0..50 {
+        held += usize::from(get(&client, &uri(number)).await.is_err());
+    }
+    assert_eq!(held, 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_takes_no_place_from_others() {
+    let scene = Scene::new([answer(200, &[("ratelimit", "\"a\";r=0;t=5")])]);
+    let narrow = ConcurrencyLimitLayer::new(1).layer(scene.service());
+    let client = BackoffLayer::new().layer(narrow);
+    let call = |uri: &'static str| {
+        let client = client.clone();
+        tokio::spawn(async move { client.oneshot(request("GET", uri)).await.is_ok() })
+    };
+    assert!(call(A).await.expect("no panic"));
+    let (held, other) = (call(A), call(B));
+    assert!(other.await.expect("no panic"));
+    assert_eq!(scene.elapsed(), Duration::ZERO);
+    assert!(held.await.expect("no panic"));
+    assert!(scene.elapsed() >= Duration::from_secs(5));
+}

@@ -1,0 +1,9 @@
+//! The client against a server that runs, over both protocols, and against everything that may be
+//! there instead.
+
+mod batches;
+mod failures;
+mod held_back;
+mod server;
+mod trust;
+mod verdicts;

@@ -1,0 +1,181 @@
+//! What servers answer, and that both protocols say the same.
+
+use std::time::Duration;
+
+use tollgate_client::{Check, Client, Error, KeyType, Reason, RefusalKind, Source, State, Verdict};
+
+use crate::server::{ADMIN_TOKEN, PROTOCOLS, Protocol, Server};
+
+fn user(name: &str) -> Check {
+    Check::new().user_id(name)
+}
+
+/// What is charged one after the other, with what is to come of it: allowed, by which rule, how much
+/// is left.
+fn story() -> Vec<(Check, bool, Option<&'static str>, Option<u64>)> {
+    let by_rule = || Check::new().rule("per_user").key(KeyType::User, "alice");
+    let posted = || user("bob").endpoint("/a").method("POST").host("h").tier("pro");
+    vec![
+        (user("alice"), true, Some("per_user"), Some(2)),
+        (user("alice").cost(0), true, Some("per_user"), Some(2)),
+        (user("alice").cost(5), false, Some("per_user"), Some(2)),
+        (by_rule(), true, Some("per_user"), Some(1)),
+        (by_rule().cost(1), true, Some("per_user"), Some(0)),
+        (user("alice"), false, Some("per_user"), Some(0)),
+        (user("alice").api_key("stolen"), false, None, None),
+        (Check::new(), true, None, None),
+        (posted().ip("192.0.2.7"), true, Some("per_address"), Some(1)),
+        (Check::new().attribute("plan", "gold").cost(10), true, Some("per_plan"), Some(990)),
+        (
+            Check::new().rule("per_plan").key(KeyType::Custom, "gold"),
+            true,
+            Some("per_plan"),
+            Some(989),
+        ),
+        (Check::new().rule("per_user").user_id("zoe"), true, Some("per_user"), Some(2)),
+        (Check::new().tenant("acme"), true, Some("smooth"), Some(3)),
+        (Check::new().tenant("acme"), true, Some("smooth"), None),
+    ]
+}
+
+/// A verdict without what depends on the clock and on the server.
+fn timeless(verdict: Verdict) -> Verdict {
+    let mut verdict = verdict;
+    verdict.decision_id = verdict.decision_id.map(|_| "d".to_owned());
+    verdict.reset_at = verdict.reset_at.map(|_| 0);
+    verdict.retry_after = verdict.retry_after.map(|_| Duration::from_secs(1));
+    verdict.delay = verdict.delay.map(|_| Duration::from_millis(1));
+    verdict.remaining = verdict.remaining.filter(|_| verdict.rule_id.as_deref() != Some("smooth"));
+    verdict
+}
+
+#[tokio::test]
+async fn both_protocols_tell_the_same_story() {
+    let mut told = Vec::new();
+    for protocol in PROTOCOLS {
+        let server = Server::start();
+        let client = server.client(protocol);
+        let mut verdicts = Vec::new();
+        for (check, allowed, rule_id, remaining) in story() {
+            let verdict = client.check(&check).await;
+            assert_eq!(verdict.source, Source::Answered, "{protocol:?} {check:?}");
+            assert_eq!(verdict.allowed, allowed, "{protocol:?} {check:?} {verdict:?}");
+            assert_eq!(verdict.rule_id.as_deref(), rule_id, "{protocol:?} {check:?}");
+            if remaining.is_some() || rule_id.is_none() {
+                assert_eq!(verdict.remaining, remaining, "{protocol:?} {check:?}");
+            }
+            verdicts.push(timeless(verdict));
+        }
+        told.push(verdicts);
+    }
+    let [http, grpc] = &*told else { panic!("two protocols") };
+    for ((http, grpc), (check, ..)) in http.iter().zip(grpc).zip(story()) {
+        assert_eq!(http, grpc, "{check:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_says_why_and_until_when() {
+    for protocol in PROTOCOLS {
+        let server = Server::start();
+        let client = server.client(protocol);
+        let full = client.check(&user("alice").cost(3)).await;
+        assert_eq!((full.limit, full.remaining, full.reason), (Some(3), Some(0), None));
+        assert_eq!((full.state, full.retry_after), (State::Warning, None));
+        let refused = client.check(&user("alice")).await;
+        assert_eq!(refused.reason, Some(Reason::RateLimited));
+        // One of three is back after a third of the hour.
+        let wait = refused.retry_after.expect("a wait");
+        assert!((1_190..=1_200).contains(&wait.as_secs()), "{wait:?}");
+        assert!(refused.decision_id.is_some() && refused.reset_at > Some(1_700_000_000));
+        let never = client.check(&user("bob").cost(4)).await;
+        assert_eq!((never.allowed, never.retry_after), (false, None));
+        let denied = client.check(&user("carol").api_key("stolen")).await;
+        assert_eq!(denied.reason, Some(Reason::Denied));
+        let tenant = Check::new().tenant("acme");
+        assert_eq!(client.check(&tenant).await.delay, None);
+        let held = client.check(&tenant).await;
+        let delay = held.delay.expect("a delay");
+        assert!(held.allowed && delay <= Duration::from_secs(1), "{held:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_look_charges_nothing() {
+    for protocol in PROTOCOLS {
+        let server = Server::start();
+        let client = server.client(protocol);
+        let check = user("alice").cost(2).idempotency_key("k");
+        for _ in 0..3 {
+            let seen = client.peek(&check).await.expect("a look");
+            assert_eq!((seen.allowed, seen.remaining), (true, Some(3)));
+            assert_eq!(seen.decision_id, None);
+            assert_eq!(client.remaining(&check).await, Ok(Some(3)));
+        }
+        assert_eq!(client.remaining(&Check::new()).await, Ok(None));
+        assert_eq!(client.check(&check).await.remaining, Some(1));
+        assert_eq!(client.remaining(&user("alice")).await, Ok(Some(1)));
+    }
+}
+
+#[tokio::test]
+async fn a_key_is_charged_once() {
+    for protocol in PROTOCOLS {
+        let server = Server::start();
+        let client = server.client(protocol);
+        let check = user("alice").idempotency_key("order-17");
+        let first = client.check(&check).await;
+        let again = client.check(&check).await;
+        assert_eq!(first, again);
+        let results = client.check_batch(&[check.clone(), check]).await;
+        assert!(results.iter().all(|result| result.remaining == first.remaining), "{results:?}");
+        let other = client.try_check(&user("bob").idempotency_key("order-17")).await;
+        let Err(Error::Refused { kind, .. }) = other else { panic!("{other:?}") };
+        assert_eq!(kind, RefusalKind::Invalid);
+        assert_eq!(client.remaining(&user("alice")).await, Ok(Some(2)));
+    }
+}
+
+#[tokio::test]
+async fn what_makes_no_sense_is_told_and_becomes_a_value() {
+    async fn check(client: &Client, check: Check, kind: RefusalKind, part: &str) {
+        let error = client.try_check(&check).await.expect_err(part);
+        let Error::Refused { kind: found, .. } = &error else { panic!("{error}") };
+        assert_eq!(*found, kind, "{error}");
+        assert!(error.to_string().contains(part), "no {part:?} in {error}");
+        assert_eq!(client.check(&check).await.source, Source::FailedOpen(error));
+    }
+    use RefusalKind::{Invalid, Unknown};
+    for protocol in PROTOCOLS {
+        let server = Server::start();
+        let client = server.client(protocol);
+        let by_rule = |rule: &str| Check::new().rule(rule).key(KeyType::Ip, "192.0.2.7");
+        check(&client, by_rule("nope"), Unknown, "there is no rule `nope`").await;
+        check(&client, by_rule("per_user"), Invalid, "counts by user_id").await;
+        check(&client, Check::new().ip("localhost"), Invalid, "is not an address").await;
+        check(&client, user(""), Invalid, "user_id: it is empty").await;
+        check(&client, Check::new().api_key(""), Invalid, "api_key: it is empty").await;
+        check(&client, Check::new().key(KeyType::User, "u"), Invalid, "add rule").await;
+        check(&client, user("u").endpoint("e".repeat(5_000)), Invalid, "endpoint").await;
+    }
+}
+
+#[tokio::test]
+async fn a_decision_is_given_back_once() {
+    let server = Server::start();
+    let protocol = Protocol::Http;
+    let builder = protocol.builder(&server.url(protocol));
+    let client = builder.clone().token(ADMIN_TOKEN).build().expect("a client");
+    let verdict = client.check(&user("alice").cost(3)).await;
+    let id = verdict.decision_id.expect("an id");
+    assert_eq!(client.refund(&id).await, Ok(1));
+    assert_eq!(client.remaining(&user("alice")).await, Ok(Some(3)));
+    let check = async |client: &Client, id: &str, expected: &str| {
+        let error = client.refund(id).await.expect_err(expected);
+        assert!(error.to_string().contains(expected), "{error}");
+    };
+    check(&client, &id, "already_given_back").await;
+    check(&client, "nope", "decision").await;
+    check(&builder.build().expect("a client"), &id, "token_required").await;
+    check(&server.client(Protocol::Grpc), &id, "over gRPC").await;
+}

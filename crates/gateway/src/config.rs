@@ -1,0 +1,87 @@
+//! What can be chosen about a gateway.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ipnet::IpNet;
+
+use crate::routes::Route;
+use crate::url::UpstreamUrl;
+
+/// Everything that can be chosen about a gateway.
+#[derive(Clone, Debug)]
+pub struct GatewayConfig {
+    /// Where requests go that no route is for. If empty, they are answered with 404.
+    pub upstreams: Vec<UpstreamUrl>,
+    /// Where others go.
+    pub routes: Vec<Route>,
+    /// Which host upstreams see.
+    pub host: HostField,
+    /// The file with the authorities that sign certificates of upstreams; without one, those that the
+    /// system trusts.
+    pub ca: Option<PathBuf>,
+    /// How long to wait for what.
+    pub timeouts: Timeouts,
+    /// The most requests at a time to one upstream.
+    pub requests: usize,
+    /// The most connections at a time that were upgraded.
+    pub upgrades: usize,
+    /// The proxies whose forwarding fields are kept.
+    pub trusted_proxies: Vec<IpNet>,
+    /// Whether clients reach the gateway over TLS.
+    pub is_encrypted: bool,
+}
+
+impl Default for GatewayConfig {
+    fn default() -> Self {
+        Self {
+            upstreams: Vec::new(),
+            routes: Vec::new(),
+            host: HostField::Keep,
+            ca: None,
+            timeouts: Timeouts::default(),
+            requests: 1_024,
+            upgrades: 1_024,
+            trusted_proxies: Vec::new(),
+            is_encrypted: false,
+        }
+    }
+}
+
+/// Which host upstreams see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum HostField {
+    /// The one that the client asked.
+    Keep,
+    /// That of the upstream's URL.
+    Upstream,
+}
+
+/// How long to wait for what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    /// For a place among the requests to an upstream, and for a connection to it, TLS included.
+    pub connect: Duration,
+    /// For the head of an answer, once the upstream has nothing more to wait for.
+    pub response: Duration,
+    /// For the next piece of a body, of a request as of an answer.
+    pub body: Duration,
+    /// For the next request on a connection to an upstream. Shorter than upstreams wait, or they close
+    /// connections just as they are used.
+    pub idle: Duration,
+    /// For the next piece of an upgraded connection, in either direction.
+    pub upgrade: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(5),
+            response: Duration::from_mins(1),
+            body: Duration::from_mins(1),
+            // Many servers wait for five seconds.
+            idle: Duration::from_secs(4),
+            upgrade: Duration::from_hours(1),
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! What a gateway counts.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use http::StatusCode;
+
+use crate::failure::Failure;
+
+const CLASSES: [&str; 6] = ["1xx", "2xx", "3xx", "4xx", "429", "5xx"];
+
+/// What a gateway counts while it forwards.
+#[derive(Debug, Default)]
+pub struct Counts {
+    responses: [AtomicU64; CLASSES.len()],
+    failures: [AtomicU64; Failure::ALL.len()],
+    retries: AtomicU64,
+    upgrades: AtomicU64,
+}
+
+/// The figures of one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Readings {
+    /// Answers by class of status.
+    pub responses: Vec<(&'static str, u64)>,
+    /// What went wrong between the gateway and upstreams, by kind.
+    pub failures: Vec<(&'static str, u64)>,
+    /// Requests that were sent once more.
+    pub retries: u64,
+    /// Upgraded connections that are open.
+    pub upgrades: u64,
+}
+
+impl Counts {
+    /// Counts an answer to a client, whoever made it.
+    pub fn count_response(&self, status: StatusCode) {
+        let class = match status.as_u16() {
+            429 => 4,
+            ..200 => 0,
+            200..300 => 1,
+            300..400 => 2,
+            400..500 => 3,
+            500.. => 5,
+        };
+        self.responses[class].fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn count_failure(&self, failure: Failure) {
+        if let Some(at) = Failure::ALL.iter().position(|known| *known == failure) {
+            self.failures[at].fetch_add(1, Relaxed);
+        }
+    }
+
+    pub(crate) fn count_retry(&self) {
+        self.retries.fetch_add(1, Relaxed);
+    }
+
+    /// Counts an upgraded connection until what is returned is dropped.
+    pub(crate) fn open_upgrade(self: &Arc<Self>) -> OpenUpgrade {
+        self.upgrades.fetch_add(1, Relaxed);
+        OpenUpgrade(Arc::clone(self))
+    }
+
+    /// The figures at this moment.
+    #[must_use]
+    pub fn read(&self) -> Readings {
+        let load = |count: &AtomicU64| count.load(Relaxed);
+        Readings {
+            responses: CLASSES.into_iter().zip(self.responses.iter().map(load)).collect(),
+            failures: Failure::ALL
+                .into_iter()
+                .map(Failure::name)
+                .zip(self.failures.iter().map(load))
+                .collect(),
+            retries: load(&self.retries),
+            upgrades: load(&self.upgrades),
+        }
+    }
+}
+
+/// An upgraded connection that is open.
+#[derive(Debug)]
+pub(crate) struct OpenUpgrade(Arc<Counts>);
+
+impl Drop for OpenUpgrade {
+    fn drop(&mut self) {
+        self.0.upgrades.fetch_sub(1, Relaxed);
+    }
+}

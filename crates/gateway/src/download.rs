@@ -1,0 +1,151 @@
+//! The body of an answer on its way to the client, piece by piece.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::BodyError;
+use crate::connect::Line;
+use crate::counts::Counts;
+use crate::failure::Failure;
+use crate::patience::Patience;
+use crate::pool::{Lease, Pool};
+use crate::upload::{Progress, Upload};
+
+/// The body of an answer: that of an upstream, or a few bytes of the gateway's own.
+#[derive(Debug)]
+pub struct Download(Content);
+
+#[derive(Debug)]
+enum Content {
+    Own(Bytes),
+    Upstream(Box<Piecewise>),
+}
+
+#[derive(Debug)]
+struct Piecewise {
+    body: Incoming,
+    patience: Patience,
+    counts: Arc<Counts>,
+    /// Kept while the answer is on its way.
+    held: Option<Held>,
+}
+
+/// What an exchange holds until its end.
+#[derive(Debug)]
+pub(crate) struct Held {
+    /// The connection, and where it goes when the answer is over.
+    line: Option<(http1::SendRequest<Upload>, Arc<Pool>)>,
+    /// The connection is of no use before the request is over too.
+    upload: Option<Arc<Progress>>,
+    _stream: Option<OwnedSemaphorePermit>,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Held {
+    pub(crate) fn new(
+        lease: Lease,
+        pool: &Arc<Pool>,
+        upload: Option<Arc<Progress>>,
+        place: OwnedSemaphorePermit,
+    ) -> Self {
+        let line = match lease.line {
+            Line::Http1(line) => Some((line, Arc::clone(pool))),
+            Line::Http2(_) => None,
+        };
+        Self { line, upload, _stream: lease.stream, _place: place }
+    }
+
+    /// The answer has come to its end.
+    fn release(self) {
+        if let Some(upload) = self.upload.filter(|upload| !upload.is_over()) {
+            return upload.stop();
+        }
+        if let Some((line, pool)) = self.line {
+            pool.give_back(line);
+        }
+    }
+}
+
+impl Download {
+    /// A body of the gateway's own.
+    pub(crate) const fn own(bytes: Bytes) -> Self {
+        Self(Content::Own(bytes))
+    }
+
+    /// The body of an upstream, of which the next piece is waited for no longer than that.
+    pub(crate) fn new(body: Incoming, held: Held, limit: Duration, counts: Arc<Counts>) -> Self {
+        let mut piecewise =
+            Piecewise { body, patience: Patience::new(limit), counts, held: Some(held) };
+        piecewise.release_at_end();
+        Self(Content::Upstream(Box::new(piecewise)))
+    }
+}
+
+impl Piecewise {
+    fn release_at_end(&mut self) {
+        if self.body.is_end_stream() {
+            self.release();
+        }
+    }
+
+    fn release(&mut self) {
+        if let Some(held) = self.held.take() {
+            held.release();
+        }
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) else {
+            if self.patience.poll_run_out(context).is_pending() {
+                return Poll::Pending;
+            }
+            self.counts.count_failure(Failure::BodyTimeout);
+            return Poll::Ready(Some(Err("the upstream took too long".into())));
+        };
+        self.patience.renew();
+        match &frame {
+            Some(Ok(_)) => self.release_at_end(),
+            None => self.release(),
+            Some(Err(_)) => self.counts.count_failure(Failure::BodyBroken),
+        }
+        Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
+    }
+}
+
+impl Body for Download {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        match &mut self.0 {
+            Content::Own(bytes) if bytes.is_empty() => Poll::Ready(None),
+            Content::Own(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
+            Content::Upstream(body) => body.poll(context),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.0 {
+            Content::Own(bytes) => bytes.is_empty(),
+            Content::Upstream(body) => body.body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.0 {
+            Content::Own(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Content::Upstream(body) => body.body.size_hint(),
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! What can go wrong between a client and an upstream, and what the client is told.
+//!
+//! Answers say what kind of failure it was, and nothing about who is behind the gateway: names and
+//! addresses of upstreams are in the log.
+
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderValue, Response, StatusCode};
+use serde_json::json;
+
+/// Why a request was not forwarded, or its answer not passed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Failure {
+    /// No upstream is for this host and path.
+    NoRoute,
+    /// Every upstream has refused connections a moment ago.
+    NoUpstream,
+    /// No upstream could be connected to.
+    Unreachable,
+    /// No upstream could be connected to in time.
+    ConnectTimeout,
+    /// Too many requests wait for the upstream.
+    Busy,
+    /// The upstream ended the connection, or sent what is no HTTP, in place of an answer.
+    Broken,
+    /// The upstream took too long to answer.
+    ResponseTimeout,
+    /// The upstream ended the connection in the middle of its answer.
+    BodyBroken,
+    /// The upstream paused for too long in the middle of its answer.
+    BodyTimeout,
+    /// Too many connections are upgraded already.
+    TooManyUpgrades,
+    /// The client took too long to send its body.
+    ClientTimeout,
+    /// The client left before its body was complete.
+    ClientGone,
+    /// The head of the request can be understood in two ways, or asks for what is not done here.
+    Refused(Refusal),
+}
+
+/// What is wrong with the head of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Refusal {
+    /// Two lengths of the body.
+    AmbiguousLength,
+    /// A coding of the body that is not understood.
+    TransferCoding,
+    /// A host that is none, or two of them.
+    Host,
+    /// A path with `.` or `..` in it, where the path decides the upstream.
+    Path,
+    /// A tunnel to anywhere.
+    Connect,
+}
+
+impl Failure {
+    pub(crate) const ALL: [Self; 17] = [
+        Self::NoRoute,
+        Self::NoUpstream,
+        Self::Unreachable,
+        Self::ConnectTimeout,
+        Self::Busy,
+        Self::Broken,
+        Self::ResponseTimeout,
+        Self::BodyBroken,
+        Self::BodyTimeout,
+        Self::TooManyUpgrades,
+        Self::ClientTimeout,
+        Self::ClientGone,
+        Self::Refused(Refusal::AmbiguousLength),
+        Self::Refused(Refusal::TransferCoding),
+        Self::Refused(Refusal::Host),
+        Self::Refused(Refusal::Path),
+        Self::Refused(Refusal::Connect),
+    ];
+
+    /// Its name, in metrics and in answers. Names do not change.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        self.words().1
+    }
+
+    /// Status, name, and what a person is told.
+    const fn words(self) -> (StatusCode, &'static str, &'static str) {
+        match self {
+            Self::NoRoute => {
+                (StatusCode::NOT_FOUND, "no_route", "nothing is served at this host and path")
+            }
+            Self::NoUpstream => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "no_upstream",
+                "the service cannot be reached at the moment; try again in a second",
+            ),
+            Self::Unreachable => {
+                (StatusCode::BAD_GATEWAY, "upstream_unreachable", "the service cannot be reached")
+            }
+            Self::ConnectTimeout => (
+                StatusCode::GATEWAY_TIMEOUT,
+                "upstream_connect_timeout",
+                "the service could not be reached in time",
+            ),
+            Self::Busy => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "upstream_busy",
+                "too many requests wait for the service; try again in a second",
+            ),
+            Self::Broken => (
+                StatusCode::BAD_GATEWAY,
+                "upstream_broken",
+                "the service gave no answer that could be passed on",
+            ),
+            Self::ResponseTimeout => (
+                StatusCode::GATEWAY_TIMEOUT,
+                "upstream_timeout",
+                "the service did not answer in time",
+            ),
+            Self::BodyBroken => (
+                StatusCode::BAD_GATEWAY,
+                "upstream_body_broken",
+                "the service ended its answer too early",
+            ),
+            Self::BodyTimeout => (
+                StatusCode::GATEWAY_TIMEOUT,
+                "upstream_body_timeout",
+                "the service did not finish its answer in time",
+            ),
+            Self::TooManyUpgrades => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "too_many_upgrades",
+                "too many connections are upgraded; try again in a second",
+            ),
+            Self::ClientTimeout => (
+                StatusCode::REQUEST_TIMEOUT,
+                "request_timeout",
+                "the body of the request did not arrive in time",
+            ),
+            Self::ClientGone => (
+                StatusCode::BAD_REQUEST,
+                "request_incomplete",
+                "the body of the request ended too early",
+            ),
+            Self::Refused(Refusal::AmbiguousLength) => (
+                StatusCode::BAD_REQUEST,
+                "ambiguous_length",
+                "there is a Content-Length and a Transfer-Encoding: send one of them",
+            ),
+            Self::Refused(Refusal::TransferCoding) => (
+                StatusCode::NOT_IMPLEMENTED,
+                "unknown_transfer_coding",
+                "the Transfer-Encoding is not understood: send chunked, and nothing else",
+            ),
+            Self::Refused(Refusal::Host) => (
+                StatusCode::BAD_REQUEST,
+                "ambiguous_host",
+                "the host is no host, or there are two that differ: send one",
+            ),
+            Self::Refused(Refusal::Path) => (
+                StatusCode::BAD_REQUEST,
+                "ambiguous_path",
+                "the path has . or .. in it: send it without them",
+            ),
+            Self::Refused(Refusal::Connect) => (
+                StatusCode::NOT_IMPLEMENTED,
+                "connect_not_supported",
+                "this is no proxy to other places: CONNECT is not done here",
+            ),
+        }
+    }
+
+    /// What the client is told.
+    pub(crate) fn response(self) -> Response<Bytes> {
+        let (status, code, detail) = self.words();
+        let body = json!({
+            "type": "about:blank",
+            "title": status.canonical_reason(),
+            "status": status.as_u16(),
+            "code": code,
+            "detail": detail,
+        });
+        let mut response = Response::new(Bytes::from(body.to_string()));
+        *response.status_mut() = status;
+        let fields = response.headers_mut();
+        fields.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        fields.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        // What follows a body of unclear length is no request.
+        if let Self::Refused(Refusal::AmbiguousLength | Refusal::TransferCoding) = self {
+            fields.insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            fields.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        response
+    }
+}

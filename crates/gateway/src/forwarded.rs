@@ -1,0 +1,184 @@
+//! Who a request came from and how, for the upstream: `Forwarded` and `X-Forwarded-*`.
+//!
+//! What a trusted proxy wrote is kept and added to. What anybody else wrote is a claim, and goes.
+
+use std::fmt::Write as _;
+use std::net::IpAddr;
+
+use http::HeaderValue;
+use http::header::{FORWARDED, HeaderMap, HeaderName};
+use ipnet::IpNet;
+
+const FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+const HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+
+/// One step of a request: from whom, and how.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Step<'a> {
+    pub(crate) client: IpAddr,
+    pub(crate) is_trusted: bool,
+    pub(crate) scheme: &'static str,
+    pub(crate) host: Option<&'a str>,
+}
+
+/// Whether a peer is one of the proxies, however IPv4 is written.
+pub(crate) fn is_trusted(proxies: &[IpNet], peer: IpAddr) -> bool {
+    let mapped = match peer {
+        IpAddr::V4(address) => IpAddr::V6(address.to_ipv6_mapped()),
+        IpAddr::V6(_) => peer.to_canonical(),
+    };
+    proxies.iter().any(|network| network.contains(&peer) || network.contains(&mapped))
+}
+
+impl Step<'_> {
+    /// Adds this step to what is known, or replaces what is only claimed.
+    pub(crate) fn tell(&self, fields: &mut HeaderMap) {
+        self.remove_claims(fields);
+        let address = self.client.to_canonical().to_string();
+        append(fields, FOR, &address);
+        append(fields, FORWARDED, &self.element(&address));
+        let host = self.host.map(HeaderValue::try_from).and_then(Result::ok);
+        for (name, value) in [(PROTO, Some(HeaderValue::from_static(self.scheme))), (HOST, host)] {
+            // The first proxy knows what the client asked for.
+            if let Some(value) = value.filter(|_| !fields.contains_key(&name)) {
+                fields.insert(name, value);
+            }
+        }
+    }
+
+    /// Some servers read `X_Forwarded_For` as `X-Forwarded-For`, so nobody may send that.
+    fn remove_claims(&self, fields: &mut HeaderMap) {
+        let is_claim = |name: &str| {
+            let is_disguised = name.contains('_');
+            (!self.is_trusted || is_disguised) && is_forwarding(name, is_disguised)
+        };
+        let claims: Vec<HeaderName> =
+            fields.keys().filter(|name| is_claim(name.as_str())).cloned().collect();
+        for name in claims {
+            fields.remove(name);
+        }
+    }
+
+    /// This step by RFC 7239.
+    fn element(&self, address: &str) -> String {
+        let is_bare = self.client.to_canonical().is_ipv4();
+        let mut element =
+            if is_bare { format!("for={address}") } else { format!("for=\"[{address}]\"") };
+        if let Some(host) = self.host {
+            // A host holds nothing that ends a quoted text. Writing to a string cannot fail.
+            let _ = write!(element, ";host=\"{host}\"");
+        }
+        element + ";proto=" + self.scheme
+    }
+}
+
+fn is_forwarding(name: &str, is_disguised: bool) -> bool {
+    let is_one =
+        |name: &str| name == "forwarded" || name == "x-real-ip" || name.starts_with("x-forwarded-");
+    if is_disguised { is_one(&name.replace('_', "-")) } else { is_one(name) }
+}
+
+/// Puts a value at the end of a list, which is one line then.
+fn append(fields: &mut HeaderMap, name: HeaderName, value: &str) {
+    let mut list = Vec::new();
+    for line in fields.get_all(&name) {
+        list.extend_from_slice(line.as_bytes());
+        list.extend_from_slice(b", ");
+    }
+    list.extend_from_slice(value.as_bytes());
+    // Lines that were values before are one together.
+    if let Ok(list) = HeaderValue::from_maybe_shared(bytes::Bytes::from(list)) {
+        fields.insert(name, list);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(is_trusted: bool, client: &str, lines: &[(&'static str, &'static str)]) -> String {
+        let mut fields = HeaderMap::new();
+        for (name, value) in lines {
+            fields.append(*name, HeaderValue::from_static(value));
+        }
+        let client = client.parse().expect(client);
+        let step = Step { client, is_trusted, scheme: "https", host: Some("shop.example:8443") };
+        step.tell(&mut fields);
+        let mut left: Vec<String> = fields
+            .iter()
+            .map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()))
+            .collect();
+        left.sort();
+        left.join("\n")
+    }
+
+    const FRESH: &str = "forwarded: for=192.0.2.1;host=\"shop.example:8443\";proto=https
+x-forwarded-for: 192.0.2.1
+x-forwarded-host: shop.example:8443
+x-forwarded-proto: https";
+
+    #[test]
+    fn a_claim_is_replaced() {
+        assert_eq!(told(false, "192.0.2.1", &[]), FRESH);
+        assert_eq!(told(false, "::ffff:192.0.2.1", &[]), FRESH);
+        let claims = [
+            ("x-forwarded-for", "10.0.0.1"),
+            ("x-forwarded-for", "10.0.0.2"),
+            ("forwarded", "for=10.0.0.1"),
+            ("x-forwarded-proto", "http"),
+            ("x-forwarded-host", "evil"),
+            ("x-forwarded-port", "1"),
+            ("x-real-ip", "10.0.0.1"),
+            ("x_forwarded_for", "10.0.0.1"),
+            ("x-forwarded_host", "evil"),
+        ];
+        assert_eq!(told(false, "192.0.2.1", &claims), FRESH);
+    }
+
+    #[test]
+    fn what_a_trusted_proxy_wrote_is_added_to() {
+        let lines = [
+            ("x-forwarded-for", "10.0.0.1"),
+            ("x-forwarded-for", "10.0.0.2"),
+            ("forwarded", "for=10.0.0.1"),
+            ("x-forwarded-proto", "http"),
+            ("x-forwarded-host", "first.example"),
+            ("x-forwarded-port", "80"),
+            ("x_forwarded_for", "10.0.0.9"),
+        ];
+        let expected =
+            "forwarded: for=10.0.0.1, for=192.0.2.1;host=\"shop.example:8443\";proto=https
+x-forwarded-for: 10.0.0.1, 10.0.0.2, 192.0.2.1
+x-forwarded-host: first.example
+x-forwarded-port: 80
+x-forwarded-proto: http";
+        assert_eq!(told(true, "192.0.2.1", &lines), expected);
+        assert_eq!(told(true, "192.0.2.1", &[]), FRESH);
+    }
+
+    #[test]
+    fn an_address_of_ipv6_is_quoted() {
+        let told = told(false, "2001:db8::1", &[]);
+        assert!(told.contains("forwarded: for=\"[2001:db8::1]\";host="), "{told}");
+        assert!(told.contains("x-forwarded-for: 2001:db8::1\n"), "{told}");
+    }
+
+    #[test]
+    fn proxies_are_known_however_they_are_written() {
+        let check = |network: &str, peer: &str, expected: bool| {
+            let proxies = [network.parse().expect(network)];
+            assert_eq!(
+                is_trusted(&proxies, peer.parse().expect(peer)),
+                expected,
+                "{network} {peer}"
+            );
+        };
+        check("10.0.0.0/8", "10.1.2.3", true);
+        check("10.0.0.0/8", "::ffff:10.1.2.3", true);
+        check("::ffff:10.0.0.0/104", "10.1.2.3", true);
+        check("10.0.0.0/8", "11.1.2.3", false);
+        check("2001:db8::/32", "2001:db8::1", true);
+        check("2001:db8::/32", "2001:db9::1", false);
+    }
+}

@@ -1,0 +1,245 @@
+//! The service: a request to its upstream, and the answer back.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::net::{IpAddr, Ipv4Addr};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::header::{CONNECTION, HeaderValue, UPGRADE};
+use http::request::Parts;
+use http::uri::Authority;
+use http::{Request, Response, StatusCode, Version};
+use http_body::Body;
+use hyper::upgrade::OnUpgrade;
+use tower_service::Service;
+use tracing::debug;
+
+use crate::BodyError;
+use crate::config::{GatewayConfig, HostField, Timeouts};
+use crate::connect::{Trust, TrustError};
+use crate::counts::Counts;
+use crate::download::{Download, Held};
+use crate::exchange::{Answered, Exchange, Unanswered};
+use crate::failure::Failure;
+use crate::fields::strip_response;
+use crate::forwarded::{Step, is_trusted};
+use crate::request::Asked;
+use crate::routes::Routes;
+use crate::tunnel::{Place, Tunnels};
+use crate::upload::Upload;
+use crate::upstream::{Upstream, Upstreams};
+use crate::url::{Protocol, UpstreamUrl};
+
+/// The address at the other end of the connection that a request came over. Whoever accepts
+/// connections puts it into the extensions of requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientAddress(pub IpAddr);
+
+/// Stands in the extensions of an answer that an upstream has given: the request was sent, or a part of
+/// it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FromUpstream;
+
+/// An answer on its way.
+pub type ResponseFuture =
+    Pin<Box<dyn Future<Output = Result<Response<Download>, Infallible>> + Send>>;
+
+/// Forwards requests to upstreams. Clones are one and the same.
+#[derive(Clone, Debug)]
+pub struct Forwarder(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    routes: Routes,
+    keeps_host: bool,
+    timeouts: Timeouts,
+    trusted_proxies: Vec<ipnet::IpNet>,
+    scheme: &'static str,
+    tunnels: Tunnels,
+    counts: Arc<Counts>,
+}
+
+impl Forwarder {
+    /// Reads the authorities that sign certificates, if an upstream speaks TLS. Nobody is connected to
+    /// yet.
+    ///
+    /// # Errors
+    /// If the authorities cannot be read.
+    pub fn new(config: &GatewayConfig, counts: Arc<Counts>) -> Result<Self, TrustError> {
+        let routed = config.routes.iter().flat_map(|route| &route.upstreams);
+        let speaks_tls =
+            config.upstreams.iter().chain(routed).any(|url| url.protocol() == Protocol::Tls);
+        let trust = speaks_tls.then(|| Trust::load(config.ca.as_deref())).transpose()?;
+        // One upstream of several routes is one upstream.
+        let mut known: HashMap<UpstreamUrl, Arc<Upstream>> = HashMap::new();
+        let mut upstreams = |urls: &[UpstreamUrl]| {
+            let upstream = |url: &UpstreamUrl| {
+                let new = || Upstream::new(url.clone(), trust.clone(), config);
+                Arc::clone(known.entry(url.clone()).or_insert_with(new))
+            };
+            Upstreams::new(urls.iter().map(upstream).collect())
+        };
+        let routes = config
+            .routes
+            .iter()
+            .map(|route| (route.host.clone(), route.path.clone(), upstreams(&route.upstreams)));
+        let routes = routes.collect();
+        let rest = (!config.upstreams.is_empty()).then(|| upstreams(&config.upstreams));
+        Ok(Self(Arc::new(Shared {
+            routes: Routes::new(routes, rest),
+            keeps_host: config.host == HostField::Keep,
+            timeouts: config.timeouts,
+            trusted_proxies: config.trusted_proxies.clone(),
+            scheme: if config.is_encrypted { "https" } else { "http" },
+            tunnels: Tunnels::new(config.upgrades, config.timeouts.upgrade, Arc::clone(&counts)),
+            counts,
+        })))
+    }
+
+    /// All upgraded connections.
+    #[must_use]
+    pub fn tunnels(&self) -> &Tunnels {
+        &self.0.tunnels
+    }
+}
+
+impl<B> Service<Request<B>> for Forwarder
+where
+    B: Body<Data = Bytes, Error: Into<BodyError>> + Send + 'static,
+{
+    type Response = Response<Download>;
+    type Error = Infallible;
+    type Future = ResponseFuture;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> ResponseFuture {
+        let shared = Arc::clone(&self.0);
+        let (parts, body) = request.into_parts();
+        let upload = Upload::new(body, shared.timeouts.body);
+        Box::pin(async move {
+            Ok(shared.forward(parts, upload).await.unwrap_or_else(|failure| {
+                shared.counts.count_failure(failure);
+                failure.response().map(Download::own)
+            }))
+        })
+    }
+}
+
+/// What a request that changes to another protocol keeps ready.
+struct Upgrade {
+    client: OnUpgrade,
+    place: Place,
+}
+
+impl Shared {
+    async fn forward(
+        &self,
+        mut parts: Parts,
+        upload: Upload,
+    ) -> Result<Response<Download>, Failure> {
+        let mut asked = Asked::take(&mut parts)?;
+        asked.awaits_word &= !upload.is_empty();
+        let upstreams = self.routes.find(asked.host(), asked.path())?;
+        self.tell_step(&mut parts, &asked);
+        let client = parts.extensions.remove::<OnUpgrade>();
+        let mut upgrade = match client.filter(|_| asked.upgrade.is_some()) {
+            None => {
+                asked.upgrade = None;
+                None
+            }
+            Some(client) => {
+                let place = self.tunnels.take().ok_or(Failure::TooManyUpgrades)?;
+                Some(Upgrade { client, place })
+            }
+        };
+        parts.extensions.clear();
+        let mut request = Box::new(Request::from_parts(parts, upload));
+        let mut last = Failure::NoUpstream;
+        for upstream in upstreams.turns() {
+            if asked.upgrade.is_some() && upstream.url.protocol() == Protocol::PlainHttp2 {
+                // HTTP/2 cannot be upgraded: what is asked for is answered as if it were not.
+                (asked.upgrade, upgrade) = (None, None);
+            }
+            let place = upstream.place().await?;
+            let exchange = Exchange {
+                upstream,
+                asked: &asked,
+                keeps_host: self.keeps_host,
+                response_timeout: self.timeouts.response,
+                counts: &self.counts,
+            };
+            match exchange.run(request).await {
+                Ok(answered) => {
+                    let is_change = answered.response.status() == StatusCode::SWITCHING_PROTOCOLS;
+                    return match upgrade.filter(|_| is_change) {
+                        Some(upgrade) => self.change(answered.response, upgrade),
+                        // Nobody asked for it.
+                        None if is_change => Err(Failure::Broken),
+                        None => Ok(self.pass_on(answered, upstream, place)),
+                    };
+                }
+                Err(Unanswered::NotSent(unsent, failure)) => (request, last) = (unsent, failure),
+                Err(Unanswered::Failed(failure)) => return Err(failure),
+            }
+            debug!(upstream = %upstream.url, failure = last.name(), "not sent");
+        }
+        Err(last)
+    }
+
+    /// Tells the upstream whom the request is from.
+    fn tell_step(&self, parts: &mut Parts, asked: &Asked) {
+        let client = parts.extensions.get::<ClientAddress>();
+        let client = client.map_or(Ipv4Addr::UNSPECIFIED.into(), |client| client.0);
+        let step = Step {
+            client,
+            is_trusted: is_trusted(&self.trusted_proxies, client),
+            scheme: self.scheme,
+            host: asked.authority.as_ref().map(Authority::as_str),
+        };
+        step.tell(&mut parts.headers);
+    }
+
+    fn pass_on(
+        &self,
+        answered: Answered,
+        upstream: &Upstream,
+        place: tokio::sync::OwnedSemaphorePermit,
+    ) -> Response<Download> {
+        let Answered { response, lease, upload } = answered;
+        if let Some(upload) = &upload {
+            upload.answer_begins();
+        }
+        let held = Held::new(lease, &upstream.pool, upload, place);
+        let counts = Arc::clone(&self.counts);
+        let mut response =
+            response.map(|body| Download::new(body, held, self.timeouts.body, counts));
+        *response.version_mut() = Version::HTTP_11;
+        strip_response(response.headers_mut());
+        response.extensions_mut().insert(FromUpstream);
+        response
+    }
+
+    /// Joins both connections.
+    fn change(
+        &self,
+        mut response: Response<hyper::body::Incoming>,
+        Upgrade { client, place }: Upgrade,
+    ) -> Result<Response<Download>, Failure> {
+        let protocol = response.headers().get(UPGRADE).cloned().ok_or(Failure::Broken)?;
+        self.tunnels.open(client, hyper::upgrade::on(&mut response), place);
+        let mut response = response.map(|_| Download::own(Bytes::new()));
+        *response.version_mut() = Version::HTTP_11;
+        let fields = response.headers_mut();
+        strip_response(fields);
+        fields.insert(UPGRADE, protocol);
+        fields.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+        response.extensions_mut().insert(FromUpstream);
+        Ok(response)
+    }
+}

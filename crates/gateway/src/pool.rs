@@ -1,0 +1,155 @@
+//! Connections to one upstream that wait for their next request, or carry several at a time.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use hyper::client::conn::{http1, http2};
+use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::sleep;
+use tollgate::Stopwatch;
+
+use crate::connect::Line;
+use crate::upload::Upload;
+
+/// The most connections that wait for a request.
+const MOST_IDLE: usize = 256;
+/// The most requests at a time on one connection of HTTP/2. Most servers allow for as many.
+const STREAMS: usize = 100;
+
+/// Connections to one upstream.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    lines: Mutex<Lines>,
+    /// How long a connection waits.
+    limit: Duration,
+    running: Stopwatch,
+}
+
+#[derive(Debug, Default)]
+struct Lines {
+    /// The one that was used last is the last.
+    idle: Vec<Idle>,
+    shared: Vec<Shared>,
+    is_swept: bool,
+}
+
+/// A connection of HTTP/1.1 that waits, and since when.
+#[derive(Debug)]
+struct Idle {
+    line: http1::SendRequest<Upload>,
+    since: Duration,
+}
+
+/// A connection of HTTP/2, and when it was last given away.
+#[derive(Debug)]
+struct Shared {
+    line: http2::SendRequest<Upload>,
+    streams: Arc<Semaphore>,
+    used: Duration,
+}
+
+/// A connection for one request.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    pub(crate) line: Line,
+    /// Whether it has carried another request before, so that it may have been closed meanwhile.
+    pub(crate) is_reused: bool,
+    /// The place of the request among those of a connection of HTTP/2.
+    pub(crate) stream: Option<OwnedSemaphorePermit>,
+}
+
+impl Pool {
+    pub(crate) fn new(limit: Duration) -> Arc<Self> {
+        Arc::new(Self { lines: Mutex::default(), limit, running: Stopwatch::start() })
+    }
+
+    /// A connection that is there already.
+    pub(crate) async fn take(&self) -> Option<Lease> {
+        while let Some(mut line) = self.take_idle() {
+            // The end of an answer was seen: it is ready at once, or closed.
+            if line.is_ready() || line.ready().await.is_ok() {
+                return Some(Lease { line: Line::Http1(line), is_reused: true, stream: None });
+            }
+        }
+        self.take_stream()
+    }
+
+    fn take_idle(&self) -> Option<http1::SendRequest<Upload>> {
+        let now = self.running.elapsed();
+        let mut lines = self.lines.lock();
+        while let Some(Idle { line, since }) = lines.idle.pop() {
+            if !line.is_closed() && now.saturating_sub(since) < self.limit {
+                return Some(line);
+            }
+        }
+        None
+    }
+
+    /// A place on a connection of HTTP/2 that is there already.
+    pub(crate) fn take_stream(&self) -> Option<Lease> {
+        let mut lines = self.lines.lock();
+        lines.shared.retain(|shared| !shared.line.is_closed());
+        lines.shared.iter_mut().find_map(|shared| {
+            let stream = Arc::clone(&shared.streams).try_acquire_owned().ok()?;
+            shared.used = self.running.elapsed();
+            let line = Line::Http2(shared.line.clone());
+            Some(Lease { line, is_reused: true, stream: Some(stream) })
+        })
+    }
+
+    /// Shares a new connection with those who come later.
+    pub(crate) fn share(self: &Arc<Self>, line: http2::SendRequest<Upload>) -> Lease {
+        let streams = Arc::new(Semaphore::new(STREAMS));
+        let stream = Arc::clone(&streams).try_acquire_owned().ok();
+        let lease = Lease { line: Line::Http2(line.clone()), is_reused: false, stream };
+        let mut lines = self.lines.lock();
+        lines.shared.push(Shared { line, streams, used: self.running.elapsed() });
+        self.sweep_later(&mut lines);
+        lease
+    }
+
+    /// Takes a connection back whose answer has come to its end.
+    pub(crate) fn give_back(self: &Arc<Self>, line: http1::SendRequest<Upload>) {
+        if line.is_closed() {
+            return;
+        }
+        let mut lines = self.lines.lock();
+        if lines.idle.len() < MOST_IDLE {
+            lines.idle.push(Idle { line, since: self.running.elapsed() });
+            self.sweep_later(&mut lines);
+        }
+    }
+
+    fn sweep_later(self: &Arc<Self>, lines: &mut Lines) {
+        if !lines.is_swept {
+            lines.is_swept = true;
+            tokio::spawn(sweep(Arc::downgrade(self), self.limit));
+        }
+    }
+
+    /// Closes what has waited for too long. `false`: there is nothing left.
+    fn forget_old(&self) -> bool {
+        let now = self.running.elapsed();
+        let is_young = |since: Duration| now.saturating_sub(since) < self.limit;
+        let mut lines = self.lines.lock();
+        lines.idle.retain(|idle| !idle.line.is_closed() && is_young(idle.since));
+        lines.shared.retain(|shared| {
+            let is_used = shared.streams.available_permits() < STREAMS;
+            !shared.line.is_closed() && (is_used || is_young(shared.used))
+        });
+        lines.is_swept = !lines.idle.is_empty() || !lines.shared.is_empty();
+        lines.is_swept
+    }
+}
+
+/// Closes old connections as long as there are any.
+async fn sweep(pool: Weak<Pool>, period: Duration) {
+    loop {
+        sleep(period).await;
+        let Some(pool) = pool.upgrade() else { return };
+        if !pool.forget_old() {
+            return;
+        }
+    }
+}

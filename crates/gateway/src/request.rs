@@ -1,0 +1,276 @@
+//! The head of a request: what it asks for, and how it is told to an upstream.
+
+use http::header::{
+    CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderValue, TE, TRANSFER_ENCODING,
+    UPGRADE,
+};
+use http::request::Parts;
+use http::uri::{Authority, PathAndQuery, Scheme, Uri};
+use http::{Method, Request, Version};
+
+use crate::failure::{Failure, Refusal};
+use crate::fields::{has_token, strip_hop_by_hop, tokens};
+use crate::url::UpstreamUrl;
+
+/// What a request asks for, and what its head said about the connection it came over.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    /// The host with its port, as the client wrote it.
+    pub(crate) authority: Option<Authority>,
+    target: PathAndQuery,
+    /// The protocol that the client wants to change to.
+    pub(crate) upgrade: Option<HeaderValue>,
+    takes_trailers: bool,
+    /// The client waits for a word before it sends its body.
+    pub(crate) awaits_word: bool,
+}
+
+impl Asked {
+    /// Takes what concerns the connection out of a head.
+    pub(crate) fn take(parts: &mut Parts) -> Result<Self, Failure> {
+        if parts.method == Method::CONNECT {
+            return Err(Failure::Refused(Refusal::Connect));
+        }
+        check_framing(&parts.headers)?;
+        let authority = authority_of(parts)?;
+        let upgrade = wanted_upgrade(parts);
+        let takes_trailers = has_token(&parts.headers, &TE, "trailers");
+        let awaits_word =
+            parts.version == Version::HTTP_11 && has_token(&parts.headers, &EXPECT, "100-continue");
+        strip_hop_by_hop(&mut parts.headers);
+        // The body itself says how long it is.
+        parts.headers.remove(CONTENT_LENGTH);
+        if has_token(&parts.headers, &EXPECT, "100-continue") {
+            parts.headers.remove(EXPECT);
+        }
+        let target = parts.uri.path_and_query().cloned();
+        let target = target.unwrap_or(PathAndQuery::from_static("/"));
+        Ok(Self { authority, target, upgrade, takes_trailers, awaits_word })
+    }
+
+    /// The host without its port; empty if there is none.
+    pub(crate) fn host(&self) -> &str {
+        self.authority.as_ref().map_or("", Authority::host)
+    }
+
+    pub(crate) fn path(&self) -> &str {
+        self.target.path()
+    }
+
+    /// Makes a request one of HTTP/1.1 to this host.
+    pub(crate) fn address_http1<B>(&self, request: &mut Request<B>, host: &Authority) {
+        *request.version_mut() = Version::HTTP_11;
+        *request.uri_mut() = Uri::from(self.target.clone());
+        let fields = request.headers_mut();
+        if let Ok(host) = HeaderValue::from_str(host.as_str()) {
+            fields.insert(HOST, host);
+        }
+        if let Some(protocol) = &self.upgrade {
+            fields.insert(UPGRADE, protocol.clone());
+            fields.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+        } else if self.takes_trailers {
+            fields.insert(TE, HeaderValue::from_static("trailers"));
+            fields.insert(CONNECTION, HeaderValue::from_static("te"));
+        }
+        if self.awaits_word {
+            fields.insert(EXPECT, HeaderValue::from_static("100-continue"));
+        }
+    }
+
+    /// Makes a request one of HTTP/2 to this host.
+    pub(crate) fn address_http2<B>(
+        &self,
+        request: &mut Request<B>,
+        scheme: Scheme,
+        host: &Authority,
+    ) {
+        *request.version_mut() = Version::HTTP_2;
+        let uri = Uri::builder().scheme(scheme).authority(host.clone());
+        // Parts that were each part of a URI make one together.
+        if let Ok(uri) = uri.path_and_query(self.target.clone()).build() {
+            *request.uri_mut() = uri;
+        }
+        let fields = request.headers_mut();
+        // It may have been addressed to another connection before.
+        for name in [HOST, CONNECTION, UPGRADE, EXPECT] {
+            fields.remove(name);
+        }
+        if self.takes_trailers {
+            fields.insert(TE, HeaderValue::from_static("trailers"));
+        }
+    }
+
+    /// The host that an upstream sees.
+    pub(crate) fn host_for<'a>(
+        &'a self,
+        upstream: &'a UpstreamUrl,
+        is_kept: bool,
+    ) -> &'a Authority {
+        self.authority.as_ref().filter(|_| is_kept).unwrap_or(upstream.authority())
+    }
+}
+
+/// The length of a body must be clear, or what follows it may be taken for a request of its own.
+fn check_framing(fields: &HeaderMap) -> Result<(), Failure> {
+    let mut codings = tokens(fields, &TRANSFER_ENCODING);
+    let Some(coding) = codings.next() else { return Ok(()) };
+    if !coding.eq_ignore_ascii_case(b"chunked") || codings.next().is_some() {
+        return Err(Failure::Refused(Refusal::TransferCoding));
+    }
+    if fields.contains_key(CONTENT_LENGTH) {
+        return Err(Failure::Refused(Refusal::AmbiguousLength));
+    }
+    Ok(())
+}
+
+/// The host that is asked. A whole URL wins over the field `Host`, as for every server; over HTTP/2
+/// both must agree.
+fn authority_of(parts: &Parts) -> Result<Option<Authority>, Failure> {
+    let unclear = Failure::Refused(Refusal::Host);
+    let field = match parts.headers.get(HOST).map(HeaderValue::as_bytes) {
+        None | Some(b"") => None,
+        Some(host) => Some(Authority::try_from(host).map_err(|_| unclear)?),
+    };
+    let authority = match (parts.uri.authority(), field) {
+        (Some(asked), Some(field)) if parts.version == Version::HTTP_2 && *asked != field => {
+            return Err(unclear);
+        }
+        (Some(asked), _) => Some(asked.clone()),
+        (None, field) => field,
+    };
+    if authority.as_ref().is_some_and(|host| host.as_str().contains('@')) {
+        return Err(unclear);
+    }
+    Ok(authority)
+}
+
+/// The protocol that the client wants to change to, if it is one that can be passed on. One that has
+/// a body could not be told apart from what follows; and HTTP itself in another guise would carry
+/// requests that nobody judges.
+fn wanted_upgrade(parts: &Parts) -> Option<HeaderValue> {
+    let fields = &parts.headers;
+    let is_wanted = parts.version == Version::HTTP_11
+        && has_token(fields, &CONNECTION, "upgrade")
+        && !fields.contains_key(TRANSFER_ENCODING)
+        && fields.get(CONTENT_LENGTH).is_none_or(|length| length == "0");
+    let mut lines = fields.get_all(UPGRADE).iter();
+    let protocol = lines.next().filter(|_| is_wanted && lines.next().is_none())?;
+    let is_http = |token: &[u8]| {
+        let name = token.split(|byte| *byte == b'/').next().unwrap_or_default().trim_ascii();
+        ["h2c", "h2", "http", "tls"].iter().any(|http| name.eq_ignore_ascii_case(http.as_bytes()))
+    };
+    let is_other =
+        !tokens(fields, &UPGRADE).any(is_http) && !protocol.as_bytes().trim_ascii().is_empty();
+    is_other.then(|| protocol.clone())
+}
+
+/// Whether asking twice does what asking once does.
+pub(crate) fn is_idempotent(method: &Method) -> bool {
+    [Method::GET, Method::HEAD, Method::OPTIONS, Method::PUT, Method::DELETE, Method::TRACE]
+        .contains(method)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(
+        version: Version,
+        method: &str,
+        uri: &str,
+        lines: &[(&'static str, &'static str)],
+    ) -> Parts {
+        let mut request = Request::builder().version(version).method(method).uri(uri);
+        for (name, value) in lines {
+            request = request.header(*name, *value);
+        }
+        request.body(()).expect("a request").into_parts().0
+    }
+
+    fn ask(uri: &str, lines: &[(&'static str, &'static str)]) -> Result<Asked, Failure> {
+        Asked::take(&mut parts(Version::HTTP_11, "POST", uri, lines))
+    }
+
+    #[test]
+    fn the_length_of_a_body_must_be_clear() {
+        let check = |lines: &[(&'static str, &'static str)], expected: Option<Refusal>| {
+            let failure = ask("/", lines).err();
+            assert_eq!(failure, expected.map(Failure::Refused), "{lines:?}");
+        };
+        let te = "transfer-encoding";
+        check(&[("content-length", "5")], None);
+        check(&[(te, "chunked")], None);
+        check(&[(te, " Chunked ")], None);
+        check(&[(te, "chunked"), ("content-length", "5")], Some(Refusal::AmbiguousLength));
+        for coding in
+            ["xchunked", "gzip", "gzip, chunked", "chunked, chunked", "identity", "chunked;x"]
+        {
+            check(&[(te, coding)], Some(Refusal::TransferCoding));
+        }
+        check(&[(te, "chunked"), (te, "chunked")], Some(Refusal::TransferCoding));
+    }
+
+    #[test]
+    fn the_host_must_be_clear() {
+        let check = |version, uri: &str, host: &'static str, expected: Option<&str>| {
+            let mut parts = parts(version, "GET", uri, &[("host", host)]);
+            let asked = Asked::take(&mut parts).ok();
+            assert_eq!(asked.as_ref().map(Asked::host), expected, "{uri} {host}");
+        };
+        check(Version::HTTP_11, "/", "a.example:81", Some("a.example"));
+        check(Version::HTTP_11, "/", "", Some(""));
+        check(Version::HTTP_11, "http://b.example/x", "a.example", Some("b.example"));
+        check(Version::HTTP_2, "http://b.example/x", "b.example", Some("b.example"));
+        check(Version::HTTP_2, "http://b.example/x", "a.example", None);
+        for host in ["a b", "a/b", "a@b", "a\"b", "a?b", "a#b", "http://a"] {
+            check(Version::HTTP_11, "/", host, None);
+        }
+    }
+
+    #[test]
+    fn only_other_protocols_are_changed_to() {
+        let check = |lines: &[(&'static str, &'static str)], expected: Option<&str>| {
+            let asked = ask("/", lines).expect("a request");
+            let upgrade = asked.upgrade.as_ref().map(|value| value.to_str().unwrap());
+            assert_eq!(upgrade, expected, "{lines:?}");
+        };
+        let wants = ("connection", "keep-alive, Upgrade");
+        check(&[wants, ("upgrade", "websocket")], Some("websocket"));
+        check(&[wants, ("upgrade", "foo/2, bar"), ("content-length", "0")], Some("foo/2, bar"));
+        check(&[("upgrade", "websocket")], None);
+        check(&[wants], None);
+        check(&[wants, ("upgrade", "")], None);
+        check(&[wants, ("upgrade", "websocket"), ("upgrade", "h2c")], None);
+        check(&[wants, ("upgrade", "websocket"), ("content-length", "3")], None);
+        check(&[wants, ("upgrade", "websocket"), ("transfer-encoding", "chunked")], None);
+        for http in ["h2c", "H2C", "websocket, h2c", "HTTP/2.0", "TLS/1.3", "h2c/1"] {
+            check(&[wants, ("upgrade", http)], None);
+        }
+    }
+
+    #[test]
+    fn what_an_upstream_is_asked() {
+        let authority: Authority = "a.example:81".parse().expect("a host");
+        let lines = [
+            ("te", "gzip, trailers"),
+            ("connection", "te, x-hop"),
+            ("x-hop", "1"),
+            ("host", "a.example:81"),
+            ("expect", "100-continue"),
+        ];
+        let mut parts = parts(Version::HTTP_11, "GET", "http://a.example:81/x?y", &lines);
+        let asked = Asked::take(&mut parts).expect("a request");
+        let mut request = Request::from_parts(parts, ());
+        asked.address_http1(&mut request, &authority);
+        assert_eq!(request.uri(), "/x?y");
+        assert_eq!(request.headers()["host"], "a.example:81");
+        assert_eq!(request.headers()["te"], "trailers");
+        assert_eq!(request.headers()["connection"], "te");
+        assert_eq!(request.headers()["expect"], "100-continue");
+        assert!(!request.headers().contains_key("x-hop"));
+        asked.address_http2(&mut request, Scheme::HTTPS, &authority);
+        assert_eq!(request.uri(), "https://a.example:81/x?y");
+        assert_eq!(request.headers().iter().count(), 1, "{request:?}");
+        assert_eq!(request.headers()["te"], "trailers");
+    }
+}

@@ -1,0 +1,241 @@
+//! Which upstreams a request goes to, by its host and its path.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use crate::failure::{Failure, Refusal};
+use crate::upstream::Upstreams;
+use crate::url::UpstreamUrl;
+
+/// Where requests for a host and a path go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// The host; without one, any.
+    pub host: Option<HostPattern>,
+    /// The path.
+    pub path: PathPattern,
+    /// Equal upstreams, never none.
+    pub upstreams: Vec<UpstreamUrl>,
+}
+
+/// A host, or all hosts below one: `api.example.com`, `*.example.com`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct HostPattern {
+    /// Exact hosts come first, then the longest.
+    is_exact: bool,
+    name: String,
+}
+
+/// A path, or all paths below one: `/health`, `/v1/*`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathPattern {
+    path: String,
+    is_exact: bool,
+}
+
+impl HostPattern {
+    fn matches(&self, host: &str) -> bool {
+        if self.is_exact {
+            return host.eq_ignore_ascii_case(&self.name);
+        }
+        let Some(split) = host.len().checked_sub(self.name.len()) else { return false };
+        let (below, name) = (host.get(..split), host.get(split..));
+        let is_below = below.is_some_and(|below| below.len() > 1 && below.ends_with('.'));
+        is_below && name.is_some_and(|name| name.eq_ignore_ascii_case(&self.name))
+    }
+}
+
+impl PathPattern {
+    fn matches(&self, path: &str) -> bool {
+        match path.strip_prefix(&self.path) {
+            Some("") => true,
+            // `OPTIONS *` is about no path in particular.
+            Some(rest) => !self.is_exact && (rest.starts_with('/') || path == "*"),
+            None => false,
+        }
+    }
+}
+
+impl FromStr for HostPattern {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, is_exact) = match text.strip_prefix("*.") {
+            Some(name) => (name, false),
+            None => (text, true),
+        };
+        let is_label = |label: &str| {
+            !label.is_empty()
+                && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
+        };
+        let is_name = name.split('.').all(is_label);
+        let is_address = is_exact && name.strip_prefix('[').is_some_and(|name| name.ends_with(']'));
+        if !is_name && !is_address {
+            return Err(
+                "expected a host without a port like api.example.com or *.example.com".to_owned()
+            );
+        }
+        Ok(Self { is_exact, name: name.to_ascii_lowercase() })
+    }
+}
+
+impl FromStr for PathPattern {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (path, is_exact) = match text.strip_suffix("/*") {
+            Some(path) => (path, false),
+            None => (text, true),
+        };
+        let is_path = text.starts_with('/') && !path.contains(['*', '?', '#', ' ']);
+        if !is_path || has_dot_segment(path) {
+            return Err("expected a path like /health, or /v1/* for all below".to_owned());
+        }
+        Ok(Self { path: path.to_owned(), is_exact })
+    }
+}
+
+impl fmt::Display for HostPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", if self.is_exact { "" } else { "*." }, self.name)
+    }
+}
+
+impl fmt::Display for PathPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.path, if self.is_exact { "" } else { "/*" })
+    }
+}
+
+/// All routes, the one that wins first.
+#[derive(Debug)]
+pub(crate) struct Routes<U = Arc<Upstreams>> {
+    routes: Vec<(Option<HostPattern>, PathPattern, U)>,
+    /// Where everything else goes.
+    rest: Option<U>,
+}
+
+impl<U> Routes<U> {
+    pub(crate) fn new(
+        mut routes: Vec<(Option<HostPattern>, PathPattern, U)>,
+        rest: Option<U>,
+    ) -> Self {
+        // Named hosts first, exact ones before others, then the longest path.
+        routes.sort_by(|(host, path, _), (other_host, other_path, _)| {
+            let rank = |host: &Option<HostPattern>, path: &PathPattern| {
+                let host = host.as_ref().map(|host| (host.is_exact, host.name.len()));
+                (host, path.path.len(), path.is_exact)
+            };
+            rank(other_host, other_path).cmp(&rank(host, path))
+        });
+        Self { routes, rest }
+    }
+
+    /// Where a request goes. The host is without its port.
+    pub(crate) fn find(&self, host: &str, path: &str) -> Result<&U, Failure> {
+        // Such a path may be another one to the upstream than it is to us.
+        if !self.routes.is_empty() && has_dot_segment(path) {
+            return Err(Failure::Refused(Refusal::Path));
+        }
+        let host = host.strip_suffix('.').unwrap_or(host);
+        let is_meant = |(named, pattern, _): &&(Option<HostPattern>, PathPattern, U)| {
+            named.as_ref().is_none_or(|named| named.matches(host)) && pattern.matches(path)
+        };
+        let found = self.routes.iter().find(is_meant).map(|(_, _, upstreams)| upstreams);
+        found.or(self.rest.as_ref()).ok_or(Failure::NoRoute)
+    }
+}
+
+/// Whether a path has `.` or `..` for a segment, however they are written.
+fn has_dot_segment(path: &str) -> bool {
+    path.split(['/', '\\']).any(|segment| {
+        // What stands behind a semicolon is a parameter to some servers.
+        let name = segment.split(';').next().unwrap_or_default();
+        let plain = name.replace("%2e", ".").replace("%2E", ".");
+        plain == "." || plain == ".."
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(routes: &[(&str, &str)], has_rest: bool) -> Routes<usize> {
+        let routes = routes.iter().enumerate().map(|(number, (host, path))| {
+            let host = (!host.is_empty()).then(|| host.parse().expect(host));
+            (host, path.parse().expect(path), number)
+        });
+        Routes::new(routes.collect(), has_rest.then_some(99))
+    }
+
+    #[test]
+    fn the_named_host_and_then_the_longest_path_wins() {
+        let routes = [
+            ("", "/*"),
+            ("", "/v1/*"),
+            ("", "/v1/users/*"),
+            ("", "/v1/users/me"),
+            ("api.example.com", "/v1/*"),
+            ("*.example.com", "/v1/users/*"),
+            ("*.api.example.com", "/*"),
+        ];
+        let check = |host: &str, path: &str, expected: usize| {
+            assert_eq!(table(&routes, false).find(host, path), Ok(&expected), "{host}{path}");
+        };
+        check("other.org", "/", 0);
+        check("other.org", "/v10", 0);
+        check("other.org", "*", 0);
+        check("other.org", "/v1", 1);
+        check("other.org", "/v1/", 1);
+        check("other.org", "/v1/x/y", 1);
+        check("other.org", "/v1/users", 2);
+        check("other.org", "/v1/users/me", 3);
+        check("other.org", "/v1/users/me/x", 2);
+        check("api.example.com", "/v1/users/me", 4);
+        check("API.Example.com.", "/v1/users/me", 4);
+        check("api.example.com", "/other", 0);
+        check("www.example.com", "/v1/users/7", 5);
+        check("example.com", "/v1/users/7", 2);
+        check("notexample.com", "/v1/users/7", 2);
+        check("eu.api.example.com", "/v1/users/7", 6);
+    }
+
+    #[test]
+    fn what_no_route_is_for() {
+        let routes = table(&[("api.example.com", "/v1/*")], false);
+        assert_eq!(routes.find("api.example.com", "/v2"), Err(Failure::NoRoute));
+        assert_eq!(routes.find("other", "/v1/x"), Err(Failure::NoRoute));
+        assert_eq!(table(&[("api.example.com", "/v1/*")], true).find("other", "/"), Ok(&99));
+        assert_eq!(table(&[], true).find("", "/a/../b"), Ok(&99));
+    }
+
+    #[test]
+    fn a_path_that_others_may_read_otherwise_is_refused() {
+        let routes = table(&[("", "/v1/*"), ("", "/admin/*")], true);
+        for path in
+            ["/v1/../admin", "/v1/.", "/v1/%2e%2E/admin", "/v1/.%2e/x", "/v1/..;x=1/y", "/v1/..\\x"]
+        {
+            assert_eq!(routes.find("", path), Err(Failure::Refused(Refusal::Path)), "{path}");
+        }
+        for path in ["/v1/..x", "/v1/...", "/v1/a.b", "/v1//x"] {
+            assert_eq!(routes.find("", path), Ok(&0), "{path}");
+        }
+    }
+
+    #[test]
+    fn patterns_are_understood_or_refused() {
+        for host in ["a", "api.example.com", "*.example.com", "10.0.0.1", "[::1]"] {
+            assert_eq!(host.parse::<HostPattern>().expect(host).to_string(), host);
+        }
+        for host in ["", "*", "*.", "a.*.b", "a:80", "a/b", "*.*.a", "a..b", "a b"] {
+            assert!(host.parse::<HostPattern>().is_err(), "{host}");
+        }
+        for path in ["/", "/*", "/v1/*", "/health"] {
+            assert_eq!(path.parse::<PathPattern>().expect(path).to_string(), path);
+        }
+        for path in ["", "v1", "*", "/a*", "/*/b", "/v1/**", "/a?b", "/a/../b", "/a b"] {
+            assert!(path.parse::<PathPattern>().is_err(), "{path}");
+        }
+    }
+}

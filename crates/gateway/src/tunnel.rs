@@ -1,0 +1,147 @@
+//! Connections that have changed to another protocol: bytes both ways, until both sides have ended.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use hyper::upgrade::{OnUpgrade, Upgraded};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, copy_bidirectional};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::{sleep, timeout};
+use tracing::debug;
+
+use crate::counts::{Counts, OpenUpgrade};
+
+/// How long both sides may take to change, after both have agreed.
+const CHANGE: Duration = Duration::from_secs(10);
+
+/// All upgraded connections of a gateway. Clones are one and the same.
+#[derive(Clone, Debug)]
+pub struct Tunnels {
+    places: Arc<Semaphore>,
+    all: u32,
+    idle: Duration,
+    cut: Arc<watch::Sender<bool>>,
+    counts: Arc<Counts>,
+}
+
+/// The place of one connection.
+#[derive(Debug)]
+pub(crate) struct Place {
+    _permit: OwnedSemaphorePermit,
+    _open: OpenUpgrade,
+}
+
+impl Tunnels {
+    pub(crate) fn new(all: usize, idle: Duration, counts: Arc<Counts>) -> Self {
+        let all = u32::try_from(all.min(Semaphore::MAX_PERMITS)).unwrap_or(u32::MAX);
+        let places = Arc::new(Semaphore::new(all as usize));
+        Self { places, all, idle, cut: Arc::new(watch::Sender::new(false)), counts }
+    }
+
+    /// A place, until it is dropped; none if all are taken.
+    pub(crate) fn take(&self) -> Option<Place> {
+        let permit = Arc::clone(&self.places).try_acquire_owned().ok()?;
+        Some(Place { _permit: permit, _open: self.counts.open_upgrade() })
+    }
+
+    /// Copies bytes both ways in a task of its own.
+    pub(crate) fn open(&self, client: OnUpgrade, upstream: OnUpgrade, place: Place) {
+        let (idle, mut cut) = (self.idle, self.cut.subscribe());
+        tokio::spawn(async move {
+            tokio::select! {
+                ended = run(client, upstream, idle) => match ended {
+                    Ok(()) => {}
+                    Err(error) => debug!(%error, "upgraded connection ended"),
+                },
+                // An error means that nobody is left who could cut it off.
+                _ = cut.wait_for(|is_cut| *is_cut) => {}
+            }
+            drop(place);
+        });
+    }
+
+    /// Waits until all have ended, for at most so long; then cuts off what is left, and says how many
+    /// those were.
+    pub async fn end(&self, grace: Duration) -> usize {
+        let all = Arc::clone(&self.places).acquire_many_owned(self.all);
+        if timeout(grace, all).await.is_ok() {
+            return 0;
+        }
+        let left = (self.all as usize).saturating_sub(self.places.available_permits());
+        self.cut.send_replace(true);
+        left
+    }
+}
+
+async fn run(client: OnUpgrade, upstream: OnUpgrade, idle: Duration) -> io::Result<()> {
+    let both = timeout(CHANGE, async { tokio::try_join!(client, upstream) }).await;
+    let (client, upstream) =
+        both.map_err(|_| io::ErrorKind::TimedOut)?.map_err(io::Error::other)?;
+    let moved = Arc::new(AtomicU64::new(0));
+    let mut client = Noticing { stream: TokioIo::new(client), moved: Arc::clone(&moved) };
+    let mut upstream = TokioIo::new(upstream);
+    tokio::select! {
+        copied = copy_bidirectional(&mut client, &mut upstream) => copied.map(drop),
+        () = quiet(&moved, idle) => Err(io::ErrorKind::TimedOut.into()),
+    }
+}
+
+/// Waits until nothing has moved for so long.
+async fn quiet(moved: &AtomicU64, idle: Duration) {
+    let mut seen = moved.load(Relaxed);
+    loop {
+        sleep(idle).await;
+        let now = moved.load(Relaxed);
+        if now == seen {
+            return;
+        }
+        seen = now;
+    }
+}
+
+/// One end of a tunnel, which counts what moves through it.
+struct Noticing {
+    stream: TokioIo<Upgraded>,
+    moved: Arc<AtomicU64>,
+}
+
+impl AsyncRead for Noticing {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        let read_now = buffer.filled().len() - before;
+        self.moved.fetch_add(read_now as u64, Relaxed);
+        read
+    }
+}
+
+impl AsyncWrite for Noticing {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        if let Poll::Ready(Ok(count)) = written {
+            self.moved.fetch_add(count as u64, Relaxed);
+        }
+        written
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}

@@ -1,0 +1,207 @@
+//! The body of a request on its way to the upstream, piece by piece.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::BodyExt as _;
+use http_body_util::combinators::UnsyncBoxBody;
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+use crate::BodyError;
+use crate::failure::Failure;
+use crate::patience::Patience;
+
+/// How long an upstream may take to say that a body is welcome. Some never do.
+const WORD: Duration = Duration::from_secs(1);
+
+/// The body of a request. Of an empty one nothing is kept.
+pub(crate) struct Upload(Option<Piecewise>);
+
+struct Piecewise {
+    body: UnsyncBoxBody<Bytes, BodyError>,
+    progress: Arc<Progress>,
+    patience: Patience,
+    word: Option<Word>,
+    stop: oneshot::Receiver<()>,
+}
+
+/// A word that is waited for before the body is asked for.
+struct Word {
+    /// None once an answer came in its place.
+    said: Option<oneshot::Receiver<()>>,
+    patience: Patience,
+}
+
+/// How far the body has come, for whoever waits for the answer.
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    pieces: AtomicU64,
+    /// The upstream would take more, but the client has sent nothing yet.
+    awaits_client: AtomicBool,
+    /// The client has not been asked for it yet.
+    awaits_word: AtomicBool,
+    is_over: AtomicBool,
+    is_late: AtomicBool,
+    is_broken: AtomicBool,
+    stop: Mutex<Option<oneshot::Sender<()>>>,
+}
+
+impl Progress {
+    /// How many pieces have come so far.
+    pub(crate) fn pieces(&self) -> u64 {
+        self.pieces.load(Relaxed)
+    }
+
+    pub(crate) fn awaits_client(&self) -> bool {
+        self.awaits_client.load(Relaxed)
+    }
+
+    /// Whether all of it has come.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over.load(Relaxed)
+    }
+
+    /// The upstream has begun to answer. A client that waits for a word gets none any more.
+    pub(crate) fn answer_begins(&self) {
+        if self.awaits_word.load(Relaxed) {
+            self.stop();
+        }
+    }
+
+    /// Nobody needs the rest.
+    pub(crate) fn stop(&self) {
+        // Who sends it may have ended by itself.
+        let _ = self.stop.lock().take().map(|stop| stop.send(()));
+    }
+
+    /// What the client did wrong, if it did.
+    pub(crate) fn failure(&self) -> Option<Failure> {
+        if self.is_late.load(Relaxed) {
+            Some(Failure::ClientTimeout)
+        } else {
+            self.is_broken.load(Relaxed).then_some(Failure::ClientGone)
+        }
+    }
+}
+
+impl Upload {
+    /// A body, of which the next piece is waited for no longer than that.
+    pub(crate) fn new<B>(body: B, limit: Duration) -> Self
+    where
+        B: Body<Data = Bytes, Error: Into<BodyError>> + Send + 'static,
+    {
+        if body.is_end_stream() {
+            return Self(None);
+        }
+        let (sender, stop) = oneshot::channel();
+        let progress = Progress { stop: Mutex::new(Some(sender)), ..Progress::default() };
+        Self(Some(Piecewise {
+            body: body.map_err(Into::into).boxed_unsync(),
+            progress: Arc::new(progress),
+            patience: Patience::new(limit),
+            word: None,
+            stop,
+        }))
+    }
+
+    /// No body.
+    pub(crate) const fn empty() -> Self {
+        Self(None)
+    }
+
+    pub(crate) fn progress(&self) -> Option<Arc<Progress>> {
+        self.0.as_ref().map(|body| Arc::clone(&body.progress))
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// Does not ask for the body until what is returned is used, or a moment has passed; never if it is
+    /// dropped before.
+    pub(crate) fn await_word(&mut self) -> Option<oneshot::Sender<()>> {
+        let body = self.0.as_mut()?;
+        let (sender, said) = oneshot::channel();
+        body.progress.awaits_word.store(true, Relaxed);
+        body.word = Some(Word { said: Some(said), patience: Patience::new(WORD) });
+        Some(sender)
+    }
+}
+
+impl Body for Upload {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let Some(body) = &mut self.0 else { return Poll::Ready(None) };
+        let polled = body.poll(context);
+        if let Poll::Ready(Some(Err(_))) = polled {
+            self.0 = None;
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.as_ref().is_none_or(|body| body.body.is_end_stream())
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.0.as_ref().map_or_else(|| SizeHint::with_exact(0), |body| body.body.size_hint())
+    }
+}
+
+impl Piecewise {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        if let Poll::Ready(Ok(())) = Pin::new(&mut self.stop).poll(context) {
+            return Poll::Ready(Some(Err("the answer is complete".into())));
+        }
+        if let Some(word) = &mut self.word {
+            let Some(said) = &mut word.said else { return Poll::Pending };
+            match Pin::new(said).poll(context) {
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(_)) => {
+                    word.said = None;
+                    return Poll::Pending;
+                }
+                Poll::Pending if word.patience.poll_run_out(context).is_ready() => {}
+                Poll::Pending => return Poll::Pending,
+            }
+            self.word = None;
+            self.progress.awaits_word.store(false, Relaxed);
+        }
+        let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) else {
+            self.progress.awaits_client.store(true, Relaxed);
+            if self.patience.poll_run_out(context).is_pending() {
+                return Poll::Pending;
+            }
+            self.progress.is_late.store(true, Relaxed);
+            return Poll::Ready(Some(Err("the client took too long".into())));
+        };
+        self.patience.renew();
+        self.progress.pieces.fetch_add(1, Relaxed);
+        self.progress.awaits_client.store(false, Relaxed);
+        match &frame {
+            Some(Err(_)) => self.progress.is_broken.store(true, Relaxed),
+            None => self.progress.is_over.store(true, Relaxed),
+            Some(Ok(_)) if self.body.is_end_stream() => self.progress.is_over.store(true, Relaxed),
+            Some(Ok(_)) => {}
+        }
+        Poll::Ready(frame)
+    }
+}
+
+impl fmt::Debug for Upload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Upload").field("size", &self.size_hint()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,206 @@
+//! Both logs as they are read: changes of the catalog and decisions, the newest first, page by page.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
+use tollgate::Timestamp;
+use tollgate_catalog::{
+    AuditFilter, AuditPlace, AuditRecord, Catalog, CatalogError, DecisionFilter, DecisionPlace,
+    DecisionRecord,
+};
+use utoipa::ToSchema;
+
+pub(crate) use super::note::DecisionDetails;
+use crate::admin::ChangeAnswer;
+use crate::wire::time::rfc_3339_exact;
+
+/// A change of the catalog, and who made it.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ChangeEntry {
+    /// The revision that it made, maybe with others.
+    revision: u64,
+    /// When, in RFC 3339.
+    #[schema(format = DateTime)]
+    at: String,
+    /// Who: a token, or a part of the program.
+    actor: String,
+    /// The role of whoever it was.
+    role: String,
+    /// From where.
+    address: Option<String>,
+    /// What.
+    #[serde(flatten)]
+    change: ChangeAnswer,
+}
+
+impl From<&AuditRecord> for ChangeEntry {
+    fn from(record: &AuditRecord) -> Self {
+        Self {
+            revision: record.revision,
+            at: rfc_3339_exact(record.at),
+            actor: record.actor.clone(),
+            role: record.role.clone(),
+            address: record.address.clone(),
+            change: ChangeAnswer::from(&record.change),
+        }
+    }
+}
+
+/// A decision that was kept.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct DecisionEntry {
+    /// The decision, as its answer named it.
+    pub(super) decision_id: String,
+    /// When it was made, in RFC 3339.
+    #[schema(format = DateTime)]
+    pub(super) at: String,
+    /// refused, denied, throttled or allowed.
+    pub(super) action: &'static str,
+    /// The rule that spoke for the request, if one did.
+    pub(super) rule_id: Option<String>,
+    /// Who asked: the user, else the API key, the address, the tenant, or whatever else is known.
+    pub(super) client: String,
+    /// The tenant of the request.
+    pub(super) tenant: Option<String>,
+    #[serde(flatten)]
+    pub(super) details: DecisionDetails,
+}
+
+impl From<DecisionRecord> for DecisionEntry {
+    fn from(record: DecisionRecord) -> Self {
+        Self {
+            decision_id: record.decision_id,
+            at: rfc_3339_exact(record.at),
+            action: record.action.name(),
+            rule_id: record.rule_id,
+            client: record.client,
+            tenant: record.tenant,
+            // What another version wrote is told as far as this one knows it.
+            details: serde_json::from_str(&record.body).unwrap_or_default(),
+        }
+    }
+}
+
+/// A log to be read, and what of it is wanted.
+#[derive(Clone, Debug)]
+pub(crate) struct Log {
+    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) wanted: Wanted,
+}
+
+/// Which records are wanted.
+#[derive(Clone, Debug)]
+pub(crate) enum Wanted {
+    /// Changes of the catalog, before one of them.
+    Changes(AuditFilter, Option<ChangePlace>),
+    /// Decisions, before one of them.
+    Decisions(DecisionFilter, Option<DecisionAt>),
+}
+
+/// The place of a change, as it is named in links: `12.0`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ChangePlace(AuditPlace);
+
+/// The place of a decision, as it is named in links: its time in microseconds, a dot and its id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DecisionAt(DecisionPlace);
+
+impl fmt::Display for ChangePlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (revision, place) = self.0;
+        write!(f, "{revision}.{place}")
+    }
+}
+
+impl FromStr for ChangePlace {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (revision, place) = text.split_once('.').ok_or(())?;
+        let number = |text: &str| text.parse().map_err(|_| ());
+        Ok(Self((number(revision)?, number(place)?)))
+    }
+}
+
+impl fmt::Display for DecisionAt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (at, id) = &self.0;
+        write!(f, "{}.{id}", at.as_micros())
+    }
+}
+
+impl FromStr for DecisionAt {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (at, id) = text.split_once('.').ok_or(())?;
+        let at = Timestamp::from_micros(at.parse().map_err(|_| ())?);
+        Ok(Self((at, id.to_owned())))
+    }
+}
+
+/// Some records, and the place of the last one.
+pub(crate) struct Page {
+    pub(crate) records: Vec<Box<RawValue>>,
+    pub(crate) next: Option<String>,
+}
+
+impl Log {
+    /// The next records, at most `limit`; the log then goes on behind them.
+    pub(crate) async fn page(&mut self, limit: usize) -> Result<Page, CatalogError> {
+        // One more than asked for tells whether there are more.
+        match &mut self.wanted {
+            Wanted::Changes(filter, before) => {
+                let at = before.map(|ChangePlace(place)| place);
+                let mut found = self.catalog.audit(filter, at, limit + 1).await?;
+                let has_more = found.len() > limit;
+                found.truncate(limit);
+                let last = found.last().map(|last| ChangePlace((last.revision, last.place)));
+                *before = last.or(*before);
+                let next = last.filter(|_| has_more).map(|place| place.to_string());
+                let records =
+                    found.iter().filter_map(|it| to_raw_value(&ChangeEntry::from(it)).ok());
+                Ok(Page { records: records.collect(), next })
+            }
+            Wanted::Decisions(filter, before) => {
+                let at = before.as_ref().map(|DecisionAt(place)| place);
+                let mut found = self.catalog.decisions(filter, at, limit + 1).await?;
+                let has_more = found.len() > limit;
+                found.truncate(limit);
+                let last = found.last().map(|last| DecisionAt((last.at, last.decision_id.clone())));
+                let next = last.as_ref().filter(|_| has_more).map(ToString::to_string);
+                if last.is_some() {
+                    *before = last;
+                }
+                let entries = found.into_iter().map(DecisionEntry::from);
+                let records = entries.filter_map(|entry| to_raw_value(&entry).ok()).collect();
+                Ok(Page { records, next })
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_read_as_they_are_written_and_in_no_other_way() {
+        let check = |text: &str, is_change: bool, is_decision: bool| {
+            let change = text.parse::<ChangePlace>().map(|place| place.to_string());
+            assert_eq!(change, if is_change { Ok(text.to_owned()) } else { Err(()) }, "{text}");
+            let decision = text.parse::<DecisionAt>().map(|place| place.to_string());
+            assert_eq!(decision, if is_decision { Ok(text.to_owned()) } else { Err(()) }, "{text}");
+        };
+        check("12.0", true, true);
+        check("1800000000000000.d1f00dbee-r2a", false, true);
+        check("12", false, false);
+        check("", false, false);
+        check(".", false, false);
+        check("-1.0", false, false);
+        check("x.d", false, false);
+    }
+}

@@ -1,0 +1,148 @@
+//! One decision on its way into the log: what is worth telling of a request and its judgement.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use tollgate::http::{remaining, retry_after};
+use tollgate::{Attributes, Decision, Refusal, Timestamp};
+use tollgate_catalog::{DecisionAction, DecisionRecord};
+use utoipa::ToSchema;
+
+use super::log::DecisionEntry;
+use super::{is_held, who};
+use crate::journal::IdText;
+use crate::wire::answer::{Reason, refuser};
+use crate::wire::time::rfc_3339_exact;
+
+/// What a decision is about.
+pub(crate) struct About<'a> {
+    /// The request that was judged.
+    pub(crate) request: &'a dyn Attributes,
+    /// The path that was asked.
+    pub(crate) endpoint: Option<&'a str>,
+    /// The HTTP method.
+    pub(crate) method: Option<&'a str>,
+    /// The entries of a descriptor of Envoy.
+    pub(crate) entries: &'a [(&'a str, &'a str)],
+}
+
+/// A decision, as far as it is worth keeping.
+#[derive(Debug)]
+pub(super) struct Note {
+    pub(super) at: Timestamp,
+    pub(super) id: IdText,
+    pub(super) action: DecisionAction,
+    pub(super) rule_id: Option<Arc<str>>,
+    pub(super) client: String,
+    pub(super) tenant: Option<String>,
+    pub(super) details: DecisionDetails,
+}
+
+/// What is told of a decision besides what it is found by.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
+#[serde(default)]
+pub(crate) struct DecisionDetails {
+    /// Refused: why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) reason: Option<String>,
+    /// The path that was asked, without its query.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) endpoint: Option<String>,
+    /// The HTTP method.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) method: Option<String>,
+    /// The tier that the client was in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) tier: Option<String>,
+    /// What the request cost under the rule that spoke for it.
+    pub(super) cost: u64,
+    /// The limit of that rule.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) limit: Option<u64>,
+    /// What was left of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) remaining: Option<u64>,
+    /// Refused: the seconds after which the same request would have passed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) retry_after: Option<u64>,
+    /// The shared store had no say: why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) degraded: Option<String>,
+    /// Everything that is known about who asked. API keys and headers are told by the beginning of
+    /// their digest.
+    pub(super) identifiers: BTreeMap<String, String>,
+}
+
+impl Note {
+    pub(super) fn new(decision: &Decision, id: IdText, about: &About<'_>) -> Self {
+        let binding = decision.binding();
+        let figures = binding.as_ref().map(|binding| &binding.outcome);
+        let rules = decision.policy().rules();
+        let rule_id = binding.as_ref().map(|binding| Arc::clone(&binding.rule.id));
+        let rule_id = rule_id.or_else(|| refuser(decision).map(Arc::from));
+        let rule = rule_id.as_ref().and_then(|rule_id| rules.find(rule_id));
+        let identifiers = who::identifiers(about, rule.map_or(&[], |rule| &rule.identifiers));
+        let refusal = decision.refusal();
+        Self {
+            at: decision.now(),
+            id,
+            action: match refusal {
+                Some(Refusal::Denied) => DecisionAction::Denied,
+                Some(_) => DecisionAction::Refused,
+                None if is_held(decision) => DecisionAction::Throttled,
+                None => DecisionAction::Allowed,
+            },
+            rule_id,
+            client: who::client(&identifiers),
+            tenant: identifiers.get("tenant").cloned(),
+            details: DecisionDetails {
+                reason: refusal.map(|refusal| Reason::from(refusal).name().to_owned()),
+                // A query may hold secrets.
+                endpoint: about.endpoint.map(|path| {
+                    who::shortened(path.split(['?', '#']).next().unwrap_or_default()).to_owned()
+                }),
+                method: about.method.map(|method| who::shortened(method).to_owned()),
+                tier: decision.tier().map(|tier| who::shortened(tier).to_owned()),
+                cost: figures.map_or_else(|| about.request.cost(), |figures| figures.cost),
+                limit: figures.map(|figures| figures.limit),
+                remaining: figures.map(remaining),
+                retry_after: refusal.and_then(|_| retry_after(decision)),
+                degraded: decision.degraded().map(|why| why.to_string()),
+                identifiers,
+            },
+        }
+    }
+
+    /// Whether the request did not pass.
+    pub(super) fn is_refusal(&self) -> bool {
+        matches!(self.action, DecisionAction::Refused | DecisionAction::Denied)
+    }
+
+    /// As it is told.
+    pub(super) fn to_entry(&self) -> DecisionEntry {
+        DecisionEntry {
+            decision_id: (*self.id).to_owned(),
+            at: rfc_3339_exact(self.at),
+            action: self.action.name(),
+            rule_id: self.rule_id.as_deref().map(str::to_owned),
+            client: self.client.clone(),
+            tenant: self.tenant.clone(),
+            details: self.details.clone(),
+        }
+    }
+
+    /// As it is kept.
+    pub(super) fn to_record(&self) -> DecisionRecord {
+        DecisionRecord {
+            at: self.at,
+            decision_id: (*self.id).to_owned(),
+            action: self.action,
+            rule_id: self.rule_id.as_deref().map(str::to_owned),
+            client: self.client.clone(),
+            tenant: self.tenant.clone(),
+            // Texts and numbers always serialise.
+            body: serde_json::to_string(&self.details).unwrap_or_default(),
+        }
+    }
+}

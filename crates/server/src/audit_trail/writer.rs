@@ -1,0 +1,104 @@
+//! Writes the log of decisions: in batches, and no faster than it may.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::{sleep, timeout};
+use tollgate_catalog::{Catalog, DecisionRecord};
+
+use super::Counts;
+use super::note::Note;
+use crate::listen::Shutdown;
+use crate::settings::Audit;
+
+/// How many rows a transaction writes at most. Whoever changes rules waits for no more than that.
+const BATCH: usize = 500;
+/// How long a row may wait for others.
+const GATHERING: Duration = Duration::from_secs(1);
+/// How often a batch is tried, and how long to wait in between.
+const ATTEMPTS: u32 = 10;
+const PAUSE: Duration = Duration::from_secs(1);
+
+pub(super) struct Writer<'a> {
+    catalog: &'a Catalog,
+    counts: &'a Counts,
+    rows_per_second: u64,
+    ending: &'a Shutdown,
+    is_failing: AtomicBool,
+}
+
+impl<'a> Writer<'a> {
+    pub(super) fn new(
+        catalog: &'a Catalog,
+        counts: &'a Counts,
+        settings: Audit,
+        ending: &'a Shutdown,
+    ) -> Self {
+        let rows_per_second = settings.rows_per_second;
+        Self { catalog, counts, rows_per_second, ending, is_failing: AtomicBool::new(false) }
+    }
+
+    /// Writes notes until no more can come.
+    pub(super) async fn write(self, mut notes: mpsc::Receiver<Box<Note>>) {
+        let mut batch = Vec::new();
+        while self.gather(&mut notes, &mut batch).await {
+            let least = Duration::from_secs(1) * u32::try_from(batch.len()).unwrap_or(u32::MAX)
+                / u32::try_from(self.rows_per_second).unwrap_or(u32::MAX);
+            tokio::join!(self.keep(&batch), self.rest(least));
+            batch.clear();
+        }
+    }
+
+    /// Gathers a batch; false if there will be no more.
+    async fn gather(
+        &self,
+        notes: &mut mpsc::Receiver<Box<Note>>,
+        batch: &mut Vec<DecisionRecord>,
+    ) -> bool {
+        let Some(first) = notes.recv().await else { return false };
+        batch.push(first.to_record());
+        let filling = async {
+            while batch.len() < BATCH {
+                let Some(note) = notes.recv().await else { return };
+                batch.push(note.to_record());
+            }
+        };
+        // Whether it is full or not.
+        let _ = timeout(GATHERING, filling).await;
+        true
+    }
+
+    /// Keeps a batch, or gives it up in the end. Meanwhile others wait, as far as there is room.
+    async fn keep(&self, batch: &[DecisionRecord]) {
+        for _ in 0..ATTEMPTS {
+            match self.catalog.log_decisions(batch).await {
+                Ok(()) => {
+                    self.counts.written.fetch_add(batch.len() as u64, Relaxed);
+                    if self.is_failing.swap(false, Relaxed) {
+                        tracing::info!("decisions are written to the log again");
+                    }
+                    return;
+                }
+                Err(error) => {
+                    if !self.is_failing.swap(true, Relaxed) {
+                        tracing::warn!("decisions cannot be written to the log: {error}");
+                    }
+                }
+            }
+            tokio::select! {
+                () = sleep(PAUSE) => {}
+                () = self.ending.requested() => break,
+            }
+        }
+        self.counts.failed.fetch_add(batch.len() as u64, Relaxed);
+    }
+
+    /// Waits, but not at the end.
+    async fn rest(&self, pause: Duration) {
+        tokio::select! {
+            () = sleep(pause) => {}
+            () = self.ending.requested() => {}
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! What nodes tell each other through the Redis that they count in: that rules have changed, and which
+//! hold, for a node that starts while the catalog is away.
+
+use tokio::sync::Notify;
+use tollgate::Problem;
+use tollgate::store::{Announcement, RedisBoard};
+use tollgate_catalog::{Change, Head, Kind, View};
+
+/// The board of a fleet; none if it does not count in Redis.
+#[derive(Debug, Default)]
+pub(crate) struct Board(Option<RedisBoard>);
+
+impl Board {
+    pub(crate) const fn new(board: Option<RedisBoard>) -> Self {
+        Self(board)
+    }
+
+    /// Tells the others which rules hold. That they can be told is no condition for anything.
+    pub(crate) async fn publish(&self, view: &View) {
+        let Some(board) = &self.0 else { return };
+        let revision = view.head().revision;
+        let rules = view.rules().iter();
+        let rules = rules.filter_map(|(id, rule)| Some((id.clone(), json(rule)?))).collect();
+        let tiers: Vec<_> = view.tiers().values().collect();
+        let Some(tiers) = json(&tiers) else { return };
+        let (epoch, number) = (revision.epoch, revision.number);
+        let announcement = Announcement { epoch, number, rules, tiers };
+        if let Err(error) = board.publish(&announcement).await {
+            tracing::debug!("rules were not announced in Redis: {error}");
+        }
+    }
+
+    /// The rules that hold, as far as Redis knows. Clients are not among them.
+    pub(crate) async fn last_good(&self) -> Option<View> {
+        let announcement = match self.0.as_ref()?.read().await {
+            Ok(announcement) => announcement?,
+            Err(error) => {
+                tracing::error!("the rules that were announced in Redis cannot be read: {error}");
+                return None;
+            }
+        };
+        match view_of(announcement) {
+            Ok(view) => Some(view),
+            Err(problems) => {
+                let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
+                let told = told.join("; ");
+                tracing::error!("the rules that were announced in Redis cannot be used: {told}");
+                None
+            }
+        }
+    }
+
+    /// Wakes `woken` whenever a node has announced rules. Never ends, unless there is no board.
+    pub(crate) async fn listen(&self, woken: &Notify) {
+        let Some(board) = &self.0 else { return };
+        let mut changes = board.changes();
+        while changes.changed().await.is_ok() {
+            woken.notify_one();
+        }
+    }
+}
+
+/// A state that no catalog is in, so that all of it is read once it can be.
+fn view_of(announcement: Announcement) -> Result<View, Vec<Problem>> {
+    let unreadable = |_| vec![Problem::new("tiers", "this is not a list of tiers")];
+    let tiers: Vec<serde_json::Value> =
+        serde_json::from_str(&announcement.tiers).map_err(unreadable)?;
+    let tiers = tiers.into_iter().map(|tier| {
+        let name = tier["tier"].as_str().unwrap_or_default().to_owned();
+        change(Kind::Tier, name, tier.to_string())
+    });
+    let rules = announcement.rules.into_iter().map(|(id, rule)| change(Kind::Rule, id, rule));
+    let changes: Vec<Change> = tiers.chain(rules).collect();
+    View::default().apply(&changes, Head::default())
+}
+
+fn change(kind: Kind, entry: String, body: String) -> Change {
+    Change { kind, entry, tenant: None, was: None, becomes: Some(body) }
+}
+
+fn json(value: &impl serde::Serialize) -> Option<String> {
+    serde_json::to_string(value).ok()
+}

@@ -1,0 +1,335 @@
+//! Follows a catalog that others change too: what is new is in force here within a second, and what is
+//! in force stays so while the catalog is away.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use tokio::sync::{Mutex, Notify};
+use tokio::time::sleep;
+use tollgate::rules::Source;
+use tollgate::{Micros, Revision, Timestamp};
+use tollgate_catalog::{
+    Author, Beginning, Catalog, CatalogError, CatalogUrl, Edit, Entry, Expect, Head, Intent,
+    Purpose, Role, Since, Token, View,
+};
+
+use crate::board::Board;
+use crate::policy_source::DEFAULT_RULES;
+use crate::settings::Settings;
+use crate::state::StartError;
+
+/// How often the catalog is asked whether it has changed, whoever tells us so.
+const LOOK: Duration = Duration::from_millis(500);
+/// How often everything is read again, whatever happens.
+const READ_AGAIN: Duration = Duration::from_mins(5);
+
+/// A catalog, and what of it is in force here.
+#[derive(Debug)]
+pub(crate) struct Follower {
+    pub(crate) catalog: Arc<Catalog>,
+    /// What this node starts from when the catalog is away.
+    copy: Option<Catalog>,
+    board: Board,
+    view: ArcSwap<View>,
+    /// When the view came into force, in microseconds.
+    in_force_since: AtomicU64,
+    /// When the catalog was heard of last, in microseconds.
+    heard_at: AtomicU64,
+    /// Whether the tables of the catalog are known to be there.
+    is_open: AtomicBool,
+    is_away: AtomicBool,
+    /// How often something could not be put in force.
+    pub(crate) errors: AtomicU64,
+    /// Held while the view changes: of two who bring it up to date, the slower one must not win.
+    turn: Mutex<()>,
+    /// Somebody says that the catalog has changed.
+    pub(crate) woken: Notify,
+}
+
+/// Where a node got its first view.
+pub(crate) struct Opened {
+    pub(crate) follower: Follower,
+    /// The token that was made for the first administrator, if there was none.
+    pub(crate) token: Option<String>,
+}
+
+impl Follower {
+    /// Opens the catalog, or starts without it. A file that cannot be opened is an error: nothing
+    /// would keep what is written.
+    pub(crate) async fn open(settings: &Settings, now: Timestamp) -> Result<Opened, StartError> {
+        let (url, purpose) = (&settings.catalog, Purpose { for_redis: settings.store.is_redis() });
+        let catalog = Catalog::new(url.clone(), purpose);
+        let copy = match &settings.catalog_copy {
+            Some(file) => Some(open_copy(file, purpose, now).await?),
+            None => None,
+        };
+        let board = settings.store.board(&settings.remote).map_err(|it| StartError::new(&it))?;
+        let board = Board::new(board);
+        let first = if settings.admin_token.is_none() { Some(first_token()?) } else { None };
+        let token = first.as_ref().map(|(token, _)| token.clone());
+        let (view, is_open, shown) = match catalog.open(beginning(token), now, false).await {
+            Ok(is_new) => {
+                let view = catalog.view().await.map_err(|error| StartError::new(&error))?;
+                let shown = first.as_ref().filter(|_| is_new).map(|(_, shown)| shown.clone());
+                (view, true, shown)
+            }
+            Err(error @ CatalogError::Away(_)) if url.is_shared() => {
+                tracing::error!("{error}; starting from the last good rules");
+                (last_good(copy.as_ref(), &board).await?, false, None)
+            }
+            Err(error) => return Err(StartError::new(&error)),
+        };
+        let heard_at = if is_open { now.as_micros() } else { view.head().revision.epoch };
+        let follower = Self {
+            catalog: Arc::new(catalog),
+            copy,
+            board,
+            view: ArcSwap::from_pointee(view),
+            in_force_since: AtomicU64::new(now.as_micros()),
+            heard_at: AtomicU64::new(heard_at),
+            is_open: AtomicBool::new(is_open),
+            is_away: AtomicBool::new(!is_open),
+            errors: AtomicU64::new(0),
+            turn: Mutex::default(),
+            woken: Notify::new(),
+        };
+        let shown = match (shown, first) {
+            (None, Some((token, shown))) if is_open && follower.lacks_admin(now) => {
+                follower.keep(token, now).await?;
+                Some(shown)
+            }
+            (shown, _) => shown,
+        };
+        if is_open {
+            follower.copy_all().await;
+            follower.announce().await;
+        }
+        Ok(Opened { follower, token: shown })
+    }
+
+    /// What is in force.
+    pub(crate) fn view(&self) -> arc_swap::Guard<Arc<View>> {
+        self.view.load()
+    }
+
+    pub(crate) fn in_force_since(&self) -> Timestamp {
+        Timestamp::from_micros(self.in_force_since.load(Relaxed))
+    }
+
+    /// How long the catalog has not been heard of.
+    pub(crate) fn silence(&self, now: Timestamp) -> Micros {
+        now.since(Timestamp::from_micros(self.heard_at.load(Relaxed)))
+    }
+
+    /// Puts in force what is new, if there is anything; `install` gets the view before and after.
+    pub(crate) async fn sync(
+        &self,
+        now: Timestamp,
+        install: impl Fn(&View, &View),
+    ) -> Result<(), CatalogError> {
+        let _turn = self.turn.lock().await;
+        let synced = self.sync_in_turn(now, install).await;
+        match &synced {
+            Ok(()) => {
+                self.heard_at.store(now.as_micros(), Relaxed);
+                if self.is_away.swap(false, Relaxed) {
+                    let number = self.view.load().head().revision.number;
+                    tracing::info!(revision = number, "the catalog answers again");
+                }
+            }
+            Err(error) => {
+                if !self.is_away.swap(true, Relaxed) {
+                    self.errors.fetch_add(1, Relaxed);
+                    tracing::error!("{error}; the last good rules stay in force");
+                }
+            }
+        }
+        synced
+    }
+
+    async fn sync_in_turn(
+        &self,
+        now: Timestamp,
+        install: impl Fn(&View, &View),
+    ) -> Result<(), CatalogError> {
+        if !self.is_open.load(Relaxed) {
+            self.catalog.open(beginning(None), now, false).await?;
+            self.is_open.store(true, Relaxed);
+        }
+        let before = self.view.load_full();
+        match self.catalog.since(before.head()).await? {
+            Since::Nothing => Ok(()),
+            Since::Changes(changes, head) => match before.apply(&changes, head) {
+                Ok(view) => {
+                    self.install(&before, view, now, install);
+                    self.copy_changes(&changes, before.head(), head).await;
+                    Ok(())
+                }
+                // Whatever it is, reading all of it tells.
+                Err(_) => self.read_all(&before, now, install).await,
+            },
+            Since::TooLong => self.read_all(&before, now, install).await,
+            Since::Restored => {
+                let Revision { number, .. } = before.head().revision;
+                tracing::warn!(
+                    revision = number,
+                    "the catalog has another history than the one in force: it was restored; \
+                     reading all of it, in a new epoch"
+                );
+                self.catalog.begin_epoch(before.head(), now).await?;
+                self.read_all(&before, now, install).await
+            }
+        }
+    }
+
+    /// Reads everything again, whatever is said to have changed.
+    pub(crate) async fn sync_all(
+        &self,
+        now: Timestamp,
+        install: impl Fn(&View, &View),
+    ) -> Result<(), CatalogError> {
+        let _turn = self.turn.lock().await;
+        let before = self.view.load_full();
+        self.read_all(&before, now, install).await
+    }
+
+    async fn read_all(
+        &self,
+        before: &View,
+        now: Timestamp,
+        install: impl Fn(&View, &View),
+    ) -> Result<(), CatalogError> {
+        let view = self.catalog.view().await?;
+        if view.head() == before.head() {
+            return Ok(());
+        }
+        self.install(before, view, now, install);
+        self.copy_all().await;
+        Ok(())
+    }
+
+    fn install(&self, before: &View, view: View, now: Timestamp, install: impl Fn(&View, &View)) {
+        let view = Arc::new(view);
+        install(before, &view);
+        tracing::debug!(revision = view.head().revision.number, "rules in force");
+        self.view.store(view);
+        self.in_force_since.store(now.as_micros(), Relaxed);
+    }
+
+    /// Tells other nodes which rules hold.
+    pub(crate) async fn announce(&self) {
+        self.board.publish(&self.view.load_full()).await;
+    }
+
+    /// Wakes whoever waits, whenever another node says that something has changed. Never ends.
+    pub(crate) async fn listen(&self) {
+        tokio::join!(self.catalog.listen(&self.woken), self.board.listen(&self.woken));
+        std::future::pending::<()>().await;
+    }
+
+    async fn copy_all(&self) {
+        if let Some(copy) = &self.copy
+            && let Err(error) = copy.copy_from(&self.catalog).await
+        {
+            self.tell_bad_copy(&error);
+        }
+    }
+
+    async fn copy_changes(&self, changes: &[tollgate_catalog::Change], before: Head, head: Head) {
+        let Some(copy) = &self.copy else { return };
+        let copied = match copy.head().await {
+            Ok(at) if at == before => copy.follow(changes, head).await,
+            Ok(_) => copy.copy_from(&self.catalog).await.map(drop),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = copied {
+            self.tell_bad_copy(&error);
+        }
+    }
+
+    fn tell_bad_copy(&self, error: &CatalogError) {
+        self.errors.fetch_add(1, Relaxed);
+        tracing::warn!("the copy that this node would start from is not up to date: {error}");
+    }
+
+    /// Waits until there may be something new; says whether everything is to be read again.
+    pub(crate) async fn wait(&self, looks: &mut u32) -> bool {
+        tokio::select! {
+            () = self.woken.notified() => {}
+            () = self.catalog.changed() => {}
+            () = sleep(LOOK) => *looks += 1,
+        }
+        let is_time = u128::from(*looks) * LOOK.as_millis() >= READ_AGAIN.as_millis();
+        if is_time {
+            *looks = 0;
+        }
+        is_time
+    }
+
+    fn lacks_admin(&self, now: Timestamp) -> bool {
+        let view = self.view.load();
+        let mut tokens = view.tokens().values();
+        !tokens.any(|token| token.role == Role::Admin && !token.is_over(now))
+    }
+
+    async fn keep(&self, token: Token, now: Timestamp) -> Result<(), StartError> {
+        let put = Edit::Put { entry: Entry::Token(token), expect: Expect::Absent };
+        let author = Author::program("first start");
+        let kept = self.catalog.write(&author, Intent::Edits(vec![put]), now, false).await;
+        kept.map_err(|error| StartError::new(&error))?;
+        self.sync(now, |_, _| {}).await.map_err(|error| StartError::new(&error))
+    }
+}
+
+/// What a new catalog is filled with.
+fn beginning(token: Option<Token>) -> Beginning {
+    Beginning { document: Source::parse(DEFAULT_RULES).document, token }
+}
+
+fn first_token() -> Result<(Token, String), StartError> {
+    let created = Token::create(Role::Admin).map_err(|error| StartError::new(&error))?;
+    let (token, shown) = created;
+    Ok((Token { name: Some("made at the first start".to_owned()), ..token }, shown))
+}
+
+async fn open_copy(file: &Path, purpose: Purpose, now: Timestamp) -> Result<Catalog, StartError> {
+    let copy = Catalog::new(CatalogUrl::Sqlite(file.to_owned()), purpose);
+    let migrated = copy.migrate(now).await;
+    migrated.map_err(|error| StartError::new(&format!("catalog_copy: {error}")))?;
+    Ok(copy)
+}
+
+/// The rules that this node knew last, or those that are built in.
+async fn last_good(copy: Option<&Catalog>, board: &Board) -> Result<View, StartError> {
+    if let Some(copy) = copy {
+        match copy.view().await {
+            Ok(view) if view.head() != Head::default() => return Ok(view),
+            Ok(_) => {}
+            Err(error) => tracing::error!("the copy of the catalog cannot be used: {error}"),
+        }
+    }
+    if let Some(view) = board.last_good().await {
+        tracing::warn!(
+            "starting with the rules that other nodes announced in Redis, without clients"
+        );
+        return Ok(view);
+    }
+    tracing::error!("there are no last good rules here: starting with those that are built in");
+    let entries = Entry::all_of(Source::parse(DEFAULT_RULES).document);
+    let changes: Vec<_> = entries
+        .iter()
+        .map(|entry| tollgate_catalog::Change {
+            kind: entry.kind(),
+            entry: entry.name().unwrap_or_default(),
+            tenant: None,
+            was: None,
+            becomes: Some(entry.body()),
+        })
+        .collect();
+    View::default()
+        .apply(&changes, Head::default())
+        .map_err(|problems| StartError::new(&CatalogError::Invalid(problems)))
+}

@@ -1,0 +1,104 @@
+//! The gateway: requests judged by the rules of this server, and forwarded if they pass.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CONNECTION, EXPECT, HeaderValue};
+use http::{Request, Response, Version};
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use tollgate::tower::{RateLimit, RateLimitLayer, ResponseBody};
+use tollgate_gateway::{ClientAddress, Counts, Download, Forwarder, FromUpstream};
+use tower::{Layer as _, ServiceExt as _};
+
+use crate::listen::Peer;
+use crate::settings;
+use crate::state::{ServerState, SharedStore, StartError};
+use crate::unread::SharedBody;
+
+/// A limiter in front of upstreams. Clones are one and the same.
+#[derive(Clone, Debug)]
+pub struct Gateway {
+    service: RateLimit<Forwarder, SharedStore>,
+    forwarder: Forwarder,
+    counts: Arc<Counts>,
+}
+
+impl Gateway {
+    pub(crate) fn new(
+        state: &ServerState,
+        settings: &settings::Gateway,
+    ) -> Result<Self, StartError> {
+        let counts = Arc::clone(&state.metrics.gateway);
+        let forwarder = Forwarder::new(&settings.config, Arc::clone(&counts))
+            .map_err(|error| StartError::new(&format!("gateway.ca: {error}")))?;
+        let layer = RateLimitLayer::new(Arc::clone(&state.limiter))
+            .client_address(|parts| Some(parts.extensions.get::<ClientAddress>()?.0))
+            .identify(Arc::clone(&state.extractor))
+            .headers(state.families);
+        Ok(Self { service: layer.layer(forwarder.clone()), forwarder, counts })
+    }
+
+    /// Judges a request and forwards it.
+    pub async fn serve(self, request: Request<Incoming>, peer: Peer) -> Response<GatewayBody> {
+        let (mut parts, body) = request.into_parts();
+        parts.extensions.insert(ClientAddress(peer.address.ip()));
+        let (version, awaits_word) = (parts.version, parts.headers.contains_key(EXPECT));
+        let mut body = SharedBody::new(body);
+        let request = Request::from_parts(parts, body.clone());
+        let mut response = match self.service.oneshot(request).await {
+            Ok(response) => response,
+            Err(never) => match never {},
+        };
+        self.counts.count_response(response.status());
+        if body.is_end_stream() {
+            return response.map(|content| GatewayBody { content, _unread: None });
+        }
+        // Nobody will read it. A client that waits for a word has not sent it yet, and gets none.
+        if response.extensions().get::<FromUpstream>().is_none() {
+            if !awaits_word {
+                body.wait_out().await;
+            }
+            if version < Version::HTTP_2 && !body.is_end_stream() {
+                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+        }
+        response.map(|content| GatewayBody { content, _unread: Some(body) })
+    }
+
+    /// Waits until all upgraded connections have ended, for at most so long; then cuts off what is
+    /// left, and says how many those were.
+    pub async fn end_upgrades(&self, grace: Duration) -> usize {
+        self.forwarder.tunnels().end(grace).await
+    }
+}
+
+/// An answer, which holds what was not read of the body of its request: HTTP/2 would take that for a
+/// request that was cancelled.
+#[derive(Debug)]
+pub struct GatewayBody {
+    content: ResponseBody<Download>,
+    _unread: Option<SharedBody>,
+}
+
+impl Body for GatewayBody {
+    type Data = Bytes;
+    type Error = <Download as Body>::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        Pin::new(&mut self.content).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.content.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.content.size_hint()
+    }
+}

@@ -1,0 +1,205 @@
+//! API keys that count as an identity: listed without the keys, made, and removed.
+
+use axum::Json;
+use axum::extract::{OriginalUri, State};
+use axum::response::{IntoResponse, Response};
+use http::{HeaderMap, StatusCode, header};
+use serde::{Deserialize, Serialize};
+use tollgate_catalog::{ApiKey, Edit, Entry, Expect, Intent, Kind, digest_of};
+use utoipa::ToSchema;
+
+use super::{entries, secrets};
+use crate::admin::{ChangesAnswer, dry_run_answer, refusal, tag, write};
+use crate::extract::{JsonBody, Operator, PathName, Viewer, read_name};
+use crate::openapi::{
+    AdminProblems, BodyProblems, PageParameters, TrialParameter, WriteParameters, WriteProblems,
+};
+use crate::paging::{Parameters, link_next};
+use crate::problem::{Problem, ProblemBody};
+use crate::state::ServerState;
+use crate::wire::decode::decode;
+
+/// The longest key, as in requests.
+const MOST_BYTES: usize = 1_024;
+
+/// An API key that is to be known.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ApiKeyBody {
+    /// A key that clients have already; one is made if there is none.
+    #[schema(min_length = 1, max_length = 1024)]
+    key: Option<String>,
+    /// What it is for.
+    #[schema(example = "the nightly import")]
+    name: Option<String>,
+    /// The user it belongs to.
+    #[schema(example = "alice")]
+    owner: Option<String>,
+    /// The tier of its requests.
+    #[schema(example = "pro")]
+    tier: Option<String>,
+    /// The tenant it belongs to.
+    #[schema(example = "acme")]
+    tenant: Option<String>,
+}
+
+/// A known API key.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct ApiKeyAnswer {
+    /// Names it, also in the audit log.
+    key_id: String,
+    /// What it is for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    /// The user it belongs to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    owner: Option<String>,
+    /// The tier of its requests.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tier: Option<String>,
+    /// The tenant it belongs to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tenant: Option<String>,
+    /// Who made it, and when.
+    #[serde(flatten)]
+    made: secrets::Made,
+    /// The key, if it was made here: it is told this once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<String>,
+}
+
+/// All keys of a page.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct ApiKeysAnswer {
+    /// The keys, in the order of their ids.
+    api_keys: Vec<ApiKeyAnswer>,
+}
+
+/// Lists the known API keys, without the keys.
+#[utoipa::path(
+    get, path = "/api/v1/api-keys", tag = "keys and tokens", security(("token" = [])),
+    params(
+        PageParameters,
+        ("tier" = Option<String>, Query, description = "Only keys in this tier"),
+        ("tenant" = Option<String>, Query, description = "Only keys of this tenant"),
+    ),
+    responses(
+        (status = 200, description = "The keys", body = ApiKeysAnswer),
+        (status = 400, description = "The query cannot be read", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 405, description = "The rules come from a file, and there is no catalog", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 503, description = "The catalog cannot be asked", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        AdminProblems,
+    )
+)]
+pub(crate) async fn get(
+    State(app): State<ServerState>,
+    Viewer(session): Viewer,
+    OriginalUri(uri): OriginalUri,
+) -> Result<Response, Problem> {
+    let catalog = &app.rulebook.catalog()?.catalog;
+    let parameters = Parameters::read(&uri, &["limit", "after", "tier", "tenant"])?;
+    let (filter, limit) = (parameters.filter(None)?, parameters.limit()?);
+    let page = catalog.page(Kind::ApiKey, &filter, parameters.one("after")?, limit).await;
+    let page = page.map_err(|error| refusal(&error))?;
+    let mut fields = session.fields;
+    link_next(&mut fields, &uri, "after", page.next.as_deref());
+    let keys = page.entries.iter().filter_map(|stored| {
+        let Ok(Entry::ApiKey(key)) = Entry::parse(Kind::ApiKey, &stored.body) else { return None };
+        Some(ApiKeyAnswer::new(key, secrets::Made::new(stored), None))
+    });
+    Ok((fields, Json(ApiKeysAnswer { api_keys: keys.collect() })).into_response())
+}
+
+/// Makes an API key, or makes one known that clients have already.
+///
+/// Only its digest is kept, so a key that is made here is told this once.
+#[utoipa::path(
+    post, path = "/api/v1/api-keys", tag = "keys and tokens", security(("token" = [])),
+    request_body = ApiKeyBody,
+    params(TrialParameter),
+    responses(
+        (status = 201, description = "Made", body = ApiKeyAnswer),
+        (status = 200, description = "What would change", body = ChangesAnswer),
+        BodyProblems,
+        WriteProblems,
+        AdminProblems,
+    )
+)]
+pub(crate) async fn post(
+    State(app): State<ServerState>,
+    Operator(session): Operator,
+    OriginalUri(uri): OriginalUri,
+    JsonBody(body): JsonBody,
+) -> Result<Response, Problem> {
+    let follower = app.rulebook.catalog()?;
+    let ApiKeyBody { key, name, owner, tier, tenant } = decode(&body)?;
+    for (field, text) in
+        [("name", &name), ("owner", &owner), ("tier", &tier), ("tenant", &tenant), ("key", &key)]
+    {
+        secrets::check_text(field, text.as_deref(), MOST_BYTES)?;
+    }
+    let dry_run = Parameters::read(&uri, &["dry_run"])?.flag("dry_run")?;
+    let (made, shown) = match &key {
+        Some(known) => (ApiKey::known(known).map_err(secrets::no_random_numbers)?, None),
+        None => {
+            let (made, shown) = ApiKey::create().map_err(secrets::no_random_numbers)?;
+            (made, Some(shown))
+        }
+    };
+    let view = follower.view();
+    if key.is_some_and(|key| {
+        let digest = digest_of(&key);
+        view.api_keys().values().any(|known| known.digest == digest)
+    }) {
+        let detail = "this key is known already; remove it first to make it that of somebody else";
+        return Err(Problem::new(StatusCode::CONFLICT, "known_api_key", detail));
+    }
+    drop(view);
+    let made = ApiKey { name, owner, tier, tenant, ..made };
+    let put = Edit::Put { entry: Entry::ApiKey(made.clone()), expect: Expect::Absent };
+    let written = write(&app, &session, Intent::Edits(vec![put]), dry_run).await?;
+    if dry_run {
+        return Ok(dry_run_answer(session, &written));
+    }
+    let stored = entries::find(&follower.catalog, Kind::ApiKey, &made.key_id).await?;
+    let stored = stored.ok_or_else(|| unknown_key(&made.key_id))?;
+    let mut fields = session.fields;
+    fields.insert(header::ETAG, tag(stored.version));
+    let answer = ApiKeyAnswer::new(made, secrets::Made::new(&stored), shown);
+    Ok((StatusCode::CREATED, fields, Json(answer)).into_response())
+}
+
+/// Removes an API key: nobody is known by it any more.
+#[utoipa::path(
+    delete, path = "/api/v1/api-keys/{key_id}", tag = "keys and tokens", security(("token" = [])),
+    params(("key_id" = String, Path, description = "The key, by its id", example = "0123456789ab"), WriteParameters),
+    responses(
+        (status = 204, description = "Removed"),
+        (status = 200, description = "What would change", body = ChangesAnswer),
+        (status = 404, description = "No such key", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        WriteProblems,
+        AdminProblems,
+    )
+)]
+pub(crate) async fn delete(
+    State(app): State<ServerState>,
+    Operator(session): Operator,
+    OriginalUri(uri): OriginalUri,
+    key_id: PathName,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let key_id = read_name(key_id)?;
+    let dry_run = Parameters::read(&uri, &["dry_run"])?.flag("dry_run")?;
+    entries::remove(&app, session, &headers, (Kind::ApiKey, key_id), dry_run).await
+}
+
+impl ApiKeyAnswer {
+    fn new(key: ApiKey, made: secrets::Made, shown: Option<String>) -> Self {
+        let ApiKey { key_id, name, owner, tier, tenant, .. } = key;
+        Self { key_id, name, owner, tier, tenant, made, key: shown }
+    }
+}
+
+fn unknown_key(key_id: &str) -> Problem {
+    Problem::not_found("unknown_api_key", format!("there is no API key {key_id}"))
+}

@@ -1,0 +1,237 @@
+//! `GET /api/v1/audit` and `/api/v1/audit/decisions`: who changed what, and who was refused; in pages,
+//! or all of it as JSON lines.
+
+use std::str::FromStr;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{OriginalUri, State};
+use axum::response::{IntoResponse, Response};
+use http::{HeaderMap, HeaderValue, Uri, header};
+use serde::Serialize;
+use serde_json::value::RawValue;
+use tollgate_catalog::{AuditFilter, Catalog, DecisionAction, DecisionFilter, Kind};
+use utoipa::ToSchema;
+
+use crate::admin::refusal;
+use crate::audit_trail::log::{ChangeEntry, DecisionEntry, Log, Wanted};
+use crate::audit_trail::shortened;
+use crate::extract::{RuleViewer, Session, Viewer};
+use crate::openapi::AdminProblems;
+use crate::paging::{Parameters, link_next};
+use crate::problem::{Problem, ProblemBody};
+use crate::rulebook::Rulebook;
+use crate::state::ServerState;
+
+const LINES: &str = "application/x-ndjson";
+
+/// Changes of the catalog, the newest first.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes what is written record by record")]
+pub(crate) struct ChangesPage {
+    /// The changes.
+    records: Vec<ChangeEntry>,
+}
+
+/// Decisions, the newest first.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes what is written record by record")]
+pub(crate) struct DecisionsPage {
+    /// The decisions.
+    records: Vec<DecisionEntry>,
+}
+
+#[derive(Serialize)]
+struct Records {
+    records: Vec<Box<RawValue>>,
+}
+
+/// Lists who changed what, when and from where, the newest first.
+///
+/// With `Accept: application/x-ndjson` all of it is sent, one record a line.
+#[utoipa::path(
+    get, path = "/api/v1/audit", tag = "audit", security(("token" = [])),
+    params(
+        ("actor" = Option<String>, Query, description = "Only changes by this token, or part of the program"),
+        ("kind" = Option<String>, Query, description = "Only changes of entries of this kind: rule, tier, client, override, whitelist, blacklist, api_key, token, ban"),
+        ("entry" = Option<String>, Query, description = "Only changes of the entry of this name"),
+        ("tenant" = Option<String>, Query, description = "Only changes of entries of this tenant"),
+        ("since" = Option<String>, Query, description = "Only changes from then on, in RFC 3339"),
+        ("until" = Option<String>, Query, description = "Only changes before then, in RFC 3339"),
+        ("limit" = Option<u16>, Query, description = "How many at most; 100 if not given, never more than 1000", minimum = 1, maximum = 1000),
+        ("before" = Option<String>, Query, description = "Continue before this change; the `Link` header of a page says where"),
+    ),
+    responses(
+        (status = 200, description = "The changes", content((ChangesPage = "application/json"), (String = "application/x-ndjson"))),
+        (status = 400, description = "The query cannot be read", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 404, description = "The rules come from a file, so there is no log", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 503, description = "The catalog cannot be asked, or too many exports are being sent", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        AdminProblems,
+    )
+)]
+pub(crate) async fn changes(
+    State(app): State<ServerState>,
+    RuleViewer(session): RuleViewer,
+    OriginalUri(uri): OriginalUri,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let known = ["actor", "kind", "entry", "tenant", "since", "until", "limit", "before"];
+    let query = Parameters::read(&uri, &known)?;
+    let kinds = Kind::ALL.map(|kind| (kind.name(), kind));
+    let filter = AuditFilter {
+        // A tenant's administrator gets no others than its own.
+        tenant: session.tenant().map_or_else(|| text(&query, "tenant"), |own| Ok(Some(own)))?,
+        actor: text(&query, "actor")?,
+        kind: one_of(&query, "kind", &kinds)?,
+        entry: text(&query, "entry")?,
+        since: query.time("since")?,
+        until: query.time("until")?,
+    };
+    let wanted = Wanted::Changes(filter, place(&query)?);
+    let log = Log { catalog: catalog(&app)?, wanted };
+    answer(&app, session, &uri, &headers, &query, log).await
+}
+
+/// Lists decisions that were kept, the newest first: all that refused, denied or held back, and a
+/// sample of the others.
+///
+/// They are written within seconds. With `Accept: application/x-ndjson` all of it is sent, one record a
+/// line.
+#[utoipa::path(
+    get, path = "/api/v1/audit/decisions", tag = "audit", security(("token" = [])),
+    params(
+        ("client" = Option<String>, Query, description = "Only decisions about this client"),
+        ("rule_id" = Option<String>, Query, description = "Only decisions that this rule spoke for"),
+        ("action" = Option<String>, Query, description = "Only those that ended like this: refused, denied, throttled, allowed"),
+        ("tenant" = Option<String>, Query, description = "Only decisions about requests of this tenant"),
+        ("since" = Option<String>, Query, description = "Only decisions from then on, in RFC 3339"),
+        ("until" = Option<String>, Query, description = "Only decisions before then, in RFC 3339"),
+        ("limit" = Option<u16>, Query, description = "How many at most; 100 if not given, never more than 1000", minimum = 1, maximum = 1000),
+        ("before" = Option<String>, Query, description = "Continue before this decision; the `Link` header of a page says where"),
+    ),
+    responses(
+        (status = 200, description = "The decisions", content((DecisionsPage = "application/json"), (String = "application/x-ndjson"))),
+        (status = 400, description = "The query cannot be read", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 404, description = "The rules come from a file, so there is no log", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 503, description = "The catalog cannot be asked, or too many exports are being sent", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        AdminProblems,
+    )
+)]
+pub(crate) async fn decisions(
+    State(app): State<ServerState>,
+    Viewer(session): Viewer,
+    OriginalUri(uri): OriginalUri,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let known = ["client", "rule_id", "action", "tenant", "since", "until", "limit", "before"];
+    let query = Parameters::read(&uri, &known)?;
+    let actions = DecisionAction::ALL.map(|action| (action.name(), action));
+    let filter = DecisionFilter {
+        // Names are kept as far as they are looked for.
+        client: text(&query, "client")?.map(|client| shortened(&client).to_owned()),
+        rule_id: text(&query, "rule_id")?,
+        action: one_of(&query, "action", &actions)?,
+        tenant: text(&query, "tenant")?.map(|tenant| shortened(&tenant).to_owned()),
+        since: query.time("since")?,
+        until: query.time("until")?,
+    };
+    let wanted = Wanted::Decisions(filter, place(&query)?);
+    let log = Log { catalog: catalog(&app)?, wanted };
+    answer(&app, session, &uri, &headers, &query, log).await
+}
+
+/// A page of a log, or all of it if lines are wanted.
+async fn answer(
+    app: &ServerState,
+    session: Session,
+    uri: &Uri,
+    headers: &HeaderMap,
+    query: &Parameters,
+    mut log: Log,
+) -> Result<Response, Problem> {
+    let mut fields = session.fields;
+    fields.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    let limit = query.limit()?;
+    if accepts(headers, LINES) {
+        let most = query.one("limit")?.map_or(usize::MAX, |_| limit);
+        let body = app.audit_trail.exports.begin(log, most).await?;
+        return Ok((fields, [(header::CONTENT_TYPE, LINES)], body).into_response());
+    }
+    let page = log.page(limit).await.map_err(|error| refusal(&error))?;
+    link_next(&mut fields, uri, "before", page.next.as_deref());
+    Ok((fields, Json(Records { records: page.records })).into_response())
+}
+
+/// Whether a client names a type among those it takes.
+pub(crate) fn accepts(headers: &HeaderMap, wanted: &str) -> bool {
+    let lines = headers.get_all(header::ACCEPT).iter().filter_map(|line| line.to_str().ok());
+    let mut types = lines.flat_map(|line| line.split(','));
+    types.any(|one| one.split(';').next().unwrap_or("").trim().eq_ignore_ascii_case(wanted))
+}
+
+fn catalog(app: &ServerState) -> Result<Arc<Catalog>, Problem> {
+    match &app.rulebook {
+        Rulebook::Catalog(follower) => Ok(Arc::clone(&follower.catalog)),
+        Rulebook::File(_) => Err(Problem::not_found(
+            "no_log",
+            "the rules come from a file, so changes and decisions are not kept; start the server with \
+             a catalog instead (--catalog)",
+        )),
+    }
+}
+
+/// A text to look for. No name holds a zero byte, and not every database can be asked for one.
+fn text(query: &Parameters, name: &str) -> Result<Option<String>, Problem> {
+    let text = query.owned(name)?;
+    if text.as_ref().is_some_and(|text| text.contains('\0')) {
+        let detail = format!("`{name}` holds a zero byte, which nothing is named by");
+        return Err(Problem::bad_request("invalid_query", detail));
+    }
+    Ok(text)
+}
+
+/// One of a few words.
+fn one_of<T: Copy>(
+    query: &Parameters,
+    name: &str,
+    words: &[(&str, T)],
+) -> Result<Option<T>, Problem> {
+    let Some(text) = query.one(name)? else { return Ok(None) };
+    let found = words.iter().find(|(word, _)| *word == text).map(|(_, meant)| *meant);
+    found.map(Some).ok_or_else(|| {
+        let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+        let detail = format!("`{name}` is one of {}", words.join(", "));
+        Problem::bad_request("invalid_query", detail)
+    })
+}
+
+fn place<T: FromStr>(query: &Parameters) -> Result<Option<T>, Problem> {
+    let Some(text) = text(query, "before")? else { return Ok(None) };
+    text.parse().map(Some).map_err(|_| {
+        let detail = "`before` is no place in this log; the `Link` header of a page names one";
+        Problem::bad_request("invalid_query", detail)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_for_those_who_name_them() {
+        let check = |values: &[&str], expected: bool| {
+            let mut headers = HeaderMap::new();
+            for value in values {
+                headers.append(header::ACCEPT, value.parse().expect("a header value"));
+            }
+            assert_eq!(accepts(&headers, LINES), expected, "{values:?}");
+        };
+        check(&["application/x-ndjson"], true);
+        check(&["application/json, Application/X-NDJSON;q=0.9"], true);
+        check(&["text/html", "application/x-ndjson"], true);
+        check(&["application/json"], false);
+        check(&["*/*"], false);
+        check(&[""], false);
+        check(&[], false);
+    }
+}

@@ -1,0 +1,143 @@
+//! Bans: clients that a rule refuses for a while, listed and lifted.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{OriginalUri, State};
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+use serde_json::json;
+use serde_json::value::{RawValue, to_raw_value};
+use tollgate::rules::Subject;
+use tollgate_catalog::{Filter, Kind, ban_name};
+
+use super::entries::wrong;
+use crate::admin::{field, refusal, shown};
+use crate::extract::{RuleEditor, RuleViewer};
+use crate::openapi::{AdminProblems, PageParameters, WriteProblems};
+use crate::paging::{Parameters, link_next};
+use crate::penalty;
+use crate::problem::{Problem, ProblemBody};
+use crate::rulebook::Rulebook;
+use crate::state::{ServerState, Shared};
+
+/// Lists the clients that rules have banned.
+///
+/// API keys and values of headers are told as their SHA-256 digests.
+#[utoipa::path(
+    get, path = "/api/v1/bans", tag = "rules", security(("token" = [])),
+    params(
+        PageParameters,
+        ("rule_id" = Option<String>, Query, description = "Only bans by this rule"),
+        ("tenant" = Option<String>, Query, description = "Only bans by rules of this tenant"),
+        ("detail" = Option<bool>, Query, description = "Also tell version, created_at and created_by"),
+    ),
+    responses(
+        (status = 200, description = "The bans, in the order of their names", body = Object),
+        (status = 400, description = "The query cannot be read", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 503, description = "The catalog cannot be asked", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        AdminProblems,
+    )
+)]
+pub(crate) async fn get(
+    State(app): State<ServerState>,
+    RuleViewer(session): RuleViewer,
+    OriginalUri(uri): OriginalUri,
+) -> Result<Response, Problem> {
+    let known = ["limit", "after", "detail", "rule_id", "tenant"];
+    let parameters = Parameters::read(&uri, &known)?;
+    let (limit, after) = (parameters.limit()?, parameters.one("after")?);
+    let (detail, filter) = (parameters.flag("detail")?, parameters.filter(session.tenant())?);
+    let mut fields = session.fields;
+    let (bans, next) = match &app.rulebook {
+        Rulebook::Catalog(follower) => {
+            let page = follower.catalog.page(Kind::Ban, &filter, after, limit).await;
+            let page = page.map_err(|error| refusal(&error))?;
+            let now = app.now();
+            let is_in_force = |end: Option<&str>| {
+                end.and_then(tollgate::rules::parse_time).is_some_and(|end| end > now)
+            };
+            let entries = page.entries.iter();
+            let bans = entries.filter(|it| is_in_force(field(it, "expires_at").as_str()));
+            (bans.map(|stored| shown(stored, detail)).collect(), page.next)
+        }
+        Rulebook::File(_) => page_of_memory(&app, &filter, after, limit),
+    };
+    link_next(&mut fields, &uri, "after", next.as_deref());
+    Ok((fields, Json(json!({ "bans": bans }))).into_response())
+}
+
+/// The bans of this node, where there is no catalog.
+fn page_of_memory(
+    app: &Shared,
+    filter: &Filter,
+    after: Option<&str>,
+    limit: usize,
+) -> (Vec<Box<RawValue>>, Option<String>) {
+    let (policy, now) = (app.limiter.policy(), app.now());
+    let tenant = |rule_id: &str| policy.rules().find(rule_id)?.tenant.as_deref().map(str::to_owned);
+    let bans = app.limiter.own_bans(usize::MAX).into_iter().filter(|ban| ban.until > now);
+    let mut found: Vec<_> = bans
+        .map(|ban| penalty::entry_of(&ban, tenant(&ban.rule_id)))
+        .filter(|ban| filter.rule_id.as_ref().is_none_or(|rule_id| ban.rule_id == *rule_id))
+        .filter(|ban| filter.tenant.is_none() || ban.tenant == filter.tenant)
+        .map(|ban| (ban_name(&ban.rule_id, &ban.identifier), ban))
+        .filter(|(name, _)| after.is_none_or(|after| name.as_str() > after))
+        .collect();
+    found.sort_by(|(one, _), (other, _)| one.cmp(other));
+    let has_more = found.len() > limit;
+    found.truncate(limit);
+    let next = found.last().filter(|_| has_more).map(|(name, _)| name.clone());
+    (found.iter().filter_map(|(_, ban)| to_raw_value(ban).ok()).collect(), next)
+}
+
+/// Lifts a ban, on all nodes, and forgets the refusals that led to it.
+#[utoipa::path(
+    delete, path = "/api/v1/bans", tag = "rules", security(("token" = [])),
+    params(
+        ("rule_id" = String, Query, description = "The rule", example = "login"),
+        ("identifier" = Vec<String>, Query, description = "The client: one value for each identifier of the rule, in the same order; a secret as itself or as the digest that is listed", example = json!(["203.0.113.9"])),
+    ),
+    responses(
+        (status = 204, description = "Lifted"),
+        (status = 404, description = "There is no such ban", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        WriteProblems,
+        AdminProblems,
+    )
+)]
+pub(crate) async fn delete(
+    State(app): State<ServerState>,
+    RuleEditor(session): RuleEditor,
+    OriginalUri(uri): OriginalUri,
+) -> Result<Response, Problem> {
+    let parameters = Parameters::read(&uri, &["rule_id", "identifier"])?;
+    let missing = |name: &str, advice: &str| {
+        Problem::bad_request("invalid_query", format!("`{name}` is missing: {advice}"))
+    };
+    let rule_id = parameters.one("rule_id")?;
+    let rule_id = rule_id.ok_or_else(|| missing("rule_id", "name the rule of the ban"))?;
+    let values: Vec<&str> = parameters.all("identifier").collect();
+    if values.is_empty() {
+        return Err(missing("identifier", "name the client, as GET lists it"));
+    }
+    let unknown = || Problem::not_found("unknown_ban", "there is no such ban");
+    let policy = app.limiter.policy();
+    let own = session.tenant();
+    let subject = match policy.rules().find(rule_id) {
+        // To a tenant's administrator, bans of others are not there.
+        Some(rule) if own.is_some() && rule.tenant.as_deref() != own.as_deref() => {
+            return Err(unknown());
+        }
+        Some(rule) => {
+            policy.directory().parse_subject(rule, &values).map_err(|flaw| wrong(&flaw))?
+        }
+        None if own.is_some() => return Err(unknown()),
+        // The rule is gone, and its bans are still there.
+        None => Subject::new(&values),
+    };
+    let lifted = penalty::lift(&app, session.author(), vec![(Arc::from(rule_id), subject)]).await;
+    match lifted.map_err(|error| refusal(&error))? {
+        0 => Err(unknown()),
+        _ => Ok((StatusCode::NO_CONTENT, session.fields).into_response()),
+    }
+}

@@ -1,0 +1,174 @@
+//! The whole policy at once: everything that the catalog says, and a document put in its place in one
+//! transaction.
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{OriginalUri, Request, State};
+use axum::response::{IntoResponse, Response};
+use http::{HeaderMap, header};
+use serde::Serialize;
+use serde_json::json;
+use serde_json::value::{RawValue, to_raw_value};
+use tollgate::rules::{Format, Source};
+use tollgate_catalog::{Expect, Filter, Intent, Kind};
+
+use crate::admin::{ChangesAnswer, expectation, invalid, refusal, shown, tag, write};
+use crate::extract::{RuleEditor, RuleViewer, Session, read_json};
+use crate::openapi::{AdminProblems, BodyProblems, WriteProblems};
+use crate::paging::Parameters;
+use crate::problem::{Problem, ProblemBody};
+use crate::rulebook::Rulebook;
+use crate::state::ServerState;
+
+/// The largest document. Whoever may send one has shown a token.
+const MOST_BYTES: usize = 64 << 20;
+/// How many entries are read at a time.
+const PAGE: usize = 1_000;
+
+/// The lists of a policy document, and the kinds of entries in them.
+const LISTS: [(&str, Kind); 6] = [
+    ("rules", Kind::Rule),
+    ("tiers", Kind::Tier),
+    ("clients", Kind::Client),
+    ("overrides", Kind::Override),
+    ("whitelist", Kind::Whitelist),
+    ("blacklist", Kind::Blacklist),
+];
+
+/// Shows the whole policy: a document that can be put into a file, or back.
+#[utoipa::path(
+    get, path = "/api/v1/policy", tag = "rules", security(("token" = [])),
+    responses(
+        (status = 200, description = "The policy; the revision is the ETag", body = Object),
+        (status = 503, description = "The catalog cannot be asked", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        AdminProblems,
+    )
+)]
+pub(crate) async fn get(
+    State(app): State<ServerState>,
+    RuleViewer(session): RuleViewer,
+    OriginalUri(uri): OriginalUri,
+) -> Result<Response, Problem> {
+    Parameters::read(&uri, &[])?;
+    let tenant = session.tenant();
+    let mut fields = session.fields;
+    fields.insert(header::ETAG, tag(app.rulebook.in_force().revision.number));
+    let document = match &app.rulebook {
+        Rulebook::Catalog(follower) => {
+            let mut document = PolicyAnswer::new();
+            for (list, kind) in LISTS {
+                let filter = Filter { tenant: tenant.clone(), ..Filter::default() };
+                let mut entries = Vec::new();
+                let mut after = None;
+                loop {
+                    let page = follower.catalog.page(kind, &filter, after.as_deref(), PAGE).await;
+                    let page = page.map_err(|error| refusal(&error))?;
+                    entries.extend(page.entries.iter().map(|stored| shown(stored, false)));
+                    after = page.next;
+                    if after.is_none() {
+                        break;
+                    }
+                }
+                if !entries.is_empty() || kind == Kind::Rule {
+                    document.push((list, entries));
+                }
+            }
+            document
+        }
+        Rulebook::File(source) => {
+            let loaded = source.loaded.load();
+            let Some(tenant) = tenant else {
+                return Ok((fields, Json(json!(loaded.document))).into_response());
+            };
+            let rules = loaded.document.rules.iter();
+            let own = rules.filter(|rule| rule.tenant.as_deref() == Some(&tenant));
+            vec![("rules", own.filter_map(|rule| to_raw_value(rule).ok()).collect())]
+        }
+    };
+    Ok((fields, Json(in_order(document))).into_response())
+}
+
+/// Makes the catalog say what a document says, in one transaction.
+///
+/// Entries that the document does not mention stay, unless their list is named in `prune`. `If-Match`
+/// with the `ETag` of a dry run makes sure that what it told is what is changed.
+#[utoipa::path(
+    put, path = "/api/v1/policy", tag = "rules", security(("token" = [])),
+    request_body(content = Object, description = "The policy document"),
+    params(
+        ("prune" = Option<String>, Query, description = "Lists of which everything goes that the document does not have: rules, tiers, clients, overrides, whitelist, blacklist, separated by commas"),
+        ("dry_run" = Option<bool>, Query, description = "Change nothing, tell what would change"),
+        ("If-Match" = Option<String>, Header, description = "The revision that the catalog has to be at, as an ETag"),
+    ),
+    responses(
+        (status = 200, description = "What was changed, or would be; the revision is the ETag", body = ChangesAnswer),
+        BodyProblems,
+        WriteProblems,
+        AdminProblems,
+    )
+)]
+pub(crate) async fn put(
+    State(app): State<ServerState>,
+    RuleEditor(session): RuleEditor,
+    OriginalUri(uri): OriginalUri,
+    request: Request<Body>,
+) -> Result<Response, Problem> {
+    app.rulebook.catalog()?;
+    let parameters = Parameters::read(&uri, &["prune", "dry_run"])?;
+    let dry_run = parameters.flag("dry_run")?;
+    let prune = parameters.one("prune")?.map_or_else(|| Ok(Vec::new()), kinds)?;
+    let (parts, body) = request.into_parts();
+    let revision = expected_revision(&parts.headers)?;
+    let body = read_json(&parts.headers, body, MOST_BYTES, app.request_timeout).await?;
+    let text = std::str::from_utf8(&body)
+        .map_err(|_| Problem::bad_request("invalid_body", "the body is not UTF-8"))?;
+    let source = Source::parse_as(text, Format::Json);
+    if !source.problems.is_empty() {
+        return Err(invalid(&source.problems));
+    }
+    let intent = Intent::Apply { document: Box::new(source.document), prune, revision };
+    let written = write(&app, &session, intent, dry_run).await?;
+    let Session { mut fields, .. } = session;
+    fields.insert(header::ETAG, tag(written.head.revision.number));
+    Ok((fields, Json(ChangesAnswer::new(&written, dry_run))).into_response())
+}
+
+/// The revision that the catalog has to be at for the change to be made.
+fn expected_revision(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
+    match expectation(headers, Expect::Anything)? {
+        Expect::Anything | Expect::Present => Ok(None),
+        Expect::Version(revision) => Ok(Some(revision)),
+        Expect::Absent => Err(Problem::bad_request(
+            "invalid_condition",
+            "there always is a policy: write `If-Match` with the ETag of a dry run",
+        )),
+    }
+}
+
+/// The lists of a document that have anything in them, in their order.
+type PolicyAnswer = Vec<(&'static str, Vec<Box<RawValue>>)>;
+
+/// An object with these fields, in this order.
+fn in_order(lists: PolicyAnswer) -> impl Serialize {
+    struct Lists(PolicyAnswer);
+
+    impl Serialize for Lists {
+        fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+            serializer.collect_map(self.0.iter().map(|(list, entries)| (list, entries)))
+        }
+    }
+
+    Lists(lists)
+}
+
+fn kinds(lists: &str) -> Result<Vec<Kind>, Problem> {
+    let names = lists.split(',').map(str::trim).filter(|name| !name.is_empty());
+    let kind = |name: &str| {
+        let found = LISTS.iter().find(|(list, _)| *list == name).map(|(_, kind)| *kind);
+        found.ok_or_else(|| {
+            let lists = LISTS.map(|(list, _)| list).join(", ");
+            Problem::bad_request("invalid_query", format!("`prune` takes lists: {lists}"))
+        })
+    };
+    names.map(kind).collect()
+}

@@ -1,0 +1,90 @@
+//! The tiers that clients can be in: shown and replaced all at once, since at most one is the default.
+
+use std::collections::BTreeMap;
+
+use axum::Json;
+use axum::extract::{OriginalUri, State};
+use axum::response::{IntoResponse, Response};
+use serde_json::Value as JsonValue;
+use serde_json::value::{RawValue, to_raw_value};
+use tollgate::rules::{Format, PolicyDocument, Source};
+use tollgate_catalog::{Intent, Kind};
+
+use crate::admin::{ChangesAnswer, invalid, write};
+use crate::extract::{JsonBody, Operator, Viewer};
+use crate::openapi::{AdminProblems, BodyProblems, TrialParameter, WriteProblems};
+use crate::paging::Parameters;
+use crate::problem::{Problem, ProblemBody};
+use crate::rulebook::Rulebook;
+use crate::state::ServerState;
+
+/// Lists the tiers.
+#[utoipa::path(
+    get, path = "/api/v1/tiers", tag = "clients", security(("token" = [])),
+    responses(
+        (status = 200, description = "The tiers", body = Object),
+        (status = 400, description = "The query cannot be read", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        AdminProblems,
+    )
+)]
+pub(crate) async fn get(
+    State(app): State<ServerState>,
+    Viewer(session): Viewer,
+    OriginalUri(uri): OriginalUri,
+) -> Result<Response, Problem> {
+    Parameters::read(&uri, &[])?;
+    let tiers: Vec<Box<RawValue>> = match &app.rulebook {
+        Rulebook::Catalog(follower) => {
+            let view = follower.view();
+            view.tiers().values().filter_map(|tier| to_raw_value(tier).ok()).collect()
+        }
+        Rulebook::File(source) => {
+            let loaded = source.loaded.load();
+            loaded.document.tiers.iter().filter_map(|tier| to_raw_value(tier).ok()).collect()
+        }
+    };
+    Ok((session.fields, Json(BTreeMap::from([("tiers", tiers)]))).into_response())
+}
+
+/// Replaces the tiers, in one transaction. A tier that somebody is in cannot go.
+#[utoipa::path(
+    put, path = "/api/v1/tiers", tag = "clients", security(("token" = [])),
+    request_body(content = Object, description = "All tiers; at most one is the default, for clients in no other", example = json!({"tiers": [{"tier": "free", "default": true}, {"tier": "pro"}]})),
+    params(TrialParameter),
+    responses(
+        (status = 200, description = "What was changed, or would be", body = ChangesAnswer),
+        BodyProblems,
+        WriteProblems,
+        AdminProblems,
+    )
+)]
+pub(crate) async fn put(
+    State(app): State<ServerState>,
+    Operator(session): Operator,
+    OriginalUri(uri): OriginalUri,
+    JsonBody(body): JsonBody,
+) -> Result<Response, Problem> {
+    app.rulebook.catalog()?;
+    let dry_run = Parameters::read(&uri, &["dry_run"])?.flag("dry_run")?;
+    let intent =
+        Intent::Apply { document: Box::new(read(&body)?), prune: vec![Kind::Tier], revision: None };
+    let written = write(&app, &session, intent, dry_run).await?;
+    Ok((session.fields, Json(ChangesAnswer::new(&written, dry_run))).into_response())
+}
+
+/// A document with tiers and nothing else. They have to be there: none at all is a list of none.
+fn read(body: &[u8]) -> Result<PolicyDocument, Problem> {
+    let text = std::str::from_utf8(body)
+        .map_err(|_| Problem::bad_request("invalid_body", "the body is not UTF-8"))?;
+    let source = Source::parse_as(text, Format::Json);
+    if !source.problems.is_empty() {
+        return Err(invalid(&source.problems));
+    }
+    let fields: JsonValue = serde_json::from_str(text).unwrap_or_default();
+    let is_all = fields.as_object().is_some_and(|it| it.len() == 1 && it.contains_key("tiers"));
+    if !is_all {
+        let detail = "send all tiers and nothing else: {\"tiers\": [{\"tier\": \"free\"}]}";
+        return Err(Problem::unprocessable("invalid_document", detail));
+    }
+    Ok(source.document)
+}

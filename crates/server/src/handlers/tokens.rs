@@ -1,0 +1,235 @@
+//! Tokens for this server: listed without their secrets, made, and revoked.
+
+use axum::Json;
+use axum::extract::{OriginalUri, State};
+use axum::response::{IntoResponse, Response};
+use http::{HeaderMap, StatusCode, header};
+use serde::{Deserialize, Serialize};
+use tollgate::Timestamp;
+use tollgate::rules::parse_time;
+use tollgate_catalog::{Edit, Entry, Expect, Intent, Kind, Role, Token};
+use utoipa::ToSchema;
+
+use super::{entries, secrets};
+use crate::admin::{ChangesAnswer, dry_run_answer, refusal, tag, write};
+use crate::extract::{JsonBody, PathName, TokenEditor, TokenViewer, read_name};
+use crate::openapi::{
+    AdminProblems, BodyProblems, PageParameters, TrialParameter, WriteParameters, WriteProblems,
+};
+use crate::paging::{Parameters, link_next};
+use crate::problem::{Problem, ProblemBody};
+use crate::state::ServerState;
+use crate::wire::decode::decode;
+use crate::wire::time::rfc_3339;
+
+/// The longest text of a token.
+const MOST_BYTES: usize = 1_024;
+
+/// A token that is to be made.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TokenBody {
+    /// What its holder may do: admin, operator, viewer, caller, tenant-admin.
+    #[schema(example = "viewer")]
+    role: String,
+    /// The tenant of a tenant-admin, who sees nothing else.
+    tenant: Option<String>,
+    /// What it is for.
+    #[schema(example = "the dashboard")]
+    name: Option<String>,
+    /// When it ends, in RFC 3339.
+    #[schema(example = "2030-12-01T00:00:00Z")]
+    expires_at: Option<String>,
+}
+
+/// A token, without its secret.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct TokenAnswer {
+    /// Names it, also in the audit log.
+    token_id: String,
+    /// What it is for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    /// What its holder may do.
+    role: &'static str,
+    /// The only tenant that its holder sees.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tenant: Option<String>,
+    /// When it ends, in RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_at: Option<String>,
+    /// When it was shown last, to the minute, in RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_used: Option<String>,
+    /// Who made it, and when.
+    #[serde(flatten)]
+    made: secrets::Made,
+    /// The token itself: it is told this once, to whoever made it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token: Option<String>,
+}
+
+/// All tokens of a page.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct TokensAnswer {
+    /// The tokens, in the order of their ids.
+    tokens: Vec<TokenAnswer>,
+}
+
+/// Lists the tokens, without their secrets.
+#[utoipa::path(
+    get, path = "/api/v1/tokens", tag = "keys and tokens", security(("token" = [])),
+    params(
+        PageParameters,
+        ("tenant" = Option<String>, Query, description = "Only tokens of this tenant"),
+    ),
+    responses(
+        (status = 200, description = "The tokens", body = TokensAnswer),
+        (status = 400, description = "The query cannot be read", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 405, description = "The rules come from a file, and there is no catalog", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 503, description = "The catalog cannot be asked", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        AdminProblems,
+    )
+)]
+pub(crate) async fn get(
+    State(app): State<ServerState>,
+    TokenViewer(session): TokenViewer,
+    OriginalUri(uri): OriginalUri,
+) -> Result<Response, Problem> {
+    let catalog = &app.rulebook.catalog()?.catalog;
+    let parameters = Parameters::read(&uri, &["limit", "after", "tenant"])?;
+    let (filter, limit) = (parameters.filter(None)?, parameters.limit()?);
+    let page = catalog.page(Kind::Token, &filter, parameters.one("after")?, limit).await;
+    let page = page.map_err(|error| refusal(&error))?;
+    let ids: Vec<&str> = page.entries.iter().map(|stored| stored.entry.as_str()).collect();
+    let used = catalog.last_used(&ids).await.map_err(|error| refusal(&error))?;
+    let mut fields = session.fields;
+    link_next(&mut fields, &uri, "after", page.next.as_deref());
+    let tokens = page.entries.iter().filter_map(|stored| {
+        let Ok(Entry::Token(token)) = Entry::parse(Kind::Token, &stored.body) else { return None };
+        let last_used = used.get(&stored.entry).copied().map(rfc_3339);
+        let answer = TokenAnswer::new(token, secrets::Made::new(stored));
+        Some(TokenAnswer { last_used, ..answer })
+    });
+    Ok((fields, Json(TokensAnswer { tokens: tokens.collect() })).into_response())
+}
+
+/// Makes a token. Only its digest is kept, so it is told this once.
+#[utoipa::path(
+    post, path = "/api/v1/tokens", tag = "keys and tokens", security(("token" = [])),
+    request_body = TokenBody,
+    params(TrialParameter),
+    responses(
+        (status = 201, description = "Made", body = TokenAnswer),
+        (status = 200, description = "What would change", body = ChangesAnswer),
+        BodyProblems,
+        WriteProblems,
+        AdminProblems,
+    )
+)]
+pub(crate) async fn post(
+    State(app): State<ServerState>,
+    TokenEditor(session): TokenEditor,
+    OriginalUri(uri): OriginalUri,
+    JsonBody(body): JsonBody,
+) -> Result<Response, Problem> {
+    let catalog = &app.rulebook.catalog()?.catalog;
+    let (token, shown) = read(decode(&body)?, app.now())?;
+    let dry_run = Parameters::read(&uri, &["dry_run"])?.flag("dry_run")?;
+    let put = Edit::Put { entry: Entry::Token(token.clone()), expect: Expect::Absent };
+    let written = write(&app, &session, Intent::Edits(vec![put]), dry_run).await?;
+    if dry_run {
+        return Ok(dry_run_answer(session, &written));
+    }
+    let stored = entries::find(catalog, Kind::Token, &token.token_id).await?;
+    let stored = stored.ok_or_else(|| unknown_token(&token.token_id))?;
+    let mut fields = session.fields;
+    fields.insert(header::ETAG, tag(stored.version));
+    let answer = TokenAnswer::new(token, secrets::Made::new(&stored));
+    let answer = TokenAnswer { token: Some(shown), ..answer };
+    Ok((StatusCode::CREATED, fields, Json(answer)).into_response())
+}
+
+/// Revokes a token: the next call with it is refused.
+///
+/// The last token of an administrator stays, unless the settings have another.
+#[utoipa::path(
+    delete, path = "/api/v1/tokens/{token_id}", tag = "keys and tokens", security(("token" = [])),
+    params(("token_id" = String, Path, description = "The token, by its id", example = "0123456789ab"), WriteParameters),
+    responses(
+        (status = 204, description = "Revoked"),
+        (status = 200, description = "What would change", body = ChangesAnswer),
+        (status = 404, description = "No such token", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        WriteProblems,
+        AdminProblems,
+    )
+)]
+pub(crate) async fn delete(
+    State(app): State<ServerState>,
+    TokenEditor(session): TokenEditor,
+    OriginalUri(uri): OriginalUri,
+    token_id: PathName,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let token_id = read_name(token_id)?;
+    let dry_run = Parameters::read(&uri, &["dry_run"])?.flag("dry_run")?;
+    keep_last_admin(&app, &token_id)?;
+    entries::remove(&app, session, &headers, (Kind::Token, token_id), dry_run).await
+}
+
+/// Refuses to lock everybody out. Whoever manages to by revoking two at once finds a new token in what
+/// the server prints when it starts the next time.
+fn keep_last_admin(app: &ServerState, token_id: &str) -> Result<(), Problem> {
+    let (view, now) = (app.rulebook.catalog()?.view(), app.now());
+    let mut admins = view.tokens().values().filter(|it| it.role == Role::Admin && !it.is_over(now));
+    let is_admin = view.tokens().get(token_id).is_some_and(|it| it.role == Role::Admin);
+    let has_other = app.has_admin_in_settings() || admins.any(|other| other.token_id != token_id);
+    if is_admin && !has_other {
+        let detail = "this is the last token of an administrator: make another one first, or set \
+                      TOLLGATE_ADMIN_TOKEN";
+        return Err(Problem::new(StatusCode::CONFLICT, "last_admin_token", detail));
+    }
+    Ok(())
+}
+
+/// A new token as a body describes it, and what its holder shows.
+fn read(body: TokenBody, now: Timestamp) -> Result<(Token, String), Problem> {
+    let wrong = |detail: String| Problem::unprocessable("invalid_document", detail);
+    let TokenBody { role, tenant, name, expires_at } = body;
+    let roles = Role::ALL.map(Role::name).join(", ");
+    let role = Role::from_name(&role).ok_or_else(|| wrong(format!("role: one of {roles}")))?;
+    secrets::check_text("tenant", tenant.as_deref(), MOST_BYTES)?;
+    secrets::check_text("name", name.as_deref(), MOST_BYTES)?;
+    match (role, &tenant) {
+        (Role::TenantAdmin, None) => {
+            return Err(wrong("tenant: a tenant-admin needs the tenant it is for".to_owned()));
+        }
+        (Role::TenantAdmin, Some(_)) | (_, None) => {}
+        (role, Some(_)) => {
+            let detail =
+                format!("tenant: only a tenant-admin has one, not the role {}", role.name());
+            return Err(wrong(detail));
+        }
+    }
+    if let Some(end) = &expires_at {
+        let is_ahead = parse_time(end).is_some_and(|end| end > now);
+        if !is_ahead {
+            let detail = "expires_at: a time to come, in RFC 3339 as 2030-12-01T00:00:00Z";
+            return Err(wrong(detail.to_owned()));
+        }
+    }
+    let (token, shown) = Token::create(role).map_err(secrets::no_random_numbers)?;
+    Ok((Token { tenant, name, expires_at, ..token }, shown))
+}
+
+impl TokenAnswer {
+    fn new(token: Token, made: secrets::Made) -> Self {
+        let Token { token_id, name, role, tenant, expires_at, .. } = token;
+        let role = role.name();
+        Self { token_id, name, role, tenant, expires_at, last_used: None, made, token: None }
+    }
+}
+
+fn unknown_token(token_id: &str) -> Problem {
+    Problem::not_found("unknown_token", format!("there is no token {token_id}"))
+}

@@ -1,0 +1,301 @@
+//! One user: what limits hold for it and what is left of them, its tier, its exceptions.
+
+use axum::Json;
+use axum::extract::{OriginalUri, State};
+use axum::response::{IntoResponse, Response};
+use http::HeaderMap;
+use serde::{Deserialize, Serialize};
+use serde_json::Value as JsonValue;
+use tollgate::rules::document::ClientDocument;
+use tollgate::rules::{
+    Explanation, List, ListedExplanation, OneOrMany, QuotaExplanation, TierOrigin,
+};
+use tollgate::{Decision, Request};
+use tollgate_catalog::{Entry, Kind, client_name, override_name};
+use utoipa::ToSchema;
+
+use super::entries;
+use crate::admin::ChangesAnswer;
+use crate::extract::{JsonBody, Operator, PathName, Viewer, read_name};
+use crate::openapi::{AdminProblems, BodyProblems, WriteParameters, WriteProblems};
+use crate::paging::Parameters;
+use crate::problem::{Problem, ProblemBody};
+use crate::state::ServerState;
+use crate::wire::decode::decode;
+use crate::wire::time::rfc_3339;
+
+const USER_ID: &str = "user_id";
+
+/// What holds for a user.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct UserLimits {
+    /// The user.
+    user_id: String,
+    /// The tier that the user is in, if there is one.
+    tier: Option<UserTier>,
+    /// The list that the user is on, whatever the rules say.
+    listed: Option<UserListed>,
+    /// Every limit that applies.
+    limits: Vec<UserLimit>,
+}
+
+/// The tier of a user.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct UserTier {
+    /// Its name.
+    name: String,
+    /// `client` if the user was put into it, `default` if everybody is.
+    from: &'static str,
+}
+
+/// Why a user is never limited, or always refused.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct UserListed {
+    /// `whitelist` or `blacklist`.
+    list: &'static str,
+    /// Why.
+    reason: Option<String>,
+    /// Until when, in RFC 3339.
+    expires_at: Option<String>,
+}
+
+/// What is left of one limit.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct UserLimit {
+    /// The rule.
+    rule_id: String,
+    /// The most that can be in use.
+    limit: u64,
+    /// What is left.
+    remaining: u64,
+    /// When all of it is back, in RFC 3339.
+    #[schema(format = DateTime)]
+    reset_at: String,
+    /// The seconds in which the rate gives `limit` back: the window, unless there is a burst.
+    window_seconds: f64,
+    /// How usage is counted.
+    algorithm: &'static str,
+    /// `override` if it is an exception for this user, else `rule`.
+    from: &'static str,
+    /// Whether it only watches.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    log_only: bool,
+}
+
+/// The tier that a user is to be in.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TierBody {
+    /// Its name.
+    #[schema(example = "pro")]
+    tier: String,
+}
+
+/// Tells which limits hold for a user, where they come from, and what is left of them.
+///
+/// Nothing is charged. Limits of single endpoints are told for `endpoint` and `method`, those of a
+/// tenant's rules for `tenant`.
+#[utoipa::path(
+    get, path = "/api/v1/users/{user_id}/limits", tag = "users", security(("token" = [])),
+    params(
+        ("user_id" = String, Path, description = "The user", example = "alice"),
+        ("endpoint" = Option<String>, Query, description = "Tell the limits for this path"),
+        ("method" = Option<String>, Query, description = "Tell the limits for this method"),
+        ("tenant" = Option<String>, Query, description = "Tell the limits within this tenant"),
+    ),
+    responses(
+        (status = 200, description = "What holds for the user", body = UserLimits),
+        (status = 400, description = "The path or the query cannot be read", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        AdminProblems,
+    )
+)]
+pub(crate) async fn limits(
+    State(app): State<ServerState>,
+    Viewer(session): Viewer,
+    OriginalUri(uri): OriginalUri,
+    user_id: PathName,
+) -> Result<Response, Problem> {
+    let user_id = read_name(user_id)?;
+    let parameters = Parameters::read(&uri, &["endpoint", "method", "tenant"])?;
+    let mut request = Request::new().user_id(&user_id).cost(0);
+    if let Some(endpoint) = parameters.one("endpoint")? {
+        request = request.path(endpoint);
+    }
+    if let Some(method) = parameters.one("method")? {
+        request = request.method(method);
+    }
+    if let Some(tenant) = parameters.one("tenant")? {
+        request = request.tenant(tenant);
+    }
+    let decision = app.limiter.peek(&request).await;
+    let explanation = decision.policy().explain(&request, decision.now());
+    let limits = UserLimits::new(&user_id, &decision, explanation);
+    Ok((session.fields, Json(limits)).into_response())
+}
+
+/// Puts a user into a tier.
+#[utoipa::path(
+    put, path = "/api/v1/users/{user_id}/tier", tag = "users", security(("token" = [])),
+    request_body = TierBody,
+    params(("user_id" = String, Path, description = "The user", example = "alice"), WriteParameters),
+    responses(
+        (status = 201, description = "The user is in a tier of its own now", body = Object),
+        (status = 200, description = "The user was in one: changed, or what would be", body = Object),
+        BodyProblems,
+        WriteProblems,
+        AdminProblems,
+    )
+)]
+pub(crate) async fn put_tier(
+    State(app): State<ServerState>,
+    Operator(session): Operator,
+    OriginalUri(uri): OriginalUri,
+    user_id: PathName,
+    headers: HeaderMap,
+    JsonBody(body): JsonBody,
+) -> Result<Response, Problem> {
+    app.rulebook.catalog()?;
+    let TierBody { tier } = decode(&body)?;
+    let identifier = OneOrMany::one(read_name(user_id)?);
+    let entry = ClientDocument { identifier_type: OneOrMany::one(USER_ID), identifier, tier };
+    entries::put(&app, session, &uri, &headers, Entry::Client(entry)).await
+}
+
+/// Takes a user out of its own tier.
+#[utoipa::path(
+    delete, path = "/api/v1/users/{user_id}/tier", tag = "users", security(("token" = [])),
+    params(("user_id" = String, Path, description = "The user", example = "alice"), WriteParameters),
+    responses(
+        (status = 204, description = "The user is in no tier of its own any more"),
+        (status = 200, description = "What would change", body = ChangesAnswer),
+        (status = 404, description = "The user is in no tier of its own", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        WriteProblems,
+        AdminProblems,
+    )
+)]
+pub(crate) async fn delete_tier(
+    State(app): State<ServerState>,
+    Operator(session): Operator,
+    OriginalUri(uri): OriginalUri,
+    user_id: PathName,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let (types, values) = identifiers(user_id)?;
+    let name = client_name(&types, &values).map_err(|flaw| entries::wrong(&flaw))?;
+    let dry_run = Parameters::read(&uri, &["dry_run"])?.flag("dry_run")?;
+    entries::remove(&app, session, &headers, (Kind::Client, name), dry_run).await
+}
+
+/// Makes an exception from a rule for a user, or changes it.
+#[utoipa::path(
+    post, path = "/api/v1/users/{user_id}/override", tag = "users", security(("token" = [])),
+    request_body(content = Object, description = "The rule, and what is different for the user: limit, window_seconds, burst or multiplier", example = json!({"rule_id": "api_default", "multiplier": 2, "expires_at": "2030-12-01T00:00:00Z"})),
+    params(("user_id" = String, Path, description = "The user", example = "alice"), WriteParameters),
+    responses(
+        (status = 201, description = "Made", body = Object),
+        (status = 200, description = "Changed, or what would be", body = Object),
+        BodyProblems,
+        WriteProblems,
+        AdminProblems,
+    )
+)]
+pub(crate) async fn post_override(
+    State(app): State<ServerState>,
+    Operator(session): Operator,
+    OriginalUri(uri): OriginalUri,
+    user_id: PathName,
+    headers: HeaderMap,
+    JsonBody(body): JsonBody,
+) -> Result<Response, Problem> {
+    let body = of_user(&body, &read_name(user_id)?);
+    let entry = entries::read(&app, Kind::Override, &body)?;
+    entries::put(&app, session, &uri, &headers, entry).await
+}
+
+/// Removes an exception: the rule holds for that user as for others.
+#[utoipa::path(
+    delete, path = "/api/v1/users/{user_id}/override", tag = "users", security(("token" = [])),
+    params(
+        ("user_id" = String, Path, description = "The user", example = "alice"),
+        ("rule_id" = String, Query, description = "The rule", example = "api_default"),
+        WriteParameters,
+    ),
+    responses(
+        (status = 204, description = "Removed"),
+        (status = 200, description = "What would change", body = ChangesAnswer),
+        (status = 404, description = "There is no such exception", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        WriteProblems,
+        AdminProblems,
+    )
+)]
+pub(crate) async fn delete_override(
+    State(app): State<ServerState>,
+    Operator(session): Operator,
+    OriginalUri(uri): OriginalUri,
+    user_id: PathName,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let (types, values) = identifiers(user_id)?;
+    let parameters = Parameters::read(&uri, &["rule_id", "dry_run"])?;
+    let rule_id = parameters.one("rule_id")?.ok_or_else(entries::no_rule)?;
+    let name = override_name(rule_id, &types, &values).map_err(|flaw| entries::wrong(&flaw))?;
+    let dry_run = parameters.flag("dry_run")?;
+    entries::remove(&app, session, &headers, (Kind::Override, name), dry_run).await
+}
+
+fn identifiers(user_id: PathName) -> Result<(Vec<String>, Vec<String>), Problem> {
+    Ok((vec![USER_ID.to_owned()], vec![read_name(user_id)?]))
+}
+
+/// An override with the user in it: behind all that was sent, so that the places of problems are those
+/// of the text as it was sent.
+fn of_user(body: &[u8], user_id: &str) -> Vec<u8> {
+    let Ok(JsonValue::Object(fields)) = serde_json::from_slice(body) else { return body.to_vec() };
+    let mut text = body.trim_ascii_end().to_vec();
+    text.pop();
+    let comma = if fields.is_empty() { "" } else { "," };
+    let user = JsonValue::from(user_id);
+    let added = format!("{comma}\"identifier_type\":\"{USER_ID}\",\"identifier\":{user}}}");
+    text.extend_from_slice(added.as_bytes());
+    text
+}
+
+impl UserLimits {
+    fn new(user_id: &str, decision: &Decision, explanation: Explanation) -> Self {
+        let Explanation { tier, tier_from, listed, rules, .. } = explanation;
+        let from = if matches!(tier_from, TierOrigin::Default) { "default" } else { "client" };
+        let quota_of = |rule_id: &str| rules.iter().find(|rule| rule.rule_id == rule_id);
+        let limits = decision.outcomes().filter_map(|outcome| {
+            let rule = quota_of(&outcome.rule.id)?;
+            let QuotaExplanation { algorithm, override_by, .. } = &rule.quota;
+            let report = outcome.outcome.report;
+            Some(UserLimit {
+                rule_id: rule.rule_id.clone(),
+                limit: outcome.outcome.limit,
+                remaining: report.remaining,
+                reset_at: rfc_3339(decision.now().plus(report.reset_after)),
+                window_seconds: outcome.outcome.window.get() as f64 / 1e6,
+                algorithm,
+                from: if override_by.is_some() { "override" } else { "rule" },
+                log_only: rule.log_only,
+            })
+        });
+        Self {
+            user_id: user_id.to_owned(),
+            tier: tier.map(|name| UserTier { name, from }),
+            listed: listed.map(UserListed::new),
+            limits: limits.collect(),
+        }
+    }
+}
+
+impl UserListed {
+    fn new(listed: ListedExplanation) -> Self {
+        let ListedExplanation { list, reason, expires_at, .. } = listed;
+        let list = match list {
+            List::Allow => "whitelist",
+            List::Deny => "blacklist",
+        };
+        Self { list, reason, expires_at }
+    }
+}

@@ -1,0 +1,75 @@
+//! Where the rules are: in a file that somebody else writes, or in a catalog that is written here.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use tollgate::{Micros, Revision, Timestamp};
+
+use crate::follower::Follower;
+use crate::policy_source::PolicySource;
+use crate::problem::Problem;
+
+#[derive(Debug)]
+pub(crate) enum Rulebook {
+    File(PolicySource),
+    Catalog(Box<Follower>),
+}
+
+/// What is in force.
+#[derive(Clone, Debug)]
+pub(crate) struct InForce {
+    pub(crate) revision: Revision,
+    pub(crate) since: Timestamp,
+    pub(crate) rules: usize,
+    /// The first rule, for examples.
+    pub(crate) first: Option<String>,
+}
+
+impl Rulebook {
+    pub(crate) fn in_force(&self) -> InForce {
+        match self {
+            Self::File(source) => {
+                let loaded = source.loaded.load();
+                let rules = &loaded.document.rules;
+                InForce {
+                    revision: loaded.revision,
+                    since: loaded.at,
+                    rules: rules.len(),
+                    first: rules.first().map(|rule| rule.rule_id.clone()),
+                }
+            }
+            Self::Catalog(follower) => {
+                let view = follower.view();
+                InForce {
+                    revision: view.head().revision,
+                    since: follower.in_force_since(),
+                    rules: view.rules().len(),
+                    first: view.rules().keys().next().cloned(),
+                }
+            }
+        }
+    }
+
+    /// How often something could not be put in force.
+    pub(crate) fn errors(&self) -> u64 {
+        match self {
+            Self::File(source) => source.errors.load(Relaxed),
+            Self::Catalog(follower) => follower.errors.load(Relaxed),
+        }
+    }
+
+    /// How long a catalog has not been heard of; nothing for a file.
+    pub(crate) fn silence(&self, now: Timestamp) -> Option<Micros> {
+        match self {
+            Self::File(_) => None,
+            Self::Catalog(follower) => Some(follower.silence(now)),
+        }
+    }
+
+    /// The catalog, for calls that need one.
+    pub(crate) fn catalog(&self) -> Result<&Follower, Problem> {
+        match self {
+            Self::Catalog(follower) => Ok(follower),
+            Self::File(source) => Err(Problem::not_here(source.file())),
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! What is kept of decisions and changes, and for how long: settings of the logs in the catalog.
+
+use super::Settings;
+use super::layers::Layers;
+use super::otlp::Share;
+use super::value::{Choice, Setting as _};
+
+/// What is kept of decisions and changes, and for how long.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Audit {
+    /// Whether decisions are kept in the catalog.
+    pub decisions: bool,
+    /// The share of allowed requests that is kept, from 0 to 1. All others are.
+    pub sample_allowed: f64,
+    /// The most decisions that a node writes in a second.
+    pub rows_per_second: u64,
+    /// How many days decisions and changes are kept.
+    pub keep_days: u64,
+}
+
+impl Default for Audit {
+    fn default() -> Self {
+        Self { decisions: true, sample_allowed: 0.001, rows_per_second: 1_000, keep_days: 90 }
+    }
+}
+
+pub(super) fn read(layers: &mut Layers<'_>, settings: &mut Settings) {
+    let audit = &mut settings.audit;
+    let mut decisions = None;
+    layers.read("audit.decisions", &mut decisions);
+    let has_catalog = settings.rules.is_none();
+    if decisions == Some(Switch::On) && !has_catalog {
+        let message = "decisions are kept in a catalog, and the rules are in a file (rules)";
+        layers.refuse("audit.decisions", message);
+    }
+    audit.decisions = decisions != Some(Switch::Off) && has_catalog;
+    let shown = if audit.decisions { Switch::On } else { Switch::Off };
+    layers.resolved("audit.decisions", shown.show());
+    let mut sample = Share(audit.sample_allowed);
+    layers.read("audit.sample_allowed", &mut sample);
+    audit.sample_allowed = sample.0;
+    layers.read_within("audit.rows_per_second", &mut audit.rows_per_second, 1..=100_000);
+    layers.read_within("audit.keep_days", &mut audit.keep_days, 1..=36_500);
+}
+
+/// On or off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Switch {
+    On,
+    Off,
+}
+
+impl Choice for Switch {
+    /// YAML takes the first two for the others.
+    const ALL: &'static [(&'static str, Self)] =
+        &[("on", Self::On), ("off", Self::Off), ("true", Self::On), ("false", Self::Off)];
+}

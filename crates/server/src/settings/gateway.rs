@@ -1,0 +1,144 @@
+//! Where requests are forwarded to, and how: the settings `upstream`, `routes` and those under `gateway`.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use serde_json::{Value as Json, json};
+use tollgate_gateway::{
+    GatewayConfig, HostField, HostPattern, PathPattern, Route, Timeouts, UpstreamUrl,
+};
+
+use super::Settings;
+use super::document::{Node, Value};
+use super::layers::Layers;
+use super::value::{Choice, Flaw, Setting, quote};
+
+/// A port where requests are judged and forwarded.
+#[derive(Clone, Debug)]
+pub struct Gateway {
+    /// Where it listens; port 0 takes any free one.
+    pub address: SocketAddr,
+    /// Where requests go.
+    pub config: GatewayConfig,
+}
+
+const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8000);
+
+/// Takes over everything about the gateway. There is one if there is somewhere to forward to.
+pub(super) fn read(layers: &mut Layers<'_>, settings: &mut Settings) {
+    let mut address = LOOPBACK;
+    let mut config = GatewayConfig {
+        trusted_proxies: settings.identity.client_ip.trusted_proxies.clone(),
+        is_encrypted: settings.tls.is_some(),
+        ..GatewayConfig::default()
+    };
+    let is_mentioned = layers.mentions("gateway.");
+    layers.read("upstream", &mut config.upstreams);
+    layers.read("routes", &mut config.routes);
+    layers.read("gateway.address", &mut address);
+    layers.read("gateway.host", &mut config.host);
+    layers.read("gateway.ca", &mut config.ca);
+    let Timeouts { connect, response, body, idle, upgrade } = &mut config.timeouts;
+    let times = Duration::from_millis(10)..=Duration::from_hours(24);
+    layers.read_within("gateway.connect_timeout", connect, times.clone());
+    layers.read_within("gateway.response_timeout", response, times.clone());
+    layers.read_within("gateway.body_timeout", body, times.clone());
+    layers.read_within("gateway.idle_timeout", idle, times.clone());
+    layers.read_within("gateway.upgrade_timeout", upgrade, times);
+    layers.read_within("gateway.requests", &mut config.requests, 1..=1_000_000);
+    layers.read_within("gateway.upgrades", &mut config.upgrades, 0..=1_000_000);
+    if config.upstreams.is_empty() && config.routes.is_empty() {
+        let is_chosen = layers.origin("gateway.address") != super::Origin::Default;
+        if (is_mentioned || is_chosen)
+            && !layers.has_refused("upstream")
+            && !layers.has_refused("routes")
+        {
+            let message = "there is nowhere to forward to; name a URL in upstream, or routes";
+            layers.refuse("gateway.address", message);
+        }
+        return;
+    }
+    let others =
+        [("http", Some(settings.http)), ("admin", settings.admin), ("grpc", Some(settings.grpc))];
+    let taken = others.iter().find(|(_, other)| address.port() != 0 && *other == Some(address));
+    if let Some((name, _)) = taken {
+        layers.refuse(
+            "gateway.address",
+            format!("this is where {name} listens; choose another port"),
+        );
+    }
+    settings.gateway = Some(Gateway { address, config });
+}
+
+impl Choice for HostField {
+    const ALL: &'static [(&'static str, Self)] =
+        &[("keep", Self::Keep), ("upstream", Self::Upstream)];
+}
+
+impl Setting for UpstreamUrl {
+    fn expected() -> String {
+        "a URL like http://10.0.0.1:3000, https://backend.example or h2c://10.0.0.1:50051"
+            .to_owned()
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        text.parse().ok()
+    }
+
+    fn show(&self) -> Json {
+        self.to_string().into()
+    }
+}
+
+/// A map with a path, upstreams, and maybe a host.
+impl Setting for Route {
+    fn expected() -> String {
+        "a map like {host: api.example.com, path: /v1/*, upstream: [http://10.0.0.1:80]}".to_owned()
+    }
+
+    fn parse(_: &str) -> Option<Self> {
+        None
+    }
+
+    fn read(value: &Value) -> Result<Self, Flaw> {
+        let Value::Map(fields) = value else {
+            return Err(Flaw::unexpected(&Self::expected(), value));
+        };
+        let (mut host, mut path, mut upstreams) = (None, None, Vec::new());
+        for (name, place, node) in fields {
+            match name.as_str() {
+                "host" => host = Some(pattern::<HostPattern>(node)?),
+                "path" => path = Some(pattern::<PathPattern>(node)?),
+                "upstream" => {
+                    upstreams = <Vec<UpstreamUrl>>::read(&node.value)
+                        .map_err(|flaw| Flaw { place: flaw.place.or(Some(node.place)), ..flaw })?;
+                }
+                _ => {
+                    let message =
+                        format!("a route has no {}; it has host, path and upstream", quote(name));
+                    return Err(Flaw { place: Some(*place), ..Flaw::new(message) });
+                }
+            }
+        }
+        let path = path.ok_or_else(|| Flaw::new("a route needs a path; /* is every path"))?;
+        if upstreams.is_empty() {
+            return Err(Flaw::new("a route needs an upstream, like upstream: http://10.0.0.1:80"));
+        }
+        Ok(Self { host, path, upstreams })
+    }
+
+    fn show(&self) -> Json {
+        let host = self.host.as_ref().map(ToString::to_string);
+        json!({ "host": host, "path": self.path.to_string(), "upstream": self.upstreams.show() })
+    }
+}
+
+fn pattern<T: std::str::FromStr<Err = String>>(node: &Node) -> Result<T, Flaw> {
+    let Value::Text(text) = &node.value else {
+        return Err(Flaw { place: Some(node.place), ..Flaw::new("expected a text") });
+    };
+    text.parse().map_err(|expected: String| Flaw {
+        place: Some(node.place),
+        ..Flaw::new(format!("{expected}, found {}", quote(text)))
+    })
+}
