@@ -57,9 +57,9 @@ enum Lost {
 impl Exchange<'_> {
     /// Sends a request and waits for the head of its answer.
     ///
-    /// A connection that has waited for its next request may be closed before it arrives. What was not
-    /// sent then is sent again, and so is what may be sent twice and has no body: once, and over a new
-    /// connection.
+    /// A connection that has waited for its next request may be closed before it arrives, and one of
+    /// HTTP/2 may be closed to new requests while others are answered. What was not sent then is sent
+    /// again, and so is what may be sent twice and has no body: once, and over another connection.
     pub(crate) async fn run(
         &self,
         mut request: Box<Request<Upload>>,
@@ -85,7 +85,9 @@ impl Exchange<'_> {
                 (Lost::NotSent(unsent), _) => {
                     return Err(Unanswered::NotSent(unsent, Failure::Broken));
                 }
-                (Lost::Broken(error), Some(spare)) if was_closed(&error) => spare,
+                (Lost::Broken(error), Some(spare)) if lease.is_http2() || was_closed(&error) => {
+                    spare
+                }
                 (Lost::Broken(error), _) => {
                     debug!(upstream = %self.upstream.url, %error, "no answer");
                     return Err(Unanswered::Failed(Failure::Broken));
@@ -93,6 +95,7 @@ impl Exchange<'_> {
                 (Lost::Late, _) => return Err(Unanswered::Failed(Failure::ResponseTimeout)),
             };
             self.counts.count_retry();
+            self.upstream.pool.retire(&lease);
             wish = Wish::Fresh;
         }
     }

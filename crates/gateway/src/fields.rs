@@ -1,8 +1,8 @@
 //! Header fields that are about one connection and go no further.
 
 use http::header::{
-    CONNECTION, CONTENT_LENGTH, HeaderMap, HeaderName, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE,
-    TRANSFER_ENCODING, UPGRADE,
+    CONNECTION, CONTENT_LENGTH, COOKIE, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHENTICATE,
+    PROXY_AUTHORIZATION, TE, TRANSFER_ENCODING, UPGRADE,
 };
 
 const ALWAYS: [HeaderName; 9] = [
@@ -41,6 +41,18 @@ pub(crate) fn strip_response(fields: &mut HeaderMap) {
     strip_hop_by_hop(fields);
 }
 
+/// Makes one line of several cookies: HTTP/2 may split them, and HTTP/1.1 may not.
+pub(crate) fn join_cookies(fields: &mut HeaderMap) {
+    let lines: Vec<&[u8]> = fields.get_all(COOKIE).iter().map(HeaderValue::as_bytes).collect();
+    if lines.len() < 2 {
+        return;
+    }
+    // Lines that were values before are one together.
+    if let Ok(line) = HeaderValue::from_bytes(&lines.join(&b"; "[..])) {
+        fields.insert(COOKIE, line);
+    }
+}
+
 /// The items of a list that may stand in several lines.
 pub(crate) fn tokens<'a>(
     fields: &'a HeaderMap,
@@ -60,7 +72,7 @@ pub(crate) fn has_token(fields: &HeaderMap, name: &HeaderName, token: &str) -> b
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
+    use proptest::prelude::*;
 
     use super::*;
 
@@ -110,6 +122,37 @@ mod tests {
             "x-three=3",
         );
         check(&[("connection", "a b, @, é"), ("x", "1")], "x=1");
+    }
+
+    #[test]
+    fn cookies_are_one_line() {
+        let check = |lines: &[(&'static str, &'static str)], expected: &str| {
+            assert_eq!(left(lines, join_cookies), expected, "{lines:?}");
+        };
+        check(&[], "");
+        check(&[("cookie", "a=1")], "cookie=a=1");
+        check(&[("cookie", "a=1"), ("x", "y"), ("cookie", "b=2")], "cookie=a=1; b=2 x=y");
+    }
+
+    proptest! {
+        /// Whatever a client names, only what it names and what is never passed on goes.
+        #[test]
+        fn whatever_is_named_goes_and_nothing_else(
+            connection in "[ -~]{0,40}",
+            names in prop::collection::vec("[a-e-]{1,3}", 0..8),
+        ) {
+            let mut fields = HeaderMap::new();
+            for name in &names {
+                fields.append(HeaderName::from_bytes(name.as_bytes()).unwrap(), HeaderValue::from_static("1"));
+            }
+            fields.insert(CONNECTION, HeaderValue::from_str(&connection).unwrap());
+            strip_hop_by_hop(&mut fields);
+            for name in &names {
+                let is_named = connection.split(',').any(|token| token.trim().eq_ignore_ascii_case(name));
+                prop_assert_eq!(fields.contains_key(name), !is_named, "{} {}", connection, name);
+            }
+            prop_assert!(!fields.contains_key(CONNECTION));
+        }
     }
 
     #[test]

@@ -59,6 +59,12 @@ pub(crate) struct Lease {
     pub(crate) stream: Option<OwnedSemaphorePermit>,
 }
 
+impl Lease {
+    pub(crate) const fn is_http2(&self) -> bool {
+        matches!(self.line, Line::Http2(_))
+    }
+}
+
 impl Pool {
     pub(crate) fn new(limit: Duration) -> Arc<Self> {
         Arc::new(Self { lines: Mutex::default(), limit, running: Stopwatch::start() })
@@ -107,6 +113,14 @@ impl Pool {
         lines.shared.push(Shared { line, streams, used: self.running.elapsed() });
         self.sweep_later(&mut lines);
         lease
+    }
+
+    /// Gives a connection to nobody else. Those who have it go on.
+    pub(crate) fn retire(&self, lease: &Lease) {
+        if let Some(stream) = &lease.stream {
+            let mut lines = self.lines.lock();
+            lines.shared.retain(|shared| !Arc::ptr_eq(&shared.streams, stream.semaphore()));
+        }
     }
 
     /// Takes a connection back whose answer has come to its end.

@@ -9,7 +9,7 @@ use http::uri::{Authority, PathAndQuery, Scheme, Uri};
 use http::{Method, Request, Version};
 
 use crate::failure::{Failure, Refusal};
-use crate::fields::{has_token, strip_hop_by_hop, tokens};
+use crate::fields::{self, has_token, strip_hop_by_hop, tokens};
 use crate::url::UpstreamUrl;
 
 /// What a request asks for, and what its head said about the connection it came over.
@@ -43,6 +43,7 @@ impl Asked {
         if has_token(&parts.headers, &EXPECT, "100-continue") {
             parts.headers.remove(EXPECT);
         }
+        fields::join_cookies(&mut parts.headers);
         let target = parts.uri.path_and_query().cloned();
         let target = target.unwrap_or(PathAndQuery::from_static("/"));
         Ok(Self { authority, target, upgrade, takes_trailers, awaits_word })
@@ -222,7 +223,7 @@ mod tests {
         check(Version::HTTP_11, "http://b.example/x", "a.example", Some("b.example"));
         check(Version::HTTP_2, "http://b.example/x", "b.example", Some("b.example"));
         check(Version::HTTP_2, "http://b.example/x", "a.example", None);
-        for host in ["a b", "a/b", "a@b", "a\"b", "a?b", "a#b", "http://a"] {
+        for host in ["a b", "a/b", "a@b", "a\\b", "a\"b", "a?b", "a#b", "http://a"] {
             check(Version::HTTP_11, "/", host, None);
         }
     }

@@ -159,6 +159,8 @@ fn has_dot_segment(path: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn table(routes: &[(&str, &str)], has_rest: bool) -> Routes<usize> {
@@ -220,6 +222,45 @@ mod tests {
         }
         for path in ["/v1/..x", "/v1/...", "/v1/a.b", "/v1//x"] {
             assert_eq!(routes.find("", path), Ok(&0), "{path}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_pattern_that_is_shown_is_the_same_pattern(text in "[/*.a-c:%-]{0,12}") {
+            if let Ok(pattern) = text.parse::<PathPattern>() {
+                prop_assert_eq!(pattern.to_string().parse(), Ok(pattern));
+            }
+            if let Ok(pattern) = text.parse::<HostPattern>() {
+                prop_assert_eq!(pattern.to_string().parse(), Ok(pattern));
+            }
+        }
+
+        /// Slowly, but surely: of all routes that fit, none comes before the one that is found.
+        #[test]
+        fn no_route_that_fits_better_is_passed_over(
+            hosts in prop::collection::vec(prop::sample::select(vec!["", "a.b", "*.b", "b"]), 4),
+            paths in prop::collection::vec(prop::sample::select(vec!["/*", "/x", "/x/*", "/x/y/*"]), 4),
+            host in prop::sample::select(vec!["a.b", "c.b", "b", "z"]),
+            path in prop::sample::select(vec!["/", "/x", "/x/y", "/x/y/z", "/q"]),
+        ) {
+            let pairs: Vec<(&str, &str)> = hosts.iter().copied().zip(paths.iter().copied()).collect();
+            let rank = |(own_host, own_path): (&str, &str)| {
+                let below = own_host.strip_prefix('*');
+                let is_host = own_host.is_empty()
+                    || own_host == host
+                    || below.is_some_and(|below| host.ends_with(below) && host.len() > below.len());
+                let prefix = own_path.strip_suffix("/*");
+                let is_path = prefix.map_or(path == own_path, |prefix| {
+                    path == prefix || path.starts_with(&format!("{prefix}/"))
+                });
+                let host_rank = if own_host.is_empty() { 0 } else { 1 + u8::from(below.is_none()) };
+                let path_rank = prefix.map_or((own_path.len(), true), |prefix| (prefix.len(), false));
+                (is_host && is_path).then_some((host_rank, path_rank))
+            };
+            let best = pairs.iter().filter_map(|pair| rank(*pair)).max();
+            let found = table(&pairs, false).find(host, path).ok().copied();
+            prop_assert_eq!(found.and_then(|number| rank(pairs[number])), best);
         }
     }
 

@@ -146,6 +146,11 @@ identity:
   tier_header: x-tier
   jwt: {{algorithms: [HS256], secret_file: {secret}, issuer: me, audience: [a, b],
         leeway_seconds: 5, user_claim: uid, tenant_claim: org, tier_claim: plan}}
+upstream: [http://10.0.0.1:3000, https://backend.example]
+routes: [{{host: '*.example.com', path: /v1/*, upstream: h2c://10.0.0.2:50051}}]
+gateway: {{address: 127.0.0.1:9003, host: upstream, ca: upstreams.pem, connect_timeout: 1s,
+          response_timeout: 2s, body_timeout: 3s, idle_timeout: 4s, upgrade_timeout: 5s, requests: 6,
+          upgrades: 7}}
 authorize: {{deny_status: 403, request_headers: x-forwarded}}
 limits: {{check_calls_per_second: 0, admin_reads_per_minute: 1, admin_writes_per_minute: 2,
          body_bytes: 2MiB, batch_size: 3, header_count: 40, header_bytes: 8KiB, connections: 5,
@@ -179,6 +184,12 @@ idempotency: {{keys: 20, seconds: 30}}
     assert_eq!(settings.limits.request_timeout, Duration::from_millis(800));
     assert_eq!(settings.limits.idle_timeout, Duration::from_mins(7));
     assert_eq!(settings.idempotency.kept_for, Duration::from_secs(30));
+    let gateway = settings.gateway.as_ref().expect("a gateway");
+    assert_eq!(gateway.address, address("127.0.0.1:9003"));
+    assert_eq!((gateway.config.upstreams.len(), gateway.config.routes.len()), (2, 1));
+    assert_eq!((gateway.config.requests, gateway.config.upgrades), (6, 7));
+    assert_eq!(gateway.config.timeouts.body, Duration::from_secs(3));
+    assert!(gateway.config.is_encrypted && gateway.config.trusted_proxies.len() == 2);
     assert!(settings.catalog.is_shared());
     assert_eq!(settings.catalog_copy, Some("copy.db".into()));
     let audit = Audit { decisions: false, sample_allowed: 0.5, rows_per_second: 7, keep_days: 8 };

@@ -4,6 +4,7 @@ mod accuracy;
 mod batch;
 mod catalog;
 mod estimate;
+mod gateway;
 pub(crate) mod grpc;
 pub(crate) mod http;
 pub(crate) mod limiter;
@@ -78,7 +79,7 @@ pub(crate) const BENCHES: &[Bench] = &[
     },
     Bench {
         name: "catalog/checks",
-        about: "a check while clients change all the time, against one in peace",
+        about: "a check while a client changes every millisecond, against one in peace",
         run: catalog::checks_meanwhile,
     },
     Bench {
@@ -105,6 +106,11 @@ pub(crate) const BENCHES: &[Bench] = &[
         name: "http/latency",
         about: "a check over HTTP at half of the highest load, against the bare handler",
         run: http::latency::latency,
+    },
+    Bench {
+        name: "gateway",
+        about: "a request through the gateway, against the same without rules, and nginx",
+        run: gateway::forward,
     },
     Bench {
         name: "grpc/check",

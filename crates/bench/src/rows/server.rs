@@ -60,6 +60,7 @@ impl Drop for Running {
 pub(super) enum Protocol {
     Http,
     Grpc,
+    Gateway,
 }
 
 impl Protocol {
@@ -67,6 +68,7 @@ impl Protocol {
         match self {
             Self::Http => "http",
             Self::Grpc => "grpc",
+            Self::Gateway => "gateway",
         }
     }
 }
@@ -107,11 +109,23 @@ impl Server {
         Self::announced(&mut command, protocol)
     }
 
+    /// Tollgate as a gateway in front of an upstream, with these rules.
+    pub(super) fn gateway(directory: &Path, rules: &str, upstream: SocketAddr) -> Fallible<Self> {
+        let file = directory.join("rules.yaml");
+        fs::write(&file, rules)?;
+        let mut command = pinned(SERVER_CORE, built()?);
+        command.args(["serve", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0"]);
+        command.args(["--gateway", "127.0.0.1:0", "--upstream", &format!("http://{upstream}")]);
+        command.args(["--log-level", "warn"]).arg("--rules").arg(file);
+        Self::announced(&mut command, Protocol::Gateway)
+    }
+
     /// The handler that checks nothing.
     pub(super) fn bare(protocol: Protocol) -> Fallible<Self> {
         let name = match protocol {
             Protocol::Http => "bare-axum",
             Protocol::Grpc => "bare-tonic",
+            Protocol::Gateway => return Err("a gateway without rules is Server::gateway".into()),
         };
         let mut command = pinned(SERVER_CORE, env::current_exe()?);
         Self::announced(command.args([name, "127.0.0.1:0"]), protocol)
@@ -129,15 +143,20 @@ impl Server {
         command.args(["--http", "--http-host", "127.0.0.1"]);
         command.args(["--http-port", &address.port().to_string()]);
         command.args(["--store-capacity", &(keys * 2).to_string(), "--log-level", "error"]);
+        Self::listening(&mut command, address).map(Some)
+    }
+
+    /// A server that cannot choose a port by itself, once it listens.
+    pub(super) fn listening(command: &mut Command, address: SocketAddr) -> Fallible<Self> {
         let process = Running::start(command.stdout(Stdio::null()))?;
         let mut server = Self { process, address, _stdout: None };
         while TcpStream::connect(address).is_err() {
             if let Some(status) = server.process.0.try_wait()? {
-                return Err(format!("throttlecrab-server ended at once: {status}").into());
+                return Err(format!("a server ended at once: {status}: {command:?}").into());
             }
             thread::sleep(Duration::from_millis(10));
         }
-        Ok(Some(server))
+        Ok(server)
     }
 
     /// A server that says where it is, in a line that begins with the protocol.

@@ -83,6 +83,7 @@ fn sound_heads_pass_and_others_do_not() {
     assert_eq!(field(&head, "content-length"), Some("3"));
     let head = passes(&more(&[("te", "trailers"), ("cookie", "a=1"), ("cookie", "b=2")]), None);
     assert_eq!(field(&head, "te"), Some("trailers"));
+    assert_eq!(field(&head, "cookie"), Some("a=1; b=2"));
 
     let before = upstream.heads().len();
     let fails = |lines: &[(&str, &str)], body: Option<&[u8]>| {

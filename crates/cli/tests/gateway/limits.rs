@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use crate::gateway::Gateway;
-use crate::support::program::{curl, curl_from};
+use crate::support::program::curl_from;
 use crate::support::until;
 use crate::upstream::Upstream;
 
@@ -28,23 +28,6 @@ fn a_limit_is_kept_and_told() {
     assert_eq!(["2xx", "429", "5xx"].map(|status| gateway.answers(status)), [3, 1, 0]);
     let judged = "tollgate_decisions_total{rule_id=\"per_address\",outcome=\"refused\"}";
     assert_eq!(gateway.count(judged), 1);
-}
-
-#[test]
-fn a_call_of_grpc_is_refused_in_its_language() {
-    let upstream = Upstream::start();
-    let rules = "rules: [{rule_id: none, limit: 0, window: 1h, identifier_type: global}]";
-    let gateway = Gateway::with_rules(rules, upstream.address);
-    let said = curl(&[
-        "--http2-prior-knowledge",
-        "--include",
-        "--request",
-        "POST",
-        "--header",
-        "Content-Type: application/grpc",
-        &gateway.url("/shop.Orders/Get"),
-    ]);
-    assert!(said.starts_with("HTTP/2 200") && said.contains("grpc-status: 8"), "{said}");
 }
 
 #[test]

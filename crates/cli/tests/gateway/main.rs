@@ -8,6 +8,7 @@ mod failures;
 mod fields;
 mod frames;
 mod gateway;
+mod grpc;
 mod limits;
 mod nginx;
 mod raw;

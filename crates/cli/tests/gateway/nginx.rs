@@ -68,14 +68,25 @@ fn nginx_understands_what_it_is_asked() {
 #[test]
 fn much_is_asked_and_nothing_is_lost() {
     let nginx = Nginx::start("", "");
-    let gateway = Gateway::start(NO_RULES, "", &[format!("http://{}", nginx.address)]);
+    ask_much(&format!("http://{}", nginx.address));
+}
+
+/// Over HTTP/2 it refuses what was sent in the meantime.
+#[test]
+fn much_is_asked_over_http2_and_nothing_is_lost() {
+    let nginx = Nginx::start("http2", "");
+    ask_much(&format!("h2c://{}", nginx.address));
+}
+
+fn ask_much(upstream: &str) {
+    let gateway = Gateway::start(NO_RULES, "", &[upstream.to_owned()]);
     let run = |program: &str, arguments: &[&str]| {
         assert!(Path::new(program).exists(), "{program} is missing: scripts/test installs it");
         let output =
             Command::new(program).args(arguments).arg(gateway.url("/")).output().expect("it runs");
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
-    let said = run("/usr/bin/h2load", &["-n", "2000", "-c", "4", "-m", "16"]);
+    let said = run("/usr/bin/h2load", &["-n", "2000", "-c", "4", "-m", "4"]);
     assert!(said.contains("2000 succeeded, 0 failed, 0 errored, 0 timeout"), "{said}");
     let said = run("/usr/bin/h2load", &["--h1", "-n", "2000", "-c", "16"]);
     assert!(said.contains("2000 succeeded, 0 failed, 0 errored, 0 timeout"), "{said}");

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use tokio::task::JoinSet;
-use tollgate_client::{Check, Error, RefusalKind, Source, Verdict};
-use tollgate_testbed::{Fault, FaultProxy};
+use tokio::time::timeout;
+use tollgate_client::{Check, Client, Error, RefusalKind, Source, Verdict};
+use tollgate_testbed::{Fault, FaultProxy, until};
 
-use crate::server::{PROTOCOLS, Server};
+use crate::server::{PROTOCOLS, Protocol, Server};
 
 const FOREVER: Duration = Duration::from_secs(3_600);
 
@@ -83,6 +84,61 @@ async fn who_comes_alone_does_not_wait_for_others() {
             let verdict = batched.check(gold()).await;
             assert_eq!((verdict.source, verdict.remaining), (Source::Answered, Some(left)));
         }
+    }
+}
+
+/// A client of a server whose answers take that long, and what stands between them.
+fn slow(server: &Server, protocol: Protocol, to_client: Duration) -> (Client, FaultProxy) {
+    let proxy = FaultProxy::start(server.address(protocol));
+    proxy.set(Fault::Latency { to_server: Duration::ZERO, to_client });
+    let url = format!("http://{}", proxy.address());
+    (protocol.builder(&url).build().expect("a client"), proxy)
+}
+
+/// Waits until the server has judged that many checks.
+fn until_judged(server: &Server, expected: u64) {
+    until("checks that are judged", || {
+        (server.metric("tollgate_decisions_total{rule_id=\"per_plan\"") == expected).then_some(())
+    });
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_waits_for_a_slow_call_for_longer_than_told() {
+    for protocol in PROTOCOLS {
+        let server = Server::start();
+        let (client, _proxy) = slow(&server, protocol, Duration::from_secs(3));
+        let batched = client.batched(64, Duration::from_millis(1));
+        let ask = || {
+            let batched = batched.clone();
+            tokio::spawn(async move { batched.check(gold()).await })
+        };
+        let first = ask();
+        until_judged(&server, 1);
+        let second = ask();
+        until_judged(&server, 2);
+        assert!(!first.is_finished(), "{protocol:?}: the answer to the first was not slow");
+        for call in [first, second] {
+            assert!(call.await.expect("no panic").is_answered());
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_gives_up_before_the_call_is_not_charged() {
+    for protocol in PROTOCOLS {
+        let server = Server::start();
+        let (client, _proxy) = slow(&server, protocol, Duration::from_secs(1));
+        let batched = client.batched(64, FOREVER);
+        let first = tokio::spawn({
+            let batched = batched.clone();
+            async move { batched.check(gold()).await }
+        });
+        until_judged(&server, 1);
+        // It gets into the queue, and leaves.
+        let given_up = timeout(Duration::ZERO, batched.check(gold())).await;
+        assert!(given_up.is_err());
+        assert!(first.await.expect("no panic").is_answered());
+        assert_eq!(batched.check(gold()).await.remaining, Some(998), "{protocol:?}");
     }
 }
 

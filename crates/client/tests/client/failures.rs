@@ -38,9 +38,10 @@ fn is_fitting(verdict: &Verdict, on_failure: OnFailure, fault: Fault) -> bool {
         (OnFailure::Closed, Source::FailedClosed(error)) if !verdict.allowed => error,
         _ => return false,
     };
-    match fault {
-        Fault::Refuse => matches!(error, Error::Unreachable { .. }),
-        _ => matches!(error, Error::TimedOut { timeout: TIMEOUT, .. }),
+    match error {
+        Error::TimedOut { timeout, .. } => *timeout == TIMEOUT,
+        Error::Unreachable { .. } => fault == Fault::Refuse,
+        _ => false,
     }
 }
 
@@ -86,7 +87,7 @@ async fn a_server_that_has_ended_is_said_to_be_unreachable() {
     for protocol in PROTOCOLS {
         let server = Server::start();
         let url = server.url(protocol);
-        let client = client(protocol, &url, OnFailure::Closed);
+        let client = server.client(protocol);
         until_answered(&client).await;
         drop(server);
         let error = client.try_check(&alice()).await.expect_err("nobody is there");
