@@ -65,7 +65,7 @@ impl Clock for CachedClock {
     }
 }
 
-/// Measures how long something takes, for statistics. Nothing is decided by it.
+/// Measures how long something takes, for statistics and for patience. No request is judged by it.
 #[derive(Clone, Copy, Debug)]
 pub struct Stopwatch(Instant);
 
