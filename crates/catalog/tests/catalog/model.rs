@@ -298,6 +298,12 @@ impl Model {
         own.map(|(key, _)| key.1.as_str()).collect()
     }
 
+    /// Whether the rule of a ban is there, by the name of the ban.
+    pub(crate) fn has_rule_of(&self, ban: &str) -> bool {
+        let parts: Vec<String> = serde_json::from_str(ban).unwrap_or_default();
+        parts.first().is_some_and(|rule_id| self.rule(rule_id).is_some())
+    }
+
     /// The same as a document of a policy.
     pub(crate) fn document(&self) -> String {
         let list = |kind: Kind| self.of(kind).cloned().map(Json::Object).collect::<Vec<_>>();

