@@ -28,7 +28,10 @@ impl Load {
 /// Makes sure that a tool is here which the load needs, and the one that pins it to a processor.
 pub(super) fn need(tool: &str, package: &str) -> Fallible<()> {
     for (tool, package) in [(tool, package), ("taskset", "util-linux")] {
-        let tried = Command::new(tool).stdout(Stdio::null()).stderr(Stdio::null()).status();
+        // Without a word, some would begin to serve.
+        let mut trial = Command::new(tool);
+        trial.arg("--version").stdout(Stdio::null()).stderr(Stdio::null());
+        let tried = trial.status();
         if tried.is_err_and(|error| error.kind() == ErrorKind::NotFound) {
             return Err(format!("{tool} is missing (on Debian: apt-get install {package})").into());
         }
