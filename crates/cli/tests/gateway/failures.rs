@@ -5,6 +5,8 @@ use std::net::{TcpListener, TcpStream};
 use std::thread;
 use std::time::Duration;
 
+use tollgate::Stopwatch;
+
 use crate::gateway::Gateway;
 use crate::raw::RawUpstream;
 use crate::socket::Socket;
@@ -149,8 +151,10 @@ fn a_body_may_take_its_time_as_long_as_it_moves() {
     let gateway = Gateway::with_settings("gateway: {body_timeout: 1s}", upstream.address);
     let mut connection = gateway.connect();
     connection.send(b"POST /sink HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n").expect("sent");
-    for _ in 0..9 {
-        thread::sleep(Duration::from_millis(150));
+    let stopwatch = Stopwatch::start();
+    for piece in 1..=9 {
+        let its_time = Duration::from_millis(150) * piece;
+        until("the time of a piece", || (stopwatch.elapsed() >= its_time).then_some(()));
         connection.send(b"x").expect("sent");
     }
     assert_eq!(connection.answer().expect("an answer").text(), "9 bytes");

@@ -1,9 +1,9 @@
 //! A database that goes away, stands still, or comes late: whoever asks is told in time, and all is well
 //! again when it is back.
 
-use std::thread;
 use std::time::Duration;
 
+use sqlx::{Connection as _, PgConnection};
 use tollgate_core::Algorithm;
 use tollgate_store::postgres::PostgresStore;
 use tollgate_store::{BreakerState, RemoteSettings, StoreErrorKind};
@@ -145,18 +145,12 @@ async fn a_charge_that_came_too_late_is_not_made() {
     let postgres = Postgres::start();
     let store = hasty(&postgres.url());
     succeed_again(&store).await;
-    thread::scope(|scope| {
-        let lock = "LOCK TABLE tollgate_counters; SELECT pg_sleep(1)";
-        let locker = scope.spawn(|| postgres.query(lock));
-        let is_locked = "SELECT count(*) FROM pg_locks WHERE mode = 'AccessExclusiveLock'
-                         AND relation = 'tollgate_counters'::regclass AND granted";
-        until("a lock", || (postgres.query(is_locked) == "1").then_some(()));
-        let once = limit(Algorithm::FixedWindow, 1);
-        let late = tokio::runtime::Handle::current();
-        let late = tokio::task::block_in_place(|| late.block_on(charge(&store, "late", &once)));
-        assert_eq!(late.map_err(|error| error.kind()), Err(StoreErrorKind::Timeout));
-        locker.join().expect("a lock that ends");
-    });
+    let mut locker = PgConnection::connect(&postgres.url()).await.expect("a connection");
+    let lock = sqlx::raw_sql("BEGIN; LOCK TABLE tollgate_counters").execute(&mut locker).await;
+    lock.expect("a lock");
+    let late = charge(&store, "late", &limit(Algorithm::FixedWindow, 1)).await;
+    assert_eq!(late.map_err(|error| error.kind()), Err(StoreErrorKind::Timeout));
+    locker.close().await.expect("the end of the lock");
     assert_eq!(patient(&postgres.url()).state_text(&key("late")).await, None);
     succeed_again(&store).await;
 }

@@ -192,9 +192,12 @@ fn what_is_late_does_not_hold_up_what_follows() {
     // One after the other they would take ten seconds.
     stream.set_read_timeout(Some(Duration::from_secs(5))).expect("a setting");
     let mut answers = [0; 100];
-    for _ in 0..50 {
+    let began = Stopwatch::start();
+    for piece in 1..=50 {
         (&stream).write_all(b"a").expect("a way");
-        thread::sleep(Duration::from_millis(2));
+        // So that it is a piece of its own.
+        let its_time = Duration::from_millis(2) * piece;
+        until("the time of the next", || (began.elapsed() >= its_time).then_some(()));
     }
     (&stream).read_exact(&mut answers).expect("answers");
 }
