@@ -17,6 +17,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tracing::debug;
 
+use crate::pool::Pool;
 use crate::upload::Upload;
 use crate::url::{Protocol, UpstreamUrl};
 
@@ -111,20 +112,21 @@ pub(crate) async fn connect(
     url: &UpstreamUrl,
     trust: Option<&Trust>,
     is_to_upgrade: bool,
+    pool: &Arc<Pool>,
 ) -> io::Result<Line> {
     let stream = TcpStream::connect((url.host(), url.port())).await?;
     // Requests are written whole: waiting for more to send with them only costs time.
     stream.set_nodelay(true)?;
     match (url.protocol(), trust) {
         (Protocol::Plain, _) => over_http1(stream).await,
-        (Protocol::PlainHttp2, _) => over_http2(stream).await,
+        (Protocol::PlainHttp2, _) => over_http2(stream, pool).await,
         (Protocol::Tls, None) => Err(io::Error::other("no authorities to check certificates by")),
         (Protocol::Tls, Some(trust)) => {
             let name = ServerName::try_from(url.host().to_owned()).map_err(io::Error::other)?;
             let connector = if is_to_upgrade { &trust.http1 } else { &trust.any };
             let stream = connector.connect(name, stream).await?;
             let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-            if is_http2 { over_http2(stream).await } else { over_http1(stream).await }
+            if is_http2 { over_http2(stream, pool).await } else { over_http1(stream).await }
         }
     }
 }
@@ -145,7 +147,7 @@ where
     Ok(Line::Http1(line))
 }
 
-async fn over_http2<S>(stream: S) -> io::Result<Line>
+async fn over_http2<S>(stream: S, pool: &Arc<Pool>) -> io::Result<Line>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -159,9 +161,14 @@ where
         .keep_alive_timeout(PING_TIMEOUT);
     let (line, connection) =
         http.handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
+    let pool = Arc::downgrade(pool);
     tokio::spawn(async move {
         if let Err(error) = connection.await {
             debug!(%error, "connection to an upstream ended");
+        }
+        // It must not keep the queue of this connection, in which a request may be left.
+        if let Some(pool) = pool.upgrade() {
+            pool.forget_closed();
         }
     });
     Ok(Line::Http2(line))

@@ -12,11 +12,10 @@ use hyper::client::conn::http1;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::BodyError;
-use crate::connect::Line;
 use crate::counts::Counts;
 use crate::failure::Failure;
 use crate::patience::Patience;
-use crate::pool::{Lease, Pool};
+use crate::pool::Pool;
 use crate::upload::{Progress, Upload};
 
 /// The body of an answer: that of an upstream, or a few bytes of the gateway's own.
@@ -51,16 +50,14 @@ pub(crate) struct Held {
 
 impl Held {
     pub(crate) fn new(
-        lease: Lease,
+        line: Option<http1::SendRequest<Upload>>,
+        stream: Option<OwnedSemaphorePermit>,
         pool: &Arc<Pool>,
         upload: Option<Arc<Progress>>,
         place: OwnedSemaphorePermit,
     ) -> Self {
-        let line = match lease.line {
-            Line::Http1(line) => Some((line, Arc::clone(pool))),
-            Line::Http2(_) => None,
-        };
-        Self { line, upload, _stream: lease.stream, _place: place }
+        let line = line.map(|line| (line, Arc::clone(pool)));
+        Self { line, upload, _stream: stream, _place: place }
     }
 
     /// The answer has come to its end.

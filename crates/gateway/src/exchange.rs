@@ -1,14 +1,18 @@
 //! One request and its answer, over one connection, or over a second one where that is safe.
 
 use std::error::Error;
+use std::future::poll_fn;
 use std::io::{self, ErrorKind};
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
+use hyper::client::conn::http1;
 use parking_lot::Mutex;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 use tracing::debug;
 
@@ -19,6 +23,9 @@ use crate::pool::Lease;
 use crate::request::{Asked, is_idempotent};
 use crate::upload::{Progress, Upload};
 use crate::upstream::{Upstream, Wish};
+
+/// How often a request is sent again, at the most.
+const RETRIES: u32 = 3;
 
 /// What an exchange needs to know besides its request.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +40,10 @@ pub(crate) struct Exchange<'a> {
 /// An answer, and the connection that it comes over.
 pub(crate) struct Answered {
     pub(crate) response: Response<Incoming>,
-    pub(crate) lease: Lease,
+    /// One of HTTP/1.1, which is free for another request after the answer.
+    pub(crate) line: Option<http1::SendRequest<Upload>>,
+    /// The place on one of HTTP/2.
+    pub(crate) stream: Option<OwnedSemaphorePermit>,
     pub(crate) upload: Option<Arc<Progress>>,
 }
 
@@ -59,33 +69,36 @@ impl Exchange<'_> {
     ///
     /// A connection that has waited for its next request may be closed before it arrives, and one of
     /// HTTP/2 may be closed to new requests while others are answered. What was not sent then is sent
-    /// again, and so is what may be sent twice and has no body: once, and over another connection.
+    /// again, and so is what may be sent twice and has no body: over another connection, and not often.
     pub(crate) async fn run(
         &self,
         mut request: Box<Request<Upload>>,
     ) -> Result<Answered, Unanswered> {
         let upload = request.body().progress();
         let mut wish = if self.asked.upgrade.is_some() { Wish::ToUpgrade } else { Wish::Any };
+        let mut retries = RETRIES;
         loop {
-            let mut lease = match self.upstream.lease(wish).await {
+            let Lease { line, is_reused, stream } = match self.upstream.lease(wish).await {
                 Ok(lease) => lease,
                 Err(failure) => return Err(Unanswered::NotSent(request, failure)),
             };
-            let is_old = lease.is_reused && wish == Wish::Any;
-            let spare = if is_old { copy_of(&request) } else { None };
-            let lost = match self.send(&mut lease.line, request, upload.as_deref()).await {
-                Ok(response) => return Ok(Answered { response, lease, upload }),
+            let spare = if retries > 0 { copy_of(&request) } else { None };
+            let lost = match self.send(line, request, upload.as_deref()).await {
+                Ok((response, line)) => return Ok(Answered { response, line, stream, upload }),
                 Err(lost) => lost,
             };
             if let Some(failure) = upload.as_ref().and_then(|upload| upload.failure()) {
                 return Err(Unanswered::Failed(failure));
             }
+            let is_shared = stream.is_some();
             request = match (lost, spare) {
-                (Lost::NotSent(unsent), _) if is_old => unsent,
+                (Lost::NotSent(unsent), _) if (is_reused || is_shared) && retries > 0 => unsent,
                 (Lost::NotSent(unsent), _) => {
                     return Err(Unanswered::NotSent(unsent, Failure::Broken));
                 }
-                (Lost::Broken(error), Some(spare)) if lease.is_http2() || was_closed(&error) => {
+                (Lost::Broken(error), Some(spare))
+                    if was_refused(&error) || is_reused && (is_shared || was_closed(&error)) =>
+                {
                     spare
                 }
                 (Lost::Broken(error), _) => {
@@ -95,29 +108,39 @@ impl Exchange<'_> {
                 (Lost::Late, _) => return Err(Unanswered::Failed(Failure::ResponseTimeout)),
             };
             self.counts.count_retry();
-            self.upstream.pool.retire(&lease);
-            wish = Wish::Fresh;
+            if let Some(stream) = stream {
+                self.upstream.pool.retire(&stream);
+            }
+            retries -= 1;
+            wish = if retries > 0 { Wish::Fresh } else { Wish::Own };
         }
     }
 
     async fn send(
         &self,
-        line: &mut Line,
+        line: Line,
         mut request: Box<Request<Upload>>,
         upload: Option<&Progress>,
-    ) -> Result<Response<Incoming>, Lost> {
+    ) -> Result<(Response<Incoming>, Option<http1::SendRequest<Upload>>), Lost> {
         let host = self.asked.host_for(&self.upstream.url, self.keeps_host);
         match line {
-            Line::Http1(line) => {
+            Line::Http1(mut line) => {
                 self.asked.address_http1(&mut request, host);
                 if self.asked.awaits_word {
                     await_word(&mut request);
                 }
-                self.in_time(line.try_send_request(*request), upload).await
+                let answer = line.try_send_request(*request);
+                let mut line = Some(line);
+                let response = self.in_time(while_open(answer, &mut line), upload).await?;
+                Ok((response, line))
             }
-            Line::Http2(line) => {
+            Line::Http2(mut line) => {
                 self.asked.address_http2(&mut request, self.upstream.url.scheme(), host);
-                self.in_time(line.try_send_request(*request), upload).await
+                let answer = line.try_send_request(*request);
+                // What is left in the queue of a connection at its end comes back when the last way to
+                // send has gone. The pool lets go of its own at the same time.
+                drop(line);
+                Ok((self.in_time(answer, upload).await?, None))
             }
         }
     }
@@ -151,6 +174,36 @@ impl Exchange<'_> {
 
 type TrySendError = hyper::client::conn::TrySendError<Request<Upload>>;
 
+/// Waits for an answer, and lets go of a connection that ends meanwhile: a request that was put into
+/// its queue as it ended comes back when nobody can send any more, and not before.
+async fn while_open<T>(
+    answer: impl Future<Output = T>,
+    line: &mut Option<http1::SendRequest<Upload>>,
+) -> T {
+    let mut answer = pin!(answer);
+    if let Some(line) = line {
+        let mut ready = pin!(line.ready());
+        let mut is_open = true;
+        let answered = poll_fn(|context| {
+            if let Poll::Ready(answer) = answer.as_mut().poll(context) {
+                return Poll::Ready(Some(answer));
+            }
+            if is_open && let Poll::Ready(ready) = ready.as_mut().poll(context) {
+                if ready.is_err() {
+                    return Poll::Ready(None);
+                }
+                is_open = false;
+            }
+            Poll::Pending
+        });
+        if let Some(answer) = answered.await {
+            return answer;
+        }
+    }
+    *line = None;
+    answer.await
+}
+
 /// Asks the client for its body when the upstream does.
 fn await_word(request: &mut Request<Upload>) {
     let Some(word) = request.body_mut().await_word() else { return };
@@ -176,19 +229,30 @@ fn copy_of(request: &Request<Upload>) -> Option<Box<Request<Upload>>> {
 
 /// Whether a connection ended without a word.
 fn was_closed(error: &hyper::Error) -> bool {
-    if error.is_incomplete_message() || error.is_canceled() || error.is_closed() {
-        return true;
-    }
+    use ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+    const ENDS: [ErrorKind; 4] = [BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof];
+    error.is_incomplete_message()
+        || error.is_canceled()
+        || error.is_closed()
+        || cause::<io::Error>(error).is_some_and(|error| ENDS.contains(&error.kind()))
+}
+
+/// Whether the upstream has said over HTTP/2 that it has not looked at the request.
+fn was_refused(error: &hyper::Error) -> bool {
+    cause::<h2::Error>(error).is_some_and(|error| {
+        let is_end = error.is_go_away() && error.reason() == Some(h2::Reason::NO_ERROR);
+        error.is_remote() && (is_end || error.reason() == Some(h2::Reason::REFUSED_STREAM))
+    })
+}
+
+/// The first cause of a kind.
+fn cause<E: Error + 'static>(error: &hyper::Error) -> Option<&E> {
     let mut cause = error.source();
     while let Some(error) = cause {
-        if let Some(error) = error.downcast_ref::<io::Error>() {
-            use ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
-            return matches!(
-                error.kind(),
-                BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof
-            );
+        if let Some(found) = error.downcast_ref() {
+            return Some(found);
         }
         cause = error.source();
     }
-    false
+    None
 }

@@ -211,11 +211,11 @@ impl Shared {
         upstream: &Upstream,
         place: tokio::sync::OwnedSemaphorePermit,
     ) -> Response<Download> {
-        let Answered { response, lease, upload } = answered;
+        let Answered { response, line, stream, upload } = answered;
         if let Some(upload) = &upload {
             upload.answer_begins();
         }
-        let held = Held::new(lease, &upstream.pool, upload, place);
+        let held = Held::new(line, stream, &upstream.pool, upload, place);
         let counts = Arc::clone(&self.counts);
         let mut response =
             response.map(|body| Download::new(body, held, self.timeouts.body, counts));

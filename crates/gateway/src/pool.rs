@@ -59,12 +59,6 @@ pub(crate) struct Lease {
     pub(crate) stream: Option<OwnedSemaphorePermit>,
 }
 
-impl Lease {
-    pub(crate) const fn is_http2(&self) -> bool {
-        matches!(self.line, Line::Http2(_))
-    }
-}
-
 impl Pool {
     pub(crate) fn new(limit: Duration) -> Arc<Self> {
         Arc::new(Self { lines: Mutex::default(), limit, running: Stopwatch::start() })
@@ -116,11 +110,14 @@ impl Pool {
     }
 
     /// Gives a connection to nobody else. Those who have it go on.
-    pub(crate) fn retire(&self, lease: &Lease) {
-        if let Some(stream) = &lease.stream {
-            let mut lines = self.lines.lock();
-            lines.shared.retain(|shared| !Arc::ptr_eq(&shared.streams, stream.semaphore()));
-        }
+    pub(crate) fn retire(&self, stream: &OwnedSemaphorePermit) {
+        let mut lines = self.lines.lock();
+        lines.shared.retain(|shared| !Arc::ptr_eq(&shared.streams, stream.semaphore()));
+    }
+
+    /// Lets go of connections that have ended.
+    pub(crate) fn forget_closed(&self) {
+        self.lines.lock().shared.retain(|shared| !shared.line.is_closed());
     }
 
     /// Takes a connection back whose answer has come to its end.

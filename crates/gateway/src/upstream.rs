@@ -45,6 +45,8 @@ pub(crate) enum Wish {
     Any,
     /// A request that found an old connection closed.
     Fresh,
+    /// A request that found others closed as well: a connection that nobody has used before.
+    Own,
     /// A request that changes to another protocol.
     ToUpgrade,
 }
@@ -105,14 +107,17 @@ impl Upstream {
         if wish != Wish::ToUpgrade && self.speaks_http2.load(Relaxed) {
             turn = self.turn.acquire().await.ok();
             // Whoever had the turn before may have found one, or none.
-            if let Some(lease) = self.pool.take_stream() {
+            if wish != Wish::Own
+                && let Some(lease) = self.pool.take_stream()
+            {
                 return Ok(lease);
             }
             if self.is_left_out() {
                 return Err(io::Error::other("another request could not connect just now"));
             }
         }
-        let line = connect(&self.url, self.trust.as_ref(), wish == Wish::ToUpgrade).await?;
+        let line =
+            connect(&self.url, self.trust.as_ref(), wish == Wish::ToUpgrade, &self.pool).await?;
         let lease = match line {
             Line::Http1(_) => Lease { line, is_reused: false, stream: None },
             Line::Http2(line) => {

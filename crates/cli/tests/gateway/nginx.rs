@@ -78,19 +78,21 @@ fn much_is_asked_over_http2_and_nothing_is_lost() {
     ask_much(&format!("h2c://{}", nginx.address));
 }
 
+/// Requests that came into the queue of a connection at the moment of its end stayed there until they
+/// timed out. Here every eighth ends one.
+#[test]
+fn requests_that_meet_the_end_of_a_connection_are_not_forgotten() {
+    let nginx = Nginx::start("http2", "keepalive_requests 8;");
+    let gateway = Gateway::start(NO_RULES, "", &[format!("h2c://{}", nginx.address)]);
+    all_succeed(&gateway, &["--h1", "-n", "8000", "-c", "16"]);
+    assert_eq!(gateway.answers("5xx"), 0);
+}
+
 fn ask_much(upstream: &str) {
     let gateway = Gateway::start(NO_RULES, "", &[upstream.to_owned()]);
-    let run = |program: &str, arguments: &[&str]| {
-        assert!(Path::new(program).exists(), "{program} is missing: scripts/test installs it");
-        let output =
-            Command::new(program).args(arguments).arg(gateway.url("/")).output().expect("it runs");
-        String::from_utf8_lossy(&output.stdout).into_owned()
-    };
-    let said = run("/usr/bin/h2load", &["-n", "2000", "-c", "4", "-m", "4"]);
-    assert!(said.contains("2000 succeeded, 0 failed, 0 errored, 0 timeout"), "{said}");
-    let said = run("/usr/bin/h2load", &["--h1", "-n", "2000", "-c", "16"]);
-    assert!(said.contains("2000 succeeded, 0 failed, 0 errored, 0 timeout"), "{said}");
-    let said = run("/usr/bin/wrk", &["-t", "1", "-c", "16", "-d", "1s"]);
+    all_succeed(&gateway, &["-n", "2000", "-c", "4", "-m", "4"]);
+    all_succeed(&gateway, &["--h1", "-n", "2000", "-c", "16"]);
+    let said = run("/usr/bin/wrk", &["-t", "1", "-c", "16", "-d", "1s"], &gateway);
     assert!(
         said.contains("requests in")
             && !said.contains("Non-2xx")
@@ -98,4 +100,16 @@ fn ask_much(upstream: &str) {
         "{said}"
     );
     assert_eq!(gateway.answers("5xx"), 0);
+}
+
+fn all_succeed(gateway: &Gateway, arguments: &[&str]) {
+    let said = run("/usr/bin/h2load", arguments, gateway);
+    assert!(said.contains(" succeeded, 0 failed, 0 errored, 0 timeout"), "{said}");
+}
+
+fn run(program: &str, arguments: &[&str], gateway: &Gateway) -> String {
+    assert!(Path::new(program).exists(), "{program} is missing: scripts/test installs it");
+    let mut command = Command::new(program);
+    let output = command.args(arguments).arg(gateway.url("/")).output().expect("it runs");
+    String::from_utf8_lossy(&output.stdout).into_owned()
 }
