@@ -31,6 +31,7 @@
 mod codec;
 mod compact;
 mod decide;
+mod heal;
 mod kernel;
 mod key;
 mod limit;

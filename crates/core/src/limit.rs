@@ -167,23 +167,6 @@ impl Limit {
         })
     }
 
-    /// Brings a state back that a clock gone wrong has left far in the future, where it would refuse
-    /// everything until the clock catches up: more than one full refill of a bucket, or two
-    /// windows. What was used stays used; says whether the state changed.
-    #[inline]
-    pub fn heal(&self, state: &mut Option<State>, now: Timestamp) -> bool {
-        // A blocked counter is not looked at, so it waits for a limit that does.
-        if self.limit == 0 {
-            return false;
-        }
-        match state.as_mut().filter(|state| state.is_of(self)) {
-            Some(State::Bucket(state)) => bucket::heal(self, state, now),
-            Some(State::Window(state)) => window::heal(state, now),
-            Some(State::Log(log)) => log::heal(log, now),
-            None => false,
-        }
-    }
-
     #[inline]
     fn level(&self, state: Option<&State>, now: Timestamp) -> Level {
         if self.limit == 0 {

@@ -51,18 +51,6 @@ pub(crate) fn advance(limit: &Limit, state: Option<&State>, now: Timestamp) -> D
     Debt::new(rate, debt, state.at).until(now)
 }
 
-/// Brings back a state that is more than one full refill ahead of the clock.
-#[inline]
-pub(crate) fn heal(limit: &Limit, state: &mut BucketState, now: Timestamp) -> bool {
-    let behind = state.at.since(now);
-    let lost =
-        behind > Micros::ZERO && behind > limit.rate.time_for(limit.rate.parts(limit.capacity));
-    if lost {
-        state.at = now;
-    }
-    lost
-}
-
 impl Debt {
     /// A debt in parts of `rate`, as it stood at a moment.
     #[inline]

@@ -80,18 +80,16 @@ fn effective(log: &LogState, now: Timestamp) -> Timestamp {
     log.entries.back().map_or(now, |newest| newest.0.max(now))
 }
 
-/// Brings back a log that is more than two windows ahead of the clock: its entries of the
-/// disbelieved future count from now on.
-pub(crate) fn heal(log: &mut LogState, now: Timestamp) -> bool {
-    let ahead = effective(log, now).since(now);
-    let lost = ahead.get() > log.window.get().saturating_mul(2);
-    if lost {
-        let future = log.entries.partition_point(|entry| entry.0 <= now);
-        let units =
-            log.entries.drain(future..).fold(0_u64, |sum, entry| sum.saturating_add(entry.1));
-        log.entries.push_back((now, units));
-    }
-    lost
+/// How far a log is ahead of the clock.
+pub(crate) fn ahead(log: &LogState, now: Timestamp) -> Micros {
+    effective(log, now).since(now)
+}
+
+/// Entries of a future that is not believed count from now on.
+pub(crate) fn move_back(log: &mut LogState, now: Timestamp) {
+    let future = log.entries.partition_point(|entry| entry.0 <= now);
+    let units = log.entries.drain(future..).fold(0_u64, |sum, entry| sum.saturating_add(entry.1));
+    log.entries.push_back((now, units));
 }
 
 /// The log of that window, if the state is one.

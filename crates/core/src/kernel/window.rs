@@ -42,17 +42,6 @@ pub(crate) fn advance(limit: &Limit, state: Option<&State>, now: Timestamp) -> C
     }
 }
 
-/// Brings back a state that is more than two windows ahead of the clock: its counts move to the
-/// window the clock is in.
-#[inline]
-pub(crate) fn heal(state: &mut WindowState, now: Timestamp) -> bool {
-    let lost = state.at.since(now).get() > state.window.get().saturating_mul(2);
-    if lost {
-        state.at = now;
-    }
-    lost
-}
-
 impl Counts {
     /// Counts of the window of `at` and the one before, brought forward to `now`.
     #[inline]

@@ -162,6 +162,22 @@ fn only_a_state_of_the_same_kind_is_healed() {
     }
 }
 
+/// A thread that was interrupted after it read the clock was taken for a clock set back, by limits that
+/// are full again within milliseconds.
+#[test]
+fn a_thread_that_is_late_by_less_than_a_second_is_given_nothing() {
+    for algorithm in Algorithm::ALL {
+        let quota = per(10, S / 1_000)(algorithm);
+        let mut counter = Counter::new(&Trace { quota, start: 100 * S, steps: Vec::new() });
+        counter.ask(10);
+        let mut healed = |ago: u64| {
+            compiled(quota).heal(&mut counter.state, Timestamp::from_micros(100 * S - ago))
+        };
+        assert!(!healed(S), "{algorithm}");
+        assert!(healed(S + 1), "{algorithm}");
+    }
+}
+
 #[test]
 fn debits_go_below_zero_and_stop_there() {
     check_all(

@@ -160,7 +160,7 @@ impl Model {
     }
 
     /// Believes the clock again when the counter is ahead of it by more than a full refill of a
-    /// bucket, or two windows.
+    /// bucket, or two windows, and by more than a second.
     pub(crate) fn heal(&mut self, now: Timestamp) -> bool {
         if !self.history.belongs_to(&self.quota) {
             return false;
@@ -171,7 +171,7 @@ impl Model {
         } else {
             2 * i128::from(self.quota.window.get())
         };
-        let lost = self.history.ahead_of(now) > patience;
+        let lost = self.history.ahead_of(now) > patience.max(1_000_000);
         if lost {
             self.history.move_back_to(now);
         }

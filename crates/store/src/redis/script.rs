@@ -282,7 +282,7 @@ impl Limits {
             Some(room_rest),
             (is_queue && has_delay).then_some(whole.min(BEYOND)),
             Some(rest),
-            Some(limit.refill_time().get().min(BEYOND)),
+            Some(limit.patience().get().min(BEYOND)),
             Some(limit.capacity().saturating_mul(2)),
         ];
         fields.into_iter().for_each(|field| self.numbers.push_or_none(field));

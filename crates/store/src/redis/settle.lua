@@ -174,7 +174,7 @@ function window.read(c, text)
     return
   end
   at, current, previous = tonumber(at), tonumber(current), tonumber(previous) or 0
-  if c.mode and at - now > 2 * l.window then
+  if c.mode and at - now > l.believed then
     at, c.healed = now, true
     if l.sliding then
       text = format('c:%.0f:%.0f:%.0f:%.0f', l.window, at, current, previous)
@@ -275,7 +275,7 @@ function log.read(c)
   c.used = tonumber(sum)
   local newest = call('LINDEX', key, -1)
   local newest_at = newest and entry(newest)
-  if c.mode and newest_at and newest_at - now > 2 * l.window then
+  if c.mode and newest_at and newest_at - now > l.believed then
     local units, length_now = 0, call('LLEN', key)
     while true do
       local at, count = entry(call('LINDEX', key, length_now - 1))

@@ -47,13 +47,17 @@ const MUTANTS: &[Mutant] = &[
         "        rest = rest + l.window\n      end\n    else",
     ),
     ("whole windows do not drain", "gone = gone + windows * c.rate", "gone = gone + 0"),
-    ("a clock ahead is believed by buckets", "at - now > l.believed", "false"),
+    (
+        "a clock ahead is believed by buckets",
+        "at - now > l.believed then\n    at, c.healed = now, true\n    text",
+        "false then\n    at, c.healed = now, true\n    text",
+    ),
     (
         "a clock ahead is believed by windows",
-        "c.mode and at - now > 2 * l.window then\n    at,",
-        "false then\n    at,",
+        "at - now > l.believed then\n    at, c.healed = now, true\n    if",
+        "false then\n    at, c.healed = now, true\n    if",
     ),
-    ("a clock ahead is believed by logs", "newest_at - now > 2 * l.window", "false"),
+    ("a clock ahead is believed by logs", "newest_at - now > l.believed", "false"),
     (
         "a refund goes to the window before",
         "elseif charged == index - 1 then\n    c.previous = c.previous > c.cost and c.previous - c.cost or 0",
