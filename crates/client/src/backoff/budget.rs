@@ -23,15 +23,24 @@ impl Budget {
     }
 
     pub(super) fn note_call(&self) {
-        let add = |saved: u64| Some((saved + self.percent).min(self.most));
-        // It always has a value.
-        let _ = self.saved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
+        self.save(self.percent);
     }
 
     /// Pays for a repetition, if there is enough.
     pub(super) fn pay(&self) -> bool {
         let take = |saved: u64| saved.checked_sub(REPEAT);
         self.saved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
+    }
+
+    /// Takes back what was paid for a repetition that is not to be.
+    pub(super) fn take_back(&self) {
+        self.save(REPEAT);
+    }
+
+    fn save(&self, amount: u64) {
+        let add = |saved: u64| Some((saved + amount).min(self.most));
+        // It always has a value.
+        let _ = self.saved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
     }
 }
 
@@ -69,6 +78,8 @@ mod tests {
         (0..9).for_each(|_| budget.note_call());
         assert!(!budget.pay());
         budget.note_call();
+        assert_eq!([budget.pay(), budget.pay()], [true, false]);
+        budget.take_back();
         assert_eq!([budget.pay(), budget.pay()], [true, false]);
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::HOST;
+use http::uri::Authority;
 use http::{Request, Response};
 use tokio::time::{Instant, sleep};
 use tower_service::Service;
@@ -65,29 +66,50 @@ impl<C> Call<C> {
         S: Service<Request<B>, Response = Response<R>> + Clone,
         C: CopyBody<B>,
     {
-        self.shared.budget.note_call();
         let mut ready = Some(ready);
+        let mut refusal = None;
         loop {
             if self.is_held() {
                 // Who waits takes no place from others.
                 ready = None;
-                self.wait_until_free().await?;
+                if let Err(held_back) = self.wait_until_free().await {
+                    return self.give_up(held_back, refusal);
+                }
             }
+            // It may hold the very place that is waited for next.
+            drop(refusal);
             let mut service = match ready.take() {
                 Some(ready) => ready,
                 None => made_ready(spare.clone()).await.map_err(BackoffError::Inner)?,
             };
+            if self.attempt == 1 {
+                self.shared.budget.note_call();
+            }
             let copy = self.copy(&request);
             let response = service.call(request).await.map_err(BackoffError::Inner)?;
             let asked = self.note_asked(&response);
             let again =
                 copy.and_then(|copy| Some((copy, self.wait_before_next(&response, asked)?)));
             let Some((copy, wait)) = again else { return Ok(response) };
-            drop((response, service));
+            drop(service);
+            // It is still the answer if the request may not be sent again.
+            refusal = Some(response);
             sleep(wait).await;
             request = copy;
             self.attempt += 1;
         }
+    }
+
+    /// The answer to a call that is held back: the refusal that there was, whose repetition was paid for
+    /// in vain.
+    fn give_up<R, E>(
+        &self,
+        held_back: BackoffError<E>,
+        refusal: Option<Response<R>>,
+    ) -> Result<Response<R>, BackoffError<E>> {
+        let Some(refusal) = refusal else { return Err(held_back) };
+        self.shared.budget.take_back();
+        Ok(refusal)
     }
 
     fn is_held(&self) -> bool {
@@ -167,16 +189,20 @@ async fn made_ready<S: Service<Q>, Q>(mut service: S) -> Result<S, S::Error> {
     Ok(service)
 }
 
-/// Whom a request goes to. Never a user name or a password, which may stand before it.
+/// Whom a request goes to: a host, and the port that its scheme has if none is named. Never a user name
+/// or a password, which may stand before it.
 fn authority<B>(request: &Request<B>) -> String {
     let uri = request.uri();
-    let host = match (uri.host(), uri.port_u16()) {
-        (Some(host), Some(port)) => format!("{host}:{port}"),
-        (Some(host), None) => host.to_owned(),
-        (None, _) => {
-            let host = request.headers().get(HOST).and_then(|host| host.to_str().ok());
-            host.unwrap_or_default().to_owned()
-        }
+    let named = || request.headers().get(HOST)?.to_str().ok()?.parse::<Authority>().ok();
+    let Some(authority) = uri.authority().cloned().or_else(named) else { return String::new() };
+    let usual_port = match uri.scheme_str() {
+        Some("http" | "ws") => Some(80),
+        Some("https" | "wss") => Some(443),
+        _ => None,
     };
-    host.to_ascii_lowercase()
+    let host = authority.host().to_ascii_lowercase();
+    match authority.port_u16().or(usual_port) {
+        Some(port) => format!("{host}:{port}"),
+        None => host,
+    }
 }

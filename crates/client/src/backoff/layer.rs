@@ -15,7 +15,8 @@ pub enum WhenHeld {
     /// They wait until they may be sent, if that is within the total time.
     #[default]
     Wait,
-    /// They fail at once, with [`BackoffError::HeldBack`](super::BackoffError::HeldBack).
+    /// They fail at once, with [`BackoffError::HeldBack`](super::BackoffError::HeldBack). One that was
+    /// sent and refused before gets that refusal.
     Fail,
 }
 

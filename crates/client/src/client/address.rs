@@ -23,9 +23,12 @@ impl Address {
                 "the address of a server has no user name or password: give a token instead",
             ));
         }
+        // Nor does what stands behind an address, which may be a token.
+        let end = text.find(['?', '#']).unwrap_or(text.len());
+        let (shown, rest) = text.split_at(end);
         let unusable = |why: &str| {
             let example = "write it like http://127.0.0.1:8080";
-            BuildError::new(format!("cannot use the address {text}: {why}; {example}"))
+            BuildError::new(format!("cannot use the address {shown}: {why}; {example}"))
         };
         let uri: Uri = text.parse().map_err(|error| unusable(&format!("{error}")))?;
         let is_https = match uri.scheme() {
@@ -33,8 +36,10 @@ impl Address {
             Some(scheme) if *scheme == Scheme::HTTPS => true,
             Some(_) | None => return Err(unusable("it must be http or https")),
         };
-        if uri.query().is_some() {
-            return Err(unusable("it has a query"));
+        match rest.chars().next() {
+            Some('?') => return Err(unusable("it has a query")),
+            Some(_) => return Err(unusable("it has a fragment")),
+            None => {}
         }
         Ok(Self { text: text.trim_end_matches('/').to_owned(), is_https })
     }
@@ -84,5 +89,9 @@ mod tests {
         check("http://a b", Err("write it like"));
         check("http://example.com/?a=b", Err("it has a query"));
         check("http://me:hush@example.com", Err("give a token"));
+        check("http://example.com/?token=hush", Err("http://example.com/: it has a query"));
+        check("http://example.com/#hush", Err("http://example.com/: it has a fragment"));
+        check("http://a b?token=hush", Err("write it like"));
+        check("localhost?token=hush", Err("write it like"));
     }
 }

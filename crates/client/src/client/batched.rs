@@ -1,12 +1,14 @@
 //! Checks of several tasks in one call: as many as come while another call is under way.
 
+use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{self, Receiver, Sender};
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::Client;
 use super::check::Check;
@@ -17,8 +19,9 @@ use super::verdict::Verdict;
 const LARGEST_BATCH: usize = 1_000;
 /// How many batches may wait to be sent.
 const BATCHES_WAITING: usize = 16;
-/// How many batches may be under way. A server that answers so slowly is not helped by more.
-const BATCHES_UNDER_WAY: usize = 16;
+/// How many calls may be under way, and how many batches may be dealt with. A server that answers so
+/// slowly is not helped by more.
+const MOST_UNDER_WAY: usize = 16;
 
 /// A client that asks about checks of several tasks in one call. Made by [`Client::batched`]; clones
 /// share their calls.
@@ -64,21 +67,25 @@ impl Batched {
             TrySendError::Full(_) => Error::QueueFull,
             TrySendError::Closed(_) => lost(),
         })?;
-        self.client.in_time(async { answered.await.map_err(|_| lost())? }).await
+        match timeout(self.client.timeout, answered).await {
+            Ok(answered) => answered.map_err(|_| lost())?,
+            Err(_) => Err(self.client.timed_out()),
+        }
     }
 }
 
 /// Sends batches until nobody can ask any more.
 async fn run(client: Client, mut queue: Receiver<Waiting>, most: usize, linger: Duration) {
+    let calls = Arc::new(Semaphore::new(MOST_UNDER_WAY));
     let mut under_way = JoinSet::new();
     let mut batch = Vec::new();
     while queue.recv_many(&mut batch, most).await > 0 {
         while under_way.try_join_next().is_some() {}
         gather(&mut queue, &mut batch, &mut under_way, most, linger).await;
-        while under_way.len() >= BATCHES_UNDER_WAY {
+        while under_way.len() >= MOST_UNDER_WAY {
             under_way.join_next().await;
         }
-        under_way.spawn(send(client.clone(), std::mem::take(&mut batch)));
+        under_way.spawn(send(client.clone(), Arc::clone(&calls), std::mem::take(&mut batch)));
     }
 }
 
@@ -107,25 +114,39 @@ async fn gather(
     }
 }
 
-async fn send(client: Client, mut batch: Vec<Waiting>) {
-    // Whoever has given up is not charged any more.
-    batch.retain(|waiting| !waiting.answer.is_closed());
-    let (checks, answers): (Vec<_>, Vec<_>) =
-        batch.into_iter().map(|waiting| (waiting.check, waiting.answer)).unzip();
-    let results = match client.try_check_batch(&checks).await {
-        Ok(results) => results,
-        Err(error) if error.is_about_the_check() && checks.len() > 1 => {
-            // None was charged. Those who asked properly are not to suffer from one who did not.
-            for (check, answer) in checks.into_iter().zip(answers) {
-                let client = client.clone();
-                tokio::spawn(async move { answer.send(client.try_check(&check).await) });
-            }
-            return;
+/// Sends a batch. If the server does not judge it because of one check, none was charged; those who asked
+/// properly are not to suffer from one who did not, so each half is sent again.
+fn send(
+    client: Client,
+    calls: Arc<Semaphore>,
+    mut batch: Vec<Waiting>,
+) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    Box::pin(async move {
+        let turn = calls.acquire().await;
+        // Whoever has given up is not charged any more.
+        batch.retain(|waiting| !waiting.answer.is_closed());
+        let (checks, answers): (Vec<_>, Vec<_>) =
+            batch.into_iter().map(|waiting| (waiting.check, waiting.answer)).unzip();
+        let results = match &*checks {
+            [alone] => vec![client.try_check(alone).await],
+            several => match client.try_check_batch(several).await {
+                Ok(results) => results,
+                Err(error) if error.is_about_the_check() => {
+                    drop(turn);
+                    let waiting = checks.into_iter().zip(answers);
+                    let waiting = waiting.map(|(check, answer)| Waiting { check, answer });
+                    let mut first: Vec<_> = waiting.collect();
+                    let second = first.split_off(first.len() / 2);
+                    let first = send(client.clone(), Arc::clone(&calls), first);
+                    tokio::join!(first, send(client, Arc::clone(&calls), second));
+                    return;
+                }
+                Err(error) => vec![Err(error); checks.len()],
+            },
+        };
+        for (answer, result) in answers.into_iter().zip(results) {
+            // An error means that nobody waits any more.
+            let _ = answer.send(result);
         }
-        Err(error) => vec![Err(error); checks.len()],
-    };
-    for (answer, result) in answers.into_iter().zip(results) {
-        // An error means that nobody waits any more.
-        let _ = answer.send(result);
-    }
+    })
 }

@@ -9,6 +9,7 @@ use http::HeaderValue;
 use super::Client;
 use super::address::Address;
 use super::connection::Trust;
+use super::late::LateCalls;
 #[cfg(feature = "grpc")]
 use super::over_grpc::Grpc;
 #[cfg(feature = "http")]
@@ -144,6 +145,7 @@ impl ClientBuilder {
             server: address.to_string().into(),
             timeout: self.timeout,
             on_failure: self.on_failure,
+            late: LateCalls::new(),
         })
     }
 }

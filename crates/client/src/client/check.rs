@@ -2,10 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Deref;
 
 use serde::Serialize;
 
 use super::error::Error;
+
+/// The bounds of servers.
+const LONGEST_TEXT: usize = 4_096;
+const MOST_ATTRIBUTES: usize = 64;
+const LONGEST_IDEMPOTENCY_KEY: usize = 255;
 
 /// A request to be judged. Say what you know about it; rules that need something else do not apply.
 ///
@@ -83,6 +89,14 @@ pub enum KeyType {
 #[derive(Clone, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub(super) struct Private(pub(super) String);
+
+impl Deref for Private {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
 
 impl fmt::Debug for Private {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -183,24 +197,48 @@ impl Check {
     }
 
     /// Refuses what one of the protocols would quietly take for nothing: nobody would be limited by
-    /// an empty identifier.
+    /// an empty identifier. And what is too large for servers, which would refuse all that is sent
+    /// together with it.
     pub(super) fn validate(&self) -> Result<(), Error> {
-        let private = |text: &'_ Option<Private>| text.as_ref().map(|text| text.0.is_empty());
-        let plain = |text: &'_ Option<String>| text.as_ref().map(String::is_empty);
         let Identifiers { user_id, api_key, ip, tenant } = &self.identifiers;
-        let texts = [
-            ("user_id", plain(user_id)),
-            ("api_key", private(api_key)),
-            ("ip", plain(ip)),
-            ("tenant", plain(tenant)),
-            ("rule", plain(&self.rule_id)),
-            ("key", private(&self.key_value)),
-            ("idempotency_key", plain(&self.idempotency_key)),
+        let who = [
+            ("user_id", user_id.as_deref()),
+            ("api_key", api_key.as_deref()),
+            ("ip", ip.as_deref()),
+            ("tenant", tenant.as_deref()),
+            ("rule", self.rule_id.as_deref()),
+            ("key", self.key_value.as_deref()),
         ];
-        if let Some((name, _)) = texts.into_iter().find(|(_, is_empty)| *is_empty == Some(true)) {
-            return Err(Error::invalid_check(format!(
-                "{name}: it is empty; leave out what is not known"
-            )));
+        let what = [
+            ("endpoint", self.endpoint.as_deref()),
+            ("method", self.method.as_deref()),
+            ("host", self.host.as_deref()),
+            ("tier", self.tier.as_deref()),
+        ];
+        let idempotency_key = ("idempotency_key", self.idempotency_key.as_deref());
+        for (name, text) in who.into_iter().chain([idempotency_key]) {
+            if text.is_some_and(str::is_empty) {
+                let detail = format!("{name}: it is empty; leave out what is not known");
+                return Err(Error::invalid_check(detail));
+            }
+        }
+        let at_most = |name: &str, text: Option<&str>, most: usize| match text {
+            Some(text) if text.len() > most => {
+                Err(Error::invalid_check(format!("{name}: at most {most} bytes are allowed")))
+            }
+            _ => Ok(()),
+        };
+        for (name, text) in who.into_iter().chain(what) {
+            at_most(name, text, LONGEST_TEXT)?;
+        }
+        at_most(idempotency_key.0, idempotency_key.1, LONGEST_IDEMPOTENCY_KEY)?;
+        for (name, value) in &self.attributes {
+            at_most("attributes", Some(name), LONGEST_TEXT)?;
+            at_most("attributes", Some(value), LONGEST_TEXT)?;
+        }
+        if self.attributes.len() > MOST_ATTRIBUTES {
+            let detail = format!("attributes: at most {MOST_ATTRIBUTES} are allowed");
+            return Err(Error::invalid_check(detail));
         }
         if self.key_type.is_some() && self.rule_id.is_none() {
             return Err(Error::invalid_check(

@@ -6,6 +6,7 @@ mod builder;
 mod check;
 mod connection;
 mod error;
+mod late;
 #[cfg(feature = "grpc")]
 mod over_grpc;
 #[cfg(feature = "http")]
@@ -22,16 +23,21 @@ pub use self::batched::Batched;
 pub use self::builder::{BuildError, ClientBuilder, OnFailure};
 pub use self::check::{Check, KeyType};
 pub use self::error::{Error, RefusalKind};
-use self::transport::{Transport, Verdicts};
+use self::late::LateCalls;
+use self::transport::{Call, Transport, Verdicts};
 pub use self::verdict::{Reason, Source, State, Verdict};
 
 /// Asks a server. Clones share their connections.
+///
+/// A call that is late, or that nobody waits for any more, goes on in the background for up to 3
+/// seconds, so that its connection serves the next one. Up to 64 calls do so at a time.
 #[derive(Clone, Debug)]
 pub struct Client {
     transport: Transport,
     server: Arc<str>,
     timeout: Duration,
     on_failure: OnFailure,
+    late: LateCalls,
 }
 
 impl Client {
@@ -101,10 +107,11 @@ impl Client {
     }
 
     /// Gives back what a decision charged, once, and says to how many counters. The token must be that
-    /// of an operator, and the server the one that decided. Over HTTP only.
+    /// of an operator, and the server the one that decided.
     ///
     /// # Errors
     /// As of [`try_check`](Self::try_check), and if the decision is not known or was given back before.
+    /// Over gRPC always [`Error::Unsupported`]: its API has no such call.
     #[cfg(feature = "http")]
     pub async fn refund(&self, decision_id: &str) -> Result<u64, Error> {
         self.in_time(self.transport.refund(decision_id)).await
@@ -125,10 +132,13 @@ impl Client {
         result.unwrap_or_else(|error| Verdict::without_answer(error, self.on_failure))
     }
 
-    async fn in_time<T>(&self, answer: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-        // On the heap: a call in the making is large, and whoever asks moves what it awaits.
-        timeout(self.timeout, Box::pin(answer)).await.unwrap_or_else(|_| {
-            Err(Error::TimedOut { server: self.server.to_string(), timeout: self.timeout })
-        })
+    /// The answer to a call, if it comes in time. If not, the call goes on without anybody who waits.
+    async fn in_time<T: Send + 'static>(&self, call: Call<T>) -> Result<T, Error> {
+        let answer = timeout(self.timeout, self.late.persist(call)).await;
+        answer.unwrap_or_else(|_| Err(self.timed_out()))
+    }
+
+    fn timed_out(&self) -> Error {
+        Error::TimedOut { server: self.server.to_string(), timeout: self.timeout }
     }
 }

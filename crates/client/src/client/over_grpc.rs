@@ -1,6 +1,7 @@
 //! The check API over gRPC.
 
 use std::error::Error as StdError;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderValue;
@@ -18,7 +19,7 @@ use super::builder::BuildError;
 use super::check::{Check, Identifiers, KeyType, Private};
 use super::connection::{Pool, connector, pool, reason};
 use super::error::{Error, RefusalKind};
-use super::transport::Verdicts;
+use super::transport::{Call, Verdicts};
 use super::verdict::{Reason, Source, State, Verdict};
 
 mod definitions {
@@ -58,26 +59,30 @@ impl Grpc {
         })
     }
 
-    pub(super) async fn check(&self, check: &Check) -> Result<Verdict, Error> {
+    pub(super) fn check(self: Arc<Self>, check: &Check) -> Call<Verdict> {
         let request = self.request(message(check));
-        let answer = self.calls.clone().check_rate_limit(request).await;
-        answer.map(|answer| answer.into_inner().into()).map_err(|status| self.failed(&status))
+        Box::pin(async move {
+            let answer = self.calls.clone().check_rate_limit(request).await;
+            answer.map(|answer| answer.into_inner().into()).map_err(|status| self.failed(&status))
+        })
     }
 
-    pub(super) async fn check_batch(&self, checks: &[Check]) -> Result<Verdicts, Error> {
+    pub(super) fn check_batch(self: Arc<Self>, checks: &[Check]) -> Call<Verdicts> {
         let checks = checks.iter().map(message).collect();
         let request = self.request(CheckBatchRequest { checks });
-        let answers = self.calls.clone().check_batch(request).await;
-        let answers = answers.map_err(|status| self.failed(&status))?.into_inner();
-        let results = answers.results.into_iter().map(|answer| match answer.result {
-            Some(One::Response(answer)) => Ok(answer.into()),
-            Some(One::Error(error)) => {
-                let kind = kind_of(&error.code);
-                Err(Error::Refused { kind, code: error.code, detail: error.detail })
-            }
-            None => Err(self.unreadable("a result of the batch is empty")),
-        });
-        Ok(results.collect())
+        Box::pin(async move {
+            let answers = self.calls.clone().check_batch(request).await;
+            let answers = answers.map_err(|status| self.failed(&status))?.into_inner();
+            let results = answers.results.into_iter().map(|answer| match answer.result {
+                Some(One::Response(answer)) => Ok(answer.into()),
+                Some(One::Error(error)) => {
+                    let kind = kind_of(&error.code);
+                    Err(Error::Refused { kind, code: error.code, detail: error.detail })
+                }
+                None => Err(self.unreadable("a result of the batch is empty")),
+            });
+            Ok(results.collect())
+        })
     }
 
     fn request<T>(&self, message: T) -> Request<T> {

@@ -1,6 +1,7 @@
 //! The check API over HTTP.
 
 use std::error::Error as StdError;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,7 +17,7 @@ use super::builder::BuildError;
 use super::check::Check;
 use super::connection::{Pool, connector, pool, reason};
 use super::error::{Error, RefusalKind};
-use super::transport::Verdicts;
+use super::transport::{Call, Verdicts};
 use super::verdict::{Reason, Source, State, Verdict};
 
 /// No answer is larger: a batch of ten thousand fits.
@@ -120,36 +121,35 @@ impl Http {
         })
     }
 
-    pub(super) async fn check(&self, check: &Check) -> Result<Verdict, Error> {
-        let answer: Answer = self.post(&self.check, &Body::new(check)).await?;
-        Ok(answer.into())
+    pub(super) fn check(self: Arc<Self>, check: &Check) -> Call<Verdict> {
+        let request = self.request(&self.check, &Body::new(check));
+        Box::pin(async move { Ok(self.ask::<Answer>(request).await?.into()) })
     }
 
-    pub(super) async fn peek(&self, check: &Check) -> Result<Verdict, Error> {
-        let answer: Answer = self.post(&self.peek, &Body::new(check)).await?;
-        Ok(answer.into())
+    pub(super) fn peek(self: Arc<Self>, check: &Check) -> Call<Verdict> {
+        let request = self.request(&self.peek, &Body::new(check));
+        Box::pin(async move { Ok(self.ask::<Answer>(request).await?.into()) })
     }
 
-    pub(super) async fn check_batch(&self, checks: &[Check]) -> Result<Verdicts, Error> {
+    pub(super) fn check_batch(self: Arc<Self>, checks: &[Check]) -> Call<Verdicts> {
         let batch = Batch { checks: checks.iter().map(Body::new).collect() };
-        let answers: Answers = self.post(&self.batch, &batch).await?;
-        let results = answers.results.into_iter().map(|answer| match answer {
-            BatchAnswer::Judged(answer) => Ok(answer.into()),
-            BatchAnswer::Failed { error } => Err(error.into()),
-        });
-        Ok(results.collect())
+        let request = self.request(&self.batch, &batch);
+        Box::pin(async move {
+            let answers: Answers = self.ask(request).await?;
+            let results = answers.results.into_iter().map(|answer| match answer {
+                BatchAnswer::Judged(answer) => Ok(answer.into()),
+                BatchAnswer::Failed { error } => Err(error.into()),
+            });
+            Ok(results.collect())
+        })
     }
 
-    pub(super) async fn refund(&self, decision_id: &str) -> Result<u64, Error> {
-        let changed: Changed = self.post(&self.refund, &Refund { decision_id }).await?;
-        Ok(changed.counters)
+    pub(super) fn refund(self: Arc<Self>, decision_id: &str) -> Call<u64> {
+        let request = self.request(&self.refund, &Refund { decision_id });
+        Box::pin(async move { Ok(self.ask::<Changed>(request).await?.counters) })
     }
 
-    async fn post<T: DeserializeOwned>(
-        &self,
-        uri: &Uri,
-        body: &impl Serialize,
-    ) -> Result<T, Error> {
+    fn request(&self, uri: &Uri, body: &impl Serialize) -> Request<Full<Bytes>> {
         // Texts and numbers always serialise.
         let body = serde_json::to_vec(body).unwrap_or_default();
         let mut request = Request::new(Full::from(body));
@@ -162,6 +162,10 @@ impl Http {
         if let Some(authorization) = &self.authorization {
             fields.insert(AUTHORIZATION, authorization.clone());
         }
+        request
+    }
+
+    async fn ask<T: DeserializeOwned>(&self, request: Request<Full<Bytes>>) -> Result<T, Error> {
         let response = self.pool.request(request).await.map_err(|error| self.lost(&error))?;
         let (head, body) = response.into_parts();
         let body = Limited::new(body, LARGEST_ANSWER).collect().await;

@@ -1,5 +1,6 @@
 //! The protocols a server can be asked in. Both give the same answers.
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use super::check::Check;
@@ -13,6 +14,10 @@ use super::verdict::Verdict;
 /// The answers to a batch, in its order.
 pub(super) type Verdicts = Vec<Result<Verdict, Error>>;
 
+/// A call in the making. It borrows nothing, so that it can outlive whoever waits for it; and it is on
+/// the heap, because it is large and whoever asks moves what it awaits.
+pub(super) type Call<T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>;
+
 /// A way to ask a server. Clones share their connections.
 #[derive(Clone, Debug)]
 pub(super) enum Transport {
@@ -23,40 +28,40 @@ pub(super) enum Transport {
 }
 
 impl Transport {
-    pub(super) async fn check(&self, check: &Check) -> Result<Verdict, Error> {
+    pub(super) fn check(&self, check: &Check) -> Call<Verdict> {
         match self {
             #[cfg(feature = "http")]
-            Self::Http(http) => http.check(check).await,
+            Self::Http(http) => Arc::clone(http).check(check),
             #[cfg(feature = "grpc")]
-            Self::Grpc(grpc) => grpc.check(check).await,
+            Self::Grpc(grpc) => Arc::clone(grpc).check(check),
         }
     }
 
-    pub(super) async fn check_batch(&self, checks: &[Check]) -> Result<Verdicts, Error> {
+    pub(super) fn check_batch(&self, checks: &[Check]) -> Call<Verdicts> {
         match self {
             #[cfg(feature = "http")]
-            Self::Http(http) => http.check_batch(checks).await,
+            Self::Http(http) => Arc::clone(http).check_batch(checks),
             #[cfg(feature = "grpc")]
-            Self::Grpc(grpc) => grpc.check_batch(checks).await,
+            Self::Grpc(grpc) => Arc::clone(grpc).check_batch(checks),
         }
     }
 
-    pub(super) async fn peek(&self, check: &Check) -> Result<Verdict, Error> {
+    pub(super) fn peek(&self, check: &Check) -> Call<Verdict> {
         match self {
             #[cfg(feature = "http")]
-            Self::Http(http) => http.peek(check).await,
+            Self::Http(http) => Arc::clone(http).peek(check),
             // A check that costs nothing is a look.
             #[cfg(feature = "grpc")]
-            Self::Grpc(grpc) => grpc.check(check).await,
+            Self::Grpc(grpc) => Arc::clone(grpc).check(check),
         }
     }
 
     #[cfg(feature = "http")]
-    pub(super) async fn refund(&self, decision_id: &str) -> Result<u64, Error> {
+    pub(super) fn refund(&self, decision_id: &str) -> Call<u64> {
         match self {
-            Self::Http(http) => http.refund(decision_id).await,
+            Self::Http(http) => Arc::clone(http).refund(decision_id),
             #[cfg(feature = "grpc")]
-            Self::Grpc(_) => Err(Error::Unsupported { call: "refund" }),
+            Self::Grpc(_) => Box::pin(async { Err(Error::Unsupported { call: "refund" }) }),
         }
     }
 }

@@ -1,13 +1,19 @@
 //! What is not sent at all: calls to a service that has asked to be left alone.
 
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use http::{Request, StatusCode};
+use http::{Request, Response, StatusCode};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
 use tollgate_client::backoff::{BackoffError, BackoffLayer, WhenHeld};
 use tower::limit::ConcurrencyLimitLayer;
 use tower::{Layer as _, Service as _, ServiceExt as _};
 
-use crate::scene::{Called, Scene, answer, get, request, status};
+use crate::scene::{Called, Scene, answer, delayed, get, request, status};
 
 const A: &str = "http://a.example.com/orders";
 const B: &str = "http://b.example.com/orders";
@@ -140,4 +146,108 @@ async fn who_waits_takes_no_place_from_others() {
     assert_eq!(scene.elapsed(), Duration::ZERO);
     assert!(held.await.expect("no panic"));
     assert!(scene.elapsed() >= Duration::from_secs(5));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_is_not_lost_when_another_call_lengthens_the_hold() {
+    // One does not wait for what holds it back, the other would wait for too long.
+    let impatient = BackoffLayer::new().when_held(WhenHeld::Fail);
+    let patient = BackoffLayer::new().total(Duration::from_secs(30));
+    for layer in [impatient, patient] {
+        let nothing_left = answer(200, &[("ratelimit", "\"a\";r=0;t=60")]);
+        let scene = Scene::new([
+            delayed(Duration::from_millis(500), nothing_left),
+            answer(429, &[("retry-after", "1")]),
+            answer(503, &[]),
+        ]);
+        let client = scene.with(&layer.budget(0, 1));
+        let (slow, refused) = tokio::join!(get(&client, A), get(&client, A));
+        assert_eq!(status(&slow), StatusCode::OK);
+        assert_eq!(status(&refused), StatusCode::TOO_MANY_REQUESTS);
+        assert_eq!(refused.expect("an answer").headers()["retry-after"], "1");
+        assert_eq!(scene.times().len(), 2);
+        // What was not repeated was not paid for either.
+        assert_eq!(status(&get(&client, B).await), StatusCode::OK);
+        assert_eq!(scene.times().len(), 2);
+    }
+}
+
+/// A service with one place, which is taken until the answer is dropped.
+struct OnePlace {
+    scene: Scene,
+    free: Arc<Semaphore>,
+    taken: Option<OwnedSemaphorePermit>,
+}
+
+impl Clone for OnePlace {
+    fn clone(&self) -> Self {
+        Self { scene: self.scene.clone(), free: Arc::clone(&self.free), taken: None }
+    }
+}
+
+impl tower::Service<Request<String>> for OnePlace {
+    type Response = Response<String>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<String>, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.taken = self.taken.take().or_else(|| Arc::clone(&self.free).try_acquire_owned().ok());
+        if self.taken.is_some() { Poll::Ready(Ok(())) } else { Poll::Pending }
+    }
+
+    fn call(&mut self, request: Request<String>) -> Self::Future {
+        let (service, place) = (self.scene.service(), self.taken.take().expect("it was ready"));
+        Box::pin(async move {
+            let mut response = service.oneshot(request).await?;
+            response.extensions_mut().insert(Arc::new(place));
+            Ok(response)
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_that_is_kept_does_not_block_its_own_repetition() {
+    let scene = Scene::new([answer(429, &[("retry-after", "1")])]);
+    let narrow = OnePlace { scene, free: Arc::new(Semaphore::new(1)), taken: None };
+    let call = BackoffLayer::new().layer(narrow).oneshot(request("GET", A));
+    let answered = timeout(Duration::from_secs(60), call).await.expect("no deadlock");
+    assert_eq!(status(&answered), StatusCode::OK);
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_that_are_not_sent_do_not_fill_the_budget() {
+    let scene = Scene::new([
+        answer(503, &[]),
+        answer(200, &[]),
+        answer(200, &[("ratelimit", "\"a\";r=0;t=60")]),
+        answer(503, &[]),
+    ]);
+    let layer = BackoffLayer::new().when_held(WhenHeld::Fail).budget(10, 1);
+    let client = scene.with(&layer);
+    // The repetition that there is, and a call that leaves nothing.
+    for _ in 0..2 {
+        assert_eq!(status(&get(&client, A).await), StatusCode::OK);
+    }
+    for _ in 0..20 {
+        held_back(get(&client, A).await);
+    }
+    assert_eq!(status(&get(&client, B).await), StatusCode::SERVICE_UNAVAILABLE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_is_a_host_and_the_port_it_is_asked_at() {
+    async fn check(first: &str, second: &str, is_same: bool) {
+        let scene = Scene::new([answer(200, &[("ratelimit", "\"a\";r=0;t=60")])]);
+        let client = scene.with(&BackoffLayer::new().when_held(WhenHeld::Fail));
+        assert_eq!(status(&get(&client, first).await), StatusCode::OK);
+        let is_held = get(&client, second).await.is_err();
+        assert_eq!(is_held, is_same, "{first} {second}");
+    }
+    check("http://h/", "http://h:80/", true).await;
+    check("https://h:443/", "https://H/", true).await;
+    check("http://h/", "https://h/", false).await;
+    check("http://h:443/", "https://h/", true).await;
+    check("http://h:81/", "http://h/", false).await;
+    check("http://[::1]/", "http://[::1]:80/", true).await;
+    check("http://me:hush@h/", "http://h/", true).await;
 }

@@ -28,6 +28,16 @@ pub(crate) fn answer(status: u16, fields: &[(&str, &str)]) -> Response<String> {
     response.body(String::new()).expect("an answer")
 }
 
+/// How long an answer takes.
+#[derive(Clone, Copy)]
+struct Delay(Duration);
+
+/// The same answer, given only after a while.
+pub(crate) fn delayed(delay: Duration, mut response: Response<String>) -> Response<String> {
+    response.extensions_mut().insert(Delay(delay));
+    response
+}
+
 /// What the service was sent.
 #[derive(Debug)]
 pub(crate) struct Sent {
@@ -54,7 +64,13 @@ impl Scene {
         let scene = self.clone();
         BoxCloneSyncService::new(service_fn(move |request| {
             let scene = scene.clone();
-            async move { Ok(scene.take(request)) }
+            async move {
+                let response = scene.take(request);
+                if let Some(Delay(delay)) = response.extensions().get().copied() {
+                    tokio::time::sleep(delay).await;
+                }
+                Ok(response)
+            }
         }))
     }
 

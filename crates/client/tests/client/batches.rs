@@ -168,6 +168,40 @@ async fn one_senseless_check_does_not_harm_the_others() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn senseless_checks_do_not_become_a_call_for_each_check() {
+    /// Calls are made 16 at a time; a few connections more may come when they are not needed any more.
+    const MOST_CONNECTIONS: usize = 48;
+    let server = Server::start();
+    let check = async |is_senseless: fn(usize) -> bool, most_calls: u64| {
+        // While the first call is under way, all others gather.
+        let (client, proxy) = slow(&server, Protocol::Http, Duration::from_millis(50));
+        let batched = client.batched(1_000, FOREVER);
+        let before = server.metric("tollgate_http_responses_total");
+        let mut tasks = JoinSet::new();
+        for place in 0..256 {
+            let batched = batched.clone();
+            tasks.spawn(async move {
+                let is_senseless = is_senseless(place);
+                let check = if is_senseless { gold().rule("nope") } else { gold().cost(0) };
+                let result = batched.try_check(check).await;
+                assert_eq!(result.is_err(), is_senseless, "{place}: {result:?}");
+                let Err(error) = result else { return };
+                // Each is told of itself, not of its place among others.
+                assert_eq!(error.to_string().split(" (").next(), Some("there is no rule `nope`"));
+            });
+        }
+        tasks.join_all().await;
+        let calls = server.metric("tollgate_http_responses_total") - before;
+        assert!(calls <= most_calls, "{calls} calls");
+        let connections = proxy.connections();
+        assert!(connections <= MOST_CONNECTIONS, "{connections} connections");
+    };
+    // Two for each time that 256 can be halved, and a few for those who came first.
+    check(|place| place == 200, 32).await;
+    check(|place| place % 2 == 0, 600).await;
+}
+
 #[tokio::test]
 async fn a_queue_that_nobody_empties_has_an_end() {
     for protocol in PROTOCOLS {

@@ -2,8 +2,10 @@
 //! there instead.
 
 mod batches;
+mod bounds;
 mod failures;
 mod held_back;
+mod late;
 mod server;
 mod trust;
 mod verdicts;

@@ -10,14 +10,18 @@ use crate::server::{PROTOCOLS, Protocol, Server};
 
 /// A certificate that vouches for itself, and its key.
 fn certificate(folder: &Path, name: &str) -> (String, String) {
-    let own = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+    certificate_of(vec!["localhost".to_owned()], folder, name)
+}
+
+fn certificate_of(hosts: Vec<String>, folder: &Path, name: &str) -> (String, String) {
+    let own = rcgen::generate_simple_self_signed(hosts).expect("a certificate");
     let (certificate, key) = (own.cert.pem(), own.signing_key.serialize_pem());
     fs::write(folder.join(format!("{name}.pem")), &certificate).expect("written");
     fs::write(folder.join(format!("{name}.key")), &key).expect("written");
     (certificate, key)
 }
 
-fn read(server: &Server, name: &str) -> String {
+pub(crate) fn read(server: &Server, name: &str) -> String {
     fs::read_to_string(server.folder.path().join(name)).expect("a file")
 }
 
@@ -57,14 +61,21 @@ fn secrets_are_not_shown() {
     ["", "hush\n", "hu sh", "hush\u{e9}"].into_iter().for_each(refuse);
 }
 
-#[tokio::test]
-async fn a_certificate_is_believed_if_its_authority_is() {
-    let server = Server::start_with(|settings, folder| {
-        certificate(folder, "server");
+/// A server that speaks TLS, under this many names; its certificate is in `server.pem`.
+pub(crate) fn with_certificate(names: u32) -> Server {
+    Server::start_with(|settings, folder| {
+        let others = (1..names).map(|number| format!("server-{number}.limits.example.com"));
+        let hosts = std::iter::once("localhost".to_owned()).chain(others).collect();
+        certificate_of(hosts, folder, "server");
         let file = |name: &str| folder.join(name);
         let (certificate, key) = (file("server.pem"), file("server.key"));
         settings.tls = Some(TlsFiles { certificate, key, client_ca: None });
-    });
+    })
+}
+
+#[tokio::test]
+async fn a_certificate_is_believed_if_its_authority_is() {
+    let server = with_certificate(1);
     for protocol in PROTOCOLS {
         let builder = protocol.builder(&server.url(protocol));
         let trusting = builder.clone().authority(read(&server, "server.pem"));

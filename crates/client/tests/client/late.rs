@@ -1,0 +1,87 @@
+//! Connections and answers that come after the deadline: they are for the next check, not for nobody.
+
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpListener};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use tokio::time::timeout;
+use tollgate_client::{Check, Client, Error, Source};
+use tollgate_testbed::{Fault, FaultProxy, PATIENCE};
+
+use crate::server::Protocol;
+use crate::trust::{read, with_certificate};
+
+/// Asks until the server answers.
+async fn until_answered(client: &Client) {
+    let answered = async { while !client.check(&Check::new()).await.is_answered() {} };
+    timeout(PATIENCE, answered).await.expect("an answer in the end");
+}
+
+/// Asks over connections that take longer to make than anybody waits.
+async fn ask_over_slow_connections(protocol: Protocol) {
+    // A check is a few hundred bytes, so it is in time; the certificate takes three times as long.
+    const BYTES_PER_SECOND: u32 = 20_000;
+    const TIMEOUT: Duration = Duration::from_millis(300);
+    let server = with_certificate(500);
+    let proxy = FaultProxy::start(server.address(protocol));
+    proxy.set(Fault::Bandwidth(BYTES_PER_SECOND));
+    let url = format!("https://localhost:{}", proxy.address().port());
+    let builder = protocol.builder(&url).authority(read(&server, "server.pem"));
+    let client = builder.clone().timeout(TIMEOUT).build().expect("a client");
+    let first = client.check(&Check::new()).await;
+    let Source::FailedOpen(Error::TimedOut { .. }) = first.source else { panic!("{first:?}") };
+    until_answered(&client).await;
+    // Also if it is the caller who does not wait.
+    let client = builder.build().expect("a client");
+    let asked = async { while timeout(TIMEOUT, client.check(&Check::new())).await.is_err() {} };
+    timeout(PATIENCE, asked).await.expect("an answer in the end");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_takes_longer_than_the_timeout_serves_later_checks_over_http() {
+    ask_over_slow_connections(Protocol::Http).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_takes_longer_than_the_timeout_serves_later_checks_over_grpc() {
+    ask_over_slow_connections(Protocol::Grpc).await;
+}
+
+/// A server that takes one connection and no other, and gives its first answer when it is told to.
+fn with_one_connection() -> (String, mpsc::Sender<()>) {
+    const ANSWER: &str = r#"{"allowed": true, "state": "normal"}"#;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let (tell, told) = mpsc::channel();
+    thread::spawn(move || {
+        let (mut connection, _) = listener.accept().expect("a connection");
+        let mut request = [0; 4_096];
+        let mut is_told = false;
+        // A request of this test arrives whole.
+        while connection.read(&mut request).is_ok_and(|length| length > 0) {
+            if !is_told {
+                is_told = told.recv().is_ok();
+            }
+            let length = ANSWER.len();
+            let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n");
+            let written = connection.write_all(format!("{head}{ANSWER}").as_bytes());
+            if written.is_err() {
+                return;
+            }
+        }
+    });
+    (format!("http://127.0.0.1:{port}"), tell)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_comes_late_leaves_its_connection_to_the_next_check() {
+    let (url, tell) = with_one_connection();
+    let client = Protocol::Http.builder(&url).timeout(Duration::from_millis(100)).build();
+    let client = client.expect("a client");
+    let late = client.try_check(&Check::new()).await.expect_err("no answer yet");
+    assert!(matches!(late, Error::TimedOut { .. }), "{late}");
+    tell.send(()).expect("a server");
+    until_answered(&client).await;
+}
