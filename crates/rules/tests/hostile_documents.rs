@@ -1,7 +1,12 @@
 //! No text makes the reader panic, hang, fill the memory or point outside of the text.
 
+#[path = "support/hostile_text.rs"]
+mod hostile_text;
+
 use proptest::prelude::*;
-use tollgate_rules::{Format, Problem, Source};
+use tollgate_rules::{Format, Source};
+
+use crate::hostile_text::{HostileText, mutated, random_bytes};
 
 const VALID: &str = r#"# A policy that uses everything there is.
 rules:
@@ -33,50 +38,20 @@ fn check(text: &str) {
         Source::parse_as(text, Format::Yaml),
         Source::parse_rule(text, "inline", "global"),
     ];
-    let visible = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let lines = visible.replace("\r\n", "\n").replace('\r', "\n");
-    let lines = lines.split('\n').map(|line| line.chars().count()).collect::<Vec<_>>();
+    let hostile = HostileText::new("policy.yaml", text);
     for source in &sources {
-        assert!(source.problems.len() <= 1_001, "problems are bounded");
-        for problem in source.problems.iter().step_by(100) {
-            check_problem(problem, text, &lines);
-        }
+        hostile.check(source.problems.iter());
     }
 }
 
-fn check_problem(problem: &Problem, text: &str, lines: &[usize]) {
-    if let Some(position) = problem.position {
-        let width = lines.get(position.line as usize - 1).copied();
-        let inside =
-            width.is_some_and(|width| (1..=width + 1).contains(&(position.column as usize)));
-        assert!(inside, "{problem} is outside of the text");
-    }
-    let shown = problem.to_string() + &problem.render("policy.yaml", text);
-    assert!(shown.len() < 10_000, "short enough to read: {shown}");
-    assert!(shown.chars().all(|c| c == '\n' || !c.is_control()), "safe to print: {shown:?}");
-}
-
-/// The valid text with some of its characters replaced, removed or repeated.
-fn mutated(valid: &'static str) -> impl Strategy<Value = String> {
-    let piece = prop_oneof![
-        Just(String::new()),
+fn pieces() -> impl Strategy<Value = String> {
+    prop_oneof![
         "[\\[\\]{}:,\"'&*!|>%@#?\\-~\n\r\t 0-9a-z.\\\\\u{0}\u{1b}\u{e9}\u{feff}\u{1f600}]{1,3}",
         Just("- ".to_owned()),
         Just("\n---\n".to_owned()),
         Just("<<: ".to_owned()),
         Just("\"\\ud800\"".to_owned()),
-        any::<char>().prop_map(String::from),
-    ];
-    let edit = (any::<prop::sample::Index>(), 0_usize..20, piece);
-    prop::collection::vec(edit, 1..6).prop_map(move |edits| {
-        let mut text = valid.chars().collect::<Vec<_>>();
-        for (at, removed, piece) in edits {
-            let start = at.index(text.len() + 1);
-            let end = (start + removed).min(text.len());
-            text.splice(start..end, piece.chars());
-        }
-        text.into_iter().collect()
-    })
+    ]
 }
 
 /// The valid text as JSON, to be broken in its own ways.
@@ -93,8 +68,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
     #[test]
-    fn random_bytes(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        check(&String::from_utf8_lossy(&bytes));
+    fn any_bytes(text in random_bytes()) {
+        check(&text);
     }
 
     #[test]
@@ -103,19 +78,20 @@ proptest! {
     }
 
     #[test]
-    fn mutations_of_yaml(text in mutated(VALID)) {
+    fn mutations_of_yaml(text in mutated(VALID, pieces())) {
         check(&text);
     }
 
     #[test]
-    fn mutations_of_json(text in mutated(valid_json())) {
+    fn mutations_of_json(text in mutated(valid_json(), pieces())) {
         check(&text);
     }
 
     #[test]
     fn any_path(path in "[\\[\\]a-z0-9.\"\\\\\u{e9}]{0,40}") {
         let source = Source::parse(VALID);
-        check_problem(&source.problem(&path, "wrong"), VALID, &[100; 100]);
+        let problem = source.problem(&path, "wrong");
+        HostileText::new("policy.yaml", VALID).check([&problem].into_iter());
     }
 }
 

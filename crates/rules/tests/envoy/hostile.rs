@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 use tollgate_rules::envoy::{Descriptor, EnvoyConfig, Verdict};
 
+use crate::hostile_text::{HostileText, check_shown, mutated, random_bytes};
 use crate::request::{config, in_words};
 
 const VALID: &str = r#"# A file that uses everything there is.
@@ -25,59 +26,37 @@ descriptors:
 
 /// Reads the text and checks what is told of it.
 fn check(text: &str) {
-    let visible = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let lines = visible.replace("\r\n", "\n").replace('\r', "\n");
-    let lines = lines.split('\n').map(|line| line.chars().count()).collect::<Vec<_>>();
-    let problems = match EnvoyConfig::parse(&[("file.yaml", text)]) {
+    match EnvoyConfig::parse(&[("file.yaml", text)]) {
         Ok(config) => {
             let domain = config.domains().next().expect("a file has a domain");
             assert!(config.judge(domain, &[]).is_some_and(|verdicts| verdicts.is_empty()));
-            return;
         }
-        Err(problems) => problems,
-    };
-    assert!((1..=1_001).contains(&problems.len()), "problems are bounded");
-    for told in problems.iter().step_by(100) {
-        if let Some(position) = told.problem.position {
-            let width = lines.get(position.line as usize - 1).copied();
-            let columns = width.map(|width| 1..=width + 1);
-            let is_inside = columns.is_some_and(|it| it.contains(&(position.column as usize)));
-            assert!(is_inside, "{told} is outside of the text");
+        Err(problems) => {
+            assert!(!problems.is_empty(), "it says what is wrong");
+            let hostile = HostileText::new("file.yaml", text);
+            hostile.check(problems.iter().map(|told| &told.problem));
+            for told in problems.iter().step_by(100) {
+                check_shown(&told.to_string());
+            }
         }
-        let shown = told.to_string() + &told.problem.render(&told.file, text);
-        assert!(shown.len() < 10_000, "short enough to read: {shown}");
-        assert!(shown.chars().all(|c| c == '\n' || !c.is_control()), "safe to print: {shown:?}");
     }
 }
 
-/// The valid text with some of its characters replaced, removed or repeated.
-fn mutated() -> impl Strategy<Value = String> {
-    let piece = prop_oneof![
-        Just(String::new()),
+fn pieces() -> impl Strategy<Value = String> {
+    prop_oneof![
         "[\\[\\]{}:,\"'&*!|>%@#?\\-~\n\r\t 0-9a-z.\\\\\u{0}\u{1b}\u{e9}\u{feff}\u{1f600}]{1,3}",
         Just("- ".to_owned()),
         Just("\n---\n".to_owned()),
         Just("value: 0o7".to_owned()),
-        any::<char>().prop_map(String::from),
-    ];
-    let edit = (any::<prop::sample::Index>(), 0_usize..20, piece);
-    prop::collection::vec(edit, 1..6).prop_map(move |edits| {
-        let mut text = VALID.chars().collect::<Vec<_>>();
-        for (at, removed, piece) in edits {
-            let start = at.index(text.len() + 1);
-            let end = (start + removed).min(text.len());
-            text.splice(start..end, piece.chars());
-        }
-        text.into_iter().collect()
-    })
+    ]
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
     #[test]
-    fn random_bytes(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        check(&String::from_utf8_lossy(&bytes));
+    fn any_bytes(text in random_bytes()) {
+        check(&text);
     }
 
     #[test]
@@ -86,7 +65,7 @@ proptest! {
     }
 
     #[test]
-    fn mutations(text in mutated()) {
+    fn mutations(text in mutated(VALID, pieces())) {
         check(&text);
     }
 

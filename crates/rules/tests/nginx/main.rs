@@ -1,5 +1,8 @@
 //! Configurations of nginx: one binary, so that it links once.
 
+#[path = "../support/hostile_text.rs"]
+mod hostile_text;
+
 mod errors;
 mod hostile;
 mod keys;
