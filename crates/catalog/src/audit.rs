@@ -1,23 +1,26 @@
-//! Who changed what, when and from where.
+//! Who changed what, when and from where: every change of the catalog, and every reset of counters.
+
+use std::cmp::Reverse;
 
 use tollgate_core::{Micros, Timestamp};
 
 use crate::catalog::Catalog;
 use crate::change::Change;
-use crate::database::{Row, Value, values};
+use crate::database::{Connection, Row, Value, values};
 use crate::error::CatalogError;
 use crate::kind::Kind;
+use crate::resets::{self, Reset};
 
-/// Which changes are wanted.
+/// Which records are wanted.
 #[derive(Clone, Debug, Default)]
 pub struct AuditFilter {
     /// Those of entries of this tenant only.
     pub tenant: Option<String>,
     /// Those by this token, or part of the program.
     pub actor: Option<String>,
-    /// Those of entries of this kind.
-    pub kind: Option<Kind>,
-    /// Those of the entry of this name.
+    /// Those about this kind.
+    pub kind: Option<AuditKind>,
+    /// Those about what has this name.
     pub entry: Option<String>,
     /// Those from then on.
     pub since: Option<Timestamp>,
@@ -25,12 +28,43 @@ pub struct AuditFilter {
     pub until: Option<Timestamp>,
 }
 
-/// A change, and who made it.
+/// What a record is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AuditKind {
+    /// An entry of the catalog.
+    Entry(Kind),
+    /// Counters, which are elsewhere.
+    Counters,
+}
+
+impl AuditKind {
+    /// All kinds of entries, and counters.
+    pub fn all() -> impl Iterator<Item = Self> {
+        Kind::ALL.into_iter().map(Self::Entry).chain([Self::Counters])
+    }
+
+    /// The word for it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Entry(kind) => kind.name(),
+            Self::Counters => "counters",
+        }
+    }
+}
+
+impl From<Kind> for AuditKind {
+    fn from(kind: Kind) -> Self {
+        Self::Entry(kind)
+    }
+}
+
+/// Something that was done, and who did it.
 #[derive(Clone, Debug)]
 pub struct AuditRecord {
-    /// The revision that it made, with others maybe.
+    /// The revision that it made, with others maybe; that of a reset was in force before.
     pub revision: u64,
-    /// Its place among the changes of that revision.
+    /// Its place among the records of that revision.
     pub place: u64,
     /// When.
     pub at: Timestamp,
@@ -41,13 +75,29 @@ pub struct AuditRecord {
     /// From where.
     pub address: Option<String>,
     /// What.
-    pub change: Change,
+    pub act: Act,
+}
+
+/// What was done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// An entry is not what it was.
+    Change(Change),
+    /// Counters were reset.
+    Reset(Reset),
 }
 
 /// The place of a record in the log: revision, and place within it.
 pub type AuditPlace = (u64, u64);
 
-/// How many revisions are forgotten at a time.
+/// The tables that tell what was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    Changes,
+    Resets,
+}
+
+/// How many revisions, and how many resets, are forgotten at a time.
 const SWEEP: u64 = 500;
 /// All before the first one that stays, whatever the clocks said: a gap would be a change that nodes
 /// never hear of.
@@ -55,9 +105,13 @@ const FORGET: &str = "DELETE FROM tollgate_revisions WHERE number < (\
     SELECT min(number) FROM tollgate_revisions WHERE changed_at >= $1 \
     OR number = (SELECT revision FROM tollgate_catalog)) \
     AND number < (SELECT min(number) + $2 FROM tollgate_revisions)";
+const CHANGES: &str = "SELECT revision, place, changed_at, actor, role, address, entry, tenant, was, \
+    becomes, kind FROM tollgate_changes JOIN tollgate_revisions ON number = revision";
+const RESETS: &str = "SELECT revision, place, changed_at, actor, role, address, entry, tenant, was, \
+    becomes FROM tollgate_resets";
 
 impl Catalog {
-    /// At most `limit` changes, the newest first, before the one at that place.
+    /// At most `limit` records, the newest first, before the one at that place.
     ///
     /// # Errors
     /// The database cannot be asked.
@@ -67,15 +121,14 @@ impl Catalog {
         before: Option<AuditPlace>,
         limit: usize,
     ) -> Result<Vec<AuditRecord>, CatalogError> {
-        let (sql, values) = filter.statement(before, limit);
         let mut lease = self.connections.to_read().await?;
-        let rows = self.in_time(lease.connection().rows(&sql, values)).await?;
+        let records = self.in_time(records(lease.connection(), filter, before, limit)).await?;
         lease.give_back();
-        let records = rows.iter().filter_map(|row| record_of(row).transpose());
-        records.collect::<Result<_, _>>().map_err(|error| self.failed(&error))
+        Ok(records)
     }
 
-    /// Forgets some changes that are older than that, but never the last one; says how many.
+    /// Forgets some records that are older than that, but never the last change; says how many
+    /// revisions and resets went.
     ///
     /// # Errors
     /// The database cannot be asked.
@@ -84,18 +137,46 @@ impl Catalog {
         now: Timestamp,
         kept_for: Micros,
     ) -> Result<u64, CatalogError> {
-        let end = now.minus(kept_for).as_micros();
+        let end = now.minus(kept_for);
         let mut lease = self.connections.to_write().await?;
-        let forgotten = self.in_time(lease.connection().run(FORGET, values![end, SWEEP])).await?;
+        let connection = lease.connection();
+        let revisions =
+            self.in_time(connection.run(FORGET, values![end.as_micros(), SWEEP])).await?;
+        let resets = self.in_time(resets::forget(connection, end, SWEEP)).await?;
         lease.give_back();
-        Ok(forgotten)
+        Ok(revisions + resets)
     }
+}
+
+async fn records(
+    connection: &mut Connection,
+    filter: &AuditFilter,
+    before: Option<AuditPlace>,
+    limit: usize,
+) -> Result<Vec<AuditRecord>, sqlx::Error> {
+    // One state for both questions.
+    connection.begin_reading().await?;
+    let mut records = Vec::new();
+    for told in [Told::Changes, Told::Resets] {
+        if filter.kind.is_some_and(|kind| (kind == AuditKind::Counters) != (told == Told::Resets)) {
+            continue;
+        }
+        let (sql, values) = filter.statement(told, before, limit);
+        for row in connection.rows(&sql, values).await? {
+            records.extend(record_of(&row, told)?);
+        }
+    }
+    connection.commit().await?;
+    records.sort_by_key(|record| Reverse((record.revision, record.place)));
+    records.truncate(limit);
+    Ok(records)
 }
 
 impl AuditFilter {
     /// What finds records, the newest first.
     pub(crate) fn statement(
         &self,
+        told: Told,
         before: Option<AuditPlace>,
         limit: usize,
     ) -> (String, Vec<Value>) {
@@ -106,37 +187,38 @@ impl AuditFilter {
         };
         let Self { tenant, actor, kind, entry, since, until } = self;
         if let Some(tenant) = tenant.as_deref() {
-            add("c.tenant = $?", tenant.into());
+            add("tenant = $?", tenant.into());
         }
         if let Some(actor) = actor.as_deref() {
-            add("r.actor = $?", actor.into());
+            add("actor = $?", actor.into());
         }
-        if let Some(kind) = kind {
-            add("c.kind = $?", kind.name().into());
+        if let Some(AuditKind::Entry(kind)) = kind {
+            add("kind = $?", kind.name().into());
         }
         if let Some(entry) = entry.as_deref() {
-            add("c.entry = $?", entry.into());
+            add("entry = $?", entry.into());
         }
         if let Some(since) = since {
-            add("r.changed_at >= $?", since.as_micros().into());
+            add("changed_at >= $?", since.as_micros().into());
         }
         if let Some(until) = until {
-            add("r.changed_at < $?", until.as_micros().into());
+            add("changed_at < $?", until.as_micros().into());
         }
         if let Some((revision, place)) = before {
-            add("c.revision <= $?", revision.into());
-            add("(c.revision < $?", revision.into());
+            add("revision <= $?", revision.into());
+            add("(revision < $?", revision.into());
             let joined = conditions.pop().unwrap_or_default();
             values.push(place.into());
-            conditions.push(format!("{joined} OR c.place < ${})", values.len()));
+            conditions.push(format!("{joined} OR place < ${})", values.len()));
         }
         let conditions =
             if conditions.is_empty() { "1 = 1".to_owned() } else { conditions.join(" AND ") };
+        let from = match told {
+            Told::Changes => CHANGES,
+            Told::Resets => RESETS,
+        };
         let sql = format!(
-            "SELECT c.revision, c.place, r.changed_at, r.actor, r.role, r.address, \
-             c.kind, c.entry, c.tenant, c.was, c.becomes \
-             FROM tollgate_changes c JOIN tollgate_revisions r ON r.number = c.revision \
-             WHERE {conditions} ORDER BY c.revision DESC, c.place DESC LIMIT ${}",
+            "{from} WHERE {conditions} ORDER BY revision DESC, place DESC LIMIT ${}",
             values.len() + 1
         );
         values.extend(values![limit as u64]);
@@ -145,8 +227,18 @@ impl AuditFilter {
 }
 
 /// None if it is of a kind that this version does not know.
-fn record_of(row: &Row) -> Result<Option<AuditRecord>, sqlx::Error> {
-    let Some(kind) = Kind::from_name(&row.text(6)?) else { return Ok(None) };
+fn record_of(row: &Row, told: Told) -> Result<Option<AuditRecord>, sqlx::Error> {
+    let (entry, tenant) = (row.text(6)?, row.optional_text(7)?);
+    let act = match told {
+        Told::Changes => {
+            let Some(kind) = Kind::from_name(&row.text(10)?) else { return Ok(None) };
+            let (was, becomes) = (row.optional_text(8)?, row.optional_text(9)?);
+            Act::Change(Change { kind, entry, tenant, was, becomes })
+        }
+        Told::Resets => {
+            Act::Reset(Reset { entry, tenant, was: row.text(8)?, becomes: row.text(9)? })
+        }
+    };
     Ok(Some(AuditRecord {
         revision: row.count(0)?,
         place: row.count(1)?,
@@ -154,12 +246,6 @@ fn record_of(row: &Row) -> Result<Option<AuditRecord>, sqlx::Error> {
         actor: row.text(3)?,
         role: row.text(4)?,
         address: row.optional_text(5)?,
-        change: Change {
-            kind,
-            entry: row.text(7)?,
-            tenant: row.optional_text(8)?,
-            was: row.optional_text(9)?,
-            becomes: row.optional_text(10)?,
-        },
+        act,
     }))
 }

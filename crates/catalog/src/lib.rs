@@ -29,6 +29,7 @@ mod make;
 mod ownership;
 mod plans;
 mod read;
+mod resets;
 mod resolve;
 mod schema;
 mod tables;
@@ -37,7 +38,7 @@ mod view;
 mod write;
 
 pub use access::{ApiKey, NoRandomNumbers, Role, Token, digest_of};
-pub use audit::{AuditFilter, AuditPlace, AuditRecord};
+pub use audit::{Act, AuditFilter, AuditKind, AuditPlace, AuditRecord};
 pub use catalog::{Beginning, Catalog, Head};
 pub use change::Change;
 pub use check::Purpose;
@@ -49,6 +50,7 @@ pub use load::Since;
 #[doc(hidden)]
 pub use plans::Question;
 pub use read::{Filter, Page};
+pub use resets::{Reset, ResetRecord};
 pub use schema::NEWEST_SCHEMA;
 pub use tables::Stored;
 pub use url::CatalogUrl;

@@ -114,7 +114,9 @@ impl Catalog {
         let head = original.in_time(head_of(source, Lock::None)).await?;
         self.in_time(copy.begin()).await?;
         // A copy has no history of its own.
-        self.in_time(copy.run("DELETE FROM tollgate_revisions", vec![])).await?;
+        for history in ["tollgate_revisions", "tollgate_resets"] {
+            self.in_time(copy.run(&format!("DELETE FROM {history}"), vec![])).await?;
+        }
         for kind in Kind::ALL.into_iter().rev() {
             let sql = format!("DELETE FROM {}", kind.table());
             self.in_time(copy.run(&sql, vec![])).await?;

@@ -1,6 +1,6 @@
 //! How the database would go about an answer, for tests that it looks things up rather than through.
 
-use crate::audit::{AuditFilter, AuditPlace};
+use crate::audit::{AuditFilter, AuditPlace, Told};
 use crate::catalog::Catalog;
 use crate::check::OVERRIDES_OF;
 use crate::database::{Value, values};
@@ -15,8 +15,10 @@ use crate::resolve::names_statement;
 pub enum Question {
     /// A page of a kind.
     Page(Kind, Filter),
-    /// Records of the audit log.
+    /// Changes in the audit log.
     Audit(AuditFilter, Option<AuditPlace>),
+    /// Resets in the audit log.
+    Resets(AuditFilter, Option<AuditPlace>),
     /// The state that a node knows.
     Known,
     /// The changes since then.
@@ -51,7 +53,8 @@ impl Question {
         const LIMIT: usize = 50;
         match self {
             Self::Page(kind, filter) => filter.statement(*kind, None, LIMIT).unwrap_or_default(),
-            Self::Audit(filter, before) => filter.statement(*before, LIMIT),
+            Self::Audit(filter, before) => filter.statement(Told::Changes, *before, LIMIT),
+            Self::Resets(filter, before) => filter.statement(Told::Resets, *before, LIMIT),
             Self::Known => (KNOWN.to_owned(), values![7_u64]),
             Self::Changes => (CHANGES.to_owned(), values![7_u64, LIMIT as u64]),
             Self::OverridesOf => (OVERRIDES_OF.to_owned(), values!["rule"]),

@@ -9,11 +9,12 @@ use crate::database::{Connection, values};
 use crate::error::CatalogError;
 
 /// What made each version out of the one before.
-const MIGRATIONS: [&str; 4] = [
+const MIGRATIONS: [&str; 5] = [
     include_str!("migrations/1_policy.sql"),
     include_str!("migrations/2_access.sql"),
     include_str!("migrations/3_decisions.sql"),
     include_str!("migrations/4_bans.sql"),
+    include_str!("migrations/5_resets.sql"),
 ];
 
 /// The version of the schema that this program works with.

@@ -212,7 +212,7 @@ async fn people_find_bans_and_who_made_them() {
         assert_eq!(names(Filter::default()).await, [login, shop]);
         assert_eq!(names(Filter { rule_id: of("login"), ..Filter::default() }).await, [login]);
         assert_eq!(names(Filter { tenant: of("acme"), ..Filter::default() }).await, [shop]);
-        let filter = AuditFilter { kind: Some(Kind::Ban), ..AuditFilter::default() };
+        let filter = AuditFilter { kind: Some(Kind::Ban.into()), ..AuditFilter::default() };
         let log = catalog.audit(&filter, None, 10).await.expect("a log");
         let actors: Vec<&str> = log.iter().map(|record| record.actor.as_str()).collect();
         assert_eq!(actors, ["penalty", "penalty"]);

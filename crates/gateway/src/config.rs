@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use http::HeaderName;
 use ipnet::IpNet;
 
 use crate::routes::Route;
@@ -28,6 +29,8 @@ pub struct GatewayConfig {
     pub upgrades: usize,
     /// The proxies whose forwarding fields are kept.
     pub trusted_proxies: Vec<IpNet>,
+    /// Fields besides those for forwarding that nobody but these proxies may write.
+    pub proxy_fields: Vec<HeaderName>,
     /// Whether clients reach the gateway over TLS.
     pub is_encrypted: bool,
 }
@@ -43,6 +46,7 @@ impl Default for GatewayConfig {
             requests: 1_024,
             upgrades: 1_024,
             trusted_proxies: Vec::new(),
+            proxy_fields: Vec::new(),
             is_encrypted: false,
         }
     }

@@ -2,23 +2,27 @@
 
 use std::fmt;
 use std::io;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::client::conn::{http1, http2};
 use hyper_rustls::ConfigBuilderExt as _;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore, crypto::aws_lc_rs};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, lookup_host};
+use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tracing::debug;
 
-use crate::pool::Pool;
+use crate::allowance::Hearing;
+use crate::pool::{Lease, Pool};
 use crate::upload::Upload;
+use crate::upstream::Wish;
 use crate::url::{Protocol, UpstreamUrl};
 
 /// The largest head of an answer, and what is read of a body at once.
@@ -107,31 +111,51 @@ fn read(file: &Path) -> Result<RootCertStore, TrustError> {
     Ok(roots)
 }
 
-/// Connects to an upstream. Only HTTP/1.1 can be upgraded to other protocols.
+/// Connects to an upstream, and shares the connection if it carries many requests at a time. Only HTTP/1.1
+/// can be upgraded to other protocols. Whoever calls bounds the time; here it is only divided.
 pub(crate) async fn connect(
     url: &UpstreamUrl,
     trust: Option<&Trust>,
-    is_to_upgrade: bool,
+    wish: Wish,
     pool: &Arc<Pool>,
-) -> io::Result<Line> {
-    let stream = TcpStream::connect((url.host(), url.port())).await?;
+    time: Duration,
+) -> io::Result<Lease> {
+    let addresses: Vec<SocketAddr> = lookup_host((url.host(), url.port())).await?.collect();
+    let stream = connect_to_any(&addresses, time).await?;
     // Requests are written whole: waiting for more to send with them only costs time.
     stream.set_nodelay(true)?;
     match (url.protocol(), trust) {
         (Protocol::Plain, _) => over_http1(stream).await,
-        (Protocol::PlainHttp2, _) => over_http2(stream, pool).await,
+        (Protocol::PlainHttp2, _) => over_http2(stream, wish, pool).await,
         (Protocol::Tls, None) => Err(io::Error::other("no authorities to check certificates by")),
         (Protocol::Tls, Some(trust)) => {
             let name = ServerName::try_from(url.host().to_owned()).map_err(io::Error::other)?;
-            let connector = if is_to_upgrade { &trust.http1 } else { &trust.any };
+            let connector = if wish == Wish::ToUpgrade { &trust.http1 } else { &trust.any };
             let stream = connector.connect(name, stream).await?;
             let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-            if is_http2 { over_http2(stream, pool).await } else { over_http1(stream).await }
+            if is_http2 { over_http2(stream, wish, pool).await } else { over_http1(stream).await }
         }
     }
 }
 
-async fn over_http1<S>(stream: S) -> io::Result<Line>
+/// Connects to the first of several addresses where somebody answers. Each has its share of the time, so
+/// that one that swallows everything does not keep the others from being tried.
+async fn connect_to_any(addresses: &[SocketAddr], time: Duration) -> io::Result<TcpStream> {
+    let Some((last, others)) = addresses.split_last() else {
+        return Err(io::Error::other("its name has no address"));
+    };
+    let share = time / u32::try_from(addresses.len()).unwrap_or(u32::MAX);
+    for address in others {
+        match timeout(share, TcpStream::connect(address)).await {
+            Ok(Ok(stream)) => return Ok(stream),
+            Ok(Err(error)) => debug!(%address, %error, "address of an upstream"),
+            Err(_) => debug!(%address, "address of an upstream takes too long"),
+        }
+    }
+    TcpStream::connect(last).await
+}
+
+async fn over_http1<S>(stream: S) -> io::Result<Lease>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -144,26 +168,33 @@ where
             debug!(%error, "connection to an upstream ended");
         }
     });
-    Ok(Line::Http1(line))
+    Ok(Lease { line: Line::Http1(line), is_reused: false, stream: None })
 }
 
-async fn over_http2<S>(stream: S, pool: &Arc<Pool>) -> io::Result<Line>
+async fn over_http2<S>(stream: S, wish: Wish, pool: &Arc<Pool>) -> io::Result<Lease>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let mut http = http2::Builder::new(TokioExecutor::new());
+    let hearing = Hearing::default();
+    let mut http = http2::Builder::new(hearing.clone());
     http.timer(TokioTimer::new())
+        .initial_max_send_streams(0)
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
         .max_send_buf_size(BUFFER)
         .max_header_list_size(BUFFER as u32)
         .keep_alive_interval(PING_INTERVAL)
         .keep_alive_timeout(PING_TIMEOUT);
-    let (line, connection) =
+    let (line, mut connection) =
         http.handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
+    let allowance = hearing.first_word(&mut connection).await?;
+    let lease = match wish {
+        Wish::Own => Lease::unshared(line),
+        _ => pool.share(line, allowance.clone()),
+    };
     let pool = Arc::downgrade(pool);
     tokio::spawn(async move {
-        if let Err(error) = connection.await {
+        if let Err(error) = allowance.follow(connection).await {
             debug!(%error, "connection to an upstream ended");
         }
         // It must not keep the queue of this connection, in which a request may be left.
@@ -171,5 +202,43 @@ where
             pool.forget_closed();
         }
     });
-    Ok(Line::Http2(line))
+    Ok(lease)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::{TcpListener, TcpSocket};
+
+    use super::*;
+
+    /// Somebody who listens, and whose queue is full: the next who connects is never answered.
+    async fn black_hole() -> (TcpListener, Vec<TcpStream>) {
+        let socket = TcpSocket::new_v4().expect("a socket");
+        socket.bind("127.0.0.1:0".parse().expect("an address")).expect("a port");
+        let listener = socket.listen(1).expect("a listener");
+        let address = listener.local_addr().expect("an address");
+        let mut queue = Vec::new();
+        let moment = Duration::from_millis(200);
+        while let Ok(stream) = timeout(moment, TcpStream::connect(address)).await {
+            queue.push(stream.expect("a connection"));
+        }
+        (listener, queue)
+    }
+
+    #[tokio::test]
+    async fn an_address_that_swallows_everything_leaves_time_for_the_next() {
+        let (hole, _queue) = black_hole().await;
+        let closed = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let alive = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let [hole, dead, alive_at] =
+            [&hole, &closed, &alive].map(|it| it.local_addr().expect("an address"));
+        drop(closed);
+        let time = Duration::from_secs(2);
+        let connected = timeout(time, connect_to_any(&[hole, dead, alive_at], time)).await;
+        let stream = connected.expect("in time").expect("a connection");
+        assert_eq!(stream.peer_addr().expect("an address"), alive_at);
+        let refused = connect_to_any(&[hole, dead], time).await.expect_err("nobody is there");
+        assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+        assert!(connect_to_any(&[], time).await.is_err());
+    }
 }

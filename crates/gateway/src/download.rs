@@ -16,6 +16,7 @@ use crate::counts::Counts;
 use crate::failure::Failure;
 use crate::patience::Patience;
 use crate::pool::Pool;
+use crate::trailers::passed_on;
 use crate::upload::{Progress, Upload};
 
 /// The body of an answer: that of an upstream, or a few bytes of the gateway's own.
@@ -61,12 +62,24 @@ impl Held {
     }
 
     /// The answer has come to its end.
-    fn release(self) {
-        if let Some(upload) = self.upload.filter(|upload| !upload.is_over()) {
-            return upload.stop();
-        }
-        if let Some((line, pool)) = self.line {
+    fn release(mut self) {
+        if self.unfinished_upload().is_none()
+            && let Some((line, pool)) = self.line.take()
+        {
             pool.give_back(line);
+        }
+    }
+
+    fn unfinished_upload(&self) -> Option<&Progress> {
+        self.upload.as_deref().filter(|upload| !upload.is_over())
+    }
+}
+
+/// However the answer ends, nobody needs the rest of the request.
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Some(upload) = self.unfinished_upload() {
+            upload.stop();
         }
     }
 }
@@ -77,7 +90,8 @@ impl Download {
         Self(Content::Own(bytes))
     }
 
-    /// The body of an upstream, of which the next piece is waited for no longer than that.
+    /// The body of an upstream, of which the next piece is waited for no longer than that after the last
+    /// one, of the request or of the answer.
     pub(crate) fn new(body: Incoming, held: Held, limit: Duration, counts: Arc<Counts>) -> Self {
         let mut piecewise =
             Piecewise { body, patience: Patience::new(limit), counts, held: Some(held) };
@@ -100,20 +114,39 @@ impl Piecewise {
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) else {
-            if self.patience.poll_run_out(context).is_pending() {
-                return Poll::Pending;
+        loop {
+            let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) else {
+                let upload = self.held.as_ref().and_then(Held::unfinished_upload);
+                if self.patience.poll_run_out(upload.map(Progress::moved), context).is_pending() {
+                    return Poll::Pending;
+                }
+                self.counts.count_failure(Failure::BodyTimeout);
+                return Poll::Ready(Some(Err("the upstream took too long".into())));
+            };
+            self.patience.renew();
+            match frame {
+                None => {
+                    self.release();
+                    return Poll::Ready(None);
+                }
+                Some(Err(error)) => {
+                    self.counts.count_failure(self.broken_by());
+                    return Poll::Ready(Some(Err(error.into())));
+                }
+                Some(Ok(piece)) => {
+                    self.release_at_end();
+                    if let Some(piece) = passed_on(piece) {
+                        return Poll::Ready(Some(Ok(piece)));
+                    }
+                }
             }
-            self.counts.count_failure(Failure::BodyTimeout);
-            return Poll::Ready(Some(Err("the upstream took too long".into())));
-        };
-        self.patience.renew();
-        match &frame {
-            Some(Ok(_)) => self.release_at_end(),
-            None => self.release(),
-            Some(Err(_)) => self.counts.count_failure(Failure::BodyBroken),
         }
-        Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
+    }
+
+    /// A client that breaks off its request takes the answer along.
+    fn broken_by(&self) -> Failure {
+        let upload = self.held.as_ref().and_then(|held| held.upload.as_deref());
+        upload.and_then(Progress::failure).unwrap_or(Failure::BodyBroken)
     }
 }
 

@@ -26,6 +26,8 @@ use crate::upstream::{Upstream, Wish};
 
 /// How often a request is sent again, at the most.
 const RETRIES: u32 = 3;
+/// How often to look within the time for an answer whether the body of the request still moves.
+const GLANCES: u32 = 16;
 
 /// What an exchange needs to know besides its request.
 #[derive(Clone, Copy, Debug)]
@@ -97,7 +99,7 @@ impl Exchange<'_> {
                     return Err(Unanswered::NotSent(unsent, Failure::Broken));
                 }
                 (Lost::Broken(error), Some(spare))
-                    if was_refused(&error) || is_reused && (is_shared || was_closed(&error)) =>
+                    if was_refused(&error) || is_reused && was_closed(&error) =>
                 {
                     spare
                 }
@@ -152,23 +154,14 @@ impl Exchange<'_> {
         answer: impl Future<Output = Result<Response<Incoming>, TrySendError>>,
         upload: Option<&Progress>,
     ) -> Result<Response<Incoming>, Lost> {
-        let mut answer = pin!(answer);
-        let pieces = || upload.map_or(0, Progress::pieces);
-        loop {
-            let seen = pieces();
-            match timeout(self.response_timeout, answer.as_mut()).await {
-                Ok(Ok(response)) => return Ok(response),
-                Ok(Err(mut error)) => {
-                    return Err(match error.take_message() {
-                        Some(request) => Lost::NotSent(Box::new(request)),
-                        None => Lost::Broken(error.into_error()),
-                    });
-                }
-                // The client has its own time to send its body.
-                Err(_) if pieces() > seen || upload.is_some_and(Progress::awaits_client) => {}
-                Err(_) => return Err(Lost::Late),
-            }
-        }
+        let answer = match upload {
+            None => timeout(self.response_timeout, answer).await.ok(),
+            Some(upload) => while_moving(answer, upload, self.response_timeout).await,
+        };
+        answer.ok_or(Lost::Late)?.map_err(|mut error| match error.take_message() {
+            Some(request) => Lost::NotSent(Box::new(request)),
+            None => Lost::Broken(error.into_error()),
+        })
     }
 }
 
@@ -204,6 +197,27 @@ async fn while_open<T>(
     answer.await
 }
 
+/// Waits for an answer for so long after the last piece of the body; none if it takes longer. The client has
+/// its own time to send its body.
+async fn while_moving<T>(
+    answer: impl Future<Output = T>,
+    upload: &Progress,
+    limit: Duration,
+) -> Option<T> {
+    let mut answer = pin!(answer);
+    let (mut still, mut seen) = (0, upload.pieces());
+    while still < GLANCES {
+        if let Ok(answer) = timeout(limit / GLANCES, answer.as_mut()).await {
+            return Some(answer);
+        }
+        let pieces = upload.pieces();
+        let is_moving = pieces > seen || upload.awaits_client();
+        still = if is_moving { 0 } else { still + 1 };
+        seen = pieces;
+    }
+    None
+}
+
 /// Asks the client for its body when the upstream does.
 fn await_word(request: &mut Request<Upload>) {
     let Some(word) = request.body_mut().await_word() else { return };
@@ -227,11 +241,16 @@ fn copy_of(request: &Request<Upload>) -> Option<Box<Request<Upload>>> {
     Some(Box::new(copy))
 }
 
-/// Whether a connection ended without a word.
+/// Whether a connection ended without a word. An upstream that resets one stream alone has had its word:
+/// it may have acted upon the request, or wants to hear less.
 fn was_closed(error: &hyper::Error) -> bool {
     use ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
     const ENDS: [ErrorKind; 4] = [BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof];
+    if let Some(error) = cause::<h2::Error>(error) {
+        return error.is_io() || error.is_go_away() && error.is_remote();
+    }
     error.is_incomplete_message()
+        || error.is_timeout()
         || error.is_canceled()
         || error.is_closed()
         || cause::<io::Error>(error).is_some_and(|error| ENDS.contains(&error.kind()))

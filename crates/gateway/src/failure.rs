@@ -13,7 +13,8 @@ use serde_json::json;
 pub enum Failure {
     /// No upstream is for this host and path.
     NoRoute,
-    /// Every upstream has refused connections a moment ago.
+    /// No upstream could be connected to a moment ago, and another request is to find out whether one is
+    /// back.
     NoUpstream,
     /// No upstream could be connected to.
     Unreachable,
@@ -31,6 +32,8 @@ pub enum Failure {
     BodyTimeout,
     /// Too many connections are upgraded already.
     TooManyUpgrades,
+    /// The request has passed this gateway, or others like it, too often.
+    Loop,
     /// The client took too long to send its body.
     ClientTimeout,
     /// The client left before its body was complete.
@@ -55,7 +58,7 @@ pub enum Refusal {
 }
 
 impl Failure {
-    pub(crate) const ALL: [Self; 17] = [
+    pub(crate) const ALL: [Self; 18] = [
         Self::NoRoute,
         Self::NoUpstream,
         Self::Unreachable,
@@ -66,6 +69,7 @@ impl Failure {
         Self::BodyBroken,
         Self::BodyTimeout,
         Self::TooManyUpgrades,
+        Self::Loop,
         Self::ClientTimeout,
         Self::ClientGone,
         Self::Refused(Refusal::AmbiguousLength),
@@ -129,6 +133,11 @@ impl Failure {
                 StatusCode::SERVICE_UNAVAILABLE,
                 "too_many_upgrades",
                 "too many connections are upgraded; try again in a second",
+            ),
+            Self::Loop => (
+                StatusCode::LOOP_DETECTED,
+                "loop_detected",
+                "the request goes round in a circle: the service is this gateway itself",
             ),
             Self::ClientTimeout => (
                 StatusCode::REQUEST_TIMEOUT,

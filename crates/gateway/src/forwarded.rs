@@ -1,6 +1,7 @@
 //! Who a request came from and how, for the upstream: `Forwarded` and `X-Forwarded-*`.
 //!
-//! What a trusted proxy wrote is kept and added to. What anybody else wrote is a claim, and goes.
+//! What a trusted proxy wrote is kept and added to. What anybody else wrote is a claim, and goes. Only how
+//! many gateways a request has passed is believed of everybody: who lies about that harms nobody else.
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
@@ -9,15 +10,24 @@ use http::HeaderValue;
 use http::header::{FORWARDED, HeaderMap, HeaderName};
 use ipnet::IpNet;
 
+use crate::failure::Failure;
+
 const FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+
+/// How many gateways like this one a request may pass. After more, it goes round in a circle.
+const MOST_GATEWAYS: u32 = 8;
+/// What such a gateway calls itself, before the number of those that a request has passed.
+const GATEWAY: &str = "by=_tollgate-";
 
 /// One step of a request: from whom, and how.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Step<'a> {
     pub(crate) client: IpAddr,
     pub(crate) is_trusted: bool,
+    /// More fields that only trusted proxies may write.
+    pub(crate) proxy_fields: &'a [HeaderName],
     pub(crate) scheme: &'static str,
     pub(crate) host: Option<&'a str>,
 }
@@ -33,11 +43,15 @@ pub(crate) fn is_trusted(proxies: &[IpNet], peer: IpAddr) -> bool {
 
 impl Step<'_> {
     /// Adds this step to what is known, or replaces what is only claimed.
-    pub(crate) fn tell(&self, fields: &mut HeaderMap) {
+    pub(crate) fn tell(&self, fields: &mut HeaderMap) -> Result<(), Failure> {
+        let passed = gateways_passed(fields);
+        if passed >= MOST_GATEWAYS {
+            return Err(Failure::Loop);
+        }
         self.remove_claims(fields);
         let address = self.client.to_canonical().to_string();
         append(fields, FOR, &address);
-        append(fields, FORWARDED, &self.element(&address));
+        append(fields, FORWARDED, &self.element(&address, passed + 1));
         let host = self.host.map(HeaderValue::try_from).and_then(Result::ok);
         for (name, value) in [(PROTO, Some(HeaderValue::from_static(self.scheme))), (HOST, host)] {
             // The first proxy knows what the client asked for.
@@ -45,13 +59,19 @@ impl Step<'_> {
                 fields.insert(name, value);
             }
         }
+        Ok(())
     }
 
     /// Some servers read `X_Forwarded_For` as `X-Forwarded-For`, so nobody may send that.
     fn remove_claims(&self, fields: &mut HeaderMap) {
         let is_claim = |name: &str| {
-            let is_disguised = name.contains('_');
-            (!self.is_trusted || is_disguised) && is_forwarding(name, is_disguised)
+            if is_forwarding(name) || self.proxy_fields.iter().any(|own| own == name) {
+                return !self.is_trusted;
+            }
+            let plain = |name: &str| name.replace('_', "-");
+            let is_disguised = |own: &HeaderName| plain(own.as_str()) == plain(name);
+            name.contains('_')
+                && (is_forwarding(&plain(name)) || self.proxy_fields.iter().any(is_disguised))
         };
         let claims: Vec<HeaderName> =
             fields.keys().filter(|name| is_claim(name.as_str())).cloned().collect();
@@ -61,7 +81,7 @@ impl Step<'_> {
     }
 
     /// This step by RFC 7239.
-    fn element(&self, address: &str) -> String {
+    fn element(&self, address: &str, gateways: u32) -> String {
         let is_bare = self.client.to_canonical().is_ipv4();
         let mut element =
             if is_bare { format!("for={address}") } else { format!("for=\"[{address}]\"") };
@@ -69,14 +89,25 @@ impl Step<'_> {
             // A host holds nothing that ends a quoted text. Writing to a string cannot fail.
             let _ = write!(element, ";host=\"{host}\"");
         }
-        element + ";proto=" + self.scheme
+        let _ = write!(element, ";proto={};{GATEWAY}{gateways}", self.scheme);
+        element
     }
 }
 
-fn is_forwarding(name: &str, is_disguised: bool) -> bool {
-    let is_one =
-        |name: &str| name == "forwarded" || name == "x-real-ip" || name.starts_with("x-forwarded-");
-    if is_disguised { is_one(&name.replace('_', "-")) } else { is_one(name) }
+/// Whether a field is about forwarding.
+pub(crate) fn is_forwarding(name: &str) -> bool {
+    name == "forwarded" || name == "x-real-ip" || name.starts_with("x-forwarded-")
+}
+
+/// How many gateways like this one a request has passed.
+fn gateways_passed(fields: &HeaderMap) -> u32 {
+    let lines = fields.get_all(FORWARDED).iter();
+    let pairs = lines.flat_map(|line| line.as_bytes().split(|byte| matches!(byte, b',' | b';')));
+    let numbers = pairs.filter_map(|pair| {
+        let number = pair.trim_ascii().strip_prefix(GATEWAY.as_bytes())?;
+        std::str::from_utf8(number).ok()?.parse().ok()
+    });
+    numbers.max().unwrap_or(0)
 }
 
 /// Puts a value at the end of a list, which is one line then.
@@ -103,8 +134,14 @@ mod tests {
             fields.append(*name, HeaderValue::from_static(value));
         }
         let client = client.parse().expect(client);
-        let step = Step { client, is_trusted, scheme: "https", host: Some("shop.example:8443") };
-        step.tell(&mut fields);
+        let step = Step {
+            client,
+            is_trusted,
+            proxy_fields: &[HeaderName::from_static("x-tenant")],
+            scheme: "https",
+            host: Some("shop.example:8443"),
+        };
+        step.tell(&mut fields).expect("no circle");
         let mut left: Vec<String> = fields
             .iter()
             .map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()))
@@ -113,7 +150,8 @@ mod tests {
         left.join("\n")
     }
 
-    const FRESH: &str = "forwarded: for=192.0.2.1;host=\"shop.example:8443\";proto=https
+    const FRESH: &str =
+        "forwarded: for=192.0.2.1;host=\"shop.example:8443\";proto=https;by=_tollgate-1
 x-forwarded-for: 192.0.2.1
 x-forwarded-host: shop.example:8443
 x-forwarded-proto: https";
@@ -132,6 +170,8 @@ x-forwarded-proto: https";
             ("x-real-ip", "10.0.0.1"),
             ("x_forwarded_for", "10.0.0.1"),
             ("x-forwarded_host", "evil"),
+            ("x-tenant", "other"),
+            ("x_tenant", "other"),
         ];
         assert_eq!(told(false, "192.0.2.1", &claims), FRESH);
     }
@@ -146,15 +186,41 @@ x-forwarded-proto: https";
             ("x-forwarded-host", "first.example"),
             ("x-forwarded-port", "80"),
             ("x_forwarded_for", "10.0.0.9"),
+            ("x-tenant", "acme"),
+            ("x_tenant", "other"),
         ];
-        let expected =
-            "forwarded: for=10.0.0.1, for=192.0.2.1;host=\"shop.example:8443\";proto=https
+        let expected = "forwarded: for=10.0.0.1, for=192.0.2.1;host=\"shop.example:8443\";proto=https;by=_tollgate-1
 x-forwarded-for: 10.0.0.1, 10.0.0.2, 192.0.2.1
 x-forwarded-host: first.example
 x-forwarded-port: 80
-x-forwarded-proto: http";
+x-forwarded-proto: http
+x-tenant: acme";
         assert_eq!(told(true, "192.0.2.1", &lines), expected);
         assert_eq!(told(true, "192.0.2.1", &[]), FRESH);
+    }
+
+    #[test]
+    fn gateways_are_counted_whoever_tells() {
+        let check = |is_trusted: bool, lines: &[&'static str], expected: Option<u32>| {
+            let mut fields = HeaderMap::new();
+            for line in lines {
+                fields.append(FORWARDED, HeaderValue::from_bytes(line.as_bytes()).unwrap());
+            }
+            let client = IpAddr::from([192, 0, 2, 1]);
+            let step =
+                Step { client, is_trusted, proxy_fields: &[], scheme: "http", host: Some("a") };
+            let told = step.tell(&mut fields).map(|()| gateways_passed(&fields));
+            assert_eq!(told, expected.ok_or(Failure::Loop), "{lines:?}");
+        };
+        for is_trusted in [true, false] {
+            check(is_trusted, &[], Some(1));
+            check(is_trusted, &["for=a;by=_tollgate-1"], Some(2));
+            check(is_trusted, &["for=é", "for=a; by=_tollgate-3 , by=_tollgate-2;for=b"], Some(4));
+            check(is_trusted, &["for=a;by=_tollgate-x", "by=_tollgate-99999999999"], Some(1));
+            check(is_trusted, &["by=_tollgate-7"], Some(8));
+            check(is_trusted, &["by=_tollgate-8"], None);
+            check(is_trusted, &["by=_tollgate-4294967295"], None);
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http::header::{CONNECTION, HeaderValue, UPGRADE};
+use http::header::{CONNECTION, HeaderName, HeaderValue, UPGRADE};
 use http::request::Parts;
 use http::uri::Authority;
 use http::{Request, Response, StatusCode, Version};
@@ -57,6 +57,7 @@ struct Shared {
     keeps_host: bool,
     timeouts: Timeouts,
     trusted_proxies: Vec<ipnet::IpNet>,
+    proxy_fields: Vec<HeaderName>,
     scheme: &'static str,
     tunnels: Tunnels,
     counts: Arc<Counts>,
@@ -93,6 +94,7 @@ impl Forwarder {
             keeps_host: config.host == HostField::Keep,
             timeouts: config.timeouts,
             trusted_proxies: config.trusted_proxies.clone(),
+            proxy_fields: config.proxy_fields.clone(),
             scheme: if config.is_encrypted { "https" } else { "http" },
             tunnels: Tunnels::new(config.upgrades, config.timeouts.upgrade, Arc::clone(&counts)),
             counts,
@@ -146,7 +148,7 @@ impl Shared {
         let mut asked = Asked::take(&mut parts)?;
         asked.awaits_word &= !upload.is_empty();
         let upstreams = self.routes.find(asked.host(), asked.path())?;
-        self.tell_step(&mut parts, &asked);
+        self.tell_step(&mut parts, &asked)?;
         let client = parts.extensions.remove::<OnUpgrade>();
         let mut upgrade = match client.filter(|_| asked.upgrade.is_some()) {
             None => {
@@ -161,12 +163,12 @@ impl Shared {
         parts.extensions.clear();
         let mut request = Box::new(Request::from_parts(parts, upload));
         let mut last = Failure::NoUpstream;
-        for upstream in upstreams.turns() {
+        let mut turns = upstreams.turns();
+        while let Some((upstream, place)) = turns.next().await? {
             if asked.upgrade.is_some() && upstream.url.protocol() == Protocol::PlainHttp2 {
                 // HTTP/2 cannot be upgraded: what is asked for is answered as if it were not.
                 (asked.upgrade, upgrade) = (None, None);
             }
-            let place = upstream.place().await?;
             let exchange = Exchange {
                 upstream,
                 asked: &asked,
@@ -184,25 +186,31 @@ impl Shared {
                         None => Ok(self.pass_on(answered, upstream, place)),
                     };
                 }
-                Err(Unanswered::NotSent(unsent, failure)) => (request, last) = (unsent, failure),
+                Err(Unanswered::NotSent(unsent, failure)) => {
+                    debug!(upstream = %upstream.url, failure = failure.name(), "not sent");
+                    request = unsent;
+                    if failure != Failure::NoUpstream {
+                        last = failure;
+                    }
+                }
                 Err(Unanswered::Failed(failure)) => return Err(failure),
             }
-            debug!(upstream = %upstream.url, failure = last.name(), "not sent");
         }
         Err(last)
     }
 
     /// Tells the upstream whom the request is from.
-    fn tell_step(&self, parts: &mut Parts, asked: &Asked) {
+    fn tell_step(&self, parts: &mut Parts, asked: &Asked) -> Result<(), Failure> {
         let client = parts.extensions.get::<ClientAddress>();
         let client = client.map_or(Ipv4Addr::UNSPECIFIED.into(), |client| client.0);
         let step = Step {
             client,
             is_trusted: is_trusted(&self.trusted_proxies, client),
+            proxy_fields: &self.proxy_fields,
             scheme: self.scheme,
             host: asked.authority.as_ref().map(Authority::as_str),
         };
-        step.tell(&mut parts.headers);
+        step.tell(&mut parts.headers)
     }
 
     fn pass_on(

@@ -8,6 +8,7 @@
 //! next request turns out to be closed; nothing else is ever sent twice.
 #![forbid(unsafe_code)]
 
+mod allowance;
 mod config;
 mod connect;
 mod counts;
@@ -21,6 +22,7 @@ mod patience;
 mod pool;
 mod request;
 mod routes;
+mod trailers;
 mod tunnel;
 mod upload;
 mod upstream;

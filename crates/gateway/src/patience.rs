@@ -1,10 +1,12 @@
 //! Waiting for the next piece of a body, and no longer than so.
 
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::time::{Sleep, sleep};
+use tollgate::Stopwatch;
 
 /// Runs out if nothing comes for too long. A timer exists only while something is waited for.
 #[derive(Debug)]
@@ -24,13 +26,50 @@ impl Patience {
         self.is_running = false;
     }
 
-    /// Nothing came yet; ready if nothing has come for too long.
-    pub(crate) fn poll_run_out(&mut self, context: &mut Context<'_>) -> Poll<()> {
+    /// Nothing came yet; ready if nothing has come for too long, nor moved elsewhere.
+    pub(crate) fn poll_run_out(
+        &mut self,
+        elsewhere: Option<&LastMove>,
+        context: &mut Context<'_>,
+    ) -> Poll<()> {
         let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(self.limit)));
         if !self.is_running {
             timer.set(sleep(self.limit));
             self.is_running = true;
         }
-        timer.as_mut().poll(context)
+        loop {
+            ready!(timer.as_mut().poll(context));
+            match elsewhere.and_then(|elsewhere| elsewhere.left_of(self.limit)) {
+                None => return Poll::Ready(()),
+                Some(left) => timer.set(sleep(left)),
+            }
+        }
+    }
+}
+
+/// When something last moved, for whoever waits elsewhere.
+#[derive(Debug)]
+pub(crate) struct LastMove {
+    running: Stopwatch,
+    /// In microseconds.
+    at: AtomicU64,
+}
+
+impl LastMove {
+    pub(crate) fn now() -> Self {
+        Self { running: Stopwatch::start(), at: AtomicU64::new(0) }
+    }
+
+    /// Something moves.
+    pub(crate) fn renew(&self) {
+        let now = u64::try_from(self.running.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.at.store(now, Relaxed);
+    }
+
+    /// What is left of the time that may pass until something moves; none if nothing is.
+    pub(crate) fn left_of(&self, limit: Duration) -> Option<Duration> {
+        let at = Duration::from_micros(self.at.load(Relaxed));
+        let left = at.saturating_add(limit).saturating_sub(self.running.elapsed());
+        (!left.is_zero()).then_some(left)
     }
 }

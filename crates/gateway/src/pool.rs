@@ -9,12 +9,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::sleep;
 use tollgate::Stopwatch;
 
+use crate::allowance::Allowance;
 use crate::connect::Line;
 use crate::upload::Upload;
 
 /// The most connections that wait for a request.
 const MOST_IDLE: usize = 256;
-/// The most requests at a time on one connection of HTTP/2. Most servers allow for as many.
+/// The most requests at a time on one connection of HTTP/2, if its upstream allows for as many.
 const STREAMS: usize = 100;
 
 /// Connections to one upstream.
@@ -46,7 +47,14 @@ struct Idle {
 struct Shared {
     line: http2::SendRequest<Upload>,
     streams: Arc<Semaphore>,
+    allowance: Allowance,
     used: Duration,
+}
+
+impl Shared {
+    fn in_use(&self) -> usize {
+        STREAMS.saturating_sub(self.streams.available_permits())
+    }
 }
 
 /// A connection for one request.
@@ -57,6 +65,14 @@ pub(crate) struct Lease {
     pub(crate) is_reused: bool,
     /// The place of the request among those of a connection of HTTP/2.
     pub(crate) stream: Option<OwnedSemaphorePermit>,
+}
+
+impl Lease {
+    /// A new connection of HTTP/2 that nobody else gets, and that ends after the request.
+    pub(crate) fn unshared(line: http2::SendRequest<Upload>) -> Self {
+        let stream = Arc::new(Semaphore::new(1)).try_acquire_owned().ok();
+        Self { line: Line::Http2(line), is_reused: false, stream }
+    }
 }
 
 impl Pool {
@@ -86,11 +102,18 @@ impl Pool {
         None
     }
 
+    /// Whether there may be a connection already.
+    pub(crate) fn has_some(&self) -> bool {
+        let lines = self.lines.lock();
+        !lines.idle.is_empty() || !lines.shared.is_empty()
+    }
+
     /// A place on a connection of HTTP/2 that is there already.
     pub(crate) fn take_stream(&self) -> Option<Lease> {
         let mut lines = self.lines.lock();
         lines.shared.retain(|shared| !shared.line.is_closed());
-        lines.shared.iter_mut().find_map(|shared| {
+        let has_room = |shared: &&mut Shared| shared.in_use() < shared.allowance.streams();
+        lines.shared.iter_mut().filter(has_room).find_map(|shared| {
             let stream = Arc::clone(&shared.streams).try_acquire_owned().ok()?;
             shared.used = self.running.elapsed();
             let line = Line::Http2(shared.line.clone());
@@ -99,12 +122,16 @@ impl Pool {
     }
 
     /// Shares a new connection with those who come later.
-    pub(crate) fn share(self: &Arc<Self>, line: http2::SendRequest<Upload>) -> Lease {
+    pub(crate) fn share(
+        self: &Arc<Self>,
+        line: http2::SendRequest<Upload>,
+        allowance: Allowance,
+    ) -> Lease {
         let streams = Arc::new(Semaphore::new(STREAMS));
         let stream = Arc::clone(&streams).try_acquire_owned().ok();
         let lease = Lease { line: Line::Http2(line.clone()), is_reused: false, stream };
         let mut lines = self.lines.lock();
-        lines.shared.push(Shared { line, streams, used: self.running.elapsed() });
+        lines.shared.push(Shared { line, streams, allowance, used: self.running.elapsed() });
         self.sweep_later(&mut lines);
         lease
     }
@@ -146,8 +173,7 @@ impl Pool {
         let mut lines = self.lines.lock();
         lines.idle.retain(|idle| !idle.line.is_closed() && is_young(idle.since));
         lines.shared.retain(|shared| {
-            let is_used = shared.streams.available_permits() < STREAMS;
-            !shared.line.is_closed() && (is_used || is_young(shared.used))
+            !shared.line.is_closed() && (shared.in_use() > 0 || is_young(shared.used))
         });
         lines.is_swept = !lines.idle.is_empty() || !lines.shared.is_empty();
         lines.is_swept

@@ -7,6 +7,7 @@ use http::header::{
 use http::request::Parts;
 use http::uri::{Authority, PathAndQuery, Scheme, Uri};
 use http::{Method, Request, Version};
+use http_body::Body;
 
 use crate::failure::{Failure, Refusal};
 use crate::fields::{self, has_token, strip_hop_by_hop, tokens};
@@ -21,6 +22,8 @@ pub(crate) struct Asked {
     /// The protocol that the client wants to change to.
     pub(crate) upgrade: Option<HeaderValue>,
     takes_trailers: bool,
+    /// The client said how long its body is.
+    has_length: bool,
     /// The client waits for a word before it sends its body.
     pub(crate) awaits_word: bool,
 }
@@ -39,14 +42,14 @@ impl Asked {
             parts.version == Version::HTTP_11 && has_token(&parts.headers, &EXPECT, "100-continue");
         strip_hop_by_hop(&mut parts.headers);
         // The body itself says how long it is.
-        parts.headers.remove(CONTENT_LENGTH);
+        let has_length = parts.headers.remove(CONTENT_LENGTH).is_some();
         if has_token(&parts.headers, &EXPECT, "100-continue") {
             parts.headers.remove(EXPECT);
         }
         fields::join_cookies(&mut parts.headers);
         let target = parts.uri.path_and_query().cloned();
         let target = target.unwrap_or(PathAndQuery::from_static("/"));
-        Ok(Self { authority, target, upgrade, takes_trailers, awaits_word })
+        Ok(Self { authority, target, upgrade, takes_trailers, has_length, awaits_word })
     }
 
     /// The host without its port; empty if there is none.
@@ -59,7 +62,8 @@ impl Asked {
     }
 
     /// Makes a request one of HTTP/1.1 to this host.
-    pub(crate) fn address_http1<B>(&self, request: &mut Request<B>, host: &Authority) {
+    pub(crate) fn address_http1<B: Body>(&self, request: &mut Request<B>, host: &Authority) {
+        self.tell_length(request);
         *request.version_mut() = Version::HTTP_11;
         *request.uri_mut() = Uri::from(self.target.clone());
         let fields = request.headers_mut();
@@ -93,11 +97,25 @@ impl Asked {
         }
         let fields = request.headers_mut();
         // It may have been addressed to another connection before.
-        for name in [HOST, CONNECTION, UPGRADE, EXPECT] {
+        for name in [HOST, CONNECTION, UPGRADE, EXPECT, TRANSFER_ENCODING] {
             fields.remove(name);
         }
         if self.takes_trailers {
             fields.insert(TE, HeaderValue::from_static("trailers"));
+        }
+    }
+
+    /// Says how long the body is where nobody else would: of an empty one, and of one that comes with a
+    /// method that seldom has any.
+    fn tell_length<B: Body>(&self, request: &mut Request<B>) {
+        const WITH_BODY: [Method; 3] = [Method::POST, Method::PUT, Method::PATCH];
+        if request.body().is_end_stream() {
+            if self.has_length || WITH_BODY.contains(request.method()) {
+                request.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
+            }
+        } else if request.body().size_hint().exact().is_none() {
+            let chunked = HeaderValue::from_static("chunked");
+            request.headers_mut().insert(TRANSFER_ENCODING, chunked);
         }
     }
 
@@ -173,6 +191,14 @@ pub(crate) fn is_idempotent(method: &Method) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
+
+    use bytes::Bytes;
+    use http_body::Frame;
+    use http_body_util::{Empty, Full};
+
     use super::*;
 
     fn parts(
@@ -261,7 +287,7 @@ mod tests {
         ];
         let mut parts = parts(Version::HTTP_11, "GET", "http://a.example:81/x?y", &lines);
         let asked = Asked::take(&mut parts).expect("a request");
-        let mut request = Request::from_parts(parts, ());
+        let mut request = Request::from_parts(parts, Empty::<Bytes>::new());
         asked.address_http1(&mut request, &authority);
         assert_eq!(request.uri(), "/x?y");
         assert_eq!(request.headers()["host"], "a.example:81");
@@ -273,5 +299,55 @@ mod tests {
         assert_eq!(request.uri(), "https://a.example:81/x?y");
         assert_eq!(request.headers().iter().count(), 1, "{request:?}");
         assert_eq!(request.headers()["te"], "trailers");
+    }
+
+    /// A body that does not say how long it is.
+    struct Endless;
+
+    impl Body for Endless {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            Poll::Pending
+        }
+    }
+
+    fn told_length<B: Body>(method: &str, length: Option<&'static str>, body: B) -> String {
+        let lines: Vec<_> = length.map(|length| ("content-length", length)).into_iter().collect();
+        let mut parts = parts(Version::HTTP_11, method, "/", &lines);
+        let asked = Asked::take(&mut parts).expect("a request");
+        let authority: Authority = "a".parse().expect("a host");
+        let mut request = Request::from_parts(parts, body);
+        asked.address_http1(&mut request, &authority);
+        let told = format!(
+            "{:?} {:?}",
+            request.headers().get(CONTENT_LENGTH),
+            request.headers().get(TRANSFER_ENCODING)
+        );
+        asked.address_http2(&mut request, Scheme::HTTP, &authority);
+        assert!(!request.headers().contains_key(TRANSFER_ENCODING), "{method}");
+        told
+    }
+
+    #[test]
+    fn the_length_of_a_body_is_told_where_nobody_else_would() {
+        let nothing = || Empty::<Bytes>::new();
+        for method in ["POST", "PUT", "PATCH"] {
+            assert_eq!(told_length(method, None, nothing()), "Some(\"0\") None", "{method}");
+        }
+        for method in ["GET", "HEAD", "DELETE"] {
+            assert_eq!(told_length(method, None, nothing()), "None None", "{method}");
+            assert_eq!(told_length(method, Some("0"), nothing()), "Some(\"0\") None", "{method}");
+        }
+        for method in ["GET", "HEAD", "POST"] {
+            assert_eq!(told_length(method, None, Endless), "None Some(\"chunked\")", "{method}");
+            // The body says it.
+            let known = Full::new(Bytes::from_static(b"abc"));
+            assert_eq!(told_length(method, Some("3"), known), "None None", "{method}");
+        }
     }
 }

@@ -149,11 +149,16 @@ impl<U> Routes<U> {
 
 /// Whether a path has `.` or `..` for a segment, however they are written.
 fn has_dot_segment(path: &str) -> bool {
-    path.split(['/', '\\']).any(|segment| {
+    const ESCAPES: [(&str, &str); 4] = [("%2e", "."), ("%2f", "/"), ("%5c", "\\"), ("%3b", ";")];
+    if !path.contains(['.', '%']) {
+        return false;
+    }
+    let lower = path.to_ascii_lowercase();
+    let plain = ESCAPES.iter().fold(lower, |path, (escape, plain)| path.replace(escape, plain));
+    plain.split(['/', '\\']).any(|segment| {
         // What stands behind a semicolon is a parameter to some servers.
         let name = segment.split(';').next().unwrap_or_default();
-        let plain = name.replace("%2e", ".").replace("%2E", ".");
-        plain == "." || plain == ".."
+        name == "." || name == ".."
     })
 }
 
@@ -215,12 +220,22 @@ mod tests {
     #[test]
     fn a_path_that_others_may_read_otherwise_is_refused() {
         let routes = table(&[("", "/v1/*"), ("", "/admin/*")], true);
-        for path in
-            ["/v1/../admin", "/v1/.", "/v1/%2e%2E/admin", "/v1/.%2e/x", "/v1/..;x=1/y", "/v1/..\\x"]
-        {
+        for path in [
+            "/v1/../admin",
+            "/v1/.",
+            "/v1/%2e%2E/admin",
+            "/v1/.%2e/x",
+            "/v1/..;x=1/y",
+            "/v1/..\\x",
+            "/v1/..%2fadmin",
+            "/v1/%2e%2e%2Fadmin",
+            "/v1/..%5cadmin",
+            "/v1/x%5C..",
+            "/v1/..%3Bx/y",
+        ] {
             assert_eq!(routes.find("", path), Err(Failure::Refused(Refusal::Path)), "{path}");
         }
-        for path in ["/v1/..x", "/v1/...", "/v1/a.b", "/v1//x"] {
+        for path in ["/v1/..x", "/v1/...", "/v1/a.b", "/v1//x", "/v1/a%2fb", "/v1/a%2F..b"] {
             assert_eq!(routes.find("", path), Ok(&0), "{path}");
         }
     }

@@ -3,7 +3,6 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -14,7 +13,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{sleep, timeout};
 use tracing::debug;
 
-use crate::counts::{Counts, OpenUpgrade};
+use crate::counts::Counts;
+use crate::patience::LastMove;
 
 /// How long both sides may take to change, after both have agreed.
 const CHANGE: Duration = Duration::from_secs(10);
@@ -33,7 +33,6 @@ pub struct Tunnels {
 #[derive(Debug)]
 pub(crate) struct Place {
     _permit: OwnedSemaphorePermit,
-    _open: OpenUpgrade,
 }
 
 impl Tunnels {
@@ -46,12 +45,12 @@ impl Tunnels {
     /// A place, until it is dropped; none if all are taken.
     pub(crate) fn take(&self) -> Option<Place> {
         let permit = Arc::clone(&self.places).try_acquire_owned().ok()?;
-        Some(Place { _permit: permit, _open: self.counts.open_upgrade() })
+        Some(Place { _permit: permit })
     }
 
     /// Copies bytes both ways in a task of its own.
     pub(crate) fn open(&self, client: OnUpgrade, upstream: OnUpgrade, place: Place) {
-        let (idle, mut cut) = (self.idle, self.cut.subscribe());
+        let (idle, mut cut, open) = (self.idle, self.cut.subscribe(), self.counts.open_upgrade());
         tokio::spawn(async move {
             tokio::select! {
                 ended = run(client, upstream, idle) => match ended {
@@ -61,7 +60,7 @@ impl Tunnels {
                 // An error means that nobody is left who could cut it off.
                 _ = cut.wait_for(|is_cut| *is_cut) => {}
             }
-            drop(place);
+            drop((open, place));
         });
     }
 
@@ -72,9 +71,9 @@ impl Tunnels {
         if timeout(grace, all).await.is_ok() {
             return 0;
         }
-        let left = (self.all as usize).saturating_sub(self.places.available_permits());
+        let left = self.counts.read().upgrades;
         self.cut.send_replace(true);
-        left
+        usize::try_from(left).unwrap_or(usize::MAX)
     }
 }
 
@@ -82,7 +81,7 @@ async fn run(client: OnUpgrade, upstream: OnUpgrade, idle: Duration) -> io::Resu
     let both = timeout(CHANGE, async { tokio::try_join!(client, upstream) }).await;
     let (client, upstream) =
         both.map_err(|_| io::ErrorKind::TimedOut)?.map_err(io::Error::other)?;
-    let moved = Arc::new(AtomicU64::new(0));
+    let moved = Arc::new(LastMove::now());
     let mut client = Noticing { stream: TokioIo::new(client), moved: Arc::clone(&moved) };
     let mut upstream = TokioIo::new(upstream);
     tokio::select! {
@@ -92,22 +91,16 @@ async fn run(client: OnUpgrade, upstream: OnUpgrade, idle: Duration) -> io::Resu
 }
 
 /// Waits until nothing has moved for so long.
-async fn quiet(moved: &AtomicU64, idle: Duration) {
-    let mut seen = moved.load(Relaxed);
-    loop {
-        sleep(idle).await;
-        let now = moved.load(Relaxed);
-        if now == seen {
-            return;
-        }
-        seen = now;
+async fn quiet(moved: &LastMove, idle: Duration) {
+    while let Some(left) = moved.left_of(idle) {
+        sleep(left).await;
     }
 }
 
-/// One end of a tunnel, which counts what moves through it.
+/// One end of a tunnel, which notices what moves through it.
 struct Noticing {
     stream: TokioIo<Upgraded>,
-    moved: Arc<AtomicU64>,
+    moved: Arc<LastMove>,
 }
 
 impl AsyncRead for Noticing {
@@ -118,8 +111,9 @@ impl AsyncRead for Noticing {
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
-        let read_now = buffer.filled().len() - before;
-        self.moved.fetch_add(read_now as u64, Relaxed);
+        if buffer.filled().len() > before {
+            self.moved.renew();
+        }
         read
     }
 }
@@ -131,8 +125,8 @@ impl AsyncWrite for Noticing {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(context, bytes);
-        if let Poll::Ready(Ok(count)) = written {
-            self.moved.fetch_add(count as u64, Relaxed);
+        if let Poll::Ready(Ok(1..)) = written {
+            self.moved.renew();
         }
         written
     }

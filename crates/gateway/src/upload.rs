@@ -16,7 +16,8 @@ use tokio::sync::oneshot;
 
 use crate::BodyError;
 use crate::failure::Failure;
-use crate::patience::Patience;
+use crate::patience::{LastMove, Patience};
+use crate::trailers::passed_on;
 
 /// How long an upstream may take to say that a body is welcome. Some never do.
 const WORD: Duration = Duration::from_secs(1);
@@ -40,9 +41,13 @@ struct Word {
 }
 
 /// How far the body has come, for whoever waits for the answer.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Progress {
     pieces: AtomicU64,
+    /// When the last piece came, once there is an answer.
+    moved: LastMove,
+    /// The upstream has begun to answer.
+    has_answer: AtomicBool,
     /// The upstream would take more, but the client has sent nothing yet.
     awaits_client: AtomicBool,
     /// The client has not been asked for it yet.
@@ -54,6 +59,20 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
+    fn new(stop: oneshot::Sender<()>) -> Self {
+        Self {
+            pieces: AtomicU64::new(0),
+            moved: LastMove::now(),
+            has_answer: AtomicBool::new(false),
+            awaits_client: AtomicBool::new(false),
+            awaits_word: AtomicBool::new(false),
+            is_over: AtomicBool::new(false),
+            is_late: AtomicBool::new(false),
+            is_broken: AtomicBool::new(false),
+            stop: Mutex::new(Some(stop)),
+        }
+    }
+
     /// How many pieces have come so far.
     pub(crate) fn pieces(&self) -> u64 {
         self.pieces.load(Relaxed)
@@ -68,8 +87,15 @@ impl Progress {
         self.is_over.load(Relaxed)
     }
 
-    /// The upstream has begun to answer. A client that waits for a word gets none any more.
+    /// When the last piece came, for whoever waits for the next one of the answer.
+    pub(crate) const fn moved(&self) -> &LastMove {
+        &self.moved
+    }
+
+    /// The upstream has begun to answer. From now on a client may pause for as long as the answer goes
+    /// on. One that waits for a word gets none any more.
     pub(crate) fn answer_begins(&self) {
+        self.has_answer.store(true, Relaxed);
         if self.awaits_word.load(Relaxed) {
             self.stop();
         }
@@ -101,10 +127,9 @@ impl Upload {
             return Self(None);
         }
         let (sender, stop) = oneshot::channel();
-        let progress = Progress { stop: Mutex::new(Some(sender)), ..Progress::default() };
         Self(Some(Piecewise {
             body: body.map_err(Into::into).boxed_unsync(),
-            progress: Arc::new(progress),
+            progress: Arc::new(Progress::new(sender)),
             patience: Patience::new(limit),
             word: None,
             stop,
@@ -173,30 +198,59 @@ impl Piecewise {
                     word.said = None;
                     return Poll::Pending;
                 }
-                Poll::Pending if word.patience.poll_run_out(context).is_ready() => {}
+                Poll::Pending if word.patience.poll_run_out(None, context).is_ready() => {}
                 Poll::Pending => return Poll::Pending,
             }
             self.word = None;
             self.progress.awaits_word.store(false, Relaxed);
         }
-        let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) else {
-            self.progress.awaits_client.store(true, Relaxed);
-            if self.patience.poll_run_out(context).is_pending() {
-                return Poll::Pending;
+        loop {
+            let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) else {
+                return self.poll_late(context);
+            };
+            self.note(&frame);
+            match frame {
+                None => return Poll::Ready(None),
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                Some(Ok(piece)) => {
+                    if let Some(piece) = passed_on(piece) {
+                        return Poll::Ready(Some(Ok(piece)));
+                    }
+                }
             }
-            self.progress.is_late.store(true, Relaxed);
-            return Poll::Ready(Some(Err("the client took too long".into())));
-        };
+        }
+    }
+
+    /// Nothing came; an error if it took too long. Once there is an answer, that is for the answer to say.
+    fn poll_late(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        self.progress.awaits_client.store(true, Relaxed);
+        if self.progress.has_answer.load(Relaxed)
+            || self.patience.poll_run_out(None, context).is_pending()
+        {
+            return Poll::Pending;
+        }
+        self.progress.is_late.store(true, Relaxed);
+        Poll::Ready(Some(Err("the client took too long".into())))
+    }
+
+    /// Something came.
+    fn note(&mut self, frame: &Option<Result<Frame<Bytes>, BodyError>>) {
+        let progress = &self.progress;
         self.patience.renew();
-        self.progress.pieces.fetch_add(1, Relaxed);
-        self.progress.awaits_client.store(false, Relaxed);
-        match &frame {
-            Some(Err(_)) => self.progress.is_broken.store(true, Relaxed),
-            None => self.progress.is_over.store(true, Relaxed),
-            Some(Ok(_)) if self.body.is_end_stream() => self.progress.is_over.store(true, Relaxed),
+        if progress.has_answer.load(Relaxed) {
+            progress.moved.renew();
+        }
+        progress.pieces.fetch_add(1, Relaxed);
+        progress.awaits_client.store(false, Relaxed);
+        match frame {
+            Some(Err(_)) => progress.is_broken.store(true, Relaxed),
+            None => progress.is_over.store(true, Relaxed),
+            Some(Ok(_)) if self.body.is_end_stream() => progress.is_over.store(true, Relaxed),
             Some(Ok(_)) => {}
         }
-        Poll::Ready(frame)
     }
 }
 

@@ -1,9 +1,10 @@
 //! One upstream, and several equal ones: who is next, and who is left out for a moment.
 
 use std::fmt::Display;
-use std::io;
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -12,13 +13,13 @@ use tollgate::Stopwatch;
 use tracing::{info, warn};
 
 use crate::config::GatewayConfig;
-use crate::connect::{Line, Trust, connect};
+use crate::connect::{Trust, connect};
 use crate::failure::Failure;
 use crate::pool::{Lease, Pool};
 use crate::url::{Protocol, UpstreamUrl};
 
-/// How long an upstream is left out that could not be connected to.
-const LEFT_OUT: Duration = Duration::from_secs(1);
+/// How often somebody tries to connect to an upstream that is away.
+const TRIAL: Duration = Duration::from_secs(1);
 
 /// One upstream.
 #[derive(Debug)]
@@ -32,10 +33,11 @@ pub(crate) struct Upstream {
     /// Those who wait for a connection of HTTP/2 wait for the same one.
     turn: Semaphore,
     speaks_http2: AtomicBool,
-    running: Stopwatch,
-    /// In milliseconds of `running`.
-    left_out_until: AtomicU64,
+    /// The last connection to it failed. Those that are there may work all the same.
     is_away: AtomicBool,
+    running: Stopwatch,
+    /// When somebody may try to connect while it is away, in milliseconds of `running`.
+    next_trial: AtomicU64,
 }
 
 /// What a connection is wanted for.
@@ -45,7 +47,7 @@ pub(crate) enum Wish {
     Any,
     /// A request that found an old connection closed.
     Fresh,
-    /// A request that found others closed as well: a connection that nobody has used before.
+    /// A request that found others closed as well: a connection that nobody else uses.
     Own,
     /// A request that changes to another protocol.
     ToUpgrade,
@@ -60,49 +62,32 @@ impl Upstream {
             places: Arc::new(Semaphore::new(config.requests.min(Semaphore::MAX_PERMITS))),
             turn: Semaphore::new(1),
             speaks_http2: AtomicBool::new(url.protocol() == Protocol::PlainHttp2),
-            running: Stopwatch::start(),
-            left_out_until: AtomicU64::new(0),
             is_away: AtomicBool::new(false),
+            running: Stopwatch::start(),
+            next_trial: AtomicU64::new(0),
             url,
         })
     }
 
-    /// A place among the requests to this upstream.
-    pub(crate) async fn place(&self) -> Result<OwnedSemaphorePermit, Failure> {
-        let places = Arc::clone(&self.places);
-        if let Ok(place) = Arc::clone(&places).try_acquire_owned() {
-            return Ok(place);
-        }
-        let place = timeout(self.connect_timeout, places.acquire_owned()).await;
-        place.ok().and_then(Result::ok).ok_or(Failure::Busy)
+    /// A place among the requests to this upstream, if one is free.
+    fn try_place(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.places).try_acquire_owned().ok()
     }
 
     /// A connection for one request.
     pub(crate) async fn lease(&self, wish: Wish) -> Result<Lease, Failure> {
+        timeout(self.connect_timeout, self.find(wish)).await.unwrap_or_else(|_| {
+            self.leave_out(&"it takes too long");
+            Err(Failure::ConnectTimeout)
+        })
+    }
+
+    async fn find(&self, wish: Wish) -> Result<Lease, Failure> {
         if wish == Wish::Any
             && let Some(lease) = self.pool.take().await
         {
             return Ok(lease);
         }
-        match timeout(self.connect_timeout, self.connect(wish)).await {
-            Ok(Ok(lease)) => {
-                if self.is_away.swap(false, Relaxed) {
-                    info!(upstream = %self.url, "upstream is back");
-                }
-                Ok(lease)
-            }
-            Ok(Err(error)) => {
-                self.leave_out(&error);
-                Err(Failure::Unreachable)
-            }
-            Err(_) => {
-                self.leave_out(&"it takes too long");
-                Err(Failure::ConnectTimeout)
-            }
-        }
-    }
-
-    async fn connect(&self, wish: Wish) -> io::Result<Lease> {
         let mut turn = None;
         if wish != Wish::ToUpgrade && self.speaks_http2.load(Relaxed) {
             turn = self.turn.acquire().await.ok();
@@ -112,31 +97,54 @@ impl Upstream {
             {
                 return Ok(lease);
             }
-            if self.is_left_out() {
-                return Err(io::Error::other("another request could not connect just now"));
-            }
         }
-        let line =
-            connect(&self.url, self.trust.as_ref(), wish == Wish::ToUpgrade, &self.pool).await?;
-        let lease = match line {
-            Line::Http1(_) => Lease { line, is_reused: false, stream: None },
-            Line::Http2(line) => {
-                self.speaks_http2.store(true, Relaxed);
-                self.pool.share(line)
-            }
-        };
+        if !self.may_connect() {
+            return Err(Failure::NoUpstream);
+        }
+        let lease = self.connect(wish).await;
         drop(turn);
-        Ok(lease)
+        lease
     }
 
-    /// Whether a connection to it failed a moment ago.
-    pub(crate) fn is_left_out(&self) -> bool {
-        self.left_out_until.load(Relaxed) > self.millis()
+    async fn connect(&self, wish: Wish) -> Result<Lease, Failure> {
+        let (trust, time) = (self.trust.as_ref(), self.connect_timeout);
+        match connect(&self.url, trust, wish, &self.pool, time).await {
+            Ok(lease) => {
+                if lease.stream.is_some() {
+                    self.speaks_http2.store(true, Relaxed);
+                }
+                if self.is_away.swap(false, Relaxed) {
+                    info!(upstream = %self.url, "upstream is back");
+                }
+                Ok(lease)
+            }
+            Err(error) => {
+                self.leave_out(&error);
+                Err(Failure::Unreachable)
+            }
+        }
+    }
+
+    /// Whether it can be hoped to answer.
+    fn is_promising(&self) -> bool {
+        !self.is_away.load(Relaxed)
+            || self.next_trial.load(Relaxed) <= self.millis()
+            || self.pool.has_some()
+    }
+
+    /// Whether to connect. While it is away, one request tries once in a while, and the others need not wait
+    /// for what comes of it.
+    fn may_connect(&self) -> bool {
+        if !self.is_away.load(Relaxed) {
+            return true;
+        }
+        let (now, due) = (self.millis(), self.next_trial.load(Relaxed));
+        let pause = u64::try_from(TRIAL.as_millis()).unwrap_or(u64::MAX);
+        let next = now.saturating_add(pause);
+        due <= now && self.next_trial.compare_exchange(due, next, Relaxed, Relaxed).is_ok()
     }
 
     fn leave_out(&self, why: &dyn Display) {
-        let pause = u64::try_from(LEFT_OUT.as_millis()).unwrap_or(u64::MAX);
-        self.left_out_until.store(self.millis().saturating_add(pause), Relaxed);
         if !self.is_away.swap(true, Relaxed) {
             warn!(upstream = %self.url, "upstream cannot be connected to: {why}");
         }
@@ -159,10 +167,57 @@ impl Upstreams {
         Arc::new(Self { all, next: AtomicUsize::new(0) })
     }
 
-    /// Each upstream once, beginning with the next, without those that are left out.
-    pub(crate) fn turns(&self) -> impl Iterator<Item = &Arc<Upstream>> {
+    /// The upstreams for one request, beginning with the next. Those that are away come behind the others.
+    pub(crate) fn turns(&self) -> Turns<'_> {
         let first = self.next.fetch_add(1, Relaxed) % self.all.len().max(1);
         let (before, from) = self.all.split_at(first.min(self.all.len()));
-        from.iter().chain(before).filter(|upstream| !upstream.is_left_out())
+        let all = from.iter().chain(before);
+        let (mut order, away): (Vec<_>, Vec<_>) = all.partition(|upstream| upstream.is_promising());
+        order.extend(away);
+        Turns { order: order.into_iter(), full: Vec::new() }
     }
+}
+
+/// The upstreams for one request, in the order in which it tries them.
+#[derive(Debug)]
+pub(crate) struct Turns<'a> {
+    order: std::vec::IntoIter<&'a Arc<Upstream>>,
+    /// Those that had no place.
+    full: Vec<&'a Arc<Upstream>>,
+}
+
+impl<'a> Turns<'a> {
+    /// The next upstream, and a place there. Nobody waits for a place while another upstream has one.
+    pub(crate) async fn next(
+        &mut self,
+    ) -> Result<Option<(&'a Arc<Upstream>, OwnedSemaphorePermit)>, Failure> {
+        for upstream in self.order.by_ref() {
+            match upstream.try_place() {
+                Some(place) => return Ok(Some((upstream, place))),
+                None => self.full.push(upstream),
+            }
+        }
+        let full = std::mem::take(&mut self.full);
+        let Some(limit) = full.first().map(|upstream| upstream.connect_timeout) else {
+            return Ok(None);
+        };
+        timeout(limit, first_free(&full)).await.map(Some).map_err(|_| Failure::Busy)
+    }
+}
+
+/// Waits for a place at any of these.
+async fn first_free<'a>(full: &[&'a Arc<Upstream>]) -> (&'a Arc<Upstream>, OwnedSemaphorePermit) {
+    let wait = |upstream: &&'a Arc<Upstream>| {
+        (*upstream, Box::pin(Arc::clone(&upstream.places).acquire_owned()))
+    };
+    let mut waiting: Vec<_> = full.iter().map(wait).collect();
+    poll_fn(|context| {
+        for (upstream, place) in &mut waiting {
+            if let Poll::Ready(Ok(place)) = place.as_mut().poll(context) {
+                return Poll::Ready((*upstream, place));
+            }
+        }
+        Poll::Pending
+    })
+    .await
 }

@@ -33,11 +33,12 @@ pub(crate) struct ChangesAnswer {
 /// An entry before and after.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ChangeAnswer {
-    /// Of what kind it is: rule, tier, client, override, whitelist, blacklist, `api_key`, token, ban.
+    /// Of what kind it is: rule, tier, client, override, whitelist, blacklist, `api_key`, token, ban; in the
+    /// log also counters.
     pub(crate) kind: &'static str,
     /// What it is called.
     pub(crate) entry: String,
-    /// create, update or delete.
+    /// create, update or delete; counters are reset.
     pub(crate) action: &'static str,
     /// What it was.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -66,10 +66,12 @@ impl App {
     #[must_use]
     pub fn with_traces(self, tracer: SdkTracer) -> Self {
         let note_route = || map_request(traces::note_matched_path);
+        let traces = Traces::new(tracer);
         Self {
             public: self.public.layer(note_route()),
             admin: self.admin.layer(note_route()),
-            traces: Some(Traces::new(tracer)),
+            gateway: self.gateway.map(|gateway| gateway.with_traces(traces.clone())),
+            traces: Some(traces),
             ..self
         }
     }

@@ -9,13 +9,15 @@ use bytes::Bytes;
 use http::header::{CONNECTION, EXPECT, HeaderValue};
 use http::{Request, Response, Version};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
-use tollgate::tower::{RateLimit, RateLimitLayer, ResponseBody};
+use tollgate::tower::{Observed, RateLimit, RateLimitLayer, ResponseBody};
 use tollgate_gateway::{ClientAddress, Counts, Download, Forwarder, FromUpstream};
 use tower::{Layer as _, ServiceExt as _};
 
+use crate::audit_trail::About;
 use crate::listen::Peer;
 use crate::settings;
-use crate::state::{ServerState, SharedStore, StartError};
+use crate::state::{ServerState, Shared, SharedStore, StartError};
+use crate::traces::Traces;
 use crate::unread::SharedBody;
 
 /// A limiter in front of upstreams. Clones are one and the same.
@@ -24,6 +26,7 @@ pub struct Gateway {
     service: RateLimit<Forwarder, SharedStore>,
     forwarder: Forwarder,
     counts: Arc<Counts>,
+    traces: Option<Traces>,
 }
 
 impl Gateway {
@@ -37,12 +40,30 @@ impl Gateway {
         let layer = RateLimitLayer::new(Arc::clone(&state.limiter))
             .client_address(|parts| Some(parts.extensions.get::<ClientAddress>()?.0))
             .identify(Arc::clone(&state.extractor))
-            .headers(state.families);
-        Ok(Self { service: layer.layer(forwarder.clone()), forwarder, counts })
+            .headers(state.families)
+            .observe({
+                let state = state.clone();
+                move |observed| state.keep_observed(observed)
+            });
+        Ok(Self { service: layer.layer(forwarder.clone()), forwarder, counts, traces: None })
+    }
+
+    /// Makes a span for each request, unless its caller wants none.
+    pub(crate) fn with_traces(self, traces: Traces) -> Self {
+        Self { traces: Some(traces), ..self }
     }
 
     /// Judges a request and forwards it.
     pub async fn serve(self, request: Request<Incoming>, peer: Peer) -> Response<GatewayBody> {
+        match self.traces.clone() {
+            None => self.answer(request, peer).await,
+            Some(traces) => {
+                Box::pin(traces.forwarded(request, |request| self.answer(request, peer))).await
+            }
+        }
+    }
+
+    async fn answer(self, request: Request<Incoming>, peer: Peer) -> Response<GatewayBody> {
         let (mut parts, body) = request.into_parts();
         parts.extensions.insert(ClientAddress(peer.address.ip()));
         let (version, awaits_word) = (parts.version, parts.headers.contains_key(EXPECT));
@@ -56,14 +77,14 @@ impl Gateway {
         if body.is_end_stream() {
             return response.map(|content| GatewayBody { content, _unread: None });
         }
-        // Nobody will read it. A client that waits for a word has not sent it yet, and gets none.
-        if response.extensions().get::<FromUpstream>().is_none() {
-            if !awaits_word {
-                body.wait_out().await;
-            }
-            if version < Version::HTTP_2 && !body.is_end_stream() {
-                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-            }
+        if response.extensions().get::<FromUpstream>().is_some() {
+            response.extensions_mut().insert(body.clone());
+        } else if !awaits_word {
+            // Nobody will read it. A client that waits for a word has not sent it yet, and gets none.
+            body.wait_out().await;
+        }
+        if version < Version::HTTP_2 && !body.is_end_stream() {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         response.map(|content| GatewayBody { content, _unread: Some(body) })
     }
@@ -72,6 +93,22 @@ impl Gateway {
     /// left, and says how many those were.
     pub async fn end_upgrades(&self, grace: Duration) -> usize {
         self.forwarder.tunnels().end(grace).await
+    }
+}
+
+impl Shared {
+    /// Keeps what was decided about a request on its way, as it is kept for those who ask. Says what a
+    /// refusal is called.
+    fn keep_observed(&self, observed: &Observed<'_>) -> Option<String> {
+        self.metrics.checks.observe(observed.took);
+        self.metrics.count_token(observed.identity.token);
+        let about = || About {
+            request: observed.request,
+            endpoint: Some(observed.parts.uri.path()),
+            method: Some(observed.parts.method.as_str()),
+            entries: &[],
+        };
+        self.keep_unasked(observed.decision, about).map(|id| (*id).to_owned())
     }
 }
 

@@ -131,9 +131,22 @@ impl Idempotency {
         Self { memory: Arc::default(), keys_per_shard: keys.div_ceil(SHARDS).max(1), lifetime }
     }
 
-    /// Waits for the turn of a call with that key. `caller` tells apart who must not share answers.
+    /// Waits for the turn of a call over HTTP with that key. `caller` tells apart who must not share
+    /// answers.
     pub(crate) async fn turn(
         &self,
+        caller: &Principal,
+        key: &str,
+        body: &impl Serialize,
+        now: Timestamp,
+    ) -> Result<Turn, Problem> {
+        self.turn_over("", caller, key, body, now).await
+    }
+
+    /// The same over another protocol, whose answers look different, so that its keys are others.
+    pub(crate) async fn turn_over(
+        &self,
+        protocol: &str,
         caller: &Principal,
         key: &str,
         body: &impl Serialize,
@@ -145,7 +158,8 @@ impl Idempotency {
                 format!("an idempotency key has 1 to {MAX_KEY} characters"),
             ));
         }
-        let (call, body) = (digest_of_call(caller, key), digest_of_body(body));
+        let call = digest_of_call(caller, &format!("{protocol}{key}"));
+        let body = digest_of_body(body);
         let answer = self.place(call, body, now)?.lock_owned().await;
         let (memory, lifetime) = (Arc::clone(&self.memory), self.lifetime);
         Ok(Turn { answer, memory, call, body, lifetime })

@@ -314,6 +314,7 @@ impl Shared {
                 + self.envoy.source.errors.load(Ordering::Relaxed),
             idempotency_keys: self.idempotency.len(),
             audit: self.audit_trail.outcomes(),
+            resets: self.audit_trail.resets.outcomes(),
             ready: !self.is_draining.load(Ordering::Relaxed),
         }
     }

@@ -6,12 +6,13 @@
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::extract::{MatchedPath, Request};
-use http::{HeaderMap, Method, Response};
-use opentelemetry::propagation::{Extractor, TextMapPropagator as _};
-use opentelemetry::trace::{Span as _, SpanKind, Status, Tracer as _};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Response};
+use opentelemetry::propagation::{Extractor, Injector, TextMapPropagator as _};
+use opentelemetry::trace::{Span as _, SpanKind, Status, TraceContextExt as _, Tracer as _};
 use opentelemetry::{Context, KeyValue};
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::{SdkTracer, Span};
@@ -81,7 +82,7 @@ pub(crate) struct Traces {
     tracer: SdkTracer,
     propagator: TraceContextPropagator,
     /// The calls of gRPC that exist, as `package.Service/Method`.
-    calls: Vec<String>,
+    calls: Arc<[String]>,
 }
 
 impl fmt::Debug for Traces {
@@ -93,7 +94,8 @@ impl fmt::Debug for Traces {
 impl Traces {
     pub(crate) fn new(tracer: SdkTracer) -> Self {
         IS_ON.store(true, Ordering::Relaxed);
-        Self { tracer, propagator: TraceContextPropagator::new(), calls: grpc::calls() }
+        let propagator = TraceContextPropagator::new();
+        Self { tracer, propagator, calls: grpc::calls().into() }
     }
 
     /// Answers a request over HTTP, and tells how it went.
@@ -106,23 +108,35 @@ impl Traces {
         F: Future<Output = Response<B>>,
     {
         let method = known(request.method());
-        let Some(span) = self.start(method.unwrap_or("HTTP"), request.headers()) else {
+        let caller = self.caller(request.headers());
+        let span = self.start(method.unwrap_or("HTTP"), &caller);
+        if !span.is_recording() {
             return answer(request).await;
-        };
-        follow(span, answer(request), |span, notes, response| {
-            if let Some(route) = notes.route.take() {
-                span.update_name(format!("{} {route}", method.unwrap_or("HTTP")));
-                span.set_attribute(KeyValue::new("http.route", route));
-            }
-            span.set_attribute(KeyValue::new("http.request.method", method.unwrap_or("_OTHER")));
-            let status = response.status();
-            let code = i64::from(status.as_u16());
-            span.set_attribute(KeyValue::new("http.response.status_code", code));
-            if status.is_server_error() {
-                fail(span, status.as_str());
-            }
-        })
-        .await
+        }
+        follow_http(span, method, answer(request)).await
+    }
+
+    /// The same for a request that goes on to somebody else, who finds our span before its own.
+    pub(crate) async fn forwarded<Q, B, F>(
+        &self,
+        mut request: http::Request<Q>,
+        answer: impl FnOnce(http::Request<Q>) -> F,
+    ) -> Response<B>
+    where
+        F: Future<Output = Response<B>>,
+    {
+        let method = known(request.method());
+        let caller = self.caller(request.headers());
+        let span = self.start(method.unwrap_or("HTTP"), &caller);
+        // Whoever wants no trace is taken at its word. If nobody has decided, chance has, for all.
+        if span.is_recording() || !caller.has_active_span() {
+            let own = caller.with_remote_span_context(span.span_context().clone());
+            self.propagator.inject_context(&own, &mut PassedOn(request.headers_mut()));
+        }
+        if !span.is_recording() {
+            return answer(request).await;
+        }
+        follow_http(span, method, answer(request)).await
     }
 
     /// Answers a call over gRPC, and tells how it went.
@@ -134,9 +148,10 @@ impl Traces {
     where
         F: Future<Output = Response<B>>,
     {
-        let Some(mut span) = self.start("grpc", request.headers()) else {
+        let mut span = self.start("grpc", &self.caller(request.headers()));
+        if !span.is_recording() {
             return answer(request).await;
-        };
+        }
         let path = request.uri().path();
         let call = self.calls.iter().find(|call| path.strip_prefix('/') == Some(call));
         if let Some((service, method)) = call.and_then(|call| call.split_once('/')) {
@@ -155,13 +170,38 @@ impl Traces {
         .await
     }
 
-    /// A span, if somebody wants it: whoever asks, or else chance.
-    fn start(&self, name: &'static str, headers: &HeaderMap) -> Option<Span> {
-        let caller = self.propagator.extract_with_context(&Context::new(), &Caller::of(headers));
-        let span = self.tracer.span_builder(name).with_kind(SpanKind::Server);
-        let span = span.start_with_context(&self.tracer, &caller);
-        span.is_recording().then_some(span)
+    /// The span of whoever asks, if it told.
+    fn caller(&self, headers: &HeaderMap) -> Context {
+        self.propagator.extract_with_context(&Context::new(), &Caller::of(headers))
     }
+
+    /// A span, which is recorded if somebody wants it: whoever asks, or else chance.
+    fn start(&self, name: &'static str, caller: &Context) -> Span {
+        let span = self.tracer.span_builder(name).with_kind(SpanKind::Server);
+        span.start_with_context(&self.tracer, caller)
+    }
+}
+
+/// Waits for the answer to a request over HTTP, and tells how it went.
+async fn follow_http<B>(
+    span: Span,
+    method: Option<&'static str>,
+    answer: impl Future<Output = Response<B>>,
+) -> Response<B> {
+    follow(span, answer, |span, notes, response| {
+        if let Some(route) = notes.route.take() {
+            span.update_name(format!("{} {route}", method.unwrap_or("HTTP")));
+            span.set_attribute(KeyValue::new("http.route", route));
+        }
+        span.set_attribute(KeyValue::new("http.request.method", method.unwrap_or("_OTHER")));
+        let status = response.status();
+        let code = i64::from(status.as_u16());
+        span.set_attribute(KeyValue::new("http.response.status_code", code));
+        if status.is_server_error() {
+            fail(span, status.as_str());
+        }
+    })
+    .await
 }
 
 /// Waits for the answer to a request, and ends its span. A request that is given up ends it too.
@@ -263,5 +303,18 @@ impl Extractor for Caller<'_> {
 
     fn keys(&self) -> Vec<&str> {
         vec!["traceparent", "tracestate"]
+    }
+}
+
+/// What whoever is asked next is told about our span, in place of what the caller said.
+struct PassedOn<'a>(&'a mut HeaderMap);
+
+impl Injector for PassedOn<'_> {
+    fn set(&mut self, key: &str, value: String) {
+        let Ok(name) = HeaderName::try_from(key) else { return };
+        match HeaderValue::try_from(value) {
+            Ok(value) if !value.is_empty() => drop(self.0.insert(name, value)),
+            _ => drop(self.0.remove(name)),
+        }
     }
 }

@@ -17,6 +17,8 @@ use hyper::body::{Body as _, Frame, Incoming, SizeHint};
 use parking_lot::Mutex;
 use tokio::time::timeout;
 
+use crate::listen::Steps;
+
 /// Bodies up to this size are waited for.
 const SMALL: usize = 64 << 10;
 /// But not for long.
@@ -24,11 +26,26 @@ const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The body of a request, for its handler and for whoever answers.
 #[derive(Clone, Debug)]
-pub(crate) struct SharedBody(Arc<Mutex<Incoming>>);
+pub(crate) struct SharedBody(Arc<Mutex<Reading>>);
+
+#[derive(Debug)]
+struct Reading {
+    body: Incoming,
+    /// A body in chunks does not know it by itself.
+    is_over: bool,
+    /// Where pieces are counted.
+    steps: Option<Steps>,
+}
 
 impl SharedBody {
     pub(crate) fn new(body: Incoming) -> Self {
-        Self(Arc::new(Mutex::new(body)))
+        Self(Arc::new(Mutex::new(Reading { body, is_over: false, steps: None })))
+    }
+
+    /// Has each piece counted that comes from now on: the connection lives on while its answer pauses.
+    /// Whoever answers before the body has come puts the body into the extensions of the answer for that.
+    pub(crate) fn count_by(&self, steps: Steps) {
+        self.0.lock().steps = Some(steps);
     }
 
     /// Sees to it that an answer is not lost for the sake of a body that nobody read.
@@ -66,15 +83,28 @@ impl hyper::body::Body for SharedBody {
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        Pin::new(&mut *self.0.lock()).poll_frame(context)
+        let mut reading = self.0.lock();
+        let polled = Pin::new(&mut reading.body).poll_frame(context);
+        match &polled {
+            Poll::Ready(Some(Ok(frame))) => {
+                reading.is_over = frame.is_trailers();
+                if let Some(steps) = &reading.steps {
+                    steps.count();
+                }
+            }
+            Poll::Ready(None) => reading.is_over = true,
+            Poll::Ready(Some(Err(_))) | Poll::Pending => {}
+        }
+        polled
     }
 
     fn is_end_stream(&self) -> bool {
-        self.0.lock().is_end_stream()
+        let reading = self.0.lock();
+        reading.is_over || reading.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.0.lock().size_hint()
+        self.0.lock().body.size_hint()
     }
 }
 

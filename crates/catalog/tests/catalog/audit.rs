@@ -1,10 +1,12 @@
-//! Who changed what: all of it, in order, page by page, by every filter, and forgotten in time.
+//! Who changed and reset what: all of it, in order, page by page, by every filter, and forgotten in time.
 
 use serde_json::json;
-use tollgate_catalog::{AuditFilter, AuditRecord, Author, Kind, Since};
+use tollgate_catalog::{Act, AuditFilter, AuditKind, AuditRecord, Author, Kind, Since};
 use tollgate_core::Micros;
 
-use crate::desk::{Desk, NOW, later, patch, put, remove, rule, tenant_admin};
+use crate::desk::{
+    Desk, NOW, admin, later, name_of_act, patch, put, remove, reset, rule, tenant_admin,
+};
 use crate::place::{Place, everywhere};
 
 /// Six revisions by three authors, five seconds apart.
@@ -27,7 +29,29 @@ async fn told(place: &Place) -> Desk {
 }
 
 fn short(record: &AuditRecord) -> String {
-    format!("{}.{} {} {}", record.revision, record.place, record.change.kind, record.change.entry)
+    // Resets stand behind all changes of their revision.
+    let place = record
+        .place
+        .checked_sub(1 << 32)
+        .map_or_else(|| record.place.to_string(), |number| format!("reset {number}"));
+    format!("{}.{place} {}", record.revision, name_of_act(&record.act))
+}
+
+/// A filter finds these, whether at once or page by page.
+async fn check_found(desk: &Desk, filter: &AuditFilter, expected: &[&str]) {
+    let log = desk.catalog.audit(filter, None, 100).await.expect("a log");
+    let found: Vec<String> = log.iter().map(short).collect();
+    assert_eq!(found, expected, "{filter:?}");
+    for limit in 1..=3 {
+        let (mut paged, mut before) = (Vec::new(), None);
+        loop {
+            let page = desk.catalog.audit(filter, before, limit).await.expect("a log");
+            let Some(last) = page.last() else { break };
+            before = Some((last.revision, last.place));
+            paged.extend(page.iter().map(short));
+        }
+        assert_eq!(paged, expected, "{limit} at a time, {filter:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -35,20 +59,7 @@ async fn records_are_found_by_every_filter() {
     everywhere(async |place| {
         let desk = told(place).await;
         let check = async |filter: AuditFilter, expected: &[&str]| {
-            let log = desk.catalog.audit(&filter, None, 100).await.expect("a log");
-            let found: Vec<String> = log.iter().map(short).collect();
-            assert_eq!(found, expected, "{filter:?}");
-            // Page by page it is the same.
-            for limit in 1..=3 {
-                let (mut paged, mut before) = (Vec::new(), None);
-                loop {
-                    let page = desk.catalog.audit(&filter, before, limit).await.expect("a log");
-                    let Some(last) = page.last() else { break };
-                    before = Some((last.revision, last.place));
-                    paged.extend(page.iter().map(short));
-                }
-                assert_eq!(paged, expected, "{limit} at a time, {filter:?}");
-            }
+            check_found(&desk, &filter, expected).await;
         };
         let ban = r#"4.0 ban ["a","u"]"#;
         let all = [
@@ -65,7 +76,7 @@ async fn records_are_found_by_every_filter() {
         let tenant = AuditFilter { tenant: Some("acme".to_owned()), ..any() };
         check(tenant.clone(), &["5.0 rule a", ban, "2.0 rule a", "1.0 rule a"]).await;
         check(
-            AuditFilter { kind: Some(Kind::Rule), ..tenant },
+            AuditFilter { kind: Some(Kind::Rule.into()), ..tenant },
             &["5.0 rule a", "2.0 rule a", "1.0 rule a"],
         )
         .await;
@@ -75,15 +86,91 @@ async fn records_are_found_by_every_filter() {
         )
         .await;
         check(AuditFilter { actor: Some("penalties".to_owned()), ..any() }, &[ban]).await;
-        check(AuditFilter { kind: Some(Kind::Tier), ..any() }, &["3.0 tier a"]).await;
+        check(AuditFilter { kind: Some(Kind::Tier.into()), ..any() }, &["3.0 tier a"]).await;
         let entry = AuditFilter { entry: Some("a".to_owned()), ..any() };
         check(entry.clone(), &["5.0 rule a", "3.0 tier a", "2.0 rule a", "1.0 rule a"]).await;
-        check(AuditFilter { kind: Some(Kind::Tier), ..entry }, &["3.0 tier a"]).await;
+        check(AuditFilter { kind: Some(Kind::Tier.into()), ..entry }, &["3.0 tier a"]).await;
         check(AuditFilter { since: Some(later(20)), ..any() }, &all[..2]).await;
         check(AuditFilter { until: Some(later(10)), ..any() }, &all[4..]).await;
         check(AuditFilter { since: Some(later(5)), until: Some(later(15)), ..any() }, &all[3..5])
             .await;
         check(AuditFilter { actor: Some("nobody".to_owned()), ..any() }, &[]).await;
+    })
+    .await;
+}
+
+/// Resets change nothing that nodes follow, and stand in the log where they happened.
+#[tokio::test(flavor = "multi_thread")]
+async fn resets_are_told_among_changes_and_make_no_revision() {
+    everywhere(async |place| {
+        let desk = Desk::open(place).await;
+        let (ada, acme) = (admin(), tenant_admin("acme"));
+        let log = async |records| desk.catalog.log_resets(records).await.expect("kept");
+        let early = [reset(&ada, "a", "u1", later(1))];
+        log(&early).await;
+        let head =
+            desk.write_at(vec![put(Kind::Rule, &rule("a", &json!({})))], later(2)).await.head;
+        let two = [reset(&ada, "a", "u1", later(3)), reset(&acme, "a", "u2", later(3))];
+        log(&two).await;
+        // Whoever does not know whether they were kept hands them in again.
+        log(&two).await;
+        log(&early).await;
+        assert_eq!(desk.head().await, head);
+        assert!(matches!(desk.catalog.since(head).await, Ok(Since::Nothing)));
+        desk.write_at(vec![remove(Kind::Rule, "a")], later(4)).await;
+        log(&[reset(&ada, "b", "u1", later(5))]).await;
+
+        let all = [
+            r#"2.reset 0 counters ["b","user_id","u1"]"#,
+            "2.0 rule a",
+            r#"1.reset 1 counters ["a","user_id","u2"]"#,
+            r#"1.reset 0 counters ["a","user_id","u1"]"#,
+            "1.0 rule a",
+            r#"0.reset 0 counters ["a","user_id","u1"]"#,
+        ];
+        let any = AuditFilter::default;
+        check_found(&desk, &any(), &all).await;
+        let counters = AuditFilter { kind: Some(AuditKind::Counters), ..any() };
+        check_found(&desk, &counters, &[all[0], all[2], all[3], all[5]]).await;
+        let rules = AuditFilter { kind: Some(Kind::Rule.into()), ..any() };
+        check_found(&desk, &rules, &[all[1], all[4]]).await;
+        let entry = AuditFilter { entry: Some(r#"["a","user_id","u1"]"#.to_owned()), ..any() };
+        check_found(&desk, &entry, &[all[3], all[5]]).await;
+        let tenant = AuditFilter { tenant: Some("acme".to_owned()), ..any() };
+        check_found(&desk, &tenant, &[all[2]]).await;
+        let actor = AuditFilter { actor: Some("ada".to_owned()), ..counters };
+        check_found(&desk, &actor, &[all[0], all[3], all[5]]).await;
+        let between = AuditFilter { since: Some(later(2)), until: Some(later(4)), ..any() };
+        check_found(&desk, &between, &all[2..5]).await;
+
+        let found = desk.catalog.audit(&entry, None, 1).await.expect("a log").remove(0);
+        assert_eq!(found.act, Act::Reset(two[0].reset.clone()));
+        assert_eq!((found.at, found.actor, found.role), (later(3), ada.actor, ada.role));
+        assert_eq!(found.address, ada.address);
+
+        // Old ones go, and changes with them, but never the last change.
+        let forget = async |seconds: u64| {
+            desk.catalog.forget_audit(later(seconds), Micros::ZERO).await.expect("done")
+        };
+        assert_eq!(forget(3).await, 2);
+        check_found(&desk, &any(), &all[..4]).await;
+        assert_eq!(forget(100).await, 3);
+        check_found(&desk, &any(), &[all[1]]).await;
+    })
+    .await;
+}
+
+/// Names are looked for, and databases have no room for any length.
+#[tokio::test(flavor = "multi_thread")]
+async fn long_names_of_counters_are_kept_in_part() {
+    everywhere(async |place| {
+        let desk = Desk::open(place).await;
+        let long = [reset(&admin(), "a", &"\u{e9}".repeat(5_000), NOW)];
+        desk.catalog.log_resets(&long).await.expect("kept");
+        desk.catalog.log_resets(&long).await.expect("kept");
+        let log = desk.catalog.audit(&AuditFilter::default(), None, 9).await.expect("a log");
+        let [AuditRecord { act: Act::Reset(kept), .. }] = &log[..] else { panic!("{log:?}") };
+        assert!(kept.entry.len() >= 1_499 && long[0].reset.entry.starts_with(&kept.entry));
     })
     .await;
 }
@@ -147,7 +234,8 @@ async fn digests_are_not_told() {
         desk.write(vec![put(Kind::ApiKey, &key("u1"))]).await;
         desk.write(vec![put(Kind::ApiKey, &key("u2"))]).await;
         let log = desk.catalog.audit(&AuditFilter::default(), None, 1).await.expect("a log");
-        let (was, becomes) = log[0].change.told();
+        let Act::Change(change) = &log[0].act else { panic!("{log:?}") };
+        let (was, becomes) = change.told();
         assert_eq!(was, Some(json!({"key_id": "k", "owner": "u1"})));
         assert_eq!(becomes, Some(json!({"key_id": "k", "owner": "u2"})));
         assert_eq!(log[0].at, NOW);

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value as Json;
 use tollgate_catalog::{
-    AuditFilter, Author, Beginning, Catalog, CatalogError, Edit, Entry, Expect, Filter, Head,
-    Intent, Kind, Purpose, Stored, Written,
+    Act, AuditFilter, Author, Beginning, Catalog, CatalogError, Edit, Entry, Expect, Filter, Head,
+    Intent, Kind, Purpose, Reset, ResetRecord, Stored, Written,
 };
 use tollgate_core::{Micros, Timestamp};
 use tollgate_rules::Source;
@@ -117,7 +117,7 @@ impl Desk {
         let log = self.catalog.audit(&AuditFilter::default(), None, count + 1).await;
         let log: Vec<_> = log.expect("a log").into_iter().take(count).rev().collect();
         for (record, change) in log.iter().zip(&written.changes) {
-            assert_eq!(&record.change, change);
+            assert_eq!(record.act, Act::Change(change.clone()));
             assert_eq!(record.revision, written.head.revision.number);
             assert_eq!((&record.actor, &record.role), (&self.author.actor, &self.author.role));
             assert_eq!((record.at, &record.address), (NOW, &self.author.address));
@@ -176,6 +176,28 @@ pub(crate) fn tell(written: &Result<Written, CatalogError>) -> String {
         }
         Err(error) => format!("{}: {error}", name_of(error)),
     }
+}
+
+/// What a record of the log is about.
+pub(crate) fn name_of_act(act: &Act) -> String {
+    match act {
+        Act::Change(change) => format!("{} {}", change.kind, change.entry),
+        Act::Reset(reset) => format!("counters {}", reset.entry),
+    }
+}
+
+/// A reset of what a rule counts for a client.
+pub(crate) fn reset(author: &Author, rule_id: &str, user: &str, at: Timestamp) -> ResetRecord {
+    let left = |remaining: u64| {
+        serde_json::json!({"rule_id": rule_id, "limit": 10, "remaining": remaining}).to_string()
+    };
+    let reset = Reset {
+        entry: serde_json::json!([rule_id, "user_id", user]).to_string(),
+        tenant: author.tenant.clone(),
+        was: left(3),
+        becomes: left(10),
+    };
+    ResetRecord { at, author: author.clone(), reset }
 }
 
 /// The name of an error.

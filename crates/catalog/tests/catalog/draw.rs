@@ -7,11 +7,13 @@ use proptest::sample::{select, subsequence};
 use serde_json::{Map, Value as Json, json};
 use tollgate_catalog::Kind;
 
-/// What somebody does to the catalog, and whether a node looks at it afterwards.
+/// What somebody does to the catalog, how many counters somebody resets before, and whether a node looks
+/// at it afterwards.
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
     pub(crate) tenant: Option<&'static str>,
     pub(crate) intent: Draft,
+    pub(crate) resets: u64,
     pub(crate) is_trial: bool,
     pub(crate) is_seen: bool,
 }
@@ -258,11 +260,14 @@ fn draft() -> impl Strategy<Value = Draft> {
 /// So many writes at most.
 pub(crate) fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
     let author = prop_oneof![4 => Just(None), 1 => Just(Some("acme"))];
-    let step = (author, draft(), prop::bool::weighted(0.1), prop::bool::weighted(0.6));
+    let resets = prop_oneof![3 => Just(0), 1 => 1_u64..4];
+    let (is_trial, is_seen) = (prop::bool::weighted(0.1), prop::bool::weighted(0.6));
+    let step = (author, draft(), resets, is_trial, is_seen);
     vec(
-        step.prop_map(|(tenant, intent, is_trial, is_seen)| Step {
+        step.prop_map(|(tenant, intent, resets, is_trial, is_seen)| Step {
             tenant,
             intent,
+            resets,
             is_trial,
             is_seen,
         }),

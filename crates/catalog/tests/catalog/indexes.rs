@@ -35,6 +35,10 @@ const ROWS: &str = "
     INSERT INTO tollgate_bans
         (entry, rule_id, identifier, tenant, expires_at, body, version, created_at, created_by)
         SELECT 'x' || n, 'r' || n % 400, 'u' || n, 't' || n % 400, n, '{}', 1, 1, 'a' FROM numbers;
+    INSERT INTO tollgate_resets
+        (revision, place, changed_at, actor, role, entry, tenant, was, becomes)
+        SELECT n, 4294967296, n * 1000, 'a' || n % 50, 'admin', 'r' || n % 500, 't' || n % 400, '{}', '{}'
+        FROM numbers;
     DROP TABLE numbers;
     ANALYZE;
 ";
@@ -131,13 +135,23 @@ async fn the_log_is_looked_up() {
         check(Question::Changes, in_order.0, in_order.1).await;
         check(Question::Audit(any(), None), in_order.0, in_order.1).await;
         check(Question::Audit(any(), place), in_order.0, in_order.1).await;
-        let entry = AuditFilter { kind: Some(Kind::Rule), entry: Some("r7".to_owned()), ..any() };
+        let entry =
+            AuditFilter { kind: Some(Kind::Rule.into()), entry: Some("r7".to_owned()), ..any() };
         let by_entry = "tollgate_changes_by_entry";
         check(Question::Audit(entry, None), by_entry, by_entry).await;
         let tenant = AuditFilter { tenant: Some("t7".to_owned()), ..any() };
         let by_tenant = "tollgate_changes_by_tenant";
         check(Question::Audit(tenant.clone(), None), by_tenant, by_tenant).await;
         check(Question::Audit(tenant, place), by_tenant, by_tenant).await;
+        let in_order = ("tollgate_resets_pkey", "sqlite_autoindex_tollgate_resets_1");
+        check(Question::Resets(any(), None), in_order.0, in_order.1).await;
+        check(Question::Resets(any(), place), in_order.0, in_order.1).await;
+        let entry = AuditFilter { entry: Some("r7".to_owned()), ..any() };
+        let by_entry = "tollgate_resets_by_entry";
+        check(Question::Resets(entry, None), by_entry, by_entry).await;
+        let tenant = AuditFilter { tenant: Some("t7".to_owned()), ..any() };
+        let by_tenant = "tollgate_resets_by_tenant";
+        check(Question::Resets(tenant, place), by_tenant, by_tenant).await;
         check(Question::Known, "tollgate_revisions_pkey", "sqlite_autoindex_tollgate_revisions_1")
             .await;
     })

@@ -3,7 +3,9 @@
 use serde_json::{Value as Json, json};
 use tollgate_catalog::{AuditFilter, Edit, Filter, Intent, Kind};
 
-use crate::desk::{Desk, admin, apply, contents, only, patch, put, remove, rule, tenant_admin};
+use crate::desk::{
+    Desk, admin, apply, contents, name_of_act, only, patch, put, remove, rule, tenant_admin,
+};
 use crate::place::{Place, everywhere};
 
 const END: &str = "2030-01-01T00:00:00Z";
@@ -208,7 +210,7 @@ async fn a_tenant_is_shown_its_own() {
         let log = async |tenant: &str| -> Vec<String> {
             let filter = AuditFilter { tenant: Some(tenant.to_owned()), ..AuditFilter::default() };
             let log = acme.catalog.audit(&filter, None, 100).await.expect("a log");
-            log.iter().map(|it| format!("{} {}", it.change.kind, it.change.entry)).collect()
+            log.iter().map(|it| name_of_act(&it.act)).collect()
         };
         let whole: Vec<String> = log("acme").await;
         assert_eq!(

@@ -1,5 +1,6 @@
-//! Random writes, one after the other: after each, the tables, a node that follows, a node that starts
-//! anew, a copy and a model agree; in the end, what the log tells is what there is.
+//! Random writes, one after the other, and resets of counters in between: after each, the tables, a node
+//! that follows, a node that starts anew, a copy and a model agree; in the end, what the log tells is
+//! what there is.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +9,13 @@ use proptest::test_runner::{Config, TestCaseResult, TestRunner};
 use serde_json::{Map, Value as Json};
 use tokio::runtime::{Builder, Runtime};
 use tollgate_catalog::{
-    AuditFilter, Author, Catalog, Edit, Entry, Expect, Filter, Intent, Kind, Since, View,
+    Act, AuditFilter, Author, Catalog, Edit, Entry, Expect, Filter, Intent, Kind, Reset, Since,
+    View,
 };
 use tollgate_core::Timestamp;
 use tollgate_rules::{Attribute, Attributes, Explanation, Policy, Source};
 
-use crate::desk::{Desk, admin, contents, later, name_of, tenant_admin};
+use crate::desk::{Desk, admin, contents, later, name_of, reset, tenant_admin};
 use crate::draw::{Action, Draft, DraftEdit, Expected, Item, Step, steps};
 use crate::model::{Model, Stamp, patch};
 use crate::place::Place;
@@ -66,6 +68,8 @@ struct Stage {
     /// Its copy.
     copy: Catalog,
     model: Model,
+    /// What was reset so far, and under which revision.
+    resets: Vec<(u64, Reset)>,
 }
 
 impl Stage {
@@ -75,13 +79,14 @@ impl Stage {
         let copy = copy.catalog();
         copy.migrate(later(0)).await.expect("tables");
         copy.copy_from(&catalog).await.expect("a copy");
-        Self { catalog, view, copy, model: Model::default() }
+        Self { catalog, view, copy, model: Model::default(), resets: Vec::new() }
     }
 
     async fn take(&mut self, step: &Step, at: u64) -> TestCaseResult {
         let author = step.tenant.map_or_else(admin, tenant_admin);
-        let intent = self.intent(&step.intent);
         let now = later(at);
+        self.reset(step.resets, &author, now).await?;
+        let intent = self.intent(&step.intent);
         let written = self.catalog.write(&author, intent, now, step.is_trial).await;
         let stamp = stamp(&author, now);
         let before = self.model.clone();
@@ -104,6 +109,21 @@ impl Stage {
         if step.is_seen {
             self.look().await?;
         }
+        Ok(())
+    }
+
+    /// Notes resets, of which nobody who follows hears anything.
+    async fn reset(&mut self, count: u64, author: &Author, now: Timestamp) -> TestCaseResult {
+        let head = self.catalog.head().await.expect("a head");
+        let user = |number: u64| format!("u{number}");
+        let records: Vec<_> =
+            (0..count).map(|number| reset(author, "r", &user(number), now)).collect();
+        self.catalog.log_resets(&records).await.expect("kept");
+        let noted = records.into_iter().map(|record| (head.revision.number, record.reset));
+        self.resets.extend(noted);
+        prop_assert_eq!(self.catalog.head().await.expect("a head"), head);
+        let since = self.catalog.since(head).await.expect("an answer");
+        prop_assert!(matches!(since, Since::Nothing), "{since:?}");
         Ok(())
     }
 
@@ -235,11 +255,18 @@ impl Stage {
         self.compare_owners().await?;
         let log = self.catalog.audit(&AuditFilter::default(), None, 100_000).await.expect("a log");
         let mut told: BTreeMap<(Kind, String), String> = BTreeMap::new();
-        let mut last = 0;
+        let (mut last, mut resets) = (0, Vec::new());
         for record in log.iter().rev() {
+            let change = match &record.act {
+                Act::Change(change) => change,
+                Act::Reset(reset) => {
+                    prop_assert_eq!(record.revision, last, "behind what was in force");
+                    resets.push((record.revision, reset.clone()));
+                    continue;
+                }
+            };
             prop_assert!(record.revision == last || record.revision == last + 1, "a gap");
             last = record.revision;
-            let change = &record.change;
             let key = (change.kind, change.entry.clone());
             let was = match &change.becomes {
                 Some(body) => told.insert(key, body.clone()),
@@ -248,6 +275,7 @@ impl Stage {
             prop_assert_eq!(&was, &change.was, "{:?}", record);
         }
         prop_assert_eq!(last, self.model.number);
+        prop_assert_eq!(resets, self.resets);
         let kept = contents(&self.catalog).await;
         let kept: BTreeMap<_, _> = kept.into_iter().map(|(key, kept)| (key, kept.body)).collect();
         prop_assert_eq!(told, kept);

@@ -6,8 +6,8 @@
 //! and are not judged; in all others more is asked than may pass, so exactly the limit has to.
 
 use std::collections::BTreeMap;
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Barrier, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ const NODES: usize = 8;
 const CLIENTS_EACH: usize = 2;
 const LIMIT: usize = 300;
 const WINDOW_SECONDS: u64 = 2;
-const WINDOWS_OF_SOAK: u64 = 100;
+const WINDOWS_OF_SOAK: usize = 100;
 
 /// How long a client that was refused rests.
 const REST: Duration = Duration::from_millis(1);
@@ -86,26 +86,35 @@ fn window_of(answer: &Value) -> u64 {
     answer["reset_at"].as_u64().expect("the end of a window")
 }
 
-/// Checks so many windows in a row.
-fn check_windows(nodes: &[Server], windows: u64) {
-    let (first, last) = (AtomicU64::new(u64::MAX), AtomicU64::new(0));
+/// Checks so many windows in which more was asked for than the limit. A busy machine may not get to that
+/// in each of them.
+fn check_windows(nodes: &[Server], windows: usize) {
+    let seen = Mutex::new(BTreeMap::new());
     let allowed = hammer(nodes, "turning", |answer| {
-        let window = window_of(answer);
-        let first = first.fetch_min(window, Ordering::SeqCst).min(window);
-        let last = last.fetch_max(window, Ordering::SeqCst).max(window);
-        last > first + windows * WINDOW_SECONDS
+        let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+        *seen.entry(window_of(answer)).or_insert(false) |= answer["allowed"] == false;
+        full(&seen).count() >= windows || seen.len() > 10 * windows
     });
     let mut by_window: BTreeMap<u64, usize> = BTreeMap::new();
     for answer in &allowed {
         *by_window.entry(window_of(answer)).or_default() += 1;
     }
-    let first = first.into_inner();
-    for number in 1..=windows {
-        let window = first + number * WINDOW_SECONDS;
+    assert!(by_window.values().all(|passed| *passed <= LIMIT), "{by_window:?}");
+    let seen = seen.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let full: Vec<u64> = full(&seen).collect();
+    assert!(full.len() >= windows, "clients were too slow: {by_window:?}");
+    for window in full {
         let passed = by_window.get(&window).copied().unwrap_or(0);
-        assert_eq!(passed, LIMIT, "window {number} of {windows}: {by_window:?}");
+        assert_eq!(passed, LIMIT, "window {window}: {by_window:?}");
     }
     println!("{LIMIT} of {LIMIT} passed in each of {windows} windows, {} nodes", nodes.len());
+}
+
+/// The windows in which somebody was refused, without the first and the last, of which only a part was
+/// seen.
+fn full(seen: &BTreeMap<u64, bool>) -> impl Iterator<Item = u64> {
+    let whole = seen.iter().skip(1).take(seen.len().saturating_sub(2));
+    whole.filter(|(_, is_refused)| **is_refused).map(|(window, _)| *window)
 }
 
 /// Checks limits that nothing comes back to.

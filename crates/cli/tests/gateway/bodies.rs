@@ -30,12 +30,16 @@ fn small_bodies_arrive_whole_in_every_combination() {
             for length in [0, 1, 65_536] {
                 File::create(&file).and_then(|file| file.set_len(length)).expect("a file");
                 let data = format!("@{}", file.display());
-                for extra in [&[][..], &["--header", "Transfer-Encoding: chunked"]] {
-                    let arguments =
-                        [&[version, "--data-binary", &data, &gateway.url("/sink")], extra];
-                    let said = curl(&arguments.concat());
-                    assert_eq!(said, format!("{length} bytes"), "{version} {extra:?}");
-                    assert_eq!(upstream.last().length, Some(length));
+                for method in ["POST", "GET"] {
+                    for extra in [&[][..], &["--header", "Transfer-Encoding: chunked"]] {
+                        let url = gateway.url("/sink");
+                        let arguments =
+                            [version, "--request", method, "--data-binary", &data, &url];
+                        let said = curl(&[&arguments, extra].concat());
+                        let shown = format!("{version} {method} {extra:?}");
+                        assert_eq!(said, format!("{length} bytes"), "{shown}");
+                        assert_eq!(upstream.last().length, Some(length), "{shown}");
+                    }
                 }
                 let url = gateway.url(&format!("/source/{length}"));
                 let out = ["--output", "/dev/null", "--write-out", "%{http_code} %{size_download}"];

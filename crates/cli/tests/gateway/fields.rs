@@ -32,7 +32,7 @@ fn forwarding_fields_are_those_of_the_gateway() {
         ("x-forwarded-for", Some("127.0.0.9".to_owned())),
         ("x-forwarded-proto", Some("http".to_owned())),
         ("x-forwarded-host", Some(here.to_string())),
-        ("forwarded", Some(format!("for=127.0.0.9;host=\"{here}\";proto=http"))),
+        ("forwarded", Some(format!("for=127.0.0.9;host=\"{here}\";proto=http;by=_tollgate-1"))),
         ("x-real-ip", None),
         ("x_forwarded_for", None),
         ("host", Some(here.to_string())),
@@ -44,7 +44,10 @@ fn forwarding_fields_are_those_of_the_gateway() {
         ("x-forwarded-for", Some("192.0.2.1, 127.0.0.2".to_owned())),
         ("x-forwarded-proto", Some("https".to_owned())),
         ("x-forwarded-host", Some("other".to_owned())),
-        ("forwarded", Some(format!("for=192.0.2.1, for=127.0.0.2;host=\"{here}\";proto=http"))),
+        (
+            "forwarded",
+            Some(format!("for=192.0.2.1, for=127.0.0.2;host=\"{here}\";proto=http;by=_tollgate-1")),
+        ),
         ("x-real-ip", Some("192.0.2.1".to_owned())),
         ("x_forwarded_for", None),
     ] {

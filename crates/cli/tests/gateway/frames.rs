@@ -4,15 +4,15 @@ use crate::gateway::Gateway;
 use crate::raw::{RawUpstream, field};
 use crate::socket::Socket;
 
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-const HEADERS: u8 = 1;
-const RESET: u8 = 3;
-const SETTINGS: u8 = 4;
-const GOAWAY: u8 = 7;
-const END_STREAM: u8 = 1;
-const END_HEADERS: u8 = 4;
+pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+pub(crate) const HEADERS: u8 = 1;
+pub(crate) const RESET: u8 = 3;
+pub(crate) const SETTINGS: u8 = 4;
+pub(crate) const GOAWAY: u8 = 7;
+pub(crate) const END_STREAM: u8 = 1;
+pub(crate) const END_HEADERS: u8 = 4;
 
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).expect("a short frame").to_be_bytes();
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
@@ -81,6 +81,13 @@ fn sound_heads_pass_and_others_do_not() {
     passes(&more(&[("host", "a.example")]), None);
     let head = passes(&more(&[("content-length", "3")]), Some(b"abc"));
     assert_eq!(field(&head, "content-length"), Some("3"));
+    // A body that does not say how long it is has a length all the same.
+    for method in ["GET", "HEAD", "POST"] {
+        let head = passes(&[&[(":method", method)], &SOUND[1..]].concat(), Some(b"abc"));
+        assert_eq!(field(&head, "transfer-encoding"), Some("chunked"), "{method}");
+    }
+    let head = passes(&[&[(":method", "POST")], &SOUND[1..]].concat(), None);
+    assert_eq!(field(&head, "content-length"), Some("0"));
     let head = passes(&more(&[("te", "trailers"), ("cookie", "a=1"), ("cookie", "b=2")]), None);
     assert_eq!(field(&head, "te"), Some("trailers"));
     assert_eq!(field(&head, "cookie"), Some("a=1; b=2"));

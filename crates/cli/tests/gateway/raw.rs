@@ -1,25 +1,33 @@
 //! An upstream that does with each connection what a test says, byte by byte.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Serves until the tests are over: its thread ends with their process, and holds nothing but a port.
+/// Serves until it is dropped. What goes wrong in one of its threads goes wrong in the test then.
 pub(crate) struct RawUpstream {
     pub(crate) address: SocketAddr,
     heads: Arc<Mutex<Vec<String>>>,
     connections: Arc<AtomicUsize>,
+    is_over: Arc<AtomicBool>,
+    listener: Option<JoinHandle<Vec<Served>>>,
 }
+
+/// A connection as long as it is served, and who serves it.
+type Served = (Open, JoinHandle<()>);
+type Open = Arc<Mutex<Option<TcpStream>>>;
 
 /// One connection, as the upstream sees it.
 pub(crate) struct Wire {
     stream: BufReader<TcpStream>,
     heads: Arc<Mutex<Vec<String>>>,
+    open: Open,
 }
 
 impl RawUpstream {
@@ -29,15 +37,26 @@ impl RawUpstream {
         let (heads, connections) =
             (Arc::<Mutex<Vec<String>>>::default(), Arc::<AtomicUsize>::default());
         let (told, count, serve) = (Arc::clone(&heads), Arc::clone(&connections), Arc::new(serve));
-        thread::spawn(move || {
+        let is_over = Arc::<AtomicBool>::default();
+        let ends = Arc::clone(&is_over);
+        let listener = thread::spawn(move || {
+            let mut served = Vec::new();
             for stream in listener.incoming().flatten() {
+                if ends.load(Ordering::SeqCst) {
+                    break;
+                }
                 stream.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
                 count.fetch_add(1, Ordering::SeqCst);
+                let same = stream.try_clone().expect("the same connection");
+                let open = Arc::new(Mutex::new(Some(same)));
                 let (heads, serve) = (Arc::clone(&told), Arc::clone(&serve));
-                thread::spawn(move || serve(&mut Wire { stream: BufReader::new(stream), heads }));
+                let mut wire =
+                    Wire { stream: BufReader::new(stream), heads, open: Arc::clone(&open) };
+                served.push((open, thread::spawn(move || serve(&mut wire))));
             }
+            served
         });
-        Self { address, heads, connections }
+        Self { address, heads, connections, is_over, listener: Some(listener) }
     }
 
     /// Answers each request with its own head, and the length of its body before.
@@ -55,6 +74,33 @@ impl RawUpstream {
     }
 }
 
+impl Drop for RawUpstream {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::SeqCst);
+        // It looks up when somebody comes.
+        let _ = TcpStream::connect(self.address);
+        let served = self.listener.take().map(JoinHandle::join);
+        for (open, thread) in served.and_then(Result::ok).into_iter().flatten() {
+            if let Some(stream) = &*open.lock().expect("a lock") {
+                // The other side may have ended it.
+                let _ = stream.shutdown(Shutdown::Both);
+            }
+            if let Err(panic) = thread.join()
+                && !thread::panicking()
+            {
+                resume_unwind(panic);
+            }
+        }
+    }
+}
+
+impl Drop for Wire {
+    fn drop(&mut self) {
+        // It ends now, not when the upstream does.
+        *self.open.lock().expect("a lock") = None;
+    }
+}
+
 impl Wire {
     /// The next head, as it was written; none at the end of the connection.
     pub(crate) fn head(&mut self) -> Option<String> {
@@ -64,8 +110,13 @@ impl Wire {
                 return None;
             }
         }
-        self.heads.lock().expect("a lock").push(head.clone());
+        self.note(head.clone());
         Some(head)
+    }
+
+    /// Keeps a head for the test.
+    pub(crate) fn note(&self, head: String) {
+        self.heads.lock().expect("a lock").push(head);
     }
 
     /// The body that belongs to a head.
@@ -91,7 +142,7 @@ impl Wire {
         Some(body)
     }
 
-    fn answer_echo(&mut self) -> Option<()> {
+    pub(crate) fn answer_echo(&mut self) -> Option<()> {
         let head = self.head()?;
         let body = self.body(&head)?;
         let echo = format!("{} {head}", body.len());
@@ -101,12 +152,27 @@ impl Wire {
 
     /// Says something. Who listens may be gone.
     pub(crate) fn say(&mut self, text: &str) {
-        let _ = self.stream.get_mut().write_all(text.as_bytes());
+        self.send(text.as_bytes());
     }
 
-    /// Whether the other side ends the connection before anything else comes.
+    /// Sends bytes. Who listens may be gone.
+    pub(crate) fn send(&mut self, bytes: &[u8]) {
+        let _ = self.stream.get_mut().write_all(bytes);
+    }
+
+    /// As many bytes; none if the connection ends before.
+    pub(crate) fn exactly(&mut self, length: usize) -> Option<Vec<u8>> {
+        let mut bytes = vec![0; length];
+        self.stream.read_exact(&mut bytes).ok()?;
+        Some(bytes)
+    }
+
+    /// Whether the other side ends the connection before anything else comes, and in time.
     pub(crate) fn ends(&mut self) -> bool {
-        matches!(self.stream.read(&mut [0]), Ok(0) | Err(_))
+        match self.stream.read(&mut [0]) {
+            Ok(length) => length == 0,
+            Err(error) => !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut),
+        }
     }
 }
 

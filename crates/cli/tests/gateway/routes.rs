@@ -39,8 +39,11 @@ gateway: {{address: '127.0.0.1:0'}}
     check("other.example", "/v1/orders", None);
     check("api.example.com", "/v2", None);
     check("api.example.com", "/", None);
-    let answer = gateway.connect().ask(b"GET /web/../v1 HTTP/1.1\r\nHost: api.example.com\r\n\r\n");
-    assert_eq!((answer.status, answer.code().as_str()), (400, "ambiguous_path"));
+    for path in ["/web/../v1", "/web/..%2fv1", "/web/%2e%2e%2Fv1", "/web/..%5cv1"] {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: api.example.com\r\n\r\n");
+        let answer = gateway.connect().ask(request.as_bytes());
+        assert_eq!((answer.status, answer.code().as_str()), (400, "ambiguous_path"), "{path}");
+    }
 }
 
 #[test]

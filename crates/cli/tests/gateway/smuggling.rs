@@ -10,6 +10,9 @@ use crate::support::program::curl_from;
 /// Follows whatever is sent. If it is answered, everything before it was understood.
 const LAST: &str = "GET /last HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
 
+/// Where requests go whose bodies break off.
+const BROKEN: &str = "/broken";
+
 /// What becomes of bytes: the statuses that come back, but for that of the last request, and the first
 /// lines that the upstream sees.
 fn check(
@@ -28,7 +31,9 @@ fn check(
     while let Ok(answer) = connection.answer() {
         answered.push(answer.status);
     }
-    let heads = upstream.heads().split_off(before);
+    let mut heads = upstream.heads().split_off(before);
+    // One that broke off may be seen after its client was answered.
+    heads.retain(|head| !head.contains(BROKEN));
     let mut seen: Vec<&str> = heads.iter().filter_map(|head| head.lines().next()).collect();
     if seen.last() == Some(&"GET /last HTTP/1.1") {
         seen.pop();
@@ -112,9 +117,9 @@ fn the_length_of_a_body_has_one_meaning() {
         "ffffffffffffffffff\r\n",
         "2\r\nabc\r\n0\r\n\r\n",
     ] {
-        let answered = gateway
-            .connect()
-            .ask(&post("Transfer-Encoding: chunked\r\n", &format!("{chunk}{hidden}")));
+        let fields = "Host: a\r\nTransfer-Encoding: chunked";
+        let request = format!("POST {BROKEN} HTTP/1.1\r\n{fields}\r\n\r\n{chunk}{hidden}");
+        let answered = gateway.connect().ask(request.as_bytes());
         assert!([400, 502].contains(&answered.status), "{chunk:?}: {answered:?}");
     }
     assert_eq!(hidden_so_far(), before);

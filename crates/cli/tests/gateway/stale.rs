@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, TryRecvError};
+use std::time::Duration;
 
 use crate::gateway::Gateway;
 use crate::raw::RawUpstream;
@@ -68,16 +70,25 @@ fn a_connection_that_was_seen_to_close_is_not_used() {
     assert_eq!(upstream.heads().len(), upstream.connections());
 }
 
+/// One that may wait for an hour still does when one that may not has ended.
 #[test]
 fn connections_do_not_wait_for_ever() {
-    let (sender, ended) = std::sync::mpsc::channel();
-    let upstream = RawUpstream::start(move |wire| {
-        if wire.head().is_some() {
-            wire.say(ANSWER);
-            sender.send(wire.ends()).expect("a test that listens");
-        }
-    });
-    let gateway = Gateway::with_settings("gateway: {idle_timeout: 100ms}", upstream.address);
-    assert_eq!(gateway.get("/").status, 200);
-    assert_eq!(ended.recv_timeout(std::time::Duration::from_secs(20)), Ok(true));
+    let serve = |idle: &str| {
+        let (sender, ended) = mpsc::channel();
+        let upstream = RawUpstream::start(move |wire| {
+            if wire.head().is_some() {
+                wire.say(ANSWER);
+                // Nobody listens to what ends with the test.
+                let _ = sender.send(wire.ends());
+            }
+        });
+        let settings = format!("gateway: {{idle_timeout: {idle}}}");
+        let gateway = Gateway::with_settings(&settings, upstream.address);
+        assert_eq!(gateway.get("/").status, 200);
+        (gateway, upstream, ended)
+    };
+    let (_patient, _upstream, not_ended) = serve("1h");
+    let (_impatient, _other, ended) = serve("100ms");
+    assert_eq!(ended.recv_timeout(Duration::from_secs(20)), Ok(true));
+    assert_eq!(not_ended.try_recv(), Err(TryRecvError::Empty));
 }

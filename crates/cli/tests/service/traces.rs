@@ -1,17 +1,15 @@
 //! Traces, as a collector receives them.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tempfile::TempDir;
 use tollgate::Stopwatch;
 
 use crate::support::certificates::Authority;
 use crate::support::client::request;
+use crate::support::collector::{Collector, digits};
 use crate::support::grpc::{CHECK_BATCH, CHECK_RATE_LIMIT, Client, SHOULD_RATE_LIMIT};
-use crate::support::process::Process;
-use crate::support::program::{python, root};
 use crate::support::server::{
     ADMIN_TOKEN, AUTHORIZE, CALLER_TOKEN, CHECK, JSON, Server, Setup, bearer_admin,
 };
@@ -27,60 +25,6 @@ const BATCH: &str = "/api/v1/rate-limit/check/batch";
 const SECRET: &str = "xyzzy-0451";
 /// Makes spans leave at once.
 const AT_ONCE: (&str, &str) = ("OTEL_BSP_SCHEDULE_DELAY", "20");
-
-/// A collector that lives no longer than its test.
-struct Collector {
-    process: Process,
-    address: SocketAddr,
-    _folder: TempDir,
-}
-
-impl Collector {
-    fn start() -> Self {
-        Self::start_with(&["0"])
-    }
-
-    /// Starts one on a port, and with a certificate and its key if those are given too.
-    fn start_with(arguments: &[&str]) -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
-        let script = root().join("crates/cli/tests/service/support/collector.py");
-        let mut command = python();
-        command.arg(script).args(arguments).env("PYTHONDONTWRITEBYTECODE", "1");
-        let mut process = Process::start(&mut command);
-        let port = process.until("the port of the collector", |process| {
-            let port = lines(process).first()?["port"].as_u64();
-            port.and_then(|port| u16::try_from(port).ok())
-        });
-        Self { process, address: SocketAddr::from(([127, 0, 0, 1], port)), _folder: folder }
-    }
-
-    fn endpoint(&self) -> String {
-        format!("http://{}", self.address)
-    }
-
-    /// The spans so far, in the order of their traces.
-    fn spans(&self) -> Vec<Value> {
-        let mut spans = lines(&self.process);
-        spans.retain(|line| line["trace"].is_string());
-        spans.sort_by_key(|span| span["trace"].to_string());
-        spans
-    }
-
-    /// Everything so far, byte by byte.
-    fn bytes(&self) -> Vec<u8> {
-        let lines = lines(&self.process);
-        let digits: String = lines.iter().filter_map(|line| line["bytes"].as_str()).collect();
-        let pairs = digits.as_bytes().chunks(2).map(|pair| String::from_utf8_lossy(pair));
-        pairs.map(|pair| u8::from_str_radix(&pair, 16).expect("digits")).collect()
-    }
-}
-
-/// What a collector has said, as far as it has finished to say it.
-fn lines(process: &Process) -> Vec<Value> {
-    let said = process.output();
-    let whole = said.rfind('\n').map_or("", |end| &said[..end]);
-    whole.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
-}
 
 /// Starts a server that sends its spans to `endpoint`; `settings` go into the group `otlp`.
 fn server(endpoint: &str, settings: &str, environment: &[(&str, &str)]) -> Server {
@@ -101,10 +45,6 @@ fn end(server: &mut Server) -> Duration {
 /// What a caller says about its own span, the first, second and so on of a test.
 fn parent(number: u32, flags: &str) -> String {
     format!("00-{number:032x}-{number:016x}-{flags}")
-}
-
-fn contains(bytes: &[u8], text: &str) -> bool {
-    bytes.windows(text.len()).any(|window| window == text.as_bytes())
 }
 
 #[test]
@@ -232,10 +172,9 @@ fn spans_tell_what_was_decided_and_no_secrets() {
         });
         assert_eq!(*span, expected, "the span of request {number}");
     }
-    let bytes = collector.bytes();
-    assert!(contains(&bytes, "per_user"), "these are the bytes");
+    assert!(collector.has_received(&digits("per_user")), "these are the bytes");
     for secret in [SECRET, CALLER_TOKEN, ADMIN_TOKEN, "Bearer"] {
-        assert!(!contains(&bytes, secret), "{secret} has got out");
+        assert!(!collector.has_received(&digits(secret)), "{secret} has got out");
     }
 }
 
@@ -256,7 +195,7 @@ fn callers_decide_whether_they_are_traced() {
             counts += usize::from(expected.is_some());
         }
         end(&mut server);
-        let spans = lines(&collector.process);
+        let spans = collector.lines();
         let mut spans = spans.iter().filter(|line| line["trace"].is_string());
         assert_eq!(spans.clone().count(), counts, "sample: {sample}: {spans:#?}");
         for (headers, expected) in cases {

@@ -8,8 +8,8 @@ use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use tollgate::Timestamp;
 use tollgate_catalog::{
-    AuditFilter, AuditPlace, AuditRecord, Catalog, CatalogError, DecisionFilter, DecisionPlace,
-    DecisionRecord,
+    Act, AuditFilter, AuditKind, AuditPlace, AuditRecord, Catalog, CatalogError, DecisionFilter,
+    DecisionPlace, DecisionRecord, Reset,
 };
 use utoipa::ToSchema;
 
@@ -17,10 +17,12 @@ pub(crate) use super::note::DecisionDetails;
 use crate::admin::ChangeAnswer;
 use crate::wire::time::rfc_3339_exact;
 
-/// A change of the catalog, and who made it.
+/// A change of the catalog or a reset of counters, and who made it.
+///
+/// A reset has the kind `counters` and the action `reset`; it tells what was left before and afterwards.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ChangeEntry {
-    /// The revision that it made, maybe with others.
+    /// The revision that it made, maybe with others. A reset makes none: it tells the one in force.
     revision: u64,
     /// When, in RFC 3339.
     #[schema(format = DateTime)]
@@ -44,8 +46,21 @@ impl From<&AuditRecord> for ChangeEntry {
             actor: record.actor.clone(),
             role: record.role.clone(),
             address: record.address.clone(),
-            change: ChangeAnswer::from(&record.change),
+            change: match &record.act {
+                Act::Change(change) => ChangeAnswer::from(change),
+                Act::Reset(reset) => answer_of(reset),
+            },
         }
+    }
+}
+
+fn answer_of(reset: &Reset) -> ChangeAnswer {
+    ChangeAnswer {
+        kind: AuditKind::Counters.name(),
+        entry: reset.entry.clone(),
+        action: "reset",
+        was: serde_json::from_str(&reset.was).ok(),
+        becomes: serde_json::from_str(&reset.becomes).ok(),
     }
 }
 

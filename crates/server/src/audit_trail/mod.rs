@@ -7,9 +7,11 @@
 
 pub(crate) mod events;
 mod export;
+mod keeper;
 pub(crate) mod log;
 mod note;
 mod pieces;
+pub(crate) mod resets;
 pub(crate) mod top;
 mod who;
 mod writer;
@@ -28,6 +30,7 @@ use self::events::Events;
 use self::export::Exports;
 pub(crate) use self::note::About;
 use self::note::Note;
+use self::resets::Resets;
 use self::top::Top;
 pub(crate) use self::who::shortened;
 use self::writer::Writer;
@@ -36,6 +39,7 @@ use crate::listen::Shutdown;
 use crate::rulebook::Rulebook;
 use crate::settings::{Audit, Settings};
 use crate::state::Shared;
+use crate::traces::note_decision;
 use crate::wire::time::rfc_3339_exact;
 
 /// How many notes wait at most, for each of the two who take them. A note takes a few hundred bytes,
@@ -65,7 +69,11 @@ pub(crate) struct AuditTrail {
     top: Mutex<Top>,
     pub(crate) events: Events,
     pub(crate) exports: Exports,
+    pub(crate) resets: Resets,
 }
+
+/// How many notes were written, lost, and given up, each with its name in metrics.
+pub(crate) type Outcomes = [(&'static str, u64); 3];
 
 /// What became of notes so far.
 #[derive(Debug, Default)]
@@ -76,6 +84,17 @@ struct Counts {
     unwritten: AtomicU64,
     written: AtomicU64,
     failed: AtomicU64,
+}
+
+impl Counts {
+    fn outcomes(&self) -> Outcomes {
+        let Self { missed, unwritten, written, failed } = self;
+        [
+            ("written", written.load(Relaxed)),
+            ("lost", missed.load(Relaxed) + unwritten.load(Relaxed)),
+            ("failed", failed.load(Relaxed)),
+        ]
+    }
 }
 
 impl AuditTrail {
@@ -92,6 +111,7 @@ impl AuditTrail {
             top: Mutex::default(),
             events: Events::new(settings.limits.idle_timeout),
             exports: Exports::default(),
+            resets: Resets::default(),
         }
     }
 
@@ -132,13 +152,8 @@ impl AuditTrail {
     }
 
     /// How many decisions were written to the log, lost, and given up.
-    pub(crate) fn outcomes(&self) -> [(&'static str, u64); 3] {
-        let Counts { missed, unwritten, written, failed } = &self.counts;
-        [
-            ("written", written.load(Relaxed)),
-            ("lost", missed.load(Relaxed) + unwritten.load(Relaxed)),
-            ("failed", failed.load(Relaxed)),
-        ]
+    pub(crate) fn outcomes(&self) -> Outcomes {
+        self.counts.outcomes()
     }
 
     /// Looks at the heavy hitters; also gets how many decisions were missed so far.
@@ -178,6 +193,27 @@ fn is_held(decision: &Decision) -> bool {
 }
 
 impl Shared {
+    /// Keeps a decision whose client sees no more of it than whether its request passes, and says what
+    /// a refusal is called. Of what passes, few are worth a name.
+    pub(crate) fn keep_unasked<'a>(
+        &self,
+        decision: &Decision,
+        about: impl FnOnce() -> About<'a>,
+    ) -> Option<IdText> {
+        let is_allowed = decision.is_allowed();
+        let is_worth_it =
+            !is_allowed || (decision.charged() > 0 && self.audit_trail.wants(decision));
+        let id = is_worth_it.then(|| {
+            let id = self.journal.next_id(is_allowed);
+            self.journal.record(id, decision);
+            self.audit_trail.note_wanted(decision, id.text(), &about());
+            id.text()
+        });
+        let name = id.filter(|_| !is_allowed);
+        note_decision(decision, name.as_deref());
+        name
+    }
+
     /// Tells subscribers that other rules are in force.
     pub(crate) fn tell_revision(&self, policy: &Policy) {
         self.audit_trail.events.publish("revision", || {
@@ -207,7 +243,8 @@ impl Shared {
                 () = ending.requested() => {}
             }
         };
-        tokio::join!(taking, writer.write(to_write), sweeping);
+        let resetting = audit.resets.write(&follower.catalog, ending);
+        tokio::join!(taking, writer.write(to_write), resetting, sweeping);
     }
 
     async fn take_notes(

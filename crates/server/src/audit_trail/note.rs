@@ -27,6 +27,14 @@ pub(crate) struct About<'a> {
     pub(crate) entries: &'a [(&'a str, &'a str)],
 }
 
+impl About<'_> {
+    /// The path that was asked, as far as it is kept: a query may hold secrets.
+    pub(super) fn path(&self) -> Option<String> {
+        let path = self.endpoint?.split(['?', '#']).next().unwrap_or_default();
+        Some(who::shortened(path).to_owned())
+    }
+}
+
 /// A decision, as far as it is worth keeping.
 #[derive(Debug)]
 pub(super) struct Note {
@@ -98,10 +106,7 @@ impl Note {
             tenant: identifiers.get("tenant").cloned(),
             details: DecisionDetails {
                 reason: refusal.map(|refusal| Reason::from(refusal).name().to_owned()),
-                // A query may hold secrets.
-                endpoint: about.endpoint.map(|path| {
-                    who::shortened(path.split(['?', '#']).next().unwrap_or_default()).to_owned()
-                }),
+                endpoint: about.path(),
                 method: about.method.map(|method| who::shortened(method).to_owned()),
                 tier: decision.tier().map(|tier| who::shortened(tier).to_owned()),
                 cost: figures.map_or_else(|| about.request.cost(), |figures| figures.cost),

@@ -1,6 +1,5 @@
 //! Writes the log of decisions: in batches, and no faster than it may.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -8,6 +7,7 @@ use tokio::time::{sleep, timeout};
 use tollgate_catalog::{Catalog, DecisionRecord};
 
 use super::Counts;
+use super::keeper::{Keeper, Rows};
 use super::note::Note;
 use crate::listen::Shutdown;
 use crate::settings::Audit;
@@ -16,16 +16,10 @@ use crate::settings::Audit;
 const BATCH: usize = 500;
 /// How long a row may wait for others.
 const GATHERING: Duration = Duration::from_secs(1);
-/// How often a batch is tried, and how long to wait in between.
-const ATTEMPTS: u32 = 10;
-const PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) struct Writer<'a> {
-    catalog: &'a Catalog,
-    counts: &'a Counts,
+    keeper: Keeper<'a>,
     rows_per_second: u64,
-    ending: &'a Shutdown,
-    is_failing: AtomicBool,
 }
 
 impl<'a> Writer<'a> {
@@ -35,8 +29,8 @@ impl<'a> Writer<'a> {
         settings: Audit,
         ending: &'a Shutdown,
     ) -> Self {
-        let rows_per_second = settings.rows_per_second;
-        Self { catalog, counts, rows_per_second, ending, is_failing: AtomicBool::new(false) }
+        let keeper = Keeper::new(catalog, counts, ending);
+        Self { keeper, rows_per_second: settings.rows_per_second }
     }
 
     /// Writes notes until no more can come.
@@ -45,7 +39,7 @@ impl<'a> Writer<'a> {
         while self.gather(&mut notes, &mut batch).await {
             let least = Duration::from_secs(1) * u32::try_from(batch.len()).unwrap_or(u32::MAX)
                 / u32::try_from(self.rows_per_second).unwrap_or(u32::MAX);
-            tokio::join!(self.keep(&batch), self.rest(least));
+            tokio::join!(self.keeper.keep(Rows::Decisions(&batch)), self.rest(least));
             batch.clear();
         }
     }
@@ -69,36 +63,11 @@ impl<'a> Writer<'a> {
         true
     }
 
-    /// Keeps a batch, or gives it up in the end. Meanwhile others wait, as far as there is room.
-    async fn keep(&self, batch: &[DecisionRecord]) {
-        for _ in 0..ATTEMPTS {
-            match self.catalog.log_decisions(batch).await {
-                Ok(()) => {
-                    self.counts.written.fetch_add(batch.len() as u64, Relaxed);
-                    if self.is_failing.swap(false, Relaxed) {
-                        tracing::info!("decisions are written to the log again");
-                    }
-                    return;
-                }
-                Err(error) => {
-                    if !self.is_failing.swap(true, Relaxed) {
-                        tracing::warn!("decisions cannot be written to the log: {error}");
-                    }
-                }
-            }
-            tokio::select! {
-                () = sleep(PAUSE) => {}
-                () = self.ending.requested() => break,
-            }
-        }
-        self.counts.failed.fetch_add(batch.len() as u64, Relaxed);
-    }
-
     /// Waits, but not at the end.
     async fn rest(&self, pause: Duration) {
         tokio::select! {
             () = sleep(pause) => {}
-            () = self.ending.requested() => {}
+            () = self.keeper.ending.requested() => {}
         }
     }
 }

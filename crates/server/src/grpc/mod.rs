@@ -152,6 +152,7 @@ impl Services {
             v1::SERVICE_NAME => {
                 let caller = self.admit(request.headers(), peer, path).map_err(status::of)?;
                 request.extensions_mut().insert(caller);
+                request.extensions_mut().insert(peer);
                 Ok(self.rate_limiter.clone().call(request))
             }
             _ => match self.other(service) {

@@ -19,6 +19,7 @@ use crate::handlers::give_back;
 use crate::handlers::look::Costless;
 use crate::idempotency::{Remembered, Turn, key_reused};
 use crate::journal::DecisionId;
+use crate::listen::Peer;
 use crate::problem::Problem;
 use crate::state::ServerState;
 use crate::traces::note_decision;
@@ -46,9 +47,8 @@ impl RateLimiter {
         let Some(key) = body.idempotency_key.as_deref() else {
             return self.judge(&body, request.detail).await;
         };
-        // Answers over HTTP look different, so they have keys of their own.
-        let key = format!("grpc:{key}");
-        let turn = self.0.idempotency.turn(caller, &key, &body, self.0.now()).await?;
+        let now = self.0.now();
+        let turn = self.0.idempotency.turn_over("grpc:", caller, key, &body, now).await?;
         if let Some(answer) = turn.answered() {
             return CheckResponse::decode(&*answer.body)
                 .map_err(|_| Problem::internal("an answer cannot be read again"));
@@ -167,10 +167,12 @@ impl server::RateLimiter for RateLimiter {
         &self,
         request: Request<CheckRequest>,
     ) -> Result<Response<ResetResponse>, Status> {
-        let author = author(&caller(&request));
-        let body = read::body(request.get_ref()).map_err(status::of)?;
-        let counters = give_back::reset_counters(&self.0, author, &body);
-        let counters = counters.await.map_err(status::of)?;
+        let (app, author) = (self.0.clone(), author(&request));
+        let resetting = async move {
+            let body = read::body(request.get_ref())?;
+            give_back::reset_counters(&app, author, &body).await
+        };
+        let counters = give_back::to_the_end(resetting).await.map_err(status::of)?;
         Ok(Response::new(ResetResponse { counters: counters as u64 }))
     }
 
@@ -262,12 +264,14 @@ fn caller<T>(request: &Request<T>) -> Principal {
 }
 
 /// Who it is, for the audit log.
-fn author(caller: &Principal) -> Author {
+fn author<T>(request: &Request<T>) -> Author {
+    let caller = caller(request);
+    let peer: Option<&Peer> = request.extensions().get();
     Author {
         actor: caller.name().to_owned(),
         role: caller.role().name().to_owned(),
         tenant: caller.tenant().map(str::to_owned),
-        address: None,
+        address: peer.map(|peer| peer.address.ip().to_string()),
     }
 }
 

@@ -3,24 +3,21 @@
 use axum::Json;
 use axum::extract::{OriginalUri, State};
 use axum::response::{IntoResponse, Response};
-use http::{HeaderMap, StatusCode, header};
+use http::{HeaderMap, StatusCode};
 use serde::{Deserialize, Serialize};
-use tollgate_catalog::{ApiKey, Edit, Entry, Expect, Intent, Kind, digest_of};
+use tollgate_catalog::{ApiKey, Entry, Kind, digest_of};
 use utoipa::ToSchema;
 
-use super::{entries, secrets};
-use crate::admin::{ChangesAnswer, dry_run_answer, refusal, tag, write};
+use super::entries::{self, PageProblems};
+use super::secrets;
+use crate::admin::ChangesAnswer;
 use crate::extract::{JsonBody, Operator, PathName, Viewer, read_name};
 use crate::openapi::{
     AdminProblems, BodyProblems, PageParameters, TrialParameter, WriteParameters, WriteProblems,
 };
-use crate::paging::{Parameters, link_next};
 use crate::problem::{Problem, ProblemBody};
 use crate::state::ServerState;
 use crate::wire::decode::decode;
-
-/// The longest key, as in requests.
-const MOST_BYTES: usize = 1_024;
 
 /// An API key that is to be known.
 #[derive(Deserialize, ToSchema)]
@@ -85,9 +82,8 @@ pub(crate) struct ApiKeysAnswer {
     ),
     responses(
         (status = 200, description = "The keys", body = ApiKeysAnswer),
-        (status = 400, description = "The query cannot be read", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 405, description = "The rules come from a file, and there is no catalog", body = ProblemBody<'_>, content_type = "application/problem+json"),
-        (status = 503, description = "The catalog cannot be asked", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        PageProblems,
         AdminProblems,
     )
 )]
@@ -97,13 +93,10 @@ pub(crate) async fn get(
     OriginalUri(uri): OriginalUri,
 ) -> Result<Response, Problem> {
     let catalog = &app.rulebook.catalog()?.catalog;
-    let parameters = Parameters::read(&uri, &["limit", "after", "tier", "tenant"])?;
-    let (filter, limit) = (parameters.filter(None)?, parameters.limit()?);
-    let page = catalog.page(Kind::ApiKey, &filter, parameters.one("after")?, limit).await;
-    let page = page.map_err(|error| refusal(&error))?;
     let mut fields = session.fields;
-    link_next(&mut fields, &uri, "after", page.next.as_deref());
-    let keys = page.entries.iter().filter_map(|stored| {
+    let filters = ["tier", "tenant"];
+    let page = secrets::page(catalog, &mut fields, &uri, Kind::ApiKey, &filters).await?;
+    let keys = page.iter().filter_map(|stored| {
         let Ok(Entry::ApiKey(key)) = Entry::parse(Kind::ApiKey, &stored.body) else { return None };
         Some(ApiKeyAnswer::new(key, secrets::Made::new(stored), None))
     });
@@ -136,9 +129,9 @@ pub(crate) async fn post(
     for (field, text) in
         [("name", &name), ("owner", &owner), ("tier", &tier), ("tenant", &tenant), ("key", &key)]
     {
-        secrets::check_text(field, text.as_deref(), MOST_BYTES)?;
+        secrets::check_text(field, text.as_deref())?;
     }
-    let dry_run = Parameters::read(&uri, &["dry_run"])?.flag("dry_run")?;
+    let dry_run = entries::is_dry_run(&uri)?;
     let (made, shown) = match &key {
         Some(known) => (ApiKey::known(known).map_err(secrets::no_random_numbers)?, None),
         None => {
@@ -156,17 +149,9 @@ pub(crate) async fn post(
     }
     drop(view);
     let made = ApiKey { name, owner, tier, tenant, ..made };
-    let put = Edit::Put { entry: Entry::ApiKey(made.clone()), expect: Expect::Absent };
-    let written = write(&app, &session, Intent::Edits(vec![put]), dry_run).await?;
-    if dry_run {
-        return Ok(dry_run_answer(session, &written));
-    }
-    let stored = entries::find(&follower.catalog, Kind::ApiKey, &made.key_id).await?;
-    let stored = stored.ok_or_else(|| unknown_key(&made.key_id))?;
-    let mut fields = session.fields;
-    fields.insert(header::ETAG, tag(stored.version));
-    let answer = ApiKeyAnswer::new(made, secrets::Made::new(&stored), shown);
-    Ok((StatusCode::CREATED, fields, Json(answer)).into_response())
+    let entry = Entry::ApiKey(made.clone());
+    let answer = |kept| ApiKeyAnswer::new(made, kept, shown);
+    secrets::keep(&app, session, entry, dry_run, answer).await
 }
 
 /// Removes an API key: nobody is known by it any more.
@@ -189,7 +174,7 @@ pub(crate) async fn delete(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let key_id = read_name(key_id)?;
-    let dry_run = Parameters::read(&uri, &["dry_run"])?.flag("dry_run")?;
+    let dry_run = entries::is_dry_run(&uri)?;
     entries::remove(&app, session, &headers, (Kind::ApiKey, key_id), dry_run).await
 }
 
@@ -198,8 +183,4 @@ impl ApiKeyAnswer {
         let ApiKey { key_id, name, owner, tier, tenant, .. } = key;
         Self { key_id, name, owner, tier, tenant, made, key: shown }
     }
-}
-
-fn unknown_key(key_id: &str) -> Problem {
-    Problem::not_found("unknown_api_key", format!("there is no API key {key_id}"))
 }

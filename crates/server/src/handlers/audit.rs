@@ -10,8 +10,8 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, Uri, header};
 use serde::Serialize;
 use serde_json::value::RawValue;
-use tollgate_catalog::{AuditFilter, Catalog, DecisionAction, DecisionFilter, Kind};
-use utoipa::ToSchema;
+use tollgate_catalog::{AuditFilter, AuditKind, Catalog, DecisionAction, DecisionFilter};
+use utoipa::{IntoResponses, ToSchema};
 
 use crate::admin::refusal;
 use crate::audit_trail::log::{ChangeEntry, DecisionEntry, Log, Wanted};
@@ -41,19 +41,34 @@ pub(crate) struct DecisionsPage {
     records: Vec<DecisionEntry>,
 }
 
+/// Why a log is not shown.
+#[derive(IntoResponses)]
+#[expect(dead_code, reason = "describes answers that problems make")]
+pub(crate) enum LogProblems {
+    /// The query cannot be read
+    #[response(status = 400, content_type = "application/problem+json")]
+    Query(ProblemBody<'static>),
+    /// The rules come from a file, so there is no log
+    #[response(status = 404, content_type = "application/problem+json")]
+    NoLog(ProblemBody<'static>),
+    /// The catalog cannot be asked, or too many exports are being sent
+    #[response(status = 503, content_type = "application/problem+json")]
+    Catalog(ProblemBody<'static>),
+}
+
 #[derive(Serialize)]
 struct Records {
     records: Vec<Box<RawValue>>,
 }
 
-/// Lists who changed what, when and from where, the newest first.
+/// Lists who changed what and reset which counters, when and from where, the newest first.
 ///
 /// With `Accept: application/x-ndjson` all of it is sent, one record a line.
 #[utoipa::path(
     get, path = "/api/v1/audit", tag = "audit", security(("token" = [])),
     params(
         ("actor" = Option<String>, Query, description = "Only changes by this token, or part of the program"),
-        ("kind" = Option<String>, Query, description = "Only changes of entries of this kind: rule, tier, client, override, whitelist, blacklist, api_key, token, ban"),
+        ("kind" = Option<String>, Query, description = "Only changes of entries of this kind: rule, tier, client, override, whitelist, blacklist, api_key, token, ban; or `counters` for resets"),
         ("entry" = Option<String>, Query, description = "Only changes of the entry of this name"),
         ("tenant" = Option<String>, Query, description = "Only changes of entries of this tenant"),
         ("since" = Option<String>, Query, description = "Only changes from then on, in RFC 3339"),
@@ -63,9 +78,7 @@ struct Records {
     ),
     responses(
         (status = 200, description = "The changes", content((ChangesPage = "application/json"), (String = "application/x-ndjson"))),
-        (status = 400, description = "The query cannot be read", body = ProblemBody<'_>, content_type = "application/problem+json"),
-        (status = 404, description = "The rules come from a file, so there is no log", body = ProblemBody<'_>, content_type = "application/problem+json"),
-        (status = 503, description = "The catalog cannot be asked, or too many exports are being sent", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        LogProblems,
         AdminProblems,
     )
 )]
@@ -77,7 +90,7 @@ pub(crate) async fn changes(
 ) -> Result<Response, Problem> {
     let known = ["actor", "kind", "entry", "tenant", "since", "until", "limit", "before"];
     let query = Parameters::read(&uri, &known)?;
-    let kinds = Kind::ALL.map(|kind| (kind.name(), kind));
+    let kinds: Vec<_> = AuditKind::all().map(|kind| (kind.name(), kind)).collect();
     let filter = AuditFilter {
         // A tenant's administrator gets no others than its own.
         tenant: session.tenant().map_or_else(|| text(&query, "tenant"), |own| Ok(Some(own)))?,
@@ -88,8 +101,7 @@ pub(crate) async fn changes(
         until: query.time("until")?,
     };
     let wanted = Wanted::Changes(filter, place(&query)?);
-    let log = Log { catalog: catalog(&app)?, wanted };
-    answer(&app, session, &uri, &headers, &query, log).await
+    answer(&app, session, &uri, &headers, &query, wanted).await
 }
 
 /// Lists decisions that were kept, the newest first: all that refused, denied or held back, and a
@@ -111,9 +123,7 @@ pub(crate) async fn changes(
     ),
     responses(
         (status = 200, description = "The decisions", content((DecisionsPage = "application/json"), (String = "application/x-ndjson"))),
-        (status = 400, description = "The query cannot be read", body = ProblemBody<'_>, content_type = "application/problem+json"),
-        (status = 404, description = "The rules come from a file, so there is no log", body = ProblemBody<'_>, content_type = "application/problem+json"),
-        (status = 503, description = "The catalog cannot be asked, or too many exports are being sent", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        LogProblems,
         AdminProblems,
     )
 )]
@@ -136,8 +146,7 @@ pub(crate) async fn decisions(
         until: query.time("until")?,
     };
     let wanted = Wanted::Decisions(filter, place(&query)?);
-    let log = Log { catalog: catalog(&app)?, wanted };
-    answer(&app, session, &uri, &headers, &query, log).await
+    answer(&app, session, &uri, &headers, &query, wanted).await
 }
 
 /// A page of a log, or all of it if lines are wanted.
@@ -147,8 +156,9 @@ async fn answer(
     uri: &Uri,
     headers: &HeaderMap,
     query: &Parameters,
-    mut log: Log,
+    wanted: Wanted,
 ) -> Result<Response, Problem> {
+    let mut log = Log { catalog: catalog(app)?, wanted };
     let mut fields = session.fields;
     fields.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     let limit = query.limit()?;

@@ -16,7 +16,6 @@ use crate::extract::Peer;
 use crate::problem::{Problem, ProblemBody};
 use crate::settings::{DenyStatus, RequestHeaders};
 use crate::state::ServerState;
-use crate::traces::note_decision;
 use crate::wire::answer::refuser;
 
 /// Where this call is found; Envoy puts the path of its client behind it.
@@ -89,22 +88,9 @@ pub(crate) async fn authorize(
         method: Some(&asked.method),
         entries: &[],
     };
-    if decision.is_allowed() {
-        note_decision(&decision, None);
-        // Few are worth a name.
-        if decision.charged() > 0 && app.audit_trail.wants(&decision) {
-            let id = app.journal.next_id(true);
-            app.journal.record(id, &decision);
-            app.audit_trail.note_wanted(&decision, id.text(), &about());
-        }
-    } else {
-        let id = app.journal.next_id(false);
+    if let Some(id) = app.keep_unasked(&decision, about) {
         let mut body = Vec::with_capacity(512);
-        let id_text = id.text();
-        note_decision(&decision, Some(&id_text));
-        let status = refusal_body(&decision, &id_text, &mut body);
-        app.journal.record(id, &decision);
-        app.audit_trail.note(&decision, id_text, about);
+        let status = refusal_body(&decision, &id, &mut body);
         *response.body_mut() = Body::from(body);
         *response.status_mut() = status;
         let fields = response.headers_mut();
@@ -112,7 +98,7 @@ pub(crate) async fn authorize(
         // Not every proxy passes on the body, which says the same.
         let binding = decision.binding().map(|binding| &*binding.rule.id);
         let rule = binding.or_else(|| refuser(&decision));
-        for (name, text) in [(DECISION, Some(&*id_text)), (RULE, rule)] {
+        for (name, text) in [(DECISION, Some(&*id)), (RULE, rule)] {
             if let Some(value) = text.and_then(|text| HeaderValue::from_str(text).ok()) {
                 fields.insert(name, value);
             }

@@ -11,7 +11,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use tollgate::rules::Subject;
 use tollgate_catalog::{Filter, Kind, ban_name};
 
-use super::entries::wrong;
+use super::entries::{PageProblems, page_of, wrong};
 use crate::admin::{field, refusal, shown};
 use crate::extract::{RuleEditor, RuleViewer};
 use crate::openapi::{AdminProblems, PageParameters, WriteProblems};
@@ -34,8 +34,7 @@ use crate::state::{ServerState, Shared};
     ),
     responses(
         (status = 200, description = "The bans, in the order of their names", body = Object),
-        (status = 400, description = "The query cannot be read", body = ProblemBody<'_>, content_type = "application/problem+json"),
-        (status = 503, description = "The catalog cannot be asked", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        PageProblems,
         AdminProblems,
     )
 )]
@@ -77,18 +76,13 @@ fn page_of_memory(
     let (policy, now) = (app.limiter.policy(), app.now());
     let tenant = |rule_id: &str| policy.rules().find(rule_id)?.tenant.as_deref().map(str::to_owned);
     let bans = app.limiter.own_bans(usize::MAX).into_iter().filter(|ban| ban.until > now);
-    let mut found: Vec<_> = bans
+    let found = bans
         .map(|ban| penalty::entry_of(&ban, tenant(&ban.rule_id)))
         .filter(|ban| filter.rule_id.as_ref().is_none_or(|rule_id| ban.rule_id == *rule_id))
         .filter(|ban| filter.tenant.is_none() || ban.tenant == filter.tenant)
-        .map(|ban| (ban_name(&ban.rule_id, &ban.identifier), ban))
-        .filter(|(name, _)| after.is_none_or(|after| name.as_str() > after))
-        .collect();
-    found.sort_by(|(one, _), (other, _)| one.cmp(other));
-    let has_more = found.len() > limit;
-    found.truncate(limit);
-    let next = found.last().filter(|_| has_more).map(|(name, _)| name.clone());
-    (found.iter().filter_map(|(_, ban)| to_raw_value(ban).ok()).collect(), next)
+        .map(|ban| (ban_name(&ban.rule_id, &ban.identifier), ban));
+    let (page, next) = page_of(found, after, limit);
+    (page.iter().filter_map(|ban| to_raw_value(ban).ok()).collect(), next)
 }
 
 /// Lifts a ban, on all nodes, and forgets the refusals that led to it.

@@ -7,15 +7,31 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, StatusCode, Uri, header};
 use serde_json::value::RawValue;
 use tollgate::rules::{Client, Listed, PolicyDocument, Problem as Flaw};
-use tollgate_catalog::{Catalog, Edit, Entry, Expect, Filter, Intent, Kind, Stored};
+use tollgate_catalog::{
+    Catalog, Edit, Entry, Expect, Filter, Intent, Kind, Stored, client_name, listed_name,
+    override_name,
+};
+use utoipa::IntoResponses;
 
 use super::rules::status_of;
 use crate::admin::{dry_run_answer, expectation, field, invalid, refusal, shown, tag, write};
 use crate::extract::Session;
 use crate::paging::{Parameters, link_next};
-use crate::problem::Problem;
+use crate::problem::{Problem, ProblemBody};
 use crate::rulebook::Rulebook;
 use crate::state::ServerState;
+
+/// Why a page of entries is not shown.
+#[derive(IntoResponses)]
+#[expect(dead_code, reason = "describes answers that problems make")]
+pub(crate) enum PageProblems {
+    /// The query cannot be read
+    #[response(status = 400, content_type = "application/problem+json")]
+    Query(ProblemBody<'static>),
+    /// The catalog cannot be asked
+    #[response(status = 503, content_type = "application/problem+json")]
+    Catalog(ProblemBody<'static>),
+}
 
 /// The parameters of every page of entries.
 const PAGE: [&str; 5] = ["limit", "after", "detail", "identifier_type", "identifier"];
@@ -101,18 +117,28 @@ fn page_of_file(
     after: Option<&str>,
     limit: usize,
 ) -> (Vec<Box<RawValue>>, Option<String>) {
-    let mut found: Vec<(String, Entry)> = entries_of(document, kind)
+    let found = entries_of(document, kind)
         .into_iter()
         .filter(|entry| is_wanted(entry, filter, document))
-        .filter_map(|entry| Some((entry.name().ok()?, entry)))
-        .filter(|(name, _)| after.is_none_or(|after| name.as_str() > after))
-        .collect();
+        .filter_map(|entry| Some((entry.name().ok()?, entry)));
+    let (entries, next) = page_of(found, after, limit);
+    let bodies = entries.iter().map(Entry::body);
+    (bodies.filter_map(|body| RawValue::from_string(body).ok()).collect(), next)
+}
+
+/// At most `limit` of those behind `after`, in the order of their names, and where more begin.
+pub(crate) fn page_of<T>(
+    all: impl Iterator<Item = (String, T)>,
+    after: Option<&str>,
+    limit: usize,
+) -> (Vec<T>, Option<String>) {
+    let behind = |name: &str| after.is_none_or(|after| name > after);
+    let mut found: Vec<(String, T)> = all.filter(|(name, _)| behind(name)).collect();
     found.sort_by(|(one, _), (other, _)| one.cmp(other));
     let has_more = found.len() > limit;
     found.truncate(limit);
     let next = found.last().filter(|_| has_more).map(|(name, _)| name.clone());
-    let bodies = found.into_iter().map(|(_, entry)| entry.body());
-    (bodies.filter_map(|body| RawValue::from_string(body).ok()).collect(), next)
+    (found.into_iter().map(|(_, it)| it).collect(), next)
 }
 
 fn entries_of(document: &PolicyDocument, kind: Kind) -> Vec<Entry> {
@@ -151,9 +177,18 @@ fn is_wanted(entry: &Entry, filter: &Filter, document: &PolicyDocument) -> bool 
 /// The entry that a body describes, where entries can be written.
 pub(crate) fn read(app: &ServerState, kind: Kind, body: &[u8]) -> Result<Entry, Problem> {
     app.rulebook.catalog()?;
-    let text = std::str::from_utf8(body)
-        .map_err(|_| Problem::bad_request("invalid_body", "the body is not UTF-8"))?;
-    Entry::parse(kind, text).map_err(|problems| invalid(&problems))
+    Entry::parse(kind, text_of(body)?).map_err(|problems| invalid(&problems))
+}
+
+/// A body as the text that it has to be.
+pub(crate) fn text_of(body: &[u8]) -> Result<&str, Problem> {
+    std::str::from_utf8(body)
+        .map_err(|_| Problem::bad_request("invalid_body", "the body is not UTF-8"))
+}
+
+/// Whether a call only wants to know what would change; its query says nothing else.
+pub(crate) fn is_dry_run(uri: &Uri) -> Result<bool, Problem> {
+    Parameters::read(uri, &["dry_run"])?.flag("dry_run")
 }
 
 /// Makes an entry or changes it, and answers with what it is now.
@@ -164,7 +199,7 @@ pub(crate) async fn put(
     headers: &HeaderMap,
     entry: Entry,
 ) -> Result<Response, Problem> {
-    let dry_run = Parameters::read(uri, &["dry_run"])?.flag("dry_run")?;
+    let dry_run = is_dry_run(uri)?;
     let expect = expectation(headers, Expect::Anything)?;
     let (kind, name) = (entry.kind(), entry.name().map_err(|flaw| invalid(&[flaw]))?);
     let catalog = &app.rulebook.catalog()?.catalog;
@@ -178,7 +213,7 @@ pub(crate) async fn put(
     if dry_run {
         return Ok(dry_run_answer(session, &written));
     }
-    let stored = find(catalog, kind, &name).await?.ok_or_else(|| missing(kind))?;
+    let stored = find_kept(catalog, kind, &name).await?;
     let mut fields = session.fields;
     fields.insert(header::ETAG, tag(stored.version));
     Ok((status_of(&written), fields, Json(shown(&stored, true))).into_response())
@@ -194,15 +229,47 @@ pub(crate) async fn remove(
 ) -> Result<Response, Problem> {
     let expect = expectation(headers, Expect::Present)?;
     let catalog = &app.rulebook.catalog()?.catalog;
-    let stored = find(catalog, kind, &name).await?.ok_or_else(|| missing(kind))?;
+    let stored = find_kept(catalog, kind, &name).await?;
     if let Some(own) = session.tenant() {
         let entry = Entry::parse(kind, &stored.body).map_err(|problems| invalid(&problems))?;
         if owner(catalog, &entry).await?.as_deref() != Some(&own) {
             return Err(missing(kind));
         }
     }
-    let intent = Intent::Edits(vec![Edit::Remove { kind, entry: name, expect }]);
-    let written = write(app, &session, intent, dry_run).await?;
+    remove_expected(app, session, Edit::Remove { kind, entry: name, expect }, dry_run).await
+}
+
+/// Removes the entry of the client that a query names.
+pub(crate) async fn remove_named(
+    app: &ServerState,
+    session: Session,
+    uri: &Uri,
+    headers: &HeaderMap,
+    kind: Kind,
+) -> Result<Response, Problem> {
+    let known: &[&str] = match kind {
+        Kind::Override => &["rule_id", "identifier_type", "identifier", "dry_run"],
+        _ => &["identifier_type", "identifier", "dry_run"],
+    };
+    let parameters = Parameters::read(uri, known)?;
+    let (types, values) = identifiers(&parameters);
+    let name = match kind {
+        Kind::Override => override_name(rule_of(&parameters)?, &types, &values),
+        Kind::Client => client_name(&types, &values),
+        _ => listed_name(&types, &values),
+    };
+    let name = name.map_err(|flaw| wrong(&flaw))?;
+    remove(app, session, headers, (kind, name), parameters.flag("dry_run")?).await
+}
+
+/// Makes an edit that removes an entry, and says no more than that it is gone.
+pub(crate) async fn remove_expected(
+    app: &ServerState,
+    session: Session,
+    removal: Edit,
+    dry_run: bool,
+) -> Result<Response, Problem> {
+    let written = write(app, &session, Intent::Edits(vec![removal]), dry_run).await?;
     if dry_run {
         return Ok(dry_run_answer(session, &written));
     }
@@ -210,7 +277,7 @@ pub(crate) async fn remove(
 }
 
 /// The identifiers that a query names, each as often as it is there.
-pub(crate) fn identifiers(parameters: &Parameters) -> (Vec<String>, Vec<String>) {
+fn identifiers(parameters: &Parameters) -> (Vec<String>, Vec<String>) {
     let all = |name: &str| parameters.all(name).map(str::to_owned).collect();
     (all("identifier_type"), all("identifier"))
 }
@@ -220,9 +287,20 @@ pub(crate) fn wrong(flaw: &Flaw) -> Problem {
     Problem::bad_request("invalid_query", flaw.to_string())
 }
 
-/// What an override is an exception from has to be said.
-pub(crate) fn no_rule() -> Problem {
-    Problem::bad_request("invalid_query", "`rule_id` is missing: name the rule of the override")
+/// The rule that an override is an exception from, which has to be said.
+pub(crate) fn rule_of(parameters: &Parameters) -> Result<&str, Problem> {
+    let detail = "`rule_id` is missing: name the rule of the override";
+    let rule_id = parameters.one("rule_id")?;
+    rule_id.ok_or_else(|| Problem::bad_request("invalid_query", detail))
+}
+
+/// An entry that has to be there.
+pub(crate) async fn find_kept(
+    catalog: &Catalog,
+    kind: Kind,
+    name: &str,
+) -> Result<Stored, Problem> {
+    find(catalog, kind, name).await?.ok_or_else(|| missing(kind))
 }
 
 pub(crate) async fn find(

@@ -7,17 +7,20 @@ use axum::extract::State;
 use http::{HeaderMap, StatusCode};
 use serde::{Deserialize, Serialize};
 use tollgate::store::{StoreError, StoreErrorKind};
-use tollgate_catalog::Author;
+use tollgate_catalog::{Author, ResetRecord};
 use utoipa::ToSchema;
 
+use super::check::IDEMPOTENCY_KEY;
+use super::look::Costless;
 use crate::admin::refusal;
+use crate::audit_trail::resets::records_of;
 use crate::extract::{JsonBody, Operator};
-use crate::handlers::check::IDEMPOTENCY_KEY;
 use crate::journal::{DecisionId, Missing};
 use crate::openapi::{AdminProblems, BodyProblems};
 use crate::penalty;
 use crate::problem::{Problem, ProblemBody};
-use crate::state::ServerState;
+use crate::rulebook::Rulebook;
+use crate::state::{ServerState, Shared};
 use crate::wire::check::{CheckBody, Subject, unknown_rule};
 use crate::wire::decode::decode;
 
@@ -111,8 +114,18 @@ pub(crate) async fn reset(
     Operator(session): Operator,
     JsonBody(body): JsonBody,
 ) -> Result<(HeaderMap, Json<Changed>), Problem> {
-    let counters = reset_counters(&app, session.author(), &decode(&body)?).await?;
+    let author = session.author();
+    let resetting = async move { reset_counters(&app, author, &decode(&body)?).await };
+    let counters = to_the_end(resetting).await?;
     Ok((session.fields, Json(Changed { counters })))
+}
+
+/// Does something to its end, even if whoever asked for it leaves meanwhile: no reset is without record.
+pub(crate) async fn to_the_end<T: Send + 'static>(
+    work: impl Future<Output = Result<T, Problem>> + Send + 'static,
+) -> Result<T, Problem> {
+    let lost = |_| Err(Problem::internal("it is not known what was done: see the log"));
+    tokio::spawn(work).await.unwrap_or_else(lost)
 }
 
 /// Forgets what was counted for a check, and lifts bans of it; says how many counters that were.
@@ -127,12 +140,32 @@ pub(crate) async fn reset_counters(
         Subject::Rule(rule_id) => app.limiter.bans_of_rule(rule_id, check),
     };
     let clients = bans.into_iter().map(|ban| (ban.rule_id, ban.subject)).collect();
-    penalty::lift(app, author, clients).await.map_err(|error| refusal(&error))?;
-    match subject {
-        Subject::Request => app.limiter.reset(check).await.map_err(store_away),
+    penalty::lift(app, author.clone(), clients).await.map_err(|error| refusal(&error))?;
+    let look = || app.limiter.answer(subject.of(&Costless(check)));
+    let before = look().await;
+    let reset = match subject {
+        Subject::Request => app.limiter.reset(check).await,
         Subject::Rule(rule_id) => {
             let reset = app.limiter.reset_rule(rule_id, check);
-            reset.ok_or_else(|| unknown_rule(rule_id))?.await.map_err(store_away)
+            reset.ok_or_else(|| unknown_rule(rule_id))?.await
+        }
+    };
+    // A store that did not answer in time may have done it after all.
+    if reset.as_ref().map_or_else(|error| error.kind() == StoreErrorKind::Timeout, |_| true) {
+        let after = look().await;
+        note_reset(app, records_of(&author, &check.about(), &before, &after));
+    }
+    reset.map_err(store_away)
+}
+
+/// Keeps who reset what, or says it where nothing is kept.
+fn note_reset(app: &Shared, records: Vec<ResetRecord>) {
+    match &app.rulebook {
+        Rulebook::Catalog(_) => app.audit_trail.resets.note(records),
+        Rulebook::File(_) => {
+            let Some(ResetRecord { author, .. }) = records.first() else { return };
+            let Author { actor, address, .. } = author;
+            tracing::info!(actor, address, counters = records.len(), "counters were reset");
         }
     }
 }

@@ -3,13 +3,12 @@
 use axum::extract::{OriginalUri, State};
 use axum::response::Response;
 use http::HeaderMap;
-use tollgate_catalog::{Kind, listed_name};
+use tollgate_catalog::Kind;
 
-use super::entries;
+use super::entries::{self, PageProblems};
 use crate::admin::ChangesAnswer;
-use crate::extract::{JsonBody, RuleEditor, RuleViewer, Session};
+use crate::extract::{JsonBody, RuleEditor, RuleViewer};
 use crate::openapi::{AdminProblems, BodyProblems, PageParameters, WriteParameters, WriteProblems};
-use crate::paging::Parameters;
 use crate::problem::{Problem, ProblemBody};
 use crate::state::ServerState;
 
@@ -31,8 +30,7 @@ macro_rules! list {
                 ),
                 responses(
                     (status = 200, description = "The entries, in the order of their names", body = Object),
-                    (status = 400, description = "The query cannot be read", body = ProblemBody<'_>, content_type = "application/problem+json"),
-                    (status = 503, description = "The catalog cannot be asked", body = ProblemBody<'_>, content_type = "application/problem+json"),
+                    PageProblems,
                     AdminProblems,
                 )
             )]
@@ -90,8 +88,7 @@ macro_rules! list {
                 OriginalUri(uri): OriginalUri,
                 headers: HeaderMap,
             ) -> Result<Response, Problem> {
-                let known = ["identifier_type", "identifier", "dry_run"];
-                remove(&app, session, &headers, $kind, &Parameters::read(&uri, &known)?).await
+                entries::remove_named(&app, session, &uri, &headers, $kind).await
             }
         }
     };
@@ -99,16 +96,3 @@ macro_rules! list {
 
 list!(whitelist: Kind::Whitelist, "/api/v1/whitelist", "never limited");
 list!(blacklist: Kind::Blacklist, "/api/v1/blacklist", "always refused");
-
-async fn remove(
-    app: &ServerState,
-    session: Session,
-    headers: &HeaderMap,
-    kind: Kind,
-    parameters: &Parameters,
-) -> Result<Response, Problem> {
-    let (types, values) = entries::identifiers(parameters);
-    let name = listed_name(&types, &values).map_err(|flaw| entries::wrong(&flaw))?;
-    let dry_run = parameters.flag("dry_run")?;
-    entries::remove(app, session, headers, (kind, name), dry_run).await
-}

@@ -3,13 +3,12 @@
 use axum::extract::{OriginalUri, State};
 use axum::response::Response;
 use http::HeaderMap;
-use tollgate_catalog::{Kind, override_name};
+use tollgate_catalog::Kind;
 
-use super::entries;
+use super::entries::{self, PageProblems};
 use crate::admin::ChangesAnswer;
 use crate::extract::{JsonBody, RuleEditor, RuleViewer};
 use crate::openapi::{AdminProblems, BodyProblems, PageParameters, WriteParameters, WriteProblems};
-use crate::paging::Parameters;
 use crate::problem::{Problem, ProblemBody};
 use crate::state::ServerState;
 
@@ -26,8 +25,7 @@ use crate::state::ServerState;
     ),
     responses(
         (status = 200, description = "The exceptions, in the order of their names", body = Object),
-        (status = 400, description = "The query cannot be read", body = ProblemBody<'_>, content_type = "application/problem+json"),
-        (status = 503, description = "The catalog cannot be asked", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        PageProblems,
         AdminProblems,
     )
 )]
@@ -86,11 +84,5 @@ pub(crate) async fn delete(
     OriginalUri(uri): OriginalUri,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let known = ["rule_id", "identifier_type", "identifier", "dry_run"];
-    let parameters = Parameters::read(&uri, &known)?;
-    let rule_id = parameters.one("rule_id")?.ok_or_else(entries::no_rule)?;
-    let (types, values) = entries::identifiers(&parameters);
-    let name = override_name(rule_id, &types, &values).map_err(|flaw| entries::wrong(&flaw))?;
-    let dry_run = parameters.flag("dry_run")?;
-    entries::remove(&app, session, &headers, (Kind::Override, name), dry_run).await
+    entries::remove_named(&app, session, &uri, &headers, Kind::Override).await
 }

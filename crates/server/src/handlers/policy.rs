@@ -9,9 +9,10 @@ use http::{HeaderMap, header};
 use serde::Serialize;
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
-use tollgate::rules::{Format, Source};
+use tollgate::rules::{Format, PolicyDocument, Source};
 use tollgate_catalog::{Expect, Filter, Intent, Kind};
 
+use super::entries::text_of;
 use crate::admin::{ChangesAnswer, expectation, invalid, refusal, shown, tag, write};
 use crate::extract::{RuleEditor, RuleViewer, Session, read_json};
 use crate::openapi::{AdminProblems, BodyProblems, WriteProblems};
@@ -120,17 +121,20 @@ pub(crate) async fn put(
     let (parts, body) = request.into_parts();
     let revision = expected_revision(&parts.headers)?;
     let body = read_json(&parts.headers, body, MOST_BYTES, app.request_timeout).await?;
-    let text = std::str::from_utf8(&body)
-        .map_err(|_| Problem::bad_request("invalid_body", "the body is not UTF-8"))?;
-    let source = Source::parse_as(text, Format::Json);
-    if !source.problems.is_empty() {
-        return Err(invalid(&source.problems));
-    }
-    let intent = Intent::Apply { document: Box::new(source.document), prune, revision };
+    let intent = Intent::Apply { document: Box::new(read_document(&body)?), prune, revision };
     let written = write(&app, &session, intent, dry_run).await?;
     let Session { mut fields, .. } = session;
     fields.insert(header::ETAG, tag(written.head.revision.number));
     Ok((fields, Json(ChangesAnswer::new(&written, dry_run))).into_response())
+}
+
+/// The policy document that a body is.
+pub(super) fn read_document(body: &[u8]) -> Result<PolicyDocument, Problem> {
+    let source = Source::parse_as(text_of(body)?, Format::Json);
+    if !source.problems.is_empty() {
+        return Err(invalid(&source.problems));
+    }
+    Ok(source.document)
 }
 
 /// The revision that the catalog has to be at for the change to be made.

@@ -6,16 +6,15 @@ use std::collections::BTreeMap;
 use axum::Json;
 use axum::extract::{OriginalUri, State};
 use axum::response::{IntoResponse, Response};
-use http::{HeaderMap, StatusCode, header};
+use http::{HeaderMap, StatusCode, Uri, header};
 use serde::Serialize;
 use serde_json::Value as JsonValue;
 use serde_json::value::{RawValue, to_raw_value};
 use tollgate_catalog::{Edit, Entry, Expect, Intent, Kind, Written};
 use utoipa::ToSchema;
 
-use crate::admin::{
-    ChangesAnswer, dry_run_answer, expectation, field, invalid, refusal, shown, tag, write,
-};
+use super::entries;
+use crate::admin::{ChangesAnswer, dry_run_answer, expectation, field, refusal, shown, tag, write};
 use crate::extract::{JsonBody, PathName, RuleEditor, RuleViewer, Session, read_name};
 use crate::openapi::{AdminProblems, BodyProblems, WriteProblems};
 use crate::paging::{Parameters, link_next};
@@ -117,8 +116,7 @@ pub(crate) async fn get(
     let mut fields = session.fields;
     let rule = match &app.rulebook {
         Rulebook::Catalog(follower) => {
-            let found = follower.catalog.find(Kind::Rule, &rule_id).await;
-            let found = found.map_err(|error| refusal(&error))?;
+            let found = entries::find(&follower.catalog, Kind::Rule, &rule_id).await?;
             let own = found.filter(|it| is_seen(field(it, "tenant").as_str(), tenant.as_deref()));
             own.map(|stored| {
                 fields.insert(header::ETAG, tag(stored.version));
@@ -159,11 +157,8 @@ pub(crate) async fn post(
     headers: HeaderMap,
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
-    app.rulebook.catalog()?;
-    let entry = read_rule(&body)?;
-    let dry_run = Parameters::read(&uri, &["dry_run"])?.flag("dry_run")?;
-    let edit = Edit::Put { entry, expect: expectation(&headers, Expect::Anything)? };
-    change(&app, session, edit, dry_run).await
+    let entry = entries::read(&app, Kind::Rule, &body)?;
+    put_rule(&app, session, &uri, &headers, entry).await
 }
 
 /// Makes a rule of that id, or changes it.
@@ -192,14 +187,12 @@ pub(crate) async fn put(
 ) -> Result<Response, Problem> {
     app.rulebook.catalog()?;
     let rule_id = read_name(rule_id)?;
-    let entry = read_rule(&with_rule_id(&body, &rule_id))?;
+    let entry = entries::read(&app, Kind::Rule, &with_rule_id(&body, &rule_id))?;
     if entry.name().as_deref().ok() != Some(rule_id.as_str()) {
         let detail = "the rule_id in the body is another one than in the path";
         return Err(Problem::unprocessable("invalid_document", detail));
     }
-    let dry_run = Parameters::read(&uri, &["dry_run"])?.flag("dry_run")?;
-    let edit = Edit::Put { entry, expect: expectation(&headers, Expect::Anything)? };
-    change(&app, session, edit, dry_run).await
+    put_rule(&app, session, &uri, &headers, entry).await
 }
 
 /// Changes some fields of a rule: a JSON merge patch, in which null stands for what is to go.
@@ -232,7 +225,7 @@ pub(crate) async fn patch(
         .ok()
         .filter(JsonValue::is_object)
         .ok_or_else(|| Problem::bad_request("invalid_body", "send a JSON object of fields"))?;
-    let dry_run = Parameters::read(&uri, &["dry_run"])?.flag("dry_run")?;
+    let dry_run = entries::is_dry_run(&uri)?;
     let expect = expectation(&headers, Expect::Present)?;
     hide_others(&app, &session, &rule_id).await?;
     change(&app, session, Edit::Patch { kind: Kind::Rule, entry: rule_id, fields, expect }, dry_run)
@@ -262,15 +255,11 @@ pub(crate) async fn delete(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let entry = read_name(rule_id)?;
-    let dry_run = Parameters::read(&uri, &["dry_run"])?.flag("dry_run")?;
+    let dry_run = entries::is_dry_run(&uri)?;
     let expect = expectation(&headers, Expect::Present)?;
     hide_others(&app, &session, &entry).await?;
-    let intent = Intent::Edits(vec![Edit::Remove { kind: Kind::Rule, entry, expect }]);
-    let written = write(&app, &session, intent, dry_run).await?;
-    if dry_run {
-        return Ok(dry_run_answer(session, &written));
-    }
-    Ok((StatusCode::NO_CONTENT, session.fields).into_response())
+    let removal = Edit::Remove { kind: Kind::Rule, entry, expect };
+    entries::remove_expected(&app, session, removal, dry_run).await
 }
 
 fn is_seen(tenant: Option<&str>, only: Option<&str>) -> bool {
@@ -281,9 +270,21 @@ fn is_seen(tenant: Option<&str>, only: Option<&str>) -> bool {
 async fn hide_others(app: &ServerState, session: &Session, rule_id: &str) -> Result<(), Problem> {
     let Some(own) = session.tenant() else { return Ok(()) };
     let catalog = &app.rulebook.catalog()?.catalog;
-    let found = catalog.find(Kind::Rule, rule_id).await.map_err(|error| refusal(&error))?;
+    let found = entries::find(catalog, Kind::Rule, rule_id).await?;
     let is_own = found.is_some_and(|it| field(&it, "tenant").as_str() == Some(&own));
     if is_own { Ok(()) } else { Err(unknown_rule(rule_id)) }
+}
+
+async fn put_rule(
+    app: &ServerState,
+    session: Session,
+    uri: &Uri,
+    headers: &HeaderMap,
+    entry: Entry,
+) -> Result<Response, Problem> {
+    let dry_run = entries::is_dry_run(uri)?;
+    let expect = expectation(headers, Expect::Anything)?;
+    change(app, session, Edit::Put { entry, expect }, dry_run).await
 }
 
 async fn change(
@@ -301,7 +302,7 @@ async fn change(
         return Ok(dry_run_answer(session, &written));
     }
     let catalog = &app.rulebook.catalog()?.catalog;
-    let stored = catalog.find(Kind::Rule, &rule_id).await.map_err(|error| refusal(&error))?;
+    let stored = entries::find(catalog, Kind::Rule, &rule_id).await?;
     let stored = stored.ok_or_else(|| unknown_rule(&rule_id))?;
     let mut fields = session.fields;
     fields.insert(header::ETAG, tag(stored.version));
@@ -316,12 +317,6 @@ async fn change(
 pub(crate) fn status_of(written: &Written) -> StatusCode {
     let is_new = written.changes.iter().any(|change| change.was.is_none());
     if is_new { StatusCode::CREATED } else { StatusCode::OK }
-}
-
-fn read_rule(body: &[u8]) -> Result<Entry, Problem> {
-    let text = std::str::from_utf8(body)
-        .map_err(|_| Problem::bad_request("invalid_body", "the body is not UTF-8"))?;
-    Entry::parse(Kind::Rule, text).map_err(|problems| invalid(&problems))
 }
 
 /// The body with the rule's id in it, if it is an object that has none.

@@ -1,12 +1,23 @@
 //! What API keys and tokens have in common, of which only digests are kept.
 
+use axum::Json;
+use axum::response::{IntoResponse, Response};
+use http::{HeaderMap, StatusCode, Uri, header};
 use serde::Serialize;
 use tollgate::Timestamp;
-use tollgate_catalog::{NoRandomNumbers, Stored};
+use tollgate_catalog::{Catalog, Edit, Entry, Expect, Intent, Kind, NoRandomNumbers, Stored};
 use utoipa::ToSchema;
 
+use super::entries;
+use crate::admin::{dry_run_answer, invalid, refusal, tag, write};
+use crate::extract::Session;
+use crate::paging::{Parameters, link_next};
 use crate::problem::Problem;
+use crate::state::ServerState;
 use crate::wire::time::rfc_3339;
+
+/// The longest text of a key or token.
+const MOST_BYTES: usize = 1_024;
 
 /// Who made something, and when.
 #[derive(Debug, Serialize, ToSchema)]
@@ -30,11 +41,48 @@ impl Made {
     }
 }
 
+/// A page of keys or tokens, of which a query may want those that fit `filters`. The way to the next
+/// page is among the fields.
+pub(crate) async fn page(
+    catalog: &Catalog,
+    fields: &mut HeaderMap,
+    uri: &Uri,
+    kind: Kind,
+    filters: &[&str],
+) -> Result<Vec<Stored>, Problem> {
+    let parameters = Parameters::read(uri, &[&["limit", "after"], filters].concat())?;
+    let (filter, limit) = (parameters.filter(None)?, parameters.limit()?);
+    let page = catalog.page(kind, &filter, parameters.one("after")?, limit).await;
+    let page = page.map_err(|error| refusal(&error))?;
+    link_next(fields, uri, "after", page.next.as_deref());
+    Ok(page.entries)
+}
+
+/// Keeps a new key or token, and answers with what is told of it this once.
+pub(crate) async fn keep<A: Serialize>(
+    app: &ServerState,
+    session: Session,
+    entry: Entry,
+    dry_run: bool,
+    answer: impl FnOnce(Made) -> A,
+) -> Result<Response, Problem> {
+    let (kind, name) = (entry.kind(), entry.name().map_err(|flaw| invalid(&[flaw]))?);
+    let put = Edit::Put { entry, expect: Expect::Absent };
+    let written = write(app, &session, Intent::Edits(vec![put]), dry_run).await?;
+    if dry_run {
+        return Ok(dry_run_answer(session, &written));
+    }
+    let stored = entries::find_kept(&app.rulebook.catalog()?.catalog, kind, &name).await?;
+    let mut fields = session.fields;
+    fields.insert(header::ETAG, tag(stored.version));
+    Ok((StatusCode::CREATED, fields, Json(answer(Made::new(&stored)))).into_response())
+}
+
 /// A text that is there says something, and not too much.
-pub(crate) fn check_text(field: &str, text: Option<&str>, most: usize) -> Result<(), Problem> {
-    let is_sound = text.is_none_or(|text| (1..=most).contains(&text.len()));
+pub(crate) fn check_text(field: &str, text: Option<&str>) -> Result<(), Problem> {
+    let is_sound = text.is_none_or(|text| (1..=MOST_BYTES).contains(&text.len()));
     is_sound.then_some(()).ok_or_else(|| {
-        let detail = format!("{field}: a text of 1 to {most} bytes, or leave it out");
+        let detail = format!("{field}: a text of 1 to {MOST_BYTES} bytes, or leave it out");
         Problem::unprocessable("invalid_document", detail)
     })
 }

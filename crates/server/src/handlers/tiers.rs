@@ -7,10 +7,12 @@ use axum::extract::{OriginalUri, State};
 use axum::response::{IntoResponse, Response};
 use serde_json::Value as JsonValue;
 use serde_json::value::{RawValue, to_raw_value};
-use tollgate::rules::{Format, PolicyDocument, Source};
+use tollgate::rules::PolicyDocument;
 use tollgate_catalog::{Intent, Kind};
 
-use crate::admin::{ChangesAnswer, invalid, write};
+use super::entries::is_dry_run;
+use super::policy::read_document;
+use crate::admin::{ChangesAnswer, write};
 use crate::extract::{JsonBody, Operator, Viewer};
 use crate::openapi::{AdminProblems, BodyProblems, TrialParameter, WriteProblems};
 use crate::paging::Parameters;
@@ -65,7 +67,7 @@ pub(crate) async fn put(
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
     app.rulebook.catalog()?;
-    let dry_run = Parameters::read(&uri, &["dry_run"])?.flag("dry_run")?;
+    let dry_run = is_dry_run(&uri)?;
     let intent =
         Intent::Apply { document: Box::new(read(&body)?), prune: vec![Kind::Tier], revision: None };
     let written = write(&app, &session, intent, dry_run).await?;
@@ -74,17 +76,12 @@ pub(crate) async fn put(
 
 /// A document with tiers and nothing else. They have to be there: none at all is a list of none.
 fn read(body: &[u8]) -> Result<PolicyDocument, Problem> {
-    let text = std::str::from_utf8(body)
-        .map_err(|_| Problem::bad_request("invalid_body", "the body is not UTF-8"))?;
-    let source = Source::parse_as(text, Format::Json);
-    if !source.problems.is_empty() {
-        return Err(invalid(&source.problems));
-    }
-    let fields: JsonValue = serde_json::from_str(text).unwrap_or_default();
+    let document = read_document(body)?;
+    let fields: JsonValue = serde_json::from_slice(body).unwrap_or_default();
     let is_all = fields.as_object().is_some_and(|it| it.len() == 1 && it.contains_key("tiers"));
     if !is_all {
         let detail = "send all tiers and nothing else: {\"tiers\": [{\"tier\": \"free\"}]}";
         return Err(Problem::unprocessable("invalid_document", detail));
     }
-    Ok(source.document)
+    Ok(document)
 }

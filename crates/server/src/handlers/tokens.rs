@@ -3,27 +3,24 @@
 use axum::Json;
 use axum::extract::{OriginalUri, State};
 use axum::response::{IntoResponse, Response};
-use http::{HeaderMap, StatusCode, header};
+use http::{HeaderMap, StatusCode};
 use serde::{Deserialize, Serialize};
 use tollgate::Timestamp;
 use tollgate::rules::parse_time;
-use tollgate_catalog::{Edit, Entry, Expect, Intent, Kind, Role, Token};
+use tollgate_catalog::{Entry, Kind, Role, Token};
 use utoipa::ToSchema;
 
-use super::{entries, secrets};
-use crate::admin::{ChangesAnswer, dry_run_answer, refusal, tag, write};
+use super::entries::{self, PageProblems};
+use super::secrets;
+use crate::admin::{ChangesAnswer, refusal};
 use crate::extract::{JsonBody, PathName, TokenEditor, TokenViewer, read_name};
 use crate::openapi::{
     AdminProblems, BodyProblems, PageParameters, TrialParameter, WriteParameters, WriteProblems,
 };
-use crate::paging::{Parameters, link_next};
 use crate::problem::{Problem, ProblemBody};
 use crate::state::ServerState;
 use crate::wire::decode::decode;
 use crate::wire::time::rfc_3339;
-
-/// The longest text of a token.
-const MOST_BYTES: usize = 1_024;
 
 /// A token that is to be made.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -85,9 +82,8 @@ pub(crate) struct TokensAnswer {
     ),
     responses(
         (status = 200, description = "The tokens", body = TokensAnswer),
-        (status = 400, description = "The query cannot be read", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 405, description = "The rules come from a file, and there is no catalog", body = ProblemBody<'_>, content_type = "application/problem+json"),
-        (status = 503, description = "The catalog cannot be asked", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        PageProblems,
         AdminProblems,
     )
 )]
@@ -97,15 +93,11 @@ pub(crate) async fn get(
     OriginalUri(uri): OriginalUri,
 ) -> Result<Response, Problem> {
     let catalog = &app.rulebook.catalog()?.catalog;
-    let parameters = Parameters::read(&uri, &["limit", "after", "tenant"])?;
-    let (filter, limit) = (parameters.filter(None)?, parameters.limit()?);
-    let page = catalog.page(Kind::Token, &filter, parameters.one("after")?, limit).await;
-    let page = page.map_err(|error| refusal(&error))?;
-    let ids: Vec<&str> = page.entries.iter().map(|stored| stored.entry.as_str()).collect();
-    let used = catalog.last_used(&ids).await.map_err(|error| refusal(&error))?;
     let mut fields = session.fields;
-    link_next(&mut fields, &uri, "after", page.next.as_deref());
-    let tokens = page.entries.iter().filter_map(|stored| {
+    let page = secrets::page(catalog, &mut fields, &uri, Kind::Token, &["tenant"]).await?;
+    let ids: Vec<&str> = page.iter().map(|stored| stored.entry.as_str()).collect();
+    let used = catalog.last_used(&ids).await.map_err(|error| refusal(&error))?;
+    let tokens = page.iter().filter_map(|stored| {
         let Ok(Entry::Token(token)) = Entry::parse(Kind::Token, &stored.body) else { return None };
         let last_used = used.get(&stored.entry).copied().map(rfc_3339);
         let answer = TokenAnswer::new(token, secrets::Made::new(stored));
@@ -133,21 +125,12 @@ pub(crate) async fn post(
     OriginalUri(uri): OriginalUri,
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
-    let catalog = &app.rulebook.catalog()?.catalog;
+    app.rulebook.catalog()?;
     let (token, shown) = read(decode(&body)?, app.now())?;
-    let dry_run = Parameters::read(&uri, &["dry_run"])?.flag("dry_run")?;
-    let put = Edit::Put { entry: Entry::Token(token.clone()), expect: Expect::Absent };
-    let written = write(&app, &session, Intent::Edits(vec![put]), dry_run).await?;
-    if dry_run {
-        return Ok(dry_run_answer(session, &written));
-    }
-    let stored = entries::find(catalog, Kind::Token, &token.token_id).await?;
-    let stored = stored.ok_or_else(|| unknown_token(&token.token_id))?;
-    let mut fields = session.fields;
-    fields.insert(header::ETAG, tag(stored.version));
-    let answer = TokenAnswer::new(token, secrets::Made::new(&stored));
-    let answer = TokenAnswer { token: Some(shown), ..answer };
-    Ok((StatusCode::CREATED, fields, Json(answer)).into_response())
+    let dry_run = entries::is_dry_run(&uri)?;
+    let entry = Entry::Token(token.clone());
+    let answer = |made| TokenAnswer { token: Some(shown), ..TokenAnswer::new(token, made) };
+    secrets::keep(&app, session, entry, dry_run, answer).await
 }
 
 /// Revokes a token: the next call with it is refused.
@@ -172,7 +155,7 @@ pub(crate) async fn delete(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let token_id = read_name(token_id)?;
-    let dry_run = Parameters::read(&uri, &["dry_run"])?.flag("dry_run")?;
+    let dry_run = entries::is_dry_run(&uri)?;
     keep_last_admin(&app, &token_id)?;
     entries::remove(&app, session, &headers, (Kind::Token, token_id), dry_run).await
 }
@@ -198,8 +181,8 @@ fn read(body: TokenBody, now: Timestamp) -> Result<(Token, String), Problem> {
     let TokenBody { role, tenant, name, expires_at } = body;
     let roles = Role::ALL.map(Role::name).join(", ");
     let role = Role::from_name(&role).ok_or_else(|| wrong(format!("role: one of {roles}")))?;
-    secrets::check_text("tenant", tenant.as_deref(), MOST_BYTES)?;
-    secrets::check_text("name", name.as_deref(), MOST_BYTES)?;
+    secrets::check_text("tenant", tenant.as_deref())?;
+    secrets::check_text("name", name.as_deref())?;
     match (role, &tenant) {
         (Role::TenantAdmin, None) => {
             return Err(wrong("tenant: a tenant-admin needs the tenant it is for".to_owned()));
@@ -228,8 +211,4 @@ impl TokenAnswer {
         let role = role.name();
         Self { token_id, name, role, tenant, expires_at, last_used: None, made, token: None }
     }
-}
-
-fn unknown_token(token_id: &str) -> Problem {
-    Problem::not_found("unknown_token", format!("there is no token {token_id}"))
 }

@@ -182,7 +182,7 @@ pub(crate) async fn delete_tier(
 ) -> Result<Response, Problem> {
     let (types, values) = identifiers(user_id)?;
     let name = client_name(&types, &values).map_err(|flaw| entries::wrong(&flaw))?;
-    let dry_run = Parameters::read(&uri, &["dry_run"])?.flag("dry_run")?;
+    let dry_run = entries::is_dry_run(&uri)?;
     entries::remove(&app, session, &headers, (Kind::Client, name), dry_run).await
 }
 
@@ -237,7 +237,7 @@ pub(crate) async fn delete_override(
 ) -> Result<Response, Problem> {
     let (types, values) = identifiers(user_id)?;
     let parameters = Parameters::read(&uri, &["rule_id", "dry_run"])?;
-    let rule_id = parameters.one("rule_id")?.ok_or_else(entries::no_rule)?;
+    let rule_id = entries::rule_of(&parameters)?;
     let name = override_name(rule_id, &types, &values).map_err(|flaw| entries::wrong(&flaw))?;
     let dry_run = parameters.flag("dry_run")?;
     entries::remove(&app, session, &headers, (Kind::Override, name), dry_run).await

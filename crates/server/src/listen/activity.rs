@@ -15,10 +15,14 @@ use http::Version;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::pace::Pace;
+use super::share::Seat;
+
 /// What happened on a connection so far.
 #[derive(Debug, Default)]
 pub(super) struct Activity {
-    /// Requests that started, and pieces of answers that were handed over.
+    /// Requests that started, pieces of answers that were handed over, and pieces of requests that came
+    /// meanwhile.
     steps: AtomicU32,
     /// Requests that are being answered.
     running: AtomicU32,
@@ -34,10 +38,11 @@ impl Activity {
         self.steps.fetch_add(1, Relaxed);
         self.running.fetch_add(1, Relaxed);
         self.has_unread.store(false, Relaxed);
-        if version == Version::HTTP_2 {
+        let is_multiplexed = version == Version::HTTP_2;
+        if is_multiplexed {
             self.is_multiplexed.store(true, Relaxed);
         }
-        Running(Arc::clone(self))
+        Running { activity: Arc::clone(self), pace: is_multiplexed.then(Arc::default) }
     }
 
     /// Whether a head is on its way: a part of it came, or the very first is still to come.
@@ -49,20 +54,45 @@ impl Activity {
 
 /// A request that is being answered, until this is dropped.
 #[derive(Debug)]
-pub(super) struct Running(Arc<Activity>);
+pub(super) struct Running {
+    activity: Arc<Activity>,
+    /// A connection that carries one answer at a time has no other pace than its own.
+    pace: Option<Arc<Pace>>,
+}
 
 impl Running {
+    /// How its answer goes out.
+    pub(super) const fn pace(&self) -> Option<&Arc<Pace>> {
+        self.pace.as_ref()
+    }
+
+    /// For a body that still comes while the answer goes out.
+    pub(super) fn steps(&self) -> Steps {
+        Steps(Arc::clone(&self.activity))
+    }
+
     /// The answer is there; its body is still to go out. There is none if the request was refused.
     pub(super) fn answer<B>(self, body: Option<B>) -> AnswerBody<B> {
-        AnswerBody { body, activity: Arc::clone(&self.0) }
+        AnswerBody { body, activity: Arc::clone(&self.activity), pace: self.pace.clone() }
+    }
+}
+
+/// Counts what keeps a connection alive.
+#[derive(Debug)]
+pub(crate) struct Steps(Arc<Activity>);
+
+impl Steps {
+    /// Something has moved.
+    pub(crate) fn count(&self) {
+        self.0.steps.fetch_add(1, Relaxed);
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
         // What arrived in between was the body of the request.
-        self.0.has_unread.store(false, Relaxed);
-        self.0.running.fetch_sub(1, Relaxed);
+        self.activity.has_unread.store(false, Relaxed);
+        self.activity.running.fetch_sub(1, Relaxed);
     }
 }
 
@@ -71,6 +101,7 @@ impl Drop for Running {
 pub(super) struct AnswerBody<B> {
     body: Option<B>,
     activity: Arc<Activity>,
+    pace: Option<Arc<Pace>>,
 }
 
 impl<B: Body + Unpin> Body for AnswerBody<B> {
@@ -83,8 +114,19 @@ impl<B: Body + Unpin> Body for AnswerBody<B> {
     ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
         let Some(body) = &mut self.body else { return Poll::Ready(None) };
         let frame = Pin::new(body).poll_frame(context);
-        if let Poll::Ready(Some(Ok(_))) = frame {
-            self.activity.steps.fetch_add(1, Relaxed);
+        match &frame {
+            Poll::Ready(Some(Ok(_))) => {
+                self.activity.steps.fetch_add(1, Relaxed);
+                if let Some(pace) = &self.pace {
+                    pace.give();
+                }
+            }
+            Poll::Ready(_) => {}
+            Poll::Pending => {
+                if let Some(pace) = &self.pace {
+                    pace.await_service();
+                }
+            }
         }
         frame
     }
@@ -98,16 +140,17 @@ impl<B: Body + Unpin> Body for AnswerBody<B> {
     }
 }
 
-/// A stream that notices when something arrives.
+/// A stream that notices when something arrives, and has its seat until it is closed.
 #[derive(Debug)]
 pub(super) struct Noticing<S> {
     stream: S,
     activity: Arc<Activity>,
+    _seat: Seat,
 }
 
 impl<S> Noticing<S> {
-    pub(super) fn new(stream: S, activity: Arc<Activity>) -> Self {
-        Self { stream, activity }
+    pub(super) const fn new(stream: S, activity: Arc<Activity>, seat: Seat) -> Self {
+        Self { stream, activity, _seat: seat }
     }
 }
 
@@ -195,6 +238,11 @@ impl Watch {
             quiet: 0,
             awaiting: 0,
         }
+    }
+
+    /// How many looks may see nothing happen.
+    pub(super) const fn most_quiet(&self) -> u32 {
+        self.looks_for_idle
     }
 
     /// Looks once. What is seen for the first time may have begun up to a period ago, so one look

@@ -23,9 +23,11 @@ use super::Peer;
 use super::activity::{Activity, Noticing, Verdict, Watch};
 use super::calls::Calls;
 use super::certificate::CertificateDigest;
+use super::share::Seat;
 use super::shutdown::Shutdown;
 use super::tls::Tls;
 use crate::settings::Limits;
+use crate::unread::SharedBody;
 
 /// The HTTP library allows for this many header fields without a heap allocation.
 const HEADERS_ON_STACK: usize = 100;
@@ -83,6 +85,7 @@ impl Protocol {
     pub(super) async fn serve<S, F, B>(
         &self,
         stream: TcpStream,
+        seat: Seat,
         mut peer: Peer,
         service: S,
         shutdown: &Shutdown,
@@ -94,7 +97,7 @@ impl Protocol {
         // Answers are written whole: waiting for more to send with them only costs time.
         let _ = stream.set_nodelay(true);
         let Some(tls) = &self.tls else {
-            return self.serve_stream(stream, peer, service, shutdown).await;
+            return self.serve_stream(stream, seat, peer, service, shutdown).await;
         };
         let handshake = timeout(self.header_timeout, handshake(stream, tls));
         let stream = tokio::select! {
@@ -104,7 +107,7 @@ impl Protocol {
         let Some(stream) = stream else { return };
         let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
         peer.certificate = shown.map(CertificateDigest::of);
-        self.serve_stream(stream, peer, service, shutdown).await;
+        self.serve_stream(stream, seat, peer, service, shutdown).await;
     }
 
     /// Whether a head can be handed on, or with which status it is refused.
@@ -120,21 +123,35 @@ impl Protocol {
         }
     }
 
-    async fn serve_stream<I, S, F, B>(&self, stream: I, peer: Peer, service: S, shutdown: &Shutdown)
-    where
+    async fn serve_stream<I, S, F, B>(
+        &self,
+        stream: I,
+        seat: Seat,
+        peer: Peer,
+        service: S,
+        shutdown: &Shutdown,
+    ) where
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
         S: Fn(Request<Incoming>, Peer) -> F,
         F: Future<Output = Response<B>> + Send + 'static,
         B: Body<Data: Send, Error: Into<Box<dyn Error + Send + Sync>>> + Send + Unpin + 'static,
     {
         let activity = Arc::new(Activity::default());
-        let stream = TokioIo::new(Noticing::new(stream, Arc::clone(&activity)));
+        let stream = TokioIo::new(Noticing::new(stream, Arc::clone(&activity), seat));
+        let calls = Calls::default();
         let service = service_fn(|request: Request<Incoming>| {
             let running = activity.begin(request.version());
+            calls.expect(running.pace());
             let answer = self.admit(&request).map(|()| service(request, peer));
             async move {
                 Ok::<_, Infallible>(match answer {
-                    Ok(answer) => answer.await.map(|body| running.answer(Some(body))),
+                    Ok(answer) => {
+                        let mut answer = answer.await;
+                        if let Some(rest) = answer.extensions_mut().remove::<SharedBody>() {
+                            rest.count_by(running.steps());
+                        }
+                        answer.map(|body| running.answer(Some(body)))
+                    }
                     Err(status) => {
                         let mut refusal = Response::new(running.answer(None));
                         *refusal.status_mut() = status;
@@ -143,7 +160,6 @@ impl Protocol {
                 })
             }
         });
-        let calls = Calls::default();
         let http = self.http(calls.clone());
         let mut connection = pin!(http.serve_connection_with_upgrades(stream, service));
         let mut asked_to_end = pin!(shutdown.requested());
@@ -165,18 +181,21 @@ impl Protocol {
                     is_draining = true;
                     connection.as_mut().graceful_shutdown();
                 }
-                _ = looks.tick() => match watch.look(&activity) {
-                    Verdict::Alive => {}
-                    // HTTP/2 clients are told first, so that they send nothing more here.
-                    Verdict::Idle if !is_closing => {
-                        is_closing = true;
-                        connection.as_mut().graceful_shutdown();
+                _ = looks.tick() => {
+                    calls.end_stuck(watch.most_quiet());
+                    match watch.look(&activity) {
+                        Verdict::Alive => {}
+                        // HTTP/2 clients are told first, so that they send nothing more here.
+                        Verdict::Idle if !is_closing => {
+                            is_closing = true;
+                            connection.as_mut().graceful_shutdown();
+                        }
+                        verdict => {
+                            debug!(peer = %peer.address, ?verdict, "connection closed");
+                            return;
+                        }
                     }
-                    verdict => {
-                        debug!(peer = %peer.address, ?verdict, "connection closed");
-                        return;
-                    }
-                },
+                }
             }
         }
     }

@@ -8,6 +8,7 @@ mod activity;
 mod calls;
 mod certificate;
 mod connection;
+mod pace;
 mod share;
 mod shutdown;
 mod tls;
@@ -28,13 +29,14 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tracing::{debug, warn};
 
+pub(crate) use activity::Steps;
 pub use certificate::CertificateDigest;
 pub use shutdown::{Shutdown, ShutdownTrigger};
 pub use tls::{Tls, TlsError};
 
 use crate::settings::Limits;
 use connection::Protocol;
-use share::Shares;
+use share::{Seat, Shares};
 
 const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
@@ -116,8 +118,9 @@ impl Error for BindError {}
 /// Serves a listener until it is told to end; then finishes what has begun, for at most the time
 /// that `shutdown_grace` allows. Says how many connections were cut off.
 ///
-/// An answer whose body pauses for longer than `idle_timeout` is cut off too: streams of events
-/// have to send something now and then.
+/// An answer whose body pauses for longer than `idle_timeout` is cut off too, unless something else
+/// moves on its connection: streams of events have to send something now and then. One that its client
+/// does not take for so long is cut off whatever else moves.
 pub async fn serve<S, F, B>(listener: Listener, service: S, shutdown: Shutdown) -> usize
 where
     S: Fn(Request<Incoming>, Peer) -> F + Clone + Send + Sync + 'static,
@@ -135,7 +138,7 @@ where
         // Room first: who finds none waits in the queue of the operating system.
         let accepted = async {
             let place = Arc::clone(&room).acquire_owned().await;
-            (place, socket.accept().await)
+            (place.ok(), socket.accept().await)
         };
         let (place, accepted) = tokio::select! {
             () = asked_to_end.as_mut() => break,
@@ -152,10 +155,9 @@ where
                     continue;
                 };
                 let (protocol, service) = (Arc::clone(&protocol), service.clone());
-                let shutdown = shutdown.clone();
+                let (shutdown, seat) = (shutdown.clone(), Seat::new(place, share));
                 connections.spawn(async move {
-                    protocol.serve(stream, peer, service, &shutdown).await;
-                    drop((place, share));
+                    protocol.serve(stream, seat, peer, service, &shutdown).await;
                 });
             }
             Err(error) if concerns_one_client(&error) => {}

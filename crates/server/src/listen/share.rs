@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use tokio::sync::OwnedSemaphorePermit;
 
 /// Even if there is little room, a client may have this many connections: a browser opens six.
 const SMALLEST_SHARE: usize = 16;
@@ -51,6 +52,20 @@ impl Drop for Share {
                 entry.remove();
             }
         }
+    }
+}
+
+/// What a connection takes of the room. It goes where the stream goes, which may be changed to another
+/// protocol and outlive the requests that came over it.
+#[derive(Debug)]
+pub(super) struct Seat {
+    _place: Option<OwnedSemaphorePermit>,
+    _share: Share,
+}
+
+impl Seat {
+    pub(super) const fn new(place: Option<OwnedSemaphorePermit>, share: Share) -> Self {
+        Self { _place: place, _share: share }
     }
 }
 

@@ -14,6 +14,7 @@ use tollgate::{BanCounts, RuleCounts};
 use tollgate_gateway::Readings;
 
 use super::RESPONSE_CLASSES;
+use crate::audit_trail::Outcomes;
 use crate::histogram::Snapshot;
 use crate::rls::values::Hits;
 
@@ -49,7 +50,9 @@ pub(crate) struct Reading {
     pub(crate) config_errors: u64,
     pub(crate) idempotency_keys: usize,
     /// What became of decisions that were to be logged.
-    pub(crate) audit: [(&'static str, u64); 3],
+    pub(crate) audit: Outcomes,
+    /// Resets of counters that were to be logged.
+    pub(crate) resets: Outcomes,
     pub(crate) ready: bool,
 }
 
@@ -181,16 +184,11 @@ impl Collector for Reading {
         }
         forwarded(encoder, &self.gateway)?;
         let help = "Tokens of clients that were verified, or why they were not believed.";
-        let mut metric = encoder.encode_descriptor("tokens", help, None, MetricType::Counter)?;
-        for (outcome, count) in &self.tokens {
-            write_counter(metric.encode_family(&[("outcome", *outcome)])?, *count)?;
-        }
+        by_outcome(encoder, "tokens", help, &self.tokens)?;
         let help = "Decisions that were to be logged, by what became of that.";
-        let mut metric =
-            encoder.encode_descriptor("audit_decisions", help, None, MetricType::Counter)?;
-        for (outcome, count) in self.audit {
-            write_counter(metric.encode_family(&[("outcome", outcome)])?, count)?;
-        }
+        by_outcome(encoder, "audit_decisions", help, &self.audit)?;
+        let help = "Resets of counters that were to be logged, by what became of that.";
+        by_outcome(encoder, "audit_resets", help, &self.resets)?;
         let help = "How long judging a check takes, in seconds.";
         histogram(encoder, "check_duration_seconds", help, &self.checks)?;
         let help = "How long the store takes to settle, in seconds.";
@@ -249,6 +247,19 @@ fn forwarded(encoder: &mut DescriptorEncoder<'_>, gateway: &Readings) -> fmt::Re
     let mut metric =
         encoder.encode_descriptor("gateway_upgrades", help, None, MetricType::Gauge)?;
     metric.encode_gauge(&(gateway.upgrades as f64))
+}
+
+fn by_outcome(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    outcomes: &[(&'static str, u64)],
+) -> fmt::Result {
+    let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+    for (outcome, count) in outcomes {
+        write_counter(metric.encode_family(&[("outcome", *outcome)])?, *count)?;
+    }
+    Ok(())
 }
 
 fn counter(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, count: u64) -> fmt::Result {
@@ -330,6 +341,7 @@ mod tests {
             config_errors: 1,
             idempotency_keys: 0,
             audit: [("written", 8), ("lost", 3), ("failed", 0)],
+            resets: [("written", 0), ("lost", 0), ("failed", 1)],
             ready: true,
         }
         .render();
@@ -365,6 +377,7 @@ mod tests {
             "tollgate_policy_age_seconds 1.5",
             "tollgate_catalog_silence_seconds 0.25",
             "tollgate_audit_decisions_total{outcome=\"lost\"} 3",
+            "tollgate_audit_resets_total{outcome=\"failed\"} 1",
             "tollgate_bans 4.0",
             "tollgate_bans_made_total 6",
             "tollgate_bans_not_made_total 1",

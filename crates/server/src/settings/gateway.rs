@@ -3,7 +3,9 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
+use http::HeaderName;
 use serde_json::{Value as Json, json};
+use tollgate::identity::{ForwardingHeader, IdentityConfig};
 use tollgate_gateway::{
     GatewayConfig, HostField, HostPattern, PathPattern, Route, Timeouts, UpstreamUrl,
 };
@@ -29,6 +31,7 @@ pub(super) fn read(layers: &mut Layers<'_>, settings: &mut Settings) {
     let mut address = LOOPBACK;
     let mut config = GatewayConfig {
         trusted_proxies: settings.identity.client_ip.trusted_proxies.clone(),
+        proxy_fields: proxy_fields(&settings.identity),
         is_encrypted: settings.tls.is_some(),
         ..GatewayConfig::default()
     };
@@ -68,6 +71,16 @@ pub(super) fn read(layers: &mut Layers<'_>, settings: &mut Settings) {
         );
     }
     settings.gateway = Some(Gateway { address, config });
+}
+
+/// The fields that are believed of trusted proxies, besides those that every proxy writes.
+fn proxy_fields(identity: &IdentityConfig) -> Vec<HeaderName> {
+    let client = match &identity.client_ip.header {
+        ForwardingHeader::Single(name) => Some(name),
+        ForwardingHeader::XForwardedFor | ForwardingHeader::Forwarded => None,
+    };
+    let known = [client, identity.tenant_header.as_ref(), identity.tier_header.as_ref()];
+    known.into_iter().flatten().cloned().collect()
 }
 
 impl Choice for HostField {

@@ -31,9 +31,14 @@ pub(super) struct Answers {
 }
 
 impl Answers {
-    /// The answer to a request that was refused.
-    pub(super) fn refusal(&self, decision: &Decision, parts: &Parts) -> Response<Bytes> {
-        let id = self.ids.next();
+    /// The answer to a request that was refused, under the name that somebody gave it.
+    pub(super) fn refusal(
+        &self,
+        decision: &Decision,
+        parts: &Parts,
+        name: Option<String>,
+    ) -> Response<Bytes> {
+        let id = name.unwrap_or_else(|| self.ids.next());
         let mut response = match &self.own {
             Some(own) => own(decision, parts),
             None if grpc::is_call(parts) => grpc::refusal(decision),

@@ -58,6 +58,11 @@ impl Caller {
         self.identity.is_ambiguous
     }
 
+    /// What was found out without the program's help.
+    pub(super) const fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
     /// The request as rules see it.
     pub(super) fn asking<'a>(&'a self, parts: &'a Parts) -> Asked<'a> {
         let request = HttpRequest {

@@ -11,8 +11,9 @@ use tollgate_store::Store;
 
 use super::answer::{Answers, ambiguous};
 use super::caller::Callers;
-use super::hold::Places;
-use crate::clock::Clock;
+use super::hold::{Places, Turn};
+use super::observed::{Observed, Observer};
+use crate::clock::{Clock, Stopwatch};
 use crate::decision::Decision;
 use crate::http::write_fields;
 use crate::limiter::Limiter;
@@ -28,6 +29,7 @@ pub(super) struct Gate<S, C> {
     pub(super) callers: Callers,
     pub(super) answers: Answers,
     pub(super) places: Places,
+    pub(super) observer: Option<Observer>,
 }
 
 impl<S, C> Gate<S, C> {
@@ -37,6 +39,7 @@ impl<S, C> Gate<S, C> {
             callers: Callers::default(),
             answers: Answers::default(),
             places: Places::new(MOST_HELD),
+            observer: None,
         }
     }
 }
@@ -49,6 +52,7 @@ impl<S, C> Clone for Gate<S, C> {
             callers: self.callers.clone(),
             answers: self.answers.clone(),
             places: self.places.clone(),
+            observer: self.observer.clone(),
         }
     }
 }
@@ -58,48 +62,74 @@ impl<S: Store, C: Clock> Gate<S, C> {
     ///
     /// # Errors
     /// The answer, if it does not pass.
-    pub(super) async fn admit(&self, parts: &Parts) -> Result<Decision, Box<Response<Bytes>>> {
+    pub(super) async fn admit(&self, parts: &Parts) -> Result<Box<Decision>, Box<Response<Bytes>>> {
+        // Judging takes a future of several kilobytes. Who waits keeps none of it.
+        let (decision, turn) = Box::pin(self.judge(parts)).await?;
+        if let Some(turn) = turn {
+            turn.wait().await;
+        }
+        Ok(decision)
+    }
+
+    /// The decision about a request that passes, and its turn, if it has to wait.
+    async fn judge(
+        &self,
+        parts: &Parts,
+    ) -> Result<(Box<Decision>, Option<Turn<'_>>), Box<Response<Bytes>>> {
         let caller = self.callers.identify(parts, self.limiter.clock().now()).await;
         if caller.is_ambiguous() {
             return Err(Box::new(ambiguous(parts)));
         }
-        let mut decision = self.limiter.answer(Question::Request(&caller.asking(parts))).await;
-        if !decision.is_allowed() {
-            return Err(Box::new(self.answers.refusal(&decision, parts)));
-        }
-        let Some(delay) = decision.delay().filter(|delay| *delay > Micros::ZERO) else {
-            return Ok(decision);
-        };
-        let Some(_place) = self.places.take() else {
+        // Nobody looks at the clock if nobody wants to know.
+        let stopwatch = self.observer.as_ref().map(|_| Stopwatch::start());
+        let answer = self.limiter.answer(Question::Request(&caller.asking(parts)));
+        let mut decision = Box::new(answer.await);
+        let took = stopwatch.map(Stopwatch::elapsed).unwrap_or_default();
+        let delay = decision.delay().filter(|delay| *delay > Micros::ZERO);
+        let turn = delay.and_then(|delay| self.places.take(delay));
+        if delay.is_some() && turn.is_none() {
             // If the store is away by now, the charge stays. The request is refused all the same.
             let _ = self.limiter.correct(&decision, |_, _| 0).await;
             decision.turn_away();
-            return Err(Box::new(self.answers.refusal(&decision, parts)));
-        };
-        tokio::time::sleep(delay.into()).await;
-        Ok(decision)
+        }
+        let name = self.observer.as_ref().and_then(|observer| {
+            let (request, identity) = (&caller.asking(parts), caller.identity());
+            observer(&Observed { decision: &decision, request, identity, parts, took })
+        });
+        if !decision.is_allowed() {
+            return Err(Box::new(self.answers.refusal(&decision, parts, name)));
+        }
+        Ok((decision, turn))
     }
 
     /// Puts the fields of the decision on the answer of the service, and corrects what was charged by
     /// what the answer says.
     pub(super) async fn settle_up<B>(
-        &self,
-        decision: Decision,
+        self: Arc<Self>,
+        decision: Box<Decision>,
         mut response: Response<B>,
-    ) -> Response<B> {
+    ) -> Response<B>
+    where
+        S: 'static,
+        C: 'static,
+    {
         let price = take_price(response.headers_mut());
         write_fields(&decision, self.answers.families, response.headers_mut());
         let status = response.status().as_u16();
         let is_refunded =
             decision.outcomes().any(|outcome| outcome.rule.refund_on.contains(status));
         if is_refunded || price.is_some() {
-            // If the store is away by now, the charge stays. The client gets its answer all the same.
-            let _ = self
-                .limiter
-                .reprice(decision, |rule, charged| {
+            // In a task of its own: a client that leaves meanwhile does not leave its price behind.
+            let correcting = tokio::spawn(async move {
+                let correct = self.limiter.correct(&decision, |rule, charged| {
                     if rule.refund_on.contains(status) { 0 } else { price.unwrap_or(charged) }
-                })
-                .await;
+                });
+                // If the store is away by now, the charge stays. The client gets its answer all the
+                // same.
+                let _ = correct.await;
+            });
+            // It ends by itself. Whoever asks next finds it done.
+            let _ = correcting.await;
         }
         response
     }

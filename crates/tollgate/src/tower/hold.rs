@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::sleep;
 use tollgate_core::{Micros, Mode, decide};
 
 use crate::decision::Decision;
@@ -25,9 +26,23 @@ impl Places {
         self.all.saturating_sub(self.free.available_permits())
     }
 
-    /// A place, until it is dropped; `None` if all are taken.
-    pub(super) fn take(&self) -> Option<SemaphorePermit<'_>> {
-        self.free.try_acquire().ok()
+    /// A place for as long as that, or until the client leaves; `None` if all are taken.
+    pub(super) fn take(&self, delay: Micros) -> Option<Turn<'_>> {
+        Some(Turn { _place: self.free.try_acquire().ok()?, delay })
+    }
+}
+
+/// A place, and how long it takes until whoever has it may go.
+#[derive(Debug)]
+pub(super) struct Turn<'a> {
+    _place: SemaphorePermit<'a>,
+    delay: Micros,
+}
+
+impl Turn<'_> {
+    /// Waits for it, and gives the place back.
+    pub(super) async fn wait(self) {
+        sleep(self.delay.into()).await;
     }
 }
 

@@ -13,6 +13,7 @@ use tower_layer::Layer;
 
 use super::gate::Gate;
 use super::hold::Places;
+use super::observed::Observed;
 use super::service::RateLimit;
 use crate::clock::SystemClock;
 use crate::decision::Decision;
@@ -99,6 +100,21 @@ impl<S, C> RateLimitLayer<S, C> {
     #[must_use]
     pub fn hold_at_most(self, requests: usize) -> Self {
         self.with(|gate| gate.places = Places::new(requests))
+    }
+
+    /// Shows each request that was judged, once: before it is passed on, before it waits for its turn,
+    /// or before its refusal goes out. Credentials that contradict each other are not judged.
+    ///
+    /// A text that is given back names a refusal, in the field `X-Tollgate-Decision` and in the body;
+    /// with `None` the layer makes up a name. What passes has none.
+    ///
+    /// The request waits meanwhile: leave to other tasks whatever takes long.
+    #[must_use]
+    pub fn observe(
+        self,
+        observer: impl Fn(&Observed<'_>) -> Option<String> + Send + Sync + 'static,
+    ) -> Self {
+        self.with(|gate| gate.observer = Some(Arc::new(observer)))
     }
 
     /// How many requests wait for their turn at present.

@@ -29,6 +29,8 @@
 //!
 //! Requests that a rule delays are held here, which needs a tokio runtime with timers. So many at
 //! most, as [`RateLimitLayer::hold_at_most`] says; one whose client leaves gives its place back.
+//!
+//! What was decided can be seen: [`RateLimitLayer::observe`] is for logs and metrics.
 
 mod answer;
 mod body;
@@ -37,8 +39,10 @@ mod gate;
 mod grpc;
 mod hold;
 mod layer;
+mod observed;
 mod service;
 
 pub use body::ResponseBody;
 pub use layer::RateLimitLayer;
+pub use observed::Observed;
 pub use service::{RateLimit, ResponseFuture};

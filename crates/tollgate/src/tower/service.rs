@@ -73,8 +73,8 @@ async fn pass<Inner, S, C, B, R>(
 ) -> Result<Response<ResponseBody<R>>, Inner::Error>
 where
     Inner: Service<Request<B>, Response = Response<R>>,
-    S: Store,
-    C: Clock,
+    S: Store + 'static,
+    C: Clock + 'static,
 {
     let (parts, body) = request.into_parts();
     let decision = match gate.admit(&parts).await {

@@ -1,5 +1,18 @@
 //! What the answer of the service does to the charge: refunds by status, and the real price.
 
+use std::future::{Future, poll_fn, ready};
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use ::http::{Request, Response};
+use tokio::time::timeout;
+use tollgate::store::{Refund, Settlement, StoreError};
+use tollgate::tower::RateLimitLayer;
+use tollgate::{Limiter, MemoryStore, Policy, Store, Timestamp};
+use tollgate_core::{Charge, Key};
+use tower::{Layer as _, ServiceExt as _, service_fn};
+
 use crate::{Site, check, layer, limiter};
 
 const REFUNDED: &str = "
@@ -70,4 +83,62 @@ async fn what_was_refused_has_no_price() {
         ],
     )
     .await;
+}
+
+/// A store far away: whoever asks has to wait.
+struct Far(MemoryStore);
+
+impl Store for Far {
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    fn settle(
+        &self,
+        charges: &[Charge<'_>],
+        now: Timestamp,
+    ) -> impl Future<Output = Result<Settlement, StoreError>> + Send {
+        ready(Ok(self.0.settle_now(charges, now)))
+    }
+
+    async fn refund(&self, refunds: &[Refund<'_>], now: Timestamp) -> Result<(), StoreError> {
+        tokio::task::yield_now().await;
+        refunds.iter().for_each(|refund| self.0.refund_now(refund, now));
+        Ok(())
+    }
+
+    fn reset(&self, _: &[Key<'_>]) -> impl Future<Output = Result<(), StoreError>> + Send {
+        ready(Ok(()))
+    }
+}
+
+/// The correction was lost with the client that left while the store was asked.
+#[tokio::test]
+async fn a_client_that_leaves_during_a_correction_does_not_stop_it() {
+    let rules = "rules: [{rule_id: r, limit: 10, window: 1d, identifier_type: path, algorithm: fixed_window, cost: 4}]";
+    let policy = Policy::from_text(rules).expect("a policy");
+    let limiter = Limiter::builder().policy(policy).store(Far(MemoryStore::with_bytes(0))).build();
+    let layer = RateLimitLayer::new(limiter);
+    let service = layer.layer(service_fn(|_: Request<()>| {
+        ready(Response::builder().header("x-request-cost", 1).body(()))
+    }));
+    let asked = Request::new(());
+    {
+        let mut answer = pin!(service.oneshot(asked));
+        poll_fn(|context| {
+            assert!(answer.as_mut().poll(context).is_pending(), "the store is far away");
+            Poll::Ready(())
+        })
+        .await;
+    }
+    let corrected = async {
+        loop {
+            let seen = layer.limiter().peek(&tollgate::Request::new().path("/")).await;
+            if seen.outcomes().any(|rule| rule.outcome.report.remaining == 9) {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(Duration::from_secs(10), corrected).await.expect("what was too much is given back");
 }

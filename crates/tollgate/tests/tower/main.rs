@@ -15,6 +15,7 @@ mod refusals;
 mod scene;
 mod service;
 mod site;
+mod watched;
 
 use scene::MIDNIGHT;
 use site::{Site, layer, limiter};

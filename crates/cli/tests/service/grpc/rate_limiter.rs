@@ -184,6 +184,18 @@ fn a_batch_is_answered_in_order() {
     assert_eq!(full["results"].as_array().map(Vec::len), Some(1_000));
 }
 
+/// Keys were a few characters shorter than over HTTP.
+#[test]
+fn keys_are_as_long_as_over_http() {
+    let server = Server::with_rules(RULES);
+    let mut client = Client::of(&server);
+    let keyed = |length| json!({"identifier": "ann", "idempotency_key": "k".repeat(length)});
+    assert_eq!(client.call(CHECK_RATE_LIMIT, &keyed(255))["allowed"], true);
+    let failure = client.fail(CHECK_RATE_LIMIT, &keyed(256));
+    assert_eq!(failure.code, "INVALID_ARGUMENT", "{failure:?}");
+    assert!(failure.detail.contains("1 to 255 characters"), "{failure:?}");
+}
+
 #[test]
 fn a_repeated_call_is_charged_once() {
     let server = Server::with_rules(RULES);

@@ -2,6 +2,7 @@
 
 pub(crate) mod certificates;
 pub(crate) mod client;
+pub(crate) mod collector;
 pub(crate) mod envoy;
 pub(crate) mod grpc;
 pub(crate) mod process;

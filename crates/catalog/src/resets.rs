@@ -1,0 +1,97 @@
+//! Counters that somebody reset: told in the audit log, though nothing in the catalog changes by it.
+//!
+//! Counters are in another store, so a reset and its record cannot be one transaction: nodes hand records
+//! in afterwards. They make no revision, and nodes that follow the catalog never hear of them.
+
+use tollgate_core::Timestamp;
+
+use crate::catalog::Catalog;
+use crate::database::{Connection, values};
+use crate::error::CatalogError;
+use crate::load::{Lock, head_of};
+use crate::write::Author;
+
+/// What was left of a limit to a client before and after its counter was reset.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reset {
+    /// The rule and the client, named as an exception from the rule would be.
+    pub entry: String,
+    /// The tenant that the rule belongs to.
+    pub tenant: Option<String>,
+    /// What was left before, as JSON.
+    pub was: String,
+    /// What was left afterwards, as JSON.
+    pub becomes: String,
+}
+
+/// A reset, and who asked for it.
+#[derive(Clone, Debug)]
+pub struct ResetRecord {
+    /// When.
+    pub at: Timestamp,
+    /// Who, and from where.
+    pub author: Author,
+    /// What.
+    pub reset: Reset,
+}
+
+/// The place of the first reset of a revision: behind all changes that one can have.
+const FIRST_PLACE: u64 = 1 << 32;
+/// PostgreSQL has no room for longer names in an index.
+const LONGEST_NAME: usize = 1_500;
+
+const NEXT_PLACE: &str =
+    "SELECT coalesce(max(place) + 1, $2) FROM tollgate_resets WHERE revision = $1";
+const KNOWN: &str = "SELECT place FROM tollgate_resets \
+    WHERE changed_at = $1 AND entry = $2 AND actor = $3 LIMIT 1";
+const INSERT: &str = "INSERT INTO tollgate_resets \
+    (revision, place, changed_at, actor, role, address, entry, tenant, was, becomes) \
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+/// A range of the index, so that a large table is not looked through.
+const FORGET: &str = "DELETE FROM tollgate_resets WHERE changed_at <= (\
+    SELECT max(changed_at) FROM (SELECT changed_at FROM tollgate_resets \
+    WHERE changed_at < $1 ORDER BY changed_at LIMIT $2) AS oldest)";
+
+impl Catalog {
+    /// Keeps records of resets: all of them, or none. Those that are kept already stay as they are, so
+    /// that records whose fate is unknown can be handed in again.
+    ///
+    /// # Errors
+    /// The database cannot be asked.
+    pub async fn log_resets(&self, records: &[ResetRecord]) -> Result<(), CatalogError> {
+        let mut lease = self.connections.to_record().await?;
+        self.in_time(insert(lease.connection(), records)).await?;
+        lease.give_back();
+        Ok(())
+    }
+}
+
+async fn insert(connection: &mut Connection, records: &[ResetRecord]) -> Result<(), sqlx::Error> {
+    connection.begin().await?;
+    // Whoever holds this row is the only one who gives out places.
+    let revision = head_of(connection, Lock::Writers).await?.revision.number;
+    let next = connection.row(NEXT_PLACE, values![revision, FIRST_PLACE]).await?;
+    let mut place = next.map_or(Ok(FIRST_PLACE), |row| row.count(0))?;
+    for ResetRecord { at, author, reset } in records {
+        let entry = &reset.entry[..reset.entry.floor_char_boundary(LONGEST_NAME)];
+        let (at, actor) = (at.as_micros(), author.actor.as_str());
+        if connection.row(KNOWN, values![at, entry, actor]).await?.is_some() {
+            continue;
+        }
+        let (role, address) = (author.role.as_str(), author.address.as_deref());
+        let Reset { tenant, was, becomes, .. } = reset.clone();
+        let row = values![revision, place, at, actor, role, address, entry, tenant, was, becomes];
+        connection.run(INSERT, row).await?;
+        place += 1;
+    }
+    connection.commit().await
+}
+
+/// Forgets the oldest from before `end`, about `most` of them; says how many.
+pub(crate) async fn forget(
+    connection: &mut Connection,
+    end: Timestamp,
+    most: u64,
+) -> Result<u64, sqlx::Error> {
+    connection.run(FORGET, values![end.as_micros(), most]).await
+}

@@ -1,0 +1,71 @@
+//! Fields that come after a body: most may go on, but they are no way around what is removed from heads.
+
+use bytes::Bytes;
+use http::header::{
+    AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, COOKIE, HOST,
+    HeaderMap, HeaderName, TRAILER,
+};
+use http_body::Frame;
+
+use crate::fields::strip_hop_by_hop;
+use crate::forwarded::is_forwarding;
+
+/// What only a head may say: whom a message is for and from, and how its body is to be read.
+const ONLY_IN_HEADS: [HeaderName; 8] = [
+    AUTHORIZATION,
+    CONTENT_ENCODING,
+    CONTENT_LENGTH,
+    CONTENT_RANGE,
+    CONTENT_TYPE,
+    COOKIE,
+    HOST,
+    TRAILER,
+];
+
+/// What goes on of a piece of a body: all, if it is data.
+pub(crate) fn passed_on(piece: Frame<Bytes>) -> Option<Frame<Bytes>> {
+    if piece.is_data() {
+        return Some(piece);
+    }
+    let mut trailers = piece.into_trailers().ok()?;
+    strip(&mut trailers);
+    (!trailers.is_empty()).then(|| Frame::trailers(trailers))
+}
+
+fn strip(trailers: &mut HeaderMap) {
+    strip_hop_by_hop(trailers);
+    // Some servers read `X_Forwarded_For` as `X-Forwarded-For`.
+    let is_misplaced = |name: &&HeaderName| {
+        ONLY_IN_HEADS.contains(name) || is_forwarding(&name.as_str().replace('_', "-"))
+    };
+    let misplaced: Vec<HeaderName> = trailers.keys().filter(is_misplaced).cloned().collect();
+    for name in misplaced {
+        trailers.remove(name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn what_is_left_of_trailers() {
+        let check = |names: &[&'static str], expected: &[&str]| {
+            let mut trailers = HeaderMap::new();
+            for name in names {
+                trailers.append(*name, HeaderValue::from_static("x-named"));
+            }
+            let left = passed_on(Frame::trailers(trailers));
+            let left = left.and_then(|piece| piece.into_trailers().ok()).unwrap_or_default();
+            let left: Vec<&str> = left.keys().map(HeaderName::as_str).collect();
+            assert_eq!(left, expected, "{names:?}");
+        };
+        check(&[], &[]);
+        check(&["grpc-status", "grpc-message", "x-sum"], &["grpc-status", "grpc-message", "x-sum"]);
+        check(&["connection", "x-named", "keep-alive", "te", "transfer-encoding"], &[]);
+        check(&["host", "content-length", "authorization", "cookie", "trailer", "etag"], &["etag"]);
+        check(&["forwarded", "x-real-ip", "x-forwarded-for", "x_forwarded_host", "x_real-ip"], &[]);
+    }
+}

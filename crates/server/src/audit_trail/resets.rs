@@ -1,0 +1,156 @@
+//! Resets of counters on their way into the log of changes: who asked for them, and what was left before
+//! and afterwards. Nobody who resets a counter waits for the catalog.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering::Relaxed;
+
+use parking_lot::Mutex;
+use serde::Serialize;
+use tokio::sync::mpsc;
+use tollgate::http::remaining;
+use tollgate::rules::{Identifier, Rule};
+use tollgate::{Decision, RuleOutcome};
+use tollgate_catalog::{Author, Catalog, Reset, ResetRecord};
+
+use super::keeper::{Keeper, Rows};
+use super::note::About;
+use super::{Counts, Outcomes, who};
+use crate::listen::Shutdown;
+
+/// How many resets wait at most. One takes about a kilobyte, and never more than some.
+const ROOM: usize = 1_024;
+/// How many are written together.
+const TOGETHER: usize = 100;
+
+/// Takes note of resets.
+#[derive(Debug)]
+pub(crate) struct Resets {
+    queue: mpsc::Sender<ResetRecord>,
+    /// Waits for whoever writes them.
+    taker: Mutex<Option<mpsc::Receiver<ResetRecord>>>,
+    counts: Counts,
+}
+
+impl Default for Resets {
+    fn default() -> Self {
+        let (queue, taker) = mpsc::channel(ROOM);
+        Self { queue, taker: Mutex::new(Some(taker)), counts: Counts::default() }
+    }
+}
+
+impl Resets {
+    /// Takes note, as far as there is room.
+    pub(crate) fn note(&self, records: Vec<ResetRecord>) {
+        for record in records {
+            // Once is enough to say so: later ones are counted, and told when there is room again.
+            if self.queue.try_send(record).is_err() && self.counts.missed.fetch_add(1, Relaxed) == 0
+            {
+                tracing::warn!("too many resets wait for the log: some will be missing there");
+            }
+        }
+    }
+
+    /// How many were written to the log, lost, and given up.
+    pub(crate) fn outcomes(&self) -> Outcomes {
+        self.counts.outcomes()
+    }
+
+    /// Writes what is noted until the end, then what is left.
+    pub(super) async fn write(&self, catalog: &Catalog, ending: &Shutdown) {
+        let Some(mut records) = self.taker.lock().take() else { return };
+        let keeper = Keeper::new(catalog, &self.counts, ending);
+        let (mut together, mut told) = (Vec::with_capacity(TOGETHER), 0);
+        loop {
+            tokio::select! {
+                // What is left at the end is written first.
+                biased;
+                _ = records.recv_many(&mut together, TOGETHER) => {
+                    keeper.keep(Rows::Resets(&together)).await;
+                    together.clear();
+                }
+                () = ending.requested() => return,
+            }
+            let missing = self.counts.missed.load(Relaxed) + self.counts.failed.load(Relaxed);
+            if missing > told {
+                tracing::warn!(missing, "resets are missing in the log");
+                told = missing;
+            }
+        }
+    }
+}
+
+/// What is left of a limit to a client.
+#[derive(Serialize)]
+struct Left<'a> {
+    rule_id: &'a str,
+    identifiers: &'a BTreeMap<String, String>,
+    limit: u64,
+    /// None if the store did not tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remaining: Option<u64>,
+}
+
+/// What is told of a reset: a record for each rule whose counter it was.
+pub(crate) fn records_of(
+    author: &Author,
+    about: &About<'_>,
+    before: &Decision,
+    after: &Decision,
+) -> Vec<ResetRecord> {
+    let record = |outcome: RuleOutcome<'_>| {
+        let rule = outcome.rule;
+        let identifiers = who::identifiers(about, &rule.identifiers);
+        let left = |decision: &Decision| {
+            let told = decision.outcomes().filter(|_| decision.degraded().is_none());
+            let mut own = told.filter(|it| it.rule.id == rule.id);
+            let own = own.next();
+            let limit = own.as_ref().unwrap_or(&outcome).outcome.limit;
+            let remaining = own.map(|it| remaining(&it.outcome));
+            let left = Left { rule_id: &rule.id, identifiers: &identifiers, limit, remaining };
+            // Texts and numbers always serialise.
+            serde_json::to_string(&left).unwrap_or_default()
+        };
+        let reset = Reset {
+            entry: name_of(rule, &identifiers, about),
+            tenant: rule.tenant.as_deref().map(str::to_owned),
+            was: left(before),
+            becomes: left(after),
+        };
+        ResetRecord { at: before.now(), author: author.clone(), reset }
+    };
+    before.outcomes().map(record).collect()
+}
+
+/// The rule, and in turn what it counts by and the client's value of that.
+fn name_of(rule: &Rule, identifiers: &BTreeMap<String, String>, about: &About<'_>) -> String {
+    let mut parts = vec![rule.id.to_string()];
+    for identifier in &rule.identifiers {
+        let name = identifier.to_string();
+        let value = match identifier {
+            Identifier::Global => continue,
+            Identifier::Endpoint | Identifier::Path => about.path(),
+            _ => identifiers.get(&name).cloned(),
+        };
+        parts.extend([name, value.unwrap_or_default()]);
+    }
+    serde_json::to_string(&parts).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tollgate::Timestamp;
+
+    #[test]
+    fn what_finds_no_room_is_counted() {
+        let text = String::new;
+        let reset = Reset { entry: text(), tenant: None, was: text(), becomes: text() };
+        let at = Timestamp::from_secs(1);
+        let record = ResetRecord { at, author: Author::program("a test"), reset };
+        let resets = Resets::default();
+        resets.note(vec![record.clone(); ROOM]);
+        assert_eq!(resets.counts.missed.load(Relaxed), 0);
+        resets.note(vec![record; 3]);
+        assert_eq!(resets.counts.missed.load(Relaxed), 3);
+    }
+}
