@@ -39,8 +39,6 @@ pub struct Head {
 pub struct Beginning {
     /// Its first rules.
     pub document: PolicyDocument,
-    /// Its first token.
-    pub token: Option<Token>,
 }
 
 impl Catalog {
@@ -119,10 +117,30 @@ impl Catalog {
 
     /// Fills a new catalog. Of several nodes that start at once, one does.
     async fn begin(&self, beginning: Beginning, now: Timestamp) -> Result<bool, CatalogError> {
-        let token = beginning.token.map(Entry::Token);
-        let entries = Entry::all_of(beginning.document).into_iter().chain(token).collect();
+        let entries = Entry::all_of(beginning.document);
         let author = Author::program("first start");
         Ok(self.transact(&author, Intent::Begin(entries), now, false).await?.begins)
+    }
+
+    /// Adds the token of an administrator unless there is a valid one; says whether it was added. Of
+    /// several nodes that start at once, one adds its token.
+    ///
+    /// # Errors
+    /// The database cannot be asked.
+    pub async fn add_first_admin(
+        &self,
+        token: Token,
+        now: Timestamp,
+    ) -> Result<bool, CatalogError> {
+        let author = Author::program("first start");
+        let written = self.write(&author, Intent::FirstAdmin { token, now }, now, false).await?;
+        Ok(!written.changes.is_empty())
+    }
+
+    /// Waits until all connections are closed. The last one to a file leaves everything in that file.
+    /// Nothing can be asked of the catalog afterwards.
+    pub async fn close(&self) {
+        self.connections.close().await;
     }
 
     /// Begins a new epoch: what nodes knew of the catalog is not what happened to it.

@@ -2,8 +2,13 @@
 //!
 //! Whoever uses a connection gives it back after it worked. One that failed, or whose user went away in
 //! the middle of something, ends: so none is left in half a transaction.
+//!
+//! A connection to SQLite is a thread that goes on for a moment after the connection is dropped. The last
+//! one to close moves everything from the write-ahead log into the file, so a process that ends well
+//! waits for all of them: see [`Connections::close`].
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -11,6 +16,7 @@ use sqlx::Connection as _;
 use sqlx::error::DatabaseError;
 use sqlx::postgres::PgConnection;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteSynchronous};
+use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{sleep, timeout};
 
@@ -26,6 +32,10 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(3);
 const MOMENT: Duration = Duration::from_millis(10);
 /// How many read at once. Nobody who reads keeps another one waiting for ever.
 const READERS: usize = 4;
+/// How many connections may be closing at the same time.
+const MAX_CLOSING: usize = 1024;
+/// How long a process that ends waits for connections in use, and then for those that are closing.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(crate) struct Connections {
     url: CatalogUrl,
@@ -35,23 +45,35 @@ pub(crate) struct Connections {
     writers: Semaphore,
     /// Whoever writes logs waits for nobody here but others who do.
     recorders: Semaphore,
+    /// One permit is away for every connection that is being closed.
+    closing: Arc<Semaphore>,
 }
 
 /// A connection in use.
 pub(crate) struct Lease<'a> {
-    connection: Connection,
+    /// Present until the lease ends.
+    connection: Option<Connection>,
     home: &'a Connections,
     _permit: SemaphorePermit<'a>,
 }
 
 impl Lease<'_> {
     pub(crate) fn connection(&mut self) -> &mut Connection {
-        &mut self.connection
+        // Only the end of the lease takes it.
+        self.connection.as_mut().expect("a lease has a connection")
     }
 
     /// Keeps the connection for the next one, since it works.
-    pub(crate) fn give_back(self) {
-        self.home.idle.lock().push(self.connection);
+    pub(crate) fn give_back(mut self) {
+        self.home.idle.lock().extend(self.connection.take());
+    }
+}
+
+impl Drop for Lease<'_> {
+    fn drop(&mut self) {
+        if let Some(connection) = self.connection.take() {
+            self.home.close_in_background(connection);
+        }
     }
 }
 
@@ -63,6 +85,7 @@ impl Connections {
             readers: Semaphore::new(READERS),
             writers: Semaphore::new(1),
             recorders: Semaphore::new(1),
+            closing: Arc::new(Semaphore::new(MAX_CLOSING)),
         }
     }
 
@@ -84,15 +107,16 @@ impl Connections {
 
     async fn lease<'a>(&'a self, places: &'a Semaphore) -> Result<Lease<'a>, CatalogError> {
         let waiting = timeout(PATIENCE, places.acquire()).await;
-        // Nobody closes it.
-        let Ok(Ok(permit)) = waiting else {
-            return Err(CatalogError::away(&self.url, "it is busy"));
+        let permit = match waiting {
+            Ok(Ok(permit)) => permit,
+            Ok(Err(_)) => return Err(CatalogError::away(&self.url, "it is closed")),
+            Err(_) => return Err(CatalogError::away(&self.url, "it is busy")),
         };
         let connection = match self.idle().await {
             Some(connection) => connection,
             None => self.connect().await?,
         };
-        Ok(Lease { connection, home: self, _permit: permit })
+        Ok(Lease { connection: Some(connection), home: self, _permit: permit })
     }
 
     /// An idle connection that still works. If one does not, the others are not trusted either.
@@ -117,7 +141,39 @@ impl Connections {
     /// Ends connections that may have died with the one that did.
     pub(crate) fn forget(&self) {
         let idle = std::mem::take(&mut *self.idle.lock());
-        drop(idle);
+        for connection in idle {
+            self.close_in_background(connection);
+        }
+    }
+
+    fn close_in_background(&self, connection: Connection) {
+        let permit = Arc::clone(&self.closing).try_acquire_owned();
+        // Outside a runtime, or with very many on their way, it closes without anyone waiting for it.
+        if let (Ok(runtime), Ok(permit)) = (Handle::try_current(), permit) {
+            runtime.spawn(async move {
+                connection.close().await;
+                drop(permit);
+            });
+        }
+    }
+
+    /// Waits until all connections are closed, those in use included. Nothing can be asked afterwards.
+    pub(crate) async fn close(&self) {
+        let in_use = async {
+            let places = [(&self.readers, READERS), (&self.writers, 1), (&self.recorders, 1)];
+            for (places, count) in places {
+                let all = u32::try_from(count).unwrap_or(u32::MAX);
+                if let Ok(permits) = places.acquire_many(all).await {
+                    permits.forget();
+                }
+                places.close();
+            }
+        };
+        // A connection that takes longer is cut off: a process has to end.
+        let _ = timeout(CLOSE_TIMEOUT, in_use).await;
+        self.forget();
+        let all = u32::try_from(MAX_CLOSING).unwrap_or(u32::MAX);
+        let _ = timeout(CLOSE_TIMEOUT, self.closing.acquire_many(all)).await;
     }
 }
 

@@ -133,6 +133,15 @@ impl Connection {
         }
     }
 
+    /// Closes it, and waits until it is closed.
+    pub(crate) async fn close(self) {
+        // What cannot be closed any more is gone as well.
+        let _ = match self {
+            Self::Sqlite(connection) => connection.close().await,
+            Self::Postgres(connection) => connection.close().await,
+        };
+    }
+
     /// Runs a statement, and says how many rows it changed.
     pub(crate) async fn run(&mut self, sql: &str, values: Vec<Value>) -> Result<u64, sqlx::Error> {
         Ok(match self {

@@ -11,6 +11,7 @@
 
 mod access;
 mod audit;
+mod backup;
 mod bans;
 mod catalog;
 mod change;
@@ -39,6 +40,7 @@ mod write;
 
 pub use access::{ApiKey, NoRandomNumbers, Role, Token, digest_of};
 pub use audit::{Act, AuditFilter, AuditKind, AuditPlace, AuditRecord};
+pub use backup::Backup;
 pub use catalog::{Beginning, Catalog, Head};
 pub use change::Change;
 pub use check::Purpose;

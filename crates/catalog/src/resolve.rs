@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use serde_json::Value as Json;
 use tollgate_rules::{PolicyDocument, Problem};
 
+use crate::access::Role;
 use crate::catalog::Catalog;
 use crate::change::Change;
 use crate::database::{Connection, Value, values};
@@ -27,6 +28,16 @@ impl Catalog {
             Intent::Begin(entries) => {
                 let puts = entries.into_iter();
                 puts.map(|entry| Edit::Put { entry, expect: Expect::Absent }).collect()
+            }
+            Intent::FirstAdmin { token, now } => {
+                let sql = "SELECT entry FROM tollgate_tokens \
+                           WHERE role = $1 AND (expires_at IS NULL OR expires_at > $2) LIMIT 1";
+                let values = values![Role::Admin.name(), now.as_micros()];
+                let failed = |error: sqlx::Error| self.failed(&error);
+                if connection.row(sql, values).await.map_err(failed)?.is_some() {
+                    return Ok(Vec::new());
+                }
+                vec![Edit::Put { entry: Entry::Token(token), expect: Expect::Absent }]
             }
             Intent::Apply { document, prune, .. } => {
                 let mut edits = Vec::new();

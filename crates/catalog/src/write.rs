@@ -6,6 +6,7 @@ use tokio::time::timeout;
 use tollgate_core::Timestamp;
 use tollgate_rules::{PolicyDocument, Revision};
 
+use crate::access::Token;
 use crate::catalog::{Catalog, Head, set_head};
 use crate::change::Change;
 use crate::check;
@@ -55,6 +56,13 @@ pub enum Intent {
     },
     /// The first entries, unless the catalog has begun already.
     Begin(Vec<Entry>),
+    /// The token of an administrator, unless there is one that has not expired.
+    FirstAdmin {
+        /// The token.
+        token: Token,
+        /// The current time.
+        now: Timestamp,
+    },
 }
 
 /// What is to become of one entry.

@@ -50,7 +50,7 @@ fn remove(rule_id: &str, identifier: &[&str]) -> Edit {
 
 async fn open(place: &Place) -> Catalog {
     let catalog = place.catalog();
-    let beginning = Beginning { document: Source::parse(RULES).document, token: None };
+    let beginning = Beginning { document: Source::parse(RULES).document };
     assert!(catalog.open(beginning, NOW, true).await.expect("a catalog"));
     catalog
 }

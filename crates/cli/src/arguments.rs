@@ -8,6 +8,7 @@ use tollgate::identity::Secret;
 use tollgate::rules::parse_window;
 use tollgate::store::StoreUrl;
 
+use crate::backup::BackupArguments;
 use crate::gitops::{ApplyArguments, DeleteRulesArguments, DiffArguments, ExportArguments};
 use crate::migrate::MigrateArguments;
 use crate::settings::{ConfigArguments, ServeArguments};
@@ -42,6 +43,8 @@ pub(crate) enum Command {
     Tokens(TokensCommand),
     /// Bring the tables of a catalog up to date.
     Migrate(MigrateArguments),
+    /// Write a backup of a catalog, also while a server uses it.
+    Backup(BackupArguments),
 }
 
 #[derive(Debug, Subcommand)]

@@ -17,11 +17,15 @@ pub(crate) async fn open(url: CatalogUrl) -> Result<Catalog, Failure> {
         return Err(Failure::usage(format!("there is no catalog {url}")));
     }
     let catalog = Catalog::new(url, Purpose::default());
-    let version = catalog.schema_version().await.map_err(|error| refused(&error))?;
+    let version = catalog.schema_version().await;
     match version {
-        NEWEST_SCHEMA => Ok(catalog),
-        _ => Err(Failure::refused(outdated(catalog.url(), version))),
+        Ok(NEWEST_SCHEMA) => return Ok(catalog),
+        _ => catalog.close().await,
     }
+    Err(version.map_or_else(
+        |error| refused(&error),
+        |version| Failure::refused(outdated(catalog.url(), version)),
+    ))
 }
 
 /// Whether the file of a catalog is not there yet. It would be made by looking into it.

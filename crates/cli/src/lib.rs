@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod backup;
 mod catalog;
 mod failure;
 mod gitops;
@@ -53,6 +54,7 @@ pub fn run(arguments: Arguments) -> ExitCode {
         Command::Rules(RulesCommand::Schema) => rules::schema(),
         Command::Tokens(command) => tokens::run(&command),
         Command::Migrate(arguments) => migrate::run(&arguments),
+        Command::Backup(arguments) => backup::run(&arguments),
     };
     match outcome {
         Ok(code) => code,

@@ -81,15 +81,22 @@ async fn migrate(url: CatalogUrl, only_check: bool) -> Result<Migration, Failure
         return Ok(migration(0, 0));
     }
     let catalog = Catalog::new(url, Purpose::default());
+    let versions = bring_up_to_date(&catalog, only_check).await;
+    catalog.close().await;
+    versions.map(|(was, is)| migration(was, is))
+}
+
+/// The versions of the schema before and after.
+async fn bring_up_to_date(catalog: &Catalog, only_check: bool) -> Result<(u64, u64), Failure> {
     let was = catalog.schema_version().await.map_err(|error| refused(&error))?;
     if was > NEWEST_SCHEMA {
         return Err(Failure::refused(outdated(catalog.url(), was)));
     }
     if only_check {
-        return Ok(migration(was, was));
+        return Ok((was, was));
     }
     let was = catalog.migrate(SystemClock.now()).await.map_err(|error| refused(&error))?;
-    Ok(migration(was, NEWEST_SCHEMA))
+    Ok((was, NEWEST_SCHEMA))
 }
 
 impl Migration {

@@ -46,12 +46,8 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<ExitCode, Failure> {
 async fn run_server(Effective { settings, .. }: &Effective) -> Result<ExitCode, Failure> {
     let refused = |error: &dyn Display| Failure::usage(error.to_string());
     let mut signals = Signals::new()?;
-    let app = App::new(settings).await.map_err(|error| refused(&error))?;
-    let traces = Traces::start(&settings.otlp)?;
-    let app = Arc::new(match &traces {
-        Some(traces) => app.with_traces(traces.tracer()),
-        None => app,
-    });
+    // Whatever can fail comes before the catalog is opened, and the first admin token is made last: it is
+    // shown once, so a start that fails must not have made it.
     let tls = settings.tls.clone().map(Tls::load).transpose().map_err(|error| refused(&error))?;
     let tls = tls.map(Arc::new);
     let public = bind(settings.http, "--http", tls.as_ref(), settings).await?;
@@ -64,10 +60,24 @@ async fn run_server(Effective { settings, .. }: &Effective) -> Result<ExitCode, 
         Some(gateway) => Some(bind(gateway.address, "--gateway", tls.as_ref(), settings).await?),
         None => None,
     };
+    let traces = Traces::start(&settings.otlp)?;
+    let app = App::new(settings).await.map_err(|error| refused(&error))?;
+    let app = Arc::new(match &traces {
+        Some(traces) => app.with_traces(traces.tracer()),
+        None => app,
+    });
+    let token = match app.first_admin_token(settings).await {
+        Ok(token) => token,
+        Err(error) => {
+            app.close().await;
+            return Err(refused(&error));
+        }
+    };
     app.set_ready().await;
     let summary = Summary {
         app: &app,
         settings,
+        token,
         public: &public,
         admin: admin.as_ref(),
         grpc: &grpc,
@@ -122,6 +132,7 @@ async fn run_server(Effective { settings, .. }: &Effective) -> Result<ExitCode, 
         if let Some(traces) = &traces {
             traces.end().await;
         }
+        app.close().await;
         on_public + on_admin + on_grpc + on_gateway
     };
     tokio::select! {
@@ -276,6 +287,8 @@ impl Signals {
 struct Summary<'a> {
     app: &'a App,
     settings: &'a Settings,
+    /// The admin token, if this start made it.
+    token: Option<String>,
     public: &'a Listener,
     admin: Option<&'a Listener>,
     grpc: &'a Listener,
@@ -284,7 +297,7 @@ struct Summary<'a> {
 
 impl Display for Summary<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { app, settings, public, admin, grpc, gateway } = self;
+        let Self { app, settings, token, public, admin, grpc, gateway } = self;
         let public_url = url(public);
         let admin_here = if admin.is_some() { "" } else { "admin API, " };
         let everywhere = reach(public);
@@ -310,17 +323,23 @@ impl Display for Summary<'_> {
         if let Some(envoy) = app.envoy_summary() {
             writeln!(f, "envoy     {envoy}")?;
         }
-        if let Some(token) = app.generated_admin_token() {
-            if settings.rules.is_some() {
+        match (token, app.catalog_url()) {
+            (Some(token), None) => {
                 writeln!(f, "token     {token}  for the admin API, until the server ends")?;
                 writeln!(f, "          (TOLLGATE_ADMIN_TOKEN sets one that stays)")?;
-            } else {
+            }
+            (Some(token), Some(_)) => {
                 writeln!(f, "token     {token}  for the admin API")?;
                 writeln!(
                     f,
                     "          (keep it: it is shown this once, and only its digest is kept)"
                 )?;
             }
+            (None, Some(catalog)) if settings.admin_token.is_none() => {
+                writeln!(f, "token     made at an earlier start; this makes another:")?;
+                writeln!(f, "          tollgate tokens create --role admin --catalog {catalog}")?;
+            }
+            (None, _) => {}
         }
         let token = match settings.check_auth {
             CheckAuth::None => "",

@@ -11,6 +11,7 @@ use http::{HeaderMap, Method, Request};
 use hyper::body::Incoming;
 use opentelemetry_sdk::trace::SdkTracer;
 use tollgate::{Policy, Revision};
+use tollgate_catalog::CatalogUrl;
 use tower::ServiceExt as _;
 
 use crate::auth::{Principal, Right};
@@ -51,7 +52,13 @@ impl App {
     pub async fn new(settings: &Settings) -> Result<Self, StartError> {
         let state = ServerState::new(settings).await?;
         let gateway = settings.gateway.as_ref();
-        let gateway = gateway.map(|gateway| Gateway::new(&state, gateway)).transpose()?;
+        let gateway = match gateway.map(|gateway| Gateway::new(&state, gateway)).transpose() {
+            Ok(gateway) => gateway,
+            Err(error) => {
+                state.close().await;
+                return Err(error);
+            }
+        };
         Ok(Self {
             public: routes::public(&state, settings.admin),
             admin: routes::admin(&state, settings.http),
@@ -201,10 +208,39 @@ impl App {
         example::check_of(first.map_or(&[], |rule| &rule.identifiers))
     }
 
-    /// The admin token, if nobody chose one.
+    /// The admin token, if none is set and there was none: for this run, or kept in the catalog from now
+    /// on. It can be shown this once only, so this is the last thing that may fail at a start.
+    ///
+    /// # Errors
+    /// The catalog does not keep it.
+    pub async fn first_admin_token(
+        &self,
+        settings: &Settings,
+    ) -> Result<Option<String>, StartError> {
+        match &self.state.rulebook {
+            Rulebook::File(_) => Ok(self.state.generated_admin_token.clone()),
+            Rulebook::Catalog(_) if settings.admin_token.is_some() => Ok(None),
+            Rulebook::Catalog(follower) => {
+                let token = follower.add_first_admin(self.state.now()).await?;
+                // If this fails, the token is read with the next change.
+                let _ = self.state.sync().await;
+                Ok(token)
+            }
+        }
+    }
+
+    /// Closes the catalog, once nothing uses it any more.
+    pub async fn close(&self) {
+        self.state.close().await;
+    }
+
+    /// Where the catalog is, unless the rules are in a file.
     #[must_use]
-    pub fn generated_admin_token(&self) -> Option<&str> {
-        self.state.generated_admin_token.as_deref()
+    pub fn catalog_url(&self) -> Option<&CatalogUrl> {
+        match &self.state.rulebook {
+            Rulebook::File(_) => None,
+            Rulebook::Catalog(follower) => Some(follower.catalog.url()),
+        }
     }
 
     /// Keeps up with a catalog that others change too, until it is dropped.

@@ -257,7 +257,9 @@ fn token_of(headers: &HeaderMap) -> Option<&[u8]> {
 
 fn wrong_token() -> Problem {
     let detail = "the token is not known here; the first one was printed when the server started for \
-                  the first time, and TOLLGATE_ADMIN_TOKEN sets another";
+                  the first time. To make another, run `tollgate tokens create --role admin --catalog \
+                  URL` where the server runs, with the URL of its catalog (sqlite:tollgate.db unless it was \
+                  set), or start the server with TOLLGATE_ADMIN_TOKEN";
     challenge(Problem::new(StatusCode::UNAUTHORIZED, WRONG_TOKEN, detail))
 }
 

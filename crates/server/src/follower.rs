@@ -12,8 +12,7 @@ use tokio::time::sleep;
 use tollgate::rules::Source;
 use tollgate::{Micros, Revision, Timestamp};
 use tollgate_catalog::{
-    Author, Beginning, Catalog, CatalogError, CatalogUrl, Edit, Entry, Expect, Head, Intent,
-    Purpose, Role, Since, Token, View,
+    Beginning, Catalog, CatalogError, CatalogUrl, Entry, Head, Purpose, Role, Since, Token, View,
 };
 
 use crate::board::Board;
@@ -49,17 +48,10 @@ pub(crate) struct Follower {
     pub(crate) woken: Notify,
 }
 
-/// Where a node got its first view.
-pub(crate) struct Opened {
-    pub(crate) follower: Follower,
-    /// The token that was made for the first administrator, if there was none.
-    pub(crate) token: Option<String>,
-}
-
 impl Follower {
     /// Opens the catalog, or starts without it. A file that cannot be opened is an error: nothing
     /// would keep what is written.
-    pub(crate) async fn open(settings: &Settings, now: Timestamp) -> Result<Opened, StartError> {
+    pub(crate) async fn open(settings: &Settings, now: Timestamp) -> Result<Self, StartError> {
         let (url, purpose) = (&settings.catalog, Purpose { for_redis: settings.store.is_redis() });
         let catalog = Catalog::new(url.clone(), purpose);
         let copy = match &settings.catalog_copy {
@@ -68,17 +60,11 @@ impl Follower {
         };
         let board = settings.store.board(&settings.remote).map_err(|it| StartError::new(&it))?;
         let board = Board::new(board);
-        let first = if settings.admin_token.is_none() { Some(first_token()?) } else { None };
-        let token = first.as_ref().map(|(token, _)| token.clone());
-        let (view, is_open, shown) = match catalog.open(beginning(token), now, false).await {
-            Ok(is_new) => {
-                let view = catalog.view().await.map_err(|error| StartError::new(&error))?;
-                let shown = first.as_ref().filter(|_| is_new).map(|(_, shown)| shown.clone());
-                (view, true, shown)
-            }
+        let (view, is_open) = match catalog.open(beginning(), now, false).await {
+            Ok(_) => (catalog.view().await.map_err(|error| StartError::new(&error))?, true),
             Err(error @ CatalogError::Away(_)) if url.is_shared() => {
                 tracing::error!("{error}; starting from the last good rules");
-                (last_good(copy.as_ref(), &board).await?, false, None)
+                (last_good(copy.as_ref(), &board).await?, false)
             }
             Err(error) => return Err(StartError::new(&error)),
         };
@@ -96,18 +82,35 @@ impl Follower {
             turn: Mutex::default(),
             woken: Notify::new(),
         };
-        let shown = match (shown, first) {
-            (None, Some((token, shown))) if is_open && follower.lacks_admin(now) => {
-                follower.keep(token, now).await?;
-                Some(shown)
-            }
-            (shown, _) => shown,
-        };
         if is_open {
             follower.copy_all().await;
             follower.announce().await;
         }
-        Ok(Opened { follower, token: shown })
+        Ok(follower)
+    }
+
+    /// Adds a token for the first administrator, and returns it, unless there is an administrator or the
+    /// catalog is away. The token can be shown this once only, so nothing may fail between this call and
+    /// that.
+    pub(crate) async fn add_first_admin(
+        &self,
+        now: Timestamp,
+    ) -> Result<Option<String>, StartError> {
+        if !self.is_open.load(Relaxed) || !self.lacks_admin(now) {
+            return Ok(None);
+        }
+        let (token, secret) = Token::create(Role::Admin).map_err(|it| StartError::new(&it))?;
+        let token = Token { name: Some("made at the first start".to_owned()), ..token };
+        let added = self.catalog.add_first_admin(token, now).await;
+        Ok(added.map_err(|error| StartError::new(&error))?.then_some(secret))
+    }
+
+    /// Closes the connections to the catalog and its copy, which leaves everything in their files.
+    pub(crate) async fn close(&self) {
+        self.catalog.close().await;
+        if let Some(copy) = &self.copy {
+            copy.close().await;
+        }
     }
 
     /// What is in force.
@@ -156,7 +159,7 @@ impl Follower {
         install: impl Fn(&View, &View),
     ) -> Result<(), CatalogError> {
         if !self.is_open.load(Relaxed) {
-            self.catalog.open(beginning(None), now, false).await?;
+            self.catalog.open(beginning(), now, false).await?;
             self.is_open.store(true, Relaxed);
         }
         let before = self.view.load_full();
@@ -274,25 +277,11 @@ impl Follower {
         let mut tokens = view.tokens().values();
         !tokens.any(|token| token.role == Role::Admin && !token.is_over(now))
     }
-
-    async fn keep(&self, token: Token, now: Timestamp) -> Result<(), StartError> {
-        let put = Edit::Put { entry: Entry::Token(token), expect: Expect::Absent };
-        let author = Author::program("first start");
-        let kept = self.catalog.write(&author, Intent::Edits(vec![put]), now, false).await;
-        kept.map_err(|error| StartError::new(&error))?;
-        self.sync(now, |_, _| {}).await.map_err(|error| StartError::new(&error))
-    }
 }
 
 /// What a new catalog is filled with.
-fn beginning(token: Option<Token>) -> Beginning {
-    Beginning { document: Source::parse(DEFAULT_RULES).document, token }
-}
-
-fn first_token() -> Result<(Token, String), StartError> {
-    let created = Token::create(Role::Admin).map_err(|error| StartError::new(&error))?;
-    let (token, shown) = created;
-    Ok((Token { name: Some("made at the first start".to_owned()), ..token }, shown))
+fn beginning() -> Beginning {
+    Beginning { document: Source::parse(DEFAULT_RULES).document }
 }
 
 async fn open_copy(file: &Path, purpose: Purpose, now: Timestamp) -> Result<Catalog, StartError> {

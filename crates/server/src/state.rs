@@ -20,7 +20,7 @@ use tollgate_catalog::{ApiKey, Catalog, CatalogError, Role, Token, View};
 use crate::audit_trail::AuditTrail;
 use crate::auth::{CheckAuth, Principal, Right, TOKEN_HEADER, Tokens, WRONG_TOKEN};
 use crate::extract::Session;
-use crate::follower::{Follower, Opened};
+use crate::follower::Follower;
 use crate::guard::{Guard, GuardLimits};
 use crate::histogram::Histogram;
 use crate::idempotency::Idempotency;
@@ -73,6 +73,7 @@ pub(crate) struct Shared {
     pub(crate) batch_size: usize,
     pub(crate) body_bytes: usize,
     pub(crate) request_timeout: Duration,
+    /// The admin token of this run, where there is no catalog to keep one in and none was set.
     pub(crate) generated_admin_token: Option<String>,
     pub(crate) is_draining: AtomicBool,
     pub(crate) started: Stopwatch,
@@ -109,7 +110,6 @@ impl ServerState {
     /// Reads what the settings name.
     pub(crate) async fn new(settings: &Settings) -> Result<Self, StartError> {
         let failed = |error: &dyn fmt::Display| StartError::new(error);
-        let Opening { rulebook, policy, token: generated } = Opening::of(settings).await?;
         let extractor = Extractor::new(settings.identity.clone()).map_err(|error| {
             // Settings of tokens are named as in the settings file.
             let prefix = if error.setting().starts_with("jwt.") { "identity." } else { "" };
@@ -126,6 +126,8 @@ impl ServerState {
             source,
             limiter: Limiter::builder().policy(limits).store(Arc::clone(&store)).build(),
         };
+        // Last, so that a setting that is wrong leaves no new catalog behind.
+        let Opening { rulebook, policy } = Opening::of(settings).await?;
         let limits = &settings.limits;
         let guard_limits = GuardLimits {
             check_calls: limits.check_calls_per_second,
@@ -133,9 +135,15 @@ impl ServerState {
             admin_writes: limits.admin_writes_per_minute,
         };
         let given = settings.admin_token.as_ref().map(|token| token.expose().to_owned());
-        // One of the catalog is there; one for rules from a file is for this run.
-        let is_kept = matches!(rulebook, Rulebook::Catalog(_));
-        let admin_token = given.or_else(|| generated.clone().filter(|_| !is_kept));
+        // Without a catalog to keep it in, the token is for this run.
+        let generated = match &rulebook {
+            Rulebook::File(_) if given.is_none() => {
+                let (_, secret) = Token::create(Role::Admin).map_err(|error| failed(&error))?;
+                Some(secret)
+            }
+            _ => None,
+        };
+        let admin_token = given.or_else(|| generated.clone());
         let check_auth = match settings.check_auth {
             settings::CheckAuth::None => CheckAuth::None,
             settings::CheckAuth::Token => CheckAuth::Token,
@@ -252,6 +260,13 @@ impl Shared {
         follower.sync_all(self.now(), |before, view| self.install(before, view)).await
     }
 
+    /// Closes the catalog, if there is one.
+    pub(crate) async fn close(&self) {
+        if let Rulebook::Catalog(follower) = &self.rulebook {
+            follower.close().await;
+        }
+    }
+
     fn install_first(&self) {
         if let Rulebook::Catalog(follower) = &self.rulebook {
             self.install(&View::default(), &follower.view());
@@ -320,32 +335,24 @@ impl Shared {
     }
 }
 
-/// Rules, and the token that was made for whoever looks after them.
+/// Where the rules are, and those that are in force at first.
 struct Opening {
     rulebook: Rulebook,
     policy: Policy,
-    token: Option<String>,
 }
 
 impl Opening {
     async fn of(settings: &Settings) -> Result<Self, StartError> {
         let for_redis = settings.store.is_redis();
-        let needs_token = settings.admin_token.is_none();
         let now = SystemClock.now();
         if let Some(file) = settings.rules.as_deref() {
             let opened = PolicySource::open(Some(file), for_redis, now);
             let (source, policy) = opened.map_err(StartError)?;
-            let token = if needs_token {
-                let (_, shown) = Token::create(Role::Admin).map_err(|it| StartError::new(&it))?;
-                Some(shown)
-            } else {
-                None
-            };
-            return Ok(Self { rulebook: Rulebook::File(source), policy, token });
+            return Ok(Self { rulebook: Rulebook::File(source), policy });
         }
-        let Opened { follower, token } = Follower::open(settings, now).await?;
+        let follower = Follower::open(settings, now).await?;
         let policy = follower.view().policy().clone();
-        Ok(Self { rulebook: Rulebook::Catalog(Box::new(follower)), policy, token })
+        Ok(Self { rulebook: Rulebook::Catalog(Box::new(follower)), policy })
     }
 }
 

@@ -28,7 +28,7 @@ async fn nodes_that_start_at_once() {
                     let catalog = place.catalog();
                     let document = Source::parse(text).document;
                     tokio::spawn(async move {
-                        let beginning = Beginning { document, token: None };
+                        let beginning = Beginning { document };
                         catalog.open(beginning, NOW, false).await
                     })
                 })

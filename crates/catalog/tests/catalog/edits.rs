@@ -283,26 +283,53 @@ async fn the_default_tier_moves_in_one_write() {
 async fn a_catalog_begins_once() {
     everywhere(async |place| {
         let text = "rules: [{rule_id: first, limit: 1, window: 1s, identifier_type: user_id}]";
-        let token = entry(
-            Kind::Token,
-            &json!({"token_id": "t", "digest": "0".repeat(64), "role": "admin"}),
-        );
-        let Entry::Token(token) = token else { panic!("a token") };
-        let beginning =
-            |token: Token| Beginning { document: Source::parse(text).document, token: Some(token) };
+        let beginning = || Beginning { document: Source::parse(text).document };
         let catalog = place.catalog();
-        assert!(catalog.open(beginning(token.clone()), NOW, false).await.expect("a catalog"));
+        assert!(catalog.open(beginning(), NOW, false).await.expect("a catalog"));
         let head = catalog.head().await.expect("a head");
         assert_eq!((head.revision.epoch, head.revision.number), (NOW.as_micros(), 1));
-        assert_eq!(contents(&catalog).await.len(), 2);
+        assert_eq!(contents(&catalog).await.len(), 1);
         // Whatever becomes of it, it does not begin again.
-        let gone = vec![remove(Kind::Rule, "first"), remove(Kind::Token, "t")];
         let desk = Desk { catalog, author: crate::desk::admin() };
-        desk.check(Intent::Edits(gone), "-token t, -rule first").await;
+        desk.check(Intent::Edits(vec![remove(Kind::Rule, "first")]), "-rule first").await;
         let again = place.catalog();
-        assert!(!again.open(beginning(token), later(9), false).await.expect("a catalog"));
+        assert!(!again.open(beginning(), later(9), false).await.expect("a catalog"));
         assert_eq!(contents(&again).await.len(), 0);
         assert_eq!(again.head().await.expect("a head").revision.number, 2);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_admin_is_added_unless_there_is_a_valid_one() {
+    everywhere(async |place| {
+        let catalog = place.catalog();
+        catalog.open(Beginning::default(), NOW, false).await.expect("a catalog");
+        let token = |id: &str, role: &str, expires_at: Option<&str>| {
+            let (digit, id) = (id.bytes().map(u64::from).sum::<u64>(), id);
+            let digest = format!("{digit:064x}");
+            let fields = json!({
+                "token_id": id, "digest": digest, "role": role, "expires_at": expires_at
+            });
+            let Entry::Token(token) = entry(Kind::Token, &fields) else { panic!("a token") };
+            token
+        };
+        let add =
+            async |token: Token, at| catalog.add_first_admin(token, at).await.expect("an answer");
+        let viewer = Edit::Put {
+            entry: Entry::Token(token("viewer", "viewer", None)),
+            expect: Expect::Absent,
+        };
+        catalog.write(&crate::desk::admin(), only(viewer), NOW, false).await.expect("written");
+        let (soon, after) = (later(3_600), later(7_200));
+        let end = tollgate_rules::format_time(soon);
+        // A viewer is no administrator.
+        assert!(add(token("first", "admin", Some(&end)), NOW).await);
+        assert!(!add(token("second", "admin", None), NOW).await, "there is one");
+        // One that has expired is none either.
+        assert!(add(token("third", "admin", None), after).await);
+        assert!(!add(token("fourth", "admin", None), after).await, "there is one again");
+        assert_eq!(contents(&catalog).await.len(), 3);
     })
     .await;
 }

@@ -104,7 +104,9 @@ fn write(
     block_on(async {
         let catalog = open(url).await?;
         let author = Author::program("command line");
-        catalog.write(&author, edits, now, false).await.map_err(|error| refused(&error))
+        let written = catalog.write(&author, edits, now, false).await;
+        catalog.close().await;
+        written.map_err(|error| refused(&error))
     })?;
     Ok((serde_json::to_string(&made).unwrap_or_default(), made))
 }

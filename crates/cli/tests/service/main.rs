@@ -2,6 +2,7 @@
 
 mod admin;
 mod audit;
+mod backup;
 mod curl;
 mod ending;
 mod envoy;
@@ -18,6 +19,7 @@ mod penalty;
 mod reload;
 mod rights;
 mod rls;
+mod start_and_stop;
 mod status;
 mod support;
 mod tls;
