@@ -200,10 +200,11 @@ impl Plan {
     ) {
         let Some(found) = rules.get(rule) else { return };
         let start = self.text.len();
-        self.text.push(counter);
-        let (end, fingerprint) =
-            (self.text.len(), Key::new(hasher, &found.id, counter, &[]).fingerprint);
+        self.text.push_value(counter);
+        let end = self.text.len();
         let key = KeySpans { subject: Span::new(start..end), rest: Span::new(end..end) };
+        let written = key.subject.of(&self.text);
+        let fingerprint = Key::new(hasher, &found.id, written, &[]).fingerprint;
         let own_limit = own_limit.copied().map(Box::new);
         let mode = found.mode;
         let planned = Planned { rule, subject: number, own_limit, cost, mode, fingerprint, key };

@@ -88,6 +88,25 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         self.settle_at_once(&mut decision).then_some(decision)
     }
 
+    /// Charges like [`Limiter::answer`], but leaves the statistics as they are: for a further charge of
+    /// a request that they have counted already.
+    pub fn charge_uncounted(
+        &self,
+        question: Question<'_>,
+    ) -> impl Future<Output = Decision> + Send + use<'_, S, C> {
+        let mut decision = self.planned(question);
+        async move {
+            let Decision { installed, plan, asked_at: now, .. } = &decision;
+            let counted = if plan.is_to_be_counted() {
+                self.counting.settle(plan, installed.policy.rules(), *now).await
+            } else {
+                Counted::default()
+            };
+            self.conclude(&mut decision, &counted);
+            decision
+        }
+    }
+
     #[inline]
     pub(crate) fn planned(&self, question: Question<'_>) -> Decision {
         let now = self.clock.now();

@@ -1,5 +1,6 @@
 //! Envoy with `ext_authz` over HTTP, set up as in `examples/envoy-ext-authz.yaml`.
 
+use crate::support::client::{Connection, request};
 use crate::support::envoy::Envoy;
 use crate::support::server::{Server, Setup};
 use crate::support::upstream::Upstream;
@@ -63,4 +64,41 @@ fn requests_pass_until_they_are_refused_with_429() {
         ["GET /orders?page=1", "GET /orders?page=2", "GET /", "POST /login?next=/", "GET /login"],
         "refused requests do not reach the service"
     );
+}
+
+/// With `failure_mode_allow`, a check that fails lets its request pass.
+#[test]
+fn a_client_cannot_switch_limits_off_by_what_it_sends() {
+    const TIMES: usize = 20;
+    let server = Server::start(&Setup {
+        rules: Some(RULES),
+        settings: "identity: {trusted_proxies: [127.0.0.1/32]}",
+        ..Setup::default()
+    });
+    let upstream = Upstream::start();
+    let ports = [("8000", 0), ("8080", server.address.port()), ("3000", upstream.address.port())];
+    let open = "failure_mode_allow: true\n                      http_service:";
+    let changes = [("timeout: 0.25s", "timeout: 10s"), ("http_service:", open)];
+    let envoy = Envoy::start_with("envoy-ext-authz.yaml", &ports, &changes);
+    let mut connection = Connection::open(envoy.address);
+    for _ in 0..3 {
+        assert_eq!(connection.ask(&request("GET", "/", &[], b"")).status, 200);
+    }
+    let mut check = |what: &str, bytes: &[u8]| {
+        for _ in 0..TIMES {
+            let answer = connection.ask(bytes);
+            assert_eq!(answer.status, 429, "{what}: {answer:?}");
+        }
+    };
+    let long = "x".repeat(58_000);
+    check("a path of 9,000 bytes", &request("GET", &format!("/?{}", &long[..9_000]), &[], b""));
+    check("the longest path", &request("GET", &format!("/?{long}"), &[], b""));
+    check("a long key", &request("GET", "/", &[("X-API-Key", &long)], b""));
+    check("a long token", &request("GET", "/", &[("Authorization", &long)], b""));
+    for byte in [0xff, 0xc3, 0x80] {
+        let mut bytes = request("GET", "/", &[("X-API-Key", "a?b")], b"");
+        let place = bytes.iter().rposition(|byte| *byte == b'?').expect("the place");
+        bytes[place] = byte;
+        check("a byte that is not UTF-8", &bytes);
+    }
 }

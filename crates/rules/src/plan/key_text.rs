@@ -2,9 +2,15 @@
 //! as long as they are few.
 
 use std::fmt;
+use std::fmt::Write as _;
+
+use sha2::{Digest as _, Sha256};
 
 /// How many bytes need no memory of their own.
 const INLINE: usize = 128;
+/// The longest value that is written as it is. Clients choose values, and plans are kept to explain and
+/// refund them, so a longer one is written as its digest.
+pub(crate) const MAX_VALUE_BYTES: usize = 1_024;
 
 #[derive(Clone)]
 pub(crate) struct KeyText {
@@ -47,6 +53,27 @@ impl KeyText {
             None => self.push_long(bytes),
         }
         self.len = end;
+    }
+
+    /// Writes a value of a key: as it is, or as its digest if it is long. Two long values share a
+    /// counter only if their SHA-256 is the same.
+    pub(crate) fn push_value(&mut self, value: &[u8]) {
+        if value.len() <= MAX_VALUE_BYTES {
+            self.push(value);
+        } else {
+            self.push_digest(value);
+        }
+    }
+
+    #[cold]
+    fn push_digest(&mut self, value: &[u8]) {
+        let mut text = String::with_capacity(7 + 2 * 32);
+        text.push_str("sha256:");
+        for byte in Sha256::digest(value) {
+            // Writing to a string cannot fail.
+            let _ = write!(text, "{byte:02x}");
+        }
+        self.push(text.as_bytes());
     }
 
     /// Takes back what was written after the first `len` bytes.

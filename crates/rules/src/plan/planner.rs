@@ -212,7 +212,7 @@ fn write_key(
         if position > 1 {
             plan.text.push(&[SEPARATOR]);
         }
-        plan.text.push(value.as_bytes());
+        plan.text.push_value(value.as_bytes());
         if position == 0 {
             after_first = plan.text.len();
             if !pattern.matches(value) {

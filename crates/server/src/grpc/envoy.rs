@@ -1,7 +1,14 @@
 //! Envoy's rate limit service in its own words.
 
+use std::future::ready;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, header};
+use http_body_util::{BodyExt as _, Full};
+use prost::Message as _;
 use prost_types::value::Kind;
 use prost_types::{Duration, Struct, Value};
+use tonic::body::Body;
 use tonic::{Request, Response, Status};
 
 use super::definitions::envoy::config::core::v3::HeaderValue;
@@ -13,11 +20,14 @@ use super::definitions::envoy::service::ratelimit::v3::rate_limit_response::{
 use super::definitions::envoy::service::ratelimit::v3::rate_limit_service_server as server;
 use super::definitions::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
 use super::definitions::envoy::r#type::v3::RateLimitUnit;
-use super::status;
+use super::{status, text};
 use crate::rls::{self, Answer, Ask, AskedDescriptor, CarriedLimit};
 use crate::state::ServerState;
 use tollgate::rules::envoy::Unit;
 use tollgate::store::StoreErrorKind;
+
+const GRPC: &str = "application/grpc";
+const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 
 /// Answers Envoy.
 #[derive(Debug)]
@@ -35,7 +45,8 @@ impl server::RateLimitService for RateLimitService {
         &self,
         request: Request<RateLimitRequest>,
     ) -> Result<Response<RateLimitResponse>, Status> {
-        let message = request.into_inner();
+        let mut message = request.into_inner();
+        make_readable(&mut message);
         let judged = match rls::judge_at_once(&self.0, &ask(&message)) {
             Some(judged) => judged,
             None => Box::pin(async { rls::judge(&self.0, &ask(&message)).await }).await,
@@ -44,10 +55,36 @@ impl server::RateLimitService for RateLimitService {
     }
 }
 
+/// The response to a message that is too large to be read: refused. It has no descriptors.
+pub(super) fn over_limit() -> http::Response<Body> {
+    let message =
+        RateLimitResponse { overall_code: code(true).into(), ..RateLimitResponse::default() };
+    let message = message.encode_to_vec();
+    // A frame of gRPC: not compressed, so many bytes.
+    let mut frame = vec![0];
+    frame.extend_from_slice(&u32::try_from(message.len()).unwrap_or_default().to_be_bytes());
+    frame.extend_from_slice(&message);
+    let trailers = HeaderMap::from_iter([(GRPC_STATUS, http::HeaderValue::from_static("0"))]);
+    let body = Full::new(Bytes::from(frame)).with_trailers(ready(Some(Ok(trailers))));
+    let mut response = http::Response::new(Body::new(body));
+    response.headers_mut().insert(header::CONTENT_TYPE, http::HeaderValue::from_static(GRPC));
+    response
+}
+
+/// Replaces every text that is not UTF-8 by one that is, so that no byte of a client makes a call fail:
+/// Envoy lets requests pass whose check failed.
+fn make_readable(message: &mut RateLimitRequest) {
+    text::make_readable(&mut message.domain);
+    for entry in message.descriptors.iter_mut().flat_map(|descriptor| &mut descriptor.entries) {
+        text::make_readable(&mut entry.key);
+        text::make_readable(&mut entry.value);
+    }
+}
+
 fn ask(message: &RateLimitRequest) -> Ask<'_> {
     let descriptors = message.descriptors.iter();
     Ask {
-        domain: &message.domain,
+        domain: text::read(&message.domain),
         descriptors: descriptors.map(|one| read(one, message.hits_addend)).collect(),
     }
 }
@@ -55,7 +92,10 @@ fn ask(message: &RateLimitRequest) -> Ask<'_> {
 fn read(descriptor: &RateLimitDescriptor, hits_of_request: u32) -> AskedDescriptor<'_> {
     let RateLimitDescriptor { entries, limit, hits_addend } = descriptor;
     AskedDescriptor {
-        entries: entries.iter().map(|entry| (&*entry.key, &*entry.value)).collect(),
+        entries: entries
+            .iter()
+            .map(|entry| (text::read(&entry.key), text::read(&entry.value)))
+            .collect(),
         limit: limit.as_ref().map(|limit| CarriedLimit {
             requests_per_unit: limit.requests_per_unit,
             unit: unit(limit.unit()),

@@ -8,6 +8,7 @@ mod head;
 mod rate_limiter;
 mod read;
 mod status;
+mod text;
 
 use std::convert::Infallible;
 use std::fmt;
@@ -39,6 +40,7 @@ use crate::problem::Problem;
 use crate::state::ServerState;
 use crate::unread::SharedBody;
 
+const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 const RESET: &str = "/tollgate.v1.RateLimiter/ResetLimit";
 
 /// A service that has no need to be fast.
@@ -81,7 +83,8 @@ impl Services {
         Self {
             state: state.clone(),
             rate_limiter: rate_limiter.max_decoding_message_size(most),
-            rate_limit_service: rate_limit_service.max_decoding_message_size(most),
+            rate_limit_service: rate_limit_service
+                .max_decoding_message_size(most.max(crate::rls::MAX_MESSAGE_BYTES)),
             health: Boxed::new(HealthServer::new(health)),
             // The definitions are ours, and sound.
             reflection: definitions().build_v1().ok().map(Boxed::new),
@@ -109,6 +112,7 @@ impl Services {
         let (head, body) = request.into_parts();
         let mut body = SharedBody::new(body);
         let request = Request::from_parts(head, body.clone());
+        let is_from_envoy = request.uri().path() == SHOULD_RATE_LIMIT;
         let called = match head::refuse_foreign(&request) {
             Some(refusal) => Err((Code::Unknown, Box::new(refusal))),
             None => {
@@ -130,7 +134,10 @@ impl Services {
                 }
                 Err((code, refusal)) => (code, *refusal),
             };
-            state.metrics.count_call(code);
+            // Envoy lets requests pass whose check failed, and its clients can make a message large.
+            let is_too_large = is_from_envoy && code == Code::OutOfRange;
+            let response = if is_too_large { envoy::over_limit() } else { response };
+            state.metrics.count_call(if is_too_large { Code::Ok } else { code });
             // Who has waited long enough already is not kept waiting.
             if !matches!(code, Code::Ok | Code::DeadlineExceeded) && !body.is_end_stream() {
                 body.wait_out().await;

@@ -45,7 +45,6 @@ const STATUS: http::HeaderName = http::HeaderName::from_static("x-tollgate-statu
         (status = 400, description = "The headers do not say what is asked for, or disagree", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 401, description = "A token is needed", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 403, description = "The client is on the deny list", body = Object, content_type = "application/problem+json"),
-        (status = 414, description = "The path is too long", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 429, description = "A limit was reached", body = Object, content_type = "application/problem+json"),
         (status = 503, description = "The limit could not be checked", body = Object, content_type = "application/problem+json"),
     )
@@ -150,15 +149,8 @@ fn only<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<Cow<'a, str>>, 
     if lines.next().is_some() {
         return Err(ambiguous(&format!("{name} is there more than once")));
     }
-    if line.len() > LONGEST {
-        let detail = format!("{name}: at most {LONGEST} bytes are looked at");
-        return Err(Problem::new(StatusCode::URI_TOO_LONG, "request_too_long", detail));
-    }
     Ok(Some(String::from_utf8_lossy(line.as_bytes())))
 }
-
-/// The longest path, method or host that is judged.
-const LONGEST: usize = 8_192;
 
 fn ambiguous(what: &str) -> Problem {
     let detail = format!(
@@ -183,10 +175,6 @@ impl<'a> Asked<'a> {
         let behind = own_path.strip_prefix(PATH).filter(|path| path.starts_with('/'));
         // Nobody but the proxy writes the path behind ours.
         if let Some(path) = behind.filter(|_| believed == RequestHeaders::Any) {
-            if path.len() > LONGEST {
-                let detail = format!("the path has more than {LONGEST} bytes");
-                return Err(Problem::new(StatusCode::URI_TOO_LONG, "request_too_long", detail));
-            }
             return Ok(Self { method: method.into(), host: own_host(), path: path.into() });
         }
         let described = match believed {
@@ -347,9 +335,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_judged_is_not_longer_than_that() {
-        let long = format!("/{}", "a".repeat(LONGEST));
-        assert_eq!(asked(ANY, &[("x-original-uri", &long)], PATH), "414");
-        assert_eq!(asked(ANY, &[], &format!("{PATH}{long}")), "414");
+    fn a_path_of_any_length_is_judged() {
+        let long = format!("/{}", "a".repeat(60_000));
+        assert_eq!(asked(ANY, &[("x-original-uri", &long)], PATH), format!("GET {long}"));
+        assert_eq!(asked(ANY, &[], &format!("{PATH}{long}")), format!("GET {long}"));
     }
 }

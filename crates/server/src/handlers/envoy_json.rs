@@ -2,7 +2,7 @@
 //! it.
 
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use serde::de::Error as _;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use tollgate::rules::envoy::Unit;
 use utoipa::ToSchema;
 
-use crate::extract::{Caller, JsonBody};
+use crate::extract::{Caller, read_json};
 use crate::openapi::BodyProblems;
 use crate::problem::{Problem, ProblemBody};
 use crate::rls::{self, Answer, Ask, AskedDescriptor, CarriedLimit, Status};
@@ -209,8 +209,11 @@ const fn is_zero(number: &u32) -> bool {
 pub(crate) async fn json(
     State(app): State<ServerState>,
     _: Caller,
-    JsonBody(body): JsonBody,
+    request: Request,
 ) -> Result<Response, Problem> {
+    let (parts, body) = request.into_parts();
+    let most = app.body_bytes.max(rls::MAX_MESSAGE_BYTES);
+    let body = read_json(&parts.headers, body, most, app.request_timeout).await?;
     let request: EnvoyRequest<'_> = decode(&body)?;
     let descriptors = request.descriptors.iter().map(|Object(descriptor)| AskedDescriptor {
         entries: descriptor

@@ -102,16 +102,22 @@ async fn settle(app: &ServerState, lines: &mut Lines<'_>) -> (Decision, Option<D
         }
     }
     let decision = decide(limiter, Question::Lines(lines)).await;
-    if let [line] = &mut lines[..]
-        && !decision.is_allowed()
-        && let Some(left @ 1..) = decision.remaining()
+    if let [line] = &lines[..]
+        && let Some(left) = left_by_exceeded(&decision)
     {
         let rest = [OwnLine { cost: left.min(line.cost), ..*line }];
-        // Whatever another took in between is taken already.
-        let drained = decide(limiter, Question::Lines(&rest)).await;
+        // The request is in the statistics already. What another took in between is gone.
+        let drained = limiter.charge_uncounted(Question::Lines(&rest)).await;
         return (decision, Some(drained));
     }
     (decision, None)
+}
+
+/// What is left of the only limit, if the request exceeds it and something is left. A limit in shadow
+/// mode is drained like an enforced one: a trial has to show what going live would do.
+fn left_by_exceeded(decision: &Decision) -> Option<u64> {
+    let outcome = decision.outcomes().next().filter(RuleOutcome::is_exceeded)?;
+    Some(outcome.outcome.report.remaining).filter(|left| *left > 0)
 }
 
 /// The limits that descriptors bring along, compiled.

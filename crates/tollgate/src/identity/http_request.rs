@@ -6,6 +6,9 @@ use tollgate_rules::{Attribute, Attributes};
 use super::extractor::Identity;
 use super::secret::Secret;
 
+/// What stands for a header value that is not UTF-8: U+FFFD, the replacement character.
+const NOT_UTF_8: &str = "\u{fffd}";
+
 /// A request and who it is from, to be judged by a limiter.
 #[derive(Clone, Copy, Debug)]
 pub struct HttpRequest<'a> {
@@ -24,9 +27,10 @@ pub struct HttpRequest<'a> {
 }
 
 impl HttpRequest<'_> {
-    /// The first value of a header, if it is text.
+    /// The first value of a header. Values that are not UTF-8 count as one: taken for missing, they
+    /// would let a client leave out a rule that counts by them.
     fn header(&self, name: &str) -> Option<&str> {
-        str::from_utf8(self.headers.get(name)?.as_bytes()).ok()
+        Some(str::from_utf8(self.headers.get(name)?.as_bytes()).unwrap_or(NOT_UTF_8))
     }
 }
 

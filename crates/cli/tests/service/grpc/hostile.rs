@@ -119,17 +119,13 @@ fn too_much_of_anything_is_refused() {
         };
         let many = vec![descriptor(&["user=x"]); 10_000];
         check(&json!({"domain": "any", "descriptors": many}), "at most 1000 are allowed");
-        let long = "x".repeat(900_000);
-        check(&request("any", &[&[&format!("user={long}")]]), "4096 bytes");
-        check(&request("any", &[&[&format!("{long}=x")]]), "4096 bytes");
-        check(&request(&long, &[&["user=x"]]), "domain: at most 4096 bytes");
         // Many entries are only slow to send.
         let entries = vec![json!({"key": "k", "value": "v"}); 50_000];
         let deep = json!({"domain": "any", "descriptors": [{ "entries": entries }]});
         client.should_rate_limit(&deep);
         let full = json!({"domain": "any", "descriptors": vec![descriptor(&["plan=x"]); 1_000]});
         assert_eq!(client.should_rate_limit(&full)["overall_code"], "OVER_LIMIT");
-        for method in METHODS {
+        for method in METHODS.into_iter().filter(|method| *method != SHOULD_RATE_LIMIT) {
             // Above `limits.body_bytes`, and far above.
             for times in [(1 << 20) + 1, 40 << 20] {
                 let failure = send(client, method, "0a", times).expect_err("a refusal");

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::{ask, brief, header, start};
 use crate::support::grpc::{Client, descriptor, request};
+use crate::support::server::Server;
 
 const FILE: &str = "
 domain: test
@@ -12,6 +13,7 @@ descriptors:
   - {key: other, rate_limit: {unit: year, requests_per_unit: 3}}
   - {key: blocked, rate_limit: {unit: second, requests_per_unit: 0}}
   - {key: free, rate_limit: {unlimited: true}}
+  - {key: trial, shadow_mode: true, rate_limit: {unit: year, requests_per_unit: 10}}
   - {key: watched, shadow_mode: true, rate_limit: {unit: year, requests_per_unit: 1}}
 ";
 
@@ -173,4 +175,36 @@ fn a_request_can_bring_its_limit_along() {
         "OVER_LIMIT, OVER_LIMIT 0"
     );
     assert_eq!(ask(&mut client, &[&["user=ann"]]), "OK, OK 9", "the file's own limit is untouched");
+}
+
+/// How often a limit allowed and refused; in shadow mode, how often it would have refused.
+fn decisions(server: &Server, rule: &str, refused: &str) -> [u64; 2] {
+    ["allowed", refused].map(|outcome| {
+        let labels = format!("rule_id=\"{rule}\",outcome=\"{outcome}\"");
+        server.figure(&format!("tollgate_decisions_total{{{labels}}}")) as u64
+    })
+}
+
+#[test]
+fn a_limit_in_shadow_mode_counts_what_it_would_refuse_if_enforced() {
+    let server = start(FILE);
+    let mut client = Client::of(&server);
+    let mut hit = |entry: &str, hits: u32| {
+        let mut asked = request("test", &[&[entry]]);
+        asked["hits_addend"] = json!(hits);
+        brief(&client.should_rate_limit(&asked))
+    };
+    for (hits, enforced, shadow) in [
+        (7, "OK, OK 3", "OK, OK 3"),
+        (7, "OVER_LIMIT, OVER_LIMIT 0", "OK, OK 0"),
+        (1, "OVER_LIMIT, OVER_LIMIT 0", "OK, OK 0"),
+        (2, "OVER_LIMIT, OVER_LIMIT 0", "OK, OK 0"),
+        (1, "OVER_LIMIT, OVER_LIMIT 0", "OK, OK 0"),
+    ] {
+        assert_eq!(hit("user=ann", hits), enforced, "{hits}");
+        assert_eq!(hit("trial=ann", hits), shadow, "{hits}");
+    }
+    // Each request is counted once, although the second took what was left.
+    assert_eq!(decisions(&server, "test.user", "refused"), [1, 4]);
+    assert_eq!(decisions(&server, "test.trial", "would_refuse"), [1, 4]);
 }

@@ -1,6 +1,7 @@
 //! Envoy's rate limit service, asked by Envoy, by a client with Envoy's own messages, and over HTTP.
 
 mod answers;
+mod client_text;
 mod hits;
 mod json;
 mod matching;

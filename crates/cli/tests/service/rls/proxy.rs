@@ -96,6 +96,55 @@ fn requests_pass_until_they_are_refused_with_429() {
     assert_eq!(asked, 3 + 1 + 5 + 1 + PER_ADDRESS - 5, "refused requests do not reach the service");
 }
 
+/// Envoy lets requests pass whose check failed, so a client that makes its own check fail has no limits.
+#[test]
+fn a_client_cannot_switch_limits_off_by_what_it_sends() {
+    const TIMES: usize = 50;
+    let server = start(&[]);
+    let upstream = Upstream::start();
+    let envoy = start_envoy(&server, &upstream, PATIENT);
+    let mut connection = Connection::open(envoy.address);
+    for _ in 0..PER_ADDRESS {
+        assert_passed(&connection.ask(&request("GET", "/", &[], b"")));
+    }
+    let asked = upstream.asked().len();
+    let mut check = |what: &str, bytes: &[u8]| {
+        let statuses = (0..TIMES).map(|_| connection.ask(bytes).status);
+        let refused = statuses.filter(|status| *status == 429).count();
+        assert_eq!(refused, TIMES, "{what}: requests that were refused");
+    };
+    check("nothing special", &request("GET", "/", &[], b""));
+    let long_path = format!("/login?{}", "x".repeat(5_000));
+    check("a long path", &request("POST", &long_path, &[], b""));
+    // Envoy takes 60 KiB of header fields in all.
+    let long = "x".repeat(58_000);
+    check("a long header", &request("GET", "/", &[("X-Tenant", &long)], b""));
+    let longest_path = format!("/login?{long}");
+    check("the longest path", &request("POST", &longest_path, &[], b""));
+    let with_byte = |byte: u8| {
+        let mut bytes = request("GET", "/", &[("X-Tenant", "a?b")], b"");
+        let place = bytes.iter().rposition(|byte| *byte == b'?').expect("the place");
+        bytes[place] = byte;
+        bytes
+    };
+    check("a byte that is not UTF-8", &with_byte(0xff));
+    check("half a character", &with_byte(0xc3));
+    assert_eq!(upstream.asked().len(), asked, "refused requests do not reach the service");
+}
+
+#[test]
+fn a_query_does_not_give_the_limit_of_logins_anew() {
+    let server = start(&[]);
+    let upstream = Upstream::start();
+    let envoy = start_envoy(&server, &upstream, PATIENT);
+    let login = |path: &str| envoy.ask("127.0.0.5", path, &["--request", "POST"]);
+    let statuses: Vec<u16> = (0..6).map(|_| login("/login").status).collect();
+    assert_eq!(statuses, [200, 200, 200, 200, 200, 429]);
+    for number in 0..20 {
+        assert_refused(&login(&format!("/login?{number}")), LOGIN);
+    }
+}
+
 #[test]
 fn without_tollgate_requests_pass() {
     let server = start(&[]);
