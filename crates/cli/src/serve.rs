@@ -336,7 +336,7 @@ impl Display for Summary<'_> {
                 )?;
             }
             (None, Some(catalog)) if settings.admin_token.is_none() => {
-                writeln!(f, "token     made at an earlier start; this makes another:")?;
+                writeln!(f, "token     there is an admin token already; this makes another:")?;
                 writeln!(f, "          tollgate tokens create --role admin --catalog {catalog}")?;
             }
             (None, _) => {}

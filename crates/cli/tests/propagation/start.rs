@@ -29,10 +29,14 @@ fn four_nodes_start_at_once_on_an_empty_database() {
             .collect();
         starting.into_iter().map(|node| node.join().expect("it starts")).collect()
     });
-    let tokens = said.iter().filter(|said| said.contains("\ntoken ")).count();
+    let tokens = said.iter().filter(|said| said.contains("\ntoken     tg_")).count();
     assert_eq!(tokens, 1, "{said:#?}");
     assert!(said.iter().all(|said| said.contains("4 rules in postgres://")), "{said:#?}");
-    assert_eq!(postgres.query("SELECT count(*) FROM tollgate_revisions"), "1");
+    assert_eq!(
+        postgres.query("SELECT count(*) FROM tollgate_revisions"),
+        "2",
+        "the rules, and the token"
+    );
 }
 
 #[test]
