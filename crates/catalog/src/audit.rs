@@ -106,7 +106,7 @@ const FORGET: &str = "DELETE FROM tollgate_revisions WHERE number < (\
     OR number = (SELECT revision FROM tollgate_catalog)) \
     AND number < (SELECT min(number) + $2 FROM tollgate_revisions)";
 const CHANGES: &str = "SELECT revision, place, changed_at, actor, role, address, entry, tenant, was, \
-    becomes, kind FROM tollgate_changes JOIN tollgate_revisions ON number = revision";
+    becomes, kind, author_tenant FROM tollgate_changes JOIN tollgate_revisions ON number = revision";
 const RESETS: &str = "SELECT revision, place, changed_at, actor, role, address, entry, tenant, was, \
     becomes FROM tollgate_resets";
 
@@ -233,7 +233,8 @@ fn record_of(row: &Row, told: Told) -> Result<Option<AuditRecord>, sqlx::Error> 
         Told::Changes => {
             let Some(kind) = Kind::from_name(&row.text(10)?) else { return Ok(None) };
             let (was, becomes) = (row.optional_text(8)?, row.optional_text(9)?);
-            Act::Change(Change { kind, entry, tenant, was, becomes })
+            let author_tenant = row.optional_text(11)?;
+            Act::Change(Change { kind, entry, tenant, author_tenant, was, becomes })
         }
         Told::Resets => {
             Act::Reset(Reset { entry, tenant, was: row.text(8)?, becomes: row.text(9)? })

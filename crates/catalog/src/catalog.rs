@@ -166,8 +166,10 @@ impl Catalog {
         connection.begin().await.map_err(|error| self.failed(&error))?;
         let mut changes: Vec<Change> = last_of_each(changes).into_iter().cloned().collect();
         tables::order(&mut changes);
-        let stamp = Stamp { version: head.revision.number.max(1), at: 0, by: "copy" };
+        let version = head.revision.number.max(1);
         for change in &changes {
+            let tenant = change.author_tenant.as_deref();
+            let stamp = Stamp { version, at: 0, by: "copy", tenant };
             self.make(connection, change, stamp).await?;
         }
         tables::hand_over(connection, &changes).await.map_err(|error| self.failed(&error))?;

@@ -17,6 +17,8 @@ pub struct Change {
     pub entry: String,
     /// The tenant it belongs to.
     pub tenant: Option<String>,
+    /// The tenant whose administrators made the change; none if operators did.
+    pub author_tenant: Option<String>,
     /// What it was, as JSON; none if it was not there.
     pub was: Option<String>,
     /// What it becomes, as JSON; none if it goes.

@@ -77,6 +77,7 @@ pub(crate) async fn check(
                 kind: Kind::Override,
                 entry: rule.entry.clone(),
                 tenant: None,
+                author_tenant: None,
                 was: None,
                 becomes: Some(body),
             };

@@ -160,10 +160,11 @@ impl Entry {
         }
     }
 
-    /// The values of [`Kind::columns`].
-    pub(crate) fn columns(&self, tenant: Option<&str>) -> Vec<Value> {
+    /// The values of [`Kind::columns`], for an entry that belongs to `tenant` and was written by
+    /// administrators of the tenant `author`, or by operators.
+    pub(crate) fn columns(&self, tenant: Option<&str>, author: Option<&str>) -> Vec<Value> {
         match self {
-            Self::Rule(rule) => values![tenant, rule.enabled],
+            Self::Rule(rule) => values![tenant, rule.enabled, author],
             Self::Tier(tier) => values![tier.default],
             Self::Client(it) => {
                 let (kind, identifier) = columns_of(&it.identifier_type, &it.identifier, false);
@@ -172,12 +173,16 @@ impl Entry {
             Self::Override(it) => {
                 let (kind, identifier) = columns_of(&it.identifier_type, &it.identifier, false);
                 let end = micros(it.expires_at.as_deref());
-                values![it.rule_id.as_str(), kind, identifier, tenant, end]
+                values![it.rule_id.as_str(), kind, identifier, tenant, end, author]
             }
             Self::Whitelist(it) | Self::Blacklist(it) => {
                 let (kind, identifier) = columns_of(&it.identifier_type, &it.identifier, true);
                 let end = micros(it.expires_at.as_deref());
-                values![kind, identifier, tenant, it.reason.as_deref(), end]
+                let mut values = values![kind, identifier, tenant, it.reason.as_deref(), end];
+                if self.kind() == Kind::Blacklist {
+                    values.push(author.into());
+                }
+                values
             }
             Self::ApiKey(key) => {
                 values![key.digest.as_str(), key.owner.as_deref(), key.tier.as_deref(), tenant]

@@ -51,6 +51,8 @@ pub enum CatalogError {
     InUse(String),
     /// It belongs to others than whoever wants to change it.
     NotYours(String),
+    /// Operators wrote it about a tenant, whose administrators can only read it.
+    ReadOnly(String),
 }
 
 impl CatalogError {
@@ -110,7 +112,8 @@ impl fmt::Display for CatalogError {
             | Self::Unknown(why)
             | Self::Unusable(why)
             | Self::InUse(why)
-            | Self::NotYours(why) => f.write_str(why),
+            | Self::NotYours(why)
+            | Self::ReadOnly(why) => f.write_str(why),
             Self::Invalid(problems) => {
                 for (at, problem) in problems.iter().enumerate() {
                     let separator = if at == 0 { "" } else { "; " };

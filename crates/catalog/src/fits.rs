@@ -75,7 +75,7 @@ fn name_flaw(kind: Kind, name: &str) -> Option<Problem> {
 
 /// A text in a column of its own is looked for, but for the reason of a list.
 fn text_flaw(entry: &Entry, tenant: Option<&str>) -> Option<Problem> {
-    let columns = entry.kind().columns().iter().zip(entry.columns(tenant));
+    let columns = entry.kind().columns().iter().zip(entry.columns(tenant, None));
     columns.into_iter().find_map(|(column, value)| {
         let Value::Text(Some(text)) = value else { return None };
         if text.contains('\0') {

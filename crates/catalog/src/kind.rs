@@ -78,13 +78,26 @@ impl Kind {
     /// The columns that only this kind has; [`crate::entry::Entry::columns`] gives their values.
     pub(crate) const fn columns(self) -> &'static [&'static str] {
         match self {
-            Self::Rule => &["tenant", "enabled"],
+            Self::Rule => &["tenant", "enabled", "author_tenant"],
             Self::Tier => &["is_default"],
             Self::Client => &["identifier_type", "identifier", "tier"],
-            Self::Override => &["rule_id", "identifier_type", "identifier", "tenant", "expires_at"],
-            Self::Whitelist | Self::Blacklist => {
-                &["identifier_type", "identifier", "tenant", "reason", "expires_at"]
-            }
+            Self::Override => &[
+                "rule_id",
+                "identifier_type",
+                "identifier",
+                "tenant",
+                "expires_at",
+                "author_tenant",
+            ],
+            Self::Whitelist => &["identifier_type", "identifier", "tenant", "reason", "expires_at"],
+            Self::Blacklist => &[
+                "identifier_type",
+                "identifier",
+                "tenant",
+                "reason",
+                "expires_at",
+                "author_tenant",
+            ],
             Self::ApiKey => &["digest", "owner", "tier", "tenant"],
             Self::Token => &["digest", "role", "tenant", "expires_at"],
             Self::Ban => &["rule_id", "identifier", "tenant", "expires_at"],

@@ -33,8 +33,8 @@ const MOST_CHANGES: u64 = 20_000;
 
 const HEAD: &str = "SELECT epoch, revision, stamp FROM tollgate_catalog";
 pub(crate) const KNOWN: &str = "SELECT stamp FROM tollgate_revisions WHERE number = $1";
-pub(crate) const CHANGES: &str = "SELECT revision, place, kind, entry, tenant, was, becomes \
-    FROM tollgate_changes WHERE revision > $1 ORDER BY revision, place LIMIT $2";
+pub(crate) const CHANGES: &str = "SELECT revision, place, kind, entry, tenant, was, becomes, \
+    author_tenant FROM tollgate_changes WHERE revision > $1 ORDER BY revision, place LIMIT $2";
 
 /// Who is kept out until the end of the transaction.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -131,8 +131,13 @@ impl Catalog {
                     let entry = Entry::parse(kind, &stored.body);
                     let entry = entry.map_err(|problems| original.unreadable(problems))?;
                     let by = stored.created_by.as_str();
-                    let stamp = Stamp { version: stored.version, at: stored.created_at, by };
                     let tenant = stored.tenant.as_deref();
+                    let stamp = Stamp {
+                        version: stored.version,
+                        at: stored.created_at,
+                        by,
+                        tenant: stored.author_tenant.as_deref(),
+                    };
                     let put = tables::put(copy, &stored.entry, &entry, tenant, stamp);
                     self.in_time(put).await?;
                 }
@@ -205,6 +210,7 @@ fn change_of(row: &Row) -> Result<Option<Change>, sqlx::Error> {
         kind,
         entry: row.text(3)?,
         tenant: row.optional_text(4)?,
+        author_tenant: row.optional_text(7)?,
         was: row.optional_text(5)?,
         becomes: row.optional_text(6)?,
     }))

@@ -1,14 +1,93 @@
-//! Whose an entry is, and that administrators of a tenant change nothing else.
+//! Who may change an entry: operators all of them, administrators of a tenant those that they wrote themselves.
 
 use tollgate_rules::document::OverrideDocument;
 
+use crate::access::digest_of;
 use crate::change::Change;
 use crate::database::{Connection, values};
 use crate::entry::{Ban, Entry};
 use crate::error::CatalogError;
 use crate::kind::Kind;
+use crate::tables::Stored;
 use crate::url::CatalogUrl;
 use crate::write::Author;
+
+/// Rules that administrators of a tenant wrote, and that replace others.
+const REPLACING: &str = "SELECT entry, body, author_tenant FROM tollgate_rules \
+    WHERE author_tenant IS NOT NULL AND body LIKE '%\"replaces\"%'";
+
+/// The longest name of a tenant that begins ids of rules, in bytes: an id has 100.
+const MAX_PREFIX: usize = 60;
+
+/// Which tenant a rule belongs to, and administrators of which tenant wrote it.
+#[derive(Default)]
+struct RuleOwner {
+    tenant: Option<String>,
+    author_tenant: Option<String>,
+}
+
+/// Whether an author can see an entry. Administrators of a tenant see all entries about it.
+pub(crate) fn is_visible(author: &Author, stored: &Stored) -> bool {
+    author.tenant.is_none() || author.tenant == stored.tenant
+}
+
+/// Refuses a `rule_id` for a new rule, unless it is one of the author's. The names that administrators of a
+/// tenant can give are of that tenant alone, so that they learn nothing of other rules.
+pub(crate) fn check_new_rule_id(
+    author: &Author,
+    rule_id: &str,
+    is_taken: bool,
+) -> Result<(), CatalogError> {
+    let Some(tenant) = &author.tenant else { return Ok(()) };
+    let prefix = rule_prefix(tenant);
+    let name = rule_id.strip_prefix(prefix.as_str());
+    // Without another dot: `a.b.c` is a name of the tenant `a.b`, not of `a`.
+    if !name.is_some_and(|name| !name.is_empty() && !name.contains('.')) {
+        return Err(CatalogError::NotYours(format!(
+            "the rule {rule_id} is not one of the tenant {tenant}: a new rule needs a rule_id \
+             `{prefix}NAME`, with no dot in NAME"
+        )));
+    }
+    if is_taken {
+        return Err(CatalogError::NotYours(format!(
+            "operators have reserved the rule_id {rule_id}: use another one"
+        )));
+    }
+    Ok(())
+}
+
+/// What ids of rules begin with that administrators of a tenant make: the tenant and a dot. A tenant that
+/// cannot be part of a `rule_id` has a digest in its place.
+fn rule_prefix(tenant: &str) -> String {
+    let accepted = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'.' | b'-');
+    if tenant.len() <= MAX_PREFIX && tenant.bytes().all(accepted) {
+        return format!("{tenant}.");
+    }
+    let digest = digest_of(tenant);
+    format!("tenant-{}.", digest.get(..16).unwrap_or(&digest))
+}
+
+/// Refuses to change an entry that the author did not write. Operators may change everything.
+pub(crate) async fn check_author(
+    connection: &mut Connection,
+    url: &CatalogUrl,
+    author: &Author,
+    kind: Kind,
+    stored: &Stored,
+) -> Result<(), CatalogError> {
+    let Some(tenant) = &author.tenant else { return Ok(()) };
+    let author_tenant = match Entry::parse(kind, &stored.body).map_err(CatalogError::Invalid)? {
+        Entry::Ban(ban) => {
+            let rule = find_rule(connection, url, &ban.rule_id).await?;
+            rule.and_then(|rule| rule.author_tenant)
+        }
+        _ => stored.author_tenant.clone(),
+    };
+    if author_tenant.as_ref() == Some(tenant) {
+        return Ok(());
+    }
+    Err(read_only(tenant, kind, &stored.entry))
+}
 
 /// Notes the tenant of each change, and refuses those that the author may not make.
 pub(crate) async fn settle(
@@ -20,20 +99,23 @@ pub(crate) async fn settle(
     let mut owners = Vec::with_capacity(changes.len());
     for change in changes.iter() {
         let before = change.entry_before().map_err(CatalogError::Invalid)?;
-        let after = change.entry_made().map_err(CatalogError::Invalid)?;
+        let made = change.entry_made().map_err(CatalogError::Invalid)?;
         let before = owner(connection, url, before.as_ref(), changes).await?;
-        let after = owner(connection, url, after.as_ref(), changes).await?;
+        let after = owner(connection, url, made.as_ref(), changes).await?;
         if let Some(tenant) = &author.tenant {
-            let is_own = |owner: &Option<Option<String>>| {
-                owner.as_ref().is_none_or(|owner| owner.as_deref() == Some(tenant))
-            };
-            if !is_own(&before) || !is_own(&after) {
+            if after.as_ref().is_some_and(|owner| owner.as_ref() != Some(tenant)) {
                 return Err(not_yours(tenant, change));
             }
             may_change(tenant, change)?;
-            check_replaced(connection, url, tenant, change, changes).await?;
+            for rule_id in made.iter().flat_map(loosened) {
+                let rule = rule_owner(connection, url, rule_id, changes).await?;
+                check_loosened(tenant, change, rule_id, &rule)?;
+            }
         }
         owners.push(after.or(before).flatten());
+    }
+    if author.tenant.is_none() {
+        refuse_replaced(connection, url, changes).await?;
     }
     for (change, owner) in changes.iter_mut().zip(owners) {
         change.tenant = owner;
@@ -53,32 +135,53 @@ async fn owner(
         // Whatever they say of themselves.
         Some(
             Entry::Override(OverrideDocument { rule_id, .. }) | Entry::Ban(Ban { rule_id, .. }),
-        ) => Some(tenant_of_rule(connection, url, rule_id, changes).await?),
+        ) => Some(rule_owner(connection, url, rule_id, changes).await?.tenant),
         Some(entry) => Some(entry.tenant().map(str::to_owned)),
     })
 }
 
-async fn tenant_of_rule(
+/// Whose a rule is after these changes. A rule that they remove is whose it was.
+async fn rule_owner(
     connection: &mut Connection,
     url: &CatalogUrl,
     rule_id: &str,
     changes: &[Change],
-) -> Result<Option<String>, CatalogError> {
+) -> Result<RuleOwner, CatalogError> {
     let changed = changes.iter().find(|it| it.kind == Kind::Rule && it.entry == rule_id);
     if let Some(changed) = changed
         && let Some(rule) = changed.entry_made().map_err(CatalogError::Invalid)?
     {
-        return Ok(rule.tenant().map(str::to_owned));
+        let tenant = rule.tenant().map(str::to_owned);
+        return Ok(RuleOwner { tenant, author_tenant: changed.author_tenant.clone() });
     }
-    let sql = "SELECT tenant FROM tollgate_rules WHERE entry = $1";
+    Ok(find_rule(connection, url, rule_id).await?.unwrap_or_default())
+}
+
+async fn find_rule(
+    connection: &mut Connection,
+    url: &CatalogUrl,
+    rule_id: &str,
+) -> Result<Option<RuleOwner>, CatalogError> {
+    let sql = "SELECT tenant, author_tenant FROM tollgate_rules WHERE entry = $1";
     let failed = |error: sqlx::Error| CatalogError::from_database(url, &error);
-    let row = connection.row(sql, values![rule_id]).await.map_err(failed)?;
-    row.map_or(Ok(None), |row| row.optional_text(0)).map_err(failed)
+    let Some(row) = connection.row(sql, values![rule_id]).await.map_err(failed)? else {
+        return Ok(None);
+    };
+    let (tenant, author_tenant) = (row.optional_text(0), row.optional_text(1));
+    let (tenant, author_tenant) = (tenant.map_err(failed)?, author_tenant.map_err(failed)?);
+    Ok(Some(RuleOwner { tenant, author_tenant }))
 }
 
 fn not_yours(tenant: &str, change: &Change) -> CatalogError {
     let Change { kind, entry, .. } = change;
     CatalogError::NotYours(format!("the {kind} {entry} is not one of the tenant {tenant}"))
+}
+
+fn read_only(tenant: &str, kind: Kind, entry: &str) -> CatalogError {
+    CatalogError::ReadOnly(format!(
+        "the {kind} {entry} belongs to operators: administrators of the tenant {tenant} can read it, but \
+         not change it"
+    ))
 }
 
 /// Administrators of a tenant can only tighten: an allow list would lift limits that are not theirs.
@@ -92,21 +195,63 @@ fn may_change(tenant: &str, change: &Change) -> Result<(), CatalogError> {
     }
 }
 
-/// A rule of a tenant that took the place of others would loosen.
-async fn check_replaced(
-    connection: &mut Connection,
-    url: &CatalogUrl,
+/// The rules that an entry changes for some or all clients.
+fn loosened(entry: &Entry) -> Vec<&str> {
+    match entry {
+        Entry::Rule(rule) => rule.replaces.iter().map(String::as_str).collect(),
+        Entry::Override(OverrideDocument { rule_id, .. }) | Entry::Ban(Ban { rule_id, .. }) => {
+            vec![rule_id]
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Refuses to loosen a rule that administrators of the tenant did not write.
+fn check_loosened(
     tenant: &str,
     change: &Change,
+    rule_id: &str,
+    rule: &RuleOwner,
+) -> Result<(), CatalogError> {
+    let (is_own, is_theirs) =
+        (rule.tenant.as_deref() == Some(tenant), rule.author_tenant.as_deref() == Some(tenant));
+    match (change.kind, is_own, is_theirs) {
+        (_, true, true) => Ok(()),
+        (Kind::Rule, false, _) => Err(CatalogError::NotYours(format!(
+            "replaces: the rule {rule_id} is not one of the tenant {tenant}, and stays in force"
+        ))),
+        (_, false, _) => Err(not_yours(tenant, change)),
+        (_, true, false) => Err(read_only(tenant, Kind::Rule, rule_id)),
+    }
+}
+
+/// Refuses a rule of operators that would not be in force, because a rule that administrators of a tenant wrote
+/// replaces it.
+async fn refuse_replaced(
+    connection: &mut Connection,
+    url: &CatalogUrl,
     changes: &[Change],
 ) -> Result<(), CatalogError> {
-    let Some(Entry::Rule(rule)) = change.entry_made().map_err(CatalogError::Invalid)? else {
+    let failed = |error: sqlx::Error| CatalogError::from_database(url, &error);
+    let rules: Vec<&Change> = changes.iter().filter(|it| it.kind == Kind::Rule).collect();
+    if rules.iter().all(|it| it.becomes.is_none()) {
         return Ok(());
-    };
-    for replaced in &rule.replaces {
-        if tenant_of_rule(connection, url, replaced, changes).await?.as_deref() != Some(tenant) {
-            return Err(CatalogError::NotYours(format!(
-                "replaces: the rule {replaced} is not one of the tenant {tenant}, and stays in force"
+    }
+    for row in connection.rows(REPLACING, vec![]).await.map_err(failed)? {
+        let (entry, body) = (row.text(0).map_err(failed)?, row.text(1).map_err(failed)?);
+        let tenant = row.text(2).map_err(failed)?;
+        let Entry::Rule(rule) = Entry::parse(Kind::Rule, &body).map_err(CatalogError::Invalid)?
+        else {
+            continue;
+        };
+        let is_replaced = |it: &&&Change| it.becomes.is_some() && rule.replaces.contains(&it.entry);
+        if let Some(replaced) = rules.iter().find(is_replaced)
+            && !rules.iter().any(|it| it.entry == entry)
+        {
+            return Err(CatalogError::InUse(format!(
+                "the rule {entry}, which administrators of the tenant {tenant} wrote, replaces the rule {}: \
+                 change or remove it first, or in the same document",
+                replaced.entry
             )));
         }
     }

@@ -12,8 +12,16 @@ use crate::database::{Connection, Value, values};
 use crate::entry::Entry;
 use crate::error::CatalogError;
 use crate::kind::Kind;
+use crate::ownership;
 use crate::tables;
 use crate::write::{Author, Edit, Expect, Intent};
+
+/// One edit, given what is there.
+struct Resolved {
+    change: Change,
+    /// False if it leaves everything as it is.
+    is_change: bool,
+}
 
 impl Catalog {
     /// What an intent changes, given what is there.
@@ -23,6 +31,9 @@ impl Catalog {
         author: &Author,
         intent: Intent,
     ) -> Result<Vec<Change>, CatalogError> {
+        // Operators who put an entry as it is already still make it theirs. A document does not do that: it may
+        // be an export, with entries of tenants in it.
+        let takes_over = matches!(intent, Intent::Edits(_));
         let edits = match intent {
             Intent::Edits(edits) => edits,
             Intent::Begin(entries) => {
@@ -55,23 +66,26 @@ impl Catalog {
                 edits
             }
         };
-        let mut changes = Vec::with_capacity(edits.len());
+        let mut resolved = Vec::with_capacity(edits.len());
         for edit in edits {
-            changes.push(self.resolve_edit(connection, edit).await?);
+            resolved.push(self.resolve_edit(connection, author, edit, takes_over).await?);
         }
         let mut seen = HashSet::new();
-        if let Some(twice) = changes.iter().find(|it| !seen.insert((it.kind, it.entry.as_str()))) {
-            let message = format!("the {} {} is there twice", twice.kind, twice.entry);
+        let mut names = resolved.iter().map(|it| (it.change.kind, it.change.entry.as_str()));
+        if let Some((kind, entry)) = names.find(|name| !seen.insert(*name)) {
+            let message = format!("the {kind} {entry} is there twice");
             return Err(CatalogError::Invalid(vec![Problem::new("", message)]));
         }
-        Ok(changes)
+        Ok(resolved.into_iter().filter(|it| it.is_change).map(|it| it.change).collect())
     }
 
     async fn resolve_edit(
         &self,
         connection: &mut Connection,
+        author: &Author,
         edit: Edit,
-    ) -> Result<Change, CatalogError> {
+        takes_over: bool,
+    ) -> Result<Resolved, CatalogError> {
         let failed = |error: sqlx::Error| self.failed(&error);
         let invalid = |problem: Problem| CatalogError::Invalid(vec![problem]);
         let (kind, name, expect) = match &edit {
@@ -80,7 +94,13 @@ impl Catalog {
                 (*kind, entry.clone(), *expect)
             }
         };
-        let now = tables::find(connection, kind, &name).await.map_err(failed)?;
+        let found = tables::find(connection, kind, &name).await.map_err(failed)?;
+        // An entry that the author cannot see is as good as absent, whatever the author expects.
+        let is_hidden = found.as_ref().is_some_and(|it| !ownership::is_visible(author, it));
+        let now = found.filter(|_| !is_hidden);
+        if let (Edit::Put { entry: Entry::Rule(_), .. }, None) = (&edit, &now) {
+            ownership::check_new_rule_id(author, &name, is_hidden)?;
+        }
         let missing = || CatalogError::Missing { kind, entry: name.clone() };
         match (expect, &now) {
             (Expect::Absent, Some(_)) => {
@@ -92,7 +112,7 @@ impl Catalog {
             }
             _ => {}
         }
-        let was = now.map(|now| now.body);
+        let was = now.as_ref().map(|now| now.body.clone());
         let becomes = match edit {
             Edit::Put { entry, .. } => Some(entry.body()),
             Edit::Remove { .. } => None,
@@ -109,7 +129,18 @@ impl Catalog {
                 Some(entry.body())
             }
         };
-        Ok(Change { kind, entry: name, tenant: None, was, becomes })
+        let is_taken_over = takes_over
+            && author.tenant.is_none()
+            && now.as_ref().is_some_and(|now| now.author_tenant.is_some());
+        let is_change = was != becomes || is_taken_over;
+        if let Some(now) = &now
+            && is_change
+        {
+            ownership::check_author(connection, self.url(), author, kind, now).await?;
+        }
+        let (tenant, author_tenant) = (None, author.tenant.clone());
+        let change = Change { kind, entry: name, tenant, author_tenant, was, becomes };
+        Ok(Resolved { change, is_change })
     }
 
     async fn names(
@@ -125,16 +156,19 @@ impl Catalog {
     }
 }
 
-/// What finds the names of a kind, or of a tenant's; none if those of the kind belong to no tenant.
+/// Finds the names of all entries of a kind, or of those that administrators of a tenant wrote; none if they
+/// can write none of that kind.
 pub(crate) fn names_statement(kind: Kind, tenant: Option<&str>) -> Option<(String, Vec<Value>)> {
     let all = format!("SELECT entry FROM {}", kind.table());
-    match tenant {
-        None => Some((all, Vec::new())),
-        Some(tenant) if kind.columns().contains(&"tenant") => {
-            Some((format!("{all} WHERE tenant = $1"), values![tenant]))
+    let Some(tenant) = tenant else { return Some((all, Vec::new())) };
+    let is_theirs = match kind {
+        Kind::Ban => {
+            "rule_id IN (SELECT entry FROM tollgate_rules WHERE tenant = $1 AND author_tenant = $1)"
         }
-        Some(_) => None,
-    }
+        _ if kind.columns().contains(&"author_tenant") => "author_tenant = $1",
+        _ => return None,
+    };
+    Some((format!("{all} WHERE tenant = $1 AND {is_theirs}"), values![tenant]))
 }
 
 fn names_of(document: &PolicyDocument, kind: Kind) -> Result<HashSet<String>, CatalogError> {

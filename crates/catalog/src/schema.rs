@@ -9,12 +9,13 @@ use crate::database::{Connection, values};
 use crate::error::CatalogError;
 
 /// What made each version out of the one before.
-const MIGRATIONS: [&str; 5] = [
+const MIGRATIONS: [&str; 6] = [
     include_str!("migrations/1_policy.sql"),
     include_str!("migrations/2_access.sql"),
     include_str!("migrations/3_decisions.sql"),
     include_str!("migrations/4_bans.sql"),
     include_str!("migrations/5_resets.sql"),
+    include_str!("migrations/6_authors.sql"),
 ];
 
 /// The version of the schema that this program works with.

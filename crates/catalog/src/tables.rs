@@ -20,6 +20,8 @@ pub struct Stored {
     pub created_by: String,
     /// The tenant it belongs to.
     pub tenant: Option<String>,
+    /// The tenant whose administrators wrote it last; none if operators did.
+    pub author_tenant: Option<String>,
 }
 
 /// The columns that every kind has.
@@ -27,8 +29,8 @@ const COMMON: &str = "entry, body, version, created_at, created_by";
 
 /// The columns of [`Stored`].
 pub(crate) fn stored(kind: Kind) -> String {
-    let has_tenant = kind.columns().contains(&"tenant");
-    format!("{COMMON}, {}", if has_tenant { "tenant" } else { "CAST(NULL AS TEXT)" })
+    let column = |name| if kind.columns().contains(&name) { name } else { "CAST(NULL AS TEXT)" };
+    format!("{COMMON}, {}, {}", column("tenant"), column("author_tenant"))
 }
 
 impl Stored {
@@ -40,6 +42,7 @@ impl Stored {
             created_at: row.count(3)?,
             created_by: row.text(4)?,
             tenant: row.optional_text(5)?,
+            author_tenant: row.optional_text(6)?,
         })
     }
 }
@@ -50,6 +53,8 @@ pub(crate) struct Stamp<'a> {
     pub(crate) version: u64,
     pub(crate) at: u64,
     pub(crate) by: &'a str,
+    /// The tenant that the author administers; none if it is an operator.
+    pub(crate) tenant: Option<&'a str>,
 }
 
 /// The entry of that name.
@@ -84,23 +89,29 @@ pub(crate) async fn put(
         updates.join(", "),
     );
     let mut values = values![name, entry.body(), stamp.version, stamp.at, stamp.by];
-    values.extend(entry.columns(tenant));
+    values.extend(entry.columns(tenant, stamp.tenant));
     connection.run(&sql, values).await.map(drop)
 }
 
-/// Exceptions from rules, and bans by them, belong to whom the rules belong to after these changes.
+/// Overrides and bans belong to the tenant of their rule after these changes, and overrides of a rule
+/// that operators wrote are the operators'.
 pub(crate) async fn hand_over(
     connection: &mut Connection,
     changes: &[Change],
 ) -> Result<(), sqlx::Error> {
     let rules = changes.iter().filter(|it| it.kind == Kind::Rule && it.becomes.is_some());
-    for Change { entry, tenant, .. } in rules {
+    for Change { entry, tenant, author_tenant, .. } in rules {
         for kind in [Kind::Override, Kind::Ban] {
             let sql = format!(
                 "UPDATE {} SET tenant = $2 WHERE rule_id = $1 AND tenant IS DISTINCT FROM $2",
                 kind.table()
             );
             connection.run(&sql, values![entry.as_str(), tenant.as_deref()]).await?;
+        }
+        if author_tenant.is_none() {
+            let sql = "UPDATE tollgate_overrides SET author_tenant = NULL \
+                       WHERE rule_id = $1 AND author_tenant IS NOT NULL";
+            connection.run(sql, values![entry.as_str()]).await?;
         }
     }
     Ok(())

@@ -134,7 +134,8 @@ const CREATE: &str = "INSERT INTO tollgate_catalog (only_row, epoch, revision, s
 const REVISION: &str = "INSERT INTO tollgate_revisions \
     (number, stamp, changed_at, actor, role, address) VALUES ($1, $2, $3, $4, $5, $6)";
 const CHANGE: &str = "INSERT INTO tollgate_changes \
-    (revision, place, kind, entry, tenant, was, becomes) VALUES ($1, $2, $3, $4, $5, $6, $7)";
+    (revision, place, kind, entry, tenant, was, becomes, author_tenant) \
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
 const TELL: &str = "SELECT pg_notify('tollgate_catalog', $1)";
 
 impl Catalog {
@@ -227,7 +228,6 @@ impl Catalog {
             return Err(CatalogError::Moved { revision: before.revision.number });
         }
         let mut changes = self.resolve(connection, author, intent).await?;
-        changes.retain(|change| change.was != change.becomes);
         if changes.is_empty() {
             return Ok(Prepared { before, after: before, changes, begins });
         }
@@ -237,7 +237,12 @@ impl Catalog {
         set_head(connection, after).await.map_err(failed)?;
         ownership::settle(connection, self.url(), author, &mut changes).await?;
         tables::order(&mut changes);
-        let written = Stamp { version: number, at: now.as_micros(), by: &author.actor };
+        let written = Stamp {
+            version: number,
+            at: now.as_micros(),
+            by: &author.actor,
+            tenant: author.tenant.as_deref(),
+        };
         for change in &changes {
             self.make(connection, change, written).await?;
         }
@@ -262,8 +267,9 @@ async fn log(
     changes: &[Change],
 ) -> Result<(), sqlx::Error> {
     for (place, change) in (0_u64..).zip(changes) {
-        let Change { kind, entry, tenant, was, becomes } = change.clone();
-        let values = values![revision, place, kind.name(), entry, tenant, was, becomes];
+        let Change { kind, entry, tenant, author_tenant, was, becomes } = change.clone();
+        let values =
+            values![revision, place, kind.name(), entry, tenant, was, becomes, author_tenant];
         connection.run(CHANGE, values).await?;
     }
     Ok(())

@@ -216,11 +216,18 @@ async fn people_find_bans_and_who_made_them() {
         let log = catalog.audit(&filter, None, 10).await.expect("a log");
         let actors: Vec<&str> = log.iter().map(|record| record.actor.as_str()).collect();
         assert_eq!(actors, ["penalty", "penalty"]);
-        // Administrators of a tenant lift bans of its rules, and no others.
+        // Administrators of a tenant lift bans of rules that they wrote, and no others.
         let author = Author { tenant: of("acme"), ..penalty() };
-        for (edit, is_theirs) in
-            [(remove("login", &["10.0.0.1"]), false), (remove("shop", &["u1", "acme"]), true)]
-        {
+        let rule = r#"{"rule_id":"acme.own","limit":1,"window":"1m","identifier_type":"ip","tenant":"acme"}"#;
+        let entry = Entry::parse(Kind::Rule, rule).expect("a rule");
+        let own = vec![Edit::Put { entry, expect: Expect::Absent }];
+        catalog.write(&author, Intent::Edits(own), NOW, false).await.expect("written");
+        write(&catalog, vec![put(ban("acme.own", &["10.0.0.1"], 10))]).await;
+        for (edit, is_theirs) in [
+            (remove("login", &["10.0.0.1"]), false),
+            (remove("shop", &["u1", "acme"]), false),
+            (remove("acme.own", &["10.0.0.1"]), true),
+        ] {
             let written = catalog.write(&author, Intent::Edits(vec![edit]), NOW, false).await;
             assert_eq!(written.is_ok(), is_theirs, "{written:?}");
         }

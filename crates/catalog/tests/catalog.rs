@@ -28,6 +28,8 @@ mod last_used;
 mod migrations;
 #[path = "catalog/names.rs"]
 mod names;
+#[path = "catalog/operators.rs"]
+mod operators;
 #[path = "catalog/ownership.rs"]
 mod ownership;
 #[path = "catalog/pages.rs"]
@@ -39,5 +41,7 @@ mod soundness;
 mod draw;
 #[path = "catalog/model.rs"]
 mod model;
+#[path = "catalog/model_rights.rs"]
+mod model_rights;
 #[path = "catalog/sequences.rs"]
 mod sequences;

@@ -151,6 +151,7 @@ pub(crate) fn refusal(error: &CatalogError) -> Problem {
         }
         CatalogError::InUse(_) => Problem::new(StatusCode::CONFLICT, "still_in_use", detail),
         CatalogError::NotYours(_) => Problem::new(StatusCode::FORBIDDEN, "other_tenant", detail),
+        CatalogError::ReadOnly(_) => Problem::new(StatusCode::FORBIDDEN, "read_only", detail),
     }
 }
 
@@ -191,8 +192,13 @@ pub(crate) fn shown(stored: &Stored, detail: bool) -> Box<RawValue> {
         let created_at = rfc_3339(Timestamp::from_micros(stored.created_at));
         let by = JsonValue::from(stored.created_by.as_str());
         let (comma, version) = (if text.ends_with('{') { "" } else { "," }, stored.version);
+        // Administrators of a tenant can change only what they wrote.
+        let mark = match stored.author_tenant {
+            Some(_) => ",\"written_by\":\"tenant-admin\"",
+            None => "",
+        };
         text.push_str(&format!(
-            "{comma}\"version\":{version},\"created_at\":\"{created_at}\",\"created_by\":{by}}}"
+            "{comma}\"version\":{version},\"created_at\":\"{created_at}\",\"created_by\":{by}{mark}}}"
         ));
     }
     // What was read from JSON is JSON.

@@ -75,7 +75,7 @@ fn view_of(announcement: Announcement) -> Result<View, Vec<Problem>> {
 }
 
 fn change(kind: Kind, entry: String, body: String) -> Change {
-    Change { kind, entry, tenant: None, was: None, becomes: Some(body) }
+    Change { kind, entry, tenant: None, author_tenant: None, was: None, becomes: Some(body) }
 }
 
 fn json(value: &impl serde::Serialize) -> Option<String> {

@@ -314,6 +314,7 @@ async fn last_good(copy: Option<&Catalog>, board: &Board) -> Result<View, StartE
             kind: entry.kind(),
             entry: entry.name().unwrap_or_default(),
             tenant: None,
+            author_tenant: None,
             was: None,
             becomes: Some(entry.body()),
         })

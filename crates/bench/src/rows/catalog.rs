@@ -147,7 +147,7 @@ fn client(number: u64, tier: &str) -> Change {
 
 fn change(kind: Kind, entry: &str, body: &serde_json::Value) -> Change {
     let becomes = Some(body.to_string());
-    Change { kind, entry: entry.to_owned(), tenant: None, was: None, becomes }
+    Change { kind, entry: entry.to_owned(), tenant: None, author_tenant: None, was: None, becomes }
 }
 
 fn head(number: u64) -> Head {

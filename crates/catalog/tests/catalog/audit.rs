@@ -17,6 +17,9 @@ async fn told(place: &Place) -> Desk {
     let own = json!({"tenant": "acme"});
     desk.write(vec![put(Kind::Rule, &rule("a", &own)), put(Kind::Rule, &rule("b", &json!({})))])
         .await;
+    // As in a catalog from before ids of tenants' rules had a prefix.
+    let sql = "UPDATE tollgate_rules SET author_tenant = tenant";
+    place.raw().await.run(sql).await;
     of_acme.write_at(vec![patch(Kind::Rule, "a", json!({"limit": 2}))], later(5)).await;
     desk.write_at(vec![put(Kind::Tier, &json!({"tier": "a"}))], later(10)).await;
     let ban = json!({

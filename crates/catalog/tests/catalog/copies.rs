@@ -134,6 +134,7 @@ async fn a_copy_that_fails_changes_nothing() {
             kind: Kind::Override,
             entry: "lost".to_owned(),
             tenant: None,
+            author_tenant: None,
             was: None,
             becomes: Some(exception.to_string()),
         };

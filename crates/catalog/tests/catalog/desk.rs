@@ -213,6 +213,7 @@ pub(crate) fn name_of(error: &CatalogError) -> &'static str {
         CatalogError::Moved { .. } => "moved",
         CatalogError::InUse(_) => "in use",
         CatalogError::NotYours(_) => "not yours",
+        CatalogError::ReadOnly(_) => "read only",
     }
 }
 

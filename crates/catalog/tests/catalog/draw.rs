@@ -121,7 +121,7 @@ fn tenant() -> impl Strategy<Value = Option<&'static str>> {
 }
 
 fn rule_id() -> impl Strategy<Value = &'static str> {
-    prop_oneof![12 => select(vec!["r1", "r2", "r3"]), 1 => Just("r9")]
+    prop_oneof![12 => select(vec!["r1", "r2", "acme.r3", "acme.r4"]), 1 => Just("r9")]
 }
 
 fn tier() -> impl Strategy<Value = &'static str> {
@@ -135,7 +135,7 @@ fn digest() -> impl Strategy<Value = String> {
 fn rule() -> impl Strategy<Value = Item> {
     let replaces = prop_oneof![
         3 => Just(Vec::new()),
-        2 => subsequence(vec!["r1", "r2", "r3", "r9"], 0..2),
+        2 => subsequence(vec!["r1", "r2", "acme.r3", "acme.r4", "r9"], 0..2),
     ];
     let fields = (1..4_u64, prop::bool::ANY, tenant(), replaces, prop::bool::weighted(0.2));
     (rule_id(), fields, prop::option::weighted(0.15, tier())).prop_map(
@@ -259,7 +259,7 @@ fn draft() -> impl Strategy<Value = Draft> {
 
 /// So many writes at most.
 pub(crate) fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
-    let author = prop_oneof![4 => Just(None), 1 => Just(Some("acme"))];
+    let author = prop_oneof![3 => Just(None), 2 => Just(Some("acme"))];
     let resets = prop_oneof![3 => Just(0), 1 => 1_u64..4];
     let (is_trial, is_seen) = (prop::bool::weighted(0.1), prop::bool::weighted(0.6));
     let step = (author, draft(), resets, is_trial, is_seen);

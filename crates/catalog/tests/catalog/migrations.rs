@@ -61,19 +61,32 @@ const ROWS: [&str; NEWEST_SCHEMA as usize] = [
         (revision, place, changed_at, actor, role, entry, was, becomes)
         VALUES (1, 4294967296, 6, 'bob', 'operator', '["api","user_id","u1"]', '{}', '{}');
     "#,
+    "UPDATE tollgate_rules SET author_tenant = tenant;",
 ];
 
-/// The last table that each version makes: one that is there already stands in its way.
-const LAST_TABLES: [&str; NEWEST_SCHEMA as usize] = [
-    "tollgate_blacklist",
-    "tollgate_tokens",
-    "tollgate_decisions",
-    "tollgate_bans",
-    "tollgate_resets",
+macro_rules! table {
+    ($name:literal) => {
+        (concat!("CREATE TABLE ", $name, " (strange BIGINT)"), concat!("DROP TABLE ", $name), $name)
+    };
+}
+
+/// What stands in the way of each version: something that it makes is there already. Also how to remove it, and what
+/// the error names.
+const OBSTACLES: [(&str, &str, &str); NEWEST_SCHEMA as usize] = [
+    table!("tollgate_blacklist"),
+    table!("tollgate_tokens"),
+    table!("tollgate_decisions"),
+    table!("tollgate_bans"),
+    table!("tollgate_resets"),
+    (
+        "ALTER TABLE tollgate_blacklist ADD COLUMN author_tenant TEXT",
+        "ALTER TABLE tollgate_blacklist DROP COLUMN author_tenant",
+        "author_tenant",
+    ),
 ];
 
 /// How many entries there are with the rows of all versions up to this one.
-const ENTRIES: [usize; NEWEST_SCHEMA as usize] = [6, 8, 8, 9, 9];
+const ENTRIES: [usize; NEWEST_SCHEMA as usize] = [6, 8, 8, 9, 9, 9];
 
 /// A place like the given one, with the tables of that version.
 async fn at_version(place: &Place, version: u64) -> Place {
@@ -173,21 +186,69 @@ async fn a_newer_schema_is_left_alone() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_migration_that_fails_leaves_everything_as_it_was() {
     everywhere(async |place| {
-        for (version, table) in (0..).zip(LAST_TABLES) {
+        for (version, (obstruct, clear, named)) in (0..).zip(OBSTACLES) {
             let place = at_version(place, version).await;
             let mut raw = place.raw().await;
-            raw.run(&format!("CREATE TABLE {table} (strange BIGINT)")).await;
+            raw.run(obstruct).await;
             let before = raw.texts(structure(&place)).await;
             for _ in 0..2 {
                 let error = place.catalog().migrate(NOW).await.expect_err("an error");
                 assert_eq!(name_of(&error), "unusable", "{error}");
-                assert!(error.to_string().contains(table), "{error}");
+                assert!(error.to_string().contains(named), "{error}");
                 assert_eq!(raw.texts(structure(&place)).await, before);
                 assert_eq!(place.catalog().schema_version().await.expect("a version"), version);
             }
-            raw.run(&format!("DROP TABLE {table}")).await;
+            raw.run(clear).await;
             assert_eq!(place.catalog().migrate(NOW).await.expect("tables"), version);
         }
+    })
+    .await;
+}
+
+/// Entries from before authors were kept: those that administrators of a tenant wrote last are theirs, as far as the log
+/// tells, and all others are the operators'.
+#[tokio::test(flavor = "multi_thread")]
+async fn entries_belong_to_operators_unless_the_log_names_a_tenant_admin() {
+    const ROWS: &str = r#"
+    INSERT INTO tollgate_catalog (only_row, epoch, revision, stamp) VALUES (1, 77, 4, 88);
+    INSERT INTO tollgate_revisions (number, stamp, changed_at, actor, role) VALUES
+        (2, 2, 5, 'tina', 'tenant-admin'), (3, 3, 5, 'oscar', 'operator'), (4, 88, 5, 'tina', 'tenant-admin');
+    INSERT INTO tollgate_changes (revision, place, kind, entry, tenant, becomes) VALUES
+        (2, 0, 'rule', 'own', 'acme', '{}'), (2, 1, 'rule', 'taken', 'acme', '{}'),
+        (2, 2, 'override', '["own","user_id","u1"]', 'acme', '{}'),
+        (2, 3, 'override', '["taken","user_id","u1"]', 'acme', '{}'),
+        (3, 0, 'rule', 'taken', 'acme', '{}'), (3, 1, 'rule', 'moved', 'acme', '{}'),
+        (4, 0, 'blacklist', '["tenant","acme"]', 'acme', '{}'),
+        (4, 1, 'rule', 'lost', 'umbrella', '{}');
+    INSERT INTO tollgate_rules (version, created_at, created_by, entry, tenant, enabled, body) VALUES
+        (2, 5, 'x', 'own', 'acme', 1, '{}'), (3, 5, 'x', 'taken', 'acme', 1, '{}'),
+        (3, 5, 'x', 'moved', 'acme', 1, '{}'), (1, 5, 'x', 'forgotten', 'acme', 1, '{}'),
+        (4, 5, 'x', 'lost', 'acme', 1, '{}'), (2, 5, 'x', 'everyone', NULL, 1, '{}');
+    INSERT INTO tollgate_overrides
+        (version, created_at, created_by, entry, rule_id, identifier_type, identifier, tenant, body) VALUES
+        (2, 5, 'x', '["own","user_id","u1"]', 'own', 'user_id', 'u1', 'acme', '{}'),
+        (2, 5, 'x', '["taken","user_id","u1"]', 'taken', 'user_id', 'u1', 'acme', '{}'),
+        (3, 5, 'x', '["own","user_id","u2"]', 'own', 'user_id', 'u2', 'acme', '{}');
+    INSERT INTO tollgate_blacklist
+        (version, created_at, created_by, entry, identifier_type, identifier, tenant, body) VALUES
+        (4, 5, 'x', '["tenant","acme"]', 'tenant', 'acme', 'acme', '{}'),
+        (2, 5, 'x', '["user_id","u3"]', 'user_id', 'u3', NULL, '{}');
+    "#;
+    everywhere(async |place| {
+        let place = at_version(place, 5).await;
+        let mut raw = place.raw().await;
+        raw.run(ROWS).await;
+        assert_eq!(place.catalog().migrate_to(6, NOW).await.expect("tables"), 5);
+        for (table, expected) in [
+            ("tollgate_rules", &["own"][..]),
+            ("tollgate_overrides", &[r#"["own","user_id","u1"]"#]),
+            ("tollgate_blacklist", &[r#"["tenant","acme"]"#]),
+        ] {
+            let sql = format!("SELECT entry FROM {table} WHERE author_tenant = 'acme' ORDER BY entry");
+            assert_eq!(raw.texts(&sql).await, expected, "{table}");
+        }
+        let sql = "SELECT entry FROM tollgate_changes WHERE author_tenant = tenant ORDER BY revision, place";
+        assert_eq!(raw.texts(sql).await.len(), 6);
     })
     .await;
 }

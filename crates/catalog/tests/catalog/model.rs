@@ -8,8 +8,8 @@ use tollgate_catalog::Kind;
 
 use crate::draw::{Action, Draft, DraftEdit, Expected, Item, object};
 
-type Body = Map<String, Json>;
-type Key = (Kind, String);
+pub(crate) type Body = Map<String, Json>;
+pub(crate) type Key = (Kind, String);
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Kept {
@@ -18,7 +18,9 @@ pub(crate) struct Kept {
     pub(crate) created_at: u64,
     pub(crate) created_by: String,
     /// Whose it is, or was before its rule went.
-    owner: Option<String>,
+    pub(crate) owner: Option<String>,
+    /// The tenant whose administrators wrote it last; none if operators did.
+    pub(crate) author: Option<String>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -35,7 +37,7 @@ pub(crate) struct Stamp<'a> {
 }
 
 /// What entries become, in the order of the edits; none if they go.
-type Becoming = Vec<(Key, Option<Body>)>;
+pub(crate) type Becoming = Vec<(Key, Option<Body>)>;
 
 /// Fields that need not be said.
 fn is_default(kind: Kind, field: &str, value: &Json) -> bool {
@@ -60,13 +62,20 @@ impl Model {
         match draft {
             Draft::Edits(edits) => {
                 for edit in edits {
-                    match self.resolve(edit) {
+                    if matches!(edit.action, Action::Put) && self.is_bad_name(&key(&edit.item), by)
+                    {
+                        wrong.insert("not yours");
+                    }
+                    match self.resolve(edit, by) {
                         Ok(becomes) => becoming.push(becomes),
                         Err(reason) => drop(wrong.insert(reason)),
                     }
                 }
             }
             Draft::Apply { items, prune } => {
+                if items.iter().any(|item| self.is_bad_name(&key(item), by)) {
+                    wrong.insert("not yours");
+                }
                 becoming.extend(self.pruned(items, prune, by.tenant));
                 let puts = items.iter().map(|item| (key(item), Some(item.body.clone())));
                 becoming.extend(puts);
@@ -76,15 +85,21 @@ impl Model {
         if names.len() < becoming.len() {
             wrong.insert("invalid");
         }
-        becoming.retain(|(key, body)| self.entries.get(key).map(|it| &it.body) != body.as_ref());
+        let takes_over = by.tenant.is_none() && matches!(draft, Draft::Edits(_));
+        becoming.retain(|(key, body)| {
+            let was = self.seen(key, by);
+            let is_tenants = was.is_some_and(|it| it.author.is_some());
+            was.map(|it| &it.body) != body.as_ref() || (takes_over && is_tenants)
+        });
         let next = self.after(&becoming, by, &mut wrong);
-        if let Some(tenant) = by.tenant {
-            let foreign = |(key, body): &(Key, Option<Body>)| {
-                self.is_foreign(&next, key, body.as_ref(), tenant)
-            };
-            if becoming.iter().any(foreign) {
-                wrong.insert("not yours");
+        match by.tenant {
+            Some(tenant) => {
+                for (key, body) in &becoming {
+                    wrong.extend(self.trespass(&next, key, body.as_ref(), tenant));
+                }
             }
+            None if next.undermines(&becoming) => drop(wrong.insert("in use")),
+            None => {}
         }
         if !becoming.is_empty() {
             wrong.extend(next.flaws());
@@ -97,9 +112,13 @@ impl Model {
         }
     }
 
-    fn resolve(&self, edit: &DraftEdit) -> Result<(Key, Option<Body>), &'static str> {
+    fn resolve(
+        &self,
+        edit: &DraftEdit,
+        by: &Stamp<'_>,
+    ) -> Result<(Key, Option<Body>), &'static str> {
         let key = key(&edit.item);
-        let now = self.entries.get(&key);
+        let now = self.seen(&key, by);
         match (edit.expect, now) {
             (Expected::Absent, Some(_)) => return Err("exists"),
             (Expected::Present | Expected::ThisVersion | Expected::OtherVersion, None) => {
@@ -127,10 +146,9 @@ impl Model {
 
     fn pruned(&self, items: &[Item], prune: &[Kind], tenant: Option<&str>) -> Becoming {
         let goes = |(key, kept): &(&Key, &Kept)| {
-            let is_own = tenant.is_none() || self.owner_of(key.0, &kept.body).as_deref() == tenant;
-            let has_owner = tenant.is_none() || !matches!(key.0, Kind::Tier | Kind::Client);
+            let is_own = tenant.is_none() || kept.author.as_deref() == tenant;
             let is_named = items.iter().any(|item| (item.kind, &item.name) == (key.0, &key.1));
-            prune.contains(&key.0) && is_own && has_owner && !is_named
+            prune.contains(&key.0) && is_own && !is_named
         };
         self.entries.iter().filter(goes).map(|(key, _)| (key.clone(), None)).collect()
     }
@@ -156,6 +174,7 @@ impl Model {
                 created_at: first.map_or(by.at, |it| it.created_at),
                 created_by: first.map_or_else(|| by.actor.to_owned(), |it| it.created_by.clone()),
                 owner: None,
+                author: by.tenant.filter(|_| has_author(key.0)).map(str::to_owned),
             };
             next.entries.insert(key.clone(), kept);
             if next.has_twins(key.0) {
@@ -187,6 +206,17 @@ impl Model {
                 kept.owner = owner;
             }
         }
+        // Exceptions from rules of operators are the operators'.
+        let authors = self.entries.iter().filter(|(key, _)| key.0 == Kind::Override);
+        let taken: Vec<Key> = authors
+            .filter(|(_, kept)| self.author_of_rule(text(&kept.body, "rule_id")).is_none())
+            .map(|(key, _)| key.clone())
+            .collect();
+        for key in taken {
+            if let Some(kept) = self.entries.get_mut(&key) {
+                kept.author = None;
+            }
+        }
     }
 
     /// Whether two keys or two tokens have the same secret.
@@ -205,7 +235,7 @@ impl Model {
     }
 
     /// Whose an entry is, given the rules that are here.
-    fn owner_of(&self, kind: Kind, body: &Body) -> Option<String> {
+    pub(crate) fn owner_of(&self, kind: Kind, body: &Body) -> Option<String> {
         match kind {
             Kind::Tier | Kind::Client => None,
             Kind::Override | Kind::Ban => {
@@ -218,20 +248,6 @@ impl Model {
             }
             Kind::Rule | Kind::ApiKey | Kind::Token => text(body, "tenant").map(str::to_owned),
         }
-    }
-
-    /// Whether a tenant may not do this.
-    fn is_foreign(&self, next: &Self, key: &Key, becomes: Option<&Body>, tenant: &str) -> bool {
-        let is_tight = matches!(key.0, Kind::Rule | Kind::Override | Kind::Blacklist | Kind::Ban);
-        let was = self.entries.get(key).map(|kept| self.owner_of(key.0, &kept.body));
-        let is = becomes.map(|body| next.owner_of(key.0, body));
-        let is_own = |owner: &Option<String>| owner.as_deref() == Some(tenant);
-        let replaces = becomes.filter(|_| key.0 == Kind::Rule).map(replaced).unwrap_or_default();
-        let takes_over = replaces.iter().any(|id| {
-            let rule = next.rule(id).or_else(|| self.rule(id));
-            rule.and_then(|rule| text(rule, "tenant")) != Some(tenant)
-        });
-        !is_tight || [was, is].iter().flatten().any(|owner| !is_own(owner)) || takes_over
     }
 
     /// What is wrong with everything as it is.
@@ -327,15 +343,20 @@ pub(crate) fn patch(edit: &DraftEdit) -> Body {
     object(&json!({field: edit.item.body.get(field)}))
 }
 
+/// Whether administrators of a tenant can write entries of this kind.
+fn has_author(kind: Kind) -> bool {
+    matches!(kind, Kind::Rule | Kind::Override | Kind::Blacklist)
+}
+
 fn key(item: &Item) -> Key {
     (item.kind, item.name.clone())
 }
 
-fn text<'a>(body: &'a Body, field: &str) -> Option<&'a str> {
+pub(crate) fn text<'a>(body: &'a Body, field: &str) -> Option<&'a str> {
     body.get(field)?.as_str()
 }
 
-fn replaced(rule: &Body) -> Vec<String> {
+pub(crate) fn replaced(rule: &Body) -> Vec<String> {
     let replaces = rule.get("replaces").and_then(Json::as_array).into_iter().flatten();
     replaces.filter_map(Json::as_str).map(str::to_owned).collect()
 }

@@ -1,4 +1,4 @@
-//! Administrators of a tenant change what belongs to it, and only ever tighten.
+//! Administrators of a tenant change what they wrote themselves, and only ever tighten.
 
 use serde_json::{Value as Json, json};
 use tollgate_catalog::{AuditFilter, Edit, Filter, Intent, Kind};
@@ -25,12 +25,25 @@ const BASE: &str = "
       - {identifier_type: [tenant, user_id], identifier: [umbrella, u1]}
       - {identifier_type: user_id, identifier: u1}";
 
-/// A catalog with entries of two tenants and of nobody, and the administrator of one.
+/// What administrators of the tenant wrote themselves.
+const OWN: &str = "
+    rules:
+      - {rule_id: acme.own, limit: 10, window: 1m, identifier_type: user_id, tenant: acme}
+    overrides:
+      - {rule_id: acme.own, identifier_type: user_id, identifier: u1, limit: 1}
+    blacklist:
+      - {identifier_type: [tenant, user_id], identifier: [acme, u9]}";
+
+/// A catalog with entries of operators about two tenants and about everybody, entries that the administrators of one
+/// tenant wrote, and one of these administrators.
 async fn of_acme(place: &Place) -> Desk {
     let desk = Desk::open(place).await;
     desk.check(apply(BASE, &[]), "+rule everyone, +rule acme, ..").await;
-    desk.write(vec![ban("acme", Some("acme")), ban("umbrella", Some("umbrella"))]).await;
-    Desk::of(place, tenant_admin("acme"))
+    let acme = Desk::of(place, tenant_admin("acme"));
+    acme.check(apply(OWN, &[]), "+rule acme.own, ..").await;
+    let bans = [("acme", "acme"), ("umbrella", "umbrella"), ("acme.own", "acme")];
+    desk.write(bans.map(|(rule_id, tenant)| ban(rule_id, Some(tenant))).to_vec()).await;
+    acme
 }
 
 fn exception(rule_id: &str, user: &str) -> Edit {
@@ -63,23 +76,23 @@ async fn a_tenant_changes_its_own() {
             body["tenant"] = json!("acme");
             put(Kind::Rule, &body)
         };
-        check(vec![patch(Kind::Rule, "acme", json!({"limit": 5}))], "~rule acme").await;
-        check(vec![own("acme2", json!({"replaces": ["acme"]}))], "+rule acme2").await;
-        check(vec![exception("acme", "u2")], "+override ..").await;
-        check(vec![remove(Kind::Override, r#"["acme","user_id","u2"]"#)], "-override ..").await;
+        check(vec![patch(Kind::Rule, "acme.own", json!({"limit": 5}))], "~rule acme.own").await;
+        check(vec![own("acme.2", json!({"replaces": ["acme.own"]}))], "+rule acme.2").await;
+        check(vec![exception("acme.own", "u2")], "+override ..").await;
+        check(vec![remove(Kind::Override, r#"["acme.own","user_id","u2"]"#)], "-override ..").await;
         // A rule and what refers to it at once.
-        let both = vec![exception("acme3", "u1"), own("acme3", json!({"replaces": ["acme2"]}))];
-        check(both, "+rule acme3, +override ..").await;
+        let both = vec![exception("acme.3", "u1"), own("acme.3", json!({"replaces": ["acme.2"]}))];
+        check(both, "+rule acme.3, +override ..").await;
         let pair = (json!(["user_id", "tenant"]), json!(["u2", "acme"]));
         check(vec![listed(Kind::Blacklist, &pair.0, &pair.1)], "+blacklist ..").await;
         let whole = (json!("tenant"), json!("acme"));
         check(vec![listed(Kind::Blacklist, &whole.0, &whole.1)], "+blacklist ..").await;
         check(vec![remove(Kind::Blacklist, r#"["tenant","acme"]"#)], "-blacklist ..").await;
-        check(vec![ban("acme2", Some("acme"))], "+ban ..").await;
-        check(vec![remove(Kind::Ban, r#"["acme2","u1"]"#)], "-ban ..").await;
+        check(vec![ban("acme.2", Some("acme"))], "+ban ..").await;
+        check(vec![remove(Kind::Ban, r#"["acme.2","u1"]"#)], "-ban ..").await;
         let gone = vec![
-            remove(Kind::Override, r#"["acme3","user_id","u1"]"#),
-            remove(Kind::Rule, "acme3"),
+            remove(Kind::Override, r#"["acme.3","user_id","u1"]"#),
+            remove(Kind::Rule, "acme.3"),
         ];
         check(gone, "-override ..").await;
     })
@@ -90,29 +103,32 @@ async fn a_tenant_changes_its_own() {
 async fn a_tenant_changes_nothing_else() {
     everywhere(async |place| {
         let desk = of_acme(place).await;
-        let refused = async |edit: Edit| {
-            desk.check(only(edit), "not yours: ..").await;
+        let check = async |edit: Edit, expected: &str| {
+            desk.check(only(edit), expected).await;
         };
+        let refused = async |edit: Edit| check(edit, "not yours: ..").await;
         for rule_id in ["everyone", "umbrella"] {
-            refused(patch(Kind::Rule, rule_id, json!({"limit": 1}))).await;
-            refused(patch(Kind::Rule, rule_id, json!({"tenant": "acme"}))).await;
+            // What it cannot see is not there.
+            check(patch(Kind::Rule, rule_id, json!({"limit": 1})), "missing: ..").await;
+            check(patch(Kind::Rule, rule_id, json!({"tenant": "acme"})), "missing: ..").await;
             let over = format!(r#"["{rule_id}","user_id","u1"]"#);
-            refused(remove(Kind::Override, &over)).await;
-            refused(patch(Kind::Override, &over, json!({"limit": 9}))).await;
+            check(remove(Kind::Override, &over), "nothing").await;
+            check(patch(Kind::Override, &over, json!({"limit": 9})), "missing: ..").await;
             refused(exception(rule_id, "u2")).await;
             // Whatever it says of itself, a ban belongs to whom its rule belongs to.
             refused(ban(rule_id, Some("acme"))).await;
             let replacing = json!({"tenant": "acme", "replaces": [rule_id]});
-            refused(put(Kind::Rule, &rule("mine", &replacing))).await;
-            let replacing = json!({"replaces": ["acme", rule_id]});
-            refused(patch(Kind::Rule, "acme", replacing)).await;
+            refused(put(Kind::Rule, &rule("acme.mine", &replacing))).await;
+            let replacing = json!({"replaces": ["acme.own", rule_id]});
+            refused(patch(Kind::Rule, "acme.own", replacing)).await;
+            refused(put(Kind::Rule, &rule(rule_id, &json!({"tenant": "acme"})))).await;
         }
-        refused(put(Kind::Rule, &rule("new", &json!({})))).await;
-        refused(put(Kind::Rule, &rule("new", &json!({"tenant": "umbrella"})))).await;
-        refused(patch(Kind::Rule, "acme", json!({"tenant": null}))).await;
-        refused(patch(Kind::Rule, "acme", json!({"tenant": "umbrella"}))).await;
-        refused(remove(Kind::Rule, "umbrella")).await;
-        refused(remove(Kind::Ban, r#"["umbrella","u1"]"#)).await;
+        refused(put(Kind::Rule, &rule("acme.new", &json!({})))).await;
+        refused(put(Kind::Rule, &rule("acme.new", &json!({"tenant": "umbrella"})))).await;
+        refused(patch(Kind::Rule, "acme.own", json!({"tenant": null}))).await;
+        refused(patch(Kind::Rule, "acme.own", json!({"tenant": "umbrella"}))).await;
+        check(remove(Kind::Rule, "umbrella"), "nothing").await;
+        check(remove(Kind::Ban, r#"["umbrella","u1"]"#), "nothing").await;
         for (types, values) in [
             (json!("user_id"), json!("u1")),
             (json!("tenant"), json!("umbrella")),
@@ -122,11 +138,11 @@ async fn a_tenant_changes_nothing_else() {
             refused(listed(Kind::Blacklist, &types, &values)).await;
             refused(listed(Kind::Whitelist, &types, &values)).await;
         }
-        refused(remove(Kind::Blacklist, r#"["user_id","u1"]"#)).await;
+        check(remove(Kind::Blacklist, r#"["user_id","u1"]"#), "nothing").await;
         // Not even its own.
         refused(listed(Kind::Whitelist, &json!(["tenant", "user_id"]), &json!(["acme", "u1"])))
             .await;
-        refused(remove(Kind::Whitelist, r#"["tenant","acme"]"#)).await;
+        check(remove(Kind::Whitelist, r#"["tenant","acme"]"#), "read only: ..").await;
         refused(put(Kind::Tier, &json!({"tier": "gold"}))).await;
         let client = json!({"identifier_type": "tenant", "identifier": "acme", "tier": "gold"});
         refused(put(Kind::Client, &client)).await;
@@ -138,7 +154,7 @@ async fn a_tenant_changes_nothing_else() {
         refused(put(Kind::Token, &token)).await;
         // One foreign edit among its own spoils all.
         let mixed =
-            vec![patch(Kind::Rule, "acme", json!({"limit": 7})), exception("everyone", "u3")];
+            vec![patch(Kind::Rule, "acme.own", json!({"limit": 7})), exception("everyone", "u3")];
         desk.check(Intent::Edits(mixed), "not yours: ..").await;
     })
     .await;
@@ -150,13 +166,13 @@ async fn an_entry_cannot_change_hands_by_a_detour() {
     everywhere(async |place| {
         let desk = of_acme(place).await;
         let taken = vec![
-            patch(Kind::Rule, "everyone", json!({"tenant": "acme"})),
+            put(Kind::Rule, &rule("everyone", &json!({"tenant": "acme"}))),
             remove(Kind::Override, r#"["everyone","user_id","u1"]"#),
         ];
         desk.check(Intent::Edits(taken), "not yours: ..").await;
         let replaced = vec![
-            patch(Kind::Rule, "umbrella", json!({"tenant": "acme"})),
-            patch(Kind::Rule, "acme", json!({"replaces": ["umbrella"]})),
+            put(Kind::Rule, &rule("umbrella", &json!({"tenant": "acme"}))),
+            patch(Kind::Rule, "acme.own", json!({"replaces": ["umbrella"]})),
         ];
         desk.check(Intent::Edits(replaced), "not yours: ..").await;
     })
@@ -169,25 +185,31 @@ async fn a_document_of_a_tenant_prunes_its_own_alone() {
     everywhere(async |place| {
         let desk = of_acme(place).await;
         let before = contents(&desk.catalog).await;
-        desk.check(apply(BASE, &[]), "nothing").await;
+        // What operators wrote about the tenant may stay in its document; what it cannot see may not.
+        let seen = "
+            rules: [{rule_id: acme, limit: 10, window: 1m, identifier_type: user_id, tenant: acme}]
+            whitelist: [{identifier_type: tenant, identifier: acme}]";
+        desk.check(apply(seen, &[]), "nothing").await;
+        desk.check(apply(BASE, &[]), "not yours: ..").await;
         let foreign =
             "rules: [{rule_id: everyone, limit: 9, window: 1m, identifier_type: user_id}]";
         desk.check(apply(foreign, &PRUNED), "not yours: ..").await;
         let own = "
             rules:
-              - {rule_id: mine, limit: 9, window: 1m, identifier_type: user_id, tenant: acme}";
+              - {rule_id: acme.mine, limit: 9, window: 1m, identifier_type: user_id, tenant: acme}";
         let pruned = [
-            r#"-ban ["acme","u1"]"#,
-            r#"-blacklist ["user_id","u1","tenant","acme"]"#,
-            r#"-override ["acme","user_id","u1"]"#,
-            "-rule acme",
-            "+rule mine",
+            r#"-ban ["acme.own","u1"]"#,
+            r#"-blacklist ["user_id","u9","tenant","acme"]"#,
+            r#"-override ["acme.own","user_id","u1"]"#,
+            "-rule acme.own",
+            "+rule acme.mine",
         ];
         desk.check(apply(own, &PRUNED), &pruned.join(", ")).await;
         let after = contents(&desk.catalog).await;
         assert_eq!(after.len(), before.len() - 3);
-        desk.check(apply("rules: []", &[Kind::Tier, Kind::Client, Kind::Token]), "nothing").await;
-        desk.check(apply("rules: []", &PRUNED), "-rule mine").await;
+        let others = [Kind::Tier, Kind::Client, Kind::Token, Kind::Whitelist];
+        desk.check(apply("rules: []", &others), "nothing").await;
+        desk.check(apply("rules: []", &PRUNED), "-rule acme.mine").await;
     })
     .await;
 }
@@ -202,10 +224,12 @@ async fn a_tenant_is_shown_its_own() {
             let page = acme.catalog.page(kind, &filter, None, 100).await.expect("a page");
             page.entries.into_iter().map(|entry| entry.entry).collect()
         };
-        assert_eq!(of("acme", Kind::Rule).await, ["acme"]);
-        assert_eq!(of("acme", Kind::Override).await, [r#"["acme","user_id","u1"]"#]);
-        assert_eq!(of("acme", Kind::Blacklist).await, [r#"["user_id","u1","tenant","acme"]"#]);
-        assert_eq!(of("acme", Kind::Ban).await, [r#"["acme","u1"]"#]);
+        let exceptions = [r#"["acme","user_id","u1"]"#, r#"["acme.own","user_id","u1"]"#];
+        let listed = [r#"["user_id","u1","tenant","acme"]"#, r#"["user_id","u9","tenant","acme"]"#];
+        assert_eq!(of("acme", Kind::Rule).await, ["acme", "acme.own"]);
+        assert_eq!(of("acme", Kind::Override).await, exceptions);
+        assert_eq!(of("acme", Kind::Blacklist).await, listed);
+        assert_eq!(of("acme", Kind::Ban).await, [r#"["acme","u1"]"#, r#"["acme.own","u1"]"#]);
         assert_eq!(of("acme", Kind::Tier).await, [""; 0]);
         let log = async |tenant: &str| -> Vec<String> {
             let filter = AuditFilter { tenant: Some(tenant.to_owned()), ..AuditFilter::default() };
@@ -216,7 +240,11 @@ async fn a_tenant_is_shown_its_own() {
         assert_eq!(
             whole,
             [
+                r#"ban ["acme.own","u1"]"#,
                 r#"ban ["acme","u1"]"#,
+                r#"blacklist ["user_id","u9","tenant","acme"]"#,
+                r#"override ["acme.own","user_id","u1"]"#,
+                "rule acme.own",
                 r#"blacklist ["user_id","u1","tenant","acme"]"#,
                 r#"whitelist ["tenant","acme"]"#,
                 r#"override ["acme","user_id","u1"]"#,
@@ -228,11 +256,13 @@ async fn a_tenant_is_shown_its_own() {
         desk.write(vec![patch(Kind::Rule, "acme", json!({"tenant": "umbrella"}))]).await;
         let exceptions = [r#"["acme","user_id","u1"]"#, r#"["umbrella","user_id","u1"]"#];
         assert_eq!(of("umbrella", Kind::Override).await, exceptions);
-        assert_eq!(of("acme", Kind::Override).await, [""; 0]);
+        assert_eq!(of("acme", Kind::Override).await, [r#"["acme.own","user_id","u1"]"#]);
         let edit = patch(Kind::Override, exceptions[0], json!({"limit": 8}));
-        acme.check(only(edit.clone()), "not yours: ..").await;
-        Desk::of(place, tenant_admin("umbrella")).check(only(edit), "~override ..").await;
-        // Who got it sees what becomes of it.
+        acme.check(only(edit.clone()), "missing: ..").await;
+        // Who got it sees it, and what becomes of it.
+        let umbrella = Desk::of(place, tenant_admin("umbrella"));
+        umbrella.check(only(edit.clone()), "read only: ..").await;
+        desk.check(only(edit), "~override ..").await;
         assert_eq!(log("umbrella").await[0], r#"override ["acme","user_id","u1"]"#);
         assert_eq!(log("umbrella").await[1], "rule acme");
     })

@@ -183,6 +183,17 @@ impl Stage {
             prop_assert_eq!(kept.created_at, expected.created_at, "{:?}", key);
             prop_assert_eq!(&kept.created_by, &expected.created_by, "{:?}", key);
         }
+        self.compare_authors(&self.catalog).await
+    }
+
+    async fn compare_authors(&self, catalog: &Catalog) -> TestCaseResult {
+        for kind in [Kind::Rule, Kind::Override, Kind::Blacklist] {
+            let page = catalog.page(kind, &Filter::default(), None, 100).await.expect("a page");
+            for kept in page.entries {
+                let expected = &self.model.entries[&(kind, kept.entry.clone())];
+                prop_assert_eq!(&kept.author_tenant, &expected.author, "{} {}", kind, kept.entry);
+            }
+        }
         Ok(())
     }
 
@@ -203,6 +214,7 @@ impl Stage {
     }
 
     async fn compare_views(&self) -> TestCaseResult {
+        self.compare_authors(&self.copy).await?;
         let fresh = self.catalog.view().await.expect("a view");
         let copied = self.copy.view().await.expect("a view");
         let policy = Policy::from_text(&self.model.document());

@@ -69,23 +69,28 @@ fn a_tenant_applies_its_own_only() {
             .expect(code, expected);
         assert_eq!(desk.rules(), left);
     };
-    let new = "rules: [{rule_id: acme.new, tenant: acme, limit: 1, window: 1m, identifier_type: user_id}]";
+    let own = |id: &str| {
+        format!("{{rule_id: {id}, tenant: acme, limit: 1, window: 1m, identifier_type: user_id}}")
+    };
+    let both = format!("rules: [{}, {}]", own("acme.new"), own("acme.gone"));
     check(
-        new,
+        &both,
         "",
         0,
-        &["+ rule acme.new", "1 created"],
-        &["acme.new", "acme.old", "everybody", "other.own"],
+        &["+ rule acme.new", "2 created"],
+        &["acme.gone", "acme.new", "acme.old", "everybody", "other.own"],
     );
-    // What is pruned is its own as well.
+    // What is pruned is its own as well, and what operators wrote about the tenant is not.
+    let left = ["acme.new", "acme.old", "everybody", "other.own"];
+    let new = format!("rules: [{}]", own("acme.new"));
+    check(&new, "--prune", 0, &["- rule acme.gone", "1 deleted"], &left);
     check(
-        new,
-        "--prune",
-        0,
-        &["- rule acme.old", "1 deleted"],
-        &["acme.new", "everybody", "other.own"],
+        &new.replace("acme.new", "acme.old"),
+        "",
+        1,
+        &["belongs to operators", "(read_only)"],
+        &left,
     );
-    let left = ["acme.new", "everybody", "other.own"];
     let everybody =
         "rules: [{rule_id: everybody, limit: 500, window: 1m, identifier_type: user_id}]";
     check(
@@ -104,5 +109,6 @@ fn a_tenant_applies_its_own_only() {
     assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("", ""));
     desk.tollgate_as(&token, "rules diff -f own.yaml --prune").expect(0, &["nothing to change"]);
     let own = std::fs::read_to_string(desk.folder().join("own.yaml")).expect("a file");
-    assert!(own.contains("acme.new") && !own.contains("everybody"), "{own}");
+    assert!(own.contains("acme.new") && own.contains("acme.old"), "{own}");
+    assert!(!own.contains("everybody"), "{own}");
 }

@@ -11,7 +11,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use tollgate::rules::Subject;
 use tollgate_catalog::{Filter, Kind, ban_name};
 
-use super::entries::{PageProblems, page_of, wrong};
+use super::entries::{PageProblems, find, page_of, wrong};
 use crate::admin::{field, refusal, shown};
 use crate::extract::{RuleEditor, RuleViewer};
 use crate::openapi::{AdminProblems, PageParameters, WriteProblems};
@@ -114,18 +114,15 @@ pub(crate) async fn delete(
     if values.is_empty() {
         return Err(missing("identifier", "name the client, as GET lists it"));
     }
-    let unknown = || Problem::not_found("unknown_ban", "there is no such ban");
     let policy = app.limiter.policy();
     let own = session.tenant();
+    if let Some(own) = &own {
+        check_rule(&app, own, rule_id).await?;
+    }
     let subject = match policy.rules().find(rule_id) {
-        // To a tenant's administrator, bans of others are not there.
-        Some(rule) if own.is_some() && rule.tenant.as_deref() != own.as_deref() => {
-            return Err(unknown());
-        }
         Some(rule) => {
             policy.directory().parse_subject(rule, &values).map_err(|flaw| wrong(&flaw))?
         }
-        None if own.is_some() => return Err(unknown()),
         // The rule is gone, and its bans are still there.
         None => Subject::new(&values),
     };
@@ -134,4 +131,23 @@ pub(crate) async fn delete(
         0 => Err(unknown()),
         _ => Ok((StatusCode::NO_CONTENT, session.fields).into_response()),
     }
+}
+
+fn unknown() -> Problem {
+    Problem::not_found("unknown_ban", "there is no such ban")
+}
+
+/// Refuses to lift bans of rules that administrators of the tenant did not write. Bans of rules that they
+/// cannot see do not exist for them.
+async fn check_rule(app: &Shared, own: &str, rule_id: &str) -> Result<(), Problem> {
+    let catalog = &app.rulebook.catalog()?.catalog;
+    let rule = find(catalog, Kind::Rule, rule_id).await?;
+    let rule = rule.filter(|rule| rule.tenant.as_deref() == Some(own)).ok_or_else(unknown)?;
+    if rule.author_tenant.as_deref() == Some(own) {
+        return Ok(());
+    }
+    let detail = format!(
+        "the rule {rule_id} belongs to operators: administrators of the tenant {own} cannot lift its bans"
+    );
+    Err(Problem::new(StatusCode::FORBIDDEN, "read_only", detail))
 }

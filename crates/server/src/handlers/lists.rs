@@ -26,7 +26,7 @@ macro_rules! list {
                     ("identifier_type" = Option<String>, Query, description = "Only entries with this type of identifier"),
                     ("identifier" = Option<String>, Query, description = "Only the entry of this client"),
                     ("tenant" = Option<String>, Query, description = "Only entries of this tenant"),
-                    ("detail" = Option<bool>, Query, description = "Also tell version, created_at and created_by"),
+                    ("detail" = Option<bool>, Query, description = "Also tell version, created_at, created_by, and written_by if a tenant-admin wrote it"),
                 ),
                 responses(
                     (status = 200, description = "The entries, in the order of their names", body = Object),

@@ -21,7 +21,7 @@ use crate::state::ServerState;
         ("identifier_type" = Option<String>, Query, description = "Only those of clients that are named by this type of identifier"),
         ("identifier" = Option<String>, Query, description = "Only those of this client"),
         ("tenant" = Option<String>, Query, description = "Only exceptions from rules of this tenant"),
-        ("detail" = Option<bool>, Query, description = "Also tell version, created_at and created_by"),
+        ("detail" = Option<bool>, Query, description = "Also tell version, created_at, created_by, and written_by if a tenant-admin wrote it"),
     ),
     responses(
         (status = 200, description = "The exceptions, in the order of their names", body = Object),

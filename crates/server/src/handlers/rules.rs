@@ -57,7 +57,7 @@ pub(crate) enum RuleOrTrial {
         ("after" = Option<String>, Query, description = "Continue after this rule; the `Link` header of a page says where"),
         ("tenant" = Option<String>, Query, description = "Only rules of this tenant"),
         ("enabled" = Option<bool>, Query, description = "Only rules that are switched on, or off"),
-        ("detail" = Option<bool>, Query, description = "Also tell version, created_at and created_by"),
+        ("detail" = Option<bool>, Query, description = "Also tell version, created_at, created_by, and written_by if a tenant-admin wrote it"),
     ),
     responses(
         (status = 200, description = "The rules, in a form that can be put into a file", body = Object),
@@ -266,12 +266,12 @@ fn is_seen(tenant: Option<&str>, only: Option<&str>) -> bool {
     only.is_none() || tenant == only
 }
 
-/// To a tenant's administrator, rules of others are not there.
+/// Rules of others do not exist for a tenant's administrator, whatever the condition.
 async fn hide_others(app: &ServerState, session: &Session, rule_id: &str) -> Result<(), Problem> {
     let Some(own) = session.tenant() else { return Ok(()) };
     let catalog = &app.rulebook.catalog()?.catalog;
     let found = entries::find(catalog, Kind::Rule, rule_id).await?;
-    let is_own = found.is_some_and(|it| field(&it, "tenant").as_str() == Some(&own));
+    let is_own = found.is_some_and(|it| it.tenant.as_deref() == Some(&own));
     if is_own { Ok(()) } else { Err(unknown_rule(rule_id)) }
 }
 

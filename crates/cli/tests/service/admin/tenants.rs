@@ -1,35 +1,45 @@
-//! A tenant's administrator neither sees nor touches what belongs to others.
+//! A tenant's administrator does not see what belongs to others, and changes only what it wrote.
 
 use serde_json::{Value, json};
 
 use super::desk::{Desk, Step, step};
 
-/// What everybody has, one tenant, and the other.
+/// What operators wrote about everybody, and about one tenant.
 const POLICY: &str = r#"{
   "rules": [
     {"rule_id": "shared", "limit": 100, "window": "1h", "identifier_type": "user_id"},
-    {"rule_id": "acme_api", "limit": 10, "window": "1h", "identifier_type": "user_id", "tenant": "acme"},
     {"rule_id": "globex_api", "limit": 20, "window": "1h", "identifier_type": "user_id", "tenant": "globex"}
   ],
   "tiers": [{"tier": "free", "default": true}],
   "clients": [{"identifier_type": "user_id", "identifier": "hank", "tier": "free"}],
   "overrides": [
     {"rule_id": "shared", "identifier_type": "user_id", "identifier": "hank", "limit": 1},
-    {"rule_id": "acme_api", "identifier_type": "user_id", "identifier": "wile", "limit": 5},
     {"rule_id": "globex_api", "identifier_type": "user_id", "identifier": "hank", "limit": 7}
   ],
   "whitelist": [{"identifier_type": ["tenant", "user_id"], "identifier": ["globex", "hank"]}],
   "blacklist": [
     {"identifier_type": "user_id", "identifier": "mallory"},
-    {"identifier_type": ["tenant", "user_id"], "identifier": ["acme", "tom"]},
     {"identifier_type": ["tenant", "user_id"], "identifier": ["globex", "jerry"]}
   ]
+}"#;
+
+/// What administrators of one tenant wrote.
+const OWN: &str = r#"{
+  "rules": [
+    {"rule_id": "acme.api", "limit": 10, "window": "1h", "identifier_type": "user_id", "tenant": "acme"}
+  ],
+  "overrides": [
+    {"rule_id": "acme.api", "identifier_type": "user_id", "identifier": "wile", "limit": 5}
+  ],
+  "blacklist": [{"identifier_type": ["tenant", "user_id"], "identifier": ["acme", "tom"]}]
 }"#;
 
 fn open() -> (Desk, String) {
     let desk = Desk::open();
     desk.prepare("PUT", "/api/v1/policy?prune=rules", POLICY);
     let token = desk.token("tenant-admin", Some("acme"));
+    let own = desk.call(&token, &step("PUT", "/api/v1/policy", OWN));
+    assert_eq!(own.status, 200, "{own:?}");
     (desk, token)
 }
 
@@ -45,9 +55,9 @@ fn only_what_is_its_own_is_shown() {
         }
         assert_eq!(answer.json()[list], expected, "{path}");
     };
-    let rule = json!({"rule_id": "acme_api", "limit": 10, "window": "1h",
+    let rule = json!({"rule_id": "acme.api", "limit": 10, "window": "1h",
         "identifier_type": "user_id", "tenant": "acme"});
-    let exception = json!({"rule_id": "acme_api", "identifier_type": "user_id",
+    let exception = json!({"rule_id": "acme.api", "identifier_type": "user_id",
         "identifier": "wile", "limit": 5});
     let listed = json!({"identifier_type": ["tenant", "user_id"], "identifier": ["acme", "tom"]});
     for family in ["/api/v1", "/admin/api/v1/rate-limits"] {
@@ -101,6 +111,18 @@ fn what_others_have_is_as_if_it_were_not_there() {
     check("GET", "/api/v1/rules/OTHER_api", "", &[400, 404]);
     check("PATCH", "/api/v1/rules/OTHER_api", r#"{"limit": 1}"#, &[404]);
     check("DELETE", "/api/v1/rules/OTHER_api", "", &[404]);
+    let rule = r#"{"rule_id": "OTHER_api", "limit": 1, "window": "1h", "identifier_type": "user_id", "tenant": "acme"}"#;
+    check("PUT", "/api/v1/rules/OTHER_api", rule, &[403]);
+    check("POST", "/api/v1/rules", rule, &[403]);
+    for conditions in [[("Accept", "*/*")], [("If-Match", "\"1\"")]] {
+        let told = ["globex_api", "nobody_api"].map(|id| {
+            let document = format!(r#"{{"rules": [{}]}}"#, rule.replace("OTHER_api", id));
+            let step = step("PUT", "/api/v1/policy?dry_run=true", &document);
+            let answer = desk.call(&token, &step.when(conditions[0].0, conditions[0].1));
+            (answer.status, answer.text().replace(id, "OTHER"))
+        });
+        assert_eq!(told[0], told[1]);
+    }
     let exception = |rule: &str| {
         format!(
             r#"{{"rule_id": "{rule}", "identifier_type": "user_id", "identifier": "hank", "limit": 9}}"#
@@ -147,14 +169,15 @@ fn nothing_is_written_beyond_its_own() {
         }
     };
     check("POST", "/api/v1/rules", &rule("new", "", ""));
+    check("POST", "/api/v1/rules", &rule("acme.new", "", ""));
     check("POST", "/api/v1/rules", &rule("new", r#", "tenant": "globex""#, ""));
-    check("POST", "/api/v1/rules", &rule("acme_api", "", ""));
+    check("POST", "/api/v1/rules", &rule("acme.api", "", ""));
     check("POST", "/api/v1/rules", &rule("shared", acme, ""));
     check("POST", "/api/v1/rules", &rule("globex_api", acme, ""));
     check("PUT", "/api/v1/rules/globex_api", &rule("globex_api", acme, ""));
-    check("POST", "/api/v1/rules", &rule("new", acme, r#", "replaces": ["shared"]"#));
-    check("PATCH", "/api/v1/rules/acme_api", r#"{"tenant": "globex"}"#);
-    check("PATCH", "/api/v1/rules/acme_api", r#"{"tenant": null}"#);
+    check("POST", "/api/v1/rules", &rule("acme.new", acme, r#", "replaces": ["shared"]"#));
+    check("PATCH", "/api/v1/rules/acme.api", r#"{"tenant": "globex"}"#);
+    check("PATCH", "/api/v1/rules/acme.api", r#"{"tenant": null}"#);
     let of_all = r#"{"identifier_type": "user_id", "identifier": "tom"}"#;
     let own = r#"{"identifier_type": ["tenant", "user_id"], "identifier": ["acme", "tom"]}"#;
     check("POST", "/api/v1/blacklist", of_all);
@@ -187,11 +210,11 @@ fn its_own_is_written_and_pruned() {
     let query = "identifier_type=tenant&identifier=acme&identifier_type=user_id&identifier=tweety";
     check("DELETE", &format!("/api/v1/blacklist?{query}"), "", 204);
     check("DELETE", &format!("/api/v1/blacklist?{query}"), "", 404);
-    let exception = r#"{"rule_id": "acme_api", "identifier_type": "user_id", "identifier": "hank", "limit": 2}"#;
+    let exception = r#"{"rule_id": "acme.api", "identifier_type": "user_id", "identifier": "hank", "limit": 2}"#;
     check("PUT", "/api/v1/overrides", exception, 201);
-    let query = "rule_id=acme_api&identifier_type=user_id&identifier=hank";
+    let query = "rule_id=acme.api&identifier_type=user_id&identifier=hank";
     check("DELETE", &format!("/api/v1/overrides?{query}"), "", 204);
-    check("PATCH", "/api/v1/rules/acme_api", r#"{"limit": 9}"#, 200);
+    check("PATCH", "/api/v1/rules/acme.api", r#"{"limit": 9}"#, 200);
 
     let lists = "rules,tiers,clients,overrides,whitelist,blacklist";
     let all = format!("/api/v1/policy?prune={lists}");
@@ -206,4 +229,66 @@ fn its_own_is_written_and_pruned() {
     let count = |list: &str| left[list].as_array().map_or(0, Vec::len);
     let counts = ["rules", "tiers", "clients", "overrides", "whitelist", "blacklist"].map(count);
     assert_eq!(counts, [2, 1, 1, 2, 1, 2], "{left}");
+}
+
+/// Operators decide about a tenant, and its administrators cannot lift that.
+#[test]
+fn a_tenant_admin_cannot_lift_what_operators_imposed() {
+    let (desk, token) = open();
+    let cap = r#"{"rule_id": "acme_cap", "limit": 2, "window": "1h", "identifier_type": "user_id",
+        "tenant": "acme", "penalty": {"after": 1, "within_seconds": 60, "ban_seconds": 3600}}"#;
+    desk.prepare("POST", "/api/v1/rules", cap);
+    let override_of_cap = r#"{"rule_id": "acme_cap", "identifier_type": "user_id", "identifier": "tom", "limit": 1000000}"#;
+    let blocked = r#"{"identifier_type": "tenant", "identifier": "acme", "reason": "did not pay"}"#;
+    desk.prepare("POST", "/api/v1/blacklist", blocked);
+    let before = desk.read("/api/v1/policy");
+    let check = |method: &str, path: &str, body: &str| {
+        for dry_run in ["", "dry_run=true"] {
+            let join = if path.contains('?') { "&" } else { "?" };
+            let path = format!("{path}{join}{dry_run}");
+            let path = path.trim_end_matches(['?', '&']);
+            let answer = desk.call(&token, &step(method, path, body));
+            let place = format!("{method} {path} {body}: {answer:?}");
+            assert_eq!((answer.status, answer.code().as_str()), (403, "read_only"), "{place}");
+        }
+    };
+    check("DELETE", "/api/v1/blacklist?identifier_type=tenant&identifier=acme", "");
+    check(
+        "POST",
+        "/api/v1/blacklist",
+        r#"{"identifier_type": "tenant", "identifier": "acme", "expires_at": "2020-01-01T00:00:00Z"}"#,
+    );
+    check("PATCH", "/api/v1/rules/acme_cap", r#"{"limit": 1000000}"#);
+    check("PATCH", "/api/v1/rules/acme_cap", r#"{"enabled": false}"#);
+    check("PUT", "/api/v1/rules/acme_cap", &cap.replace("\"limit\": 2", "\"limit\": 9"));
+    check("DELETE", "/api/v1/rules/acme_cap", "");
+    check("PUT", "/api/v1/overrides", override_of_cap);
+    let replacing = r#"{"rule_id": "acme.x", "limit": 1000000, "window": "1h", "identifier_type": "user_id", "tenant": "acme", "replaces": ["acme_cap"]}"#;
+    check("POST", "/api/v1/rules", replacing);
+    check("PUT", "/api/v1/policy", &format!(r#"{{"rules": [{replacing}]}}"#));
+    let lifted =
+        desk.call(&token, &step("DELETE", "/api/v1/bans?rule_id=acme_cap&identifier=tom", ""));
+    assert_eq!((lifted.status, lifted.code().as_str()), (403, "read_only"), "{lifted:?}");
+    assert_eq!(desk.read("/api/v1/policy"), before, "nothing was changed");
+    // All of it is shown to the tenant, which can tell what is its own.
+    let read = |path: &str| desk.call(&token, &step("GET", path, "")).json();
+    assert_eq!(read("/api/v1/rules/acme_cap")["limit"], 2);
+    let rules = read("/api/v1/rules?detail=true");
+    let marks: Vec<_> =
+        rules["rules"].as_array().expect("rules").iter().map(|it| &it["written_by"]).collect();
+    assert_eq!(marks, [&json!("tenant-admin"), &Value::Null], "{rules}");
+    assert_eq!(read("/api/v1/blacklist")["blacklist"].as_array().map(Vec::len), Some(2));
+    let prune = "/api/v1/policy?prune=rules,overrides,blacklist,whitelist&dry_run=true";
+    let pruned = desk.call(&token, &step("PUT", prune, r#"{"rules": []}"#)).json();
+    let names: Vec<_> = pruned["changes"]
+        .as_array()
+        .expect("changes")
+        .iter()
+        .map(|it| it["entry"].clone())
+        .collect();
+    assert_eq!(names.len(), 3, "{pruned}");
+    assert!(
+        !pruned.to_string().contains("did not pay") && !names.contains(&json!("acme_cap")),
+        "{pruned}"
+    );
 }
