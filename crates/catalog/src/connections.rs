@@ -7,7 +7,10 @@
 //! one to close moves everything from the write-ahead log into the file, so a process that ends well
 //! waits for all of them: see [`Connections::close`].
 
+use std::fs::OpenOptions;
 use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -183,9 +186,17 @@ fn is_busy(error: &dyn DatabaseError) -> bool {
     code.is_some_and(|code| code & 0xff == 5)
 }
 
+/// Creates a missing file for its owner only. SQLite gives the files beside it the same permissions. If that fails,
+/// SQLite says why.
+fn create_private(file: &Path) {
+    let mut options = OpenOptions::new();
+    let _ = options.write(true).create_new(true).mode(0o600).open(file);
+}
+
 async fn open(url: &CatalogUrl) -> Result<Connection, sqlx::Error> {
     Ok(match url {
         CatalogUrl::Sqlite(file) => {
+            create_private(file);
             let options = SqliteConnectOptions::new()
                 .filename(file)
                 .create_if_missing(true)

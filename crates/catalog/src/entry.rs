@@ -5,7 +5,9 @@ use tollgate_core::Timestamp;
 use tollgate_rules::document::{
     ClientDocument, ListDocument, OverrideDocument, RuleDocument, TierDocument,
 };
-use tollgate_rules::{Client, Listed, OneOrMany, PolicyDocument, Problem, Source, parse_time};
+use tollgate_rules::{
+    Client, Listed, OneOrMany, PolicyDocument, Problem, Source, parse_time, redacted_values,
+};
 
 use crate::access::{ApiKey, Token};
 use crate::database::{Value, values};
@@ -89,6 +91,19 @@ impl Entry {
         })
     }
 
+    /// The entry with digests in place of API keys.
+    #[must_use]
+    pub(crate) fn redacted(mut self) -> Self {
+        let (types, values) = match &mut self {
+            Self::Client(it) => (&it.identifier_type, &mut it.identifier),
+            Self::Override(it) => (&it.identifier_type, &mut it.identifier),
+            Self::Whitelist(it) | Self::Blacklist(it) => (&it.identifier_type, &mut it.identifier),
+            _ => return self,
+        };
+        *values = redacted_values(types, values);
+        self
+    }
+
     /// As it is kept: JSON, without what holds anyway.
     #[must_use]
     pub fn body(&self) -> String {
@@ -130,9 +145,10 @@ impl Entry {
         Self::all_of(source.document).pop().ok_or_else(nothing)
     }
 
-    /// Every entry of a policy document.
+    /// Every entry of a policy document, with digests in place of API keys.
     #[must_use]
-    pub fn all_of(document: PolicyDocument) -> Vec<Self> {
+    pub fn all_of(mut document: PolicyDocument) -> Vec<Self> {
+        document.redact_secrets();
         let PolicyDocument { rules, tiers, clients, overrides, whitelist, blacklist } = document;
         let rules = rules.into_iter().map(|rule| Self::Rule(Box::new(rule)));
         rules

@@ -19,6 +19,7 @@ mod check;
 mod connections;
 mod database;
 mod decisions;
+mod digest_keys;
 mod entry;
 mod error;
 mod fits;

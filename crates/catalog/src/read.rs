@@ -1,5 +1,7 @@
 //! What people ask: entries of a kind, page by page, and one by its name.
 
+use tollgate_rules::SECRET_DIGEST;
+
 use crate::catalog::Catalog;
 use crate::database::{Value, values};
 use crate::error::CatalogError;
@@ -108,7 +110,15 @@ impl Filter {
                 return None;
             }
             values.push(value);
-            conditions.push_str(&format!("{column} = ${} AND ", values.len()));
+            let at = values.len();
+            // It may be an API key, which is kept as its digest.
+            if column == "identifier" && self.identifier_type.is_none() {
+                let text = self.identifier.as_deref().unwrap_or_default();
+                values.push((SECRET_DIGEST.of)(text).into());
+                conditions.push_str(&format!("{column} IN (${at}, ${}) AND ", at + 1));
+            } else {
+                conditions.push_str(&format!("{column} = ${at} AND "));
+            }
         }
         Some((conditions, values))
     }

@@ -114,7 +114,7 @@ impl Catalog {
         }
         let was = now.as_ref().map(|now| now.body.clone());
         let becomes = match edit {
-            Edit::Put { entry, .. } => Some(entry.body()),
+            Edit::Put { entry, .. } => Some(entry.redacted().body()),
             Edit::Remove { .. } => None,
             Edit::Patch { fields, .. } => {
                 let body = was.as_deref().ok_or_else(missing)?;

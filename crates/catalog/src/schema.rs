@@ -6,6 +6,7 @@ use tokio::time::timeout;
 
 use crate::connections::Connections;
 use crate::database::{Connection, values};
+use crate::digest_keys::digest_api_keys;
 use crate::error::CatalogError;
 
 /// What made each version out of the one before.
@@ -20,6 +21,9 @@ const MIGRATIONS: [&str; 6] = [
 
 /// The version of the schema that this program works with.
 pub const NEWEST_SCHEMA: u64 = MIGRATIONS.len() as u64;
+
+/// The version from which on API keys are kept as digests.
+const DIGESTS: u64 = 6;
 
 /// How long bringing the schema up to date may take.
 const MIGRATE_WITHIN: Duration = Duration::from_secs(600);
@@ -54,30 +58,51 @@ pub(crate) async fn migrate(
     let url = connections.url();
     let mut lease = connections.to_write().await?;
     let migrating = migrate_at_once(lease.connection(), target, now);
-    let before = match timeout(MIGRATE_WITHIN, migrating).await {
+    let (before, digested) = match timeout(MIGRATE_WITHIN, migrating).await {
         Ok(done) => done.map_err(|error| CatalogError::from_database(url, &error))?,
         Err(_) => return Err(CatalogError::away(url, "it does not answer")),
     };
+    if digested > 0 && !lease.connection().is_postgres() {
+        forget_deleted(lease.connection()).await;
+    }
     lease.give_back();
     Ok(before)
+}
+
+/// Removes from a file what was deleted or overwritten: API keys among it.
+async fn forget_deleted(connection: &mut Connection) {
+    for sql in ["VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"] {
+        match timeout(MIGRATE_WITHIN, connection.rows(sql, vec![])).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => {
+                tracing::warn!(
+                    "the file of the catalog may still contain API keys; {sql} failed: {error}"
+                );
+            }
+            Err(_) => tracing::warn!(
+                "the file of the catalog may still contain API keys; {sql} timed out"
+            ),
+        }
+    }
 }
 
 async fn migrate_at_once(
     connection: &mut Connection,
     target: u64,
     now: u64,
-) -> Result<u64, sqlx::Error> {
+) -> Result<(u64, u64), sqlx::Error> {
     connection.begin().await?;
-    let before = migrate_within(connection, target, now).await?;
+    let migrated = migrate_within(connection, target, now).await?;
     connection.commit().await?;
-    Ok(before)
+    Ok(migrated)
 }
 
+/// Says which version the schema had, and in how many rows API keys became digests.
 async fn migrate_within(
     connection: &mut Connection,
     target: u64,
     now: u64,
-) -> Result<u64, sqlx::Error> {
+) -> Result<(u64, u64), sqlx::Error> {
     if connection.is_postgres() {
         // Tables may be large, and others may have begun before.
         connection.run("SET LOCAL statement_timeout = 0", vec![]).await?;
@@ -85,11 +110,15 @@ async fn migrate_within(
     }
     connection.run(VERSIONS, vec![]).await?;
     let before = connection.row(VERSION, vec![]).await?.map_or(Ok(0), |row| row.count(0))?;
+    let mut digested = 0;
     for (version, migration) in (1_u64..).zip(MIGRATIONS) {
         if version > before && version <= target {
             connection.run_script(migration).await?;
+            if version == DIGESTS {
+                digested = digest_api_keys(connection).await?;
+            }
             connection.run(APPLIED, values![version, now]).await?;
         }
     }
-    Ok(before)
+    Ok((before, digested))
 }

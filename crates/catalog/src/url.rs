@@ -1,6 +1,8 @@
 //! Where a catalog is: a file, or a PostgreSQL.
 
 use std::fmt;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -29,6 +31,13 @@ impl CatalogUrl {
     #[must_use]
     pub const fn is_shared(&self) -> bool {
         matches!(self, Self::Postgres(_))
+    }
+
+    /// The permissions of the file, if users other than its owner have any.
+    #[must_use]
+    pub fn exposed_mode(&self) -> Option<u32> {
+        let mode = fs::metadata(self.file()?).ok()?.permissions().mode() & 0o777;
+        (mode & 0o077 != 0).then_some(mode)
     }
 
     /// The file, if it is one.

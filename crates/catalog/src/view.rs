@@ -6,19 +6,15 @@ use std::sync::Arc;
 
 use tollgate_rules::document::{RuleDocument, TierDocument};
 use tollgate_rules::{
-    Change as Delta, Client, Digest, Directory, List, Policy, PolicyDocument, Problem, Source,
-    Subject, parse_time,
+    Change as Delta, Client, Directory, List, Policy, PolicyDocument, Problem, SECRET_DIGEST,
+    Source, Subject, parse_time,
 };
 
-use crate::access::{ApiKey, Token, digest_of};
+use crate::access::{ApiKey, Token};
 use crate::catalog::Head;
 use crate::change::{Change, last_of_each};
 use crate::entry::Entry;
 use crate::kind::Kind;
-
-/// What a catalog keeps in place of an API key or another secret by which a client is banned.
-const DIGEST: Digest =
-    Digest { prefix: "sha256:", of: |secret| format!("sha256:{}", digest_of(secret)) };
 
 /// A catalog as a node sees it.
 #[derive(Clone, Debug)]
@@ -38,7 +34,8 @@ impl Default for View {
             head: Head::default(),
             rules: Arc::default(),
             tiers: Arc::default(),
-            policy: Policy::default().with_directory(Directory::default().with_digest(DIGEST)),
+            policy: Policy::default()
+                .with_directory(Directory::default().with_digest(SECRET_DIGEST)),
             api_keys: Arc::default(),
             tokens: Arc::default(),
         }

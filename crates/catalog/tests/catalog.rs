@@ -22,6 +22,8 @@ mod edits;
 mod history;
 #[path = "catalog/indexes.rs"]
 mod indexes;
+#[path = "catalog/keys.rs"]
+mod keys;
 #[path = "catalog/last_used.rs"]
 mod last_used;
 #[path = "catalog/migrations.rs"]

@@ -58,6 +58,9 @@ impl Follower {
             Some(file) => Some(open_copy(file, purpose, now).await?),
             None => None,
         };
+        for url in [Some(url), copy.as_ref().map(Catalog::url)].into_iter().flatten() {
+            warn_if_exposed(url);
+        }
         let board = settings.store.board(&settings.remote).map_err(|it| StartError::new(&it))?;
         let board = Board::new(board);
         let (view, is_open) = match catalog.open(beginning(), now, false).await {
@@ -276,6 +279,16 @@ impl Follower {
         let view = self.view.load();
         let mut tokens = view.tokens().values();
         !tokens.any(|token| token.role == Role::Admin && !token.is_over(now))
+    }
+}
+
+/// Warns if other users of this machine can read the file of a catalog. New files are for their owner only.
+fn warn_if_exposed(url: &CatalogUrl) {
+    if let (Some(mode), Some(file)) = (url.exposed_mode(), url.file()) {
+        let file = file.display();
+        tracing::warn!(
+            "other users can read the catalog {file} (mode {mode:o}): run `chmod 600 {file}*` unless that is intended"
+        );
     }
 }
 

@@ -12,7 +12,7 @@ use std::time::SystemTime;
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
-use tollgate::rules::{PolicyDocument, Source, uncountable_in_redis};
+use tollgate::rules::{PolicyDocument, SECRET_DIGEST, Source, uncountable_in_redis};
 use tollgate::{Policy, Revision, Timestamp};
 
 use crate::discreet;
@@ -182,7 +182,7 @@ fn compile(
     revision: Revision,
     now: Timestamp,
 ) -> Result<(Policy, Loaded), String> {
-    let source = Source::parse(text);
+    let mut source = Source::parse(text);
     let compiled = Policy::compile(&source).and_then(|policy| {
         let uncountable =
             if for_redis { uncountable_in_redis(&source, &policy) } else { Vec::new() };
@@ -197,7 +197,10 @@ fn compile(
         }
         report
     })?;
-    let policy = policy.with_revision(revision);
+    let directory = policy.directory().clone().with_digest(SECRET_DIGEST);
+    let policy = policy.with_directory(directory).with_revision(revision);
+    // What the API shows.
+    source.document.redact_secrets();
     Ok((policy, Loaded { document: source.document, revision, at: now }))
 }
 

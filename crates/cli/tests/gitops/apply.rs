@@ -134,3 +134,23 @@ fn a_server_with_rules_in_a_file_is_not_changed() {
         .expect(1, &["change that file", "(rules_from_file)"]);
     desk.tollgate("rules diff -f other.yaml").expect(2, &["(rules_from_file)"]);
 }
+
+/// The server keeps digests of API keys; a repository may have keys or digests.
+#[test]
+fn api_keys_in_a_repository_are_compared_by_their_digests() {
+    let desk = Desk::new();
+    desk.file(
+        "policy.yaml",
+        "
+clients: [{identifier_type: api_key, identifier: sk_live_1, tier: pro}]
+blacklist: [{identifier_type: [tenant, api_key], identifier: [acme, sk_live_2], reason: leaked}]
+",
+    );
+    desk.tollgate("rules apply -f policy.yaml --yes").expect(0, &["2 created"]);
+    desk.tollgate("rules diff -f policy.yaml").expect(0, &["nothing to change"]);
+    desk.tollgate("rules export -o own.yaml").expect(0, &[]);
+    let own = std::fs::read_to_string(desk.folder().join("own.yaml")).expect("a file");
+    assert!(own.contains("sha256:") && !own.contains("sk_live"), "{own}");
+    desk.tollgate("rules diff -f own.yaml --prune").expect(0, &["nothing to change"]);
+    desk.tollgate("rules apply -f own.yaml --prune --yes").expect(0, &["nothing to change"]);
+}

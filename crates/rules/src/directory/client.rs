@@ -12,6 +12,7 @@ use crate::matching::network::{ClientText, Network, parse_address};
 use crate::matching::path::{self, Pattern};
 use crate::plan::facts::{EVERYTHING, Facts};
 use crate::problem::Problem;
+use crate::secret::digest_of_key;
 
 /// The most identifiers in one key.
 const MAX_IDENTIFIERS: usize = 8;
@@ -28,7 +29,7 @@ pub(crate) struct Kind {
     identifiers: Box<[Identifier]>,
 }
 
-/// A client, by the values of one or several identifiers.
+/// A client, by the values of one or several identifiers. An API key is kept as its digest.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Client {
     pub(crate) kind: Kind,
@@ -61,11 +62,11 @@ impl Kind {
         endpoint: &str,
     ) -> Option<&'t V> {
         if let [single] = &*self.identifiers {
-            return table.get(facts.value(single, endpoint)?.as_bytes());
+            return table.get(facts.kept_value(single, endpoint)?.as_bytes());
         }
         let mut joined = Joined::new();
         for identifier in &self.identifiers {
-            join(&mut joined, facts.value(identifier, endpoint)?);
+            join(&mut joined, facts.kept_value(identifier, endpoint)?);
         }
         table.get(joined.as_slice())
     }
@@ -89,8 +90,11 @@ impl Client {
         }
         let mut pairs = Vec::with_capacity(kinds.len());
         for (at, (kind, value)) in kinds.into_iter().zip(values).enumerate() {
-            let value = parse_value(&kind, value.as_ref())
+            let mut value = parse_value(&kind, value.as_ref())
                 .map_err(|flaw| in_item(flaw, at, values.len()).within("identifier"))?;
+            if kind == Identifier::ApiKey {
+                value = digest_of_key(&value).into_owned();
+            }
             pairs.push((kind, value));
         }
         pairs.sort_unstable();

@@ -10,6 +10,7 @@ use crate::matching::host;
 use crate::matching::method::Method;
 use crate::matching::network::{ClientText, parse_address};
 use crate::matching::path;
+use crate::secret::SecretDigest;
 
 /// The value of what identifies nothing in particular: `global`, or `endpoint` in a rule that names
 /// none.
@@ -22,6 +23,7 @@ pub(crate) struct Facts<'a> {
     pub(crate) method: Option<Method<'a>>,
     pub(crate) tenant: Option<&'a str>,
     address: OnceCell<Option<ClientAddress<'a>>>,
+    api_key: OnceCell<Option<SecretDigest>>,
 }
 
 impl<'a> Facts<'a> {
@@ -33,6 +35,7 @@ impl<'a> Facts<'a> {
             method: get(Attribute::Method).map(Method::new),
             tenant: get(Attribute::Tenant),
             address: OnceCell::new(),
+            api_key: OnceCell::new(),
         }
     }
 
@@ -69,6 +72,19 @@ impl<'a> Facts<'a> {
             Identifier::Endpoint => Some(endpoint),
             _ => Some(EVERYTHING),
         }
+    }
+
+    /// The value of an identifier in the form in which the directory keeps it: an API key as its digest.
+    pub(crate) fn kept_value<'s>(
+        &'s self,
+        identifier: &Identifier,
+        endpoint: &'s str,
+    ) -> Option<&'s str> {
+        if *identifier != Identifier::ApiKey {
+            return self.value(identifier, endpoint);
+        }
+        let digest = || self.get(Attribute::ApiKey).map(SecretDigest::new);
+        self.api_key.get_or_init(digest).as_ref().map(SecretDigest::as_str)
     }
 
     fn client_address(&self) -> Option<&ClientAddress<'a>> {

@@ -5,6 +5,7 @@ mod compile;
 mod directory;
 mod explain;
 mod hostile_requests;
+mod keys;
 mod lint;
 mod paths;
 mod plan;

@@ -6,7 +6,7 @@ use axum::Json;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, StatusCode, Uri, header};
 use serde_json::value::RawValue;
-use tollgate::rules::{Client, Listed, PolicyDocument, Problem as Flaw};
+use tollgate::rules::{Client, Listed, PolicyDocument, Problem as Flaw, SECRET_DIGEST};
 use tollgate_catalog::{
     Catalog, Edit, Entry, Expect, Filter, Intent, Kind, Stored, client_name, listed_name,
     override_name,
@@ -171,7 +171,13 @@ fn is_wanted(entry: &Entry, filter: &Filter, document: &PolicyDocument) -> bool 
         && fits(&filter.rule_id, rule_id.map(String::as_str))
         && fits(&filter.tier, tier.map(String::as_str))
         && fits(&filter.identifier_type, Some(&types))
-        && fits(&filter.identifier, Some(&values))
+        && (fits(&filter.identifier, Some(&values)) || is_key(filter, &values))
+}
+
+/// Whether a query names a client by an API key alone, without its type, and these values are its digest.
+fn is_key(filter: &Filter, values: &str) -> bool {
+    let key = filter.identifier.as_deref().filter(|_| filter.identifier_type.is_none());
+    key.is_some_and(|key| (SECRET_DIGEST.of)(key) == values)
 }
 
 /// The entry that a body describes, where entries can be written.

@@ -11,5 +11,6 @@ mod paging;
 mod rights;
 mod rights_table;
 mod rules;
+mod secrets;
 mod tenants;
 mod users;
