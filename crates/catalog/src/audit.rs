@@ -20,6 +20,8 @@ pub struct AuditFilter {
     pub actor: Option<String>,
     /// Those about this kind.
     pub kind: Option<AuditKind>,
+    /// All but those about tokens.
+    pub without_tokens: bool,
     /// Those about what has this name.
     pub entry: Option<String>,
     /// Those from then on.
@@ -185,7 +187,7 @@ impl AuditFilter {
             values.push(value);
             conditions.push(condition.replace("$?", &format!("${}", values.len())));
         };
-        let Self { tenant, actor, kind, entry, since, until } = self;
+        let Self { tenant, actor, kind, without_tokens, entry, since, until } = self;
         if let Some(tenant) = tenant.as_deref() {
             add("tenant = $?", tenant.into());
         }
@@ -194,6 +196,9 @@ impl AuditFilter {
         }
         if let Some(AuditKind::Entry(kind)) = kind {
             add("kind = $?", kind.name().into());
+        }
+        if *without_tokens && told == Told::Changes {
+            add("kind <> $?", Kind::Token.name().into());
         }
         if let Some(entry) = entry.as_deref() {
             add("entry = $?", entry.into());

@@ -56,7 +56,7 @@ impl Right {
         matches!(self, Self::Caller | Self::Look)
     }
 
-    const fn is_of(self, role: Role) -> bool {
+    pub(crate) const fn is_of(self, role: Role) -> bool {
         match role {
             Role::Admin => true,
             Role::Operator => !matches!(self, Self::Admin),
@@ -273,7 +273,8 @@ fn challenge(problem: Problem) -> Problem {
     problem.with_header(header::WWW_AUTHENTICATE, realm)
 }
 
-fn forbidden(principal: &Principal, right: Right) -> Problem {
+/// The problem of a call by somebody who lacks the right.
+pub(crate) fn forbidden(principal: &Principal, right: Right) -> Problem {
     let (has, needs) = (principal.role().name(), right.name());
     let detail = format!("this call needs the right `{needs}`; the token is one of role `{has}`");
     Problem::new(StatusCode::FORBIDDEN, "right_missing", detail)

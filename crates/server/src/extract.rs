@@ -13,7 +13,7 @@ use http::{HeaderMap, StatusCode, header};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use tollgate_catalog::Author;
 
-use crate::auth::{Principal, Right};
+use crate::auth::{Principal, Right, forbidden};
 pub(crate) use crate::listen::Peer;
 use crate::problem::Problem;
 use crate::state::ServerState;
@@ -75,6 +75,16 @@ impl Session {
         }
     }
 
+    /// Whether it also has another right than the one that this call needs.
+    pub(crate) fn may(&self, right: Right) -> bool {
+        right.is_of(self.principal.role())
+    }
+
+    /// The problem of a call that needs a right which it does not have.
+    pub(crate) fn lacks(&self, right: Right) -> Problem {
+        forbidden(&self.principal, right)
+    }
+
     /// The only tenant whose rules it may see.
     pub(crate) fn tenant(&self) -> Option<String> {
         self.principal.tenant().map(str::to_owned)
@@ -123,6 +133,10 @@ pub(crate) type PathName = Result<Path<String>, PathRejection>;
 pub(crate) fn read_name(name: PathName) -> Result<String, Problem> {
     let Path(name) =
         name.map_err(|error| Problem::bad_request("invalid_path", error.body_text()))?;
+    if name.contains('\0') {
+        let detail = "the path contains a NUL byte, which no name has: remove it";
+        return Err(Problem::bad_request("invalid_path", detail));
+    }
     Ok(name)
 }
 

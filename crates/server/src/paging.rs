@@ -13,7 +13,7 @@ const USUAL: usize = 100;
 pub(crate) struct Parameters(Vec<(String, String)>);
 
 impl Parameters {
-    /// Reads a query; anything but the `known` parameters is a mistake.
+    /// Reads a query; anything but the `known` parameters is a mistake, and so is a NUL byte.
     pub(crate) fn read(uri: &Uri, known: &[&str]) -> Result<Self, Problem> {
         let query = uri.query().unwrap_or_default().as_bytes();
         let pairs: Vec<(String, String)> = form_urlencoded::parse(query)
@@ -27,6 +27,10 @@ impl Parameters {
             } else {
                 format!("there is no parameter `{name}`; there are {}", known.join(", "))
             };
+            return Err(Problem::bad_request("invalid_query", detail));
+        }
+        if let Some((name, _)) = pairs.iter().find(|(_, value)| value.contains('\0')) {
+            let detail = format!("`{name}` contains a NUL byte, which no name has: remove it");
             return Err(Problem::bad_request("invalid_query", detail));
         }
         Ok(Self(pairs))

@@ -10,12 +10,13 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, Uri, header};
 use serde::Serialize;
 use serde_json::value::RawValue;
-use tollgate_catalog::{AuditFilter, AuditKind, Catalog, DecisionAction, DecisionFilter};
+use tollgate_catalog::{AuditFilter, AuditKind, Catalog, DecisionAction, DecisionFilter, Kind};
 use utoipa::{IntoResponses, ToSchema};
 
 use crate::admin::refusal;
 use crate::audit_trail::log::{ChangeEntry, DecisionEntry, Log, Wanted};
 use crate::audit_trail::shortened;
+use crate::auth::Right;
 use crate::extract::{RuleViewer, Session, Viewer};
 use crate::openapi::AdminProblems;
 use crate::paging::{Parameters, link_next};
@@ -63,7 +64,8 @@ struct Records {
 
 /// Lists who changed what and reset which counters, when and from where, the newest first.
 ///
-/// With `Accept: application/x-ndjson` all of it is sent, one record a line.
+/// Changes of tokens are shown to administrators only. With `Accept: application/x-ndjson` all of it is sent, one
+/// record a line.
 #[utoipa::path(
     get, path = "/api/v1/audit", tag = "audit", security(("token" = [])),
     params(
@@ -91,12 +93,18 @@ pub(crate) async fn changes(
     let known = ["actor", "kind", "entry", "tenant", "since", "until", "limit", "before"];
     let query = Parameters::read(&uri, &known)?;
     let kinds: Vec<_> = AuditKind::all().map(|kind| (kind.name(), kind)).collect();
+    let kind = one_of(&query, "kind", &kinds)?;
+    let without_tokens = !session.may(Right::Admin);
+    if without_tokens && kind == Some(Kind::Token.into()) {
+        return Err(session.lacks(Right::Admin));
+    }
     let filter = AuditFilter {
         // A tenant's administrator gets no others than its own.
-        tenant: session.tenant().map_or_else(|| text(&query, "tenant"), |own| Ok(Some(own)))?,
-        actor: text(&query, "actor")?,
-        kind: one_of(&query, "kind", &kinds)?,
-        entry: text(&query, "entry")?,
+        tenant: session.tenant().map_or_else(|| query.owned("tenant"), |own| Ok(Some(own)))?,
+        actor: query.owned("actor")?,
+        kind,
+        without_tokens,
+        entry: query.owned("entry")?,
         since: query.time("since")?,
         until: query.time("until")?,
     };
@@ -138,10 +146,10 @@ pub(crate) async fn decisions(
     let actions = DecisionAction::ALL.map(|action| (action.name(), action));
     let filter = DecisionFilter {
         // Names are kept as far as they are looked for.
-        client: text(&query, "client")?.map(|client| shortened(&client).to_owned()),
-        rule_id: text(&query, "rule_id")?,
+        client: query.owned("client")?.map(|client| shortened(&client).to_owned()),
+        rule_id: query.owned("rule_id")?,
         action: one_of(&query, "action", &actions)?,
-        tenant: text(&query, "tenant")?.map(|tenant| shortened(&tenant).to_owned()),
+        tenant: query.owned("tenant")?.map(|tenant| shortened(&tenant).to_owned()),
         since: query.time("since")?,
         until: query.time("until")?,
     };
@@ -190,16 +198,6 @@ fn catalog(app: &ServerState) -> Result<Arc<Catalog>, Problem> {
     }
 }
 
-/// A text to look for. No name holds a zero byte, and not every database can be asked for one.
-fn text(query: &Parameters, name: &str) -> Result<Option<String>, Problem> {
-    let text = query.owned(name)?;
-    if text.as_ref().is_some_and(|text| text.contains('\0')) {
-        let detail = format!("`{name}` holds a zero byte, which nothing is named by");
-        return Err(Problem::bad_request("invalid_query", detail));
-    }
-    Ok(text)
-}
-
 /// One of a few words.
 fn one_of<T: Copy>(
     query: &Parameters,
@@ -216,7 +214,7 @@ fn one_of<T: Copy>(
 }
 
 fn place<T: FromStr>(query: &Parameters) -> Result<Option<T>, Problem> {
-    let Some(text) = text(query, "before")? else { return Ok(None) };
+    let Some(text) = query.owned("before")? else { return Ok(None) };
     text.parse().map(Some).map_err(|_| {
         let detail = "`before` is no place in this log; the `Link` header of a page names one";
         Problem::bad_request("invalid_query", detail)

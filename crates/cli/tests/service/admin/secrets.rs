@@ -1,9 +1,9 @@
-//! What must not be shown: API keys that name clients.
+//! What must not be shown: API keys that name clients, and tokens to those who may not list them.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::desk::{Desk, step, text};
 use crate::support::server::{CALLER_TOKEN, Setup};
@@ -106,4 +106,70 @@ fn a_catalog_that_other_users_can_read_is_warned_about() {
     let server = crate::support::server::Server::start_in(folder, &Setup::default());
     let log = server.process.errors();
     assert!(log.contains("other users can read the catalog") && log.contains("mode 644"), "{log}");
+}
+
+#[test]
+fn viewers_do_not_see_tokens_in_the_audit_log() {
+    let desk = Desk::open();
+    let made = desk.prepare(
+        "POST",
+        "/api/v1/tokens",
+        r#"{"role":"tenant-admin","tenant":"acme","name":"secret-name"}"#,
+    );
+    let (tenant_admin, id) = (text(&made, "token"), text(&made, "token_id"));
+    let names = [desk.token("viewer", None), desk.token("operator", None), tenant_admin];
+    for token in &names {
+        let answer = desk.call(token, &step("GET", "/api/v1/audit?kind=token", ""));
+        assert_eq!((answer.status, answer.code().as_str()), (403, "right_missing"), "{answer:?}");
+        for path in ["/api/v1/audit".to_owned(), format!("/api/v1/audit?entry={id}")] {
+            let page = desk.call(token, &step("GET", &path, ""));
+            assert_eq!(page.status, 200, "{page:?}");
+            let lines =
+                desk.call(token, &step("GET", &path, "").when("Accept", "application/x-ndjson"));
+            let told = page.text() + &lines.text();
+            assert!(!told.contains("secret-name") && !told.contains(r#""kind":"token""#), "{told}");
+        }
+    }
+    let told: Value = desk.read("/api/v1/audit?kind=token");
+    assert!(told.to_string().contains("secret-name"), "{told}");
+}
+
+/// The same answer for names that no database has, whatever the call.
+#[test]
+fn nul_bytes_in_names_are_a_400() {
+    let desk = Desk::open();
+    let rule = r#"{"limit": 1, "window": "1h", "identifier_type": "user_id"}"#;
+    for (method, path, body) in [
+        ("GET", "/api/v1/rules/a%00", ""),
+        ("PUT", "/api/v1/rules/a%00", rule),
+        ("PATCH", "/api/v1/rules/a%00", r#"{"limit": 1}"#),
+        ("DELETE", "/api/v1/rules/a%00", ""),
+        ("GET", "/api/v1/users/a%00/limits", ""),
+        ("PUT", "/api/v1/users/a%00/tier", r#"{"tier": "pro"}"#),
+        ("DELETE", "/api/v1/tokens/a%00", ""),
+        ("DELETE", "/api/v1/api-keys/a%00", ""),
+    ] {
+        let answer = desk.as_admin(method, path, body);
+        let place = format!("{method} {path}: {answer:?}");
+        assert_eq!((answer.status, answer.code().as_str()), (400, "invalid_path"), "{place}");
+        assert!(answer.text().contains("NUL byte"), "{place}");
+    }
+    for (method, path) in [
+        ("GET", "/api/v1/rules?tenant=a%00"),
+        ("GET", "/api/v1/rules?after=a%00"),
+        ("GET", "/api/v1/clients?tier=a%00"),
+        ("GET", "/api/v1/overrides?rule_id=a%00"),
+        ("GET", "/api/v1/blacklist?identifier_type=user_id&identifier=a%00"),
+        ("DELETE", "/api/v1/blacklist?identifier_type=user_id&identifier=a%00"),
+        ("GET", "/api/v1/bans?rule_id=a%00"),
+        ("DELETE", "/api/v1/bans?rule_id=a%00&identifier=a"),
+        ("GET", "/api/v1/audit?entry=a%00"),
+        ("GET", "/api/v1/audit/decisions?client=a%00"),
+        ("GET", "/api/v1/tokens?tenant=a%00"),
+    ] {
+        let answer = desk.as_admin(method, path, "");
+        let place = format!("{method} {path}: {answer:?}");
+        assert_eq!((answer.status, answer.code().as_str()), (400, "invalid_query"), "{place}");
+        assert!(answer.text().contains("NUL byte"), "{place}");
+    }
 }

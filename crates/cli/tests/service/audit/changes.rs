@@ -197,7 +197,7 @@ fn the_log_is_found_by_every_filter_and_read_in_pages() {
     refused("limit=0", "1 to 1000");
     refused("limit=1001", "1 to 1000");
     refused("who=me", "there is no parameter `who`");
-    refused("entry=a%00", "zero byte");
+    refused("entry=a%00", "NUL byte");
     refused("entry=a&entry=b", "twice");
 }
 
