@@ -21,9 +21,10 @@ use crate::gateway::Gateway;
 use crate::grpc::Services;
 use crate::handlers::check;
 use crate::listen::{Peer, Shutdown};
+use crate::metrics::RequestOutcome;
 use crate::penalty;
-use crate::problem::Problem;
-use crate::routes;
+use crate::problem::{IsProblem, Problem};
+use crate::routes::{self, CHECK};
 use crate::rulebook::Rulebook;
 use crate::settings::Settings;
 use crate::state::{ServerState, StartError};
@@ -40,9 +41,6 @@ pub struct App {
     gateway: Option<Gateway>,
     traces: Option<Traces>,
 }
-
-/// The call that has to be fast goes past the router.
-const CHECK: &str = "/api/v1/rate-limit/check";
 
 impl App {
     /// Reads what the settings name and puts the server together.
@@ -94,6 +92,7 @@ impl App {
     }
 
     async fn answer_public(&self, request: Request<Incoming>, peer: Peer) -> Response {
+        let entry = routes::entry_of(request.method(), request.uri().path());
         let response = if request.uri().path() == CHECK && request.method() == Method::POST {
             self.check(request, peer).await
         } else {
@@ -102,6 +101,9 @@ impl App {
             Box::pin(route(&self.public, request, peer)).await
         };
         self.state.metrics.count_response(response.status());
+        if let Some(entry) = entry.filter(|_| response.extensions().get::<IsProblem>().is_some()) {
+            self.state.metrics.requests.count(entry, RequestOutcome::Error);
+        }
         response
     }
 

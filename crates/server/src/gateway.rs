@@ -9,12 +9,13 @@ use bytes::Bytes;
 use http::header::{CONNECTION, EXPECT, HeaderValue};
 use http::{Request, Response, Version};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
-use tollgate::tower::{Observed, RateLimit, RateLimitLayer, ResponseBody};
+use tollgate::tower::{NotJudged, Observed, RateLimit, RateLimitLayer, ResponseBody};
 use tollgate_gateway::{ClientAddress, Counts, Download, Forwarder, FromUpstream};
 use tower::{Layer as _, ServiceExt as _};
 
 use crate::audit_trail::About;
 use crate::listen::Peer;
+use crate::metrics::{Entry, RequestOutcome};
 use crate::settings;
 use crate::state::{ServerState, Shared, SharedStore, StartError};
 use crate::traces::Traces;
@@ -26,6 +27,7 @@ pub struct Gateway {
     service: RateLimit<Forwarder, SharedStore>,
     forwarder: Forwarder,
     counts: Arc<Counts>,
+    state: ServerState,
     traces: Option<Traces>,
 }
 
@@ -45,7 +47,8 @@ impl Gateway {
                 let state = state.clone();
                 move |observed| state.keep_observed(observed)
             });
-        Ok(Self { service: layer.layer(forwarder.clone()), forwarder, counts, traces: None })
+        let service = layer.layer(forwarder.clone());
+        Ok(Self { service, forwarder, counts, state: state.clone(), traces: None })
     }
 
     /// Makes a span for each request, unless its caller wants none.
@@ -74,6 +77,9 @@ impl Gateway {
             Err(never) => match never {},
         };
         self.counts.count_response(response.status());
+        if response.extensions().get::<NotJudged>().is_some() {
+            self.state.metrics.requests.count(Entry::Gateway, RequestOutcome::Error);
+        }
         if body.is_end_stream() {
             return response.map(|content| GatewayBody { content, _unread: None });
         }
@@ -101,6 +107,7 @@ impl Shared {
     /// refusal is called.
     fn keep_observed(&self, observed: &Observed<'_>) -> Option<String> {
         self.metrics.checks.observe(observed.took);
+        self.metrics.requests.count_decision(Entry::Gateway, observed.decision);
         self.metrics.count_token(observed.identity.token);
         let about = || About {
             request: observed.request,

@@ -17,7 +17,6 @@ mod gateway;
 mod grpc;
 mod guard;
 mod handlers;
-mod histogram;
 mod idempotency;
 mod journal;
 pub mod listen;

@@ -1,6 +1,10 @@
 //! What is counted while this server works, besides what the limiter counts itself.
 
+mod encode;
+mod format;
 mod reading;
+mod requests;
+mod servers;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -8,14 +12,18 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use http::StatusCode;
 use tollgate::Timestamp;
 use tollgate::identity::{TokenProblem, TokenVerdict};
+use tollgate::store::Histogram;
 use tollgate_gateway::Counts;
 
+pub(crate) use self::format::Format;
 pub(crate) use self::reading::Reading;
-use crate::histogram::Histogram;
+pub(crate) use self::requests::{Entry, RequestCounts, RequestOutcome, Requests};
 
 /// What is counted while serving.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
+    /// How requests ended.
+    pub(crate) requests: Requests,
     /// How long it takes to judge a check.
     pub(crate) checks: Histogram,
     /// Answers by class: 2xx, 4xx other than 429, 429, 5xx.

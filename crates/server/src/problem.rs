@@ -149,6 +149,10 @@ impl Problem {
     }
 }
 
+/// An extension of responses that are a problem: a check that ended with one was not judged.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct IsProblem;
+
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         // Texts and numbers always serialise.
@@ -159,6 +163,7 @@ impl IntoResponse for Problem {
         *response.headers_mut() = headers;
         response.headers_mut().insert(header::CONTENT_TYPE, PROBLEM_JSON);
         response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        response.extensions_mut().insert(IsProblem);
         response
     }
 }

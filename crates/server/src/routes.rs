@@ -18,6 +18,7 @@ use crate::handlers::{
     api_keys, audit, authorize, bans, batch, check, clients, decisions, envoy_json, events,
     give_back, health, look, overrides, policy, rules, stats, status, tiers, tokens, top, users,
 };
+use crate::metrics::Entry;
 use crate::openapi;
 use crate::problem::Problem;
 use crate::state::ServerState;
@@ -26,6 +27,11 @@ use crate::state::ServerState;
 const API: &str = "/api/v1/";
 /// and in the other family of them, for rules and lists.
 const ADMIN_API: &str = "/admin/api/v1/rate-limits/";
+
+/// The call that has to be fast goes past the router.
+pub(crate) const CHECK: &str = "/api/v1/rate-limit/check";
+const CHECK_BATCH: &str = "/api/v1/rate-limit/check/batch";
+const ENVOY_JSON: &str = "/json";
 
 /// What belongs to the admin API.
 const ADMIN_PATHS: &[&str] = &[
@@ -55,6 +61,16 @@ struct Elsewhere {
     paths: &'static [&'static str],
     flag: &'static str,
     port: u16,
+}
+
+/// The entry of a call that asks whether a request may pass.
+pub(crate) fn entry_of(method: &Method, path: &str) -> Option<Entry> {
+    match path {
+        CHECK | CHECK_BATCH if method == Method::POST => Some(Entry::Http),
+        ENVOY_JSON if method == Method::POST => Some(Entry::Envoy),
+        _ if path.starts_with(authorize::PATH) => Some(Entry::Authorize),
+        _ => None,
+    }
 }
 
 /// What the check API's listener answers. `admin` is where the admin API is, if apart.

@@ -11,9 +11,9 @@ use http::HeaderMap;
 use tokio::time::sleep;
 use tollgate::http::HeaderFamilies;
 use tollgate::identity::{Extractor, Identity, KnownKey, Secret, TokenVerdict};
-use tollgate::store::AnyStore;
+use tollgate::store::{AnyStore, Histogram};
 use tollgate::{
-    Clock as _, Limiter, MemoryStore, Micros, Policy, Stopwatch, SystemClock, Timestamp,
+    Clock as _, Limiter, MemoryStore, Micros, Policy, RuleCounts, Stopwatch, SystemClock, Timestamp,
 };
 use tollgate_catalog::{ApiKey, Catalog, CatalogError, Role, Token, View};
 
@@ -22,7 +22,6 @@ use crate::auth::{CheckAuth, Principal, Right, TOKEN_HEADER, Tokens, WRONG_TOKEN
 use crate::extract::Session;
 use crate::follower::Follower;
 use crate::guard::{Guard, GuardLimits};
-use crate::histogram::Histogram;
 use crate::idempotency::Idempotency;
 use crate::journal::Journal;
 use crate::listen::Peer;
@@ -30,7 +29,7 @@ use crate::metrics::{Metrics, Reading};
 use crate::penalty::Penalty;
 use crate::policy_source::PolicySource;
 use crate::problem::Problem;
-use crate::rls::source::EnvoySource;
+use crate::rls::source::{CARRIED, EnvoySource};
 use crate::rulebook::Rulebook;
 use crate::settings::{self, DenyStatus, RequestHeaders, Settings};
 use crate::store::TimedStore;
@@ -296,6 +295,15 @@ impl Shared {
         identity
     }
 
+    /// What each rule and each limit of Envoy's files decided.
+    pub(crate) fn rule_counts(&self) -> impl Iterator<Item = (Arc<str>, RuleCounts)> {
+        let is_shown = |(rule_id, counts): &(Arc<str>, RuleCounts)| {
+            **rule_id != *CARRIED || *counts != RuleCounts::default()
+        };
+        let of_envoy = self.envoy.limiter.stats().into_iter().filter(is_shown);
+        self.limiter.stats().into_iter().chain(of_envoy)
+    }
+
     /// All figures at this moment.
     pub(crate) fn reading(&self) -> Reading {
         let store = self.limiter.store();
@@ -303,7 +311,8 @@ impl Shared {
         let in_force = self.rulebook.in_force();
         Reading {
             rules_in_force: self.limiter.policy().rules().len(),
-            rules: self.limiter.stats().into_iter().chain(self.envoy.limiter.stats()).collect(),
+            requests: self.metrics.requests.read(),
+            rules: self.rule_counts().collect(),
             calls: self.metrics.calls(),
             gateway: self.metrics.gateway.read(),
             tokens: self.metrics.tokens(),

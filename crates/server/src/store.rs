@@ -4,11 +4,9 @@ use std::future::Future;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tollgate::store::{AnyStore, Refund, Settled, Settlement, StoreError};
+use tollgate::store::{AnyStore, Histogram, Refund, Settled, Settlement, StoreError};
 use tollgate::{Once, Stopwatch, Store, Timestamp};
 use tollgate_core::{Charge, Key, Line};
-
-use crate::histogram::Histogram;
 
 /// Of the answers that come at once, those of every so many microseconds are timed: reading the clock
 /// takes as long as answering.

@@ -7,6 +7,7 @@
 #[cfg(all(feature = "postgres", feature = "redis"))]
 mod any;
 mod deny_cache;
+mod histogram;
 pub mod memory;
 mod once;
 #[cfg(feature = "postgres")]
@@ -20,6 +21,7 @@ mod store;
 #[cfg(all(feature = "postgres", feature = "redis"))]
 pub use any::{AnyStore, StoreUrl};
 pub use deny_cache::DenyCache;
+pub use histogram::{Histogram, HistogramSnapshot};
 pub use memory::MemoryStore;
 pub use once::{Once, Settled};
 #[cfg(feature = "redis")]

@@ -197,6 +197,22 @@ pub enum StoreErrorKind {
     Refused,
 }
 
+impl StoreErrorKind {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Unavailable, Self::Timeout, Self::Corrupt, Self::Refused];
+
+    /// The label in metrics of a server: one that cannot be reached is a matter of connections.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Unavailable => "connection",
+            Self::Timeout => "timeout",
+            Self::Corrupt => "corrupt",
+            Self::Refused => "refused",
+        }
+    }
+}
+
 /// A store that could not answer. Nothing of a request's judgement may depend on the text.
 #[derive(Debug)]
 pub struct StoreError {

@@ -26,6 +26,7 @@ mod clock;
 mod counting;
 mod decision;
 mod explain;
+mod fallbacks;
 mod give_back;
 #[cfg(feature = "http")]
 pub mod http;

@@ -271,9 +271,9 @@ impl<S: Store, C: Clock> Limiter<S, C> {
                 SoftState::Warning => stats.count(Event::Warned),
                 SoftState::Throttled => stats.count(Event::Delayed),
             }
-            if decision.degraded.is_some() {
-                stats.count(Event::Degraded);
-            }
+        }
+        if decision.degraded.is_some() {
+            decision.record_fallbacks();
         }
     }
 

@@ -22,9 +22,25 @@ pub struct RuleCounts {
     pub warned: u64,
     /// Requests that were told to wait.
     pub delayed: u64,
-    /// Requests judged without the shared store.
+    /// Requests judged without the shared store: the sum of the next three.
     pub degraded: u64,
+    /// Of these, requests counted on this node (`on_store_failure: local`).
+    pub fallback_local: u64,
+    /// Of these, requests that passed uncounted (`open`).
+    pub fallback_open: u64,
+    /// Of these, requests refused because they could not be counted (`closed`).
+    pub fallback_closed: u64,
 }
+
+/// What a rule did with a request while the shared store was unavailable.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Fallback {
+    Local,
+    Open,
+    Closed,
+}
+
+const FALLBACKS: usize = 3;
 
 /// One thing to be counted.
 #[derive(Clone, Copy, Debug)]
@@ -35,16 +51,17 @@ pub(crate) enum Event {
     WouldRefuse,
     Warned,
     Delayed,
-    Degraded,
 }
 
-const EVENTS: usize = 7;
+const EVENTS: usize = 6;
 const STRIPES: usize = 4;
 
 /// Counters of one rule, striped so that threads seldom write to the same cache line.
 #[derive(Debug, Default)]
 pub(crate) struct RuleStats {
     stripes: [Stripe; STRIPES],
+    /// Rare, so threads may share them.
+    fallbacks: [AtomicU64; FALLBACKS],
 }
 
 #[derive(Debug, Default)]
@@ -72,10 +89,16 @@ impl RuleStats {
         self.stripes[stripe()].0[event as usize].fetch_add(1, Ordering::Relaxed);
     }
 
+    pub(crate) fn count_fallback(&self, fallback: Fallback) {
+        self.fallbacks[fallback as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
     pub(crate) fn read(&self) -> RuleCounts {
         let sum = |event: Event| {
             self.stripes.iter().map(|stripe| stripe.0[event as usize].load(Ordering::Relaxed)).sum()
         };
+        let [fallback_local, fallback_open, fallback_closed] =
+            self.fallbacks.each_ref().map(|count| count.load(Ordering::Relaxed));
         RuleCounts {
             admitted: sum(Event::Admitted),
             refused: sum(Event::Refused),
@@ -83,7 +106,10 @@ impl RuleStats {
             would_refuse: sum(Event::WouldRefuse),
             warned: sum(Event::Warned),
             delayed: sum(Event::Delayed),
-            degraded: sum(Event::Degraded),
+            degraded: fallback_local + fallback_open + fallback_closed,
+            fallback_local,
+            fallback_open,
+            fallback_closed,
         }
     }
 }

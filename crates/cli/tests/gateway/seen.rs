@@ -107,7 +107,7 @@ fn a_refusal_is_explained_logged_ranked_and_told() {
     }
     let stats = read(&gateway, "/api/v1/stats");
     let counted = |what: &str| stats["totals"][what].as_u64();
-    assert_eq!((counted("admitted"), counted("refused")), (Some(1), Some(1)), "{stats}");
+    assert_eq!((counted("allowed"), counted("refused")), (Some(1), Some(1)), "{stats}");
     assert_eq!(gateway.count("tollgate_check_duration_seconds_count"), 2);
 }
 

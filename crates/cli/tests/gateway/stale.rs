@@ -41,6 +41,7 @@ fn what_may_be_asked_twice_is_asked_again_once() {
         assert_eq!(lost.load(Ordering::SeqCst), 1, "{method}");
         let sent = upstream.heads().iter().filter(|head| head.contains("/second")).count();
         assert_eq!(sent, if expected == 200 { 2 } else { 1 }, "{method}");
+        assert_eq!(gateway.count("tollgate_gateway_retries_total"), sent as u64 - 1, "{method}");
     };
     for method in ["GET", "HEAD", "OPTIONS", "DELETE", "PUT"] {
         check(method, b"", 200);

@@ -36,11 +36,14 @@ pub(crate) use self::status::code_of;
 use crate::auth::Right;
 use crate::extract::within;
 use crate::listen::Peer;
+use crate::metrics::{Entry, RequestOutcome};
 use crate::problem::Problem;
 use crate::state::ServerState;
 use crate::unread::SharedBody;
 
 const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+const CHECK_RATE_LIMIT: &str = "/tollgate.v1.RateLimiter/CheckRateLimit";
+const CHECK_BATCH: &str = "/tollgate.v1.RateLimiter/CheckBatch";
 const RESET: &str = "/tollgate.v1.RateLimiter/ResetLimit";
 
 /// A service that has no need to be fast.
@@ -112,7 +115,11 @@ impl Services {
         let (head, body) = request.into_parts();
         let mut body = SharedBody::new(body);
         let request = Request::from_parts(head, body.clone());
-        let is_from_envoy = request.uri().path() == SHOULD_RATE_LIMIT;
+        let entry = match request.uri().path() {
+            SHOULD_RATE_LIMIT => Some(Entry::Envoy),
+            CHECK_RATE_LIMIT | CHECK_BATCH => Some(Entry::Grpc),
+            _ => None,
+        };
         let called = match head::refuse_foreign(&request) {
             Some(refusal) => Err((Code::Unknown, Box::new(refusal))),
             None => {
@@ -135,8 +142,11 @@ impl Services {
                 Err((code, refusal)) => (code, *refusal),
             };
             // Envoy lets requests pass whose check failed, and its clients can make a message large.
-            let is_too_large = is_from_envoy && code == Code::OutOfRange;
+            let is_too_large = matches!(entry, Some(Entry::Envoy)) && code == Code::OutOfRange;
             let response = if is_too_large { envoy::over_limit() } else { response };
+            if let Some(entry) = entry.filter(|_| code != Code::Ok) {
+                state.metrics.requests.count(entry, RequestOutcome::Error);
+            }
             state.metrics.count_call(if is_too_large { Code::Ok } else { code });
             // Who has waited long enough already is not kept waiting.
             if !matches!(code, Code::Ok | Code::DeadlineExceeded) && !body.is_end_stream() {

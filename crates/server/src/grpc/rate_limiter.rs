@@ -3,7 +3,9 @@
 use http::HeaderMap;
 use prost::Message as _;
 use tollgate::http::{remaining, reset_at, retry_after, retry_after_rule};
-use tollgate::{Decision, OnceAnswer, Question, RuleOutcome, SoftState, Stopwatch, Store as _};
+use tollgate::{
+    Attributes as _, Decision, OnceAnswer, Question, RuleOutcome, SoftState, Stopwatch, Store as _,
+};
 use tollgate_catalog::Author;
 use tonic::{Request, Response, Status};
 
@@ -20,6 +22,7 @@ use crate::handlers::look::Costless;
 use crate::idempotency::{Remembered, Turn, key_reused};
 use crate::journal::DecisionId;
 use crate::listen::Peer;
+use crate::metrics::{Entry, RequestOutcome};
 use crate::problem::Problem;
 use crate::state::ServerState;
 use crate::traces::note_decision;
@@ -121,6 +124,9 @@ impl RateLimiter {
         decision: &Decision,
         detail: bool,
     ) -> CheckResponse {
+        if body.cost() > 0 {
+            self.0.metrics.requests.count_decision(Entry::Grpc, decision);
+        }
         let is_look = decision.is_allowed() && decision.charged() == 0;
         let next = || self.0.journal.next_id(decision.is_allowed());
         let text = (!is_look).then(|| {
@@ -203,7 +209,11 @@ impl server::RateLimiter for RateLimiter {
         let mut place = 0;
         while place < checks.len() {
             if bodies[place].idempotency_key.is_some() {
-                results.push(result(self.check(&checks[place], &caller).await));
+                let checked = self.check(&checks[place], &caller).await;
+                if checked.is_err() {
+                    self.0.metrics.requests.count(Entry::Grpc, RequestOutcome::Error);
+                }
+                results.push(result(checked));
                 place += 1;
                 continue;
             }

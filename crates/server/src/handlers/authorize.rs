@@ -13,6 +13,7 @@ use tollgate::identity::HttpRequest;
 
 use crate::audit_trail::About;
 use crate::extract::Peer;
+use crate::metrics::Entry;
 use crate::problem::{Problem, ProblemBody};
 use crate::settings::{DenyStatus, RequestHeaders};
 use crate::state::ServerState;
@@ -76,6 +77,7 @@ pub(crate) async fn authorize(
     let stopwatch = Stopwatch::start();
     let decision = app.limiter.check(&request).await;
     app.metrics.checks.observe(stopwatch.elapsed());
+    app.metrics.requests.count_decision(Entry::Authorize, &decision);
     let mut response = Response::new(Body::empty());
     write_fields(&decision, app.families, response.headers_mut());
     if let Some(why) = decision.degraded().and_then(|why| why.to_string().parse().ok()) {

@@ -13,6 +13,7 @@ use utoipa::ToSchema;
 use super::check::{IDEMPOTENCY_KEY, judge_once, record};
 use crate::auth::Principal;
 use crate::extract::{Caller, JsonBody};
+use crate::metrics::{Entry, RequestOutcome};
 use crate::openapi::CallProblems;
 use crate::problem::{Problem, ProblemBody};
 use crate::state::ServerState;
@@ -149,7 +150,10 @@ async fn judge_all(
             separate(&mut answer);
             match judge_once(app, principal, key, check, false).await {
                 Ok((one, _)) => answer.extend_from_slice(&one.body),
-                Err(problem) => answer.extend_from_slice(&problem.as_item()),
+                Err(problem) => {
+                    app.metrics.requests.count(Entry::Http, RequestOutcome::Error);
+                    answer.extend_from_slice(&problem.as_item());
+                }
             }
             place += 1;
             continue;

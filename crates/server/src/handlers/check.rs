@@ -6,12 +6,13 @@ use axum::response::Response;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use tollgate::http::write_fields;
-use tollgate::{Decision, OnceAnswer, Stopwatch};
+use tollgate::{Attributes as _, Decision, OnceAnswer, Stopwatch};
 
 use crate::auth::Principal;
 use crate::extract::{Caller, JsonBody};
 use crate::idempotency::{Remembered, Turn, key_reused};
 use crate::journal::DecisionId;
+use crate::metrics::Entry;
 use crate::openapi::{BodyProblems, CallProblems};
 use crate::problem::{Problem, ProblemBody};
 use crate::state::ServerState;
@@ -200,6 +201,10 @@ fn record_as(
     detail: bool,
     answer: &mut Vec<u8>,
 ) {
+    let is_replay = matches!(name, Name::Given(_));
+    if check.is_some_and(|check| check.cost() > 0) && !is_replay {
+        app.metrics.requests.count_decision(Entry::Http, decision);
+    }
     let mut write = |text: Option<&str>| {
         note_decision(decision, text);
         CheckAnswer::new(decision, text, detail).write(answer);

@@ -3,11 +3,12 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use http::{StatusCode, header};
+use http::{HeaderMap, StatusCode, header};
 use serde::Serialize;
 use tollgate::store::{BreakerState, RemoteStatus};
 use utoipa::ToSchema;
 
+use crate::metrics::Format;
 use crate::state::ServerState;
 
 /// How the server is.
@@ -78,11 +79,12 @@ pub(crate) async fn ready(State(app): State<ServerState>) -> Response {
     (status, Json(readiness)).into_response()
 }
 
-/// Figures for Prometheus, as `OpenMetrics` text.
+/// Figures for Prometheus: as `OpenMetrics` if `Accept` names it, else in the text format.
 #[utoipa::path(get, path = "/metrics", tag = "health",
-    responses((status = 200, description = "The figures", body = String,
-        content_type = "application/openmetrics-text")))]
-pub(crate) async fn metrics(State(app): State<ServerState>) -> Response {
-    const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    ([(header::CONTENT_TYPE, OPEN_METRICS)], app.reading().render()).into_response()
+    responses((status = 200, description = "The figures",
+        content((String = "text/plain"), (String = "application/openmetrics-text")))))]
+pub(crate) async fn metrics(State(app): State<ServerState>, headers: HeaderMap) -> Response {
+    let format = Format::of(&headers);
+    let fields = [(header::CONTENT_TYPE, format.content_type()), (header::VARY, "accept")];
+    (fields, app.reading().render(format)).into_response()
 }

@@ -1,13 +1,14 @@
-//! `GET /api/v1/stats`: how often each rule said what, since this node knows it.
+//! `GET /api/v1/stats`: how requests ended on this node, and how often each rule decided what.
 
 use axum::Json;
 use axum::extract::{OriginalUri, State};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
-use tollgate::RuleCounts;
+use tollgate::{BanCounts, RuleCounts};
 use utoipa::ToSchema;
 
 use crate::extract::Viewer;
+use crate::metrics::{RequestCounts, RequestOutcome};
 use crate::openapi::AdminProblems;
 use crate::paging::Parameters;
 use crate::problem::{Problem, ProblemBody};
@@ -20,10 +21,63 @@ pub(crate) struct StatsAnswer {
     uptime_seconds: f64,
     /// The revision in force.
     revision: u64,
-    /// All rules together. A request that several rules judged counts several times.
-    totals: CountsAnswer,
+    /// Requests, each counted once.
+    totals: RequestTotals,
+    /// Bans.
+    bans: BanFigures,
     /// Every rule.
     rules: Vec<RuleStats>,
+}
+
+/// How requests ended, whatever entry they came in at.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+pub(crate) struct RequestTotals {
+    /// All of them.
+    requests: u64,
+    /// Passed, and counted by at least one rule.
+    allowed: u64,
+    /// Refused because a limit was reached.
+    refused: u64,
+    /// Refused because the client is on the deny list, banned, or lacks a required identifier.
+    denied: u64,
+    /// Passed after a delay.
+    throttled: u64,
+    /// Passed because no rule applies, or because the client is on the allow list.
+    unlimited: u64,
+    /// Not judged: the request was invalid, or the store unavailable and a rule fails closed.
+    error: u64,
+}
+
+impl From<RequestCounts> for RequestTotals {
+    fn from(counts: RequestCounts) -> Self {
+        Self {
+            requests: counts.iter().map(|(.., count)| count).sum(),
+            allowed: counts.total(RequestOutcome::Allowed),
+            refused: counts.total(RequestOutcome::Refused),
+            denied: counts.total(RequestOutcome::Denied),
+            throttled: counts.total(RequestOutcome::Throttled),
+            unlimited: counts.total(RequestOutcome::Unlimited),
+            error: counts.total(RequestOutcome::Error),
+        }
+    }
+}
+
+/// Bans of clients.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+pub(crate) struct BanFigures {
+    /// In force now.
+    in_force: u64,
+    /// Made by this node.
+    made: u64,
+    /// Not made by this node because there were too many.
+    not_made: u64,
+}
+
+impl From<BanCounts> for BanFigures {
+    fn from(counts: BanCounts) -> Self {
+        let BanCounts { in_force, made, not_made } = counts;
+        Self { in_force: in_force as u64, made, not_made }
+    }
 }
 
 /// How often one rule said what.
@@ -36,12 +90,14 @@ pub(crate) struct RuleStats {
 }
 
 /// How often something was said.
-#[derive(Clone, Copy, Debug, Default, Serialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 pub(crate) struct CountsAnswer {
     /// Requests that fitted.
     admitted: u64,
     /// Requests that were refused.
     refused: u64,
+    /// Requests of clients that the rule had banned.
+    banned: u64,
     /// Requests that a rule would have refused that only watches.
     would_refuse: u64,
     /// Requests close to a limit.
@@ -54,21 +110,10 @@ pub(crate) struct CountsAnswer {
 
 impl From<RuleCounts> for CountsAnswer {
     fn from(counts: RuleCounts) -> Self {
-        let RuleCounts { admitted, refused, would_refuse, warned, delayed, degraded, .. } = counts;
-        Self { admitted, refused, would_refuse, warned, delayed, degraded }
-    }
-}
-
-impl CountsAnswer {
-    const fn plus(self, other: Self) -> Self {
-        Self {
-            admitted: self.admitted + other.admitted,
-            refused: self.refused + other.refused,
-            would_refuse: self.would_refuse + other.would_refuse,
-            warned: self.warned + other.warned,
-            delayed: self.delayed + other.delayed,
-            degraded: self.degraded + other.degraded,
-        }
+        let RuleCounts {
+            admitted, refused, banned, would_refuse, warned, delayed, degraded, ..
+        } = counts;
+        Self { admitted, refused, banned, would_refuse, warned, delayed, degraded }
     }
 }
 
@@ -87,17 +132,15 @@ pub(crate) async fn stats(
     OriginalUri(uri): OriginalUri,
 ) -> Result<Response, Problem> {
     Parameters::read(&uri, &[])?;
-    let counted = app.limiter.stats().into_iter().chain(app.envoy.limiter.stats());
-    let rules: Vec<RuleStats> = counted
+    let rules: Vec<RuleStats> = app
+        .rule_counts()
         .map(|(rule_id, counts)| RuleStats { rule_id: rule_id.to_string(), counts: counts.into() })
         .collect();
     let answer = StatsAnswer {
         uptime_seconds: app.started.elapsed().as_secs_f64(),
         revision: app.rulebook.in_force().revision.number,
-        totals: rules
-            .iter()
-            .map(|rule| rule.counts)
-            .fold(CountsAnswer::default(), CountsAnswer::plus),
+        totals: app.metrics.requests.read().into(),
+        bans: app.limiter.ban_counts().into(),
         rules,
     };
     Ok((session.fields, Json(answer)).into_response())

@@ -8,6 +8,7 @@ use tollgate::{Algorithm, Decision, Micros, RuleOutcome, Timestamp};
 
 use super::own::View;
 use crate::journal::IdText;
+use crate::metrics::RequestOutcome;
 use crate::state::ServerState;
 use crate::traces::note_decision;
 
@@ -26,6 +27,8 @@ pub(crate) struct Answer {
     pub(crate) body: Vec<u8>,
     /// Names the decision, if anything was counted.
     pub(crate) decision_id: Option<IdText>,
+    /// How the request ended.
+    pub(crate) outcome: RequestOutcome,
     /// Why the shared store had no say, if so.
     pub(crate) degraded: Option<StoreErrorKind>,
 }
@@ -139,8 +142,15 @@ impl Answer {
             headers.extend(wait.map(|wait| Field::new(&header::RETRY_AFTER, wait.to_string())));
             headers.push(Field::new(&header::CACHE_CONTROL, "no-store"));
         }
+        let outcome = match RequestOutcome::of(decision) {
+            // A descriptor that only looks has found nothing left.
+            RequestOutcome::Allowed | RequestOutcome::Throttled if is_over => {
+                RequestOutcome::Refused
+            }
+            outcome => outcome,
+        };
         let degraded = decision.degraded();
-        Self { is_over, statuses, headers, body, decision_id, degraded }
+        Self { is_over, statuses, headers, body, decision_id, outcome, degraded }
     }
 }
 

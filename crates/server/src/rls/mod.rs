@@ -20,6 +20,7 @@ use tollgate::{Decision, Limiter, Question, Stopwatch};
 
 pub(crate) use answer::{Answer, Status};
 
+use crate::metrics::Entry;
 use crate::problem::Problem;
 use crate::state::{ServerState, SharedStore};
 
@@ -75,6 +76,10 @@ pub(crate) async fn judge(app: &ServerState, ask: &Ask<'_>) -> Result<Answer, Pr
         None => own::judge(app, ask).await?,
     };
     app.metrics.checks.observe(stopwatch.elapsed());
+    // A request whose descriptors all look is counted when it is charged.
+    if ask.descriptors.iter().any(|asked| asked.hits > 0) {
+        app.metrics.requests.count(Entry::Envoy, answer.outcome);
+    }
     Ok(answer)
 }
 

@@ -20,8 +20,9 @@ use tollgate::{Policy, Revision, Timestamp};
 
 use super::values::Values;
 
-/// The rule that limits are counted under which requests bring along. Ids of limits have dots.
-pub(super) const CARRIED: &str = "carried-limit";
+/// The rule that limits are counted under which requests bring along. Ids of limits have dots. Statistics
+/// show it only once it was used: operators have not written it.
+pub(crate) const CARRIED: &str = "carried-limit";
 
 /// All files, as they are in force.
 #[derive(Debug, Default)]

@@ -10,6 +10,7 @@ use super::counters::Clock;
 use super::failure::Failure;
 use crate::remote::Job;
 use crate::remote::breaker::Breaker;
+use crate::remote::clock::Moment;
 use crate::{RemoteSettings, Settled};
 
 pub(super) struct Node {
@@ -49,9 +50,11 @@ impl Node {
         }
         let is_callers = self.settings.uses_callers_clock;
         let clock = if is_callers { Clock::Caller } else { Clock::Database };
-        self.breaker.count_call();
+        let began = Moment::now();
         let settling = timeout(self.settings.deadline, batch::settle(&mut connection, jobs, clock));
-        match settling.await.unwrap_or_else(|_| Err(Failure::late())) {
+        let settled = settling.await;
+        self.breaker.count_call(began.elapsed());
+        match settled.unwrap_or_else(|_| Err(Failure::late())) {
             Ok(batch) => {
                 self.connections.give_back(connection);
                 self.breaker.note_clock(batch.now);

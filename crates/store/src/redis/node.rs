@@ -11,6 +11,7 @@ use super::address::Address;
 use super::link::Link;
 use crate::remote::RemoteSettings;
 use crate::remote::breaker::Breaker;
+use crate::remote::clock::Moment;
 use crate::{StoreError, StoreErrorKind};
 
 /// One server.
@@ -57,13 +58,14 @@ impl Node {
 
     /// Sends a command. `asks`: to a node of a cluster that is only just taking the slot over.
     pub(super) async fn call(&self, command: &Cmd, asks: bool) -> Result<Value, Failure> {
-        self.breaker.count_call();
+        let began = Moment::now();
         let mut used = None;
         let answer = timeout(self.deadline, async {
             let connection = used.insert(self.link.connection().await?);
             self.link.send(connection, command, asks).await
         });
         let answer = answer.await;
+        self.breaker.count_call(began.elapsed());
         let failure = match answer {
             Ok(Ok(value)) => return Ok(value),
             Ok(Err(error)) => failure(error),

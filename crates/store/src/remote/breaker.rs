@@ -10,7 +10,7 @@ use tollgate_core::Timestamp;
 
 use super::clock::{Moment, wall_clock};
 use super::settings::{BreakerState, RemoteSettings, RemoteStatus};
-use crate::{StoreError, StoreErrorKind};
+use crate::{Histogram, StoreError, StoreErrorKind};
 
 /// Says that no clock was seen yet.
 const UNSEEN: i64 = i64::MIN;
@@ -24,8 +24,9 @@ pub(crate) struct Breaker {
     most_drift: Duration,
     state: Mutex<State>,
     openings: AtomicU64,
-    failures: AtomicU64,
-    calls: AtomicU64,
+    /// Checks without an answer, by kind of error.
+    errors: [AtomicU64; StoreErrorKind::ALL.len()],
+    latency: Histogram,
     drift_micros: AtomicI64,
 }
 
@@ -62,8 +63,8 @@ impl Breaker {
                 is_adrift: false,
             }),
             openings: AtomicU64::new(0),
-            failures: AtomicU64::new(0),
-            calls: AtomicU64::new(0),
+            errors: Default::default(),
+            latency: Histogram::default(),
             drift_micros: AtomicI64::new(UNSEEN),
         }
     }
@@ -74,9 +75,9 @@ impl Breaker {
         Admitted::new(self)
     }
 
-    /// Counts a call to the server.
-    pub(crate) fn count_call(&self) {
-        self.calls.fetch_add(1, Relaxed);
+    /// Counts a call to the server, and how long it took, whether or not it was answered.
+    pub(crate) fn count_call(&self, took: Duration) {
+        self.latency.observe(took);
     }
 
     /// Notes what the server's clock showed.
@@ -113,12 +114,17 @@ impl Breaker {
             }
         };
         let drift = self.drift_micros.load(Relaxed);
+        let latency = self.latency.read();
+        let errors = StoreErrorKind::ALL
+            .map(|kind| (kind.label(), self.errors[kind as usize].load(Relaxed)));
         RemoteStatus {
             server: self.server.clone(),
             breaker,
             openings: self.openings.load(Relaxed),
-            failures: self.failures.load(Relaxed),
-            calls: self.calls.load(Relaxed),
+            failures: errors.iter().map(|(_, count)| count).sum(),
+            calls: latency.count,
+            errors,
+            latency,
             drift_seconds: (drift != UNSEEN).then_some(drift as f64 / 1e6),
         }
     }
@@ -147,7 +153,7 @@ impl Breaker {
     }
 
     fn failed(&self, is_probe: bool, error: &StoreError) {
-        self.failures.fetch_add(1, Relaxed);
+        self.errors[error.kind() as usize].fetch_add(1, Relaxed);
         let mut state = self.state.lock();
         state.in_a_row = state.in_a_row.saturating_add(1);
         if is_probe {

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use tollgate_core::Micros;
 
+use crate::{HistogramSnapshot, StoreErrorKind};
+
 /// How patient to be.
 #[derive(Clone, Debug)]
 pub struct RemoteSettings {
@@ -54,10 +56,14 @@ pub struct RemoteStatus {
     pub breaker: BreakerState,
     /// How often it was left alone.
     pub openings: u64,
-    /// How often it failed to answer.
+    /// How many requests it failed to answer.
     pub failures: u64,
     /// Calls to it; each may carry several requests.
     pub calls: u64,
+    /// The failures by kind of error, each with its name in metrics.
+    pub errors: [(&'static str, u64); StoreErrorKind::ALL.len()],
+    /// How long calls took.
+    pub latency: HistogramSnapshot,
     /// How far its clock is ahead of ours, in seconds; `None`: it has not been asked.
     pub drift_seconds: Option<f64>,
 }

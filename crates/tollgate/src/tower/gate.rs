@@ -12,7 +12,7 @@ use tollgate_store::Store;
 use super::answer::{Answers, ambiguous};
 use super::caller::Callers;
 use super::hold::{Places, Turn};
-use super::observed::{Observed, Observer};
+use super::observed::{NotJudged, Observed, Observer};
 use crate::clock::{Clock, Stopwatch};
 use crate::decision::Decision;
 use crate::http::write_fields;
@@ -78,7 +78,9 @@ impl<S: Store, C: Clock> Gate<S, C> {
     ) -> Result<(Box<Decision>, Option<Turn<'_>>), Box<Response<Bytes>>> {
         let caller = self.callers.identify(parts, self.limiter.clock().now()).await;
         if caller.is_ambiguous() {
-            return Err(Box::new(ambiguous(parts)));
+            let mut response = ambiguous(parts);
+            response.extensions_mut().insert(NotJudged);
+            return Err(Box::new(response));
         }
         // Nobody looks at the clock if nobody wants to know.
         let stopwatch = self.observer.as_ref().map(|_| Stopwatch::start());

@@ -44,5 +44,5 @@ mod service;
 
 pub use body::ResponseBody;
 pub use layer::RateLimitLayer;
-pub use observed::Observed;
+pub use observed::{NotJudged, Observed};
 pub use service::{RateLimit, ResponseFuture};

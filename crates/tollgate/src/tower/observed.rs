@@ -13,6 +13,11 @@ use crate::identity::Identity;
 /// Whoever looks at requests that were judged. May name those that were refused.
 pub(super) type Observer = Arc<dyn Fn(&Observed<'_>) -> Option<String> + Send + Sync>;
 
+/// An extension of responses to requests that were refused before any rule judged them, because their
+/// credentials contradict each other. Observers do not see such requests.
+#[derive(Clone, Copy, Debug)]
+pub struct NotJudged;
+
 /// A request that was judged. What it was made of is lent until the observer returns.
 #[non_exhaustive]
 pub struct Observed<'a> {

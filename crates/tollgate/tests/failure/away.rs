@@ -169,9 +169,48 @@ fn degraded_answers_are_counted() {
     scene.step("0 check user_id=u");
     scene.limiter.store().set_fault(Some(StoreErrorKind::Timeout));
     (0..5).for_each(|_| drop(scene.step("0 check user_id=u")));
-    let expected =
-        RuleCounts { admitted: 4, refused: 2, warned: 3, degraded: 5, ..RuleCounts::default() };
+    let expected = RuleCounts {
+        admitted: 4,
+        refused: 2,
+        warned: 3,
+        degraded: 5,
+        fallback_local: 5,
+        ..RuleCounts::default()
+    };
     assert_eq!(scene.limiter.stats()[0].1, expected);
+}
+
+#[test]
+fn requests_that_fail_open_or_closed_are_counted_by_rule() {
+    let policy = "rules:
+  - {rule_id: local, limit: 5, window: 10s, identifier_type: user_id}
+  - {rule_id: node, limit: 5, window: 10s, identifier_type: user_id, consistency: local}
+  - {rule_id: open, limit: 5, window: 10s, identifier_type: tenant, on_store_failure: open}
+  - {rule_id: closed, limit: 5, window: 10s, identifier_type: ip, on_store_failure: closed}
+  - {rule_id: watch, limit: 5, window: 10s, identifier_type: tenant, on_store_failure: closed, action: log_only}
+";
+    let mut scene = Scene::new(policy, FaultyStore::new(Micros::ZERO));
+    scene.limiter.store().set_fault(Some(StoreErrorKind::Timeout));
+    scene.step("0 check user_id=u tenant=t");
+    scene.step("0 check tenant=t");
+    scene.step("0 check tenant=t cost=0");
+    scene.step("0 check user_id=u tenant=t ip=192.0.2.1");
+    let fallbacks = |counts: &RuleCounts| {
+        let RuleCounts { degraded, fallback_local, fallback_open, fallback_closed, .. } = *counts;
+        assert_eq!(degraded, fallback_local + fallback_open + fallback_closed);
+        (fallback_local, fallback_open, fallback_closed)
+    };
+    let counted: Vec<_> = scene.limiter.stats();
+    let counted: Vec<_> =
+        counted.iter().map(|(rule_id, counts)| (&**rule_id, fallbacks(counts))).collect();
+    let expected = [
+        ("local", (1, 0, 0)),
+        ("node", (0, 0, 0)),
+        ("open", (0, 2, 0)),
+        ("closed", (0, 0, 1)),
+        ("watch", (0, 2, 0)),
+    ];
+    assert_eq!(counted, expected);
 }
 
 const RULES: &str = "

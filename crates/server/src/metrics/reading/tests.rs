@@ -1,0 +1,121 @@
+//! Every figure is in the text, under its name and labels.
+
+use super::*;
+use std::time::Duration;
+
+use http::StatusCode;
+use tollgate::identity::{TokenProblem, TokenVerdict};
+use tollgate::store::{BreakerState, Histogram};
+use tollgate_gateway::Counts;
+
+use crate::metrics::{Entry, Metrics, RequestOutcome};
+
+#[test]
+fn everything_is_told() {
+    let metrics = Metrics::default();
+    metrics.checks.observe(Duration::from_micros(3));
+    for status in [200, 204, 404, 429, 429, 503] {
+        metrics.count_response(StatusCode::from_u16(status).expect("a status"));
+    }
+    metrics.requests.count(Entry::Envoy, RequestOutcome::Refused);
+    for verdict in [
+        TokenVerdict::Absent,
+        TokenVerdict::Verified,
+        TokenVerdict::Rejected(TokenProblem::Ambiguous),
+        TokenVerdict::Rejected(TokenProblem::Audience),
+        TokenVerdict::Rejected(TokenProblem::Audience),
+    ] {
+        metrics.count_token(verdict);
+    }
+    let counts = RuleCounts {
+        admitted: 7,
+        refused: 2,
+        banned: 9,
+        warned: 1,
+        fallback_open: 3,
+        ..RuleCounts::default()
+    };
+    let text = Reading {
+        requests: metrics.requests.read(),
+        rules_in_force: 1,
+        rules: vec![("per_ip".into(), counts)],
+        bans: BanCounts { in_force: 4, made: 6, not_made: 1 },
+        lost_refusals: 2,
+        checks: metrics.checks.read(),
+        store: Histogram::default().read(),
+        responses: metrics.responses(),
+        calls: vec![("OK", 9)],
+        gateway: Counts::default().read(),
+        tokens: metrics.tokens(),
+        skew_seconds: -0.25,
+        values: vec![(("shop.user".into(), "user_7".into()), Hits { within: 3, over: 1 })],
+        servers: vec![RemoteStatus {
+            server: "10.0.0.1:6379".to_owned(),
+            breaker: BreakerState::Open,
+            openings: 2,
+            failures: 10,
+            calls: 99,
+            drift_seconds: Some(-0.5),
+            latency: metrics.checks.read(),
+            errors: [("connection", 0), ("timeout", 10), ("corrupt", 0), ("refused", 0)],
+        }],
+        remembered_refusals: 4,
+        counters: 5,
+        memory_bytes: 4096,
+        evictions: 0,
+        policy_revision: 3,
+        policy_age_seconds: 1.5,
+        catalog_silence_seconds: Some(0.25),
+        config_errors: 1,
+        idempotency_keys: 0,
+        audit: [("written", 8), ("lost", 3), ("failed", 0)],
+        resets: [("written", 0), ("lost", 0), ("failed", 1)],
+        ready: true,
+    }
+    .render(Format::OpenMetrics);
+    for line in [
+        "tollgate_decisions_total{rule_id=\"per_ip\",outcome=\"allowed\"} 7",
+        "tollgate_decisions_total{rule_id=\"per_ip\",outcome=\"refused\"} 2",
+        "tollgate_decisions_total{rule_id=\"per_ip\",outcome=\"banned\"} 9",
+        "tollgate_near_limit_total{rule_id=\"per_ip\"} 1",
+        "tollgate_envoy_values_total{rule_id=\"shop.user\",value=\"user_7\",outcome=\"over\"} 1",
+        "tollgate_http_responses_total{status=\"2xx\"} 2",
+        "tollgate_http_responses_total{status=\"429\"} 2",
+        "tollgate_check_duration_seconds_bucket{le=\"0.000005\"} 1",
+        "tollgate_check_duration_seconds_bucket{le=\"+Inf\"} 1",
+        "tollgate_check_duration_seconds_count 1",
+        "tollgate_counters 5.0",
+        "tollgate_store_up{server=\"10.0.0.1:6379\"} 0.0",
+        "tollgate_store_clock_drift_seconds{server=\"10.0.0.1:6379\"} -0.5",
+        "tollgate_store_calls_total{server=\"10.0.0.1:6379\"} 99",
+        "tollgate_store_errors_total{server=\"10.0.0.1:6379\",kind=\"timeout\"} 10",
+        "tollgate_store_request_seconds_count{server=\"10.0.0.1:6379\"} 1",
+        "tollgate_store_fallbacks_total{rule_id=\"per_ip\",mode=\"open\"} 3",
+        "tollgate_requests_total{entry=\"envoy\",outcome=\"refused\"} 1",
+        "tollgate_store_openings_total{server=\"10.0.0.1:6379\"} 2",
+        "tollgate_remembered_refusals_total 4",
+        "tollgate_grpc_responses_total{code=\"OK\"} 9",
+        "tollgate_tokens_total{outcome=\"verified\"} 1",
+        "tollgate_tokens_total{outcome=\"ambiguous\"} 1",
+        "tollgate_tokens_total{outcome=\"audience\"} 2",
+        "tollgate_tokens_total{outcome=\"user\"} 0",
+        "tollgate_caller_skew_seconds -0.25",
+        "tollgate_gateway_responses_total{status=\"429\"} 0",
+        "tollgate_gateway_failures_total{kind=\"upstream_timeout\"} 0",
+        "tollgate_gateway_retries_total 0",
+        "tollgate_gateway_upgrades 0.0",
+        "tollgate_config_errors_total 1",
+        "tollgate_policy_age_seconds 1.5",
+        "tollgate_catalog_silence_seconds 0.25",
+        "tollgate_audit_decisions_total{outcome=\"lost\"} 3",
+        "tollgate_audit_resets_total{outcome=\"failed\"} 1",
+        "tollgate_bans 4.0",
+        "tollgate_bans_made_total 6",
+        "tollgate_bans_not_made_total 1",
+        "tollgate_penalty_refusals_lost_total 2",
+        "tollgate_ready 1.0",
+        "# EOF",
+    ] {
+        assert!(text.lines().any(|candidate| candidate == line), "{line} is not in\n{text}");
+    }
+}

@@ -1,0 +1,138 @@
+//! How requests ended, by the entry they came in at: each is counted once, however many rules judged it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tollgate::{Basis, Decision, Micros, Refusal};
+
+/// Where requests come in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Entry {
+    /// The check API over HTTP.
+    Http,
+    /// The check API over gRPC.
+    Grpc,
+    /// Envoy's rate limit service, over gRPC or as JSON.
+    Envoy,
+    /// Forward-auth.
+    Authorize,
+    /// The gateway.
+    Gateway,
+}
+
+/// How a request ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RequestOutcome {
+    /// It passed, and was counted.
+    Allowed,
+    /// A limit was reached.
+    Refused,
+    /// The client is on the deny list, is banned, or lacks a required identifier.
+    Denied,
+    /// It passed after a delay.
+    Throttled,
+    /// It passed because no rule applies, or because its client is on the allow list.
+    Unlimited,
+    /// It could not be judged: the request was invalid, or the store was unavailable and a rule fails
+    /// closed.
+    Error,
+}
+
+const ENTRIES: [&str; 5] = ["http", "grpc", "envoy", "authorize", "gateway"];
+const OUTCOMES: [&str; 6] = ["allowed", "refused", "denied", "throttled", "unlimited", "error"];
+
+/// Counts requests. The labels are positions, so that counting is one atomic addition.
+#[derive(Debug, Default)]
+pub(crate) struct Requests([EntryCounts; ENTRIES.len()]);
+
+/// The counts of one entry, on a cache line that no other entry writes to.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct EntryCounts([AtomicU64; OUTCOMES.len()]);
+
+/// The counts at one moment, by entry and outcome.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RequestCounts([[u64; OUTCOMES.len()]; ENTRIES.len()]);
+
+impl RequestOutcome {
+    /// How a request ended that was judged.
+    #[inline]
+    pub(crate) fn of(decision: &Decision) -> Self {
+        match decision.refusal() {
+            Some(Refusal::RateLimited) => Self::Refused,
+            Some(Refusal::Denied | Refusal::Banned) => Self::Denied,
+            Some(Refusal::StoreUnavailable) => Self::Error,
+            None => match decision.basis() {
+                Basis::NoRule | Basis::AllowListed { .. } => Self::Unlimited,
+                _ if decision.delay().is_some_and(|delay| delay > Micros::ZERO) => Self::Throttled,
+                _ => Self::Allowed,
+            },
+        }
+    }
+}
+
+impl Requests {
+    /// Counts a request.
+    #[inline]
+    pub(crate) fn count(&self, entry: Entry, outcome: RequestOutcome) {
+        self.0[entry as usize].0[outcome as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a request that was judged.
+    #[inline]
+    pub(crate) fn count_decision(&self, entry: Entry, decision: &Decision) {
+        self.count(entry, RequestOutcome::of(decision));
+    }
+
+    pub(crate) fn read(&self) -> RequestCounts {
+        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        RequestCounts(std::array::from_fn(|entry| self.0[entry].0.each_ref().map(read)))
+    }
+}
+
+impl RequestCounts {
+    /// Each count with its entry and outcome.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
+        ENTRIES.into_iter().zip(self.0).flat_map(|(entry, counts)| {
+            OUTCOMES.into_iter().zip(counts).map(move |(outcome, count)| (entry, outcome, count))
+        })
+    }
+
+    /// All requests that ended so, whatever their entry.
+    pub(crate) fn total(&self, outcome: RequestOutcome) -> u64 {
+        self.0.iter().map(|counts| counts[outcome as usize]).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_and_outcomes_are_told_apart() {
+        let requests = Requests::default();
+        for (entry, outcome, times) in [
+            (Entry::Http, RequestOutcome::Allowed, 1),
+            (Entry::Grpc, RequestOutcome::Refused, 2),
+            (Entry::Envoy, RequestOutcome::Denied, 3),
+            (Entry::Authorize, RequestOutcome::Throttled, 4),
+            (Entry::Gateway, RequestOutcome::Unlimited, 5),
+            (Entry::Gateway, RequestOutcome::Error, 6),
+            (Entry::Http, RequestOutcome::Error, 1),
+        ] {
+            (0..times).for_each(|_| requests.count(entry, outcome));
+        }
+        let counts = requests.read();
+        let counted: Vec<_> = counts.iter().filter(|(.., count)| *count > 0).collect();
+        let expected = [
+            ("http", "allowed", 1),
+            ("http", "error", 1),
+            ("grpc", "refused", 2),
+            ("envoy", "denied", 3),
+            ("authorize", "throttled", 4),
+            ("gateway", "unlimited", 5),
+            ("gateway", "error", 6),
+        ];
+        assert_eq!(counted, expected);
+        assert_eq!(counts.total(RequestOutcome::Error), 7);
+    }
+}

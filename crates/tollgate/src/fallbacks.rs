@@ -1,0 +1,34 @@
+//! Statistics of requests that were judged without the shared store: by rule, and by what the rule says.
+
+use tollgate_rules::document::{Consistency, OnStoreFailure};
+
+use crate::decision::{Basis, Decision};
+use crate::stats::Fallback;
+
+impl Decision {
+    /// Counts what each rule did without the shared store. Of a request that a rule refuses because it
+    /// fails closed, the other rules had no part.
+    #[cold]
+    pub(crate) fn record_fallbacks(&self) {
+        let closed_by = match self.basis {
+            Basis::StoreUnavailable { rule } => Some(rule),
+            _ => None,
+        };
+        let rules = self.installed.policy.rules();
+        for planned in self.plan.planned().iter().filter(|planned| planned.cost > 0) {
+            let Some(rule) = rules.get(planned.rule) else { continue };
+            let Some(stats) = self.installed.stats.get(planned.rule) else { continue };
+            if rule.consistency == Consistency::Local {
+                continue;
+            }
+            let fallback = match (closed_by, rule.on_store_failure) {
+                (Some(closed_by), _) if closed_by == planned.rule => Fallback::Closed,
+                (Some(_), _) => continue,
+                (None, OnStoreFailure::Local) => Fallback::Local,
+                // A rule in shadow mode refuses nothing, even if it fails closed.
+                (None, OnStoreFailure::Open | OnStoreFailure::Closed) => Fallback::Open,
+            };
+            stats.count_fallback(fallback);
+        }
+    }
+}
