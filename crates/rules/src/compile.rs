@@ -12,7 +12,7 @@ use std::sync::Arc;
 use crate::compile::circle::find_circle;
 use crate::compile::flaw::Flaw;
 use crate::compile::rule::compile_rule;
-use crate::decode::MAX_PROBLEMS;
+use crate::decode::{MAX_PROBLEMS, more_problems};
 use crate::directory::lists::List;
 use crate::directory::{Change, Directory};
 use crate::document::PolicyDocument;
@@ -47,7 +47,7 @@ pub(crate) fn compile(
 struct Compiler<'a> {
     source: &'a Source,
     problems: Vec<Problem>,
-    /// All problems, those no longer told included.
+    /// How many problems there are, those that are not reported included.
     found: usize,
 }
 
@@ -59,27 +59,35 @@ impl<'a> Compiler<'a> {
         }
     }
 
+    /// True if no more problems are reported, so that looking on is of no use.
+    fn is_full(&self) -> bool {
+        self.found >= MAX_PROBLEMS
+    }
+
     fn report(&mut self, place: &str, flaw: Flaw) {
+        if self.is_full() {
+            return;
+        }
         let flaw = flaw.within(place);
         self.add(self.source.problem(&flaw.field, flaw.message).with_advice(flaw.advice));
     }
 
     fn finish(mut self) -> Result<(), Vec<Problem>> {
-        if self.found > MAX_PROBLEMS {
-            let more = self.found - MAX_PROBLEMS;
-            self.problems.push(Problem::new("", format!("{more} more problems are not shown")));
+        if self.is_full() && !self.problems.iter().any(|it| *it == more_problems()) {
+            self.problems.push(more_problems());
         }
         if self.problems.is_empty() { Ok(()) } else { Err(self.problems) }
     }
 
     fn tiers(&mut self) -> Tiers {
         let mut tiers = Tiers::default();
+        let mut seen = HashSet::new();
         for (at, document) in self.source.document.tiers.iter().enumerate() {
             let place = format!("tiers[{at}]");
             if document.tier.is_empty() {
                 let flaw = Flaw::new("a tier has a name", "write one like `free` or `pro`");
                 self.report(&place, flaw.within("tier"));
-            } else if tiers.names.iter().any(|name| **name == *document.tier) {
+            } else if !seen.insert(document.tier.as_str()) {
                 let message = format!("the tier {} is there twice", document.tier);
                 self.report(&place, Flaw::new(message, "remove one of the two").within("tier"));
             }
@@ -103,6 +111,9 @@ impl<'a> Compiler<'a> {
         let mut rules = Vec::new();
         let mut first = HashMap::new();
         for (at, document) in self.source.document.rules.iter().enumerate() {
+            if self.is_full() {
+                break;
+            }
             let place = format!("rules[{at}]");
             if first.insert(document.rule_id.as_str(), at).is_some() {
                 let message = format!("the rule_id {} is there twice", document.rule_id);
@@ -206,6 +217,9 @@ impl<'a> Compiler<'a> {
         let mut changes = Vec::new();
         let mut places = Vec::new();
         for (at, item) in items {
+            if self.is_full() {
+                break;
+            }
             match parse(item) {
                 Ok(change) => {
                     changes.push(change);

@@ -11,7 +11,7 @@ use crate::number::{Exact, NotExact, exact};
 use crate::position::Position;
 use crate::problem::Problem;
 
-/// How many problems of one document are told. Nobody reads more, and a hostile text has millions.
+/// How many problems of one document are reported. Reading ends there: a hostile text has millions.
 pub(crate) const MAX_PROBLEMS: usize = 1_000;
 
 /// The longest name that stands in a path without quotes. Fields have short ones.
@@ -28,7 +28,7 @@ pub(crate) trait Decode: Sized {
 pub(crate) struct Scope {
     path: String,
     problems: Vec<Problem>,
-    /// All problems, those no longer told included.
+    /// How many problems there are, those that are not reported included.
     found: usize,
     /// Which items of which list could not be read, by the path of the list.
     unread: HashMap<String, Vec<usize>>,
@@ -98,16 +98,15 @@ impl Scope {
         self.found
     }
 
-    /// Whether further problems are only counted.
+    /// True if no more problems are reported, so that reading on is of no use.
     pub(crate) fn is_full(&self) -> bool {
         self.found >= MAX_PROBLEMS
     }
 
     /// Ends the reading: the problems, and which items of which list could not be read.
     pub(crate) fn finish(mut self) -> (Vec<Problem>, HashMap<String, Vec<usize>>) {
-        if self.found > MAX_PROBLEMS {
-            let more = self.found - MAX_PROBLEMS;
-            self.problems.push(Problem::new("", format!("{more} more problems are not shown")));
+        if self.is_full() {
+            self.problems.push(more_problems());
         }
         (self.problems, self.unread)
     }
@@ -235,8 +234,11 @@ impl<T: Decode> Decode for Vec<T> {
             scope.expected(node, "a list", "put it in brackets: [...]");
             return None;
         };
-        let mut list = Self::with_capacity(items.len());
+        let mut list = Self::new();
         for (index, item) in items.iter().enumerate() {
+            if scope.is_full() {
+                break;
+            }
             match scope.in_item(index, |scope| T::decode(item, scope)) {
                 Some(value) => list.push(value),
                 None => scope.unread.entry(scope.path.clone()).or_default().push(index),
@@ -255,6 +257,9 @@ impl<T: Decode> Decode for BTreeMap<String, T> {
         let mut map = Self::new();
         let mut seen = HashMap::new();
         for (key, value) in entries {
+            if scope.is_full() {
+                break;
+            }
             scope.in_entry(&key.text, |scope| {
                 let first = *seen.entry(&key.text).or_insert(key.position);
                 if first != key.position {
@@ -266,6 +271,12 @@ impl<T: Decode> Decode for BTreeMap<String, T> {
         }
         Some(map)
     }
+}
+
+/// Says that a document may have more problems than those reported.
+pub(crate) fn more_problems() -> Problem {
+    Problem::new("", format!("only the first {MAX_PROBLEMS} problems are shown"))
+        .with_advice("correct these, then check again")
 }
 
 /// Tells that the field we are at is in the text twice.

@@ -1,5 +1,7 @@
 //! Why a request is treated as it is, in words and figures for people. Nothing here is secret.
 
+use std::collections::HashMap;
+
 use serde::Serialize;
 use tollgate_core::{Mode, Timestamp};
 
@@ -7,8 +9,9 @@ use crate::attributes::{Attribute, Attributes};
 use crate::directory::expiry::format_time;
 use crate::directory::lists::{By, Hit, List};
 use crate::identifier::Identifier;
-use crate::matching::conditions::Unmet;
+use crate::matching::conditions::{Met, Unmet};
 use crate::plan::facts::{EVERYTHING, Facts};
+use crate::plan::planner::matches_pattern;
 use crate::plan::tier::Tier;
 use crate::policy::{Policy, Revision};
 use crate::ruleset::Rule;
@@ -26,8 +29,18 @@ pub struct Explanation {
     pub tier_from: TierOrigin,
     /// The list entry that decides, whatever the rules say.
     pub listed: Option<ListedExplanation>,
-    /// Every rule, in the order of reports.
+    /// The rules, in the order of reports.
     pub rules: Vec<RuleExplanation>,
+}
+
+/// Which rules an explanation shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExplainScope {
+    /// All rules: for operators.
+    All,
+    /// Rules without a tenant and rules of the tenant of the request: for callers that may ask about
+    /// requests, but not read what belongs to other tenants.
+    OwnTenant,
 }
 
 /// Who put a client into its tier.
@@ -106,18 +119,32 @@ pub struct QuotaExplanation {
     pub override_by: Option<String>,
 }
 
-pub(crate) fn explain(policy: &Policy, attributes: &dyn Attributes, now: Timestamp) -> Explanation {
+pub(crate) fn explain(
+    policy: &Policy,
+    attributes: &dyn Attributes,
+    now: Timestamp,
+    scope: ExplainScope,
+) -> Explanation {
     let facts = Facts::new(attributes);
     let tier = Tier::of(&facts, policy.rules(), policy.directory());
     let matches =
         policy.rules().iter().map(|rule| matched(rule, &facts, tier.name())).collect::<Vec<_>>();
-    let applying = || {
-        let rules = policy.rules().iter().zip(&matches);
-        rules.filter_map(|(rule, matched)| matched.is_ok().then_some(rule))
+    let mut replacements: HashMap<usize, &Rule> = HashMap::new();
+    for (rule, matched) in policy.rules().iter().zip(&matches) {
+        if matched.as_ref().is_ok_and(|matched| matched.met == Met::Proven) {
+            for replaced in &rule.replaces {
+                replacements.entry(*replaced).or_insert(rule);
+            }
+        }
+    }
+    let is_shown = |(_, (rule, _)): &(usize, (&Rule, &Result<Match<'_>, String>))| {
+        scope == ExplainScope::All
+            || rule.tenant.is_none()
+            || rule.tenant.as_deref() == facts.tenant
     };
     let explain_rule = |(at, (rule, matched)): (usize, (&Rule, &Result<Match<'_>, String>))| {
-        let replaced_by = applying().find(|other| other.replaces.contains(&at));
-        let replaced_by = replaced_by.filter(|_| matched.is_ok()).map(|other| other.id.to_string());
+        let replaced_by = replacements.get(&at).filter(|_| matched.is_ok());
+        let replaced_by = replaced_by.map(|other| other.id.to_string());
         let endpoint = matched.as_ref().map_or(EVERYTHING, |matched| matched.endpoint);
         let is_counted = matched.as_ref().is_ok_and(|matched| !matched.refuses);
         let banned_until = banned_until(policy, rule, &facts, endpoint, now)
@@ -153,7 +180,10 @@ pub(crate) fn explain(policy: &Policy, attributes: &dyn Attributes, now: Timesta
             Tier::None => TierOrigin::Nobody,
         },
         listed: policy.directory().listing(&facts, now).map(ListedExplanation::new),
-        rules: policy.rules().iter().zip(&matches).enumerate().map(explain_rule).collect(),
+        rules: {
+            let rules = policy.rules().iter().zip(&matches).enumerate();
+            rules.filter(is_shown).map(explain_rule).collect()
+        },
     }
 }
 
@@ -162,6 +192,7 @@ struct Match<'a> {
     endpoint: &'a str,
     refuses: bool,
     because: String,
+    met: Met,
 }
 
 /// Whether a rule matches by itself, others aside; if not, the first reason.
@@ -170,16 +201,19 @@ fn matched<'a>(rule: &'a Rule, facts: &Facts<'_>, tier: Option<&str>) -> Result<
         return Err("the rule is switched off".to_owned());
     }
     let conditions = &rule.conditions;
-    let unmet = conditions.unmet_place(facts).or_else(|| conditions.unmet_detail(facts, tier));
-    if let Some(unmet) = unmet {
-        return Err(describe_unmet(&unmet, rule, facts, tier));
-    }
+    let met = match conditions.unmet_place(facts) {
+        Some(unmet) => Err(unmet),
+        None => conditions.check_detail(facts, tier),
+    };
+    let mut met = met.map_err(|unmet| describe_unmet(&unmet, rule, facts, tier))?;
     let endpoint = conditions.endpoint_of(facts).map_or(EVERYTHING, |pattern| &pattern.text);
     let mut values = rule.identifiers.iter().map(|one| (one, facts.value(one, endpoint)));
-    if let Some((first, Some(value))) = values.clone().next()
-        && !rule.key_pattern.matches(value)
-    {
-        return Err(format!("the {first} does not match the key_pattern"));
+    if let Some((first, Some(value))) = values.clone().next() {
+        match matches_pattern(&rule.key_pattern, value, facts) {
+            Some(true) => {}
+            None => met = Met::Assumed,
+            Some(false) => return Err(format!("the {first} does not match the key_pattern")),
+        }
     }
     if let Some((missing, _)) = values.find(|(_, value)| value.is_none()) {
         let because = describe_missing(missing, facts);
@@ -187,9 +221,13 @@ fn matched<'a>(rule: &'a Rule, facts: &Facts<'_>, tier: Option<&str>) -> Result<
             return Err(because);
         }
         let because = format!("{because}, and the rule refuses such requests");
-        return Ok(Match { endpoint, refuses: true, because });
+        return Ok(Match { endpoint, refuses: true, because, met });
     }
-    Ok(Match { endpoint, refuses: false, because: describe_match(rule, endpoint, tier) })
+    let because = match met {
+        Met::Proven => describe_match(rule, endpoint, tier),
+        Met::Assumed => "its values are too long to compare with all globs".to_owned(),
+    };
+    Ok(Match { endpoint, refuses: false, because, met })
 }
 
 /// What cannot be read as an address counts for nothing, but it is there.

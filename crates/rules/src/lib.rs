@@ -83,7 +83,8 @@ pub use directory::overrides::{Amount, Override};
 pub use directory::{Change, Directory};
 pub use document::PolicyDocument;
 pub use explain::{
-    Explanation, KeyPart, ListedExplanation, QuotaExplanation, RuleExplanation, TierOrigin,
+    ExplainScope, Explanation, KeyPart, ListedExplanation, QuotaExplanation, RuleExplanation,
+    TierOrigin,
 };
 pub use identifier::Identifier;
 pub use lint::{LintContext, lint, uncountable_in_redis};

@@ -10,8 +10,8 @@ use crate::problem::Problem;
 
 /// How deep lists and maps may be nested. A policy needs six levels.
 pub(crate) const MAX_DEPTH: usize = 64;
-/// How many values a document may be written with.
-pub(crate) const MAX_NODES: usize = 5_000_000;
+/// How many values a document may be written with: enough for 300,000 clients.
+pub(crate) const MAX_NODES: usize = 2_000_000;
 
 /// A value and where it starts.
 #[derive(Clone, Debug)]

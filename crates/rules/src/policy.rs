@@ -8,7 +8,7 @@ use tollgate_core::Timestamp;
 use crate::attributes::Attributes;
 use crate::compile::{self, CompileOptions};
 use crate::directory::Directory;
-use crate::explain::{self, Explanation};
+use crate::explain::{self, ExplainScope, Explanation};
 use crate::plan::Plan;
 use crate::plan::planner::Planner;
 use crate::problem::Problem;
@@ -160,7 +160,18 @@ impl Policy {
     /// Says of every rule whether it applies to a request, and why.
     #[must_use]
     pub fn explain(&self, subject: &dyn Attributes, now: Timestamp) -> Explanation {
-        explain::explain(self, subject, now)
+        self.explain_within(subject, now, ExplainScope::All)
+    }
+
+    /// Explains only the rules within `scope`.
+    #[must_use]
+    pub fn explain_within(
+        &self,
+        subject: &dyn Attributes,
+        now: Timestamp,
+        scope: ExplainScope,
+    ) -> Explanation {
+        explain::explain(self, subject, now, scope)
     }
 
     fn planner<'a, H: BuildHasher>(&'a self, now: Timestamp, hasher: &'a H) -> Planner<'a, H> {

@@ -153,6 +153,9 @@ impl<'a> Fields<'a> {
         };
         let mut slots = known.iter().map(|field| Slot { field, given: None }).collect::<Vec<_>>();
         for (key, value) in entries {
+            if scope.is_full() {
+                break;
+            }
             match slots.iter_mut().find(|slot| slot.field.name == key.text) {
                 None => unknown_field(key, known, scope),
                 Some(Slot { given: Some((first, _)), .. }) => scope
@@ -240,8 +243,7 @@ fn is_within(node: &Node, range: &RangeInclusive<u64>) -> bool {
 }
 
 fn unknown_field(key: &Key, known: &[Field], scope: &mut Scope) {
-    // A guess takes its time, and a hostile text has a million unknown fields.
-    let advice = if scope.is_full() { String::new() } else { guess(&key.text, known) };
+    let advice = guess(&key.text, known);
     scope.in_field(&key.text, |scope| {
         scope.problem(key.position, "there is no such field", advice);
     });

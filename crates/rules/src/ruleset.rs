@@ -140,6 +140,9 @@ pub struct RuleSet {
     tiers: Tiers,
 }
 
+/// How many of the declared tiers a problem names.
+const MAX_NAMED_TIERS: usize = 20;
+
 /// The tiers there are. Without any, every name is accepted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tiers {
@@ -219,7 +222,7 @@ impl RuleSet {
             Some(tier) => Ok(Arc::clone(tier)),
             None if self.tiers.names.is_empty() => Ok(name.into()),
             None => {
-                let declared = self.tiers().collect::<Vec<_>>().join(", ");
+                let declared = self.tiers().take(MAX_NAMED_TIERS).collect::<Vec<_>>().join(", ");
                 let advice = format!("declared are {declared}");
                 Err(Flaw::new(format!("there is no tier `{name}`"), advice))
             }

@@ -211,3 +211,34 @@ fn aliases_do_not_multiply_without_bound() {
     let told = Source::parse(&chain).problems;
     assert!(told[0].message.contains("nested deeper than 64 levels"), "{told:?}");
 }
+
+#[test]
+fn a_document_of_millions_of_values_is_refused_before_it_is_read_to_its_end() {
+    let text = format!("{{\"rules\":[{}{{}}]}}", "{},".repeat(2_500_000));
+    let source = Source::parse_as(&text, Format::Json);
+    let told: Vec<&str> = source.problems.iter().map(|it| it.message.as_str()).collect();
+    assert_eq!(told, ["the document has more than 2000000 values"]);
+}
+
+#[test]
+fn reading_ends_with_the_last_problem_that_is_reported() {
+    let fields: String = (0..300_000).map(|key| format!("\"k{key}\":1,")).collect();
+    let rules = "{},".repeat(300_000);
+    let tiers = "{\"tier\":\"\"},".repeat(300_000);
+    let hosts = "\"/\",".repeat(300_000);
+    for text in [
+        format!("{{\"rules\":[{{{fields}\"z\":1}}]}}"),
+        format!("{{\"rules\":[{rules}{{}}]}}"),
+        format!("{{\"rules\":[],{fields}\"z\":1}}"),
+        format!("{{\"tiers\":[{tiers}{{\"tier\":\"a\"}}]}}"),
+        format!(
+            "{{\"rules\":[{{\"rule_id\":\"r\",\"limit\":1,\"window\":\"1m\",\
+             \"identifier_type\":\"ip\",\"applies_to\":{{\"hosts\":[{hosts}\"a\"]}}}}]}}"
+        ),
+    ] {
+        let problems = tollgate_rules::Policy::compile(&Source::parse_as(&text, Format::Json))
+            .expect_err("a wrong document");
+        assert_eq!(problems.len(), 1_001, "{text:.40}");
+        assert_eq!(problems[1_000].message, "only the first 1000 problems are shown");
+    }
+}

@@ -14,6 +14,7 @@ use crate::identifier::Identifier;
 use crate::matching::conditions::Conditions;
 use crate::matching::costs::Costs;
 use crate::matching::glob::Glob;
+use crate::matching::globs::Globs;
 use crate::matching::host::HostPattern;
 use crate::matching::method::MethodSet;
 use crate::matching::path::Pattern;
@@ -229,7 +230,7 @@ fn conditions(document: &RuleDocument, flaws: &mut Flaws) -> Conditions {
     }
 }
 
-fn attributes(applies_to: &AppliesTo, flaws: &mut Flaws) -> Box<[(Identifier, Box<[Glob]>)]> {
+fn attributes(applies_to: &AppliesTo, flaws: &mut Flaws) -> Box<[(Identifier, Globs)]> {
     let mut conditions = Vec::with_capacity(applies_to.attributes.len());
     for (name, globs) in &applies_to.attributes {
         let field = format!("applies_to.attributes[{}]", serde_json::Value::from(name.as_str()));
@@ -239,7 +240,7 @@ fn attributes(applies_to: &AppliesTo, flaws: &mut Flaws) -> Box<[(Identifier, Bo
             flaws.add(&field, flaw);
         }
         let globs = flaws.items(&field, globs, Glob::parse);
-        conditions.extend(identifier.map(|identifier| (identifier, globs.into())));
+        conditions.extend(identifier.map(|identifier| (identifier, Globs::new(globs))));
     }
     conditions.into()
 }

@@ -7,7 +7,9 @@ use crate::compile::flaw::Flaw;
 use crate::directory::client::parse_identifiers;
 use crate::document::OverrideDocument;
 use crate::identifier::Identifier;
+use crate::matching::glob::Glob;
 use crate::matching::method::standard_method_like;
+use crate::matching::steps::Steps;
 use crate::plan::facts::EVERYTHING;
 use crate::ruleset::Rule;
 
@@ -48,7 +50,7 @@ pub(super) fn matches_nothing(_: &View<'_>, suspect: Suspect<'_>) -> Option<Flaw
     let rule = suspect.rule;
     let first = rule.identifiers.first()?;
     let values = known_values(first, rule);
-    if !values.is_empty() && !values.iter().any(|value| rule.key_pattern.matches(value)) {
+    if !values.is_empty() && !values.iter().any(|value| matches(&rule.key_pattern, value)) {
         let message =
             format!("the rule never applies: its {first} is always {}", values.join(" or "));
         return Some(
@@ -58,12 +60,18 @@ pub(super) fn matches_nothing(_: &View<'_>, suspect: Suspect<'_>) -> Option<Flaw
     let contradicted = rule.conditions.attributes.iter().find(|(identifier, globs)| {
         let values = known_values(identifier, rule);
         !values.is_empty()
-            && !values.iter().any(|value| globs.iter().any(|glob| glob.matches(value)))
+            && !values
+                .iter()
+                .any(|value| globs.matches(value, &mut Steps::unlimited()) == Some(true))
     });
     let (identifier, _) = contradicted?;
     let message =
         format!("the rule never applies: it belongs to a {identifier} that does not match");
     Some(Flaw::new(message, "remove the condition").within("applies_to.attributes"))
+}
+
+fn matches(glob: &Glob, value: &str) -> bool {
+    glob.matches(value, &mut Steps::unlimited()) == Some(true)
 }
 
 /// The only values an identifier can have where a rule applies; empty if that is not known.

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use crate::identifier::Identifier;
-use crate::matching::glob::Glob;
+use crate::matching::globs::Globs;
 use crate::matching::host::{HostPattern, suffixes};
 use crate::matching::method::MethodSet;
 use crate::matching::path::{Narrowness, Pattern};
@@ -20,7 +20,16 @@ pub(crate) struct Conditions {
     pub(crate) methods: Option<MethodSet>,
     pub(crate) tiers: Box<[Arc<str>]>,
     /// Each identifier must match one of its globs.
-    pub(crate) attributes: Box<[(Identifier, Box<[Glob]>)]>,
+    pub(crate) attributes: Box<[(Identifier, Globs)]>,
+}
+
+/// How a request fulfils conditions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Met {
+    Proven,
+    /// A value takes too many steps to compare with all globs. The rule counts the request, so that
+    /// a long value does not get around a limit, and replaces no other rule.
+    Assumed,
 }
 
 /// The first condition that a request does not fulfil.
@@ -72,20 +81,30 @@ impl Conditions {
     }
 
     /// The conditions that are asked of every rule the index finds.
-    pub(crate) fn unmet_detail(&self, facts: &Facts<'_>, tier: Option<&str>) -> Option<Unmet<'_>> {
+    pub(crate) fn check_detail(
+        &self,
+        facts: &Facts<'_>,
+        tier: Option<&str>,
+    ) -> Result<Met, Unmet<'_>> {
         if let Some(methods) = &self.methods
             && !facts.method.is_some_and(|method| methods.contains(method))
         {
-            return Some(Unmet::Method);
+            return Err(Unmet::Method);
         }
         if !self.tiers.is_empty() && !self.tiers.iter().any(|wanted| tier == Some(wanted)) {
-            return Some(Unmet::Tier);
+            return Err(Unmet::Tier);
         }
-        let is_unmet = |(identifier, globs): &&(Identifier, Box<[Glob]>)| {
+        let mut met = Met::Proven;
+        for (identifier, globs) in &self.attributes {
             let value = facts.value(identifier, EVERYTHING);
-            !value.is_some_and(|value| globs.iter().any(|glob| glob.matches(value)))
-        };
-        self.attributes.iter().find(is_unmet).map(|(identifier, _)| Unmet::Attribute(identifier))
+            let matches = |value: &str| facts.glob_work.run(value, |it| globs.matches(value, it));
+            match value.map(matches) {
+                Some(Some(true)) => {}
+                Some(None) => met = Met::Assumed,
+                Some(Some(false)) | None => return Err(Unmet::Attribute(identifier)),
+            }
+        }
+        Ok(met)
     }
 
     /// The narrowest endpoint that matches the path.

@@ -1,10 +1,18 @@
 //! Globs: `*` is any text, `?` any one character, `[a-z]` one of a set, `[!a-z]` one not in it; a
 //! backslash takes the next character as it is. The whole value must match.
+//!
+//! Values come from clients and globs from administrators of tenants, so every comparison takes
+//! steps from a bounded budget: [`Steps`].
+
+use memchr::memmem;
 
 use crate::compile::flaw::Flaw;
+use crate::matching::steps::Steps;
 
-/// The longest glob in bytes, so that the work per request stays small whatever the value.
+/// The longest glob in bytes.
 const MAX_GLOB: usize = 256;
+/// How many bytes the search for a literal compares in about the time of one step.
+const LITERAL_BYTES_PER_STEP: usize = 4;
 
 /// A compiled glob. The forms people use most are told apart at compile time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,7 +20,14 @@ pub(crate) enum Glob {
     Any,
     Exact(Box<str>),
     Prefix(Box<str>),
-    General(Box<[Token]>),
+    /// Without any `*`.
+    Fixed(Segment),
+    /// With at least one `*`: text before the first, between two, and after the last.
+    Starred {
+        first: Segment,
+        middle: Box<[Segment]>,
+        last: Segment,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,35 +61,49 @@ impl Glob {
                 c => tokens.push(Token::Char(c)),
             }
         }
-        Ok(Self::simplest(tokens))
+        Ok(Self::simplest(&tokens))
     }
 
-    fn simplest(tokens: Vec<Token>) -> Self {
-        let literal = |tokens: &[Token]| {
-            tokens
-                .iter()
-                .map(|token| if let Token::Char(c) = token { Some(*c) } else { None })
-                .collect::<Option<String>>()
-        };
-        if let Some(text) = literal(&tokens) {
-            return Self::Exact(text.into());
+    fn simplest(tokens: &[Token]) -> Self {
+        let mut segments: Vec<Segment> =
+            tokens.split(|token| *token == Token::AnyText).map(Segment::new).collect();
+        let last = segments.pop().unwrap_or_default();
+        if segments.is_empty() {
+            return match last {
+                Segment::Literal(text) => Self::Exact(text),
+                segment => Self::Fixed(segment),
+            };
         }
-        match tokens.split_last() {
-            Some((Token::AnyText, [])) => Self::Any,
-            Some((Token::AnyText, before)) => match literal(before) {
-                Some(text) => Self::Prefix(text.into()),
-                None => Self::General(tokens.into()),
-            },
-            _ => Self::General(tokens.into()),
+        let first = segments.remove(0);
+        match (first, &*segments, last.is_empty()) {
+            (first, [], true) if first.is_empty() => Self::Any,
+            (Segment::Literal(text), [], true) => Self::Prefix(text),
+            (first, _, _) => Self::Starred { first, middle: segments.into(), last },
         }
     }
 
-    pub(crate) fn matches(&self, value: &str) -> bool {
+    /// Whether the whole value matches. `None` if finding out takes more than the steps left.
+    pub(crate) fn matches(&self, value: &str, steps: &mut Steps) -> Option<bool> {
+        steps.take(1)?;
         match self {
-            Self::Any => true,
-            Self::Exact(text) => **text == *value,
-            Self::Prefix(text) => value.starts_with(&**text),
-            Self::General(tokens) => matches_tokens(tokens, value),
+            Self::Any => Some(true),
+            Self::Exact(text) => Some(**text == *value),
+            Self::Prefix(text) => Some(value.starts_with(&**text)),
+            Self::Fixed(segment) => Some(segment.end_at_start(value, steps)? == Some(value.len())),
+            Self::Starred { first, middle, last } => {
+                let Some(start) = first.end_at_start(value, steps)? else { return Some(false) };
+                let rest = &value[start..];
+                let Some(end) = last.start_at_end(rest, steps)? else { return Some(false) };
+                let mut rest = &rest[..end];
+                // Taking the first place that fits leaves the most text to the segments behind it.
+                for segment in middle {
+                    match segment.find_end(rest, steps)? {
+                        Some(end) => rest = &rest[end..],
+                        None => return Some(false),
+                    }
+                }
+                Some(true)
+            }
         }
     }
 }
@@ -105,35 +134,87 @@ fn parse_set(chars: &mut std::str::Chars<'_>) -> Result<Token, Flaw> {
     }
 }
 
-/// Only the last `*` is ever taken back, so the work is at most tokens times characters.
-fn matches_tokens(tokens: &[Token], value: &str) -> bool {
-    let mut token = 0;
-    let mut rest = value.chars();
-    let mut retry: Option<(usize, std::str::Chars<'_>)> = None;
-    loop {
-        if let Some(Token::AnyText) = tokens.get(token) {
-            token += 1;
-            retry = Some((token, rest.clone()));
-            continue;
-        }
-        let mut ahead = rest.clone();
-        match (tokens.get(token), ahead.next()) {
-            (None, None) => return true,
-            (Some(wanted), Some(c)) if wanted.accepts(c) => {
-                token += 1;
-                rest = ahead;
-                continue;
-            }
-            _ => {}
-        }
-        // Let the last `*` take one character more, and try what follows it again.
-        let Some((after, from)) = &mut retry else { return false };
-        if from.next().is_none() {
-            return false;
-        }
-        token = *after;
-        rest = from.clone();
+/// Text without a `*`, of a fixed number of characters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Segment {
+    Literal(Box<str>),
+    Tokens(Box<[Token]>),
+}
+
+impl Default for Segment {
+    fn default() -> Self {
+        Self::Literal(Box::default())
     }
+}
+
+impl Segment {
+    fn new(tokens: &[Token]) -> Self {
+        let literal = |token: &Token| if let Token::Char(c) = token { Some(*c) } else { None };
+        match tokens.iter().map(literal).collect::<Option<String>>() {
+            Some(text) => Self::Literal(text.into()),
+            None => Self::Tokens(tokens.into()),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        matches!(self, Self::Literal(text) if text.is_empty())
+    }
+
+    /// Where the segment ends if the text starts with it.
+    fn end_at_start(&self, text: &str, steps: &mut Steps) -> Option<Option<usize>> {
+        match self {
+            Self::Literal(literal) => Some(text.starts_with(&**literal).then_some(literal.len())),
+            Self::Tokens(tokens) => end_of(tokens, text, steps),
+        }
+    }
+
+    /// Where the segment starts if the text ends with it.
+    fn start_at_end(&self, text: &str, steps: &mut Steps) -> Option<Option<usize>> {
+        match self {
+            Self::Literal(literal) => Some(text.strip_suffix(&**literal).map(str::len)),
+            Self::Tokens(tokens) => {
+                let Some(start) = text.char_indices().nth_back(tokens.len() - 1) else {
+                    return Some(None);
+                };
+                let (start, _) = start;
+                let end = end_of(tokens, &text[start..], steps)?;
+                Some(end.map(|_| start))
+            }
+        }
+    }
+
+    /// Where the first occurrence of the segment in the text ends.
+    fn find_end(&self, text: &str, steps: &mut Steps) -> Option<Option<usize>> {
+        match self {
+            Self::Literal(literal) => {
+                let start = memmem::find(text.as_bytes(), literal.as_bytes());
+                let end = start.map(|start| start + literal.len());
+                steps.take(1 + end.unwrap_or(text.len()) / LITERAL_BYTES_PER_STEP)?;
+                Some(end)
+            }
+            Self::Tokens(tokens) => {
+                for (start, _) in text.char_indices() {
+                    if let Some(length) = end_of(tokens, &text[start..], steps)? {
+                        return Some(Some(start + length));
+                    }
+                }
+                Some(None)
+            }
+        }
+    }
+}
+
+/// Where the tokens end if the text starts with them.
+fn end_of(tokens: &[Token], text: &str, steps: &mut Steps) -> Option<Option<usize>> {
+    let mut chars = text.chars();
+    for (compared, token) in (1..).zip(tokens) {
+        if !chars.next().is_some_and(|c| token.accepts(c)) {
+            steps.take(compared)?;
+            return Some(None);
+        }
+    }
+    steps.take(tokens.len())?;
+    Some(Some(text.len() - chars.as_str().len()))
 }
 
 impl Token {
@@ -168,13 +249,18 @@ mod tests {
             ("[a\\]]", &["a", "]"], &["\\"]),
             ("\\*\\?", &["*?"], &["ab", "*"]),
             ("*[0-9]", &["a1", "1"], &["a", "1a"]),
+            ("a*a", &["aa", "aba"], &["a", "ab"]),
+            ("*b?d*", &["bcd", "abbcdx", "bbéd"], &["bd", "abcx"]),
+            ("*ab*ab*", &["abab", "xabyabz"], &["aab", "abxb"]),
+            ("?*é", &["aé", "éé"], &["é", "éa"]),
         ] {
-            let parsed = Glob::parse(glob).expect("a sound glob");
+            let parsed = Glob::parse(glob).expect("a valid glob");
+            let matches = |value| parsed.matches(value, &mut Steps::unlimited());
             for value in matching {
-                assert!(parsed.matches(value), "{glob} matches {value}");
+                assert_eq!(matches(value), Some(true), "{glob} matches {value}");
             }
             for value in others {
-                assert!(!parsed.matches(value), "{glob} does not match {value}");
+                assert_eq!(matches(value), Some(false), "{glob} does not match {value}");
             }
         }
     }

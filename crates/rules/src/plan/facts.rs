@@ -10,6 +10,7 @@ use crate::matching::host;
 use crate::matching::method::Method;
 use crate::matching::network::{ClientText, parse_address};
 use crate::matching::path;
+use crate::matching::steps::GlobWork;
 use crate::secret::SecretDigest;
 
 /// The value of what identifies nothing in particular: `global`, or `endpoint` in a rule that names
@@ -24,6 +25,7 @@ pub(crate) struct Facts<'a> {
     pub(crate) tenant: Option<&'a str>,
     address: OnceCell<Option<ClientAddress<'a>>>,
     api_key: OnceCell<Option<SecretDigest>>,
+    pub(crate) glob_work: GlobWork,
 }
 
 impl<'a> Facts<'a> {
@@ -36,6 +38,7 @@ impl<'a> Facts<'a> {
             tenant: get(Attribute::Tenant),
             address: OnceCell::new(),
             api_key: OnceCell::new(),
+            glob_work: GlobWork::default(),
         }
     }
 

@@ -10,6 +10,7 @@ use crate::directory::Directory;
 use crate::directory::bans::values_of;
 use crate::directory::client::SEPARATOR;
 use crate::directory::lists::{Hit, List};
+use crate::matching::conditions::Met;
 use crate::matching::glob::Glob;
 use crate::matching::index::{Candidate, Candidates};
 use crate::plan::facts::Facts;
@@ -32,6 +33,7 @@ struct Matched<'a> {
     endpoint: &'a str,
     /// Missing if the request lacks an identifier and the rule refuses such requests.
     key: Option<KeySpans>,
+    met: Met,
 }
 
 impl<H: BuildHasher> Planner<'_, H> {
@@ -72,9 +74,9 @@ impl<H: BuildHasher> Planner<'_, H> {
         note_tier(plan, Tier::of(&facts, self.rules, self.directory));
         let endpoint = rule.endpoint_in(&facts);
         if rule.enabled
-            && let Ok(key) = write_key(plan, rule, &facts, endpoint, &Glob::Any)
+            && let Ok((key, met)) = write_key(plan, rule, &facts, endpoint, &Glob::Any)
         {
-            self.add_line(plan, 0, &facts, &Matched { at, rule, endpoint, key: Some(key) });
+            self.add_line(plan, 0, &facts, &Matched { at, rule, endpoint, key: Some(key), met });
         }
     }
 
@@ -93,7 +95,8 @@ impl<H: BuildHasher> Planner<'_, H> {
         }
         // All at once: what a rule replaces does not depend on whether it is replaced itself.
         let mut replaced = SmallVec::<[usize; 8]>::new();
-        for one in matched.iter().filter(|one| !one.rule.replaces.is_empty()) {
+        let replaces = |one: &&Matched<'_>| !one.rule.replaces.is_empty() && one.met == Met::Proven;
+        for one in matched.iter().filter(replaces) {
             replaced.extend_from_slice(&one.rule.replaces);
         }
         replaced.sort_unstable();
@@ -111,20 +114,22 @@ impl<H: BuildHasher> Planner<'_, H> {
         candidate: Candidate,
     ) -> Option<Matched<'_>> {
         let rule = self.rules.get(candidate.rule())?;
-        if rule.conditions.unmet_detail(facts, tier).is_some() {
-            return None;
-        }
+        let mut met = rule.conditions.check_detail(facts, tier).ok()?;
         let endpoint = rule.endpoint(candidate);
         let key = match write_key(plan, rule, facts, endpoint, &rule.key_pattern) {
-            Ok(key) => Some(key),
+            Ok((key, Met::Proven)) => Some(key),
+            Ok((key, Met::Assumed)) => {
+                met = Met::Assumed;
+                Some(key)
+            }
             Err(NoKey::Missing) if rule.refuses_missing() => None,
             Err(_) => return None,
         };
-        Some(Matched { at: candidate.rule(), rule, endpoint, key })
+        Some(Matched { at: candidate.rule(), rule, endpoint, key, met })
     }
 
     fn add_line(&self, plan: &mut Plan, subject: usize, facts: &Facts<'_>, matched: &Matched<'_>) {
-        let Matched { at, rule, endpoint, key } = *matched;
+        let Matched { at, rule, endpoint, key, .. } = *matched;
         let Some(key) = key else {
             // Waiting does not help against this one, so it is told before a ban.
             if matches!(plan.standing, Standing::Judge | Standing::Banned { .. }) {
@@ -201,7 +206,8 @@ fn write_key(
     facts: &Facts<'_>,
     endpoint: &str,
     pattern: &Glob,
-) -> Result<KeySpans, NoKey> {
+) -> Result<(KeySpans, Met), NoKey> {
+    let mut met = Met::Proven;
     let start = plan.text.len();
     let mut after_first = start;
     for (position, identifier) in rule.identifiers.iter().enumerate() {
@@ -215,12 +221,24 @@ fn write_key(
         plan.text.push_value(value.as_bytes());
         if position == 0 {
             after_first = plan.text.len();
-            if !pattern.matches(value) {
-                plan.text.truncate(start);
-                return Err(NoKey::OtherPattern);
+            match matches_pattern(pattern, value, facts) {
+                Some(true) => {}
+                None => met = Met::Assumed,
+                Some(false) => {
+                    plan.text.truncate(start);
+                    return Err(NoKey::OtherPattern);
+                }
             }
         }
     }
     let rest = Span::new(after_first..plan.text.len());
-    Ok(KeySpans { subject: Span::new(start..after_first), rest })
+    Ok((KeySpans { subject: Span::new(start..after_first), rest }, met))
+}
+
+/// Whether a value matches the `key_pattern` of a rule; `None` if that takes too many steps.
+pub(crate) fn matches_pattern(pattern: &Glob, value: &str, facts: &Facts<'_>) -> Option<bool> {
+    match pattern {
+        Glob::Any => Some(true),
+        pattern => facts.glob_work.run(value, |steps| pattern.matches(value, steps)),
+    }
 }

@@ -127,3 +127,77 @@ fn long_values_are_harmless() {
         assert!(render(&plan, &policy).contains("all(*)=5*1"), "{name}");
     }
 }
+
+#[test]
+fn thousands_of_hostile_globs_do_not_occupy_a_thread() {
+    let hostile = |glob: fn(usize) -> String| {
+        let globs = (0..3_500).map(|length| format!("\"{}\"", glob(length % 100 + 100)));
+        globs.collect::<Vec<_>>().join(", ")
+    };
+    // What takes too long to compare is counted; before, each of these took many seconds.
+    let assumed = "r(*)=5*1";
+    for (globs, expected) in [
+        (hostile(|length| format!("*{}b", "a".repeat(length))), ""),
+        (hostile(|length| format!("*{}b*", "a".repeat(length))), assumed),
+        (hostile(|length| format!("*{}b*", "a?".repeat(length / 2))), assumed),
+        (hostile(|length| format!("*{}[!a]*", "*a".repeat(length / 2))), assumed),
+    ] {
+        let policy = policy(&format!(
+            "rules: [{{rule_id: r, limit: 5, window: 1m, identifier_type: global,
+                       applies_to: {{attributes: {{'header:x': [{globs}]}}}}}}]"
+        ));
+        // Identifiers of the check API have up to 4 KiB, header fields of the gateway up to 64 KiB.
+        for length in [4 << 10, 64 << 10] {
+            let request = Request::default().with("header:x", &"a".repeat(length));
+            let planned = render(&plan(&policy, &[request], Timestamp::EPOCH), &policy);
+            assert_eq!(planned, expected, "{length} bytes");
+        }
+    }
+}
+
+const PARTNERS: &str = "
+    rules:
+    - {rule_id: everyone, limit: 5, window: 1m, identifier_type: ip}
+    - {rule_id: partners, limit: 50, window: 1m, identifier_type: ip, replaces: [everyone],
+       applies_to: {attributes: {'header:x': ['*a?b*']}}}
+    - {rule_id: bots, limit: 1, window: 1m, identifier_type: ip, key_pattern: '*.*[!x].*.[!x]*',
+       applies_to: {attributes: {'header:agent': ['*b?t*'], 'header:x': ['*']}}}";
+
+#[test]
+fn a_value_too_long_to_compare_is_counted_and_replaces_nothing() {
+    let policy = policy(PARTNERS);
+    let planned = |x: &str, agent: &str| {
+        let request = Request::parse("ip=192.0.2.1").with("header:x", x);
+        let request = request.with("header:agent", agent);
+        let rules =
+            render(&plan(&policy, std::slice::from_ref(&request), Timestamp::EPOCH), &policy);
+        let explained = policy.explain(&request, Timestamp::EPOCH);
+        let applying = explained.rules.iter().filter(|rule| rule.applies);
+        let applying: Vec<&str> = applying.map(|rule| rule.rule_id.as_str()).collect();
+        let charged: Vec<&str> = rules.split(' ').filter_map(|it| it.split('(').next()).collect();
+        assert_eq!(applying, charged, "explain and plan agree");
+        rules
+    };
+    let long = "c".repeat(200_000);
+    // Compared.
+    assert_eq!(planned("axb", "b"), "partners(192.0.2.1)=50*1");
+    assert_eq!(planned("c", "b"), "everyone(192.0.2.1)=5*1");
+    assert_eq!(planned("c", "a bot"), "bots(192.0.2.1)=1*1 everyone(192.0.2.1)=5*1");
+    // Not compared: every rule that could match counts, and none is replaced.
+    let both = "partners(192.0.2.1)=50*1 everyone(192.0.2.1)=5*1";
+    assert_eq!(planned(&long, "b"), both);
+    let all = "bots(192.0.2.1)=1*1 everyone(192.0.2.1)=5*1";
+    assert_eq!(planned("c", &long), all);
+}
+
+#[test]
+fn a_long_value_does_not_change_how_other_values_match() {
+    let policy = policy(PARTNERS);
+    let request = Request::parse("ip=192.0.2.1").with("header:x", &"c".repeat(200_000));
+    let planned = |agent| {
+        let request = request.clone().with("header:agent", agent);
+        render(&plan(&policy, &[request], Timestamp::EPOCH), &policy)
+    };
+    assert!(!planned("a browser").contains("bots"), "{}", planned("a browser"));
+    assert!(planned("a bot").contains("bots"), "{}", planned("a bot"));
+}
