@@ -7,7 +7,9 @@ use arc_swap::ArcSwap;
 use foldhash::quality::RandomState;
 use smallvec::SmallVec;
 use tollgate_core::{Charge, Judgement, Line, Mode, Outcome, Timestamp, decide};
-use tollgate_rules::{Attribute, Attributes, Plan, Planned, Policy, Revision, Standing};
+use tollgate_rules::{
+    Attribute, Attributes, ExplainScope, Plan, Planned, Policy, Revision, Standing,
+};
 use tollgate_store::{MemoryStore, Store};
 
 use crate::builder::{InvalidPolicy, LimiterBuilder};
@@ -149,8 +151,17 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         &self,
         request: &dyn Attributes,
     ) -> impl Future<Output = Explained> + Send + use<'_, S, C> {
+        self.explain_within(request, ExplainScope::All)
+    }
+
+    /// Explains only the rules within `scope`.
+    pub fn explain_within(
+        &self,
+        request: &dyn Attributes,
+        scope: ExplainScope,
+    ) -> impl Future<Output = Explained> + Send + use<'_, S, C> {
         let (installed, now) = (self.installed.load_full(), self.clock.now());
-        let explanation = installed.policy.explain(request, now);
+        let explanation = installed.policy.explain_within(request, now, scope);
         let look = installed.policy.plan(&[&Peek(request)], now, &self.hasher);
         let plan = installed.policy.plan(&[request], now, &self.hasher);
         async move {

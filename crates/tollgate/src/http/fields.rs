@@ -8,6 +8,7 @@ use tollgate_core::Micros;
 
 use super::families::{Draft, HeaderFamilies, ResetForm};
 use super::figures::{remaining, reset_at, retry_after};
+use super::listed::{Listed, enforced};
 use crate::decision::{Decision, RuleOutcome};
 use crate::soft::SoftState;
 
@@ -36,6 +37,9 @@ const USUAL_LENGTH: usize = 256;
 /// in use. `w` is the seconds in which the rate gives all of the limit back, rounded up: the window,
 /// or with a `burst` of five times the limit, five windows. It is left out below a second, which it
 /// cannot express.
+///
+/// The lists name all rules that applied if they fit into 1 KiB each. Otherwise they name the rule
+/// that binds, then rules that refuse, then those with the smallest share left.
 ///
 /// `X-RateLimit-Warning` belongs to the `X-` families and reads `per_user: 2 of 10 left`. It is sent
 /// with allowed requests only: a refused client needs no warning any more.
@@ -122,15 +126,16 @@ impl Fields {
     }
 
     fn draft_11(&mut self, decision: &Decision) {
+        let listed = Listed::of(decision);
         self.field(POLICY, |text| {
-            text.list(enforced(decision), |text, outcome| {
+            text.list(listed.iter(decision), |text, outcome| {
                 text.string(&outcome.rule.id);
                 text.parameter(";q=", outcome.outcome.limit);
                 text.window(outcome);
             });
         });
         self.field(RATELIMIT, |text| {
-            text.list(enforced(decision), |text, outcome| {
+            text.list(listed.iter(decision), |text, outcome| {
                 text.string(&outcome.rule.id);
                 text.parameter(";r=", remaining(&outcome.outcome));
                 if let Some(next) = outcome.outcome.report.next_after {
@@ -162,7 +167,8 @@ impl Fields {
 
     /// Policies had no names before draft 8.
     fn early_policy(&mut self, decision: &Decision) {
-        self.field(POLICY, |text| text.list(enforced(decision), Text::quota));
+        let listed = Listed::of(decision);
+        self.field(POLICY, |text| text.list(listed.iter(decision), Text::quota));
     }
 
     fn insert_into(self, headers: &mut HeaderMap) {
@@ -186,11 +192,6 @@ impl Fields {
             start = end;
         }
     }
-}
-
-/// Rules that only watch are nobody's business but the operator's.
-fn enforced(decision: &Decision) -> impl Iterator<Item = RuleOutcome<'_>> {
-    decision.outcomes().filter(|outcome| !outcome.is_shadow())
 }
 
 /// The rule to warn of: the one that binds, or else the first that warns.

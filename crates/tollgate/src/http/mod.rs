@@ -19,6 +19,7 @@
 mod families;
 mod fields;
 mod figures;
+mod listed;
 mod refusal;
 
 pub use families::{CollidingFamilies, HeaderFamilies, HeaderFamily, UnknownFamily};

@@ -360,3 +360,35 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn lists_of_many_rules_name_the_most_binding_ones() {
+    let rule = |at: usize| {
+        let limit = if at == 90 { 10 } else { 1_000 + at };
+        format!(
+            "  - {{rule_id: rule_{at:03}, limit: {limit}, window: 1m, identifier_type: user_id, \
+             algorithm: fixed_window}}\n"
+        )
+    };
+    let policy = format!("rules:\n{}", (0..100).map(rule).collect::<String>());
+    for (family, count) in [("draft-11", 19), ("draft-7", 19), ("draft-6", 19)] {
+        let families = HeaderFamilies::new([family.parse().expect("a family")]).expect("one");
+        let decision = decide(&after(&policy, &[]), "user_id=u");
+        let fields = fields(&decision, families);
+        let of = |name: &str| fields.iter().find_map(|field| field.strip_prefix(name));
+        let policies: Vec<&str> = of("ratelimit-policy: ").expect("policies").split(", ").collect();
+        // The rule that binds, and the smallest of the others; in the order of reports.
+        assert_eq!(policies.len(), count, "{family}");
+        assert!(policies.last().is_some_and(|last| last.contains("10;w=60")), "{policies:?}");
+        assert!(policies[0].contains("1000;w=60"), "{policies:?}");
+        if family == "draft-11" {
+            let figures: Vec<&str> = of("ratelimit: ").expect("figures").split(", ").collect();
+            let named = |list: &[&str]| {
+                let names = list.iter().filter_map(|item| item.split(';').next());
+                names.map(str::to_owned).collect::<Vec<_>>()
+            };
+            assert_eq!(named(&figures), named(&policies), "both lists name the same rules");
+        }
+        assert!(fields.iter().all(|field| field.len() < 1_100), "{fields:?}");
+    }
+}
