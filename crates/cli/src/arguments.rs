@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use tollgate::identity::Secret;
 use tollgate::rules::parse_window;
 use tollgate::store::StoreUrl;
+use tollgate_server::settings::ByteSize;
 
 use crate::backup::BackupArguments;
 use crate::gitops::{ApplyArguments, DeleteRulesArguments, DiffArguments, ExportArguments};
@@ -113,6 +114,10 @@ pub(crate) struct SimulateArguments {
     #[arg(long)]
     pub(crate) no_sort: bool,
 
+    /// The most memory that requests may take, like 512MiB or 4GiB.
+    #[arg(long, default_value = "1GiB", value_name = "SIZE", value_parser = parse_size)]
+    pub(crate) max_memory: ByteSize,
+
     /// How many clients to list.
     #[arg(long, default_value_t = 20, value_name = "N")]
     pub(crate) top: usize,
@@ -120,6 +125,10 @@ pub(crate) struct SimulateArguments {
     /// Access logs or traces, also gzipped; `-` is standard input.
     #[arg(required = true, value_name = "INPUT")]
     pub(crate) inputs: Vec<String>,
+}
+
+fn parse_size(text: &str) -> Result<ByteSize, String> {
+    text.parse().map_err(|expected| format!("expected {expected}"))
 }
 
 /// Arguments of `tollgate rules lint`.

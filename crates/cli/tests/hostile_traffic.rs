@@ -24,7 +24,7 @@ const LINES: [&[u8]; 6] = [
 ];
 
 fn load(choice: FormatChoice, stream: impl Read) -> Result<Traffic, InputError> {
-    let mut loader = Loader::new(Options { format: choice, sort: true });
+    let mut loader = Loader::new(Options { format: choice, sort: true, ..Options::default() });
     loader.add("input", stream)?;
     Ok(loader.finish())
 }

@@ -71,7 +71,7 @@ fn describe(record: RecordView<'_>) -> String {
 
 /// What a line says in a format; after an exclamation mark, why it says nothing.
 fn meaning(format: Format, line: &str) -> String {
-    let options = Options { format: FormatChoice::Told(format), sort: true };
+    let options = Options { format: FormatChoice::Told(format), sort: true, ..Options::default() };
     match load(options, &[("input", line.as_bytes())]) {
         Ok(traffic) => traffic.iter().map(describe).collect::<Vec<_>>().join("\n"),
         Err(InputError::Unrecognised { tried, .. }) => {
@@ -430,7 +430,8 @@ fn bad_lines_are_counted_and_the_first_few_are_kept() {
     let second = [TRACE.as_bytes(), b"\nbad 3\n", &too_long, LOG.as_bytes(), b"\nbad 5\n"].concat();
     let second = [second, b"bad 6\nbad 7".to_vec()].concat();
     let streams = [("one.log", first.as_bytes()), ("two.log", &second)];
-    let options = Options { format: FormatChoice::Told(Format::Combined), sort: true };
+    let options =
+        Options { format: FormatChoice::Told(Format::Combined), sort: true, ..Options::default() };
     let traffic = load(options, &streams).expect("a request in each");
     assert_eq!((traffic.len(), traffic.unparsable()), (2, 8));
     let kept: Vec<_> = traffic
@@ -480,7 +481,8 @@ fn inputs_that_cannot_be_used_are_named() {
     assert_eq!(error(&[log, trace]), mixed);
     assert_eq!(error(&[trace, log]), mixed);
 
-    let options = Options { format: FormatChoice::Told(Format::Trace), sort: true };
+    let options =
+        Options { format: FormatChoice::Told(Format::Trace), sort: true, ..Options::default() };
     assert_eq!(
         load(options, &[log]).expect_err("a log is no trace").to_string(),
         format!(
@@ -565,4 +567,19 @@ fn a_day_in_the_life_of_a_server() {
     let seconds: Vec<_> = traffic.iter().map(|r| r.time().as_micros() / 1_000_000).collect();
     assert!(seconds.is_sorted());
     assert_eq!((seconds.first(), seconds.last()), (Some(&1_740_993_300), Some(&1_740_993_316)));
+}
+
+#[test]
+fn a_small_compressed_log_does_not_fill_the_memory() {
+    let bomb = gzip("{\"t_ms\":0,\"key\":\"k\"}\n".repeat(1_000_000).as_bytes());
+    assert!(bomb.len() < 200_000, "{}", bomb.len());
+    for (sort, lines) in [(true, 10_000..11_000), (false, 16_000..17_000)] {
+        let options = Options { sort, max_bytes: 1 << 20, ..Options::default() };
+        let message = load(options, &[("bomb.gz", &bomb)]).expect_err("too much").to_string();
+        let told = message.strip_prefix("bomb.gz is too large: the requests up to line ");
+        let line = told.and_then(|told| told.split(' ').next()?.parse::<u64>().ok());
+        assert!(line.is_some_and(|line| lines.contains(&line)), "{message}");
+        assert!(message.contains("take more than 1MiB of memory"), "{message}");
+        assert!(message.contains("--max-memory"), "{message}");
+    }
 }

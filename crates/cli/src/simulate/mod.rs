@@ -60,7 +60,8 @@ fn compile(file: &PolicyFile, unbounded_log: bool) -> Result<Policy, Failure> {
 }
 
 fn read(inputs: &[Input], arguments: &SimulateArguments) -> Result<Traffic, Failure> {
-    let options = Options { format: arguments.format, sort: !arguments.no_sort };
+    let max_bytes = arguments.max_memory.to_usize();
+    let options = Options { format: arguments.format, sort: !arguments.no_sort, max_bytes };
     let bar = progress(None, "reading", "bytes");
     let traffic = Traffic::read(inputs, options, &mut |so_far| {
         if let Some(total) = so_far.total {

@@ -3,6 +3,8 @@
 use std::error::Error;
 use std::{fmt, io};
 
+use tollgate_server::settings::ByteSize;
+
 use super::{Format, Reason};
 
 /// An input that cannot be used.
@@ -47,6 +49,15 @@ pub enum InputError {
         /// The input that is a log.
         log: String,
     },
+    /// The requests take more memory than allowed.
+    TooMuchMemory {
+        /// The input that was being read.
+        name: String,
+        /// The line that was one too many.
+        line: u64,
+        /// What is allowed.
+        max_bytes: usize,
+    },
     /// More different strings than can be held.
     TooLarge {
         /// The input that was one too many.
@@ -77,6 +88,15 @@ impl fmt::Display for InputError {
             }
             Self::Mixed { trace, log } => {
                 write!(f, "a trace cannot be mixed with logs: {trace} is a trace, {log} is a log")
+            }
+            Self::TooMuchMemory { name, line, max_bytes } => {
+                let max = ByteSize::new(*max_bytes as u64);
+                write!(
+                    f,
+                    "{name} is too large: the requests up to line {line} take more than {max} of \
+                     memory; allow more with --max-memory, save a third with --no-sort, or replay \
+                     a part of the log"
+                )
             }
             Self::TooLarge { name } => {
                 write!(f, "{name} is too large: more than 4 GiB of different values")

@@ -39,7 +39,8 @@ impl Loader {
     /// Reads a stream to its end. `name` is what to call it in messages.
     ///
     /// # Errors
-    /// When it cannot be read, holds no request at all, or does not go with earlier streams.
+    /// When it cannot be read, holds no request at all, does not go with earlier streams, or takes more
+    /// memory than allowed.
     pub fn add(&mut self, name: &str, stream: impl Read) -> Result<(), InputError> {
         let broken = |lines, cause| InputError::Read { name: name.to_owned(), lines, cause };
         let mut lines = Lines::new(decompressed(stream).map_err(|cause| broken(0, cause))?);
@@ -102,6 +103,13 @@ impl Loader {
                 }
                 let too_large = || InputError::TooLarge { name: current.name.to_owned() };
                 self.traffic.records.push(&entry).ok_or_else(too_large)?;
+                if self.traffic.records.bytes(self.options.sort) > self.options.max_bytes {
+                    return Err(InputError::TooMuchMemory {
+                        name: current.name.to_owned(),
+                        line: line.number,
+                        max_bytes: self.options.max_bytes,
+                    });
+                }
                 current.requests += 1;
             }
             Err(tried) => self.count_bad_line(current, line, &text, tried),

@@ -37,11 +37,17 @@ pub struct Options {
     /// Whether logs are sorted by time. Servers write a line when a request ends, so logs are a
     /// little out of order. A trace always keeps its own order.
     pub sort: bool,
+    /// The most memory in bytes that requests may take. A compressed log of 1 MB can hold a billion
+    /// lines.
+    pub max_bytes: usize,
 }
+
+/// The most memory that requests take unless somebody allows more: about 10 million of them.
+pub const DEFAULT_MAX_BYTES: usize = 1 << 30;
 
 impl Default for Options {
     fn default() -> Self {
-        Self { format: FormatChoice::Auto, sort: true }
+        Self { format: FormatChoice::Auto, sort: true, max_bytes: DEFAULT_MAX_BYTES }
     }
 }
 
@@ -70,7 +76,8 @@ impl Traffic {
     /// Reads all inputs, in order. `progress` is called about every hundred kilobytes.
     ///
     /// # Errors
-    /// When an input cannot be read, holds no request at all, or when a trace is mixed with logs.
+    /// When an input cannot be read, holds no request at all, when a trace is mixed with logs, or when
+    /// the requests take more memory than allowed.
     pub fn read(
         inputs: &[Input],
         options: Options,

@@ -82,6 +82,9 @@ type Pair = (Symbol, Symbol);
 
 const _: () = assert!(size_of::<Record>() == 64, "hours of traffic must fit into memory");
 
+/// How many records are made room for at least.
+const MIN_GROWTH: usize = 1_024;
+
 /// Many requests, each distinct string among them held once.
 #[derive(Debug, Default)]
 pub(super) struct Records {
@@ -93,6 +96,14 @@ pub(super) struct Records {
 impl Records {
     pub(super) fn len(&self) -> usize {
         self.records.len()
+    }
+
+    /// How much memory the requests take, with what sorting them needs.
+    pub(super) fn bytes(&self, sorted: bool) -> usize {
+        let rows = self.records.len() * size_of::<Record>();
+        // A stable sort keeps half of the rows in a buffer.
+        let buffer = if sorted { rows / 2 } else { 0 };
+        rows + buffer + self.pairs.len() * size_of::<Pair>() + self.strings.bytes_held()
     }
 
     /// How many headers and attributes are held.
@@ -123,6 +134,10 @@ impl Records {
         for (name, value) in entry.headers.iter().chain(&entry.attributes) {
             let pair = (self.strings.intern(name)?, self.strings.intern(value)?);
             self.pairs.push(pair);
+        }
+        if self.records.len() == self.records.capacity() {
+            // Doubling would take up to twice of what is needed.
+            self.records.reserve_exact((self.records.len() / 8).max(MIN_GROWTH));
         }
         self.records.push(record);
         Some(())

@@ -68,6 +68,11 @@ impl Strings {
         Some(symbol)
     }
 
+    /// How much memory the strings and their table take.
+    pub(super) fn bytes_held(&self) -> usize {
+        self.arena.len() + self.slots.len() * size_of::<Option<Slot>>()
+    }
+
     fn bytes(&self, symbol: Symbol) -> Option<&[u8]> {
         let start = symbol.0.get() as usize;
         let length = self.arena.get(start - LENGTH..)?.first_chunk().copied()?;

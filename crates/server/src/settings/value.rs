@@ -3,6 +3,7 @@
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -237,6 +238,15 @@ impl ByteSize {
 impl fmt::Display for ByteSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&largest_unit(self.0, &SIZE_UNITS))
+    }
+}
+
+impl FromStr for ByteSize {
+    /// What would be right.
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Setting::parse(text).ok_or_else(<Self as Setting>::expected)
     }
 }
 
