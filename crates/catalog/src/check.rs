@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use tollgate_rules::{Change as Delta, List, Policy, PolicyDocument, Problem, Source};
 
+use crate::bounds::WriteBounds;
 use crate::change::Change;
 use crate::database::{Connection, values};
 use crate::entry::{Entry, without_list};
@@ -19,6 +20,8 @@ pub(crate) const OVERRIDES_OF: &str = "SELECT body FROM tollgate_overrides WHERE
 pub struct Purpose {
     /// Counters are in Redis, which cannot count any limit.
     pub for_redis: bool,
+    /// How much may be written.
+    pub bounds: WriteBounds,
 }
 
 /// Checks what the tables hold after these changes, within the transaction that made them.

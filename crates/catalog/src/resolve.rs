@@ -172,7 +172,17 @@ pub(crate) fn names_statement(kind: Kind, tenant: Option<&str>) -> Option<(Strin
 }
 
 fn names_of(document: &PolicyDocument, kind: Kind) -> Result<HashSet<String>, CatalogError> {
-    let entries = Entry::all_of(document.clone()).into_iter().filter(|entry| entry.kind() == kind);
+    let mut only = PolicyDocument::default();
+    match kind {
+        Kind::Rule => only.rules.clone_from(&document.rules),
+        Kind::Tier => only.tiers.clone_from(&document.tiers),
+        Kind::Client => only.clients.clone_from(&document.clients),
+        Kind::Override => only.overrides.clone_from(&document.overrides),
+        Kind::Whitelist => only.whitelist.clone_from(&document.whitelist),
+        Kind::Blacklist => only.blacklist.clone_from(&document.blacklist),
+        Kind::ApiKey | Kind::Token | Kind::Ban => {}
+    }
+    let entries = Entry::all_of(only).into_iter();
     let names = entries.map(|entry| entry.name());
     names.collect::<Result<_, _>>().map_err(|problem| CatalogError::Invalid(vec![problem]))
 }

@@ -7,6 +7,7 @@ use tollgate_core::Timestamp;
 use tollgate_rules::{PolicyDocument, Revision};
 
 use crate::access::Token;
+use crate::bounds;
 use crate::catalog::{Catalog, Head, set_head};
 use crate::change::Change;
 use crate::check;
@@ -228,6 +229,7 @@ impl Catalog {
             return Err(CatalogError::Moved { revision: before.revision.number });
         }
         let mut changes = self.resolve(connection, author, intent).await?;
+        bounds::check_rules(self.purpose.bounds, &changes)?;
         if changes.is_empty() {
             return Ok(Prepared { before, after: before, changes, begins });
         }
@@ -247,6 +249,8 @@ impl Catalog {
             self.make(connection, change, written).await?;
         }
         tables::hand_over(connection, &changes).await.map_err(failed)?;
+        let bounds = self.purpose.bounds;
+        bounds::check_tenant(connection, self.url(), bounds, author, &changes).await?;
         check::check(connection, self.url(), &changes, self.purpose).await?;
         let (actor, role) = (author.actor.as_str(), author.role.as_str());
         let address = author.address.as_deref();

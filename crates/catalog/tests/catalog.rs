@@ -8,6 +8,8 @@ mod place;
 
 #[path = "catalog/audit.rs"]
 mod audit;
+#[path = "catalog/bounds.rs"]
+mod bounds;
 #[path = "catalog/constraints.rs"]
 mod constraints;
 #[path = "catalog/copies.rs"]

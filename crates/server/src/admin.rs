@@ -18,6 +18,9 @@ use crate::problem::Problem;
 use crate::state::ServerState;
 use crate::wire::time::rfc_3339;
 
+/// How many problems of a document a response lists.
+const MAX_PROBLEMS: usize = 100;
+
 /// What a change did, or would do.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ChangesAnswer {
@@ -79,11 +82,9 @@ pub(crate) async fn write(
 ) -> Result<Written, Problem> {
     let catalog = Arc::clone(&app.rulebook.catalog()?.catalog);
     let (author, now) = (session.author(), app.now());
-    let writing = tokio::spawn(async move { catalog.write(&author, intent, now, dry_run).await });
-    let written = match writing.await {
-        Ok(written) => written.map_err(|error| refusal(&error))?,
-        Err(_) => return Err(Problem::internal("the change was not made: see the log")),
-    };
+    let writing = async move { Box::pin(catalog.write(&author, intent, now, dry_run)).await };
+    let written = app.queues.writes.run(&session.caller(), writing).await?;
+    let written = written.map_err(|error| refusal(&error))?;
     if !dry_run && !written.changes.is_empty() {
         // If that fails, it is told there, and what was written comes into force later.
         let _ = app.sync().await;
@@ -155,9 +156,14 @@ pub(crate) fn refusal(error: &CatalogError) -> Problem {
     }
 }
 
-/// Everything that is wrong with what was sent.
+/// Everything that is wrong with what was sent, up to [`MAX_PROBLEMS`].
 pub(crate) fn invalid(problems: &[Flaw]) -> Problem {
-    let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    let more = problems.len().saturating_sub(MAX_PROBLEMS);
+    let problems = problems.get(..MAX_PROBLEMS).unwrap_or(problems);
+    let mut told: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    if more > 0 {
+        told.push(format!("{more} more problems are not shown"));
+    }
     let list = problems.iter().map(|problem| {
         serde_json::json!({
             "rule_id": problem.rule,

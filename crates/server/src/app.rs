@@ -16,7 +16,7 @@ use tower::ServiceExt as _;
 
 use crate::auth::{Principal, Right};
 use crate::example;
-use crate::extract::read_json;
+use crate::extract::{BodyBound, read_json};
 use crate::gateway::Gateway;
 use crate::grpc::Services;
 use crate::handlers::check;
@@ -173,8 +173,8 @@ impl App {
         headers: &HeaderMap,
         body: Incoming,
     ) -> Result<Response, Problem> {
-        let body =
-            read_json(headers, body, self.state.body_bytes, self.state.request_timeout).await?;
+        let bound = BodyBound::bodies(self.state.body_bytes);
+        let body = read_json(headers, body, bound, self.state.request_timeout).await?;
         check::answer(&self.state, caller, headers, &body).await
     }
 

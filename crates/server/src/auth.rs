@@ -18,6 +18,10 @@ use crate::problem::Problem;
 /// The header for a token where `Authorization` belongs to somebody else, as behind a proxy.
 pub(crate) const TOKEN_HEADER: &str = "x-tollgate-token";
 
+/// The code of the problem if there is no token,
+pub(crate) const TOKEN_REQUIRED: &str = "token_required";
+/// and if the token does not have the permission.
+pub(crate) const RIGHT_MISSING: &str = "right_missing";
 /// The code of the problem that counts as a failed login.
 pub(crate) const WRONG_TOKEN: &str = "wrong_token";
 
@@ -235,7 +239,7 @@ impl Tokens {
                 right.name()
             ),
         };
-        challenge(Problem::new(StatusCode::UNAUTHORIZED, "token_required", detail))
+        challenge(Problem::new(StatusCode::UNAUTHORIZED, TOKEN_REQUIRED, detail))
     }
 }
 
@@ -277,7 +281,7 @@ fn challenge(problem: Problem) -> Problem {
 pub(crate) fn forbidden(principal: &Principal, right: Right) -> Problem {
     let (has, needs) = (principal.role().name(), right.name());
     let detail = format!("this call needs the right `{needs}`; the token is one of role `{has}`");
-    Problem::new(StatusCode::FORBIDDEN, "right_missing", detail)
+    Problem::new(StatusCode::FORBIDDEN, RIGHT_MISSING, detail)
 }
 
 #[cfg(test)]

@@ -1,7 +1,10 @@
 //! What nodes tell each other through the Redis that they count in: that rules have changed, and which
 //! hold, for a node that starts while the catalog is away.
 
+use std::sync::Arc;
+
 use tokio::sync::Notify;
+use tokio::task::spawn_blocking;
 use tollgate::Problem;
 use tollgate::store::{Announcement, RedisBoard};
 use tollgate_catalog::{Change, Head, Kind, View};
@@ -16,15 +19,11 @@ impl Board {
     }
 
     /// Tells the others which rules hold. That they can be told is no condition for anything.
-    pub(crate) async fn publish(&self, view: &View) {
+    pub(crate) async fn publish(&self, view: Arc<View>) {
         let Some(board) = &self.0 else { return };
-        let revision = view.head().revision;
-        let rules = view.rules().iter();
-        let rules = rules.filter_map(|(id, rule)| Some((id.clone(), json(rule)?))).collect();
-        let tiers: Vec<_> = view.tiers().values().collect();
-        let Some(tiers) = json(&tiers) else { return };
-        let (epoch, number) = (revision.epoch, revision.number);
-        let announcement = Announcement { epoch, number, rules, tiers };
+        // There may be many rules: requests do not wait until all of them are written.
+        let announcement = spawn_blocking(move || announcement_of(&view)).await;
+        let Ok(Some(announcement)) = announcement else { return };
         if let Err(error) = board.publish(&announcement).await {
             tracing::debug!("rules were not announced in Redis: {error}");
         }
@@ -58,6 +57,15 @@ impl Board {
             woken.notify_one();
         }
     }
+}
+
+fn announcement_of(view: &View) -> Option<Announcement> {
+    let revision = view.head().revision;
+    let rules = view.rules().iter();
+    let rules = rules.filter_map(|(id, rule)| Some((id.clone(), json(rule)?))).collect();
+    let tiers: Vec<_> = view.tiers().values().collect();
+    let (epoch, number, tiers) = (revision.epoch, revision.number, json(&tiers)?);
+    Some(Announcement { epoch, number, rules, tiers })
 }
 
 /// A state that no catalog is in, so that all of it is read once it can be.

@@ -11,11 +11,13 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, StatusCode, header};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use tollgate::rules::ExplainScope;
 use tollgate_catalog::Author;
 
-use crate::auth::{Principal, Right, forbidden};
+use crate::auth::{Principal, RIGHT_MISSING, Right, TOKEN_REQUIRED, forbidden};
 pub(crate) use crate::listen::Peer;
 use crate::problem::Problem;
+use crate::settings::Limits;
 use crate::state::ServerState;
 
 impl<S: Sync> FromRequestParts<S> for Peer {
@@ -38,6 +40,36 @@ impl FromRequestParts<ServerState> for Caller {
         let principal = app.admit(&parts.headers, peer, Right::Caller)?;
         app.guard.check_call()?;
         Ok(Self(principal))
+    }
+}
+
+/// A caller that asks why a request is limited. Found out before a body is read.
+pub(crate) struct Explainer {
+    /// Which rules it may see.
+    pub(crate) scope: ExplainScope,
+    /// Whose share of the queue it takes.
+    pub(crate) caller: String,
+}
+
+impl FromRequestParts<ServerState> for Explainer {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &ServerState) -> Result<Self, Problem> {
+        let Ok(peer) = Peer::from_request_parts(parts, app).await;
+        let principal = app.admit(&parts.headers, peer, Right::Look)?;
+        app.guard.check_call()?;
+        // An invalid token is refused, so that it cannot be guessed here.
+        let is_viewer = match app.admit(&parts.headers, peer, Right::Viewer) {
+            Ok(_) => true,
+            Err(problem) if matches!(problem.code(), TOKEN_REQUIRED | RIGHT_MISSING) => false,
+            Err(problem) => return Err(problem),
+        };
+        let caller = match &principal {
+            Principal::Anonymous => peer.address.ip().to_string(),
+            principal => principal.name().to_owned(),
+        };
+        let scope = if is_viewer { ExplainScope::All } else { ExplainScope::OwnTenant };
+        Ok(Self { scope, caller })
     }
 }
 
@@ -72,6 +104,14 @@ impl Session {
             role: self.principal.role().name().to_owned(),
             tenant: self.principal.tenant().map(str::to_owned),
             address: Some(self.address.to_string()),
+        }
+    }
+
+    /// Whose share of the server's queues its calls take: all tokens of a tenant have one share.
+    pub(crate) fn caller(&self) -> String {
+        match self.principal.tenant() {
+            Some(tenant) => format!("tenant {tenant}"),
+            None => self.principal.name().to_owned(),
         }
     }
 
@@ -148,7 +188,30 @@ impl FromRequest<ServerState> for JsonBody {
 
     async fn from_request(request: Request, app: &ServerState) -> Result<Self, Problem> {
         let (parts, body) = request.into_parts();
-        read_json(&parts.headers, body, app.body_bytes, app.request_timeout).await.map(Self)
+        let bound = BodyBound::bodies(app.body_bytes);
+        read_json(&parts.headers, body, bound, app.request_timeout).await.map(Self)
+    }
+}
+
+/// The largest body of a call, and the setting that says so.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BodyBound {
+    pub(crate) bytes: usize,
+    pub(crate) setting: &'static str,
+}
+
+impl BodyBound {
+    pub(crate) fn documents(limits: &Limits) -> Self {
+        Self { bytes: limits.document_bytes.to_usize(), setting: "limits.document_bytes" }
+    }
+
+    pub(crate) fn tenant_documents(limits: &Limits) -> Self {
+        let bytes = limits.tenant_document_bytes.to_usize();
+        Self { bytes, setting: "limits.tenant_document_bytes" }
+    }
+
+    pub(crate) const fn bodies(bytes: usize) -> Self {
+        Self { bytes, setting: "limits.body_bytes" }
     }
 }
 
@@ -156,7 +219,7 @@ impl FromRequest<ServerState> for JsonBody {
 pub(crate) async fn read_json(
     headers: &HeaderMap,
     body: impl hyper::body::Body<Data = Bytes, Error: Into<axum::BoxError>> + Send,
-    most: usize,
+    bound: BodyBound,
     timeout: Duration,
 ) -> Result<Bytes, Problem> {
     if !is_json(headers) {
@@ -166,13 +229,14 @@ pub(crate) async fn read_json(
             "send the body as JSON, with the header `Content-Type: application/json`",
         ));
     }
-    let read = Limited::new(body, most).collect();
+    let BodyBound { bytes, setting } = bound;
+    let read = Limited::new(body, bytes).collect();
     match within(timeout, read).await {
         Some(Ok(collected)) => Ok(collected.to_bytes()),
         Some(Err(error)) if error.is::<LengthLimitError>() => Err(Problem::new(
             StatusCode::PAYLOAD_TOO_LARGE,
             "body_too_large",
-            format!("the body is larger than {most} bytes (limits.body_bytes)"),
+            format!("the body is larger than {bytes} bytes ({setting})"),
         )),
         Some(Err(_)) => Err(Problem::bad_request("invalid_body", "the body ended before its time")),
         None => Err(Problem::new(
@@ -245,7 +309,8 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.insert(header::CONTENT_TYPE, "application/json".parse().expect("a header value"));
         let (short, long) = (Duration::from_millis(1), Duration::from_secs(60));
-        let read = |body: Body, timeout| read_json(&headers, body, 4, timeout);
+        let bound = BodyBound::bodies(4);
+        let read = |body: Body, timeout| read_json(&headers, body, bound, timeout);
         assert_eq!(read(Body::from("1234"), long).await.expect("it fits"), "1234");
         let status = |problem: Problem| problem.status().as_u16();
         assert_eq!(read(Body::from("12345"), long).await.map_err(status), Err(413));

@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use tokio::runtime::Handle;
 use tokio::sync::{Mutex, Notify};
+use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 use tollgate::rules::Source;
 use tollgate::{Micros, Revision, Timestamp};
@@ -52,7 +54,8 @@ impl Follower {
     /// Opens the catalog, or starts without it. A file that cannot be opened is an error: nothing
     /// would keep what is written.
     pub(crate) async fn open(settings: &Settings, now: Timestamp) -> Result<Self, StartError> {
-        let (url, purpose) = (&settings.catalog, Purpose { for_redis: settings.store.is_redis() });
+        let (url, bounds) = (&settings.catalog, settings.limits.write_bounds());
+        let purpose = Purpose { for_redis: settings.store.is_redis(), bounds };
         let catalog = Catalog::new(url.clone(), purpose);
         let copy = match &settings.catalog_copy {
             Some(file) => Some(open_copy(file, purpose, now).await?),
@@ -168,15 +171,23 @@ impl Follower {
         let before = self.view.load_full();
         match self.catalog.since(before.head()).await? {
             Since::Nothing => Ok(()),
-            Since::Changes(changes, head) => match before.apply(&changes, head) {
-                Ok(view) => {
-                    self.install(&before, view, now, install);
-                    self.copy_changes(&changes, before.head(), head).await;
-                    Ok(())
+            Since::Changes(changes, head) => {
+                let changes = Arc::new(changes);
+                // Rules are compiled on a thread where no request waits.
+                let applied = spawn_blocking({
+                    let (before, changes) = (Arc::clone(&before), Arc::clone(&changes));
+                    move || before.apply(&changes, head)
+                });
+                match applied.await {
+                    Ok(Ok(view)) => {
+                        self.install(&before, view, now, install);
+                        self.copy_changes(&changes, before.head(), head).await;
+                        Ok(())
+                    }
+                    // Whatever it is, reading all of it tells.
+                    Ok(Err(_)) | Err(_) => self.read_all(&before, now, install).await,
                 }
-                // Whatever it is, reading all of it tells.
-                Err(_) => self.read_all(&before, now, install).await,
-            },
+            }
             Since::TooLong => self.read_all(&before, now, install).await,
             Since::Restored => {
                 let Revision { number, .. } = before.head().revision;
@@ -208,7 +219,9 @@ impl Follower {
         now: Timestamp,
         install: impl Fn(&View, &View),
     ) -> Result<(), CatalogError> {
-        let view = self.catalog.view().await?;
+        let catalog = Arc::clone(&self.catalog);
+        let reading = spawn_blocking(move || Handle::current().block_on(catalog.view()));
+        let view = reading.await.map_err(|error| CatalogError::Unusable(error.to_string()))??;
         if view.head() == before.head() {
             return Ok(());
         }
@@ -227,7 +240,7 @@ impl Follower {
 
     /// Tells other nodes which rules hold.
     pub(crate) async fn announce(&self) {
-        self.board.publish(&self.view.load_full()).await;
+        self.board.publish(self.view.load_full()).await;
     }
 
     /// Wakes whoever waits, whenever another node says that something has changed. Never ends.

@@ -21,6 +21,7 @@ mod idempotency;
 mod journal;
 pub mod listen;
 mod metrics;
+mod offload;
 mod openapi;
 mod paging;
 mod penalty;

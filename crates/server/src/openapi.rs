@@ -157,8 +157,8 @@ impl IntoResponses for WriteProblems {
             ("405", "The rules come from a file, and are changed there"),
             ("409", "Something else still needs what is to go"),
             ("412", "Somebody else has changed it meanwhile"),
-            ("422", "That would be no sound policy"),
-            ("503", "The catalog cannot be asked"),
+            ("422", "The resulting policy would be invalid, or larger than a bound allows"),
+            ("503", "The catalog cannot be reached, or too many changes are in progress"),
             ("504", "Nobody knows whether the change was made"),
         ])
     }

@@ -19,13 +19,14 @@ use tollgate_catalog::{ApiKey, Catalog, CatalogError, Role, Token, View};
 
 use crate::audit_trail::AuditTrail;
 use crate::auth::{CheckAuth, Principal, Right, TOKEN_HEADER, Tokens, WRONG_TOKEN};
-use crate::extract::Session;
+use crate::extract::{BodyBound, Session};
 use crate::follower::Follower;
 use crate::guard::{Guard, GuardLimits};
 use crate::idempotency::Idempotency;
 use crate::journal::Journal;
 use crate::listen::Peer;
 use crate::metrics::{Metrics, Reading};
+use crate::offload::Queues;
 use crate::penalty::Penalty;
 use crate::policy_source::PolicySource;
 use crate::problem::Problem;
@@ -71,6 +72,9 @@ pub(crate) struct Shared {
     pub(crate) request_headers: RequestHeaders,
     pub(crate) batch_size: usize,
     pub(crate) body_bytes: usize,
+    pub(crate) document_bound: BodyBound,
+    pub(crate) tenant_document_bound: BodyBound,
+    pub(crate) queues: Queues,
     pub(crate) request_timeout: Duration,
     /// The admin token of this run, where there is no catalog to keep one in and none was set.
     pub(crate) generated_admin_token: Option<String>,
@@ -170,6 +174,9 @@ impl ServerState {
             request_headers: settings.request_headers,
             batch_size: limits.batch_size,
             body_bytes: limits.body_bytes.to_usize(),
+            document_bound: BodyBound::documents(limits),
+            tenant_document_bound: BodyBound::tenant_documents(limits),
+            queues: Queues::default(),
             request_timeout: limits.request_timeout,
             generated_admin_token: generated,
             is_draining: AtomicBool::new(false),

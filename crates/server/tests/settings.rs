@@ -153,7 +153,9 @@ gateway: {{address: 127.0.0.1:9003, host: upstream, ca: upstreams.pem, connect_t
           upgrades: 7}}
 authorize: {{deny_status: 403, request_headers: x-forwarded}}
 limits: {{check_calls_per_second: 0, admin_reads_per_minute: 1, admin_writes_per_minute: 2,
-         body_bytes: 2MiB, batch_size: 3, header_count: 40, header_bytes: 8KiB, connections: 5,
+         body_bytes: 2MiB, document_bytes: 3MiB, tenant_document_bytes: 4KiB, rule_bytes: 5KiB,
+         globs_per_rule: 6, rules_per_tenant: 7, rule_bytes_per_tenant: 8KiB, entries_per_tenant: 9,
+         batch_size: 3, header_count: 40, header_bytes: 8KiB, connections: 5,
          header_timeout: 6s, idle_timeout: 7m, request_timeout: 800ms, shutdown_delay: 5s,
          shutdown_grace: 0s}}
 decisions_kept: 10

@@ -196,7 +196,7 @@ async fn what_others_need_stays() {
 async fn what_redis_cannot_count_is_refused_where_it_counts() {
     const BEYOND: u64 = (1 << 40) + 1;
     everywhere(async |place| {
-        let desk = Desk::open_for(place, Purpose { for_redis: true }).await;
+        let desk = Desk::open_for(place, Purpose { for_redis: true, ..Purpose::default() }).await;
         let check = async |kind: Kind, body: Json, expected: &str| {
             desk.check(only(put(kind, &body)), expected).await;
         };

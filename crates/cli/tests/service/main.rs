@@ -10,6 +10,7 @@ mod exact;
 mod forward_auth;
 mod grpc;
 mod hostile;
+mod isolation;
 mod nginx;
 mod once;
 mod openapi;

@@ -1,7 +1,10 @@
 //! `tollgate.v1.RateLimiter`: the check API over gRPC.
 
+use std::ops::Range;
+
 use http::HeaderMap;
 use prost::Message as _;
+use tokio::task::yield_now;
 use tollgate::http::{remaining, reset_at, retry_after, retry_after_rule};
 use tollgate::{
     Attributes as _, Decision, OnceAnswer, Question, RuleOutcome, SoftState, Stopwatch, Store as _,
@@ -17,6 +20,7 @@ use super::definitions::tollgate::v1::{
 };
 use super::{read, status};
 use crate::auth::Principal;
+use crate::handlers::batch::CHECKS_PER_TURN;
 use crate::handlers::give_back;
 use crate::handlers::look::Costless;
 use crate::idempotency::{Remembered, Turn, key_reused};
@@ -240,18 +244,25 @@ impl RateLimiter {
             let answer = self.answer(&bodies[place], decision, checks[place].detail);
             results.push(result(Ok(answer)));
         };
-        let waiting = {
-            let questions = bodies.iter().zip(subjects);
-            let questions: Vec<Question<'_>> =
-                questions.map(|(body, subject)| subject.of(body)).collect();
-            if self.0.limiter.check_batch_with(&questions, &mut write) {
-                self.0.metrics.checks.observe(stopwatch.elapsed());
-                return;
-            }
-            self.0.limiter.check_batch(&questions)
+        let questions = |range: Range<usize>| -> Vec<Question<'_>> {
+            let checks = bodies[range.clone()].iter().zip(&subjects[range]);
+            checks.map(|(body, subject)| subject.of(body)).collect()
         };
-        for (place, decision) in waiting.await.iter().enumerate() {
-            write(place, decision);
+        let mut done = 0;
+        while done < checks.len() {
+            let end = checks.len().min(done + CHECKS_PER_TURN);
+            let take = |place: usize, decision: &Decision| write(done + place, decision);
+            if !self.0.limiter.check_batch_with(&questions(done..end), take) {
+                break;
+            }
+            done = end;
+            yield_now().await;
+        }
+        if done < checks.len() {
+            let waiting = self.0.limiter.check_batch(&questions(done..checks.len()));
+            for (place, decision) in (done..).zip(&waiting.await) {
+                write(place, decision);
+            }
         }
         self.0.metrics.checks.observe(stopwatch.elapsed());
     }

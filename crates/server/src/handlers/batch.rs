@@ -1,12 +1,14 @@
 //! `POST /api/v1/rate-limit/check/batch`: many checks in one call, each judged on its own.
 
 use std::fmt;
+use std::ops::Range;
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
+use tokio::task::yield_now;
 use tollgate::{Decision, Question, Stopwatch};
 use utoipa::ToSchema;
 
@@ -21,6 +23,8 @@ use crate::wire::answer::CheckAnswer;
 use crate::wire::check::{CheckBody, Subject};
 use crate::wire::decode::{Object, decode};
 
+/// How many checks are judged at a time. Then other calls that wait for the thread have their turn.
+pub(crate) const CHECKS_PER_TURN: usize = 64;
 /// How many checks find room at first.
 const USUAL_CHECKS: usize = 128;
 
@@ -179,18 +183,25 @@ async fn judge_run(
         separate(answer);
         record(app, (Some(check), decision), check.detail.unwrap_or(false), answer);
     };
-    let decisions = {
-        let questions: Vec<Question<'_>> =
-            checks.iter().zip(subjects).map(|(check, subject)| subject.of(check)).collect();
-        let take = |place: usize, decision: &Decision| write(&checks[place], decision);
-        if app.limiter.check_batch_with(&questions, take) {
-            app.metrics.checks.observe(stopwatch.elapsed());
-            return;
-        }
-        app.limiter.check_batch(&questions)
+    let questions = |range: Range<usize>| -> Vec<Question<'_>> {
+        let checks = checks[range.clone()].iter().zip(&subjects[range]);
+        checks.map(|(check, subject)| subject.of(check)).collect()
     };
-    for (check, decision) in checks.iter().zip(&decisions.await) {
-        write(check, decision);
+    let mut done = 0;
+    while done < checks.len() {
+        let end = checks.len().min(done + CHECKS_PER_TURN);
+        let take = |place: usize, decision: &Decision| write(&checks[done + place], decision);
+        if !app.limiter.check_batch_with(&questions(done..end), take) {
+            break;
+        }
+        done = end;
+        yield_now().await;
+    }
+    if done < checks.len() {
+        let decisions = app.limiter.check_batch(&questions(done..checks.len()));
+        for (check, decision) in checks[done..].iter().zip(&decisions.await) {
+            write(check, decision);
+        }
     }
     app.metrics.checks.observe(stopwatch.elapsed());
 }

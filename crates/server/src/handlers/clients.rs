@@ -56,7 +56,7 @@ pub(crate) async fn put(
     headers: HeaderMap,
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
-    let entry = entries::read(&app, Kind::Client, &body)?;
+    let entry = entries::read(&app, &session, Kind::Client, move || body).await?;
     entries::put(&app, session, &uri, &headers, entry).await
 }
 

@@ -180,10 +180,19 @@ fn is_key(filter: &Filter, values: &str) -> bool {
     key.is_some_and(|key| (SECRET_DIGEST.of)(key) == values)
 }
 
-/// The entry that a body describes, where entries can be written.
-pub(crate) fn read(app: &ServerState, kind: Kind, body: &[u8]) -> Result<Entry, Problem> {
+/// The entry that a body describes, where entries can be written. `body` may have to be made first,
+/// which is done where no check waits for it.
+pub(crate) async fn read<B: AsRef<[u8]>>(
+    app: &ServerState,
+    session: &Session,
+    kind: Kind,
+    body: impl FnOnce() -> B + Send + 'static,
+) -> Result<Entry, Problem> {
     app.rulebook.catalog()?;
-    Entry::parse(kind, text_of(body)?).map_err(|problems| invalid(&problems))
+    let reading = async move {
+        Entry::parse(kind, text_of(body().as_ref())?).map_err(|problems| invalid(&problems))
+    };
+    app.queues.parsing.run(&session.caller(), reading).await?
 }
 
 /// A body as the text that it has to be.

@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use tollgate::rules::envoy::Unit;
 use utoipa::ToSchema;
 
-use crate::extract::{Caller, read_json};
+use crate::extract::{BodyBound, Caller, read_json};
 use crate::openapi::BodyProblems;
 use crate::problem::{Problem, ProblemBody};
 use crate::rls::{self, Answer, Ask, AskedDescriptor, CarriedLimit, Status};
@@ -212,8 +212,8 @@ pub(crate) async fn json(
     request: Request,
 ) -> Result<Response, Problem> {
     let (parts, body) = request.into_parts();
-    let most = app.body_bytes.max(rls::MAX_MESSAGE_BYTES);
-    let body = read_json(&parts.headers, body, most, app.request_timeout).await?;
+    let bound = BodyBound::bodies(app.body_bytes.max(rls::MAX_MESSAGE_BYTES));
+    let body = read_json(&parts.headers, body, bound, app.request_timeout).await?;
     let request: EnvoyRequest<'_> = decode(&body)?;
     let descriptors = request.descriptors.iter().map(|Object(descriptor)| AskedDescriptor {
         entries: descriptor

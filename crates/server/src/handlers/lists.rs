@@ -62,7 +62,7 @@ macro_rules! list {
                 headers: HeaderMap,
                 JsonBody(body): JsonBody,
             ) -> Result<Response, Problem> {
-                let entry = entries::read(&app, $kind, &body)?;
+                let entry = entries::read(&app, &session, $kind, move || body).await?;
                 entries::put(&app, session, &uri, &headers, entry).await
             }
 

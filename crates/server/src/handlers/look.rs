@@ -8,7 +8,7 @@ use tollgate::http::write_fields;
 use tollgate::{Attribute, Attributes};
 
 use super::check::record;
-use crate::extract::{JsonBody, Onlooker};
+use crate::extract::{Explainer, JsonBody, Onlooker};
 use crate::openapi::{BodyProblems, CallProblems};
 use crate::problem::{Problem, ProblemBody};
 use crate::state::ServerState;
@@ -48,6 +48,9 @@ pub(crate) async fn peek(
 }
 
 /// Says of every rule whether it applies to a request and why, what is left, and which one binds.
+///
+/// Lists rules without a tenant and rules of the request's tenant. With the token of a viewer, an
+/// operator or an admin it lists all rules.
 #[utoipa::path(
     post, path = "/api/v1/rate-limit/explain", tag = "check", security((), ("token" = [])), request_body = CheckBody<'_>,
     responses(
@@ -60,14 +63,18 @@ pub(crate) async fn peek(
 )]
 pub(crate) async fn explain(
     State(app): State<ServerState>,
-    _: Onlooker,
+    Explainer { scope, caller }: Explainer,
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
-    let check: CheckBody<'_> = decode(&body)?;
-    // The fields have to make sense, even though all rules are explained.
-    check.subject(|| app.limiter.policy())?;
-    let explained = app.limiter.explain(&check).await;
-    Ok(Json(explained).into_response())
+    let queue = app.queues.explanations.clone();
+    let explaining = async move {
+        let check: CheckBody<'_> = decode(&body)?;
+        // The fields have to make sense, even though all rules are explained.
+        check.subject(|| app.limiter.policy())?;
+        let explained = app.limiter.explain_within(&check, scope).await;
+        Ok(Json(explained).into_response())
+    };
+    queue.run(&caller, Box::pin(explaining)).await?
 }
 
 /// A request that costs nothing.

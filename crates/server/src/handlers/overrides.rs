@@ -57,7 +57,7 @@ pub(crate) async fn put(
     headers: HeaderMap,
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
-    let entry = entries::read(&app, Kind::Override, &body)?;
+    let entry = entries::read(&app, &session, Kind::Override, move || body).await?;
     entries::put(&app, session, &uri, &headers, entry).await
 }
 

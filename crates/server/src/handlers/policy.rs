@@ -21,8 +21,6 @@ use crate::problem::{Problem, ProblemBody};
 use crate::rulebook::Rulebook;
 use crate::state::ServerState;
 
-/// The largest document. Whoever may send one has shown a token.
-const MOST_BYTES: usize = 64 << 20;
 /// How many entries are read at a time.
 const PAGE: usize = 1_000;
 
@@ -120,12 +118,20 @@ pub(crate) async fn put(
     let prune = parameters.one("prune")?.map_or_else(|| Ok(Vec::new()), kinds)?;
     let (parts, body) = request.into_parts();
     let revision = expected_revision(&parts.headers)?;
-    let body = read_json(&parts.headers, body, MOST_BYTES, app.request_timeout).await?;
-    let intent = Intent::Apply { document: Box::new(read_document(&body)?), prune, revision };
+    // Before the body is read: a caller that sends several documents at once holds few in memory.
+    let ticket = app.queues.documents.enter(&session.caller())?;
+    let bound = match session.tenant() {
+        Some(_) => app.tenant_document_bound,
+        None => app.document_bound,
+    };
+    let body = read_json(&parts.headers, body, bound, app.request_timeout).await?;
+    let document = ticket.run(async move { read_document(&body) }).await??;
+    let intent = Intent::Apply { document: Box::new(document), prune, revision };
     let written = write(&app, &session, intent, dry_run).await?;
     let Session { mut fields, .. } = session;
     fields.insert(header::ETAG, tag(written.head.revision.number));
-    Ok((fields, Json(ChangesAnswer::new(&written, dry_run))).into_response())
+    let answer = async move { Json(ChangesAnswer::new(&written, dry_run)).into_response() };
+    Ok((fields, ticket.run(answer).await?).into_response())
 }
 
 /// The policy document that a body is.

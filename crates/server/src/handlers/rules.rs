@@ -157,7 +157,7 @@ pub(crate) async fn post(
     headers: HeaderMap,
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
-    let entry = entries::read(&app, Kind::Rule, &body)?;
+    let entry = entries::read(&app, &session, Kind::Rule, move || body).await?;
     put_rule(&app, session, &uri, &headers, entry).await
 }
 
@@ -187,7 +187,9 @@ pub(crate) async fn put(
 ) -> Result<Response, Problem> {
     app.rulebook.catalog()?;
     let rule_id = read_name(rule_id)?;
-    let entry = entries::read(&app, Kind::Rule, &with_rule_id(&body, &rule_id))?;
+    let id = rule_id.clone();
+    let body = move || with_rule_id(&body, &id);
+    let entry = entries::read(&app, &session, Kind::Rule, body).await?;
     if entry.name().as_deref().ok() != Some(rule_id.as_str()) {
         let detail = "the rule_id in the body is another one than in the path";
         return Err(Problem::unprocessable("invalid_document", detail));
@@ -221,9 +223,9 @@ pub(crate) async fn patch(
 ) -> Result<Response, Problem> {
     app.rulebook.catalog()?;
     let rule_id = read_name(rule_id)?;
-    let fields: JsonValue = serde_json::from_slice(&body)
-        .ok()
-        .filter(JsonValue::is_object)
+    let reading = async move { serde_json::from_slice(&body).ok().filter(JsonValue::is_object) };
+    let fields = app.queues.parsing.run(&session.caller(), reading).await?;
+    let fields = fields
         .ok_or_else(|| Problem::bad_request("invalid_body", "send a JSON object of fields"))?;
     let dry_run = entries::is_dry_run(&uri)?;
     let expect = expectation(&headers, Expect::Present)?;

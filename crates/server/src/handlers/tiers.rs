@@ -68,8 +68,9 @@ pub(crate) async fn put(
 ) -> Result<Response, Problem> {
     app.rulebook.catalog()?;
     let dry_run = is_dry_run(&uri)?;
-    let intent =
-        Intent::Apply { document: Box::new(read(&body)?), prune: vec![Kind::Tier], revision: None };
+    let reading = async move { read(&body) };
+    let document = Box::new(app.queues.parsing.run(&session.caller(), reading).await??);
+    let intent = Intent::Apply { document, prune: vec![Kind::Tier], revision: None };
     let written = write(&app, &session, intent, dry_run).await?;
     Ok((session.fields, Json(ChangesAnswer::new(&written, dry_run))).into_response())
 }

@@ -207,8 +207,9 @@ pub(crate) async fn post_override(
     headers: HeaderMap,
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
-    let body = of_user(&body, &read_name(user_id)?);
-    let entry = entries::read(&app, Kind::Override, &body)?;
+    let user_id = read_name(user_id)?;
+    let body = move || of_user(&body, &user_id);
+    let entry = entries::read(&app, &session, Kind::Override, body).await?;
     entries::put(&app, session, &uri, &headers, entry).await
 }
 

@@ -28,6 +28,7 @@ use tollgate::identity::IdentityConfig;
 pub use tollgate::identity::Secret;
 use tollgate::store::{RemoteSettings, StoreUrl};
 pub use tollgate_catalog::CatalogUrl;
+use tollgate_catalog::WriteBounds;
 
 pub use audit::Audit;
 pub use gateway::Gateway;
@@ -259,6 +260,20 @@ pub struct Limits {
     pub admin_writes_per_minute: u64,
     /// The largest body.
     pub body_bytes: ByteSize,
+    /// The largest policy document that operators put.
+    pub document_bytes: ByteSize,
+    /// The largest policy document that administrators of a tenant put.
+    pub tenant_document_bytes: ByteSize,
+    /// The largest rule in the catalog.
+    pub rule_bytes: ByteSize,
+    /// The most globs of a rule in the catalog.
+    pub globs_per_rule: usize,
+    /// The most rules that administrators of a tenant write.
+    pub rules_per_tenant: usize,
+    /// The largest size of all rules that administrators of a tenant write.
+    pub rule_bytes_per_tenant: ByteSize,
+    /// The most overrides and list entries that administrators of a tenant write.
+    pub entries_per_tenant: usize,
     /// The most checks in one call.
     pub batch_size: usize,
     /// The most header fields of a request.
@@ -287,6 +302,13 @@ impl Default for Limits {
             admin_reads_per_minute: 1_000,
             admin_writes_per_minute: 100,
             body_bytes: ByteSize::mebibytes(1),
+            document_bytes: ByteSize::mebibytes(16),
+            tenant_document_bytes: ByteSize::mebibytes(1),
+            rule_bytes: ByteSize::kibibytes(64),
+            globs_per_rule: 1_000,
+            rules_per_tenant: 1_000,
+            rule_bytes_per_tenant: ByteSize::mebibytes(4),
+            entries_per_tenant: 10_000,
             batch_size: 1_000,
             header_count: 100,
             header_bytes: ByteSize::kibibytes(64),
@@ -296,6 +318,19 @@ impl Default for Limits {
             request_timeout: Duration::from_secs(30),
             shutdown_delay: Duration::ZERO,
             shutdown_grace: Duration::from_secs(10),
+        }
+    }
+}
+
+impl Limits {
+    /// How much the catalog takes.
+    pub(crate) fn write_bounds(&self) -> WriteBounds {
+        WriteBounds {
+            rule_bytes: self.rule_bytes.to_usize(),
+            globs_per_rule: self.globs_per_rule,
+            rules_per_tenant: self.rules_per_tenant,
+            rule_bytes_per_tenant: self.rule_bytes_per_tenant.to_usize(),
+            entries_per_tenant: self.entries_per_tenant,
         }
     }
 }

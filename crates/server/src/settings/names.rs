@@ -1,5 +1,6 @@
 //! Every setting by its name: the one list of what can be written in a settings file.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -71,7 +72,8 @@ fn read_limits(layers: &mut Layers<'_>, limits: &mut Limits) {
     let writes = &mut limits.admin_writes_per_minute;
     layers.read_within("limits.admin_writes_per_minute", writes, rates);
     let bodies = ByteSize::kibibytes(1)..=ByteSize::mebibytes(1_024);
-    layers.read_within("limits.body_bytes", &mut limits.body_bytes, bodies);
+    layers.read_within("limits.body_bytes", &mut limits.body_bytes, bodies.clone());
+    read_document_limits(layers, limits, &bodies);
     layers.read_within("limits.batch_size", &mut limits.batch_size, 1..=100_000);
     layers.read_within("limits.header_count", &mut limits.header_count, 10..=10_000);
     // The HTTP library keeps buffers of at least 8 KiB.
@@ -85,6 +87,25 @@ fn read_limits(layers: &mut Layers<'_>, limits: &mut Limits) {
     let graces = Duration::ZERO..=Duration::from_hours(1);
     layers.read_within("limits.shutdown_delay", &mut limits.shutdown_delay, graces.clone());
     layers.read_within("limits.shutdown_grace", &mut limits.shutdown_grace, graces);
+}
+
+/// Bounds on documents and on what the catalog takes.
+fn read_document_limits(
+    layers: &mut Layers<'_>,
+    limits: &mut Limits,
+    sizes: &RangeInclusive<ByteSize>,
+) {
+    let counts = 1..=1_000_000;
+    let documents = &mut limits.document_bytes;
+    layers.read_within("limits.document_bytes", documents, sizes.clone());
+    let documents = &mut limits.tenant_document_bytes;
+    layers.read_within("limits.tenant_document_bytes", documents, sizes.clone());
+    layers.read_within("limits.rule_bytes", &mut limits.rule_bytes, sizes.clone());
+    layers.read_within("limits.globs_per_rule", &mut limits.globs_per_rule, counts.clone());
+    layers.read_within("limits.rules_per_tenant", &mut limits.rules_per_tenant, counts.clone());
+    let rules = &mut limits.rule_bytes_per_tenant;
+    layers.read_within("limits.rule_bytes_per_tenant", rules, sizes.clone());
+    layers.read_within("limits.entries_per_tenant", &mut limits.entries_per_tenant, counts);
 }
 
 fn read_tls(layers: &mut Layers<'_>) -> Option<TlsFiles> {

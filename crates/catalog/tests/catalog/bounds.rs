@@ -1,0 +1,81 @@
+//! What a tenant's administrators write is bounded, and so is every rule.
+
+use serde_json::json;
+use tollgate_catalog::{Edit, Intent, Kind, Purpose, WriteBounds};
+
+use crate::desk::{Desk, admin, put, remove, rule, tenant_admin};
+use crate::place::{Place, everywhere};
+
+const BOUNDS: WriteBounds = WriteBounds {
+    rule_bytes: 500,
+    globs_per_rule: 3,
+    rules_per_tenant: 2,
+    rule_bytes_per_tenant: 400,
+    entries_per_tenant: 2,
+};
+
+async fn open(place: &Place) -> Desk {
+    Desk::open_for(place, Purpose { bounds: BOUNDS, ..Purpose::default() }).await
+}
+
+fn own(id: &str, description: &str) -> Edit {
+    put(Kind::Rule, &rule(id, &json!({"tenant": "acme", "description": description})))
+}
+
+fn listed(user: &str) -> Edit {
+    let identifier = json!(["acme", user]);
+    let entry = json!({"identifier_type": ["tenant", "user_id"], "identifier": identifier});
+    put(Kind::Blacklist, &entry)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rule_is_bounded_whoever_writes_it() {
+    everywhere(async |place| {
+        let desk = open(place).await;
+        let globs = |count: usize| {
+            let globs: Vec<String> = (0..count).map(|at| format!("*{at}*")).collect();
+            let applies_to = json!({"attributes": {"a": globs[..1], "b": globs[1..]}});
+            Intent::Edits(vec![put(Kind::Rule, &rule("r", &json!({"applies_to": applies_to})))])
+        };
+        let expected =
+            "invalid: rule r: the rule has 4 globs, of at most 3 (limits.globs_per_rule)..";
+        desk.check(globs(4), expected).await;
+        desk.check(globs(3), "+rule r").await;
+        let long = |length| Intent::Edits(vec![own("long", &"x".repeat(length))]);
+        desk.check(long(500), "invalid: rule long: the rule takes 6..").await;
+        desk.check(long(100), "+rule long").await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_cannot_grow_without_bound() {
+    everywhere(async |place| {
+        let mut desk = open(place).await;
+        desk.author = tenant_admin("acme");
+        let check = async |desk: &Desk, edit: Edit, expected: &str| {
+            desk.check(Intent::Edits(vec![edit]), expected).await;
+        };
+        check(&desk, own("acme.one", ""), "+rule acme.one").await;
+        check(&desk, own("acme.two", ""), "+rule acme.two").await;
+        let refused = "invalid: the tenant acme would have 3 rules, of at most 2 \
+                       (limits.rules_per_tenant)..";
+        check(&desk, own("acme.three", ""), refused).await;
+        let refused = "invalid: the rules of the tenant acme would take ..";
+        check(&desk, own("acme.two", &"x".repeat(300)), refused).await;
+        check(&desk, own("acme.two", "why"), "~rule acme.two").await;
+        check(&desk, listed("u1"), "+blacklist ..").await;
+        check(&desk, listed("u2"), "+blacklist ..").await;
+        let refused = "invalid: the tenant acme would have 3 overrides and list entries, of at most 2 \
+                       (limits.entries_per_tenant)..";
+        check(&desk, listed("u3"), refused).await;
+        // Operators may write more for a tenant, which can then still write less.
+        desk.author = admin();
+        check(&desk, own("three", ""), "+rule three").await;
+        desk.author = tenant_admin("acme");
+        check(&desk, own("acme.two", ""), "~rule acme.two").await;
+        check(&desk, remove(Kind::Rule, "acme.one"), "-rule acme.one").await;
+        check(&desk, own("acme.four", ""), "invalid: the tenant acme would have 3 rules..").await;
+    })
+    .await;
+}
