@@ -25,8 +25,14 @@ pub struct GatewayConfig {
     pub timeouts: Timeouts,
     /// The most requests at a time to one upstream.
     pub requests: usize,
+    /// The most of these that one client may have; without a number, [`share_of`] all.
+    pub requests_per_client: Option<usize>,
     /// The most connections at a time that were upgraded.
     pub upgrades: usize,
+    /// The most of these that one client may have; without a number, [`share_of`] all.
+    pub upgrades_per_client: Option<usize>,
+    /// The minimum rate of request bodies, in bytes per second; 0 for any. It does not hold for gRPC.
+    pub min_body_rate: u64,
     /// The proxies whose forwarding fields are kept.
     pub trusted_proxies: Vec<IpNet>,
     /// Fields besides those for forwarding that nobody but these proxies may write.
@@ -44,12 +50,22 @@ impl Default for GatewayConfig {
             ca: None,
             timeouts: Timeouts::default(),
             requests: 1_024,
+            requests_per_client: None,
             upgrades: 1_024,
+            upgrades_per_client: None,
+            min_body_rate: 256,
             trusted_proxies: Vec::new(),
             proxy_fields: Vec::new(),
             is_encrypted: false,
         }
     }
+}
+
+/// What one client may take of a pool unless configured otherwise: a quarter, so that one address cannot
+/// take all of it.
+#[must_use]
+pub const fn share_of(pool: usize) -> usize {
+    pool.div_ceil(4)
 }
 
 /// Which host upstreams see.
@@ -75,6 +91,9 @@ pub struct Timeouts {
     pub idle: Duration,
     /// For the next piece of an upgraded connection, in either direction.
     pub upgrade: Duration,
+    /// For the whole body of a request, until the upstream begins to answer; zero for any time. It does
+    /// not hold for gRPC.
+    pub upload: Duration,
 }
 
 impl Default for Timeouts {
@@ -86,6 +105,7 @@ impl Default for Timeouts {
             // Many servers wait for five seconds.
             idle: Duration::from_secs(4),
             upgrade: Duration::from_hours(1),
+            upload: Duration::from_hours(6),
         }
     }
 }

@@ -18,6 +18,7 @@ use crate::patience::Patience;
 use crate::pool::Pool;
 use crate::trailers::passed_on;
 use crate::upload::{Progress, Upload};
+use crate::upstream::RequestPlace;
 
 /// The body of an answer: that of an upstream, or a few bytes of the gateway's own.
 #[derive(Debug)]
@@ -46,7 +47,7 @@ pub(crate) struct Held {
     /// The connection is of no use before the request is over too.
     upload: Option<Arc<Progress>>,
     _stream: Option<OwnedSemaphorePermit>,
-    _place: OwnedSemaphorePermit,
+    _place: RequestPlace,
 }
 
 impl Held {
@@ -55,7 +56,7 @@ impl Held {
         stream: Option<OwnedSemaphorePermit>,
         pool: &Arc<Pool>,
         upload: Option<Arc<Progress>>,
-        place: OwnedSemaphorePermit,
+        place: RequestPlace,
     ) -> Self {
         let line = line.map(|line| (line, Arc::clone(pool)));
         Self { line, upload, _stream: stream, _place: place }

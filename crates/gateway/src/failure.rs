@@ -30,8 +30,12 @@ pub enum Failure {
     BodyBroken,
     /// The upstream paused for too long in the middle of its answer.
     BodyTimeout,
+    /// The client has too many requests on their way to the upstream.
+    ClientBusy,
     /// Too many connections are upgraded already.
     TooManyUpgrades,
+    /// The client has too many upgraded connections already.
+    TooManyClientUpgrades,
     /// The request has passed this gateway, or others like it, too often.
     Loop,
     /// The client took too long to send its body.
@@ -58,7 +62,7 @@ pub enum Refusal {
 }
 
 impl Failure {
-    pub(crate) const ALL: [Self; 18] = [
+    pub(crate) const ALL: [Self; 20] = [
         Self::NoRoute,
         Self::NoUpstream,
         Self::Unreachable,
@@ -68,7 +72,9 @@ impl Failure {
         Self::ResponseTimeout,
         Self::BodyBroken,
         Self::BodyTimeout,
+        Self::ClientBusy,
         Self::TooManyUpgrades,
+        Self::TooManyClientUpgrades,
         Self::Loop,
         Self::ClientTimeout,
         Self::ClientGone,
@@ -129,10 +135,20 @@ impl Failure {
                 "upstream_body_timeout",
                 "the service did not finish its answer in time",
             ),
+            Self::ClientBusy => (
+                StatusCode::TOO_MANY_REQUESTS,
+                "too_many_concurrent_requests",
+                "this client has too many requests in progress; wait until some have finished",
+            ),
             Self::TooManyUpgrades => (
                 StatusCode::SERVICE_UNAVAILABLE,
                 "too_many_upgrades",
                 "too many connections are upgraded; try again in a second",
+            ),
+            Self::TooManyClientUpgrades => (
+                StatusCode::TOO_MANY_REQUESTS,
+                "too_many_client_upgrades",
+                "this client has too many upgraded connections; close some of them",
             ),
             Self::Loop => (
                 StatusCode::LOOP_DETECTED,
@@ -142,7 +158,7 @@ impl Failure {
             Self::ClientTimeout => (
                 StatusCode::REQUEST_TIMEOUT,
                 "request_timeout",
-                "the body of the request did not arrive in time",
+                "the body of the request did not arrive in time: it paused for too long, or was too slow",
             ),
             Self::ClientGone => (
                 StatusCode::BAD_REQUEST,
@@ -196,7 +212,7 @@ impl Failure {
         if let Self::Refused(Refusal::AmbiguousLength | Refusal::TransferCoding) = self {
             fields.insert(CONNECTION, HeaderValue::from_static("close"));
         }
-        if status == StatusCode::SERVICE_UNAVAILABLE {
+        if matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
             fields.insert(RETRY_AFTER, HeaderValue::from_static("1"));
         }
         response

@@ -30,13 +30,19 @@ use crate::request::Asked;
 use crate::routes::Routes;
 use crate::tunnel::{Place, Tunnels};
 use crate::upload::Upload;
-use crate::upstream::{Upstream, Upstreams};
+use crate::upload_timer::UploadLimits;
+use crate::upstream::{RequestPlace, Upstream, Upstreams};
 use crate::url::{Protocol, UpstreamUrl};
 
 /// The address at the other end of the connection that a request came over. Whoever accepts
 /// connections puts it into the extensions of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientAddress(pub IpAddr);
+
+/// The client that a request is from, as far as trusted proxies tell. Its requests share what one client may
+/// take. Without it the [`ClientAddress`] is the client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OriginalClient(pub IpAddr);
 
 /// Stands in the extensions of an answer that an upstream has given: the request was sent, or a part of
 /// it.
@@ -56,6 +62,7 @@ struct Shared {
     routes: Routes,
     keeps_host: bool,
     timeouts: Timeouts,
+    upload_limits: UploadLimits,
     trusted_proxies: Vec<ipnet::IpNet>,
     proxy_fields: Vec<HeaderName>,
     scheme: &'static str,
@@ -93,10 +100,15 @@ impl Forwarder {
             routes: Routes::new(routes, rest),
             keeps_host: config.host == HostField::Keep,
             timeouts: config.timeouts,
+            upload_limits: UploadLimits {
+                pause: config.timeouts.body,
+                min_rate: config.min_body_rate,
+                total: config.timeouts.upload,
+            },
             trusted_proxies: config.trusted_proxies.clone(),
             proxy_fields: config.proxy_fields.clone(),
             scheme: if config.is_encrypted { "https" } else { "http" },
-            tunnels: Tunnels::new(config.upgrades, config.timeouts.upgrade, Arc::clone(&counts)),
+            tunnels: Tunnels::new(config, Arc::clone(&counts)),
             counts,
         })))
     }
@@ -123,7 +135,7 @@ where
     fn call(&mut self, request: Request<B>) -> ResponseFuture {
         let shared = Arc::clone(&self.0);
         let (parts, body) = request.into_parts();
-        let upload = Upload::new(body, shared.timeouts.body);
+        let upload = Upload::new(body, shared.upload_limits.of(&parts));
         Box::pin(async move {
             Ok(shared.forward(parts, upload).await.unwrap_or_else(|failure| {
                 shared.counts.count_failure(failure);
@@ -148,7 +160,9 @@ impl Shared {
         let mut asked = Asked::take(&mut parts)?;
         asked.awaits_word &= !upload.is_empty();
         let upstreams = self.routes.find(asked.host(), asked.path())?;
-        self.tell_step(&mut parts, &asked)?;
+        let peer = address_of(&parts);
+        let original = parts.extensions.get::<OriginalClient>().map_or(peer, |client| client.0);
+        self.tell_step(&mut parts, &asked, peer)?;
         let client = parts.extensions.remove::<OnUpgrade>();
         let mut upgrade = match client.filter(|_| asked.upgrade.is_some()) {
             None => {
@@ -156,14 +170,14 @@ impl Shared {
                 None
             }
             Some(client) => {
-                let place = self.tunnels.take().ok_or(Failure::TooManyUpgrades)?;
+                let place = self.tunnels.take(original)?;
                 Some(Upgrade { client, place })
             }
         };
         parts.extensions.clear();
         let mut request = Box::new(Request::from_parts(parts, upload));
         let mut last = Failure::NoUpstream;
-        let mut turns = upstreams.turns();
+        let mut turns = upstreams.turns(original);
         while let Some((upstream, place)) = turns.next().await? {
             if asked.upgrade.is_some() && upstream.url.protocol() == Protocol::PlainHttp2 {
                 // HTTP/2 cannot be upgraded: what is asked for is answered as if it were not.
@@ -200,9 +214,7 @@ impl Shared {
     }
 
     /// Tells the upstream whom the request is from.
-    fn tell_step(&self, parts: &mut Parts, asked: &Asked) -> Result<(), Failure> {
-        let client = parts.extensions.get::<ClientAddress>();
-        let client = client.map_or(Ipv4Addr::UNSPECIFIED.into(), |client| client.0);
+    fn tell_step(&self, parts: &mut Parts, asked: &Asked, client: IpAddr) -> Result<(), Failure> {
         let step = Step {
             client,
             is_trusted: is_trusted(&self.trusted_proxies, client),
@@ -217,7 +229,7 @@ impl Shared {
         &self,
         answered: Answered,
         upstream: &Upstream,
-        place: tokio::sync::OwnedSemaphorePermit,
+        place: RequestPlace,
     ) -> Response<Download> {
         let Answered { response, line, stream, upload } = answered;
         if let Some(upload) = &upload {
@@ -250,4 +262,10 @@ impl Shared {
         response.extensions_mut().insert(FromUpstream);
         Ok(response)
     }
+}
+
+/// The other end of the connection; an unknown one is no trusted proxy.
+fn address_of(parts: &Parts) -> IpAddr {
+    let address = parts.extensions.get::<ClientAddress>();
+    address.map_or(Ipv4Addr::UNSPECIFIED.into(), |address| address.0)
 }

@@ -1,6 +1,7 @@
 //! Connections that have changed to another protocol: bytes both ways, until both sides have ended.
 
 use std::io;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -13,8 +14,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{sleep, timeout};
 use tracing::debug;
 
+use crate::config::{GatewayConfig, share_of};
 use crate::counts::Counts;
+use crate::failure::Failure;
 use crate::patience::LastMove;
+use crate::share::{ClientShare, ClientShares};
 
 /// How long both sides may take to change, after both have agreed.
 const CHANGE: Duration = Duration::from_secs(10);
@@ -23,6 +27,7 @@ const CHANGE: Duration = Duration::from_secs(10);
 #[derive(Clone, Debug)]
 pub struct Tunnels {
     places: Arc<Semaphore>,
+    shares: Arc<ClientShares>,
     all: u32,
     idle: Duration,
     cut: Arc<watch::Sender<bool>>,
@@ -33,19 +38,24 @@ pub struct Tunnels {
 #[derive(Debug)]
 pub(crate) struct Place {
     _permit: OwnedSemaphorePermit,
+    _share: ClientShare,
 }
 
 impl Tunnels {
-    pub(crate) fn new(all: usize, idle: Duration, counts: Arc<Counts>) -> Self {
+    pub(crate) fn new(config: &GatewayConfig, counts: Arc<Counts>) -> Self {
+        let (all, idle) = (config.upgrades, config.timeouts.upgrade);
+        let shares = ClientShares::new(config.upgrades_per_client.unwrap_or(share_of(all)));
         let all = u32::try_from(all.min(Semaphore::MAX_PERMITS)).unwrap_or(u32::MAX);
         let places = Arc::new(Semaphore::new(all as usize));
-        Self { places, all, idle, cut: Arc::new(watch::Sender::new(false)), counts }
+        Self { places, shares, all, idle, cut: Arc::new(watch::Sender::new(false)), counts }
     }
 
-    /// A place, until it is dropped; none if all are taken.
-    pub(crate) fn take(&self) -> Option<Place> {
-        let permit = Arc::clone(&self.places).try_acquire_owned().ok()?;
-        Some(Place { _permit: permit })
+    /// A place for an upgraded connection of a client, until it is dropped.
+    pub(crate) fn take(&self, client: IpAddr) -> Result<Place, Failure> {
+        let permit = Arc::clone(&self.places).try_acquire_owned();
+        let permit = permit.map_err(|_| Failure::TooManyUpgrades)?;
+        let share = self.shares.try_take(client).ok_or(Failure::TooManyClientUpgrades)?;
+        Ok(Place { _permit: permit, _share: share })
     }
 
     /// Copies bytes both ways in a task of its own.

@@ -18,6 +18,7 @@ use crate::BodyError;
 use crate::failure::Failure;
 use crate::patience::{LastMove, Patience};
 use crate::trailers::passed_on;
+use crate::upload_timer::{UploadLimits, UploadTimer};
 
 /// How long an upstream may take to say that a body is welcome. Some never do.
 const WORD: Duration = Duration::from_secs(1);
@@ -28,7 +29,7 @@ pub(crate) struct Upload(Option<Piecewise>);
 struct Piecewise {
     body: UnsyncBoxBody<Bytes, BodyError>,
     progress: Arc<Progress>,
-    patience: Patience,
+    timer: UploadTimer,
     word: Option<Word>,
     stop: oneshot::Receiver<()>,
 }
@@ -118,8 +119,8 @@ impl Progress {
 }
 
 impl Upload {
-    /// A body, of which the next piece is waited for no longer than that.
-    pub(crate) fn new<B>(body: B, limit: Duration) -> Self
+    /// A body that has to arrive within these limits.
+    pub(crate) fn new<B>(body: B, limits: UploadLimits) -> Self
     where
         B: Body<Data = Bytes, Error: Into<BodyError>> + Send + 'static,
     {
@@ -130,7 +131,7 @@ impl Upload {
         Self(Some(Piecewise {
             body: body.map_err(Into::into).boxed_unsync(),
             progress: Arc::new(Progress::new(sender)),
-            patience: Patience::new(limit),
+            timer: UploadTimer::new(limits),
             word: None,
             stop,
         }))
@@ -227,9 +228,7 @@ impl Piecewise {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         self.progress.awaits_client.store(true, Relaxed);
-        if self.progress.has_answer.load(Relaxed)
-            || self.patience.poll_run_out(None, context).is_pending()
-        {
+        if self.progress.has_answer.load(Relaxed) || self.timer.poll_expired(context).is_pending() {
             return Poll::Pending;
         }
         self.progress.is_late.store(true, Relaxed);
@@ -239,7 +238,8 @@ impl Piecewise {
     /// Something came.
     fn note(&mut self, frame: &Option<Result<Frame<Bytes>, BodyError>>) {
         let progress = &self.progress;
-        self.patience.renew();
+        let data = frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref());
+        self.timer.received(data.map_or(0, Bytes::len));
         if progress.has_answer.load(Relaxed) {
             progress.moved.renew();
         }

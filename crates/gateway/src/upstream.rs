@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 use std::future::poll_fn;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::task::Poll;
@@ -12,10 +13,11 @@ use tokio::time::timeout;
 use tollgate::Stopwatch;
 use tracing::{info, warn};
 
-use crate::config::GatewayConfig;
+use crate::config::{GatewayConfig, share_of};
 use crate::connect::{Trust, connect};
 use crate::failure::Failure;
 use crate::pool::{Lease, Pool};
+use crate::share::{ClientShare, ClientShares};
 use crate::url::{Protocol, UpstreamUrl};
 
 /// How often somebody tries to connect to an upstream that is away.
@@ -30,6 +32,8 @@ pub(crate) struct Upstream {
     connect_timeout: Duration,
     /// For as many requests at a time.
     places: Arc<Semaphore>,
+    /// For as many requests at a time of each client.
+    shares: Arc<ClientShares>,
     /// Those who wait for a connection of HTTP/2 wait for the same one.
     turn: Semaphore,
     speaks_http2: AtomicBool,
@@ -38,6 +42,22 @@ pub(crate) struct Upstream {
     running: Stopwatch,
     /// When somebody may try to connect while it is away, in milliseconds of `running`.
     next_trial: AtomicU64,
+}
+
+/// The place of one request at its upstream, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct RequestPlace {
+    _permit: Option<OwnedSemaphorePermit>,
+    _share: ClientShare,
+}
+
+/// Why there is no place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Full {
+    /// The client has used up its share.
+    Client,
+    /// All places are taken.
+    Upstream,
 }
 
 /// What a connection is wanted for.
@@ -60,6 +80,9 @@ impl Upstream {
             trust,
             connect_timeout: config.timeouts.connect,
             places: Arc::new(Semaphore::new(config.requests.min(Semaphore::MAX_PERMITS))),
+            shares: ClientShares::new(
+                config.requests_per_client.unwrap_or(share_of(config.requests)),
+            ),
             turn: Semaphore::new(1),
             speaks_http2: AtomicBool::new(url.protocol() == Protocol::PlainHttp2),
             is_away: AtomicBool::new(false),
@@ -70,8 +93,21 @@ impl Upstream {
     }
 
     /// A place among the requests to this upstream, if one is free.
-    fn try_place(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.places).try_acquire_owned().ok()
+    fn try_place(&self, client: IpAddr) -> Result<RequestPlace, Full> {
+        let Some(share) = self.shares.try_take(client) else {
+            let is_full = self.places.available_permits() == 0;
+            return Err(if is_full { Full::Upstream } else { Full::Client });
+        };
+        let permit = Arc::clone(&self.places).try_acquire_owned().map_err(|_| Full::Upstream)?;
+        Ok(RequestPlace { _permit: Some(permit), _share: share })
+    }
+
+    /// Waits for a place. A client that has used up its share does not wait among the others.
+    async fn place(&self, client: IpAddr) -> RequestPlace {
+        let share = Arc::clone(&self.shares).take(client).await;
+        // It is never closed.
+        let permit = Arc::clone(&self.places).acquire_owned().await.ok();
+        RequestPlace { _permit: permit, _share: share }
     }
 
     /// A connection for one request.
@@ -168,52 +204,62 @@ impl Upstreams {
     }
 
     /// The upstreams for one request, beginning with the next. Those that are away come behind the others.
-    pub(crate) fn turns(&self) -> Turns<'_> {
+    pub(crate) fn turns(&self, client: IpAddr) -> Turns<'_> {
         let first = self.next.fetch_add(1, Relaxed) % self.all.len().max(1);
         let (before, from) = self.all.split_at(first.min(self.all.len()));
         let all = from.iter().chain(before);
         let (mut order, away): (Vec<_>, Vec<_>) = all.partition(|upstream| upstream.is_promising());
         order.extend(away);
-        Turns { order: order.into_iter(), full: Vec::new() }
+        Turns { client, order: order.into_iter(), full: Vec::new(), failure: Failure::ClientBusy }
     }
 }
 
 /// The upstreams for one request, in the order in which it tries them.
 #[derive(Debug)]
 pub(crate) struct Turns<'a> {
+    client: IpAddr,
     order: std::vec::IntoIter<&'a Arc<Upstream>>,
     /// Those that had no place.
     full: Vec<&'a Arc<Upstream>>,
+    /// What the client is told if it waits for a place in vain.
+    failure: Failure,
 }
 
 impl<'a> Turns<'a> {
     /// The next upstream, and a place there. Nobody waits for a place while another upstream has one.
     pub(crate) async fn next(
         &mut self,
-    ) -> Result<Option<(&'a Arc<Upstream>, OwnedSemaphorePermit)>, Failure> {
+    ) -> Result<Option<(&'a Arc<Upstream>, RequestPlace)>, Failure> {
         for upstream in self.order.by_ref() {
-            match upstream.try_place() {
-                Some(place) => return Ok(Some((upstream, place))),
-                None => self.full.push(upstream),
+            match upstream.try_place(self.client) {
+                Ok(place) => return Ok(Some((upstream, place))),
+                Err(full) => {
+                    if full == Full::Upstream {
+                        self.failure = Failure::Busy;
+                    }
+                    self.full.push(upstream);
+                }
             }
         }
         let full = std::mem::take(&mut self.full);
         let Some(limit) = full.first().map(|upstream| upstream.connect_timeout) else {
             return Ok(None);
         };
-        timeout(limit, first_free(&full)).await.map(Some).map_err(|_| Failure::Busy)
+        let (client, failure) = (self.client, self.failure);
+        timeout(limit, first_free(&full, client)).await.map(Some).map_err(|_| failure)
     }
 }
 
 /// Waits for a place at any of these.
-async fn first_free<'a>(full: &[&'a Arc<Upstream>]) -> (&'a Arc<Upstream>, OwnedSemaphorePermit) {
-    let wait = |upstream: &&'a Arc<Upstream>| {
-        (*upstream, Box::pin(Arc::clone(&upstream.places).acquire_owned()))
-    };
+async fn first_free<'a>(
+    full: &[&'a Arc<Upstream>],
+    client: IpAddr,
+) -> (&'a Arc<Upstream>, RequestPlace) {
+    let wait = |upstream: &&'a Arc<Upstream>| (*upstream, Box::pin(upstream.place(client)));
     let mut waiting: Vec<_> = full.iter().map(wait).collect();
     poll_fn(|context| {
         for (upstream, place) in &mut waiting {
-            if let Poll::Ready(Ok(place)) = place.as_mut().poll(context) {
+            if let Poll::Ready(place) = place.as_mut().poll(context) {
                 return Poll::Ready((*upstream, place));
             }
         }

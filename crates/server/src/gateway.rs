@@ -10,7 +10,7 @@ use http::header::{CONNECTION, EXPECT, HeaderValue};
 use http::{Request, Response, Version};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tollgate::tower::{NotJudged, Observed, RateLimit, RateLimitLayer, ResponseBody};
-use tollgate_gateway::{ClientAddress, Counts, Download, Forwarder, FromUpstream};
+use tollgate_gateway::{ClientAddress, Counts, Download, Forwarder, FromUpstream, OriginalClient};
 use tower::{Layer as _, ServiceExt as _};
 
 use crate::audit_trail::About;
@@ -68,7 +68,10 @@ impl Gateway {
 
     async fn answer(self, request: Request<Incoming>, peer: Peer) -> Response<GatewayBody> {
         let (mut parts, body) = request.into_parts();
-        parts.extensions.insert(ClientAddress(peer.address.ip()));
+        let address = peer.address.ip();
+        parts.extensions.insert(ClientAddress(address));
+        let original = self.state.extractor.client_address(&parts.headers, address);
+        parts.extensions.insert(OriginalClient(original));
         let (version, awaits_word) = (parts.version, parts.headers.contains_key(EXPECT));
         let mut body = SharedBody::new(body);
         let request = Request::from_parts(parts, body.clone());

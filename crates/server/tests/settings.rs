@@ -150,7 +150,7 @@ upstream: [http://10.0.0.1:3000, https://backend.example]
 routes: [{{host: '*.example.com', path: /v1/*, upstream: h2c://10.0.0.2:50051}}]
 gateway: {{address: 127.0.0.1:9003, host: upstream, ca: upstreams.pem, connect_timeout: 1s,
           response_timeout: 2s, body_timeout: 3s, idle_timeout: 4s, upgrade_timeout: 5s, requests: 6,
-          upgrades: 7}}
+          upgrades: 7, requests_per_client: 3, upgrades_per_client: 4, upload_timeout: 2h, min_body_rate: 1KiB}}
 authorize: {{deny_status: 403, request_headers: x-forwarded}}
 limits: {{check_calls_per_second: 0, admin_reads_per_minute: 1, admin_writes_per_minute: 2,
          body_bytes: 2MiB, document_bytes: 3MiB, tenant_document_bytes: 4KiB, rule_bytes: 5KiB,
@@ -190,6 +190,10 @@ idempotency: {{keys: 20, seconds: 30}}
     assert_eq!(gateway.address, address("127.0.0.1:9003"));
     assert_eq!((gateway.config.upstreams.len(), gateway.config.routes.len()), (2, 1));
     assert_eq!((gateway.config.requests, gateway.config.upgrades), (6, 7));
+    assert_eq!(gateway.config.requests_per_client, Some(3));
+    assert_eq!(gateway.config.upgrades_per_client, Some(4));
+    assert_eq!(gateway.config.min_body_rate, 1_024);
+    assert_eq!(gateway.config.timeouts.upload, Duration::from_hours(2));
     assert_eq!(gateway.config.timeouts.body, Duration::from_secs(3));
     assert!(gateway.config.is_encrypted && gateway.config.trusted_proxies.len() == 2);
     assert!(settings.catalog.is_shared());

@@ -19,6 +19,7 @@ mod seen;
 mod several;
 mod shared;
 mod shares;
+mod slow_clients;
 mod smuggling;
 mod socket;
 mod stale;

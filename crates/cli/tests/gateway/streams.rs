@@ -248,7 +248,7 @@ impl ClosedWindow {
 #[test]
 fn a_stream_whose_client_takes_nothing_is_reset() {
     let upstream = Upstream::start();
-    let settings = "{gateway: {requests: 4, connect_timeout: 100ms, body_timeout: 1s}, limits: {idle_timeout: 1s}}";
+    let settings = "{gateway: {requests: 4, requests_per_client: 4, connect_timeout: 100ms, body_timeout: 1s}, limits: {idle_timeout: 1s}}";
     let gateway = Gateway::with_settings(settings, upstream.address);
     let mut closed = ClosedWindow::open(gateway.address);
     let stuck: Vec<_> = (0..4).map(|_| closed.head("/source/10000000")).collect();

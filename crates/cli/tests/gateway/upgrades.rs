@@ -52,7 +52,8 @@ fn frames_of_a_web_socket_go_both_ways_until_both_sides_end() {
 #[test]
 fn there_are_only_so_many() {
     let upstream = Upstream::start();
-    let gateway = Gateway::with_settings("gateway: {upgrades: 2}", upstream.address);
+    let gateway =
+        Gateway::with_settings("gateway: {upgrades: 2, upgrades_per_client: 2}", upstream.address);
     let (first, second) = (change(&gateway), change(&gateway));
     assert!(is_changed(&first.1) && is_changed(&second.1));
     let refused = gateway.connect().ask(HANDSHAKE.as_bytes());

@@ -10,7 +10,36 @@ const SITE_PREFIX: u8 = 64;
 
 /// The address of a client. IPv4 has one spelling; IPv4 written as IPv6 (`::ffff:192.0.2.1`) is IPv4.
 pub(crate) fn parse_address(text: &str) -> Option<IpAddr> {
-    text.parse::<IpAddr>().ok().map(|address| address.to_canonical())
+    text.parse::<IpAddr>().ok().map(client_address)
+}
+
+/// The first 96 bits of `64:ff9b::/96`, in which NAT64 translators embed IPv4 addresses (RFC 6052).
+const NAT64_PREFIX: u128 = 0x0064_ff9b << 96;
+
+/// The address that a client is known by: the IPv4 address inside `::ffff:0:0/96` and inside the NAT64
+/// prefix `64:ff9b::/96`, so that clients behind one translator do not share a counter.
+///
+/// Local NAT64 prefixes (RFC 8215) are not translated: where they embed the IPv4 address is
+/// known only to their network.
+#[must_use]
+pub fn client_address(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(v6) => match (v6.to_bits() ^ NAT64_PREFIX).try_into() {
+            Ok(embedded) => IpAddr::V4(Ipv4Addr::from_bits(embedded)),
+            Err(_) => IpAddr::V6(v6),
+        },
+        v4 => v4,
+    }
+}
+
+/// What tells clients apart that share a resource: an IPv4 address, or the first address of the /64 of an
+/// IPv6 address.
+#[must_use]
+pub fn client_network(address: IpAddr) -> IpAddr {
+    match client_address(address) {
+        IpAddr::V6(v6) => Network::around(v6.into(), SITE_PREFIX).base,
+        v4 => v4,
+    }
 }
 
 /// All addresses that begin with the same bits.
@@ -87,16 +116,20 @@ impl Network {
         self.base.is_ipv4()
     }
 
-    /// Networks within `::ffff:0:0/96` are IPv4 networks.
+    /// Networks within `::ffff:0:0/96` are IPv4 networks, and so are those within the NAT64 prefix. The
+    /// NAT64 prefix as a whole is not: it would stand for all of IPv4.
     fn canonical(address: IpAddr, prefix: u8) -> Self {
-        match (address.to_canonical(), prefix.checked_sub(96)) {
-            (IpAddr::V4(v4), Some(prefix)) if address.is_ipv6() => Self::around(v4.into(), prefix),
+        let is_mapped = address.to_canonical().is_ipv4();
+        match (client_address(address), prefix.checked_sub(96)) {
+            (IpAddr::V4(v4), Some(prefix)) if address.is_ipv6() && (is_mapped || prefix > 0) => {
+                Self::around(v4.into(), prefix)
+            }
             _ => Self::around(address, prefix),
         }
     }
 
     fn is_spelled(self, written: IpAddr) -> bool {
-        self.base == if self.is_ipv4() { written.to_canonical() } else { written }
+        self.base == if self.is_ipv4() { client_address(written) } else { written }
     }
 }
 
@@ -192,6 +225,27 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn clients_behind_nat64_are_told_apart() {
+        let check = |address: &str, expected_address: &str, expected_network: &str| {
+            let address: IpAddr = address.parse().expect(address);
+            assert_eq!(client_address(address).to_string(), expected_address);
+            assert_eq!(client_network(address).to_string(), expected_network);
+            assert_eq!(parse_address(&address.to_string()), Some(client_address(address)));
+        };
+        check("64:ff9b::c000:201", "192.0.2.1", "192.0.2.1");
+        check("64:ff9b::192.0.2.2", "192.0.2.2", "192.0.2.2");
+        check("::ffff:192.0.2.1", "192.0.2.1", "192.0.2.1");
+        check("64:ff9b:0:0:0:1:c000:201", "64:ff9b::1:c000:201", "64:ff9b::");
+        check("64:ff9b:1::c000:201", "64:ff9b:1::c000:201", "64:ff9b:1::");
+        check("2001:db8:1:2:3::4", "2001:db8:1:2:3::4", "2001:db8:1:2::");
+        let network = |text: &str| Network::parse(text).map(|network| network.to_string()).ok();
+        assert_eq!(network("64:ff9b::c000:201").as_deref(), Some("192.0.2.1"));
+        assert_eq!(network("64:ff9b::c000:200/120").as_deref(), Some("192.0.2.0/24"));
+        assert_eq!(network("64:ff9b::/96").as_deref(), Some("64:ff9b::/96"));
+        assert_eq!(network("::ffff:192.0.2.0/120").as_deref(), Some("192.0.2.0/24"));
+    }
 
     proptest! {
         #[test]

@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio::sync::OwnedSemaphorePermit;
+use tollgate::client_network;
 
 /// Even if there is little room, a client may have this many connections: a browser opens six.
 const SMALLEST_SHARE: usize = 16;
@@ -26,7 +27,8 @@ impl Shares {
 
     /// Counts a connection of a client until the share is dropped; `None` if it has too many.
     pub(super) fn take(self: &Arc<Self>, address: IpAddr) -> Option<Share> {
-        let client = client_of(address);
+        // All addresses of an IPv6 /64 belong to one client.
+        let client = client_network(address);
         let mut taken = self.taken.lock();
         match taken.entry(client) {
             Entry::Occupied(entry) if *entry.get() >= self.most => return None,
@@ -66,16 +68,6 @@ pub(super) struct Seat {
 impl Seat {
     pub(super) const fn new(place: Option<OwnedSemaphorePermit>, share: Share) -> Self {
         Self { _place: place, _share: share }
-    }
-}
-
-/// Whoever has one IPv6 address has the 2^64 of its network.
-fn client_of(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => {
-            IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << 64)))
-        }
-        address => address,
     }
 }
 

@@ -7,13 +7,13 @@ use http::HeaderName;
 use serde_json::{Value as Json, json};
 use tollgate::identity::{ForwardingHeader, IdentityConfig};
 use tollgate_gateway::{
-    GatewayConfig, HostField, HostPattern, PathPattern, Route, Timeouts, UpstreamUrl,
+    GatewayConfig, HostField, HostPattern, PathPattern, Route, Timeouts, UpstreamUrl, share_of,
 };
 
 use super::Settings;
 use super::document::{Node, Value};
 use super::layers::Layers;
-use super::value::{Choice, Flaw, Setting, quote};
+use super::value::{ByteSize, Choice, Flaw, Setting, quote};
 
 /// A port where requests are judged and forwarded.
 #[derive(Clone, Debug)]
@@ -41,15 +41,32 @@ pub(super) fn read(layers: &mut Layers<'_>, settings: &mut Settings) {
     layers.read("gateway.address", &mut address);
     layers.read("gateway.host", &mut config.host);
     layers.read("gateway.ca", &mut config.ca);
-    let Timeouts { connect, response, body, idle, upgrade } = &mut config.timeouts;
+    let Timeouts { connect, response, body, idle, upgrade, upload } = &mut config.timeouts;
     let times = Duration::from_millis(10)..=Duration::from_hours(24);
     layers.read_within("gateway.connect_timeout", connect, times.clone());
     layers.read_within("gateway.response_timeout", response, times.clone());
     layers.read_within("gateway.body_timeout", body, times.clone());
     layers.read_within("gateway.idle_timeout", idle, times.clone());
     layers.read_within("gateway.upgrade_timeout", upgrade, times);
+    let totals = Duration::ZERO..=Duration::from_hours(24 * 7);
+    layers.read_within("gateway.upload_timeout", upload, totals);
+    let mut min_rate = ByteSize::new(config.min_body_rate);
+    let rates = ByteSize::new(0)..=ByteSize::mebibytes(1_024);
+    layers.read_within("gateway.min_body_rate", &mut min_rate, rates);
+    config.min_body_rate = min_rate.bytes();
     layers.read_within("gateway.requests", &mut config.requests, 1..=1_000_000);
     layers.read_within("gateway.upgrades", &mut config.upgrades, 0..=1_000_000);
+    let pools = [
+        ("gateway.requests_per_client", &mut config.requests_per_client, config.requests),
+        ("gateway.upgrades_per_client", &mut config.upgrades_per_client, config.upgrades),
+    ];
+    for (name, share, pool) in pools {
+        layers.read_if(name, share, |share| {
+            let is_possible = share.is_none_or(|share| (1..=1_000_000).contains(&share));
+            (!is_possible).then(|| "expected 1 to 1000000, or nothing for a quarter".to_owned())
+        });
+        layers.resolved(name, share.unwrap_or(share_of(pool)).show());
+    }
     if config.upstreams.is_empty() && config.routes.is_empty() {
         let is_chosen = layers.origin("gateway.address") != super::Origin::Default;
         if (is_mentioned || is_chosen)

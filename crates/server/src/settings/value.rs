@@ -228,6 +228,12 @@ impl ByteSize {
         Self(count.saturating_mul(1 << 10))
     }
 
+    /// The number of bytes.
+    #[must_use]
+    pub const fn bytes(self) -> u64 {
+        self.0
+    }
+
     /// The number of bytes, as far as this machine can address them.
     #[must_use]
     pub fn to_usize(self) -> usize {

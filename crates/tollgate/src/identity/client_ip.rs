@@ -8,6 +8,7 @@ use std::num::NonZeroUsize;
 
 use http::header::{FORWARDED, HeaderMap, HeaderName};
 use ipnet::{IpNet, Ipv4Net};
+use tollgate_rules::client_address;
 
 use super::error::IdentityError;
 use super::{address, forwarded};
@@ -115,7 +116,7 @@ impl ClientIp {
 
     /// What a client is known by: its IPv4 address, or the first address of its IPv6 network.
     pub(super) fn text(&self, client: IpAddr) -> String {
-        match client {
+        match client_address(client) {
             IpAddr::V4(address) => address.to_string(),
             IpAddr::V6(address) => {
                 Ipv6Addr::from_bits(address.to_bits() & self.ipv6_mask).to_string()

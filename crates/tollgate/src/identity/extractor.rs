@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use tollgate_core::Timestamp;
+use tollgate_rules::client_address;
 
 use super::api_key::{ApiKeyConfig, ApiKeyring, KnownKey};
 use super::claims::{Claims, Holder};
@@ -123,6 +124,12 @@ impl Extractor {
 }
 
 impl Extractor {
+    /// The address of the client that a request is from, as far as trusted proxies tell.
+    #[must_use]
+    pub fn client_address(&self, headers: &HeaderMap, peer: IpAddr) -> IpAddr {
+        client_address(self.client_ip.find(headers, peer.to_canonical()))
+    }
+
     /// Replaces the known API keys that come and go, besides those of the configuration.
     pub fn set_known_keys(&self, keys: impl IntoIterator<Item = KnownKey>) {
         self.api_keys.set_changing(keys);
