@@ -125,7 +125,7 @@ pub(crate) fn explain(
     now: Timestamp,
     scope: ExplainScope,
 ) -> Explanation {
-    let facts = Facts::new(attributes);
+    let facts = Facts::new(attributes, policy.path_case());
     let tier = Tier::of(&facts, policy.rules(), policy.directory());
     let matches =
         policy.rules().iter().map(|rule| matched(rule, &facts, tier.name())).collect::<Vec<_>>();

@@ -89,7 +89,7 @@ pub use explain::{
 pub use identifier::Identifier;
 pub use lint::{LintContext, lint, uncountable_in_redis};
 pub use matching::network::{client_address, client_network};
-pub use matching::path::normalise as normalise_path;
+pub use matching::path::{PathCase, normalise as normalise_path};
 pub use plan::{Plan, Planned, Restored, Standing};
 pub use policy::{Policy, Revision};
 pub use position::Position;

@@ -9,6 +9,7 @@ use crate::attributes::Attributes;
 use crate::compile::{self, CompileOptions};
 use crate::directory::Directory;
 use crate::explain::{self, ExplainScope, Explanation};
+use crate::matching::path::PathCase;
 use crate::plan::Plan;
 use crate::plan::planner::Planner;
 use crate::problem::Problem;
@@ -21,6 +22,7 @@ pub struct Policy {
     rules: Arc<RuleSet>,
     directory: Arc<Directory>,
     revision: Revision,
+    path_case: PathCase,
 }
 
 /// Which version of which catalog a policy is. A larger number is newer within an epoch.
@@ -51,6 +53,7 @@ impl Policy {
             rules: Arc::new(rules),
             directory: Arc::new(directory),
             revision: Revision::default(),
+            path_case: PathCase::default(),
         })
     }
 
@@ -66,6 +69,18 @@ impl Policy {
     #[must_use]
     pub fn with_revision(self, revision: Revision) -> Self {
         Self { revision, ..self }
+    }
+
+    /// The same policy, with paths matched in this way.
+    #[must_use]
+    pub fn with_path_case(self, path_case: PathCase) -> Self {
+        Self { path_case, ..self }
+    }
+
+    /// Whether capital letters in paths matter.
+    #[must_use]
+    pub fn path_case(&self) -> PathCase {
+        self.path_case
     }
 
     /// The same rules with another directory.
@@ -175,6 +190,7 @@ impl Policy {
     }
 
     fn planner<'a, H: BuildHasher>(&'a self, now: Timestamp, hasher: &'a H) -> Planner<'a, H> {
-        Planner { rules: &self.rules, directory: &self.directory, now, hasher }
+        let (rules, directory) = (&*self.rules, &*self.directory);
+        Planner { rules, directory, path_case: self.path_case, now, hasher }
     }
 }

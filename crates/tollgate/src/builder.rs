@@ -4,7 +4,7 @@ use std::fmt;
 
 use arc_swap::ArcSwap;
 use foldhash::quality::RandomState;
-use tollgate_rules::{Policy, Problem};
+use tollgate_rules::{PathCase, Policy, Problem};
 use tollgate_store::{MemoryStore, Store};
 
 use crate::clock::{Clock, SystemClock};
@@ -24,6 +24,7 @@ pub struct LimiterBuilder<S = MemoryStore, C = SystemClock> {
     store: S,
     clock: C,
     penalties: Penalties,
+    path_case: PathCase,
 }
 
 impl Default for LimiterBuilder {
@@ -33,6 +34,7 @@ impl Default for LimiterBuilder {
             store: MemoryStore::new(),
             clock: SystemClock,
             penalties: Penalties::default(),
+            path_case: PathCase::default(),
         }
     }
 }
@@ -47,15 +49,15 @@ impl<S: Store, C: Clock> LimiterBuilder<S, C> {
     /// Where counters live.
     #[must_use]
     pub fn store<T: Store>(self, store: T) -> LimiterBuilder<T, C> {
-        let Self { policy, clock, penalties, .. } = self;
-        LimiterBuilder { policy, store, clock, penalties }
+        let Self { policy, clock, penalties, path_case, .. } = self;
+        LimiterBuilder { policy, store, clock, penalties, path_case }
     }
 
     /// Where the time comes from.
     #[must_use]
     pub fn clock<T: Clock>(self, clock: T) -> LimiterBuilder<S, T> {
-        let Self { policy, store, penalties, .. } = self;
-        LimiterBuilder { policy, store, clock, penalties }
+        let Self { policy, store, penalties, path_case, .. } = self;
+        LimiterBuilder { policy, store, clock, penalties, path_case }
     }
 
     /// Who counts the refusals that lead to bans. Without a word, the limiter does, in memory.
@@ -64,14 +66,23 @@ impl<S: Store, C: Clock> LimiterBuilder<S, C> {
         Self { penalties, ..self }
     }
 
+    /// Whether capital letters in paths matter, for this policy and all that are installed later. They do
+    /// unless said otherwise.
+    #[must_use]
+    pub fn path_case(self, path_case: PathCase) -> Self {
+        Self { path_case, ..self }
+    }
+
     /// The limiter.
     #[must_use]
     pub fn build(self) -> Limiter<S, C> {
         let own_bytes = if self.store.is_shared() { OWN_BYTES } else { 0 };
+        let policy = self.policy.with_path_case(self.path_case);
         Limiter {
-            banning: Banning::new(self.policy.clone()),
+            path_case: self.path_case,
+            banning: Banning::new(policy.clone()),
             penalties: self.penalties,
-            installed: ArcSwap::from_pointee(Installed::new(self.policy, None)),
+            installed: ArcSwap::from_pointee(Installed::new(policy, None)),
             counting: Counting { shared: self.store, own: MemoryStore::with_bytes(own_bytes) },
             clock: self.clock,
             warned: Warned::new(),

@@ -61,7 +61,7 @@ pub use stats::RuleCounts;
 pub use tollgate_core::{Algorithm, Micros, Mode, Outcome, Quota, Report, Timestamp};
 pub use tollgate_rules as rules;
 pub use tollgate_rules::{
-    Attribute, Attributes, Policy, Problem, Revision, client_address, client_network,
+    Attribute, Attributes, PathCase, Policy, Problem, Revision, client_address, client_network,
 };
 pub use tollgate_store as store;
 pub use tollgate_store::{MemoryStore, Once, Store};

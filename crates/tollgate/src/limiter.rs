@@ -8,7 +8,7 @@ use foldhash::quality::RandomState;
 use smallvec::SmallVec;
 use tollgate_core::{Charge, Judgement, Line, Mode, Outcome, Timestamp, decide};
 use tollgate_rules::{
-    Attribute, Attributes, ExplainScope, Plan, Planned, Policy, Revision, Standing,
+    Attribute, Attributes, ExplainScope, PathCase, Plan, Planned, Policy, Revision, Standing,
 };
 use tollgate_store::{MemoryStore, Store};
 
@@ -35,6 +35,7 @@ pub struct Limiter<S = MemoryStore, C = SystemClock> {
     pub(crate) warned: Warned,
     pub(crate) penalties: Penalties,
     pub(crate) banning: Banning,
+    pub(crate) path_case: PathCase,
     /// Keyed at random, so that nobody can make two clients share a counter on purpose.
     pub(crate) hasher: RandomState,
 }
@@ -187,7 +188,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
 
     /// Puts another policy in force, at once and as a whole. Counters, statistics and bans go on.
     pub fn install(&self, policy: &Policy) -> Revision {
-        self.install_under_bans(policy);
+        self.install_under_bans(&policy.clone().with_path_case(self.path_case));
         policy.revision()
     }
 

@@ -110,7 +110,7 @@ impl Conditions {
     /// The narrowest endpoint that matches the path.
     pub(crate) fn endpoint_of(&self, facts: &Facts<'_>) -> Option<&Pattern> {
         let path = facts.path.as_deref()?;
-        self.endpoints.iter().find(|pattern| pattern.matches(path))
+        self.endpoints.iter().find(|pattern| pattern.matches(path, facts.path_case))
     }
 
     /// A rule is as narrow as the widest of its alternatives.

@@ -59,7 +59,7 @@ impl Costs {
             return self.otherwise;
         };
         let mut narrowest = usize::MAX;
-        self.index.visit(path, &mut |at| {
+        self.index.visit(path, facts.path_case, &mut |at| {
             let accepts = |methods: &MethodSet| facts.method.is_some_and(|m| methods.contains(m));
             if self.entries[at].methods.as_ref().is_none_or(accepts) {
                 narrowest = narrowest.min(at);

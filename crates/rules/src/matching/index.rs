@@ -87,18 +87,17 @@ impl Index {
 
 impl ByHost {
     fn collect(&self, facts: &Facts<'_>, found: &mut Candidates) {
-        let path = facts.path.as_deref();
-        self.any.collect(path, found);
+        self.any.collect(facts, found);
         if self.exact.is_empty() && self.below.is_empty() {
             return;
         }
         let Some(host) = facts.host() else { return };
         if let Some(by_path) = self.exact.get(&*host) {
-            by_path.collect(path, found);
+            by_path.collect(facts, found);
         }
         if !self.below.is_empty() {
             for by_path in suffixes(&host).filter_map(|suffix| self.below.get(suffix)) {
-                by_path.collect(path, found);
+                by_path.collect(facts, found);
             }
         }
     }
@@ -117,12 +116,12 @@ impl ByPath {
         }
     }
 
-    fn collect(&self, path: Option<&str>, found: &mut Candidates) {
+    fn collect(&self, facts: &Facts<'_>, found: &mut Candidates) {
         for candidate in &self.anywhere {
             found.push(*candidate);
         }
-        if let Some(path) = path {
-            self.paths.visit(path, &mut |candidate| found.push(candidate));
+        if let Some(path) = facts.path.as_deref() {
+            self.paths.visit(path, facts.path_case, &mut |candidate| found.push(candidate));
         }
     }
 }

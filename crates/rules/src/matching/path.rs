@@ -11,6 +11,34 @@ const MAX_SEGMENTS: usize = 64;
 /// The longest pattern in bytes.
 const MAX_PATTERN: usize = 1024;
 
+/// Whether capital letters make another path. Only letters of ASCII count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum PathCase {
+    /// `/Login` is not `/login`.
+    #[default]
+    Sensitive,
+    /// `/Login` is `/login`, for requests as for rules.
+    Insensitive,
+}
+
+impl PathCase {
+    /// A path in its normal form, as it is matched and counted.
+    pub(crate) fn fold(self, path: Cow<'_, str>) -> Cow<'_, str> {
+        if self == Self::Sensitive || !path.bytes().any(|byte| byte.is_ascii_uppercase()) {
+            return path;
+        }
+        path.to_ascii_lowercase().into()
+    }
+
+    /// Whether a segment of a request, folded, is the one that a pattern names.
+    fn is_same(self, wanted: &str, given: &str) -> bool {
+        match self {
+            Self::Sensitive => wanted == given,
+            Self::Insensitive => wanted.eq_ignore_ascii_case(given),
+        }
+    }
+}
+
 /// The one spelling of a path that rules match and count by.
 ///
 /// Query and fragment are cut off, empty segments and a trailing slash dropped, dot segments
@@ -194,13 +222,13 @@ impl Pattern {
         Ok(Self { text: normal.into(), segments: segments.into(), has_tail })
     }
 
-    /// Whether a path in its normal form matches.
-    pub(crate) fn matches(&self, path: &str) -> bool {
+    /// Whether a path in its normal form, folded, matches.
+    pub(crate) fn matches(&self, path: &str, case: PathCase) -> bool {
         let mut given = segments(path);
         for wanted in &self.segments {
             match (wanted, given.next()) {
                 (Segment::Parameter, Some(_)) => {}
-                (Segment::Literal(literal), Some(segment)) if **literal == *segment => {}
+                (Segment::Literal(literal), Some(segment)) if case.is_same(literal, segment) => {}
                 _ => return false,
             }
         }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use foldhash::fast::FixedState;
 
-use crate::matching::path::{Pattern, Segment};
+use crate::matching::path::{PathCase, Pattern, Segment};
 
 /// Patterns by their segments. A path is walked once; literal and parameter branches are both
 /// followed, since all patterns that match count.
@@ -13,9 +13,14 @@ pub(crate) struct PathIndex<T> {
     nodes: Vec<Node<T>>,
 }
 
+/// Nodes by the small letters of their literals.
+type Capitals = HashMap<Box<str>, Vec<usize>, FixedState>;
+
 #[derive(Clone, Debug)]
 struct Node<T> {
     literals: HashMap<Box<str>, usize, FixedState>,
+    /// Literals with capital letters, by their small letters. Most nodes have none.
+    capitals: Option<Box<Capitals>>,
     parameter: Option<usize>,
     /// Found when the path ends here.
     ends: Vec<T>,
@@ -25,7 +30,23 @@ struct Node<T> {
 
 impl<T> Default for Node<T> {
     fn default() -> Self {
-        Self { literals: HashMap::default(), parameter: None, ends: Vec::new(), tails: Vec::new() }
+        Self {
+            literals: HashMap::default(),
+            capitals: None,
+            parameter: None,
+            ends: Vec::new(),
+            tails: Vec::new(),
+        }
+    }
+}
+
+impl<T> Node<T> {
+    fn note_capitals(&mut self, literal: &str, node: usize) {
+        let folded = literal.to_ascii_lowercase();
+        if folded != literal {
+            let capitals = self.capitals.get_or_insert_default();
+            capitals.entry(folded.into()).or_default().push(node);
+        }
     }
 }
 
@@ -46,6 +67,9 @@ impl<T: Copy> PathIndex<T> {
                 Segment::Parameter => *node.parameter.get_or_insert(fresh),
             };
             if at == fresh {
+                if let Segment::Literal(literal) = segment {
+                    node.note_capitals(literal, fresh);
+                }
                 self.nodes.push(Node::default());
             }
         }
@@ -53,13 +77,13 @@ impl<T: Copy> PathIndex<T> {
         if pattern.has_tail { node.tails.push(value) } else { node.ends.push(value) }
     }
 
-    /// Calls `found` for every pattern that matches a path in its normal form.
-    pub(crate) fn visit(&self, path: &str, found: &mut impl FnMut(T)) {
-        self.walk(0, path.strip_prefix('/').unwrap_or(path), found);
+    /// Calls `found` for every pattern that matches a path in its normal form, folded.
+    pub(crate) fn visit(&self, path: &str, case: PathCase, found: &mut impl FnMut(T)) {
+        self.walk(0, path.strip_prefix('/').unwrap_or(path), case, found);
     }
 
     /// Follows both branches where there are two. No deeper than the longest pattern.
-    fn walk(&self, mut at: usize, mut rest: &str, found: &mut impl FnMut(T)) {
+    fn walk(&self, mut at: usize, mut rest: &str, case: PathCase, found: &mut impl FnMut(T)) {
         loop {
             let node = &self.nodes[at];
             node.tails.iter().copied().for_each(&mut *found);
@@ -72,11 +96,16 @@ impl<T: Copy> PathIndex<T> {
             }
             let (segment, after) = first_segment(rest);
             rest = after;
+            if case == PathCase::Insensitive {
+                for &next in node.capitals.iter().filter_map(|names| names.get(segment)).flatten() {
+                    self.walk(next, rest, case, found);
+                }
+            }
             at = match (node.literals.get(segment), node.parameter) {
                 (None, None) => return,
                 (Some(&next), None) | (None, Some(next)) => next,
                 (Some(&literal), Some(parameter)) => {
-                    self.walk(literal, rest, found);
+                    self.walk(literal, rest, case, found);
                     parameter
                 }
             };

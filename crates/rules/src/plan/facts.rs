@@ -9,7 +9,7 @@ use crate::identifier::Identifier;
 use crate::matching::host;
 use crate::matching::method::Method;
 use crate::matching::network::{ClientText, parse_address};
-use crate::matching::path;
+use crate::matching::path::{self, PathCase};
 use crate::matching::steps::GlobWork;
 use crate::secret::SecretDigest;
 
@@ -20,7 +20,9 @@ pub(crate) const EVERYTHING: &str = "*";
 /// The attributes of a request, read once and normalised.
 pub(crate) struct Facts<'a> {
     attributes: &'a dyn Attributes,
+    /// In its normal form, folded.
     pub(crate) path: Option<Cow<'a, str>>,
+    pub(crate) path_case: PathCase,
     pub(crate) method: Option<Method<'a>>,
     pub(crate) tenant: Option<&'a str>,
     address: OnceCell<Option<ClientAddress<'a>>>,
@@ -29,11 +31,12 @@ pub(crate) struct Facts<'a> {
 }
 
 impl<'a> Facts<'a> {
-    pub(crate) fn new(attributes: &'a dyn Attributes) -> Self {
+    pub(crate) fn new(attributes: &'a dyn Attributes, path_case: PathCase) -> Self {
         let get = |attribute| present(attributes.get(attribute));
         Self {
             attributes,
-            path: get(Attribute::Path).map(path::normalise),
+            path: get(Attribute::Path).map(|path| path_case.fold(path::normalise(path))),
+            path_case,
             method: get(Attribute::Method).map(Method::new),
             tenant: get(Attribute::Tenant),
             address: OnceCell::new(),

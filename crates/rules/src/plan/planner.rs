@@ -13,6 +13,7 @@ use crate::directory::lists::{Hit, List};
 use crate::matching::conditions::Met;
 use crate::matching::glob::Glob;
 use crate::matching::index::{Candidate, Candidates};
+use crate::matching::path::PathCase;
 use crate::plan::facts::Facts;
 use crate::plan::tier::Tier;
 use crate::plan::{KeySpans, Plan, Planned, Span, Standing};
@@ -22,6 +23,7 @@ use crate::ruleset::{Rule, RuleSet};
 pub(crate) struct Planner<'a, H> {
     pub(crate) rules: &'a RuleSet,
     pub(crate) directory: &'a Directory,
+    pub(crate) path_case: PathCase,
     pub(crate) now: Timestamp,
     pub(crate) hasher: &'a H,
 }
@@ -41,7 +43,7 @@ impl<H: BuildHasher> Planner<'_, H> {
     /// allow-listed exempts it.
     pub(crate) fn plan(&self, subjects: &[&dyn Attributes], plan: &mut Plan) {
         for (subject, attributes) in subjects.iter().enumerate() {
-            let facts = Facts::new(*attributes);
+            let facts = Facts::new(*attributes, self.path_case);
             match self.directory.listing(&facts, self.now) {
                 Some(hit) if hit.list == List::Deny => {
                     *plan = listed(hit);
@@ -66,7 +68,7 @@ impl<H: BuildHasher> Planner<'_, H> {
         attributes: &dyn Attributes,
         plan: &mut Plan,
     ) {
-        let facts = Facts::new(attributes);
+        let facts = Facts::new(attributes, self.path_case);
         if let Some(hit) = self.directory.listing(&facts, self.now) {
             *plan = listed(hit);
             return;

@@ -2,9 +2,9 @@
 
 use proptest::prelude::*;
 use tollgate_core::Timestamp;
-use tollgate_rules::normalise_path;
+use tollgate_rules::{PathCase, normalise_path};
 
-use crate::request::{Request, plan, policy};
+use crate::request::{Request, plan, policy, render};
 
 #[test]
 fn paths_have_one_spelling() {
@@ -82,6 +82,35 @@ fn a_guarded_path_stays_guarded() {
         let request = Request::default().with("path", path);
         let found = plan(&policy, &[request], Timestamp::EPOCH).planned().len() == 1;
         assert_eq!(found, is_guarded, "{path}");
+    }
+}
+
+#[test]
+fn capital_letters_can_be_ignored_in_requests_and_rules() {
+    let text = "rules: [{rule_id: r, limit: 1, window: 1m, identifier_type: path, \
+                applies_to: {endpoints: [/Admin/*, '/users/{id}/LOG', /users/me/log, /caf%c3%a9]}}]";
+    let policy = policy(text);
+    let folding = policy.clone().with_path_case(PathCase::Insensitive);
+    for (path, is_exact, folded) in [
+        ("/Admin/x", true, Some("/admin/x")),
+        ("/admin", false, Some("/admin")),
+        ("/ADMIN/X", false, Some("/admin/x")),
+        ("/Users/7/log", false, Some("/users/7/log")),
+        ("/users/7/LOG", true, Some("/users/7/log")),
+        ("/users/ME/Log", false, Some("/users/me/log")),
+        ("/CAF\u{e9}", false, Some("/caf%c3%a9")),
+        ("/caf%C3%A9", true, Some("/caf%c3%a9")),
+        ("/other", false, None),
+    ] {
+        let request = Request::default().with("path", path);
+        let planned = |policy| {
+            render(&plan(policy, std::slice::from_ref(&request), Timestamp::EPOCH), policy)
+        };
+        assert_eq!(!planned(&policy).is_empty(), is_exact, "{path}: {}", planned(&policy));
+        let expected = folded.map(|path| format!("r({path})=1*1")).unwrap_or_default();
+        assert_eq!(planned(&folding), expected, "{path}");
+        let explained = folding.explain(&request, Timestamp::EPOCH);
+        assert_eq!(explained.rules[0].applies, folded.is_some(), "{path}");
     }
 }
 
