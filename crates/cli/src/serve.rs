@@ -12,7 +12,7 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{sleep, timeout};
 use tollgate_server::listen::{Listener, Shutdown, ShutdownTrigger, Tls, serve};
 use tollgate_server::settings::{CheckAuth, Effective, Settings};
-use tollgate_server::{App, Gateway};
+use tollgate_server::{App, Gateway, exposure};
 use tracing::{info, warn};
 
 use crate::failure::Failure;
@@ -73,6 +73,9 @@ async fn run_server(Effective { settings, .. }: &Effective) -> Result<ExitCode, 
             return Err(refused(&error));
         }
     };
+    for warning in exposure::warnings(settings) {
+        warn!("{warning}");
+    }
     app.set_ready().await;
     let summary = Summary {
         app: &app,

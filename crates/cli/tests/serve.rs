@@ -69,7 +69,7 @@ impl Server {
         let mut stream = TcpStream::connect(address).expect("a connection");
         write!(
             stream,
-            "GET {path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {token}\r\nConnection: \
+            "GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\nConnection: \
              close\r\n\r\n"
         )
         .expect("sent");
@@ -139,7 +139,7 @@ fn a_second_signal_ends_at_once() {
     let address = server.told("http").strip_prefix("http://").expect("a URL").to_owned();
     // A request whose body never comes is still being answered.
     let mut stream = TcpStream::connect(address).expect("a connection");
-    let head = "POST /api/v1/rate-limit/check HTTP/1.1\r\nHost: a\r\nContent-Type: \
+    let head = "POST /api/v1/rate-limit/check HTTP/1.1\r\nHost: localhost\r\nContent-Type: \
                 application/json\r\nContent-Length: 10\r\nExpect: 100-continue\r\n\r\n";
     stream.write_all(head.as_bytes()).expect("sent");
     let mut begun = [0; 12];

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use http::HeaderName;
+use http::header::AUTHORIZATION;
 use ipnet::IpNet;
 
 use crate::routes::Route;
@@ -37,6 +38,12 @@ pub struct GatewayConfig {
     pub trusted_proxies: Vec<IpNet>,
     /// Fields besides those for forwarding that nobody but these proxies may write.
     pub proxy_fields: Vec<HeaderName>,
+    /// Fields by which clients are known. Spellings of them with underscores, which some servers take for the
+    /// same field, are not forwarded.
+    pub credential_fields: Vec<HeaderName>,
+    /// Whether `X-Original-URL` and `X-Rewrite-URL` of trusted proxies are forwarded. Some services take them for
+    /// the path of the request, which is another one than rules have matched.
+    pub keeps_rewrites: bool,
     /// Whether clients reach the gateway over TLS.
     pub is_encrypted: bool,
 }
@@ -56,6 +63,8 @@ impl Default for GatewayConfig {
             min_body_rate: 256,
             trusted_proxies: Vec::new(),
             proxy_fields: Vec::new(),
+            credential_fields: vec![AUTHORIZATION],
+            keeps_rewrites: false,
             is_encrypted: false,
         }
     }

@@ -136,7 +136,7 @@ impl Piecewise {
                 }
                 Some(Ok(piece)) => {
                     self.release_at_end();
-                    if let Some(piece) = passed_on(piece) {
+                    if let Some(piece) = passed_on(piece, None) {
                         return Poll::Ready(Some(Ok(piece)));
                     }
                 }

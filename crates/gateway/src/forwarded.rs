@@ -11,6 +11,7 @@ use http::header::{FORWARDED, HeaderMap, HeaderName};
 use ipnet::IpNet;
 
 use crate::failure::Failure;
+use crate::guard::FieldGuard;
 
 const FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
@@ -26,8 +27,7 @@ const GATEWAY: &str = "by=_tollgate-";
 pub(crate) struct Step<'a> {
     pub(crate) client: IpAddr,
     pub(crate) is_trusted: bool,
-    /// More fields that only trusted proxies may write.
-    pub(crate) proxy_fields: &'a [HeaderName],
+    pub(crate) guard: &'a FieldGuard,
     pub(crate) scheme: &'static str,
     pub(crate) host: Option<&'a str>,
 }
@@ -48,7 +48,7 @@ impl Step<'_> {
         if passed >= MOST_GATEWAYS {
             return Err(Failure::Loop);
         }
-        self.remove_claims(fields);
+        self.guard.strip_head(fields, self.is_trusted);
         let address = self.client.to_canonical().to_string();
         append(fields, FOR, &address);
         append(fields, FORWARDED, &self.element(&address, passed + 1));
@@ -60,24 +60,6 @@ impl Step<'_> {
             }
         }
         Ok(())
-    }
-
-    /// Some servers read `X_Forwarded_For` as `X-Forwarded-For`, so nobody may send that.
-    fn remove_claims(&self, fields: &mut HeaderMap) {
-        let is_claim = |name: &str| {
-            if is_forwarding(name) || self.proxy_fields.iter().any(|own| own == name) {
-                return !self.is_trusted;
-            }
-            let plain = |name: &str| name.replace('_', "-");
-            let is_disguised = |own: &HeaderName| plain(own.as_str()) == plain(name);
-            name.contains('_')
-                && (is_forwarding(&plain(name)) || self.proxy_fields.iter().any(is_disguised))
-        };
-        let claims: Vec<HeaderName> =
-            fields.keys().filter(|name| is_claim(name.as_str())).cloned().collect();
-        for name in claims {
-            fields.remove(name);
-        }
     }
 
     /// This step by RFC 7239.
@@ -92,11 +74,6 @@ impl Step<'_> {
         let _ = write!(element, ";proto={};{GATEWAY}{gateways}", self.scheme);
         element
     }
-}
-
-/// Whether a field is about forwarding.
-pub(crate) fn is_forwarding(name: &str) -> bool {
-    name == "forwarded" || name == "x-real-ip" || name.starts_with("x-forwarded-")
 }
 
 /// How many gateways like this one a request has passed.
@@ -127,6 +104,7 @@ fn append(fields: &mut HeaderMap, name: HeaderName, value: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::GatewayConfig;
 
     fn told(is_trusted: bool, client: &str, lines: &[(&'static str, &'static str)]) -> String {
         let mut fields = HeaderMap::new();
@@ -134,10 +112,14 @@ mod tests {
             fields.append(*name, HeaderValue::from_static(value));
         }
         let client = client.parse().expect(client);
+        let guard = FieldGuard::new(&GatewayConfig {
+            proxy_fields: vec![HeaderName::from_static("x-tenant")],
+            ..GatewayConfig::default()
+        });
         let step = Step {
             client,
             is_trusted,
-            proxy_fields: &[HeaderName::from_static("x-tenant")],
+            guard: &guard,
             scheme: "https",
             host: Some("shop.example:8443"),
         };
@@ -207,8 +189,8 @@ x-tenant: acme";
                 fields.append(FORWARDED, HeaderValue::from_bytes(line.as_bytes()).unwrap());
             }
             let client = IpAddr::from([192, 0, 2, 1]);
-            let step =
-                Step { client, is_trusted, proxy_fields: &[], scheme: "http", host: Some("a") };
+            let guard = &FieldGuard::default();
+            let step = Step { client, is_trusted, guard, scheme: "http", host: Some("a") };
             let told = step.tell(&mut fields).map(|()| gateways_passed(&fields));
             assert_eq!(told, expected.ok_or(Failure::Loop), "{lines:?}");
         };

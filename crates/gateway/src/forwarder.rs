@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http::header::{CONNECTION, HeaderName, HeaderValue, UPGRADE};
+use http::header::{CONNECTION, HeaderValue, UPGRADE};
 use http::request::Parts;
 use http::uri::Authority;
 use http::{Request, Response, StatusCode, Version};
@@ -26,6 +26,7 @@ use crate::exchange::{Answered, Exchange, Unanswered};
 use crate::failure::Failure;
 use crate::fields::strip_response;
 use crate::forwarded::{Step, is_trusted};
+use crate::guard::FieldGuard;
 use crate::request::Asked;
 use crate::routes::Routes;
 use crate::tunnel::{Place, Tunnels};
@@ -64,7 +65,7 @@ struct Shared {
     timeouts: Timeouts,
     upload_limits: UploadLimits,
     trusted_proxies: Vec<ipnet::IpNet>,
-    proxy_fields: Vec<HeaderName>,
+    guard: Arc<FieldGuard>,
     scheme: &'static str,
     tunnels: Tunnels,
     counts: Arc<Counts>,
@@ -106,7 +107,7 @@ impl Forwarder {
                 total: config.timeouts.upload,
             },
             trusted_proxies: config.trusted_proxies.clone(),
-            proxy_fields: config.proxy_fields.clone(),
+            guard: Arc::new(FieldGuard::new(config)),
             scheme: if config.is_encrypted { "https" } else { "http" },
             tunnels: Tunnels::new(config, Arc::clone(&counts)),
             counts,
@@ -135,7 +136,7 @@ where
     fn call(&mut self, request: Request<B>) -> ResponseFuture {
         let shared = Arc::clone(&self.0);
         let (parts, body) = request.into_parts();
-        let upload = Upload::new(body, shared.upload_limits.of(&parts));
+        let upload = Upload::new(body, shared.upload_limits.of(&parts), &shared.guard);
         Box::pin(async move {
             Ok(shared.forward(parts, upload).await.unwrap_or_else(|failure| {
                 shared.counts.count_failure(failure);
@@ -218,7 +219,7 @@ impl Shared {
         let step = Step {
             client,
             is_trusted: is_trusted(&self.trusted_proxies, client),
-            proxy_fields: &self.proxy_fields,
+            guard: &self.guard,
             scheme: self.scheme,
             host: asked.authority.as_ref().map(Authority::as_str),
         };

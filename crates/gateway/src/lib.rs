@@ -19,6 +19,7 @@ mod failure;
 mod fields;
 mod forwarded;
 mod forwarder;
+mod guard;
 mod patience;
 mod pool;
 mod request;

@@ -8,7 +8,7 @@ use http::header::{
 use http_body::Frame;
 
 use crate::fields::strip_hop_by_hop;
-use crate::forwarded::is_forwarding;
+use crate::guard::{FieldGuard, is_same_variable};
 
 /// What only a head may say: whom a message is for and from, and how its body is to be read.
 const ONLY_IN_HEADS: [HeaderName; 8] = [
@@ -22,22 +22,21 @@ const ONLY_IN_HEADS: [HeaderName; 8] = [
     TRAILER,
 ];
 
-/// What goes on of a piece of a body: all, if it is data.
-pub(crate) fn passed_on(piece: Frame<Bytes>) -> Option<Frame<Bytes>> {
+/// What goes on of a piece of a body: all, if it is data. The body of a request has a guard.
+pub(crate) fn passed_on(piece: Frame<Bytes>, guard: Option<&FieldGuard>) -> Option<Frame<Bytes>> {
     if piece.is_data() {
         return Some(piece);
     }
     let mut trailers = piece.into_trailers().ok()?;
-    strip(&mut trailers);
+    strip(&mut trailers, guard.unwrap_or(&FieldGuard::default()));
     (!trailers.is_empty()).then(|| Frame::trailers(trailers))
 }
 
-fn strip(trailers: &mut HeaderMap) {
+fn strip(trailers: &mut HeaderMap, guard: &FieldGuard) {
     strip_hop_by_hop(trailers);
-    // Some servers read `X_Forwarded_For` as `X-Forwarded-For`.
-    let is_misplaced = |name: &&HeaderName| {
-        ONLY_IN_HEADS.contains(name) || is_forwarding(&name.as_str().replace('_', "-"))
-    };
+    guard.strip_trailers(trailers);
+    let is_misplaced =
+        |name: &&HeaderName| ONLY_IN_HEADS.iter().any(|own| is_same_variable(own, name));
     let misplaced: Vec<HeaderName> = trailers.keys().filter(is_misplaced).cloned().collect();
     for name in misplaced {
         trailers.remove(name);
@@ -57,7 +56,7 @@ mod tests {
             for name in names {
                 trailers.append(*name, HeaderValue::from_static("x-named"));
             }
-            let left = passed_on(Frame::trailers(trailers));
+            let left = passed_on(Frame::trailers(trailers), None);
             let left = left.and_then(|piece| piece.into_trailers().ok()).unwrap_or_default();
             let left: Vec<&str> = left.keys().map(HeaderName::as_str).collect();
             assert_eq!(left, expected, "{names:?}");
@@ -66,6 +65,7 @@ mod tests {
         check(&["grpc-status", "grpc-message", "x-sum"], &["grpc-status", "grpc-message", "x-sum"]);
         check(&["connection", "x-named", "keep-alive", "te", "transfer-encoding"], &[]);
         check(&["host", "content-length", "authorization", "cookie", "trailer", "etag"], &["etag"]);
+        check(&["content_length", "content_type"], &[]);
         check(&["forwarded", "x-real-ip", "x-forwarded-for", "x_forwarded_host", "x_real-ip"], &[]);
     }
 }

@@ -16,6 +16,7 @@ use tokio::sync::oneshot;
 
 use crate::BodyError;
 use crate::failure::Failure;
+use crate::guard::FieldGuard;
 use crate::patience::{LastMove, Patience};
 use crate::trailers::passed_on;
 use crate::upload_timer::{UploadLimits, UploadTimer};
@@ -30,6 +31,8 @@ struct Piecewise {
     body: UnsyncBoxBody<Bytes, BodyError>,
     progress: Arc<Progress>,
     timer: UploadTimer,
+    /// What its trailers may say.
+    guard: Arc<FieldGuard>,
     word: Option<Word>,
     stop: oneshot::Receiver<()>,
 }
@@ -120,7 +123,7 @@ impl Progress {
 
 impl Upload {
     /// A body that has to arrive within these limits.
-    pub(crate) fn new<B>(body: B, limits: UploadLimits) -> Self
+    pub(crate) fn new<B>(body: B, limits: UploadLimits, guard: &Arc<FieldGuard>) -> Self
     where
         B: Body<Data = Bytes, Error: Into<BodyError>> + Send + 'static,
     {
@@ -132,6 +135,7 @@ impl Upload {
             body: body.map_err(Into::into).boxed_unsync(),
             progress: Arc::new(Progress::new(sender)),
             timer: UploadTimer::new(limits),
+            guard: Arc::clone(guard),
             word: None,
             stop,
         }))
@@ -214,7 +218,7 @@ impl Piecewise {
                 None => return Poll::Ready(None),
                 Some(Err(error)) => return Poll::Ready(Some(Err(error))),
                 Some(Ok(piece)) => {
-                    if let Some(piece) = passed_on(piece) {
+                    if let Some(piece) = passed_on(piece, Some(&self.guard)) {
                         return Poll::Ready(Some(Ok(piece)));
                     }
                 }

@@ -20,6 +20,7 @@ use crate::extract::{BodyBound, read_json};
 use crate::gateway::Gateway;
 use crate::grpc::Services;
 use crate::handlers::check;
+use crate::host_check::HostCheck;
 use crate::listen::{Peer, Shutdown};
 use crate::metrics::RequestOutcome;
 use crate::penalty;
@@ -39,6 +40,7 @@ pub struct App {
     admin: Router,
     grpc: Services,
     gateway: Option<Gateway>,
+    host_check: Option<HostCheck>,
     traces: Option<Traces>,
 }
 
@@ -62,6 +64,7 @@ impl App {
             admin: routes::admin(&state, settings.http),
             grpc: Services::new(&state),
             gateway,
+            host_check: HostCheck::of(settings),
             traces: None,
             state,
         })
@@ -93,7 +96,11 @@ impl App {
 
     async fn answer_public(&self, request: Request<Incoming>, peer: Peer) -> Response {
         let entry = routes::entry_of(request.method(), request.uri().path());
-        let response = if request.uri().path() == CHECK && request.method() == Method::POST {
+        let admitted = self.host_check.as_ref().map_or(Ok(()), |check| check.admit(&request));
+        let response = if let Err(problem) = admitted {
+            let body = SharedBody::new(request.into_body());
+            Box::pin(body.answered_by(problem.into_response())).await
+        } else if request.uri().path() == CHECK && request.method() == Method::POST {
             self.check(request, peer).await
         } else {
             // On the heap: an answer in the making takes kilobytes, and whoever serves a connection

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use http::header::{CONNECTION, EXPECT, HeaderValue};
 use http::{Request, Response, Version};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
+use tollgate::identity::{CredentialProblem, TokenVerdict};
 use tollgate::tower::{NotJudged, Observed, RateLimit, RateLimitLayer, ResponseBody};
 use tollgate_gateway::{ClientAddress, Counts, Download, Forwarder, FromUpstream, OriginalClient};
 use tower::{Layer as _, ServiceExt as _};
@@ -43,6 +44,7 @@ impl Gateway {
             .client_address(|parts| Some(parts.extensions.get::<ClientAddress>()?.0))
             .identify(Arc::clone(&state.extractor))
             .headers(state.families)
+            .paths(state.paths)
             .observe({
                 let state = state.clone();
                 move |observed| state.keep_observed(observed)
@@ -82,6 +84,10 @@ impl Gateway {
         self.counts.count_response(response.status());
         if response.extensions().get::<NotJudged>().is_some() {
             self.state.metrics.requests.count(Entry::Gateway, RequestOutcome::Error);
+        }
+        let refused = response.extensions().get::<CredentialProblem>();
+        if let Some(problem) = refused.and_then(|refused| refused.token_problem()) {
+            self.state.metrics.count_token(TokenVerdict::Rejected(problem));
         }
         if body.is_end_stream() {
             return response.map(|content| GatewayBody { content, _unread: None });

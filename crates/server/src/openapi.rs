@@ -138,6 +138,7 @@ impl IntoResponses for CallProblems {
         problems(&[
             ("401", "A token is needed"),
             ("403", "The token has another role"),
+            ("421", "The server does not answer to this host"),
             ("429", "This server is called too often"),
         ])
     }

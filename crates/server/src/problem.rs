@@ -6,6 +6,8 @@ use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde::Serialize;
+use tollgate::http::PathProblem;
+use tollgate::identity::CredentialProblem;
 use utoipa::ToSchema;
 
 const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
@@ -79,6 +81,23 @@ impl Problem {
             .with_header(header::ALLOW, HeaderValue::from_static("GET, HEAD"))
     }
 
+    /// A request is refused for its credentials.
+    pub(crate) fn of_credentials(why: CredentialProblem) -> Self {
+        let mut problem = Self::new(why.status(), why.code(), why.detail());
+        if let Some(challenge) = why.challenge() {
+            problem = problem.with_header(header::WWW_AUTHENTICATE, challenge);
+        }
+        if why.status() == StatusCode::SERVICE_UNAVAILABLE {
+            problem = problem.with_header(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        problem
+    }
+
+    /// The path of a request can be read in two ways.
+    pub(crate) fn of_path(why: PathProblem) -> Self {
+        Self::bad_request(PathProblem::CODE, why.to_string())
+    }
+
     /// The same problem, found at a place within the body.
     pub(crate) fn at(mut self, place: &str) -> Self {
         self.0.detail = format!("{place}: {}", self.0.detail);
@@ -105,6 +124,11 @@ impl Problem {
         if self.0.status == StatusCode::UNAUTHORIZED {
             self.0.detail = "the proxy has to show the check token in X-Tollgate-Token".to_owned();
         }
+        self
+    }
+
+    pub(crate) fn with_status(mut self, status: StatusCode) -> Self {
+        self.0.status = status;
         self
     }
 

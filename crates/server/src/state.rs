@@ -9,7 +9,7 @@ use std::time::Duration;
 use aws_lc_rs::rand;
 use http::HeaderMap;
 use tokio::time::sleep;
-use tollgate::http::HeaderFamilies;
+use tollgate::http::{HeaderFamilies, PathMatching};
 use tollgate::identity::{Extractor, Identity, KnownKey, Secret, TokenVerdict};
 use tollgate::store::{AnyStore, Histogram};
 use tollgate::{
@@ -70,6 +70,7 @@ pub(crate) struct Shared {
     pub(crate) families: HeaderFamilies,
     pub(crate) deny_status: DenyStatus,
     pub(crate) request_headers: RequestHeaders,
+    pub(crate) paths: PathMatching,
     pub(crate) batch_size: usize,
     pub(crate) body_bytes: usize,
     pub(crate) document_bound: BodyBound,
@@ -158,6 +159,7 @@ impl ServerState {
         );
         let (penalty, penalties) = Penalty::new();
         let limiter = Limiter::builder().policy(policy).store(store).penalties(penalties);
+        let limiter = limiter.path_case(settings.paths.case);
         let state = Self(Arc::new(Shared {
             limiter: Arc::new(limiter.build()),
             envoy,
@@ -172,6 +174,7 @@ impl ServerState {
             families: settings.headers,
             deny_status: settings.deny_status,
             request_headers: settings.request_headers,
+            paths: settings.paths.mode,
             batch_size: limits.batch_size,
             body_bytes: limits.body_bytes.to_usize(),
             document_bound: BodyBound::documents(limits),

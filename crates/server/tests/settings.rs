@@ -8,9 +8,11 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tempfile::TempDir;
-use tollgate::identity::{ApiKeys, ForwardingHeader, TokenKeys};
+use tollgate::PathCase;
+use tollgate::http::PathMatching;
+use tollgate::identity::{ApiKeys, ForwardingHeader, TokenKeys, Unverified};
 use tollgate_server::settings::{
-    Audit, CheckAuth, DenyStatus, Effective, FLAGGED, LogFormat, LogLevel, Otlp, Problems,
+    Audit, CheckAuth, DenyStatus, Effective, FLAGGED, LogFormat, LogLevel, Otlp, Paths, Problems,
     RequestHeaders, Secret, Settings, flag, variable,
 };
 
@@ -120,6 +122,7 @@ fn every_setting_can_be_written() {
         "http: 0.0.0.0:9000
 admin: 127.0.0.1:9001
 grpc: 127.0.0.1:9002
+hosts: [tollgate.internal]
 catalog: postgres://tollgate@db.example/tollgate
 catalog_copy: copy.db
 envoy_config: ratelimit
@@ -144,14 +147,16 @@ identity:
   ipv6_prefix: 56
   tenant_header: x-tenant
   tier_header: x-tier
+  unverified: refuse
   jwt: {{algorithms: [HS256], secret_file: {secret}, issuer: me, audience: [a, b],
         leeway_seconds: 5, user_claim: uid, tenant_claim: org, tier_claim: plan}}
 upstream: [http://10.0.0.1:3000, https://backend.example]
 routes: [{{host: '*.example.com', path: /v1/*, upstream: h2c://10.0.0.2:50051}}]
-gateway: {{address: 127.0.0.1:9003, host: upstream, ca: upstreams.pem, connect_timeout: 1s,
+gateway: {{address: 127.0.0.1:9003, host: upstream, ca: upstreams.pem, rewrite_headers: trusted, connect_timeout: 1s,
           response_timeout: 2s, body_timeout: 3s, idle_timeout: 4s, upgrade_timeout: 5s, requests: 6,
           upgrades: 7, requests_per_client: 3, upgrades_per_client: 4, upload_timeout: 2h, min_body_rate: 1KiB}}
 authorize: {{deny_status: 403, request_headers: x-forwarded}}
+paths: {{mode: lenient, case: insensitive}}
 limits: {{check_calls_per_second: 0, admin_reads_per_minute: 1, admin_writes_per_minute: 2,
          body_bytes: 2MiB, document_bytes: 3MiB, tenant_document_bytes: 4KiB, rule_bytes: 5KiB,
          globs_per_rule: 6, rules_per_tenant: 7, rule_bytes_per_tenant: 8KiB, entries_per_tenant: 9,
@@ -170,6 +175,7 @@ idempotency: {{keys: 20, seconds: 30}}
     assert_eq!(settings.http, address("0.0.0.0:9000"));
     assert_eq!(settings.admin, Some(address("127.0.0.1:9001")));
     assert_eq!(settings.grpc, address("127.0.0.1:9002"));
+    assert_eq!(settings.hosts, ["tollgate.internal"]);
     assert_eq!(settings.memory.to_usize(), 1 << 30);
     assert_eq!(settings.remote.deadline, Duration::from_millis(20));
     assert_eq!((settings.remote.failures, settings.remote.deny_cache.get()), (3, 100_000));
@@ -182,6 +188,8 @@ idempotency: {{keys: 20, seconds: 30}}
     assert_eq!(settings.otlp, Otlp { endpoint, sample: 0.01, service_name });
     assert_eq!(settings.deny_status, DenyStatus::Forbidden);
     assert_eq!(settings.request_headers, RequestHeaders::Forwarded);
+    let paths = Paths { mode: PathMatching::Lenient, case: PathCase::Insensitive };
+    assert_eq!(settings.paths, paths);
     assert_eq!(settings.limits.shutdown_delay, Duration::from_secs(5));
     assert_eq!(settings.limits.request_timeout, Duration::from_millis(800));
     assert_eq!(settings.limits.idle_timeout, Duration::from_mins(7));
@@ -193,6 +201,7 @@ idempotency: {{keys: 20, seconds: 30}}
     assert_eq!(gateway.config.requests_per_client, Some(3));
     assert_eq!(gateway.config.upgrades_per_client, Some(4));
     assert_eq!(gateway.config.min_body_rate, 1_024);
+    assert!(gateway.config.keeps_rewrites);
     assert_eq!(gateway.config.timeouts.upload, Duration::from_hours(2));
     assert_eq!(gateway.config.timeouts.body, Duration::from_secs(3));
     assert!(gateway.config.is_encrypted && gateway.config.trusted_proxies.len() == 2);
@@ -203,6 +212,7 @@ idempotency: {{keys: 20, seconds: 30}}
     let identity = &settings.identity;
     assert!(matches!(&identity.api_key.accept, ApiKeys::Known(keys)
         if keys.len() == 1 && keys[0].owner.as_deref() == Some("alice")));
+    assert_eq!(identity.unverified, Unverified::Refuse);
     assert_eq!(identity.client_ip.header, ForwardingHeader::Forwarded);
     assert_eq!(identity.client_ip.trusted_proxies.len(), 2);
     let jwt = identity.jwt.as_ref().expect("tokens");

@@ -119,7 +119,7 @@ fn the_host_is_kept_or_that_of_the_upstream() {
 #[test]
 fn requests_of_every_form() {
     let upstream = RawUpstream::echo();
-    let gateway = Gateway::before(upstream.address);
+    let gateway = Gateway::with_settings("paths: {mode: lenient}", upstream.address);
     let check = |request: &str, expected: &str, host: &str| {
         let answer = gateway.connect().ask(request.as_bytes());
         assert_eq!(answer.status, 200, "{request}: {answer:?}");

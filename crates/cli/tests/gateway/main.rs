@@ -1,6 +1,7 @@
 //! The gateway as its users meet it: the real binary between real clients and real upstreams.
 
 mod bodies;
+mod credentials;
 mod encrypted;
 mod ending;
 mod example;
@@ -13,6 +14,7 @@ mod held;
 mod limits;
 mod mended;
 mod nginx;
+mod paths;
 mod raw;
 mod routes;
 mod seen;

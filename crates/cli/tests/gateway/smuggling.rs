@@ -224,3 +224,21 @@ fn a_client_cannot_choose_its_address() {
         .collect();
     assert_eq!(statuses, [200, 200, 429, 429]);
 }
+
+/// RFC 9112 lets a server end lines at a bare line feed, and the HTTP library does. It is harmless as long as
+/// no line feed goes on: what stood behind one is a line of its own, here and for the upstream.
+#[test]
+fn bare_line_feeds_are_not_passed_on() {
+    let upstream = RawUpstream::echo();
+    let settings = "identity: {trusted_proxies: [127.0.0.2]}";
+    let gateway = Gateway::with_settings(settings, upstream.address);
+    let head = "GET /a HTTP/1.1\nHost: a\nX-One: 1\nX-Forwarded-For: 192.0.2.1\nX-Two: 2\n\n";
+    check(&gateway, &upstream, head.as_bytes(), &[200], &["GET /a HTTP/1.1"]);
+    let seen = last_but_one(&upstream);
+    assert!(!seen.replace("\r\n", "").contains('\n'), "{seen:?}");
+    assert_eq!((field(&seen, "x-one"), field(&seen, "x-two")), (Some("1"), Some("2")));
+    assert_eq!(field(&seen, "x-forwarded-for"), Some("127.0.0.1"), "a claim like any other");
+    // A bare carriage return ends no line, and may stand nowhere.
+    let head = "GET /a HTTP/1.1\r\nHost: a\r\nX-One: 1\rX-Two: 2\r\n\r\n";
+    check(&gateway, &upstream, head.as_bytes(), &[400], &[]);
+}

@@ -3,10 +3,12 @@
 mod admin;
 mod audit;
 mod backup;
+mod browser;
 mod curl;
 mod ending;
 mod envoy;
 mod exact;
+mod exposure;
 mod forward_auth;
 mod grpc;
 mod hostile;

@@ -134,6 +134,13 @@ fn check(deny_status: &str, host: &str) {
         "refused requests do not reach the service"
     );
 
+    // A path that could be read in two ways is the client's fault, not a failure.
+    for path in ["/orders%2F7", "/x/..%2forders"] {
+        let ambiguous = nginx.ask("127.0.0.5", path, &["--path-as-is"]);
+        assert_eq!(ambiguous.status, 400, "{path}: {ambiguous:?}");
+        assert_eq!(ambiguous.json()["error"]["code"], "AMBIGUOUS_REQUEST");
+    }
+
     let complaints = fs::read_to_string(nginx.folder.path().join("error.log")).expect("a log");
     let is_silent = !complaints.contains("unexpected status");
     assert_eq!(is_silent, deny_status == "403", "{complaints}");

@@ -44,7 +44,7 @@ const SPELLINGS: &[&str] = &[
 ];
 
 /// These are something else, and not limited.
-const OTHERS: &[&str] = &["/LOGIN", "/login%2f", "/log%69n2", "/login/a", "/a/login", "/logi", "/"];
+const OTHERS: &[&str] = &["/LOGIN", "/log%69n2", "/login/a", "/a/login", "/logi", "/"];
 
 /// Has a client log in once, as often as it may, and try again in every way.
 fn check(client: &str, server: &Server, ask: impl Fn(&str) -> Vec<u8>) {
@@ -108,9 +108,9 @@ fn a_path_that_is_not_text_is_limited_by_its_rule() {
     };
     assert_eq!(ask("X-Original-URI", b"/login"), 200);
     for header in ["X-Original-URI", "X-Forwarded-Uri"] {
-        for path in [&b"/login?\xff"[..], b"/login/?a=\xc3\x28", b"/\xff/../login", b"/login#\xfe"]
-        {
+        for path in [&b"/login?\xff"[..], b"/login/?a=\xc3\x28", b"/login#\xfe"] {
             assert_eq!(ask(header, path), 429, "{header}: {}", String::from_utf8_lossy(path));
         }
+        assert_eq!(ask(header, b"/\xff/../login"), 400, "{header}");
     }
 }

@@ -16,7 +16,7 @@ use crate::extract::Peer;
 use crate::metrics::Entry;
 use crate::problem::{Problem, ProblemBody};
 use crate::settings::{DenyStatus, RequestHeaders};
-use crate::state::ServerState;
+use crate::state::{ServerState, Shared};
 use crate::wire::answer::refuser;
 
 /// Where this call is found; Envoy puts the path of its client behind it.
@@ -43,8 +43,8 @@ const STATUS: http::HeaderName = http::HeaderName::from_static("x-tollgate-statu
     ),
     responses(
         (status = 200, description = "The request may pass"),
-        (status = 400, description = "The headers do not say what is asked for, or disagree", body = ProblemBody<'_>, content_type = "application/problem+json"),
-        (status = 401, description = "A token is needed", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 400, description = "The headers do not say what is asked for, or disagree; or path or credentials can be read in two ways", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 401, description = "A token is needed; or the client's credentials are not valid, and identity.unverified is refuse", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 403, description = "The client is on the deny list", body = Object, content_type = "application/problem+json"),
         (status = 429, description = "A limit was reached", body = Object, content_type = "application/problem+json"),
         (status = 503, description = "The limit could not be checked", body = Object, content_type = "application/problem+json"),
@@ -60,17 +60,16 @@ pub(crate) async fn authorize(
     app.guard.check_call().map_err(Problem::for_a_proxy)?;
     let asked = Asked::of(&parts.headers, parts.method.as_str(), &parts.uri, app.request_headers)?;
     let identity = app.identify(&parts.headers, peer).await;
-    if identity.is_ambiguous {
-        return Err(Problem::bad_request(
-            "ambiguous_credentials",
-            "there are two API keys or two Authorization lines, and they differ: send one",
-        ));
+    if let Some(why) = identity.credential_problem {
+        return Err(app.refuse_client(Problem::of_credentials(why)));
     }
+    let path = app.paths.read(&asked.path);
+    let path = path.map_err(|why| app.refuse_client(Problem::of_path(why)))?;
     let request = HttpRequest {
         identity: &identity,
         method: &asked.method,
         host: asked.host.as_deref(),
-        path: &asked.path,
+        path: &path,
         headers: &parts.headers,
         cost: 1,
     };
@@ -110,6 +109,20 @@ pub(crate) async fn authorize(
         }
     }
     Ok(response.into_response())
+}
+
+impl Shared {
+    /// Refuses the request of a client for what is wrong with it, with a status that its proxy passes on.
+    fn refuse_client(&self, problem: Problem) -> Problem {
+        let status = problem.status();
+        if self.deny_status == DenyStatus::Forbidden && status == StatusCode::BAD_REQUEST {
+            problem
+                .with_status(StatusCode::FORBIDDEN)
+                .with_header(STATUS, HeaderValue::from(status.as_u16()))
+        } else {
+            problem
+        }
+    }
 }
 
 /// The request that a proxy asks about.

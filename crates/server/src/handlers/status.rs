@@ -63,7 +63,8 @@ pub(crate) struct LimitAnswer {
     ),
     responses(
         (status = 200, description = "What is left", body = StatusAnswer),
-        (status = 400, description = "The query cannot be read", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 400, description = "The query or the credentials cannot be read, or the endpoint is ambiguous", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 401, description = "The credentials are not valid, and identity.unverified is refuse", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 429, description = "This server is called too often", body = ProblemBody<'_>, content_type = "application/problem+json"),
     )
 )]
@@ -77,11 +78,15 @@ pub(crate) async fn status(
     let Query(StatusQuery { endpoint, method }) =
         query.map_err(|error| Problem::bad_request("invalid_query", shorten(error.body_text())))?;
     let identity = app.identify(&headers, peer).await;
+    if let Some(why) = identity.credential_problem {
+        return Err(Problem::of_credentials(why));
+    }
+    let path = app.paths.read(endpoint.as_deref().unwrap_or("/")).map_err(Problem::of_path)?;
     let request = HttpRequest {
         identity: &identity,
         method: method.as_deref().unwrap_or("GET"),
         host: None,
-        path: endpoint.as_deref().unwrap_or("/"),
+        path: &path,
         headers: &headers,
         cost: 0,
     };

@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use http::HeaderName;
+use http::header::AUTHORIZATION;
 use serde_json::{Value as Json, json};
 use tollgate::identity::{ForwardingHeader, IdentityConfig};
 use tollgate_gateway::{
@@ -32,6 +33,7 @@ pub(super) fn read(layers: &mut Layers<'_>, settings: &mut Settings) {
     let mut config = GatewayConfig {
         trusted_proxies: settings.identity.client_ip.trusted_proxies.clone(),
         proxy_fields: proxy_fields(&settings.identity),
+        credential_fields: vec![AUTHORIZATION, settings.identity.api_key.header.clone()],
         is_encrypted: settings.tls.is_some(),
         ..GatewayConfig::default()
     };
@@ -41,6 +43,9 @@ pub(super) fn read(layers: &mut Layers<'_>, settings: &mut Settings) {
     layers.read("gateway.address", &mut address);
     layers.read("gateway.host", &mut config.host);
     layers.read("gateway.ca", &mut config.ca);
+    let mut rewrites = RewriteHeaders::Drop;
+    layers.read("gateway.rewrite_headers", &mut rewrites);
+    config.keeps_rewrites = rewrites == RewriteHeaders::Trusted;
     let Timeouts { connect, response, body, idle, upgrade, upload } = &mut config.timeouts;
     let times = Duration::from_millis(10)..=Duration::from_hours(24);
     layers.read_within("gateway.connect_timeout", connect, times.clone());
@@ -98,6 +103,18 @@ fn proxy_fields(identity: &IdentityConfig) -> Vec<HeaderName> {
     };
     let known = [client, identity.tenant_header.as_ref(), identity.tier_header.as_ref()];
     known.into_iter().flatten().cloned().collect()
+}
+
+/// Whose `X-Original-URL` and `X-Rewrite-URL` are forwarded.
+#[derive(Clone, Copy, PartialEq)]
+enum RewriteHeaders {
+    Drop,
+    Trusted,
+}
+
+impl Choice for RewriteHeaders {
+    const ALL: &'static [(&'static str, Self)] =
+        &[("drop", Self::Drop), ("trusted", Self::Trusted)];
 }
 
 impl Choice for HostField {

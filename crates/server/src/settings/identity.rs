@@ -7,7 +7,9 @@ use http::HeaderName;
 use http::header::FORWARDED;
 use ipnet::IpNet;
 use serde_json::{Value as Json, json};
-use tollgate::identity::{ApiKeys, ForwardingHeader, IdentityConfig, KeyDigest, KnownKey};
+use tollgate::identity::{
+    ApiKeys, ForwardingHeader, IdentityConfig, KeyDigest, KnownKey, Unverified,
+};
 
 use super::document::{Node, Value};
 use super::jwt;
@@ -58,6 +60,7 @@ pub(super) fn read(layers: &mut Layers<'_>, identity: &mut IdentityConfig) {
     });
     layers.read("identity.tenant_header", &mut identity.tenant_header);
     layers.read("identity.tier_header", &mut identity.tier_header);
+    layers.read("identity.unverified", &mut identity.unverified);
     identity.jwt = jwt::read(layers);
     if identity.client_ip.trusted_proxies.is_empty() {
         let believed = [
@@ -82,6 +85,11 @@ enum AcceptedKeys {
 
 impl Choice for AcceptedKeys {
     const ALL: &'static [(&'static str, Self)] = &[("known", Self::Known), ("any", Self::Any)];
+}
+
+impl Choice for Unverified {
+    const ALL: &'static [(&'static str, Self)] =
+        &[("ignore", Self::Ignore), ("refuse", Self::Refuse)];
 }
 
 impl Setting for HeaderName {

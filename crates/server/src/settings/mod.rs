@@ -23,7 +23,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tollgate::http::HeaderFamilies;
+use tollgate::PathCase;
+use tollgate::http::{HeaderFamilies, PathMatching};
 use tollgate::identity::IdentityConfig;
 pub use tollgate::identity::Secret;
 use tollgate::store::{RemoteSettings, StoreUrl};
@@ -47,6 +48,8 @@ pub struct Settings {
     pub admin: Option<SocketAddr>,
     /// Where gRPC and Envoy's rate limit service listen; port 0 takes any free one.
     pub grpc: SocketAddr,
+    /// Names under which the check API is called on loopback without a token, besides `localhost`.
+    pub hosts: Vec<String>,
     /// Where requests are judged and forwarded, if anywhere.
     pub gateway: Option<Gateway>,
     /// The policy file; without one, rules are in the catalog.
@@ -85,6 +88,8 @@ pub struct Settings {
     pub deny_status: DenyStatus,
     /// Which headers are believed to describe the request in forward-auth.
     pub request_headers: RequestHeaders,
+    /// How the paths of requests are read and matched.
+    pub paths: Paths,
     /// What a single client may take from the server.
     pub limits: Limits,
     /// How many recent decisions can be explained.
@@ -105,6 +110,7 @@ impl Default for Settings {
             http: SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)),
             admin: None,
             grpc: SocketAddr::from((Ipv4Addr::LOCALHOST, 8081)),
+            hosts: Vec::new(),
             gateway: None,
             rules: None,
             catalog: CatalogUrl::default(),
@@ -124,6 +130,7 @@ impl Default for Settings {
             identity: identity::behind_local_proxies(),
             deny_status: DenyStatus::TooManyRequests,
             request_headers: RequestHeaders::Any,
+            paths: Paths::default(),
             limits: Limits::default(),
             decisions_kept: 16_384,
             audit: Audit::default(),
@@ -236,6 +243,21 @@ pub enum RequestHeaders {
     Original,
     /// `X-Forwarded-Method`, `-Uri`, `-Host`.
     Forwarded,
+}
+
+/// How the paths of requests are read and matched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Paths {
+    /// What the gateway and forward-auth do with paths that servers read in different ways.
+    pub mode: PathMatching,
+    /// Whether capital letters matter.
+    pub case: PathCase,
+}
+
+impl Default for Paths {
+    fn default() -> Self {
+        Self { mode: PathMatching::Strict, case: PathCase::Sensitive }
+    }
 }
 
 /// The files that TLS needs, all PEM.

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::Value as Json;
-use tollgate::http::{HeaderFamilies, HeaderFamily};
+use tollgate::PathCase;
+use tollgate::http::{HeaderFamilies, HeaderFamily, PathMatching};
 
 use super::document::Value;
 use super::layers::{Layers, SecretNames};
@@ -15,6 +16,7 @@ use super::{
     TlsFiles,
 };
 use super::{audit, catalog, checks, gateway, identity, otlp, store};
+use crate::host_check::not_a_host;
 
 const CHECK_TOKEN: SecretNames =
     SecretNames { name: "check_token", file: "check_token_file", variable: "TOLLGATE_CHECK_TOKEN" };
@@ -33,6 +35,9 @@ pub(super) fn read_all(layers: &mut Layers<'_>, settings: &mut Settings) {
     layers.read("http", &mut settings.http);
     layers.read("admin", &mut settings.admin);
     layers.read("grpc", &mut settings.grpc);
+    layers.read_if("hosts", &mut settings.hosts, |names| {
+        names.iter().find_map(|name| not_a_host(name))
+    });
     layers.read("rules", &mut settings.rules);
     catalog::read(layers, settings);
     layers.read("envoy_config", &mut settings.envoy_config);
@@ -52,6 +57,8 @@ pub(super) fn read_all(layers: &mut Layers<'_>, settings: &mut Settings) {
     gateway::read(layers, settings);
     layers.read("authorize.deny_status", &mut settings.deny_status);
     layers.read("authorize.request_headers", &mut settings.request_headers);
+    layers.read("paths.mode", &mut settings.paths.mode);
+    layers.read("paths.case", &mut settings.paths.case);
     read_limits(layers, &mut settings.limits);
     layers.read_within("decisions_kept", &mut settings.decisions_kept, 0..=10_000_000);
     audit::read(layers, settings);
@@ -190,6 +197,16 @@ impl Choice for LogLevel {
 impl Choice for DenyStatus {
     const ALL: &'static [(&'static str, Self)] =
         &[("429", Self::TooManyRequests), ("403", Self::Forbidden)];
+}
+
+impl Choice for PathMatching {
+    const ALL: &'static [(&'static str, Self)] =
+        &[("strict", Self::Strict), ("lenient", Self::Lenient)];
+}
+
+impl Choice for PathCase {
+    const ALL: &'static [(&'static str, Self)] =
+        &[("sensitive", Self::Sensitive), ("insensitive", Self::Insensitive)];
 }
 
 impl Choice for RequestHeaders {

@@ -186,7 +186,7 @@ impl ApiKeyring {
     /// The key in a header, if it counts. It is looked up by its digest, so how long that takes
     /// says nothing about known keys.
     pub(super) fn find<'a>(&'a self, value: &'a HeaderValue) -> Option<Presented<'a>> {
-        let key = value.to_str().ok().filter(|key| is_key(key))?;
+        let key = str::from_utf8(value.as_bytes().trim_ascii()).ok().filter(|key| is_key(key))?;
         let known = match &self.accepted {
             Accepted::Any => None,
             Accepted::Known { fixed, changing } => {

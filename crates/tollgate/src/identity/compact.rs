@@ -1,14 +1,22 @@
 //! A token in its compact form (RFC 7515), taken apart before anything in it is believed.
 
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use base64::{Engine, alphabet};
 use serde_json::{Map, Value};
 
 use super::keys::{Algorithm, Signed};
 use super::token::TokenProblem;
 
-/// The longest token, in bytes.
-const LONGEST_TOKEN: usize = 8 << 10;
+/// The longest token, in bytes: as long as all headers of a request may be by default.
+const MAX_TOKEN_BYTES: usize = 64 << 10;
+
+/// Takes what other servers take: bits behind the last byte are ignored. Padding is cut off before.
+const LENIENT_BASE64: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::URL_SAFE,
+    GeneralPurposeConfig::new()
+        .with_decode_allow_trailing_bits(true)
+        .with_decode_padding_mode(DecodePaddingMode::RequireNone),
+);
 
 /// A token whose header could be read. Keys or addresses of keys in it (`jwk`, `jku`, `x5u`, `x5c`)
 /// are not looked at.
@@ -23,7 +31,7 @@ pub(super) struct Token<'a> {
 
 impl<'a> Token<'a> {
     pub(super) fn parse(token: &'a str) -> Result<Self, TokenProblem> {
-        if token.len() > LONGEST_TOKEN {
+        if token.len() > MAX_TOKEN_BYTES {
             return Err(TokenProblem::TooLong);
         }
         let (message, signature) = token.rsplit_once('.').ok_or(TokenProblem::Malformed)?;
@@ -45,7 +53,9 @@ impl<'a> Token<'a> {
             Some(Value::String(kid)) => Some(kid),
             Some(_) => return Err(TokenProblem::Malformed),
         };
-        let signature = decode(signature)?;
+        // Nothing but the signature can be spelled in another way without the key of the issuer. Some
+        // servers skip characters that do not belong there, others stop at them.
+        let signature = decode(signature).map_err(|_| TokenProblem::Ambiguous)?;
         Ok(Self { algorithm, kid, payload, message: message.as_bytes(), signature })
     }
 
@@ -73,7 +83,7 @@ fn is_access_token(kind: &Value) -> bool {
 }
 
 fn decode(part: &str) -> Result<Vec<u8>, TokenProblem> {
-    URL_SAFE_NO_PAD.decode(part).map_err(|_| TokenProblem::Malformed)
+    LENIENT_BASE64.decode(part.trim_end_matches('=')).map_err(|_| TokenProblem::Malformed)
 }
 
 fn parse_object(part: &str) -> Result<Map<String, Value>, TokenProblem> {

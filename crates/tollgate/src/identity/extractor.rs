@@ -9,6 +9,7 @@ use tollgate_rules::client_address;
 use super::api_key::{ApiKeyConfig, ApiKeyring, KnownKey};
 use super::claims::{Claims, Holder};
 use super::client_ip::{ClientIp, ClientIpConfig};
+use super::credential_problem::{CredentialProblem, Unverified};
 use super::error::IdentityError;
 #[cfg(feature = "jwt")]
 use super::jwt::{JwtConfig, Verifier};
@@ -33,6 +34,8 @@ pub struct IdentityConfig {
     pub tenant_header: Option<HeaderName>,
     /// A header with the tier of the client, under the same conditions.
     pub tier_header: Option<HeaderName>,
+    /// What to do with tokens and API keys that cannot be verified.
+    pub unverified: Unverified,
 }
 
 /// Who a request is from.
@@ -52,10 +55,9 @@ pub struct Identity {
     pub claims: Claims,
     /// What became of the token.
     pub token: TokenVerdict,
-    /// Whether two API keys or two `Authorization` headers were sent that differ. None of them
-    /// counts here, but a service behind may believe one of them. Such a request has to be refused:
-    /// else clients use a credential without its quota.
-    pub is_ambiguous: bool,
+    /// Why the request has to be refused for its credentials. If it is not, clients use a credential
+    /// without its quota: a service behind may believe what does not count here.
+    pub credential_problem: Option<CredentialProblem>,
 }
 
 /// Finds out who a request is from. Made once, shared by all requests.
@@ -67,6 +69,7 @@ pub struct Extractor {
     verifier: Option<Verifier>,
     tenant_header: Option<HeaderName>,
     tier_header: Option<HeaderName>,
+    unverified: Unverified,
 }
 
 impl Extractor {
@@ -83,6 +86,7 @@ impl Extractor {
             verifier: config.jwt.map(Verifier::new).transpose()?,
             tenant_header: config.tenant_header,
             tier_header: config.tier_header,
+            unverified: config.unverified,
         })
     }
 
@@ -97,13 +101,15 @@ impl Extractor {
         let ip = self.client_ip.text(self.client_ip.find(headers, peer));
         let authorization = only_value(headers, &AUTHORIZATION);
         let key = only_value(headers, self.api_keys.header());
-        let is_ambiguous = authorization.is_err() || key.is_err();
         let (token, holder) = match self.holder(authorization, now).await {
             None => (TokenVerdict::Absent, Holder::default()),
             Some(Ok(holder)) => (TokenVerdict::Verified, holder),
             Some(Err(problem)) => (TokenVerdict::Rejected(problem), Holder::default()),
         };
         let presented = key.ok().flatten().and_then(|key| self.api_keys.find(key));
+        let credential_problem = self
+            .token_problem(authorization, token)
+            .or_else(|| self.key_problem(key, presented.is_some()));
         let known = presented.as_ref().and_then(|presented| presented.known.as_deref());
         let believed = self.client_ip.trusts(peer).then_some(headers);
         let named = |name: &Option<HeaderName>| name_in(believed?, name.as_ref()?);
@@ -118,7 +124,7 @@ impl Extractor {
             tier: holder.tier.or_else(|| known?.tier.clone()).or_else(|| named(&self.tier_header)),
             claims: holder.claims,
             token,
-            is_ambiguous,
+            credential_problem,
         }
     }
 }
@@ -152,9 +158,9 @@ impl Extractor {
     ) -> Option<Result<Holder, TokenProblem>> {
         let verifier = self.verifier.as_ref()?;
         let Ok(authorization) = authorization else { return Some(Err(TokenProblem::Ambiguous)) };
-        Some(match str::from_utf8(bearer_token(authorization?)?) {
+        Some(match bearer_token(authorization?)? {
             Ok(token) => verifier.verify(token, now).await,
-            Err(_) => Err(TokenProblem::Malformed),
+            Err(Ambiguous) => Err(TokenProblem::Ambiguous),
         })
     }
 }
@@ -167,6 +173,42 @@ impl Extractor {
         _: Timestamp,
     ) -> Option<Result<Holder, TokenProblem>> {
         None
+    }
+}
+
+impl Extractor {
+    /// Why a request with this `Authorization` has to be refused.
+    fn token_problem(
+        &self,
+        authorization: Result<Option<&HeaderValue>, Ambiguous>,
+        token: TokenVerdict,
+    ) -> Option<CredentialProblem> {
+        if authorization.is_err() {
+            return Some(CredentialProblem::RepeatedAuthorization);
+        }
+        let TokenVerdict::Rejected(problem) = token else { return None };
+        match problem {
+            TokenProblem::Ambiguous => Some(CredentialProblem::UnclearToken),
+            TokenProblem::TooLong => Some(CredentialProblem::LongToken),
+            _ if self.unverified == Unverified::Ignore => None,
+            problem => Some(CredentialProblem::InvalidToken(problem)),
+        }
+    }
+
+    /// Why a request with this API key has to be refused.
+    fn key_problem(
+        &self,
+        key: Result<Option<&HeaderValue>, Ambiguous>,
+        counts: bool,
+    ) -> Option<CredentialProblem> {
+        let Ok(key) = key else { return Some(CredentialProblem::RepeatedApiKey) };
+        let key = key?.as_bytes().trim_ascii();
+        if !key.is_ascii() {
+            return Some(CredentialProblem::UnclearApiKey);
+        }
+        let is_unknown = !counts && !key.is_empty();
+        (is_unknown && self.unverified == Unverified::Refuse)
+            .then_some(CredentialProblem::UnknownApiKey)
     }
 }
 
@@ -193,11 +235,27 @@ fn name_in(headers: &HeaderMap, header: &HeaderName) -> Option<String> {
     is_usable.then(|| name.to_owned())
 }
 
-/// What stands behind `Bearer`; `None` if there is another scheme.
+/// The token behind `Bearer`; `None` if there is another scheme.
+///
+/// Servers look for it in many ways: some split at any white space, which may be a no-break space to them,
+/// some cut off six characters, some take the first of several words. Where those ways could find a token
+/// that this one does not, the header is ambiguous.
 #[cfg(feature = "jwt")]
-fn bearer_token(authorization: &HeaderValue) -> Option<&[u8]> {
-    let line = authorization.as_bytes();
-    let end = line.iter().position(|byte| *byte == b' ').unwrap_or(line.len());
-    let (scheme, token) = line.split_at(end);
-    scheme.eq_ignore_ascii_case(b"bearer").then(|| token.trim_ascii())
+fn bearer_token(authorization: &HeaderValue) -> Option<Result<&str, Ambiguous>> {
+    const SCHEME: &[u8] = b"bearer";
+    let line = authorization.as_bytes().trim_ascii();
+    let names_scheme = |window: &[u8]| window.eq_ignore_ascii_case(SCHEME);
+    if !line.is_ascii() {
+        return line.windows(SCHEME.len()).any(names_scheme).then_some(Err(Ambiguous));
+    }
+    let (scheme, rest) = line.split_at_checked(SCHEME.len())?;
+    if !names_scheme(scheme) {
+        return None;
+    }
+    let is_separated = rest.first().is_none_or(u8::is_ascii_whitespace);
+    let token = str::from_utf8(rest.trim_ascii()).map_err(|_| Ambiguous);
+    let is_one_word = |token: &&str| token.bytes().all(|byte| byte.is_ascii_graphic());
+    Some(token.and_then(|token| {
+        Some(token).filter(is_one_word).filter(|_| is_separated).ok_or(Ambiguous)
+    }))
 }

@@ -55,6 +55,7 @@ mod claims;
 mod client_ip;
 #[cfg(feature = "jwt")]
 mod compact;
+mod credential_problem;
 mod error;
 mod extractor;
 mod forwarded;
@@ -75,6 +76,7 @@ mod token;
 pub use api_key::{ApiKeyConfig, ApiKeys, KeyDigest, KnownKey};
 pub use claims::Claims;
 pub use client_ip::{ClientIpConfig, ForwardingHeader};
+pub use credential_problem::{CredentialProblem, Unverified};
 pub use error::IdentityError;
 pub use extractor::{Extractor, Identity, IdentityConfig};
 pub use http_request::HttpRequest;

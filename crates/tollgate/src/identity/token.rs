@@ -17,7 +17,7 @@ pub enum TokenVerdict {
 /// Why a token was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TokenProblem {
-    /// There are several `Authorization` headers, and they differ.
+    /// There are several `Authorization` headers that differ, or servers read this one in different ways.
     Ambiguous,
     /// It is longer than any token should be.
     TooLong,
@@ -108,7 +108,7 @@ impl TokenProblem {
 impl fmt::Display for TokenProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Ambiguous => "several Authorization headers that differ",
+            Self::Ambiguous => "the Authorization header can be read in two ways",
             Self::TooLong => "the token is too long",
             Self::Malformed => "the token is malformed",
             Self::Type => "the token is of another type",

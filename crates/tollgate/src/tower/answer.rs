@@ -4,20 +4,22 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
+use ::http::header::{
+    CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE,
+};
 use ::http::request::Parts;
 use ::http::{Response, StatusCode};
 use bytes::Bytes;
 use serde_json::json;
 
 use super::grpc::{self, Code};
+use super::observed::NotJudged;
 use crate::decision::Decision;
-use crate::http::{HeaderFamilies, PROBLEM_JSON, refusal_body, write_fields};
+use crate::http::{HeaderFamilies, PROBLEM_JSON, PathProblem, refusal_body, write_fields};
+use crate::identity::CredentialProblem;
 
 /// Names the refusal: what a client complains about can be found in the log of its server.
 const DECISION: HeaderName = HeaderName::from_static("x-tollgate-decision");
-const AMBIGUOUS: &str =
-    "there are two API keys or two Authorization lines, and they differ: send one";
 
 /// An answer of the program's own making.
 type OwnAnswer = Arc<dyn Fn(&Decision, &Parts) -> Response<Bytes> + Send + Sync>;
@@ -57,21 +59,46 @@ impl Answers {
     }
 }
 
-/// The answer to a request whose credentials contradict each other.
-pub(super) fn ambiguous(parts: &Parts) -> Response<Bytes> {
+/// The response to a request that is refused for its credentials. The reason is in its extensions, for those who
+/// count.
+pub(super) fn bad_credentials(parts: &Parts, why: CredentialProblem) -> Response<Bytes> {
+    let mut response = not_judged(parts, why.status(), why.code(), &why.detail());
+    response.extensions_mut().insert(why);
+    let fields = response.headers_mut();
+    if let Some(challenge) = why.challenge() {
+        fields.insert(WWW_AUTHENTICATE, challenge);
+    }
+    if why.status() == StatusCode::SERVICE_UNAVAILABLE {
+        fields.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    }
+    response
+}
+
+/// The response to a request whose path can be read in two ways.
+pub(super) fn bad_path(parts: &Parts, why: PathProblem) -> Response<Bytes> {
+    not_judged(parts, StatusCode::BAD_REQUEST, PathProblem::CODE, &why.to_string())
+}
+
+/// The response to a request that no rule has seen.
+fn not_judged(parts: &Parts, status: StatusCode, code: &str, detail: &str) -> Response<Bytes> {
     let mut response = if grpc::is_call(parts) {
-        grpc::failure(Code::InvalidArgument, AMBIGUOUS, None)
+        let code = match status {
+            StatusCode::UNAUTHORIZED => Code::Unauthenticated,
+            StatusCode::SERVICE_UNAVAILABLE => Code::Unavailable,
+            _ => Code::InvalidArgument,
+        };
+        grpc::failure(code, detail, None)
     } else {
-        let status = StatusCode::BAD_REQUEST;
         let body = json!({
             "type": "about:blank",
-            "title": "Bad Request",
+            "title": status.canonical_reason(),
             "status": status.as_u16(),
-            "code": "ambiguous_credentials",
-            "detail": AMBIGUOUS,
+            "code": code,
+            "detail": detail,
         });
         problem(status, body.to_string().into())
     };
+    response.extensions_mut().insert(NotJudged);
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }

@@ -8,7 +8,7 @@ use ::http::uri::Authority;
 use tollgate_core::Timestamp;
 use tollgate_rules::{Attribute, Attributes};
 
-use crate::identity::{Extractor, HttpRequest, Identity, Secret};
+use crate::identity::{CredentialProblem, Extractor, HttpRequest, Identity, Secret};
 
 /// What a program knows about a request beyond what HTTP tells.
 type OwnAttributes = Box<dyn Attributes + Send + Sync>;
@@ -52,10 +52,9 @@ impl Callers {
 }
 
 impl Caller {
-    /// Whether credentials contradict each other, so that the service behind may believe another one
-    /// than we do.
-    pub(super) const fn is_ambiguous(&self) -> bool {
-        self.identity.is_ambiguous
+    /// Why the request has to be refused for its credentials.
+    pub(super) const fn credential_problem(&self) -> Option<CredentialProblem> {
+        self.identity.credential_problem
     }
 
     /// What was found out without the program's help.
@@ -63,14 +62,14 @@ impl Caller {
         &self.identity
     }
 
-    /// The request as rules see it.
-    pub(super) fn asking<'a>(&'a self, parts: &'a Parts) -> Asked<'a> {
+    /// The request as rules see it, with the path that they match.
+    pub(super) fn asking<'a>(&'a self, parts: &'a Parts, path: &'a str) -> Asked<'a> {
         let request = HttpRequest {
             identity: &self.identity,
             method: parts.method.as_str(),
             // HTTP/2 has no Host header.
             host: parts.uri.authority().map(Authority::as_str),
-            path: parts.uri.path(),
+            path,
             headers: &parts.headers,
             cost: 1,
         };

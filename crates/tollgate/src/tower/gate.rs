@@ -9,13 +9,13 @@ use bytes::Bytes;
 use tollgate_core::Micros;
 use tollgate_store::Store;
 
-use super::answer::{Answers, ambiguous};
+use super::answer::{Answers, bad_credentials, bad_path};
 use super::caller::Callers;
 use super::hold::{Places, Turn};
-use super::observed::{NotJudged, Observed, Observer};
+use super::observed::{Observed, Observer};
 use crate::clock::{Clock, Stopwatch};
 use crate::decision::Decision;
-use crate::http::write_fields;
+use crate::http::{PathMatching, write_fields};
 use crate::limiter::Limiter;
 use crate::question::Question;
 
@@ -30,6 +30,7 @@ pub(super) struct Gate<S, C> {
     pub(super) answers: Answers,
     pub(super) places: Places,
     pub(super) observer: Option<Observer>,
+    pub(super) paths: PathMatching,
 }
 
 impl<S, C> Gate<S, C> {
@@ -40,6 +41,7 @@ impl<S, C> Gate<S, C> {
             answers: Answers::default(),
             places: Places::new(MOST_HELD),
             observer: None,
+            paths: PathMatching::default(),
         }
     }
 }
@@ -53,6 +55,7 @@ impl<S, C> Clone for Gate<S, C> {
             answers: self.answers.clone(),
             places: self.places.clone(),
             observer: self.observer.clone(),
+            paths: self.paths,
         }
     }
 }
@@ -76,15 +79,15 @@ impl<S: Store, C: Clock> Gate<S, C> {
         &self,
         parts: &Parts,
     ) -> Result<(Box<Decision>, Option<Turn<'_>>), Box<Response<Bytes>>> {
+        let path = self.paths.read(parts.uri.path());
+        let path = path.map_err(|problem| Box::new(bad_path(parts, problem)))?;
         let caller = self.callers.identify(parts, self.limiter.clock().now()).await;
-        if caller.is_ambiguous() {
-            let mut response = ambiguous(parts);
-            response.extensions_mut().insert(NotJudged);
-            return Err(Box::new(response));
+        if let Some(problem) = caller.credential_problem() {
+            return Err(Box::new(bad_credentials(parts, problem)));
         }
         // Nobody looks at the clock if nobody wants to know.
         let stopwatch = self.observer.as_ref().map(|_| Stopwatch::start());
-        let answer = self.limiter.answer(Question::Request(&caller.asking(parts)));
+        let answer = self.limiter.answer(Question::Request(&caller.asking(parts, &path)));
         let mut decision = Box::new(answer.await);
         let took = stopwatch.map(Stopwatch::elapsed).unwrap_or_default();
         let delay = decision.delay().filter(|delay| *delay > Micros::ZERO);
@@ -95,7 +98,7 @@ impl<S: Store, C: Clock> Gate<S, C> {
             decision.turn_away();
         }
         let name = self.observer.as_ref().and_then(|observer| {
-            let (request, identity) = (&caller.asking(parts), caller.identity());
+            let (request, identity) = (&caller.asking(parts, &path), caller.identity());
             observer(&Observed { decision: &decision, request, identity, parts, took })
         });
         if !decision.is_allowed() {

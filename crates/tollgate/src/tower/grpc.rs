@@ -26,6 +26,7 @@ pub(super) enum Code {
     PermissionDenied = 7,
     ResourceExhausted = 8,
     Unavailable = 14,
+    Unauthenticated = 16,
 }
 
 /// Whether a request is a call of gRPC, by its content type: `application/grpc`, maybe with a format.

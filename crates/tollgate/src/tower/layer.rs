@@ -17,7 +17,7 @@ use super::observed::Observed;
 use super::service::RateLimit;
 use crate::clock::SystemClock;
 use crate::decision::Decision;
-use crate::http::HeaderFamilies;
+use crate::http::{HeaderFamilies, PathMatching};
 use crate::identity::Extractor;
 use crate::limiter::Limiter;
 
@@ -56,7 +56,9 @@ impl<S, C> RateLimitLayer<S, C> {
     }
 
     /// Clients are known by API key, signed token, or address behind trusted proxies. A request whose
-    /// credentials contradict each other is answered with 400.
+    /// credentials can be read in two ways is answered with 400; with
+    /// [`Unverified::Refuse`](crate::identity::Unverified::Refuse), one whose credentials cannot be
+    /// verified with 401.
     ///
     /// Needs [`client_address`](Self::client_address), without which no proxy can be trusted.
     #[must_use]
@@ -76,6 +78,14 @@ impl<S, C> RateLimitLayer<S, C> {
         know: impl Fn(&Parts) -> A + Send + Sync + 'static,
     ) -> Self {
         self.with(|gate| gate.callers.own = Some(Arc::new(move |parts| Box::new(know(parts)))))
+    }
+
+    /// How paths are read before rules see them. The default is [`PathMatching::Lenient`]: the service behind
+    /// this layer routes by the same path. With [`PathMatching::Strict`], a path that servers read in
+    /// different ways is answered with 400: for services that decode paths, or forward them.
+    #[must_use]
+    pub fn paths(self, paths: PathMatching) -> Self {
+        self.with(|gate| gate.paths = paths)
     }
 
     /// Which header fields answers have. The default is [`HeaderFamilies::default`].
@@ -103,7 +113,7 @@ impl<S, C> RateLimitLayer<S, C> {
     }
 
     /// Shows each request that was judged, once: before it is passed on, before it waits for its turn,
-    /// or before its refusal goes out. Credentials that contradict each other are not judged.
+    /// or before its refusal goes out. What is refused for its credentials is not judged.
     ///
     /// A text that is given back names a refusal, in the field `X-Tollgate-Decision` and in the body;
     /// with `None` the layer makes up a name. What passes has none.

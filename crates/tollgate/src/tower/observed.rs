@@ -13,8 +13,8 @@ use crate::identity::Identity;
 /// Whoever looks at requests that were judged. May name those that were refused.
 pub(super) type Observer = Arc<dyn Fn(&Observed<'_>) -> Option<String> + Send + Sync>;
 
-/// An extension of responses to requests that were refused before any rule judged them, because their
-/// credentials contradict each other. Observers do not see such requests.
+/// An extension of responses to requests that were refused before any rule judged them, for their path or
+/// their credentials. Observers do not see such requests.
 #[derive(Clone, Copy, Debug)]
 pub struct NotJudged;
 

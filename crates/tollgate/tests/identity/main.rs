@@ -12,6 +12,7 @@ mod known_vectors;
 mod repeated;
 mod rotation;
 mod settings;
+mod spellings;
 mod tokens;
 
 use std::fmt::Debug;

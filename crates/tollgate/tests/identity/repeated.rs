@@ -4,8 +4,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use tollgate::Timestamp;
 use tollgate::identity::{
-    ApiKeys, Extractor, Identity, IdentityConfig, JwtConfig, KnownKey, Secret, TokenProblem,
-    TokenVerdict,
+    ApiKeys, CredentialProblem, Extractor, Identity, IdentityConfig, JwtConfig, KnownKey, Secret,
+    TokenProblem, TokenVerdict,
 };
 
 use crate::issuer::SECRET;
@@ -39,7 +39,7 @@ fn check(lines: &[&str], expected: &str, is_ambiguous: bool) -> Identity {
     let key = identity.api_key.as_ref().map(Secret::expose);
     let parts = [identity.user_id.as_deref(), key].map(|part| part.unwrap_or("-"));
     assert_eq!(parts.join(" "), expected, "{lines:?}");
-    assert_eq!(identity.is_ambiguous, is_ambiguous, "{lines:?}");
+    assert_eq!(identity.credential_problem.is_some(), is_ambiguous, "{lines:?}");
     identity
 }
 
@@ -60,7 +60,7 @@ fn api_keys_that_differ_are_ambiguous() {
     check(&["x-api-key: carols", "x-api-key: caf\u{e9}"], "- -", true);
     // What differs is refused even if no key would count: a service behind may know more of them.
     let no_keys = extractor(IdentityConfig::default());
-    assert!(identify(&no_keys, &["x-api-key: a", "x-api-key: b"]).is_ambiguous);
+    assert!(identify(&no_keys, &["x-api-key: a", "x-api-key: b"]).credential_problem.is_some());
 }
 
 #[test]
@@ -90,7 +90,8 @@ fn authorizations_that_differ_are_ambiguous() {
     }
     let no_tokens = extractor(IdentityConfig::default());
     let identity = identify(&no_tokens, &[basic, &alice]);
-    assert_eq!((identity.token, identity.is_ambiguous), (TokenVerdict::Absent, true));
+    assert_eq!(identity.token, TokenVerdict::Absent);
+    assert_eq!(identity.credential_problem, Some(CredentialProblem::RepeatedAuthorization));
 }
 
 #[test]

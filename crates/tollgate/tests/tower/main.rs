@@ -9,6 +9,7 @@ mod fleet;
 mod grpc;
 mod held;
 mod identity;
+mod paths;
 mod prices;
 mod refusals;
 #[path = "../scene/mod.rs"]

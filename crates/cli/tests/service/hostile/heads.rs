@@ -16,14 +16,14 @@ pub(super) enum Expected {
 
 /// A check, up to and with the type of its body.
 pub(super) fn check_with(rest: &[u8]) -> Vec<u8> {
-    let head = "POST /api/v1/rate-limit/check HTTP/1.1\r\nHost: a\r\n\
+    let head = "POST /api/v1/rate-limit/check HTTP/1.1\r\nHost: localhost\r\n\
                 Content-Type: application/json\r\n";
     [head.as_bytes(), rest].concat()
 }
 
 /// What a proxy asks, with one header field.
 pub(super) fn authorize_with(name: &str, value: &[u8]) -> Vec<u8> {
-    let head = format!("GET /api/v1/rate-limit/authorize HTTP/1.1\r\nHost: a\r\n{name}: ");
+    let head = format!("GET /api/v1/rate-limit/authorize HTTP/1.1\r\nHost: localhost\r\n{name}: ");
     [head.as_bytes(), value, b"\r\n\r\n"].concat()
 }
 
@@ -44,25 +44,28 @@ pub(super) fn hand_made() -> Vec<(Vec<u8>, Expected)> {
         text("GET /health/live HTTP/9.9\r\n\r\n", Status(400)),
         text("GET /health/live HTTP/2.0\r\n\r\n", Status(400)),
         text("GET  /health/live HTTP/1.1\r\n\r\n", Status(400)),
-        text("GET /health live HTTP/1.1\r\nHost: a\r\n\r\n", Status(400)),
-        text("GET /\u{0} HTTP/1.1\r\nHost: a\r\n\r\n", Status(400)),
-        text("GET health/live HTTP/1.1\r\nHost: a\r\n\r\n", Status(400)),
+        text("GET /health live HTTP/1.1\r\nHost: localhost\r\n\r\n", Status(400)),
+        text("GET /\u{0} HTTP/1.1\r\nHost: localhost\r\n\r\n", Status(400)),
+        text("GET health/live HTTP/1.1\r\nHost: localhost\r\n\r\n", Status(400)),
         text("EHLO mail.example\r\n", Status(400)),
         // The beginning of TLS.
         text("\u{16}\u{3}\u{1}\u{2}\u{0}\u{1}\u{0}\u{1}\u{3}", Status(400)),
         (vec![0; 100_000], Status(400)),
         (vec![0xff; 100_000], Status(400)),
-        live_with("Host: a\r\n no name\r\n\r\n", Status(400)),
-        live_with("Host: a\r\nNo colon\r\n\r\n", Status(400)),
+        live_with("Host: localhost\r\n no name\r\n\r\n", Status(400)),
+        live_with("Host: localhost\r\nNo colon\r\n\r\n", Status(400)),
         live_with("Host : a\r\n\r\n", Status(400)),
         live_with(": a\r\n\r\n", Status(400)),
         live_with("X-\u{0}: a\r\n\r\n", Status(400)),
         live_with("X-A: \u{0}\r\n\r\n", Status(400)),
         // The answer comes before everything was sent, so it may get lost.
-        live_with(&format!("Host: a\r\nX: {long}\r\n\r\n"), StatusOrEnd(431)),
-        live_with(&format!("Host: a\r\n{}\r\n", "X: 1\r\n".repeat(101)), StatusOrEnd(431)),
-        live_with(&format!("Host: a\r\n{}\r\n", "X: 1\r\n".repeat(10_000)), StatusOrEnd(431)),
-        text(&format!("GET /{long} HTTP/1.1\r\nHost: a\r\n\r\n"), StatusOrEnd(431)),
+        live_with(&format!("Host: localhost\r\nX: {long}\r\n\r\n"), StatusOrEnd(431)),
+        live_with(&format!("Host: localhost\r\n{}\r\n", "X: 1\r\n".repeat(101)), StatusOrEnd(431)),
+        live_with(
+            &format!("Host: localhost\r\n{}\r\n", "X: 1\r\n".repeat(10_000)),
+            StatusOrEnd(431),
+        ),
+        text(&format!("GET /{long} HTTP/1.1\r\nHost: localhost\r\n\r\n"), StatusOrEnd(431)),
         check_with("Content-Length: abc\r\n\r\n{}", Status(400)),
         check_with("Content-Length: -1\r\n\r\n{}", Status(400)),
         check_with("Content-Length: 99999999999999999999\r\n\r\n{}", Status(400)),
@@ -76,20 +79,23 @@ pub(super) fn hand_made() -> Vec<(Vec<u8>, Expected)> {
         check_with("Expect: miracles\r\nContent-Length: 3\r\n\r\n{]}", Status(400)),
         // With two lengths the chunks count, so this body is empty.
         check_with("Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", Status(400)),
-        // Nobody cares which host is meant.
+        // A server on loopback that asks for no token answers to its own names only.
         live_with("\r\n", Status(400)),
-        live_with("Host: a\r\nHost: b\r\n\r\n", Status(400)),
-        text("GET http://elsewhere.example/health/live HTTP/1.1\r\nHost: a\r\n\r\n", Status(200)),
+        live_with("Host: localhost\r\nHost: b\r\n\r\n", Status(400)),
+        text(
+            "GET http://elsewhere.example/health/live HTTP/1.1\r\nHost: localhost\r\n\r\n",
+            Status(421),
+        ),
     ]
 }
 
 /// A sound head that something happened to.
 pub(super) fn damaged(random: &mut Random) -> Vec<u8> {
     const SOUND: &[&str] = &[
-        "POST /api/v1/rate-limit/check HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}",
-        "GET /api/v1/rate-limit/authorize/a/b?c HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 192.0.2.1, 10.0.0.1\r\nAuthorization: Bearer a.b.c\r\n\r\n",
-        "POST /api/v1/rate-limit/check/batch HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\nd\r\n{\"checks\":[]}\r\n0\r\n\r\n",
-        "GET /api/v1/rate-limits/status?endpoint=/a&method=GET HTTP/1.1\r\nHost: a\r\n\r\n",
+        "POST /api/v1/rate-limit/check HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}",
+        "GET /api/v1/rate-limit/authorize/a/b?c HTTP/1.1\r\nHost: localhost\r\nX-Forwarded-For: 192.0.2.1, 10.0.0.1\r\nAuthorization: Bearer a.b.c\r\n\r\n",
+        "POST /api/v1/rate-limit/check/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\nd\r\n{\"checks\":[]}\r\n0\r\n\r\n",
+        "GET /api/v1/rate-limits/status?endpoint=/a&method=GET HTTP/1.1\r\nHost: localhost\r\n\r\n",
     ];
     let mut bytes = random.pick(SOUND).as_bytes().to_vec();
     random.damage(&mut bytes);

@@ -1,0 +1,31 @@
+//! What is more open than its operator may think. It is no mistake, so it is a warning at start.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+
+use crate::settings::Settings;
+
+/// The permission bit of files that every user of the machine may read.
+const READABLE_BY_ALL: u32 = 0o004;
+
+/// Warnings about settings that expose secrets.
+#[must_use]
+pub fn warnings(settings: &Settings) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let public_admin = settings.admin.filter(|admin| !admin.ip().to_canonical().is_loopback());
+    if let (Some(admin), None) = (public_admin, &settings.tls) {
+        warnings.push(format!(
+            "admin: other machines can reach {admin}, and it has no TLS, so admin tokens cross the network \
+             unencrypted; set tls.certificate and tls.key, or listen on 127.0.0.1"
+        ));
+    }
+    if let Some(files) = &settings.tls {
+        let mode = fs::metadata(&files.key).map(|metadata| metadata.mode());
+        if mode.is_ok_and(|mode| mode & READABLE_BY_ALL != 0) {
+            let key = files.key.display();
+            warnings
+                .push(format!("tls.key: every user can read {key}; chmod 600 {key} restricts it"));
+        }
+    }
+    warnings
+}
