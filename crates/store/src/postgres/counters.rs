@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use smallvec::{SmallVec, smallvec};
-use tollgate_core::{Charge, Key, Line, Micros, State, Timestamp, settle};
+use tollgate_core::{Algorithm, Charge, Key, Limit, Line, Micros, State, Timestamp, settle};
 
 use super::record::Record;
 use crate::remote::{CounterName, Memo, OwnedCharge, OwnedOnce, OwnedRefund, Request};
@@ -14,6 +14,12 @@ use crate::{Settled, Settlement};
 const SLACK: Micros = Micros::from_secs(1);
 /// The same while whoever asks says what time it is: recorded traffic may run slower than it was.
 const SLACK_OF_CALLERS: Micros = Micros::from_secs(3_600);
+
+/// An entry of a log as text: two numbers of 20 digits, and what stands between them.
+const MAX_LOG_ENTRY_BYTES: u64 = 42;
+/// The longest state or record, except for the log of a very large limit, which simulations may have: a
+/// log of 20,000 units, twice the largest limit of a policy, has room.
+const MAX_STATE_BYTES: i32 = 1 << 20;
 
 /// The kernels do not look at keys.
 const NAMELESS: Key<'_> = Key { fingerprint: 0, rule: "", subject: b"", rest: b"" };
@@ -30,6 +36,7 @@ pub(super) enum Clock {
 pub(super) struct Counters {
     counters: BTreeMap<CounterName, Counter>,
     clock: Clock,
+    max_state_bytes: i32,
     /// When the rows were locked, by the database's clock.
     locked_at: Timestamp,
 }
@@ -62,9 +69,21 @@ pub(super) struct Changes<'a> {
 impl Counters {
     /// The counters that these requests are about.
     pub(super) fn of<'a>(requests: impl Iterator<Item = &'a Request>, clock: Clock) -> Self {
-        let names = requests.flat_map(Request::names);
-        let counters = names.map(|name| (name.clone(), Counter::default())).collect();
-        Self { counters, clock, locked_at: Timestamp::EPOCH }
+        let (mut counters, mut max_log_units) = (BTreeMap::new(), 0);
+        for request in requests {
+            counters.extend(request.names().map(|name| (name.clone(), Counter::default())));
+            let logs = request.limits().filter(|l| l.algorithm() == Algorithm::SlidingWindowLog);
+            let capacity = logs.map(Limit::capacity).max().unwrap_or_default();
+            max_log_units = capacity.saturating_mul(2).max(max_log_units);
+        }
+        let max_log_bytes = max_log_units.saturating_mul(MAX_LOG_ENTRY_BYTES);
+        let max_state_bytes = i32::try_from(max_log_bytes).unwrap_or(i32::MAX).max(MAX_STATE_BYTES);
+        Self { counters, clock, max_state_bytes, locked_at: Timestamp::EPOCH }
+    }
+
+    /// The longest text that a state of these limits, or a record, can have.
+    pub(super) const fn max_state_bytes(&self) -> i32 {
+        self.max_state_bytes
     }
 
     pub(super) fn names(&self) -> Vec<&str> {

@@ -10,6 +10,7 @@ use sqlx::migrate::MigrateError;
 use crate::{StoreError, StoreErrorKind};
 
 const DEADLOCK: &str = "40P01";
+const DIVISION_BY_ZERO: &str = "22012";
 const MISSING_TABLE: &str = "42P01";
 const SERIALIZATION_FAILURE: &str = "40001";
 const STATEMENT_CANCELLED: &str = "57014";
@@ -49,6 +50,11 @@ impl Failure {
         Self { kind: StoreErrorKind::Timeout, may_retry: false, source: source.into() }
     }
 
+    /// Whether the deadline had passed when the database was about to commit, so that it did not.
+    pub(super) fn is_too_late(&self) -> bool {
+        code_of(&self.source) == DIVISION_BY_ZERO
+    }
+
     /// There was no answer in time.
     pub(super) fn late() -> Self {
         Self::at_commit(io::Error::from(io::ErrorKind::TimedOut).into())
@@ -86,7 +92,6 @@ fn kind_of(error: &Error) -> StoreErrorKind {
             }
             _ => StoreErrorKind::Refused,
         },
-        Error::Io(_) | Error::Tls(_) => StoreErrorKind::Unavailable,
         Error::Migrate(error) => match &**error {
             MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => {
                 kind_of(error)
@@ -94,7 +99,11 @@ fn kind_of(error: &Error) -> StoreErrorKind {
             _ => StoreErrorKind::Refused,
         },
         Error::Configuration(_) => StoreErrorKind::Refused,
-        _ => StoreErrorKind::Corrupt,
+        Error::RowNotFound | Error::Decode(_) | Error::ColumnDecode { .. } => {
+            StoreErrorKind::Corrupt
+        }
+        // The network, TLS, or a server that does not speak the protocol.
+        _ => StoreErrorKind::Unavailable,
     }
 }
 

@@ -2,16 +2,14 @@
 
 use std::sync::Arc;
 
-use tokio::time::timeout;
-
-use super::batch;
+use super::batch::{self, Batch, Outcome};
 use super::connections::Connections;
 use super::counters::Clock;
 use super::failure::Failure;
+use crate::RemoteSettings;
 use crate::remote::Job;
 use crate::remote::breaker::Breaker;
 use crate::remote::clock::Moment;
-use crate::{RemoteSettings, Settled};
 
 pub(super) struct Node {
     pub(super) connections: Connections,
@@ -22,10 +20,16 @@ pub(super) struct Node {
 impl Node {
     /// Settles a batch, and answers those who wait for it.
     pub(super) async fn settle(self: Arc<Self>, mut jobs: Vec<Job>) {
-        let mut settled = self.try_to_settle(&mut jobs).await;
-        if settled.as_ref().is_err_and(Failure::may_retry) {
-            settled = self.try_to_settle(&mut jobs).await;
-        }
+        let mut may_retry = true;
+        let settled = loop {
+            match self.try_to_settle(&mut jobs).await {
+                // There are fewer callers each time.
+                Ok(Outcome::RolledBack) => {}
+                Ok(Outcome::Done(batch)) => break Ok(batch.answers),
+                Err(failure) if may_retry && failure.may_retry() => may_retry = false,
+                Err(failure) => break Err(failure),
+            }
+        };
         match settled {
             Ok(answers) => {
                 for (job, answer) in jobs.into_iter().zip(answers) {
@@ -40,25 +44,28 @@ impl Node {
         }
     }
 
-    async fn try_to_settle(&self, jobs: &mut Vec<Job>) -> Result<Vec<Settled>, Failure> {
+    async fn try_to_settle(&self, jobs: &mut Vec<Job>) -> Result<Outcome, Failure> {
         let mut connection = self.connections.take().await?;
-        // Connecting may have taken longer than anybody waits.
-        jobs.retain(|job| !job.is_forsaken());
+        let timeout = self.settings.deadline;
+        // Connecting may have taken longer than a caller waits.
+        batch::drop_late(jobs, timeout);
         if jobs.is_empty() {
             self.connections.give_back(connection);
-            return Ok(Vec::new());
+            return Ok(Outcome::Done(Batch::default()));
         }
         let is_callers = self.settings.uses_callers_clock;
         let clock = if is_callers { Clock::Caller } else { Clock::Database };
         let began = Moment::now();
-        let settling = timeout(self.settings.deadline, batch::settle(&mut connection, jobs, clock));
-        let settled = settling.await;
+        let settling = batch::settle(&mut connection, jobs, clock, timeout);
+        let settled = tokio::time::timeout(timeout, settling).await;
         self.breaker.count_call(began.elapsed());
         match settled.unwrap_or_else(|_| Err(Failure::late())) {
-            Ok(batch) => {
+            Ok(outcome) => {
                 self.connections.give_back(connection);
-                self.breaker.note_clock(batch.now);
-                Ok(batch.answers)
+                if let Outcome::Done(batch) = &outcome {
+                    self.breaker.note_clock(batch.now);
+                }
+                Ok(outcome)
             }
             Err(failure) => {
                 self.connections.learn(&failure);

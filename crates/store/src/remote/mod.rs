@@ -111,4 +111,15 @@ impl Request {
         let charged = charges.iter().map(|charge| &charge.name);
         charged.chain(refunds.iter().map(|refund| &refund.name)).chain(others)
     }
+
+    /// The limits that it is charged to or gives back to.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn limits(&self) -> impl Iterator<Item = &Limit> {
+        let (charges, refunds): (&[OwnedCharge], &[OwnedRefund]) = match self {
+            Self::Settle(charges) | Self::SettleOnce(charges, _) => (charges, &[]),
+            Self::Refund(refunds) => (&[], refunds),
+            Self::Reset(_) => (&[], &[]),
+        };
+        charges.iter().map(|charge| &charge.limit).chain(refunds.iter().map(|one| &one.limit))
+    }
 }

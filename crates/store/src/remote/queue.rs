@@ -4,10 +4,14 @@
 use std::future::{Future, poll_fn};
 use std::sync::Arc;
 use std::task::Poll;
+#[cfg(feature = "postgres")]
+use std::time::Duration;
 
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tollgate_core::Timestamp;
 
+#[cfg(feature = "postgres")]
+use super::clock::Moment;
 use super::{Answer, Request};
 use crate::{StoreError, StoreErrorKind};
 
@@ -20,6 +24,8 @@ pub(crate) struct Job {
     pub(crate) request: Request,
     /// When it was asked, by the caller's clock.
     pub(crate) now: Timestamp,
+    #[cfg(feature = "postgres")]
+    queued_at: Moment,
     answer: oneshot::Sender<Answer>,
 }
 
@@ -32,6 +38,12 @@ impl Job {
     /// Whether nobody waits any more. A request that has not been sent by then never is.
     pub(crate) fn is_forsaken(&self) -> bool {
         self.answer.is_closed()
+    }
+
+    /// The time that is left of `timeout`, which began when the request was queued.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn remaining(&self, timeout: Duration) -> Duration {
+        timeout.saturating_sub(self.queued_at.elapsed())
     }
 }
 
@@ -116,5 +128,12 @@ impl Queue {
 
 fn job(request: Request, now: Timestamp) -> (Job, Pending) {
     let (answer, answered) = oneshot::channel();
-    (Job { request, now, answer }, Pending(answered))
+    let job = Job {
+        request,
+        now,
+        #[cfg(feature = "postgres")]
+        queued_at: Moment::now(),
+        answer,
+    };
+    (job, Pending(answered))
 }

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use tokio::task::JoinSet;
-use tollgate_core::{Algorithm, Charge, Micros, Quota, Timestamp};
-use tollgate_store::Store as _;
+use tollgate_core::{Algorithm, Charge, Key, Micros, Quota, Timestamp};
+use tollgate_store::postgres::PostgresStore;
+use tollgate_store::{RemoteSettings, Store as _};
 use tollgate_testbed::{Postgres, until};
 
-use crate::{charge, key, limit, one, patient};
+use crate::{AGES, charge, key, limit, one, patient};
 
 const COUNT: &str = "SELECT count(*) FROM tollgate_counters";
 
@@ -106,4 +107,38 @@ async fn charges_stay_within_their_page() {
     }
     let pages = "SELECT pg_relation_size('tollgate_counters') / current_setting('block_size')::int";
     assert_eq!(postgres.query(pages), "1");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_row_that_cannot_be_read_costs_its_counter_alone() {
+    let postgres = Postgres::start();
+    let settings = RemoteSettings { failures: 1, deadline: AGES, ..RemoteSettings::default() };
+    let store = PostgresStore::connect(&postgres.url(), settings).expect("a sound URL");
+    let rows = [
+        "repeat('9', 64 << 20)",
+        "'f:31622400000000:1:99999999999999999999999999'",
+        "'f:31622400000000:1:1:1'",
+        "'once x'",
+        "E'\\n\\x01'",
+    ];
+    for (algorithm, row) in Algorithm::ALL.into_iter().flat_map(|one| rows.map(|row| (one, row))) {
+        let two = limit(algorithm, 2);
+        let spoiled = Charge { key: Key { rule: "spoiled", ..key(row) }, ..one("", &two) };
+        let requests = [&[spoiled][..], &[one(row, &two)]];
+        let settle = async || {
+            let settled = store.settle_batch(&requests, Timestamp::EPOCH).await;
+            let left = settled.into_iter().map(|one| one.expect("an answer").lines[0].report);
+            left.map(|report| report.remaining).collect::<Vec<_>>()
+        };
+        assert_eq!(settle().await, [1, 1], "{algorithm:?}");
+        postgres.query(&format!(
+            "UPDATE tollgate_counters SET state = {row}, expires_at = 9223372036854775807
+             WHERE name LIKE '%:spoiled'"
+        ));
+        assert_eq!(settle().await, [1, 0], "{algorithm:?} {row}");
+        let forever = "SELECT count(*) FROM tollgate_counters WHERE expires_at > 9000000000000000";
+        assert_eq!(postgres.query(forever), "0", "{algorithm:?} {row}");
+        postgres.query("DELETE FROM tollgate_counters");
+    }
+    assert_eq!(store.status()[0].failures, 0);
 }
