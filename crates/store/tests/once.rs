@@ -3,6 +3,8 @@
 
 #[path = "support/eventually.rs"]
 mod eventually;
+#[path = "once/hostile.rs"]
+mod hostile;
 #[path = "once/lost.rs"]
 mod lost;
 #[path = "once/mutants.rs"]

@@ -16,6 +16,8 @@ mod eventually;
 mod exactness;
 #[path = "redis/failures.rs"]
 mod failures;
+#[path = "redis/hostile.rs"]
+mod hostile;
 #[path = "redis/leaks.rs"]
 mod leaks;
 #[path = "redis/lifetimes.rs"]

@@ -235,10 +235,8 @@ impl Store for RedisStore {
         let mut expiry = std::pin::pin!(sleep(self.deadline()));
         let request = Request::SettleOnce(charges, Box::new(once));
         let mut settled = spread_once::ask(&router, slot, request, now, &mut expiry).await;
-        if let Ok(Settled::Again { note, .. }) = &mut settled
-            && let Ok(memo) = note.parse::<Memo>()
-        {
-            *note = memo.note;
+        if let Ok(Settled::Again { note, .. }) = &mut settled {
+            *note = note.parse().map(|memo: Memo| memo.note).unwrap_or_default();
         }
         settled
     }

@@ -1,6 +1,7 @@
 //! The script that settles, and how it is spoken to: numbers in, states out.
 
-use std::str::{self, FromStr as _};
+use std::borrow::Cow;
+use std::str::FromStr as _;
 
 use aws_lc_rs::digest;
 use redis::Cmd;
@@ -112,8 +113,9 @@ impl<'a> Call<'a> {
     pub(super) fn read(&self, answer: &redis::Value) -> Result<Vec<Answer>, StoreError> {
         let corrupt = || StoreError::from(StoreErrorKind::Corrupt);
         let redis::Value::Array(items) = answer else { return Err(corrupt()) };
+        // Only what others wrote into Redis can be no text, and that is checked where it is read.
         let mut texts = items.iter().map(|item| match item {
-            redis::Value::BulkString(bytes) => str::from_utf8(bytes).ok(),
+            redis::Value::BulkString(bytes) => Some(String::from_utf8_lossy(bytes)),
             _ => None,
         });
         let mut text = || texts.next().flatten().ok_or_else(corrupt);
@@ -157,11 +159,12 @@ fn push_charges(charges: &[OwnedCharge], limits: &mut Limits, requests: &mut Num
     }
 }
 
-/// What became of charges, or why nothing did.
+/// What became of charges, or why nothing did. A charge that cannot be read fails its own request, and
+/// no other of the call.
 fn read_lines<'a>(
     charges: &[OwnedCharge],
     now: Timestamp,
-    text: &mut impl FnMut() -> Result<&'a str, StoreError>,
+    text: &mut impl FnMut() -> Result<Cow<'a, str>, StoreError>,
 ) -> Result<Result<Settlement, StoreError>, StoreError> {
     let mut settlement = Settlement { now, passed: true, ..Settlement::default() };
     let mut failure = None;
@@ -171,7 +174,10 @@ fn read_lines<'a>(
             failure = Some(failed(why));
             continue;
         }
-        let line = line(charge, said, now).ok_or(StoreErrorKind::Corrupt)?;
+        let Some(line) = line(charge, &said, now) else {
+            failure = Some(StoreErrorKind::Corrupt.into());
+            continue;
+        };
         settlement.passed &= line.admitted || charge.mode != Mode::Enforce;
         settlement.lines.push(line);
     }
@@ -182,7 +188,7 @@ fn read_lines<'a>(
 fn read_once<'a>(
     charges: &[OwnedCharge],
     now: Timestamp,
-    text: &mut impl FnMut() -> Result<&'a str, StoreError>,
+    text: &mut impl FnMut() -> Result<Cow<'a, str>, StoreError>,
 ) -> Result<Answer, StoreError> {
     let corrupt = || StoreError::from(StoreErrorKind::Corrupt);
     let verdict = text()?;

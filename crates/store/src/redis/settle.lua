@@ -26,6 +26,12 @@ local TOKEN_BUCKET, LEAKY_BUCKET, GCRA, FIXED, SLIDING, LOG = 1, 2, 3, 4, 5, 6
 local ENFORCE, SHADOW, DEBIT = 0, 1, 2
 local LONGEST_MS = 315360000000
 local CHUNK = 32
+-- What is larger was not written here, and counts as absent: a number that a double cannot hold, a
+-- limit that is not counted in, the text of a state, an entry of a log, the record of a request. A
+-- log has fewer entries than the units that a debit takes at most, or than MAX_ENTRIES if that is
+-- less than what a larger limit may have left behind.
+local MAX_NUMBER, MAX_LIMIT = 9007199254740991, 1099511627776
+local MAX_TEXT, MAX_ENTRY, MAX_RECORD, MAX_ENTRIES = 128, 40, 262144, 20001
 local now
 
 local numbers = cmsgpack.unpack(ARGV[1])
@@ -68,21 +74,53 @@ local function exceeds(whole, rest, other_whole, other_rest)
   return whole > other_whole or (whole == other_whole and rest > other_rest)
 end
 
+-- Digits as a number; nil if there are none, or too many.
+local function whole_number(digits)
+  local value = tonumber(digits)
+  return value and value <= MAX_NUMBER and value or nil
+end
+
+-- A string of the server, or nil if there is none or it is longer than it may be. Of one that is too
+-- long, little is read. A key of another type counts as absent; any other error is an error.
+local function read_string(key, most)
+  local found = pcall_redis('GETRANGE', key, 0, most)
+  if type(found) == 'string' then
+    return #found > 0 and #found <= most and found or nil
+  end
+  if type(found) == 'table' and found.err and not match(found.err, '^WRONGTYPE') then
+    error(found)
+  end
+  return nil
+end
+
 -- Token bucket, leaky bucket, GCRA: a debt that drains.
 local bucket = {}
+
+-- The numbers in the text of a state; nil if it is none of that limit's.
+function bucket.parse(l, text)
+  local tag, limit, window, whole, rest, at =
+    match(text, '^(%l):(%d+):(%d+):(%d+):(%d+):(%d+)$')
+  if tag ~= l.tag or tonumber(window) ~= l.window then
+    return nil
+  end
+  limit, whole, rest, at =
+    tonumber(limit), whole_number(whole), tonumber(rest), whole_number(at)
+  if limit < 1 or limit > MAX_LIMIT or not whole or rest >= l.window or not at then
+    return nil
+  end
+  return limit, whole, rest, at
+end
 
 function bucket.read(c, text)
   local l = c.limit
   c.whole, c.rest, c.rate, c.at = 0, 0, l.limit, now
-  local tag, limit, window, whole, rest, at =
-    match(text, '^(%l):(%d+):(%d+):(%d+):(%d+):(%d+)$')
-  if tag ~= l.tag or tonumber(window) ~= l.window then
+  local limit, whole, rest, at = bucket.parse(l, text)
+  if not limit then
     return
   end
-  limit, whole, rest, at = tonumber(limit), tonumber(whole), tonumber(rest), tonumber(at)
   if c.mode and at - now > l.believed then
     at, c.healed = now, true
-    text = format('%s:%.0f:%.0f:%.0f:%.0f:%.0f', tag, limit, l.window, whole, rest, at)
+    text = format('%s:%.0f:%.0f:%.0f:%.0f:%.0f', l.tag, limit, l.window, whole, rest, at)
   end
   c.text = text
   if limit ~= l.limit then
@@ -166,14 +204,32 @@ end
 -- Fixed window and sliding window counter: counts by window since the epoch.
 local window = {}
 
+-- As for buckets.
+function window.parse(l, text)
+  local length, at, current, previous
+  if l.sliding then
+    length, at, current, previous = match(text, '^c:(%d+):(%d+):(%d+):(%d+)$')
+  else
+    length, at, current = match(text, '^f:(%d+):(%d+):(%d+)$')
+    previous = 0
+  end
+  if tonumber(length) ~= l.window then
+    return nil
+  end
+  at, current, previous = whole_number(at), whole_number(current), whole_number(previous)
+  if not at or not current or not previous then
+    return nil
+  end
+  return at, current, previous
+end
+
 function window.read(c, text)
   local l = c.limit
   c.current, c.previous, c.at = 0, 0, now
-  local tag, length, at, current, previous = match(text, '^(%l):(%d+):(%d+):(%d+):?(%d*)$')
-  if tag ~= l.tag or tonumber(length) ~= l.window then
+  local at, current, previous = window.parse(l, text)
+  if not at then
     return
   end
-  at, current, previous = tonumber(at), tonumber(current), tonumber(previous) or 0
   if c.mode and at - now > l.believed then
     at, c.healed = now, true
     if l.sliding then
@@ -250,9 +306,17 @@ end
 -- oldest first. The only state that is not read whole: it may be long.
 local log = {}
 
+-- Moment and units of an entry; nil if it is none.
 local function entry(text)
+  if not text or #text > MAX_ENTRY then
+    return nil
+  end
   local at, units = match(text, '^(%d+)=(%d+)$')
-  return tonumber(at), tonumber(units)
+  at, units = whole_number(at), whole_number(units)
+  if not at or not units then
+    return nil
+  end
+  return at, units
 end
 
 local function entry_text(at, units)
@@ -263,29 +327,57 @@ local function head_text(c)
   return format('s:%.0f:%.0f', c.limit.window, c.used)
 end
 
+-- A log that cannot be read counts as absent, and is replaced.
+local function discard(c)
+  c.used, c.first, c.at, c.newest = 0, 1, now, nil
+  c.is_new, c.is_in_the_way, c.healed = true, true, nil
+end
+
+-- Moves what is in the future to now. Says whether all of that could be read.
+local function bring_back(c, length)
+  local key, units = c.key, 0
+  while length > 1 do
+    local at, count = entry(call('LINDEX', key, length - 1))
+    if not at then
+      return false
+    end
+    if at <= now then
+      break
+    end
+    units, length = units + count, length - 1
+  end
+  if units > MAX_NUMBER then
+    return false
+  end
+  call('LTRIM', key, 0, length - 1)
+  call('RPUSH', key, entry_text(now, units))
+  return true
+end
+
 function log.read(c)
   local l, key = c.limit, c.key
   c.used, c.first, c.at = 0, 1, now
   local head = pcall_redis('LINDEX', key, 0)
-  local length, sum = match(type(head) == 'string' and head or '', '^s:(%d+):(%d+)$')
-  if tonumber(length) ~= l.window then
+  local text = type(head) == 'string' and #head <= MAX_ENTRY and head or ''
+  local length, sum = match(text, '^s:(%d+):(%d+)$')
+  sum = whole_number(sum)
+  if tonumber(length) ~= l.window or not sum then
     c.is_new, c.is_in_the_way = true, head and true
     return
   end
-  c.used = tonumber(sum)
-  local newest = call('LINDEX', key, -1)
-  local newest_at = newest and entry(newest)
+  local entries = call('LLEN', key)
+  if entries - 1 > (l.most > MAX_ENTRIES and l.most or MAX_ENTRIES) then
+    return discard(c)
+  end
+  c.used = sum
+  local newest_at = entries > 1 and entry(call('LINDEX', key, -1)) or nil
+  if entries > 1 and not newest_at then
+    return discard(c)
+  end
   if c.mode and newest_at and newest_at - now > l.believed then
-    local units, length_now = 0, call('LLEN', key)
-    while true do
-      local at, count = entry(call('LINDEX', key, length_now - 1))
-      if not at or at <= now then
-        break
-      end
-      units, length_now = units + count, length_now - 1
+    if not bring_back(c, entries) then
+      return discard(c)
     end
-    call('LTRIM', key, 0, length_now - 1)
-    call('RPUSH', key, entry_text(now, units))
     newest_at, c.healed = now, true
   end
   if newest_at and newest_at > now then
@@ -293,16 +385,23 @@ function log.read(c)
   end
   c.newest = newest_at
   while true do
-    local entries = call('LRANGE', key, c.first, c.first + CHUNK - 1)
-    for i = 1, #entries do
-      local at, units = entry(entries[i])
+    local chunk = call('LRANGE', key, c.first, c.first + CHUNK - 1)
+    for i = 1, #chunk do
+      local at, units = entry(chunk[i])
+      if not at then
+        return discard(c)
+      end
       if c.at - at < l.window then
         return
       end
       c.used, c.first = c.used - units, c.first + 1
+      if c.used < 0 then
+        return discard(c)
+      end
     end
-    if #entries < CHUNK then
-      c.newest = nil
+    if #chunk < CHUNK then
+      -- Nothing is left in view, whatever the sum says.
+      c.used, c.newest = 0, nil
       return
     end
   end
@@ -318,7 +417,7 @@ local function tidy(c)
   if c.is_new then
     -- Only then: after a write that needs no memory, a full server lets a script write more.
     if c.is_in_the_way then
-      call('DEL', key)
+      call('UNLINK', key)
     end
     call('RPUSH', key, head_text(c))
     c.is_new = false
@@ -340,7 +439,7 @@ function log.take(c, most)
     local newest = c.newest
     if newest and floor(newest / 1000) == floor(c.at / 1000) then
       local _, units = entry(call('LINDEX', c.key, -1))
-      call('LSET', c.key, -1, entry_text(c.at, units + cost))
+      call('LSET', c.key, -1, entry_text(c.at, (units or 0) + cost))
     else
       call('RPUSH', c.key, entry_text(c.at, cost))
     end
@@ -355,13 +454,13 @@ function log.refund(c)
   local place, is_emptied = call('LLEN', key) - 1, false
   while place >= 1 and left > 0 do
     local at, units = entry(call('LINDEX', key, place))
-    local moment = floor(at / 1000)
-    if tied and moment < tied then
+    local moment = at and floor(at / 1000)
+    if not at or (tied and moment < tied) then
       break
     end
     if not tied or moment == tied then
       local given = left < units and left or units
-      left, c.used = left - given, c.used - given
+      left, c.used = left - given, c.used > given and c.used - given or 0
       if given == units then
         call('LSET', key, place, '')
         is_emptied = true
@@ -384,6 +483,9 @@ local function leaves(c, target)
     local entries = call('LRANGE', c.key, place, place + CHUNK - 1)
     for i = 1, #entries do
       local at, units = entry(entries[i])
+      if not at then
+        return ''
+      end
       used = used - units
       if used <= target then
         return format('%.0f', at)
@@ -407,9 +509,9 @@ function log.digest(c, is_refused)
   if is_refused and c.cost <= l.room then
     retry = leaves(c, l.room - c.cost)
   end
-  local newest = c.used > 0 and call('LINDEX', c.key, -1)
+  local newest = c.used > 0 and entry(call('LINDEX', c.key, -1))
   return format('%.0f:%s:%s:%s', c.used, c.used > 0 and leaves(c, next_target) or '', retry,
-    newest and format('%.0f', (entry(newest))) or '')
+    newest and format('%.0f', newest) or '')
 end
 
 function log.life(c)
@@ -446,9 +548,8 @@ local function read(c)
   end
   local text = texts[c.key]
   if text == nil then
-    local found = pcall_redis('GET', c.key)
     -- A list is the log of another algorithm, which counts as absent.
-    text = type(found) == 'string' and found or ''
+    text = read_string(c.key, MAX_TEXT) or ''
     texts[c.key] = text
   end
   c.limit.kernel.read(c, text)
@@ -555,12 +656,41 @@ end
 -- and the requests that made them.
 local records, firsts = {}, {}
 
+-- The record in a string; nil if it is none.
+local function unpack_record(packed)
+  local is_read, record = pcall(cmsgpack.unpack, packed)
+  if is_read and type(record) == 'table' and type(record.body) == 'string'
+    and type(record.note) == 'string' and type(record.said) == 'table'
+    and type(record.at) == 'string' and match(record.at, '^%d+$') and whole_number(record.at) then
+    return record
+  end
+  return nil
+end
+
 local function record_of(once)
   if records[once.key] == nil then
-    local found = pcall_redis('GET', once.key)
-    records[once.key] = type(found) == 'string' and cmsgpack.unpack(found) or false
+    local found = read_string(once.key, MAX_RECORD)
+    records[once.key] = found and unpack_record(found) or false
   end
   return records[once.key]
+end
+
+-- What a record says about a charge; nil if it says nothing that can be read.
+local function said_of(record, c)
+  local l, said = c.limit, record.said[c.limit.tag .. c.key]
+  if type(said) ~= 'string' or #said > MAX_TEXT or not match(said, '^[01][01]') then
+    return nil
+  end
+  local text = string.sub(said, 3)
+  if l.limit == 0 or not l.is_log then
+    return (text == '' or l.kernel.parse(l, text)) and said or nil
+  end
+  for digits in string.gmatch(text, '%d+') do
+    if not whole_number(digits) then
+      return nil
+    end
+  end
+  return match(text, '^%d+:%d*:%d*:%d*$') and said or nil
 end
 
 local function settle_once(charges)
@@ -575,7 +705,7 @@ local function settle_once(charges)
     once.verdict = '=' .. record.at .. ':' .. record.note
     for i = 1, #charges do
       local c = charges[i]
-      c.said = record.said[c.limit.tag .. c.key]
+      c.said = said_of(record, c)
       -- A limit that was not there then is looked at now.
       if not c.said then
         c.cost = 0

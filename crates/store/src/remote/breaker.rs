@@ -175,11 +175,13 @@ impl<B: Deref<Target = Breaker>> Admitted<B> {
         Ok(Self { breaker, is_probe, is_told: false })
     }
 
-    /// Tells how the request went. A server that refuses is there, but of no use either.
+    /// Records how the request went. A server that refuses is there, but of no use either. A value that
+    /// cannot be read is no failure of the server: others are counted there as before.
     pub(crate) fn tell<T>(mut self, answer: &Result<T, StoreError>) {
         self.is_told = true;
         match answer {
             Ok(_) => self.breaker.succeeded(),
+            Err(error) if error.kind() == StoreErrorKind::Corrupt => self.breaker.succeeded(),
             Err(error) => self.breaker.failed(self.is_probe, error),
         }
     }
@@ -199,7 +201,7 @@ mod tests {
     use super::*;
 
     /// Plays events: `+` and `-` a request that is made and succeeds or fails, `x` one that is not let
-    /// through, `a` one whose asker leaves.
+    /// through, `a` one whose asker leaves, `c` one that finds a value that it cannot read.
     fn check(probe_after: Duration, events: &str, expected: BreakerState) {
         let settings = RemoteSettings { failures: 3, probe_after, ..RemoteSettings::default() };
         let breaker = Breaker::new("a server".to_owned(), &settings);
@@ -208,6 +210,7 @@ mod tests {
             match event {
                 '+' => admitted.expect(events).tell(&Ok(())),
                 '-' => admitted.expect(events).tell::<()>(&Err(StoreErrorKind::Timeout.into())),
+                'c' => admitted.expect(events).tell::<()>(&Err(StoreErrorKind::Corrupt.into())),
                 'a' => drop(admitted.expect(events)),
                 _ => assert!(admitted.is_err(), "{events}"),
             }
@@ -227,6 +230,12 @@ mod tests {
         check(Duration::ZERO, "----", BreakerState::Open);
         check(Duration::ZERO, "---aa-+", BreakerState::Closed);
         check(Duration::ZERO, "---+--", BreakerState::Closed);
+    }
+
+    #[test]
+    fn a_value_that_cannot_be_read_is_no_failure_of_the_server() {
+        check(Duration::from_secs(3_600), "cccccccc", BreakerState::Closed);
+        check(Duration::ZERO, "---c", BreakerState::Closed);
     }
 
     #[test]

@@ -13,7 +13,11 @@ const SCRIPT: &str = include_str!("../../src/redis/settle.lua");
 /// Name, what stands in the script, and what the mutant has instead.
 const MUTANTS: &[(&str, &str, &str)] = &[
     ("nothing is kept", "if once and once.record and not failure then", "if false then"),
-    ("records are not looked for", "local found = pcall_redis('GET', once.key)", "local found"),
+    (
+        "records are not looked for",
+        "local found = read_string(once.key, MAX_RECORD)",
+        "local found",
+    ),
     ("any body will do", "if record.body ~= once.body then", "if false then"),
     ("refusals are kept", "  if passed then\n    record =", "  if true then\n    record ="),
     ("copies are judged now", "'=' .. record.at ..", "'=' .. format('%.0f', now) .."),
@@ -23,13 +27,8 @@ const MUTANTS: &[(&str, &str, &str)] = &[
         "records[once.key], firsts[once.key] = record, charges",
         "firsts[once.key] = charges",
     ),
-    ("copies show figures of now", "c.said = record.said[c.limit.tag .. c.key]", "c.said = nil"),
+    ("copies show figures of now", "c.said = said_of(record, c)", "c.said = nil"),
     ("new limits are charged", "        c.cost = 0\n        settle_plain", "        settle_plain"),
-    (
-        "states are told by name alone",
-        "record.said[c.limit.tag .. c.key] = c.said",
-        "for _, t in ipairs(TAGS) do record.said[t .. c.key] = c.said end",
-    ),
 ];
 
 /// Whether the promises are kept by two nodes with that script.

@@ -134,8 +134,13 @@ const MUTANTS: &[Mutant] = &[
     ),
     (
         "a state of another algorithm counts",
-        "if tag ~= l.tag or tonumber(length) ~= l.window then",
-        "if tonumber(length) ~= l.window then",
+        "if tag ~= l.tag or tonumber(window) ~= l.window then",
+        "if tonumber(window) ~= l.window then",
+    ),
+    (
+        "a count of another window counts",
+        "if tonumber(length) ~= l.window then\n    return nil",
+        "if not length then\n    return nil",
     ),
     (
         "what is refused is told of the wrong entry",

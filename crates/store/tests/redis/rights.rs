@@ -8,7 +8,7 @@ use tollgate_testbed::{Redis, Reply};
 use crate::stand::{LONG, NO_MOMENT, connect, key, limit, patient, story, take};
 
 /// All that the store asks of a server, for a user that may do nothing else.
-const RIGHTS: &str = "+eval +evalsha +time +get +set +del +unlink +pexpire +lindex +llen +lpush \
+const RIGHTS: &str = "+eval +evalsha +time +getrange +set +unlink +pexpire +lindex +llen +lpush \
                       +lrange +lrem +lset +ltrim +rpush";
 
 fn ten() -> Limit {
