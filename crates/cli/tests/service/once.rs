@@ -227,3 +227,33 @@ fn without_the_store_each_node_knows_its_own_calls() {
     assert_eq!(elsewhere.json()["allowed"], true, "{elsewhere:?}");
     assert_eq!(elsewhere.header("x-idempotency-replayed"), None, "{elsewhere:?}");
 }
+
+/// Changes the note of the only record in Redis.
+fn forge_note(redis: &Redis, note: &str) {
+    let keys = redis.command(&["KEYS", "*once*"]);
+    let script = "local r = cmsgpack.unpack(redis.call('GET', KEYS[1])); r.note = ARGV[1]
+                  redis.call('SET', KEYS[1], cmsgpack.pack(r))";
+    redis.command(&["EVAL", script, "1", keys.list()[0].text(), note]);
+}
+
+#[test]
+fn a_forged_decision_id_in_redis_is_not_repeated() {
+    let rules = "rules: [{rule_id: r, limit: 90, window: 300d, identifier_type: user_id}]";
+    let redis = Redis::start();
+    let body = r#"{"identifiers":{"user_id":"eve"}}"#;
+    let notes = ["x\",\"allowed\":false,\"z\":\"", "d00000001-a1\"", "", "{}", "D00000001-A1"];
+    for (number, note) in notes.into_iter().enumerate() {
+        redis.command(&["FLUSHALL"]);
+        let [a, b] = nodes(&redis.url(), rules);
+        let key = format!("forged {number}");
+        let first = check(&a, &key, body);
+        assert!(first.json()["decision_id"].is_string(), "{first:?}");
+        forge_note(&redis, note);
+        let again = check(&b, &key, body);
+        let told = again.json();
+        assert_eq!((&told["allowed"], told.get("decision_id")), (&json!(true), None), "{again:?}");
+        let verdicts = |answer: &Answer| answer.text().matches("\"allowed\":").count();
+        assert_eq!(verdicts(&again), verdicts(&first), "{again:?}");
+        assert_eq!(again.header("x-idempotency-replayed"), Some("true"), "{again:?}");
+    }
+}

@@ -107,9 +107,11 @@ impl RateLimiter {
             }
             OnceAnswer::First(decision) => Ok(self.answer(body, &decision, detail)),
             OnceAnswer::Again { decision, note } => {
-                let note = (decision.charged() > 0).then_some(&*note);
-                note_decision(&decision, note);
-                Ok(write(&decision, note, detail))
+                // Redis holds what any of its clients wrote: only an id is repeated as one.
+                let id = note.parse().ok().filter(|_| decision.charged() > 0);
+                let text = id.map(DecisionId::text);
+                note_decision(&decision, text.as_deref());
+                Ok(write(&decision, text.as_deref(), detail))
             }
             OnceAnswer::Conflict => Err(key_reused()),
         }

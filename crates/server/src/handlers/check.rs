@@ -147,7 +147,9 @@ impl<'a> Judging<'a> {
                 Ok((self.answer_as(Name::Taken(id), &decision, headers), false))
             }
             OnceAnswer::Again { decision, note } => {
-                Ok((self.answer_as(Name::Given(&note), &decision, headers), true))
+                // Redis holds what any of its clients wrote: only an id is repeated as one.
+                let name = Name::Given(note.parse().ok());
+                Ok((self.answer_as(name, &decision, headers), true))
             }
             OnceAnswer::Conflict => Err(key_reused()),
         }
@@ -160,7 +162,7 @@ impl<'a> Judging<'a> {
 
     fn answer_as(
         &self,
-        name: Name<'_>,
+        name: Name,
         decision: &Decision,
         headers: &mut HeaderMap,
     ) -> (bool, Vec<u8>) {
@@ -174,13 +176,13 @@ impl<'a> Judging<'a> {
 
 /// What a decision is called.
 #[derive(Clone, Copy, Debug)]
-enum Name<'a> {
+enum Name {
     /// Whatever comes next.
     New,
     /// That, if it is allowed.
     Taken(DecisionId),
-    /// As the node called it that made it.
-    Given(&'a str),
+    /// The id from the node that made it; none if what the store holds is no id.
+    Given(Option<DecisionId>),
 }
 
 /// Writes the answer to a decision and enters it into the journal, unless it was only a look: those
@@ -196,7 +198,7 @@ pub(crate) fn record(
 
 fn record_as(
     app: &ServerState,
-    name: Name<'_>,
+    name: Name,
     (check, decision): (Option<&CheckBody<'_>>, &Decision),
     detail: bool,
     answer: &mut Vec<u8>,
@@ -213,7 +215,7 @@ fn record_as(
         return write(None);
     }
     let id = match name {
-        Name::Given(text) => return write(Some(text)),
+        Name::Given(id) => return write(id.map(DecisionId::text).as_deref()),
         Name::Taken(id) if decision.is_allowed() => id,
         Name::Taken(_) | Name::New => app.journal.next_id(decision.is_allowed()),
     };
