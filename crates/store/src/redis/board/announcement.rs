@@ -2,10 +2,16 @@
 
 use std::collections::HashSet;
 
+use tollgate_core::{Micros, Timestamp};
+
 /// The longest id of a rule.
 const LONGEST_ID: usize = 100;
 /// No id of a rule begins like this, so these fields stand beside the rules.
 const OTHER: char = '#';
+/// How far the epoch of a catalog, which is a time, may be ahead of this node's clock.
+const MAX_CLOCK_SKEW: Micros = Micros::from_secs(24 * 60 * 60);
+/// More changes than a catalog can ever have.
+const MAX_NUMBER: u64 = 1 << 40;
 /// The field that holds which revision it is.
 const REVISION: &str = "#revision";
 /// The field that holds the tiers.
@@ -15,7 +21,8 @@ const TIERS: &str = "#tiers";
 /// larger number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Announcement {
-    /// Which life of the rule database it is: one that was set up anew counts from one again.
+    /// Which life of the rule database it is: when that began, in microseconds since 1970. A database
+    /// that was set up anew counts from one again.
     pub epoch: u64,
     /// Which change within that.
     pub number: u64,
@@ -30,6 +37,18 @@ impl Announcement {
     pub(super) fn fields(&self) -> impl Iterator<Item = &str> {
         let rules = self.rules.iter().flat_map(|(id, rule)| [id.as_str(), rule.as_str()]);
         [TIERS, &self.tiers].into_iter().chain(rules)
+    }
+
+    /// The largest revision that can be real at that time.
+    pub(super) fn max_revision(now: Timestamp) -> (u64, u64) {
+        (now.plus(MAX_CLOCK_SKEW).as_micros(), MAX_NUMBER)
+    }
+
+    /// Whether a database can have got to this revision by that time. Others may have written anything
+    /// into Redis.
+    pub(super) fn is_plausible(&self, now: Timestamp) -> bool {
+        let (max_epoch, max_number) = Self::max_revision(now);
+        self.epoch <= max_epoch && self.number <= max_number
     }
 
     /// Says what cannot be published.

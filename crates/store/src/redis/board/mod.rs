@@ -24,6 +24,7 @@ use super::address::{DEFAULT_PREFIX, RedisUrl};
 use super::node::Failure;
 use crate::StoreError;
 use crate::remote::RemoteSettings;
+use crate::remote::clock::wall_clock;
 
 const BOARD: &str = "ratelimit:rules:active";
 const CHANNEL: &str = "ratelimit:rules:changed";
@@ -47,6 +48,9 @@ pub enum BoardError {
     Redis(StoreError),
     /// What is there was not written by a board: its key, and why. It is not overwritten.
     Unreadable(String),
+    /// The revision of what is there cannot be real: its key, and why. The next node that publishes rules
+    /// replaces it.
+    Implausible(String),
     /// What was to be published cannot be, and why.
     Invalid(String),
 }
@@ -73,8 +77,8 @@ impl RedisBoard {
         Ok(Self { place, board, channel, changes, listener })
     }
 
-    /// Puts rules on the board and tells everybody, unless those on it are as new or newer. Takes at
-    /// most two seconds.
+    /// Puts rules on the board and tells everybody, unless those on it are as new or newer. A revision
+    /// from the future is replaced. Takes at most two seconds.
     ///
     /// # Errors
     /// If Redis does not answer, or what is there or is to be there is not sound.
@@ -82,7 +86,9 @@ impl RedisBoard {
         announcement.check().map_err(BoardError::Invalid)?;
         let mut command = cmd("EVAL");
         command.arg(PUBLISH).arg(1).arg(&self.board);
+        let (max_epoch, max_number) = Announcement::max_revision(wall_clock());
         command.arg(announcement.epoch).arg(announcement.number).arg(&self.channel);
+        command.arg(max_epoch).arg(max_number);
         announcement.fields().for_each(|text| {
             command.arg(text);
         });
@@ -95,13 +101,21 @@ impl RedisBoard {
     /// What is on the board; `None` if nobody has put anything there. Takes at most two seconds.
     ///
     /// # Errors
-    /// If Redis does not answer, or what is there was not written by a board.
+    /// If Redis does not answer, or what is there was not written by a board or cannot be real.
     pub async fn read(&self) -> Result<Option<Announcement>, BoardError> {
         let mut command = cmd("HGETALL");
         command.arg(&self.board);
         let fields = redis::from_redis_value(self.call(&command).await?);
         let fields = fields.map_err(|_| self.unreadable("not all of it is text"))?;
-        Announcement::read(fields).map_err(|why| self.unreadable(&why))
+        let announcement = Announcement::read(fields).map_err(|why| self.unreadable(&why))?;
+        match announcement {
+            Some(found) if !found.is_plausible(wall_clock()) => {
+                let Announcement { epoch, number, .. } = found;
+                let why = format!("{}: #revision is {epoch}-{number}", self.board);
+                Err(BoardError::Implausible(why))
+            }
+            found => Ok(found),
+        }
     }
 
     /// Changes whenever there may be something new on the board: with every message, and whenever
@@ -139,6 +153,9 @@ impl fmt::Display for BoardError {
             Self::Unreadable(why) => {
                 write!(f, "a key of Redis holds something else, and has to be deleted: {why}")
             }
+            Self::Implausible(why) => {
+                write!(f, "the rules in Redis have a revision from the future: {why}")
+            }
             Self::Invalid(why) => write!(f, "these rules cannot be published: {why}"),
         }
     }
@@ -148,7 +165,7 @@ impl std::error::Error for BoardError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Redis(error) => error.source(),
-            Self::Unreadable(_) | Self::Invalid(_) => None,
+            Self::Unreadable(_) | Self::Implausible(_) | Self::Invalid(_) => None,
         }
     }
 }

@@ -3,7 +3,8 @@
 -- KEYS[1]     the board, a hash
 -- ARGV[1..2]  epoch and number of the new revision, in digits without leading zeros
 -- ARGV[3]     the channel
--- ARGV[4..]   the other fields and their values, by turns
+-- ARGV[4..5]  the largest epoch and number that can be real
+-- ARGV[6..]   the other fields and their values, by turns
 -- answer      1 if it is on the board now, 0 if that held something as new or newer,
 --             -1 if nobody can tell because it was not written here
 
@@ -11,6 +12,7 @@
 local CHUNK = 2000
 
 local board, epoch, number, channel = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
+local max_epoch, max_number = ARGV[4], ARGV[5]
 
 -- Digits, because numbers of scripts are doubles.
 local function is_less(one, other)
@@ -18,6 +20,12 @@ local function is_less(one, other)
     return #one < #other
   end
   return one < other
+end
+
+-- A revision that is not real yet, or never. If that is true of ours as well, the clock of this node is
+-- wrong.
+local function is_beyond(one_epoch, one_number)
+  return is_less(max_epoch, one_epoch) or is_less(max_number, one_number)
 end
 
 local held = redis.call('HGET', board, '#revision')
@@ -28,6 +36,7 @@ if held then
   end
   local is_older = is_less(held_epoch, epoch)
     or (held_epoch == epoch and is_less(held_number, number))
+    or (is_beyond(held_epoch, held_number) and not is_beyond(epoch, number))
   if not is_older then
     return 0
   end
@@ -45,7 +54,7 @@ redis.call('HDEL', board, '#')
 
 redis.call('HSET', board, '#revision', revision)
 local is_new = { ['#revision'] = true }
-for first = 4, #ARGV, CHUNK do
+for first = 6, #ARGV, CHUNK do
   local last = math.min(first + CHUNK - 1, #ARGV)
   redis.call('HSET', board, unpack(ARGV, first, last))
   for place = first, last, 2 do
