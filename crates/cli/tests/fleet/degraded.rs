@@ -15,7 +15,7 @@ const LIMIT: usize = 40;
 const FACTOR: usize = 3;
 const DEADLINE: Duration = Duration::from_millis(250);
 /// What a busy machine may add: less than any of these outages lasts.
-const SLACK: Duration = Duration::from_secs(1);
+const SLACK: Duration = Duration::from_millis(2_500);
 const OUTAGE: Duration = Duration::from_secs(3);
 
 const SETTINGS: &str = "store_failure: {deadline: 250ms, failures: 3, probe_after: 200ms}";

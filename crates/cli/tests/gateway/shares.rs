@@ -57,12 +57,12 @@ fn only_what_was_upgraded_is_counted() {
 #[test]
 fn the_time_of_an_upgrade_runs_from_its_last_piece() {
     let upstream = Upstream::start();
-    let gateway = Gateway::with_settings("gateway: {upgrade_timeout: 2s}", upstream.address);
+    let gateway = Gateway::with_settings("gateway: {upgrade_timeout: 4s}", upstream.address);
     let mut socket = upgraded(&gateway);
+    let stopwatch = Stopwatch::start();
     socket.send(b"x");
     assert_eq!(socket.exactly(1), b"x");
-    let stopwatch = Stopwatch::start();
     assert_eq!(socket.rest(), b"");
     let took = stopwatch.elapsed();
-    assert!(took > Duration::from_millis(1_500) && took < Duration::from_millis(3_500), "{took:?}");
+    assert!(took >= Duration::from_secs(4) && took < Duration::from_millis(7_500), "{took:?}");
 }

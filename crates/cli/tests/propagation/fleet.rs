@@ -17,7 +17,7 @@ use crate::support::{beside, until};
 /// How soon a change is in force everywhere.
 pub(crate) const SOON: Duration = Duration::from_secs(1);
 /// What a machine that runs other tests too may add.
-pub(crate) const SLACK: Duration = Duration::from_secs(1);
+pub(crate) const SLACK: Duration = Duration::from_secs(3);
 
 const ALICE: &str = r#"{"identifiers":{"user_id":"alice"},"endpoint":"/","method":"GET"}"#;
 

@@ -69,7 +69,7 @@ impl<'a> Fault<'a> {
 /// Tries faults one after the other on two nodes that count in one store, prints a row for each, and
 /// fails if a bound was not kept.
 fn try_out(store: &str, url: &str, faults: &[Fault<'_>]) {
-    let nodes = nodes::start(row::NODES, url, &row::rules(), "{}");
+    let nodes = nodes::start(row::NODES, url, &row::rules(), row::settings(is_soak()));
     let mut broken = Vec::new();
     for fault in faults.iter().filter(|fault| fault.is_short || is_soak()) {
         let row = measure(store, &nodes, fault);
