@@ -49,7 +49,11 @@ fn put(redis: &Redis, key: &str, value: &Value) {
         Value::Digits(count) => format!("redis.call('SET', KEYS[1], string.rep('9', {count}))"),
         Value::OldLog(count) => format!(
             "redis.call('RPUSH', KEYS[1], 's:{WINDOW_MICROS}:{count}')
-             for i = 1, {count} do redis.call('RPUSH', KEYS[1], i .. '=1') end"
+             for first = 1, {count}, 1000 do
+               local entries = {{}}
+               for at = first, first + 999 do entries[#entries + 1] = at .. '=1' end
+               redis.call('RPUSH', KEYS[1], unpack(entries))
+             end"
         ),
     };
     redis.command(&["EVAL", &script, "1", key]);
