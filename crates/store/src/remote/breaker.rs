@@ -181,7 +181,10 @@ impl<B: Deref<Target = Breaker>> Admitted<B> {
         self.is_told = true;
         match answer {
             Ok(_) => self.breaker.succeeded(),
-            Err(error) if error.kind() == StoreErrorKind::Corrupt => self.breaker.succeeded(),
+            Err(error) if error.kind() == StoreErrorKind::Corrupt => {
+                self.breaker.errors[StoreErrorKind::Corrupt as usize].fetch_add(1, Relaxed);
+                self.breaker.succeeded();
+            }
             Err(error) => self.breaker.failed(self.is_probe, error),
         }
     }
