@@ -42,6 +42,21 @@ impl Change {
         self.was.as_deref().map(|body| Entry::parse(self.kind, body)).transpose()
     }
 
+    /// The rule whose bans are all lifted, if that is what this change does.
+    pub(crate) fn lifts_all_by(&self) -> Option<String> {
+        if self.kind != Kind::Ban || self.becomes.is_some() {
+            return None;
+        }
+        let mut parts: Vec<String> = serde_json::from_str(&self.entry).ok()?;
+        if parts.len() == 1 { parts.pop() } else { None }
+    }
+
+    /// The rule of a ban: its name begins with it.
+    fn rule_of_ban(&self) -> Option<String> {
+        let parts: Vec<String> = serde_json::from_str(&self.entry).ok()?;
+        parts.into_iter().next()
+    }
+
     /// What can be told of the entry before and after: all but digests of secrets.
     #[must_use]
     pub fn told(&self) -> (Option<Json>, Option<Json>) {
@@ -49,12 +64,25 @@ impl Change {
     }
 }
 
-/// What changes that follow each other come to: of each entry, the last one.
+/// What changes that follow each other come to: of each entry, the last one. Changes of bans are left out
+/// if all bans by their rule are lifted after them.
 pub(crate) fn last_of_each(changes: &[Change]) -> Vec<&Change> {
-    let mut seen = HashSet::new();
+    let (mut seen, mut lifted) = (HashSet::new(), HashSet::new());
     let newest_first = changes.iter().rev();
-    let mut last: Vec<&Change> =
-        newest_first.filter(|it| seen.insert((it.kind, it.entry.as_str()))).collect();
+    let mut last: Vec<&Change> = newest_first
+        .filter(|it| {
+            if it.kind == Kind::Ban {
+                if let Some(rule_id) = it.lifts_all_by() {
+                    return lifted.insert(rule_id);
+                }
+                if !lifted.is_empty() && it.rule_of_ban().is_some_and(|rule| lifted.contains(&rule))
+                {
+                    return false;
+                }
+            }
+            seen.insert((it.kind, it.entry.as_str()))
+        })
+        .collect();
     last.reverse();
     last
 }

@@ -42,13 +42,32 @@ pub enum Entry {
 pub struct Ban {
     /// The rule that it kept exceeding, and that refuses it.
     pub rule_id: String,
-    /// The values that the rule counts the client by, in the order of its identifiers.
+    /// The values that the rule counts the client by, in the order of its identifiers. None in the log of
+    /// changes where all bans by the rule are lifted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub identifier: Vec<String>,
     /// The tenant that the rule belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
     /// When the ban ends, as an RFC 3339 time.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub expires_at: String,
+    /// How many bans were lifted, where all bans by the rule are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lifted: Option<u64>,
+}
+
+impl Ban {
+    /// What the log of changes tells of all bans by a rule when they are lifted.
+    pub(crate) fn all_by(rule_id: &str, count: u64) -> Self {
+        Self {
+            rule_id: rule_id.to_owned(),
+            identifier: Vec::new(),
+            tenant: None,
+            expires_at: String::new(),
+            lifted: Some(count),
+        }
+    }
 }
 
 impl Entry {

@@ -22,6 +22,10 @@ pub(crate) fn flaw(entry: &Entry, name: &str, tenant: Option<&str>) -> Option<Pr
         Entry::Token(token) => digest_flaw(&token.digest)
             .or_else(|| tenant_flaw(token))
             .or_else(|| end_flaw(token.expires_at.as_deref())),
+        Entry::Ban(ban) if ban.identifier.is_empty() => {
+            let problem = Problem::new("identifier", "the ban names no client");
+            Some(problem.with_advice("give one value for each identifier of the rule"))
+        }
         Entry::Ban(ban) => end_flaw(Some(&ban.expires_at)),
         Entry::Rule(_) if !(1..=LONGEST_RULE_ID).contains(&name.len()) => {
             let message = format!("a rule_id has 1 to {LONGEST_RULE_ID} bytes, not {}", name.len());

@@ -42,6 +42,9 @@ impl Catalog {
                 tables::put(connection, name, &entry, tenant, stamp).await.map_err(failed)
             }
             None => {
+                if let Some(rule_id) = change.lifts_all_by() {
+                    return tables::remove_bans(connection, &rule_id).await.map_err(failed);
+                }
                 if change.kind == Kind::Rule {
                     self.refuse_used_rule(connection, &change.entry).await?;
                 }

@@ -9,7 +9,7 @@ use crate::access::Role;
 use crate::catalog::Catalog;
 use crate::change::Change;
 use crate::database::{Connection, Value, values};
-use crate::entry::Entry;
+use crate::entry::{Entry, ban_name};
 use crate::error::CatalogError;
 use crate::kind::Kind;
 use crate::ownership;
@@ -36,6 +36,11 @@ impl Catalog {
         let takes_over = matches!(intent, Intent::Edits(_));
         let edits = match intent {
             Intent::Edits(edits) => edits,
+            Intent::Bans(bans) => {
+                let bans = self.still_wanted(connection, bans).await?.into_iter();
+                let put = |ban| Edit::Put { entry: Entry::Ban(ban), expect: Expect::Anything };
+                bans.map(put).collect()
+            }
             Intent::Begin(entries) => {
                 let puts = entries.into_iter();
                 puts.map(|entry| Edit::Put { entry, expect: Expect::Absent }).collect()
@@ -68,7 +73,17 @@ impl Catalog {
         };
         let mut resolved = Vec::with_capacity(edits.len());
         for edit in edits {
-            resolved.push(self.resolve_edit(connection, author, edit, takes_over).await?);
+            match edit {
+                Edit::LiftBans { rule_id } => {
+                    self.check_ban_author(connection, author, &rule_id).await?;
+                    if let Some((change, _)) = self.lifting(connection, author, &rule_id).await? {
+                        resolved.push(Resolved { change, is_change: true });
+                    }
+                }
+                edit => {
+                    resolved.push(self.resolve_edit(connection, author, edit, takes_over).await?);
+                }
+            }
         }
         let mut seen = HashSet::new();
         let mut names = resolved.iter().map(|it| (it.change.kind, it.change.entry.as_str()));
@@ -93,6 +108,7 @@ impl Catalog {
             Edit::Patch { kind, entry, expect, .. } | Edit::Remove { kind, entry, expect } => {
                 (*kind, entry.clone(), *expect)
             }
+            Edit::LiftBans { rule_id } => (Kind::Ban, ban_name(rule_id, &[]), Expect::Anything),
         };
         let found = tables::find(connection, kind, &name).await.map_err(failed)?;
         // An entry that the author cannot see is as good as absent, whatever the author expects.
@@ -115,7 +131,7 @@ impl Catalog {
         let was = now.as_ref().map(|now| now.body.clone());
         let becomes = match edit {
             Edit::Put { entry, .. } => Some(entry.redacted().body()),
-            Edit::Remove { .. } => None,
+            Edit::Remove { .. } | Edit::LiftBans { .. } => None,
             Edit::Patch { fields, .. } => {
                 let body = was.as_deref().ok_or_else(missing)?;
                 let mut merged: Json = serde_json::from_str(body).unwrap_or_default();

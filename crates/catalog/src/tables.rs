@@ -126,6 +126,15 @@ pub(crate) async fn remove(
     connection.run(&sql, values![entry]).await.map(drop)
 }
 
+/// Removes all bans by a rule.
+pub(crate) async fn remove_bans(
+    connection: &mut Connection,
+    rule_id: &str,
+) -> Result<(), sqlx::Error> {
+    let sql = "DELETE FROM tollgate_bans WHERE rule_id = $1";
+    connection.run(sql, values![rule_id]).await.map(drop)
+}
+
 /// The order in which changes can be made: what refers to others goes first and comes last.
 pub(crate) fn order(changes: &mut [Change]) {
     let rank = |kind: Kind| Kind::ALL.iter().position(|it| *it == kind).unwrap_or(0);

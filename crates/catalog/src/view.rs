@@ -232,6 +232,9 @@ fn delta_of(change: &Change, policy: &Policy) -> Result<Option<Delta>, Vec<Probl
         Entry::Blacklist(it) => {
             Delta::unlist(List::Deny, &it.identifier_type, &it.identifier).map_err(one)?
         }
+        Entry::Ban(it) if it.identifier.is_empty() => {
+            Delta::UnbanAll { rule_id: it.rule_id.into() }
+        }
         Entry::Ban(it) => {
             Delta::Unban { subject: Subject::new(&it.identifier), rule_id: it.rule_id.into() }
         }

@@ -13,7 +13,7 @@ use crate::change::Change;
 use crate::check;
 use crate::connections::PATIENCE;
 use crate::database::{Connection, values};
-use crate::entry::Entry;
+use crate::entry::{Ban, Entry};
 use crate::error::CatalogError;
 use crate::kind::Kind;
 use crate::load::{Lock, head_of};
@@ -64,6 +64,8 @@ pub enum Intent {
         /// The current time.
         now: Timestamp,
     },
+    /// These bans, as far as their rules still ban.
+    Bans(Vec<Ban>),
 }
 
 /// What is to become of one entry.
@@ -95,6 +97,11 @@ pub enum Edit {
         entry: String,
         /// What it has to be now.
         expect: Expect,
+    },
+    /// All bans by a rule are to go.
+    LiftBans {
+        /// The rule.
+        rule_id: String,
     },
 }
 
@@ -230,6 +237,7 @@ impl Catalog {
         }
         let mut changes = self.resolve(connection, author, intent).await?;
         bounds::check_rules(self.purpose.bounds, &changes)?;
+        self.lift_with_rules(connection, author, &mut changes).await?;
         if changes.is_empty() {
             return Ok(Prepared { before, after: before, changes, begins });
         }

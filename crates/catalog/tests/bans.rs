@@ -5,6 +5,7 @@
 mod place;
 
 use place::{Place, everywhere};
+use serde_json::json;
 use tollgate_catalog::{
     AuditFilter, Author, Ban, Beginning, Catalog, Edit, Entry, Expect, Filter, Intent, Kind, Since,
     View, ban_name,
@@ -35,6 +36,7 @@ fn ban(rule_id: &str, identifier: &[&str], seconds: u64) -> Ban {
         identifier: identifier.iter().map(|value| (*value).to_owned()).collect(),
         tenant: (rule_id == "shop").then(|| "acme".to_owned()),
         expires_at: format_time(later(seconds)),
+        lifted: None,
     }
 }
 
@@ -137,16 +139,150 @@ async fn nodes_follow_bans_without_compiling_anything() {
     .await;
 }
 
+/// How many bans a catalog has.
+async fn count(catalog: &Catalog) -> usize {
+    let page = catalog.page(Kind::Ban, &Filter::default(), None, 1_000).await.expect("a page");
+    page.entries.len()
+}
+
+/// A change of the rule `login`, as JSON fields.
+fn patch(fields: serde_json::Value) -> Edit {
+    let (kind, entry) = (Kind::Rule, "login".to_owned());
+    Edit::Patch { kind, entry, fields, expect: Expect::Present }
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn bans_outlive_their_rules_and_rules_their_bans() {
+async fn deleting_a_rule_removes_its_bans() {
+    everywhere(async |place| {
+        let removed = || Edit::Remove {
+            kind: Kind::Rule,
+            entry: "login".to_owned(),
+            expect: Expect::Present,
+        };
+        let cases = [
+            (removed(), true),
+            (patch(json!({"penalty": null})), true),
+            (patch(json!({"identifier_type": "user_id"})), true),
+            (patch(json!({"limit": 7})), false),
+            (patch(json!({"penalty": {"ban_seconds": 5}})), false),
+        ];
+        let place = if place.is_shared() { Place::database } else { Place::file };
+        for (edit, is_lifted) in cases {
+            let (place, case) = (place(), format!("{edit:?}"));
+            let catalog = open(&place).await;
+            let first = catalog.view().await.expect("a view");
+            let bans = vec![put(ban("login", &["10.0.0.1"], 600)), put(ban("key", &["k"], 600))];
+            write(&catalog, bans).await;
+            let banned = follow(&catalog, &first).await;
+            // A copy that learns of the bans and of their end at once.
+            let copy = Place::file();
+            let copied = copy.catalog();
+            copied.migrate(NOW).await.expect("tables");
+            copied.copy_from(&catalog).await.expect("a copy");
+            let more = vec![put(ban("login", &["10.0.0.2"], 600))];
+            write(&catalog, more).await;
+            let changed = write(&catalog, vec![edit]).await;
+            assert_eq!(changed, if is_lifted { 2 } else { 1 }, "{case}");
+            let left = if is_lifted { 1 } else { 3 };
+            assert_eq!(count(&catalog).await, left, "{case}");
+            let after = follow(&catalog, &banned).await;
+            assert_eq!(after.policy().directory().bans(), left, "{case}: other nodes follow");
+            let Since::Changes(changes, head) =
+                catalog.since(banned.head()).await.expect("changes")
+            else {
+                panic!("{case}: not told one by one");
+            };
+            copied.follow(&changes, head).await.expect("followed");
+            assert_eq!(count(&copied).await, left, "{case}: copies follow");
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_bans_by_a_rule_are_lifted_at_once() {
+    everywhere(async |place| {
+        let catalog = open(place).await;
+        let of = |at: u64| put(ban("login", &[&format!("10.0.{}.{}", at / 256, at % 256)], 600));
+        write(&catalog, (0..450).map(of).collect()).await;
+        write(&catalog, vec![put(ban("shop", &["u1", "acme"], 600))]).await;
+        let view = catalog.view().await.expect("a view");
+        let lift = |rule_id: &str| Edit::LiftBans { rule_id: rule_id.to_owned() };
+        let tenant = Author { tenant: Some("acme".to_owned()), ..penalty() };
+        let lift_as = async |author: &Author, rule_id: &str| {
+            let intent = Intent::Edits(vec![lift(rule_id)]);
+            catalog.write(author, intent, NOW, false).await.map(|written| written.changes.len())
+        };
+        assert!(lift_as(&tenant, "login").await.is_err(), "bans of others are not a tenant's");
+        assert!(lift_as(&tenant, "shop").await.is_err(), "nor those of a rule that operators wrote");
+        let own = r#"{"rule_id":"acme.own","limit":1,"window":"1m","identifier_type":"ip","tenant":"acme"}"#;
+        let own = Entry::parse(Kind::Rule, own).expect("a rule");
+        let own = Intent::Edits(vec![Edit::Put { entry: own, expect: Expect::Absent }]);
+        catalog.write(&tenant, own, NOW, false).await.expect("a rule of the tenant");
+        write(&catalog, vec![put(ban("acme.own", &["10.0.0.1"], 600))]).await;
+        assert_eq!(count(&catalog).await, 452);
+        assert_eq!(lift_as(&tenant, "acme.own").await.expect("lifted"), 1);
+        assert_eq!(lift_as(&penalty(), "shop").await.expect("lifted"), 1);
+        assert_eq!(lift_as(&penalty(), "login").await.expect("lifted"), 1);
+        assert_eq!(lift_as(&penalty(), "login").await.expect("nothing to do"), 0);
+        // One that is banned after that is banned.
+        write(&catalog, vec![put(ban("login", &["10.0.0.1"], 600))]).await;
+        let view = follow(&catalog, &view).await;
+        assert_eq!((banned(&view, 0), count(&catalog).await), ([true, false, false], 1));
+        let filter = AuditFilter { kind: Some(Kind::Ban.into()), ..AuditFilter::default() };
+        let log = catalog.audit(&filter, None, 3).await.expect("a log");
+        assert!(format!("{log:?}").contains("450"), "the log tells how many: {log:?}");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_ban_that_cannot_be_kept_does_not_stop_the_others() {
+    everywhere(async |place| {
+        let catalog = open(place).await;
+        let long = "\"".repeat(1_000);
+        let bans = [
+            ban("login", &["10.0.0.1"], 600),
+            ban("login", &[&long], 600),
+            ban("gone", &["10.0.0.3"], 600),
+            ban("shop", &["u1", "acme"], 600),
+        ];
+        let skipped = catalog.keep_bans(&bans, NOW).await.expect("written");
+        let places: Vec<usize> = skipped.iter().map(|(at, _)| *at).collect();
+        assert_eq!(places, [1], "{skipped:?}");
+        assert_eq!(count(&catalog).await, 2, "bans by a rule that is gone are dropped");
+        // What the database itself refuses.
+        let mut raw = place.raw().await;
+        if place.is_shared() {
+            let check = "ALTER TABLE tollgate_bans ADD CHECK (identifier NOT LIKE '%10.0.0.66%')";
+            raw.run(check).await;
+        } else {
+            raw.run(
+                "CREATE TRIGGER refused BEFORE INSERT ON tollgate_bans \
+                 WHEN NEW.identifier LIKE '%10.0.0.66%' \
+                 BEGIN INSERT INTO tollgate_bans (entry) VALUES (NULL); END",
+            )
+            .await;
+        }
+        let bans: Vec<Ban> =
+            (65..68).map(|at| ban("login", &[&format!("10.0.0.{at}")], 600)).collect();
+        let skipped = catalog.keep_bans(&bans, NOW).await.expect("written");
+        let places: Vec<usize> = skipped.iter().map(|(at, _)| *at).collect();
+        assert_eq!((places, count(&catalog).await), (vec![1], 4), "{skipped:?}");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bans_that_earlier_versions_left_behind_are_lifted() {
     everywhere(async |place| {
         let catalog = open(place).await;
         write(&catalog, vec![put(ban("login", &["10.0.0.1"], 600))]).await;
-        let rule = |expect| Edit::Remove { kind: Kind::Rule, entry: "login".to_owned(), expect };
-        assert_eq!(write(&catalog, vec![rule(Expect::Present)]).await, 1);
-        let view = catalog.view().await.expect("a view");
-        assert_eq!((banned(&view, 0), view.policy().directory().bans()), ([false; 3], 1));
-        assert_eq!(write(&catalog, vec![remove("login", &["10.0.0.1"])]).await, 1);
+        let bans = (0..5).map(|at| put(ban("gone", &[&format!("10.0.0.{at}")], 600))).collect();
+        write(&catalog, bans).await;
+        assert_eq!(catalog.lift_orphaned_bans(NOW).await.expect("lifted"), 1);
+        assert_eq!(catalog.lift_orphaned_bans(NOW).await.expect("nothing to do"), 0);
+        assert_eq!(count(&catalog).await, 1);
     })
     .await;
 }

@@ -102,6 +102,11 @@ pub enum Change {
         /// Who, as the rule counts.
         subject: Subject,
     },
+    /// The rule counts all clients again that it has banned.
+    UnbanAll {
+        /// The rule.
+        rule_id: Arc<str>,
+    },
 }
 
 #[derive(PartialEq, Eq, Hash)]
@@ -110,6 +115,7 @@ enum Target<'a> {
     Override(&'a Client, &'a str),
     List(&'a Listed, List),
     Ban(&'a str, &'a Subject),
+    Bans(&'a str),
 }
 
 impl Change {
@@ -181,6 +187,7 @@ impl Change {
             Self::Ban { rule_id, subject, .. } | Self::Unban { rule_id, subject } => {
                 Target::Ban(rule_id, subject)
             }
+            Self::UnbanAll { rule_id } => Target::Bans(rule_id),
         }
     }
 
@@ -221,6 +228,23 @@ impl Directory {
     #[must_use]
     pub fn bans(&self) -> usize {
         self.bans.len()
+    }
+
+    /// How many bans each rule has, those that have ended included.
+    pub fn bans_by_rule(&self) -> impl Iterator<Item = (&Arc<str>, usize)> {
+        self.bans.by_rule()
+    }
+
+    /// How many bans a rule has, those that have ended included.
+    #[must_use]
+    pub fn bans_of_rule(&self, rule_id: &str) -> usize {
+        self.bans.len_of(rule_id)
+    }
+
+    /// The clients that a rule has banned. Looks at all bans.
+    #[must_use]
+    pub fn banned_by(&self, rule_id: &str) -> Vec<Subject> {
+        self.bans.subjects_of(rule_id)
     }
 
     /// How many bans have not ended.
@@ -271,6 +295,7 @@ impl Directory {
                 self.bans.set(&rule_id, &subject, Some(until));
             }
             Change::Unban { rule_id, subject } => self.bans.set(&rule_id, &subject, None),
+            Change::UnbanAll { rule_id } => self.bans.remove_rule(&rule_id),
         }
     }
 

@@ -1,10 +1,12 @@
 //! What counters are kept by, and what clients are named by.
 
 use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use crate::attributes::Attribute;
 use crate::compile::flaw::Flaw;
+use crate::problem::Problem;
 use crate::spelling::closest;
 
 /// One kind of identifier. The order is the order in which the tier of a client is looked up.
@@ -122,6 +124,14 @@ fn is_name(name: &str) -> bool {
 /// Whether HTTP allows the byte in a header name or a method.
 pub(crate) fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+impl FromStr for Identifier {
+    type Err = Problem;
+
+    fn from_str(text: &str) -> Result<Self, Problem> {
+        Self::parse(text).map_err(Problem::from)
+    }
 }
 
 impl fmt::Display for Identifier {

@@ -11,7 +11,7 @@ use tokio::time::sleep;
 use tollgate::rules::{Subject, format_time};
 use tollgate::{Ban, Offence, Penalties};
 use tollgate_catalog::{
-    Author, Ban as BanEntry, CatalogError, Edit, Entry, Expect, Intent, Kind, ban_name,
+    Author, Ban as BanEntry, CatalogError, Edit, Expect, Intent, Kind, ban_name,
 };
 
 use crate::rulebook::Rulebook;
@@ -31,6 +31,10 @@ const PACE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// How often bans that have ended are looked for.
 const SWEEP: Duration = Duration::from_secs(2);
+/// After how many sweeps bans by rules that are gone are looked for.
+const ORPHANS_EVERY: u32 = 150;
+/// After how many sweeps it is logged again that bans are not made or not kept.
+const WARN_EVERY: u32 = 30;
 
 /// What becomes of refusals that rules punish.
 #[derive(Debug)]
@@ -39,6 +43,8 @@ pub(crate) struct Penalty {
     offences: Mutex<Option<mpsc::Receiver<Offence>>>,
     /// How many refusals were not counted, for too many were waiting.
     lost: Arc<AtomicU64>,
+    /// How many bans could not be written to the catalog.
+    not_kept: AtomicU64,
     /// There are bans to be written.
     banned: Notify,
     /// Held while bans are written or lifted: one that was lifted must not be written after that.
@@ -59,6 +65,7 @@ impl Penalty {
         let penalty = Self {
             offences: Mutex::new(Some(receiver)),
             lost,
+            not_kept: AtomicU64::new(0),
             banned: Notify::new(),
             turn: AsyncMutex::default(),
         };
@@ -67,6 +74,11 @@ impl Penalty {
 
     pub(crate) fn lost(&self) -> u64 {
         self.lost.load(Relaxed)
+    }
+
+    /// How many bans hold on this node only, because the catalog cannot keep them.
+    pub(crate) fn not_kept(&self) -> u64 {
+        self.not_kept.load(Relaxed)
     }
 }
 
@@ -114,39 +126,64 @@ async fn keep(app: &Shared) {
     }
 }
 
-/// Says how many.
+/// Writes some bans; returns how many were dealt with. One that the catalog cannot keep does not stop the
+/// others: it holds on this node only.
 async fn write_some(app: &Shared) -> Result<usize, CatalogError> {
     let Ok(follower) = app.rulebook.catalog() else { return Ok(0) };
     let _turn = app.penalty.turn.lock().await;
-    let bans = app.limiter.own_bans(WRITTEN);
+    let mut bans = app.limiter.unwritten_bans(WRITTEN);
     if bans.is_empty() {
         return Ok(0);
     }
     let policy = app.limiter.policy();
     let tenant = |rule_id: &str| policy.rules().find(rule_id)?.tenant.as_deref().map(str::to_owned);
-    let puts = bans.iter().map(|ban| Edit::Put {
-        entry: Entry::Ban(entry_of(ban, tenant(&ban.rule_id))),
-        expect: Expect::Anything,
-    });
-    let (author, intent) = (Author::program("penalty"), Intent::Edits(puts.collect()));
-    Box::pin(follower.catalog.write(&author, intent, app.now(), false)).await?;
+    let entries: Vec<BanEntry> =
+        bans.iter().map(|ban| entry_of(ban, tenant(&ban.rule_id))).collect();
+    let skipped = Box::pin(follower.catalog.keep_bans(&entries, app.now())).await?;
     Box::pin(app.sync()).await?;
+    let count = bans.len();
+    for (at, error) in &skipped {
+        let Some(ban) = bans.get(*at) else { continue };
+        app.limiter.keep_ban_here(ban);
+        if app.penalty.not_kept.fetch_add(1, Relaxed) == 0 {
+            tracing::warn!(
+                rule = &*ban.rule_id,
+                "a ban cannot be written to the catalog and holds on this node only: {error}"
+            );
+        }
+    }
+    let mut place = 0;
+    bans.retain(|_| {
+        place += 1;
+        !skipped.iter().any(|(at, _)| at + 1 == place)
+    });
     app.limiter.hand_over(&bans);
-    Ok(bans.len())
+    Ok(count)
 }
 
 /// Removes bans that have ended, from memory and from the catalog.
 async fn sweep(app: &Shared) {
-    let mut was_told = false;
-    loop {
+    let mut warned_of = 0;
+    for sweeps in 0_u32.. {
         sleep(SWEEP).await;
         app.limiter.sweep_bans();
         let counts = app.limiter.ban_counts();
-        if counts.not_made > 0 && !was_told {
-            was_told = true;
-            tracing::warn!(bans = counts.in_force, "there are too many bans: some are not made");
+        if counts.not_made > warned_of && sweeps % WARN_EVERY == 0 {
+            warned_of = counts.not_made;
+            let rule = app.limiter.last_ban_not_made();
+            tracing::warn!(
+                bans = counts.in_force,
+                not_made = counts.not_made,
+                rule = rule.as_deref(),
+                "bans are not made: the places for bans are taken"
+            );
         }
         let Ok(follower) = app.rulebook.catalog() else { continue };
+        if sweeps % ORPHANS_EVERY == 0
+            && let Err(error) = Box::pin(follower.catalog.lift_orphaned_bans(app.now())).await
+        {
+            tracing::debug!("bans by rules that are gone are not removed: {error}");
+        }
         loop {
             match Box::pin(follower.catalog.sweep_bans(app.now())).await {
                 Ok(0) => break,
@@ -168,6 +205,7 @@ pub(crate) fn entry_of(ban: &Ban, tenant: Option<String>) -> BanEntry {
         identifier: ban.subject.values(),
         tenant,
         expires_at: format_time(ban.until),
+        lifted: None,
     }
 }
 
@@ -212,6 +250,48 @@ async fn lift_in_turn(
             if let Err(error) = app.limiter.forget_refusals(rule_id, subject).await {
                 tracing::warn!("refusals that led to a ban are not forgotten: {error}");
             }
+        }
+    }
+    Ok(lifted)
+}
+
+/// Lifts all bans by these rules, everywhere. Returns how many there were. It is completed even if the
+/// request that asked for it is cancelled.
+pub(crate) async fn lift_all(
+    app: &ServerState,
+    author: Author,
+    rules: Vec<Arc<str>>,
+) -> Result<usize, CatalogError> {
+    if rules.is_empty() {
+        return Ok(0);
+    }
+    let app = app.clone();
+    let lifting = tokio::spawn(async move { lift_all_in_turn(&app, &author, &rules).await });
+    let lost = || CatalogError::Unknown("bans may still be there: see the log".to_owned());
+    lifting.await.unwrap_or_else(|_| Err(lost()))
+}
+
+async fn lift_all_in_turn(
+    app: &Shared,
+    author: &Author,
+    rules: &[Arc<str>],
+) -> Result<usize, CatalogError> {
+    let _turn = app.penalty.turn.lock().await;
+    let banned: Vec<Vec<Subject>> =
+        rules.iter().map(|rule_id| app.limiter.banned_by(rule_id)).collect();
+    if let Ok(follower) = app.rulebook.catalog() {
+        let edits = rules.iter().map(|rule_id| Edit::LiftBans { rule_id: rule_id.to_string() });
+        let intent = Intent::Edits(edits.collect());
+        Box::pin(follower.catalog.write(author, intent, app.now(), false)).await?;
+        // A failure is logged there; here the bans are lifted all the same.
+        let _ = Box::pin(app.sync()).await;
+    }
+    let mut lifted = 0;
+    for (rule_id, subjects) in rules.iter().zip(&banned) {
+        app.limiter.lift_all_here(rule_id);
+        lifted += subjects.len();
+        if let Err(error) = app.limiter.forget_refusals_of(rule_id, subjects).await {
+            tracing::warn!("refusals that led to bans are not forgotten: {error}");
         }
     }
     Ok(lifted)

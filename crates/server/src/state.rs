@@ -330,6 +330,7 @@ impl Shared {
             values: self.envoy.source.loaded.load().values.read(),
             bans: self.limiter.ban_counts(),
             lost_refusals: self.penalty.lost(),
+            bans_not_kept: self.penalty.not_kept(),
             checks: self.metrics.checks.read(),
             store: store.durations.read(),
             responses: self.metrics.responses(),

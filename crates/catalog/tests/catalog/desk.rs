@@ -102,6 +102,12 @@ impl Desk {
         assert_eq!(self.head().await, written.head);
         for change in &written.changes {
             let key = (change.kind, change.entry.clone());
+            if change.kind == Kind::Ban && !change.entry.contains(',') {
+                // All bans by a rule.
+                let prefix = format!("{},", change.entry.trim_end_matches(']'));
+                contents.retain(|(kind, name), _| *kind != Kind::Ban || !name.starts_with(&prefix));
+                continue;
+            }
             let was = contents.remove(&key);
             assert_eq!(was.as_ref().map(|it| &it.body), change.was.as_ref(), "{key:?}");
             let Some(body) = change.becomes.clone() else { continue };

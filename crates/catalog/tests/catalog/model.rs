@@ -91,6 +91,7 @@ impl Model {
             let is_tenants = was.is_some_and(|it| it.author.is_some());
             was.map(|it| &it.body) != body.as_ref() || (takes_over && is_tenants)
         });
+        let count = self.lift_with_rules(&mut becoming);
         let next = self.after(&becoming, by, &mut wrong);
         match by.tenant {
             Some(tenant) => {
@@ -106,7 +107,7 @@ impl Model {
         }
         if wrong.is_empty() {
             *self = next;
-            Ok(becoming.len())
+            Ok(count)
         } else {
             Err(wrong)
         }
@@ -142,6 +143,26 @@ impl Model {
             }
         };
         Ok((key, body))
+    }
+
+    /// Bans go with their rule, all of them in one change. Says how many changes that makes.
+    fn lift_with_rules(&self, becoming: &mut Becoming) -> usize {
+        let gone = becoming.iter().filter(|(key, body)| key.0 == Kind::Rule && body.is_none());
+        let gone: Vec<String> = gone.map(|(key, _)| key.1.clone()).collect();
+        let mut saved = 0;
+        for rule_id in gone {
+            let prefix = format!("[\"{rule_id}\",");
+            let is_ban = |key: &Key| key.0 == Kind::Ban && key.1.starts_with(&prefix);
+            becoming.retain(|(key, body)| !is_ban(key) || body.is_none());
+            let removed = becoming.iter().filter(|(key, _)| is_ban(key)).count();
+            let all: Vec<Key> = self.entries.keys().filter(|key| is_ban(key)).cloned().collect();
+            if all.len() > removed {
+                becoming.retain(|(key, _)| !is_ban(key));
+                saved += all.len() - 1;
+                becoming.extend(all.into_iter().map(|key| (key, None)));
+            }
+        }
+        becoming.len() - saved
     }
 
     fn pruned(&self, items: &[Item], prune: &[Kind], tenant: Option<&str>) -> Becoming {

@@ -1,5 +1,6 @@
 //! Clients that a rule refuses for a while, because they kept exceeding its limit.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -17,13 +18,46 @@ use crate::ruleset::Rule;
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Subject(Arc<[u8]>);
 
-/// What is kept of a secret in its place, so that bans can be written down and shown.
+/// The longest value, as JSON, that is kept as it is where there is a [`Digest`]: with eight of them, the
+/// name of a ban still fits into the index of a database.
+const MAX_PLAIN_JSON_BYTES: usize = 160;
+/// The hexadecimal digits of a digest.
+const DIGEST_DIGITS: usize = 64;
+
+/// What is kept of a secret, or of a long value, in its place, so that bans can be written down and shown.
 #[derive(Clone, Copy, Debug)]
 pub struct Digest {
     /// What every digest begins with.
     pub prefix: &'static str,
     /// Makes one, with the prefix: the same on every node.
     pub of: fn(&str) -> String,
+}
+
+impl Digest {
+    /// Whether a text is one of these digests.
+    fn made(&self, text: &str) -> bool {
+        let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+        let digits = text.strip_prefix(self.prefix);
+        digits.is_some_and(|it| it.len() == DIGEST_DIGITS && it.bytes().all(is_digit))
+    }
+
+    /// Whether a value that is no secret is kept as its digest: if it is long, or could be taken for the
+    /// digest of another one.
+    fn is_needed(&self, value: &[u8]) -> bool {
+        // An escaped byte takes six at most.
+        (value.len() > MAX_PLAIN_JSON_BYTES / 6 && json_bytes(value) > MAX_PLAIN_JSON_BYTES)
+            || value.starts_with(self.prefix.as_bytes())
+    }
+}
+
+/// How many bytes a text takes as JSON, without the quotes; at most.
+fn json_bytes(text: &[u8]) -> usize {
+    let bytes = text.iter().map(|byte| match byte {
+        b'"' | b'\\' => 2,
+        0..=0x1f => 6,
+        _ => 1,
+    });
+    bytes.sum()
 }
 
 /// Bytes joined for a look-up.
@@ -64,16 +98,61 @@ impl fmt::Debug for Subject {
 pub(crate) struct Bans {
     /// Most policies never have one.
     table: Option<Table<Arc<[u8]>, Option<Timestamp>>>,
+    /// How many bans each rule has, those that have ended included.
+    by_rule: Arc<BTreeMap<Arc<str>, usize>>,
     pub(crate) digest: Option<Digest>,
 }
 
 impl Bans {
     pub(crate) fn set(&mut self, rule_id: &str, subject: &Subject, until: Option<Timestamp>) {
         let table = self.table.get_or_insert_default();
+        let before = table.len();
         table.change(place(rule_id, &subject.0).as_slice().into(), |end| *end = until);
-        if table.len() == 0 {
+        let after = table.len();
+        if after == 0 {
             self.table = None;
         }
+        if before != after {
+            self.count(rule_id, after > before);
+        }
+    }
+
+    fn count(&mut self, rule_id: &str, is_new: bool) {
+        let by_rule = Arc::make_mut(&mut self.by_rule);
+        match by_rule.get_mut(rule_id) {
+            Some(count) if is_new => *count += 1,
+            Some(count) if *count > 1 => *count -= 1,
+            Some(_) => drop(by_rule.remove(rule_id)),
+            None => drop(by_rule.insert(rule_id.into(), 1)),
+        }
+    }
+
+    /// Removes all bans by a rule.
+    pub(crate) fn remove_rule(&mut self, rule_id: &str) {
+        for subject in self.subjects_of(rule_id) {
+            self.set(rule_id, &subject, None);
+        }
+    }
+
+    /// The clients that a rule has banned.
+    pub(crate) fn subjects_of(&self, rule_id: &str) -> Vec<Subject> {
+        if self.len_of(rule_id) == 0 {
+            return Vec::new();
+        }
+        let prefix = place(rule_id, &[]);
+        let keys = self.table.iter().flat_map(Table::keys);
+        let subjects = keys.filter_map(|key| key.strip_prefix(prefix.as_slice()));
+        subjects.map(|subject| Subject(subject.into())).collect()
+    }
+
+    /// How many bans a rule has.
+    pub(crate) fn len_of(&self, rule_id: &str) -> usize {
+        self.by_rule.get(rule_id).copied().unwrap_or(0)
+    }
+
+    /// How many bans each rule has, for those that have any.
+    pub(crate) fn by_rule(&self) -> impl Iterator<Item = (&Arc<str>, usize)> {
+        self.by_rule.iter().map(|(rule_id, count)| (rule_id, *count))
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -115,7 +194,7 @@ impl Bans {
     }
 
     /// The client that people write as these values, in the form in which requests have them. A
-    /// secret can be given itself, or as its digest.
+    /// secret or a long value can be given itself, or as its digest.
     pub(crate) fn parse_subject<T: AsRef<str>>(
         &self,
         rule: &Rule,
@@ -139,13 +218,20 @@ impl Bans {
                         (digest.of)(value)
                     }
                 }
-                (identifier, _) => parse_value(identifier, value)?,
+                (_, Some(digest)) if digest.made(value) => value.to_owned(),
+                (identifier, digest) => {
+                    let parsed = parse_value(identifier, value)?;
+                    match digest.filter(|digest| digest.is_needed(parsed.as_bytes())) {
+                        Some(digest) => (digest.of)(&parsed),
+                        None => parsed,
+                    }
+                }
             });
         }
         Ok(Subject::new(&parsed))
     }
 
-    /// Joins values, with digests in place of secrets.
+    /// Joins values, with digests in place of secrets and of long values.
     fn join_discreetly<'v>(
         &self,
         joined: &mut Joined,
@@ -157,7 +243,7 @@ impl Bans {
                 joined.push(SEPARATOR);
             }
             match self.digest {
-                Some(digest) if identifier.is_secret() => {
+                Some(digest) if identifier.is_secret() || digest.is_needed(value) => {
                     let digest = (digest.of)(&String::from_utf8_lossy(value));
                     joined.extend_from_slice(digest.as_bytes());
                 }

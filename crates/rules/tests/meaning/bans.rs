@@ -200,3 +200,40 @@ fn up_to_a_hundred_refusals_are_counted_exactly() {
     let problems = Policy::from_text(beyond).expect_err("too many");
     assert!(problems[0].to_string().contains("out of range"), "{}", problems[0]);
 }
+
+/// A name that takes too much room would stop all bans from being written down.
+#[test]
+fn a_long_identifier_is_banned_by_its_digest() {
+    const SHORT: Digest =
+        Digest { prefix: "sha256:", of: |text| format!("sha256:{:064x}", text.len()) };
+    let policy = policy(POLICY);
+    let directory = policy.directory().clone().with_digest(SHORT);
+    let rule = policy.rules().find("pair").expect("a rule");
+    let check = |user: &str, expected: &str| {
+        let written = directory.parse_subject(rule, &[user, "/api/*", "acme"]).expect("a client");
+        assert_eq!(written.values()[0], expected, "{user}");
+        let listed = directory.parse_subject(rule, &written.values()).expect("a client");
+        assert_eq!(listed, written, "as it is listed");
+    };
+    check(&"x".repeat(160), &"x".repeat(160));
+    check(&"x".repeat(161), &format!("sha256:{:064x}", 161));
+    check(&"\"".repeat(81), &format!("sha256:{:064x}", 81));
+    check("u1", "u1");
+    // A name that looks like a digest is not taken for another client.
+    check("sha256:ab", &format!("sha256:{:064x}", 9));
+}
+
+#[test]
+fn all_bans_by_a_rule_are_lifted() {
+    let policy = banned();
+    let of_login = |directory: &Directory| directory.bans_of_rule("login");
+    assert_eq!((policy.directory().bans(), of_login(policy.directory())), (6, 2));
+    let directory = policy.directory().apply([Change::UnbanAll { rule_id: Arc::from("login") }]);
+    assert_eq!(
+        (directory.bans(), of_login(&directory), directory.banned_by("login").len()),
+        (4, 0, 0)
+    );
+    let policy = policy.with_directory(directory);
+    assert_eq!(standing(&policy, "ip=10.0.0.1", 0), "");
+    assert_eq!(standing(&policy, "api_key=k1", 0), "banned:key:100");
+}

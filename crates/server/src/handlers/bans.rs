@@ -6,14 +6,16 @@ use axum::Json;
 use axum::extract::{OriginalUri, State};
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
+use serde::Serialize;
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
-use tollgate::rules::Subject;
+use tollgate::rules::{Identifier, Subject};
 use tollgate_catalog::{Filter, Kind, ban_name};
+use utoipa::ToSchema;
 
 use super::entries::{PageProblems, find, page_of, wrong};
 use crate::admin::{field, refusal, shown};
-use crate::extract::{RuleEditor, RuleViewer};
+use crate::extract::{RuleEditor, RuleViewer, Session};
 use crate::openapi::{AdminProblems, PageParameters, WriteProblems};
 use crate::paging::{Parameters, link_next};
 use crate::penalty;
@@ -85,16 +87,30 @@ fn page_of_memory(
     (page.iter().filter_map(|ban| to_raw_value(ban).ok()).collect(), next)
 }
 
-/// Lifts a ban, on all nodes, and forgets the refusals that led to it.
+/// How many bans were lifted.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct LiftedAnswer {
+    /// How many.
+    lifted: usize,
+}
+
+/// Lifts a ban, or all bans by some rules, on all nodes, and forgets the refusals that led to them.
+///
+/// With `rule_id` and `identifier` it lifts one ban. Without `identifier` it lifts all bans by the rules
+/// that the other parameters name: at least one of `rule_id`, `identifier_type` and `tenant`. The
+/// administrator of a tenant lifts bans by rules of that tenant only.
 #[utoipa::path(
     delete, path = "/api/v1/bans", tag = "rules", security(("token" = [])),
     params(
-        ("rule_id" = String, Query, description = "The rule", example = "login"),
-        ("identifier" = Vec<String>, Query, description = "The client: one value for each identifier of the rule, in the same order; a secret as itself or as the digest that is listed", example = json!(["203.0.113.9"])),
+        ("rule_id" = Option<String>, Query, description = "The rule", example = "login"),
+        ("identifier" = Option<Vec<String>>, Query, description = "The client: one value for each identifier of the rule, in the same order; a secret as itself or as the digest that is listed", example = json!(["203.0.113.9"])),
+        ("identifier_type" = Option<String>, Query, description = "All bans by rules that count by this", example = "ip"),
+        ("tenant" = Option<String>, Query, description = "All bans by rules of this tenant"),
     ),
     responses(
-        (status = 204, description = "Lifted"),
-        (status = 404, description = "There is no such ban", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 200, description = "All bans by these rules are lifted", body = LiftedAnswer),
+        (status = 204, description = "The ban of that client is lifted"),
+        (status = 404, description = "There is no such ban, or no such rule", body = ProblemBody<'_>, content_type = "application/problem+json"),
         WriteProblems,
         AdminProblems,
     )
@@ -104,16 +120,22 @@ pub(crate) async fn delete(
     RuleEditor(session): RuleEditor,
     OriginalUri(uri): OriginalUri,
 ) -> Result<Response, Problem> {
-    let parameters = Parameters::read(&uri, &["rule_id", "identifier"])?;
-    let missing = |name: &str, advice: &str| {
-        Problem::bad_request("invalid_query", format!("`{name}` is missing: {advice}"))
-    };
-    let rule_id = parameters.one("rule_id")?;
-    let rule_id = rule_id.ok_or_else(|| missing("rule_id", "name the rule of the ban"))?;
-    let values: Vec<&str> = parameters.all("identifier").collect();
-    if values.is_empty() {
-        return Err(missing("identifier", "name the client, as GET lists it"));
+    let known = ["rule_id", "identifier", "identifier_type", "tenant"];
+    let parameters = Parameters::read(&uri, &known)?;
+    if parameters.all("identifier").next().is_none() {
+        return delete_all(&app, session, &parameters).await;
     }
+    let bad = |detail: &str| Problem::bad_request("invalid_query", detail);
+    let rule_id = parameters.one("rule_id")?;
+    let rule_id = rule_id.ok_or_else(|| bad("`rule_id` is missing: name the rule of the ban"))?;
+    for name in ["identifier_type", "tenant"] {
+        if parameters.one(name)?.is_some() {
+            let detail =
+                format!("`{name}` is for all bans: leave it out, or leave out `identifier`");
+            return Err(bad(&detail));
+        }
+    }
+    let values: Vec<&str> = parameters.all("identifier").collect();
     let policy = app.limiter.policy();
     let own = session.tenant();
     if let Some(own) = &own {
@@ -150,4 +172,56 @@ async fn check_rule(app: &Shared, own: &str, rule_id: &str) -> Result<(), Proble
         "the rule {rule_id} belongs to operators: administrators of the tenant {own} cannot lift its bans"
     );
     Err(Problem::new(StatusCode::FORBIDDEN, "read_only", detail))
+}
+
+/// Lifts all bans by the rules that the query names.
+async fn delete_all(
+    app: &ServerState,
+    session: Session,
+    parameters: &Parameters,
+) -> Result<Response, Problem> {
+    let (rule_id, tenant) = (parameters.one("rule_id")?, parameters.one("tenant")?);
+    let identifier_type = parameters.one("identifier_type")?;
+    if rule_id.is_none() && tenant.is_none() && identifier_type.is_none() {
+        let detail = "name what to lift: `rule_id` and `identifier` for one ban; `rule_id`, \
+                      `identifier_type` or `tenant` for all bans by such rules";
+        return Err(Problem::bad_request("invalid_query", detail));
+    }
+    let identifier = identifier_type.map(str::parse::<Identifier>).transpose();
+    let identifier = identifier.map_err(|problem| {
+        Problem::bad_request("invalid_query", format!("`identifier_type`: {problem}"))
+    })?;
+    let (policy, own) = (app.limiter.policy(), session.tenant());
+    let rules = policy.rules().iter().filter(|rule| {
+        own.as_deref().is_none_or(|own| rule.tenant.as_deref() == Some(own))
+            && rule_id.is_none_or(|rule_id| &*rule.id == rule_id)
+            && tenant.is_none_or(|tenant| rule.tenant.as_deref() == Some(tenant))
+            && identifier.as_ref().is_none_or(|it| rule.identifiers.contains(it))
+    });
+    let rules: Vec<Arc<str>> = rules.map(|rule| Arc::clone(&rule.id)).collect();
+    if let Some(rule_id) = rule_id
+        && rules.is_empty()
+    {
+        let rule_id: String = rule_id.chars().take(100).collect();
+        let detail = format!("there is no such rule `{rule_id}`");
+        return Err(Problem::not_found("unknown_rule", detail));
+    }
+    if let (Some(own), Some(rule_id)) = (&own, rule_id) {
+        check_rule(app, own, rule_id).await?;
+    }
+    let mut banning = Vec::new();
+    for rule_id in rules {
+        let has_bans = policy.directory().bans_of_rule(&rule_id) > 0;
+        let is_own = match &own {
+            // Of several rules, those are left out that others wrote.
+            Some(own) if has_bans => check_rule(app, own, &rule_id).await.is_ok(),
+            _ => true,
+        };
+        if has_bans && is_own {
+            banning.push(rule_id);
+        }
+    }
+    let lifted = penalty::lift_all(app, session.author(), banning).await;
+    let lifted = lifted.map_err(|error| refusal(&error))?;
+    Ok((session.fields, Json(LiftedAnswer { lifted })).into_response())
 }

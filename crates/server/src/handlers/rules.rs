@@ -298,6 +298,7 @@ async fn change(
     let rule_id = match &edit {
         Edit::Put { entry, .. } => entry.name().unwrap_or_default(),
         Edit::Patch { entry, .. } | Edit::Remove { entry, .. } => entry.clone(),
+        Edit::LiftBans { rule_id } => rule_id.clone(),
     };
     let written = write(app, &session, Intent::Edits(vec![edit]), dry_run).await?;
     if dry_run {

@@ -29,6 +29,7 @@ pub(crate) struct Reading {
     pub(crate) bans: BanCounts,
     /// Refusals that were not counted towards a ban.
     pub(crate) lost_refusals: u64,
+    pub(crate) bans_not_kept: u64,
     pub(crate) checks: HistogramSnapshot,
     pub(crate) store: HistogramSnapshot,
     pub(crate) responses: [u64; RESPONSE_CLASSES.len()],
@@ -166,8 +167,11 @@ impl Collector for Reading {
         let help = "Requests refused without asking the store, for it had just refused.";
         counter(encoder, "remembered_refusals", help, self.remembered_refusals)?;
         counter(encoder, "bans_made", "Clients that this node banned.", self.bans.made)?;
-        let help = "Clients that were not banned, for there were too many bans.";
+        let help =
+            "Clients that were not banned: all places were taken, or those of the rule or tenant.";
         counter(encoder, "bans_not_made", help, self.bans.not_made)?;
+        let help = "Bans that the catalog cannot keep, and that hold on this node only.";
+        counter(encoder, "bans_not_kept", help, self.bans_not_kept)?;
         let help = "Refusals not counted towards a ban, for too many were waiting.";
         counter(encoder, "penalty_refusals_lost", help, self.lost_refusals)?;
         counter(encoder, "evictions", "Counters forgotten before their time.", self.evictions)?;

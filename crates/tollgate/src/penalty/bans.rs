@@ -9,12 +9,13 @@ use tollgate_store::{Store, StoreError};
 
 use super::Offence;
 use super::own_bans::OwnBans;
+use super::room::Room;
 use crate::clock::Clock;
 use crate::installed::Installed;
 use crate::limiter::Limiter;
 
-/// The most bans at a time: beyond that, nobody else is banned.
-const MOST_BANS: usize = 100_000;
+/// How many counters of refusals are reset together.
+const RESET_BATCH: usize = 500;
 
 /// A client that a rule refuses for a while.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +35,7 @@ pub struct BanCounts {
     pub in_force: usize,
     /// Those that this limiter made.
     pub made: u64,
-    /// Those that it did not make, for there were too many.
+    /// Those that it did not make, because all places were taken, or those of the rule or its tenant.
     pub not_made: u64,
 }
 
@@ -51,12 +52,14 @@ struct State {
     own: OwnBans,
     made: u64,
     not_made: u64,
+    /// The rule of the last one that was not made.
+    not_made_by: Option<Arc<str>>,
 }
 
 impl Banning {
     pub(crate) fn new(policy: Policy) -> Self {
         let own = OwnBans::default();
-        Self { state: Mutex::new(State { policy, own, made: 0, not_made: 0 }) }
+        Self { state: Mutex::new(State { policy, own, made: 0, not_made: 0, not_made_by: None }) }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -91,11 +94,13 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     pub(crate) fn install_under_bans(&self, policy: &Policy) {
         let now = self.clock.now();
         let mut state = self.banning.lock();
-        state.policy = policy.clone();
+        let before = std::mem::replace(&mut state.policy, policy.clone());
         let directory = policy.directory();
         state.own.forget(|ban| {
             let known = directory.ban_end(&ban.rule_id, &ban.subject);
-            ban.until <= now || known.is_some_and(|end| end > now)
+            ban.until <= now
+                || known.is_some_and(|end| end > now)
+                || !still_bans(&ban.rule_id, &before, policy)
         });
         let policy = if state.own.len() == 0 {
             policy.clone()
@@ -106,7 +111,8 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         self.installed.store(Arc::new(Installed::new(policy, Some(&before))));
     }
 
-    /// Bans clients at once, on this limiter alone. Says how many were not banned before.
+    /// Bans clients at once, on this limiter alone, as far as their rules have room for more bans. Returns
+    /// how many were not banned before.
     pub fn ban(&self, bans: impl IntoIterator<Item = Ban>) -> usize {
         let now = self.clock.now();
         let mut state = self.banning.lock();
@@ -119,9 +125,16 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             return 0;
         }
         let (mut changes, mut made) = (state.end_own(now), 0);
+        let rules = installed.policy.rules();
+        let mut room = if changes.is_empty() {
+            Room::new(rules, directory)
+        } else {
+            Room::new(rules, &directory.apply(changes.iter().cloned()))
+        };
         for ban in new {
-            if state.policy.directory().bans() + state.own.len() >= MOST_BANS {
+            if !room.take(&ban.rule_id, rules.find(&ban.rule_id)) {
                 state.not_made += 1;
+                state.not_made_by = Some(ban.rule_id);
                 continue;
             }
             state.own.insert(ban.clone());
@@ -178,6 +191,44 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         end > now
     }
 
+    /// The clients that a rule has banned.
+    #[must_use]
+    pub fn banned_by(&self, rule_id: &str) -> Vec<Subject> {
+        self.policy().directory().banned_by(rule_id)
+    }
+
+    /// Lifts all bans by a rule on this limiter; the refusals that led to them still count. Returns how
+    /// many there were.
+    pub fn lift_all_here(&self, rule_id: &str) -> usize {
+        let mut state = self.banning.lock();
+        let lifted = self.installed.load().policy.directory().bans_of_rule(rule_id);
+        state.own.forget(|ban| &*ban.rule_id == rule_id);
+        if lifted > 0 {
+            self.change_directory(vec![Change::UnbanAll { rule_id: rule_id.into() }]);
+        }
+        lifted
+    }
+
+    /// Forgets how often a rule has refused these clients.
+    ///
+    /// # Errors
+    /// The store could not be asked.
+    pub async fn forget_refusals_of(
+        &self,
+        rule_id: &str,
+        subjects: &[Subject],
+    ) -> Result<(), StoreError> {
+        let policy = self.policy();
+        let penalty = policy.rules().find(rule_id).and_then(|rule| rule.penalty.as_ref());
+        let Some(penalty) = penalty else { return Ok(()) };
+        for batch in subjects.chunks(RESET_BATCH) {
+            let keys: Vec<_> =
+                batch.iter().map(|subject| self.refusals_key(penalty, subject)).collect();
+            self.counting.reset(&keys).await?;
+        }
+        Ok(())
+    }
+
     /// Lifts the bans that a plan meets. Says which clients could have been banned by it.
     pub(crate) fn lift_planned(&self, plan: &Plan, policy: &Policy) -> Vec<Offence> {
         let clients = punishable(plan, policy).map(|(rule, charge)| Offence {
@@ -196,6 +247,23 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     #[must_use]
     pub fn own_bans(&self, most: usize) -> Vec<Ban> {
         self.banning.lock().own.all().take(most).collect()
+    }
+
+    /// Some of the bans that still have to be written to a catalog, those first that end first.
+    #[must_use]
+    pub fn unwritten_bans(&self, most: usize) -> Vec<Ban> {
+        self.banning.lock().own.unwritten().take(most).collect()
+    }
+
+    /// Keeps a ban that cannot be written to a catalog: it stays in force on this limiter alone.
+    pub fn keep_ban_here(&self, ban: &Ban) {
+        self.banning.lock().own.keep_here(&ban.rule_id, &ban.subject);
+    }
+
+    /// The rule of the last ban that was not made because there were too many.
+    #[must_use]
+    pub fn last_ban_not_made(&self) -> Option<Arc<str>> {
+        self.banning.lock().not_made_by.clone()
     }
 
     /// Leaves bans to the policy that is installed: it knows them, or knows better.
@@ -254,6 +322,18 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         let directory = before.policy.directory().apply(changes);
         let policy = before.policy.with_directory(directory);
         self.installed.store(Arc::new(Installed::new(policy, Some(&before))));
+    }
+}
+
+/// Whether bans that a rule made under one policy mean the same under the next: they go with the rule, with
+/// its penalty, and with the identifiers that it counts by.
+fn still_bans(rule_id: &str, before: &Policy, after: &Policy) -> bool {
+    match (before.rules().find(rule_id), after.rules().find(rule_id)) {
+        (_, None) => false,
+        (Some(before), Some(after)) => {
+            after.penalty.is_some() && before.identifiers == after.identifiers
+        }
+        (None, Some(after)) => after.penalty.is_some(),
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod bans;
 mod own_bans;
+mod room;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -82,17 +83,19 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     pub(crate) fn note_refusal(&self, decision: &Decision, line: usize, rule: &Rule) {
         let policy = &decision.installed.policy;
         let Some(Charge { key, .. }) = decision.plan.charge(line, policy.rules()) else { return };
-        if key.subject.len() + key.rest.len() > LONGEST_SUBJECT {
+        if matches!(self.penalties, Penalties::Ignored) {
             return;
         }
-        let offence = || {
-            let subject = policy.directory().subject_of(rule, &key);
-            Offence { rule_id: Arc::clone(&rule.id), subject }
-        };
+        // Where bans are written down, long values are digests here, so that no client is too long to be banned.
+        let subject = policy.directory().subject_of(rule, &key);
+        if subject.as_bytes().len() > LONGEST_SUBJECT {
+            return;
+        }
+        let offence = Offence { rule_id: Arc::clone(&rule.id), subject };
         match &self.penalties {
             Penalties::Ignored => {}
-            Penalties::Told(tell) => tell(offence()),
-            Penalties::Here => self.punish_here(policy.rules(), &offence(), decision.asked_at),
+            Penalties::Told(tell) => tell(offence),
+            Penalties::Here => self.punish_here(policy.rules(), &offence, decision.asked_at),
         }
     }
 

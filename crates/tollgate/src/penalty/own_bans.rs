@@ -1,6 +1,6 @@
 //! The bans of one limiter, by client and by when they end. How many there may be is for the caller.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use tollgate_core::Timestamp;
@@ -14,6 +14,8 @@ type Client = (Arc<str>, Subject);
 pub(super) struct OwnBans {
     ends: HashMap<Client, Timestamp>,
     by_end: BTreeSet<(Timestamp, Client)>,
+    /// Those that no catalog can keep.
+    only_here: HashSet<Client>,
 }
 
 impl OwnBans {
@@ -24,6 +26,20 @@ impl OwnBans {
     /// Those first that end first.
     pub(super) fn all(&self) -> impl Iterator<Item = Ban> {
         self.by_end.iter().map(|(until, client)| ban(client, *until))
+    }
+
+    /// Those that a catalog has to keep, those first that end first.
+    pub(super) fn unwritten(&self) -> impl Iterator<Item = Ban> {
+        let unwritten = self.by_end.iter().filter(|(_, client)| !self.only_here.contains(client));
+        unwritten.map(|(until, client)| ban(client, *until))
+    }
+
+    /// No catalog is asked to keep it any more.
+    pub(super) fn keep_here(&mut self, rule_id: &str, subject: &Subject) {
+        let client = (Arc::from(rule_id), subject.clone());
+        if self.ends.contains_key(&client) {
+            self.only_here.insert(client);
+        }
     }
 
     /// An earlier ban of the same client is replaced.
@@ -38,16 +54,18 @@ impl OwnBans {
     pub(super) fn forget_one(&mut self, rule_id: &str, subject: &Subject) -> bool {
         let client = (Arc::from(rule_id), subject.clone());
         let Some(until) = self.ends.remove(&client) else { return false };
+        self.only_here.remove(&client);
         self.by_end.remove(&(until, client));
         true
     }
 
     pub(super) fn forget(&mut self, mut is_forgotten: impl FnMut(&Ban) -> bool) {
-        let Self { ends, by_end } = self;
+        let Self { ends, by_end, only_here } = self;
         by_end.retain(|(until, client)| {
             let is_kept = !is_forgotten(&ban(client, *until));
             if !is_kept {
                 ends.remove(client);
+                only_here.remove(client);
             }
             is_kept
         });
@@ -61,6 +79,7 @@ impl OwnBans {
             && let Some((until, client)) = self.by_end.pop_first()
         {
             self.ends.remove(&client);
+            self.only_here.remove(&client);
             ended.push(ban(&client, until));
         }
         ended

@@ -3,6 +3,7 @@
 mod bounds;
 mod fleet;
 mod one_node;
+mod shares;
 
 use serde_json::{Value, json};
 

@@ -178,8 +178,9 @@ fn bad_calls_are_told_what_would_be_right() {
     let server = start();
     make_rule(&server, &login(1, 600));
     for (query, status, words) in [
-        ("", 400, "`rule_id` is missing"),
-        ("?rule_id=login", 400, "`identifier` is missing"),
+        ("", 400, "name what to lift"),
+        ("?identifier=a", 400, "`rule_id` is missing"),
+        ("?rule_id=gone", 404, "there is no such rule"),
         (
             "?rule_id=login&identifier=a&identifier=b",
             400,
@@ -234,4 +235,13 @@ fn tenant_admins_lift_bans_of_their_own_rules_only() {
     assert_eq!((kept.status, kept.code().as_str()), (403, "read_only"), "{kept:?}");
     assert_eq!(call("DELETE", "?rule_id=acme.shop&identifier=ann").status, 204);
     assert_eq!(listed(&server), ["ann", "ann"]);
+    for (query, status) in [("?rule_id=login", 404), ("?rule_id=gone", 404), ("?rule_id=shop", 403)] {
+        assert_eq!(call("DELETE", query).status, status, "{query}");
+    }
+    assert_eq!(call("DELETE", "?tenant=other").json(), json!({"lifted": 0}));
+    let body = json!({"rule_id": "acme.shop", "key_type": "user", "key_value": "ann"}).to_string();
+    until("a ban", || (server.check(&body)["reason"] == "banned").then_some(()));
+    until("a list", || (listed(&server).len() == 3).then_some(()));
+    assert_eq!(call("DELETE", "?identifier_type=user_id").json(), json!({"lifted": 1}));
+    assert_eq!(listed(&server), ["ann", "ann"], "bans by rules of operators stay");
 }
