@@ -11,6 +11,7 @@ use crate::change::{Change, last_of_each};
 use crate::check::Purpose;
 use crate::connections::Connections;
 use crate::database::{Connection, values};
+use crate::decision_log::DecisionLog;
 use crate::entry::Entry;
 use crate::error::CatalogError;
 use crate::schema::{self, NEWEST_SCHEMA};
@@ -21,6 +22,8 @@ use crate::write::{Author, Intent};
 /// Rules, and all that operators wrote, in a database.
 pub struct Catalog {
     pub(crate) connections: Connections,
+    /// The decision log, which is a file of its own in SQLite.
+    pub(crate) log: DecisionLog,
     pub(crate) purpose: Purpose,
     changed: Notify,
 }
@@ -45,7 +48,8 @@ impl Catalog {
     /// A catalog at a place. Nothing is asked yet.
     #[must_use]
     pub fn new(url: CatalogUrl, purpose: Purpose) -> Self {
-        Self { connections: Connections::new(url), purpose, changed: Notify::new() }
+        let log = DecisionLog::new(url.decision_log());
+        Self { connections: Connections::new(url), log, purpose, changed: Notify::new() }
     }
 
     /// Where it is.
@@ -140,7 +144,7 @@ impl Catalog {
     /// Waits until all connections are closed. The last one to a file leaves everything in that file.
     /// Nothing can be asked of the catalog afterwards.
     pub async fn close(&self) {
-        self.connections.close().await;
+        tokio::join!(self.connections.close(), self.log.connections.close());
     }
 
     /// Begins a new epoch: what nodes knew of the catalog is not what happened to it.

@@ -1,12 +1,13 @@
-//! Which requests were refused, denied or held back, and a sample of those that were not.
-//!
-//! Nodes write this log in batches, on a connection of its own: whoever changes rules does not wait
-//! for it. Nothing here makes a revision.
+//! Which requests were refused, denied, held back or would have been refused, and a sample of the others: how
+//! the log is read. Nothing here makes a revision.
+
+use std::cmp::Reverse;
+use std::sync::atomic::Ordering::Relaxed;
 
 use tollgate_core::Timestamp;
 
 use crate::catalog::Catalog;
-use crate::database::{Connection, Row, Value, values};
+use crate::database::{Row, Value, values};
 use crate::error::CatalogError;
 
 /// What became of a request.
@@ -20,11 +21,14 @@ pub enum DecisionAction {
     Throttled,
     /// It passed.
     Allowed,
+    /// It passed, but a rule that only logs would have refused it.
+    WouldRefuse,
 }
 
 impl DecisionAction {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Refused, Self::Denied, Self::Throttled, Self::Allowed];
+    pub const ALL: [Self; 5] =
+        [Self::Refused, Self::Denied, Self::Throttled, Self::Allowed, Self::WouldRefuse];
 
     /// The word for it.
     #[must_use]
@@ -34,6 +38,7 @@ impl DecisionAction {
             Self::Denied => "denied",
             Self::Throttled => "throttled",
             Self::Allowed => "allowed",
+            Self::WouldRefuse => "would_refuse",
         }
     }
 
@@ -83,24 +88,9 @@ pub struct DecisionFilter {
 /// The place of a decision in the log: when it was made, and what it is called.
 pub type DecisionPlace = (Timestamp, String);
 
-/// How many rows a statement inserts.
-const ROWS: usize = 100;
-const COLUMNS: &str = "decided_at, decision_id, action, rule_id, client, tenant, body";
-const WIDTH: usize = 7;
+pub(crate) const COLUMNS: &str = "decided_at, decision_id, action, rule_id, client, tenant, body";
 
 impl Catalog {
-    /// Keeps decisions: all of them, or none. Those that are kept already stay as they are, so that a
-    /// batch whose fate is unknown can be handed in again.
-    ///
-    /// # Errors
-    /// The database cannot be asked.
-    pub async fn log_decisions(&self, records: &[DecisionRecord]) -> Result<(), CatalogError> {
-        let mut lease = self.connections.to_record().await?;
-        self.in_time(insert(lease.connection(), records)).await?;
-        lease.give_back();
-        Ok(())
-    }
-
     /// At most `limit` decisions, the newest first, before the one at that place.
     ///
     /// # Errors
@@ -111,83 +101,69 @@ impl Catalog {
         before: Option<&DecisionPlace>,
         limit: usize,
     ) -> Result<Vec<DecisionRecord>, CatalogError> {
-        let (conditions, mut values) = filter.conditions(before);
-        values.push((limit as u64).into());
-        let sql = format!(
-            "SELECT {COLUMNS} FROM tollgate_decisions WHERE {conditions} \
-             ORDER BY decided_at DESC, decision_id DESC LIMIT ${}",
-            values.len()
-        );
+        // First, so that what is moved meanwhile is found twice rather than not at all.
+        let earlier = if self.log.is_moved.load(Relaxed) {
+            Vec::new()
+        } else {
+            self.earlier_decisions(filter, before, limit).await?
+        };
+        let (sql, values) = filter.statement("tollgate_decision_log", before, limit);
+        let mut lease = self.log.to_read().await?;
+        let rows = self.log.in_time(lease.connection().rows(&sql, values)).await?;
+        lease.give_back();
+        let mut records = self.records_of(&rows)?;
+        if !earlier.is_empty() {
+            records.extend(earlier);
+            let place = |it: &DecisionRecord| (it.at, it.decision_id.clone());
+            records.sort_by_cached_key(|it| Reverse(place(it)));
+            records.dedup_by_key(|it| place(&*it));
+            records.truncate(limit);
+        }
+        Ok(records)
+    }
+
+    /// The same of those that an earlier version has logged, in the catalog itself.
+    pub(crate) async fn earlier_decisions(
+        &self,
+        filter: &DecisionFilter,
+        before: Option<&DecisionPlace>,
+        limit: usize,
+    ) -> Result<Vec<DecisionRecord>, CatalogError> {
+        let (sql, values) = filter.statement("tollgate_decisions", before, limit);
         let mut lease = self.connections.to_read().await?;
         let rows = self.in_time(lease.connection().rows(&sql, values)).await?;
         lease.give_back();
+        self.records_of(&rows)
+    }
+
+    fn records_of(&self, rows: &[Row]) -> Result<Vec<DecisionRecord>, CatalogError> {
         let records = rows.iter().filter_map(|row| record_of(row).transpose());
         records.collect::<Result<_, _>>().map_err(|error| self.failed(&error))
-    }
-
-    /// Forgets the oldest decisions from before `end`, about `most` of them: those of one moment go
-    /// together. Says how many went.
-    ///
-    /// # Errors
-    /// The database cannot be asked.
-    pub async fn forget_decisions(&self, end: Timestamp, most: u64) -> Result<u64, CatalogError> {
-        // A range of the primary key, so that a large table is not looked through.
-        let sql = "DELETE FROM tollgate_decisions WHERE decided_at <= (\
-            SELECT max(decided_at) FROM (SELECT decided_at FROM tollgate_decisions \
-            WHERE decided_at < $1 ORDER BY decided_at LIMIT $2) AS oldest)";
-        let mut lease = self.connections.to_record().await?;
-        let forgetting = lease.connection().run(sql, values![end.as_micros(), most]);
-        let forgotten = self.in_time(forgetting).await?;
-        lease.give_back();
-        Ok(forgotten)
-    }
-}
-
-async fn insert(
-    connection: &mut Connection,
-    records: &[DecisionRecord],
-) -> Result<(), sqlx::Error> {
-    connection.begin().await?;
-    for chunk in records.chunks(ROWS) {
-        let values = chunk.iter().flat_map(DecisionRecord::values).collect();
-        connection.run(&insertion(chunk.len()), values).await?;
-    }
-    connection.commit().await
-}
-
-/// A statement that inserts so many rows.
-fn insertion(rows: usize) -> String {
-    let row = |row: usize| {
-        let places: Vec<String> = (1..=WIDTH).map(|at| format!("${}", row * WIDTH + at)).collect();
-        format!("({})", places.join(", "))
-    };
-    let rows: Vec<String> = (0..rows).map(row).collect();
-    format!(
-        "INSERT INTO tollgate_decisions ({COLUMNS}) VALUES {} ON CONFLICT DO NOTHING",
-        rows.join(", ")
-    )
-}
-
-impl DecisionRecord {
-    fn values(&self) -> [Value; WIDTH] {
-        [
-            self.at.as_micros().into(),
-            storable(&self.decision_id).into(),
-            self.action.name().into(),
-            self.rule_id.as_deref().map(storable).into(),
-            storable(&self.client).into(),
-            self.tenant.as_deref().map(storable).into(),
-            storable(&self.body).into(),
-        ]
     }
 }
 
 /// PostgreSQL keeps no text with a zero byte in it, and clients may send one.
-fn storable(text: &str) -> String {
+pub(crate) fn storable(text: &str) -> String {
     text.replace('\0', "\u{fffd}")
 }
 
 impl DecisionFilter {
+    fn statement(
+        &self,
+        table: &str,
+        before: Option<&DecisionPlace>,
+        limit: usize,
+    ) -> (String, Vec<Value>) {
+        let (conditions, mut values) = self.conditions(before);
+        values.push((limit as u64).into());
+        let sql = format!(
+            "SELECT {COLUMNS} FROM {table} WHERE {conditions} \
+             ORDER BY decided_at DESC, decision_id DESC LIMIT ${}",
+            values.len()
+        );
+        (sql, values)
+    }
+
     fn conditions(&self, before: Option<&DecisionPlace>) -> (String, Vec<Value>) {
         let Self { client, rule_id, action, tenant, since, until } = self;
         let text = |text: &Option<String>| text.as_deref().map(|text| storable(text).into());

@@ -10,14 +10,18 @@ use crate::digest_keys::digest_api_keys;
 use crate::error::CatalogError;
 
 /// What made each version out of the one before.
-const MIGRATIONS: [&str; 6] = [
+const MIGRATIONS: [&str; 7] = [
     include_str!("migrations/1_policy.sql"),
     include_str!("migrations/2_access.sql"),
     include_str!("migrations/3_decisions.sql"),
     include_str!("migrations/4_bans.sql"),
     include_str!("migrations/5_resets.sql"),
     include_str!("migrations/6_authors.sql"),
+    DECISION_LOG,
 ];
+
+/// The tables of the decision log. In SQLite they are in a file of their own.
+const DECISION_LOG: &str = include_str!("migrations/7_decision_log.sql");
 
 /// The version of the schema that this program works with.
 pub const NEWEST_SCHEMA: u64 = MIGRATIONS.len() as u64;
@@ -38,6 +42,18 @@ const IS_THERE_IN_SQLITE: &str =
     "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'tollgate_migrations'";
 const IS_THERE_IN_POSTGRES: &str =
     "SELECT count(*) FROM pg_class WHERE oid = to_regclass('tollgate_migrations')";
+
+/// Makes the tables of the decision log in a SQLite file, unless they are there.
+pub(crate) async fn prepare_decision_log(connection: &mut Connection) -> Result<(), sqlx::Error> {
+    const IS_THERE: &str = "SELECT count(*) FROM sqlite_master WHERE type = 'table' \
+                            AND name = 'tollgate_decision_total'";
+    connection.begin().await?;
+    let is_there = connection.row(IS_THERE, vec![]).await?;
+    if is_there.map_or(Ok(0), |row| row.count(0))? == 0 {
+        connection.run_script(DECISION_LOG).await?;
+    }
+    connection.commit().await
+}
 
 /// The version of the schema that the database has; 0 if it has none.
 pub(crate) async fn version(connection: &mut Connection) -> Result<u64, sqlx::Error> {
@@ -113,7 +129,9 @@ async fn migrate_within(
     let mut digested = 0;
     for (version, migration) in (1_u64..).zip(MIGRATIONS) {
         if version > before && version <= target {
-            connection.run_script(migration).await?;
+            if connection.is_postgres() || migration != DECISION_LOG {
+                connection.run_script(migration).await?;
+            }
             if version == DIGESTS {
                 digested = digest_api_keys(connection).await?;
             }

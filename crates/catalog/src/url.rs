@@ -40,6 +40,20 @@ impl CatalogUrl {
         (mode & 0o077 != 0).then_some(mode)
     }
 
+    /// Where the decision log of this catalog is: in a file of its own beside the catalog, so that a log
+    /// that has no room does not stop the catalog; or in the same PostgreSQL.
+    #[must_use]
+    pub fn decision_log(&self) -> Self {
+        let Self::Sqlite(file) = self else { return self.clone() };
+        let mut name = file.file_stem().unwrap_or_default().to_owned();
+        name.push("-decisions");
+        if let Some(extension) = file.extension() {
+            name.push(".");
+            name.push(extension);
+        }
+        Self::Sqlite(file.with_file_name(name))
+    }
+
     /// The file, if it is one.
     #[must_use]
     pub fn file(&self) -> Option<&Path> {
@@ -123,5 +137,16 @@ mod tests {
         check("sqlite:", "write sqlite:FILE");
         check("mysql://me:hunter2@db", "write sqlite:FILE");
         check("postgres://me:hunter2@db:x/rules", "");
+    }
+
+    #[test]
+    fn the_decision_log_is_beside_the_catalog() {
+        let check = |text: &str, expected: &str| {
+            let url: CatalogUrl = text.parse().expect("a sound URL");
+            assert_eq!(url.decision_log().to_string(), expected);
+        };
+        check("sqlite:tollgate.db", "sqlite:tollgate-decisions.db");
+        check("sqlite:/var/lib/tollgate/catalog", "sqlite:/var/lib/tollgate/catalog-decisions");
+        check("postgres://db.example/rules", "postgres://db.example:5432/rules");
     }
 }

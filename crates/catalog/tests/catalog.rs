@@ -28,6 +28,8 @@ mod indexes;
 mod keys;
 #[path = "catalog/last_used.rs"]
 mod last_used;
+#[path = "catalog/log_bounds.rs"]
+mod log_bounds;
 #[path = "catalog/migrations.rs"]
 mod migrations;
 #[path = "catalog/names.rs"]

@@ -3,13 +3,17 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use parking_lot::Mutex;
+use tokio::sync::watch;
+use tokio::time::sleep;
 use tollgate::Timestamp;
+use tollgate::rules::parse_time;
 use tollgate_catalog::{Role, Token};
 
 use crate::listen::CertificateDigest;
@@ -24,6 +28,9 @@ pub(crate) const TOKEN_REQUIRED: &str = "token_required";
 pub(crate) const RIGHT_MISSING: &str = "right_missing";
 /// The code of the problem that counts as a failed login.
 pub(crate) const WRONG_TOKEN: &str = "wrong_token";
+
+/// How long a wait for the end of a token lasts before its clock is read again.
+const EXPIRY_INTERVAL: Duration = Duration::from_secs(60);
 
 /// What a call needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,6 +139,8 @@ pub(crate) struct Tokens {
     caller: Option<Digest>,
     /// Those of the catalog, by their ids.
     catalog: ArcSwap<HashMap<String, Arc<Token>>>,
+    /// Changes with them.
+    changes: watch::Sender<()>,
     /// Which of these were shown since somebody asked.
     used: Mutex<HashSet<String>>,
 }
@@ -151,6 +160,7 @@ impl Tokens {
             admin: admin.map(digest_of),
             caller: caller.map(digest_of),
             catalog: ArcSwap::default(),
+            changes: watch::Sender::new(()),
             used: Mutex::default(),
         }
     }
@@ -159,6 +169,32 @@ impl Tokens {
     pub(crate) fn set_catalog(&self, tokens: &HashMap<String, Token>) {
         let shared = tokens.iter().map(|(id, token)| (id.clone(), Arc::new(token.clone())));
         self.catalog.store(Arc::new(shared.collect()));
+        self.changes.send_replace(());
+    }
+
+    /// Waits until the token of a principal is revoked, has expired, or has another role or tenant.
+    pub(crate) async fn until_invalid(&self, principal: &Principal, now: impl Fn() -> Timestamp) {
+        let Principal::Token(known) = principal else {
+            return std::future::pending().await;
+        };
+        let mut changes = self.changes.subscribe();
+        loop {
+            let now = now();
+            let is_same = |token: &Arc<Token>| {
+                token.digest == known.digest
+                    && (token.role, &token.tenant) == (known.role, &known.tenant)
+                    && !token.is_over(now)
+            };
+            let current = self.catalog.load().get(&known.token_id).cloned();
+            let Some(current) = current.filter(is_same) else { return };
+            let end = current.expires_at.as_deref().and_then(parse_time);
+            let left = end.map_or(EXPIRY_INTERVAL, |end| end.since(now).into());
+            tokio::select! {
+                // The sender is part of this.
+                _ = changes.changed() => {}
+                () = sleep(left.min(EXPIRY_INTERVAL)) => {}
+            }
+        }
     }
 
     /// Whether the settings have a token for administrators.
@@ -366,5 +402,35 @@ mod tests {
         check(Role::Viewer, &[Look, Viewer, RuleViewer]);
         check(Role::Caller, &[Caller, Look]);
         check(Role::TenantAdmin, &[RuleViewer, RuleEditor]);
+    }
+
+    #[tokio::test]
+    async fn a_token_is_invalid_once_it_is_revoked_or_changed() {
+        let (token, _) = Token::create(Role::Viewer).expect("random numbers");
+        let tokens = Tokens::new(NONE, None, None);
+        let set = |token: &Token| {
+            tokens.set_catalog(&[(token.token_id.clone(), token.clone())].into());
+        };
+        let principal = Principal::Token(Arc::new(token.clone()));
+        let is_invalid = async || {
+            let waiting = tokens.until_invalid(&principal, || NOW);
+            tokio::time::timeout(Duration::ZERO, waiting).await.is_ok()
+        };
+        let ended = Some("1970-01-01T00:00:10Z".to_owned());
+        for changed in [
+            Token { role: Role::Caller, ..token.clone() },
+            Token { tenant: Some("acme".to_owned()), ..token.clone() },
+            Token { expires_at: ended, ..token.clone() },
+            Token { digest: "0".repeat(64), ..token.clone() },
+        ] {
+            set(&token);
+            assert!(!is_invalid().await);
+            set(&changed);
+            assert!(is_invalid().await, "{changed:?}");
+        }
+        set(&token);
+        assert!(!is_invalid().await);
+        tokens.set_catalog(&HashMap::new());
+        assert!(is_invalid().await);
     }
 }

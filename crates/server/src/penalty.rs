@@ -168,7 +168,7 @@ async fn sweep(app: &Shared) {
         sleep(SWEEP).await;
         app.limiter.sweep_bans();
         let counts = app.limiter.ban_counts();
-        if counts.not_made > warned_of && sweeps % WARN_EVERY == 0 {
+        if counts.not_made > warned_of && sweeps.is_multiple_of(WARN_EVERY) {
             warned_of = counts.not_made;
             let rule = app.limiter.last_ban_not_made();
             tracing::warn!(
@@ -179,7 +179,7 @@ async fn sweep(app: &Shared) {
             );
         }
         let Ok(follower) = app.rulebook.catalog() else { continue };
-        if sweeps % ORPHANS_EVERY == 0
+        if sweeps.is_multiple_of(ORPHANS_EVERY)
             && let Err(error) = Box::pin(follower.catalog.lift_orphaned_bans(app.now())).await
         {
             tracing::debug!("bans by rules that are gone are not removed: {error}");

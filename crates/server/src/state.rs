@@ -241,6 +241,11 @@ impl Shared {
         self.tokens.has_admin_in_settings()
     }
 
+    /// Waits until the token of a principal is revoked or changed, or has expired.
+    pub(crate) async fn until_invalid(&self, principal: &Principal) {
+        self.tokens.until_invalid(principal, || self.now()).await;
+    }
+
     /// Notes now and then in the catalog which of its tokens are in use, until it is dropped.
     pub(crate) async fn note_used_tokens(&self, catalog: &Catalog) {
         loop {

@@ -12,8 +12,8 @@ use tollgate::PathCase;
 use tollgate::http::PathMatching;
 use tollgate::identity::{ApiKeys, ForwardingHeader, TokenKeys, Unverified};
 use tollgate_server::settings::{
-    Audit, CheckAuth, DenyStatus, Effective, FLAGGED, LogFormat, LogLevel, Otlp, Paths, Problems,
-    RequestHeaders, Secret, Settings, flag, variable,
+    Audit, ByteSize, CheckAuth, DenyStatus, Effective, FLAGGED, LogFormat, LogLevel, Otlp, Paths,
+    Problems, RequestHeaders, Secret, Settings, flag, variable,
 };
 
 const DIGEST: &str = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
@@ -164,7 +164,7 @@ limits: {{check_calls_per_second: 0, admin_reads_per_minute: 1, admin_writes_per
          header_timeout: 6s, idle_timeout: 7m, request_timeout: 800ms, shutdown_delay: 5s,
          shutdown_grace: 0s}}
 decisions_kept: 10
-audit: {{decisions: off, sample_allowed: 0.5, rows_per_second: 7, keep_days: 8}}
+audit: {{decisions: off, sample_allowed: 0.5, rows_per_second: 7, keep_days: 8, max_bytes: 9MiB}}
 idempotency: {{keys: 20, seconds: 30}}
 ",
         token = token.display(),
@@ -207,7 +207,14 @@ idempotency: {{keys: 20, seconds: 30}}
     assert!(gateway.config.is_encrypted && gateway.config.trusted_proxies.len() == 2);
     assert!(settings.catalog.is_shared());
     assert_eq!(settings.catalog_copy, Some("copy.db".into()));
-    let audit = Audit { decisions: false, sample_allowed: 0.5, rows_per_second: 7, keep_days: 8 };
+    let max_bytes = ByteSize::mebibytes(9);
+    let audit = Audit {
+        decisions: false,
+        sample_allowed: 0.5,
+        rows_per_second: 7,
+        keep_days: 8,
+        max_bytes,
+    };
     assert_eq!(settings.audit, audit);
     let identity = &settings.identity;
     assert!(matches!(&identity.api_key.accept, ApiKeys::Known(keys)
@@ -328,6 +335,10 @@ fn wrong_values_are_told_what_would_be_right() {
         (
             "audit: {keep_days: 0}",
             "audit.keep_days (tollgate.yaml:1:20): 0 is not between 1 and 36500",
+        ),
+        (
+            "audit: {max_bytes: 1MiB}",
+            "audit.max_bytes (tollgate.yaml:1:20): at least 4MiB are needed",
         ),
         (
             "otlp: {endpoint: 127.0.0.1:4317}",

@@ -175,6 +175,18 @@ impl Decision {
         self.named(self.lines.get(self.judgement.binding?)?)
     }
 
+    /// The first rule that only watches and would have refused the request; `None` if there is none, or
+    /// nothing was to be charged.
+    #[must_use]
+    pub fn would_refuse(&self) -> Option<RuleOutcome<'_>> {
+        let refuses = |judged: &&Judged| {
+            !judged.outcome.admitted
+                && judged.outcome.mode == Mode::Shadow
+                && judged.outcome.cost > 0
+        };
+        self.named(self.lines.iter().find(refuses)?)
+    }
+
     fn named(&self, judged: &Judged) -> Option<RuleOutcome<'_>> {
         let rule = self.installed.policy.rules().get(judged.outcome.rule)?;
         let subject = self.plan.planned().get(judged.line)?.subject;

@@ -146,6 +146,19 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         self.check_all(&[&Peek(request)])
     }
 
+    /// [`Limiter::peek`] as if no rule had banned the client: what is left of its limits.
+    pub fn peek_unbanned(
+        &self,
+        request: &dyn Attributes,
+    ) -> impl Future<Output = Decision> + Send + use<'_, S, C> {
+        let (installed, now) = (self.installed.load_full(), self.clock.now());
+        let mut plan = installed.policy.plan(&[&Peek(request)], now, &self.hasher);
+        if matches!(plan.standing, Standing::Banned { .. }) {
+            plan.standing = Standing::Judge;
+        }
+        self.judge(installed, plan, now)
+    }
+
     /// Says whether a request would pass, of every rule whether it applies to it and why, what is left
     /// of those that do, and which one binds. Charges nothing.
     pub fn explain(

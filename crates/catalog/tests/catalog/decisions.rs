@@ -56,7 +56,7 @@ async fn decisions_are_found_by_every_filter() {
             decision(4, Refused, "bob", "per_ip"),
         ];
         records[4].tenant = Some("acme".to_owned());
-        desk.catalog.log_decisions(&records).await.expect("kept");
+        desk.catalog.log_decisions(&records, u64::MAX).await.expect("kept");
         records.reverse();
         let any = DecisionFilter::default;
         assert_eq!(read(&desk.catalog, &any(), 100).await, records);
@@ -91,10 +91,10 @@ async fn what_is_handed_in_twice_is_kept_once() {
         let desk = Desk::open(place).await;
         let records: Vec<DecisionRecord> =
             (0..512).map(|it| decision(it, DecisionAction::Refused, "a", "r")).collect();
-        desk.catalog.log_decisions(&records[..300]).await.expect("kept");
+        desk.catalog.log_decisions(&records[..300], u64::MAX).await.expect("kept");
         // As after an answer that was lost: half of these are there.
-        desk.catalog.log_decisions(&records).await.expect("kept");
-        desk.catalog.log_decisions(&[]).await.expect("nothing to do");
+        desk.catalog.log_decisions(&records, u64::MAX).await.expect("kept");
+        desk.catalog.log_decisions(&[], u64::MAX).await.expect("nothing to do");
         let kept = read(&desk.catalog, &DecisionFilter::default(), 1_000).await;
         assert_eq!(numbers(&kept), (0..512).rev().collect::<Vec<u64>>());
         assert_eq!(desk.head().await.revision.number, 0, "no revision is made");
@@ -110,7 +110,7 @@ async fn whatever_clients_send_can_be_kept() {
         for (number, client) in (0..).zip(sent) {
             let mut record = decision(number, DecisionAction::Refused, client, client);
             record.tenant = Some(client.to_owned());
-            desk.catalog.log_decisions(&[record]).await.expect("kept");
+            desk.catalog.log_decisions(&[record], u64::MAX).await.expect("kept");
             let text = || Some(client.to_owned());
             let mut filter = DecisionFilter { client: text(), tenant: text(), ..<_>::default() };
             filter.rule_id = text().filter(|text| !text.is_empty());
@@ -131,7 +131,7 @@ async fn the_oldest_are_forgotten_first_and_a_few_at_a_time() {
         for record in &mut records[5..10] {
             record.at = later(5);
         }
-        desk.catalog.log_decisions(&records).await.expect("kept");
+        desk.catalog.log_decisions(&records, u64::MAX).await.expect("kept");
         let check = async |end: u64, most: u64, forgotten: u64, left: usize| {
             let count = desk.catalog.forget_decisions(later(end), most).await.expect("done");
             let kept = read(&desk.catalog, &DecisionFilter::default(), 100).await;
@@ -162,7 +162,7 @@ async fn whoever_changes_rules_does_not_wait_for_the_log() {
                 let records: Vec<DecisionRecord> = numbers
                     .map(|number| decision(number, DecisionAction::Refused, "a", "r"))
                     .collect();
-                desk.catalog.log_decisions(&records).await.expect("kept");
+                desk.catalog.log_decisions(&records, u64::MAX).await.expect("kept");
                 logged.store(batch + 1, Relaxed);
             }
         };
@@ -244,7 +244,7 @@ fn any_log_is_read_like_a_list() {
         runtime.block_on(async {
             for place in [Place::file(), Place::database()] {
                 let desk = Desk::open(&place).await;
-                desk.catalog.log_decisions(&log).await.expect("kept");
+                desk.catalog.log_decisions(&log, u64::MAX).await.expect("kept");
                 for (filter, limit) in &questions {
                     let found = read(&desk.catalog, filter, *limit).await;
                     let expected = model.iter().filter(|record| is_wanted(filter, record));

@@ -1,7 +1,7 @@
 //! From every earlier schema to the newest: with what was in it, or not at all.
 
 use serde_json::json;
-use tollgate_catalog::{AuditFilter, Beginning, Kind, NEWEST_SCHEMA};
+use tollgate_catalog::{AuditFilter, Beginning, DecisionFilter, Kind, NEWEST_SCHEMA};
 
 use crate::desk::{Desk, NOW, admin, contents, name_of, put, rule};
 use crate::place::{Place, everywhere};
@@ -62,6 +62,7 @@ const ROWS: [&str; NEWEST_SCHEMA as usize] = [
         VALUES (1, 4294967296, 6, 'bob', 'operator', '["api","user_id","u1"]', '{}', '{}');
     "#,
     "UPDATE tollgate_rules SET author_tenant = tenant;",
+    "",
 ];
 
 macro_rules! table {
@@ -83,10 +84,11 @@ const OBSTACLES: [(&str, &str, &str); NEWEST_SCHEMA as usize] = [
         "ALTER TABLE tollgate_blacklist DROP COLUMN author_tenant",
         "author_tenant",
     ),
+    table!("tollgate_decision_total"),
 ];
 
 /// How many entries there are with the rows of all versions up to this one.
-const ENTRIES: [usize; NEWEST_SCHEMA as usize] = [6, 8, 8, 9, 9, 9];
+const ENTRIES: [usize; NEWEST_SCHEMA as usize] = [6, 8, 8, 9, 9, 9, 9];
 
 /// A place like the given one, with the tables of that version.
 async fn at_version(place: &Place, version: u64) -> Place {
@@ -119,8 +121,9 @@ async fn every_version_becomes_the_newest_with_all_it_has() {
             let view = catalog.view().await.expect("a view");
             assert_eq!((view.rules().len(), view.policy().directory().sizes()), (1, (1, 1, 2)));
             if version >= 3 {
-                let decisions = raw.texts("SELECT decision_id FROM tollgate_decisions").await;
-                assert_eq!(decisions, ["d"]);
+                let found = catalog.decisions(&DecisionFilter::default(), None, 9).await;
+                let found = found.expect("a page");
+                assert_eq!((found.len(), found[0].decision_id.as_str()), (1, "d"));
             }
             let desk = Desk { catalog, author: admin() };
             desk.check(crate::desk::only(put(Kind::Rule, &rule("new", &json!({})))), "+rule new")
@@ -187,6 +190,10 @@ async fn a_newer_schema_is_left_alone() {
 async fn a_migration_that_fails_leaves_everything_as_it_was() {
     everywhere(async |place| {
         for (version, (obstruct, clear, named)) in (0..).zip(OBSTACLES) {
+            // In SQLite the decision log is a file of its own.
+            if !place.is_shared() && named == "tollgate_decision_total" {
+                continue;
+            }
             let place = at_version(place, version).await;
             let mut raw = place.raw().await;
             raw.run(obstruct).await;

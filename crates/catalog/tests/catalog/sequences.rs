@@ -279,6 +279,12 @@ impl Stage {
             };
             prop_assert!(record.revision == last || record.revision == last + 1, "a gap");
             last = record.revision;
+            if change.kind == Kind::Ban && !change.entry.contains(',') {
+                // All bans by a rule.
+                let prefix = format!("{},", change.entry.trim_end_matches(']'));
+                told.retain(|(kind, name), _| *kind != Kind::Ban || !name.starts_with(&prefix));
+                continue;
+            }
             let key = (change.kind, change.entry.clone());
             let was = match &change.becomes {
                 Some(body) => told.insert(key, body.clone()),

@@ -10,8 +10,10 @@ use std::process::Command;
 
 use serde_json::json;
 use tollgate_catalog::{
-    Beginning, Catalog, CatalogError, Edit, Entry, Expect, Intent, Kind, Purpose,
+    Beginning, Catalog, CatalogError, DecisionAction, DecisionFilter, DecisionRecord, Edit, Entry,
+    Expect, Intent, Kind, Logged, Purpose,
 };
+use tollgate_core::Timestamp;
 
 use crate::{NOW, author};
 
@@ -20,7 +22,7 @@ const FOLDER: &str = "TOLLGATE_SMALL_DISK";
 const RUN_ON_A_SMALL_DISK: &str = r#"
     if unshare --mount --map-root-user mount -t tmpfs none "$0" 2>/dev/null; then
         exec unshare --mount --map-root-user sh -c \
-            'mount -t tmpfs -o size=2m none "$0" && exec "$@"' "$0" "$@"
+            'mount -t tmpfs -o size='"$TOLLGATE_DISK_SIZE"' none "$0" && exec "$@"' "$0" "$@"
     fi
     trap '' XFSZ
     ulimit -f 2048
@@ -29,17 +31,32 @@ const RUN_ON_A_SMALL_DISK: &str = r#"
 
 #[tokio::test]
 async fn a_disk_that_is_full() {
-    if let Some(folder) = std::env::var_os(FOLDER) {
-        return fill(Path::new(&folder)).await;
+    match std::env::var_os(FOLDER) {
+        Some(folder) => fill(Path::new(&folder)).await,
+        None => run_on_a_small_disk("full_disk::a_disk_that_is_full", "2m"),
     }
+}
+
+/// A log of decisions that filled the disk once kept administrators from blocking anybody.
+#[tokio::test]
+async fn a_full_log_does_not_stop_administration() {
+    match std::env::var_os(FOLDER) {
+        Some(folder) => fill_with_decisions(Path::new(&folder)).await,
+        None => run_on_a_small_disk("full_disk::a_full_log_does_not_stop_administration", "40m"),
+    }
+}
+
+/// Runs a test of this file again, on a disk of that size.
+fn run_on_a_small_disk(test: &str, size: &str) {
     let folder = tempfile::tempdir().expect("a folder");
     let program = std::env::current_exe().expect("this program");
     let output = Command::new("sh")
         .args(["-c", RUN_ON_A_SMALL_DISK])
         .arg(folder.path())
         .arg(program)
-        .args(["--exact", "full_disk::a_disk_that_is_full", "--nocapture"])
+        .args(["--exact", test, "--nocapture"])
         .env(FOLDER, folder.path())
+        .env("TOLLGATE_DISK_SIZE", size)
         .output()
         .expect("a shell");
     let said = String::from_utf8_lossy(&output.stdout);
@@ -73,12 +90,56 @@ async fn fill(folder: &Path) {
     }
     // Another node reads it as well.
     check(&Catalog::new(catalog.url().clone(), Purpose::default()), kept).await;
-    let is_own_disk = fs::metadata(folder).expect("a folder").dev()
-        != fs::metadata(folder.parent().expect("a parent")).expect("a folder").dev();
-    if is_own_disk {
+    if is_own_disk(folder) {
         fs::remove_file(ballast).expect("room");
         write(&catalog, kept).await.expect("a write, now that there is room");
         check(&catalog, kept + 1).await;
+    }
+}
+
+/// Logs decisions until there is no room for more, and then changes the catalog.
+async fn fill_with_decisions(folder: &Path) {
+    let url = format!("sqlite:{}", folder.join("catalog.db").display());
+    let catalog = Catalog::new(url.parse().expect("a sound URL"), Purpose::default());
+    catalog.open(Beginning::default(), NOW, false).await.expect("a catalog");
+    let record = |number: u64| DecisionRecord {
+        at: Timestamp::from_micros(NOW.as_micros() + number),
+        decision_id: format!("d00000001-r{number:x}"),
+        action: DecisionAction::Refused,
+        rule_id: None,
+        client: format!("client {}", number % 1_000),
+        tenant: None,
+        body: json!({"endpoint": "/".repeat(1_500)}).to_string(),
+    };
+    let log = async |batch: u64| {
+        let records: Vec<DecisionRecord> = (0..500).map(|row| record(batch * 500 + row)).collect();
+        catalog.log_decisions(&records, 1 << 30).await.expect("no error for want of room")
+    };
+    for batch in 0..60 {
+        log(batch).await;
+    }
+    for number in 0..20 {
+        write(&catalog, number).await.expect("a change, whatever the log takes");
+    }
+    check(&catalog, 20).await;
+    let decisions = catalog.decisions(&DecisionFilter::default(), None, 100_000).await;
+    let decisions = decisions.expect("a log");
+    assert!(!decisions.is_empty(), "the log can be read");
+    if is_own_disk(folder) {
+        assert!(decisions.len() < 20_000, "the disk is not small: {}", decisions.len());
+        assert_eq!(
+            decisions[0].decision_id,
+            record(60 * 500 - 1).decision_id,
+            "new ones replace old ones"
+        );
+        // Others fill the disk: nothing is logged, rather than the last bytes taken.
+        let system = rustix::fs::statvfs(folder).expect("a file system");
+        let free = usize::try_from(system.f_bavail * system.f_frsize).expect("a small disk");
+        fs::write(folder.join("ballast"), vec![0; free - (6 << 20)]).expect("room");
+        assert_eq!(log(60).await, Logged::NoSpace);
+        write(&catalog, 20).await.expect("a change");
+        fs::remove_file(folder.join("ballast")).expect("room");
+        assert_eq!(log(61).await, Logged::Written);
     }
 }
 
@@ -87,6 +148,12 @@ async fn check(catalog: &Catalog, kept: usize) {
     let view = catalog.view().await.expect("a view");
     assert_eq!(view.head().revision.number, kept as u64);
     assert_eq!(view.policy().directory().sizes(), (0, 0, 2 * kept));
+}
+
+/// Whether the kernel gave this test a file system of its own.
+fn is_own_disk(folder: &Path) -> bool {
+    let device = |path: &Path| fs::metadata(path).expect("a folder").dev();
+    device(folder) != device(folder.parent().expect("a parent"))
 }
 
 /// Two entries at once, which take some room.

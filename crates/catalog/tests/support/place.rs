@@ -62,13 +62,18 @@ impl Place {
 
     /// A connection that knows nothing of catalogs.
     pub(crate) async fn raw(&self) -> Raw {
-        match self.url() {
+        self.raw_at(&self.url()).await
+    }
+
+    /// The same for another file of the catalog.
+    pub(crate) async fn raw_at(&self, url: &CatalogUrl) -> Raw {
+        match url {
             CatalogUrl::Sqlite(file) => {
                 let url = format!("sqlite:{}", file.display());
                 Raw::Sqlite(SqliteConnection::connect(&url).await.expect("a file"))
             }
             CatalogUrl::Postgres(options) => {
-                Raw::Postgres(PgConnection::connect_with(&options).await.expect("a database"))
+                Raw::Postgres(PgConnection::connect_with(options).await.expect("a database"))
             }
         }
     }

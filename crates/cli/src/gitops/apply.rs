@@ -92,7 +92,7 @@ impl Desk {
                 Err(error) => return Err(self.failure(error)),
             }
             let now = self.plan()?;
-            if now.value.changes != plan.value.changes {
+            if !now.value.is_like(&plan.value) {
                 return Err(Failure::refused(
                     "the catalog was changed meanwhile, and the plan is another one now; nothing was \
                      applied. Run it again to see the new plan.",

@@ -61,6 +61,13 @@ impl Plan {
         format!("{changes}\n{created} to create, {updated} to update, {deleted} to delete\n")
     }
 
+    /// Whether it makes the same changes. Bans come and go all the time, and those that go with a rule are
+    /// not compared.
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        let is_written = |change: &&Change| change.kind != "ban";
+        self.changes.iter().filter(is_written).eq(other.changes.iter().filter(is_written))
+    }
+
     /// What was done.
     pub(super) fn done(&self) -> String {
         let [created, updated, deleted] = self.counts();

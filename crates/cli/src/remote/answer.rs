@@ -16,6 +16,7 @@ pub(super) struct CheckAnswer {
     pub(super) decision_id: Option<String>,
     pub(super) retry_after: Option<u64>,
     pub(super) reason: Option<String>,
+    pub(super) because: Option<String>,
     pub(super) delay_ms: Option<u64>,
     pub(super) degraded: Option<String>,
     #[serde(default)]

@@ -68,6 +68,11 @@ fn sentence(answer: &CheckAnswer) -> String {
     let by = answer.rule_id.as_ref().map(|rule| format!(" by {}", printable(rule)));
     let mut facts = Vec::new();
     match answer.reason.as_deref() {
+        _ if answer.because.is_some() => {
+            facts.extend(answer.because.as_deref().map(printable));
+        }
+        // An older server does not say more.
+        Some("banned") => facts.push("banned".to_owned()),
         Some("denied") => facts.push("not welcome, whatever the limits".to_owned()),
         Some("store_unavailable") => facts.push("the limit cannot be checked".to_owned()),
         _ if answer.limit.is_none() => facts.push("no rule applies".to_owned()),
@@ -176,6 +181,26 @@ mod tests {
         check(
             r#"{"allowed":false,"limit":null,"remaining":null,"reset_at":null,"rule_id":null,"state":"normal","retry_after":null,"reason":"denied"}"#,
             ": not welcome, whatever the limits\n",
+        );
+        let decided = |rest: &str, expected: &str| {
+            let figures = r#""limit":null,"remaining":null,"reset_at":null,"state":"normal""#;
+            check(&format!("{{{figures},{rest}}}"), expected);
+        };
+        decided(
+            r#""allowed":false,"rule_id":"per_user","retry_after":600,"reason":"banned","because":"banned until 2026-11-15T10:00:00Z""#,
+            " by per_user: banned until 2026-11-15T10:00:00Z, try again in 10 min\n",
+        );
+        decided(
+            r#""allowed":false,"rule_id":"per_user","retry_after":600,"reason":"banned""#,
+            " by per_user: banned, try again in 10 min\n",
+        );
+        decided(
+            r#""allowed":true,"rule_id":null,"because":"the client is whitelisted""#,
+            ": the client is whitelisted\n",
+        );
+        decided(
+            r#""allowed":false,"rule_id":"keys","retry_after":null,"reason":"denied","because":"it has no api_key""#,
+            " by keys: it has no api_key\n",
         );
         check(
             r#"{"allowed":false,"limit":null,"remaining":null,"reset_at":null,"rule_id":"api","state":"normal","retry_after":5,"reason":"store_unavailable"}"#,

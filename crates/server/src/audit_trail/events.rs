@@ -3,12 +3,14 @@
 //! All subscribers read from one ring. Whoever reads too slowly finds that its place was overwritten,
 //! and is told how much it has missed.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
+use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::json;
 use tokio::sync::broadcast::error::RecvError;
@@ -21,6 +23,8 @@ use crate::problem::Problem;
 
 /// How many can listen at once.
 const SUBSCRIBERS: usize = 64;
+/// How many of them can show the same token.
+const MAX_SUBSCRIBERS_PER_TOKEN: usize = 16;
 /// How many events a subscriber may be behind.
 const BEHIND: usize = 1_024;
 /// How often a connection shows that it is alive.
@@ -31,6 +35,7 @@ const HEARTBEAT: Duration = Duration::from_secs(15);
 pub(crate) struct Events {
     sender: broadcast::Sender<Bytes>,
     places: Arc<Semaphore>,
+    by_token: Arc<Mutex<HashMap<String, usize>>>,
     heartbeat: Duration,
     end: ShutdownTrigger,
     ending: Shutdown,
@@ -43,6 +48,7 @@ impl Events {
         Self {
             sender: broadcast::Sender::new(BEHIND),
             places: Arc::new(Semaphore::new(SUBSCRIBERS)),
+            by_token: Arc::default(),
             heartbeat: HEARTBEAT.min(idle_timeout / 2),
             end,
             ending,
@@ -63,21 +69,28 @@ impl Events {
         self.end.request();
     }
 
-    /// A body with all events from now on.
-    pub(crate) fn subscribe(&self) -> Result<Body, Problem> {
+    /// A body with all events from now on, for the holder of a token, until that is `revoked`.
+    pub(crate) fn subscribe(
+        &self,
+        token: &str,
+        revoked: impl Future<Output = ()> + Send + 'static,
+    ) -> Result<Body, Problem> {
         let place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| self.no_place())?;
+        let share = Share::take(&self.by_token, token).ok_or_else(no_share)?;
         let (pieces, body) = pieces();
         let subscription = Subscription {
             events: self.sender.subscribe(),
             pieces,
             heartbeat: self.heartbeat,
             _place: place,
+            _share: share,
         };
         let ending = self.ending.clone();
         tokio::spawn(async move {
             tokio::select! {
                 () = subscription.forward() => {}
                 () = ending.requested() => {}
+                () = revoked => {}
             }
         });
         Ok(body)
@@ -95,11 +108,48 @@ impl Events {
     }
 }
 
+fn no_share() -> Problem {
+    let detail = format!("{MAX_SUBSCRIBERS_PER_TOKEN} listen with this token already");
+    Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_subscribers_of_token", detail)
+        .with_header(header::RETRY_AFTER, HeaderValue::from_static("10"))
+}
+
+/// The place of one subscriber among those with the same token.
+struct Share {
+    token: String,
+    by_token: Arc<Mutex<HashMap<String, usize>>>,
+}
+
+impl Share {
+    fn take(by_token: &Arc<Mutex<HashMap<String, usize>>>, token: &str) -> Option<Self> {
+        let mut counts = by_token.lock();
+        let count = counts.entry(token.to_owned()).or_default();
+        if *count >= MAX_SUBSCRIBERS_PER_TOKEN {
+            return None;
+        }
+        *count += 1;
+        Some(Self { token: token.to_owned(), by_token: Arc::clone(by_token) })
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        let mut counts = self.by_token.lock();
+        if let Some(count) = counts.get_mut(&self.token) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(&self.token);
+            }
+        }
+    }
+}
+
 struct Subscription {
     events: broadcast::Receiver<Bytes>,
     pieces: Pieces,
     heartbeat: Duration,
     _place: OwnedSemaphorePermit,
+    _share: Share,
 }
 
 impl Subscription {
@@ -133,6 +183,10 @@ mod tests {
 
     use http_body_util::BodyExt as _;
 
+    fn listen(events: &Events, token: &str) -> Result<Body, Problem> {
+        events.subscribe(token, std::future::pending())
+    }
+
     async fn next(body: &mut Body) -> Option<String> {
         let frame = body.frame().await?.expect("a piece").into_data().expect("data");
         Some(String::from_utf8_lossy(&frame).into_owned())
@@ -142,7 +196,7 @@ mod tests {
     async fn subscribers_hear_what_happens_and_what_they_missed() {
         let events = Events::new(Duration::from_secs(75));
         events.publish("early", || json!({}));
-        let mut body = events.subscribe().expect("a place");
+        let mut body = listen(&events, "a").expect("a place");
         assert_eq!(next(&mut body).await.as_deref(), Some(": listening\n\n"));
         events.publish("decision", || json!({"client": "a\nb"}));
         let told = "event: decision\ndata: {\"client\":\"a\\nb\"}\n\n";
@@ -160,24 +214,50 @@ mod tests {
     #[tokio::test]
     async fn places_are_bounded_and_given_back() {
         let events = Events::new(Duration::from_secs(75));
-        let mut bodies: Vec<Body> =
-            (0..SUBSCRIBERS).map(|_| events.subscribe().expect("a place")).collect();
-        assert_eq!(events.subscribe().expect_err("no place").code(), "too_many_subscribers");
+        let mut bodies: Vec<Body> = (0..SUBSCRIBERS)
+            .map(|at| listen(&events, &format!("t{}", at % 4)).expect("a place"))
+            .collect();
+        assert_eq!(listen(&events, "x").expect_err("no place").code(), "too_many_subscribers");
         bodies.pop();
-        while events.subscribe().is_err() {
+        while listen(&events, "x").is_err() {
             tokio::task::yield_now().await;
         }
         events.close();
-        assert_eq!(events.subscribe().expect_err("the end").code(), "draining");
+        assert_eq!(listen(&events, "x").expect_err("the end").code(), "draining");
         for body in bodies {
             body.collect().await.expect("an end");
         }
     }
 
     #[tokio::test]
+    async fn one_token_does_not_take_all_places() {
+        let events = Events::new(Duration::from_secs(75));
+        let mut bodies: Vec<Body> = (0..MAX_SUBSCRIBERS_PER_TOKEN)
+            .map(|_| listen(&events, "a").expect("a place"))
+            .collect();
+        let refused = listen(&events, "a").expect_err("no share");
+        assert_eq!(refused.code(), "too_many_subscribers_of_token");
+        bodies.push(listen(&events, "b").expect("a place for others"));
+        drop(bodies);
+        while listen(&events, "a").is_err() {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_revoked_token_hears_no_more() {
+        let events = Events::new(Duration::from_secs(75));
+        let (revoke, revoked) = tokio::sync::oneshot::channel::<()>();
+        let mut body = events.subscribe("a", async { drop(revoked.await) }).expect("a place");
+        assert_eq!(next(&mut body).await.as_deref(), Some(": listening\n\n"));
+        revoke.send(()).expect("a subscriber");
+        assert_eq!(next(&mut body).await, None);
+    }
+
+    #[tokio::test]
     async fn silence_is_interrupted() {
         let events = Events::new(Duration::from_millis(20));
-        let mut body = events.subscribe().expect("a place");
+        let mut body = listen(&events, "a").expect("a place");
         for expected in [": listening\n\n", ":\n\n", ":\n\n"] {
             assert_eq!(next(&mut body).await.as_deref(), Some(expected));
         }

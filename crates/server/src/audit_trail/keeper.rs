@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use tokio::time::sleep;
-use tollgate_catalog::{Catalog, CatalogError, DecisionRecord, ResetRecord};
+use tollgate_catalog::{Catalog, CatalogError, DecisionRecord, Logged, ResetRecord};
 
 use super::Counts;
 use crate::listen::Shutdown;
@@ -16,29 +16,30 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Rows of one of the logs.
 #[derive(Clone, Copy)]
 pub(super) enum Rows<'a> {
-    Decisions(&'a [DecisionRecord]),
+    /// Decisions, and the most room that their log may take.
+    Decisions(&'a [DecisionRecord], u64),
     Resets(&'a [ResetRecord]),
 }
 
 impl Rows<'_> {
     const fn name(self) -> &'static str {
         match self {
-            Self::Decisions(_) => "decisions",
+            Self::Decisions(..) => "decisions",
             Self::Resets(_) => "resets",
         }
     }
 
     const fn count(self) -> u64 {
         match self {
-            Self::Decisions(records) => records.len() as u64,
+            Self::Decisions(records, _) => records.len() as u64,
             Self::Resets(records) => records.len() as u64,
         }
     }
 
-    async fn write(self, catalog: &Catalog) -> Result<(), CatalogError> {
+    async fn write(self, catalog: &Catalog) -> Result<Logged, CatalogError> {
         match self {
-            Self::Decisions(records) => catalog.log_decisions(records).await,
-            Self::Resets(records) => catalog.log_resets(records).await,
+            Self::Decisions(records, max_bytes) => catalog.log_decisions(records, max_bytes).await,
+            Self::Resets(records) => catalog.log_resets(records).await.map(|()| Logged::Written),
         }
     }
 }
@@ -48,11 +49,19 @@ pub(super) struct Keeper<'a> {
     counts: &'a Counts,
     pub(super) ending: &'a Shutdown,
     is_failing: AtomicBool,
+    /// The log is not written, because the disk is nearly full.
+    has_no_space: AtomicBool,
 }
 
 impl<'a> Keeper<'a> {
     pub(super) fn new(catalog: &'a Catalog, counts: &'a Counts, ending: &'a Shutdown) -> Self {
-        Self { catalog, counts, ending, is_failing: AtomicBool::new(false) }
+        Self {
+            catalog,
+            counts,
+            ending,
+            is_failing: AtomicBool::new(false),
+            has_no_space: AtomicBool::new(false),
+        }
     }
 
     /// Keeps rows, or gives them up in the end. Meanwhile others wait, as far as there is room.
@@ -60,12 +69,21 @@ impl<'a> Keeper<'a> {
         let name = rows.name();
         for _ in 0..ATTEMPTS {
             match rows.write(self.catalog).await {
-                Ok(()) => {
+                Ok(Logged::Written) => {
                     self.counts.written.fetch_add(rows.count(), Relaxed);
-                    if self.is_failing.swap(false, Relaxed) {
+                    let had_no_space = self.has_no_space.swap(false, Relaxed);
+                    if self.is_failing.swap(false, Relaxed) || had_no_space {
                         tracing::info!("{name} are written to the log again");
                     }
                     return;
+                }
+                Ok(Logged::NoSpace) => {
+                    if !self.has_no_space.swap(true, Relaxed) {
+                        tracing::warn!(
+                            "the disk is nearly full: {name} are not logged until it has room"
+                        );
+                    }
+                    break;
                 }
                 Err(error) => {
                     if !self.is_failing.swap(true, Relaxed) {

@@ -72,7 +72,8 @@ pub(crate) struct DecisionEntry {
     /// When it was made, in RFC 3339.
     #[schema(format = DateTime)]
     pub(super) at: String,
-    /// refused, denied, throttled or allowed.
+    /// refused, denied, throttled or allowed; or `would_refuse` if a rule with `action: log_only` would
+    /// have refused it.
     pub(super) action: &'static str,
     /// The rule that spoke for the request, if one did.
     pub(super) rule_id: Option<String>,

@@ -12,6 +12,7 @@ pub(crate) mod log;
 mod note;
 mod pieces;
 pub(crate) mod resets;
+mod shares;
 pub(crate) mod top;
 mod who;
 mod writer;
@@ -31,6 +32,7 @@ use self::export::Exports;
 pub(crate) use self::note::About;
 use self::note::Note;
 use self::resets::Resets;
+use self::shares::Shares;
 use self::top::Top;
 pub(crate) use self::who::shortened;
 use self::writer::Writer;
@@ -52,6 +54,7 @@ const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
 /// How often old records are looked for, how many go at once, and how often in a row.
 const SWEEP: Duration = Duration::from_secs(2);
 const SWEPT_AT_ONCE: u64 = 500;
+const MOVED_AT_ONCE: usize = 500;
 const SWEEPS: u64 = 10;
 
 /// Takes note of decisions.
@@ -67,6 +70,7 @@ pub(crate) struct AuditTrail {
     chosen_below: u64,
     counts: Counts,
     top: Mutex<Top>,
+    shares: Mutex<Shares>,
     pub(crate) events: Events,
     pub(crate) exports: Exports,
     pub(crate) resets: Resets,
@@ -80,7 +84,7 @@ pub(crate) type Outcomes = [(&'static str, u64); 3];
 struct Counts {
     /// There was no room for them at all.
     missed: AtomicU64,
-    /// They were not written, for want of room or time.
+    /// They were not written: too many waited, or their client or tenant has written its share.
     unwritten: AtomicU64,
     written: AtomicU64,
     failed: AtomicU64,
@@ -109,6 +113,7 @@ impl AuditTrail {
             chosen_below: end_of(settings.audit.sample_allowed),
             counts: Counts::default(),
             top: Mutex::default(),
+            shares: Mutex::new(Shares::new(settings.audit.rows_per_second)),
             events: Events::new(settings.limits.idle_timeout),
             exports: Exports::default(),
             resets: Resets::default(),
@@ -118,7 +123,10 @@ impl AuditTrail {
     /// Whether a decision is worth a note: if it was not simply allowed, or by chance.
     #[inline]
     pub(crate) fn wants(&self, decision: &Decision) -> bool {
-        !decision.is_allowed() || is_held(decision) || self.is_chosen()
+        !decision.is_allowed()
+            || is_held(decision)
+            || decision.would_refuse().is_some()
+            || self.is_chosen()
     }
 
     #[inline]
@@ -167,9 +175,9 @@ impl AuditTrail {
         let missed = self.counts.missed.load(Relaxed);
         self.top.lock().count(&note, app.now(), missed);
         self.events.publish("decision", || note.to_entry());
-        if let Some(log) = log
-            && log.try_send(note).is_err()
-        {
+        let Some(log) = log else { return };
+        let has_share = self.shares.lock().take(&note.client, note.tenant.as_deref(), app.now());
+        if !has_share || log.try_send(note).is_err() {
             self.counts.unwritten.fetch_add(1, Relaxed);
         }
     }
@@ -184,6 +192,11 @@ fn end_of(share: f64) -> u64 {
 #[inline]
 const fn is_below(end: u64, number: u64) -> bool {
     number.wrapping_mul(GOLDEN_RATIO) < end
+}
+
+/// Whether a request that passed is more than a look.
+fn is_charge(decision: &Decision) -> bool {
+    decision.charged() > 0 || decision.would_refuse().is_some()
 }
 
 /// Whether a request has to wait before it passes.
@@ -201,8 +214,7 @@ impl Shared {
         about: impl FnOnce() -> About<'a>,
     ) -> Option<IdText> {
         let is_allowed = decision.is_allowed();
-        let is_worth_it =
-            !is_allowed || (decision.charged() > 0 && self.audit_trail.wants(decision));
+        let is_worth_it = !is_allowed || (is_charge(decision) && self.audit_trail.wants(decision));
         let id = is_worth_it.then(|| {
             let id = self.journal.next_id(is_allowed);
             self.journal.record(id, decision);
@@ -270,10 +282,19 @@ impl Shared {
 
     /// Forgets old decisions and changes, a few at a time, so that whoever writes never waits long.
     async fn sweep_records(&self, catalog: &Catalog) {
-        let kept_for = Micros::from_secs(self.audit_trail.settings.keep_days * 24 * 60 * 60);
+        let Audit { keep_days, max_bytes, .. } = self.audit_trail.settings;
+        let kept_for = Micros::from_secs(keep_days * 24 * 60 * 60);
         loop {
             sleep(SWEEP).await;
             let now = self.now();
+            // Those that an earlier version has logged elsewhere.
+            for _ in 0..SWEEPS {
+                let max_bytes = max_bytes.bytes();
+                let moved = catalog.move_earlier_decisions(MOVED_AT_ONCE, max_bytes).await;
+                if !moved.is_ok_and(|count| count > 0) {
+                    break;
+                }
+            }
             for _ in 0..SWEEPS {
                 let forgotten = catalog.forget_decisions(now.minus(kept_for), SWEPT_AT_ONCE).await;
                 if !forgotten.is_ok_and(|count| count >= SWEPT_AT_ONCE) {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use tollgate::http::{remaining, retry_after};
+use tollgate::http::{remaining, retry_after, retry_after_rule};
 use tollgate::{Attributes, Decision, Refusal, Timestamp};
 use tollgate_catalog::{DecisionAction, DecisionRecord};
 use utoipa::ToSchema;
@@ -71,7 +71,7 @@ pub(crate) struct DecisionDetails {
     /// What was left of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) remaining: Option<u64>,
-    /// Refused: the seconds after which the same request would have passed.
+    /// Refused, or would have been: the seconds after which the same request would have passed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) retry_after: Option<u64>,
     /// The shared store had no say: why.
@@ -84,20 +84,23 @@ pub(crate) struct DecisionDetails {
 
 impl Note {
     pub(super) fn new(decision: &Decision, id: IdText, about: &About<'_>) -> Self {
-        let binding = decision.binding();
+        let refusal = decision.refusal();
+        // A rule that only watches is named only if no other has refused.
+        let watching = decision.would_refuse().filter(|_| refusal.is_none());
+        let binding = watching.or_else(|| decision.binding());
         let figures = binding.as_ref().map(|binding| &binding.outcome);
         let rules = decision.policy().rules();
         let rule_id = binding.as_ref().map(|binding| Arc::clone(&binding.rule.id));
         let rule_id = rule_id.or_else(|| refuser(decision).map(Arc::from));
         let rule = rule_id.as_ref().and_then(|rule_id| rules.find(rule_id));
         let identifiers = who::identifiers(about, rule.map_or(&[], |rule| &rule.identifiers));
-        let refusal = decision.refusal();
         Self {
             at: decision.now(),
             id,
             action: match refusal {
                 Some(Refusal::Denied) => DecisionAction::Denied,
                 Some(_) => DecisionAction::Refused,
+                None if watching.is_some() => DecisionAction::WouldRefuse,
                 None if is_held(decision) => DecisionAction::Throttled,
                 None => DecisionAction::Allowed,
             },
@@ -112,16 +115,14 @@ impl Note {
                 cost: figures.map_or_else(|| about.request.cost(), |figures| figures.cost),
                 limit: figures.map(|figures| figures.limit),
                 remaining: figures.map(remaining),
-                retry_after: refusal.and_then(|_| retry_after(decision)),
+                retry_after: match &watching {
+                    Some(watching) => retry_after_rule(&watching.outcome),
+                    None => refusal.and_then(|_| retry_after(decision)),
+                },
                 degraded: decision.degraded().map(|why| why.to_string()),
                 identifiers,
             },
         }
-    }
-
-    /// Whether the request did not pass.
-    pub(super) fn is_refusal(&self) -> bool {
-        matches!(self.action, DecisionAction::Refused | DecisionAction::Denied)
     }
 
     /// As it is told.

@@ -9,6 +9,7 @@ use std::collections::{HashMap, VecDeque};
 
 use foldhash::quality::RandomState;
 use tollgate::Timestamp;
+use tollgate_catalog::DecisionAction;
 
 use super::note::Note;
 
@@ -39,8 +40,23 @@ impl By {
 pub(crate) enum Of {
     /// Those that refused.
     Refused,
+    /// Those that a rule which only watches would have refused.
+    WouldRefuse,
     /// All that were noted.
     Recorded,
+}
+
+impl Of {
+    const COUNT: usize = 3;
+
+    /// What a decision counts as, besides being noted.
+    const fn from_action(action: DecisionAction) -> Option<Self> {
+        match action {
+            DecisionAction::Refused | DecisionAction::Denied => Some(Self::Refused),
+            DecisionAction::WouldRefuse => Some(Self::WouldRefuse),
+            DecisionAction::Throttled | DecisionAction::Allowed => None,
+        }
+    }
 }
 
 /// The heaviest hitters, the heaviest first.
@@ -62,22 +78,22 @@ struct Slice {
     number: u64,
     /// How many decisions had been missed before it began.
     missed_before: u64,
-    /// For each of [`By`], those that refused and all.
-    sketches: [[Sketch; 2]; By::ALL.len()],
+    /// For each of [`By`], one for each of [`Of`].
+    sketches: [[Sketch; Of::COUNT]; By::ALL.len()],
 }
 
 impl Top {
     pub(super) fn count(&mut self, note: &Note, now: Timestamp, missed: u64) {
         let rule_id = note.rule_id.as_deref();
         let names = [Some(note.client.as_str()), rule_id, note.details.endpoint.as_deref()];
-        self.count_names(names, note.is_refusal(), now, missed);
+        self.count_names(names, Of::from_action(note.action), now, missed);
     }
 
     /// Counts a decision by its names, in the order of [`By`].
     fn count_names(
         &mut self,
         names: [Option<&str>; By::ALL.len()],
-        is_refusal: bool,
+        of: Option<Of>,
         now: Timestamp,
         missed: u64,
     ) {
@@ -85,8 +101,8 @@ impl Top {
         for (sketches, name) in slice.sketches.iter_mut().zip(names) {
             let Some(name) = name else { continue };
             sketches[Of::Recorded as usize].count(name);
-            if is_refusal {
-                sketches[Of::Refused as usize].count(name);
+            if let Some(of) = of {
+                sketches[of as usize].count(name);
             }
         }
     }
@@ -169,7 +185,12 @@ mod tests {
         let mut top = Top::default();
         for (missed, (second, name)) in (0..).zip(counted) {
             let names = [Some(*name), None, None];
-            top.count_names(names, true, Timestamp::from_secs(*second), missed * may_lack);
+            top.count_names(
+                names,
+                Some(Of::Refused),
+                Timestamp::from_secs(*second),
+                missed * may_lack,
+            );
         }
         assert!(top.slices.len() <= SLICES, "{}", top.slices.len());
         let missed = counted.len() as u64 * may_lack;

@@ -13,6 +13,8 @@ use super::note::About;
 const LONGEST: usize = 256;
 /// The most entries of a descriptor that are kept.
 const MOST_ENTRIES: usize = 16;
+/// The most bytes that identifiers of a record take together, besides those that name clients.
+const MAX_OTHER_BYTES: usize = 1_024;
 /// How much of a digest tells secrets apart.
 const SHOWN_OF_DIGEST: usize = 12;
 /// Names of what is likely to be a secret.
@@ -68,7 +70,29 @@ pub(super) fn identifiers(
     for (name, value) in about.entries.iter().take(MOST_ENTRIES) {
         known.entry(kept(name)).or_insert_with(|| discreet(name, value));
     }
+    shorten(&mut known);
     known
+}
+
+/// Cuts the longest values first, so that they take no more than they may together. Names of clients stay as
+/// they are: records are found by them.
+fn shorten(known: &mut BTreeMap<String, String>) {
+    let is_other = |name: &str| NAMES.iter().all(|(known, _)| *known != name);
+    for most in [64, 16] {
+        let others = known.iter().filter(|(name, _)| is_other(name));
+        let bytes: usize = others.map(|(name, value)| name.len() + value.len()).sum();
+        if bytes <= MAX_OTHER_BYTES {
+            return;
+        }
+        for (_, value) in known.iter_mut().filter(|(name, _)| is_other(name)) {
+            value.truncate(value.floor_char_boundary(most));
+        }
+    }
+    let mut bytes = 0;
+    known.retain(|name, value| {
+        bytes += if is_other(name) { name.len() + value.len() } else { 0 };
+        !is_other(name) || bytes <= MAX_OTHER_BYTES
+    });
 }
 
 /// The one name that a client is found by: its user, else its API key, its address, its tenant, or
@@ -182,6 +206,20 @@ mod tests {
                 prop_assert!(name.len() <= LONGEST && value.len() <= LONGEST);
             }
             prop_assert!(client(&known).len() <= LONGEST);
+        }
+
+        /// A record of long texts took 1.8 KB, and a flood of them the whole disk.
+        #[test]
+        fn a_record_of_long_texts_stays_short(
+            names in prop::collection::vec(("[a-z]{1,400}", ".{0,400}"), 0..20),
+        ) {
+            let entries: Vec<(&str, &str)> =
+                names.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+            let request = Request::new();
+            let about = About { request: &request, endpoint: None, method: None, entries: &entries };
+            let known = identifiers(&about, &[]);
+            let bytes: usize = known.iter().map(|(name, value)| name.len() + value.len()).sum();
+            prop_assert!(bytes <= MAX_OTHER_BYTES, "{} bytes", bytes);
         }
     }
 }

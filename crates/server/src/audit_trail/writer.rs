@@ -20,6 +20,7 @@ const GATHERING: Duration = Duration::from_secs(1);
 pub(super) struct Writer<'a> {
     keeper: Keeper<'a>,
     rows_per_second: u64,
+    max_bytes: u64,
 }
 
 impl<'a> Writer<'a> {
@@ -30,7 +31,8 @@ impl<'a> Writer<'a> {
         ending: &'a Shutdown,
     ) -> Self {
         let keeper = Keeper::new(catalog, counts, ending);
-        Self { keeper, rows_per_second: settings.rows_per_second }
+        let (rows_per_second, max_bytes) = (settings.rows_per_second, settings.max_bytes.bytes());
+        Self { keeper, rows_per_second, max_bytes }
     }
 
     /// Writes notes until no more can come.
@@ -39,7 +41,8 @@ impl<'a> Writer<'a> {
         while self.gather(&mut notes, &mut batch).await {
             let least = Duration::from_secs(1) * u32::try_from(batch.len()).unwrap_or(u32::MAX)
                 / u32::try_from(self.rows_per_second).unwrap_or(u32::MAX);
-            tokio::join!(self.keeper.keep(Rows::Decisions(&batch)), self.rest(least));
+            let rows = Rows::Decisions(&batch, self.max_bytes);
+            tokio::join!(self.keeper.keep(rows), self.rest(least));
             batch.clear();
         }
     }

@@ -133,7 +133,8 @@ impl RateLimiter {
         if body.cost() > 0 {
             self.0.metrics.requests.count_decision(Entry::Grpc, decision);
         }
-        let is_look = decision.is_allowed() && decision.charged() == 0;
+        let is_look =
+            decision.is_allowed() && decision.charged() == 0 && decision.would_refuse().is_none();
         let next = || self.0.journal.next_id(decision.is_allowed());
         let text = (!is_look).then(|| {
             let id = taken.unwrap_or_else(next);

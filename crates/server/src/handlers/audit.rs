@@ -122,7 +122,7 @@ pub(crate) async fn changes(
     params(
         ("client" = Option<String>, Query, description = "Only decisions about this client"),
         ("rule_id" = Option<String>, Query, description = "Only decisions that this rule spoke for"),
-        ("action" = Option<String>, Query, description = "Only those that ended like this: refused, denied, throttled, allowed"),
+        ("action" = Option<String>, Query, description = "Only those that ended like this: refused, denied, throttled, allowed, would_refuse"),
         ("tenant" = Option<String>, Query, description = "Only decisions about requests of this tenant"),
         ("since" = Option<String>, Query, description = "Only decisions from then on, in RFC 3339"),
         ("until" = Option<String>, Query, description = "Only decisions before then, in RFC 3339"),

@@ -211,7 +211,7 @@ fn record_as(
         note_decision(decision, text);
         CheckAnswer::new(decision, text, detail).write(answer);
     };
-    if decision.is_allowed() && decision.charged() == 0 {
+    if decision.is_allowed() && decision.charged() == 0 && decision.would_refuse().is_none() {
         return write(None);
     }
     let id = match name {

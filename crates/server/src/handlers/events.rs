@@ -16,13 +16,15 @@ const EVENT_STREAM: &str = "text/event-stream";
 /// Tells decisions and new revisions as they happen, as server-sent events.
 ///
 /// Events are `decision`, `revision`, and `lost` for whoever reads too slowly. The client has to say
-/// that it wants them: `Accept: text/event-stream`.
+/// that it wants them: `Accept: text/event-stream`. The stream ends when the token is revoked, expires, or
+/// gets another role or tenant.
 #[utoipa::path(
     get, path = "/api/v1/events", tag = "audit", security(("token" = [])),
     responses(
         (status = 200, description = "Events, until one side ends it", body = String, content_type = "text/event-stream"),
         (status = 400, description = "There are no parameters", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 406, description = "The client does not say that it takes events", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 429, description = "Too many listen with this token already", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 503, description = "Too many listen already, or the server shuts down", body = ProblemBody<'_>, content_type = "application/problem+json"),
         AdminProblems,
     )
@@ -42,7 +44,9 @@ pub(crate) async fn events(
             "this call never ends; send `Accept: text/event-stream` if you want that",
         ));
     }
-    let body = app.audit_trail.events.subscribe()?;
+    let (shared, principal) = (app.clone(), session.principal.clone());
+    let revoked = async move { shared.until_invalid(&principal).await };
+    let body = app.audit_trail.events.subscribe(session.principal.name(), revoked)?;
     let mut fields = session.fields;
     fields.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     Ok((fields, [(header::CONTENT_TYPE, EVENT_STREAM)], body).into_response())

@@ -13,6 +13,7 @@ use utoipa::ToSchema;
 use crate::extract::Peer;
 use crate::problem::{Problem, ProblemBody};
 use crate::state::ServerState;
+use crate::wire::ban::BanAnswer;
 use crate::wire::decode::shorten;
 use crate::wire::time::rfc_3339;
 
@@ -32,6 +33,9 @@ pub(crate) struct StatusAnswer {
     /// The client is refused whatever it asks for.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     denied: bool,
+    /// The ban that the client is refused by; not there if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    banned: Option<BanAnswer>,
     /// Every limit that applies, whatever is asked for.
     limits: Vec<LimitAnswer>,
 }
@@ -91,7 +95,15 @@ pub(crate) async fn status(
         cost: 0,
     };
     let decision = app.limiter.peek(&request).await;
-    let limits = decision
+    let banned = BanAnswer::of(&decision);
+    // What is told of limits does not depend on the ban; the header fields do.
+    let unbanned = match &banned {
+        Some(_) => Some(app.limiter.peek_unbanned(&request).await),
+        None => None,
+    };
+    let limits = unbanned
+        .as_ref()
+        .unwrap_or(&decision)
         .outcomes()
         .filter(|outcome| !outcome.is_shadow())
         .map(|outcome| LimitAnswer {
@@ -107,5 +119,5 @@ pub(crate) async fn status(
     write_fields(&decision, app.families, &mut fields);
     fields.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     let denied = !decision.is_allowed();
-    Ok((fields, Json(StatusAnswer { client_id, denied, limits })).into_response())
+    Ok((fields, Json(StatusAnswer { client_id, denied, banned, limits })).into_response())
 }

@@ -26,7 +26,9 @@ pub(crate) struct TopAnswer {
     window_seconds: u64,
     /// By requests that did not pass.
     refused: TopList,
-    /// By requests that were noted: those, the ones that had to wait, and a sample of the others.
+    /// By requests that passed, but that a rule with `action: log_only` would have refused.
+    would_refuse: TopList,
+    /// By requests that were noted: both, the ones that had to wait, and a sample of the others.
     recorded: TopList,
 }
 
@@ -94,6 +96,7 @@ pub(crate) async fn top(
             by: name,
             window_seconds: window,
             refused: list(Of::Refused),
+            would_refuse: list(Of::WouldRefuse),
             recorded: list(Of::Recorded),
         }
     });

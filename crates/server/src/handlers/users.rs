@@ -21,6 +21,7 @@ use crate::openapi::{AdminProblems, BodyProblems, WriteParameters, WriteProblems
 use crate::paging::Parameters;
 use crate::problem::{Problem, ProblemBody};
 use crate::state::ServerState;
+use crate::wire::ban::BanAnswer;
 use crate::wire::decode::decode;
 use crate::wire::time::rfc_3339;
 
@@ -35,6 +36,9 @@ pub(crate) struct UserLimits {
     tier: Option<UserTier>,
     /// The list that the user is on, whatever the rules say.
     listed: Option<UserListed>,
+    /// The ban that the user is refused by; not there if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    banned: Option<BanAnswer>,
     /// Every limit that applies.
     limits: Vec<UserLimit>,
 }
@@ -127,9 +131,13 @@ pub(crate) async fn limits(
     if let Some(tenant) = parameters.one("tenant")? {
         request = request.tenant(tenant);
     }
-    let decision = app.limiter.peek(&request).await;
+    let mut decision = app.limiter.peek(&request).await;
+    let banned = BanAnswer::of(&decision);
+    if banned.is_some() {
+        decision = app.limiter.peek_unbanned(&request).await;
+    }
     let explanation = decision.policy().explain(&request, decision.now());
-    let limits = UserLimits::new(&user_id, &decision, explanation);
+    let limits = UserLimits::new(&user_id, &decision, explanation, banned);
     Ok((session.fields, Json(limits)).into_response())
 }
 
@@ -262,7 +270,12 @@ fn of_user(body: &[u8], user_id: &str) -> Vec<u8> {
 }
 
 impl UserLimits {
-    fn new(user_id: &str, decision: &Decision, explanation: Explanation) -> Self {
+    fn new(
+        user_id: &str,
+        decision: &Decision,
+        explanation: Explanation,
+        banned: Option<BanAnswer>,
+    ) -> Self {
         let Explanation { tier, tier_from, listed, rules, .. } = explanation;
         let from = if matches!(tier_from, TierOrigin::Default) { "default" } else { "client" };
         let quota_of = |rule_id: &str| rules.iter().find(|rule| rule.rule_id == rule_id);
@@ -285,6 +298,7 @@ impl UserLimits {
             user_id: user_id.to_owned(),
             tier: tier.map(|name| UserTier { name, from }),
             listed: listed.map(UserListed::new),
+            banned,
             limits: limits.collect(),
         }
     }

@@ -121,7 +121,8 @@ impl Answer {
         for_each_field(drained.unwrap_or(decision), app.families, |name, value| {
             headers.push(Field::new(name, value));
         });
-        let is_kept = !decision.is_allowed() || decision.charged() > 0;
+        let is_kept =
+            !decision.is_allowed() || decision.charged() > 0 || decision.would_refuse().is_some();
         let id = is_kept.then(|| app.journal.next_id(decision.is_allowed()));
         let decision_id = id.map(|id| {
             app.journal.record(id, decision);

@@ -3,7 +3,7 @@
 use super::Settings;
 use super::layers::Layers;
 use super::otlp::Share;
-use super::value::{Choice, Setting as _};
+use super::value::{ByteSize, Choice, Setting as _};
 
 /// What is kept of decisions and changes, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -16,11 +16,22 @@ pub struct Audit {
     pub rows_per_second: u64,
     /// How many days decisions and changes are kept.
     pub keep_days: u64,
+    /// The most room that the log of decisions takes.
+    pub max_bytes: ByteSize,
 }
+
+/// Less than this would not hold the decisions that are written together.
+const MIN_BYTES: ByteSize = ByteSize::mebibytes(4);
 
 impl Default for Audit {
     fn default() -> Self {
-        Self { decisions: true, sample_allowed: 0.001, rows_per_second: 1_000, keep_days: 90 }
+        Self {
+            decisions: true,
+            sample_allowed: 0.001,
+            rows_per_second: 1_000,
+            keep_days: 90,
+            max_bytes: ByteSize::mebibytes(1_024),
+        }
     }
 }
 
@@ -41,6 +52,10 @@ pub(super) fn read(layers: &mut Layers<'_>, settings: &mut Settings) {
     audit.sample_allowed = sample.0;
     layers.read_within("audit.rows_per_second", &mut audit.rows_per_second, 1..=100_000);
     layers.read_within("audit.keep_days", &mut audit.keep_days, 1..=36_500);
+    layers.read("audit.max_bytes", &mut audit.max_bytes);
+    if audit.max_bytes < MIN_BYTES {
+        layers.refuse("audit.max_bytes", format!("at least {MIN_BYTES} are needed"));
+    }
 }
 
 /// On or off.

@@ -2,8 +2,10 @@
 
 use serde::Serialize;
 use tollgate::http::{remaining, reset_at, retry_after, retry_after_rule};
-use tollgate::{Decision, Micros, Refusal, RuleOutcome, SoftState};
+use tollgate::{Basis, Decision, Micros, Refusal, RuleOutcome, SoftState};
 use utoipa::ToSchema;
+
+use super::time::rfc_3339;
 
 /// Whether a request may pass, and what there is to say about it.
 #[derive(Debug, Serialize, ToSchema)]
@@ -37,6 +39,9 @@ pub(crate) struct CheckAnswer<'a> {
     /// Refused: why.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<Reason>,
+    /// What decided, if it was no limit: a list, a ban, or an identifier that the request lacks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    because: Option<String>,
     /// Allowed, but the request should be held for so long.
     #[serde(skip_serializing_if = "Option::is_none")]
     delay_ms: Option<u64>,
@@ -141,6 +146,7 @@ impl<'a> CheckAnswer<'a> {
             decision_id,
             retry_after: refusal.map(|_| retry_after(decision)),
             reason: refusal.map(Reason::from),
+            because: because(decision),
             delay_ms: decision
                 .delay()
                 .filter(|delay| *delay > Micros::ZERO)
@@ -174,9 +180,10 @@ impl<'a> CheckAnswer<'a> {
             out.extend_from_slice(decision_id.as_bytes());
             out.push(b'"');
         }
-        let Self { retry_after, reason, delay_ms, degraded, rules, .. } = self;
+        let Self { retry_after, reason, because, delay_ms, degraded, rules, .. } = self;
         rest(out, "retry_after", retry_after.as_ref());
         rest(out, "reason", reason.as_ref());
+        rest(out, "because", because.as_ref());
         rest(out, "delay_ms", delay_ms.as_ref());
         rest(out, "degraded", degraded.as_ref());
         rest(out, "rules", rules.as_ref());
@@ -211,6 +218,24 @@ fn rest(out: &mut Vec<u8>, name: &str, value: Option<&impl Serialize>) {
         out.extend_from_slice(name.as_bytes());
         out.extend_from_slice(b"\":");
         let _ = serde_json::to_writer(out, value);
+    }
+}
+
+/// What decided, if it was no limit.
+fn because(decision: &Decision) -> Option<String> {
+    match decision.basis() {
+        Basis::Rules | Basis::NoRule | Basis::StoreUnavailable { .. } => None,
+        Basis::AllowListed { .. } => Some("the client is whitelisted".to_owned()),
+        Basis::DenyListed { .. } => Some("the client is blacklisted".to_owned()),
+        Basis::Banned { until, .. } => Some(format!("banned until {}", rfc_3339(*until))),
+        Basis::MissingIdentifier { .. } => {
+            let identifiers = decision.refuser().map_or(&[][..], |rule| &rule.identifiers[..]);
+            let names: Vec<String> = identifiers.iter().map(ToString::to_string).collect();
+            Some(match names.as_slice() {
+                [name] => format!("it has no {name}"),
+                names => format!("it lacks one of {}", names.join(", ")),
+            })
+        }
     }
 }
 
@@ -252,6 +277,7 @@ mod tests {
         let limiter = Limiter::from_text(
             "
              blacklist: [{identifier: banned, identifier_type: user_id}]
+             whitelist: [{identifier: root, identifier_type: user_id}]
              rules:
              - {rule_id: per_user, limit: 5, window: 1m, identifier_type: user_id}
              - {rule_id: smooth, algorithm: leaky_bucket, limit: 2, burst: 8, window: 1s, identifier_type: user_id}
@@ -260,7 +286,7 @@ mod tests {
         .unwrap_or_else(|problems| panic!("{problems}"));
         let mut states = std::collections::HashSet::new();
         for round in 0..8 {
-            for user in [Some("u1"), Some("banned"), None] {
+            for user in [Some("u1"), Some("banned"), Some("root"), None] {
                 let request = user.map_or_else(Request::new, |user| Request::new().user_id(user));
                 let decision = limiter.check_now(&request);
                 for (id, detail) in [(None, round % 2 == 0), (Some("d1f00dbee-a2a"), true)] {

@@ -226,13 +226,13 @@ fn one_rule_has_half_of_all_bans_at_most() {
 }
 
 #[test]
-fn identifiers_that_are_too_long_to_keep_are_only_limited() {
+fn long_identifiers_are_banned_like_others() {
     let limiter = Limiter::from_text(
         "rules: [{rule_id: one, limit: 0, window: 1s, identifier_type: user_id,
          penalty: {after: 1, within_seconds: 9, ban_seconds: 9}}]",
     )
     .expect("a sound policy");
-    for (length, expected) in [(1_024, Refusal::Banned), (1_025, Refusal::RateLimited)] {
+    for (length, expected) in [(1_024, Refusal::Banned), (1_025, Refusal::Banned)] {
         let name = "n".repeat(length);
         let request = Request::new().user_id(&name);
         assert_eq!(limiter.check_now(&request).refusal(), Some(Refusal::RateLimited));

@@ -4,8 +4,9 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use serde_json::json;
-use tollgate::Stopwatch;
+use serde_json::{Value, json};
+use tollgate::rules::format_time;
+use tollgate::{Clock as _, Micros, Stopwatch, SystemClock};
 
 use super::{call, check, rule, start};
 use crate::support::client::request;
@@ -15,6 +16,7 @@ use crate::support::until;
 /// Far longer than anything takes that is waited for.
 const PATIENCE: Duration = Duration::from_secs(60);
 const EVENTS: &str = "/api/v1/events";
+const LAST_CHUNK: &str = "\r\n0\r\n\r\n";
 const STREAM: (&str, &str) = ("Accept", "text/event-stream");
 
 /// Somebody who listens.
@@ -28,16 +30,24 @@ struct Subscriber {
 impl Subscriber {
     /// Asks to hear what happens; does not read the answer yet.
     fn ask(server: &Server) -> Self {
+        Self::ask_as(server, bearer_admin())
+    }
+
+    fn ask_as(server: &Server, bearer: (&str, &str)) -> Self {
         let mut stream = TcpStream::connect(server.address).expect("a connection");
         stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
-        let ask = request("GET", EVENTS, &[STREAM, bearer_admin()], b"");
+        let ask = request("GET", EVENTS, &[STREAM, bearer], b"");
         stream.write_all(&ask).expect("sent");
         Self { stream, heard: String::new(), searched: 0 }
     }
 
     /// The same, once it listens.
     fn new(server: &Server) -> Self {
-        let mut subscriber = Self::ask(server);
+        Self::new_as(server, bearer_admin())
+    }
+
+    fn new_as(server: &Server, bearer: (&str, &str)) -> Self {
+        let mut subscriber = Self::ask_as(server, bearer);
         assert!(subscriber.is_admitted(), "{}", subscriber.heard);
         subscriber.until(": listening");
         subscriber
@@ -94,13 +104,56 @@ fn decisions_and_revisions_are_told_as_they_happen() {
 #[test]
 fn only_so_many_can_listen_and_whoever_leaves_makes_room() {
     let server = start("{}", &json!({"rules": []}));
-    let mut subscribers: Vec<Subscriber> = (0..64).map(|_| Subscriber::new(&server)).collect();
-    let ask = || server.ask("GET", EVENTS, &[STREAM, bearer_admin()], "");
+    // One token has a quarter of the places.
+    let mut subscribers: Vec<Subscriber> = (0..16).map(|_| Subscriber::new(&server)).collect();
+    let refused = server.ask("GET", EVENTS, &[STREAM, bearer_admin()], "");
+    let code = refused.code();
+    assert_eq!((refused.status, code.as_str()), (429, "too_many_subscribers_of_token"));
+    for _ in 0..3 {
+        let (_, bearer) = token(&server, &json!({"role": "viewer"}));
+        let bearer = ("Authorization", bearer.as_str());
+        subscribers.extend((0..16).map(|_| Subscriber::new_as(&server, bearer)));
+    }
+    let (_, bearer) = token(&server, &json!({"role": "viewer"}));
+    let bearer = ("Authorization", bearer.as_str());
+    let ask = || server.ask("GET", EVENTS, &[STREAM, bearer], "");
     let refused = ask();
     assert_eq!((refused.status, refused.code().as_str()), (503, "too_many_subscribers"));
     assert_eq!(refused.header("retry-after"), Some("10"));
     subscribers.pop();
-    until("a place", || Subscriber::ask(&server).is_admitted().then_some(()));
+    until("a place", || Subscriber::ask_as(&server, bearer).is_admitted().then_some(()));
+}
+
+/// Makes a token; gives its id, and the header that shows it.
+fn token(server: &Server, body: &Value) -> (String, String) {
+    let made = server.post_as_admin("/api/v1/tokens", &body.to_string());
+    assert_eq!(made.status, 201, "{made:?}");
+    let made = made.json();
+    let text = |name: &str| made[name].as_str().expect("a text").to_owned();
+    (text("token_id"), format!("Bearer {}", text("token")))
+}
+
+#[test]
+fn a_token_that_is_revoked_or_expires_loses_its_stream() {
+    let server = start("{}", &json!({"rules": [rule("r", 0)]}));
+    let soon = SystemClock.now().plus(Micros::from_secs(3));
+    let expiring = json!({"role": "viewer", "expires_at": format_time(soon)});
+    let (_, expiring) = token(&server, &expiring);
+    let (revoked_id, revoked) = token(&server, &json!({"role": "viewer"}));
+    let (_, other) = token(&server, &json!({"role": "viewer"}));
+    let listen = |bearer: &str| Subscriber::new_as(&server, ("Authorization", bearer));
+    let (mut expiring, mut revoked, mut other) =
+        (listen(&expiring), listen(&revoked), listen(&other));
+    let path = format!("/api/v1/tokens/{revoked_id}");
+    assert_eq!(call(&server, "DELETE", &path, "").status, 204);
+    revoked.until(LAST_CHUNK);
+    check(&server, "ann", 1);
+    other.until("event: decision");
+    assert!(!revoked.heard.contains("event: decision"), "{}", revoked.heard);
+    expiring.until(LAST_CHUNK);
+    assert!(SystemClock.now() >= soon, "not before its end");
+    check(&server, "bob", 1);
+    other.until("bob");
 }
 
 #[test]

@@ -34,7 +34,7 @@ fn start() -> Server {
                 body: format!("{{\"endpoint\":\"/{}\"}}", "x".repeat(WIDTH)),
             };
             let records: Vec<_> = (thousand * 1_000..(thousand + 1) * 1_000).map(record).collect();
-            catalog.log_decisions(&records).await.expect("kept");
+            catalog.log_decisions(&records, u64::MAX).await.expect("kept");
         }
     });
     Server::start_in(folder, &Setup::default())

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::json;
 
-use super::{outcomes, rule, start};
+use super::{DECISIONS, outcomes, records, rule, start};
 use crate::support::server::CHECK;
 use crate::support::until;
 
@@ -28,7 +28,10 @@ fn a_flood_is_answered_and_every_refusal_is_written_or_counted_as_lost() {
         start("{sample_allowed: 0, rows_per_second: 4000}", &json!({"rules": [rule("r", 0)]}));
     let check = json!({"identifiers": {"user_id": "ann"}, "endpoint": "/orders"});
     let body = server.folder().join("body.json");
-    fs::write(&body, json!({"checks": vec![check.clone(); BATCH]}).to_string()).expect("written");
+    // Several clients, for one alone may write a tenth of what the log takes.
+    let of = |user: usize| json!({"identifiers": {"user_id": format!("u{user}")}, "endpoint": "/orders"});
+    let checks: Vec<_> = (0..BATCH).map(of).collect();
+    fs::write(&body, json!({ "checks": checks }).to_string()).expect("written");
     let program = Path::new("/usr/bin/h2load");
     assert!(program.exists(), "{} is missing: scripts/test installs it", program.display());
     let output = Command::new(program)
@@ -67,4 +70,27 @@ fn a_flood_is_answered_and_every_refusal_is_written_or_counted_as_lost() {
     assert_eq!(server.post(CHECK, &check.to_string()).status, 200);
     until("one more", || (outcomes(&server)[0] > written).then_some(()));
     assert_eq!(outcomes(&server)[1], lost);
+}
+
+/// One client that floods is one of many in the log.
+#[test]
+fn a_flood_of_one_client_leaves_room_for_the_refusals_of_others() {
+    let server =
+        start("{sample_allowed: 0, rows_per_second: 200}", &json!({"rules": [rule("r", 0)]}));
+    let check = |user: &str| json!({"identifiers": {"user_id": user}, "endpoint": "/orders"});
+    let flood = json!({"checks": vec![check("mallory"); 1_000]}).to_string();
+    for _ in 0..12 {
+        assert_eq!(server.post("/api/v1/rate-limit/check/batch", &flood).status, 200);
+    }
+    for user in 0..50 {
+        let body = check(&format!("u{user}")).to_string();
+        assert_eq!(server.post(CHECK, &body).status, 200);
+    }
+    until("the refusals of others", || {
+        let found = records(&server, &format!("{DECISIONS}?client=u49"));
+        (found.len() == 1).then_some(())
+    });
+    let of_others = records(&server, &format!("{DECISIONS}?limit=1000"));
+    let of_others = of_others.iter().filter(|record| record["client"] != "mallory").count();
+    assert_eq!(of_others, 50, "none of them is lost");
 }

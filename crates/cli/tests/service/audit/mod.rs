@@ -10,6 +10,7 @@ mod flood;
 mod resets;
 mod retention;
 mod top;
+mod watching;
 
 use std::path::Path;
 

@@ -44,9 +44,9 @@ fn records_are_kept_for_so_many_days() {
         }
         // More than one step takes.
         let old: Vec<_> = (0..2_000).map(|number| decision(number, ago(4))).collect();
-        catalog.log_decisions(&old).await.expect("kept");
+        catalog.log_decisions(&old, u64::MAX).await.expect("kept");
         let new: Vec<_> = (2_000..2_003).map(|number| decision(number, ago(2))).collect();
-        catalog.log_decisions(&new).await.expect("kept");
+        catalog.log_decisions(&new, u64::MAX).await.expect("kept");
     });
     let setup = Setup { settings: "audit: {keep_days: 3}", ..Setup::default() };
     let server = Server::start_in(folder, &setup);

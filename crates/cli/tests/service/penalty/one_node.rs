@@ -235,7 +235,8 @@ fn tenant_admins_lift_bans_of_their_own_rules_only() {
     assert_eq!((kept.status, kept.code().as_str()), (403, "read_only"), "{kept:?}");
     assert_eq!(call("DELETE", "?rule_id=acme.shop&identifier=ann").status, 204);
     assert_eq!(listed(&server), ["ann", "ann"]);
-    for (query, status) in [("?rule_id=login", 404), ("?rule_id=gone", 404), ("?rule_id=shop", 403)] {
+    for (query, status) in [("?rule_id=login", 404), ("?rule_id=gone", 404), ("?rule_id=shop", 403)]
+    {
         assert_eq!(call("DELETE", query).status, status, "{query}");
     }
     assert_eq!(call("DELETE", "?tenant=other").json(), json!({"lifted": 0}));

@@ -123,6 +123,61 @@ fn bans_are_lifted_in_bulk_on_all_nodes() {
     assert!(!is_banned(&nodes[1], "eve"));
 }
 
+/// A banned client once looked like one without any limits.
+#[test]
+fn limits_of_a_banned_user_are_listed_with_the_ban() {
+    let folder = TempDir::new().expect("a folder");
+    let server = start(&format!("sqlite:{}", folder.path().join("catalog.db").display()));
+    make_rule(&server, &login(1, 600));
+    let per_address = json!({
+        "rule_id": "door", "limit": 0, "window": "1h", "identifier_type": "ip",
+        "penalty": {"after": 1, "within_seconds": 60, "ban_seconds": 600},
+    });
+    make_rule(&server, &per_address);
+    let limits = || server.get_as_admin("/api/v1/users/ann/limits").json();
+    let before = limits();
+    assert_eq!(before["banned"], Value::Null);
+    get_banned(&server, "ann", 1);
+    let banned = limits();
+    let names = |answer: &Value| {
+        let limits = answer["limits"].as_array().expect("limits").clone();
+        limits.iter().map(|it| it["rule_id"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&banned), names(&before), "{banned}");
+    assert!(names(&banned).contains(&json!("login")), "{banned}");
+    let ban = &banned["banned"];
+    assert_eq!(ban["rule_id"], "login", "{banned}");
+    assert_eq!(ban["reason"], "refused 1 times within 600 seconds");
+    let until_when = ban["until"].as_str().expect("an end").to_owned();
+    let told = super::ask(&server, "ann");
+    assert_eq!(told["because"], format!("banned until {until_when}"), "{told}");
+
+    let check = r#"{"identifiers":{"ip":"127.0.0.1"}}"#;
+    until("a ban", || (server.check(check)["reason"] == "banned").then_some(()));
+    let status = server.get("/api/v1/rate-limits/status").json();
+    assert_eq!((&status["denied"], &status["banned"]["rule_id"]), (&json!(true), &json!("door")));
+    assert!(names(&status).contains(&json!("door")), "{status}");
+}
+
+#[test]
+fn a_check_tells_lists_and_missing_identifiers() {
+    let policy = json!({
+        "rules": [{"rule_id": "keys", "limit": 9, "window": "1h", "identifier_type": "api_key",
+                   "on_missing": "deny"}],
+        "whitelist": [{"identifier_type": "user_id", "identifier": "root"}],
+        "blacklist": [{"identifier_type": "user_id", "identifier": "foe", "reason": "secret"}],
+    });
+    let policy = policy.to_string();
+    let server = Server::start(&Setup { rules: Some(&policy), ..Setup::default() });
+    let because = |identifiers: Value| {
+        server.check(&json!({ "identifiers": identifiers }).to_string())["because"].clone()
+    };
+    assert_eq!(because(json!({"user_id": "root"})), "the client is whitelisted");
+    assert_eq!(because(json!({"user_id": "foe"})), "the client is blacklisted");
+    assert_eq!(because(json!({"user_id": "ann"})), "it has no api_key");
+    assert_eq!(because(json!({"api_key": "k"})), Value::Null);
+}
+
 /// A name of 1,000 quotes takes 2,000 bytes as JSON, more than the index of a database has room for.
 #[test]
 fn one_long_name_stopped_all_bans_from_being_kept() {

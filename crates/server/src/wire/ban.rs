@@ -1,0 +1,37 @@
+//! A ban as it is told to people who ask what a client may do.
+
+use serde::Serialize;
+use tollgate::{Basis, Decision};
+use utoipa::ToSchema;
+
+use super::time::rfc_3339;
+
+/// The ban that a client is refused by.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct BanAnswer {
+    /// The rule that refuses it.
+    rule_id: String,
+    /// Why.
+    reason: String,
+    /// When the ban ends, in RFC 3339.
+    #[schema(format = DateTime)]
+    until: String,
+}
+
+impl BanAnswer {
+    /// The ban that a decision rests on; none if it does not.
+    pub(crate) fn of(decision: &Decision) -> Option<Self> {
+        let Basis::Banned { until, .. } = decision.basis() else { return None };
+        let rule = decision.refuser()?;
+        let penalty = rule.penalty.as_ref()?;
+        Some(Self {
+            rule_id: rule.id.to_string(),
+            reason: format!(
+                "refused {} times within {} seconds",
+                penalty.after,
+                penalty.within.get() / 1_000_000
+            ),
+            until: rfc_3339(*until),
+        })
+    }
+}
