@@ -56,9 +56,10 @@ impl Node {
         let is_callers = self.settings.uses_callers_clock;
         let clock = if is_callers { Clock::Caller } else { Clock::Database };
         let began = Moment::now();
+        self.breaker.count_call();
         let settling = batch::settle(&mut connection, jobs, clock, timeout);
         let settled = tokio::time::timeout(timeout, settling).await;
-        self.breaker.count_call(began.elapsed());
+        self.breaker.record_latency(began.elapsed());
         match settled.unwrap_or_else(|_| Err(Failure::late())) {
             Ok(outcome) => {
                 self.connections.give_back(connection);

@@ -59,13 +59,14 @@ impl Node {
     /// Sends a command. `asks`: to a node of a cluster that is only just taking the slot over.
     pub(super) async fn call(&self, command: &Cmd, asks: bool) -> Result<Value, Failure> {
         let began = Moment::now();
+        self.breaker.count_call();
         let mut used = None;
         let answer = timeout(self.deadline, async {
             let connection = used.insert(self.link.connection().await?);
             self.link.send(connection, command, asks).await
         });
         let answer = answer.await;
-        self.breaker.count_call(began.elapsed());
+        self.breaker.record_latency(began.elapsed());
         let failure = match answer {
             Ok(Ok(value)) => return Ok(value),
             Ok(Err(error)) => failure(error),

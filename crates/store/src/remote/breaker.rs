@@ -26,6 +26,8 @@ pub(crate) struct Breaker {
     openings: AtomicU64,
     /// Checks without an answer, by kind of error.
     errors: [AtomicU64; StoreErrorKind::ALL.len()],
+    /// Calls that were made, those without a response yet included.
+    calls: AtomicU64,
     latency: Histogram,
     drift_micros: AtomicI64,
 }
@@ -64,6 +66,7 @@ impl Breaker {
             }),
             openings: AtomicU64::new(0),
             errors: Default::default(),
+            calls: AtomicU64::new(0),
             latency: Histogram::default(),
             drift_micros: AtomicI64::new(UNSEEN),
         }
@@ -75,8 +78,13 @@ impl Breaker {
         Admitted::new(self)
     }
 
-    /// Counts a call to the server, and how long it took, whether or not it was answered.
-    pub(crate) fn count_call(&self, took: Duration) {
+    /// Counts a call to the server, before it is made.
+    pub(crate) fn count_call(&self) {
+        self.calls.fetch_add(1, Relaxed);
+    }
+
+    /// Records how long a call took, whether or not there was a response.
+    pub(crate) fn record_latency(&self, took: Duration) {
         self.latency.observe(took);
     }
 
@@ -122,7 +130,7 @@ impl Breaker {
             breaker,
             openings: self.openings.load(Relaxed),
             failures: errors.iter().map(|(_, count)| count).sum(),
-            calls: latency.count,
+            calls: self.calls.load(Relaxed),
             errors,
             latency,
             drift_seconds: (drift != UNSEEN).then_some(drift as f64 / 1e6),
