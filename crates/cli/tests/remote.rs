@@ -125,7 +125,7 @@ fn a_check_charges_and_its_exit_code_tells() {
     );
     check("check --rule per_user alice", 0, "allowed by per_user: 0 of 2 left");
     check("check --user-id alice", 1, "refused by per_user: 0 of 2 left, try again in ");
-    check("check --user-id alice --api-key stolen", 1, "refused: not welcome");
+    check("check --user-id alice --api-key stolen", 1, "refused: the client is blacklisted");
     check("check", 0, "allowed: no rule applies");
     check("check --attribute plan=gold --tier pro --host h --tenant t", 0, "by per_plan: 4 of 5");
     check("check --rule per_plan --key-type custom gold --cost 4", 0, "by per_plan: 0 of 5 left");

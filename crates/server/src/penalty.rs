@@ -296,3 +296,20 @@ async fn lift_all_in_turn(
     }
     Ok(lifted)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `tollgate_penalty_refusals_lost_total` shows them.
+    #[test]
+    fn refusals_that_find_the_queue_full_are_lost_and_counted() {
+        let (penalty, penalties) = Penalty::new();
+        let Penalties::Told(tell) = penalties else { panic!("a queue") };
+        let offence = Offence { rule_id: "r".into(), subject: Subject::new(&["u1"]) };
+        (0..WAITING).for_each(|_| tell(offence.clone()));
+        assert_eq!(penalty.lost(), 0);
+        (0..3).for_each(|_| tell(offence.clone()));
+        assert_eq!(penalty.lost(), 3);
+    }
+}

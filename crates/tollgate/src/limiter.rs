@@ -8,7 +8,7 @@ use foldhash::quality::RandomState;
 use smallvec::SmallVec;
 use tollgate_core::{Charge, Judgement, Line, Mode, Outcome, Timestamp, decide};
 use tollgate_rules::{
-    Attribute, Attributes, ExplainScope, PathCase, Plan, Planned, Policy, Revision, Standing,
+    Attributes, ExplainScope, PathCase, Plan, Planned, Policy, Revision, Standing,
 };
 use tollgate_store::{MemoryStore, Store};
 
@@ -19,7 +19,7 @@ use crate::decision::{Basis, Decision, Judged};
 use crate::explain::Explained;
 use crate::installed::Installed;
 use crate::penalty::{Banning, Penalties};
-use crate::question::Question;
+use crate::question::{Peek, Question};
 use crate::soft::{SoftState, Warned};
 use crate::stats::{Event, RuleCounts};
 
@@ -384,18 +384,5 @@ impl Decision {
         {
             stats.count(Event::Banned);
         }
-    }
-}
-
-/// A request that costs nothing.
-struct Peek<'a>(&'a dyn Attributes);
-
-impl Attributes for Peek<'_> {
-    fn get(&self, attribute: Attribute<'_>) -> Option<&str> {
-        self.0.get(attribute)
-    }
-
-    fn cost(&self) -> u64 {
-        0
     }
 }

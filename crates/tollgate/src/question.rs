@@ -3,7 +3,7 @@
 use std::hash::BuildHasher;
 
 use tollgate_core::{Limit, Timestamp};
-use tollgate_rules::{Attributes, Plan, Policy};
+use tollgate_rules::{Attribute, Attributes, Plan, Policy};
 
 /// A request, and by what it is to be judged.
 #[derive(Clone, Copy)]
@@ -65,5 +65,18 @@ impl Question<'_> {
                 }
             }
         }
+    }
+}
+
+/// A request that costs nothing.
+pub(crate) struct Peek<'a>(pub(crate) &'a dyn Attributes);
+
+impl Attributes for Peek<'_> {
+    fn get(&self, attribute: Attribute<'_>) -> Option<&str> {
+        self.0.get(attribute)
+    }
+
+    fn cost(&self) -> u64 {
+        0
     }
 }

@@ -1,7 +1,6 @@
 //! Metrics of one node with counters in memory: each is made to move.
 
 use std::fs;
-use std::thread;
 
 use serde_json::json;
 use tollgate_testbed::Postgres;
@@ -109,27 +108,16 @@ fn bans_that_are_made_and_those_that_are_too_many() {
 }
 
 #[test]
-fn refusals_that_come_faster_than_they_are_counted() {
-    let server = Server::with_rules(&banning(1));
-    let mut round = 0;
-    until("refusals that are lost", || {
-        round += 1;
-        let client = |number: usize, at: usize| format!("{round} {number} {at}");
-        let batches = (0..40).map(|number| batch((0..1_000).map(|at| client(number, at))));
-        let batches: Vec<Vec<u8>> = batches.collect();
-        thread::scope(|scope| {
-            let server = &server;
-            for batches in batches.chunks(10) {
-                scope.spawn(move || {
-                    let mut connection = server.connect();
-                    for batch in batches {
-                        assert_eq!(connection.ask(batch).status, 200);
-                    }
-                });
-            }
-        });
-        (value(&server, "tollgate_penalty_refusals_lost_total") > 0.0).then_some(())
-    });
+fn a_ban_that_the_catalog_refuses() {
+    let postgres = Postgres::start();
+    let catalog = postgres.url();
+    let arguments = ["--catalog", catalog.as_str()];
+    let server = Server::start(&Setup { arguments: &arguments, ..Setup::default() });
+    let rule: serde_json::Value = serde_json::from_str(&banning(1)).expect("JSON");
+    let made = server.post_as_admin("/api/v1/rules", &rule["rules"][0].to_string());
+    assert_eq!(made.status, 201, "{made:?}");
+    postgres.query("ALTER TABLE tollgate_bans ADD CHECK (identifier NOT LIKE '%mallory%')");
+    grows(&server, "tollgate_bans_not_kept_total", || check(&server, "user_id", "mallory"));
 }
 
 #[test]

@@ -21,6 +21,7 @@ const TESTS: &[(&str, &[&str])] = &[
             "tollgate_audit_resets_total",
             "tollgate_bans",
             "tollgate_bans_made_total",
+            "tollgate_bans_not_kept_total",
             "tollgate_bans_not_made_total",
             "tollgate_build_info",
             "tollgate_catalog_silence_seconds",
@@ -33,7 +34,6 @@ const TESTS: &[(&str, &[&str])] = &[
             "tollgate_idempotency_keys",
             "tollgate_memory_bytes",
             "tollgate_near_limit_total",
-            "tollgate_penalty_refusals_lost_total",
             "tollgate_policy_age_seconds",
             "tollgate_policy_revision",
             "tollgate_policy_rules",
@@ -69,6 +69,7 @@ const TESTS: &[(&str, &[&str])] = &[
     ("cli/tests/service/grpc/hostile.rs", &["tollgate_grpc_responses_total"]),
     ("cli/tests/service/grpc/rate_limiter.rs", &["tollgate_caller_skew_seconds"]),
     ("cli/tests/service/rls/metrics.rs", &["tollgate_envoy_values_total"]),
+    ("server/src/penalty.rs", &["tollgate_penalty_refusals_lost_total"]),
 ];
 
 /// Name and type of each metric in the text format.

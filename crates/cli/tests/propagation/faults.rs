@@ -161,7 +161,7 @@ fn bulky(round: u64) -> String {
                 .wrapping_add(1_442_695_040_888_963_407);
             char::from(b'a' + (*state >> 33) as u8 % 26)
         };
-        (0..250_000).map(|_| letter(&mut state)).collect::<String>()
+        (0..60_000).map(|_| letter(&mut state)).collect::<String>()
     };
     let rule = |number: u64, text: String| {
         serde_json::json!({
@@ -171,6 +171,7 @@ fn bulky(round: u64) -> String {
     };
     let mut document: serde_json::Value = serde_json::from_str(&pair(1_000_000)).expect("JSON");
     let rules = document["rules"].as_array_mut().expect("rules");
-    rules.extend([rule(0, noise()), rule(1, noise())]);
+    // Each below `limits.rule_bytes`.
+    rules.extend((0..8).map(|number| rule(number, noise())));
     document.to_string()
 }
