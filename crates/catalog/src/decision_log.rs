@@ -55,7 +55,7 @@ pub(crate) struct DecisionLog {
     pub(crate) is_moved: AtomicBool,
 }
 
-/// What became of records that were to be logged.
+/// How many records were written, and how many were not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Logged {
     /// They were written.

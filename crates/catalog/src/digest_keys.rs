@@ -49,7 +49,7 @@ async fn rewrite_entries(connection: &mut Connection, kind: Kind) -> Result<u64,
             rewritten += 1;
             let is_there = format!("SELECT entry FROM {table} WHERE entry = $1");
             if connection.row(&is_there, values![name.as_str()]).await?.is_some() {
-                // Somebody had written the digest too.
+                // The digest was written as an entry too.
                 let sql = format!("DELETE FROM {table} WHERE entry = $1");
                 connection.run(&sql, values![old]).await?;
                 continue;

@@ -221,7 +221,7 @@ pub(crate) struct Turns<'a> {
     order: std::vec::IntoIter<&'a Arc<Upstream>>,
     /// Those that had no place.
     full: Vec<&'a Arc<Upstream>>,
-    /// What the client is told if it waits for a place in vain.
+    /// The response to a client that waits for a place in vain.
     failure: Failure,
 }
 

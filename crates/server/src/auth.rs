@@ -313,7 +313,7 @@ fn challenge(problem: Problem) -> Problem {
     problem.with_header(header::WWW_AUTHENTICATE, realm)
 }
 
-/// The problem of a call by somebody who lacks the right.
+/// The problem of a call without the permission it needs.
 pub(crate) fn forbidden(principal: &Principal, right: Right) -> Problem {
     let (has, needs) = (principal.role().name(), right.name());
     let detail = format!("this call needs the right `{needs}`; the token is one of role `{has}`");

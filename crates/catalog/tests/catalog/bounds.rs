@@ -29,7 +29,7 @@ fn listed(user: &str) -> Edit {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_rule_is_bounded_whoever_writes_it() {
+async fn a_rule_is_bounded_for_every_author() {
     everywhere(async |place| {
         let desk = open(place).await;
         let globs = |count: usize| {

@@ -7,7 +7,7 @@ use tollgate_catalog::Kind;
 use crate::model::{Becoming, Body, Kept, Key, Model, Stamp, replaced, text};
 
 impl Model {
-    /// The entry, unless it is hidden from whoever writes.
+    /// The entry, unless it is hidden from the author.
     pub(crate) fn seen(&self, key: &Key, by: &Stamp<'_>) -> Option<&Kept> {
         let is_seen = |it: &&Kept| by.tenant.is_none() || it.owner.as_deref() == by.tenant;
         self.entries.get(key).filter(is_seen)

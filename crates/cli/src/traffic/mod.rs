@@ -42,7 +42,7 @@ pub struct Options {
     pub max_bytes: usize,
 }
 
-/// The most memory that requests take unless somebody allows more: about 10 million of them.
+/// The most memory that requests take unless more is allowed: about 10 million of them.
 pub const DEFAULT_MAX_BYTES: usize = 1 << 30;
 
 impl Default for Options {

@@ -63,7 +63,7 @@ fn batch(clients: impl Iterator<Item = String>) -> Vec<u8> {
     request("POST", BATCH, &[JSON], body.as_bytes())
 }
 
-/// Asks about clients that nobody has seen before, 1,000 at a time, until something has happened.
+/// Checks clients not seen before, 1,000 at a time, until something has happened.
 fn flood(server: &Server, what: &str, mut has_happened: impl FnMut() -> bool) {
     let mut connection = server.connect();
     let mut first = 0;

@@ -183,7 +183,7 @@ fn open_metrics_is_sent_only_if_it_is_asked_for() {
     check(Some(prometheus), OPEN_METRICS);
 }
 
-/// Nobody wrote it, so it is shown only once it was used.
+/// It is in no policy, so it is shown only once it was used.
 #[test]
 fn the_rule_for_limits_of_requests_is_not_shown_until_it_is_used() {
     let server = busy_server();

@@ -199,7 +199,7 @@ fn requests_through_the_gateway() {
     let client = [("X-Forwarded-For", "192.0.2.1")];
     assert_eq!([(); 3].map(|()| ask(&client)), [200, 200, 429]);
     let two_keys = [("X-API-Key", "one"), ("X-API-Key", "two")];
-    assert_eq!(ask(&two_keys), 400, "nobody knows who that is");
+    assert_eq!(ask(&two_keys), 400, "an ambiguous credential");
     assert_counted(&server, "gateway", [2, 1, 0, 0, 0, 1]);
 }
 

@@ -96,7 +96,7 @@ pub(crate) async fn status(
     };
     let decision = app.limiter.peek(&request).await;
     let banned = BanAnswer::of(&decision);
-    // What is told of limits does not depend on the ban; the header fields do.
+    // The limits shown do not depend on the ban; the header fields do.
     let unbanned = match &banned {
         Some(_) => Some(app.limiter.peek_unbanned(&request).await),
         None => None,

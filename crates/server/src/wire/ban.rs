@@ -1,4 +1,4 @@
-//! A ban as it is told to people who ask what a client may do.
+//! A ban in the responses about what a client may do.
 
 use serde::Serialize;
 use tollgate::{Basis, Decision};

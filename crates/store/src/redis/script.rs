@@ -159,7 +159,7 @@ fn push_charges(charges: &[OwnedCharge], limits: &mut Limits, requests: &mut Num
     }
 }
 
-/// What became of charges, or why nothing did. A charge that cannot be read fails its own request, and
+/// The results of charges, or why there are none. A charge that cannot be read fails its own request, and
 /// no other of the call.
 fn read_lines<'a>(
     charges: &[OwnedCharge],

@@ -55,7 +55,7 @@ fn a_tenant_does_not_fill_the_table_of_all() {
     });
     assert_eq!(count(&server, "tollgate_bans"), MAX_BANS_PER_TENANT);
     get_banned(&server, "ann", 2);
-    // Deleting the rule removes them, also for whoever starts later.
+    // Deleting the rule removes them, also for nodes that start later.
     until("all in the catalog", || {
         let is_last = listed_of(&server, "login") == ["ann"];
         is_last.then_some(())
