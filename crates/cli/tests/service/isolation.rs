@@ -1,6 +1,7 @@
-//! What one tenant writes or sends does not delay the checks of others.
+//! What one tenant writes or sends does not delay the checks of others. `scripts/soak/isolation` measures by how much.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::env;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
@@ -12,26 +13,44 @@ use crate::support::server::{CHECK, JSON, Server, Setup, bearer_admin};
 
 /// Longer than any check waits on a busy machine. Before the fixes it was half a minute and more.
 const LONG: Duration = Duration::from_secs(5);
+/// What 99 of 100 checks may take in the soak, which runs a release build on a quiet machine.
+const MAX_P99: Duration = Duration::from_millis(50);
+/// Checks of the soak.
+const SOAK_CHECKS: usize = 1_000;
 /// One thread for all connections, so that nothing hides work that blocks it.
 const ONE_WORKER: (&str, &str) = ("TOKIO_WORKER_THREADS", "1");
 
-fn start(settings: &str) -> Server {
-    Server::start(&Setup { settings, environment: &[ONE_WORKER], ..Setup::default() })
+fn is_soak() -> bool {
+    env::var_os("TOLLGATE_SOAK_ISOLATION").is_some()
 }
 
-/// Sends checks of a bystander while `attack` runs, and returns how long each took.
-fn bystander(server: &Server, attack: impl FnOnce() + Send) -> Vec<Duration> {
-    let is_over = AtomicBool::new(false);
+fn start(settings: &str) -> Server {
+    // The soak measures what users run.
+    let environment: &[_] = if is_soak() { &[] } else { &[ONE_WORKER] };
+    Server::start(&Setup { settings, environment, ..Setup::default() })
+}
+
+/// Sends checks of a bystander while `attack` runs, and returns how long each took. The attack is repeated
+/// until there are enough of them.
+fn bystander(server: &Server, attack: impl Fn() + Sync) -> Vec<Duration> {
+    let wanted = if is_soak() { SOAK_CHECKS } else { 1 };
+    let (started, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
     let check = json!({"identifiers": {"user_id": "u", "tenant": "globex"}}).to_string();
     let check = request("POST", CHECK, &[JSON], check.as_bytes());
     thread::scope(|scope| {
         scope.spawn(|| {
-            attack();
+            loop {
+                attack();
+                if started.load(Relaxed) >= wanted {
+                    break;
+                }
+            }
             is_over.store(true, Relaxed);
         });
         let mut connection = server.connect();
         let mut times = Vec::new();
         while !is_over.load(Relaxed) {
+            started.fetch_add(1, Relaxed);
             let stopwatch = Stopwatch::start();
             assert_eq!(connection.ask(&check).status, 200);
             times.push(stopwatch.elapsed());
@@ -40,9 +59,19 @@ fn bystander(server: &Server, attack: impl FnOnce() + Send) -> Vec<Duration> {
     })
 }
 
-fn assert_prompt(times: &[Duration]) {
-    let slowest = times.iter().max().expect("checks during the attack");
+fn assert_prompt(attack: &str, mut times: Vec<Duration>) {
+    times.sort_unstable();
+    let slowest = times.last().expect("checks during the attack");
     assert!(*slowest < LONG, "a check took {slowest:?}");
+    if is_soak() {
+        let at = |percent: usize| times[times.len() * percent / 100];
+        let (half, p99) = (at(50), at(99));
+        println!(
+            "{} checks beside {attack}: p50 {half:.1?}, p99 {p99:.1?}, slowest {slowest:.1?}",
+            times.len()
+        );
+        assert!(p99 < MAX_P99, "the p99 is {p99:?}");
+    }
 }
 
 fn put_policy(server: &Server, query: &str, body: &[u8]) -> Answer {
@@ -56,21 +85,21 @@ fn large_documents_do_not_delay_checks() {
     let values = format!("{{\"rules\":[{}{{}}]}}", "{},".repeat(5_000_000));
     let fields: String = (0..900_000).map(|key| format!("\"k{key:07}\":1,")).collect();
     let fields = format!("{{{fields}\"k\":1}}");
-    for (document, status) in [(&values, 422), (&fields, 422)] {
+    for (attack, document) in [("empty rules", &values), ("unknown fields", &fields)] {
         let times = bystander(&server, || {
             thread::scope(|scope| {
                 for query in ["", "?dry_run=true", "?prune=rules"] {
                     let server = &server;
                     scope.spawn(move || {
                         let answer = put_policy(server, query, document.as_bytes());
-                        assert_eq!(answer.status, status, "{answer:?}");
+                        assert_eq!(answer.status, 422, "{answer:?}");
                         assert_eq!(answer.code(), "invalid_document");
                         assert!(answer.body.len() < 200_000, "{} bytes", answer.body.len());
                     });
                 }
             });
         });
-        assert_prompt(&times);
+        assert_prompt(&format!("three documents of 15 MB of {attack}"), times);
     }
 }
 
@@ -99,7 +128,7 @@ fn hostile_globs_do_not_delay_checks() {
             }
         });
     });
-    assert_prompt(&times);
+    assert_prompt("3,500 hostile globs and identifiers of 4 KiB", times);
 }
 
 #[test]

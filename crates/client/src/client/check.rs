@@ -9,7 +9,6 @@ use serde::Serialize;
 use super::error::Error;
 
 /// The bounds of servers.
-const LONGEST_TEXT: usize = 4_096;
 const MOST_ATTRIBUTES: usize = 64;
 const LONGEST_IDEMPOTENCY_KEY: usize = 255;
 
@@ -209,32 +208,17 @@ impl Check {
             ("rule", self.rule_id.as_deref()),
             ("key", self.key_value.as_deref()),
         ];
-        let what = [
-            ("endpoint", self.endpoint.as_deref()),
-            ("method", self.method.as_deref()),
-            ("host", self.host.as_deref()),
-            ("tier", self.tier.as_deref()),
-        ];
-        let idempotency_key = ("idempotency_key", self.idempotency_key.as_deref());
-        for (name, text) in who.into_iter().chain([idempotency_key]) {
+        let idempotency_key = self.idempotency_key.as_deref();
+        for (name, text) in who.into_iter().chain([("idempotency_key", idempotency_key)]) {
             if text.is_some_and(str::is_empty) {
                 let detail = format!("{name}: it is empty; leave out what is not known");
                 return Err(Error::invalid_check(detail));
             }
         }
-        let at_most = |name: &str, text: Option<&str>, most: usize| match text {
-            Some(text) if text.len() > most => {
-                Err(Error::invalid_check(format!("{name}: at most {most} bytes are allowed")))
-            }
-            _ => Ok(()),
-        };
-        for (name, text) in who.into_iter().chain(what) {
-            at_most(name, text, LONGEST_TEXT)?;
-        }
-        at_most(idempotency_key.0, idempotency_key.1, LONGEST_IDEMPOTENCY_KEY)?;
-        for (name, value) in &self.attributes {
-            at_most("attributes", Some(name), LONGEST_TEXT)?;
-            at_most("attributes", Some(value), LONGEST_TEXT)?;
+        if idempotency_key.is_some_and(|key| key.len() > LONGEST_IDEMPOTENCY_KEY) {
+            return Err(Error::invalid_check(format!(
+                "idempotency_key: at most {LONGEST_IDEMPOTENCY_KEY} bytes are allowed"
+            )));
         }
         if self.attributes.len() > MOST_ATTRIBUTES {
             let detail = format!("attributes: at most {MOST_ATTRIBUTES} are allowed");

@@ -124,8 +124,6 @@ pub(super) fn hand_made() -> Vec<Vec<u8>> {
         format!("{{\"checks\":{}}}", deep("[", "]")),
         "[".repeat(1_000_000),
         format!("{{\"cost\":{}}}", "9".repeat(100_000)),
-        format!("{{\"endpoint\":\"/{}\"}}", text(5_000)),
-        format!("{{\"identifiers\":{{\"api_key\":\"{}\"}}}}", text(500_000)),
         format!("{{\"{}\":1}}", text(500_000)),
         format!("{{\"attributes\":{{{}}}}}", attributes.join(",")),
         format!("{{\"checks\":[{}]}}", many(1_001, "{}")),

@@ -51,7 +51,7 @@ fn what_is_judged() {
     check(r#"{"key_type":"user","key_value":"u"}"#, Err("add rule_id"));
     check(r#"{"rule_id":"user","cost":1,"request_count":1}"#, Err("give one of them"));
     let long = format!(r#"{{"endpoint":"/{}"}}"#, "a".repeat(5_000));
-    check(&long, Err("endpoint: at most 4096 bytes"));
+    check(&long, Ok("request"));
 }
 
 /// An address that cannot be read used to mean no limit, without a word.
