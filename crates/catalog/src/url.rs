@@ -36,7 +36,8 @@ impl CatalogUrl {
     /// The permissions of the file, if users other than its owner have any.
     #[must_use]
     pub fn exposed_mode(&self) -> Option<u32> {
-        let mode = fs::metadata(self.file()?).ok()?.permissions().mode() & 0o777;
+        let metadata = fs::metadata(self.file()?).ok().filter(fs::Metadata::is_file)?;
+        let mode = metadata.permissions().mode() & 0o777;
         (mode & 0o077 != 0).then_some(mode)
     }
 

@@ -338,9 +338,19 @@ impl Display for Summary<'_> {
                     "          (keep it: it is shown this once, and only its digest is kept)"
                 )?;
             }
-            (None, Some(catalog)) if settings.admin_token.is_none() => {
-                writeln!(f, "token     there is an admin token already; this makes another:")?;
-                writeln!(f, "          tollgate tokens create --role admin --catalog {catalog}")?;
+            (None, Some(catalog)) if settings.added_admin_token().is_none() => {
+                if settings.admin_token.is_some() {
+                    writeln!(
+                        f,
+                        "token     TOLLGATE_ADMIN_TOKEN was made by a catalog: it is valid only"
+                    )?;
+                    writeln!(f, "          while this catalog has it; this makes another:")?;
+                } else {
+                    writeln!(f, "token     there is an admin token already; this makes another:")?;
+                }
+                // The URL of a shared catalog is shown without its user and password.
+                let url = if catalog.is_shared() { "URL".to_owned() } else { catalog.to_string() };
+                writeln!(f, "          tollgate tokens create --role admin --catalog {url}")?;
             }
             (None, _) => {}
         }

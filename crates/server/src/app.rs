@@ -22,7 +22,7 @@ use crate::grpc::Services;
 use crate::handlers::check;
 use crate::host_check::HostCheck;
 use crate::listen::{Peer, Shutdown};
-use crate::metrics::RequestOutcome;
+use crate::metrics::Unfinished;
 use crate::penalty;
 use crate::problem::{IsProblem, Problem};
 use crate::routes::{self, CHECK};
@@ -96,6 +96,7 @@ impl App {
 
     async fn answer_public(&self, request: Request<Incoming>, peer: Peer) -> Response {
         let entry = routes::entry_of(request.method(), request.uri().path());
+        let unfinished = Unfinished::new(&self.state.metrics.requests, entry);
         let admitted = self.host_check.as_ref().map_or(Ok(()), |check| check.admit(&request));
         let response = if let Err(problem) = admitted {
             let body = SharedBody::new(request.into_body());
@@ -108,9 +109,7 @@ impl App {
             Box::pin(route(&self.public, request, peer)).await
         };
         self.state.metrics.count_response(response.status());
-        if let Some(entry) = entry.filter(|_| response.extensions().get::<IsProblem>().is_some()) {
-            self.state.metrics.requests.count(entry, RequestOutcome::Error);
-        }
+        unfinished.finish(response.extensions().get::<IsProblem>().is_some());
         response
     }
 
@@ -202,9 +201,13 @@ impl App {
                     source.file().map_or_else(String::new, |file| file.display().to_string());
                 format!("{rules} rule{plural} from {file}")
             }
-            Rulebook::Catalog(follower) => {
+            Rulebook::Catalog(follower) if follower.was_reached() => {
                 format!("{rules} rule{plural} in {}", follower.catalog.url())
             }
+            Rulebook::Catalog(follower) => format!(
+                "{rules} rule{plural}, kept or built in, until {} can be reached",
+                follower.catalog.url()
+            ),
         }
     }
 
@@ -228,7 +231,7 @@ impl App {
     ) -> Result<Option<String>, StartError> {
         match &self.state.rulebook {
             Rulebook::File(_) => Ok(self.state.generated_admin_token.clone()),
-            Rulebook::Catalog(_) if settings.admin_token.is_some() => Ok(None),
+            Rulebook::Catalog(_) if settings.added_admin_token().is_some() => Ok(None),
             Rulebook::Catalog(follower) => {
                 let token = follower.add_first_admin(self.state.now()).await?;
                 // If this fails, the token is read with the next change.
@@ -243,12 +246,12 @@ impl App {
         self.state.close().await;
     }
 
-    /// Where the catalog is, unless the rules are in a file.
+    /// Where the catalog is, unless the rules are in a file, or it could not be reached yet.
     #[must_use]
     pub fn catalog_url(&self) -> Option<&CatalogUrl> {
         match &self.state.rulebook {
-            Rulebook::File(_) => None,
-            Rulebook::Catalog(follower) => Some(follower.catalog.url()),
+            Rulebook::Catalog(follower) if follower.was_reached() => Some(follower.catalog.url()),
+            _ => None,
         }
     }
 

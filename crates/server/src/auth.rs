@@ -296,10 +296,10 @@ fn token_of(headers: &HeaderMap) -> Option<&[u8]> {
 }
 
 fn wrong_token() -> Problem {
-    let detail = "the token is not known here; the first one was printed when the server started for \
-                  the first time. To make another, run `tollgate tokens create --role admin --catalog \
-                  URL` where the server runs, with the URL of its catalog (sqlite:tollgate.db unless it was \
-                  set), or start the server with TOLLGATE_ADMIN_TOKEN";
+    let detail = "the token is not known here. A server with a catalog prints one at its first start; \
+                  `tollgate tokens create --role admin --catalog URL`, run where the server runs, makes \
+                  another (the URL is sqlite:tollgate.db unless it was set). A server with a rules file \
+                  prints one at every start. TOLLGATE_ADMIN_TOKEN sets one for both";
     challenge(Problem::new(StatusCode::UNAUTHORIZED, WRONG_TOKEN, detail))
 }
 

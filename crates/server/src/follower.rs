@@ -102,13 +102,18 @@ impl Follower {
         &self,
         now: Timestamp,
     ) -> Result<Option<String>, StartError> {
-        if !self.is_open.load(Relaxed) || !self.lacks_admin(now) {
+        if !self.was_reached() || !self.lacks_admin(now) {
             return Ok(None);
         }
         let (token, secret) = Token::create(Role::Admin).map_err(|it| StartError::new(&it))?;
         let token = Token { name: Some("made at the first start".to_owned()), ..token };
         let added = self.catalog.add_first_admin(token, now).await;
         Ok(added.map_err(|error| StartError::new(&error))?.then_some(secret))
+    }
+
+    /// Whether the catalog could be opened, at the start or since.
+    pub(crate) fn was_reached(&self) -> bool {
+        self.is_open.load(Relaxed)
     }
 
     /// Closes the connections to the catalog and its copy, which leaves everything in their files.

@@ -17,7 +17,7 @@ use tollgate_gateway::Counts;
 
 pub(crate) use self::format::Format;
 pub(crate) use self::reading::Reading;
-pub(crate) use self::requests::{Entry, RequestCounts, RequestOutcome, Requests};
+pub(crate) use self::requests::{Entry, RequestCounts, RequestOutcome, Requests, Unfinished};
 
 /// What is counted while serving.
 #[derive(Debug, Default)]

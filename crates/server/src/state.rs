@@ -138,7 +138,7 @@ impl ServerState {
             admin_reads: limits.admin_reads_per_minute,
             admin_writes: limits.admin_writes_per_minute,
         };
-        let given = settings.admin_token.as_ref().map(|token| token.expose().to_owned());
+        let given = settings.added_admin_token().map(|token| token.expose().to_owned());
         // Without a catalog to keep it in, the token is for this run.
         let generated = match &rulebook {
             Rulebook::File(_) if given.is_none() => {

@@ -129,7 +129,7 @@ fn check_log(node: &Server, server: &str) {
     let log = node.process.errors();
     let openings = node.figure(&format!("tollgate_store_openings_total{{server=\"{server}\"}}"));
     let lines = |text: &str| log.lines().filter(|line| line.contains(text)).count();
-    let (left_alone, back) = (lines("the store is left alone"), lines("the store answers again"));
+    let (left_alone, back) = (lines("circuit breaker opened"), lines("circuit breaker closed"));
     assert!((1..=3).contains(&left_alone), "{log}");
     assert!((left_alone as f64 - openings).abs() < 0.5 && back == left_alone, "{openings}: {log}");
     assert_eq!(log.lines().count(), left_alone + back, "{log}");

@@ -3,10 +3,12 @@
 use std::net::SocketAddr;
 
 use serde_json::{Value, json};
+use tollgate_testbed::Redis;
 
 use crate::support::client::{Connection, request};
 use crate::support::grpc::{CHECK_BATCH, CHECK_RATE_LIMIT, Client, request as envoy_request};
 use crate::support::server::{AUTHORIZE, CHECK, JSON, Server, Setup};
+use crate::support::until;
 use crate::support::upstream::Upstream;
 use crate::value;
 
@@ -112,7 +114,7 @@ fn bans_are_in_the_statistics() {
                 penalty: {after: 1, within_seconds: 600, ban_seconds: 600}}";
     let server = Server::with_rules(&format!("rules: [{rule}]"));
     server.check(&user("ann"));
-    let stats = crate::until("a ban", || {
+    let stats = until("a ban", || {
         server.check(&user("ann"));
         let stats = server.get_as_admin("/api/v1/stats").json();
         (stats["rules"][0]["banned"].as_u64() > Some(0)).then_some(stats)
@@ -214,4 +216,28 @@ fn a_store_that_is_unavailable_is_an_error_where_a_rule_fails_closed() {
     let answer: Value = server.check(&user("ann"));
     assert_eq!(answer["reason"], "store_unavailable", "{answer}");
     assert_counted(&server, "http", [0, 0, 0, 0, 0, 1]);
+}
+
+/// Requests whose callers left before the decision were counted nowhere.
+#[test]
+fn a_caller_that_leaves_is_an_error() {
+    let redis = Redis::start();
+    let settings = "store_failure: {deadline: 30s}";
+    let url = redis.url();
+    let arguments = ["--store", &url];
+    let server = Server::start(&Setup {
+        rules: Some(RULES),
+        settings,
+        arguments: &arguments,
+        ..Setup::default()
+    });
+    server.check(&user("ann"));
+    redis.pause();
+    let mut connection = Connection::open(server.address);
+    connection.send(&request("POST", CHECK, &[JSON], user("ann").as_bytes())).expect("sent");
+    drop(connection);
+    until("a request that counts as an error", || {
+        (counts(&server, "http") == [1, 0, 0, 0, 0, 1]).then_some(())
+    });
+    redis.resume();
 }

@@ -35,7 +35,11 @@ impl Started {
     }
 
     pub(crate) fn with(folder: &Path, arguments: &[&str]) -> Self {
-        let mut process = Process::start(&mut command(folder, arguments));
+        Self::run(&mut command(folder, arguments))
+    }
+
+    fn run(command: &mut Command) -> Self {
+        let mut process = Process::start(command);
         let said = process.until("word that it serves", |process| {
             Some(process.output()).filter(|said| said.contains("-d '"))
         });
@@ -113,6 +117,37 @@ fn a_later_start_and_the_401_say_how_to_make_another_token() {
     crate::support::until("a token that counts", || {
         (second.ask("GET", "/api/v1/tokens", token.trim(), "").status == 200).then_some(())
     });
+}
+
+/// The token in the environment of the server was an admin of the server's own, also after it was revoked.
+#[test]
+fn a_token_of_the_catalog_can_be_revoked_though_the_server_was_given_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let first = Started::in_folder(folder.path());
+    let token = first.token().expect("a token").to_owned();
+    first.stop();
+
+    let mut given = command(folder.path(), &["serve"]);
+    given.env("TOLLGATE_ADMIN_TOKEN", &token);
+    let server = Started::run(&mut given);
+    assert!(server.said.contains("was made by a catalog"), "{}", server.said);
+    let made = server.ask("POST", "/api/v1/tokens", &token, r#"{"role":"admin"}"#).json();
+    let id = token.split('_').nth(1).expect("an id");
+    let path = format!("/api/v1/tokens/{id}");
+    let other = made["token"].as_str().expect("a token");
+    assert_eq!(server.ask("DELETE", &path, other, "").status, 204);
+    assert_eq!(server.ask("GET", "/api/v1/tokens", &token, "").status, 401);
+}
+
+#[test]
+fn a_server_without_its_database_says_so_at_its_start() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let nowhere = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("a port");
+    let catalog = format!("postgres://anyone@{nowhere}/rules");
+    let server = Started::with(folder.path(), &["serve", "--catalog", &catalog]);
+    let expected = format!("built in, until postgres://{nowhere}/rules can be reached");
+    assert!(server.said.contains(&expected), "{}", server.said);
+    assert!(!server.said.contains("admin token"), "nobody knows yet: {}", server.said);
 }
 
 /// The names of all files in a folder.

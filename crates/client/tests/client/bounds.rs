@@ -8,7 +8,8 @@ use tollgate_client::{Check, Error, KeyType, RefusalKind};
 
 use crate::server::{PROTOCOLS, Protocol, Server};
 
-const LONGEST: usize = 4_096;
+/// Far longer than what a client of HTTP can send in a path or a header.
+const LONG: usize = 100_000;
 
 /// A check, and the field of it that is as long as told.
 type Case = (&'static str, fn(String) -> Check);
@@ -44,9 +45,6 @@ async fn what_is_too_large_for_the_server_is_not_sent() {
         assert!(error.to_string().len() < 100, "{error}");
     };
     for protocol in PROTOCOLS {
-        for (field, check) in TEXTS {
-            refuse(protocol, check("x".repeat(LONGEST + 1)), field).await;
-        }
         refuse(protocol, with_attributes(65), "attributes").await;
         let key = Check::new().idempotency_key("k".repeat(256));
         refuse(protocol, key, "idempotency_key").await;
@@ -59,7 +57,7 @@ async fn what_the_server_takes_is_sent() {
     for protocol in PROTOCOLS {
         let client = server.client(protocol);
         for (field, check) in TEXTS {
-            let result = client.try_check(&check("x".repeat(LONGEST))).await;
+            let result = client.try_check(&check("x".repeat(LONG))).await;
             if field == "rule" {
                 let unknown = RefusalKind::Unknown;
                 assert!(matches!(result, Err(Error::Refused { kind, .. }) if kind == unknown));
@@ -87,9 +85,6 @@ fn status(server: &Server, body: &str) -> String {
 #[test]
 fn the_server_has_the_same_bounds() {
     let server = Server::start();
-    let text = |length: usize| format!(r#"{{"endpoint": "{}"}}"#, "x".repeat(length));
-    assert_eq!(status(&server, &text(LONGEST)), "200");
-    assert_eq!(status(&server, &text(LONGEST + 1)), "422");
     let attributes = |count: usize| {
         let all: Vec<String> = (0..count).map(|number| format!(r#""{number}": "v""#)).collect();
         format!(r#"{{"attributes": {{{}}}}}"#, all.join(", "))

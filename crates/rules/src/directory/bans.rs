@@ -243,6 +243,10 @@ impl Bans {
                 joined.push(SEPARATOR);
             }
             match self.digest {
+                // Keys have long values as digests already.
+                Some(digest) if str::from_utf8(value).is_ok_and(|text| digest.made(text)) => {
+                    joined.extend_from_slice(value);
+                }
                 Some(digest) if identifier.is_secret() || digest.is_needed(value) => {
                     let digest = (digest.of)(&String::from_utf8_lossy(value));
                     joined.extend_from_slice(digest.as_bytes());

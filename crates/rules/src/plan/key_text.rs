@@ -11,6 +11,7 @@ const INLINE: usize = 128;
 /// The longest value that is written as it is. Clients choose values, and plans are kept to explain and
 /// refund them, so a longer one is written as its digest.
 pub(crate) const MAX_VALUE_BYTES: usize = 1_024;
+const DIGEST_PREFIX: &str = "sha256:";
 
 #[derive(Clone)]
 pub(crate) struct KeyText {
@@ -55,10 +56,10 @@ impl KeyText {
         self.len = end;
     }
 
-    /// Writes a value of a key: as it is, or as its digest if it is long. Two long values share a
-    /// counter only if their SHA-256 is the same.
+    /// Writes a value of a key: as it is, or as its digest if it is long. A value that looks like a digest is
+    /// written as its own, so that no client can name the counter of a long value.
     pub(crate) fn push_value(&mut self, value: &[u8]) {
-        if value.len() <= MAX_VALUE_BYTES {
+        if value.len() <= MAX_VALUE_BYTES && !value.starts_with(DIGEST_PREFIX.as_bytes()) {
             self.push(value);
         } else {
             self.push_digest(value);
@@ -67,8 +68,8 @@ impl KeyText {
 
     #[cold]
     fn push_digest(&mut self, value: &[u8]) {
-        let mut text = String::with_capacity(7 + 2 * 32);
-        text.push_str("sha256:");
+        let mut text = String::with_capacity(DIGEST_PREFIX.len() + 2 * 32);
+        text.push_str(DIGEST_PREFIX);
         for byte in Sha256::digest(value) {
             // Writing to a string cannot fail.
             let _ = write!(text, "{byte:02x}");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use tollgate_core::{Mode, Timestamp};
-use tollgate_rules::{Change, Digest, Directory, Policy, Subject};
+use tollgate_rules::{Change, Digest, Directory, Policy, SECRET_DIGEST, Subject};
 
 use crate::request::{Request, plan, policy, render};
 
@@ -221,6 +221,27 @@ fn a_long_identifier_is_banned_by_its_digest() {
     check("u1", "u1");
     // A name that looks like a digest is not taken for another client.
     check("sha256:ab", &format!("sha256:{:064x}", 9));
+}
+
+/// Keys of counters have values above 1,024 bytes as digests. The digest of that digest named another client
+/// than the one that operators write.
+#[test]
+fn a_client_with_a_long_identifier_is_the_one_that_operators_write() {
+    let base = policy(
+        "rules: [{rule_id: one, limit: 1, window: 1h, identifier_type: user_id,
+          penalty: {after: 3, within_seconds: 60, ban_seconds: 600}}]",
+    );
+    for user in ["u", &"x".repeat(200), &"x".repeat(1_024), &"x".repeat(1_025), "sha256:ab"] {
+        let directory = base.directory().clone().with_digest(SECRET_DIGEST);
+        let rule = base.rules().find("one").expect("a rule");
+        // Identifiers above 1,024 bytes are written as digests only.
+        let written = if user.len() > 1_024 { (SECRET_DIGEST.of)(user) } else { user.to_owned() };
+        let subject = directory.parse_subject(rule, &[written]).expect("a client");
+        let until = Timestamp::from_secs(100);
+        let ban = Change::Ban { rule_id: Arc::from("one"), subject, until };
+        let policy = base.clone().with_directory(directory.apply([ban]));
+        assert_eq!(standing(&policy, &format!("user_id={user}"), 0), "banned:one:100");
+    }
 }
 
 #[test]

@@ -71,6 +71,11 @@ fn a_value_of_any_length_is_counted_and_its_key_stays_short() {
     let other = format!("{}u", "t".repeat(1_024));
     assert_ne!(keys(&other, "x"), keys(&long, "x"), "other values have other counters");
     assert!(!keys("x", &other).contains(" b("), "the end of a long value is looked at");
+    assert_ne!(
+        keys(digest, "x"),
+        keys(&long, "x"),
+        "a digest does not name the counter of a value"
+    );
 }
 
 #[test]

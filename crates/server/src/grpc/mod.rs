@@ -36,7 +36,7 @@ pub(crate) use self::status::code_of;
 use crate::auth::Right;
 use crate::extract::within;
 use crate::listen::Peer;
-use crate::metrics::{Entry, RequestOutcome};
+use crate::metrics::{Entry, Unfinished};
 use crate::problem::Problem;
 use crate::state::ServerState;
 use crate::unread::SharedBody;
@@ -129,6 +129,7 @@ impl Services {
             }
         };
         async move {
+            let unfinished = Unfinished::new(&state.metrics.requests, entry);
             let (code, response) = match called {
                 Ok((asked, call)) => {
                     let (deadline, passed) = earliest(asked, state.request_timeout);
@@ -144,9 +145,7 @@ impl Services {
             // Envoy lets requests pass whose check failed, and its clients can make a message large.
             let is_too_large = matches!(entry, Some(Entry::Envoy)) && code == Code::OutOfRange;
             let response = if is_too_large { envoy::over_limit() } else { response };
-            if let Some(entry) = entry.filter(|_| code != Code::Ok) {
-                state.metrics.requests.count(entry, RequestOutcome::Error);
-            }
+            unfinished.finish(code != Code::Ok);
             state.metrics.count_call(if is_too_large { Code::Ok } else { code });
             // Who has waited long enough already is not kept waiting.
             if !matches!(code, Code::Ok | Code::DeadlineExceeded) && !body.is_end_stream() {

@@ -44,13 +44,14 @@ pub(crate) struct Readiness {
 pub(crate) struct StoreHealth {
     /// Where it is.
     server: String,
-    /// Whether it is asked; if not, rules say what happens without it.
+    /// Whether it answered the last call; if not, rules say what happens without it.
     answers: bool,
 }
 
 impl From<RemoteStatus> for StoreHealth {
     fn from(status: RemoteStatus) -> Self {
-        Self { answers: status.breaker == BreakerState::Closed, server: status.server }
+        let answers = status.breaker == BreakerState::Closed && !status.is_failing;
+        Self { answers, server: status.server }
     }
 }
 

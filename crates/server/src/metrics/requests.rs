@@ -32,8 +32,8 @@ pub(crate) enum RequestOutcome {
     Throttled,
     /// It passed because no rule applies, or because its client is on the allow list.
     Unlimited,
-    /// It could not be judged: the request was invalid, or the store was unavailable and a rule fails
-    /// closed.
+    /// It could not be judged: the request was invalid, its caller left before the decision, or the store
+    /// was unavailable and a rule fails closed.
     Error,
 }
 
@@ -86,6 +86,38 @@ impl Requests {
     pub(crate) fn read(&self) -> RequestCounts {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
         RequestCounts(std::array::from_fn(|entry| self.0[entry].0.each_ref().map(read)))
+    }
+}
+
+/// A request that is being judged. Dropped before it ended, its caller has left, and it counts as an error.
+#[derive(Debug)]
+pub(crate) struct Unfinished<'a> {
+    requests: &'a Requests,
+    entry: Option<Entry>,
+}
+
+impl<'a> Unfinished<'a> {
+    /// A request that is counted, if it came in at an entry.
+    #[inline]
+    pub(crate) const fn new(requests: &'a Requests, entry: Option<Entry>) -> Self {
+        Self { requests, entry }
+    }
+
+    /// The request has ended. It counts as an error if it was not judged, else where it was.
+    #[inline]
+    pub(crate) fn finish(mut self, is_error: bool) {
+        if !is_error {
+            self.entry = None;
+        }
+    }
+}
+
+impl Drop for Unfinished<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(entry) = self.entry {
+            self.requests.count(entry, RequestOutcome::Error);
+        }
     }
 }
 

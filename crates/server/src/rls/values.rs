@@ -7,8 +7,10 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tollgate::rules::envoy::EnvoyConfig;
 
-/// How many values of all limits are told apart; the rest are counted together.
-const MOST: usize = 10_000;
+/// How many values of all limits are counted apart; the rest of each limit are counted together.
+const MAX_VALUES: usize = 10_000;
+/// How many of them one limit may have, so that clients of one limit do not take the values of others.
+const MAX_VALUES_PER_LIMIT: usize = 1_000;
 /// What stands for the rest.
 const OTHERS: &str = "(others)";
 /// The longest value that is shown.
@@ -23,7 +25,27 @@ pub(crate) struct Hits {
 
 /// How often each value met its limit.
 #[derive(Debug, Default)]
-pub(crate) struct Values(Mutex<HashMap<(Arc<str>, String), Hits>>);
+pub(crate) struct Values(Mutex<Table>);
+
+#[derive(Debug, Default)]
+struct Table {
+    limits: HashMap<Arc<str>, HashMap<String, Hits>>,
+    /// How many values all limits have.
+    len: usize,
+}
+
+impl Table {
+    fn hits(&mut self, limit: &Arc<str>, value: String) -> &mut Hits {
+        let values = self.limits.entry(Arc::clone(limit)).or_default();
+        let is_full = self.len >= MAX_VALUES || values.len() >= MAX_VALUES_PER_LIMIT;
+        let is_new = !values.contains_key(&value);
+        let value = if is_full && is_new { OTHERS.to_owned() } else { value };
+        values.entry(value).or_insert_with(|| {
+            self.len += 1;
+            Hits::default()
+        })
+    }
+}
 
 impl Values {
     /// Counts a request, if its limit says so.
@@ -52,18 +74,18 @@ impl Values {
             }
         }
         let mut values = self.0.lock();
-        let mut key = (Arc::clone(&limit.id), label);
-        if values.len() >= MOST && !values.contains_key(&key) {
-            key.1 = OTHERS.to_owned();
-        }
-        let hits = values.entry(key).or_default();
+        let hits = values.hits(&limit.id, label);
         *(if is_over { &mut hits.over } else { &mut hits.within }) += 1;
     }
 
     /// All of them, by limit and value.
     pub(crate) fn read(&self) -> Vec<((Arc<str>, String), Hits)> {
-        let mut all: Vec<_> =
-            self.0.lock().iter().map(|(key, hits)| (key.clone(), *hits)).collect();
+        let mut all = Vec::new();
+        for (limit, values) in &self.0.lock().limits {
+            all.extend(
+                values.iter().map(|(value, hits)| ((Arc::clone(limit), value.clone()), *hits)),
+            );
+        }
         all.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         all
     }
@@ -115,12 +137,15 @@ descriptors:
     fn only_so_many_values_are_told_apart() {
         let values = Values::default();
         let config = EnvoyConfig::parse(&[("shop.yaml", FILE)]).expect("a sound file");
-        for number in 0..MOST + 500 {
+        for number in 0..MAX_VALUES_PER_LIMIT + 500 {
             values.count(0, &config, &[("user", &number.to_string())], false);
         }
         let told = values.read();
-        assert_eq!(told.len(), MOST + 1);
+        assert_eq!(told.len(), MAX_VALUES_PER_LIMIT + 1);
         let others = told.iter().find(|((_, value), _)| value == OTHERS).map(|(_, hits)| *hits);
         assert_eq!(others, Some(Hits { within: 500, over: 0 }));
+        // Clients of one limit used to take the values of all others.
+        count(&values, &[("tenant", "acme"), ("path", "/")], true);
+        assert!(values.read().iter().any(|((_, value), _)| value == "tenant_acme.path"));
     }
 }

@@ -29,7 +29,7 @@ use tollgate::identity::IdentityConfig;
 pub use tollgate::identity::Secret;
 use tollgate::store::{RemoteSettings, StoreUrl};
 pub use tollgate_catalog::CatalogUrl;
-use tollgate_catalog::WriteBounds;
+use tollgate_catalog::{Token, WriteBounds};
 
 pub use audit::Audit;
 pub use gateway::Gateway;
@@ -155,6 +155,16 @@ impl Settings {
         names::read_all(&mut layers, &mut settings);
         let entries = layers.finish()?;
         Ok(Effective { settings, entries })
+    }
+
+    /// The admin token that the settings add to those of the catalog. A token made by a catalog is not
+    /// added: it would stay valid after it was revoked there.
+    #[must_use]
+    pub fn added_admin_token(&self) -> Option<&Secret> {
+        let is_of_catalog = |token: &&Secret| {
+            self.rules.is_none() && Token::id_in(token.expose().as_bytes()).is_some()
+        };
+        self.admin_token.as_ref().filter(|token| !is_of_catalog(token))
     }
 }
 

@@ -32,11 +32,15 @@ impl Node {
         };
         match settled {
             Ok(answers) => {
+                if !answers.is_empty() {
+                    self.breaker.call_ended(None);
+                }
                 for (job, answer) in jobs.into_iter().zip(answers) {
                     job.answer(Ok(answer));
                 }
             }
             Err(failure) => {
+                self.breaker.call_ended(Some(&failure.error()));
                 for job in jobs {
                     job.answer(Err(failure.error()));
                 }

@@ -67,7 +67,7 @@ async fn settle_run(router: &Arc<Router>, node: &Arc<Node>, jobs: Vec<Job>) {
 /// One call for all of these.
 async fn settle_together(router: Arc<Router>, node: Arc<Node>, mut jobs: Vec<Job>) {
     if let Err(failure) = node.is_ready().await {
-        return fail(&router, jobs, failure.into());
+        return fail(&router, &node, jobs, failure.into());
     }
     // Whoever left while the connection was made is not charged.
     jobs.retain(|job| !job.is_forsaken());
@@ -98,6 +98,7 @@ async fn settle_together(router: Arc<Router>, node: Arc<Node>, mut jobs: Vec<Job
     drop(call);
     match answers {
         Ok(answers) => {
+            node.breaker.call_ended(None);
             if !uses_ours && let Some(Ok(Settled::First(settlement))) = answers.first() {
                 node.breaker.note_clock(settlement.now);
             }
@@ -108,11 +109,12 @@ async fn settle_together(router: Arc<Router>, node: Arc<Node>, mut jobs: Vec<Job
                 job.answer(answer);
             }
         }
-        Err(error) => fail(&router, jobs, error),
+        Err(error) => fail(&router, &node, jobs, error),
     }
 }
 
-fn fail(router: &Router, jobs: Vec<Job>, error: StoreError) {
+fn fail(router: &Router, node: &Node, jobs: Vec<Job>, error: StoreError) {
+    node.breaker.call_ended(Some(&error));
     router.look_again();
     let kind = error.kind();
     let mut error = Some(error);

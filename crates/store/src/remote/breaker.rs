@@ -2,7 +2,7 @@
 //! failures in a row it is not asked for a while, then one request tries.
 
 use std::ops::Deref;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -23,6 +23,8 @@ pub(crate) struct Breaker {
     probe_after: Duration,
     most_drift: Duration,
     state: Mutex<State>,
+    /// Whether a caller has left before its call ended, and no call has ended since.
+    is_abandoned: AtomicBool,
     openings: AtomicU64,
     /// Checks without an answer, by kind of error.
     errors: [AtomicU64; StoreErrorKind::ALL.len()],
@@ -36,13 +38,15 @@ pub(crate) struct Breaker {
 struct State {
     /// Failures since the last success.
     in_a_row: u32,
-    /// When it was last left alone, or tried again.
+    /// When it opened.
+    opened_at: Option<Moment>,
+    /// When it opened, or the last probe failed.
     open_since: Option<Moment>,
     is_probing: bool,
     is_adrift: bool,
 }
 
-/// A request that may be made. Dropped without an answer, it has failed.
+/// A request that may be made. Dropped without a result, it was abandoned: its caller has left.
 #[derive(Debug)]
 pub(crate) struct Admitted<B: Deref<Target = Breaker>> {
     breaker: B,
@@ -60,10 +64,12 @@ impl Breaker {
             most_drift: settings.drift,
             state: Mutex::new(State {
                 in_a_row: 0,
+                opened_at: None,
                 open_since: None,
                 is_probing: false,
                 is_adrift: false,
             }),
+            is_abandoned: AtomicBool::new(false),
             openings: AtomicU64::new(0),
             errors: Default::default(),
             calls: AtomicU64::new(0),
@@ -86,6 +92,22 @@ impl Breaker {
     /// Records how long a call took, whether or not there was a response.
     pub(crate) fn record_latency(&self, took: Duration) {
         self.latency.observe(took);
+    }
+
+    /// Records how a call ended, for callers that left before it did. Callers with a shorter timeout than that
+    /// of the store would otherwise never open the circuit breaker.
+    pub(crate) fn call_ended(&self, error: Option<&StoreError>) {
+        if !self.is_abandoned.load(Relaxed) || !self.is_abandoned.swap(false, Relaxed) {
+            return;
+        }
+        match error {
+            None => self.succeeded(),
+            Some(error) => {
+                let open_since = self.state.lock().open_since;
+                let is_probe = open_since.is_some_and(|since| since.elapsed() >= self.probe_after);
+                self.failed(is_probe, error);
+            }
+        }
     }
 
     /// Notes what the server's clock showed.
@@ -113,13 +135,14 @@ impl Breaker {
 
     /// How the server is doing.
     pub(crate) fn status(&self) -> RemoteStatus {
-        let breaker = {
+        let (breaker, is_failing) = {
             let state = self.state.lock();
-            match (state.open_since, state.is_probing) {
+            let breaker = match (state.open_since, state.is_probing) {
                 (None, _) => BreakerState::Closed,
                 (Some(_), false) => BreakerState::Open,
                 (Some(_), true) => BreakerState::Probing,
-            }
+            };
+            (breaker, state.in_a_row > 0)
         };
         let drift = self.drift_micros.load(Relaxed);
         let latency = self.latency.read();
@@ -128,6 +151,7 @@ impl Breaker {
         RemoteStatus {
             server: self.server.clone(),
             breaker,
+            is_failing,
             openings: self.openings.load(Relaxed),
             failures: errors.iter().map(|(_, count)| count).sum(),
             calls: self.calls.load(Relaxed),
@@ -153,10 +177,11 @@ impl Breaker {
     fn succeeded(&self) {
         let mut state = self.state.lock();
         state.in_a_row = 0;
-        if let Some(since) = state.open_since.take() {
+        if state.open_since.take().is_some() {
             state.is_probing = false;
-            let (server, seconds) = (&self.server, since.elapsed().as_secs_f64());
-            tracing::info!(server, seconds, "the store answers again");
+            let open_for = state.opened_at.take().map(Moment::elapsed).unwrap_or_default();
+            let (server, seconds) = (&self.server, open_for.as_secs_f64());
+            tracing::info!(server, seconds, "circuit breaker closed: the store answers again");
         }
     }
 
@@ -168,11 +193,18 @@ impl Breaker {
             state.is_probing = false;
             state.open_since = Some(Moment::now());
         } else if state.open_since.is_none() && state.in_a_row >= self.most_failures {
-            state.open_since = Some(Moment::now());
+            let now = Moment::now();
+            (state.opened_at, state.open_since) = (Some(now), Some(now));
             self.openings.fetch_add(1, Relaxed);
             let source = std::error::Error::source(error).map(ToString::to_string);
-            let (server, why) = (&self.server, source.unwrap_or_default());
-            tracing::warn!(server, %error, why, "the store is left alone for a while; rules say what happens without it");
+            let (server, failures) = (&self.server, state.in_a_row);
+            let why = source.unwrap_or_else(|| error.to_string());
+            tracing::warn!(
+                server,
+                failures,
+                why,
+                "circuit breaker opened: each rule's on_store_failure applies"
+            );
         }
     }
 }
@@ -200,8 +232,12 @@ impl<B: Deref<Target = Breaker>> Admitted<B> {
 
 impl<B: Deref<Target = Breaker>> Drop for Admitted<B> {
     fn drop(&mut self) {
-        // Whoever asked has left; of a probe that says nothing, and another may be made.
-        if self.is_probe && !self.is_told {
+        if self.is_told {
+            return;
+        }
+        self.breaker.is_abandoned.store(true, Relaxed);
+        // Of a probe that says nothing, and another may be made.
+        if self.is_probe {
             self.breaker.state.lock().is_probing = false;
         }
     }

@@ -54,6 +54,8 @@ pub struct RemoteStatus {
     pub server: String,
     /// Whether it is asked.
     pub breaker: BreakerState,
+    /// Whether the last call failed.
+    pub is_failing: bool,
     /// How often it was left alone.
     pub openings: u64,
     /// How many requests it failed to answer.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::{Connection as _, PgConnection};
+use tokio::time::timeout;
 use tollgate_core::Algorithm;
 use tollgate_store::postgres::PostgresStore;
 use tollgate_store::{BreakerState, RemoteSettings, StoreErrorKind};
@@ -69,6 +70,23 @@ async fn succeed_again(store: &PostgresStore) {
 fn connections(postgres: &Postgres) -> usize {
     let sql = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'tollgate'";
     postgres.query(sql).parse().expect("a number")
+}
+
+/// Callers that left before the timeout of the store never opened the circuit breaker.
+#[tokio::test(flavor = "multi_thread")]
+async fn callers_that_wait_less_than_the_store_open_the_circuit_breaker_too() {
+    let postgres = Postgres::start();
+    let store = hasty(&postgres.url());
+    succeed_again(&store).await;
+    postgres.pause();
+    eventually("a circuit breaker that opens", || async {
+        let asked = timeout(DEADLINE / 10, ask(&store)).await;
+        assert!(!matches!(asked, Ok(None)), "nothing answers");
+        (store.status()[0].openings > 0).then_some(())
+    })
+    .await;
+    postgres.resume();
+    succeed_again(&store).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::task::JoinSet;
-use tokio::time::interval;
+use tokio::time::{interval, timeout};
 use tollgate_core::{Algorithm, Charge, Limit};
 use tollgate_store::redis::RedisStore;
 use tollgate_store::{BreakerState, RemoteSettings, Store as _, StoreErrorKind};
@@ -192,6 +192,26 @@ async fn a_full_server_says_so_and_still_refuses_those_it_has_to() {
     for algorithm in Algorithm::ALL {
         check_full(&redis, &store, algorithm).await;
     }
+}
+
+/// Envoy waits for 20 ms unless told otherwise, the store for 50: all callers left before a call had failed, so the
+/// circuit breaker stayed closed and no limit held.
+#[tokio::test(flavor = "multi_thread")]
+async fn callers_that_wait_less_than_the_store_open_the_circuit_breaker_too() {
+    let redis = Redis::start();
+    let store = connect(&redis.url(), RemoteSettings::default()).await;
+    until_it_answers(&store, key("a", "x")).await;
+    redis.pause();
+    let impatient = Duration::from_millis(5);
+    eventually("a circuit breaker that opens", || async {
+        let asked = timeout(impatient, take(&store, key("a", "x"), &plenty())).await;
+        assert!(!matches!(asked, Ok(Ok(_))), "nothing answers");
+        (store.status()[0].openings > 0).then_some(())
+    })
+    .await;
+    redis.resume();
+    until_it_answers(&store, key("a", "x")).await;
+    assert_eq!(store.status()[0].breaker, BreakerState::Closed);
 }
 
 #[tokio::test(flavor = "multi_thread")]

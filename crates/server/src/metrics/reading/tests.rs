@@ -53,6 +53,7 @@ fn everything_is_told() {
         servers: vec![RemoteStatus {
             server: "10.0.0.1:6379".to_owned(),
             breaker: BreakerState::Open,
+            is_failing: true,
             openings: 2,
             failures: 10,
             calls: 99,
