@@ -31,7 +31,7 @@ impl Default for WriteBounds {
         Self {
             rule_bytes: 64 << 10,
             globs_per_rule: 1_000,
-            rules_per_tenant: 1_000,
+            rules_per_tenant: 50,
             rule_bytes_per_tenant: 4 << 20,
             entries_per_tenant: 10_000,
         }

@@ -219,6 +219,12 @@ impl Plan {
         self.text.shrink();
     }
 
+    /// About how many bytes it takes besides itself.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        size_of_val(self.planned.as_slice()) + self.text.len()
+    }
+
     /// The lines, in the order of the rules.
     #[must_use]
     pub fn planned(&self) -> &[Planned] {

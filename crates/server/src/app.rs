@@ -193,22 +193,7 @@ impl App {
     /// The rules in force, in a few words.
     #[must_use]
     pub fn policy_summary(&self) -> String {
-        let rules = self.state.rulebook.in_force().rules;
-        let plural = if rules == 1 { "" } else { "s" };
-        match &self.state.rulebook {
-            Rulebook::File(source) => {
-                let file =
-                    source.file().map_or_else(String::new, |file| file.display().to_string());
-                format!("{rules} rule{plural} from {file}")
-            }
-            Rulebook::Catalog(follower) if follower.was_reached() => {
-                format!("{rules} rule{plural} in {}", follower.catalog.url())
-            }
-            Rulebook::Catalog(follower) => format!(
-                "{rules} rule{plural}, kept or built in, until {} can be reached",
-                follower.catalog.url()
-            ),
-        }
+        self.state.rulebook.summary()
     }
 
     /// The body of a check to try: one that the first rule counts.

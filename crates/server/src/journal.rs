@@ -7,7 +7,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::str::FromStr;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use tollgate::{Decision, Policy, Receipt};
@@ -16,6 +16,10 @@ use tollgate::{Decision, Policy, Receipt};
 const KEPT_REVISIONS: u64 = 8;
 /// and how many that differ from the one in force by clients alone: these share almost everything.
 const KEPT_DELTAS: u64 = 1_000;
+
+/// What decisions may take together that need more than their place: those by many rules, for example. While
+/// they take more, further ones are not kept.
+const MAX_HEAP_BYTES: usize = 64 << 20;
 
 /// Names a decision, and the node that made it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,12 +114,14 @@ pub(crate) struct Journal {
     node: u32,
     admitted: Ring,
     refused: Ring,
+    heap_bytes: AtomicUsize,
 }
 
 impl Journal {
     /// Keeps so many admitted and as many refused decisions. `node` should be random.
     pub(crate) fn new(node: u32, kept: usize) -> Self {
-        Self { node, admitted: Ring::new(kept), refused: Ring::new(kept) }
+        let (admitted, refused) = (Ring::new(kept), Ring::new(kept));
+        Self { node, admitted, refused, heap_bytes: AtomicUsize::new(0) }
     }
 
     /// Takes a number for a decision that is about to be recorded.
@@ -127,6 +133,7 @@ impl Journal {
     /// Keeps what is needed to explain a decision, and to give it back once.
     pub(crate) fn record(&self, id: DecisionId, decision: &Decision) {
         let mut place = self.ring(id.is_allowed).place_or_new(id.number).lock();
+        let before = heap_bytes(&place);
         match &mut *place {
             Some(Entry { number, receipt: Some(receipt) }) => {
                 *number = id.number;
@@ -134,6 +141,20 @@ impl Journal {
             }
             place => *place = Some(Entry { number: id.number, receipt: Some(decision.receipt()) }),
         }
+        let after = heap_bytes(&place);
+        if self.account(before, after) > MAX_HEAP_BYTES && after > 0 {
+            *place = None;
+            self.account(after, 0);
+        }
+    }
+
+    /// Notes that a place takes other bytes now; returns what all take.
+    fn account(&self, before: usize, after: usize) -> usize {
+        if before == after {
+            return self.heap_bytes.load(Ordering::Relaxed);
+        }
+        self.heap_bytes.fetch_add(after, Ordering::Relaxed);
+        self.heap_bytes.fetch_sub(before, Ordering::Relaxed) - before
     }
 
     /// Looks at a decision.
@@ -155,7 +176,9 @@ impl Journal {
     pub(crate) fn take(&self, id: DecisionId) -> Result<Decision, Missing> {
         self.entry(id, |entry| match entry {
             Some(entry) if entry.number == id.number => {
-                entry.receipt.take().map(Receipt::open).ok_or(Missing::GivenBack)
+                let receipt = entry.receipt.take().ok_or(Missing::GivenBack)?;
+                self.account(receipt.heap_bytes(), 0);
+                Ok(receipt.open())
             }
             _ => Err(Missing::Unknown),
         })
@@ -165,6 +188,7 @@ impl Journal {
     pub(crate) fn put_back(&self, id: DecisionId, receipt: Receipt) {
         let put = |entry: Option<&mut Entry>| match entry {
             Some(entry) if entry.number == id.number => {
+                self.account(0, receipt.heap_bytes());
                 entry.receipt = Some(receipt);
                 Ok(())
             }
@@ -186,6 +210,7 @@ impl Journal {
             for place in ring.chunks.iter().filter_map(OnceLock::get).flatten() {
                 let mut place = place.lock();
                 if place.as_ref().and_then(|entry| entry.receipt.as_ref()).is_some_and(is_old) {
+                    self.account(heap_bytes(&place), 0);
                     *place = None;
                 }
             }
@@ -227,6 +252,11 @@ struct Entry {
     number: u64,
     /// Missing once it was given back.
     receipt: Option<Receipt>,
+}
+
+/// What is kept at a place takes so many bytes besides it.
+fn heap_bytes(place: &Option<Entry>) -> usize {
+    place.as_ref().and_then(|entry| entry.receipt.as_ref()).map_or(0, Receipt::heap_bytes)
 }
 
 impl Ring {
@@ -298,6 +328,36 @@ mod tests {
         assert_eq!(state(journal.next_id(true)), Err(Missing::Unknown), "not recorded yet");
         assert_eq!(state(journal.next_id(false)), Err(Missing::Unknown));
         assert_eq!(state(DecisionId { node: 2, ..ids[3] }), Err(Missing::OtherNode));
+    }
+
+    /// A tenant with a thousand rules made the journal take gigabytes.
+    #[test]
+    fn decisions_by_many_rules_take_bounded_memory() {
+        let rule = |number: usize| {
+            format!("- {{rule_id: r{number}, limit: 9, window: 1m, identifier_type: global}}\n")
+        };
+        let rules: String = (0..200).map(rule).collect();
+        let limiter = Limiter::from_text(&format!("rules:\n{rules}")).expect("a sound policy");
+        let large = limiter.check_now(&Request::new());
+        let each = large.receipt().heap_bytes();
+        assert!(each > 10_000, "{each}");
+        let fitting = MAX_HEAP_BYTES / each;
+        let journal = Journal::new(1, fitting + 500);
+        let ids: Vec<_> = (0..fitting + 100).map(|_| journal.next_id(true)).collect();
+        for id in &ids {
+            journal.record(*id, &large);
+        }
+        assert!(journal.heap_bytes.load(Ordering::Relaxed) <= MAX_HEAP_BYTES);
+        assert_eq!(journal.with(ids[0], |_| ()), Ok(()));
+        assert_eq!(journal.with(ids[fitting + 99], |_| ()), Err(Missing::Unknown));
+        let small = journal.next_id(true);
+        journal.record(small, &decision());
+        assert_eq!(journal.with(small, |_| ()), Ok(()), "small ones are always kept");
+        // What is given back makes room.
+        assert!(journal.take(ids[0]).is_ok() && journal.take(ids[1]).is_ok());
+        let next = journal.next_id(true);
+        journal.record(next, &large);
+        assert_eq!(journal.with(next, |_| ()), Ok(()));
     }
 
     #[test]

@@ -25,6 +25,26 @@ pub(crate) struct InForce {
 }
 
 impl Rulebook {
+    /// The rules in force, in a few words.
+    pub(crate) fn summary(&self) -> String {
+        let rules = self.in_force().rules;
+        let plural = if rules == 1 { "" } else { "s" };
+        match self {
+            Self::File(source) => {
+                let file =
+                    source.file().map_or_else(String::new, |file| file.display().to_string());
+                format!("{rules} rule{plural} from {file}")
+            }
+            Self::Catalog(follower) if follower.was_reached() => {
+                format!("{rules} rule{plural} in {}", follower.catalog.url())
+            }
+            Self::Catalog(follower) => format!(
+                "{rules} rule{plural}, kept or built in, until {} can be reached",
+                follower.catalog.url()
+            ),
+        }
+    }
+
     pub(crate) fn in_force(&self) -> InForce {
         match self {
             Self::File(source) => {

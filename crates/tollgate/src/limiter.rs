@@ -292,9 +292,8 @@ impl<S: Store, C: Clock> Limiter<S, C> {
                 }
             }
             match soft {
-                SoftState::Normal => {}
                 SoftState::Warning if outcome.admitted => stats.count(Event::Warned),
-                SoftState::Warning => {}
+                SoftState::Normal | SoftState::Warning => {}
                 SoftState::Throttled => stats.count(Event::Delayed),
             }
         }

@@ -171,6 +171,18 @@ impl Receipt {
         }
     }
 
+    /// About how many bytes it takes besides itself: none for most decisions.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        match &self.0 {
+            Form::Packed(..) => 0,
+            Form::Whole(decision) => {
+                let lines = size_of_val(decision.lines.as_slice());
+                size_of::<Decision>() + lines + decision.plan.heap_bytes()
+            }
+        }
+    }
+
     /// The policy that judged.
     #[must_use]
     pub fn policy(&self) -> &tollgate_rules::Policy {

@@ -17,7 +17,8 @@ rules:
 const SPELLINGS: &[(&str, u16)] = &[
     ("/login", 429),
     ("/login/", 429),
-    ("//login", 429),
+    ("//login", 400),
+    ("//x/login", 400),
     ("/%6cogin", 429),
     ("/login?x=1", 429),
     ("/login;x=1", 429),
@@ -93,7 +94,7 @@ fn a_lenient_gateway_forwards_what_it_matched() {
 fn what_passes_is_forwarded_as_it_came() {
     let upstream = RawUpstream::echo();
     let gateway = Gateway::before(upstream.address);
-    for path in ["/a;v=1/b?x=..%2f", "//a//b/", "/%7Eme/%C3%BC", "/a.b/..c", "/A%20b"] {
+    for path in ["/a;v=1/b?x=..%2f", "/a//b/", "/%7Eme/%C3%BC", "/a.b/..c", "/A%20b"] {
         assert_eq!(gateway.get(path).status, 200, "{path}");
         let head = upstream.heads().pop().expect("a head");
         assert!(head.starts_with(&format!("GET {path} HTTP/1.1\r\n")), "{path}: {head}");

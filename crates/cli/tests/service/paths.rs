@@ -108,9 +108,10 @@ fn a_path_that_is_not_text_is_limited_by_its_rule() {
     };
     assert_eq!(ask("X-Original-URI", b"/login"), 200);
     for header in ["X-Original-URI", "X-Forwarded-Uri"] {
-        for path in [&b"/login?\xff"[..], b"/login/?a=\xc3\x28", b"/login#\xfe"] {
+        for path in [&b"/login?\xff"[..], b"/login/?a=\xc3\x28"] {
             assert_eq!(ask(header, path), 429, "{header}: {}", String::from_utf8_lossy(path));
         }
         assert_eq!(ask(header, b"/\xff/../login"), 400, "{header}");
+        assert_eq!(ask(header, b"/x#/../login\xfe"), 400, "{header}");
     }
 }

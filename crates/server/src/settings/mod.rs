@@ -338,7 +338,7 @@ impl Default for Limits {
             tenant_document_bytes: ByteSize::mebibytes(1),
             rule_bytes: ByteSize::kibibytes(64),
             globs_per_rule: 1_000,
-            rules_per_tenant: 1_000,
+            rules_per_tenant: 50,
             rule_bytes_per_tenant: ByteSize::mebibytes(4),
             entries_per_tenant: 10_000,
             batch_size: 1_000,

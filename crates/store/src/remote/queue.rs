@@ -18,6 +18,10 @@ use crate::{StoreError, StoreErrorKind};
 /// How many requests may wait for a server. It has far more to do by then than it can in time.
 const LONGEST: usize = 16_384;
 
+/// How many counters a batch may name before no further request joins it: a call takes as long as it has
+/// counters, and requests with few would time out behind those with many.
+const MAX_COUNTERS: usize = 256;
+
 /// A request, and whoever waits for its answer.
 #[derive(Debug)]
 pub(crate) struct Job {
@@ -64,8 +68,8 @@ pub(crate) struct Queue(mpsc::Sender<Vec<Job>>);
 
 impl Queue {
     /// A queue to a server that takes up to `most` requests at a time (more only to keep those together
-    /// that were sent together), and works on `at_once` such batches at a time. Ends with the last of
-    /// its clones.
+    /// that were sent together) with no more than [`MAX_COUNTERS`], and works on `at_once` such batches at
+    /// a time. Ends with the last of its clones.
     pub(crate) fn new<F>(
         most: usize,
         at_once: usize,
@@ -79,9 +83,12 @@ impl Queue {
             let turns = Arc::new(Semaphore::new(at_once));
             while let Ok(turn) = Arc::clone(&turns).acquire_owned().await {
                 let Some(mut batch) = jobs.recv().await else { return };
+                let mut counters = counters_of(&batch);
                 while batch.len() < most
+                    && counters < MAX_COUNTERS
                     && let Ok(more) = jobs.try_recv()
                 {
+                    counters += counters_of(&more);
                     batch.extend(more);
                 }
                 batch.retain(|job| !job.is_forsaken());
@@ -124,6 +131,10 @@ impl Queue {
     fn push(&self, jobs: Vec<Job>) -> Result<(), StoreError> {
         self.0.try_send(jobs).map_err(|_| StoreErrorKind::Unavailable.into())
     }
+}
+
+fn counters_of(jobs: &[Job]) -> usize {
+    jobs.iter().map(|job| job.request.names().count()).sum()
 }
 
 fn job(request: Request, now: Timestamp) -> (Job, Pending) {

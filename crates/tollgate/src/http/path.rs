@@ -32,6 +32,10 @@ pub enum PathProblem {
     InvalidEscape,
     /// A segment that begins or ends with an escaped space, which some servers cut off.
     OuterSpace,
+    /// `//` at the start, behind which some servers read a host.
+    LeadingSlashes,
+    /// `#`, at which some servers cut the path off.
+    Fragment,
 }
 
 impl PathProblem {
@@ -52,6 +56,8 @@ impl fmt::Display for PathProblem {
             Self::OuterSpace => {
                 "a segment of the path begins or ends with a space: send it without"
             }
+            Self::LeadingSlashes => "the path begins with two slashes: send one",
+            Self::Fragment => "the path has a #: escape it as %23",
         })
     }
 }
@@ -65,16 +71,21 @@ impl PathMatching {
         if self == Self::Lenient {
             return Ok(path.into());
         }
-        let path = path.split(['?', '#']).next().unwrap_or_default();
+        let path = path.split('?').next().unwrap_or_default();
+        if path.contains('#') {
+            return Err(PathProblem::Fragment);
+        }
         check_bytes(path.as_bytes())?;
         for segment in path.split('/') {
             check_segment(segment)?;
         }
-        if !path.contains(';') && !path.contains("%3") {
-            return Ok(path.into());
-        }
-        let segments: Vec<&str> = path.split('/').map(without_parameters).collect();
-        Ok(segments.join("/").into())
+        let path: Cow<'_, str> = if path.contains(';') || path.contains("%3") {
+            path.split('/').map(without_parameters).collect::<Vec<_>>().join("/").into()
+        } else {
+            path.into()
+        };
+        // URL parsers read `//x/login` as the host x and the path /login.
+        if path.starts_with("//") { Err(PathProblem::LeadingSlashes) } else { Ok(path) }
     }
 }
 
@@ -141,7 +152,7 @@ mod tests {
             assert_eq!(read.as_deref().map_err(|problem| *problem), expected, "{path}");
             assert_eq!(PathMatching::Lenient.read(path).as_deref(), Ok(path));
         };
-        for path in ["/", "*", "/login", "//a//b/", "/a.b/..c/.d/e..", "/%7Eme/%C3%BC", "/a%20b"] {
+        for path in ["/", "*", "/login", "/a//b/", "/a.b/..c/.d/e..", "/%7Eme/%C3%BC", "/a%20b"] {
             check(path, Ok(path));
         }
         check("/login?x=..%2f#", Ok("/login"));
@@ -167,6 +178,12 @@ mod tests {
         }
         for path in ["/login%20", "/%20login", "/login /x", "/login%20;x"] {
             check(path, Err(OuterSpace));
+        }
+        for path in ["//x/login", "//", "///login", "//login?x", "/;x/login"] {
+            check(path, Err(LeadingSlashes));
+        }
+        for path in ["/x#/../login", "#", "/login#?x"] {
+            check(path, Err(Fragment));
         }
     }
 
