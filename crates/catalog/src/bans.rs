@@ -29,8 +29,10 @@ const ORPHANED: &str = "SELECT DISTINCT rule_id FROM tollgate_bans WHERE NOT EXI
 const COUNT: &str = "SELECT count(*) FROM tollgate_bans WHERE rule_id = $1";
 
 /// Who writes bans, in the log of changes.
+pub(crate) const PENALTY: &str = "penalty";
+
 fn penalty() -> Author {
-    Author::program("penalty")
+    Author::program(PENALTY)
 }
 
 impl Catalog {

@@ -1,4 +1,4 @@
-//! How much room a file system has left, so that a log leaves some of it for what matters more.
+//! How much room a file system has left, so that logs and tenants leave some of it for operators.
 
 use std::path::Path;
 
@@ -19,16 +19,38 @@ pub(crate) enum Room {
 
 /// How much room there is beside this file. If the system does not tell, there is enough.
 pub(crate) fn room_beside(file: &Path) -> Room {
+    size_and_free(file).map_or(Room::Enough, |(size, free)| room(size, free))
+}
+
+/// Whether tenants may write to this database, of whose pages `unused` bytes are free. The rest of the reserve
+/// is for operators. Tenants may use more of it than the decision log, which would lock them out otherwise.
+pub(crate) fn has_room_for_tenants(file: &Path, unused: u64) -> bool {
+    let mut log = file.as_os_str().to_owned();
+    log.push("-wal");
+    let log = std::fs::metadata(log).map_or(0, |log| log.len());
+    size_and_free(file).is_none_or(|(size, free)| tenants_may_write(size, free, unused, log))
+}
+
+/// The size of the file system and what is free of it, in bytes.
+fn size_and_free(file: &Path) -> Option<(u64, u64)> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let Ok(system) = rustix::fs::statvfs(folder.unwrap_or(Path::new("."))) else {
-        return Room::Enough;
-    };
-    let size = system.f_blocks.saturating_mul(system.f_frsize);
-    room(size, system.f_bavail.saturating_mul(system.f_frsize))
+    let system = rustix::fs::statvfs(folder.unwrap_or(Path::new("."))).ok()?;
+    let bytes = |blocks: u64| blocks.saturating_mul(system.f_frsize);
+    Some((bytes(system.f_blocks), bytes(system.f_bavail)))
+}
+
+fn reserve(size: u64) -> u64 {
+    (size / 10).clamp(MIN_RESERVE, MAX_RESERVE)
+}
+
+/// Changes first go to the write-ahead log, which is written again from its beginning, and then to pages.
+fn tenants_may_write(size: u64, free: u64, unused: u64, log: u64) -> bool {
+    let reserve = reserve(size);
+    free.saturating_add(log) >= reserve / 2 && free.saturating_add(unused) >= reserve / 4 * 3
 }
 
 fn room(size: u64, free: u64) -> Room {
-    let reserve = (size / 10).clamp(MIN_RESERVE, MAX_RESERVE);
+    let reserve = reserve(size);
     if free >= reserve {
         Room::Enough
     } else if free >= reserve / 2 {
@@ -56,6 +78,26 @@ mod tests {
         check(1_000, 49, Room::None);
         check(32, 16, Room::Enough);
         check(6, 6, Room::None);
+    }
+
+    #[test]
+    fn tenants_leave_room_for_operators() {
+        const MIB: u64 = 1 << 20;
+        let check = |size: u64, free: u64, unused: u64, log: u64, expected| {
+            let may_write = tenants_may_write(size * MIB, free * MIB, unused * MIB, log * MIB);
+            assert_eq!(
+                may_write, expected,
+                "{free} of {size} MiB, {unused} in pages, {log} in the log"
+            );
+        };
+        check(100_000, 192, 0, 0, true);
+        check(100_000, 191, 0, 1_000, false);
+        check(100_000, 128, 64, 0, true);
+        check(100_000, 127, 1_000, 0, false);
+        check(100_000, 127, 1_000, 1, true);
+        check(100, 12, 0, 0, true);
+        check(100, 11, 0, 0, false);
+        check(6, 6, 0, 0, false);
     }
 
     #[test]

@@ -49,6 +49,8 @@ pub enum CatalogError {
     },
     /// Something else still needs the entry.
     InUse(String),
+    /// The file system has little room left, which is kept for operators.
+    NoSpace(String),
     /// It belongs to others than whoever wants to change it.
     NotYours(String),
     /// Operators wrote it about a tenant, whose administrators can only read it.
@@ -112,6 +114,7 @@ impl fmt::Display for CatalogError {
             | Self::Unknown(why)
             | Self::Unusable(why)
             | Self::InUse(why)
+            | Self::NoSpace(why)
             | Self::NotYours(why)
             | Self::ReadOnly(why) => f.write_str(why),
             Self::Invalid(problems) => {

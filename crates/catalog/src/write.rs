@@ -7,18 +7,23 @@ use tollgate_core::Timestamp;
 use tollgate_rules::{PolicyDocument, Revision};
 
 use crate::access::Token;
+use crate::bans::PENALTY;
 use crate::bounds;
 use crate::catalog::{Catalog, Head, set_head};
 use crate::change::Change;
 use crate::check;
 use crate::connections::PATIENCE;
 use crate::database::{Connection, values};
+use crate::disk_space::has_room_for_tenants;
 use crate::entry::{Ban, Entry};
 use crate::error::CatalogError;
 use crate::kind::Kind;
 use crate::load::{Lock, head_of};
 use crate::ownership;
 use crate::tables::{self, Stamp};
+
+/// The role of parts of the program.
+pub(crate) const PROGRAM: &str = "program";
 
 /// Who changes something, and from where.
 #[derive(Clone, Debug)]
@@ -37,7 +42,13 @@ impl Author {
     /// A part of the program itself.
     #[must_use]
     pub fn program(part: &str) -> Self {
-        Self { actor: part.to_owned(), role: "program".to_owned(), tenant: None, address: None }
+        Self { actor: part.to_owned(), role: PROGRAM.to_owned(), tenant: None, address: None }
+    }
+
+    /// Whether its changes must leave room for those of operators: what tenants write, and bans that
+    /// clients cause.
+    fn leaves_room(&self) -> bool {
+        self.tenant.is_some() || (self.role == PROGRAM && self.actor == PENALTY)
     }
 }
 
@@ -144,6 +155,11 @@ const REVISION: &str = "INSERT INTO tollgate_revisions \
 const CHANGE: &str = "INSERT INTO tollgate_changes \
     (revision, place, kind, entry, tenant, was, becomes, author_tenant) \
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+/// The bytes of a file that its next pages take before it grows.
+const UNUSED: &str =
+    "SELECT freelist_count * page_size FROM pragma_freelist_count, pragma_page_size";
+const NO_SPACE: &str = "the disk of the catalog is almost full, and what is left is kept for \
+    operators: try again when the operator of this server has made room";
 const TELL: &str = "SELECT pg_notify('tollgate_catalog', $1)";
 
 impl Catalog {
@@ -173,6 +189,10 @@ impl Catalog {
         is_trial: bool,
     ) -> Result<Prepared, CatalogError> {
         let mut lease = self.connections.to_write().await?;
+        if author.leaves_room() && !is_trial && !self.has_room(lease.connection()).await? {
+            lease.give_back();
+            return Err(CatalogError::NoSpace(NO_SPACE.to_owned()));
+        }
         let preparing = self.prepare(lease.connection(), author, intent, now);
         let prepared = match timeout(PATIENCE, preparing).await {
             Ok(Ok(prepared)) => prepared,
@@ -204,6 +224,14 @@ impl Catalog {
                 self.url()
             ))),
         }
+    }
+
+    /// Whether there is more room than operators need. Other databases than files look after their own.
+    async fn has_room(&self, connection: &mut Connection) -> Result<bool, CatalogError> {
+        let Some(file) = self.url().file() else { return Ok(true) };
+        let row = self.in_time(connection.row(UNUSED, vec![])).await?;
+        let unused = row.map_or(Ok(0), |row| row.count(0)).map_err(|error| self.failed(&error))?;
+        Ok(has_room_for_tenants(file, unused))
     }
 
     async fn prepare(

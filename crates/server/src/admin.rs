@@ -151,6 +151,9 @@ pub(crate) fn refusal(error: &CatalogError) -> Problem {
             Problem::new(StatusCode::PRECONDITION_FAILED, "changed_meanwhile", detail)
         }
         CatalogError::InUse(_) => Problem::new(StatusCode::CONFLICT, "still_in_use", detail),
+        CatalogError::NoSpace(_) => {
+            Problem::new(StatusCode::INSUFFICIENT_STORAGE, "insufficient_storage", detail)
+        }
         CatalogError::NotYours(_) => Problem::new(StatusCode::FORBIDDEN, "other_tenant", detail),
         CatalogError::ReadOnly(_) => Problem::new(StatusCode::FORBIDDEN, "read_only", detail),
     }
@@ -215,4 +218,16 @@ pub(crate) fn shown(stored: &Stored, detail: bool) -> Box<RawValue> {
 pub(crate) fn field(stored: &Stored, name: &str) -> JsonValue {
     let mut body: JsonValue = serde_json::from_str(&stored.body).unwrap_or_default();
     body.get_mut(name).map_or(JsonValue::Null, JsonValue::take)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tenant_is_told_that_the_disk_is_almost_full() {
+        let problem = refusal(&CatalogError::NoSpace("almost full".to_owned()));
+        assert_eq!((problem.status().as_u16(), problem.code()), (507, "insufficient_storage"));
+        assert_eq!(problem.detail(), "almost full");
+    }
 }

@@ -161,6 +161,7 @@ impl IntoResponses for WriteProblems {
             ("422", "The resulting policy would be invalid, or larger than a bound allows"),
             ("503", "The catalog cannot be reached, or too many changes are in progress"),
             ("504", "Nobody knows whether the change was made"),
+            ("507", "The disk of the catalog is almost full, and the rest is kept for operators"),
         ])
     }
 }

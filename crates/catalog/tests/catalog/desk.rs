@@ -218,6 +218,7 @@ pub(crate) fn name_of(error: &CatalogError) -> &'static str {
         CatalogError::Changed { .. } => "changed",
         CatalogError::Moved { .. } => "moved",
         CatalogError::InUse(_) => "in use",
+        CatalogError::NoSpace(_) => "no space",
         CatalogError::NotYours(_) => "not yours",
         CatalogError::ReadOnly(_) => "read only",
     }

@@ -10,10 +10,10 @@ use std::process::Command;
 
 use serde_json::json;
 use tollgate_catalog::{
-    Beginning, Catalog, CatalogError, DecisionAction, DecisionFilter, DecisionRecord, Edit, Entry,
-    Expect, Intent, Kind, Logged, Purpose,
+    Author, Ban, Beginning, Catalog, CatalogError, DecisionAction, DecisionFilter, DecisionRecord,
+    Edit, Entry, Expect, Intent, Kind, Logged, Purpose,
 };
-use tollgate_core::Timestamp;
+use tollgate_core::{Micros, Timestamp};
 
 use crate::{NOW, author};
 
@@ -43,6 +43,16 @@ async fn a_full_log_does_not_stop_administration() {
     match std::env::var_os(FOLDER) {
         Some(folder) => fill_with_decisions(Path::new(&folder)).await,
         None => run_on_a_small_disk("full_disk::a_full_log_does_not_stop_administration", "40m"),
+    }
+}
+
+/// A tenant administrator that filled the disk once kept operators from revoking its token.
+#[tokio::test]
+async fn a_tenant_that_fills_the_disk_does_not_stop_operators() {
+    let test = "full_disk::a_tenant_that_fills_the_disk_does_not_stop_operators";
+    match std::env::var_os(FOLDER) {
+        Some(folder) => fill_as_tenant(Path::new(&folder)).await,
+        None => run_on_a_small_disk(test, "40m"),
     }
 }
 
@@ -141,6 +151,67 @@ async fn fill_with_decisions(folder: &Path) {
         fs::remove_file(folder.join("ballast")).expect("room");
         assert_eq!(log(61).await, Logged::Written);
     }
+}
+
+/// Writes as a tenant until there is no room for more, and then as an operator.
+async fn fill_as_tenant(folder: &Path) {
+    if !is_own_disk(folder) {
+        // Without a file system of its own the test would have to fill the disk of this machine.
+        return;
+    }
+    let url = format!("sqlite:{}", folder.join("catalog.db").display());
+    let catalog = Catalog::new(url.parse().expect("a sound URL"), Purpose::default());
+    catalog.open(Beginning::default(), NOW, false).await.expect("a catalog");
+    let acme = Author {
+        actor: "acme's".to_owned(),
+        role: "tenant-admin".to_owned(),
+        tenant: Some("acme".to_owned()),
+        address: None,
+    };
+    let rules = |number: u64| {
+        let rule = |id: u64| {
+            let body = json!({
+                "rule_id": format!("acme.r{id}"), "tenant": "acme", "limit": number, "window": "1h",
+                "identifier_type": "user_id", "description": "x".repeat(60_000),
+                "penalty": {"after": 1, "within_seconds": 1, "ban_seconds": 1},
+            });
+            let entry = Entry::parse(Kind::Rule, &body.to_string()).expect("a rule");
+            Edit::Put { entry, expect: Expect::Anything }
+        };
+        Intent::Edits((0..16).map(rule).collect())
+    };
+    let mut written = 0;
+    let error = loop {
+        match catalog.write(&acme, rules(written + 1), NOW, false).await {
+            Ok(_) => written += 1,
+            Err(error) => break error,
+        }
+        assert!(written < 100, "the disk is not small");
+    };
+    assert!(matches!(error, CatalogError::NoSpace(_)), "{error:?} after {written} changes");
+    catalog.write(&acme, rules(1), NOW, true).await.expect("a trial, which takes no room");
+    let ban = Ban {
+        rule_id: "acme.r0".to_owned(),
+        identifier: vec!["u1".to_owned()],
+        tenant: Some("acme".to_owned()),
+        expires_at: "2030-01-01T00:00:00Z".to_owned(),
+        lifted: None,
+    };
+    let kept = catalog.keep_bans(&[ban], NOW).await;
+    assert!(matches!(kept, Err(CatalogError::NoSpace(_))), "{kept:?}");
+    for number in 0..100 {
+        write(&catalog, number).await.expect("a change by an operator");
+    }
+    for id in 0..16 {
+        let entry = format!("acme.r{id}");
+        let removal = Edit::Remove { kind: Kind::Rule, entry, expect: Expect::Present };
+        let removed = catalog.write(&author(), Intent::Edits(vec![removal]), NOW, false).await;
+        removed.expect("a rule removed by an operator");
+    }
+    // What is forgotten makes room within the file.
+    let later = NOW.plus(Micros::from_secs(10));
+    while catalog.forget_audit(later, Micros::ZERO).await.expect("done") > 0 {}
+    catalog.write(&acme, rules(1), later, false).await.expect("a change, now that there is room");
 }
 
 /// Everything that was kept is there, wholly, and nothing else.
