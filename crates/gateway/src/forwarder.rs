@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http::header::{CONNECTION, HeaderValue, UPGRADE};
+use http::header::{CONNECTION, HOST, HeaderValue, UPGRADE};
 use http::request::Parts;
 use http::uri::Authority;
 use http::{Request, Response, StatusCode, Version};
@@ -49,6 +49,10 @@ pub struct OriginalClient(pub IpAddr);
 /// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FromUpstream;
+
+/// Stands in the extensions of a request whose `Host` is not the client's, but that of its upstream.
+#[derive(Clone, Copy, Debug)]
+struct CompletedHost;
 
 /// An answer on its way.
 pub type ResponseFuture =
@@ -112,6 +116,23 @@ impl Forwarder {
             tunnels: Tunnels::new(config, Arc::clone(&counts)),
             counts,
         })))
+    }
+
+    /// Adds the host of its upstream to a request without one. Call it before the request is judged:
+    /// rules and routes by host then match the host that is sent to the upstream. If the upstreams of a
+    /// route have different hosts, all of them receive that of the first.
+    pub fn complete_host(&self, parts: &mut Parts) {
+        let has_host = parts.headers.get(HOST).is_some_and(|host| !host.is_empty());
+        if has_host || parts.uri.authority().is_some() {
+            return;
+        }
+        // A request without a route is refused when it is forwarded.
+        let Ok(upstreams) = self.0.routes.find("", parts.uri.path()) else { return };
+        let host = upstreams.first().map(|upstream| upstream.url.authority().as_str());
+        if let Some(host) = host.and_then(|host| HeaderValue::from_str(host).ok()) {
+            parts.headers.insert(HOST, host);
+            parts.extensions.insert(CompletedHost);
+        }
     }
 
     /// All upgraded connections.
@@ -216,12 +237,14 @@ impl Shared {
 
     /// Tells the upstream whom the request is from.
     fn tell_step(&self, parts: &mut Parts, asked: &Asked, client: IpAddr) -> Result<(), Failure> {
+        let is_completed = parts.extensions.get::<CompletedHost>().is_some();
+        let host = asked.authority.as_ref().filter(|_| !is_completed);
         let step = Step {
             client,
             is_trusted: is_trusted(&self.trusted_proxies, client),
             guard: &self.guard,
             scheme: self.scheme,
-            host: asked.authority.as_ref().map(Authority::as_str),
+            host: host.map(Authority::as_str),
         };
         step.tell(&mut parts.headers)
     }

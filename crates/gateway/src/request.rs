@@ -157,7 +157,8 @@ fn authority_of(parts: &Parts) -> Result<Option<Authority>, Failure> {
         (Some(asked), _) => Some(asked.clone()),
         (None, field) => field,
     };
-    if authority.as_ref().is_some_and(|host| host.as_str().contains('@')) {
+    let is_invalid = |host: &Authority| host.as_str().contains('@') || host.host().is_empty();
+    if authority.as_ref().is_some_and(is_invalid) {
         return Err(unclear);
     }
     Ok(authority)
@@ -249,7 +250,7 @@ mod tests {
         check(Version::HTTP_11, "http://b.example/x", "a.example", Some("b.example"));
         check(Version::HTTP_2, "http://b.example/x", "b.example", Some("b.example"));
         check(Version::HTTP_2, "http://b.example/x", "a.example", None);
-        for host in ["a b", "a/b", "a@b", "a\\b", "a\"b", "a?b", "a#b", "http://a"] {
+        for host in [":80", "a b", "a/b", "a@b", "a\\b", "a\"b", "a?b", "a#b", "http://a"] {
             check(Version::HTTP_11, "/", host, None);
         }
     }

@@ -203,6 +203,10 @@ impl Upstreams {
         Arc::new(Self { all, next: AtomicUsize::new(0) })
     }
 
+    pub(crate) fn first(&self) -> Option<&Upstream> {
+        self.all.first().map(Arc::as_ref)
+    }
+
     /// The upstreams for one request, beginning with the next. Those that are away come behind the others.
     pub(crate) fn turns(&self, client: IpAddr) -> Turns<'_> {
         let first = self.next.fetch_add(1, Relaxed) % self.all.len().max(1);

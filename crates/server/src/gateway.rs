@@ -74,6 +74,7 @@ impl Gateway {
         parts.extensions.insert(ClientAddress(address));
         let original = self.state.extractor.client_address(&parts.headers, address);
         parts.extensions.insert(OriginalClient(original));
+        self.forwarder.complete_host(&mut parts);
         let (version, awaits_word) = (parts.version, parts.headers.contains_key(EXPECT));
         let mut body = SharedBody::new(body);
         let request = Request::from_parts(parts, body.clone());

@@ -11,6 +11,7 @@ mod frames;
 mod gateway;
 mod grpc;
 mod held;
+mod hosts;
 mod limits;
 mod mended;
 mod nginx;
