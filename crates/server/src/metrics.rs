@@ -2,6 +2,7 @@
 
 mod encode;
 mod format;
+mod pages;
 mod reading;
 mod requests;
 mod servers;
@@ -16,6 +17,7 @@ use tollgate::store::Histogram;
 use tollgate_gateway::Counts;
 
 pub(crate) use self::format::Format;
+use self::pages::Pages;
 pub(crate) use self::reading::Reading;
 pub(crate) use self::requests::{Entry, RequestCounts, RequestOutcome, Requests, Unfinished};
 
@@ -36,6 +38,8 @@ pub(crate) struct Metrics {
     pub(crate) gateway: Arc<Counts>,
     /// How far the clock of the last caller that told its time was ahead of ours.
     skew_micros: AtomicI64,
+    /// What `/metrics` responds.
+    pub(crate) pages: Pages,
 }
 
 /// The codes of gRPC, by their numbers.

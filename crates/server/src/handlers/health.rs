@@ -9,6 +9,7 @@ use tollgate::store::{BreakerState, RemoteStatus};
 use utoipa::ToSchema;
 
 use crate::metrics::Format;
+use crate::problem::Problem;
 use crate::state::ServerState;
 
 /// How the server is.
@@ -84,8 +85,14 @@ pub(crate) async fn ready(State(app): State<ServerState>) -> Response {
 #[utoipa::path(get, path = "/metrics", tag = "health",
     responses((status = 200, description = "The figures",
         content((String = "text/plain"), (String = "application/openmetrics-text")))))]
-pub(crate) async fn metrics(State(app): State<ServerState>, headers: HeaderMap) -> Response {
+pub(crate) async fn metrics(
+    State(app): State<ServerState>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
     let format = Format::of(&headers);
+    let state = app.clone();
+    let page = app.metrics.pages.get(format, move || state.reading().render(format)).await;
+    let page = page.map_err(|_| Problem::internal("the metrics were not rendered: see the log"))?;
     let fields = [(header::CONTENT_TYPE, format.content_type()), (header::VARY, "accept")];
-    (fields, app.reading().render(format)).into_response()
+    Ok((fields, page).into_response())
 }
