@@ -62,6 +62,11 @@ impl Caller {
         &self.identity
     }
 
+    /// The address of the client, if it is known.
+    pub(super) fn address(&self, parts: &Parts, path: &str) -> Option<IpAddr> {
+        self.asking(parts, path).get(Attribute::Ip)?.parse().ok()
+    }
+
     /// The request as rules see it, with the path that they match.
     pub(super) fn asking<'a>(&'a self, parts: &'a Parts, path: &'a str) -> Asked<'a> {
         let request = HttpRequest {

@@ -91,7 +91,7 @@ impl<S: Store, C: Clock> Gate<S, C> {
         let mut decision = Box::new(answer.await);
         let took = stopwatch.map(Stopwatch::elapsed).unwrap_or_default();
         let delay = decision.delay().filter(|delay| *delay > Micros::ZERO);
-        let turn = delay.and_then(|delay| self.places.take(delay));
+        let turn = delay.and_then(|delay| self.places.take(delay, caller.address(parts, &path)));
         if delay.is_some() && turn.is_none() {
             // If the store is away by now, the charge stays. The request is refused all the same.
             let _ = self.limiter.correct(&decision, |_, _| 0).await;

@@ -1,34 +1,101 @@
 //! The requests that wait for their turn: so many at most, since each keeps a connection and memory.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::sleep;
 use tollgate_core::{Micros, Mode, decide};
+use tollgate_rules::client_network;
 
 use crate::decision::Decision;
 
 /// The places where requests wait. Clones share them.
 #[derive(Clone, Debug)]
-pub(super) struct Places {
-    free: Arc<Semaphore>,
+pub(super) struct Places(Arc<Pool>);
+
+#[derive(Debug)]
+struct Pool {
+    free: Semaphore,
     all: usize,
+    /// How many places one client may have; without a number, a quarter of all.
+    per_client: Option<usize>,
+    /// How many places each client has. Clients without any are not kept.
+    clients: Mutex<HashMap<IpAddr, usize>>,
 }
 
 impl Places {
     pub(super) fn new(all: usize) -> Self {
+        Self::with(all, None)
+    }
+
+    fn with(all: usize, per_client: Option<usize>) -> Self {
         let all = all.min(Semaphore::MAX_PERMITS);
-        Self { free: Arc::new(Semaphore::new(all)), all }
+        let clients = Mutex::default();
+        Self(Arc::new(Pool { free: Semaphore::new(all), all, per_client, clients }))
+    }
+
+    /// As many new places, with the same share per client.
+    pub(super) fn resized(&self, all: usize) -> Self {
+        Self::with(all, self.0.per_client)
+    }
+
+    /// New places, of which one client may have that many.
+    pub(super) fn shared_by(&self, per_client: usize) -> Self {
+        Self::with(self.0.all, Some(per_client))
     }
 
     /// How many are taken.
     pub(super) fn taken(&self) -> usize {
-        self.all.saturating_sub(self.free.available_permits())
+        self.0.all.saturating_sub(self.0.free.available_permits())
     }
 
-    /// A place for as long as that, or until the client leaves; `None` if all are taken.
-    pub(super) fn take(&self, delay: Micros) -> Option<Turn<'_>> {
-        Some(Turn { _place: self.free.try_acquire().ok()?, delay })
+    /// A place until the delay is over or the client disconnects; `None` if all are taken, or all that this
+    /// client may have. A client without an address takes from the places of all.
+    pub(super) fn take(&self, delay: Micros, client: Option<IpAddr>) -> Option<Turn<'_>> {
+        let share = match client {
+            Some(client) => Some(self.0.share(client)?),
+            None => None,
+        };
+        Some(Turn { _place: self.0.free.try_acquire().ok()?, _share: share, delay })
+    }
+}
+
+impl Pool {
+    /// One place of the share of a client. An IPv6 client is its /64.
+    fn share(&self, client: IpAddr) -> Option<Share<'_>> {
+        let client = client_network(client);
+        let mut clients = self.clients();
+        let taken = clients.get(&client).copied().unwrap_or(0);
+        if taken >= self.per_client.unwrap_or(self.all.div_ceil(4)) {
+            return None;
+        }
+        clients.insert(client, taken + 1);
+        Some(Share { pool: self, client })
+    }
+
+    fn clients(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One place of the share of a client. It is returned when this is dropped.
+#[derive(Debug)]
+struct Share<'a> {
+    pool: &'a Pool,
+    client: IpAddr,
+}
+
+impl Drop for Share<'_> {
+    fn drop(&mut self) {
+        let mut clients = self.pool.clients();
+        if let Some(taken) = clients.get_mut(&self.client) {
+            *taken -= 1;
+            if *taken == 0 {
+                clients.remove(&self.client);
+            }
+        }
     }
 }
 
@@ -36,6 +103,7 @@ impl Places {
 #[derive(Debug)]
 pub(super) struct Turn<'a> {
     _place: SemaphorePermit<'a>,
+    _share: Option<Share<'a>>,
     delay: Micros,
 }
 
@@ -59,5 +127,37 @@ impl Decision {
             }
         }
         self.judgement = decide(self.lines.iter().map(|judged| &judged.outcome));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_client_cannot_take_the_places_of_others() {
+        let places = Places::new(8);
+        let take = |client: &str| places.take(Micros::new(1), Some(client.parse().expect(client)));
+        let held = [take("192.0.2.1").expect("the first"), take("192.0.2.1").expect("the second")];
+        assert!(take("192.0.2.1").is_none(), "a quarter");
+        assert!(take("::ffff:192.0.2.1").is_none(), "the same client");
+        let site = [take("2001:db8::1").expect("one"), take("2001:db8::2").expect("two")];
+        assert!(take("2001:db8::ffff:3").is_none(), "the same /64");
+        let other = take("2001:db8:0:1::1").expect("another network");
+        assert_eq!(places.taken(), 5);
+        let unknown = [(); 3].map(|()| places.take(Micros::new(1), None).expect("a place"));
+        assert!(take("192.0.2.9").is_none(), "all are taken");
+        drop((held, site, other, unknown));
+        assert_eq!((places.taken(), places.0.clients().len()), (0, 0), "clients are not kept");
+    }
+
+    #[test]
+    fn the_share_of_a_client_can_be_chosen() {
+        for places in [Places::new(9).shared_by(3), Places::new(1).shared_by(3).resized(9)] {
+            let client = Some("192.0.2.1".parse().expect("an address"));
+            let _held = [(); 3].map(|()| places.take(Micros::new(1), client).expect("a place"));
+            assert!(places.take(Micros::new(1), client).is_none());
+        }
+        assert!(Places::new(0).take(Micros::new(1), None).is_none());
     }
 }

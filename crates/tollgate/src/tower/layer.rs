@@ -12,7 +12,6 @@ use tollgate_store::MemoryStore;
 use tower_layer::Layer;
 
 use super::gate::Gate;
-use super::hold::Places;
 use super::observed::Observed;
 use super::service::RateLimit;
 use crate::clock::SystemClock;
@@ -109,7 +108,17 @@ impl<S, C> RateLimitLayer<S, C> {
     /// charged; it is told to come back when its turn would have been. The default is 10,000.
     #[must_use]
     pub fn hold_at_most(self, requests: usize) -> Self {
-        self.with(|gate| gate.places = Places::new(requests))
+        self.with(|gate| gate.places = gate.places.resized(requests))
+    }
+
+    /// How many of these requests one client may have, by default a quarter, so that one client cannot
+    /// take all places. One more is refused and not charged. A client is the address that
+    /// [`client_address`](Self::client_address), [`identify`](Self::identify) or
+    /// [`identify_with`](Self::identify_with) finds; of IPv6, the /64. Requests without an address share the places
+    /// of all.
+    #[must_use]
+    pub fn hold_at_most_per_client(self, requests: usize) -> Self {
+        self.with(|gate| gate.places = gate.places.shared_by(requests))
     }
 
     /// Shows each request that was judged, once: before it is passed on, before it waits for its turn,

@@ -2,6 +2,7 @@
 //! client.
 
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -86,6 +87,32 @@ async fn no_more_than_there_are_places() {
     assert_eq!(left, Some(7), "what is refused is not charged");
     for answer in sent {
         assert_eq!(answer.await.expect("no panic").status, 200);
+    }
+    assert_eq!(layer.held(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_client_does_not_take_all_places() {
+    let layer = RateLimitLayer::new(limiter(SLOW))
+        .hold_at_most(8)
+        .client_address(|parts| parts.extensions.get::<IpAddr>().copied());
+    let send = |client: &str| {
+        let mut request = Request::<Body>::new(Empty::new());
+        request.extensions_mut().insert(client.parse::<IpAddr>().expect(client));
+        let sent = served(&layer, service_fn(pass)).oneshot(request);
+        async { Answer::read(sent.await.expect("an answer")).await.status }
+    };
+    assert_eq!(send("192.0.2.1").await, 200);
+    let mut sent: Vec<_> = (0..2).map(|_| tokio::spawn(send("192.0.2.1"))).collect();
+    tokio::task::yield_now().await;
+    assert_eq!(layer.held(), 2);
+    assert_eq!(send("192.0.2.1").await, 429, "it has its share");
+    assert_eq!(layer.limiter().peek_now(&request("")).remaining(), Some(7), "not charged");
+    sent.extend(["192.0.2.2", "2001:db8::1"].map(|client| tokio::spawn(send(client))));
+    tokio::task::yield_now().await;
+    assert_eq!(layer.held(), 4, "others wait as before");
+    for status in sent {
+        assert_eq!(status.await.expect("no panic"), 200);
     }
     assert_eq!(layer.held(), 0);
 }

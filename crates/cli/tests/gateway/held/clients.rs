@@ -15,6 +15,8 @@ use tokio::time::timeout;
 
 /// Requests of one connection of HTTP/2.
 const STREAMS: usize = 50;
+/// Requests come from as many clients: one may have a quarter of all places.
+const CLIENTS: usize = 8;
 /// Whoever waits for longer was forgotten.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -76,7 +78,9 @@ impl Clients {
 
     fn request(&self, group: &str, number: usize) -> Request<Empty<Bytes>> {
         let request = Request::get(format!("http://{}{group}{number}", self.gateway));
-        let request = request.header("host", self.gateway.to_string());
+        let request = request
+            .header("host", self.gateway.to_string())
+            .header("x-forwarded-for", format!("198.51.100.{}", number % CLIENTS));
         request.body(Empty::new()).expect("a request")
     }
 
