@@ -92,7 +92,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     }
 
     /// Charges like [`Limiter::answer`], but leaves the statistics as they are: for a further charge of
-    /// a request that they have counted already.
+    /// a request that they have counted already, or one that they count later.
     pub fn charge_uncounted(
         &self,
         question: Question<'_>,
@@ -270,7 +270,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
 
     /// Counts what each rule said. A rule that fitted while another refused was not asked in the
     /// end, and whoever only looks is not counted.
-    fn record(&self, decision: &Decision) {
+    pub(crate) fn record(&self, decision: &Decision) {
         if let Basis::Banned { rule, .. } = decision.basis {
             decision.record_ban(rule);
         }

@@ -87,8 +87,8 @@ impl<S: Store, C: Clock> Gate<S, C> {
         }
         // Nobody looks at the clock if nobody wants to know.
         let stopwatch = self.observer.as_ref().map(|_| Stopwatch::start());
-        let answer = self.limiter.answer(Question::Request(&caller.asking(parts, &path)));
-        let mut decision = Box::new(answer.await);
+        let question = Question::Request(&caller.asking(parts, &path));
+        let mut decision = Box::new(self.limiter.charge_uncounted(question).await);
         let took = stopwatch.map(Stopwatch::elapsed).unwrap_or_default();
         let delay = decision.delay().filter(|delay| *delay > Micros::ZERO);
         let turn = delay.and_then(|delay| self.places.take(delay, caller.address(parts, &path)));
@@ -96,6 +96,9 @@ impl<S: Store, C: Clock> Gate<S, C> {
             // If the store is away by now, the charge stays. The request is refused all the same.
             let _ = self.limiter.correct(&decision, |_, _| 0).await;
             decision.turn_away();
+            decision.record_turned_away();
+        } else {
+            self.limiter.record(&decision);
         }
         let name = self.observer.as_ref().and_then(|observer| {
             let (request, identity) = (&caller.asking(parts, &path), caller.identity());

@@ -9,7 +9,8 @@ use tokio::time::sleep;
 use tollgate_core::{Micros, Mode, decide};
 use tollgate_rules::client_network;
 
-use crate::decision::Decision;
+use crate::decision::{Decision, Judged};
+use crate::stats::Event;
 
 /// The places where requests wait. Clones share them.
 #[derive(Clone, Debug)]
@@ -127,6 +128,21 @@ impl Decision {
             }
         }
         self.judgement = decide(self.lines.iter().map(|judged| &judged.outcome));
+    }
+
+    /// Counts a request that was turned away: as refused by each rule that would have delayed it. It has not
+    /// exceeded a limit, so that no penalty follows.
+    pub(super) fn record_turned_away(&self) {
+        for Judged { outcome, .. } in &self.lines {
+            let Some(stats) = self.installed.stats.get(outcome.rule) else { continue };
+            if !outcome.admitted && outcome.cost > 0 {
+                let is_shadow = outcome.mode == Mode::Shadow;
+                stats.count(if is_shadow { Event::WouldRefuse } else { Event::Refused });
+            }
+        }
+        if self.degraded.is_some() {
+            self.record_fallbacks();
+        }
     }
 }
 

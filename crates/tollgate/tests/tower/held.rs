@@ -32,6 +32,15 @@ const THROTTLED: &str = "
 rules: [{rule_id: slow, limit: 1, window: 1s, identifier_type: global, algorithm: gcra, action: throttle, throttle: {max_delay_ms: 9000}}]
 ";
 
+/// One rule that delays, one that does not, and a shadow rule.
+const TURNED_AWAY: &str = "
+rules:
+  - {rule_id: slow, limit: 1, window: 1s, burst: 10, identifier_type: global, algorithm: leaky_bucket,
+     penalty: {after: 1, within_seconds: 9, ban_seconds: 9}}
+  - {rule_id: wide, limit: 100, window: 1h, identifier_type: global}
+  - {rule_id: shadow, limit: 1, window: 1h, identifier_type: global, action: log_only}
+";
+
 fn served<S: Clone>(
     layer: &RateLimitLayer<MemoryStore, ManualClock>,
     service: S,
@@ -115,6 +124,21 @@ async fn one_client_does_not_take_all_places() {
         assert_eq!(status.await.expect("no panic"), 200);
     }
     assert_eq!(layer.held(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_is_turned_away_counts_as_refused_by_its_rule() {
+    let layer = RateLimitLayer::new(limiter(TURNED_AWAY)).hold_at_most(0);
+    assert_eq!([send(&layer).await.status, send(&layer).await.status], [200, 429]);
+    let limiter = layer.limiter();
+    let counts: Vec<_> = limiter
+        .stats()
+        .into_iter()
+        .map(|(_, counts)| [counts.admitted, counts.refused, counts.would_refuse, counts.delayed])
+        .collect();
+    assert_eq!(counts, [[1, 1, 0, 0], [1, 0, 0, 0], [1, 0, 1, 0]]);
+    assert_eq!(limiter.ban_counts().made, 0, "the client has not exceeded its limit");
+    assert_eq!(limiter.peek_now(&request("")).remaining(), Some(9), "not charged");
 }
 
 #[tokio::test(start_paused = true)]
