@@ -145,7 +145,11 @@ macro_rules! sessions {
                 app: &ServerState,
             ) -> Result<Self, Problem> {
                 let Ok(peer) = Peer::from_request_parts(parts, app).await;
-                app.admit_admin(&parts.headers, peer, $right, $is_write).map(Self)
+                let session = app.admit_admin(&parts.headers, peer, $right, $is_write)?;
+                if let Some(tenant) = session.tenant().filter(|_| $is_write) {
+                    parts.extensions.insert(TenantWriter(tenant));
+                }
+                Ok(Self(session))
             }
         }
     )+};
@@ -164,6 +168,19 @@ sessions! {
     TokenViewer: Right::Admin, writes: false;
     /// Somebody who may change tokens.
     TokenEditor: Right::Admin, writes: true;
+}
+
+/// An extension of requests by which an administrator of a tenant changes something: its body counts as
+/// written by that tenant.
+#[derive(Clone, Debug)]
+struct TenantWriter(String);
+
+/// Counts a body that an administrator of a tenant sent; an error if the tenant writes too much.
+pub(crate) fn count_written(app: &ServerState, parts: &Parts, bytes: usize) -> Result<(), Problem> {
+    match parts.extensions.get() {
+        Some(TenantWriter(tenant)) => app.guard.tenant_write(tenant, bytes),
+        None => Ok(()),
+    }
 }
 
 /// What a path names. Escapes in it may stand for anything, even for what is not text.
@@ -189,7 +206,9 @@ impl FromRequest<ServerState> for JsonBody {
     async fn from_request(request: Request, app: &ServerState) -> Result<Self, Problem> {
         let (parts, body) = request.into_parts();
         let bound = BodyBound::bodies(app.body_bytes);
-        read_json(&parts.headers, body, bound, app.request_timeout).await.map(Self)
+        let body = read_json(&parts.headers, body, bound, app.request_timeout).await?;
+        count_written(app, &parts, body.len())?;
+        Ok(Self(body))
     }
 }
 

@@ -31,6 +31,8 @@ pub(crate) struct GuardLimits {
     pub(crate) admin_reads: u64,
     /// Admin calls per minute and token that change something.
     pub(crate) admin_writes: u64,
+    /// Bytes per hour and tenant that its administrators write.
+    pub(crate) tenant_bytes: u64,
 }
 
 #[derive(Debug)]
@@ -87,6 +89,13 @@ impl Guard {
         decision.map_or_else(|| Ok(HeaderMap::new()), |decision| passed(&decision))
     }
 
+    /// Counts bytes that an administrator of a tenant wants to write. What is refused costs nothing.
+    pub(crate) fn tenant_write(&self, tenant: &str, bytes: usize) -> Result<(), Problem> {
+        let request = Request::new().with(Attribute::Custom("tenant"), tenant).cost(bytes as u64);
+        let decision = self.limiter.check_rule_now("tenant_bytes", &request);
+        decision.map_or(Ok(()), |decision| passed(&decision).map(drop))
+    }
+
     /// Counts a wrong token; an error if it was one too many. The right one is not counted, so that
     /// nobody can lock others out.
     pub(crate) fn wrong_token(&self, address: IpAddr) -> Result<(), Problem> {
@@ -119,22 +128,29 @@ fn refusal(decision: &Decision) -> Problem {
         "check_calls" => "limits.check_calls_per_second",
         "admin_reads" => "limits.admin_reads_per_minute",
         "admin_writes" => "limits.admin_writes_per_minute",
+        "tenant_bytes" => "limits.tenant_write_bytes_per_hour",
         "status_calls" => "status calls per second and address",
         _ => "wrong tokens per minute and address",
     });
-    let detail = format!("this server is called more often than it allows ({rule})");
+    let detail = match rule {
+        "limits.tenant_write_bytes_per_hour" => {
+            format!("this tenant writes more than the server allows ({rule})")
+        }
+        _ => format!("this server is called more often than it allows ({rule})"),
+    };
     let mut problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_calls", detail);
     write_fields(decision, HeaderFamilies::default(), problem.headers_mut());
     problem
 }
 
 fn policy(limits: GuardLimits) -> Result<Policy, Vec<tollgate::Problem>> {
-    let GuardLimits { check_calls, admin_reads, admin_writes } = limits;
+    let GuardLimits { check_calls, admin_reads, admin_writes, tenant_bytes } = limits;
     Policy::from_text(&format!(
         "rules:
          - {{rule_id: check_calls, limit: {check_calls}, window: 1s, algorithm: gcra, identifier_type: global}}
          - {{rule_id: admin_reads, limit: {admin_reads}, window: 1m, identifier_type: 'attribute:token'}}
          - {{rule_id: admin_writes, limit: {admin_writes}, window: 1m, identifier_type: 'attribute:token'}}
+         - {{rule_id: tenant_bytes, limit: {tenant_bytes}, window: 1h, identifier_type: 'attribute:tenant'}}
          - {{rule_id: failed_logins, limit: {FAILED_LOGINS}, window: 1m, identifier_type: ip}}
          - {{rule_id: status_calls, limit: {STATUS_CALLS}, window: 1s, algorithm: gcra, identifier_type: ip}}",
     ))
@@ -148,18 +164,26 @@ mod tests {
         Guard::new(limits)
     }
 
+    fn limits(check_calls: u64, admin_reads: u64, admin_writes: u64) -> GuardLimits {
+        GuardLimits { check_calls, admin_reads, admin_writes, tenant_bytes: 1_000 }
+    }
+
     #[test]
     fn any_limits_make_a_sound_policy() {
         for figure in [0, 1, 100_000, u64::from(u32::MAX)] {
-            let limits =
-                GuardLimits { check_calls: figure, admin_reads: figure, admin_writes: figure };
+            let limits = GuardLimits {
+                check_calls: figure,
+                admin_reads: figure,
+                admin_writes: figure,
+                tenant_bytes: figure << 10,
+            };
             assert!(policy(limits).is_ok(), "{figure}");
         }
     }
 
     #[test]
     fn each_limit_refuses_by_itself() {
-        let guard = guard(GuardLimits { check_calls: 2, admin_reads: 3, admin_writes: 1 });
+        let guard = guard(limits(2, 3, 1));
         let admin = |is_write| guard.admin_call(&Principal::Admin, is_write).is_ok();
         assert_eq!([(); 3].map(|()| guard.check_call().is_ok()), [true, true, false]);
         assert_eq!([(); 4].map(|()| admin(false)), [true, true, true, false]);
@@ -168,8 +192,20 @@ mod tests {
     }
 
     #[test]
+    fn bytes_are_counted_for_each_tenant() {
+        let guard = guard(limits(0, 1, 1));
+        assert!(guard.tenant_write("acme", 600).is_ok());
+        let mut refused = guard.tenant_write("acme", 401).expect_err("more than is left");
+        assert!(refused.detail().contains("tenant_write_bytes_per_hour"), "{}", refused.detail());
+        assert!(refused.headers_mut().contains_key("retry-after"));
+        assert!(guard.tenant_write("acme", 400).is_ok(), "what was refused costs nothing");
+        assert!(guard.tenant_write("acme", 1).is_err());
+        assert!(guard.tenant_write("globex", 1_000).is_ok(), "another tenant");
+    }
+
+    #[test]
     fn a_refusal_says_when_to_come_back() {
-        let guard = guard(GuardLimits { check_calls: 1, admin_reads: 0, admin_writes: 0 });
+        let guard = guard(limits(1, 0, 0));
         let mut refused =
             guard.check_call().and_then(|()| guard.check_call()).expect_err("the second");
         assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
@@ -179,13 +215,13 @@ mod tests {
 
     #[test]
     fn zero_switches_counting_off() {
-        let guard = guard(GuardLimits { check_calls: 0, admin_reads: 1, admin_writes: 1 });
+        let guard = guard(limits(0, 1, 1));
         assert!((0..1_000).all(|_| guard.check_call().is_ok()));
     }
 
     #[test]
     fn guessing_tokens_comes_to_an_end() {
-        let guard = guard(GuardLimits { check_calls: 0, admin_reads: 1, admin_writes: 1 });
+        let guard = guard(limits(0, 1, 1));
         let (guesser, other) = ([192, 0, 2, 1].into(), [192, 0, 2, 2].into());
         for _ in 0..FAILED_LOGINS {
             assert!(guard.wrong_token(guesser).is_ok());

@@ -137,6 +137,7 @@ impl ServerState {
             check_calls: limits.check_calls_per_second,
             admin_reads: limits.admin_reads_per_minute,
             admin_writes: limits.admin_writes_per_minute,
+            tenant_bytes: limits.tenant_write_bytes_per_hour.bytes(),
         };
         let given = settings.added_admin_token().map(|token| token.expose().to_owned());
         // Without a catalog to keep it in, the token is for this run.

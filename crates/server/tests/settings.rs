@@ -158,6 +158,7 @@ gateway: {{address: 127.0.0.1:9003, host: upstream, ca: upstreams.pem, rewrite_h
 authorize: {{deny_status: 403, request_headers: x-forwarded}}
 paths: {{mode: lenient, case: insensitive}}
 limits: {{check_calls_per_second: 0, admin_reads_per_minute: 1, admin_writes_per_minute: 2,
+         tenant_write_bytes_per_hour: 10KiB,
          body_bytes: 2MiB, document_bytes: 3MiB, tenant_document_bytes: 4KiB, rule_bytes: 5KiB,
          globs_per_rule: 6, rules_per_tenant: 7, rule_bytes_per_tenant: 8KiB, entries_per_tenant: 9,
          batch_size: 3, header_count: 40, header_bytes: 8KiB, connections: 5,

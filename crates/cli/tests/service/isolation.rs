@@ -186,6 +186,55 @@ fn a_tenant_is_told_which_bound_a_document_exceeds() {
     }
 }
 
+/// A tenant-admin once wrote 11 GB an hour into the log of changes.
+#[test]
+fn a_tenant_admin_cannot_write_any_number_of_bytes() {
+    let server = start("{limits: {tenant_write_bytes_per_hour: 8KiB}}");
+    let token = |tenant: &str| {
+        let body = json!({"role": "tenant-admin", "tenant": tenant}).to_string();
+        let made = server.post_as_admin("/api/v1/tokens", &body).json();
+        format!("Bearer {}", made["token"].as_str().expect("a token"))
+    };
+    let (acme, also_acme, globex) = (token("acme"), token("acme"), token("globex"));
+    let call = |method: &str, path: &str, token: &str, body: &serde_json::Value| {
+        server.ask(method, path, &[JSON, ("Authorization", token)], &body.to_string())
+    };
+    let rule = |tenant: &str| {
+        json!({"rule_id": format!("{tenant}.r"), "tenant": tenant, "limit": 1, "window": "1h",
+            "identifier_type": "user_id", "description": "x".repeat(3_000)})
+    };
+    let check_refused = |answer: &Answer| {
+        assert_eq!(
+            (answer.status, answer.code()),
+            (429, "too_many_calls".to_owned()),
+            "{answer:?}"
+        );
+        assert!(answer.text().contains("limits.tenant_write_bytes_per_hour"), "{answer:?}");
+        assert!(answer.header("retry-after").is_some(), "{answer:?}");
+    };
+    let made = call("POST", "/api/v1/rules", &acme, &rule("acme"));
+    assert_eq!(made.status, 201, "{made:?}");
+    // A short patch writes the whole rule into the log again.
+    let path = "/api/v1/rules/acme.r";
+    let patched = call("PATCH", path, &acme, &json!({"limit": 2}));
+    assert_eq!(patched.status, 200, "{patched:?}");
+    check_refused(&call("PATCH", path, &acme, &json!({"limit": 3})));
+    let policy = json!({"rules": [rule("acme")]});
+    check_refused(&call("PUT", "/api/v1/policy", &also_acme, &policy));
+    check_refused(&call("POST", "/api/v1/rules", &also_acme, &rule("acme")));
+    let listed = json!({"identifier_type": "user_id", "identifier": "u", "tenant": "acme",
+        "reason": "x".repeat(3_000)});
+    check_refused(&call("POST", "/api/v1/blacklist", &acme, &listed));
+    let removed = server.ask("DELETE", path, &[("Authorization", acme.as_str())], "");
+    assert_eq!(removed.status, 204, "removing is always possible: {removed:?}");
+    let others = call("POST", "/api/v1/rules", &globex, &rule("globex"));
+    assert_eq!(others.status, 201, "{others:?}");
+    for _ in 0..4 {
+        let by_operator = server.post_as_admin("/api/v1/rules", &rule("acme").to_string());
+        assert!(by_operator.status < 300, "{by_operator:?}");
+    }
+}
+
 #[test]
 fn explain_shows_rules_of_other_tenants_to_viewers_only() {
     let rules = "{rules: [

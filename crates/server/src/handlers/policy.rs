@@ -14,7 +14,7 @@ use tollgate_catalog::{Expect, Filter, Intent, Kind};
 
 use super::entries::text_of;
 use crate::admin::{ChangesAnswer, expectation, invalid, refusal, shown, tag, write};
-use crate::extract::{RuleEditor, RuleViewer, Session, read_json};
+use crate::extract::{RuleEditor, RuleViewer, Session, count_written, read_json};
 use crate::openapi::{AdminProblems, BodyProblems, WriteProblems};
 use crate::paging::Parameters;
 use crate::problem::{Problem, ProblemBody};
@@ -125,6 +125,7 @@ pub(crate) async fn put(
         None => app.document_bound,
     };
     let body = read_json(&parts.headers, body, bound, app.request_timeout).await?;
+    count_written(&app, &parts, body.len())?;
     let document = ticket.run(async move { read_document(&body) }).await??;
     let intent = Intent::Apply { document: Box::new(document), prune, revision };
     let written = write(&app, &session, intent, dry_run).await?;

@@ -10,7 +10,7 @@ use http::{HeaderMap, StatusCode, Uri, header};
 use serde::Serialize;
 use serde_json::Value as JsonValue;
 use serde_json::value::{RawValue, to_raw_value};
-use tollgate_catalog::{Edit, Entry, Expect, Intent, Kind, Written};
+use tollgate_catalog::{Edit, Entry, Expect, Intent, Kind, Stored, Written};
 use utoipa::ToSchema;
 
 use super::entries;
@@ -229,7 +229,12 @@ pub(crate) async fn patch(
         .ok_or_else(|| Problem::bad_request("invalid_body", "send a JSON object of fields"))?;
     let dry_run = entries::is_dry_run(&uri)?;
     let expect = expectation(&headers, Expect::Present)?;
-    hide_others(&app, &session, &rule_id).await?;
+    if let (Some(tenant), Some(rule)) =
+        (session.tenant(), own_rule(&app, &session, &rule_id).await?)
+    {
+        // The log keeps the whole rule, however short the patch is.
+        app.guard.tenant_write(&tenant, rule.body.len())?;
+    }
     change(&app, session, Edit::Patch { kind: Kind::Rule, entry: rule_id, fields, expect }, dry_run)
         .await
 }
@@ -259,7 +264,7 @@ pub(crate) async fn delete(
     let entry = read_name(rule_id)?;
     let dry_run = entries::is_dry_run(&uri)?;
     let expect = expectation(&headers, Expect::Present)?;
-    hide_others(&app, &session, &entry).await?;
+    own_rule(&app, &session, &entry).await?;
     let removal = Edit::Remove { kind: Kind::Rule, entry, expect };
     entries::remove_expected(&app, session, removal, dry_run).await
 }
@@ -268,13 +273,18 @@ fn is_seen(tenant: Option<&str>, only: Option<&str>) -> bool {
     only.is_none() || tenant == only
 }
 
-/// Rules of others do not exist for a tenant's administrator, whatever the condition.
-async fn hide_others(app: &ServerState, session: &Session, rule_id: &str) -> Result<(), Problem> {
-    let Some(own) = session.tenant() else { return Ok(()) };
+/// The rule that a tenant's administrator names; none for others. Rules of other tenants do not exist for it,
+/// whatever the condition.
+async fn own_rule(
+    app: &ServerState,
+    session: &Session,
+    rule_id: &str,
+) -> Result<Option<Stored>, Problem> {
+    let Some(own) = session.tenant() else { return Ok(None) };
     let catalog = &app.rulebook.catalog()?.catalog;
     let found = entries::find(catalog, Kind::Rule, rule_id).await?;
-    let is_own = found.is_some_and(|it| it.tenant.as_deref() == Some(&own));
-    if is_own { Ok(()) } else { Err(unknown_rule(rule_id)) }
+    let found = found.filter(|it| it.tenant.as_deref() == Some(&own));
+    found.map(Some).ok_or_else(|| unknown_rule(rule_id))
 }
 
 async fn put_rule(

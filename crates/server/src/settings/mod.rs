@@ -290,6 +290,8 @@ pub struct Limits {
     pub admin_reads_per_minute: u64,
     /// Changing calls of the admin API, for each caller.
     pub admin_writes_per_minute: u64,
+    /// Bytes that all administrators of a tenant together may write in an hour.
+    pub tenant_write_bytes_per_hour: ByteSize,
     /// The largest body.
     pub body_bytes: ByteSize,
     /// The largest policy document that operators put.
@@ -333,6 +335,7 @@ impl Default for Limits {
             check_calls_per_second: 100_000,
             admin_reads_per_minute: 1_000,
             admin_writes_per_minute: 100,
+            tenant_write_bytes_per_hour: ByteSize::mebibytes(16),
             body_bytes: ByteSize::mebibytes(1),
             document_bytes: ByteSize::mebibytes(16),
             tenant_document_bytes: ByteSize::mebibytes(1),

@@ -105,6 +105,9 @@ fn read_document_limits(
     let counts = 1..=1_000_000;
     let documents = &mut limits.document_bytes;
     layers.read_within("limits.document_bytes", documents, sizes.clone());
+    let written = &mut limits.tenant_write_bytes_per_hour;
+    let most = ByteSize::kibibytes(1)..=ByteSize::mebibytes(1 << 20);
+    layers.read_within("limits.tenant_write_bytes_per_hour", written, most);
     let documents = &mut limits.tenant_document_bytes;
     layers.read_within("limits.tenant_document_bytes", documents, sizes.clone());
     layers.read_within("limits.rule_bytes", &mut limits.rule_bytes, sizes.clone());
