@@ -12,6 +12,7 @@
 mod access;
 mod audit;
 mod backup;
+mod ban_log;
 mod bans;
 mod bounds;
 mod catalog;

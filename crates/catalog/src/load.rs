@@ -194,14 +194,28 @@ async fn since_within(connection: &mut Connection, known: Head) -> Result<Since,
         }
     }
     let rows = connection.rows(CHANGES, values![known.revision.number, MOST_CHANGES + 1]).await?;
-    let first = rows.first().map_or(Ok(0), |row| row.count(0))?;
-    if rows.len() as u64 > MOST_CHANGES || first != known.revision.number + 1 {
+    let (after, last) = (known.revision.number, head.revision.number);
+    if rows.len() as u64 > MOST_CHANGES || !is_complete(&rows, after, last)? {
         return Ok(Since::TooLong);
     }
     let changes: Option<Vec<Change>> =
         rows.iter().map(change_of).collect::<Result<Option<_>, sqlx::Error>>()?;
     // A kind that this version does not know: whatever it means, it is not told one by one.
     Ok(changes.map_or(Since::TooLong, |changes| Since::Changes(changes, head)))
+}
+
+/// Whether these rows are of all revisions after one of them up to the last. Old revisions are removed, those
+/// that only made or ended bans before others.
+fn is_complete(rows: &[Row], after: u64, last: u64) -> Result<bool, sqlx::Error> {
+    let mut reached = after;
+    for row in rows {
+        let revision = row.count(0)?;
+        if revision > reached + 1 {
+            return Ok(false);
+        }
+        reached = revision;
+    }
+    Ok(reached == last)
 }
 
 fn change_of(row: &Row) -> Result<Option<Change>, sqlx::Error> {

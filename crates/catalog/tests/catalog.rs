@@ -8,6 +8,8 @@ mod place;
 
 #[path = "catalog/audit.rs"]
 mod audit;
+#[path = "catalog/ban_log.rs"]
+mod ban_log;
 #[path = "catalog/bounds.rs"]
 mod bounds;
 #[path = "catalog/constraints.rs"]

@@ -11,7 +11,7 @@ use tokio::time::sleep;
 use tollgate::rules::{Subject, format_time};
 use tollgate::{Ban, Offence, Penalties};
 use tollgate_catalog::{
-    Author, Ban as BanEntry, CatalogError, Edit, Expect, Intent, Kind, ban_name,
+    Author, Ban as BanEntry, Catalog, CatalogError, Edit, Expect, Intent, Kind, ban_name,
 };
 
 use crate::rulebook::Rulebook;
@@ -33,6 +33,10 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 const SWEEP: Duration = Duration::from_secs(2);
 /// After how many sweeps bans by rules that are gone are looked for.
 const ORPHANS_EVERY: u32 = 150;
+/// How many changes of bans the log keeps: many more than nodes follow one by one, and about 30 MB.
+const MAX_BAN_CHANGES: u64 = 100_000;
+/// After how many sweeps older ones are removed, if there are new revisions.
+const TRIM_EVERY: u32 = 10;
 /// After how many sweeps it is logged again that bans are not made or not kept.
 const WARN_EVERY: u32 = 30;
 
@@ -163,7 +167,7 @@ async fn write_some(app: &Shared) -> Result<usize, CatalogError> {
 
 /// Removes bans that have ended, from memory and from the catalog.
 async fn sweep(app: &Shared) {
-    let mut warned_of = 0;
+    let (mut warned_of, mut trimmed_at) = (0, 0);
     for sweeps in 0_u32.. {
         sleep(SWEEP).await;
         app.limiter.sweep_bans();
@@ -193,6 +197,26 @@ async fn sweep(app: &Shared) {
                     tracing::debug!("bans that have ended are not removed: {error}");
                     break;
                 }
+            }
+        }
+        let revision = follower.view().head().revision.number;
+        if sweeps.is_multiple_of(TRIM_EVERY) && revision != trimmed_at {
+            trimmed_at = revision;
+            trim_log(&follower.catalog).await;
+        }
+    }
+}
+
+/// Removes old changes of bans from the log.
+async fn trim_log(catalog: &Catalog) {
+    loop {
+        match catalog.trim_ban_log(MAX_BAN_CHANGES).await {
+            Ok(0) => return,
+            // Others want to write too.
+            Ok(_) => sleep(PACE).await,
+            Err(error) => {
+                tracing::debug!("old changes of bans stay in the log: {error}");
+                return;
             }
         }
     }
