@@ -99,6 +99,8 @@ pub(crate) enum Told {
     Resets,
 }
 
+/// How many records are read at a time: each may be large.
+const MAX_READ: usize = 50;
 /// How many revisions, and how many resets, are forgotten at a time.
 const SWEEP: u64 = 500;
 /// All before the first one that stays, whatever the clocks said: a gap would be a change that nodes
@@ -123,10 +125,27 @@ impl Catalog {
         before: Option<AuditPlace>,
         limit: usize,
     ) -> Result<Vec<AuditRecord>, CatalogError> {
-        let mut lease = self.connections.to_read().await?;
-        let records = self.in_time(records(lease.connection(), filter, before, limit)).await?;
-        lease.give_back();
+        let (records, _) = self.audit_page(filter, before, limit, usize::MAX).await?;
         Ok(records)
+    }
+
+    /// At most `limit` records of about `max_bytes` together, but at least one, the newest first, before the
+    /// one at that place. Also returns whether there are more.
+    ///
+    /// # Errors
+    /// The database cannot be asked.
+    pub async fn audit_page(
+        &self,
+        filter: &AuditFilter,
+        before: Option<AuditPlace>,
+        limit: usize,
+        max_bytes: usize,
+    ) -> Result<(Vec<AuditRecord>, bool), CatalogError> {
+        let mut lease = self.connections.to_read().await?;
+        let reading = page(lease.connection(), filter, before, limit, max_bytes);
+        let page = self.in_time(reading).await?;
+        lease.give_back();
+        Ok(page)
     }
 
     /// Forgets some records that are older than that, but never the last change; says how many
@@ -150,14 +169,44 @@ impl Catalog {
     }
 }
 
+async fn page(
+    connection: &mut Connection,
+    filter: &AuditFilter,
+    mut before: Option<AuditPlace>,
+    limit: usize,
+    max_bytes: usize,
+) -> Result<(Vec<AuditRecord>, bool), sqlx::Error> {
+    // One state for all questions.
+    connection.begin_reading().await?;
+    let (mut page, mut bytes, mut has_more) = (Vec::new(), 0, false);
+    while !has_more {
+        // One more than asked for tells whether there are more.
+        let count = (limit.saturating_add(1) - page.len()).min(MAX_READ);
+        let records = records(connection, filter, before, count).await?;
+        let is_last = records.len() < count;
+        for record in records {
+            bytes += record.act.bytes();
+            has_more = page.len() == limit || (bytes > max_bytes && !page.is_empty());
+            if has_more {
+                break;
+            }
+            before = Some((record.revision, record.place));
+            page.push(record);
+        }
+        if is_last {
+            break;
+        }
+    }
+    connection.commit().await?;
+    Ok((page, has_more))
+}
+
 async fn records(
     connection: &mut Connection,
     filter: &AuditFilter,
     before: Option<AuditPlace>,
     limit: usize,
 ) -> Result<Vec<AuditRecord>, sqlx::Error> {
-    // One state for both questions.
-    connection.begin_reading().await?;
     let mut records = Vec::new();
     for told in [Told::Changes, Told::Resets] {
         if filter.kind.is_some_and(|kind| (kind == AuditKind::Counters) != (told == Told::Resets)) {
@@ -168,10 +217,20 @@ async fn records(
             records.extend(record_of(&row, told)?);
         }
     }
-    connection.commit().await?;
     records.sort_by_key(|record| Reverse((record.revision, record.place)));
     records.truncate(limit);
     Ok(records)
+}
+
+impl Act {
+    /// About how many bytes it takes.
+    fn bytes(&self) -> usize {
+        let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        match self {
+            Self::Change(it) => it.entry.len() + text(&it.was) + text(&it.becomes),
+            Self::Reset(it) => it.entry.len() + it.was.len() + it.becomes.len(),
+        }
+    }
 }
 
 impl AuditFilter {

@@ -9,13 +9,16 @@ use serde_json::value::{RawValue, to_raw_value};
 use tollgate::Timestamp;
 use tollgate_catalog::{
     Act, AuditFilter, AuditKind, AuditPlace, AuditRecord, Catalog, CatalogError, DecisionFilter,
-    DecisionPlace, DecisionRecord, Reset,
+    DecisionPlace, DecisionRecord, Reset, Role,
 };
 use utoipa::ToSchema;
 
 pub(crate) use super::note::DecisionDetails;
 use crate::admin::ChangeAnswer;
 use crate::wire::time::rfc_3339_exact;
+
+/// About the most bytes of changes on a page. A single change may be larger.
+const MAX_PAGE_BYTES: usize = 4 << 20;
 
 /// A change of the catalog or a reset of counters, and who made it.
 ///
@@ -31,7 +34,7 @@ pub(crate) struct ChangeEntry {
     actor: String,
     /// The role of whoever it was.
     role: String,
-    /// From where.
+    /// From where; null where a tenant-admin reads what operators did.
     address: Option<String>,
     /// What.
     #[serde(flatten)]
@@ -51,6 +54,12 @@ impl From<&AuditRecord> for ChangeEntry {
                 Act::Reset(reset) => answer_of(reset),
             },
         }
+    }
+}
+
+fn hide_operator_address(record: &mut AuditRecord) {
+    if record.role != Role::TenantAdmin.name() {
+        record.address = None;
     }
 }
 
@@ -104,6 +113,8 @@ impl From<DecisionRecord> for DecisionEntry {
 #[derive(Clone, Debug)]
 pub(crate) struct Log {
     pub(crate) catalog: Arc<Catalog>,
+    /// Whether it is for an administrator of a tenant, who does not see from where operators call.
+    pub(crate) is_for_tenant: bool,
     pub(crate) wanted: Wanted,
 }
 
@@ -165,24 +176,26 @@ pub(crate) struct Page {
 }
 
 impl Log {
-    /// The next records, at most `limit`; the log then goes on behind them.
+    /// The next records, at most `limit`, and fewer if they are large; the log then goes on behind them.
     pub(crate) async fn page(&mut self, limit: usize) -> Result<Page, CatalogError> {
-        // One more than asked for tells whether there are more.
         match &mut self.wanted {
             Wanted::Changes(filter, before) => {
                 let at = before.map(|ChangePlace(place)| place);
-                let mut found = self.catalog.audit(filter, at, limit + 1).await?;
-                let has_more = found.len() > limit;
-                found.truncate(limit);
+                let page = self.catalog.audit_page(filter, at, limit, MAX_PAGE_BYTES).await;
+                let (mut found, has_more) = page?;
                 let last = found.last().map(|last| ChangePlace((last.revision, last.place)));
                 *before = last.or(*before);
                 let next = last.filter(|_| has_more).map(|place| place.to_string());
+                if self.is_for_tenant {
+                    found.iter_mut().for_each(hide_operator_address);
+                }
                 let records =
                     found.iter().filter_map(|it| to_raw_value(&ChangeEntry::from(it)).ok());
                 Ok(Page { records: records.collect(), next })
             }
             Wanted::Decisions(filter, before) => {
                 let at = before.as_ref().map(|DecisionAt(place)| place);
+                // One more than asked for tells whether there are more.
                 let mut found = self.catalog.decisions(filter, at, limit + 1).await?;
                 let has_more = found.len() > limit;
                 found.truncate(limit);

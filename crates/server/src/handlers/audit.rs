@@ -166,7 +166,8 @@ async fn answer(
     query: &Parameters,
     wanted: Wanted,
 ) -> Result<Response, Problem> {
-    let mut log = Log { catalog: catalog(app)?, wanted };
+    let is_for_tenant = session.tenant().is_some();
+    let mut log = Log { catalog: catalog(app)?, is_for_tenant, wanted };
     let mut fields = session.fields;
     fields.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     let limit = query.limit()?;

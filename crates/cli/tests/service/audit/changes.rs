@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::{brief, call, read, records, rule, start};
-use crate::support::server::{ADMIN_TOKEN, Server};
+use crate::support::server::{ADMIN_TOKEN, JSON, Server};
 
 const AUDIT: &str = "/api/v1/audit";
 
@@ -244,4 +244,54 @@ fn rules_from_a_file_have_no_log() {
         (top["refused"]["top"] != json!([])).then_some(top)
     });
     assert_eq!(top["refused"]["top"], json!([{"name": "r", "count": 1}]));
+}
+
+/// A tenant-admin once saw from which address operators work.
+#[test]
+fn a_tenant_does_not_see_the_addresses_of_operators() {
+    let own = json!({"rule_id": "own", "limit": 1, "window": "1h", "identifier_type": "user_id", "tenant": "acme"});
+    let server = start("{}", &json!({"rules": [own]}));
+    let made =
+        call(&server, "POST", "/api/v1/tokens", r#"{"role": "tenant-admin", "tenant": "acme"}"#);
+    let bearer = format!("Bearer {}", made.json()["token"].as_str().expect("a token"));
+    let as_tenant = [JSON, ("Authorization", bearer.as_str())];
+    let rule = json!({"rule_id": "acme.r", "limit": 1, "window": "1h", "identifier_type": "user_id", "tenant": "acme"});
+    let written = server.ask("POST", "/api/v1/rules", &as_tenant, &rule.to_string());
+    assert_eq!(written.status, 201, "{written:?}");
+    let page = server.ask("GET", AUDIT, &as_tenant, "").json();
+    let lines = [("Accept", "application/x-ndjson"), ("Authorization", bearer.as_str())];
+    let lines = server.ask("GET", AUDIT, &lines, "").text();
+    let lines = lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    for seen in [page["records"].as_array().expect("records").clone(), lines] {
+        let seen = brief(&seen, &["entry", "role", "address"]);
+        assert_eq!(seen, ["acme.r tenant-admin 127.0.0.1", "own admin -"]);
+    }
+    let by_admin = records(&server, &format!("{AUDIT}?entry=own"));
+    assert_eq!(brief(&by_admin, &["address"]), ["127.0.0.1"]);
+}
+
+/// A page of 1,000 large changes once had 90 MiB.
+#[test]
+fn a_page_of_large_changes_is_bounded_in_bytes() {
+    let server = start("{}", &json!({"rules": []}));
+    for number in 0..100 {
+        let rule = json!({"rule_id": "large", "limit": number, "window": "1h",
+            "identifier_type": "user_id", "description": "x".repeat(60_000)});
+        let written = call(&server, "POST", "/api/v1/rules", &rule.to_string());
+        assert!(written.status < 300, "{written:?}");
+    }
+    let (mut seen, mut pages) = (Vec::new(), 0);
+    let mut path = Some(format!("{AUDIT}?entry=large&limit=1000"));
+    while let Some(next) = path {
+        let answer = server.get_as_admin(&next);
+        assert!(answer.body.len() < 5 << 20, "{} bytes", answer.body.len());
+        let page = answer.json();
+        let limits = page["records"].as_array().expect("records").iter();
+        seen.extend(limits.map(|record| record["becomes"]["limit"].as_u64().expect("a limit")));
+        let link = answer.header("link").map(str::to_owned);
+        path = link.map(|link| link[1..].split('>').next().unwrap_or_default().to_owned());
+        pages += 1;
+    }
+    assert_eq!(seen, (0..100).rev().collect::<Vec<u64>>());
+    assert!(pages > 1, "{pages}");
 }
