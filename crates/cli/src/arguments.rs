@@ -18,7 +18,7 @@ use crate::traffic::FormatChoice;
 
 /// A distributed rate limiter.
 #[derive(Debug, Parser)]
-#[command(name = "tollgate", version, max_term_width = 100)]
+#[command(name = "tollgate", bin_name = "tollgate", version, max_term_width = 100)]
 pub struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,

@@ -23,9 +23,17 @@ mod yaml;
 
 use std::process::ExitCode;
 
+use clap::Parser as _;
+
 pub use arguments::Arguments;
 use arguments::{Command, RulesCommand};
 use failure::Failure;
+
+/// The whole command: reads its arguments, and does what they ask for.
+#[must_use]
+pub fn main() -> ExitCode {
+    run(Arguments::parse())
+}
 
 /// Does what was asked, and says how it went: 0 done, 1 refused or found problems, 2 wrong
 /// usage or no answer.

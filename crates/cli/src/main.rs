@@ -2,8 +2,6 @@
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
-
 fn main() -> ExitCode {
-    tollgate_cli::run(tollgate_cli::Arguments::parse())
+    tollgate_cli::main()
 }

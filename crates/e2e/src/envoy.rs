@@ -1,0 +1,71 @@
+//! Envoy, set up as in one of our examples.
+
+use std::fs;
+use std::net::SocketAddr;
+
+use tempfile::TempDir;
+
+use crate::client::Answer;
+use crate::process::Process;
+use crate::program::{curl, curl_from, envoy, root};
+
+/// Runs until it is dropped.
+pub struct Envoy {
+    /// Where it listens.
+    pub address: SocketAddr,
+    _process: Process,
+    _folder: TempDir,
+}
+
+impl Envoy {
+    /// Starts Envoy with an example, in which ports are replaced. Port 0 is any free one.
+    pub fn start(example: &str, ports: &[(&str, u16)]) -> Self {
+        Self::start_with(example, ports, &[])
+    }
+
+    /// The same with other changes: what is written, and what is to be there instead.
+    pub fn start_with(example: &str, ports: &[(&str, u16)], changes: &[(&str, &str)]) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let example = root().join("examples").join(example);
+        let mut example = fs::read_to_string(example).expect("the example");
+        for (written, real) in ports {
+            let written = format!("port_value: {written}}}");
+            assert!(example.contains(&written), "no {written} in the example");
+            example = example.replace(&written, &format!("port_value: {real}}}"));
+        }
+        for (written, real) in changes {
+            assert!(example.contains(written), "no {written} in the example");
+            example = example.replace(written, real);
+        }
+        let file = folder.path().join("envoy.yaml");
+        fs::write(&file, example).expect("written");
+        let admin_file = folder.path().join("admin.txt");
+        let mut command = envoy();
+        command
+            .arg("-c")
+            .arg(file)
+            .args(["--disable-hot-restart", "--concurrency", "1", "--log-level", "warn"])
+            .args([
+                "--config-yaml",
+                "admin: {address: {socket_address: {address: 127.0.0.1, port_value: 0}}}",
+            ])
+            .arg("--admin-address-path")
+            .arg(&admin_file);
+        let mut process = Process::start(&mut command);
+        // Envoy tells the administrator which ports it took.
+        let admin = process.until("the address of Envoy's administrator", |_| {
+            fs::read_to_string(&admin_file).ok().filter(|text| text.contains(':'))
+        });
+        let listeners = format!("http://{}/listeners", admin.trim());
+        let address = process.until("the address of Envoy", |_| {
+            let said = curl(&[&listeners]);
+            said.lines().find_map(|line| line.strip_prefix("front::")?.parse().ok())
+        });
+        Self { address, _process: process, _folder: folder }
+    }
+
+    /// What a client with an address of its own is answered.
+    pub fn ask(&self, client: &str, path: &str, more: &[&str]) -> Answer {
+        curl_from(client, &format!("http://{}{path}", self.address), more)
+    }
+}

@@ -1,0 +1,158 @@
+//! A process that lives no longer than its test, and whose words are kept.
+
+use std::fs;
+use std::io::Read;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use crate::until;
+
+/// How often any process of the tests has said something or fallen silent.
+static HEARD: Mutex<u64> = Mutex::new(0);
+static NEWS: Condvar = Condvar::new();
+
+pub(crate) fn heard() -> u64 {
+    *HEARD.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Waits until more was heard than that, but not for ever.
+pub(crate) fn await_more(heard: u64, patience: Duration) {
+    let now = HEARD.lock().unwrap_or_else(PoisonError::into_inner);
+    drop(NEWS.wait_timeout_while(now, patience, |now| *now == heard));
+}
+
+fn tell() {
+    *HEARD.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+    NEWS.notify_all();
+}
+
+/// A process that is ended when this is dropped, in a panic too.
+pub struct Process {
+    child: Child,
+    output: Words,
+    errors: Words,
+}
+
+/// What a process says on one of its ways to say something.
+#[derive(Clone, Default)]
+struct Words(Arc<Mutex<(Vec<u8>, bool)>>);
+
+impl Words {
+    /// Listens until the process falls silent.
+    fn listen(mut source: impl Read + Send + 'static) -> Self {
+        let words = Self::default();
+        let heard = words.clone();
+        thread::spawn(move || {
+            let mut piece = [0; 4096];
+            loop {
+                let length = source.read(&mut piece).unwrap_or(0);
+                let mut words = heard.0.lock().unwrap_or_else(PoisonError::into_inner);
+                words.0.extend_from_slice(&piece[..length]);
+                words.1 = length == 0;
+                drop(words);
+                tell();
+                if length == 0 {
+                    return;
+                }
+            }
+        });
+        words
+    }
+
+    fn text(&self) -> String {
+        let words = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8_lossy(&words.0).into_owned()
+    }
+
+    fn is_silent(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).1
+    }
+}
+
+impl Process {
+    /// Starts a command.
+    pub fn start(command: &mut Command) -> Self {
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|error| panic!("{command:?} does not start: {error}"));
+        let output = Words::listen(child.stdout.take().expect("a pipe"));
+        let errors = Words::listen(child.stderr.take().expect("a pipe"));
+        Self { child, output, errors }
+    }
+
+    /// What it printed.
+    pub fn output(&self) -> String {
+        self.output.text()
+    }
+
+    /// What it logged.
+    pub fn errors(&self) -> String {
+        self.errors.text()
+    }
+
+    /// How it ended, once it has and all it said was heard.
+    fn ended(&mut self) -> Option<ExitStatus> {
+        let status = self.child.try_wait().expect("a state")?;
+        (self.output.is_silent() && self.errors.is_silent()).then_some(status)
+    }
+
+    /// Waits until `look` finds something; a process that ends meanwhile never will.
+    pub fn until<T>(&mut self, what: &str, mut look: impl FnMut(&Self) -> Option<T>) -> T {
+        until(what, || {
+            // First the question, so that nothing said before the end is missed.
+            let ended = self.ended();
+            let found = look(self);
+            if let (None, Some(status)) = (&found, ended) {
+                panic!("no {what}, {status}: {}{}", self.output(), self.errors());
+            }
+            found
+        })
+    }
+
+    /// Waits for its end.
+    pub fn end(&mut self) -> ExitStatus {
+        until("the end of a process", || self.ended())
+    }
+
+    /// Sends a signal, like `TERM`.
+    pub fn signal(&self, name: &str) {
+        let sent = Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status();
+        assert!(sent.expect("kill runs").success(), "SIG{name} was not sent");
+    }
+
+    /// Stops all of its threads where they are, until `CONT` is sent.
+    pub fn freeze(&self) {
+        self.signal("STOP");
+        let threads = format!("/proc/{}/task", self.child.id());
+        let is_stopped = |thread: fs::DirEntry| {
+            let status = fs::read_to_string(thread.path().join("status"));
+            status.is_ok_and(|status| status.contains("State:\tT"))
+        };
+        until("threads that stand still", || {
+            let mut threads = fs::read_dir(&threads).expect("its threads").flatten();
+            threads.all(is_stopped).then_some(())
+        });
+    }
+
+    /// The most memory it ever had, in bytes.
+    pub fn peak_memory(&self) -> u64 {
+        let path = format!("/proc/{}/status", self.child.id());
+        let status = fs::read_to_string(path).expect("the state of the process");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kibibytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+        kibibytes.expect("a peak") * 1024
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,64 @@
+//! Programs of others that the service is tried with.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::client::Answer;
+
+/// A program that `scripts/test` installs, so that a machine without it is told what to do.
+fn installed(path: &Path) -> Command {
+    assert!(path.exists(), "{} is missing: scripts/test installs it", path.display());
+    Command::new(path)
+}
+
+/// A program of Python packages; they are installed below `target`.
+fn from_packages(name: &str) -> Command {
+    installed(&root().join("target/python/bin").join(name))
+}
+
+/// The folder of the workspace.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the root")
+}
+
+/// nginx.
+pub fn nginx() -> Command {
+    installed(Path::new("/usr/sbin/nginx"))
+}
+
+/// Envoy.
+pub fn envoy() -> Command {
+    from_packages("envoy")
+}
+
+/// Python, with the packages of `scripts/requirements.txt`.
+pub fn python() -> Command {
+    from_packages("python")
+}
+
+/// A fuzzer that reads `/openapi.json`.
+pub fn schemathesis() -> Command {
+    from_packages("schemathesis")
+}
+
+/// Runs curl, which reads no settings and never waits for long. Says what it printed.
+pub fn curl(arguments: &[&str]) -> String {
+    try_curl(arguments).unwrap_or_else(|errors| panic!("curl {arguments:?}: {errors}"))
+}
+
+/// The same, for calls that may fail.
+pub fn try_curl(arguments: &[&str]) -> Result<String, String> {
+    let output = installed(Path::new("/usr/bin/curl"))
+        .args(["--disable", "--silent", "--show-error", "--noproxy", "*", "--max-time", "20"])
+        .args(arguments)
+        .output()
+        .expect("curl runs");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
+}
+
+/// What curl is answered, as a client with an address of its own.
+pub fn curl_from(client: &str, url: &str, more: &[&str]) -> Answer {
+    let said = curl(&[&["--include", "--interface", client, url], more].concat());
+    Answer::parse(said.as_bytes()).unwrap_or_else(|error| panic!("{error}: {said}"))
+}

@@ -1,0 +1,192 @@
+//! The real binary, serving on a free port.
+
+use std::env;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::client::{Answer, Connection, request};
+use crate::process::Process;
+
+/// The token of the administrator.
+pub const ADMIN_TOKEN: &str = "admin-squeamish-ossifrage";
+/// The token of callers, where they need one.
+pub const CALLER_TOKEN: &str = "caller-squeamish-ossifrage";
+
+/// The path of checks.
+pub const CHECK: &str = "/api/v1/rate-limit/check";
+/// The path of peeks.
+pub const PEEK: &str = "/api/v1/rate-limit/peek";
+/// The path of forward-auth.
+pub const AUTHORIZE: &str = "/api/v1/rate-limit/authorize";
+
+/// How a server is to be started.
+#[derive(Clone, Copy, Default)]
+pub struct Setup<'a> {
+    /// The policy; without one, what is built in holds.
+    pub rules: Option<&'a str>,
+    /// The settings file.
+    pub settings: &'a str,
+    /// More arguments.
+    pub arguments: &'a [&'a str],
+    /// More variables.
+    pub environment: &'a [(&'a str, &'a str)],
+}
+
+/// A server that runs until it is dropped.
+pub struct Server {
+    /// The server itself.
+    pub process: Process,
+    /// Where the check API is.
+    pub address: SocketAddr,
+    /// Where the admin API is, if apart.
+    pub admin_address: Option<SocketAddr>,
+    /// Where gRPC is.
+    pub grpc_address: SocketAddr,
+    folder: TempDir,
+}
+
+/// The command under test. Cargo names it to the tests of this package.
+#[must_use]
+pub fn binary() -> PathBuf {
+    env::var_os("CARGO_BIN_EXE_tollgate-e2e").expect("a test that cargo runs").into()
+}
+
+/// The binary, unaware of how this machine is set up.
+pub fn tollgate() -> Command {
+    let mut command = Command::new(binary());
+    let own = env::vars_os().map(|(name, _)| name);
+    for name in own.filter(|name| name.to_string_lossy().starts_with("TOLLGATE_")) {
+        command.env_remove(name);
+    }
+    command.env_remove("RUST_LOG");
+    command
+}
+
+/// The command that `setup` describes, with its files in `folder`.
+pub fn command(setup: &Setup<'_>, folder: &Path) -> Command {
+    let mut command = tollgate();
+    // Where its catalog is made, if there are no rules.
+    command.current_dir(folder);
+    let settings = folder.join("tollgate.yaml");
+    fs::write(&settings, setup.settings).expect("written");
+    // A variable, so that a flag wins over it.
+    command.env("TOLLGATE_HTTP", "127.0.0.1:0").env("TOLLGATE_GRPC", "127.0.0.1:0");
+    command.arg("serve").arg("--config").arg(settings);
+    if let Some(rules) = setup.rules {
+        fs::write(rules_file(folder), rules).expect("written");
+        command.arg("--rules").arg(rules_file(folder));
+    }
+    command.args(setup.arguments);
+    command.env("TOLLGATE_ADMIN_TOKEN", ADMIN_TOKEN).envs(setup.environment.iter().copied());
+    command
+}
+
+fn rules_file(folder: &Path) -> PathBuf {
+    folder.join("policy.yaml")
+}
+
+impl Server {
+    /// Starts a server.
+    pub fn start(setup: &Setup<'_>) -> Self {
+        Self::start_in(tempfile::tempdir().expect("a folder"), setup)
+    }
+
+    /// Starts a server with rules alone.
+    pub fn with_rules(rules: &str) -> Self {
+        Self::start(&Setup { rules: Some(rules), ..Setup::default() })
+    }
+
+    /// Starts a server that finds its files in `folder`, which lives as long as it.
+    pub fn start_in(folder: TempDir, setup: &Setup<'_>) -> Self {
+        let mut process = Process::start(&mut command(setup, folder.path()));
+        let said = process.until("word that it serves", |process| {
+            // The last line, so everything has been said.
+            Some(process.output()).filter(|said| said.contains("-d '"))
+        });
+        let address = |name: &str| {
+            let line =
+                said.lines().find_map(|line| line.strip_prefix(name)?.trim().split_once("://"));
+            line.and_then(|(_, rest)| rest.split_whitespace().next()?.parse().ok())
+        };
+        Self {
+            process,
+            address: address("http ").expect("an address"),
+            admin_address: address("admin "),
+            grpc_address: address("grpc ").expect("an address"),
+            folder,
+        }
+    }
+
+    /// The URL of a path.
+    pub fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    /// Where its files are.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Its rules, if it was given any.
+    pub fn rules_file(&self) -> PathBuf {
+        rules_file(self.folder())
+    }
+
+    /// Connects to the check API.
+    pub fn connect(&self) -> Connection {
+        Connection::open(self.address)
+    }
+
+    /// Asks over a connection of its own.
+    pub fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+        self.connect().ask(&request(method, path, headers, body.as_bytes()))
+    }
+
+    /// Gets a path.
+    pub fn get(&self, path: &str) -> Answer {
+        self.ask("GET", path, &[], "")
+    }
+
+    /// Posts JSON.
+    pub fn post(&self, path: &str, body: &str) -> Answer {
+        self.ask("POST", path, &[JSON], body)
+    }
+
+    /// Posts JSON with the token for administrators.
+    pub fn post_as_admin(&self, path: &str, body: &str) -> Answer {
+        self.ask("POST", path, &[JSON, bearer_admin()], body)
+    }
+
+    /// Gets a path with the token for administrators.
+    pub fn get_as_admin(&self, path: &str) -> Answer {
+        self.ask("GET", path, &[bearer_admin()], "")
+    }
+
+    /// Posts a check that is answered, and says what.
+    pub fn check(&self, body: &str) -> Value {
+        let answer = self.post(CHECK, body);
+        assert_eq!(answer.status, 200, "{body}: {answer:?}");
+        answer.json()
+    }
+
+    /// The value of a figure of `/metrics`.
+    pub fn figure(&self, name: &str) -> f64 {
+        let answer = self.get("/metrics");
+        let text = answer.text();
+        let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        value.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("no {name} in {text}"))
+    }
+}
+
+/// The header of JSON bodies.
+pub const JSON: (&str, &str) = ("Content-Type", "application/json");
+
+/// The header with the token for administrators.
+pub fn bearer_admin() -> (&'static str, &'static str) {
+    ("Authorization", "Bearer admin-squeamish-ossifrage")
+}

@@ -1,0 +1,10 @@
+//! Several nodes that count together, from outside: the real binary, real stores, and what happens to
+//! clients when a store is killed, stopped, emptied, filled, moved or cut off.
+
+mod changes;
+mod degraded;
+mod exactness;
+mod faults;
+mod load;
+mod nodes;
+mod vectors;

@@ -1,0 +1,95 @@
+//! Requests that are judged on their way.
+
+use std::process::Command;
+
+use crate::gateway::Gateway;
+use crate::upstream::Upstream;
+use tollgate_e2e::program::curl_from;
+use tollgate_e2e::until;
+
+#[test]
+fn a_limit_is_kept_and_told() {
+    let upstream = Upstream::start();
+    let rules = "rules: [{rule_id: per_address, limit: 2, window: 1h, identifier_type: ip}]";
+    let gateway = Gateway::with_rules(rules, upstream.address);
+    for left in ["1", "0"] {
+        let answer = gateway.get("/");
+        assert_eq!((answer.status, answer.header("x-ratelimit-remaining")), (200, Some(left)));
+    }
+    let refused = gateway.get("/");
+    assert_eq!((refused.status, refused.header("x-ratelimit-remaining")), (429, Some("0")));
+    assert_eq!(refused.json()["error"]["rule_id"], "per_address");
+    assert!(
+        refused.header("retry-after").is_some() && refused.header("x-tollgate-decision").is_some()
+    );
+    // Another client has its own.
+    assert_eq!(curl_from("127.0.0.9", &gateway.url("/"), &[]).status, 200);
+    assert_eq!(upstream.seen().len(), 3);
+    assert_eq!(["2xx", "429", "5xx"].map(|status| gateway.answers(status)), [3, 1, 0]);
+    let judged = "tollgate_decisions_total{rule_id=\"per_address\",outcome=\"refused\"}";
+    assert_eq!(gateway.count(judged), 1);
+}
+
+#[test]
+fn failures_are_given_back_and_prices_are_charged() {
+    let upstream = Upstream::start();
+    let rules =
+        "rules: [{rule_id: r, limit: 100, window: 1h, identifier_type: ip, refund_on: [5xx]}]";
+    let gateway = Gateway::with_rules(rules, upstream.address);
+    let left = |path: &str| {
+        let answer = gateway.get(path);
+        assert_eq!(answer.header("x-request-cost"), None, "{answer:?}");
+        answer
+            .header("x-ratelimit-remaining")
+            .expect("what is left")
+            .parse::<u64>()
+            .expect("a number")
+    };
+    assert_eq!(left("/"), 99);
+    assert_eq!(left("/status/503"), 98);
+    assert_eq!(left("/cost/25"), 98);
+    assert_eq!(left("/status/404"), 73);
+    // A failure of the gateway's own is one too.
+    let url = [format!("http://{}", closed_port())];
+    let gateway = Gateway::start(rules, "", &url);
+    for _ in 0..3 {
+        assert_eq!(gateway.get("/").header("x-ratelimit-remaining"), Some("99"));
+    }
+}
+
+fn closed_port() -> std::net::SocketAddr {
+    std::net::TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a port")
+}
+
+#[test]
+fn the_body_of_a_refused_request_is_not_swallowed() {
+    let upstream = Upstream::start();
+    let rules = "rules: [{rule_id: none, limit: 0, window: 1h, identifier_type: global}]";
+    let gateway = Gateway::with_rules(rules, upstream.address);
+    // A small one is waited for, and the connection stays.
+    let mut connection = gateway.connect();
+    for _ in 0..2 {
+        let answer =
+            connection.ask(&tollgate_e2e::client::request("POST", "/", &[], &[b'x'; 1000]));
+        assert_eq!((answer.status, answer.header("connection")), (429, None));
+    }
+    // A large one is not, and the connection ends with the answer.
+    let head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000000\r\n\r\n";
+    connection.send(&[head.as_bytes(), &[b'x'; 100_000]].concat()).expect("sent");
+    let answer = connection.answer().expect("an answer");
+    assert_eq!((answer.status, answer.header("connection")), (429, Some("close")));
+    assert_eq!(connection.rest(), b"");
+    // Over HTTP/2 the stream ends after the answer, and the connection goes on.
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("large");
+    std::fs::File::create(&file).and_then(|file| file.set_len(1 << 30)).expect("a file");
+    let said = Command::new("/usr/bin/nghttp").arg("-nvd").arg(file).arg(gateway.url("/")).output();
+    let said = String::from_utf8_lossy(&said.expect("nghttp runs").stdout).into_owned();
+    let answer = said.find(":status: 429").expect("an answer");
+    let rest = &said[answer..];
+    let end = rest.find("; END_STREAM").expect("the end of the answer");
+    assert!(rest[end..].contains("(error_code=NO_ERROR(0x00))"), "{said}");
+    assert!(!rest.contains("send DATA"), "{said}");
+    assert!(upstream.seen().is_empty());
+    until("all counted", || (gateway.answers("429") == 4).then_some(()));
+}

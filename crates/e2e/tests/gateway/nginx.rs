@@ -1,0 +1,115 @@
+//! nginx as an upstream: plain, and over TLS with HTTP/2; and clients that ask much.
+
+use std::fs;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use crate::gateway::{Gateway, NO_RULES};
+use tollgate_e2e::process::Process;
+use tollgate_e2e::program::nginx;
+
+/// An nginx that answers with what it was asked, in a header field.
+pub(crate) struct Nginx {
+    pub(crate) address: SocketAddr,
+    _folder: TempDir,
+    _process: Process,
+}
+
+impl Nginx {
+    pub(crate) fn start(listen: &str, more: &str) -> Self {
+        // nginx cannot choose a port by itself. At this address nobody else looks for one.
+        let address =
+            TcpListener::bind("127.0.0.41:0").and_then(|it| it.local_addr()).expect("a port");
+        let folder = tempfile::tempdir().expect("a folder");
+        let config = format!(
+            "daemon off; master_process off; pid nginx.pid; error_log error.log;
+events {{ worker_connections 1024; }}
+http {{
+    access_log off; keepalive_requests 50; client_max_body_size 0;
+    client_body_temp_path body; proxy_temp_path proxy; fastcgi_temp_path fastcgi;
+    uwsgi_temp_path uwsgi; scgi_temp_path scgi;
+    server {{
+        listen {address} {listen};
+        {more}
+        location / {{ add_header x-seen $server_protocol:$host:$request_method:$http_x_forwarded_for; return 200 hello; }}
+    }}
+}}
+"
+        );
+        fs::write(folder.path().join("nginx.conf"), config).expect("written");
+        let mut command = nginx();
+        command.arg("-p").arg(folder.path()).args(["-c", "nginx.conf", "-e", "error.log"]);
+        let mut process = Process::start(&mut command);
+        process.until("nginx", |_| TcpStream::connect(address).ok());
+        Self { address, _folder: folder, _process: process }
+    }
+}
+
+#[test]
+fn nginx_understands_what_it_is_asked() {
+    let nginx = Nginx::start("", "");
+    let gateway = Gateway::before(nginx.address);
+    for method in ["GET", "POST", "DELETE"] {
+        let answer = gateway.ask(method, "/", &[("Host", "x")], b"");
+        assert_eq!(answer.status, 400, "two hosts");
+        let request =
+            format!("{method} /x HTTP/1.1\r\nHost: shop.example\r\nContent-Length: 0\r\n\r\n");
+        let answer = gateway.connect().ask(request.as_bytes());
+        let expected = format!("HTTP/1.1:shop.example:{method}:127.0.0.1");
+        assert_eq!((answer.status, answer.header("x-seen")), (200, Some(&*expected)));
+        assert_eq!(answer.text(), "hello");
+    }
+}
+
+/// nginx closes each connection after 50 requests, so that many end in the middle of the run.
+#[test]
+fn much_is_asked_and_nothing_is_lost() {
+    let nginx = Nginx::start("", "");
+    ask_much(&format!("http://{}", nginx.address));
+}
+
+/// Over HTTP/2 it refuses what was sent in the meantime.
+#[test]
+fn much_is_asked_over_http2_and_nothing_is_lost() {
+    let nginx = Nginx::start("http2", "");
+    ask_much(&format!("h2c://{}", nginx.address));
+}
+
+/// Requests that came into the queue of a connection at the moment of its end stayed there until they
+/// timed out. Here every eighth ends one.
+#[test]
+fn requests_that_meet_the_end_of_a_connection_are_not_forgotten() {
+    let nginx = Nginx::start("http2", "keepalive_requests 8;");
+    let gateway = Gateway::start(NO_RULES, "", &[format!("h2c://{}", nginx.address)]);
+    all_succeed(&gateway, &["--h1", "-n", "8000", "-c", "16"]);
+    assert_eq!(gateway.answers("5xx"), 0);
+}
+
+fn ask_much(upstream: &str) {
+    let gateway = Gateway::start(NO_RULES, "", &[upstream.to_owned()]);
+    all_succeed(&gateway, &["-n", "2000", "-c", "4", "-m", "4"]);
+    all_succeed(&gateway, &["--h1", "-n", "2000", "-c", "16"]);
+    let said = run("/usr/bin/wrk", &["-t", "1", "-c", "16", "-d", "1s"], &gateway);
+    assert!(
+        said.contains("requests in")
+            && !said.contains("Non-2xx")
+            && !said.contains("Socket errors"),
+        "{said}"
+    );
+    assert_eq!(gateway.answers("5xx"), 0);
+}
+
+fn all_succeed(gateway: &Gateway, arguments: &[&str]) {
+    let said = run("/usr/bin/h2load", arguments, gateway);
+    assert!(said.contains(" succeeded, 0 failed, 0 errored, 0 timeout"), "{said}");
+}
+
+fn run(program: &str, arguments: &[&str], gateway: &Gateway) -> String {
+    assert!(Path::new(program).exists(), "{program} is missing: scripts/test installs it");
+    let mut command = Command::new(program);
+    let output = command.args(arguments).arg(gateway.url("/")).output().expect("it runs");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}

@@ -1,0 +1,14 @@
+//! Rules in files, tokens and schemas, as operators meet them: the real command, against real servers
+//! and catalogs, at real terminals.
+
+mod apply;
+mod command;
+mod delete;
+mod export;
+mod files;
+mod migrate;
+mod prune;
+mod questions;
+mod rights;
+mod terminal;
+mod tokens;

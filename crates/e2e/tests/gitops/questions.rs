@@ -1,0 +1,121 @@
+//! Whoever sits at a terminal is asked, and sees colours; what others change meanwhile is noticed.
+
+use crate::command::Desk;
+use crate::terminal::Terminal;
+use tollgate_e2e::server::{JSON, bearer_admin};
+
+const BEGIN: &str = "rules: [{rule_id: a, limit: 5, window: 1m, identifier_type: user_id}]";
+const WANTED: &str = "\
+rules:
+  - {rule_id: a, limit: 7, window: 1m, identifier_type: user_id}
+  - {rule_id: b, limit: 1, window: 1m, identifier_type: user_id}
+";
+
+fn desk() -> Desk {
+    let desk = Desk::with(BEGIN);
+    desk.file("policy.yaml", WANTED);
+    desk
+}
+
+#[test]
+fn the_answer_decides() {
+    let desk = desk();
+    let before = desk.policy();
+    let check = |answer: &str, code: i32, expected: &str| {
+        let mut terminal = Terminal::run(&desk.command("rules apply -f policy.yaml"));
+        terminal.await_text("Apply? [y/N] ");
+        assert_eq!(desk.policy(), before, "nothing is changed before the answer");
+        terminal.type_line(answer);
+        let (ended, screen) = terminal.end();
+        assert_eq!(ended, code, "{screen}");
+        assert!(screen.contains(expected), "{screen}");
+    };
+    for no in ["n", "", "yep", "N"] {
+        check(no, 1, "tollgate: nothing was changed");
+        assert_eq!(desk.policy(), before, "{no:?}");
+    }
+    check("Y", 0, "revision 3: 1 created, 1 updated, 0 deleted");
+    assert_ne!(desk.policy(), before);
+}
+
+#[test]
+fn colours_are_for_terminals_of_people_who_want_them() {
+    let desk = desk();
+    let see = |no_color: Option<&str>| {
+        let mut command = desk.command("rules diff -f policy.yaml");
+        command.env_remove("NO_COLOR");
+        if let Some(value) = no_color {
+            command.env("NO_COLOR", value);
+        }
+        let (code, screen) = Terminal::run(&command).end();
+        assert_eq!(code, 1, "{screen}");
+        screen
+    };
+    for value in [None, Some("")] {
+        let screen = see(value);
+        assert!(screen.contains("\u{1b}[1;32m+\u{1b}[0m rule b\n"), "{screen:?}");
+        let limit = "limit: \u{1b}[1;31m5\u{1b}[0m -> \u{1b}[1;32m7\u{1b}[0m\n";
+        assert!(screen.contains(limit), "{screen:?}");
+    }
+    let plain = see(Some("1"));
+    assert!(!plain.contains('\u{1b}'), "{plain:?}");
+    assert_eq!(plain, desk.tollgate("rules diff -f policy.yaml").stdout);
+}
+
+/// Shows the plan, lets somebody else write meanwhile, and says yes.
+fn apply_beside(desk: &Desk, rule: &str) -> (i32, String) {
+    let mut terminal = Terminal::run(&desk.command("rules apply -f policy.yaml"));
+    terminal.await_text("Apply? [y/N] ");
+    let written = desk.server.ask("POST", "/api/v1/rules", &[JSON, bearer_admin()], rule);
+    assert!(matches!(written.status, 200 | 201), "{written:?}");
+    terminal.type_line("y");
+    terminal.end()
+}
+
+#[test]
+fn a_plan_that_is_another_one_by_now_is_not_applied() {
+    let desk = desk();
+    let rule = r#"{"rule_id": "a", "limit": 6, "window": "1m", "identifier_type": "user_id"}"#;
+    let (code, screen) = apply_beside(&desk, rule);
+    assert_eq!(code, 1, "{screen}");
+    assert!(screen.contains("the plan is another one now; nothing was applied"), "{screen}");
+    assert_eq!(desk.rules(), ["a"]);
+    assert_eq!(desk.policy()["rules"][0]["limit"], 6);
+    desk.tollgate("rules diff -f policy.yaml").expect(1, &["~ limit: 6 -> 7"]);
+}
+
+#[test]
+fn changes_elsewhere_do_not_keep_a_plan_from_being_applied() {
+    let desk = desk();
+    let rule = r#"{"rule_id": "other", "limit": 6, "window": "1m", "identifier_type": "user_id"}"#;
+    let (code, screen) = apply_beside(&desk, rule);
+    assert_eq!(code, 0, "{screen}");
+    assert!(screen.contains("revision 4: 1 created, 1 updated, 0 deleted"), "{screen}");
+    assert_eq!(desk.rules(), ["a", "b", "other"]);
+}
+
+#[test]
+fn the_revision_of_a_dry_run_can_be_insisted_on() {
+    let desk = desk();
+    let body = r#"{"rules": []}"#;
+    let put = |query: &str, condition: &[(&str, &str)]| {
+        let headers = [&[JSON, bearer_admin()], condition].concat();
+        desk.server.ask("PUT", &format!("/api/v1/policy?prune=rules{query}"), &headers, body)
+    };
+    let looked = put("&dry_run=true", &[]);
+    assert_eq!(looked.header("etag"), Some("\"2\""));
+    let check = |condition: (&str, &str), query: &str, expected: u16| {
+        let answer = put(query, &[condition]);
+        assert_eq!(answer.status, expected, "{condition:?}: {answer:?}");
+    };
+    for query in ["", "&dry_run=true"] {
+        check(("If-Match", "\"1\""), query, 412);
+        check(("If-Match", "\"banana\""), query, 412);
+        check(("If-None-Match", "*"), query, 400);
+    }
+    assert_eq!(desk.rules(), ["a"]);
+    check(("If-Match", "\"2\""), "", 200);
+    assert_eq!(desk.rules(), [""; 0]);
+    check(("If-Match", "\"2\""), "", 412);
+    check(("If-Match", "*"), "", 200);
+}

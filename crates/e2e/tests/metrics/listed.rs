@@ -1,0 +1,203 @@
+//! The list of metrics: what `/metrics` shows is what docs/serve.md lists and what tests see moving.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::json;
+
+use tollgate_e2e::program::root;
+use tollgate_e2e::server::{JSON, Server, Setup};
+
+/// For every metric the file, below `crates`, with a test in which the thing happens and the figure
+/// moves.
+const TESTS: &[(&str, &[&str])] = &[
+    (
+        "e2e/tests/metrics/counters.rs",
+        &[
+            "tollgate_audit_decisions_total",
+            "tollgate_audit_resets_total",
+            "tollgate_bans",
+            "tollgate_bans_made_total",
+            "tollgate_bans_not_kept_total",
+            "tollgate_bans_not_made_total",
+            "tollgate_build_info",
+            "tollgate_catalog_silence_seconds",
+            "tollgate_check_duration_seconds",
+            "tollgate_config_errors_total",
+            "tollgate_counters",
+            "tollgate_decisions_total",
+            "tollgate_evictions_total",
+            "tollgate_http_responses_total",
+            "tollgate_idempotency_keys",
+            "tollgate_memory_bytes",
+            "tollgate_near_limit_total",
+            "tollgate_policy_age_seconds",
+            "tollgate_policy_revision",
+            "tollgate_policy_rules",
+            "tollgate_ready",
+            "tollgate_throttled_total",
+        ],
+    ),
+    ("e2e/tests/metrics/requests.rs", &["tollgate_requests_total"]),
+    (
+        "e2e/tests/metrics/servers.rs",
+        &[
+            "tollgate_remembered_refusals_total",
+            "tollgate_store_calls_total",
+            "tollgate_store_clock_drift_seconds",
+            "tollgate_store_duration_seconds",
+            "tollgate_store_errors_total",
+            "tollgate_store_fallbacks_total",
+            "tollgate_store_openings_total",
+            "tollgate_store_request_seconds",
+            "tollgate_store_up",
+        ],
+    ),
+    (
+        "e2e/tests/gateway/gateway.rs",
+        &[
+            "tollgate_gateway_failures_total",
+            "tollgate_gateway_responses_total",
+            "tollgate_gateway_upgrades",
+        ],
+    ),
+    ("e2e/tests/gateway/seen.rs", &["tollgate_tokens_total"]),
+    ("e2e/tests/gateway/stale.rs", &["tollgate_gateway_retries_total"]),
+    ("e2e/tests/service/grpc/hostile.rs", &["tollgate_grpc_responses_total"]),
+    ("e2e/tests/service/grpc/rate_limiter.rs", &["tollgate_caller_skew_seconds"]),
+    ("e2e/tests/service/rls/metrics.rs", &["tollgate_envoy_values_total"]),
+    ("server/src/penalty.rs", &["tollgate_penalty_refusals_lost_total"]),
+];
+
+/// Name and type of each metric in the text format.
+fn shown(text: &str) -> BTreeSet<(String, String)> {
+    let families = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
+    families.map(|(name, kind)| (name.to_owned(), kind.to_owned())).collect()
+}
+
+/// Name and type of each metric in the table of the documents.
+fn documented() -> BTreeSet<(String, String)> {
+    let page = fs::read_to_string(root().join("docs/serve.md")).expect("the page");
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `tollgate_"));
+    rows.map(|row| {
+        let mut cells = row.split('|').map(str::trim);
+        let name = cells.next().expect("a name");
+        let end = name.find(['{', '`']).expect("the end of the name");
+        (format!("tollgate_{}", &name[..end]), cells.next().expect("a type").to_owned())
+    })
+    .collect()
+}
+
+#[test]
+fn every_metric_is_documented_and_seen_moving() {
+    let server = Server::with_rules("rules: []");
+    let shown = shown(&server.get("/metrics").text());
+    assert_eq!(shown, documented(), "left: /metrics, right: docs/serve.md");
+    let names: BTreeSet<&str> = shown.iter().map(|(name, _)| name.as_str()).collect();
+    let tested: BTreeSet<&str> = TESTS.iter().flat_map(|(_, names)| *names).copied().collect();
+    assert_eq!(names, tested, "left: /metrics, right: those with a test");
+    for (file, names) in TESTS {
+        let text = fs::read_to_string(root().join("crates").join(file)).expect("a test");
+        for name in *names {
+            assert!(text.contains(name), "{file} has no test of {name}");
+        }
+    }
+}
+
+/// A server whose metrics have labels of all kinds, also some that a client chose.
+fn busy_server() -> Server {
+    let folder = tempfile::tempdir().expect("a folder");
+    let limits = folder.path().join("ratelimit");
+    fs::create_dir(&limits).expect("a directory");
+    let file = "{domain: test, descriptors: [{key: user, detailed_metric: true, \
+                rate_limit: {unit: year, requests_per_unit: 9}}]}";
+    fs::write(limits.join("test.yaml"), file).expect("written");
+    let arguments = ["--envoy-config", limits.to_str().expect("a readable path")];
+    let rules = "rules: [{rule_id: per_user, limit: 1, window: 1h, identifier_type: user_id}]";
+    let setup = Setup { rules: Some(rules), arguments: &arguments, ..Setup::default() };
+    let server = Server::start_in(folder, &setup);
+    for value in ["plain", "quoted \" and \\ and \n", "# EOF", "\u{e9}\u{fffd}"] {
+        let body = json!({"domain": "test", "descriptors": [{"entries": [{"key": "user", "value": value}]}]});
+        assert_eq!(server.post("/json", &body.to_string()).status, 200, "{value:?}");
+        server.check(r#"{"identifiers":{"user_id":"ann"}}"#);
+    }
+    server
+}
+
+/// Runs Prometheus' own tool, and says what it has to complain about.
+fn promtool(arguments: &[&str], input: &str) -> Result<(), String> {
+    let path = Path::new("/usr/bin/promtool");
+    assert!(path.exists(), "{} is missing: scripts/test installs it", path.display());
+    let mut tool = Command::new(path)
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("promtool runs");
+    tool.stdin.take().expect("a pipe").write_all(input.as_bytes()).expect("written");
+    let ran = tool.wait_with_output().expect("promtool ends");
+    let said = String::from_utf8_lossy(&[ran.stdout, ran.stderr].concat()).into_owned();
+    if ran.status.success() { Ok(()) } else { Err(said) }
+}
+
+#[test]
+fn promtool_finds_nothing_wrong() {
+    let text = busy_server().get("/metrics").text();
+    assert_eq!(promtool(&["check", "metrics"], &text), Ok(()), "{text}");
+}
+
+#[test]
+fn alerts_of_the_documents_can_be_used() {
+    let page = fs::read_to_string(root().join("docs/serve.md")).expect("the page");
+    let (_, alerts) = page.split_once("```yml\ngroups:").expect("alerts");
+    let (alerts, _) = alerts.split_once("```").expect("the end of the block");
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    fs::write(file.path(), format!("groups:{alerts}")).expect("written");
+    let path = file.path().to_str().expect("a readable path");
+    assert_eq!(promtool(&["check", "rules", path], ""), Ok(()));
+}
+
+#[test]
+fn open_metrics_is_sent_only_if_it_is_asked_for() {
+    const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
+    const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    let server = busy_server();
+    let check = |accept: Option<&str>, expected: &str| {
+        let fields: Vec<_> = accept.map(|accept| ("Accept", accept)).into_iter().collect();
+        let answer = server.ask("GET", "/metrics", &fields, "");
+        assert_eq!(answer.header("content-type"), Some(expected), "{accept:?}");
+        let ends_as_open_metrics = answer.text().ends_with("# EOF\n");
+        assert_eq!(ends_as_open_metrics, expected == OPEN_METRICS, "{accept:?}");
+    };
+    check(None, TEXT);
+    check(Some("*/*"), TEXT);
+    check(Some("text/plain"), TEXT);
+    check(Some("application/openmetrics-text; version=1.0.0"), OPEN_METRICS);
+    // What Prometheus sends.
+    let prometheus = "application/openmetrics-text;version=1.0.0,\
+        application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
+    check(Some(prometheus), OPEN_METRICS);
+}
+
+/// It is in no policy, so it is shown only once it was used.
+#[test]
+fn the_rule_for_limits_of_requests_is_not_shown_until_it_is_used() {
+    let server = busy_server();
+    let is_shown = || {
+        let stats = server.get_as_admin("/api/v1/stats");
+        assert_eq!(stats.status, 200, "{stats:?}");
+        let in_stats = stats.text().contains("carried-limit");
+        assert_eq!(in_stats, server.get("/metrics").text().contains("carried-limit"));
+        in_stats
+    };
+    assert!(!is_shown());
+    let limit = json!({"requestsPerUnit": 1, "unit": "YEAR"});
+    let descriptor = json!({"entries": [{"key": "new", "value": "x"}], "limit": limit});
+    let body = json!({"domain": "test", "descriptors": [descriptor]}).to_string();
+    assert_eq!(server.ask("POST", "/json", &[JSON], &body).status, 200);
+    assert!(is_shown());
+}

@@ -1,0 +1,134 @@
+//! Metrics of a shared store, with a real Redis and a real PostgreSQL that go away.
+
+use std::fs;
+use std::process::Command;
+
+use serde_json::json;
+use tempfile::TempDir;
+use tollgate_testbed::{Postgres, Redis};
+
+use crate::{grows, value};
+use tollgate_e2e::server::{Server, Setup};
+use tollgate_e2e::until;
+
+const RULES: &str = "
+rules:
+  - {rule_id: local, limit: 1, window: 300d, identifier_type: user_id, algorithm: fixed_window}
+  - {rule_id: open, limit: 9, window: 300d, identifier_type: tenant, on_store_failure: open}
+  - {rule_id: closed, limit: 9, window: 300d, identifier_type: api_key, on_store_failure: closed}
+";
+const SETTINGS: &str =
+    "{store_failure: {deadline: 1s, failures: 3, probe_after: 200ms}, deny_cache: 1s}";
+
+fn start(store: &str, environment: &[(&str, &str)]) -> Server {
+    let arguments = ["--store", store];
+    let setup =
+        Setup { rules: Some(RULES), settings: SETTINGS, arguments: &arguments, environment };
+    Server::start(&setup)
+}
+
+fn check(server: &Server, identifier: &str, client: &str) {
+    server.check(&json!({"identifiers": {identifier: client}}).to_string());
+}
+
+/// What a node tells of its store while that answers, and once it does not.
+fn see_it_go(server: &Server, name: &str, go: impl FnOnce(), kinds: &[&str]) {
+    let of = |metric: &str| format!("{metric}{{server=\"{name}\"}}");
+    check(server, "user_id", "ann");
+    assert!(value(server, &of("tollgate_store_up")) > 0.5);
+    grows(server, &of("tollgate_store_calls_total"), || check(server, "user_id", "bob"));
+    grows(server, &of("tollgate_store_request_seconds_count"), || check(server, "user_id", "eve"));
+    grows(server, &of("tollgate_store_request_seconds_sum"), || check(server, "user_id", "dan"));
+    grows(server, "tollgate_store_duration_seconds_count", || check(server, "user_id", "joe"));
+    // Asked again within a second, a client that was refused is refused without a call.
+    until("a refusal without a call", || {
+        check(server, "user_id", "ann");
+        (value(server, "tollgate_remembered_refusals_total") > 0.0).then_some(())
+    });
+
+    go();
+    let errors = |kind: &str| {
+        let labels = format!("server=\"{name}\",kind=\"{kind}\"");
+        value(server, &format!("tollgate_store_errors_total{{{labels}}}"))
+    };
+    grows(server, &of("tollgate_store_openings_total"), || {
+        (0..3).for_each(|number| check(server, "user_id", &format!("away{number}")));
+    });
+    until("an open circuit breaker", || {
+        (value(server, &of("tollgate_store_up")) < 0.5).then_some(())
+    });
+    let counted: f64 = kinds.iter().map(|kind| errors(kind)).sum();
+    assert!(counted >= 3.0, "{counted} errors of {kinds:?}");
+    for (identifier, rule, mode) in
+        [("user_id", "local", "local"), ("tenant", "open", "open"), ("api_key", "closed", "closed")]
+    {
+        let labels = format!("rule_id=\"{rule}\",mode=\"{mode}\"");
+        let sample = format!("tollgate_store_fallbacks_total{{{labels}}}");
+        grows(server, &sample, || check(server, identifier, "late"));
+    }
+}
+
+#[test]
+fn redis_is_killed() {
+    let redis = Redis::start();
+    let server = start(&redis.url(), &[]);
+    see_it_go(&server, &redis.address().to_string(), || redis.kill(), &["connection", "timeout"]);
+}
+
+#[test]
+fn redis_hangs() {
+    let redis = Redis::start();
+    let server = start(&redis.url(), &[]);
+    see_it_go(&server, &redis.address().to_string(), || redis.pause(), &["timeout"]);
+}
+
+#[test]
+fn postgres_is_killed() {
+    let postgres = Postgres::start();
+    let server = start(&postgres.url(), &[]);
+    let name = format!("127.0.0.1:{}/postgres", postgres.port());
+    see_it_go(&server, &name, || postgres.kill(), &["connection", "timeout"]);
+}
+
+/// A library that, loaded before all others, sets the clock of a process ahead by 90 seconds.
+fn clock_ahead(folder: &TempDir) -> String {
+    const SOURCE: &str = "#define _GNU_SOURCE
+#include <time.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int clock_gettime(clockid_t clock, struct timespec *now) {
+    int failed = syscall(SYS_clock_gettime, clock, now);
+    if (!failed && clock == CLOCK_REALTIME) now->tv_sec += 90;
+    return failed;
+}
+";
+    let (source, library) = (folder.path().join("ahead.c"), folder.path().join("ahead.so"));
+    fs::write(&source, SOURCE).expect("written");
+    let compiled = Command::new("cc")
+        .args(["-shared", "-fPIC", "-o"])
+        .args([&library, &source])
+        .status()
+        .expect("cc runs: scripts/test installs it");
+    assert!(compiled.success());
+    library.to_str().expect("a readable path").to_owned()
+}
+
+#[test]
+fn clocks_that_differ() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let library = clock_ahead(&folder);
+    let (redis, postgres) = (Redis::start(), Postgres::start());
+    for (url, name) in [
+        (redis.url(), redis.address().to_string()),
+        (postgres.url(), format!("127.0.0.1:{}/postgres", postgres.port())),
+    ] {
+        let server = start(&url, &[("LD_PRELOAD", &library)]);
+        check(&server, "user_id", "ann");
+        let drift =
+            value(&server, &format!("tollgate_store_clock_drift_seconds{{server=\"{name}\"}}"));
+        assert!((-95.0..-85.0).contains(&drift), "{name}: {drift}");
+        until("a warning in the log", || {
+            server.process.errors().contains("the store's clock is far from ours").then_some(())
+        });
+    }
+}

@@ -1,0 +1,177 @@
+//! What becomes of requests and of writes while the catalog cannot do its work.
+
+use std::time::Duration;
+
+use tollgate::Stopwatch;
+use tollgate_testbed::{Fault, FaultProxy, Postgres, Redis};
+
+use crate::fleet::{Fleet, SLACK, SOON, limit_at, pair, put};
+use tollgate_e2e::server::Server;
+use tollgate_e2e::until;
+
+/// The longest that a write may take to say that it failed.
+const PATIENCE: Duration = Duration::from_secs(25);
+
+#[test]
+fn a_database_that_is_killed_fails_writes_and_nothing_else() {
+    let (postgres, redis) = (Postgres::start(), Redis::start());
+    let fleet = Fleet::start(2, &postgres.url(), &redis.url());
+    fleet.under_load(|| {
+        postgres.kill();
+        for node in 0..2 {
+            let stopwatch = Stopwatch::start();
+            let answer = fleet.write(node, 5).0;
+            assert_eq!((answer.status, answer.code().as_str()), (503, "catalog_unavailable"));
+            assert!(!answer.text().contains("postgres@"), "{}", answer.text());
+            assert!(stopwatch.elapsed() < PATIENCE);
+            assert_eq!(limit_at(&fleet.nodes[node]), 1_000_000);
+        }
+        until("silence to be told", || {
+            let ready = fleet.nodes[1].get("/health/ready");
+            assert_eq!(ready.status, 200, "{ready:?}");
+            ready.json()["catalog_silence_seconds"].as_f64().filter(|silence| *silence > 0.5)
+        });
+        postgres.restart();
+        until("a write", || (fleet.write(1, 1_000_007).0.status == 200).then_some(()));
+        fleet.until_all_have(1_000_007);
+    });
+    for node in &fleet.nodes {
+        until("word that it is back", || {
+            node.process.errors().contains("the catalog answers again").then_some(())
+        });
+        let errors = node.process.errors();
+        let told = errors.matches("the last good rules stay in force").count();
+        assert_eq!(told, 1, "once for each outage: {errors}");
+    }
+}
+
+#[test]
+fn a_database_that_stands_still_fails_writes_in_time() {
+    let (postgres, redis) = (Postgres::start(), Redis::start());
+    let fleet = Fleet::start(1, &postgres.url(), &redis.url());
+    fleet.under_load(|| {
+        postgres.pause();
+        let stopwatch = Stopwatch::start();
+        let answer = fleet.write(0, 5).0;
+        assert!([503, 504].contains(&answer.status), "{answer:?}");
+        assert!(stopwatch.elapsed() < PATIENCE, "{:?}", stopwatch.elapsed());
+        postgres.resume();
+        until("a write", || (fleet.write(0, 1_000_008).0.status == 200).then_some(()));
+        fleet.until_all_have(1_000_008);
+    });
+}
+
+#[test]
+fn a_slow_link_slows_writes_and_nothing_else() {
+    let (postgres, redis) = (Postgres::start(), Redis::start());
+    let proxy = FaultProxy::start(([127, 0, 0, 1], postgres.port()).into());
+    let catalog =
+        postgres.url().replace(&postgres.port().to_string(), &proxy.address().port().to_string());
+    let fleet = Fleet::start(2, &catalog, &redis.url());
+    let slow = Duration::from_millis(50);
+    proxy.set(Fault::Latency { to_server: slow, to_client: slow });
+    fleet.under_load(|| {
+        for limit in 1_000_010..1_000_013 {
+            fleet.write(0, limit).expect_ok();
+            fleet.until_all_have(limit);
+        }
+    });
+}
+
+/// The database is put back to what it was some changes ago, and goes on from there: its numbers
+/// come again, for other changes.
+#[test]
+fn a_database_restored_from_a_backup_is_noticed() {
+    let (postgres, redis) = (Postgres::start(), Redis::start());
+    postgres.query("CREATE DATABASE rules");
+    let catalog = format!("{}rules", postgres.url().trim_end_matches("postgres"));
+    let fleet = Fleet::start(2, &catalog, &redis.url());
+    fleet.write(0, 1_000_020).expect_ok();
+    fleet.until_all_have(1_000_020);
+    alone(&postgres, "CREATE DATABASE saved TEMPLATE rules");
+    for limit in [1_000_021, 1_000_022] {
+        until("a write", || (fleet.write(0, limit).0.status == 200).then_some(()));
+        fleet.until_all_have(limit);
+    }
+    fleet.under_load(|| {
+        alone(&postgres, "DROP DATABASE rules WITH (FORCE)");
+        postgres.query("ALTER DATABASE saved RENAME TO rules");
+        fleet.until_all_have(1_000_020);
+        for (round, limit) in (1_000_030..1_000_036).enumerate() {
+            until("a write", || (fleet.write(round % 2, limit).0.status == 200).then_some(()));
+            let took = fleet.until_all_have(limit);
+            assert!(took < SOON + SLACK, "{took:?}");
+        }
+    });
+    let has_noticed = |node: &Server| node.process.errors().contains("another history");
+    assert!(fleet.nodes.iter().any(has_noticed));
+}
+
+/// Does something to the database of the rules while nobody is connected to it.
+fn alone(postgres: &Postgres, sql: &str) {
+    postgres.query("ALTER DATABASE rules WITH ALLOW_CONNECTIONS false");
+    postgres.query(
+        "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = 'rules'",
+    );
+    until("nobody there", || {
+        let others = "SELECT count(*) FROM pg_stat_activity WHERE datname = 'rules'";
+        (postgres.query(others) == "0").then_some(())
+    });
+    postgres.query(sql);
+    if !sql.starts_with("DROP") {
+        postgres.query("ALTER DATABASE rules WITH ALLOW_CONNECTIONS true");
+        postgres.query("ALTER DATABASE saved WITH ALLOW_CONNECTIONS true");
+    }
+}
+
+/// Files of the database can grow no more: what is written is refused as a whole.
+#[test]
+fn a_full_database_refuses_writes_whole() {
+    const MOST: u64 = 18 << 20;
+    let (postgres, redis) = (Postgres::start(), Redis::start());
+    let fleet = Fleet::start(1, &postgres.url(), &redis.url());
+    postgres.limit_files(Some(MOST));
+    fleet.under_load(|| {
+        let refused = (0..64).find_map(|round| {
+            let answer = put(&fleet.nodes[0], "/api/v1/policy?prune=rules", &bulky(round));
+            (answer.status != 200).then_some((round, answer))
+        });
+        let (round, answer) = refused.expect("the files are full at some time");
+        assert_eq!((answer.status, answer.code().as_str()), (503, "catalog_unavailable"));
+        let missing = fleet.nodes[0].get_as_admin(&format!("/api/v1/rules/bulky_{round}_0"));
+        assert_eq!(missing.status, 404, "nothing of it is there");
+        assert_eq!(limit_at(&fleet.nodes[0]), 1_000_000);
+        postgres.limit_files(None);
+        let small = r#"{"limit":7,"window":"1h","identifier_type":"tenant"}"#;
+        until("a write", || {
+            (put(&fleet.nodes[0], "/api/v1/rules/small", small).status < 300).then_some(())
+        });
+    });
+    put(&fleet.nodes[0], "/api/v1/policy", &pair(1_000_040));
+    fleet.until_all_have(1_000_040);
+}
+
+/// A document of about half a megabyte that does not compress.
+fn bulky(round: u64) -> String {
+    let mut state = round + 1;
+    let mut noise = || {
+        let letter = |state: &mut u64| {
+            *state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            char::from(b'a' + (*state >> 33) as u8 % 26)
+        };
+        (0..60_000).map(|_| letter(&mut state)).collect::<String>()
+    };
+    let rule = |number: u64, text: String| {
+        serde_json::json!({
+            "rule_id": format!("bulky_{round}_{number}"), "description": text, "limit": 1_000_000,
+            "window": "1h", "identifier_type": "tenant",
+        })
+    };
+    let mut document: serde_json::Value = serde_json::from_str(&pair(1_000_000)).expect("JSON");
+    let rules = document["rules"].as_array_mut().expect("rules");
+    // Each below `limits.rule_bytes`.
+    rules.extend((0..8).map(|number| rule(number, noise())));
+    document.to_string()
+}

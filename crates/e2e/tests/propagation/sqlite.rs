@@ -1,0 +1,71 @@
+//! A server that is killed in the middle of writing: what it acknowledged is there, and the file is
+//! sound.
+
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::fleet::{node, put, rounds};
+use tollgate_e2e::{beside, until};
+
+#[test]
+fn what_was_acknowledged_survives_kill_9() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("catalog.db");
+    let catalog = format!("sqlite:{}", file.display());
+    let mut acknowledged: Vec<(String, u64)> = Vec::new();
+    for round in 0..rounds(4, 100) {
+        let server = node(&catalog, "memory:", &folder);
+        let written = Mutex::new(Vec::new());
+        let wanted = 3 + round % 17;
+        let write = |is_over: &AtomicBool| {
+            for number in 0_u64.. {
+                if is_over.load(Ordering::Relaxed) {
+                    return;
+                }
+                let rule = format!("round_{round}_{}", number % 5);
+                let body = format!(
+                    "{{\"limit\":{},\"window\":\"1h\",\"identifier_type\":\"tenant\"}}",
+                    number + 1
+                );
+                let path = format!("/api/v1/rules/{rule}");
+                let answer = std::panic::catch_unwind(|| put(&server, &path, &body).status);
+                match answer {
+                    Ok(200 | 201) => {
+                        written.lock().expect("nobody failed").push((rule, number + 1));
+                    }
+                    // It was killed, and nobody knows what became of this one.
+                    _ => return,
+                }
+            }
+        };
+        beside(1, write, || {
+            until("some writes", || {
+                (written.lock().expect("nobody failed").len() >= wanted).then_some(())
+            });
+            server.process.signal("KILL");
+        });
+        drop(server);
+        acknowledged.extend(written.into_inner().expect("nobody failed"));
+        let server = node(&catalog, "memory:", &folder);
+        let mut newest = std::collections::BTreeMap::new();
+        for (rule, limit) in &acknowledged {
+            newest.insert(rule, *limit);
+        }
+        for (rule, limit) in newest {
+            let found = server.get_as_admin(&format!("/api/v1/rules/{rule}"));
+            assert_eq!(found.status, 200, "{rule} is gone");
+            let found = found.json()["limit"].as_u64().expect("a limit");
+            // One that was on its way when the server was killed may have been kept.
+            assert!((limit..=limit + 5).contains(&found), "{rule}: {found}, not {limit}");
+        }
+        assert_eq!(integrity(&file), "ok");
+    }
+}
+
+fn integrity(file: &std::path::Path) -> String {
+    let script = "import sqlite3, sys; \
+                  print(sqlite3.connect(sys.argv[1]).execute('PRAGMA integrity_check').fetchone()[0])";
+    let checked = Command::new("python3").args(["-c", script]).arg(file).output();
+    String::from_utf8_lossy(&checked.expect("python3 runs").stdout).trim().to_owned()
+}

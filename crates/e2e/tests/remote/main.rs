@@ -1,0 +1,408 @@
+//! The commands that ask a server, as their users meet them: against a server that runs, and against
+//! everything that may be there instead.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::Path;
+use std::process::Command;
+use std::sync::{Arc, mpsc};
+use std::thread::{self, JoinHandle};
+
+use serde_json::Value;
+use tempfile::TempDir;
+use tollgate_e2e::server::binary;
+use tollgate_server::App;
+use tollgate_server::listen::{Listener, Shutdown, ShutdownTrigger, Tls, serve};
+use tollgate_server::settings::{CheckAuth, Settings, TlsFiles};
+
+const POLICY: &str = "
+rules:
+  - {rule_id: per_user, limit: 2, window: 1h, identifier_type: user_id, algorithm: gcra}
+  - {rule_id: per_address, limit: 100, window: 1h, identifier_type: ip, applies_to: {methods: [POST]}}
+  - {rule_id: per_plan, limit: 5, window: 1h, identifier_type: 'attribute:plan', algorithm: gcra}
+blacklist: [{identifier_type: api_key, identifier: stolen}]
+";
+
+/// A server in this process, until it is dropped.
+struct Server {
+    url: String,
+    /// What it reads; it must outlive the server.
+    folder: TempDir,
+    trigger: Option<ShutdownTrigger>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    fn start(change: impl FnOnce(&mut Settings, &Path)) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut settings = Settings {
+            http: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            rules: Some(folder.path().join("policy.yaml")),
+            admin_token: Some("admin-token".into()),
+            ..Settings::default()
+        };
+        fs::write(folder.path().join("policy.yaml"), POLICY).expect("written");
+        change(&mut settings, folder.path());
+        let (trigger, shutdown) = Shutdown::new();
+        let (tell, told) = mpsc::channel();
+        let thread = thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.expect("a runtime").block_on(async {
+                let app = Arc::new(App::new(&settings).await.expect("an app"));
+                let tls = settings.tls.clone();
+                let tls = tls.map(|files| Arc::new(Tls::load(files).expect("certificates")));
+                let listener = Listener::bind(settings.http, tls, &settings.limits).await;
+                let listener = listener.expect("a port");
+                let address = listener.address();
+                tell.send((listener.scheme(), address.port())).expect("somebody listens");
+                let service = move |request, peer| Arc::clone(&app).serve_public(request, peer);
+                serve(listener, service, shutdown).await;
+            });
+        });
+        let (scheme, port) = told.recv().expect("the server starts");
+        let url = format!("{scheme}://localhost:{port}");
+        Self { url, folder, trigger: Some(trigger), thread: Some(thread) }
+    }
+
+    fn ask(&self, arguments: &[&str]) -> Ran {
+        tollgate(&[arguments, &["--server", &self.url]].concat())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.trigger.take());
+        if let Some(thread) = self.thread.take() {
+            // A panic of the server has been printed already.
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Ran {
+    code: i32,
+    stdout: String,
+    stderr: String,
+}
+
+fn tollgate(arguments: &[&str]) -> Ran {
+    let output = Command::new(binary())
+        .args(arguments)
+        .env_remove("TOLLGATE_SERVER")
+        .env_remove("TOLLGATE_TOKEN")
+        .output()
+        .expect("the binary runs");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("readable output");
+    Ran {
+        code: output.status.code().expect("an exit code"),
+        stdout: text(output.stdout),
+        stderr: text(output.stderr),
+    }
+}
+
+/// Asks, and compares the exit code and a part of what is printed where it belongs.
+fn check(ask: impl Fn(&[&str]) -> Ran, arguments: &str, code: i32, expected: &str) {
+    let ran = ask(&arguments.split_whitespace().collect::<Vec<_>>());
+    assert_eq!(ran.code, code, "{arguments}: {}{}", ran.stdout, ran.stderr);
+    let (said, silent) =
+        if code == 2 { (ran.stderr, ran.stdout) } else { (ran.stdout, ran.stderr) };
+    assert!(said.contains(expected), "{arguments}: no {expected:?} in\n{said}");
+    assert!(silent.is_empty(), "{arguments}: {silent}");
+}
+
+#[test]
+fn a_check_charges_and_its_exit_code_tells() {
+    let server = Server::start(|_, _| {});
+    let check = |arguments: &str, code: i32, expected: &str| {
+        check(|arguments| server.ask(arguments), arguments, code, expected);
+    };
+    check("check --user-id alice --peek", 0, "not charged by per_user: 2 of 2 left");
+    check("check --user-id alice", 0, "allowed by per_user: 1 of 2 left");
+    check(
+        "check --user-id alice --cost 5",
+        1,
+        "refused by per_user: 1 of 2 left, it costs 5 and the limit is 2: it can never pass",
+    );
+    check("check --rule per_user alice", 0, "allowed by per_user: 0 of 2 left");
+    check("check --user-id alice", 1, "refused by per_user: 0 of 2 left, try again in ");
+    check("check --user-id alice --api-key stolen", 1, "refused: the client is blacklisted");
+    check("check", 0, "allowed: no rule applies");
+    check("check --attribute plan=gold --tier pro --host h --tenant t", 0, "by per_plan: 4 of 5");
+    check("check --rule per_plan --key-type custom gold --cost 4", 0, "by per_plan: 0 of 5 left");
+    check("check --rule per_user --user-id zoe", 0, "allowed by per_user: 1 of 2 left");
+    check("check --method POST --ip 192.0.2.7 --endpoint /a", 0, "by per_address: 99 of 100 left");
+    // Charged once, however often it is asked.
+    check("check --user-id bob --idempotency-key k", 0, "1 of 2 left");
+    check("check --user-id bob --idempotency-key k", 0, "1 of 2 left");
+    check("check --user-id eve --idempotency-key k", 2, "idempotency");
+    check("check --rule nope alice", 2, "there is no rule `nope` (unknown_rule)");
+    check("check --rule per_user --key-type ip 192.0.2.7", 2, "rule `per_user` counts by user_id");
+    check("check --rule per_user --key-type banana x", 2, "unknown variant `banana`");
+}
+
+#[test]
+fn an_explanation_shows_every_rule() {
+    let server = Server::start(|_, _| {});
+    let arguments = ["explain", "--user-id", "alice", "--method", "GET", "--ip", "192.0.2.7"];
+    let ran = server.ask(&arguments);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let lines: Vec<Vec<&str>> =
+        ran.stdout.lines().map(|line| line.split_whitespace().collect()).collect();
+    let has = |expected: &str| {
+        let words: Vec<&str> = expected.split_whitespace().collect();
+        assert!(
+            lines.iter().any(|line| line.starts_with(&words)),
+            "no line {expected:?} in\n{}",
+            ran.stdout
+        );
+    };
+    has("no tier");
+    has("would pass; per_user binds");
+    has("per_user binds 1 2 2 1 h 0 us user_id=alice it applies to every request");
+    has("per_address - 100 1 h the method is `GET`, not POST");
+    has("per_plan - 5 1 h the request has no attribute:plan");
+}
+
+#[test]
+fn an_explanation_says_whether_the_request_would_pass() {
+    let server = Server::start(|_, _| {});
+    let check = |arguments: &str, code: i32, expected: &str| {
+        check(|arguments| server.ask(arguments), arguments, code, expected);
+    };
+    check("explain --user-id alice", 0, "would pass; per_user binds\n");
+    check("explain --user-id alice --cost 3", 0, "would be refused by per_user, it costs 3 and");
+    check("check --user-id alice --cost 2", 0, "allowed");
+    check("explain --user-id alice", 0, "would be refused by per_user, try again in ");
+    check("explain --user-id alice", 0, " per_user     exceeded     1     0      2     1 h");
+    check("explain --api-key stolen", 0, "would be refused, whatever the limits\n");
+    check("explain", 0, "would pass; no rule binds\n");
+}
+
+#[test]
+fn a_decision_can_be_explained_by_its_id() {
+    let server = Server::start(|_, _| {});
+    let ran = server.ask(&["check", "--user-id", "alice", "--cost", "3"]);
+    let id = ran.stdout.lines().find_map(|line| line.strip_prefix("decision ")).expect("an id");
+    let check = |arguments: &str, code: i32, expected: &str| {
+        check(|arguments| server.ask(arguments), arguments, code, expected);
+    };
+    let because = ": rule per_user was exceeded and binds\nno tier, revision 1 of the rules\n";
+    check(&format!("explain --decision {id} --token admin-token"), 0, because);
+    check(&format!("explain --decision {id} --token admin-token --json"), 0, id);
+    check(&format!("explain --decision {id}"), 2, "(token_required)");
+    check("explain --decision nope --token admin-token", 2, "decision");
+    check("explain --decision d1 --user-id alice", 2, "cannot be used with");
+}
+
+#[test]
+fn rules_are_listed_for_those_who_may_see_them() {
+    let server = Server::start(|_, _| {});
+    let check = |arguments: &str, code: i32, expected: &str| {
+        check(|arguments| server.ask(arguments), arguments, code, expected);
+    };
+    check("rules list --token admin-token", 0, "3 rules\n");
+    check(
+        "rules list --token admin-token",
+        0,
+        " per_address    100      1h  sliding_window_counter  ip              reject\n",
+    );
+    check("rules get per_user --token admin-token", 0, " limit            2\n");
+    check("rules get nope --token admin-token", 2, "there is no rule `nope`");
+    check("rules get a/b?c --token admin-token", 2, "there is no rule `a/b?c`");
+    check("rules list", 2, "(token_required) (--token or TOLLGATE_TOKEN)");
+    check("rules list --token hush", 2, "(wrong_token) (--token or TOLLGATE_TOKEN)");
+}
+
+#[test]
+fn the_environment_names_server_and_token() {
+    let server = Server::start(|settings, _| {
+        settings.check_auth = CheckAuth::Token;
+        settings.check_token = Some("caller-token".into());
+    });
+    let run = |token: &str| {
+        let output = Command::new(binary())
+            .args(["check", "--user-id", "alice"])
+            .env("TOLLGATE_SERVER", &server.url)
+            .env("TOLLGATE_TOKEN", token)
+            .output()
+            .expect("the binary runs");
+        let error = String::from_utf8(output.stderr).expect("readable output");
+        assert!(token.is_empty() || !error.contains(token), "{error}");
+        output.status.code()
+    };
+    assert_eq!(run("caller-token"), Some(0));
+    assert_eq!(run("other-token"), Some(2));
+    assert_eq!(run("no\ntoken"), Some(2));
+    assert_eq!(run(""), Some(2));
+    let help = Command::new(binary())
+        .args(["check", "--help"])
+        .env("TOLLGATE_TOKEN", "hush-hush")
+        .output()
+        .expect("the binary runs");
+    let help = String::from_utf8(help.stdout).expect("readable output");
+    assert!(help.contains("TOLLGATE_TOKEN") && !help.contains("hush-hush"), "{help}");
+}
+
+#[test]
+fn json_is_printed_as_it_came() {
+    let server = Server::start(|_, _| {});
+    let json = |arguments: &[&str]| -> Value {
+        let ran = server.ask(&[arguments, &["--json"]].concat());
+        assert!(ran.stdout.ends_with('\n'), "{}", ran.stdout);
+        serde_json::from_str(&ran.stdout).expect("JSON")
+    };
+    assert_eq!(json(&["check", "--user-id", "u", "--cost", "2"])["remaining"], 0);
+    let refused = json(&["check", "--user-id", "u"]);
+    assert_eq!((&refused["allowed"], &refused["reason"]), (&false.into(), &"rate_limited".into()));
+    assert_eq!(json(&["explain", "--user-id", "u"])["binding"], "per_user");
+    let rules = json(&["rules", "list", "--token", "admin-token"]);
+    assert_eq!(rules["rules"].as_array().map(Vec::len), Some(3));
+    let rule = json(&["rules", "get", "per_plan", "--token", "admin-token"]);
+    assert_eq!(rule["identifier_type"], "attribute:plan");
+    assert_eq!(server.ask(&["check", "--user-id", "u", "--json"]).code, 1);
+}
+
+#[test]
+fn a_server_with_a_certificate_of_its_own_is_believed_if_told_so() {
+    let server = Server::start(|settings, folder| {
+        let own = rcgen::generate_simple_self_signed(["localhost".to_owned()]);
+        let own = own.expect("a certificate");
+        let files = TlsFiles {
+            certificate: folder.join("cert.pem"),
+            key: folder.join("key.pem"),
+            client_ca: None,
+        };
+        fs::write(&files.certificate, own.cert.pem()).expect("written");
+        fs::write(&files.key, own.signing_key.serialize_pem()).expect("written");
+        settings.tls = Some(files);
+    });
+    let file = |name: &str| server.folder.path().join(name).to_str().expect("a path").to_owned();
+    let check = |arguments: &str, code: i32, expected: &str| {
+        check(|arguments| server.ask(arguments), arguments, code, expected);
+    };
+    check(&format!("check --user-id u --ca {}", file("cert.pem")), 0, "allowed by per_user");
+    check(&format!("check --ca {}", file("missing.pem")), 2, "cannot use --ca");
+    check(&format!("check --ca {}", file("policy.yaml")), 2, "it holds no certificate in PEM");
+    // Without the file nobody vouches for it.
+    check("check", 2, "--ca");
+    // Plain words to a port that expects TLS.
+    let plain = server.url.replace("https", "http");
+    let ran = tollgate(&["check", "--server", &plain]);
+    assert_eq!(ran.code, 2);
+    assert!(ran.stderr.contains("or does it want https? (--server)"), "{}", ran.stderr);
+}
+
+/// The settings of a server whose certificate and key are in these files.
+fn tls_files(folder: &Path) -> TlsFiles {
+    let file = |name: &str| folder.join(name);
+    TlsFiles { certificate: file("server.pem"), key: file("server.key"), client_ca: None }
+}
+
+#[test]
+fn the_certificate_that_the_documents_make_is_believed() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/serve.md");
+    let page = fs::read_to_string(page).expect("the page about serving");
+    let (_, rest) = page.split_once("```sh\nopenssl req ").expect("how to make a certificate");
+    let (line, _) = rest.split_once("```").expect("its end");
+    let server = Server::start(|settings, folder| {
+        let line = format!("openssl req {line}");
+        let made = Command::new("bash").args(["-c", &line]).current_dir(folder).output();
+        let made = made.expect("bash runs");
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        settings.tls = Some(tls_files(folder));
+    });
+    let certificate = server.folder.path().join("server.pem");
+    let arguments = format!("check --user-id u --ca {}", certificate.display());
+    check(|arguments| server.ask(arguments), &arguments, 0, "allowed by per_user");
+}
+
+#[test]
+fn why_a_certificate_is_not_believed_is_told_in_words() {
+    let make = |names: &[&str], is_authority: bool| {
+        let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+        let mut parameters = rcgen::CertificateParams::new(names).expect("names");
+        if is_authority {
+            parameters.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        }
+        let key = rcgen::KeyPair::generate().expect("a key");
+        (parameters.self_signed(&key).expect("a certificate").pem(), key.serialize_pem())
+    };
+    let other = make(&["localhost"], false).0;
+    let check_one = |names: &[&str], is_authority: bool, trusts_it: bool, expected: &str| {
+        let (certificate, key) = make(names, is_authority);
+        let server = Server::start(|settings, folder| {
+            let files = tls_files(folder);
+            fs::write(&files.certificate, &certificate).expect("written");
+            fs::write(&files.key, &key).expect("written");
+            fs::write(folder.join("other.pem"), &other).expect("written");
+            settings.tls = Some(files);
+        });
+        let name = if trusts_it { "server.pem" } else { "other.pem" };
+        let arguments = format!("check --ca {}", server.folder.path().join(name).display());
+        check(|arguments| server.ask(arguments), &arguments, 2, expected);
+    };
+    check_one(
+        &["localhost"],
+        true,
+        true,
+        "certificate is that of an authority, which is no server's",
+    );
+    check_one(&["localhost"], false, false, "the authority of --ca did not sign its certificate");
+    check_one(&["elsewhere"], false, true, "its certificate is for another name");
+}
+
+/// A port where every connection is answered with these bytes, and then closed.
+fn answering(bytes: &'static [u8]) -> String {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    thread::spawn(move || {
+        for connection in listener.incoming() {
+            let mut connection = connection.expect("a connection");
+            // Some of the request must be read, or closing would look like a reset.
+            let _ = connection.read(&mut [0; 4_096]);
+            let _ = connection.write_all(bytes);
+        }
+    });
+    format!("http://127.0.0.1:{port}")
+}
+
+#[test]
+fn who_gets_no_answer_is_told_what_to_do() {
+    let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let closed = format!("http://{}", free.local_addr().expect("an address"));
+    drop(free);
+    // Its queue takes the connection, and nobody ever looks at it.
+    let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let silent_url = format!("http://{}", silent.local_addr().expect("an address"));
+    let rubbish = answering(b"220 mail.example.com ESMTP\r\n");
+    let page = answering(b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\n<html>");
+    let gone = answering(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n");
+    let cut = answering(b"HTTP/1.1 200 OK\r\ncontent-length: 60\r\n\r\n{");
+    let refused = "connection refused. Is `tollgate serve` running? (--server)".to_owned();
+    let cases = [
+        (&*closed, "", format!("tollgate: cannot reach {closed}: {refused}\n")),
+        (
+            &*silent_url,
+            "--timeout 50ms",
+            format!("tollgate: {silent_url} did not answer within 50ms (--timeout)\n"),
+        ),
+        (&*rubbish, "", "Is it a Tollgate server, or does it want https? (--server)".to_owned()),
+        (&*page, "", "gave an answer that cannot be read".to_owned()),
+        (&*gone, "", "answered 404 Not Found. Is it a Tollgate server? (--server)".to_owned()),
+        (&*cut, "", "gave no proper answer".to_owned()),
+        ("localhost:8080", "", "write it like http://127.0.0.1:8080".to_owned()),
+        ("http://me:hush@localhost", "", "takes no user name or password".to_owned()),
+        ("http://localhost", "--timeout soon", "write it like 500ms, 5s or 1m".to_owned()),
+        ("http://localhost", "--attribute plan", "write it like NAME=VALUE".to_owned()),
+        ("http://localhost", "alice", "--rule <RULE_ID>".to_owned()),
+        ("http://localhost", "--rule r --key-type ip", "KEY_VALUE".to_owned()),
+        ("http://localhost", "--peek --cost 2", "cannot be used with".to_owned()),
+        ("http://localhost", "--peek --idempotency-key k", "cannot be used with".to_owned()),
+    ];
+    for (url, arguments, expected) in cases {
+        let arguments = format!("check --server {url} {arguments}");
+        check(tollgate, &arguments, 2, &expected);
+    }
+    drop(silent);
+}

@@ -1,0 +1,342 @@
+//! `tollgate serve` and `tollgate config` as processes: what they print, obey and answer.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
+
+use serde_json::Value;
+use tollgate_e2e::server::binary;
+
+const RULES: &str = "rules: [{rule_id: first, limit: 5, window: 1h, identifier_type: ip}]\n";
+const OTHER_RULES: &str = "rules: [{rule_id: second, limit: 5, window: 1h, identifier_type: ip}]\n";
+const TOKEN: &str = "squeamish-ossifrage";
+
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(binary());
+    command.args(arguments).env_remove("RUST_LOG").env("TOLLGATE_GRPC", "127.0.0.1:0");
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // Where a catalog is made, if there are no rules.
+    command.current_dir(fresh_folder());
+    command
+}
+
+/// A folder that nobody else uses. It goes with those of the build.
+fn fresh_folder() -> PathBuf {
+    let folder =
+        tempfile::Builder::new().disable_cleanup(true).tempdir_in(env!("CARGO_TARGET_TMPDIR"));
+    folder.expect("a folder").path().to_owned()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A server that runs until the test is over.
+struct Server {
+    process: Child,
+    said: String,
+    errors: BufReader<ChildStderr>,
+}
+
+impl Server {
+    /// Starts a server and waits for its last line, which says what to try.
+    fn start(mut command: Command) -> Self {
+        let mut process = command.spawn().expect("a process");
+        let mut errors = BufReader::new(process.stderr.take().expect("its errors"));
+        let mut output = BufReader::new(process.stdout.take().expect("its output"));
+        let mut said = String::new();
+        while !said.contains("-d '") {
+            if output.read_line(&mut said).expect("a line") == 0 {
+                let mut why = String::new();
+                let _ = errors.read_to_string(&mut why);
+                panic!("it ended: {said}{why}");
+            }
+        }
+        Self { process, said, errors }
+    }
+
+    /// The word after a name at the start of a line.
+    fn told(&self, name: &str) -> &str {
+        let mut lines = self.said.lines().map(str::split_whitespace);
+        let line = lines.find_map(|mut words| (words.next() == Some(name)).then(|| words.next()));
+        line.flatten().unwrap_or_else(|| panic!("nothing about {name} in {}", self.said))
+    }
+
+    /// Status and body of the answer to a request.
+    fn ask(&self, listener: &str, path: &str, token: &str) -> (u16, String) {
+        let address = self.told(listener).strip_prefix("http://").expect("a URL");
+        let mut stream = TcpStream::connect(address).expect("a connection");
+        write!(
+            stream,
+            "GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\nConnection: \
+             close\r\n\r\n"
+        )
+        .expect("sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok());
+        let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+        (status.expect("a status"), body.to_owned())
+    }
+
+    fn signal(&self, name: &str) {
+        let id = self.process.id().to_string();
+        let sent = Command::new("kill").args([name, &id]).status().expect("kill");
+        assert!(sent.success());
+    }
+
+    /// Reads log lines until one has those words.
+    fn log_until(&mut self, words: &str) -> String {
+        let mut lines = String::new();
+        while !lines.contains(words) {
+            let count = self.errors.read_line(&mut lines).expect("a line");
+            assert!(count > 0, "no line with {words:?} in {lines}");
+        }
+        lines
+    }
+
+    fn exit_code(&mut self) -> Option<i32> {
+        self.process.wait().expect("an end").code()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[test]
+fn a_server_starts_without_arguments_obeys_signals_and_ends() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let rules = folder.path().join("policy.yaml");
+    fs::write(&rules, RULES).expect("written");
+    let path = rules.to_str().expect("a path");
+    let mut server = Server::start(command(&["serve", "--http", "127.0.0.1:0", "--rules", path]));
+    assert!(server.said.contains("1 rule from"), "{}", server.said);
+    let token = server.told("token").to_owned();
+    assert_eq!(server.ask("http", "/health/live", "").0, 200);
+    assert_eq!(server.ask("http", "/api/v1/rules", "").0, 401);
+    let (status, body) = server.ask("http", "/api/v1/rules", &token);
+    assert!(status == 200 && body.contains("\"first\""), "{status} {body}");
+
+    fs::write(&rules, OTHER_RULES).expect("written");
+    server.signal("-HUP");
+    let log = server.log_until("rules loaded");
+    assert!(!log.contains(&token), "{log}");
+    assert!(server.ask("http", "/api/v1/rules", &token).1.contains("\"second\""));
+
+    server.signal("-TERM");
+    server.log_until("ended");
+    assert_eq!(server.exit_code(), Some(0));
+}
+
+#[test]
+fn a_second_signal_ends_at_once() {
+    let mut server = Server::start(command(&["serve", "--http", "127.0.0.1:0"]));
+    let address = server.told("http").strip_prefix("http://").expect("a URL").to_owned();
+    // A request whose body never comes is still being answered.
+    let mut stream = TcpStream::connect(address).expect("a connection");
+    let head = "POST /api/v1/rate-limit/check HTTP/1.1\r\nHost: localhost\r\nContent-Type: \
+                application/json\r\nContent-Length: 10\r\nExpect: 100-continue\r\n\r\n";
+    stream.write_all(head.as_bytes()).expect("sent");
+    let mut begun = [0; 12];
+    stream.read_exact(&mut begun).expect("the server wants the body");
+    assert_eq!(text(&begun), "HTTP/1.1 100");
+    server.signal("-INT");
+    server.log_until("finishing what has begun");
+    server.signal("-INT");
+    server.log_until("ended at once");
+    assert_eq!(server.exit_code(), Some(130));
+}
+
+#[test]
+fn the_admin_api_can_be_apart_and_tokens_can_be_chosen() {
+    let mut started = command(&["serve", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
+    started.env("TOLLGATE_ADMIN_TOKEN", TOKEN);
+    let server = Server::start(started);
+    assert!(!server.said.contains(TOKEN) && !server.said.contains("token"), "{}", server.said);
+    assert_eq!(server.ask("admin", "/api/v1/rules", TOKEN).0, 200);
+    // What is elsewhere is not unknown.
+    let (status, body) = server.ask("http", "/api/v1/rules", TOKEN);
+    assert_eq!(status, 404);
+    assert!(body.contains("belongs to the admin API, which has a port of its own"), "{body}");
+    let (status, body) = server.ask("admin", "/api/v1/rate-limit/check", TOKEN);
+    assert_eq!(status, 404);
+    assert!(body.contains("belongs to the check API, which has a port of its own"), "{body}");
+    for listener in ["http", "admin"] {
+        let (_, body) = server.ask(listener, "/api/v1/rulesets", TOKEN);
+        assert!(body.contains("there is nothing at /api/v1/rulesets"), "{body}");
+    }
+}
+
+#[test]
+fn a_server_on_all_addresses_says_so_and_names_the_port_of_its_admin_api() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let rules = folder.path().join("policy.yaml");
+    fs::write(&rules, "rules: [{rule_id: r, limit: 5, window: 1h, identifier_type: tenant}]\n")
+        .expect("written");
+    let path = rules.to_str().expect("a path");
+    let free = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
+    let admin = free.expect("a port");
+    let here = ["serve", "--http", "0.0.0.0:0", "--check-auth", "none", "--rules", path];
+    let server = Server::start(command(&[&here[..], &["--admin", &admin.to_string()]].concat()));
+    let line = |name: &str| server.said.lines().find(|line| line.starts_with(name));
+    let http = line("http ").expect("a line");
+    assert!(http.contains("http://127.0.0.1:") && http.contains(" (on all addresses)  "), "{http}");
+    assert!(!line("grpc ").expect("a line").contains("all addresses"), "{}", server.said);
+    let (_, body) = server.ask("http", "/api/v1/decisions/d1", "");
+    assert!(body.contains(&format!("a port of its own: {} (--admin)", admin.port())), "{body}");
+    // What to try is something that the rules count.
+    assert!(server.said.contains(r#"-d '{"identifiers":{"tenant":"acme"},"#), "{}", server.said);
+}
+
+#[test]
+fn a_rules_file_without_rules_or_without_the_file_is_a_warning() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let rules = folder.path().join("policy.yaml");
+    fs::write(&rules, RULES).expect("written");
+    let path = rules.to_str().expect("a path");
+    let mut server = Server::start(command(&["serve", "--http", "127.0.0.1:0", "--rules", path]));
+    fs::write(&rules, "rules: []\n").expect("written");
+    server.signal("-HUP");
+    let log = server.log_until("nothing has a limit");
+    assert!(log.contains("WARN") && log.contains("0 rules from"), "{log}");
+    fs::remove_file(&rules).expect("removed");
+    let log = server.log_until("cannot be found any more");
+    assert!(log.contains("WARN") && log.contains(path), "{log}");
+    let (_, figures) = server.ask("http", "/metrics", "");
+    assert!(figures.contains("\ntollgate_config_errors_total 1\n"), "{figures}");
+}
+
+#[test]
+fn why_a_token_is_not_believed_can_be_found_out() {
+    // {"sub":"alice"}, signed by somebody else.
+    let token =
+        "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhbGljZSJ9.AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+    let mut started = command(&["serve", "--http", "127.0.0.1:0", "--log-level", "debug"]);
+    started.env("TOLLGATE_JWT_SECRET", "squeamish-ossifrage-squeamish-ossifrage");
+    let mut server = Server::start(started);
+    for sent in [token, "nonsense", token] {
+        assert_eq!(server.ask("http", "/api/v1/rate-limits/status", sent).0, 200);
+    }
+    let log = server.log_until("malformed");
+    assert!(log.contains("DEBUG a token is not believed: the signature of the token is"), "{log}");
+    assert!(!log.contains(token) && !log.contains("eyJ") && !log.contains("nonsense"), "{log}");
+    let (_, figures) = server.ask("http", "/metrics", "");
+    for (outcome, count) in [("signature", 2), ("malformed", 1), ("verified", 0)] {
+        let line = format!("\ntollgate_tokens_total{{outcome=\"{outcome}\"}} {count}\n");
+        assert!(figures.contains(&line), "{line} in {figures}");
+    }
+
+    let mut short = command(&["serve", "--http", "127.0.0.1:0"]);
+    let Output { stderr, .. } =
+        short.env("TOLLGATE_JWT_SECRET", TOKEN).output().expect("a process");
+    let told = text(&stderr);
+    assert!(told.starts_with("tollgate: identity.jwt.secret: a secret has at least 32"), "{told}");
+}
+
+#[test]
+fn what_is_possible_instead_of_a_method_is_told() {
+    let server = Server::start(command(&["serve", "--http", "127.0.0.1:0"]));
+    let (status, body) = server.ask("http", "/api/v1/rate-limit/peek", "");
+    assert_eq!(status, 405);
+    let body: Value = serde_json::from_str(&body).expect("JSON");
+    assert_eq!(body["code"], "wrong_method");
+    assert_eq!(body["detail"], "GET is not possible here; use POST");
+}
+
+#[test]
+fn what_keeps_a_server_from_starting_is_told_in_a_sentence() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("an address").to_string();
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).expect("written");
+        path.to_str().expect("a path").to_owned()
+    };
+    let bad_rules = write("bad.yaml", "rules: [{rule_id: a, limit: five}]\n");
+    let bad_settings = write("settings.yaml", "htpp: 127.0.0.1:0\n");
+    let not_pem = write("not.pem", "nonsense");
+    let here = ["serve", "--http", "127.0.0.1:0"];
+    let cases: &[(&[&str], &str)] = &[
+        (
+            &["--http", &address],
+            "another program listens there already; choose another with --http",
+        ),
+        (&["--rules", "missing.yaml"], "missing.yaml"),
+        (&["--rules", &bad_rules], "limit"),
+        (&["--config", "missing.yaml"], "cannot read the settings file missing.yaml"),
+        (
+            &["--config", &bad_settings],
+            "settings.yaml:1:1): there is no such setting; did you mean http?",
+        ),
+        (&["--memory", "lots"], "memory (flag --memory): expected a size"),
+        (&["--store", "mysql://localhost"], "write memory:, redis://host:port"),
+        (&["--store", "redis://a,b"], "how they belong together"),
+        (&["--tls-certificate", &not_pem, "--tls-key", &not_pem], "not.pem holds no certificate"),
+        (&["--fly"], "unexpected argument"),
+    ];
+    for (arguments, expected) in cases {
+        let is_elsewhere = arguments.contains(&"--http");
+        let line = [if is_elsewhere { &here[..1] } else { &here[..] }, arguments].concat();
+        let Output { status, stdout, stderr } = command(&line).output().expect("a process");
+        let (stdout, stderr) = (text(&stdout), text(&stderr));
+        assert_eq!(status.code(), Some(2), "{arguments:?}: {stdout}{stderr}");
+        assert!(stderr.contains(expected), "{arguments:?}: {stderr}");
+        assert!(stdout.is_empty(), "{arguments:?}: {stdout}");
+    }
+    let mut with_bad_filter = command(&here);
+    with_bad_filter.env("RUST_LOG", "tollgate=loud");
+    let Output { status, stderr, .. } = with_bad_filter.output().expect("a process");
+    assert_eq!(status.code(), Some(2));
+    assert!(text(&stderr).contains("RUST_LOG cannot be used"), "{}", text(&stderr));
+}
+
+#[test]
+fn log_lines_can_be_json() {
+    let mut server = Server::start(command(&["serve", "--http", "127.0.0.1:0", "--log", "json"]));
+    server.signal("-TERM");
+    for line in server.log_until("\"ended\"").lines() {
+        let line: Value = serde_json::from_str(line).expect("JSON");
+        assert_eq!(line["level"], "INFO");
+    }
+}
+
+#[test]
+fn config_shows_every_setting_with_its_origin_but_no_secret() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("tollgate.yaml");
+    fs::write(&file, "limits:\n  connections: 7\n").expect("written");
+    let run = |arguments: &[&str], file: &Path| {
+        let mut config = command(arguments);
+        config.env("TOLLGATE_CONFIG", file).env("TOLLGATE_CHECK_TOKEN", TOKEN);
+        let Output { status, stdout, stderr } = config.output().expect("a process");
+        assert_eq!(status.code(), Some(0), "{}", text(&stderr));
+        text(&stdout)
+    };
+    let shown = run(&["config", "--check-auth", "token", "--memory", "1GiB"], &file);
+    let line = |name: &str| {
+        let line = shown.lines().find(|line| line.split_whitespace().next() == Some(name));
+        let words = line.unwrap_or_else(|| panic!("no {name} in {shown}")).split_whitespace();
+        words.collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(line("http"), "http 127.0.0.1:8080 default");
+    assert_eq!(line("memory"), "memory 1GiB flag --memory");
+    assert_eq!(line("check_token"), "check_token *** env TOLLGATE_CHECK_TOKEN");
+    let place = format!("{}:2:16", file.display());
+    assert_eq!(line("limits.connections"), format!("limits.connections 7 {place}"));
+    assert!(!shown.contains(TOKEN), "{shown}");
+
+    let shown = run(&["config", "--check-auth", "token", "--json"], &file);
+    assert!(!shown.contains(TOKEN), "{shown}");
+    let object: Value = serde_json::from_str(&shown).expect("JSON");
+    assert_eq!(object["check_token"]["value"], "***");
+    assert_eq!(object["limits.connections"]["value"], 7);
+    assert_eq!(object["limits.connections"]["origin"], place);
+    assert_eq!(object["admin"]["value"], Value::Null);
+}

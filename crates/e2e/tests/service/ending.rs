@@ -1,0 +1,73 @@
+//! How the server ends, and when it does not even begin.
+
+use std::net::TcpStream;
+
+use tollgate_e2e::process::Process;
+use tollgate_e2e::server::{CHECK, Server, Setup, command};
+use tollgate_e2e::until;
+
+#[test]
+fn what_has_begun_is_answered_before_the_end() {
+    let mut server = Server::start(&Setup::default());
+    let body = r#"{"identifiers":{"user_id":"alice"}}"#;
+    let (half, other_half) = body.split_at(body.len() / 2);
+    let mut check = server.connect();
+    let head = format!(
+        "POST {CHECK} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+         Content-Length: {}\r\n\r\n{half}",
+        body.len()
+    );
+    check.send(head.as_bytes()).expect("sent");
+    let mut ready = server.connect();
+    ready.send(b"GET /health/ready HTTP/1.1\r\nHost: local").expect("sent");
+    // An answer over a third connection shows that the two before it were accepted.
+    assert_eq!(server.get("/health/ready").status, 200);
+
+    server.process.signal("TERM");
+    server
+        .process
+        .until("word of the end", |process| process.errors().contains("ending").then_some(()));
+    until("the closed port", || TcpStream::connect(server.address).is_err().then_some(()));
+    ready.send(b"host\r\n\r\n").expect("sent");
+    let draining = ready.answer().expect("an answer");
+    assert_eq!((draining.status, &draining.json()["status"]), (503, &"draining".into()));
+    check.send(other_half.as_bytes()).expect("sent");
+    let answer = check.answer().expect("an answer");
+    assert_eq!((answer.status, &answer.json()["allowed"]), (200, &true.into()));
+    assert_eq!(server.process.end().code(), Some(0), "{}", server.process.errors());
+}
+
+#[test]
+fn load_balancers_have_time_to_notice() {
+    let settings = "limits: {shutdown_delay: 1h}";
+    let mut server = Server::start(&Setup { settings, ..Setup::default() });
+    server.process.signal("TERM");
+    until("a server that is not ready", || {
+        (server.get("/health/ready").status == 503).then_some(())
+    });
+    let answer = server.post(CHECK, r#"{"identifiers":{"user_id":"alice"}}"#);
+    assert_eq!((answer.status, &answer.json()["allowed"]), (200, &true.into()));
+    server.process.signal("TERM");
+    assert_eq!(server.process.end().code(), Some(0), "{}", server.process.errors());
+}
+
+#[test]
+fn a_server_that_others_can_reach_asks_how_callers_are_known() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let check = |arguments: &[&str], expected: &str| {
+        let setup = Setup { arguments, ..Setup::default() };
+        let mut process = Process::start(&mut command(&setup, folder.path()));
+        assert_eq!(process.end().code(), Some(2), "{arguments:?}");
+        let errors = process.errors();
+        assert!(
+            errors.contains(expected) && errors.lines().count() == 1,
+            "{arguments:?}: {errors}"
+        );
+        assert_eq!(process.output(), "");
+    };
+    check(&["--http", "0.0.0.0:0"], "0.0.0.0:0 can be reached from other machines");
+    check(&["--http", "[::]:0"], "[::]:0 can be reached from other machines");
+    check(&["--check-auth", "token"], "TOLLGATE_CHECK_TOKEN");
+    check(&["--check-auth", "mtls"], "tls.client_ca");
+    check(&["--check-auth", "maybe"], "expected none, token or mtls");
+}

@@ -1,0 +1,122 @@
+//! Every field of an answer.
+
+use serde_json::{Value, json};
+
+use super::{ask, brief, header, seconds, start};
+use tollgate_e2e::grpc::{Client, SHOULD_RATE_LIMIT, descriptor, request};
+
+const FILE: &str = "
+domain: test
+descriptors:
+  - {key: user, rate_limit: {unit: year, requests_per_unit: 2}}
+  - {key: named, rate_limit: {name: by-name, unit: year, requests_per_unit: 9}}
+  - {key: unit, value: second, rate_limit: {unit: second, requests_per_unit: 7}}
+  - {key: unit, value: minute, rate_limit: {unit: Minute, requests_per_unit: 7}}
+  - {key: unit, value: hour, rate_limit: {unit: HOUR, requests_per_unit: 7}}
+  - {key: unit, value: day, rate_limit: {unit: day, requests_per_unit: 7}}
+  - {key: unit, value: week, rate_limit: {unit: week, requests_per_unit: 7}}
+  - {key: unit, value: month, rate_limit: {unit: month, requests_per_unit: 7}}
+  - {key: unit, value: year, rate_limit: {unit: year, requests_per_unit: 7}}
+";
+
+#[test]
+fn an_answer_says_everything() {
+    let server = start(FILE);
+    let mut client = Client::of(&server);
+    let ask = request("test", &[&["user=ann"], &["nobody=knows"], &["named=x"]]);
+    let answer = client.should_rate_limit(&ask);
+
+    assert_eq!(brief(&answer), "OK, OK 1, OK 0, OK 8");
+    let statuses = answer["statuses"].as_array().expect("statuses");
+    let limit = |number: u32, name: &str| json!({"requests_per_unit": number, "unit": "YEAR", "name": name});
+    assert_eq!(statuses[0]["current_limit"], limit(2, "test.user"));
+    assert_eq!(statuses[1], json!({"code": "OK", "limit_remaining": 0}), "nothing is known");
+    assert_eq!(statuses[2]["current_limit"], limit(9, "by-name"));
+    assert_eq!(seconds(&statuses[0]), seconds(&statuses[2]), "windows of a kind end together");
+    assert_eq!((&answer["raw_body"], &answer["request_headers_to_add"]), (&json!(""), &json!([])));
+    assert_eq!(header(&answer, "x-ratelimit-limit"), Some("2"), "the one with the least left");
+    assert_eq!(header(&answer, "x-ratelimit-remaining"), Some("1"));
+    assert_eq!(header(&answer, "retry-after"), None);
+    assert_eq!(header(&answer, "content-type"), None);
+    let both = header(&answer, "ratelimit").expect("what is left");
+    assert!(both.contains("\"test.user\";r=1") && both.contains(";r=8"), "{both}");
+    let id = answer["dynamic_metadata"]["decision_id"].as_str().expect("an id").to_owned();
+    assert_eq!(server.get_as_admin(&format!("/api/v1/decisions/{id}")).status, 200);
+
+    client.should_rate_limit(&request("test", &[&["user=ann"]]));
+    let refused = client.should_rate_limit(&ask);
+    assert_eq!(brief(&refused), "OVER_LIMIT, OVER_LIMIT 0, OK 0, OK 8", "the last was not charged");
+    let wait: u64 =
+        header(&refused, "retry-after").and_then(|wait| wait.parse().ok()).expect("a wait");
+    assert!(wait.abs_diff(seconds(&refused["statuses"][0])) <= 1, "{refused}");
+    assert_eq!(header(&refused, "content-type"), Some("application/problem+json"));
+    assert_eq!(header(&refused, "cache-control"), Some("no-store"));
+    assert_eq!(header(&refused, "x-ratelimit-remaining"), Some("0"));
+    let body: Value =
+        serde_json::from_str(refused["raw_body"].as_str().expect("a body")).expect("JSON");
+    assert_eq!((&body["status"], &body["violated-policies"]), (&json!(429), &json!(["test.user"])));
+    assert_eq!(body["error"]["code"], "RATE_LIMIT_EXCEEDED");
+    assert_eq!(body["error"]["rule_id"], "test.user");
+    assert_eq!(body["error"]["decision_id"], refused["dynamic_metadata"]["decision_id"]);
+    let id = body["error"]["decision_id"].as_str().expect("an id");
+    assert_eq!(server.get_as_admin(&format!("/api/v1/decisions/{id}")).status, 200);
+}
+
+#[test]
+fn a_request_that_nothing_is_known_about_passes() {
+    let server = start(FILE);
+    let mut client = Client::of(&server);
+    let answer =
+        client.should_rate_limit(&request("test", &[&["nobody=knows"], &["user=a", "too=deep"]]));
+    assert_eq!(brief(&answer), "OK, OK 0, OK 0");
+    assert_eq!(answer["dynamic_metadata"], Value::Null, "nothing was decided");
+    assert_eq!(answer["response_headers_to_add"], json!([]));
+}
+
+#[test]
+fn units_are_those_of_envoy() {
+    let server = start(FILE);
+    let mut client = Client::of(&server);
+    let mut check = |unit: &str, length: u64| {
+        let answer = client.should_rate_limit(&request("test", &[&[&format!("unit={unit}")]]));
+        let status = &answer["statuses"][0];
+        assert_eq!(status["current_limit"]["unit"], unit.to_uppercase(), "{answer}");
+        assert_eq!(status["current_limit"]["name"], format!("test.unit_{unit}"));
+        assert!((1..=length).contains(&seconds(status)), "{answer}");
+        // Windows begin with 1970, so they end when this many seconds are full.
+        let reset: u64 =
+            header(&answer, "x-ratelimit-reset").and_then(|at| at.parse().ok()).expect("a time");
+        assert_eq!(reset % length, 0, "{answer}");
+    };
+    check("second", 1);
+    check("minute", 60);
+    check("hour", 3_600);
+    check("day", 86_400);
+    check("week", 7 * 86_400);
+    check("month", 30 * 86_400);
+    check("year", 365 * 86_400);
+}
+
+#[test]
+fn requests_that_make_no_sense_are_told_so() {
+    let server = start(FILE);
+    let mut client = Client::of(&server);
+    let mut check = |request: &Value, expected: &str| {
+        let failure = client.fail(SHOULD_RATE_LIMIT, request);
+        assert_eq!(failure.code, "INVALID_ARGUMENT", "{request}: {failure:?}");
+        assert!(failure.detail.contains(expected), "{request}: {failure:?}");
+    };
+    let user = descriptor(&["user=ann"]);
+    check(&json!({}), "domain: it is empty");
+    check(&json!({"domain": "test"}), "descriptors: there is none");
+    check(&json!({"domain": "test", "descriptors": [user, {}]}), "descriptors[1].entries");
+    for limit in [json!({"requests_per_unit": 5}), json!({"requests_per_unit": 5, "unit": 77})] {
+        let mut own = user.clone();
+        own["limit"] = limit;
+        check(&json!({"domain": "test", "descriptors": [own]}), "descriptors[0].limit.unit");
+    }
+    let mut own = user.clone();
+    own["limit"] = json!({"requests_per_unit": 5, "unit": "DAY"});
+    check(&json!({"domain": "unheard-of", "descriptors": [own]}), "descriptors[0].limit");
+    assert_eq!(ask(&mut client, &[&["user=ann"]]), "OK, OK 1", "none of them was charged");
+}

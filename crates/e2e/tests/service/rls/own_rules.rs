@@ -1,0 +1,86 @@
+//! Domains that are in no file: our own rules, shared with every other way to ask.
+
+use serde_json::{Value, json};
+
+use super::{brief, header, start_with};
+use tollgate_e2e::grpc::{Client, request};
+use tollgate_e2e::server::{Server, Setup};
+
+const RULES: &str = "
+rules:
+  - {rule_id: per_user, limit: 5, window: 300d, identifier_type: user_id}
+  - {rule_id: per_address, limit: 7, window: 300d, identifier_type: ip}
+  - rule_id: login
+    limit: 2
+    window: 300d
+    identifier_type: ip
+    applies_to: {endpoints: [/login], methods: [POST]}
+  - {rule_id: per_plan, limit: 3, window: 1d, algorithm: fixed_window, identifier_type: 'attribute:plan'}
+  - {rule_id: per_domain, limit: 4, window: 300d, identifier_type: ['attribute:domain', 'attribute:shop']}
+  - {rule_id: per_agent, limit: 6, window: 300d, identifier_type: 'header:user-agent'}
+blacklist: [{identifier_type: user_id, identifier: mallory, reason: abuse}]
+";
+
+fn ask(client: &mut Client, domain: &str, descriptors: &[&[&str]]) -> Value {
+    client.should_rate_limit(&request(domain, descriptors))
+}
+
+fn check(client: &mut Client, domain: &str, descriptors: &[&[&str]], expected: &str) {
+    let answer = ask(client, domain, descriptors);
+    assert_eq!(brief(&answer), expected, "{domain} {descriptors:?}: {answer}");
+}
+
+#[test]
+fn entries_are_what_rules_look_at() {
+    let server = Server::with_rules(RULES);
+    let client = &mut Client::of(&server);
+    check(client, "any", &[&["user_id=ann"]], "OK, OK 4");
+    check(client, "other", &[&["user=ann"]], "OK, OK 3");
+    check(client, "any", &[&["remote_address=192.0.2.1"]], "OK, OK 6");
+    let login = &["remote_address=192.0.2.1", "path=/login", "method=POST"][..];
+    check(client, "any", &[login], "OK, OK 1");
+    check(client, "any", &[&["header:user-agent=curl"]], "OK, OK 5");
+    check(client, "any", &[&["plan=gold"]], "OK, OK 2");
+    check(client, "one", &[&["shop=x"]], "OK, OK 3");
+    check(client, "two", &[&["shop=x"]], "OK, OK 3");
+    check(client, "one", &[&["shop=x"]], "OK, OK 2");
+    check(client, "any", &[&["nothing=known"]], "OK, OK 0");
+    // Each descriptor is told the limit that binds it.
+    let both = ask(client, "any", &[&["user=bob"], login]);
+    assert_eq!(brief(&both), "OK, OK 4, OK 0");
+    let names = [0, 1].map(|place| both["statuses"][place]["current_limit"]["name"].clone());
+    assert_eq!(names, ["per_user", "login"]);
+    let limit = &ask(client, "any", &[&["plan=gold"]])["statuses"][0]["current_limit"];
+    assert_eq!(*limit, json!({"requests_per_unit": 3, "unit": "DAY", "name": "per_plan"}));
+    let unit = &both["statuses"][0]["current_limit"]["unit"];
+    assert_eq!(unit, "UNKNOWN", "300 days are none of Envoy's units");
+}
+
+#[test]
+fn a_refused_descriptor_takes_nothing_from_the_others() {
+    let server = Server::with_rules(RULES);
+    let client = &mut Client::of(&server);
+    let login = &["remote_address=192.0.2.1", "path=/login", "method=POST"][..];
+    check(client, "any", &[login], "OK, OK 1");
+    check(client, "any", &[login], "OK, OK 0");
+    let refused = ask(client, "any", &[&["user=ann"], login]);
+    assert_eq!(brief(&refused), "OVER_LIMIT, OK 5, OVER_LIMIT 0");
+    assert!(header(&refused, "retry-after").is_some(), "{refused}");
+    check(client, "any", &[&["user=ann"]], "OK, OK 4");
+    // A list is about the whole request.
+    let denied = ask(client, "any", &[&["user=mallory"], &["plan=x"]]);
+    assert_eq!(denied["overall_code"], "OVER_LIMIT", "{denied}");
+    check(client, "any", &[&["plan=x"]], "OK, OK 2");
+}
+
+#[test]
+fn both_kinds_of_domains_live_side_by_side() {
+    let file = "{domain: test, descriptors: [{key: user, rate_limit: {unit: year, requests_per_unit: 2}}]}";
+    let server = start_with(file, &Setup { rules: Some(RULES), ..Setup::default() });
+    let client = &mut Client::of(&server);
+    check(client, "test", &[&["user=ann"]], "OK, OK 1");
+    check(client, "any", &[&["user=ann"]], "OK, OK 4");
+    let over_http = server.check(r#"{"identifiers":{"user_id":"ann"}}"#);
+    assert_eq!(over_http["remaining"], 3, "rules count for all who ask");
+    check(client, "any", &[&["user=ann"]], "OK, OK 2");
+}
