@@ -8,6 +8,7 @@
 //! wanted and what the server said. A test without its server must fail, never pass unseen.
 
 mod clock;
+mod eventually;
 mod port;
 mod postgres;
 mod process;
@@ -18,6 +19,7 @@ mod signal;
 mod wait;
 
 pub use clock::Stopwatch;
+pub use eventually::eventually;
 pub use port::free_port;
 pub use postgres::Postgres;
 pub use proxy::{Fault, FaultProxy};

@@ -7,8 +7,8 @@ use tokio::time::timeout;
 use tollgate_catalog::{Beginning, Catalog, Intent, Purpose};
 use tollgate_testbed::{PATIENCE, Postgres};
 
-use crate::eventually::eventually;
 use crate::{NOW, author, node, opened, rule};
+use tollgate_testbed::eventually;
 
 async fn write(catalog: &Catalog, rule_id: &str) {
     let written = eventually("a write", || async {

@@ -6,9 +6,9 @@ use std::time::Duration;
 use tollgate_catalog::{AuditFilter, Catalog, CatalogError, Filter, Head, Intent, Kind};
 use tollgate_testbed::{Postgres, Stopwatch};
 
-use crate::eventually::eventually;
 use crate::writer::{Writer, check_words};
 use crate::{NOW, author, opened, rule};
+use tollgate_testbed::eventually;
 
 /// How long any call may take, and what a busy machine may add to that.
 const WITHIN: Duration = Duration::from_millis(12_000 + 1_500);

@@ -7,8 +7,8 @@ use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 use tollgate_catalog::{AuditFilter, Catalog, CatalogError, Intent};
 
-use crate::eventually::eventually;
 use crate::{NOW, PASSWORD, author, rule};
+use tollgate_testbed::eventually;
 
 /// How many rules each write makes.
 const TOGETHER: usize = 3;

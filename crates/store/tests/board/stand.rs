@@ -7,7 +7,7 @@ use tokio::time::timeout;
 use tollgate_store::{Announcement, BoardError, RedisBoard, RemoteSettings};
 use tollgate_testbed::{PATIENCE, RedisCluster, Stopwatch};
 
-pub(crate) use crate::eventually::eventually;
+pub(crate) use tollgate_testbed::eventually;
 
 pub(crate) const BOARD: &str = "ratelimit:rules:active";
 pub(crate) const CHANNEL: &str = "ratelimit:rules:changed";

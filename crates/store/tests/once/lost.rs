@@ -11,8 +11,8 @@ use tollgate_core::Algorithm;
 use tollgate_store::{RemoteSettings, Settled, Store as _, StoreErrorKind};
 use tollgate_testbed::{Fault, FaultProxy, PATIENCE, Redis, RedisCluster};
 
-use crate::eventually::eventually;
 use crate::{NO_MOMENT, call, cluster_url, first, key, left, limit, one, patient, redis, settle};
+use tollgate_testbed::eventually;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_did_not_hear_the_answer_can_ask_again() {

@@ -8,8 +8,8 @@ use tollgate_store::postgres::PostgresStore;
 use tollgate_store::{DenyCache, Once, Settled, Store};
 use tollgate_testbed::{Postgres, Redis, RedisCluster};
 
-use crate::eventually::eventually;
 use crate::{call, cluster_url, first, key, left, limit, one, patient, redis, settle};
+use tollgate_testbed::eventually;
 
 /// Requests about one client, and about several, whose counters may be apart.
 const LAYOUTS: [[&str; 3]; 2] = [["x", "x", "x"], ["x", "y", "z"]];

@@ -7,8 +7,8 @@ use tollgate_store::redis::RedisStore;
 use tollgate_store::{Settled, Store as _};
 use tollgate_testbed::Redis;
 
-use crate::eventually::eventually;
 use crate::{NO_MOMENT, call, first, key, left, limit, one, patient, redis, settle};
+use tollgate_testbed::eventually;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn copies_in_one_call_find_each_other() {

@@ -1,0 +1,40 @@
+//! Databases that die, stand still, or have no room left: whoever asks is told so in time and in words,
+//! what was acknowledged stays, and nothing is half done.
+
+mod full_disk;
+mod killed;
+mod listening;
+mod stopped;
+mod writer;
+
+use serde_json::json;
+use tollgate_catalog::{Author, Beginning, Catalog, Edit, Entry, Expect, Kind, Purpose};
+use tollgate_core::Timestamp;
+use tollgate_testbed::Postgres;
+
+const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
+const PASSWORD: &str = "hunter2";
+
+/// A catalog in a server, as a node has it that was given a password.
+fn node(server: &Postgres) -> Catalog {
+    let url = server.url().replace("postgres@", &format!("postgres:{PASSWORD}@"));
+    Catalog::new(url.parse().expect("a sound URL"), Purpose::default())
+}
+
+async fn opened(server: &Postgres) -> Catalog {
+    let catalog = node(server);
+    catalog.open(Beginning::default(), NOW, false).await.expect("a catalog");
+    catalog
+}
+
+fn author() -> Author {
+    Author::program("test")
+}
+
+fn rule(rule_id: &str) -> Edit {
+    let body = json!({
+        "rule_id": rule_id, "limit": 1, "window_seconds": 1, "identifier_type": "user_id",
+    });
+    let entry = Entry::parse(Kind::Rule, &body.to_string()).expect("a rule");
+    Edit::Put { entry, expect: Expect::Absent }
+}

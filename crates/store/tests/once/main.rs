@@ -1,0 +1,83 @@
+//! Requests that are charged once, against real servers: whichever node a copy reaches, it gets the
+//! answer of the first.
+
+mod hostile;
+mod lost;
+mod mutants;
+mod promises;
+mod together;
+
+use std::hash::{BuildHasherDefault, DefaultHasher};
+
+use tollgate_core::{Algorithm, Charge, Key, Limit, Micros, Mode, Quota, Timestamp};
+use tollgate_store::redis::RedisStore;
+use tollgate_store::{Once, RemoteSettings, Settled, Settlement, Store};
+use tollgate_testbed::{PATIENCE, RedisCluster};
+
+/// The moment of a request, which a store with a clock of its own has no use for.
+const NO_MOMENT: Timestamp = Timestamp::EPOCH;
+
+/// Longer than any test.
+const HOUR: Micros = Micros::from_secs(3_600);
+
+fn key<'a>(rule: &'a str, subject: &'a str) -> Key<'a> {
+    let hasher = BuildHasherDefault::<DefaultHasher>::default();
+    Key::new(&hasher, rule, subject.as_bytes(), b"")
+}
+
+/// So many per year, so that nothing comes back while a test runs.
+fn limit(algorithm: Algorithm, limit: u64) -> Limit {
+    let year = Micros::from_secs(366 * 86_400);
+    Quota::new(algorithm, limit, year).compile().expect("a sound quota")
+}
+
+fn one<'a>(key: Key<'a>, limit: &'a Limit) -> Charge<'a> {
+    Charge { key, limit, cost: 1, mode: Mode::Enforce }
+}
+
+/// A call with that key, and a body that is known by a number.
+fn call<'a>(key: &str, body: u8, note: &'a str) -> Once<'a> {
+    let mut call = [0; 16];
+    for (place, byte) in key.bytes().enumerate() {
+        call[place % 16] ^= byte.rotate_left(u32::try_from(place / 16).unwrap_or(0));
+    }
+    Once { call, body: [body; 16], note, lifetime: HOUR }
+}
+
+async fn settle(store: &impl Store, charges: &[Charge<'_>], once: &Once<'_>) -> Settled {
+    store.settle_once(charges, NO_MOMENT, once).await.expect("a store that answers")
+}
+
+/// What became of a request that is not a copy.
+fn first(settled: Settled) -> Settlement {
+    match settled {
+        Settled::First(settlement) => settlement,
+        other => panic!("not the first: {other:?}"),
+    }
+}
+
+/// What is left of each limit.
+async fn left(store: &impl Store, charges: &[Charge<'_>]) -> Vec<u64> {
+    let looks: Vec<Charge<'_>> =
+        charges.iter().map(|charge| Charge { cost: 0, ..*charge }).collect();
+    let looked = store.settle(&looks, NO_MOMENT).await.expect("a store that answers");
+    looked.lines.iter().map(|line| line.report.remaining).collect()
+}
+
+/// Settings of somebody who waits longer than any server takes.
+fn patient() -> RemoteSettings {
+    RemoteSettings { deadline: PATIENCE, ..RemoteSettings::default() }
+}
+
+/// A store whose servers are known.
+async fn redis(url: &str, settings: RemoteSettings) -> RedisStore {
+    let store = RedisStore::connect(url, settings).expect("a sound URL");
+    assert!(store.found(PATIENCE).await, "no server was found");
+    store
+}
+
+fn cluster_url(cluster: &RedisCluster) -> String {
+    let nodes = cluster.nodes().iter();
+    let addresses: Vec<String> = nodes.map(|node| node.address().to_string()).collect();
+    format!("redis+cluster://{}", addresses.join(","))
+}

@@ -1,0 +1,212 @@
+//! The suite itself: a store and the model run the same trace, side by side.
+
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake};
+use std::thread::{self, Thread};
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestCaseResult, TestError, TestRunner};
+use tollgate_core::{Charge, Key, Timestamp};
+use tollgate_store::{Refund, Settlement, Store, StoreError};
+
+use crate::contract::draw::{Action, COUNTERS, Clock, Item, Reach, Trace, config, traces};
+use crate::contract::model::Model;
+
+/// Runs so many random traces through stores made by `make`, whose states `text` can read.
+pub(crate) fn check_store<S: Store>(
+    cases: u32,
+    reach: Reach,
+    make: impl Fn() -> S,
+    text: impl Fn(&S, &Key<'_>) -> Option<String>,
+) {
+    match differ(config(cases), reach, make, text) {
+        Ok(()) => {}
+        Err(TestError::Fail(reason, trace)) => panic!("{reason}\non {trace:?}"),
+        Err(aborted) => panic!("{aborted}"),
+    }
+}
+
+/// Looks for a trace on which a store and the model differ; there should be none.
+pub(crate) fn differ<S: Store>(
+    config: Config,
+    reach: Reach,
+    make: impl Fn() -> S,
+    text: impl Fn(&S, &Key<'_>) -> Option<String>,
+) -> Result<(), TestError<Trace>> {
+    TestRunner::new(config).run(&traces(reach), |trace| {
+        let mut run = Run { store: make(), model: Model::default(), trace: &trace };
+        run.trace(reach.one_subject, &text)
+    })
+}
+
+struct Run<'a, S> {
+    store: S,
+    model: Model,
+    trace: &'a Trace,
+}
+
+impl<S: Store> Run<'_, S> {
+    fn trace(
+        &mut self,
+        one_subject: bool,
+        text: impl Fn(&S, &Key<'_>) -> Option<String>,
+    ) -> TestCaseResult {
+        let names: Vec<String> = (0..COUNTERS).map(|number| format!("client {number}")).collect();
+        let one = format!("tenant {:?}", self.trace.start);
+        let keys: Vec<Key<'_>> = names
+            .iter()
+            .map(|name| if one_subject { (&one, name) } else { (name, &one) })
+            .map(|(subject, rest)| {
+                Key::new(&self.trace.hasher, "rule", subject.as_bytes(), rest.as_bytes())
+            })
+            .collect();
+        let mut moments = vec![self.trace.start];
+        for step in &self.trace.steps {
+            let before = moments[moments.len() - 1];
+            let now = match step.clock {
+                Clock::Forward(span) => before.plus(span),
+                Clock::Back(span) => before.minus(span),
+            };
+            let is_behind = moments.iter().any(|moment| *moment > now);
+            self.forget_the_empty(&step.action, &keys, now, is_behind);
+            moments.push(now);
+            self.act(&step.action, &keys, &moments)?;
+            let touched: BTreeSet<usize> = step.action.counters().collect();
+            for (number, key) in keys.iter().enumerate() {
+                // A store across a network is only asked about what may have changed.
+                if self.store.is_shared() && !touched.contains(&number) {
+                    continue;
+                }
+                let kept = text(&self.store, key);
+                let expected = self.model.text(number);
+                if kept.is_none() && self.model.expire(number, now) {
+                    continue;
+                }
+                prop_assert_eq!(kept, expected, "state of counter {} after {:?}", number, step);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a counter that has expired is still there is up to the store. Mostly it makes no
+    /// difference, but it shows while the clock is behind, and when the limit changes, which rounds
+    /// what is used up to whole units. So such counters are forgotten first.
+    fn forget_the_empty(
+        &mut self,
+        action: &Action,
+        keys: &[Key<'_>],
+        now: Timestamp,
+        is_behind: bool,
+    ) {
+        for (number, key) in keys.iter().enumerate() {
+            let limit = self.model.limit(number);
+            let is_changed = action
+                .items()
+                .any(|item| item.counter == number && Some(self.trace.limit(item)) != limit);
+            if (is_behind || is_changed) && self.model.expire(number, now) {
+                block_on(self.store.reset(&[*key])).expect("a store that answers");
+            }
+        }
+    }
+
+    fn act(&mut self, action: &Action, keys: &[Key<'_>], moments: &[Timestamp]) -> TestCaseResult {
+        let now = moments[moments.len() - 1];
+        match action {
+            Action::Settle(items) => {
+                let request = Request::new(items, self.trace, keys);
+                let settled = block_on(self.store.settle(&request.charges, now));
+                self.compare(&request, settled, now)?;
+            }
+            Action::Batch(requests) => {
+                let requests: Vec<Request<'_>> =
+                    requests.iter().map(|items| Request::new(items, self.trace, keys)).collect();
+                let charges: Vec<&[Charge<'_>]> =
+                    requests.iter().map(|request| request.charges.as_slice()).collect();
+                let settled = block_on(self.store.settle_batch(&charges, now));
+                prop_assert_eq!(settled.len(), requests.len());
+                for (request, settled) in requests.iter().zip(settled) {
+                    self.compare(request, settled, now)?;
+                }
+            }
+            Action::Refund(refunds) => {
+                let tied = |ago: usize| moments[moments.len().saturating_sub(1 + ago)];
+                let refunds: Vec<(usize, Refund<'_>)> = refunds
+                    .iter()
+                    .map(|(item, ago)| {
+                        let (limit, units) = (self.trace.limit(item), self.trace.units(item));
+                        let (key, charged_at) = (keys[item.counter], ago.map(tied));
+                        (item.counter, Refund { key, limit, units, charged_at })
+                    })
+                    .collect();
+                let given: Vec<Refund<'_>> = refunds.iter().map(|(_, refund)| *refund).collect();
+                block_on(self.store.refund(&given, now)).expect("a store that answers");
+                for (number, Refund { limit, units, charged_at, .. }) in refunds {
+                    self.model.refund(number, limit, now, units, charged_at);
+                }
+            }
+            Action::Reset(numbers) => {
+                let forgotten: Vec<Key<'_>> = numbers.iter().map(|number| keys[*number]).collect();
+                block_on(self.store.reset(&forgotten)).expect("a store that answers");
+                numbers.iter().for_each(|number| self.model.reset(*number));
+            }
+        }
+        Ok(())
+    }
+
+    fn compare(
+        &mut self,
+        request: &Request<'_>,
+        settled: Result<Settlement, StoreError>,
+        now: Timestamp,
+    ) -> TestCaseResult {
+        let settled = settled.expect("a store that answers");
+        let (passed, lines) = self.model.settle(&request.numbers, &request.charges, now);
+        prop_assert_eq!(settled.lines.as_slice(), lines.as_slice(), "lines of {:?}", request);
+        prop_assert_eq!(settled.passed, passed, "verdict on {:?}", request);
+        Ok(())
+    }
+}
+
+/// Charges with distinct keys, and the numbers of their counters.
+#[derive(Debug)]
+struct Request<'a> {
+    numbers: Vec<usize>,
+    charges: Vec<Charge<'a>>,
+}
+
+impl<'a> Request<'a> {
+    fn new(items: &[Item], trace: &'a Trace, keys: &[Key<'a>]) -> Self {
+        let mut seen = BTreeSet::new();
+        let (numbers, charges) = items
+            .iter()
+            .filter(|item| seen.insert(item.counter))
+            .map(|item| {
+                let (limit, cost) = (trace.limit(item), trace.units(item));
+                let key = keys[item.counter];
+                (item.counter, Charge { key, limit, cost, mode: item.mode })
+            })
+            .unzip();
+        Self { numbers, charges }
+    }
+}
+
+/// Waits for a future on this thread, so that stores across a network can be checked as well.
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    struct Unpark(Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Arc::new(Unpark(thread::current())).into();
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(value) => return value,
+            Poll::Pending => thread::park(),
+        }
+    }
+}

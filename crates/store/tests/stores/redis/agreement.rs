@@ -1,0 +1,74 @@
+//! The script counts as `tollgate_core` does: same verdicts, same figures, same states.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use proptest::test_runner::{Config, TestError};
+use tokio::runtime::Runtime;
+use tollgate_core::Key;
+use tollgate_store::RemoteSettings;
+use tollgate_store::redis::RedisStore;
+use tollgate_testbed::{PATIENCE, Redis, RedisCluster};
+
+use crate::redis::draw::{Reach, Trace};
+use crate::redis::stand::{cluster_url, patient};
+use crate::redis::suite::{check_store, differ};
+
+/// The script as it should be.
+pub(crate) const SCRIPT: &str = include_str!("../../../src/redis/settle.lua");
+
+/// What doubles can hold.
+const REACH: Reach =
+    Reach { largest_limit: RedisStore::LARGEST_LIMIT, latest: 1 << 51, ..Reach::ALL };
+
+/// Where stores come from, each with nothing counted yet.
+struct Source<'a> {
+    runtime: Runtime,
+    url: &'a str,
+    script: &'a str,
+    made: AtomicU32,
+}
+
+impl<'a> Source<'a> {
+    fn new(url: &'a str, script: &'a str) -> Self {
+        let runtime = Runtime::new().expect("a runtime");
+        Self { runtime, url, script, made: AtomicU32::new(0) }
+    }
+
+    fn make(&self) -> RedisStore {
+        let url = format!("{}?prefix=run{}:", self.url, self.made.fetch_add(1, Ordering::Relaxed));
+        let settings = RemoteSettings { uses_callers_clock: true, ..patient() };
+        let store = RedisStore::connect_with_script(&url, settings, self.script);
+        let store = store.expect("a sound URL");
+        assert!(self.runtime.block_on(store.found(PATIENCE)), "no server was found");
+        store
+    }
+
+    fn text(&self, store: &RedisStore, key: &Key<'_>) -> Option<String> {
+        self.runtime.block_on(store.state_text(key))
+    }
+}
+
+fn check(cases: u32, reach: Reach, url: &str) {
+    let source = Source::new(url, SCRIPT);
+    let _inside = source.runtime.enter();
+    check_store(cases, reach, || source.make(), |store, key| source.text(store, key));
+}
+
+/// Looks for a trace on which another script differs.
+pub(crate) fn disagree(config: Config, url: &str, script: &str) -> Result<(), TestError<Trace>> {
+    let source = Source::new(url, script);
+    let _inside = source.runtime.enter();
+    differ(config, REACH, || source.make(), |store, key| source.text(store, key))
+}
+
+#[test]
+fn one_server_counts_as_memory_does() {
+    let redis = Redis::start();
+    check(200, REACH, &redis.url());
+}
+
+#[test]
+fn a_cluster_counts_as_memory_does() {
+    let cluster = RedisCluster::start(3, 0);
+    check(100, Reach { one_subject: true, ..REACH }, &cluster_url(&cluster));
+}

@@ -1,0 +1,28 @@
+//! Waiting for what nobody announces: looks again and again, with an end.
+
+use std::time::Duration;
+
+use tokio::time::{interval, timeout};
+
+use crate::wait::PATIENCE;
+
+/// How soon to look again.
+const GLANCE: Duration = Duration::from_millis(5);
+
+/// Waits until `look` finds what it looks for, for at most [`PATIENCE`].
+pub async fn eventually<T, F: Future<Output = Option<T>>>(
+    what: &str,
+    mut look: impl FnMut() -> F,
+) -> T {
+    let looking = async {
+        let mut looks = interval(GLANCE);
+        loop {
+            looks.tick().await;
+            if let Some(found) = look().await {
+                return found;
+            }
+        }
+    };
+    let found = timeout(PATIENCE, looking).await;
+    found.unwrap_or_else(|_| panic!("waited in vain for {what}"))
+}

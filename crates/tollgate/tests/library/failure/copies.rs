@@ -1,0 +1,206 @@
+//! Questions that are answered once: what a limiter makes of copies that its store knows.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tollgate::store::{Once, Refund, Settled, Settlement, Store, StoreError, StoreErrorKind};
+use tollgate::{Limiter, ManualClock, MemoryStore, Micros, OnceAnswer, Question, Timestamp};
+use tollgate_core::{Charge, Key};
+
+use crate::failure::scene::{MIDNIGHT, at_once, parse, render, request};
+
+/// A store that remembers one request.
+#[derive(Default)]
+struct Knowing {
+    counters: MemoryStore,
+    known: Mutex<Option<([u8; 16], Settlement, String)>>,
+    is_away: AtomicBool,
+}
+
+impl Store for Knowing {
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    async fn settle(
+        &self,
+        charges: &[Charge<'_>],
+        now: Timestamp,
+    ) -> Result<Settlement, StoreError> {
+        if self.is_away.load(Ordering::Relaxed) {
+            return Err(StoreErrorKind::Unavailable.into());
+        }
+        self.counters.settle(charges, now).await
+    }
+
+    async fn settle_once(
+        &self,
+        charges: &[Charge<'_>],
+        now: Timestamp,
+        once: &Once<'_>,
+    ) -> Result<Settled, StoreError> {
+        let known = self.known.lock().expect("nobody panicked").clone();
+        Ok(match known {
+            _ if self.is_away.load(Ordering::Relaxed) => Err(StoreErrorKind::Timeout)?,
+            Some((body, ..)) if body != once.body => Settled::Conflict,
+            Some((_, settlement, note)) => Settled::Again { settlement, note },
+            None => {
+                let settlement = self.settle(charges, now).await?;
+                if settlement.passed {
+                    let record = (once.body, settlement.clone(), once.note.to_owned());
+                    *self.known.lock().expect("nobody panicked") = Some(record);
+                }
+                Settled::First(settlement)
+            }
+        })
+    }
+
+    async fn refund(&self, refunds: &[Refund<'_>], now: Timestamp) -> Result<(), StoreError> {
+        self.counters.refund(refunds, now).await
+    }
+
+    async fn reset(&self, keys: &[Key<'_>]) -> Result<(), StoreError> {
+        self.counters.reset(keys).await
+    }
+}
+
+/// Asks step by step, as `check` by all, or as `1 ...` by the body that comes with the one key there
+/// is.
+fn check(policy: &str, steps: &[(&str, &str)]) {
+    let limiter = Limiter::builder().policy(parse(policy)).store(Knowing::default());
+    let limiter = limiter.clock(ManualClock::at(MIDNIGHT)).build();
+    for (number, (step, expected)) in steps.iter().enumerate() {
+        let (verb, rest) = step.split_once(' ').unwrap_or((step, ""));
+        let request = request(rest);
+        let said = match verb {
+            "away" => {
+                limiter.store().is_away.store(true, Ordering::Relaxed);
+                String::new()
+            }
+            "count" => {
+                let admitted = limiter.stats().into_iter().map(|(_, counts)| counts.admitted);
+                format!("{:?}", admitted.collect::<Vec<_>>())
+            }
+            "peek" => render(&at_once(limiter.peek(&request))),
+            "check" => render(&at_once(limiter.check(&request))),
+            body => {
+                let (note, body) = (number.to_string(), body.parse().expect("a number"));
+                let lifetime = Micros::from_secs(60);
+                let once = Once { call: [0; 16], body: [body; 16], note: &note, lifetime };
+                match at_once(limiter.answer_once(Question::Request(&request), &once)) {
+                    OnceAnswer::First(decision) => render(&decision),
+                    OnceAnswer::Again { decision, note } => {
+                        format!("as {note}: {}", render(&decision))
+                    }
+                    OnceAnswer::Conflict => "conflict".to_owned(),
+                }
+            }
+        };
+        assert_eq!(said, *expected, "step {number}: {step}");
+    }
+}
+
+const SHARED: &str = "
+rules:
+- {rule_id: shared, limit: 4, window: 1m, identifier_type: tenant, algorithm: fixed_window, on_store_failure: open}
+";
+
+const MIXED: &str = "
+rules:
+- {rule_id: own, limit: 3, window: 1m, identifier_type: user_id, algorithm: fixed_window, consistency: local}
+- {rule_id: shared, limit: 4, window: 1m, identifier_type: tenant, algorithm: fixed_window, on_store_failure: closed}
+";
+
+#[test]
+fn copies_are_neither_charged_nor_counted() {
+    check(
+        SHARED,
+        &[
+            ("1 tenant=t cost=2", "allowed by shared, 2 left"),
+            ("check tenant=t", "allowed by shared, 1 left"),
+            ("1 tenant=t cost=2", "as 0: allowed by shared, 2 left"),
+            ("2 tenant=t cost=2", "conflict"),
+            ("peek tenant=t", "allowed by shared, 1 left"),
+            ("count", "[2]"),
+        ],
+    );
+}
+
+#[test]
+fn refusals_are_judged_anew() {
+    let refused = "refused by shared, 4 left, never";
+    check(
+        SHARED,
+        &[
+            ("1 tenant=t cost=5", refused),
+            ("1 tenant=t cost=5", refused),
+            ("2 tenant=t", "allowed by shared, 3 left"),
+        ],
+    );
+}
+
+#[test]
+fn what_no_rule_counts_is_not_asked_about() {
+    check(SHARED, &[("1 user_id=u", "no rule"), ("2 user_id=u", "no rule")]);
+}
+
+#[test]
+fn a_store_that_is_away_knows_no_copies_and_fails_nobody() {
+    let answer = "allowed, degraded";
+    check(SHARED, &[("away", ""), ("1 tenant=t", answer), ("2 tenant=t", answer)]);
+    let closed = "refused: store unavailable, degraded";
+    check(
+        MIXED,
+        &[
+            ("away", ""),
+            ("1 user_id=u tenant=t", closed),
+            ("peek user_id=u", "allowed by own, 3 left"),
+            ("1 user_id=u", "allowed by own, 2 left"),
+        ],
+    );
+}
+
+#[test]
+fn a_copy_gives_back_what_it_took_here() {
+    check(
+        MIXED,
+        &[
+            ("1 user_id=u tenant=t cost=2", "allowed by own, 1 left"),
+            // Would not fit any more, but is a copy.
+            ("1 user_id=u tenant=t cost=2", "as 0: allowed by own, 1 left"),
+            ("1 user_id=u tenant=t cost=2", "as 0: allowed by own, 1 left"),
+            ("2 user_id=u tenant=t", "conflict"),
+            ("2 user_id=u tenant=t cost=3", "conflict"),
+            ("peek user_id=u", "allowed by own, 1 left"),
+            ("peek tenant=t", "allowed by shared, 2 left"),
+            // Counted here alone.
+            ("3 user_id=u", "allowed by own, 0 left, warned"),
+            ("count", "[2, 1]"),
+        ],
+    );
+}
+
+#[test]
+fn what_is_refused_here_is_not_charged_there() {
+    check(
+        MIXED,
+        &[
+            ("check user_id=u cost=3", "allowed by own, 0 left, warned"),
+            ("1 user_id=u tenant=t", "refused by own, 0 left, retry in 60000 ms, warned"),
+            ("peek tenant=t", "allowed by shared, 4 left"),
+            ("2 tenant=t", "allowed by shared, 3 left"),
+        ],
+    );
+}
+
+#[test]
+fn what_is_refused_there_is_not_charged_here() {
+    check(
+        MIXED,
+        &[
+            ("check tenant=t cost=4", "allowed by shared, 0 left, warned"),
+            ("1 user_id=u tenant=t", "refused by shared, 0 left, retry in 60000 ms, warned"),
+            ("peek user_id=u", "allowed by own, 3 left"),
+        ],
+    );
+}

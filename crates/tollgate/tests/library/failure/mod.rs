@@ -1,0 +1,37 @@
+//! A shared store that is away becomes a value inside the decision: each rule does what it says for
+//! that case, and nothing fails.
+
+mod away;
+mod copies;
+mod known;
+mod mixed;
+
+use crate::faulty;
+use crate::scene;
+
+use faulty::FaultyStore;
+use scene::Scene;
+use tollgate::Micros;
+use tollgate::store::StoreErrorKind;
+
+/// Asks a limiter with a shared store, step by step, and compares what it answers. Between two
+/// questions the store may go `down`, hang until the `timeout`, and come `up` again.
+fn check(policy: &str, steps: &[(&str, &str)]) {
+    check_with(FaultyStore::new(Micros::ZERO), policy, steps);
+}
+
+fn check_with(store: FaultyStore, policy: &str, steps: &[(&str, &str)]) {
+    let mut scene = Scene::new(policy, store);
+    for (number, (step, expected)) in steps.iter().enumerate() {
+        let store = scene.limiter.store();
+        match *step {
+            "up" => store.set_fault(None),
+            "down" => store.set_fault(Some(StoreErrorKind::Unavailable)),
+            "timeout" => store.set_fault(Some(StoreErrorKind::Timeout)),
+            _ => {
+                let answer = scene.step(step);
+                assert_eq!(answer, *expected, "step {number}, `{step}`, under {policy}");
+            }
+        }
+    }
+}

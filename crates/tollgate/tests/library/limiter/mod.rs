@@ -1,0 +1,27 @@
+//! How a limiter behaves, told as scripts of questions and answers: one binary, so that it links
+//! once.
+
+mod batch;
+mod charging;
+mod corrections;
+mod penalty;
+mod report;
+mod soft;
+mod standing;
+
+use crate::scene;
+
+use scene::Scene;
+use tollgate::MemoryStore;
+
+/// Asks a limiter, step by step, and compares what it answers.
+fn check(policy: &str, steps: &[(&str, &str)]) {
+    let mut scene = in_memory(policy);
+    for (number, (step, expected)) in steps.iter().enumerate() {
+        assert_eq!(scene.step(step), *expected, "step {number}, `{step}`, under {policy}");
+    }
+}
+
+fn in_memory(policy: &str) -> Scene<MemoryStore> {
+    Scene::new(policy, MemoryStore::with_bytes(0))
+}
