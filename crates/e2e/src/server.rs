@@ -47,7 +47,11 @@ pub struct Server {
     pub admin_address: Option<SocketAddr>,
     /// Where gRPC is.
     pub grpc_address: SocketAddr,
-    folder: TempDir,
+    /// What it printed when it was ready.
+    pub said: String,
+    folder: PathBuf,
+    /// Removed with the server, if it was made for it.
+    _made_for_it: Option<TempDir>,
 }
 
 /// The command under test. Cargo names it to the tests of this package.
@@ -90,6 +94,11 @@ fn rules_file(folder: &Path) -> PathBuf {
     folder.join("policy.yaml")
 }
 
+fn told<'a>(said: &'a str, name: &str) -> Option<&'a str> {
+    let mut lines = said.lines().map(str::split_whitespace);
+    lines.find_map(|mut words| (words.next() == Some(name)).then(|| words.next())).flatten()
+}
+
 impl Server {
     /// Starts a server.
     pub fn start(setup: &Setup<'_>) -> Self {
@@ -103,23 +112,48 @@ impl Server {
 
     /// Starts a server that finds its files in `folder`, which lives as long as it.
     pub fn start_in(folder: TempDir, setup: &Setup<'_>) -> Self {
-        let mut process = Process::start(&mut command(setup, folder.path()));
+        let server = Self::run(&mut command(setup, folder.path()));
+        Self { _made_for_it: Some(folder), ..server }
+    }
+
+    /// Runs a command that serves, and waits until it does.
+    pub fn run(command: &mut Command) -> Self {
+        let folder = command.get_current_dir().map(Path::to_owned).unwrap_or_default();
+        let mut process = Process::start(command);
         let said = process.until("word that it serves", |process| {
             // The last line, so everything has been said.
             Some(process.output()).filter(|said| said.contains("-d '"))
         });
-        let address = |name: &str| {
-            let line =
-                said.lines().find_map(|line| line.strip_prefix(name)?.trim().split_once("://"));
-            line.and_then(|(_, rest)| rest.split_whitespace().next()?.parse().ok())
-        };
+        let address =
+            |name| told(&said, name).and_then(|url| url.split_once("://")?.1.parse().ok());
         Self {
+            address: address("http").expect("an address"),
+            admin_address: address("admin"),
+            grpc_address: address("grpc").expect("an address"),
             process,
-            address: address("http ").expect("an address"),
-            admin_address: address("admin "),
-            grpc_address: address("grpc ").expect("an address"),
+            said,
             folder,
+            _made_for_it: None,
         }
+    }
+
+    /// What it said about something when it was ready: the word behind that name at the start of a line.
+    #[must_use]
+    pub fn told(&self, name: &str) -> Option<&str> {
+        told(&self.said, name)
+    }
+
+    /// The admin token that it printed, if it did.
+    #[must_use]
+    pub fn token(&self) -> Option<&str> {
+        self.told("token").filter(|token| token.starts_with("tg_"))
+    }
+
+    /// Ends it, as it should end.
+    pub fn stop(mut self) {
+        self.process.signal("TERM");
+        let ended = self.process.end();
+        assert!(ended.success(), "{ended}: {}", self.process.errors());
     }
 
     /// The URL of a path.
@@ -129,7 +163,7 @@ impl Server {
 
     /// Where its files are.
     pub fn folder(&self) -> &Path {
-        self.folder.path()
+        &self.folder
     }
 
     /// Its rules, if it was given any.

@@ -15,7 +15,7 @@ use std::process::{Command, Output, Stdio};
 use serde_json::Value;
 
 use moments::without_moments;
-use server::{Server, is_asked};
+use server::{PageServer, is_asked};
 use tollgate_e2e::server::binary;
 
 /// What a block of settings begins with,
@@ -125,7 +125,7 @@ fn the_page_about_serving_tells_every_setting_and_metric() {
         assert!(told.contains(name), "docs/serve.md does not tell {name}");
     }
     let folder = tempfile::tempdir().expect("a folder");
-    let server = Server::start(folder.path());
+    let server = PageServer::start(folder.path());
     let told = told_under("docs/serve.md", "\n## Metrics\n");
     let figures = run("$ curl -s http://127.0.0.1:8080/metrics", folder.path(), Some(&server));
     let families: Vec<&str> = figures
@@ -183,7 +183,7 @@ fn folder_with_tollgate() -> PathBuf {
 }
 
 /// What a session really prints, in the form it has in a document.
-fn run(session: &str, folder: &Path, server: Option<&Server>) -> String {
+fn run(session: &str, folder: &Path, server: Option<&PageServer>) -> String {
     let commands_here = folder_with_tollgate();
     let path = format!("{}:{}", commands_here.display(), env::var("PATH").unwrap_or_default());
     let mut shown = String::new();
@@ -226,7 +226,7 @@ fn every_session_in_the_documents_is_what_one_sees() {
         let mut updated = text.clone();
         let sessions = blocks(&text, "console");
         let is_served = sessions.iter().any(|(_, session)| is_asked(session));
-        let server = is_served.then(|| Server::start(folder.path()));
+        let server = is_served.then(|| PageServer::start(folder.path()));
         for (line, session) in sessions {
             found += 1;
             let seen = run(&session, folder.path(), server.as_ref());

@@ -3,18 +3,13 @@
 
 use std::fs;
 use std::io::{Read as _, Write as _};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
-use std::sync::{Arc, mpsc};
-use std::thread::{self, JoinHandle};
+use std::thread;
 
 use serde_json::Value;
-use tempfile::TempDir;
-use tollgate_e2e::server::binary;
-use tollgate_server::App;
-use tollgate_server::listen::{Listener, Shutdown, ShutdownTrigger, Tls, serve};
-use tollgate_server::settings::{CheckAuth, Settings, TlsFiles};
+use tollgate_e2e::server::{CALLER_TOKEN, Server, Setup, binary};
 
 const POLICY: &str = "
 rules:
@@ -24,59 +19,34 @@ rules:
 blacklist: [{identifier_type: api_key, identifier: stolen}]
 ";
 
-/// A server in this process, until it is dropped.
-struct Server {
+/// A server, and the URL that commands know it by.
+struct Remote {
+    server: Server,
     url: String,
-    /// What it reads; it must outlive the server.
-    folder: TempDir,
-    trigger: Option<ShutdownTrigger>,
-    thread: Option<JoinHandle<()>>,
 }
 
-impl Server {
-    fn start(change: impl FnOnce(&mut Settings, &Path)) -> Self {
+impl Remote {
+    fn start() -> Self {
+        Self::with(&[], |_| String::new())
+    }
+
+    /// Starts a server after its files were made; `prepare` returns its settings.
+    fn with(environment: &[(&str, &str)], prepare: impl FnOnce(&Path) -> String) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let mut settings = Settings {
-            http: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-            rules: Some(folder.path().join("policy.yaml")),
-            admin_token: Some("admin-token".into()),
-            ..Settings::default()
-        };
-        fs::write(folder.path().join("policy.yaml"), POLICY).expect("written");
-        change(&mut settings, folder.path());
-        let (trigger, shutdown) = Shutdown::new();
-        let (tell, told) = mpsc::channel();
-        let thread = thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            runtime.expect("a runtime").block_on(async {
-                let app = Arc::new(App::new(&settings).await.expect("an app"));
-                let tls = settings.tls.clone();
-                let tls = tls.map(|files| Arc::new(Tls::load(files).expect("certificates")));
-                let listener = Listener::bind(settings.http, tls, &settings.limits).await;
-                let listener = listener.expect("a port");
-                let address = listener.address();
-                tell.send((listener.scheme(), address.port())).expect("somebody listens");
-                let service = move |request, peer| Arc::clone(&app).serve_public(request, peer);
-                serve(listener, service, shutdown).await;
-            });
-        });
-        let (scheme, port) = told.recv().expect("the server starts");
-        let url = format!("{scheme}://localhost:{port}");
-        Self { url, folder, trigger: Some(trigger), thread: Some(thread) }
+        let settings = prepare(folder.path());
+        let rules = Some(POLICY);
+        let setup = Setup { rules, settings: &settings, environment, ..Setup::default() };
+        let server = Server::start_in(folder, &setup);
+        let url = server.told("http").expect("a URL").replace("127.0.0.1", "localhost");
+        Self { server, url }
+    }
+
+    fn file(&self, name: &str) -> String {
+        self.server.folder().join(name).to_str().expect("a path").to_owned()
     }
 
     fn ask(&self, arguments: &[&str]) -> Ran {
         tollgate(&[arguments, &["--server", &self.url]].concat())
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        drop(self.trigger.take());
-        if let Some(thread) = self.thread.take() {
-            // A panic of the server has been printed already.
-            let _ = thread.join();
-        }
     }
 }
 
@@ -113,7 +83,7 @@ fn check(ask: impl Fn(&[&str]) -> Ran, arguments: &str, code: i32, expected: &st
 
 #[test]
 fn a_check_charges_and_its_exit_code_tells() {
-    let server = Server::start(|_, _| {});
+    let server = Remote::start();
     let check = |arguments: &str, code: i32, expected: &str| {
         check(|arguments| server.ask(arguments), arguments, code, expected);
     };
@@ -143,7 +113,7 @@ fn a_check_charges_and_its_exit_code_tells() {
 
 #[test]
 fn an_explanation_shows_every_rule() {
-    let server = Server::start(|_, _| {});
+    let server = Remote::start();
     let arguments = ["explain", "--user-id", "alice", "--method", "GET", "--ip", "192.0.2.7"];
     let ran = server.ask(&arguments);
     assert_eq!(ran.code, 0, "{}", ran.stderr);
@@ -166,7 +136,7 @@ fn an_explanation_shows_every_rule() {
 
 #[test]
 fn an_explanation_says_whether_the_request_would_pass() {
-    let server = Server::start(|_, _| {});
+    let server = Remote::start();
     let check = |arguments: &str, code: i32, expected: &str| {
         check(|arguments| server.ask(arguments), arguments, code, expected);
     };
@@ -181,45 +151,43 @@ fn an_explanation_says_whether_the_request_would_pass() {
 
 #[test]
 fn a_decision_can_be_explained_by_its_id() {
-    let server = Server::start(|_, _| {});
+    let server = Remote::start();
     let ran = server.ask(&["check", "--user-id", "alice", "--cost", "3"]);
     let id = ran.stdout.lines().find_map(|line| line.strip_prefix("decision ")).expect("an id");
     let check = |arguments: &str, code: i32, expected: &str| {
         check(|arguments| server.ask(arguments), arguments, code, expected);
     };
     let because = ": rule per_user was exceeded and binds\nno tier, revision 1 of the rules\n";
-    check(&format!("explain --decision {id} --token admin-token"), 0, because);
-    check(&format!("explain --decision {id} --token admin-token --json"), 0, id);
+    check(&format!("explain --decision {id} --token admin-squeamish-ossifrage"), 0, because);
+    check(&format!("explain --decision {id} --token admin-squeamish-ossifrage --json"), 0, id);
     check(&format!("explain --decision {id}"), 2, "(token_required)");
-    check("explain --decision nope --token admin-token", 2, "decision");
+    check("explain --decision nope --token admin-squeamish-ossifrage", 2, "decision");
     check("explain --decision d1 --user-id alice", 2, "cannot be used with");
 }
 
 #[test]
 fn rules_are_listed_for_those_who_may_see_them() {
-    let server = Server::start(|_, _| {});
+    let server = Remote::start();
     let check = |arguments: &str, code: i32, expected: &str| {
         check(|arguments| server.ask(arguments), arguments, code, expected);
     };
-    check("rules list --token admin-token", 0, "3 rules\n");
+    check("rules list --token admin-squeamish-ossifrage", 0, "3 rules\n");
     check(
-        "rules list --token admin-token",
+        "rules list --token admin-squeamish-ossifrage",
         0,
         " per_address    100      1h  sliding_window_counter  ip              reject\n",
     );
-    check("rules get per_user --token admin-token", 0, " limit            2\n");
-    check("rules get nope --token admin-token", 2, "there is no rule `nope`");
-    check("rules get a/b?c --token admin-token", 2, "there is no rule `a/b?c`");
+    check("rules get per_user --token admin-squeamish-ossifrage", 0, " limit            2\n");
+    check("rules get nope --token admin-squeamish-ossifrage", 2, "there is no rule `nope`");
+    check("rules get a/b?c --token admin-squeamish-ossifrage", 2, "there is no rule `a/b?c`");
     check("rules list", 2, "(token_required) (--token or TOLLGATE_TOKEN)");
     check("rules list --token hush", 2, "(wrong_token) (--token or TOLLGATE_TOKEN)");
 }
 
 #[test]
 fn the_environment_names_server_and_token() {
-    let server = Server::start(|settings, _| {
-        settings.check_auth = CheckAuth::Token;
-        settings.check_token = Some("caller-token".into());
-    });
+    let token = [("TOLLGATE_CHECK_TOKEN", CALLER_TOKEN)];
+    let server = Remote::with(&token, |_| "check_auth: token".to_owned());
     let run = |token: &str| {
         let output = Command::new(binary())
             .args(["check", "--user-id", "alice"])
@@ -231,7 +199,7 @@ fn the_environment_names_server_and_token() {
         assert!(token.is_empty() || !error.contains(token), "{error}");
         output.status.code()
     };
-    assert_eq!(run("caller-token"), Some(0));
+    assert_eq!(run(CALLER_TOKEN), Some(0));
     assert_eq!(run("other-token"), Some(2));
     assert_eq!(run("no\ntoken"), Some(2));
     assert_eq!(run(""), Some(2));
@@ -246,7 +214,7 @@ fn the_environment_names_server_and_token() {
 
 #[test]
 fn json_is_printed_as_it_came() {
-    let server = Server::start(|_, _| {});
+    let server = Remote::start();
     let json = |arguments: &[&str]| -> Value {
         let ran = server.ask(&[arguments, &["--json"]].concat());
         assert!(ran.stdout.ends_with('\n'), "{}", ran.stdout);
@@ -256,32 +224,27 @@ fn json_is_printed_as_it_came() {
     let refused = json(&["check", "--user-id", "u"]);
     assert_eq!((&refused["allowed"], &refused["reason"]), (&false.into(), &"rate_limited".into()));
     assert_eq!(json(&["explain", "--user-id", "u"])["binding"], "per_user");
-    let rules = json(&["rules", "list", "--token", "admin-token"]);
+    let rules = json(&["rules", "list", "--token", "admin-squeamish-ossifrage"]);
     assert_eq!(rules["rules"].as_array().map(Vec::len), Some(3));
-    let rule = json(&["rules", "get", "per_plan", "--token", "admin-token"]);
+    let rule = json(&["rules", "get", "per_plan", "--token", "admin-squeamish-ossifrage"]);
     assert_eq!(rule["identifier_type"], "attribute:plan");
     assert_eq!(server.ask(&["check", "--user-id", "u", "--json"]).code, 1);
 }
 
 #[test]
 fn a_server_with_a_certificate_of_its_own_is_believed_if_told_so() {
-    let server = Server::start(|settings, folder| {
+    let server = Remote::with(&[], |folder| {
         let own = rcgen::generate_simple_self_signed(["localhost".to_owned()]);
         let own = own.expect("a certificate");
-        let files = TlsFiles {
-            certificate: folder.join("cert.pem"),
-            key: folder.join("key.pem"),
-            client_ca: None,
-        };
-        fs::write(&files.certificate, own.cert.pem()).expect("written");
-        fs::write(&files.key, own.signing_key.serialize_pem()).expect("written");
-        settings.tls = Some(files);
+        fs::write(folder.join("server.pem"), own.cert.pem()).expect("written");
+        fs::write(folder.join("server.key"), own.signing_key.serialize_pem()).expect("written");
+        tls_settings(folder)
     });
-    let file = |name: &str| server.folder.path().join(name).to_str().expect("a path").to_owned();
+    let file = |name: &str| server.file(name);
     let check = |arguments: &str, code: i32, expected: &str| {
         check(|arguments| server.ask(arguments), arguments, code, expected);
     };
-    check(&format!("check --user-id u --ca {}", file("cert.pem")), 0, "allowed by per_user");
+    check(&format!("check --user-id u --ca {}", file("server.pem")), 0, "allowed by per_user");
     check(&format!("check --ca {}", file("missing.pem")), 2, "cannot use --ca");
     check(&format!("check --ca {}", file("policy.yaml")), 2, "it holds no certificate in PEM");
     // Without the file nobody vouches for it.
@@ -293,10 +256,10 @@ fn a_server_with_a_certificate_of_its_own_is_believed_if_told_so() {
     assert!(ran.stderr.contains("or does it want https? (--server)"), "{}", ran.stderr);
 }
 
-/// The settings of a server whose certificate and key are in these files.
-fn tls_files(folder: &Path) -> TlsFiles {
-    let file = |name: &str| folder.join(name);
-    TlsFiles { certificate: file("server.pem"), key: file("server.key"), client_ca: None }
+/// The settings of a server whose certificate and key are in a folder.
+fn tls_settings(folder: &Path) -> String {
+    let folder = folder.display();
+    format!("tls: {{certificate: {folder}/server.pem, key: {folder}/server.key}}")
 }
 
 #[test]
@@ -305,15 +268,14 @@ fn the_certificate_that_the_documents_make_is_believed() {
     let page = fs::read_to_string(page).expect("the page about serving");
     let (_, rest) = page.split_once("```sh\nopenssl req ").expect("how to make a certificate");
     let (line, _) = rest.split_once("```").expect("its end");
-    let server = Server::start(|settings, folder| {
+    let server = Remote::with(&[], |folder| {
         let line = format!("openssl req {line}");
         let made = Command::new("bash").args(["-c", &line]).current_dir(folder).output();
         let made = made.expect("bash runs");
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-        settings.tls = Some(tls_files(folder));
+        tls_settings(folder)
     });
-    let certificate = server.folder.path().join("server.pem");
-    let arguments = format!("check --user-id u --ca {}", certificate.display());
+    let arguments = format!("check --user-id u --ca {}", server.file("server.pem"));
     check(|arguments| server.ask(arguments), &arguments, 0, "allowed by per_user");
 }
 
@@ -331,15 +293,14 @@ fn why_a_certificate_is_not_believed_is_told_in_words() {
     let other = make(&["localhost"], false).0;
     let check_one = |names: &[&str], is_authority: bool, trusts_it: bool, expected: &str| {
         let (certificate, key) = make(names, is_authority);
-        let server = Server::start(|settings, folder| {
-            let files = tls_files(folder);
-            fs::write(&files.certificate, &certificate).expect("written");
-            fs::write(&files.key, &key).expect("written");
+        let server = Remote::with(&[], |folder| {
+            fs::write(folder.join("server.pem"), &certificate).expect("written");
+            fs::write(folder.join("server.key"), &key).expect("written");
             fs::write(folder.join("other.pem"), &other).expect("written");
-            settings.tls = Some(files);
+            tls_settings(folder)
         });
         let name = if trusts_it { "server.pem" } else { "other.pem" };
-        let arguments = format!("check --ca {}", server.folder.path().join(name).display());
+        let arguments = format!("check --ca {}", server.file(name));
         check(|arguments| server.ask(arguments), &arguments, 2, expected);
     };
     check_one(

@@ -1,22 +1,22 @@
 //! `tollgate serve` and `tollgate config` as processes: what they print, obey and answer.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::process::{Command, Output};
 
 use serde_json::Value;
-use tollgate_e2e::server::binary;
+use tollgate_e2e::client::{Connection, request};
+use tollgate_e2e::server::{Server, tollgate};
 
 const RULES: &str = "rules: [{rule_id: first, limit: 5, window: 1h, identifier_type: ip}]\n";
 const OTHER_RULES: &str = "rules: [{rule_id: second, limit: 5, window: 1h, identifier_type: ip}]\n";
 const TOKEN: &str = "squeamish-ossifrage";
 
 fn command(arguments: &[&str]) -> Command {
-    let mut command = Command::new(binary());
-    command.args(arguments).env_remove("RUST_LOG").env("TOLLGATE_GRPC", "127.0.0.1:0");
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut command = tollgate();
+    command.args(arguments).env("TOLLGATE_GRPC", "127.0.0.1:0");
     // Where a catalog is made, if there are no rules.
     command.current_dir(fresh_folder());
     command
@@ -33,80 +33,19 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A server that runs until the test is over.
-struct Server {
-    process: Child,
-    said: String,
-    errors: BufReader<ChildStderr>,
+/// Status and body of the answer of a listener.
+fn ask(server: &Server, listener: &str, path: &str, token: &str) -> (u16, String) {
+    let url = server.told(listener).unwrap_or_else(|| panic!("no {listener}: {}", server.said));
+    let address = url.strip_prefix("http://").and_then(|address| address.parse().ok());
+    let bearer = format!("Bearer {token}");
+    let asked = request("GET", path, &[("Authorization", &bearer)], b"");
+    let answer = Connection::open(address.expect("an address")).ask(&asked);
+    (answer.status, answer.text())
 }
 
-impl Server {
-    /// Starts a server and waits for its last line, which says what to try.
-    fn start(mut command: Command) -> Self {
-        let mut process = command.spawn().expect("a process");
-        let mut errors = BufReader::new(process.stderr.take().expect("its errors"));
-        let mut output = BufReader::new(process.stdout.take().expect("its output"));
-        let mut said = String::new();
-        while !said.contains("-d '") {
-            if output.read_line(&mut said).expect("a line") == 0 {
-                let mut why = String::new();
-                let _ = errors.read_to_string(&mut why);
-                panic!("it ended: {said}{why}");
-            }
-        }
-        Self { process, said, errors }
-    }
-
-    /// The word after a name at the start of a line.
-    fn told(&self, name: &str) -> &str {
-        let mut lines = self.said.lines().map(str::split_whitespace);
-        let line = lines.find_map(|mut words| (words.next() == Some(name)).then(|| words.next()));
-        line.flatten().unwrap_or_else(|| panic!("nothing about {name} in {}", self.said))
-    }
-
-    /// Status and body of the answer to a request.
-    fn ask(&self, listener: &str, path: &str, token: &str) -> (u16, String) {
-        let address = self.told(listener).strip_prefix("http://").expect("a URL");
-        let mut stream = TcpStream::connect(address).expect("a connection");
-        write!(
-            stream,
-            "GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\nConnection: \
-             close\r\n\r\n"
-        )
-        .expect("sent");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("an answer");
-        let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok());
-        let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
-        (status.expect("a status"), body.to_owned())
-    }
-
-    fn signal(&self, name: &str) {
-        let id = self.process.id().to_string();
-        let sent = Command::new("kill").args([name, &id]).status().expect("kill");
-        assert!(sent.success());
-    }
-
-    /// Reads log lines until one has those words.
-    fn log_until(&mut self, words: &str) -> String {
-        let mut lines = String::new();
-        while !lines.contains(words) {
-            let count = self.errors.read_line(&mut lines).expect("a line");
-            assert!(count > 0, "no line with {words:?} in {lines}");
-        }
-        lines
-    }
-
-    fn exit_code(&mut self) -> Option<i32> {
-        self.process.wait().expect("an end").code()
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
+/// Waits for log lines with these words; returns all of them.
+fn log_until(server: &mut Server, words: &str) -> String {
+    server.process.until(words, |process| Some(process.errors()).filter(|log| log.contains(words)))
 }
 
 #[test]
@@ -115,29 +54,30 @@ fn a_server_starts_without_arguments_obeys_signals_and_ends() {
     let rules = folder.path().join("policy.yaml");
     fs::write(&rules, RULES).expect("written");
     let path = rules.to_str().expect("a path");
-    let mut server = Server::start(command(&["serve", "--http", "127.0.0.1:0", "--rules", path]));
+    let mut server =
+        Server::run(&mut command(&["serve", "--http", "127.0.0.1:0", "--rules", path]));
     assert!(server.said.contains("1 rule from"), "{}", server.said);
-    let token = server.told("token").to_owned();
-    assert_eq!(server.ask("http", "/health/live", "").0, 200);
-    assert_eq!(server.ask("http", "/api/v1/rules", "").0, 401);
-    let (status, body) = server.ask("http", "/api/v1/rules", &token);
+    let token = server.token().expect("a token").to_owned();
+    assert_eq!(ask(&server, "http", "/health/live", "").0, 200);
+    assert_eq!(ask(&server, "http", "/api/v1/rules", "").0, 401);
+    let (status, body) = ask(&server, "http", "/api/v1/rules", &token);
     assert!(status == 200 && body.contains("\"first\""), "{status} {body}");
 
     fs::write(&rules, OTHER_RULES).expect("written");
-    server.signal("-HUP");
-    let log = server.log_until("rules loaded");
+    server.process.signal("HUP");
+    let log = log_until(&mut server, "rules loaded");
     assert!(!log.contains(&token), "{log}");
-    assert!(server.ask("http", "/api/v1/rules", &token).1.contains("\"second\""));
+    assert!(ask(&server, "http", "/api/v1/rules", &token).1.contains("\"second\""));
 
-    server.signal("-TERM");
-    server.log_until("ended");
-    assert_eq!(server.exit_code(), Some(0));
+    server.process.signal("TERM");
+    log_until(&mut server, "ended");
+    assert_eq!(server.process.end().code(), Some(0));
 }
 
 #[test]
 fn a_second_signal_ends_at_once() {
-    let mut server = Server::start(command(&["serve", "--http", "127.0.0.1:0"]));
-    let address = server.told("http").strip_prefix("http://").expect("a URL").to_owned();
+    let mut server = Server::run(&mut command(&["serve", "--http", "127.0.0.1:0"]));
+    let address = server.address;
     // A request whose body never comes is still being answered.
     let mut stream = TcpStream::connect(address).expect("a connection");
     let head = "POST /api/v1/rate-limit/check HTTP/1.1\r\nHost: localhost\r\nContent-Type: \
@@ -146,29 +86,29 @@ fn a_second_signal_ends_at_once() {
     let mut begun = [0; 12];
     stream.read_exact(&mut begun).expect("the server wants the body");
     assert_eq!(text(&begun), "HTTP/1.1 100");
-    server.signal("-INT");
-    server.log_until("finishing what has begun");
-    server.signal("-INT");
-    server.log_until("ended at once");
-    assert_eq!(server.exit_code(), Some(130));
+    server.process.signal("INT");
+    log_until(&mut server, "finishing what has begun");
+    server.process.signal("INT");
+    log_until(&mut server, "ended at once");
+    assert_eq!(server.process.end().code(), Some(130));
 }
 
 #[test]
 fn the_admin_api_can_be_apart_and_tokens_can_be_chosen() {
     let mut started = command(&["serve", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
     started.env("TOLLGATE_ADMIN_TOKEN", TOKEN);
-    let server = Server::start(started);
+    let server = Server::run(&mut started);
     assert!(!server.said.contains(TOKEN) && !server.said.contains("token"), "{}", server.said);
-    assert_eq!(server.ask("admin", "/api/v1/rules", TOKEN).0, 200);
+    assert_eq!(ask(&server, "admin", "/api/v1/rules", TOKEN).0, 200);
     // What is elsewhere is not unknown.
-    let (status, body) = server.ask("http", "/api/v1/rules", TOKEN);
+    let (status, body) = ask(&server, "http", "/api/v1/rules", TOKEN);
     assert_eq!(status, 404);
     assert!(body.contains("belongs to the admin API, which has a port of its own"), "{body}");
-    let (status, body) = server.ask("admin", "/api/v1/rate-limit/check", TOKEN);
+    let (status, body) = ask(&server, "admin", "/api/v1/rate-limit/check", TOKEN);
     assert_eq!(status, 404);
     assert!(body.contains("belongs to the check API, which has a port of its own"), "{body}");
     for listener in ["http", "admin"] {
-        let (_, body) = server.ask(listener, "/api/v1/rulesets", TOKEN);
+        let (_, body) = ask(&server, listener, "/api/v1/rulesets", TOKEN);
         assert!(body.contains("there is nothing at /api/v1/rulesets"), "{body}");
     }
 }
@@ -183,12 +123,12 @@ fn a_server_on_all_addresses_says_so_and_names_the_port_of_its_admin_api() {
     let free = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
     let admin = free.expect("a port");
     let here = ["serve", "--http", "0.0.0.0:0", "--check-auth", "none", "--rules", path];
-    let server = Server::start(command(&[&here[..], &["--admin", &admin.to_string()]].concat()));
+    let server = Server::run(&mut command(&[&here[..], &["--admin", &admin.to_string()]].concat()));
     let line = |name: &str| server.said.lines().find(|line| line.starts_with(name));
     let http = line("http ").expect("a line");
     assert!(http.contains("http://127.0.0.1:") && http.contains(" (on all addresses)  "), "{http}");
     assert!(!line("grpc ").expect("a line").contains("all addresses"), "{}", server.said);
-    let (_, body) = server.ask("http", "/api/v1/decisions/d1", "");
+    let (_, body) = ask(&server, "http", "/api/v1/decisions/d1", "");
     assert!(body.contains(&format!("a port of its own: {} (--admin)", admin.port())), "{body}");
     // What to try is something that the rules count.
     assert!(server.said.contains(r#"-d '{"identifiers":{"tenant":"acme"},"#), "{}", server.said);
@@ -200,15 +140,16 @@ fn a_rules_file_without_rules_or_without_the_file_is_a_warning() {
     let rules = folder.path().join("policy.yaml");
     fs::write(&rules, RULES).expect("written");
     let path = rules.to_str().expect("a path");
-    let mut server = Server::start(command(&["serve", "--http", "127.0.0.1:0", "--rules", path]));
+    let mut server =
+        Server::run(&mut command(&["serve", "--http", "127.0.0.1:0", "--rules", path]));
     fs::write(&rules, "rules: []\n").expect("written");
-    server.signal("-HUP");
-    let log = server.log_until("nothing has a limit");
+    server.process.signal("HUP");
+    let log = log_until(&mut server, "nothing has a limit");
     assert!(log.contains("WARN") && log.contains("0 rules from"), "{log}");
     fs::remove_file(&rules).expect("removed");
-    let log = server.log_until("cannot be found any more");
+    let log = log_until(&mut server, "cannot be found any more");
     assert!(log.contains("WARN") && log.contains(path), "{log}");
-    let (_, figures) = server.ask("http", "/metrics", "");
+    let (_, figures) = ask(&server, "http", "/metrics", "");
     assert!(figures.contains("\ntollgate_config_errors_total 1\n"), "{figures}");
 }
 
@@ -219,14 +160,14 @@ fn why_a_token_is_not_believed_can_be_found_out() {
         "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhbGljZSJ9.AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
     let mut started = command(&["serve", "--http", "127.0.0.1:0", "--log-level", "debug"]);
     started.env("TOLLGATE_JWT_SECRET", "squeamish-ossifrage-squeamish-ossifrage");
-    let mut server = Server::start(started);
+    let mut server = Server::run(&mut started);
     for sent in [token, "nonsense", token] {
-        assert_eq!(server.ask("http", "/api/v1/rate-limits/status", sent).0, 200);
+        assert_eq!(ask(&server, "http", "/api/v1/rate-limits/status", sent).0, 200);
     }
-    let log = server.log_until("malformed");
+    let log = log_until(&mut server, "malformed");
     assert!(log.contains("DEBUG a token is not believed: the signature of the token is"), "{log}");
     assert!(!log.contains(token) && !log.contains("eyJ") && !log.contains("nonsense"), "{log}");
-    let (_, figures) = server.ask("http", "/metrics", "");
+    let (_, figures) = ask(&server, "http", "/metrics", "");
     for (outcome, count) in [("signature", 2), ("malformed", 1), ("verified", 0)] {
         let line = format!("\ntollgate_tokens_total{{outcome=\"{outcome}\"}} {count}\n");
         assert!(figures.contains(&line), "{line} in {figures}");
@@ -241,8 +182,8 @@ fn why_a_token_is_not_believed_can_be_found_out() {
 
 #[test]
 fn what_is_possible_instead_of_a_method_is_told() {
-    let server = Server::start(command(&["serve", "--http", "127.0.0.1:0"]));
-    let (status, body) = server.ask("http", "/api/v1/rate-limit/peek", "");
+    let server = Server::run(&mut command(&["serve", "--http", "127.0.0.1:0"]));
+    let (status, body) = ask(&server, "http", "/api/v1/rate-limit/peek", "");
     assert_eq!(status, 405);
     let body: Value = serde_json::from_str(&body).expect("JSON");
     assert_eq!(body["code"], "wrong_method");
@@ -299,9 +240,10 @@ fn what_keeps_a_server_from_starting_is_told_in_a_sentence() {
 
 #[test]
 fn log_lines_can_be_json() {
-    let mut server = Server::start(command(&["serve", "--http", "127.0.0.1:0", "--log", "json"]));
-    server.signal("-TERM");
-    for line in server.log_until("\"ended\"").lines() {
+    let mut server =
+        Server::run(&mut command(&["serve", "--http", "127.0.0.1:0", "--log", "json"]));
+    server.process.signal("TERM");
+    for line in log_until(&mut server, "\"ended\"").lines() {
         let line: Value = serde_json::from_str(line).expect("JSON");
         assert_eq!(line["level"], "INFO");
     }

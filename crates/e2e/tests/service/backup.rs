@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::Value;
 
-use crate::start_and_stop::{Started, run};
+use crate::start_and_stop::{ask, run, start};
 use tollgate_e2e::beside;
+use tollgate_e2e::server::Server;
 
 /// The numbers of the rules that a server has: `rule_0`, `rule_1` and so on.
-fn numbers(server: &Started, token: &str) -> Vec<u64> {
-    let rules = server.ask("GET", "/api/v1/rules?limit=1000", token, "").json();
+fn numbers(server: &Server, token: &str) -> Vec<u64> {
+    let rules = ask(server, "GET", "/api/v1/rules?limit=1000", token, "").json();
     let rules = rules["rules"].as_array().expect("rules").iter();
     let ids = rules.filter_map(|rule| rule["rule_id"].as_str()?.strip_prefix("rule_"));
     let mut numbers: Vec<u64> = ids.map(|id| id.parse().expect("a number")).collect();
@@ -24,7 +25,7 @@ fn a_backup_of_a_running_server_is_whole_and_takes_its_place() {
     let folder = tempfile::tempdir().expect("a folder");
     let config = folder.path().join("tollgate.yaml");
     fs::write(&config, "limits: {admin_writes_per_minute: 100000}\n").expect("written");
-    let server = Started::with(folder.path(), &["serve", "--config", "tollgate.yaml"]);
+    let server = start(folder.path(), &["--config", "tollgate.yaml"]);
     let token = server.token().expect("a token");
     let written = AtomicU64::new(0);
     let write = |is_over: &std::sync::atomic::AtomicBool| {
@@ -33,7 +34,7 @@ fn a_backup_of_a_running_server_is_whole_and_takes_its_place() {
             let rule = format!(
                 r#"{{"rule_id":"rule_{number}","limit":1,"window":"1m","identifier_type":"ip"}}"#
             );
-            let made = server.ask("POST", "/api/v1/rules", token, &rule);
+            let made = ask(&server, "POST", "/api/v1/rules", token, &rule);
             assert_eq!(made.status, 201, "{made:?}");
             written.fetch_add(1, Ordering::Relaxed);
         }
@@ -55,7 +56,7 @@ fn a_backup_of_a_running_server_is_whole_and_takes_its_place() {
             // In another folder, under the name that a server looks for.
             let restored = tempfile::tempdir().expect("a folder");
             fs::copy(&file, restored.path().join("tollgate.db")).expect("copied");
-            let other = Started::in_folder(restored.path());
+            let other = start(restored.path(), &[]);
             let numbers = numbers(&other, token);
             let expected: Vec<u64> = (0..numbers.len() as u64).collect();
             assert_eq!(numbers, expected, "one state, without gaps");
@@ -79,7 +80,7 @@ fn a_backup_that_cannot_be_made_says_why() {
         assert!(said.contains(expected), "{arguments:?}: {said}");
     };
     check(&["backup", "copy.db"], "there is no catalog sqlite:tollgate.db");
-    Started::in_folder(folder.path()).stop();
+    start(folder.path(), &[]).stop();
     fs::write(folder.path().join("taken.db"), "mine").expect("written");
     check(&["backup", "taken.db"], "exists already");
     check(&["backup", "missing/copy.db"], "cannot write the backup missing/copy.db");

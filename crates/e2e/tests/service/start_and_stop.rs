@@ -1,13 +1,12 @@
 //! Nothing is lost when a server starts or stops: not the first admin token, not the catalog.
 
 use std::fs;
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use tollgate_e2e::client::{Answer, Connection, request};
-use tollgate_e2e::process::Process;
-use tollgate_e2e::server::tollgate;
+use tollgate_e2e::client::Answer;
+use tollgate_e2e::server::{JSON, Server, tollgate};
 
 /// `tollgate` in a folder, on free ports unless flags name others.
 pub(crate) fn command(folder: &Path, arguments: &[&str]) -> Command {
@@ -23,50 +22,15 @@ pub(crate) fn run(folder: &Path, arguments: &[&str]) -> Output {
     command(folder, arguments).output().expect("it runs")
 }
 
-/// A server without an admin token in its settings.
-pub(crate) struct Started {
-    pub(crate) process: Process,
-    pub(crate) said: String,
+/// Starts a server without an admin token in its settings.
+pub(crate) fn start(folder: &Path, arguments: &[&str]) -> Server {
+    Server::run(&mut command(folder, &[&["serve"], arguments].concat()))
 }
 
-impl Started {
-    pub(crate) fn in_folder(folder: &Path) -> Self {
-        Self::with(folder, &["serve"])
-    }
-
-    pub(crate) fn with(folder: &Path, arguments: &[&str]) -> Self {
-        Self::run(&mut command(folder, arguments))
-    }
-
-    fn run(command: &mut Command) -> Self {
-        let mut process = Process::start(command);
-        let said = process.until("word that it serves", |process| {
-            Some(process.output()).filter(|said| said.contains("-d '"))
-        });
-        Self { process, said }
-    }
-
-    /// The admin token that it printed, if it did.
-    pub(crate) fn token(&self) -> Option<&str> {
-        let token = self.said.lines().find_map(|line| line.strip_prefix("token     tg_"))?;
-        let start = self.said.find(token)? - "tg_".len();
-        self.said[start..].split_whitespace().next()
-    }
-
-    pub(crate) fn ask(&self, method: &str, path: &str, token: &str, body: &str) -> Answer {
-        let url = self.said.lines().find_map(|line| line.strip_prefix("http      http://"));
-        let address = url.and_then(|url| url.split_whitespace().next()).expect("an address");
-        let address: SocketAddr = address.parse().expect("an address");
-        let bearer = format!("Bearer {token}");
-        let headers = [("Authorization", bearer.as_str()), ("Content-Type", "application/json")];
-        Connection::open(address).ask(&request(method, path, &headers, body.as_bytes()))
-    }
-
-    pub(crate) fn stop(mut self) {
-        self.process.signal("TERM");
-        let ended = self.process.end();
-        assert!(ended.success(), "{ended}: {}", self.process.errors());
-    }
+pub(crate) fn ask(server: &Server, method: &str, path: &str, token: &str, body: &str) -> Answer {
+    let bearer = format!("Bearer {token}");
+    let headers = [("Authorization", bearer.as_str()), JSON];
+    server.ask(method, path, &headers, body)
 }
 
 #[test]
@@ -87,17 +51,17 @@ fn a_failed_first_start_loses_no_admin_token() {
         let arguments: Vec<&str> = ["serve"].iter().chain(*flags).copied().collect();
         let failed = run(folder.path(), &arguments);
         assert_eq!(failed.status.code(), Some(2), "{flags:?}: {failed:?}");
-        let server = Started::in_folder(folder.path());
+        let server = start(folder.path(), &[]);
         let token = server.token().unwrap_or_else(|| panic!("{flags:?}: {}", server.said));
-        assert_eq!(server.ask("GET", "/api/v1/tokens", token, "").status, 200, "{flags:?}");
+        assert_eq!(ask(&server, "GET", "/api/v1/tokens", token, "").status, 200, "{flags:?}");
     }
 }
 
 #[test]
 fn a_later_start_and_the_401_say_how_to_make_another_token() {
     let folder = tempfile::tempdir().expect("a folder");
-    let first = Started::in_folder(folder.path());
-    let wrong = first.ask("GET", "/api/v1/rules", "tg_wrong", "");
+    let first = start(folder.path(), &[]);
+    let wrong = ask(&first, "GET", "/api/v1/rules", "tg_wrong", "");
     assert_eq!(wrong.status, 401);
     assert!(
         wrong.text().contains("tollgate tokens create --role admin --catalog URL"),
@@ -105,7 +69,7 @@ fn a_later_start_and_the_401_say_how_to_make_another_token() {
     );
     first.stop();
 
-    let second = Started::in_folder(folder.path());
+    let second = start(folder.path(), &[]);
     assert_eq!(second.token(), None, "{}", second.said);
     let advice = "tollgate tokens create --role admin --catalog sqlite:tollgate.db";
     assert!(second.said.contains(advice), "{}", second.said);
@@ -115,7 +79,7 @@ fn a_later_start_and_the_401_say_how_to_make_another_token() {
     assert!(made.status.success(), "{made:?}");
     let token = String::from_utf8(made.stdout).expect("text");
     tollgate_e2e::until("a token that counts", || {
-        (second.ask("GET", "/api/v1/tokens", token.trim(), "").status == 200).then_some(())
+        (ask(&second, "GET", "/api/v1/tokens", token.trim(), "").status == 200).then_some(())
     });
 }
 
@@ -123,20 +87,20 @@ fn a_later_start_and_the_401_say_how_to_make_another_token() {
 #[test]
 fn a_token_of_the_catalog_can_be_revoked_though_the_server_was_given_it() {
     let folder = tempfile::tempdir().expect("a folder");
-    let first = Started::in_folder(folder.path());
+    let first = start(folder.path(), &[]);
     let token = first.token().expect("a token").to_owned();
     first.stop();
 
     let mut given = command(folder.path(), &["serve"]);
     given.env("TOLLGATE_ADMIN_TOKEN", &token);
-    let server = Started::run(&mut given);
+    let server = Server::run(&mut given);
     assert!(server.said.contains("was made by a catalog"), "{}", server.said);
-    let made = server.ask("POST", "/api/v1/tokens", &token, r#"{"role":"admin"}"#).json();
+    let made = ask(&server, "POST", "/api/v1/tokens", &token, r#"{"role":"admin"}"#).json();
     let id = token.split('_').nth(1).expect("an id");
     let path = format!("/api/v1/tokens/{id}");
     let other = made["token"].as_str().expect("a token");
-    assert_eq!(server.ask("DELETE", &path, other, "").status, 204);
-    assert_eq!(server.ask("GET", "/api/v1/tokens", &token, "").status, 401);
+    assert_eq!(ask(&server, "DELETE", &path, other, "").status, 204);
+    assert_eq!(ask(&server, "GET", "/api/v1/tokens", &token, "").status, 401);
 }
 
 #[test]
@@ -144,7 +108,7 @@ fn a_server_without_its_database_says_so_at_its_start() {
     let folder = tempfile::tempdir().expect("a folder");
     let nowhere = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("a port");
     let catalog = format!("postgres://anyone@{nowhere}/rules");
-    let server = Started::with(folder.path(), &["serve", "--catalog", &catalog]);
+    let server = start(folder.path(), &["--catalog", &catalog]);
     let expected = format!("built in, until postgres://{nowhere}/rules can be reached");
     assert!(server.said.contains(&expected), "{}", server.said);
     assert!(!server.said.contains("admin token"), "nobody knows yet: {}", server.said);
@@ -164,7 +128,7 @@ fn a_clean_stop_leaves_one_sound_file() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut token = None;
     for round in 0..8 {
-        let server = Started::in_folder(folder.path());
+        let server = start(folder.path(), &[]);
         token = token.or_else(|| server.token().map(str::to_owned));
         // Every other one is stopped as soon as it serves.
         if round % 2 == 1 {
@@ -172,7 +136,7 @@ fn a_clean_stop_leaves_one_sound_file() {
                 r#"{{"rule_id":"rule_{round}","limit":1,"window":"1m","identifier_type":"ip"}}"#
             );
             let token = token.as_deref().expect("a token");
-            let made = server.ask("POST", "/api/v1/rules", token, &rule);
+            let made = ask(&server, "POST", "/api/v1/rules", token, &rule);
             assert_eq!(made.status, 201, "{made:?}");
         }
         server.stop();
@@ -186,8 +150,8 @@ fn a_clean_stop_leaves_one_sound_file() {
             .expect("copied");
         let checked = run(copy.path(), &["migrate", "--check"]);
         assert!(checked.status.success(), "round {round}: {checked:?}");
-        let copied = Started::in_folder(copy.path());
-        let rules = copied.ask("GET", "/api/v1/rules", token.as_deref().expect("a token"), "");
+        let copied = start(copy.path(), &[]);
+        let rules = ask(&copied, "GET", "/api/v1/rules", token.as_deref().expect("a token"), "");
         assert_eq!(rules.status, 200, "{rules:?}");
         if round % 2 == 1 {
             assert!(rules.text().contains(&format!("rule_{round}")), "{rules:?}");

@@ -54,6 +54,20 @@ fn every_file_says_why_it_exists_and_holds_one_idea() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// A newcomer finds tests in one way: `tests/NAME/main.rs`, with its files beside it.
+#[test]
+fn tests_have_one_layout() {
+    let by_path = concat!("#[pa", "th");
+    let mut wrong = Vec::new();
+    for (path, text) in sources() {
+        let is_loose = path.parent().is_some_and(|folder| folder.ends_with("tests"));
+        if is_loose || text.contains(by_path) {
+            wrong.push(path.display().to_string());
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
 #[test]
 fn nothing_is_left_undone() {
     let words =
