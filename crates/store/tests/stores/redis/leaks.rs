@@ -58,7 +58,7 @@ fn outages_leave_nothing_behind() {
         return Runtime::new().expect("a runtime").block_on(ten_outages());
     }
     let program = env::current_exe().expect("this program");
-    let test = ["--exact", "leaks::outages_leave_nothing_behind", "--nocapture"];
+    let test = ["--exact", "redis::leaks::outages_leave_nothing_behind", "--nocapture"];
     let mut again = Command::new(program);
     let output = again.args(test).env(ALONE, "1").output().expect("this program again");
     let said = String::from_utf8_lossy(&output.stdout);
