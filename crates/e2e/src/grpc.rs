@@ -90,7 +90,7 @@ impl Client {
         Err(Failure { code, detail, metadata: answer["metadata"].take() })
     }
 
-    /// Sends a line to the client, and returns what became of it.
+    /// Sends a line to the client, and returns its result.
     pub fn ask(&mut self, line: &Value) -> Result<Value, Failure> {
         self.tell(line);
         self.hear()

@@ -111,7 +111,7 @@ fn a_server_without_its_database_says_so_at_its_start() {
     let server = start(folder.path(), &["--catalog", &catalog]);
     let expected = format!("built in, until postgres://{nowhere}/rules can be reached");
     assert!(server.said.contains(&expected), "{}", server.said);
-    assert!(!server.said.contains("admin token"), "nobody knows yet: {}", server.said);
+    assert!(!server.said.contains("admin token"), "it cannot know that yet: {}", server.said);
 }
 
 /// The names of all files in a folder.

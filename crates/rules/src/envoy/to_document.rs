@@ -142,13 +142,25 @@ impl<'a> Domain<'a> {
             key: (*key).into(),
             value: values.text().into(),
         }));
-        if way.turns.iter().any(Turn::is_confused) {
+        if way.turns.iter().any(Turn::is_confused) || self.has_joined_cousin(way) {
             losses.push(Loss::JoinedNames);
         }
         losses.extend(self.ways.sequences.iter().filter_map(|keys| self.other_depth(way, keys)));
         let replaces = self.replaces.get(place)?.iter().filter_map(|at| self.ways.ways.get(*at));
         let replaces = replaces.map(|way| way.limit.id.to_string()).collect();
         rule(way.limit, conditions, replaces)
+    }
+
+    /// Whether descriptors with the keys of another node below the same keys could have the names of this limit:
+    /// `a` with the value `b`, and `a_b`.
+    fn has_joined_cousin(&self, way: &Way<'a>) -> bool {
+        let keys = way.turns.iter().map(Turn::key).collect::<Vec<_>>();
+        way.turns.iter().enumerate().any(|(at, turn)| {
+            let below_same = self.ways.sequences.iter().filter(|it| it.starts_with(&keys[..at]));
+            let mut cousins =
+                below_same.filter_map(|it| it.get(at)).filter(|key| **key != keys[at]);
+            cousins.any(|key| turn.has_name_of(key))
+        })
     }
 
     /// The values of siblings that lead past this limit, on one turn, and not always to another.

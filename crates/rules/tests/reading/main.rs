@@ -1,4 +1,4 @@
-//! Files that people write, and files that nobody should: policies, and the formats that are imported.
+//! Reading files, valid and hostile ones: policies, and the formats that can be imported.
 
 mod envoy;
 mod hostile_documents;

@@ -105,7 +105,7 @@ impl<S, C> RateLimitLayer<S, C> {
     }
 
     /// How many requests may wait for their turn at the same time. One more is refused and not
-    /// charged; it is told to come back when its turn would have been. The default is 10,000.
+    /// charged; its `Retry-After` names the time when its turn would have been. The default is 10,000.
     #[must_use]
     pub fn hold_at_most(self, requests: usize) -> Self {
         self.with(|gate| gate.places = gate.places.resized(requests))

@@ -66,9 +66,13 @@ impl<'a> Turn<'a> {
         let branches = self.level.branches().iter();
         let mut others = branches.filter(|branch| *branch.step.key != *self.key());
         others.any(|branch| {
-            is_name_of(&name(&branch.step), self.key())
-                || is_name_of(&name(&self.branch.step), &branch.step.key)
+            is_name_of(&name(&branch.step), self.key()) || self.has_name_of(&branch.step.key)
         })
+    }
+
+    /// Whether an entry with that key could have the name of this branch.
+    pub(super) fn has_name_of(&self, key: &str) -> bool {
+        is_name_of(&name(&self.branch.step), key)
     }
 
     fn is(&self, other: &Turn<'_>) -> bool {

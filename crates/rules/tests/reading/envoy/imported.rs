@@ -279,6 +279,14 @@ fn what_cannot_be_said_is_noted() {
             2,
             &["joined_names", "joined_names"],
         ),
+        // Below two nodes of one key: a descriptor of b=a and a=x meets the limit of a_x.
+        (
+            format!(
+                "  - {{key: b, value: a, descriptors: [{{key: a_x, {limit}}}]}}\n  - {{key: b, descriptors: [{{key: a}}]}}"
+            ),
+            1,
+            &["joined_names"],
+        ),
         // What is not about matching.
         (format!("  - {{key: a, detailed_metric: true, {limit}}}"), 1, &["metrics"]),
         (
