@@ -6,17 +6,17 @@ use tokio::sync::Notify;
 use tollgate_core::Timestamp;
 use tollgate_rules::{PolicyDocument, Revision};
 
-use crate::access::Token;
-use crate::change::{Change, last_of_each};
-use crate::check::Purpose;
-use crate::connections::Connections;
-use crate::database::{Connection, values};
-use crate::decision_log::DecisionLog;
+use crate::db::connections::Connections;
+use crate::db::database::{Connection, values};
+use crate::db::schema::{self, NEWEST_SCHEMA};
+use crate::db::tables::{self, Stamp};
+use crate::db::url::CatalogUrl;
 use crate::entry::Entry;
+use crate::entry::access::Token;
+use crate::entry::change::{Change, last_of_each};
 use crate::error::CatalogError;
-use crate::schema::{self, NEWEST_SCHEMA};
-use crate::tables::{self, Stamp};
-use crate::url::CatalogUrl;
+use crate::log::decision_log::DecisionLog;
+use crate::write::validate_policy::Purpose;
 use crate::write::{Author, Intent};
 
 /// Rules, and all that operators wrote, in a database.

@@ -5,8 +5,8 @@ use std::fmt;
 use sqlx::error::{DatabaseError, ErrorKind};
 use tollgate_rules::Problem;
 
-use crate::kind::Kind;
-use crate::url::CatalogUrl;
+use crate::db::url::CatalogUrl;
+use crate::entry::kind::Kind;
 
 /// Why the catalog did not do what it was asked. Nothing was changed, unless it says so.
 #[derive(Debug)]

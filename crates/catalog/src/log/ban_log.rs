@@ -1,11 +1,11 @@
 //! Keeps the log of changes from growing with bans: clients cause those, as many as they like.
 
-use crate::bans::PENALTY;
 use crate::catalog::Catalog;
-use crate::database::values;
+use crate::db::database::values;
+use crate::entry::kind::Kind;
 use crate::error::CatalogError;
-use crate::kind::Kind;
 use crate::write::PROGRAM;
+use crate::write::bans::PENALTY;
 
 /// How many revisions are removed at a time. Each has up to 200 bans, and writers wait meanwhile.
 const MAX_REMOVED: u64 = 20;

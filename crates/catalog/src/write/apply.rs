@@ -3,13 +3,13 @@
 use tollgate_rules::Problem;
 
 use crate::catalog::Catalog;
-use crate::change::Change;
-use crate::database::{Connection, Value, values};
+use crate::db::database::{Connection, Value, values};
+use crate::db::tables::{self, Stamp};
 use crate::entry::Entry;
+use crate::entry::change::Change;
+use crate::entry::kind::Kind;
+use crate::entry::validate_entry;
 use crate::error::CatalogError;
-use crate::fits;
-use crate::kind::Kind;
-use crate::tables::{self, Stamp};
 
 impl Catalog {
     /// Makes one change in the table of its kind.
@@ -23,7 +23,7 @@ impl Catalog {
         match change.entry_made().map_err(CatalogError::Invalid)? {
             Some(entry) => {
                 let (name, tenant) = (change.entry.as_str(), change.tenant.as_deref());
-                if let Some(problem) = fits::flaw(&entry, name, tenant) {
+                if let Some(problem) = validate_entry::flaw(&entry, name, tenant) {
                     return Err(CatalogError::Invalid(vec![problem]));
                 }
                 match &entry {

@@ -5,11 +5,11 @@ use std::cmp::Reverse;
 use tollgate_core::{Micros, Timestamp};
 
 use crate::catalog::Catalog;
-use crate::change::Change;
-use crate::database::{Connection, Row, Value, values};
+use crate::db::database::{Connection, Row, Value, values};
+use crate::entry::change::Change;
+use crate::entry::kind::Kind;
 use crate::error::CatalogError;
-use crate::kind::Kind;
-use crate::resets::{self, Reset};
+use crate::log::resets::{self, Reset};
 
 /// Which records are wanted.
 #[derive(Clone, Debug, Default)]

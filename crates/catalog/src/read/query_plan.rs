@@ -1,14 +1,14 @@
 //! How the database would go about an answer, for tests that it looks things up rather than through.
 
-use crate::audit::{AuditFilter, AuditPlace, Told};
 use crate::catalog::Catalog;
-use crate::check::OVERRIDES_OF;
-use crate::database::{Value, values};
+use crate::db::database::{Value, values};
+use crate::entry::kind::Kind;
 use crate::error::CatalogError;
-use crate::kind::Kind;
-use crate::load::{CHANGES, KNOWN};
-use crate::read::Filter;
-use crate::resolve::names_statement;
+use crate::log::audit::{AuditFilter, AuditPlace, Told};
+use crate::read::load::{CHANGES, KNOWN};
+use crate::read::page::Filter;
+use crate::write::resolve::names_statement;
+use crate::write::validate_policy::OVERRIDES_OF;
 
 /// What a catalog asks its database.
 #[derive(Clone, Debug)]

@@ -2,10 +2,10 @@
 
 use tollgate_rules::{Problem, parse_time};
 
-use crate::access::{Role, Token};
-use crate::database::Value;
+use crate::db::database::Value;
 use crate::entry::Entry;
-use crate::kind::Kind;
+use crate::entry::access::{Role, Token};
+use crate::entry::kind::Kind;
 
 /// The longest `rule_id`, in bytes.
 const LONGEST_RULE_ID: usize = 100;

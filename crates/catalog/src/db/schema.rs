@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use crate::connections::Connections;
-use crate::database::{Connection, values};
-use crate::digest_keys::digest_api_keys;
+use crate::db::connections::Connections;
+use crate::db::database::{Connection, values};
+use crate::db::digest_keys::digest_api_keys;
 use crate::error::CatalogError;
 
 /// What made each version out of the one before.

@@ -6,9 +6,9 @@
 use tollgate_core::Timestamp;
 
 use crate::catalog::Catalog;
-use crate::database::{Connection, values};
+use crate::db::database::{Connection, values};
 use crate::error::CatalogError;
-use crate::load::{Lock, head_of};
+use crate::read::load::{Lock, head_of};
 use crate::write::Author;
 
 /// What was left of a limit to a client before and after its counter was reset.

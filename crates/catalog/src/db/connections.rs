@@ -23,9 +23,9 @@ use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{sleep, timeout};
 
-use crate::database::Connection;
+use crate::db::database::Connection;
+use crate::db::url::CatalogUrl;
 use crate::error::CatalogError;
-use crate::url::CatalogUrl;
 
 /// The longest that anything in the catalog may take. Nobody judged by it waits meanwhile.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);

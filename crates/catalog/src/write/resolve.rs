@@ -5,15 +5,15 @@ use std::collections::HashSet;
 use serde_json::Value as Json;
 use tollgate_rules::{PolicyDocument, Problem};
 
-use crate::access::Role;
 use crate::catalog::Catalog;
-use crate::change::Change;
-use crate::database::{Connection, Value, values};
+use crate::db::database::{Connection, Value, values};
+use crate::db::tables;
+use crate::entry::access::Role;
+use crate::entry::change::Change;
+use crate::entry::kind::Kind;
 use crate::entry::{Entry, ban_name};
 use crate::error::CatalogError;
-use crate::kind::Kind;
-use crate::ownership;
-use crate::tables;
+use crate::write::ownership;
 use crate::write::{Author, Edit, Expect, Intent};
 
 /// One edit, given what is there.

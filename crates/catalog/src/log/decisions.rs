@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use tollgate_core::Timestamp;
 
 use crate::catalog::Catalog;
-use crate::database::{Row, Value, values};
+use crate::db::database::{Row, Value, values};
 use crate::error::CatalogError;
 
 /// What became of a request.

@@ -4,14 +4,14 @@ use tokio::time::timeout;
 use tollgate_rules::Revision;
 
 use crate::catalog::{Catalog, Head, set_head};
-use crate::change::Change;
-use crate::connections::PATIENCE;
-use crate::database::{Connection, Row, values};
+use crate::db::connections::PATIENCE;
+use crate::db::database::{Connection, Row, values};
+use crate::db::tables::{self, Stamp, Stored, stored};
 use crate::entry::Entry;
+use crate::entry::change::Change;
+use crate::entry::kind::Kind;
 use crate::error::CatalogError;
-use crate::kind::Kind;
-use crate::tables::{self, Stamp, Stored, stored};
-use crate::view::{View, ViewBuilder};
+use crate::read::view::{View, ViewBuilder};
 
 /// What became of a catalog since a state that a node knows.
 #[derive(Clone, Debug)]

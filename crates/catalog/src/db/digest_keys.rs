@@ -3,9 +3,9 @@
 use tollgate_rules::{OneOrMany, Problem};
 use tollgate_rules::{SECRET_DIGEST, redacted_values};
 
-use crate::database::{Connection, values};
+use crate::db::database::{Connection, values};
+use crate::entry::kind::Kind;
 use crate::entry::{Entry, columns_of};
-use crate::kind::Kind;
 
 /// How many rows are read at a time.
 const PAGE: u64 = 500;

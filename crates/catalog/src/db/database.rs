@@ -68,7 +68,7 @@ impl From<Option<String>> for Value {
 
 /// The values of a statement, in the order of its places.
 macro_rules! values {
-    ($($value:expr),* $(,)?) => { vec![$($crate::database::Value::from($value)),*] };
+    ($($value:expr),* $(,)?) => { vec![$($crate::db::database::Value::from($value)),*] };
 }
 pub(crate) use values;
 

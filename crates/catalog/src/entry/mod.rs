@@ -1,5 +1,10 @@
 //! What a catalog holds: documents of a policy, keys, tokens and bans, each with a name of its own.
 
+pub(crate) mod access;
+pub(crate) mod change;
+pub(crate) mod kind;
+pub(crate) mod validate_entry;
+
 use serde::{Deserialize, Serialize};
 use tollgate_core::Timestamp;
 use tollgate_rules::document::{
@@ -9,9 +14,9 @@ use tollgate_rules::{
     Client, Listed, OneOrMany, PolicyDocument, Problem, Source, parse_time, redacted_values,
 };
 
-use crate::access::{ApiKey, Token};
-use crate::database::{Value, values};
-use crate::kind::Kind;
+use crate::db::database::{Value, values};
+use crate::entry::access::{ApiKey, Token};
+use crate::entry::kind::Kind;
 
 /// One entry of a catalog.
 #[derive(Clone, Debug, PartialEq)]

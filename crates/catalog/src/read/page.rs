@@ -3,10 +3,10 @@
 use tollgate_rules::SECRET_DIGEST;
 
 use crate::catalog::Catalog;
-use crate::database::{Value, values};
+use crate::db::database::{Value, values};
+use crate::db::tables::{self, Stored, stored};
+use crate::entry::kind::Kind;
 use crate::error::CatalogError;
-use crate::kind::Kind;
-use crate::tables::{self, Stored, stored};
 
 /// Which entries are wanted.
 #[derive(Clone, Debug, Default)]

@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 use tollgate_rules::Problem;
 
 use crate::entry::Entry;
-use crate::kind::Kind;
+use crate::entry::kind::Kind;
 
 /// An entry before and after a revision.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,8 +7,8 @@ use tokio::sync::Notify;
 use tokio::time::sleep;
 
 use crate::catalog::Catalog;
-use crate::connections::PATIENCE;
-use crate::url::CatalogUrl;
+use crate::db::connections::PATIENCE;
+use crate::db::url::CatalogUrl;
 
 /// How long to leave a database alone that does not listen.
 const PAUSE: Duration = Duration::from_secs(1);

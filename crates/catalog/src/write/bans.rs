@@ -6,14 +6,14 @@ use tollgate_rules::Problem;
 use tollgate_rules::document::RuleDocument;
 
 use crate::catalog::Catalog;
-use crate::change::Change;
-use crate::database::{Connection, values};
+use crate::db::database::{Connection, values};
+use crate::db::tables;
+use crate::entry::change::Change;
+use crate::entry::kind::Kind;
+use crate::entry::validate_entry;
 use crate::entry::{Ban, Entry, ban_name};
 use crate::error::CatalogError;
-use crate::fits;
-use crate::kind::Kind;
-use crate::ownership;
-use crate::tables;
+use crate::write::ownership;
 use crate::write::{Author, Edit, Expect, Intent};
 
 /// How many bans are removed at a time.
@@ -226,5 +226,5 @@ fn rule_in(entry: Option<Entry>) -> Option<Box<RuleDocument>> {
 /// Why a ban cannot be kept, if it cannot.
 fn flaw(ban: &Ban) -> Option<Problem> {
     let name = ban_name(&ban.rule_id, &ban.identifier);
-    fits::flaw(&Entry::Ban(ban.clone()), &name, ban.tenant.as_deref())
+    validate_entry::flaw(&Entry::Ban(ban.clone()), &name, ban.tenant.as_deref())
 }

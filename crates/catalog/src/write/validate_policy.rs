@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 
 use tollgate_rules::{Change as Delta, List, Policy, PolicyDocument, Problem, Source};
 
-use crate::bounds::WriteBounds;
-use crate::change::Change;
-use crate::database::{Connection, values};
+use crate::db::database::{Connection, values};
+use crate::db::tables;
+use crate::db::url::CatalogUrl;
+use crate::entry::change::Change;
+use crate::entry::kind::Kind;
 use crate::entry::{Entry, without_list};
 use crate::error::CatalogError;
-use crate::kind::Kind;
-use crate::tables;
-use crate::url::CatalogUrl;
+use crate::write::bounds::WriteBounds;
 
 pub(crate) const OVERRIDES_OF: &str = "SELECT body FROM tollgate_overrides WHERE rule_id = $1";
 

@@ -6,10 +6,10 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::catalog::{Catalog, Head};
-use crate::check::Purpose;
-use crate::database::values;
+use crate::db::database::values;
+use crate::db::url::CatalogUrl;
 use crate::error::CatalogError;
-use crate::url::CatalogUrl;
+use crate::write::validate_policy::Purpose;
 
 /// What a backup holds.
 #[derive(Clone, Copy, Debug)]

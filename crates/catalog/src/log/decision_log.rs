@@ -8,13 +8,13 @@ use tokio::sync::OnceCell;
 use tokio::time::timeout;
 
 use crate::catalog::Catalog;
-use crate::connections::{Connections, Lease, PATIENCE};
-use crate::database::{Connection, Row, Value, values};
-use crate::decisions::{COLUMNS, DecisionFilter, DecisionRecord, storable};
-use crate::disk_space::{Room, room_beside};
+use crate::db::connections::{Connections, Lease, PATIENCE};
+use crate::db::database::{Connection, Row, Value, values};
+use crate::db::disk_space::{Room, room_beside};
+use crate::db::schema::prepare_decision_log;
+use crate::db::url::CatalogUrl;
 use crate::error::CatalogError;
-use crate::schema::prepare_decision_log;
-use crate::url::CatalogUrl;
+use crate::log::decisions::{COLUMNS, DecisionFilter, DecisionRecord, storable};
 use tollgate_core::Timestamp;
 
 /// How many rows a statement inserts.

@@ -2,14 +2,14 @@
 
 use tollgate_rules::document::OverrideDocument;
 
-use crate::access::digest_of;
-use crate::change::Change;
-use crate::database::{Connection, values};
+use crate::db::database::{Connection, values};
+use crate::db::tables::Stored;
+use crate::db::url::CatalogUrl;
+use crate::entry::access::digest_of;
+use crate::entry::change::Change;
+use crate::entry::kind::Kind;
 use crate::entry::{Ban, Entry};
 use crate::error::CatalogError;
-use crate::kind::Kind;
-use crate::tables::Stored;
-use crate::url::CatalogUrl;
 use crate::write::Author;
 
 /// Rules that administrators of a tenant wrote, and that replace others.

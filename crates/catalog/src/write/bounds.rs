@@ -3,12 +3,12 @@
 use tollgate_rules::Problem;
 use tollgate_rules::document::RuleDocument;
 
-use crate::change::Change;
-use crate::database::{Connection, values};
+use crate::db::database::{Connection, values};
+use crate::db::url::CatalogUrl;
 use crate::entry::Entry;
+use crate::entry::change::Change;
+use crate::entry::kind::Kind;
 use crate::error::CatalogError;
-use crate::kind::Kind;
-use crate::url::CatalogUrl;
 use crate::write::Author;
 
 /// How much may be written. What is already there stays in force, whatever its size.

@@ -1,26 +1,30 @@
 //! Every change of a catalog: one transaction, one revision, one line in the audit log for each entry.
 
+mod apply;
+pub(crate) mod bans;
+pub(crate) mod bounds;
+pub(crate) mod ownership;
+pub(crate) mod resolve;
+pub(crate) mod validate_policy;
+
 use aws_lc_rs::rand;
 use serde_json::Value as Json;
 use tokio::time::timeout;
 use tollgate_core::Timestamp;
 use tollgate_rules::{PolicyDocument, Revision};
 
-use crate::access::Token;
-use crate::bans::PENALTY;
-use crate::bounds;
 use crate::catalog::{Catalog, Head, set_head};
-use crate::change::Change;
-use crate::check;
-use crate::connections::PATIENCE;
-use crate::database::{Connection, values};
-use crate::disk_space::has_room_for_tenants;
+use crate::db::connections::PATIENCE;
+use crate::db::database::{Connection, values};
+use crate::db::disk_space::has_room_for_tenants;
+use crate::db::tables::{self, Stamp};
+use crate::entry::access::Token;
+use crate::entry::change::Change;
+use crate::entry::kind::Kind;
 use crate::entry::{Ban, Entry};
 use crate::error::CatalogError;
-use crate::kind::Kind;
-use crate::load::{Lock, head_of};
-use crate::ownership;
-use crate::tables::{self, Stamp};
+use crate::read::load::{Lock, head_of};
+use crate::write::bans::PENALTY;
 
 /// The role of parts of the program.
 pub(crate) const PROGRAM: &str = "program";
@@ -287,7 +291,7 @@ impl Catalog {
         tables::hand_over(connection, &changes).await.map_err(failed)?;
         let bounds = self.purpose.bounds;
         bounds::check_tenant(connection, self.url(), bounds, author, &changes).await?;
-        check::check(connection, self.url(), &changes, self.purpose).await?;
+        validate_policy::check(connection, self.url(), &changes, self.purpose).await?;
         let (actor, role) = (author.actor.as_str(), author.role.as_str());
         let address = author.address.as_deref();
         let revision = values![number, stamp, now.as_micros(), actor, role, address];

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use tollgate_core::Timestamp;
 
 use crate::catalog::Catalog;
-use crate::database::{Connection, values};
+use crate::db::database::{Connection, values};
 use crate::error::CatalogError;
 
 /// Nodes tell in any order what they saw; the latest counts.

@@ -1,9 +1,9 @@
 //! Entries as rows: the one place where a table of entries is written.
 
-use crate::change::Change;
-use crate::database::{Connection, Row, values};
+use crate::db::database::{Connection, Row, values};
 use crate::entry::Entry;
-use crate::kind::Kind;
+use crate::entry::change::Change;
+use crate::entry::kind::Kind;
 
 /// An entry as it stands in its table.
 #[derive(Clone, Debug)]

@@ -10,11 +10,11 @@ use tollgate_rules::{
     Source, Subject, parse_time,
 };
 
-use crate::access::{ApiKey, Token};
 use crate::catalog::Head;
-use crate::change::{Change, last_of_each};
 use crate::entry::Entry;
-use crate::kind::Kind;
+use crate::entry::access::{ApiKey, Token};
+use crate::entry::change::{Change, last_of_each};
+use crate::entry::kind::Kind;
 
 /// A catalog as a node sees it.
 #[derive(Clone, Debug)]

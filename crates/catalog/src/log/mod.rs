@@ -1,0 +1,7 @@
+//! The logs: changes of the catalog and resets of counters, which are the audit log, and decisions.
+
+pub(crate) mod audit;
+mod ban_log;
+pub(crate) mod decision_log;
+pub(crate) mod decisions;
+pub(crate) mod resets;

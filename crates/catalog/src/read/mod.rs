@@ -1,0 +1,7 @@
+//! Reading: pages of entries for people, and snapshots with what changed since for nodes.
+
+mod last_used;
+pub(crate) mod load;
+pub(crate) mod page;
+pub(crate) mod query_plan;
+pub(crate) mod view;
