@@ -1,9 +1,5 @@
 //! Values that are one of a few names.
 
-use crate::decode::Scope;
-use crate::node::Node;
-use crate::spelling::closest;
-
 /// Declares an enum that stands in documents by the names of its variants. Names in `later` are
 /// refused with a word that they are not supported yet.
 macro_rules! choice {
@@ -53,10 +49,10 @@ macro_rules! choice {
             }
         }
 
-        impl $crate::decode::Decode for $name {
-            fn decode(node: &$crate::node::Node, scope: &mut $crate::decode::Scope) -> Option<Self> {
+        impl tollgate_document::Decode for $name {
+            fn decode(node: &tollgate_document::Node, scope: &mut tollgate_document::Scope) -> Option<Self> {
                 let named = [$(($text, Self::$variant),)+];
-                $crate::choice::decode(node, &named, &[$($later),*], scope)
+                tollgate_document::decode_choice(node, &named, &[$($later),*], scope)
             }
         }
 
@@ -73,32 +69,6 @@ macro_rules! choice {
     };
 }
 pub(crate) use choice;
-
-/// The value whose name stands in `node`.
-pub(crate) fn decode<T: Copy>(
-    node: &Node,
-    named: &[(&'static str, T)],
-    later: &[&str],
-    scope: &mut Scope,
-) -> Option<T> {
-    let text = node.as_str();
-    if let Some((_, value)) = named.iter().find(|(name, _)| Some(*name) == text) {
-        return Some(*value);
-    }
-    let names = named.iter().map(|(name, _)| *name);
-    let all = names.clone().collect::<Vec<_>>().join(", ");
-    if let Some(text) = text.filter(|text| later.contains(text)) {
-        let message = format!("{text} is not supported yet");
-        scope.problem(node.position, message, format!("write one of {all}"));
-        return None;
-    }
-    let advice = match text.and_then(|text| closest(text, names)) {
-        Some(name) => format!("did you mean {name}?"),
-        None => "write one of these names".to_owned(),
-    };
-    scope.expected(node, &format!("one of {all}"), &advice);
-    None
-}
 
 /// The schema of a choice; what the names mean is told with it.
 pub(crate) fn schema(about: &[&str], choices: &[(&str, String)]) -> schemars::Schema {

@@ -9,14 +9,14 @@ use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use tollgate_document::{MAX_PROBLEMS, Problem, Severity, more_problems};
+
 use crate::compile::circle::find_circle;
 use crate::compile::flaw::Flaw;
 use crate::compile::rule::compile_rule;
-use crate::decode::{MAX_PROBLEMS, more_problems};
 use crate::directory::lists::List;
 use crate::directory::{Change, Directory};
 use crate::document::PolicyDocument;
-use crate::problem::{Problem, Severity};
 use crate::ruleset::{Rule, RuleSet, Tiers};
 use crate::source::Source;
 

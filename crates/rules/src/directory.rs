@@ -16,6 +16,7 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 use tollgate_core::{Key, Mode, Timestamp};
+use tollgate_document::Problem;
 
 use crate::compile::flaw::Flaw;
 use crate::compile::no_such_rule;
@@ -28,7 +29,6 @@ use crate::directory::lists::{Hit, List, Listed, Listing, Lists};
 use crate::directory::overrides::Override;
 use crate::document::{ClientDocument, ListDocument, OverrideDocument};
 use crate::plan::facts::{EVERYTHING, Facts};
-use crate::problem::Problem;
 use crate::ruleset::{Rule, RuleSet};
 
 /// Tiers, overrides, lists and bans of all clients.

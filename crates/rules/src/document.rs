@@ -5,9 +5,10 @@
 use std::collections::BTreeMap;
 
 use tollgate_core::MAX_LIMIT;
+use tollgate_document::Fields;
 
 use crate::choice::choice;
-use crate::record::{Fields, record};
+use crate::record::record;
 use crate::value::{AlgorithmName, Decimal, OneOrMany, StatusPattern};
 use crate::window::{Seconds, Window};
 

@@ -4,10 +4,10 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use tollgate_document::{Problem, closest};
+
 use crate::attributes::Attribute;
 use crate::compile::flaw::Flaw;
-use crate::problem::Problem;
-use crate::spelling::closest;
 
 /// One kind of identifier. The order is the order in which the tier of a client is looked up.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -4,12 +4,13 @@ mod figures;
 mod reach;
 mod risk;
 
+use tollgate_document::Problem;
+
 use crate::compile::flaw::Flaw;
 use crate::document::{OverrideDocument, RuleDocument};
 use crate::identifier::Identifier;
 use crate::matching::glob::Glob;
 use crate::policy::Policy;
-use crate::problem::Problem;
 use crate::ruleset::{Rule, RuleSet};
 use crate::source::Source;
 

@@ -4,6 +4,7 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use tollgate_core::Timestamp;
+use tollgate_document::Problem;
 
 use crate::attributes::Attributes;
 use crate::compile::{self, CompileOptions};
@@ -12,7 +13,6 @@ use crate::explain::{self, ExplainScope, Explanation};
 use crate::matching::path::PathCase;
 use crate::plan::Plan;
 use crate::plan::planner::Planner;
-use crate::problem::Problem;
 use crate::ruleset::RuleSet;
 use crate::source::Source;
 

@@ -1,33 +1,15 @@
 //! One declaration per shape of the document: what is decoded, written and described in the schema
 //! all comes from the same lines.
 
-use std::ops::RangeInclusive;
-
 use schemars::{Schema, json_schema};
 use serde_json::{Value as Json, json};
-
-use crate::decode::{Decode, Scope, given_twice};
-use crate::node::{Key, Node, Value};
-use crate::number::exact;
-use crate::position::Position;
-use crate::spelling::closest;
+use tollgate_document::{Field, Node, Scope};
 
 /// A map with known fields.
 pub(crate) trait Record: Sized {
     /// The record, as long as every required field can be read. A field that may be left out counts
     /// as left out when it cannot be read, and the problem is told.
     fn read(node: &Node, scope: &mut Scope) -> Option<Self>;
-}
-
-/// What is known of a field besides its type.
-pub(crate) struct Field {
-    pub(crate) name: &'static str,
-    /// The lines of its documentation.
-    pub(crate) about: &'static [&'static str],
-    /// For numbers.
-    pub(crate) range: Option<RangeInclusive<u64>>,
-    /// For texts, as a regular expression. Editors check it by the schema, we when compiling.
-    pub(crate) pattern: Option<&'static str>,
 }
 
 /// Declares a record: a field with `= default` may be left out, and is not written while it holds
@@ -59,8 +41,8 @@ macro_rules! record {
         }
 
         impl $name {
-            const FIELDS: &'static [$crate::record::Field] = &[$(
-                $crate::record::Field {
+            const FIELDS: &'static [tollgate_document::Field] = &[$(
+                tollgate_document::Field {
                     name: stringify!($field),
                     about: &[$($doc),+],
                     range: $crate::record::record!(@option $($range)?),
@@ -71,8 +53,8 @@ macro_rules! record {
         }
 
         impl $crate::record::Record for $name {
-            fn read(node: &$crate::node::Node, scope: &mut $crate::decode::Scope) -> Option<Self> {
-                let mut fields = $crate::record::Fields::open(node, Self::FIELDS, scope)?;
+            fn read(node: &tollgate_document::Node, scope: &mut tollgate_document::Scope) -> Option<Self> {
+                let mut fields = tollgate_document::Fields::open(node, Self::FIELDS, scope)?;
                 $(let $field = $crate::record::record!(@read fields $field $(= $default)?);)+
                 fields.require_one_of(Self::EITHER);
                 $($check(&mut fields);)?
@@ -80,8 +62,8 @@ macro_rules! record {
             }
         }
 
-        impl $crate::decode::Decode for $name {
-            fn decode(node: &$crate::node::Node, scope: &mut $crate::decode::Scope) -> Option<Self> {
+        impl tollgate_document::Decode for $name {
+            fn decode(node: &tollgate_document::Node, scope: &mut tollgate_document::Scope) -> Option<Self> {
                 let before = scope.found();
                 let record = $crate::record::Record::read(node, scope)?;
                 (scope.found() == before).then_some(record)
@@ -125,141 +107,6 @@ macro_rules! record {
     };
 }
 pub(crate) use record;
-
-/// The fields of one map while it is being read.
-pub(crate) struct Fields<'a> {
-    position: Position,
-    slots: Vec<Slot<'a>>,
-    scope: &'a mut Scope,
-}
-
-/// A known field, and what the text has for it.
-#[derive(Clone, Copy)]
-struct Slot<'a> {
-    field: &'static Field,
-    given: Option<(&'a Key, &'a Node)>,
-}
-
-impl<'a> Fields<'a> {
-    /// Sorts the entries of a map to the known fields, and tells those that are none.
-    pub(crate) fn open(
-        node: &'a Node,
-        known: &'static [Field],
-        scope: &'a mut Scope,
-    ) -> Option<Self> {
-        let Value::Map(entries) = &node.value else {
-            scope.expected(node, "a map", &list_of(known));
-            return None;
-        };
-        let mut slots = known.iter().map(|field| Slot { field, given: None }).collect::<Vec<_>>();
-        for (key, value) in entries {
-            if scope.is_full() {
-                break;
-            }
-            match slots.iter_mut().find(|slot| slot.field.name == key.text) {
-                None => unknown_field(key, known, scope),
-                Some(Slot { given: Some((first, _)), .. }) => scope
-                    .in_field(&key.text, |scope| given_twice(first.position, key.position, scope)),
-                Some(slot) => slot.given = Some((key, value)),
-            }
-        }
-        Some(Self { position: node.position, slots, scope })
-    }
-
-    /// The value of a field that must be there.
-    pub(crate) fn required<T: Decode>(&mut self, name: &str) -> Option<T> {
-        let Slot { field, given } = self.slot(name)?;
-        if let Some((_, node)) = given {
-            return self.decode(field, node);
-        }
-        let about = field.about.first().unwrap_or(&"").trim().trim_end_matches('.');
-        let advice = format!("add {name}: {about}");
-        self.problem(name, self.position, "this required field is missing", &advice);
-        None
-    }
-
-    /// The value of a field that may be missing, which is what `null` means too.
-    pub(crate) fn optional<T: Decode>(&mut self, name: &str) -> Option<T> {
-        let field = self.slot(name)?.field;
-        let node = self.get(name)?;
-        self.decode(field, node)
-    }
-
-    /// The node of a field, unless it is missing or null.
-    pub(crate) fn get(&self, name: &str) -> Option<&'a Node> {
-        let (_, node) = self.slot(name)?.given?;
-        (!matches!(node.value, Value::Null)).then_some(node)
-    }
-
-    /// Checks that just one of these fields is there; an empty list asks for nothing.
-    pub(crate) fn require_one_of(&mut self, names: &[&str]) {
-        let Some(first) = names.first() else { return };
-        let advice = format!("give one of {}", names.join(" and "));
-        let given = |name| Some((name, self.get(name)?.position));
-        let given = names.iter().copied().filter_map(given).collect::<Vec<_>>();
-        match given.as_slice() {
-            [] => {
-                let message = format!("{} is missing", names.join(" or "));
-                self.problem(first, self.position, &message, &advice);
-            }
-            [_] => {}
-            [(earlier, _), (name, position), ..] => {
-                self.problem(name, *position, &format!("{earlier} is given too"), &advice);
-            }
-        }
-    }
-
-    /// Tells a problem of one of the fields.
-    pub(crate) fn problem(&mut self, name: &str, at: Position, message: &str, advice: &str) {
-        self.scope.in_field(name, |scope| scope.problem(at, message, advice));
-    }
-
-    fn slot(&self, name: &str) -> Option<Slot<'a>> {
-        self.slots.iter().find(|slot| slot.field.name == name).copied()
-    }
-
-    fn decode<T: Decode>(&mut self, field: &Field, node: &Node) -> Option<T> {
-        self.scope.in_field(field.name, |scope| {
-            let value = T::decode(node, scope)?;
-            match &field.range {
-                Some(range) if !is_within(node, range) => {
-                    scope.out_of_range(node, range.start(), range.end());
-                    None
-                }
-                _ => Some(value),
-            }
-        })
-    }
-}
-
-/// Whether the number in the node, which is known to be one, is in the range.
-fn is_within(node: &Node, range: &RangeInclusive<u64>) -> bool {
-    let Value::Number(text) = &node.value else { return true };
-    let millionths = |bound: &u64| u128::from(*bound) * 1_000_000;
-    exact(text, 6).is_ok_and(|number| {
-        let (least, most) = (millionths(range.start()), millionths(range.end()));
-        (least..=most).contains(&number.magnitude)
-    })
-}
-
-fn unknown_field(key: &Key, known: &[Field], scope: &mut Scope) {
-    let advice = guess(&key.text, known);
-    scope.in_field(&key.text, |scope| {
-        scope.problem(key.position, "there is no such field", advice);
-    });
-}
-
-fn guess(name: &str, known: &[Field]) -> String {
-    match closest(name, known.iter().map(|field| field.name)) {
-        Some(name) => format!("did you mean {name}?"),
-        None => list_of(known),
-    }
-}
-
-fn list_of(known: &[Field]) -> String {
-    let names = known.iter().map(|field| field.name).collect::<Vec<_>>();
-    format!("the fields are {}", names.join(", "))
-}
 
 /// The schema of a record, from its fields and the schema and default of each one's type. A field
 /// without a default is required.

@@ -3,22 +3,12 @@
 
 use std::collections::HashMap;
 
-use crate::decode::Scope;
-use crate::document::PolicyDocument;
-use crate::node::{Key, Node, Value, printable};
-use crate::position::Position;
-use crate::problem::Problem;
-use crate::record::Record;
-use crate::{json, yaml};
+use tollgate_document::{
+    Format, Key, Node, Problem, Scope, Segment, Value, nearest, printable, read, read_as, segments,
+};
 
-/// The notation of a document.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Format {
-    /// YAML 1.2.
-    Yaml,
-    /// JSON.
-    Json,
-}
+use crate::document::PolicyDocument;
+use crate::record::Record;
 
 /// A document as read: what could be read of it, where each part stood, and what was wrong.
 ///
@@ -158,79 +148,6 @@ impl Source {
         let unread = self.unread.get(list).map_or(&[][..], Vec::as_slice);
         unread.iter().fold(index, |index, unread| if *unread <= index { index + 1 } else { index })
     }
-}
-
-/// Reads a text of either format. Only what starts as JSON does is tried as JSON; it may still be
-/// YAML, but if it is neither, its author meant JSON.
-fn read(text: &str) -> Result<Node, Problem> {
-    let starts_as_json = text
-        .trim_start_matches('\u{feff}')
-        .trim_start()
-        .strip_prefix('{')
-        .is_some_and(|inside| inside.trim_start().starts_with('"'));
-    if starts_as_json {
-        read_as(text, Format::Json).or_else(|json| read_as(text, Format::Yaml).map_err(|_| json))
-    } else {
-        read_as(text, Format::Yaml)
-    }
-}
-
-fn read_as(text: &str, format: Format) -> Result<Node, Problem> {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    match format {
-        Format::Yaml => yaml::read(text),
-        Format::Json => json::read(text),
-    }
-}
-
-/// One step of a path.
-#[derive(Debug, PartialEq, Eq)]
-enum Segment {
-    Key(String),
-    Index(usize),
-}
-
-/// The steps of a path, as far as they can be understood.
-fn segments(path: &str) -> Vec<Segment> {
-    let mut segments = Vec::new();
-    let mut rest = path;
-    while !rest.is_empty() {
-        if let Some(bracket) = rest.strip_prefix('[') {
-            let mut quoted = serde_json::Deserializer::from_str(bracket).into_iter::<String>();
-            let (segment, length) = match quoted.next() {
-                Some(Ok(key)) => (Some(Segment::Key(key)), quoted.byte_offset()),
-                _ => {
-                    let length = bracket.find(']').unwrap_or(bracket.len());
-                    (bracket[..length].parse().ok().map(Segment::Index), length)
-                }
-            };
-            let Some(segment) = segment else { break };
-            segments.push(segment);
-            rest = bracket.get(length + 1..).unwrap_or_default();
-        } else {
-            let field = rest.strip_prefix('.').unwrap_or(rest);
-            let length = field.find(['.', '[']).unwrap_or(field.len());
-            segments.push(Segment::Key(field[..length].to_owned()));
-            rest = &field[length..];
-        }
-    }
-    segments
-}
-
-/// Where the value at that path starts, or the nearest value around it.
-fn nearest(root: &Node, segments: &[Segment]) -> Position {
-    let mut node = root;
-    for segment in segments {
-        let next = match segment {
-            Segment::Key(key) => node.get(key),
-            Segment::Index(index) => node.item(*index),
-        };
-        match next {
-            Some(next) => node = next,
-            None => break,
-        }
-    }
-    node.position
 }
 
 /// The id of the rule that a path of the text is in.

@@ -6,10 +6,7 @@ use std::ops::Deref;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
 use tollgate_core::Algorithm;
-
-use crate::choice;
-use crate::decode::{Decode, Scope, fixed_point};
-use crate::node::{Node, Value};
+use tollgate_document::{Decode, Node, Scope, Value, decode_choice, fixed_point};
 
 /// A number that is not negative and has at most six fraction digits: `0.8`, `2`, `1.25`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -166,7 +163,7 @@ impl Serialize for AlgorithmName {
 impl Decode for AlgorithmName {
     fn decode(node: &Node, scope: &mut Scope) -> Option<Self> {
         let named = Algorithm::ALL.map(|algorithm| (algorithm.name(), Self(algorithm)));
-        choice::decode(node, &named, &[], scope)
+        decode_choice(node, &named, &[], scope)
     }
 }
 

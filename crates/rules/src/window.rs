@@ -6,9 +6,8 @@ use std::ops::Deref;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
 use tollgate_core::{MAX_WINDOW, MIN_WINDOW, Micros};
+use tollgate_document::{Decode, Node, Scope, Value, fixed_point, quote};
 
-use crate::decode::{Decode, Scope, fixed_point};
-use crate::node::{Node, Value, quote};
 use crate::value::serialize_millionths;
 
 /// A window in seconds, in whole milliseconds: `0.5`, `60`.

@@ -9,6 +9,7 @@
 
 mod clock;
 mod eventually;
+pub mod hostile_text;
 mod port;
 mod postgres;
 mod process;

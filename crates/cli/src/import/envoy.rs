@@ -1,6 +1,6 @@
 //! Files of envoyproxy/ratelimit.
 
-use tollgate::rules::envoy::{EnvoyConfig, Import, Note};
+use tollgate_import::envoy::{EnvoyConfig, Import, Note};
 
 use super::file::{File, Found, read_all, unusable, with_ending};
 use super::{Imported, Told};

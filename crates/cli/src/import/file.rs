@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use tollgate::rules::envoy::FileProblem;
+use tollgate_import::FileProblem;
 
 use crate::failure::Failure;
 use crate::terminal::count;

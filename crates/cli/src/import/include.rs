@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use tollgate::rules::nginx::NginxFile;
+use tollgate_import::nginx::NginxFile;
 
 /// The most paths that a pattern may lead to, on every level.
 const MAX_PATHS: usize = 1_000;

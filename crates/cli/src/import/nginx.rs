@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use tollgate::rules::nginx::{self, Import, NginxFile, Note, Subject};
+use tollgate_import::nginx::{self, Import, NginxFile, Note, Subject};
 
 use super::file::{File, Found, read_all, unusable, with_ending};
 use super::include::included;

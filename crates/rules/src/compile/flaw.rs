@@ -1,6 +1,6 @@
 //! What is wrong with one value of a document, before anyone knows where it stands.
 
-use crate::problem::Problem;
+use tollgate_document::Problem;
 
 /// Becomes a problem on its way out, when the place is known.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
+use tollgate_document::Problem;
 
 use crate::compile::flaw::Flaw;
 use crate::directory::by_kind::ClientTable;
@@ -11,11 +12,10 @@ use crate::identifier::Identifier;
 use crate::matching::network::{ClientText, Network, parse_address};
 use crate::matching::path::{self, Pattern};
 use crate::plan::facts::{EVERYTHING, Facts};
-use crate::problem::Problem;
 use crate::secret::digest_of_key;
 
 /// The most identifiers in one key.
-const MAX_IDENTIFIERS: usize = 8;
+pub const MAX_IDENTIFIERS: usize = 8;
 /// The longest value of an identifier in a document, in bytes.
 const MAX_VALUE: usize = 1024;
 /// Stands between values. It is no byte of UTF-8, so values cannot run into each other.

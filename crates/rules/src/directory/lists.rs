@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use tollgate_core::Timestamp;
+use tollgate_document::Problem;
 
 use crate::compile::flaw::Flaw;
 use crate::directory::by_kind::ByKind;
@@ -14,7 +15,6 @@ use crate::directory::table::Table;
 use crate::document::ListDocument;
 use crate::matching::network::Network;
 use crate::plan::facts::{EVERYTHING, Facts};
-use crate::problem::Problem;
 
 /// Which list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]

@@ -2,9 +2,10 @@
 
 use std::fmt;
 
+use tollgate_document::closest;
+
 use crate::compile::flaw::Flaw;
 use crate::identifier::is_token;
-use crate::spelling::closest;
 
 const KNOWN: [&str; 9] =
     ["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS", "CONNECT", "TRACE"];

@@ -1,11 +1,8 @@
 //! No text makes the reader panic, hang, fill the memory or point outside of the text.
 
-use crate::hostile_text;
-
 use proptest::prelude::*;
 use tollgate_rules::{Format, Source};
-
-use crate::hostile_documents::hostile_text::{HostileText, mutated, random_bytes};
+use tollgate_testbed::hostile_text::{HostileText, mutated, random_bytes};
 
 const VALID: &str = r#"# A policy that uses everything there is.
 rules:

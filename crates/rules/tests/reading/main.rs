@@ -1,6 +1,3 @@
-//! Reading files, valid and hostile ones: policies, and the formats that can be imported.
+//! Reading policies, valid and hostile ones.
 
-mod envoy;
 mod hostile_documents;
-mod hostile_text;
-mod nginx;

@@ -23,8 +23,8 @@ use super::definitions::envoy::r#type::v3::RateLimitUnit;
 use super::{status, text};
 use crate::rls::{self, Answer, Ask, AskedDescriptor, CarriedLimit};
 use crate::state::ServerState;
-use tollgate::rules::envoy::Unit;
 use tollgate::store::StoreErrorKind;
+use tollgate_import::envoy::Unit;
 
 const GRPC: &str = "application/grpc";
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");

@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
-use tollgate::rules::envoy::Unit;
+use tollgate_import::envoy::Unit;
 use utoipa::ToSchema;
 
 use crate::extract::{BodyBound, Caller, read_json};

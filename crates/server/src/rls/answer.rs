@@ -2,9 +2,9 @@
 
 use http::{HeaderName, header};
 use tollgate::http::{PROBLEM_JSON, for_each_field, refusal_body, retry_after};
-use tollgate::rules::envoy::Unit;
 use tollgate::store::StoreErrorKind;
 use tollgate::{Algorithm, Decision, Micros, RuleOutcome, Timestamp};
+use tollgate_import::envoy::Unit;
 
 use super::own::View;
 use crate::journal::IdText;

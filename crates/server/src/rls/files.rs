@@ -9,9 +9,9 @@ use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
 use smallvec::SmallVec;
-use tollgate::rules::envoy::Verdict;
 use tollgate::{Algorithm, Decision, Mode, OwnLine, Question, Quota, RuleOutcome};
 use tollgate_core::Limit;
+use tollgate_import::envoy::Verdict;
 
 use super::answer::{Answer, Status};
 use super::own::View;

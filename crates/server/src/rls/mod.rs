@@ -14,9 +14,9 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use smallvec::SmallVec;
-use tollgate::rules::envoy::{Descriptor, Unit};
 use tollgate::store::Store as _;
 use tollgate::{Decision, Limiter, Question, Stopwatch};
+use tollgate_import::envoy::{Descriptor, Unit};
 
 pub(crate) use answer::{Answer, Status};
 

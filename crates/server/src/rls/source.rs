@@ -15,8 +15,8 @@ use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use serde_json::json;
 use tollgate::rules::Source;
-use tollgate::rules::envoy::{Allowance, EnvoyConfig, EnvoyLimit};
 use tollgate::{Policy, Revision, Timestamp};
+use tollgate_import::envoy::{Allowance, EnvoyConfig, EnvoyLimit};
 
 use super::values::Values;
 

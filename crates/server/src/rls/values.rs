@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tollgate::rules::envoy::EnvoyConfig;
+use tollgate_import::envoy::EnvoyConfig;
 
 /// How many values of all limits are counted apart; the rest of each limit are counted together.
 const MAX_VALUES: usize = 10_000;
@@ -57,7 +57,7 @@ impl Values {
         is_over: bool,
     ) {
         let Some(limit) = config.limits().get(limit) else { return };
-        let is_named = |step: &tollgate::rules::envoy::Step| step.value_to_metric;
+        let is_named = |step: &tollgate_import::envoy::Step| step.value_to_metric;
         if !limit.detailed_metric && !limit.path.iter().any(is_named) {
             return;
         }

@@ -1,0 +1,58 @@
+//! Paths to values of a document, like `rules[0].costs["/a"]`.
+
+use crate::node::Node;
+use crate::position::Position;
+
+/// One step of a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Segment {
+    /// The key of a map.
+    Key(String),
+    /// The index in a list.
+    Index(usize),
+}
+
+/// The steps of a path, as far as they can be understood.
+#[must_use]
+pub fn segments(path: &str) -> Vec<Segment> {
+    let mut segments = Vec::new();
+    let mut rest = path;
+    while !rest.is_empty() {
+        if let Some(bracket) = rest.strip_prefix('[') {
+            let mut quoted = serde_json::Deserializer::from_str(bracket).into_iter::<String>();
+            let (segment, length) = match quoted.next() {
+                Some(Ok(key)) => (Some(Segment::Key(key)), quoted.byte_offset()),
+                _ => {
+                    let length = bracket.find(']').unwrap_or(bracket.len());
+                    (bracket[..length].parse().ok().map(Segment::Index), length)
+                }
+            };
+            let Some(segment) = segment else { break };
+            segments.push(segment);
+            rest = bracket.get(length + 1..).unwrap_or_default();
+        } else {
+            let field = rest.strip_prefix('.').unwrap_or(rest);
+            let length = field.find(['.', '[']).unwrap_or(field.len());
+            segments.push(Segment::Key(field[..length].to_owned()));
+            rest = &field[length..];
+        }
+    }
+    segments
+}
+
+/// Where the value at that path starts, or the nearest value around it.
+#[must_use]
+pub fn nearest(root: &Node, segments: &[Segment]) -> Position {
+    let mut node = root;
+    for segment in segments {
+        let next = match segment {
+            Segment::Key(key) => node.get(key),
+            Segment::Index(index) => node.item(*index),
+        };
+        match next {
+            Some(next) => node = next,
+            None => break,
+        }
+    }
+    node.position
+}

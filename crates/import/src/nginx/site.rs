@@ -1,0 +1,47 @@
+//! Where requests are limited: servers, their locations, and the limits that each of them has.
+
+use std::sync::Arc;
+
+use crate::nginx::host::Names;
+use crate::nginx::level::Level;
+use crate::nginx::place::Place;
+
+/// All places where requests can be.
+#[derive(Debug, Default)]
+pub(super) struct Site {
+    /// What is limited for requests that no server takes, if anything is.
+    pub(super) root: Option<Level>,
+    pub(super) servers: Vec<Server>,
+    /// The regions of all servers. Of those that match a request, the narrowest is its own.
+    pub(super) regions: Vec<Region>,
+}
+
+/// A server that lets requests in.
+#[derive(Debug)]
+pub(super) struct Server {
+    pub(super) place: Place,
+    pub(super) names: Names,
+    /// Whether requests for hosts that no server names come here.
+    pub(super) is_default: bool,
+}
+
+/// Some of the requests to a server: those for one of its locations, or for none.
+#[derive(Debug)]
+pub(super) struct Region {
+    pub(super) place: Place,
+    /// Its index in the list of servers.
+    pub(super) server: usize,
+    /// Every path, if there is none.
+    pub(super) pattern: Option<Arc<str>>,
+    pub(super) level: Level,
+    pub(super) form: Form,
+}
+
+/// What a pattern does not say about a location.
+#[derive(Debug, Default)]
+pub(super) struct Form {
+    /// Whether regular expressions have no say here.
+    pub(super) is_firm: bool,
+    /// The path, if it is a prefix that may end within a segment.
+    pub(super) loose_prefix: Option<String>,
+}
