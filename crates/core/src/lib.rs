@@ -51,6 +51,6 @@ pub use kernel::{
 pub use key::Key;
 pub use limit::{Limit, Report};
 pub use quota::{Algorithm, MAX_LIMIT, MAX_WINDOW, MIN_WINDOW, Quota, QuotaError};
-pub use settle::{Charge, Line, Mode, settle};
+pub use settle::{Charge, Line, Mode, dry_run, settle};
 pub use state::State;
 pub use time::{Micros, Timestamp};

@@ -74,3 +74,22 @@ pub fn settle(
     }
     passed
 }
+
+/// What [`settle`] would find: whether each charge fits, and the figures of its counter. Nothing is
+/// charged; a state that a clock corrupted is corrected, as always when it is read.
+pub fn dry_run(
+    charges: &[Charge<'_>],
+    states: &mut [Option<State>],
+    now: Timestamp,
+    lines: &mut [Line],
+) -> bool {
+    let mut passed = true;
+    for ((charge, state), line) in charges.iter().zip(states).zip(lines) {
+        let Charge { limit, cost, mode, .. } = *charge;
+        line.written = limit.heal(state, now);
+        line.admitted = mode == Mode::Debit || limit.fits(state.as_ref(), now, cost);
+        line.report = limit.report(state.as_ref(), now, cost, line.admitted);
+        passed &= line.admitted || mode != Mode::Enforce;
+    }
+    passed
+}

@@ -181,7 +181,7 @@ impl App {
     ) -> Result<Response, Problem> {
         let bound = BodyBound::bodies(self.state.body_bytes);
         let body = read_json(headers, body, bound, self.state.request_timeout).await?;
-        check::answer(&self.state, caller, headers, &body).await
+        check::respond(&self.state, caller, headers, &body).await
     }
 
     /// What judges and forwards requests, if there is somewhere to forward to.
@@ -368,7 +368,7 @@ impl App {
     /// decisions of policies long gone.
     pub fn sweep(&self) {
         self.state.journal.forget_old(&self.state.limiter.policy());
-        if let Some(memory) = self.state.limiter.store().inner.memory() {
+        if let Some(memory) = self.state.limiter.store().memory() {
             memory.sweep(self.state.now());
         }
     }

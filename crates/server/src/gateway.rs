@@ -9,12 +9,14 @@ use bytes::Bytes;
 use http::header::{CONNECTION, EXPECT, HeaderValue};
 use http::{Request, Response, Version};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
+use tollgate::Decision;
 use tollgate::identity::{CredentialProblem, TokenVerdict};
 use tollgate::tower::{NotJudged, Observed, RateLimit, RateLimitLayer, ResponseBody};
 use tollgate_gateway::{ClientAddress, Counts, Download, Forwarder, FromUpstream, OriginalClient};
 use tower::{Layer as _, ServiceExt as _};
 
-use crate::audit_trail::About;
+use crate::audit_trail::RequestContext;
+use crate::check::checker::Recording;
 use crate::listen::Peer;
 use crate::metrics::{Entry, RequestOutcome};
 use crate::settings;
@@ -47,7 +49,7 @@ impl Gateway {
             .paths(state.paths)
             .observe({
                 let state = state.clone();
-                move |observed| state.keep_observed(observed)
+                move |observed| state.record_observed(observed)
             });
         let service = layer.layer(forwarder.clone());
         Ok(Self { service, forwarder, counts, state: state.clone(), traces: None })
@@ -113,19 +115,17 @@ impl Gateway {
 }
 
 impl Shared {
-    /// Keeps what was decided about a request on its way, as it is kept for those who ask. Says what a
-    /// refusal is called.
-    fn keep_observed(&self, observed: &Observed<'_>) -> Option<String> {
+    /// Records the decision about a request on its way. Returns the id of a refusal.
+    fn record_observed(&self, observed: &Observed<'_>) -> Option<String> {
         self.metrics.checks.observe(observed.took);
-        self.metrics.requests.count_decision(Entry::Gateway, observed.decision);
         self.metrics.count_token(observed.identity.token);
-        let about = || About {
-            request: observed.request,
-            endpoint: Some(observed.parts.uri.path()),
-            method: Some(observed.parts.method.as_str()),
-            entries: &[],
+        let context = |_: &Decision| {
+            let Observed { request, parts, .. } = *observed;
+            let (endpoint, method) = (Some(parts.uri.path()), Some(parts.method.as_str()));
+            Some(RequestContext { request, endpoint, method, entries: &[] })
         };
-        self.keep_unasked(observed.decision, about).map(|id| (*id).to_owned())
+        let recording = Recording::proxied(Entry::Gateway);
+        self.checker.record(observed.decision, recording, context).map(|id| (*id).to_owned())
     }
 }
 

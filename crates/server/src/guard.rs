@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use http::{HeaderMap, StatusCode};
 use tollgate::http::{HeaderFamilies, write_fields};
-use tollgate::{Attribute, Decision, Limiter, MemoryStore, Policy, Request};
+use tollgate::{Attribute, CheckTarget, Decision, Limiter, MemoryStore, Policy, Request};
 
 use crate::auth::Principal;
 use crate::problem::Problem;
@@ -68,8 +68,8 @@ impl Guard {
 
     #[cold]
     fn count_ahead(&self) -> Result<(), Problem> {
-        // Whoever says nothing about itself meets the one rule that holds for everybody.
-        let decision = self.limiter.check_now(&Request::new().cost(self.at_a_time));
+        // A request without identifiers meets the one rule that is for all.
+        let decision = self.limiter.check(&Request::new().cost(self.at_a_time)).now();
         if !decision.is_allowed() {
             return Err(refusal(&decision));
         }
@@ -85,15 +85,14 @@ impl Guard {
     ) -> Result<HeaderMap, Problem> {
         let rule = if is_write { "admin_writes" } else { "admin_reads" };
         let request = Request::new().with(Attribute::Custom("token"), principal.name());
-        let decision = self.limiter.check_rule_now(rule, &request);
-        decision.map_or_else(|| Ok(HeaderMap::new()), |decision| passed(&decision))
+        passed(&self.limiter.check(CheckTarget::Rule(rule, &request)).now())
     }
 
     /// Counts bytes that an administrator of a tenant wants to write. What is refused costs nothing.
     pub(crate) fn tenant_write(&self, tenant: &str, bytes: usize) -> Result<(), Problem> {
         let request = Request::new().with(Attribute::Custom("tenant"), tenant).cost(bytes as u64);
-        let decision = self.limiter.check_rule_now("tenant_bytes", &request);
-        decision.map_or(Ok(()), |decision| passed(&decision).map(drop))
+        let decision = self.limiter.check(CheckTarget::Rule("tenant_bytes", &request)).now();
+        passed(&decision).map(drop)
     }
 
     /// Counts a wrong token; an error if it was one too many. The right one is not counted, so that
@@ -109,8 +108,8 @@ impl Guard {
 
     fn by_address(&self, rule: &str, address: IpAddr) -> Result<(), Problem> {
         let address = address.to_string();
-        let decision = self.limiter.check_rule_now(rule, &Request::new().ip(&address));
-        decision.map_or(Ok(()), |decision| passed(&decision).map(drop))
+        let request = Request::new().ip(&address);
+        passed(&self.limiter.check(CheckTarget::Rule(rule, &request)).now()).map(drop)
     }
 }
 

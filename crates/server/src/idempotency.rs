@@ -1,10 +1,10 @@
-//! Answers that are remembered, so that a call that is repeated charges once.
+//! Responses that are remembered, so that a repeated call is charged once.
 //!
-//! Two copies that arrive together wait for each other: the first one charges, the second one gets
-//! its answer. Only admitted answers are remembered; after a refusal the next copy is judged anew.
+//! Two copies that arrive together wait for each other: the first one charges, the second one gets its
+//! response. Only responses that allow are remembered; after a refusal the next copy is checked again.
 //!
-//! What is remembered here is this node's. A store that several share knows the calls of all of them;
-//! it is asked about those that are not known here.
+//! Each node remembers its own. A shared store knows the calls of all nodes, and is asked about those
+//! that this node does not know.
 
 mod digest;
 
@@ -17,7 +17,7 @@ use http::HeaderMap;
 use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
-use tollgate::{Micros, Once, Timestamp};
+use tollgate::{IdempotencyKey, Micros, Timestamp};
 
 use self::digest::{Digest, digest_of_body, digest_of_call};
 use crate::auth::Principal;
@@ -47,14 +47,14 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
-    /// The answer that was given before, if there was one.
-    pub(crate) fn answered(&self) -> Option<&Remembered> {
+    /// The response that the call got before, if there was one.
+    pub(crate) fn response(&self) -> Option<&Remembered> {
         self.answer.as_ref()
     }
 
-    /// By what a shared store knows the call. Copies get the note of the first.
-    pub(crate) const fn once<'a>(&self, note: &'a str) -> Once<'a> {
-        Once { call: self.call, body: self.body, note, lifetime: self.lifetime }
+    /// How a shared store identifies the call. Copies get the note of the first.
+    pub(crate) const fn key<'a>(&self, note: &'a str) -> IdempotencyKey<'a> {
+        IdempotencyKey { call: self.call, body: self.body, note, lifetime: self.lifetime }
     }
 
     /// Remembers the answer.
@@ -131,20 +131,9 @@ impl Idempotency {
         Self { memory: Arc::default(), keys_per_shard: keys.div_ceil(SHARDS).max(1), lifetime }
     }
 
-    /// Waits for the turn of a call over HTTP with that key. `caller` tells apart who must not share
-    /// answers.
+    /// Waits for the turn of a call with that key. Callers do not share responses, and neither do
+    /// protocols, whose responses look different.
     pub(crate) async fn turn(
-        &self,
-        caller: &Principal,
-        key: &str,
-        body: &impl Serialize,
-        now: Timestamp,
-    ) -> Result<Turn, Problem> {
-        self.turn_over("", caller, key, body, now).await
-    }
-
-    /// The same over another protocol, whose answers look different, so that its keys are others.
-    pub(crate) async fn turn_over(
         &self,
         protocol: &str,
         caller: &Principal,
@@ -267,13 +256,14 @@ mod tests {
     }
 
     fn answered(turn: &Turn) -> Option<&[u8]> {
-        turn.answered().map(|answer| &*answer.body)
+        turn.response().map(|answer| &*answer.body)
     }
 
     #[test]
     fn a_repeated_call_gets_the_answer_of_the_first() {
         let memory = Idempotency::new(100, Micros::from_secs(300));
-        let turn = |key, body: u32, now| at_once(memory.turn(&Principal::Caller, key, &body, now));
+        let turn =
+            |key, body: u32, now| at_once(memory.turn("", &Principal::Caller, key, &body, now));
         let first = turn("k", 1, NOW).expect("a turn");
         assert_eq!(answered(&first), None);
         first.remember(answer("yes"));
@@ -288,18 +278,18 @@ mod tests {
     #[test]
     fn keys_of_two_callers_are_two_keys() {
         let memory = Idempotency::new(100, Micros::from_secs(300));
-        at_once(memory.turn(&Principal::Caller, "k", &1, NOW))
+        at_once(memory.turn("", &Principal::Caller, "k", &1, NOW))
             .expect("a turn")
             .remember(answer("a"));
-        let other = at_once(memory.turn(&Principal::Admin, "k", &2, NOW)).expect("a turn");
+        let other = at_once(memory.turn("", &Principal::Admin, "k", &2, NOW)).expect("a turn");
         assert_eq!(answered(&other), None);
     }
 
     #[test]
     fn copies_that_arrive_together_wait_for_each_other() {
         let memory = Idempotency::new(100, Micros::from_secs(300));
-        let first = at_once(memory.turn(&Principal::Caller, "k", &1, NOW)).expect("a turn");
-        let mut second = pin!(memory.turn(&Principal::Caller, "k", &1, NOW));
+        let first = at_once(memory.turn("", &Principal::Caller, "k", &1, NOW)).expect("a turn");
+        let mut second = pin!(memory.turn("", &Principal::Caller, "k", &1, NOW));
         let mut context = Context::from_waker(Waker::noop());
         assert!(second.as_mut().poll(&mut context).is_pending());
         first.remember(answer("yes"));
@@ -312,17 +302,17 @@ mod tests {
     #[test]
     fn what_is_not_remembered_is_judged_anew() {
         let memory = Idempotency::new(100, Micros::from_secs(300));
-        drop(at_once(memory.turn(&Principal::Caller, "k", &1, NOW)).expect("a turn"));
+        drop(at_once(memory.turn("", &Principal::Caller, "k", &1, NOW)).expect("a turn"));
         assert_eq!(memory.len(), 0, "it leaves nothing behind");
-        let again = at_once(memory.turn(&Principal::Caller, "k", &2, NOW)).expect("a turn");
+        let again = at_once(memory.turn("", &Principal::Caller, "k", &2, NOW)).expect("a turn");
         assert_eq!(answered(&again), None, "not even the body it came with");
     }
 
     #[test]
     fn a_call_without_an_answer_passes_its_turn_on() {
         let memory = Idempotency::new(100, Micros::from_secs(300));
-        let first = at_once(memory.turn(&Principal::Caller, "k", &1, NOW)).expect("a turn");
-        let mut second = pin!(memory.turn(&Principal::Caller, "k", &1, NOW));
+        let first = at_once(memory.turn("", &Principal::Caller, "k", &1, NOW)).expect("a turn");
+        let mut second = pin!(memory.turn("", &Principal::Caller, "k", &1, NOW));
         let mut context = Context::from_waker(Waker::noop());
         assert!(second.as_mut().poll(&mut context).is_pending());
         drop(first);
@@ -330,7 +320,7 @@ mod tests {
             panic!("the turn was not passed on")
         };
         second.remember(answer("yes"));
-        let third = at_once(memory.turn(&Principal::Caller, "k", &1, NOW)).expect("a turn");
+        let third = at_once(memory.turn("", &Principal::Caller, "k", &1, NOW)).expect("a turn");
         assert_eq!(answered(&third), Some(&b"yes"[..]));
     }
 
@@ -339,7 +329,7 @@ mod tests {
         let memory = Idempotency::new(1_000_000, Micros::from_secs(300));
         let megabyte = Bytes::from(vec![b'x'; 1 << 20]);
         for number in 0..300_u32 {
-            let turn = at_once(memory.turn(&Principal::Caller, &number.to_string(), &1, NOW));
+            let turn = at_once(memory.turn("", &Principal::Caller, &number.to_string(), &1, NOW));
             let answer = Remembered { body: megabyte.clone(), headers: HeaderMap::new() };
             turn.expect("a turn").remember(answer);
         }
@@ -350,12 +340,12 @@ mod tests {
     fn memory_is_bounded() {
         let memory = Idempotency::new(64, Micros::from_secs(300));
         for number in 0..10_000_u32 {
-            let turn = at_once(memory.turn(&Principal::Caller, &number.to_string(), &1, NOW));
+            let turn = at_once(memory.turn("", &Principal::Caller, &number.to_string(), &1, NOW));
             turn.expect("a turn").remember(answer("yes"));
         }
         assert!(memory.len() <= 64, "{}", memory.len());
         for key in [String::new(), "k".repeat(256)] {
-            assert!(at_once(memory.turn(&Principal::Caller, &key, &1, NOW)).is_err());
+            assert!(at_once(memory.turn("", &Principal::Caller, &key, &1, NOW)).is_err());
         }
     }
 }

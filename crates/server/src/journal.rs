@@ -292,7 +292,7 @@ mod tests {
         let limiter = Limiter::from_text(
             "rules: [{rule_id: all, limit: 1000, window: 1m, identifier_type: global}]",
         );
-        limiter.expect("a sound policy").check_now(&Request::new())
+        limiter.expect("a sound policy").check(&Request::new()).now()
     }
 
     #[test]
@@ -338,7 +338,7 @@ mod tests {
         };
         let rules: String = (0..200).map(rule).collect();
         let limiter = Limiter::from_text(&format!("rules:\n{rules}")).expect("a sound policy");
-        let large = limiter.check_now(&Request::new());
+        let large = limiter.check(&Request::new()).now();
         let each = large.receipt().heap_bytes();
         assert!(each > 10_000, "{each}");
         let fitting = MAX_HEAP_BYTES / each;
@@ -385,7 +385,7 @@ mod tests {
                     let policy = if has_new_rules { Policy::default() } else { limiter.policy() };
                     limiter.install(&policy.with_revision(Revision { epoch: 1, number }));
                     let id = journal.next_id(true);
-                    journal.record(id, &limiter.check_now(&Request::new()));
+                    journal.record(id, &limiter.check(&Request::new()).now());
                     journal.forget_old(&limiter.policy());
                     id
                 })

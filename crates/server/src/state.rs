@@ -19,6 +19,7 @@ use tollgate_catalog::{ApiKey, Catalog, CatalogError, Role, Token, View};
 
 use crate::audit_trail::AuditTrail;
 use crate::auth::{CheckAuth, Principal, Right, TOKEN_HEADER, Tokens, WRONG_TOKEN};
+use crate::check::checker::Checker;
 use crate::extract::{BodyBound, Session};
 use crate::follower::Follower;
 use crate::guard::{Guard, GuardLimits};
@@ -33,7 +34,6 @@ use crate::problem::Problem;
 use crate::rls::source::{CARRIED, EnvoySource};
 use crate::rulebook::Rulebook;
 use crate::settings::{self, DenyStatus, RequestHeaders, Settings};
-use crate::store::TimedStore;
 
 /// How soon a token that is shown for the first time is noted,
 const LOOK_FOR_USED: Duration = Duration::from_secs(1);
@@ -45,7 +45,7 @@ const NOTE_USED: Duration = Duration::from_mins(1);
 pub(crate) struct ServerState(Arc<Shared>);
 
 /// The counters, for all that judge.
-pub(crate) type SharedStore = Arc<TimedStore>;
+pub(crate) type SharedStore = Arc<AnyStore>;
 
 /// What judges domains of Envoy that are in files of their own.
 #[derive(Debug)]
@@ -57,16 +57,17 @@ pub(crate) struct Envoy {
 /// What all requests share.
 #[derive(Debug)]
 pub(crate) struct Shared {
+    pub(crate) checker: Checker,
     pub(crate) limiter: Arc<Limiter<SharedStore>>,
+    pub(crate) store_durations: Arc<Histogram>,
     pub(crate) envoy: Envoy,
     pub(crate) rulebook: Rulebook,
     pub(crate) penalty: Penalty,
     pub(crate) extractor: Arc<Extractor>,
     pub(crate) guard: Guard,
-    pub(crate) journal: Journal,
-    pub(crate) audit_trail: AuditTrail,
-    pub(crate) idempotency: Idempotency,
-    pub(crate) metrics: Metrics,
+    pub(crate) journal: Arc<Journal>,
+    pub(crate) audit_trail: Arc<AuditTrail>,
+    pub(crate) metrics: Arc<Metrics>,
     pub(crate) families: HeaderFamilies,
     pub(crate) deny_status: DenyStatus,
     pub(crate) request_headers: RequestHeaders,
@@ -120,15 +121,19 @@ impl ServerState {
             failed(&format!("{prefix}{error}"))
         })?;
         let memory = settings.memory.to_usize();
-        let inner = AnyStore::open(&settings.store, memory, &settings.remote)
+        let store = AnyStore::open(&settings.store, memory, &settings.remote)
             .map_err(|problem| failed(&format!("store: {problem}")))?;
-        let store = Arc::new(TimedStore { inner, durations: Arc::new(Histogram::default()) });
+        let (store, store_durations) = (Arc::new(store), Arc::new(Histogram::default()));
         let (source, limits) =
             EnvoySource::open(settings.envoy_config.as_deref(), SystemClock.now())
                 .map_err(StartError)?;
         let envoy = Envoy {
             source,
-            limiter: Limiter::builder().policy(limits).store(Arc::clone(&store)).build(),
+            limiter: Limiter::builder()
+                .policy(limits)
+                .store(Arc::clone(&store))
+                .store_durations(Arc::clone(&store_durations))
+                .build(),
         };
         // Last, so that a setting that is wrong leaves no new catalog behind.
         let Opening { rulebook, policy } = Opening::of(settings).await?;
@@ -161,17 +166,29 @@ impl ServerState {
         let (penalty, penalties) = Penalty::new();
         let limiter = Limiter::builder().policy(policy).store(store).penalties(penalties);
         let limiter = limiter.path_case(settings.paths.case);
+        let limiter = Arc::new(limiter.store_durations(Arc::clone(&store_durations)).build());
+        let metrics = Arc::new(Metrics::default());
+        let journal = Arc::new(Journal::new(random_node(), settings.decisions_kept));
+        let audit_trail = Arc::new(AuditTrail::new(settings));
+        let checker = Checker {
+            limiter: Arc::clone(&limiter),
+            metrics: Arc::clone(&metrics),
+            journal: Arc::clone(&journal),
+            audit_trail: Arc::clone(&audit_trail),
+            idempotency: Idempotency::new(settings.idempotency.keys, lifetime),
+        };
         let state = Self(Arc::new(Shared {
-            limiter: Arc::new(limiter.build()),
+            checker,
+            limiter,
+            store_durations,
             envoy,
             rulebook,
             penalty,
             extractor: Arc::new(extractor),
             guard: Guard::new(guard_limits),
-            journal: Journal::new(random_node(), settings.decisions_kept),
-            audit_trail: AuditTrail::new(settings),
-            idempotency: Idempotency::new(settings.idempotency.keys, lifetime),
-            metrics: Metrics::default(),
+            journal,
+            audit_trail,
+            metrics,
             families: settings.headers,
             deny_status: settings.deny_status,
             request_headers: settings.request_headers,
@@ -323,7 +340,7 @@ impl Shared {
     /// All figures at this moment.
     pub(crate) fn reading(&self) -> Reading {
         let store = self.limiter.store();
-        let memory = store.inner.memory();
+        let memory = store.memory();
         let in_force = self.rulebook.in_force();
         Reading {
             rules_in_force: self.limiter.policy().rules().len(),
@@ -338,10 +355,10 @@ impl Shared {
             lost_refusals: self.penalty.lost(),
             bans_not_kept: self.penalty.not_kept(),
             checks: self.metrics.checks.read(),
-            store: store.durations.read(),
+            store: self.store_durations.read(),
             responses: self.metrics.responses(),
-            servers: store.inner.status(),
-            remembered_refusals: store.inner.remembered_refusals(),
+            servers: store.status(),
+            remembered_refusals: store.remembered_refusals(),
             counters: memory.map_or(0, MemoryStore::len),
             memory_bytes: memory.map_or(0, MemoryStore::bytes),
             evictions: memory.map_or(0, MemoryStore::evicted),
@@ -353,7 +370,7 @@ impl Shared {
                 .map(|silence| silence.get() as f64 / 1e6),
             config_errors: self.rulebook.errors()
                 + self.envoy.source.errors.load(Ordering::Relaxed),
-            idempotency_keys: self.idempotency.len(),
+            idempotency_keys: self.checker.idempotency.len(),
             audit: self.audit_trail.outcomes(),
             resets: self.audit_trail.resets.outcomes(),
             ready: !self.is_draining.load(Ordering::Relaxed),

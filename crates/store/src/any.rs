@@ -2,14 +2,13 @@
 
 use std::fmt;
 
-use smallvec::SmallVec;
-use tollgate_core::{Charge, Key, Line, Timestamp};
+use tollgate_core::Timestamp;
 
 use crate::postgres::PostgresStore;
 use crate::redis::RedisStore;
 use crate::{
-    DenyCache, MemoryStore, Once, RedisBoard, Refund, RemoteSettings, RemoteStatus, Settled,
-    Settlement, Store, StoreError,
+    DenyCache, MemoryStore, Op, Outcomes, RedisBoard, RemoteSettings, RemoteStatus, SettleRequest,
+    Settlement, Store,
 };
 
 const HELP: &str = "write memory:, redis://host:port, redis+sentinel://hosts/name-of-the-master, \
@@ -156,49 +155,20 @@ impl AnyStore {
 impl Store for AnyStore {
     #[inline]
     fn is_shared(&self) -> bool {
-        !self.is_immediate()
-    }
-
-    async fn settle(
-        &self,
-        charges: &[Charge<'_>],
-        now: Timestamp,
-    ) -> Result<Settlement, StoreError> {
-        match self {
-            Self::Memory(store) => Ok(store.settle_now(charges, now)),
-            Self::Redis(store) => store.settle(charges, now).await,
-            Self::Postgres(store) => store.settle(charges, now).await,
-        }
-    }
-
-    async fn settle_once(
-        &self,
-        charges: &[Charge<'_>],
-        now: Timestamp,
-        once: &Once<'_>,
-    ) -> Result<Settled, StoreError> {
-        match self {
-            Self::Memory(store) => store.settle_once(charges, now, once).await,
-            Self::Redis(store) => store.settle_once(charges, now, once).await,
-            Self::Postgres(store) => store.settle_once(charges, now, once).await,
-        }
+        !matches!(self, Self::Memory(_))
     }
 
     #[inline]
-    fn is_immediate(&self) -> bool {
-        matches!(self, Self::Memory(_))
-    }
-
-    #[inline]
-    fn settle_at_once(
+    fn try_settle(
         &self,
-        charges: &[Charge<'_>],
+        request: &SettleRequest<'_>,
         now: Timestamp,
-        lines: &mut SmallVec<[Line; 4]>,
+        settlement: &mut Settlement,
     ) -> bool {
         match self {
-            Self::Memory(store) => store.settle_at_once(charges, now, lines),
-            Self::Redis(_) | Self::Postgres(_) => false,
+            Self::Memory(store) => store.try_settle(request, now, settlement),
+            Self::Redis(store) => store.try_settle(request, now, settlement),
+            Self::Postgres(store) => store.try_settle(request, now, settlement),
         }
     }
 
@@ -209,31 +179,11 @@ impl Store for AnyStore {
         }
     }
 
-    async fn settle_batch(
-        &self,
-        requests: &[&[Charge<'_>]],
-        now: Timestamp,
-    ) -> Vec<Result<Settlement, StoreError>> {
+    async fn submit(&self, ops: &[Op<'_>], now: Timestamp) -> Outcomes {
         match self {
-            Self::Memory(store) => store.settle_batch(requests, now).await,
-            Self::Redis(store) => store.settle_batch(requests, now).await,
-            Self::Postgres(store) => store.settle_batch(requests, now).await,
-        }
-    }
-
-    async fn refund(&self, refunds: &[Refund<'_>], now: Timestamp) -> Result<(), StoreError> {
-        match self {
-            Self::Memory(store) => store.refund(refunds, now).await,
-            Self::Redis(store) => store.refund(refunds, now).await,
-            Self::Postgres(store) => store.refund(refunds, now).await,
-        }
-    }
-
-    async fn reset(&self, keys: &[Key<'_>]) -> Result<(), StoreError> {
-        match self {
-            Self::Memory(store) => store.reset(keys).await,
-            Self::Redis(store) => store.reset(keys).await,
-            Self::Postgres(store) => store.reset(keys).await,
+            Self::Memory(store) => store.submit_now(ops, now),
+            Self::Redis(store) => store.submit(ops, now).await,
+            Self::Postgres(store) => store.submit(ops, now).await,
         }
     }
 }

@@ -1,10 +1,9 @@
-//! Whoever is over a limit keeps asking. For a moment this node knows the answer, and need not ask a
-//! store across the network for it.
+//! Caches refusals: a client over its limit keeps asking, and until its retry time the outcome cannot
+//! change.
 //!
-//! Only refusals are remembered. Until the wait that came with one is over, nothing makes the same
-//! cost fit but a refund, a reset or another limit. This node sees its own refunds and resets, and
-//! knows under which limit it was refused. What another node gives back is seen here a second later
-//! at most.
+//! Until then, only a refund, a reset or another limit makes the same cost fit. This node sees its own
+//! refunds and resets, and knows under which limit it was refused. A refund on another node is seen
+//! here a second later at most.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,12 +12,12 @@ use parking_lot::Mutex;
 use smallvec::{SmallVec, smallvec};
 use tollgate_core::{Charge, Key, Limit, Line, Micros, Mode, Report, Timestamp};
 
-use crate::{Once, Refund, Settled, Settlement, Store, StoreError};
+use crate::{Op, OpOutcome, Outcomes, SettleRequest, Settlement, Store};
 
 /// How many refusals are remembered at most.
 const SLOTS: usize = 16_384;
 /// How long a refusal is believed at most.
-const LONGEST: Micros = Micros::from_secs(1);
+const MAX_AGE: Micros = Micros::from_secs(1);
 
 /// A store that remembers for a moment what the store inside it refused.
 pub struct DenyCache<S> {
@@ -57,7 +56,7 @@ impl<S> DenyCache<S> {
     /// A cache in front of `inner`.
     #[must_use]
     pub fn new(inner: S) -> Self {
-        Self::lasting(inner, LONGEST)
+        Self::lasting(inner, MAX_AGE)
     }
 
     /// A cache that believes a refusal for so long at most.
@@ -82,10 +81,14 @@ impl<S> DenyCache<S> {
 
     /// The answer to a request that is known to be refused. If several of its charges are, the one
     /// with the longest wait answers, as it would speak for them all in a decision.
-    fn known(&self, charges: &[Charge<'_>], now: Timestamp) -> Option<Settlement> {
-        if is_trial(charges) {
+    ///
+    /// A dry run gets every figure as it is. A used-up counter refuses others, but not the copy of a
+    /// request that it let pass, so requests with an idempotency key are not known either.
+    fn known(&self, request: &SettleRequest<'_>, now: Timestamp) -> Option<Settlement> {
+        if request.is_dry_run || request.idempotency.is_some() {
             return None;
         }
+        let charges = request.charges;
         let mut longest: Option<(u64, Settlement)> = None;
         let mut is_debited = false;
         for (number, charge) in charges.iter().enumerate().filter(|(_, charge)| charge.cost > 0) {
@@ -127,12 +130,18 @@ impl<S> DenyCache<S> {
     }
 
     /// Remembers what the store refused, and forgets what it changed.
-    fn learn(&self, charges: &[Charge<'_>], settled: &Settlement, now: Timestamp, clearing: u64) {
-        if is_trial(charges) {
+    fn learn(
+        &self,
+        request: &SettleRequest<'_>,
+        settled: &Settlement,
+        now: Timestamp,
+        clearing: u64,
+    ) {
+        if request.is_dry_run {
             return;
         }
         for (number, line) in settled.numbered() {
-            let Some(charge) = charges.get(number) else { continue };
+            let Some(charge) = request.charges.get(number) else { continue };
             let fingerprint = charge.key.fingerprint;
             if !line.admitted && charge.mode == Mode::Enforce {
                 let mut slot = self.slot(fingerprint).lock();
@@ -150,24 +159,27 @@ impl<S> DenyCache<S> {
         }
     }
 
-    /// Forgets what is known about counters, and disbelieves what is being asked about them.
-    fn clear(&self, fingerprints: impl Iterator<Item = u64>) {
-        for fingerprint in fingerprints {
-            let mut slot = self.slot(fingerprint).lock();
-            slot.cleared = self.clearings.fetch_add(1, Ordering::AcqRel) + 1;
-            slot.forget(fingerprint);
+    /// Forgets what is known about counters that an operation changes other than by charging them, and
+    /// disbelieves what is being asked about them.
+    fn clear_changed(&self, op: &Op<'_>) {
+        match op {
+            Op::Settle(_) => {}
+            Op::Refund(refunds) => {
+                refunds.iter().for_each(|refund| self.clear(refund.key.fingerprint));
+            }
+            Op::Reset(keys) => keys.iter().for_each(|key| self.clear(key.fingerprint)),
         }
+    }
+
+    fn clear(&self, fingerprint: u64) {
+        let mut slot = self.slot(fingerprint).lock();
+        slot.cleared = self.clearings.fetch_add(1, Ordering::AcqRel) + 1;
+        slot.forget(fingerprint);
     }
 
     fn slot(&self, fingerprint: u64) -> &Mutex<Slot> {
         &self.slots[usize::try_from(fingerprint % SLOTS as u64).unwrap_or(0)]
     }
-}
-
-/// Whether a request is only tried out: a charge of no rule keeps it from being charged. Whoever
-/// tries wants to know every figure as it is, and may ask about another moment than now.
-fn is_trial(charges: &[Charge<'_>]) -> bool {
-    charges.iter().any(|charge| charge.key.rule.is_empty())
 }
 
 impl Slot {
@@ -222,48 +234,19 @@ impl<S: Store> Store for DenyCache<S> {
         self.inner.is_shared()
     }
 
-    async fn settle(
+    fn try_settle(
         &self,
-        charges: &[Charge<'_>],
+        request: &SettleRequest<'_>,
         now: Timestamp,
-    ) -> Result<Settlement, StoreError> {
-        if let Some(refused) = self.known(charges, now) {
-            return Ok(refused);
-        }
-        let clearing = self.last_clearing();
-        let settled = self.inner.settle(charges, now).await?;
-        self.learn(charges, &settled, now, clearing);
-        Ok(settled)
-    }
-
-    /// Always asks: a counter that is used up refuses others, but not the copy of a request that it
-    /// let pass.
-    async fn settle_once(
-        &self,
-        charges: &[Charge<'_>],
-        now: Timestamp,
-        once: &Once<'_>,
-    ) -> Result<Settled, StoreError> {
-        let clearing = self.last_clearing();
-        let settled = self.inner.settle_once(charges, now, once).await?;
-        if let Settled::First(settlement) = &settled {
-            self.learn(charges, settlement, now, clearing);
-        }
-        Ok(settled)
-    }
-
-    fn is_immediate(&self) -> bool {
-        self.inner.is_immediate()
-    }
-
-    #[inline]
-    fn settle_at_once(
-        &self,
-        charges: &[Charge<'_>],
-        now: Timestamp,
-        lines: &mut SmallVec<[Line; 4]>,
+        settlement: &mut Settlement,
     ) -> bool {
-        self.inner.settle_at_once(charges, now, lines)
+        match self.known(request, now) {
+            Some(refused) => {
+                *settlement = refused;
+                true
+            }
+            None => self.inner.try_settle(request, now, settlement),
+        }
     }
 
     #[inline]
@@ -271,48 +254,39 @@ impl<S: Store> Store for DenyCache<S> {
         self.inner.prefetch(fingerprint);
     }
 
-    async fn settle_batch(
-        &self,
-        requests: &[&[Charge<'_>]],
-        now: Timestamp,
-    ) -> Vec<Result<Settlement, StoreError>> {
-        let known: Vec<Option<Settlement>> =
-            requests.iter().map(|charges| self.known(charges, now)).collect();
-        let unknown: Vec<&[Charge<'_>]> = requests
+    async fn submit(&self, ops: &[Op<'_>], now: Timestamp) -> Outcomes {
+        ops.iter().for_each(|op| self.clear_changed(op));
+        let known: SmallVec<[Option<Settlement>; 1]> = ops
+            .iter()
+            .map(|op| match op {
+                Op::Settle(request) => self.known(request, now),
+                Op::Refund(_) | Op::Reset(_) => None,
+            })
+            .collect();
+        let unknown: SmallVec<[Op<'_>; 1]> = ops
             .iter()
             .zip(&known)
-            .filter_map(|(charges, known)| known.is_none().then_some(*charges))
+            .filter(|(_, known)| known.is_none())
+            .map(|(op, _)| *op)
             .collect();
-        let mut settled = Vec::new();
+        let mut outcomes = Outcomes::new();
         if !unknown.is_empty() {
             let clearing = self.last_clearing();
-            settled = self.inner.settle_batch(&unknown, now).await;
-            for (charges, settled) in unknown.iter().zip(&settled) {
-                if let Ok(settled) = settled {
-                    self.learn(charges, settled, now, clearing);
+            outcomes = self.inner.submit(&unknown, now).await;
+            for (op, outcome) in unknown.iter().zip(&outcomes) {
+                if let (Op::Settle(request), Ok(OpOutcome::Settled(settled))) = (op, outcome) {
+                    self.learn(request, settled, now, clearing);
                 }
             }
         }
-        let mut settled = settled.into_iter();
-        let answers = known.into_iter().map(|known| known.map(Ok).or_else(|| settled.next()));
-        answers.flatten().collect()
-    }
-
-    async fn refund(&self, refunds: &[Refund<'_>], now: Timestamp) -> Result<(), StoreError> {
-        let fingerprints = || refunds.iter().map(|refund| refund.key.fingerprint);
-        // The second time for those who asked meanwhile and were answered before the refund.
-        self.clear(fingerprints());
-        let given = self.inner.refund(refunds, now).await;
-        self.clear(fingerprints());
-        given
-    }
-
-    async fn reset(&self, keys: &[Key<'_>]) -> Result<(), StoreError> {
-        let fingerprints = || keys.iter().map(|key| key.fingerprint);
-        self.clear(fingerprints());
-        let forgotten = self.inner.reset(keys).await;
-        self.clear(fingerprints());
-        forgotten
+        // The second time for those who asked meanwhile and were answered before the change.
+        ops.iter().for_each(|op| self.clear_changed(op));
+        let mut submitted = outcomes.into_iter();
+        let settled = |known: Settlement| Ok(OpOutcome::Settled(known));
+        known
+            .into_iter()
+            .filter_map(|known| known.map(settled).or_else(|| submitted.next()))
+            .collect()
     }
 }
 

@@ -1,15 +1,14 @@
 //! Where counters live.
 //!
-//! A [`Store`] takes charges and gives back what became of them: data in, data out, atomic over the
-//! whole slice. All arithmetic is `tollgate-core`'s. The [`MemoryStore`] keeps counters in this
+//! A [`Store`] carries out operations ([`Op`]): data in, data out, each request all or nothing. All arithmetic is `tollgate-core`'s. The [`MemoryStore`] keeps counters in this
 //! process.
 
 #[cfg(all(feature = "postgres", feature = "redis"))]
 mod any;
 mod deny_cache;
 mod histogram;
+mod idempotency;
 pub mod memory;
-mod once;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 #[cfg(feature = "redis")]
@@ -22,10 +21,12 @@ mod store;
 pub use any::{AnyStore, StoreUrl};
 pub use deny_cache::DenyCache;
 pub use histogram::{Histogram, HistogramSnapshot};
+pub use idempotency::IdempotencyKey;
 pub use memory::MemoryStore;
-pub use once::{Once, Settled};
 #[cfg(feature = "redis")]
 pub use redis::{Announcement, BoardError, RedisBoard};
 #[cfg(feature = "remote")]
 pub use remote::{BreakerState, RemoteSettings, RemoteStatus};
-pub use store::{Refund, Settlement, Store, StoreError, StoreErrorKind};
+pub use store::{
+    Op, OpOutcome, Outcomes, Refund, SettleRequest, Settlement, Store, StoreError, StoreErrorKind,
+};

@@ -1,5 +1,5 @@
-//! The seam between judging and counting. It carries data, never behaviour, so that a counter may
-//! be a cache line away or a network away.
+//! What every store can do: operations in, outcomes out. It carries data, never behaviour, so that a
+//! counter may be a cache line away or a network away.
 
 use std::fmt;
 use std::future::Future;
@@ -8,31 +8,40 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use tollgate_core::{Charge, Key, Limit, Line, Timestamp};
 
-use crate::once::{Once, Settled};
+use crate::idempotency::IdempotencyKey;
 
-/// What became of the charges of one request.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Settlement {
-    /// The moment the store judged at: its own clock, where it has one.
-    pub now: Timestamp,
-    /// Whether every enforced charge fitted. If not, nothing was taken.
-    pub passed: bool,
-    /// One line for each charge, in order, unless only one was looked at.
-    pub lines: SmallVec<[Line; 4]>,
-    /// The number of the only charge that was looked at, because its refusal settled the matter. It
-    /// has the only line. `None`: all were looked at.
-    pub only: Option<usize>,
+/// One thing that a store is asked to do.
+#[derive(Clone, Copy, Debug)]
+pub enum Op<'a> {
+    /// Charge the counters of one request.
+    Settle(SettleRequest<'a>),
+    /// Return units to counters.
+    Refund(&'a [Refund<'a>]),
+    /// Forget counters.
+    Reset(&'a [Key<'a>]),
 }
 
-impl Settlement {
-    /// The lines, each with the number of its charge.
-    pub fn numbered(&self) -> impl Iterator<Item = (usize, &Line)> {
-        let first = self.only.unwrap_or(0);
-        self.lines.iter().enumerate().map(move |(place, line)| (first + place, line))
+/// The charges of one request: all are made, or none.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SettleRequest<'a> {
+    /// The keys are distinct. A cost of zero reads a counter without charging it.
+    pub charges: &'a [Charge<'a>],
+    /// Charges the request once, however many copies of it there are and whichever process they reach.
+    /// A store that no other process shares ignores it: its caller can remember the request as well.
+    ///
+    /// After an error, the copy that is sent next finds out what became of the first.
+    pub idempotency: Option<&'a IdempotencyKey<'a>>,
+    /// Reports whether each charge fits, and charges nothing.
+    pub is_dry_run: bool,
+}
+
+impl<'a> From<&'a [Charge<'a>]> for SettleRequest<'a> {
+    fn from(charges: &'a [Charge<'a>]) -> Self {
+        Self { charges, ..Self::default() }
     }
 }
 
-/// Units to give back to one counter.
+/// Units to return to one counter.
 #[derive(Clone, Copy, Debug)]
 pub struct Refund<'a> {
     /// The counter.
@@ -46,79 +55,137 @@ pub struct Refund<'a> {
     pub charged_at: Option<Timestamp>,
 }
 
-/// Counters, somewhere.
+/// How the charges of one request were settled.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settlement {
+    /// When the request was settled, by the clock of the store, if it has one.
+    pub now: Timestamp,
+    /// Whether every enforced charge fitted. If not, nothing was charged.
+    pub passed: bool,
+    /// One line for each charge, in order, unless only one was read.
+    pub lines: SmallVec<[Line; 4]>,
+    /// The number of the only charge that was read, because its refusal settled the matter. It has the
+    /// only line. `None`: all were read.
+    pub only: Option<usize>,
+}
+
+impl Settlement {
+    /// The lines, each with the number of its charge.
+    pub fn numbered(&self) -> impl Iterator<Item = (usize, &Line)> {
+        let first = self.only.unwrap_or(0);
+        self.lines.iter().enumerate().map(move |(place, line)| (first + place, line))
+    }
+}
+
+/// How one operation ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OpOutcome {
+    /// The request was settled: it has no idempotency key, is the first with it, or none before it
+    /// passed.
+    Settled(Settlement),
+    /// The request is a copy of one that passed, and was not charged.
+    Replayed {
+        /// How the first was settled. The figures of a limit that did not exist then are those of now.
+        settlement: Settlement,
+        /// The note of the first.
+        note: String,
+    },
+    /// Another request passed under the same idempotency key. Nothing was charged.
+    KeyReused,
+    /// Units were returned, or counters forgotten.
+    Done,
+}
+
+/// How each operation ended, in their order.
+pub type Outcomes = SmallVec<[Result<OpOutcome, StoreError>; 1]>;
+
+/// Where counters are kept.
 pub trait Store: Send + Sync {
-    /// Whether other processes count here too. Counters of one process are as close as can be
-    /// already, and cannot be away.
+    /// Whether other processes count here too.
     fn is_shared(&self) -> bool;
 
-    /// Charges all counters or none. The keys are distinct; a cost of zero looks without charging. A
-    /// request that is only to be tried has a charge of a rule without a name, which never fits.
+    /// Settles a request without waiting, into `settlement`, which has no lines yet. `false`: the store
+    /// cannot tell at once, and nothing was charged; [`Store::submit`] the request.
+    fn try_settle(
+        &self,
+        request: &SettleRequest<'_>,
+        now: Timestamp,
+        settlement: &mut Settlement,
+    ) -> bool;
+
+    /// Says that the counter whose key has that fingerprint is about to be charged, so that it can be
+    /// fetched from memory meanwhile.
+    fn prefetch(&self, _fingerprint: u64) {}
+
+    /// Carries out operations, each on its own, in order. Costs of several overlap where they can.
+    fn submit(&self, ops: &[Op<'_>], now: Timestamp) -> impl Future<Output = Outcomes> + Send;
+
+    /// Submits one operation.
+    fn submit_one(
+        &self,
+        op: Op<'_>,
+        now: Timestamp,
+    ) -> impl Future<Output = Result<OpOutcome, StoreError>> + Send {
+        async move {
+            let outcome = self.submit(&[op], now).await.pop();
+            outcome.unwrap_or_else(|| Err(StoreErrorKind::Corrupt.into()))
+        }
+    }
+
+    /// Submits the charges of one request.
     fn settle(
         &self,
         charges: &[Charge<'_>],
         now: Timestamp,
-    ) -> impl Future<Output = Result<Settlement, StoreError>> + Send;
-
-    /// [`Store::settle`] of a request that is charged once, however many copies of it there are and
-    /// whichever process they reach. A store that no other process shares settles it as any other:
-    /// whoever asks can remember it as well.
-    ///
-    /// After an error, the copy that is sent next finds out what became of the first.
-    fn settle_once(
-        &self,
-        charges: &[Charge<'_>],
-        now: Timestamp,
-        _once: &Once<'_>,
-    ) -> impl Future<Output = Result<Settled, StoreError>> + Send {
-        async move { self.settle(charges, now).await.map(Settled::First) }
+    ) -> impl Future<Output = Result<Settlement, StoreError>> + Send {
+        async move {
+            let outcome = self.submit_one(Op::Settle(charges.into()), now).await;
+            outcome.and_then(OpOutcome::settled)
+        }
     }
 
-    /// Whether the store never waits, so that it can be asked with [`Store::settle_at_once`].
-    fn is_immediate(&self) -> bool {
-        false
-    }
-
-    /// [`Store::settle`] without waiting: writes a line for each charge into `lines`, which is
-    /// empty. `false`: the store is not immediate, and nothing was charged.
-    fn settle_at_once(
-        &self,
-        _charges: &[Charge<'_>],
-        _now: Timestamp,
-        _lines: &mut SmallVec<[Line; 4]>,
-    ) -> bool {
-        false
-    }
-
-    /// Says that the counter whose key has that fingerprint is about to be charged, so that it can
-    /// be on its way already.
-    fn prefetch(&self, _fingerprint: u64) {}
-
-    /// Settles several requests, each on its own, in order. A store that can overlap their costs
-    /// does.
+    /// Submits the charges of several requests.
     fn settle_batch(
         &self,
         requests: &[&[Charge<'_>]],
         now: Timestamp,
     ) -> impl Future<Output = Vec<Result<Settlement, StoreError>>> + Send {
         async move {
-            let mut settled = Vec::with_capacity(requests.len());
-            for charges in requests {
-                settled.push(self.settle(charges, now).await);
-            }
-            settled
+            let ops: Vec<Op<'_>> =
+                requests.iter().map(|charges| Op::Settle((*charges).into())).collect();
+            let outcomes = self.submit(&ops, now).await.into_iter();
+            outcomes.map(|outcome| outcome.and_then(OpOutcome::settled)).collect()
         }
     }
 
-    /// Gives units back to each counter.
+    /// Submits refunds.
     fn refund(
         &self,
         refunds: &[Refund<'_>],
         now: Timestamp,
-    ) -> impl Future<Output = Result<(), StoreError>> + Send;
+    ) -> impl Future<Output = Result<(), StoreError>> + Send {
+        async move { self.submit_one(Op::Refund(refunds), now).await.map(drop) }
+    }
 
-    /// Forgets the counters.
-    fn reset(&self, keys: &[Key<'_>]) -> impl Future<Output = Result<(), StoreError>> + Send;
+    /// Submits a reset. It does not depend on the time.
+    fn reset(&self, keys: &[Key<'_>]) -> impl Future<Output = Result<(), StoreError>> + Send {
+        async move { self.submit_one(Op::Reset(keys), Timestamp::EPOCH).await.map(drop) }
+    }
+}
+
+impl OpOutcome {
+    /// The settlement of a request without an idempotency key.
+    ///
+    /// # Errors
+    /// The outcome is that of another operation.
+    pub fn settled(self) -> Result<Settlement, StoreError> {
+        match self {
+            Self::Settled(settlement) => Ok(settlement),
+            Self::Replayed { .. } | Self::KeyReused | Self::Done => {
+                Err(StoreErrorKind::Corrupt.into())
+            }
+        }
+    }
 }
 
 /// A store that several share.
@@ -127,35 +194,14 @@ impl<S: Store> Store for Arc<S> {
         (**self).is_shared()
     }
 
-    fn settle(
-        &self,
-        charges: &[Charge<'_>],
-        now: Timestamp,
-    ) -> impl Future<Output = Result<Settlement, StoreError>> + Send {
-        (**self).settle(charges, now)
-    }
-
-    fn settle_once(
-        &self,
-        charges: &[Charge<'_>],
-        now: Timestamp,
-        once: &Once<'_>,
-    ) -> impl Future<Output = Result<Settled, StoreError>> + Send {
-        (**self).settle_once(charges, now, once)
-    }
-
-    fn is_immediate(&self) -> bool {
-        (**self).is_immediate()
-    }
-
     #[inline]
-    fn settle_at_once(
+    fn try_settle(
         &self,
-        charges: &[Charge<'_>],
+        request: &SettleRequest<'_>,
         now: Timestamp,
-        lines: &mut SmallVec<[Line; 4]>,
+        settlement: &mut Settlement,
     ) -> bool {
-        (**self).settle_at_once(charges, now, lines)
+        (**self).try_settle(request, now, settlement)
     }
 
     #[inline]
@@ -163,24 +209,8 @@ impl<S: Store> Store for Arc<S> {
         (**self).prefetch(fingerprint);
     }
 
-    fn settle_batch(
-        &self,
-        requests: &[&[Charge<'_>]],
-        now: Timestamp,
-    ) -> impl Future<Output = Vec<Result<Settlement, StoreError>>> + Send {
-        (**self).settle_batch(requests, now)
-    }
-
-    fn refund(
-        &self,
-        refunds: &[Refund<'_>],
-        now: Timestamp,
-    ) -> impl Future<Output = Result<(), StoreError>> + Send {
-        (**self).refund(refunds, now)
-    }
-
-    fn reset(&self, keys: &[Key<'_>]) -> impl Future<Output = Result<(), StoreError>> + Send {
-        (**self).reset(keys)
+    fn submit(&self, ops: &[Op<'_>], now: Timestamp) -> impl Future<Output = Outcomes> + Send {
+        (**self).submit(ops, now)
     }
 }
 

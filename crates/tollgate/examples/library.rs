@@ -14,7 +14,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let limiter = Limiter::from_text(POLICY)?;
     for path in ["/orders", "/export/csv", "/export/csv", "/orders", "/orders"] {
         let request = Request::new().user_id("alice").tenant("acme").path(path);
-        let decision = limiter.check_now(&request);
+        let decision = limiter.check(&request).now();
         let binding = decision.binding().map_or("no rule", |binding| &*binding.rule.id);
         let verdict = if decision.is_allowed() { "passes " } else { "refused" };
         let left = decision.remaining().unwrap_or_default();

@@ -1,21 +1,22 @@
 //! Putting a limiter together.
 
 use std::fmt;
+use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use foldhash::quality::RandomState;
 use tollgate_rules::{PathCase, Policy, Problem};
-use tollgate_store::{MemoryStore, Store};
+use tollgate_store::{Histogram, MemoryStore, Store};
 
 use crate::clock::{Clock, SystemClock};
-use crate::counting::Counting;
-use crate::installed::Installed;
 use crate::limiter::Limiter;
 use crate::penalty::{Banning, Penalties};
+use crate::settler::Settler;
+use crate::snapshot::Snapshot;
 use crate::soft::Warned;
 
-/// How much memory a limiter takes beside a shared store, to count on its own: 32 MiB.
-const OWN_BYTES: usize = 32 << 20;
+/// How much memory local counters beside a shared store take: 32 MiB.
+const LOCAL_BYTES: usize = 32 << 20;
 
 /// Settings of a [`Limiter`] to be.
 #[derive(Debug)]
@@ -25,6 +26,7 @@ pub struct LimiterBuilder<S = MemoryStore, C = SystemClock> {
     clock: C,
     penalties: Penalties,
     path_case: PathCase,
+    store_durations: Option<Arc<Histogram>>,
 }
 
 impl Default for LimiterBuilder {
@@ -35,6 +37,7 @@ impl Default for LimiterBuilder {
             clock: SystemClock,
             penalties: Penalties::default(),
             path_case: PathCase::default(),
+            store_durations: None,
         }
     }
 }
@@ -49,15 +52,15 @@ impl<S: Store, C: Clock> LimiterBuilder<S, C> {
     /// Where counters live.
     #[must_use]
     pub fn store<T: Store>(self, store: T) -> LimiterBuilder<T, C> {
-        let Self { policy, clock, penalties, path_case, .. } = self;
-        LimiterBuilder { policy, store, clock, penalties, path_case }
+        let Self { policy, clock, penalties, path_case, store_durations, .. } = self;
+        LimiterBuilder { policy, store, clock, penalties, path_case, store_durations }
     }
 
     /// Where the time comes from.
     #[must_use]
     pub fn clock<T: Clock>(self, clock: T) -> LimiterBuilder<S, T> {
-        let Self { policy, store, penalties, path_case, .. } = self;
-        LimiterBuilder { policy, store, clock, penalties, path_case }
+        let Self { policy, store, penalties, path_case, store_durations, .. } = self;
+        LimiterBuilder { policy, store, clock, penalties, path_case, store_durations }
     }
 
     /// Who counts the refusals that lead to bans. Without a word, the limiter does, in memory.
@@ -73,17 +76,27 @@ impl<S: Store, C: Clock> LimiterBuilder<S, C> {
         Self { path_case, ..self }
     }
 
+    /// Where to record how long the store takes to settle. Not measured unless given.
+    #[must_use]
+    pub fn store_durations(self, durations: Arc<Histogram>) -> Self {
+        Self { store_durations: Some(durations), ..self }
+    }
+
     /// The limiter.
     #[must_use]
     pub fn build(self) -> Limiter<S, C> {
-        let own_bytes = if self.store.is_shared() { OWN_BYTES } else { 0 };
+        let local_bytes = if self.store.is_shared() { LOCAL_BYTES } else { 0 };
         let policy = self.policy.with_path_case(self.path_case);
         Limiter {
             path_case: self.path_case,
             banning: Banning::new(policy.clone()),
             penalties: self.penalties,
-            installed: ArcSwap::from_pointee(Installed::new(policy, None)),
-            counting: Counting { shared: self.store, own: MemoryStore::with_bytes(own_bytes) },
+            snapshot: ArcSwap::from_pointee(Snapshot::new(policy, None)),
+            settler: Settler {
+                store: self.store,
+                local: MemoryStore::with_bytes(local_bytes),
+                durations: self.store_durations,
+            },
             clock: self.clock,
             warned: Warned::new(),
             hasher: RandomState::default(),

@@ -8,13 +8,13 @@ use tollgate_core::{Judgement, Micros, Mode, Outcome, Timestamp};
 use tollgate_rules::{Plan, Policy, Revision, Rule};
 use tollgate_store::StoreErrorKind;
 
-use crate::installed::Installed;
+use crate::snapshot::Snapshot;
 use crate::soft::SoftState;
 
 /// Whether a request may pass, and everything there is to say about it.
 #[must_use = "a decision that nobody looks at limits nothing"]
 pub struct Decision {
-    pub(crate) installed: Arc<Installed>,
+    pub(crate) snapshot: Arc<Snapshot>,
     pub(crate) plan: Plan,
     pub(crate) judgement: Judgement,
     pub(crate) basis: Basis,
@@ -117,9 +117,9 @@ impl RuleOutcome<'_> {
 impl Decision {
     /// A decision about nothing yet.
     #[inline]
-    pub(crate) fn pending(installed: Arc<Installed>, now: Timestamp) -> Self {
+    pub(crate) fn pending(snapshot: Arc<Snapshot>, now: Timestamp) -> Self {
         Self {
-            installed,
+            snapshot,
             plan: Plan::default(),
             judgement: Judgement::default(),
             basis: Basis::NoRule,
@@ -188,7 +188,7 @@ impl Decision {
     }
 
     fn named(&self, judged: &Judged) -> Option<RuleOutcome<'_>> {
-        let rule = self.installed.policy.rules().get(judged.outcome.rule)?;
+        let rule = self.snapshot.policy.rules().get(judged.outcome.rule)?;
         let subject = self.plan.planned().get(judged.line)?.subject;
         Some(RuleOutcome { rule, state: judged.soft, outcome: judged.outcome, subject })
     }
@@ -251,7 +251,7 @@ impl Decision {
     /// The policy that judged.
     #[must_use]
     pub fn policy(&self) -> &Policy {
-        &self.installed.policy
+        &self.snapshot.policy
     }
 
     /// Which version of the policy judged.

@@ -14,10 +14,10 @@ impl Decision {
             Basis::StoreUnavailable { rule } => Some(rule),
             _ => None,
         };
-        let rules = self.installed.policy.rules();
+        let rules = self.snapshot.policy.rules();
         for planned in self.plan.planned().iter().filter(|planned| planned.cost > 0) {
             let Some(rule) = rules.get(planned.rule) else { continue };
-            let Some(stats) = self.installed.stats.get(planned.rule) else { continue };
+            let Some(stats) = self.snapshot.stats.get(planned.rule) else { continue };
             if rule.consistency == Consistency::Local {
                 continue;
             }

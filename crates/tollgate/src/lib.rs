@@ -5,7 +5,7 @@
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let limiter = Limiter::from_text("rules: [{rule_id: per_user, limit: 5, window: 1s, identifier_type: user_id}]")?;
-//! let decision = limiter.check_now(&Request::new().user_id("alice"));
+//! let decision = limiter.check(&Request::new().user_id("alice")).now();
 //! assert!(decision.is_allowed());
 //! # Ok(())
 //! # }
@@ -22,41 +22,42 @@
 
 mod batch;
 mod builder;
+mod checked;
 mod clock;
-mod counting;
 mod decision;
 mod explain;
 mod fallbacks;
-mod give_back;
 #[cfg(feature = "http")]
 pub mod http;
+mod idempotent;
 #[cfg(feature = "http")]
 pub mod identity;
-mod installed;
 mod limiter;
-mod now;
-mod once;
 mod penalty;
-mod question;
 mod receipt;
+mod refund;
 mod request;
+mod settler;
+mod snapshot;
 mod soft;
 mod stats;
+mod target;
 #[cfg(feature = "tower")]
 pub mod tower;
 
 pub use builder::{InvalidPolicy, LimiterBuilder};
+pub use checked::{Checked, Pending, Promise, PromiseFuture};
 pub use clock::{CachedClock, Clock, ManualClock, Stopwatch, SystemClock};
 pub use decision::{Basis, Decision, Refusal, RuleOutcome};
 pub use explain::{Explained, Figures};
+pub use idempotent::Idempotent;
 pub use limiter::Limiter;
-pub use once::OnceAnswer;
 pub use penalty::{Ban, BanCounts, Offence, Penalties};
-pub use question::{OwnLine, Question};
 pub use receipt::Receipt;
 pub use request::Request;
 pub use soft::SoftState;
 pub use stats::RuleCounts;
+pub use target::{CheckTarget, ExplicitCharge, Peek};
 
 pub use tollgate_core::{Algorithm, Micros, Mode, Outcome, Quota, Report, Timestamp};
 pub use tollgate_rules as rules;
@@ -64,7 +65,7 @@ pub use tollgate_rules::{
     Attribute, Attributes, PathCase, Policy, Problem, Revision, client_address, client_network,
 };
 pub use tollgate_store as store;
-pub use tollgate_store::{MemoryStore, Once, Store};
+pub use tollgate_store::{IdempotencyKey, MemoryStore, Store};
 
 /// The snippets of the guide, so that they keep compiling.
 #[cfg(doctest)]

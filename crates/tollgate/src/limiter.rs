@@ -1,42 +1,41 @@
-//! The only place where a request is judged: plan, settle, decide, record.
+//! The only place where a request is checked: plan, settle, decide, record.
 
-use std::future::Future;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use foldhash::quality::RandomState;
-use smallvec::SmallVec;
-use tollgate_core::{Charge, Judgement, Line, Mode, Outcome, Timestamp, decide};
+use tollgate_core::{Judgement, Line, Mode, Outcome, decide};
 use tollgate_rules::{
     Attributes, ExplainScope, PathCase, Plan, Planned, Policy, Revision, Standing,
 };
-use tollgate_store::{MemoryStore, Store};
+use tollgate_store::{IdempotencyKey, MemoryStore, Store};
 
 use crate::builder::{InvalidPolicy, LimiterBuilder};
+use crate::checked::{Checked, Promise};
 use crate::clock::{Clock, SystemClock};
-use crate::counting::{Counted, Counting};
 use crate::decision::{Basis, Decision, Judged};
 use crate::explain::Explained;
-use crate::installed::Installed;
 use crate::penalty::{Banning, Penalties};
-use crate::question::{Peek, Question};
+use crate::settler::{SettleResult, Settled, Settler};
+use crate::snapshot::Snapshot;
 use crate::soft::{SoftState, Warned};
 use crate::stats::{Event, RuleCounts};
+use crate::target::{CheckTarget, Peek};
 
-/// Judges requests by a policy.
+/// Checks requests against a policy.
 ///
-/// Checking cannot fail: a store that is away becomes a value inside the [`Decision`]. A limiter is
+/// Checking cannot fail: a store that fails becomes a value inside the [`Decision`]. A limiter is
 /// shared by reference or in an `Arc`; all methods take `&self`.
 #[derive(Debug)]
 pub struct Limiter<S = MemoryStore, C = SystemClock> {
-    pub(crate) installed: ArcSwap<Installed>,
-    pub(crate) counting: Counting<S>,
+    pub(crate) snapshot: ArcSwap<Snapshot>,
+    pub(crate) settler: Settler<S>,
     pub(crate) clock: C,
     pub(crate) warned: Warned,
     pub(crate) penalties: Penalties,
     pub(crate) banning: Banning,
     pub(crate) path_case: PathCase,
-    /// Keyed at random, so that nobody can make two clients share a counter on purpose.
+    /// Keyed at random, so that no client can be made to share the counter of another on purpose.
     pub(crate) hasher: RandomState,
 }
 
@@ -63,108 +62,45 @@ impl Limiter {
 }
 
 impl<S: Store, C: Clock> Limiter<S, C> {
-    /// Judges a request and charges it to every rule that applies, or to none.
-    pub fn check(&self, request: &dyn Attributes) -> impl Future<Output = Decision> + Send {
-        self.check_all(&[request])
-    }
-
-    /// Judges a question by whatever it is to be judged by.
-    pub fn answer(
-        &self,
-        question: Question<'_>,
-    ) -> impl Future<Output = Decision> + Send + use<'_, S, C> {
-        let mut decision = self.planned(question);
-        async move {
-            self.settle(&mut decision).await;
-            decision
-        }
-    }
-
-    /// [`Limiter::answer`] at once, if the counters are in memory. `None`: they are not, and nothing
-    /// was judged.
+    /// Checks a request and charges it to every rule that applies, or to none. There at once if the
+    /// store can tell without waiting; else nothing is charged before the result is awaited.
+    ///
+    /// To read what is left without charging, check a [`Peek`](crate::Peek).
     #[inline]
-    pub fn answer_at_once(&self, question: Question<'_>) -> Option<Decision> {
-        if !self.counting.shared.is_immediate() {
-            return None;
-        }
-        let mut decision = self.planned(question);
-        self.settle_at_once(&mut decision).then_some(decision)
+    pub fn check<'t>(&self, target: impl Into<CheckTarget<'t>>) -> Checked<'_, S> {
+        self.check_planned(self.planned(target.into()), true)
     }
 
-    /// Charges like [`Limiter::answer`], but leaves the statistics as they are: for a further charge of
-    /// a request that they have counted already, or one that they count later.
-    pub fn charge_uncounted(
-        &self,
-        question: Question<'_>,
-    ) -> impl Future<Output = Decision> + Send + use<'_, S, C> {
-        let mut decision = self.planned(question);
-        async move {
-            let Decision { installed, plan, asked_at: now, .. } = &decision;
-            let counted = if plan.is_to_be_counted() {
-                self.counting.settle(plan, installed.policy.rules(), *now).await
-            } else {
-                Counted::default()
-            };
-            self.conclude(&mut decision, &counted);
-            decision
-        }
+    /// Checks and charges like [`Limiter::check`], but leaves the statistics as they are: for a further
+    /// charge of a request that they have counted already, or one that they count later.
+    pub fn check_unrecorded<'t>(&self, target: impl Into<CheckTarget<'t>>) -> Checked<'_, S> {
+        self.check_planned(self.planned(target.into()), false)
     }
 
+    /// A decision that has its plan, and is still to be made.
     #[inline]
-    pub(crate) fn planned(&self, question: Question<'_>) -> Decision {
+    pub(crate) fn planned(&self, target: CheckTarget<'_>) -> Decision {
         let now = self.clock.now();
-        let mut decision = Decision::pending(self.installed.load_full(), now);
-        let Decision { installed, plan, .. } = &mut decision;
-        question.plan_into(plan, &installed.policy, now, &self.hasher);
+        let mut decision = Decision::pending(self.snapshot.load_full(), now);
+        let Decision { snapshot, plan, .. } = &mut decision;
+        target.plan_into(plan, &snapshot.policy, now, &self.hasher);
         decision
     }
 
-    /// Judges several views of one request together: all or nothing over all of them.
-    pub fn check_all(
-        &self,
-        subjects: &[&dyn Attributes],
-    ) -> impl Future<Output = Decision> + Send + use<'_, S, C> {
-        let (installed, now) = (self.installed.load_full(), self.clock.now());
-        let plan = installed.policy.plan(subjects, now, &self.hasher);
-        self.judge(installed, plan, now)
-    }
-
-    /// Judges a request by one rule, whatever the conditions of that rule. `None`: there is no such
-    /// rule.
-    pub fn check_rule(
-        &self,
-        rule_id: &str,
-        request: &dyn Attributes,
-    ) -> Option<impl Future<Output = Decision> + Send + use<'_, S, C>> {
-        let (installed, now) = (self.installed.load_full(), self.clock.now());
-        let plan = installed.policy.plan_rule(rule_id, request, now, &self.hasher)?;
-        Some(self.judge(installed, plan, now))
-    }
-
-    /// Looks at what a request would meet, without charging it.
-    pub fn peek(&self, request: &dyn Attributes) -> impl Future<Output = Decision> + Send {
-        self.check_all(&[&Peek(request)])
-    }
-
-    /// [`Limiter::peek`] as if no rule had banned the client: what is left of its limits.
-    pub fn peek_unbanned(
-        &self,
-        request: &dyn Attributes,
-    ) -> impl Future<Output = Decision> + Send + use<'_, S, C> {
-        let (installed, now) = (self.installed.load_full(), self.clock.now());
-        let mut plan = installed.policy.plan(&[&Peek(request)], now, &self.hasher);
-        if matches!(plan.standing, Standing::Banned { .. }) {
-            plan.standing = Standing::Judge;
+    #[inline]
+    fn check_planned(&self, mut decision: Decision, is_recorded: bool) -> Checked<'_, S> {
+        if self.try_settle(&mut decision, is_recorded) {
+            return Checked::Ready(decision);
         }
-        self.judge(installed, plan, now)
+        Checked::pending(async move {
+            self.settle(&mut decision, is_recorded).await;
+            decision
+        })
     }
 
     /// Says whether a request would pass, of every rule whether it applies to it and why, what is left
     /// of those that do, and which one binds. Charges nothing.
-    pub fn explain(
-        &self,
-        request: &dyn Attributes,
-    ) -> impl Future<Output = Explained> + Send + use<'_, S, C> {
+    pub fn explain(&self, request: &dyn Attributes) -> Promise<'_, Explained, S> {
         self.explain_within(request, ExplainScope::All)
     }
 
@@ -173,26 +109,26 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         &self,
         request: &dyn Attributes,
         scope: ExplainScope,
-    ) -> impl Future<Output = Explained> + Send + use<'_, S, C> {
-        let (installed, now) = (self.installed.load_full(), self.clock.now());
-        let explanation = installed.policy.explain_within(request, now, scope);
-        let look = installed.policy.plan(&[&Peek(request)], now, &self.hasher);
-        let plan = installed.policy.plan(&[request], now, &self.hasher);
-        async move {
-            let peek = self.judge(installed, look, now).await;
-            let tried = self.try_out(&peek, &plan).await;
+    ) -> Promise<'_, Explained, S> {
+        let mut peek = self.planned(CheckTarget::Request(&Peek(request)));
+        let (policy, now) = (&peek.snapshot.policy, peek.asked_at);
+        let explanation = policy.explain_within(request, now, scope);
+        let plan = policy.plan(&[request], now, &self.hasher);
+        Promise::run(self.store(), async move {
+            self.settle(&mut peek, true).await;
+            let tried = self.dry_run(&peek, &plan).await;
             Explained::new(explanation, &peek, &tried)
-        }
+        })
     }
 
     /// How each rule would see a request at its cost; nothing if no rule is asked, or none can be.
-    async fn try_out(&self, peek: &Decision, plan: &Plan) -> Vec<Outcome> {
+    async fn dry_run(&self, peek: &Decision, plan: &Plan) -> Vec<Outcome> {
         if *peek.basis() != Basis::Rules {
             return Vec::new();
         }
-        let rules = peek.installed.policy.rules();
-        let tried = self.counting.try_out(plan, rules, peek.asked_at, &self.hasher).await;
-        let lines = plan.planned().iter().zip(tried.unwrap_or_default());
+        let rules = peek.snapshot.policy.rules();
+        let lines = self.settler.dry_run(plan, rules, peek.asked_at).await;
+        let lines = plan.planned().iter().zip(lines.unwrap_or_default());
         let outcome = |(planned, line): (&Planned, Line)| {
             Some(planned.outcome(rules.get(planned.rule)?, line.admitted, line.report))
         };
@@ -208,20 +144,20 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     /// The policy in force.
     #[must_use]
     pub fn policy(&self) -> Policy {
-        self.installed.load().policy.clone()
+        self.snapshot.load().policy.clone()
     }
 
     /// How often each rule admitted, refused, warned.
     #[must_use]
     pub fn stats(&self) -> Vec<(Arc<str>, RuleCounts)> {
-        let installed = self.installed.load();
-        let ids = installed.policy.rules().iter().map(|rule| Arc::clone(&rule.id));
-        ids.zip(installed.stats.iter().map(|stats| stats.read())).collect()
+        let snapshot = self.snapshot.load();
+        let ids = snapshot.policy.rules().iter().map(|rule| Arc::clone(&rule.id));
+        ids.zip(snapshot.stats.iter().map(|stats| stats.read())).collect()
     }
 
     /// The store.
     pub const fn store(&self) -> &S {
-        &self.counting.shared
+        &self.settler.store
     }
 
     /// The clock.
@@ -229,53 +165,52 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         &self.clock
     }
 
-    async fn judge(&self, installed: Arc<Installed>, plan: Plan, now: Timestamp) -> Decision {
-        let mut decision = Decision { plan, ..Decision::pending(installed, now) };
-        self.settle(&mut decision).await;
-        decision
-    }
-
     /// Makes a decision that has its plan.
-    pub(crate) async fn settle(&self, decision: &mut Decision) {
-        let Decision { installed, plan, asked_at: now, .. } = &*decision;
-        let counted = if plan.is_to_be_counted() {
-            self.counting.settle(plan, installed.policy.rules(), *now).await
-        } else {
-            Counted::default()
-        };
-        self.decide(decision, &counted);
+    pub(crate) async fn settle(&self, decision: &mut Decision, is_recorded: bool) {
+        let settled = self.settle_with(decision, None).await;
+        self.conclude(decision, &only_settled(settled));
+        if is_recorded {
+            self.record(decision);
+        }
     }
 
-    /// The same without waiting; `false`: the store cannot, and nothing was charged.
-    #[inline]
-    pub(crate) fn settle_at_once(&self, decision: &mut Decision) -> bool {
-        let now = decision.asked_at;
-        let mut counted = Counted { now, ..Counted::default() };
-        if decision.plan.is_to_be_counted() {
-            let charges = decision.charges();
-            if !self.counting.shared.settle_at_once(&charges, now, &mut counted.lines) {
-                return false;
-            }
+    pub(crate) async fn settle_with(
+        &self,
+        decision: &Decision,
+        idempotency: Option<&IdempotencyKey<'_>>,
+    ) -> SettleResult {
+        let Decision { snapshot, plan, asked_at: now, .. } = decision;
+        if !plan.is_to_be_counted() {
+            return SettleResult::Settled(Settled::default());
         }
-        self.decide(decision, &counted);
+        self.settler.settle(plan, snapshot.policy.rules(), *now, idempotency).await
+    }
+
+    /// Makes a decision without waiting; `false`: that cannot be done, and nothing was charged.
+    #[inline]
+    pub(crate) fn try_settle(&self, decision: &mut Decision, is_recorded: bool) -> bool {
+        let Decision { snapshot, plan, asked_at: now, .. } = &*decision;
+        let mut settled = Settled::default();
+        if plan.is_to_be_counted()
+            && !self.settler.try_settle(plan, snapshot.policy.rules(), *now, &mut settled)
+        {
+            return false;
+        }
+        self.conclude(decision, &settled);
+        if is_recorded {
+            self.record(decision);
+        }
         true
     }
 
-    /// Fills in what is to be said about a plan that was counted, and notes it.
-    #[inline]
-    pub(crate) fn decide(&self, decision: &mut Decision, counted: &Counted) {
-        self.conclude(decision, counted);
-        self.record(decision);
-    }
-
-    /// Counts what each rule said. A rule that fitted while another refused was not asked in the
-    /// end, and whoever only looks is not counted.
+    /// Counts what each rule said. A rule that fitted while another refused had no say in the end, and
+    /// a peek is not counted.
     pub(crate) fn record(&self, decision: &Decision) {
         if let Basis::Banned { rule, .. } = decision.basis {
             decision.record_ban(rule);
         }
         for Judged { line, outcome, soft } in &decision.lines {
-            let Some(stats) = decision.installed.stats.get(outcome.rule) else { continue };
+            let Some(stats) = decision.snapshot.stats.get(outcome.rule) else { continue };
             if outcome.cost == 0 {
                 continue;
             }
@@ -285,7 +220,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
                 (false, Mode::Shadow) => stats.count(Event::WouldRefuse),
                 (false, _) => {
                     stats.count(Event::Refused);
-                    let rule = decision.installed.policy.rules().get(outcome.rule);
+                    let rule = decision.snapshot.policy.rules().get(outcome.rule);
                     if let Some(rule) = rule.filter(|rule| rule.penalty.is_some()) {
                         self.note_refusal(decision, *line, rule);
                     }
@@ -302,13 +237,13 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         }
     }
 
-    /// Fills in what is to be said about a plan that was counted. In place: a decision is large, and
-    /// every copy of it shows.
+    /// Fills in the result of a plan that was settled. In place: a decision is large, and every copy of
+    /// it shows.
     #[inline]
-    pub(crate) fn conclude(&self, decision: &mut Decision, counted: &Counted) {
+    pub(crate) fn conclude(&self, decision: &mut Decision, settled: &Settled) {
         let refused = Judgement { admitted: false, binding: None, delay: None };
         let allowed = Judgement { admitted: true, ..refused };
-        let Decision { installed, plan, lines, .. } = decision;
+        let Decision { snapshot, plan, lines, .. } = decision;
         let (judgement, basis) = match &plan.standing {
             Standing::Allowed { reason } => {
                 (allowed, Basis::AllowListed { reason: reason.clone() })
@@ -321,65 +256,54 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             Standing::Banned { rule, until } => {
                 (refused, Basis::Banned { rule: *rule, until: *until })
             }
-            Standing::Judge => match counted.closed_by {
+            Standing::Judge => match settled.closed_by {
                 Some(rule) => (refused, Basis::StoreUnavailable { rule }),
                 None if plan.planned().is_empty() => (allowed, Basis::NoRule),
                 None => {
-                    lines.extend(self.judged(installed, plan, counted));
+                    lines.extend(self.judged(snapshot, plan, settled));
                     (decide(lines.iter().map(|judged| &judged.outcome)), Basis::Rules)
                 }
             },
         };
         decision.judgement = judgement;
         decision.basis = basis;
-        decision.degraded = counted.degraded;
+        decision.degraded = settled.degraded;
         if !decision.lines.is_empty() {
-            decision.now = counted.now;
+            decision.now = settled.settlement.now;
         }
     }
 
-    /// Joins each counted line with its rule's figures and soft state.
+    /// Joins each settled line with its rule's figures and soft state.
     fn judged<'a>(
         &'a self,
-        installed: &'a Installed,
+        snapshot: &'a Snapshot,
         plan: &'a Plan,
-        counted: &'a Counted,
+        settled: &'a Settled,
     ) -> impl Iterator<Item = Judged> + 'a {
-        let rules = installed.policy.rules();
-        counted.numbered().filter_map(move |(line, settled)| {
+        let rules = snapshot.policy.rules();
+        settled.numbered().filter_map(move |(line, result)| {
             let planned = plan.planned().get(line)?;
             let rule = rules.get(planned.rule)?;
-            let outcome = planned.outcome(rule, settled.admitted, settled.report);
+            let outcome = planned.outcome(rule, result.admitted, result.report);
             let soft = self.warned.judge(rule.soft, &outcome, planned.fingerprint());
             Some(Judged { line, outcome, soft })
         })
     }
 }
 
-impl<C: Clock> Limiter<MemoryStore, C> {
-    /// [`Limiter::check`] without `async`: counters in memory never wait.
-    pub fn check_now(&self, request: &dyn Attributes) -> Decision {
-        let mut decision = self.planned(Question::Request(request));
-        self.settle_at_once(&mut decision);
-        decision
+/// A request without an idempotency key is no copy.
+fn only_settled(result: SettleResult) -> Settled {
+    match result {
+        SettleResult::Settled(settled) | SettleResult::Replayed(settled, _) => settled,
+        SettleResult::KeyReused => Settled::default(),
     }
 }
 
 impl Decision {
-    /// What is to be charged; nothing, if there is nothing to count.
-    #[inline]
-    pub(crate) fn charges(&self) -> SmallVec<[Charge<'_>; 4]> {
-        let mut charges = SmallVec::new();
-        if self.plan.is_to_be_counted() {
-            charges.extend(self.plan.charges(self.installed.policy.rules()));
-        }
-        charges
-    }
-
     /// Counts a request of a banned client, unless it only looks.
     fn record_ban(&self, rule: usize) {
         let costs = |planned: &Planned| planned.rule == rule && planned.cost > 0;
-        if let Some(stats) = self.installed.stats.get(rule)
+        if let Some(stats) = self.snapshot.stats.get(rule)
             && self.plan.planned().iter().any(costs)
         {
             stats.count(Event::Banned);

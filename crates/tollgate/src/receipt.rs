@@ -12,7 +12,7 @@ use tollgate_core::{Micros, Mode, Report, Timestamp, decide};
 use tollgate_rules::{Plan, Restored, Standing};
 
 use crate::decision::{Basis, Decision, Judged};
-use crate::installed::Installed;
+use crate::snapshot::Snapshot;
 use crate::soft::SoftState;
 
 /// What most decisions fit into: three rules with keys of twenty bytes.
@@ -22,7 +22,7 @@ const ROOM: usize = 182;
 pub struct Receipt(Form);
 
 enum Form {
-    Packed(Arc<Installed>, Packed),
+    Packed(Arc<Snapshot>, Packed),
     Whole(Box<Decision>),
 }
 
@@ -32,10 +32,10 @@ impl Decision {
     pub fn receipt(&self) -> Receipt {
         let mut packed = Packed::default();
         if self.pack(&mut packed).is_some() {
-            return Receipt(Form::Packed(Arc::clone(&self.installed), packed));
+            return Receipt(Form::Packed(Arc::clone(&self.snapshot), packed));
         }
         let mut whole = Self {
-            installed: Arc::clone(&self.installed),
+            snapshot: Arc::clone(&self.snapshot),
             plan: self.plan.clone(),
             judgement: self.judgement,
             basis: self.basis.clone(),
@@ -54,7 +54,7 @@ impl Decision {
     /// Writes all there is to say; `None` if it does not fit, or is out of the ordinary.
     #[inline]
     fn pack(&self, packed: &mut Packed) -> Option<()> {
-        let Self { installed, plan, basis, degraded, asked_at, now, lines, .. } = self;
+        let Self { snapshot, plan, basis, degraded, asked_at, now, lines, .. } = self;
         let is_ordinary = *basis == Basis::Rules
             && degraded.is_none()
             && plan.standing == Standing::Judge
@@ -66,7 +66,7 @@ impl Decision {
         packed.fixed(asked_at.as_micros())?;
         packed.bytes(plan.tier().map(str::as_bytes))?;
         packed.number(lines.len() as u64)?;
-        let charges = plan.charges(installed.policy.rules());
+        let charges = plan.charges(snapshot.policy.rules());
         for ((planned, judged), charge) in plan.planned().iter().zip(lines).zip(charges) {
             if planned.own_limit.is_some() {
                 return None;
@@ -91,18 +91,18 @@ impl Decision {
     }
 
     /// What was packed. All of that can be read again; if not, it is a decision about nothing.
-    fn unpack(installed: &Arc<Installed>, packed: &Packed) -> Self {
-        Self::try_unpack(installed, packed)
-            .unwrap_or_else(|| Self::pending(Arc::clone(installed), Timestamp::default()))
+    fn unpack(snapshot: &Arc<Snapshot>, packed: &Packed) -> Self {
+        Self::try_unpack(snapshot, packed)
+            .unwrap_or_else(|| Self::pending(Arc::clone(snapshot), Timestamp::default()))
     }
 
-    fn try_unpack(installed: &Arc<Installed>, packed: &Packed) -> Option<Self> {
+    fn try_unpack(snapshot: &Arc<Snapshot>, packed: &Packed) -> Option<Self> {
         let mut packed = Reader(packed.written());
         let now = Timestamp::from_micros(packed.fixed()?);
         let asked_at = Timestamp::from_micros(packed.fixed()?);
         let tier = packed.bytes()?.map(|tier| str::from_utf8(tier).ok());
         let count = packed.number()?;
-        let mut decision = Self::pending(Arc::clone(installed), asked_at);
+        let mut decision = Self::pending(Arc::clone(snapshot), asked_at);
         let (mut restored, mut judged) = (Vec::new(), Vec::new());
         for _ in 0..count {
             let rule = usize::try_from(packed.number()?).ok()?;
@@ -126,7 +126,7 @@ impl Decision {
             judged.push((admitted, soft, report));
         }
         decision.plan = Plan::restore(tier.flatten(), restored);
-        let rules = installed.policy.rules();
+        let rules = snapshot.policy.rules();
         for (line, (planned, judged)) in decision.plan.planned().iter().zip(judged).enumerate() {
             let (admitted, soft, report) = judged;
             let outcome = planned.outcome(rules.get(planned.rule)?, admitted, report);
@@ -143,11 +143,11 @@ impl Receipt {
     /// Puts another decision away in place of this one.
     #[inline]
     pub fn replace(&mut self, decision: &Decision) {
-        if let Form::Packed(installed, packed) = &mut self.0 {
+        if let Form::Packed(snapshot, packed) = &mut self.0 {
             packed.len = 0;
             if decision.pack(packed).is_some() {
-                if !Arc::ptr_eq(installed, &decision.installed) {
-                    *installed = Arc::clone(&decision.installed);
+                if !Arc::ptr_eq(snapshot, &decision.snapshot) {
+                    *snapshot = Arc::clone(&decision.snapshot);
                 }
                 return;
             }
@@ -158,7 +158,7 @@ impl Receipt {
     /// The decision as it was.
     pub fn open(self) -> Decision {
         match self.0 {
-            Form::Packed(installed, packed) => Decision::unpack(&installed, &packed),
+            Form::Packed(snapshot, packed) => Decision::unpack(&snapshot, &packed),
             Form::Whole(decision) => *decision,
         }
     }
@@ -166,7 +166,7 @@ impl Receipt {
     /// Looks at the decision.
     pub fn look<T>(&self, look: impl FnOnce(&Decision) -> T) -> T {
         match &self.0 {
-            Form::Packed(installed, packed) => look(&Decision::unpack(installed, packed)),
+            Form::Packed(snapshot, packed) => look(&Decision::unpack(snapshot, packed)),
             Form::Whole(decision) => look(decision),
         }
     }
@@ -187,7 +187,7 @@ impl Receipt {
     #[must_use]
     pub fn policy(&self) -> &tollgate_rules::Policy {
         match &self.0 {
-            Form::Packed(installed, _) => &installed.policy,
+            Form::Packed(snapshot, _) => &snapshot.policy,
             Form::Whole(decision) => decision.policy(),
         }
     }

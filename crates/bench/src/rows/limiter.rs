@@ -31,7 +31,7 @@ impl Ours {
         let limiter = Limiter::builder().policy(policy).clock(CachedClock::start()?).build();
         let requests = Requests::over_services(services);
         for client in &requests.clients {
-            let decision = limiter.check_now(&client.request().cost(u64::from(USED)));
+            let decision = limiter.check(&client.request().cost(u64::from(USED))).now();
             if decision.outcomes().count() != RULES.len() {
                 return Err("the rules that apply are not three".into());
             }
@@ -46,7 +46,7 @@ impl Ours {
 
     fn take(&mut self, steps: u32) {
         self.requests.take(steps, |client| {
-            let decision = self.limiter.check_now(&client.request());
+            let decision = self.limiter.check(&client.request()).now();
             black_box(&decision).is_allowed()
         });
     }

@@ -188,9 +188,8 @@ blacklist: [{identifier_type: ip, identifier: 192.0.2.0/24, reason: abuse, expir
             .store(MemoryStore::with_bytes(0))
             .clock(ManualClock::at(Timestamp::from_secs(1_700_006_400)))
             .build();
-        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-        assert!(limiter.check_now(&Request::new().user_id("olga")).is_allowed());
-        let explained = runtime.block_on(limiter.explain(request));
+        assert!(limiter.check(&Request::new().user_id("olga")).now().is_allowed());
+        let explained = limiter.explain(request).now();
         let answer = serde_json::to_string(&explained).expect("JSON");
         let answer: ExplainAnswer = serde_json::from_str(&answer).expect("an answer");
         render(&answer)

@@ -1,8 +1,8 @@
 //! `tollgate simulate`: what rules would have done to recorded traffic, under the traffic's own
 //! clock.
 
-mod apart;
 mod compare;
+mod namespaced_store;
 mod replay;
 mod report;
 mod steps;

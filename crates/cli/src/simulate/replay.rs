@@ -5,11 +5,11 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 use tollgate::store::{AnyStore, RemoteSettings, StoreUrl};
 use tollgate::{
-    Attribute, Attributes, Clock as _, Decision, Limiter, ManualClock, MemoryStore, Micros, Policy,
-    Question, SystemClock,
+    Attribute, Attributes, Checked, Clock as _, Decision, Limiter, ManualClock, MemoryStore,
+    Micros, Policy, SystemClock,
 };
 
-use super::apart::Apart;
+use super::namespaced_store::NamespacedStore;
 use crate::failure::Failure;
 use crate::terminal::{count, progress};
 use crate::traffic::{RecordView, Traffic};
@@ -97,16 +97,16 @@ pub(super) fn replay<'t>(
     {
         return Err(Failure::usage(format!("cannot count in {url}: nobody answers there")));
     }
-    let store = Apart::new(store, SystemClock.now());
+    let store = NamespacedStore::new(store, SystemClock.now());
     let clock = ManualClock::default();
     let limiter = Limiter::builder().policy(policy).store(store).clock(clock.clone()).build();
     let bar = progress(Some(traffic.len() as u64), "replaying", "requests");
     for (i, record) in traffic.iter().enumerate() {
         clock.set(record.time());
         let request = Recorded(record);
-        let decision = match limiter.answer_at_once(Question::Request(&request)) {
-            Some(decision) => decision,
-            None => runtime.block_on(limiter.check(&request)),
+        let decision = match limiter.check(&request) {
+            Checked::Ready(decision) => decision,
+            Checked::Pending(pending) => runtime.block_on(pending.into_future()),
         };
         if let Some(why) = decision.degraded() {
             return Err(Failure::usage(format!("cannot count in {url}: {why}")));

@@ -29,8 +29,8 @@ use tollgate_catalog::Catalog;
 
 use self::events::Events;
 use self::export::Exports;
-pub(crate) use self::note::About;
 use self::note::Note;
+pub(crate) use self::note::RequestContext;
 use self::resets::Resets;
 use self::shares::Shares;
 use self::top::Top;
@@ -41,7 +41,6 @@ use crate::listen::Shutdown;
 use crate::rulebook::Rulebook;
 use crate::settings::{Audit, Settings};
 use crate::state::Shared;
-use crate::traces::note_decision;
 use crate::wire::time::rfc_3339_exact;
 
 /// How many notes wait at most, for each of the two who take them. A note takes a few hundred bytes,
@@ -134,27 +133,14 @@ impl AuditTrail {
         self.chosen_below > 0 && is_below(self.chosen_below, self.allowed.fetch_add(1, Relaxed))
     }
 
-    /// Takes note of a decision, if it is worth it and there is room. Looks are not noted.
-    #[inline]
-    pub(crate) fn note<'a>(
-        &self,
-        decision: &Decision,
-        id: IdText,
-        about: impl FnOnce() -> About<'a>,
-    ) {
-        if self.wants(decision) {
-            self.note_wanted(decision, id, &about());
-        }
-    }
-
-    /// The same for a decision that is known to be worth it.
-    pub(crate) fn note_wanted(&self, decision: &Decision, id: IdText, about: &About<'_>) {
-        if about.request.cost() == 0 {
+    /// Takes note of a decision that is [wanted](Self::wants), if there is room. Peeks are not noted.
+    pub(crate) fn note(&self, decision: &Decision, id: IdText, context: &RequestContext<'_>) {
+        if context.request.cost() == 0 {
             return;
         }
         // First the room, so that a flood costs no memory.
         match self.notes.try_reserve() {
-            Ok(place) => place.send(Box::new(Note::new(decision, id, about))),
+            Ok(place) => place.send(Box::new(Note::new(decision, id, context))),
             Err(_) => drop(self.counts.missed.fetch_add(1, Relaxed)),
         }
     }
@@ -194,11 +180,6 @@ const fn is_below(end: u64, number: u64) -> bool {
     number.wrapping_mul(GOLDEN_RATIO) < end
 }
 
-/// Whether a request that passed is more than a look.
-fn is_charge(decision: &Decision) -> bool {
-    decision.charged() > 0 || decision.would_refuse().is_some()
-}
-
 /// Whether a request has to wait before it passes.
 #[inline]
 fn is_held(decision: &Decision) -> bool {
@@ -206,26 +187,6 @@ fn is_held(decision: &Decision) -> bool {
 }
 
 impl Shared {
-    /// Keeps a decision whose client sees no more of it than whether its request passes, and says what
-    /// a refusal is called. Of what passes, few are worth a name.
-    pub(crate) fn keep_unasked<'a>(
-        &self,
-        decision: &Decision,
-        about: impl FnOnce() -> About<'a>,
-    ) -> Option<IdText> {
-        let is_allowed = decision.is_allowed();
-        let is_worth_it = !is_allowed || (is_charge(decision) && self.audit_trail.wants(decision));
-        let id = is_worth_it.then(|| {
-            let id = self.journal.next_id(is_allowed);
-            self.journal.record(id, decision);
-            self.audit_trail.note_wanted(decision, id.text(), &about());
-            id.text()
-        });
-        let name = id.filter(|_| !is_allowed);
-        note_decision(decision, name.as_deref());
-        name
-    }
-
     /// Tells subscribers that other rules are in force.
     pub(crate) fn tell_revision(&self, policy: &Policy) {
         self.audit_trail.events.publish("revision", || {

@@ -15,8 +15,8 @@ use crate::journal::IdText;
 use crate::wire::answer::{Reason, refuser};
 use crate::wire::time::rfc_3339_exact;
 
-/// What a decision is about.
-pub(crate) struct About<'a> {
+/// What the audit log says about a request.
+pub(crate) struct RequestContext<'a> {
     /// The request that was judged.
     pub(crate) request: &'a dyn Attributes,
     /// The path that was asked.
@@ -27,7 +27,7 @@ pub(crate) struct About<'a> {
     pub(crate) entries: &'a [(&'a str, &'a str)],
 }
 
-impl About<'_> {
+impl RequestContext<'_> {
     /// The path that was asked, as far as it is kept: a query may hold secrets.
     pub(super) fn path(&self) -> Option<String> {
         let path = self.endpoint?.split(['?', '#']).next().unwrap_or_default();
@@ -83,7 +83,7 @@ pub(crate) struct DecisionDetails {
 }
 
 impl Note {
-    pub(super) fn new(decision: &Decision, id: IdText, about: &About<'_>) -> Self {
+    pub(super) fn new(decision: &Decision, id: IdText, context: &RequestContext<'_>) -> Self {
         let refusal = decision.refusal();
         // A rule that only watches is named only if no other has refused.
         let watching = decision.would_refuse().filter(|_| refusal.is_none());
@@ -93,7 +93,7 @@ impl Note {
         let rule_id = binding.as_ref().map(|binding| Arc::clone(&binding.rule.id));
         let rule_id = rule_id.or_else(|| refuser(decision).map(Arc::from));
         let rule = rule_id.as_ref().and_then(|rule_id| rules.find(rule_id));
-        let identifiers = who::identifiers(about, rule.map_or(&[], |rule| &rule.identifiers));
+        let identifiers = who::identifiers(context, rule.map_or(&[], |rule| &rule.identifiers));
         Self {
             at: decision.now(),
             id,
@@ -109,10 +109,10 @@ impl Note {
             tenant: identifiers.get("tenant").cloned(),
             details: DecisionDetails {
                 reason: refusal.map(|refusal| Reason::from(refusal).name().to_owned()),
-                endpoint: about.path(),
-                method: about.method.map(|method| who::shortened(method).to_owned()),
+                endpoint: context.path(),
+                method: context.method.map(|method| who::shortened(method).to_owned()),
                 tier: decision.tier().map(|tier| who::shortened(tier).to_owned()),
-                cost: figures.map_or_else(|| about.request.cost(), |figures| figures.cost),
+                cost: figures.map_or_else(|| context.request.cost(), |figures| figures.cost),
                 limit: figures.map(|figures| figures.limit),
                 remaining: figures.map(remaining),
                 retry_after: match &watching {

@@ -13,7 +13,7 @@ use tollgate::{Decision, RuleOutcome};
 use tollgate_catalog::{Author, Catalog, Reset, ResetRecord};
 
 use super::keeper::{Keeper, Rows};
-use super::note::About;
+use super::note::RequestContext;
 use super::{Counts, Outcomes, who};
 use crate::listen::Shutdown;
 
@@ -93,13 +93,13 @@ struct Left<'a> {
 /// What is told of a reset: a record for each rule whose counter it was.
 pub(crate) fn records_of(
     author: &Author,
-    about: &About<'_>,
+    context: &RequestContext<'_>,
     before: &Decision,
     after: &Decision,
 ) -> Vec<ResetRecord> {
     let record = |outcome: RuleOutcome<'_>| {
         let rule = outcome.rule;
-        let identifiers = who::identifiers(about, &rule.identifiers);
+        let identifiers = who::identifiers(context, &rule.identifiers);
         let left = |decision: &Decision| {
             let told = decision.outcomes().filter(|_| decision.degraded().is_none());
             let mut own = told.filter(|it| it.rule.id == rule.id);
@@ -111,7 +111,7 @@ pub(crate) fn records_of(
             serde_json::to_string(&left).unwrap_or_default()
         };
         let reset = Reset {
-            entry: name_of(rule, &identifiers, about),
+            entry: name_of(rule, &identifiers, context),
             tenant: rule.tenant.as_deref().map(str::to_owned),
             was: left(before),
             becomes: left(after),
@@ -122,13 +122,17 @@ pub(crate) fn records_of(
 }
 
 /// The rule, and in turn what it counts by and the client's value of that.
-fn name_of(rule: &Rule, identifiers: &BTreeMap<String, String>, about: &About<'_>) -> String {
+fn name_of(
+    rule: &Rule,
+    identifiers: &BTreeMap<String, String>,
+    context: &RequestContext<'_>,
+) -> String {
     let mut parts = vec![rule.id.to_string()];
     for identifier in &rule.identifiers {
         let name = identifier.to_string();
         let value = match identifier {
             Identifier::Global => continue,
-            Identifier::Endpoint | Identifier::Path => about.path(),
+            Identifier::Endpoint | Identifier::Path => context.path(),
             _ => identifiers.get(&name).cloned(),
         };
         parts.extend([name, value.unwrap_or_default()]);

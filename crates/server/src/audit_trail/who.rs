@@ -1,4 +1,4 @@
-//! Who a decision was about, in words that can be kept: no secrets, and no more than so many bytes.
+//! The client that a decision is about, in words that can be kept: no secrets, and no more than so many bytes.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -7,7 +7,7 @@ use tollgate::Attribute;
 use tollgate::rules::Identifier;
 use tollgate_catalog::digest_of;
 
-use super::note::About;
+use super::note::RequestContext;
 
 /// The longest text that is kept of what a client sent.
 const LONGEST: usize = 256;
@@ -41,11 +41,11 @@ const NAMES: [(&str, Attribute<'static>); 4] = [
 /// Everything that is known about a client: its names, what the rule counted it by, and what Envoy
 /// said about it.
 pub(super) fn identifiers(
-    about: &About<'_>,
+    context: &RequestContext<'_>,
     counted_by: &[Identifier],
 ) -> BTreeMap<String, String> {
     let mut known = BTreeMap::new();
-    let get = |attribute| about.request.get(attribute).filter(|value| !value.is_empty());
+    let get = |attribute| context.request.get(attribute).filter(|value| !value.is_empty());
     for (name, attribute) in NAMES {
         let Some(value) = get(attribute) else { continue };
         let told = match attribute {
@@ -67,7 +67,7 @@ pub(super) fn identifiers(
         let told = if identifier.is_secret() { digested(value) } else { discreet(&name, value) };
         known.insert(name, told);
     }
-    for (name, value) in about.entries.iter().take(MOST_ENTRIES) {
+    for (name, value) in context.entries.iter().take(MOST_ENTRIES) {
         known.entry(kept(name)).or_insert_with(|| discreet(name, value));
     }
     shorten(&mut known);
@@ -139,8 +139,8 @@ mod tests {
     use tollgate::Request;
 
     fn told(request: &Request<'_>, counted_by: &[Identifier], entries: &[(&str, &str)]) -> String {
-        let about = About { request, endpoint: None, method: None, entries };
-        let known = identifiers(&about, counted_by);
+        let context = RequestContext { request, endpoint: None, method: None, entries };
+        let known = identifiers(&context, counted_by);
         let pairs: Vec<String> = known.iter().map(|(name, it)| format!("{name}={it}")).collect();
         format!("{}: {}", client(&known), pairs.join(" "))
     }
@@ -200,8 +200,8 @@ mod tests {
         #[test]
         fn whatever_is_sent_stays_short(text in ".{0,600}") {
             let request = Request::new().user_id(&text).ip(&text).tenant(&text);
-            let about = About { request: &request, endpoint: None, method: None, entries: &[(&text, &text)] };
-            let known = identifiers(&about, &[]);
+            let context = RequestContext { request: &request, endpoint: None, method: None, entries: &[(&text, &text)] };
+            let known = identifiers(&context, &[]);
             for (name, value) in &known {
                 prop_assert!(name.len() <= LONGEST && value.len() <= LONGEST);
             }
@@ -216,8 +216,8 @@ mod tests {
             let entries: Vec<(&str, &str)> =
                 names.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
             let request = Request::new();
-            let about = About { request: &request, endpoint: None, method: None, entries: &entries };
-            let known = identifiers(&about, &[]);
+            let context = RequestContext { request: &request, endpoint: None, method: None, entries: &entries };
+            let known = identifiers(&context, &[]);
             let bytes: usize = known.iter().map(|(name, value)| name.len() + value.len()).sum();
             prop_assert!(bytes <= MAX_OTHER_BYTES, "{} bytes", bytes);
         }

@@ -47,11 +47,8 @@ impl server::RateLimitService for RateLimitService {
     ) -> Result<Response<RateLimitResponse>, Status> {
         let mut message = request.into_inner();
         make_readable(&mut message);
-        let judged = match rls::judge_at_once(&self.0, &ask(&message)) {
-            Some(judged) => judged,
-            None => Box::pin(async { rls::judge(&self.0, &ask(&message)).await }).await,
-        };
-        Ok(Response::new(write(judged.map_err(status::of)?)))
+        let checked = rls::check(&self.0, &ask(&message)).await;
+        Ok(Response::new(write(checked.map_err(status::of)?)))
     }
 }
 

@@ -1,14 +1,9 @@
 //! `tollgate.v1.RateLimiter`: the check API over gRPC.
 
-use std::ops::Range;
-
 use http::HeaderMap;
 use prost::Message as _;
-use tokio::task::yield_now;
 use tollgate::http::{remaining, reset_at, retry_after, retry_after_rule};
-use tollgate::{
-    Attributes as _, Decision, OnceAnswer, Question, RuleOutcome, SoftState, Stopwatch, Store as _,
-};
+use tollgate::{Decision, Peek, RuleOutcome, SoftState};
 use tollgate_catalog::Author;
 use tonic::{Request, Response, Status};
 
@@ -20,18 +15,14 @@ use super::definitions::tollgate::v1::{
 };
 use super::{read, status};
 use crate::auth::Principal;
-use crate::handlers::batch::CHECKS_PER_TURN;
+use crate::check::checker::Recording;
 use crate::handlers::give_back;
-use crate::handlers::look::Costless;
-use crate::idempotency::{Remembered, Turn, key_reused};
-use crate::journal::DecisionId;
+use crate::idempotency::Remembered;
 use crate::listen::Peer;
 use crate::metrics::{Entry, RequestOutcome};
 use crate::problem::Problem;
 use crate::state::ServerState;
-use crate::traces::note_decision;
 use crate::wire::answer::{Reason, refuser};
-use crate::wire::check::{CheckBody, Subject};
 
 /// Answers checks.
 #[derive(Debug)]
@@ -47,103 +38,32 @@ impl RateLimiter {
         request: &CheckRequest,
         caller: &Principal,
     ) -> Result<CheckResponse, Problem> {
-        let body = read::body(request)?;
+        let (app, body) = (&self.0, read::body(request)?);
         if let Some(sent) = &request.timestamp {
-            self.0.metrics.note_skew(self.0.now(), sent.seconds, sent.nanos);
+            app.metrics.note_skew(app.now(), sent.seconds, sent.nanos);
         }
+        let subject = body.subject(|| app.limiter.policy())?;
         let Some(key) = body.idempotency_key.as_deref() else {
-            return self.judge(&body, request.detail).await;
+            let checked = app.checker.check(
+                subject.of(&body),
+                Recording::of(Entry::Grpc, &body),
+                |_| Some(body.context()),
+                |decision, id| write(decision, id, request.detail),
+            );
+            return Ok(checked.await);
         };
-        let now = self.0.now();
-        let turn = self.0.idempotency.turn_over("grpc:", caller, key, &body, now).await?;
-        if let Some(answer) = turn.answered() {
-            return CheckResponse::decode(&*answer.body)
-                .map_err(|_| Problem::internal("an answer cannot be read again"));
-        }
-        let answer = self.judge_once(&body, request.detail, &turn).await?;
-        if answer.allowed {
-            let body = answer.encode_to_vec().into();
-            turn.remember(Remembered { body, headers: HeaderMap::new() });
-        }
-        Ok(answer)
-    }
-
-    async fn judge(&self, body: &CheckBody<'_>, detail: bool) -> Result<CheckResponse, Problem> {
-        let subject = body.subject(|| self.0.limiter.policy())?;
-        let stopwatch = Stopwatch::start();
-        let waiting = match self.0.limiter.answer_at_once(subject.of(body)) {
-            Some(decision) => {
-                self.0.metrics.checks.observe(stopwatch.elapsed());
-                return Ok(self.answer(body, &decision, detail));
-            }
-            None => self.0.limiter.answer(subject.of(body)),
+        // Remembered as bytes, for copies; the first has it already.
+        let mut first = None;
+        let respond = |decision: &Decision, id: Option<&str>| {
+            let response = first.insert(write(decision, id, request.detail));
+            Remembered { body: response.encode_to_vec().into(), headers: HeaderMap::new() }
         };
-        let decision = waiting.await;
-        self.0.metrics.checks.observe(stopwatch.elapsed());
-        Ok(self.answer(body, &decision, detail))
-    }
-
-    /// The same for a check that another node may have answered.
-    async fn judge_once(
-        &self,
-        body: &CheckBody<'_>,
-        detail: bool,
-        turn: &Turn,
-    ) -> Result<CheckResponse, Problem> {
-        if !self.0.limiter.store().is_shared() {
-            return self.judge(body, detail).await;
-        }
-        let subject = body.subject(|| self.0.limiter.policy())?;
-        let stopwatch = Stopwatch::start();
-        // Taken before it is known whether it is needed, so that all nodes give the same.
-        let id = self.0.journal.next_id(true);
-        let note = id.text();
-        let once = turn.once(&note);
-        let answer = Box::pin(self.0.limiter.answer_once(subject.of(body), &once)).await;
-        self.0.metrics.checks.observe(stopwatch.elapsed());
-        match answer {
-            OnceAnswer::First(decision) if decision.is_allowed() => {
-                Ok(self.answer_as(Some(id), body, &decision, detail))
-            }
-            OnceAnswer::First(decision) => Ok(self.answer(body, &decision, detail)),
-            OnceAnswer::Again { decision, note } => {
-                // Redis holds what any of its clients wrote: only an id is repeated as one.
-                let id = note.parse().ok().filter(|_| decision.charged() > 0);
-                let text = id.map(DecisionId::text);
-                note_decision(&decision, text.as_deref());
-                Ok(write(&decision, text.as_deref(), detail))
-            }
-            OnceAnswer::Conflict => Err(key_reused()),
-        }
-    }
-
-    /// Tells a decision, and keeps it, unless it was only a look.
-    fn answer(&self, body: &CheckBody<'_>, decision: &Decision, detail: bool) -> CheckResponse {
-        self.answer_as(None, body, decision, detail)
-    }
-
-    /// The same under a name that was taken for it.
-    fn answer_as(
-        &self,
-        taken: Option<DecisionId>,
-        body: &CheckBody<'_>,
-        decision: &Decision,
-        detail: bool,
-    ) -> CheckResponse {
-        if body.cost() > 0 {
-            self.0.metrics.requests.count_decision(Entry::Grpc, decision);
-        }
-        let is_look =
-            decision.is_allowed() && decision.charged() == 0 && decision.would_refuse().is_none();
-        let next = || self.0.journal.next_id(decision.is_allowed());
-        let text = (!is_look).then(|| {
-            let id = taken.unwrap_or_else(next);
-            self.0.journal.record(id, decision);
-            self.0.audit_trail.note(decision, id.text(), || body.about());
-            id.text()
-        });
-        note_decision(decision, text.as_deref());
-        write(decision, text.as_deref(), detail)
+        let caller = (caller, "grpc:", key);
+        let checked = app.checker.check_idempotent(Entry::Grpc, caller, (&body, subject), respond);
+        let (remembered, _) = Box::pin(checked).await?;
+        first
+            .map_or_else(|| CheckResponse::decode(&*remembered.body), Ok)
+            .map_err(|_| Problem::internal("a response cannot be read again"))
     }
 }
 
@@ -164,8 +84,8 @@ impl server::RateLimiter for RateLimiter {
     ) -> Result<Response<QuotaResponse>, Status> {
         let body = read::body(request.get_ref()).map_err(status::of)?;
         let subject = body.subject(|| self.0.limiter.policy()).map_err(status::of)?;
-        let looked = self.0.limiter.answer(subject.of(&Costless(&body)));
-        let decision = looked.await;
+        let checked = self.0.limiter.check(subject.of(&Peek(&body)));
+        let decision = checked.await;
         let answer = write(&decision, None, true);
         Ok(Response::new(QuotaResponse {
             limit: answer.limit,
@@ -226,48 +146,15 @@ impl server::RateLimiter for RateLimiter {
             }
             let run = bodies[place..].iter().take_while(|body| body.idempotency_key.is_none());
             let end = place + run.count();
-            let run = (&bodies[place..end], &subjects[place..end]);
-            self.judge_run(&checks[place..end], run, &mut results).await;
+            let respond = |number: usize, decision: &Decision, id: Option<&str>| {
+                let detail = checks.get(place + number).is_some_and(|check| check.detail);
+                results.push(result(Ok(write(decision, id, detail))));
+            };
+            let (run, subjects) = (&bodies[place..end], &subjects[place..end]);
+            self.0.checker.check_batch(Entry::Grpc, run, subjects, respond).await;
             place = end;
         }
         Ok(Response::new(CheckBatchResponse { results }))
-    }
-}
-
-impl RateLimiter {
-    /// Judges checks without idempotency keys together.
-    async fn judge_run(
-        &self,
-        checks: &[CheckRequest],
-        (bodies, subjects): (&[CheckBody<'_>], &[Subject<'_>]),
-        results: &mut Vec<CheckResult>,
-    ) {
-        let stopwatch = Stopwatch::start();
-        let mut write = |place: usize, decision: &Decision| {
-            let answer = self.answer(&bodies[place], decision, checks[place].detail);
-            results.push(result(Ok(answer)));
-        };
-        let questions = |range: Range<usize>| -> Vec<Question<'_>> {
-            let checks = bodies[range.clone()].iter().zip(&subjects[range]);
-            checks.map(|(body, subject)| subject.of(body)).collect()
-        };
-        let mut done = 0;
-        while done < checks.len() {
-            let end = checks.len().min(done + CHECKS_PER_TURN);
-            let take = |place: usize, decision: &Decision| write(done + place, decision);
-            if !self.0.limiter.check_batch_with(&questions(done..end), take) {
-                break;
-            }
-            done = end;
-            yield_now().await;
-        }
-        if done < checks.len() {
-            let waiting = self.0.limiter.check_batch(&questions(done..checks.len()));
-            for (place, decision) in (done..).zip(&waiting.await) {
-                write(place, decision);
-            }
-        }
-        self.0.metrics.checks.observe(stopwatch.elapsed());
     }
 }
 

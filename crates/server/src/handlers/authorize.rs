@@ -5,13 +5,14 @@ use std::borrow::Cow;
 
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
-use tollgate::Stopwatch;
 use tollgate::http::{PROBLEM_JSON, refusal_body, write_fields};
 use tollgate::identity::HttpRequest;
+use tollgate::{CheckTarget, Decision};
 
-use crate::audit_trail::About;
+use crate::audit_trail::RequestContext;
+use crate::check::checker::Recording;
 use crate::extract::Peer;
 use crate::metrics::Entry;
 use crate::problem::{Problem, ProblemBody};
@@ -73,45 +74,51 @@ pub(crate) async fn authorize(
         headers: &parts.headers,
         cost: 1,
     };
-    let stopwatch = Stopwatch::start();
-    let decision = app.limiter.check(&request).await;
-    app.metrics.checks.observe(stopwatch.elapsed());
-    app.metrics.requests.count_decision(Entry::Authorize, &decision);
-    let mut response = Response::new(Body::empty());
-    write_fields(&decision, app.families, response.headers_mut());
-    if let Some(why) = decision.degraded().and_then(|why| why.to_string().parse().ok()) {
-        response.headers_mut().insert(DEGRADED, why);
-    }
-    let about = || About {
-        request: &request,
-        endpoint: Some(&asked.path),
-        method: Some(&asked.method),
-        entries: &[],
+    let context = |_: &Decision| {
+        let (endpoint, method) = (Some(&*asked.path), Some(&*asked.method));
+        Some(RequestContext { request: &request, endpoint, method, entries: &[] })
     };
-    if let Some(id) = app.keep_unasked(&decision, about) {
-        let mut body = Vec::with_capacity(512);
-        let status = refusal_body(&decision, &id, &mut body);
-        *response.body_mut() = Body::from(body);
-        *response.status_mut() = status;
-        let fields = response.headers_mut();
-        fields.insert(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
-        // Not every proxy passes on the body, which says the same.
-        let binding = decision.binding().map(|binding| &*binding.rule.id);
-        let rule = binding.or_else(|| refuser(&decision));
-        for (name, text) in [(DECISION, Some(&*id)), (RULE, rule)] {
-            if let Some(value) = text.and_then(|text| HeaderValue::from_str(text).ok()) {
-                fields.insert(name, value);
-            }
-        }
-        if app.deny_status == DenyStatus::Forbidden {
-            fields.insert(STATUS, HeaderValue::from(status.as_u16()));
-            *response.status_mut() = StatusCode::FORBIDDEN;
-        }
-    }
-    Ok(response.into_response())
+    let checked = app.checker.check(
+        CheckTarget::Request(&request),
+        Recording::proxied(Entry::Authorize),
+        context,
+        |decision, id| app.authorization(decision, id),
+    );
+    Ok(checked.await)
 }
 
 impl Shared {
+    /// The response to a proxy: 200 if the request may pass, else what its client gets. A refusal has an
+    /// id.
+    fn authorization(&self, decision: &Decision, id: Option<&str>) -> Response {
+        let mut response = Response::new(Body::empty());
+        write_fields(decision, self.families, response.headers_mut());
+        if let Some(why) = decision.degraded().and_then(|why| why.to_string().parse().ok()) {
+            response.headers_mut().insert(DEGRADED, why);
+        }
+        if let Some(id) = id {
+            let mut body = Vec::with_capacity(512);
+            let status = refusal_body(decision, id, &mut body);
+            *response.body_mut() = Body::from(body);
+            *response.status_mut() = status;
+            let fields = response.headers_mut();
+            fields.insert(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
+            // Not every proxy passes on the body, which says the same.
+            let binding = decision.binding().map(|binding| &*binding.rule.id);
+            let rule = binding.or_else(|| refuser(decision));
+            for (name, text) in [(DECISION, Some(id)), (RULE, rule)] {
+                if let Some(value) = text.and_then(|text| HeaderValue::from_str(text).ok()) {
+                    fields.insert(name, value);
+                }
+            }
+            if self.deny_status == DenyStatus::Forbidden {
+                fields.insert(STATUS, HeaderValue::from(status.as_u16()));
+                *response.status_mut() = StatusCode::FORBIDDEN;
+            }
+        }
+        response
+    }
+
     /// Refuses the request of a client for what is wrong with it, with a status that its proxy passes on.
     fn refuse_client(&self, problem: Problem) -> Problem {
         let status = problem.status();

@@ -1,18 +1,16 @@
 //! `POST /api/v1/rate-limit/check/batch`: many checks in one call, each judged on its own.
 
 use std::fmt;
-use std::ops::Range;
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use tokio::task::yield_now;
-use tollgate::{Decision, Question, Stopwatch};
+use tollgate::Decision;
 use utoipa::ToSchema;
 
-use super::check::{IDEMPOTENCY_KEY, judge_once, record};
+use super::check::{IDEMPOTENCY_KEY, check_idempotent};
 use crate::auth::Principal;
 use crate::extract::{Caller, JsonBody};
 use crate::metrics::{Entry, RequestOutcome};
@@ -23,8 +21,6 @@ use crate::wire::answer::CheckAnswer;
 use crate::wire::check::{CheckBody, Subject};
 use crate::wire::decode::{Object, decode};
 
-/// How many checks are judged at a time. Then other calls that wait for the thread have their turn.
-pub(crate) const CHECKS_PER_TURN: usize = 64;
 /// How many checks find room at first.
 const USUAL_CHECKS: usize = 128;
 
@@ -131,7 +127,7 @@ pub(crate) async fn check_batch(
             check.subject(|| &policy).map_err(|problem| problem.at(&format!("checks[{place}]")))?;
         subjects.push(subject);
     }
-    let answer = judge_all(&app, &principal, &checks, &subjects).await;
+    let answer = check_all(&app, &principal, &checks, &subjects).await;
     let mut response = answer.into_response();
     response
         .headers_mut()
@@ -139,8 +135,8 @@ pub(crate) async fn check_batch(
     Ok(response)
 }
 
-/// Judges runs of plain checks together, and those with an idempotency key one by one.
-async fn judge_all(
+/// Makes runs of plain checks together, and those with an idempotency key one by one.
+async fn check_all(
     app: &ServerState,
     principal: &Principal,
     checks: &[CheckBody<'_>],
@@ -152,7 +148,7 @@ async fn judge_all(
     while let Some(check) = checks.get(place) {
         if let Some(key) = &check.idempotency_key {
             separate(&mut answer);
-            match judge_once(app, principal, key, check, false).await {
+            match check_idempotent(app, principal, key, check, false).await {
                 Ok((one, _)) => answer.extend_from_slice(&one.body),
                 Err(problem) => {
                     app.metrics.requests.count(Entry::Http, RequestOutcome::Error);
@@ -164,46 +160,17 @@ async fn judge_all(
         }
         let run = checks[place..].iter().take_while(|check| check.idempotency_key.is_none());
         let end = place + run.count();
-        judge_run(app, &checks[place..end], &subjects[place..end], &mut answer).await;
+        let run = &checks[place..end];
+        let respond = |number: usize, decision: &Decision, id: Option<&str>| {
+            separate(&mut answer);
+            let detail = run.get(number).and_then(|check| check.detail).unwrap_or(false);
+            CheckAnswer::new(decision, id, detail).write(&mut answer);
+        };
+        app.checker.check_batch(Entry::Http, run, &subjects[place..end], respond).await;
         place = end;
     }
     answer.extend_from_slice(b"]}");
     answer
-}
-
-/// Judges checks without idempotency keys.
-async fn judge_run(
-    app: &ServerState,
-    checks: &[CheckBody<'_>],
-    subjects: &[Subject<'_>],
-    answer: &mut Vec<u8>,
-) {
-    let stopwatch = Stopwatch::start();
-    let mut write = |check: &CheckBody<'_>, decision: &Decision| {
-        separate(answer);
-        record(app, (Some(check), decision), check.detail.unwrap_or(false), answer);
-    };
-    let questions = |range: Range<usize>| -> Vec<Question<'_>> {
-        let checks = checks[range.clone()].iter().zip(&subjects[range]);
-        checks.map(|(check, subject)| subject.of(check)).collect()
-    };
-    let mut done = 0;
-    while done < checks.len() {
-        let end = checks.len().min(done + CHECKS_PER_TURN);
-        let take = |place: usize, decision: &Decision| write(&checks[done + place], decision);
-        if !app.limiter.check_batch_with(&questions(done..end), take) {
-            break;
-        }
-        done = end;
-        yield_now().await;
-    }
-    if done < checks.len() {
-        let decisions = app.limiter.check_batch(&questions(done..checks.len()));
-        for (check, decision) in checks[done..].iter().zip(&decisions.await) {
-            write(check, decision);
-        }
-    }
-    app.metrics.checks.observe(stopwatch.elapsed());
 }
 
 fn separate(answer: &mut Vec<u8>) {

@@ -228,7 +228,7 @@ pub(crate) async fn json(
         hits: rls::hits(descriptor.hits_addend, request.hits_addend),
     });
     let ask = Ask { domain: &request.domain, descriptors: descriptors.collect() };
-    let answer = rls::judge(&app, &ask).await?;
+    let answer = rls::check(&app, &ask).await?;
     let status = if answer.is_over { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::OK };
     Ok((status, Json(EnvoyAnswer::from(&answer))).into_response())
 }
@@ -261,7 +261,7 @@ impl From<&Answer> for EnvoyAnswer {
             statuses: answer.statuses.iter().map(EnvoyStatus::from).collect(),
             response_headers_to_add: headers.collect(),
             dynamic_metadata: Some(EnvoyMetadata {
-                decision_id: answer.decision_id.map(|id| (*id).to_owned()),
+                decision_id: answer.decision_id.clone(),
                 degraded: answer.degraded.map(|why| why.to_string()),
             })
             .filter(|known| known.decision_id.is_some() || known.degraded.is_some()),

@@ -6,12 +6,12 @@ use axum::Json;
 use axum::extract::State;
 use http::{HeaderMap, StatusCode};
 use serde::{Deserialize, Serialize};
+use tollgate::Peek;
 use tollgate::store::{StoreError, StoreErrorKind};
 use tollgate_catalog::{Author, ResetRecord};
 use utoipa::ToSchema;
 
 use super::check::IDEMPOTENCY_KEY;
-use super::look::Costless;
 use crate::admin::refusal;
 use crate::audit_trail::resets::records_of;
 use crate::extract::{JsonBody, Operator};
@@ -21,7 +21,7 @@ use crate::penalty;
 use crate::problem::{Problem, ProblemBody};
 use crate::rulebook::Rulebook;
 use crate::state::{ServerState, Shared};
-use crate::wire::check::{CheckBody, Subject, unknown_rule};
+use crate::wire::check::CheckBody;
 use crate::wire::decode::decode;
 
 /// What is to be given back: a decision, or what a check costs.
@@ -84,13 +84,8 @@ pub(crate) async fn refund(
         refund_decision(&app, &decision_id).await?
     } else {
         let check: CheckBody<'_> = decode(&body)?;
-        match check.subject(|| app.limiter.policy())? {
-            Subject::Request => app.limiter.credit(&check).await.map_err(store_away)?,
-            Subject::Rule(rule_id) => {
-                let credited = app.limiter.credit_rule(rule_id, &check);
-                credited.ok_or_else(|| unknown_rule(rule_id))?.await.map_err(store_away)?
-            }
-        }
+        let subject = check.subject(|| app.limiter.policy())?;
+        app.limiter.credit(subject.of(&check)).await.map_err(store_away)?
     };
     Ok((session.fields, Json(Changed { counters })))
 }
@@ -135,25 +130,16 @@ pub(crate) async fn reset_counters(
     check: &CheckBody<'_>,
 ) -> Result<usize, Problem> {
     let subject = check.subject(|| app.limiter.policy())?;
-    let bans = match subject {
-        Subject::Request => app.limiter.bans_of(check),
-        Subject::Rule(rule_id) => app.limiter.bans_of_rule(rule_id, check),
-    };
+    let bans = app.limiter.bans_of(subject.of(check));
     let clients = bans.into_iter().map(|ban| (ban.rule_id, ban.subject)).collect();
     penalty::lift(app, author.clone(), clients).await.map_err(|error| refusal(&error))?;
-    let look = || app.limiter.answer(subject.of(&Costless(check)));
-    let before = look().await;
-    let reset = match subject {
-        Subject::Request => app.limiter.reset(check).await,
-        Subject::Rule(rule_id) => {
-            let reset = app.limiter.reset_rule(rule_id, check);
-            reset.ok_or_else(|| unknown_rule(rule_id))?.await
-        }
-    };
+    let peek = || app.limiter.check(subject.of(&Peek(check)));
+    let before = peek().await;
+    let reset = app.limiter.reset(subject.of(check)).await;
     // A store that did not answer in time may have done it after all.
     if reset.as_ref().map_or_else(|error| error.kind() == StoreErrorKind::Timeout, |_| true) {
-        let after = look().await;
-        note_reset(app, records_of(&author, &check.about(), &before, &after));
+        let after = peek().await;
+        note_reset(app, records_of(&author, &check.context(), &before, &after));
     }
     reset.map_err(store_away)
 }

@@ -4,11 +4,12 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::HeaderMap;
+use tollgate::Peek;
 use tollgate::http::write_fields;
-use tollgate::{Attribute, Attributes};
 
-use super::check::record;
+use crate::check::checker::{Naming, Recording};
 use crate::extract::{Explainer, JsonBody, Onlooker};
+use crate::metrics::Entry;
 use crate::openapi::{BodyProblems, CallProblems};
 use crate::problem::{Problem, ProblemBody};
 use crate::state::ServerState;
@@ -37,12 +38,15 @@ pub(crate) async fn peek(
 ) -> Result<Response, Problem> {
     let check: CheckBody<'_> = decode(&body)?;
     let subject = check.subject(|| app.limiter.policy())?;
-    let judged = app.limiter.answer(subject.of(&Costless(&check)));
-    let decision = judged.await;
+    let checked = app.limiter.check(subject.of(&Peek(&check)));
+    let decision = checked.await;
     let mut fields = HeaderMap::new();
     write_fields(&decision, app.families, &mut fields);
+    let recording = Recording { entry: Entry::Http, is_request: false, naming: Naming::Kept };
+    let id = app.checker.record(&decision, recording, |_| None);
     let mut answer = Vec::new();
-    record(&app, (None, &decision), check.detail.unwrap_or(true), &mut answer);
+    let detail = check.detail.unwrap_or(true);
+    CheckAnswer::new(&decision, id.as_deref(), detail).write(&mut answer);
     let content_type = [(http::header::CONTENT_TYPE, "application/json")];
     Ok((fields, content_type, answer).into_response())
 }
@@ -75,17 +79,4 @@ pub(crate) async fn explain(
         Ok(Json(explained).into_response())
     };
     queue.run(&caller, Box::pin(explaining)).await?
-}
-
-/// A request that costs nothing.
-pub(crate) struct Costless<'a>(pub(crate) &'a CheckBody<'a>);
-
-impl Attributes for Costless<'_> {
-    fn get(&self, attribute: Attribute<'_>) -> Option<&str> {
-        self.0.get(attribute)
-    }
-
-    fn cost(&self) -> u64 {
-        0
-    }
 }

@@ -6,6 +6,7 @@ use axum::extract::{Query, State};
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, header};
 use serde::{Deserialize, Serialize};
+use tollgate::CheckTarget;
 use tollgate::http::write_fields;
 use tollgate::identity::HttpRequest;
 use utoipa::ToSchema;
@@ -94,11 +95,11 @@ pub(crate) async fn status(
         headers: &headers,
         cost: 0,
     };
-    let decision = app.limiter.peek(&request).await;
+    let decision = app.limiter.check(&request).await;
     let banned = BanAnswer::of(&decision);
     // The limits shown do not depend on the ban; the header fields do.
     let unbanned = match &banned {
-        Some(_) => Some(app.limiter.peek_unbanned(&request).await),
+        Some(_) => Some(app.limiter.check(CheckTarget::Unbanned(&request)).await),
         None => None,
     };
     let limits = unbanned

@@ -10,7 +10,7 @@ use tollgate::rules::document::ClientDocument;
 use tollgate::rules::{
     Explanation, List, ListedExplanation, OneOrMany, QuotaExplanation, TierOrigin,
 };
-use tollgate::{Decision, Request};
+use tollgate::{CheckTarget, Decision, Request};
 use tollgate_catalog::{Entry, Kind, client_name, override_name};
 use utoipa::ToSchema;
 
@@ -131,10 +131,10 @@ pub(crate) async fn limits(
     if let Some(tenant) = parameters.one("tenant")? {
         request = request.tenant(tenant);
     }
-    let mut decision = app.limiter.peek(&request).await;
+    let mut decision = app.limiter.check(&request).await;
     let banned = BanAnswer::of(&decision);
     if banned.is_some() {
-        decision = app.limiter.peek_unbanned(&request).await;
+        decision = app.limiter.check(CheckTarget::Unbanned(&request)).await;
     }
     let explanation = decision.policy().explain(&request, decision.now());
     let limits = UserLimits::new(&user_id, &decision, explanation, banned);

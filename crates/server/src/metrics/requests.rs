@@ -54,15 +54,16 @@ struct EntryCounts([AtomicU64; OUTCOMES.len()]);
 pub(crate) struct RequestCounts([[u64; OUTCOMES.len()]; ENTRIES.len()]);
 
 impl RequestOutcome {
-    /// How a request ended that was judged.
+    /// How a request ended that was checked.
     #[inline]
-    pub(crate) fn of(decision: &Decision) -> Self {
+    pub(crate) fn of(entry: Entry, decision: &Decision) -> Self {
         match decision.refusal() {
             Some(Refusal::RateLimited) => Self::Refused,
             Some(Refusal::Denied | Refusal::Banned) => Self::Denied,
             Some(Refusal::StoreUnavailable) => Self::Error,
             None => match decision.basis() {
                 Basis::NoRule | Basis::AllowListed { .. } => Self::Unlimited,
+                _ if matches!(entry, Entry::Envoy) && finds_nothing_left(decision) => Self::Refused,
                 _ if decision.delay().is_some_and(|delay| delay > Micros::ZERO) => Self::Throttled,
                 _ => Self::Allowed,
             },
@@ -70,17 +71,19 @@ impl RequestOutcome {
     }
 }
 
+/// Whether a descriptor of Envoy that only peeks finds its limit used up: Envoy gets `OVER_LIMIT`.
+fn finds_nothing_left(decision: &Decision) -> bool {
+    decision.outcomes().any(|outcome| {
+        let figures = &outcome.outcome;
+        figures.cost == 0 && figures.report.remaining == 0 && !outcome.is_shadow()
+    })
+}
+
 impl Requests {
     /// Counts a request.
     #[inline]
     pub(crate) fn count(&self, entry: Entry, outcome: RequestOutcome) {
         self.0[entry as usize].0[outcome as usize].fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Counts a request that was judged.
-    #[inline]
-    pub(crate) fn count_decision(&self, entry: Entry, decision: &Decision) {
-        self.count(entry, RequestOutcome::of(decision));
     }
 
     pub(crate) fn read(&self) -> RequestCounts {

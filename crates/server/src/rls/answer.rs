@@ -6,11 +6,7 @@ use tollgate::store::StoreErrorKind;
 use tollgate::{Algorithm, Decision, Micros, RuleOutcome, Timestamp};
 use tollgate_import::envoy::Unit;
 
-use super::own::View;
-use crate::journal::IdText;
-use crate::metrics::RequestOutcome;
 use crate::state::ServerState;
-use crate::traces::note_decision;
 
 /// The fields of a request that met one limit, and room for those of a refusal.
 const USUAL_FIELDS: usize = 8;
@@ -26,9 +22,7 @@ pub(crate) struct Answer {
     /// The body of a refusal.
     pub(crate) body: Vec<u8>,
     /// Names the decision, if anything was counted.
-    pub(crate) decision_id: Option<IdText>,
-    /// How the request ended.
-    pub(crate) outcome: RequestOutcome,
+    pub(crate) decision_id: Option<String>,
     /// Why the shared store had no say, if so.
     pub(crate) degraded: Option<StoreErrorKind>,
 }
@@ -106,14 +100,14 @@ fn narrow(number: u64) -> u32 {
 }
 
 impl Answer {
-    /// Tells a decision, and keeps it so that it can be explained. Where a refusal has taken what was
-    /// left, `drained` is how that went. `asked` is the descriptor that it is about most of all.
+    /// The response to a decision with that id. Where a refusal has taken what was left, `drained` is the
+    /// decision about that.
     pub(super) fn new(
         app: &ServerState,
-        asked: Option<&View<'_, '_>>,
         decision: &Decision,
         drained: Option<&Decision>,
         statuses: Vec<Status>,
+        id: Option<&str>,
     ) -> Self {
         let is_over = !decision.is_allowed() || statuses.iter().any(|status| status.is_over);
         let mut headers = Vec::with_capacity(USUAL_FIELDS);
@@ -121,20 +115,9 @@ impl Answer {
         for_each_field(drained.unwrap_or(decision), app.families, |name, value| {
             headers.push(Field::new(name, value));
         });
-        let is_kept =
-            !decision.is_allowed() || decision.charged() > 0 || decision.would_refuse().is_some();
-        let id = is_kept.then(|| app.journal.next_id(decision.is_allowed()));
-        let decision_id = id.map(|id| {
-            app.journal.record(id, decision);
-            if let Some(asked) = asked {
-                app.audit_trail.note(decision, id.text(), || asked.about());
-            }
-            id.text()
-        });
-        note_decision(decision, decision_id.as_deref());
         let mut body = Vec::new();
         if !decision.is_allowed() {
-            refusal_body(decision, decision_id.as_deref().unwrap_or_default(), &mut body);
+            refusal_body(decision, id.unwrap_or_default(), &mut body);
             headers.push(Field::new(&header::CONTENT_TYPE, PROBLEM_JSON));
         }
         // What a refusal would say, but which these two are not.
@@ -143,15 +126,8 @@ impl Answer {
             headers.extend(wait.map(|wait| Field::new(&header::RETRY_AFTER, wait.to_string())));
             headers.push(Field::new(&header::CACHE_CONTROL, "no-store"));
         }
-        let outcome = match RequestOutcome::of(decision) {
-            // A descriptor that only looks has found nothing left.
-            RequestOutcome::Allowed | RequestOutcome::Throttled if is_over => {
-                RequestOutcome::Refused
-            }
-            outcome => outcome,
-        };
-        let degraded = decision.degraded();
-        Self { is_over, statuses, headers, body, decision_id, outcome, degraded }
+        let (decision_id, degraded) = (id.map(str::to_owned), decision.degraded());
+        Self { is_over, statuses, headers, body, decision_id, degraded }
     }
 }
 

@@ -9,25 +9,28 @@ use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
 use smallvec::SmallVec;
-use tollgate::{Algorithm, Decision, Mode, OwnLine, Question, Quota, RuleOutcome};
+use tollgate::{
+    Algorithm, CheckTarget, Decision, ExplicitCharge, Mode, Quota, RuleOutcome, Stopwatch,
+};
 use tollgate_core::Limit;
 use tollgate_import::envoy::Verdict;
 
 use super::answer::{Answer, Status};
 use super::own::View;
 use super::source::{CARRIED, FileSet};
-use super::{Ask, CarriedLimit, decide};
+use super::{Ask, CarriedLimit};
 use crate::problem::Problem;
 use crate::state::ServerState;
 
-type Lines<'a> = SmallVec<[OwnLine<'a>; 4]>;
+type Lines<'a> = SmallVec<[ExplicitCharge<'a>; 4]>;
 
-pub(super) async fn judge(
+pub(super) async fn check(
     app: &ServerState,
     set: &FileSet,
     ask: &Ask<'_>,
     verdicts: &[Verdict],
 ) -> Result<Answer, Problem> {
+    let stopwatch = Stopwatch::start();
     let carried = carried_limits(ask)?;
     let mut lines = Lines::new();
     let mut known = HashMap::with_hasher(RandomState::default());
@@ -52,12 +55,13 @@ pub(super) async fn judge(
             // The very same counter again: it is charged once, with the sum.
             Some(line) => line.cost = line.cost.saturating_add(asked.hits),
             None => {
-                let own_limit = carried.as_ref();
-                lines.push(OwnLine { rule_id, own_limit, counter, cost: asked.hits });
+                let limit = carried.as_ref();
+                lines.push(ExplicitCharge { rule_id, limit, counter, cost: asked.hits });
             }
         }
     }
     let (decision, drained) = settle(app, &mut lines).await;
+    app.metrics.checks.observe(stopwatch.elapsed());
     let mut outcomes: SmallVec<[Option<RuleOutcome<'_>>; 4]> = SmallVec::new();
     outcomes.resize(lines.len(), None);
     for outcome in decision.outcomes() {
@@ -84,7 +88,9 @@ pub(super) async fn judge(
     let asked = line_of.iter().position(|of| *of == Some(line));
     let asked = asked.and_then(|place| ask.descriptors.get(place));
     let asked = asked.map(|asked| View { domain: ask.domain, asked });
-    Ok(Answer::new(app, asked.as_ref(), &decision, drained.as_ref(), statuses))
+    let context = |_: &Decision| Some(asked.as_ref()?.context());
+    let id = app.checker.record(&decision, ask.recording(), context);
+    Ok(Answer::new(app, &decision, drained.as_ref(), statuses, id.as_deref()))
 }
 
 /// What was decided, and how it went where that took what was left.
@@ -93,7 +99,7 @@ async fn settle(app: &ServerState, lines: &mut Lines<'_>) -> (Decision, Option<D
     // Looks come first: where nothing is left for one, nothing is charged to the others.
     if lines.iter().any(|line| line.cost == 0) && lines.iter().any(|line| line.cost > 0) {
         let looks: Lines<'_> = lines.iter().copied().filter(|line| line.cost == 0).collect();
-        let looked = decide(limiter, Question::Lines(&looks)).await;
+        let looked = limiter.check(CheckTarget::Charges(&looks)).await;
         let is_empty = |outcome: RuleOutcome<'_>| {
             outcome.outcome.report.remaining == 0 && outcome.outcome.mode == Mode::Enforce
         };
@@ -101,13 +107,13 @@ async fn settle(app: &ServerState, lines: &mut Lines<'_>) -> (Decision, Option<D
             lines.iter_mut().for_each(|line| line.cost = 0);
         }
     }
-    let decision = decide(limiter, Question::Lines(lines)).await;
+    let decision = limiter.check(CheckTarget::Charges(lines)).await;
     if let [line] = &lines[..]
         && let Some(left) = left_by_exceeded(&decision)
     {
-        let rest = [OwnLine { cost: left.min(line.cost), ..*line }];
+        let rest = [ExplicitCharge { cost: left.min(line.cost), ..*line }];
         // The request is in the statistics already. What another took in between is gone.
-        let drained = limiter.charge_uncounted(Question::Lines(&rest)).await;
+        let drained = limiter.check_unrecorded(CheckTarget::Charges(&rest)).await;
         return (decision, Some(drained));
     }
     (decision, None)

@@ -1,5 +1,4 @@
-//! Envoy's rate limit service, apart from how it is spoken to: what is asked, how it is judged, and
-//! what is answered.
+//! Envoy's rate limit service, whatever it is spoken over: requests, checks, responses.
 //!
 //! A domain that is in the files of envoyproxy/ratelimit is judged by them ([`files`]); any other by
 //! our own rules ([`own`]). Either way all descriptors of a request are charged, or none.
@@ -10,16 +9,13 @@ mod own;
 pub(crate) mod source;
 pub(crate) mod values;
 
-use std::pin::pin;
-use std::task::{Context, Poll, Waker};
-
 use smallvec::SmallVec;
-use tollgate::store::Store as _;
-use tollgate::{Decision, Limiter, Question, Stopwatch};
+use tollgate::Promise;
 use tollgate_import::envoy::{Descriptor, Unit};
 
 pub(crate) use answer::{Answer, Status};
 
+use crate::check::checker::{Naming, Recording};
 use crate::metrics::Entry;
 use crate::problem::Problem;
 use crate::state::{ServerState, SharedStore};
@@ -61,59 +57,40 @@ pub(crate) fn hits(own: Option<u64>, of_request: u32) -> u64 {
     own.unwrap_or_else(|| u64::from(of_request.max(1)))
 }
 
-/// Judges a request.
-pub(crate) async fn judge(app: &ServerState, ask: &Ask<'_>) -> Result<Answer, Problem> {
-    check(ask)?;
-    let stopwatch = Stopwatch::start();
-    let set = app.envoy.source.loaded.load_full();
-    let descriptors: SmallVec<[Descriptor<'_>; 8]> = ask
-        .descriptors
-        .iter()
-        .map(|asked| Descriptor { entries: &asked.entries, carries_limit: asked.limit.is_some() })
-        .collect();
-    let answer = match set.config.judge(ask.domain, &descriptors) {
-        Some(verdicts) => files::judge(app, &set, ask, &verdicts).await?,
-        None => own::judge(app, ask).await?,
-    };
-    app.metrics.checks.observe(stopwatch.elapsed());
-    // A request whose descriptors all look is counted when it is charged.
-    if ask.descriptors.iter().any(|asked| asked.hits > 0) {
-        app.metrics.requests.count(Entry::Envoy, answer.outcome);
-    }
-    Ok(answer)
-}
-
-/// The same without waiting, if the counters are in memory: then judging never waits, and need not be
-/// kept anywhere. `None`: they are not, and nothing was judged.
-pub(crate) fn judge_at_once(app: &ServerState, ask: &Ask<'_>) -> Option<Result<Answer, Problem>> {
-    if !app.limiter.store().is_immediate() {
-        return None;
-    }
-    let judging = pin!(judge(app, ask));
-    match judging.poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(judged) => Some(judged),
-        // Never so.
-        Poll::Pending => Some(Err(Problem::internal("counters in memory had to wait"))),
+impl Ask<'_> {
+    /// How the check is recorded. A request whose descriptors all peek is counted when it is charged.
+    fn recording(&self) -> Recording {
+        let is_request = self.descriptors.iter().any(|asked| asked.hits > 0);
+        Recording { entry: Entry::Envoy, is_request, naming: Naming::Kept }
     }
 }
 
-/// Asks a limiter, without waiting where the counters are in memory.
-fn decide<'a>(
-    limiter: &'a Limiter<SharedStore>,
-    question: Question<'_>,
-) -> impl Future<Output = Decision> + Send + use<'a> {
-    let decided = limiter.answer_at_once(question).ok_or_else(|| limiter.answer(question));
-    async move {
-        match decided {
-            Ok(decision) => decision,
-            Err(waiting) => waiting.await,
+/// Checks a request.
+pub(crate) fn check<'a>(
+    app: &'a ServerState,
+    ask: &'a Ask<'_>,
+) -> Promise<'a, Result<Answer, Problem>, SharedStore> {
+    Promise::run(app.limiter.store(), async move {
+        validate(ask)?;
+        let set = app.envoy.source.loaded.load_full();
+        let descriptors: SmallVec<[Descriptor<'_>; 8]> = ask
+            .descriptors
+            .iter()
+            .map(|asked| Descriptor {
+                entries: &asked.entries,
+                carries_limit: asked.limit.is_some(),
+            })
+            .collect();
+        match set.config.judge(ask.domain, &descriptors) {
+            Some(verdicts) => files::check(app, &set, ask, &verdicts).await,
+            None => own::check(app, ask).await,
         }
-    }
+    })
 }
 
 /// Checks what Envoy's operator decides. What Envoy's clients decide, the length and the bytes of texts,
 /// is never an error: Envoy lets requests pass whose check failed.
-fn check(ask: &Ask<'_>) -> Result<(), Problem> {
+fn validate(ask: &Ask<'_>) -> Result<(), Problem> {
     let refuse = |detail: String| Err(Problem::bad_request("invalid_descriptors", detail));
     if ask.domain.is_empty() {
         return refuse("domain: it is empty; name the domain of the limits".to_owned());

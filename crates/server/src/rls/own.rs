@@ -1,10 +1,10 @@
 //! Domains that are in no file: our own rules, with the entries of descriptors as attributes.
 
-use tollgate::{Attribute, Attributes, Question, RuleOutcome};
+use tollgate::{Attribute, Attributes, CheckTarget, Decision, RuleOutcome};
 
 use super::answer::{Answer, Status};
-use super::{Ask, AskedDescriptor, decide};
-use crate::audit_trail::About;
+use super::{Ask, AskedDescriptor};
+use crate::audit_trail::RequestContext;
 use crate::problem::Problem;
 use crate::state::ServerState;
 
@@ -15,9 +15,9 @@ pub(super) struct View<'a, 'b> {
 }
 
 impl View<'_, '_> {
-    /// What a decision about it is about, for the log.
-    pub(super) fn about(&self) -> About<'_> {
-        About {
+    /// What the audit log says about it.
+    pub(super) fn context(&self) -> RequestContext<'_> {
+        RequestContext {
             request: self,
             endpoint: self.get(Attribute::Path),
             method: self.get(Attribute::Method),
@@ -61,7 +61,7 @@ impl Attributes for View<'_, '_> {
     }
 }
 
-pub(super) async fn judge(app: &ServerState, ask: &Ask<'_>) -> Result<Answer, Problem> {
+pub(super) async fn check(app: &ServerState, ask: &Ask<'_>) -> Result<Answer, Problem> {
     if let Some(place) = ask.descriptors.iter().position(|asked| asked.limit.is_some()) {
         return Err(Problem::bad_request(
             "unknown_domain",
@@ -73,12 +73,25 @@ pub(super) async fn judge(app: &ServerState, ask: &Ask<'_>) -> Result<Answer, Pr
     }
     let view = |asked| View { domain: ask.domain, asked };
     let views: Vec<View<'_, '_>> = ask.descriptors.iter().map(view).collect();
-    let decided = {
+    let checked = {
         let subjects: Vec<&dyn Attributes> =
             views.iter().map(|view| view as &dyn Attributes).collect();
-        decide(&app.limiter, Question::Views(&subjects))
+        app.checker.check(
+            CheckTarget::Views(&subjects),
+            ask.recording(),
+            // Of several descriptors, the audit log has the one that binds.
+            |decision| {
+                let binding = decision.binding().map_or(0, |binding| binding.subject);
+                Some(views.get(binding)?.context())
+            },
+            |decision, id| Answer::new(app, decision, None, statuses(decision, ask), id),
+        )
     };
-    let decision = decided.await;
+    Ok(checked.await)
+}
+
+/// What became of each descriptor.
+fn statuses(decision: &Decision, ask: &Ask<'_>) -> Vec<Status> {
     let mut worst: Vec<Option<RuleOutcome<'_>>> = vec![None; ask.descriptors.len()];
     for outcome in decision.outcomes() {
         if let Some(known) = worst.get_mut(outcome.subject)
@@ -89,15 +102,11 @@ pub(super) async fn judge(app: &ServerState, ask: &Ask<'_>) -> Result<Answer, Pr
     }
     // A refusal that no limit is behind (a list, a store that is away) is about the whole request.
     let is_refused_whole = !decision.is_allowed() && worst.iter().all(Option::is_none);
-    let statuses = worst
-        .iter()
-        .map(|worst| match worst {
-            Some(outcome) => Status::of(outcome, &outcome.rule.id, decision.now()),
-            None => Status { is_over: is_refused_whole, ..Status::UNMATCHED },
-        })
-        .collect();
-    let asked = views.get(decision.binding().map_or(0, |binding| binding.subject));
-    Ok(Answer::new(app, asked, &decision, None, statuses))
+    let status = |worst: &Option<RuleOutcome<'_>>| match worst {
+        Some(outcome) => Status::of(outcome, &outcome.rule.id, decision.now()),
+        None => Status { is_over: is_refused_whole, ..Status::UNMATCHED },
+    };
+    worst.iter().map(status).collect()
 }
 
 /// Which of two rules has more to say about a descriptor: one that refuses, or else the one with the

@@ -288,7 +288,7 @@ mod tests {
         for round in 0..8 {
             for user in [Some("u1"), Some("banned"), Some("root"), None] {
                 let request = user.map_or_else(Request::new, |user| Request::new().user_id(user));
-                let decision = limiter.check_now(&request);
+                let decision = limiter.check(&request).now();
                 for (id, detail) in [(None, round % 2 == 0), (Some("d1f00dbee-a2a"), true)] {
                     let answer = CheckAnswer::new(&decision, id, detail);
                     let mut written = Vec::new();

@@ -6,10 +6,10 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 use tollgate::rules::Identifier;
-use tollgate::{Attribute, Attributes, Policy, Question};
+use tollgate::{Attribute, Attributes, CheckTarget, Policy};
 use utoipa::ToSchema;
 
-use crate::audit_trail::About;
+use crate::audit_trail::RequestContext;
 use crate::problem::Problem;
 use crate::wire::decode::Object;
 use crate::wire::text::Text;
@@ -147,11 +147,11 @@ pub(crate) enum Subject<'a> {
 }
 
 impl<'a> Subject<'a> {
-    /// What the limiter is to be asked about a request.
-    pub(crate) fn of(self, request: &'a dyn Attributes) -> Question<'a> {
+    /// What is checked about a request.
+    pub(crate) fn of(self, request: &'a dyn Attributes) -> CheckTarget<'a> {
         match self {
-            Self::Rule(rule_id) => Question::Rule(rule_id, request),
-            Self::Request => Question::Request(request),
+            Self::Rule(rule_id) => CheckTarget::Rule(rule_id, request),
+            Self::Request => CheckTarget::Request(request),
         }
     }
 }
@@ -206,11 +206,11 @@ impl CheckBody<'_> {
         Ok(Subject::Rule(rule_id))
     }
 
-    /// What a decision about it is about, for the log. A key that is no endpoint may be a secret.
-    pub(crate) fn about(&self) -> About<'_> {
+    /// What the audit log says about it. A key that is no endpoint may be a secret.
+    pub(crate) fn context(&self) -> RequestContext<'_> {
         let key = self.key(|key_type| key_type == KeyType::Endpoint);
         let endpoint = self.endpoint.as_deref().or(key);
-        About { request: self, endpoint, method: self.method.as_deref(), entries: &[] }
+        RequestContext { request: self, endpoint, method: self.method.as_deref(), entries: &[] }
     }
 
     /// The caller chooses how many attributes there are, so their number is bounded. The end client

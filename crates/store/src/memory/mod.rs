@@ -30,7 +30,7 @@ use self::shapes::Shapes;
 use self::slot::{Name, Slot};
 use self::spill::Spill;
 use self::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
-use crate::{Refund, Settlement, Store, StoreError};
+use crate::{Op, OpOutcome, Outcomes, Refund, SettleRequest, Settlement, Store};
 
 /// What a store may hold if nothing else is said: about nine million counters.
 pub const DEFAULT_BYTES: usize = 256 << 20;
@@ -164,7 +164,7 @@ impl MemoryStore {
         self.evicted.load(Ordering::Relaxed)
     }
 
-    /// Charges all counters or none. See [`Store::settle`]; this never waits and never fails.
+    /// Charges all counters or none.
     #[must_use]
     pub fn settle_now(&self, charges: &[Charge<'_>], now: Timestamp) -> Settlement {
         let mut settlement = Settlement { now, ..Settlement::default() };
@@ -189,16 +189,35 @@ impl MemoryStore {
         self.settle_several(charges, now, lines)
     }
 
-    /// Settles several requests, each on its own, in order. See [`Store::settle_batch`]; this never
-    /// waits and never fails.
-    #[must_use]
-    pub fn settle_batch_now(&self, requests: &[&[Charge<'_>]], now: Timestamp) -> Vec<Settlement> {
-        let mut settled = Vec::with_capacity(requests.len());
-        for group in requests.chunks(PREFETCHED) {
-            group.iter().copied().flatten().for_each(|charge| self.fetch(charge.key.fingerprint));
-            settled.extend(group.iter().map(|charges| self.settle_now(charges, now)));
+    /// [`Store::submit`] without `async`: counters in memory never wait.
+    pub fn submit_now(&self, ops: &[Op<'_>], now: Timestamp) -> Outcomes {
+        let mut outcomes = Outcomes::with_capacity(ops.len());
+        for group in ops.chunks(PREFETCHED) {
+            if group.len() > 1 {
+                group.iter().for_each(|op| self.fetch_charged(op));
+            }
+            outcomes.extend(group.iter().map(|op| Ok(self.execute(op, now))));
         }
-        settled
+        outcomes
+    }
+
+    fn execute(&self, op: &Op<'_>, now: Timestamp) -> OpOutcome {
+        match op {
+            Op::Settle(request) => {
+                let mut settlement = Settlement::default();
+                self.try_settle(request, now, &mut settlement);
+                return OpOutcome::Settled(settlement);
+            }
+            Op::Refund(refunds) => refunds.iter().for_each(|refund| self.refund_now(refund, now)),
+            Op::Reset(keys) => keys.iter().for_each(|key| self.forget(key)),
+        }
+        OpOutcome::Done
+    }
+
+    fn fetch_charged(&self, op: &Op<'_>) {
+        if let Op::Settle(request) = op {
+            request.charges.iter().for_each(|charge| self.fetch(charge.key.fingerprint));
+        }
     }
 
     /// Settles several requests of one charge each, each on its own, in order, into `lines`, as far
@@ -266,7 +285,7 @@ impl MemoryStore {
         prefetch(slot.wrapping_add(64));
     }
 
-    /// Gives units back to one counter. See [`Store::refund`]; this never waits and never fails.
+    /// Returns units to one counter.
     pub fn refund_now(&self, refund: &Refund<'_>, now: Timestamp) {
         let at = self.locate(refund.key.fingerprint);
         let mut shard = self.lock(at.shard);
@@ -283,7 +302,7 @@ impl MemoryStore {
         }
     }
 
-    /// Forgets one counter. See [`Store::reset`]; this never waits and never fails.
+    /// Forgets one counter.
     pub fn forget(&self, key: &Key<'_>) {
         let at = self.locate(key.fingerprint);
         let mut shard = self.lock(at.shard);
@@ -321,26 +340,19 @@ impl Store for MemoryStore {
         false
     }
 
-    fn settle(
-        &self,
-        charges: &[Charge<'_>],
-        now: Timestamp,
-    ) -> impl Future<Output = Result<Settlement, StoreError>> + Send {
-        ready(Ok(self.settle_now(charges, now)))
-    }
-
-    fn is_immediate(&self) -> bool {
-        true
-    }
-
     #[inline]
-    fn settle_at_once(
+    fn try_settle(
         &self,
-        charges: &[Charge<'_>],
+        request: &SettleRequest<'_>,
         now: Timestamp,
-        lines: &mut SmallVec<[Line; 4]>,
+        settlement: &mut Settlement,
     ) -> bool {
-        self.settle_into(charges, now, lines);
+        settlement.now = now;
+        settlement.passed = if request.is_dry_run {
+            self.dry_run(request.charges, now, &mut settlement.lines)
+        } else {
+            self.settle_into(request.charges, now, &mut settlement.lines)
+        };
         true
     }
 
@@ -349,29 +361,7 @@ impl Store for MemoryStore {
         self.fetch(fingerprint);
     }
 
-    fn settle_batch(
-        &self,
-        requests: &[&[Charge<'_>]],
-        now: Timestamp,
-    ) -> impl Future<Output = Vec<Result<Settlement, StoreError>>> + Send {
-        ready(self.settle_batch_now(requests, now).into_iter().map(Ok).collect())
-    }
-
-    fn refund(
-        &self,
-        refunds: &[Refund<'_>],
-        now: Timestamp,
-    ) -> impl Future<Output = Result<(), StoreError>> + Send {
-        for refund in refunds {
-            self.refund_now(refund, now);
-        }
-        ready(Ok(()))
-    }
-
-    fn reset(&self, keys: &[Key<'_>]) -> impl Future<Output = Result<(), StoreError>> + Send {
-        for key in keys {
-            self.forget(key);
-        }
-        ready(Ok(()))
+    fn submit(&self, ops: &[Op<'_>], now: Timestamp) -> impl Future<Output = Outcomes> + Send {
+        ready(self.submit_now(ops, now))
     }
 }

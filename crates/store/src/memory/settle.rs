@@ -1,7 +1,7 @@
 //! Settling charges on the counters of a memory store: find, lock, settle, keep.
 
 use smallvec::SmallVec;
-use tollgate_core::{Charge, Compact, Line, Mode, State, Timestamp, settle};
+use tollgate_core::{Charge, Compact, Line, Mode, State, Timestamp, dry_run, settle};
 
 use super::sync::MutexGuard;
 use super::{Location, MemoryStore, Shard};
@@ -72,6 +72,34 @@ impl MemoryStore {
         let sweep = shards.first_mut().is_some_and(|shard| shard.is_time_to_sweep());
         drop(shards);
         self.tidy_up(sweep, !inline, now);
+        passed
+    }
+
+    /// Reads whether charges fit, and charges none.
+    #[cold]
+    pub(super) fn dry_run(
+        &self,
+        charges: &[Charge<'_>],
+        now: Timestamp,
+        lines: &mut SmallVec<[Line; 4]>,
+    ) -> bool {
+        lines.resize(charges.len(), Line::default());
+        let mut passed = true;
+        // Nothing is charged, so nothing has to be charged together.
+        for (charge, line) in charges.iter().zip(lines) {
+            let at = self.locate(charge.key.fingerprint);
+            let mut shard = self.lock(at.shard);
+            let (page, spill) = shard.page(at);
+            let index = page.find(at.name, &self.common);
+            let mut state = index.and_then(|index| page.take(index, spill, &self.common));
+            let (charges, states) =
+                (std::slice::from_ref(charge), std::slice::from_mut(&mut state));
+            passed &= dry_run(charges, states, now, std::slice::from_mut(line));
+            if let Some(state) = state {
+                let settled = Settled { index, charge, written: line.written, state };
+                self.keep(&mut shard, at, settled, now);
+            }
+        }
         passed
     }
 

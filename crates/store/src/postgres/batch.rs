@@ -9,7 +9,7 @@ use tollgate_core::{Micros, Timestamp};
 use super::counters::{Changes, Clock, Counters};
 use super::failure::Failure;
 use crate::remote::Job;
-use crate::{Settled, StoreErrorKind};
+use crate::{OpOutcome, StoreErrorKind};
 
 /// Rows that others have written while we waited for them must be seen, whatever the database does
 /// by default.
@@ -73,8 +73,8 @@ pub(super) enum Outcome {
 pub(super) struct Batch {
     /// When, by the database's clock.
     pub(super) now: Timestamp,
-    /// One for each request.
-    pub(super) answers: Vec<Settled>,
+    /// One for each operation.
+    pub(super) outcomes: Vec<OpOutcome>,
 }
 
 /// Settles requests, each on its own, in order. Commits only while every caller still waits: a request
@@ -88,7 +88,7 @@ pub(super) async fn settle(
     clock: Clock,
     timeout: Duration,
 ) -> Result<Outcome, Failure> {
-    let mut counters = Counters::of(jobs.iter().map(|job| &job.request), clock);
+    let mut counters = Counters::of(jobs.iter().map(|job| &job.op), clock);
     connection.execute(BEGIN).await.map_err(Failure::before_commit)?;
     let (states, expiries, locked_at): (Vec<String>, Vec<i64>, i64) = sqlx::query_as(LOCK)
         .bind(counters.names())
@@ -105,19 +105,19 @@ pub(super) async fn settle(
     // The clock of the database was read before ours, so this is never too late.
     let remaining = jobs.iter().map(|job| job.remaining(timeout)).min().unwrap_or_default();
     let deadline = now.plus(Micros::new(u64::try_from(remaining.as_micros()).unwrap_or(u64::MAX)));
-    let answers = jobs.iter().map(|job| counters.apply(&job.request, job.now)).collect();
+    let outcomes = jobs.iter().map(|job| counters.apply(&job.op, job.now)).collect();
     let Changes { names, states, expiries } = counters.changes();
     if names.is_empty() {
         // Rows that were made go away with it.
         connection.execute(ROLLBACK).await.map_err(Failure::before_commit)?;
-        return Ok(Outcome::Done(Batch { now, answers }));
+        return Ok(Outcome::Done(Batch { now, outcomes }));
     }
     let write = sqlx::query(WRITE).bind(names).bind(states).bind(expiries);
     write.execute(&mut *connection).await.map_err(Failure::before_commit)?;
-    if !jobs.iter().any(Job::is_forsaken) {
+    if !jobs.iter().any(Job::is_cancelled) {
         let commit = sqlx::raw_sql(AssertSqlSafe(commit_before(deadline)));
         match commit.execute(&mut *connection).await.map_err(Failure::at_commit) {
-            Ok(_) => return Ok(Outcome::Done(Batch { now, answers })),
+            Ok(_) => return Ok(Outcome::Done(Batch { now, outcomes })),
             Err(failure) if failure.is_too_late() => {}
             Err(failure) => return Err(failure),
         }
@@ -130,9 +130,9 @@ pub(super) async fn settle(
 pub(super) fn drop_late(jobs: &mut Vec<Job>, timeout: Duration) {
     let (waiting, late): (Vec<Job>, Vec<Job>) = mem::take(jobs)
         .into_iter()
-        .partition(|job| !job.is_forsaken() && !job.remaining(timeout).is_zero());
+        .partition(|job| !job.is_cancelled() && !job.remaining(timeout).is_zero());
     *jobs = waiting;
     for job in late {
-        job.answer(Err(StoreErrorKind::Timeout.into()));
+        job.finish(Err(StoreErrorKind::Timeout.into()));
     }
 }

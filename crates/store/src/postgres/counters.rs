@@ -4,11 +4,15 @@
 use std::collections::BTreeMap;
 
 use smallvec::{SmallVec, smallvec};
-use tollgate_core::{Algorithm, Charge, Key, Limit, Line, Micros, State, Timestamp, settle};
+use tollgate_core::{
+    Algorithm, Charge, Key, Limit, Line, Micros, State, Timestamp, dry_run, settle,
+};
 
-use super::record::Record;
-use crate::remote::{CounterName, Memo, OwnedCharge, OwnedOnce, OwnedRefund, Request};
-use crate::{Settled, Settlement};
+use super::record::RecordRow;
+use crate::remote::{
+    CounterName, IdempotencyRecord, OwnedCharge, OwnedIdempotencyKey, OwnedOp, OwnedRefund,
+};
+use crate::{OpOutcome, Settlement};
 
 /// How long a state is kept that is worth nothing, in case a clock steps back.
 const SLACK: Micros = Micros::from_secs(1);
@@ -45,7 +49,7 @@ pub(super) struct Counters {
 #[derive(Debug, Default)]
 struct Counter {
     state: Option<State>,
-    record: Option<Record>,
+    record: Option<RecordRow>,
     expires_at: i64,
     is_changed: bool,
 }
@@ -54,7 +58,7 @@ impl Counter {
     /// How it is kept; empty if there is nothing to keep.
     fn text(&self) -> String {
         let state = self.state.as_ref().map(State::to_string);
-        state.or_else(|| self.record.as_ref().map(Record::to_string)).unwrap_or_default()
+        state.or_else(|| self.record.as_ref().map(RecordRow::to_string)).unwrap_or_default()
     }
 }
 
@@ -67,12 +71,12 @@ pub(super) struct Changes<'a> {
 }
 
 impl Counters {
-    /// The counters that these requests are about.
-    pub(super) fn of<'a>(requests: impl Iterator<Item = &'a Request>, clock: Clock) -> Self {
+    /// The counters that these operations are about.
+    pub(super) fn of<'a>(ops: impl Iterator<Item = &'a OwnedOp>, clock: Clock) -> Self {
         let (mut counters, mut max_log_units) = (BTreeMap::new(), 0);
-        for request in requests {
-            counters.extend(request.names().map(|name| (name.clone(), Counter::default())));
-            let logs = request.limits().filter(|l| l.algorithm() == Algorithm::SlidingWindowLog);
+        for op in ops {
+            counters.extend(op.names().map(|name| (name.clone(), Counter::default())));
+            let logs = op.limits().filter(|l| l.algorithm() == Algorithm::SlidingWindowLog);
             let capacity = logs.map(Limit::capacity).max().unwrap_or_default();
             max_log_units = capacity.saturating_mul(2).max(max_log_units);
         }
@@ -104,19 +108,23 @@ impl Counters {
         [states.len(), expiries.len()] == [self.counters.len(); 2]
     }
 
-    /// Does what is asked, which was asked at `asked_at` by the caller's clock.
-    pub(super) fn apply(&mut self, request: &Request, asked_at: Timestamp) -> Settled {
+    /// Carries out an operation that was asked for at `asked_at` by the caller's clock.
+    pub(super) fn apply(&mut self, op: &OwnedOp, asked_at: Timestamp) -> OpOutcome {
         let now = match self.clock {
             Clock::Database => self.locked_at,
             Clock::Caller => asked_at,
         };
-        match request {
-            Request::Settle(charges) => return Settled::First(self.settle(charges, now)),
-            Request::SettleOnce(charges, once) => return self.settle_once(charges, once, now),
-            Request::Refund(refunds) => refunds.iter().for_each(|refund| self.refund(refund, now)),
-            Request::Reset(names) => names.iter().for_each(|name| self.forget(name)),
+        match op {
+            OwnedOp::Settle { charges, idempotency: None, is_dry_run } => {
+                return OpOutcome::Settled(self.settle(charges, *is_dry_run, now));
+            }
+            OwnedOp::Settle { charges, idempotency: Some(key), is_dry_run } => {
+                return self.settle_idempotent(charges, key, *is_dry_run, now);
+            }
+            OwnedOp::Refund(refunds) => refunds.iter().for_each(|refund| self.refund(refund, now)),
+            OwnedOp::Reset(names) => names.iter().for_each(|name| self.forget(name)),
         }
-        Settled::First(Settlement { now, passed: true, ..Settlement::default() })
+        OpOutcome::Done
     }
 
     /// What has changed.
@@ -130,7 +138,7 @@ impl Counters {
         changes
     }
 
-    fn settle(&mut self, charges: &[OwnedCharge], now: Timestamp) -> Settlement {
+    fn settle(&mut self, charges: &[OwnedCharge], is_dry_run: bool, now: Timestamp) -> Settlement {
         let mut states: SmallVec<[Option<State>; 4]> = charges
             .iter()
             .map(|charge| self.counters.get_mut(&charge.name)?.state.take())
@@ -145,6 +153,7 @@ impl Counters {
             })
             .collect();
         let mut lines: SmallVec<[Line; 4]> = smallvec![Line::default(); charges.len()];
+        let settle = if is_dry_run { dry_run } else { settle };
         let passed = settle(&nameless, &mut states, now, &mut lines);
         for (charge, (state, line)) in charges.iter().zip(states.into_iter().zip(&lines)) {
             let expires_at = self.expiry(line.report.reset_after);
@@ -158,49 +167,51 @@ impl Counters {
         Settlement { now, passed, lines, only: None }
     }
 
-    fn settle_once(
+    fn settle_idempotent(
         &mut self,
         charges: &[OwnedCharge],
-        once: &OwnedOnce,
+        key: &OwnedIdempotencyKey,
+        is_dry_run: bool,
         now: Timestamp,
-    ) -> Settled {
-        let record = self.counters.get(&once.record).and_then(|row| row.record.clone());
-        if let Some(Record { body, now: then, memo }) = record {
-            return if body == once.body {
-                let settlement = self.settled_before(charges, &memo, then, now);
-                Settled::Again { settlement, note: memo.note }
+    ) -> OpOutcome {
+        let row = self.counters.get(&key.record_name).and_then(|row| row.record.clone());
+        if let Some(RecordRow { body, now: then, record }) = row {
+            return if body == key.body {
+                let settlement = self.settled_before(charges, &record, then, now);
+                OpOutcome::Replayed { settlement, note: record.note }
             } else {
-                Settled::Conflict
+                OpOutcome::KeyReused
             };
         }
-        let settlement = self.settle(charges, now);
+        let settlement = self.settle(charges, is_dry_run, now);
         if settlement.passed
-            && let Some(row) = self.counters.get_mut(&once.record)
+            && !is_dry_run
+            && let Some(row) = self.counters.get_mut(&key.record_name)
         {
             let names = charges.iter().map(|charge| charge.name.clone());
             let lines = names.zip(settlement.lines.iter().copied()).collect();
-            let memo = Memo { lines, ..once.memo.clone() };
-            let expires_at = self.locked_at.plus(once.lifetime);
-            row.record = Some(Record { body: once.body, now, memo });
+            let record = IdempotencyRecord { lines, ..key.record.clone() };
+            let expires_at = self.locked_at.plus(key.lifetime);
+            row.record = Some(RecordRow { body: key.body, now, record });
             row.expires_at = i64::try_from(expires_at.as_micros()).unwrap_or(i64::MAX);
             row.is_changed = true;
         }
-        Settled::First(settlement)
+        OpOutcome::Settled(settlement)
     }
 
-    /// What became of charges `then`. Limits that were not there then are looked at now.
+    /// How charges were settled `then`. Limits that did not exist then are read now.
     fn settled_before(
         &mut self,
         charges: &[OwnedCharge],
-        memo: &Memo,
+        record: &IdempotencyRecord,
         then: Timestamp,
         now: Timestamp,
     ) -> Settlement {
         let looks: SmallVec<[OwnedCharge; 4]> =
             charges.iter().map(|charge| OwnedCharge { cost: 0, ..charge.clone() }).collect();
-        let mut settlement = self.settle(&looks, now);
+        let mut settlement = self.settle(&looks, false, now);
         for (line, charge) in settlement.lines.iter_mut().zip(charges) {
-            *line = memo.line(&charge.name).unwrap_or(*line);
+            *line = record.line(&charge.name).unwrap_or(*line);
         }
         Settlement { now: then, ..settlement }
     }

@@ -15,14 +15,13 @@ mod schema;
 mod sweep;
 
 use std::fmt;
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use smallvec::SmallVec;
+use smallvec::smallvec;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
-use tollgate_core::{Charge, Key, Timestamp};
+use tollgate_core::{Key, Timestamp};
 
 use self::connections::Connections;
 use self::node::Node;
@@ -30,18 +29,18 @@ use self::sweep::Sweeper;
 use crate::remote::breaker::Breaker;
 use crate::remote::clock::Moment;
 use crate::remote::{
-    Answer, CounterName, OwnedCharge, OwnedOnce, OwnedRefund, Queue, Request, may_be_unknown,
-    only_settled,
+    CounterName, OpResult, OwnedCharge, OwnedIdempotencyKey, OwnedOp, OwnedRefund, Queue,
+    may_be_unknown,
 };
 use crate::{
-    Once, Refund, RemoteSettings, RemoteStatus, Settled, Settlement, Store, StoreError,
+    Op, OpOutcome, Outcomes, RemoteSettings, RemoteStatus, SettleRequest, Settlement, Store,
     StoreErrorKind,
 };
 
 /// How many requests share a transaction.
-const MOST_IN_BATCH: usize = 64;
+const MAX_BATCH: usize = 64;
 /// How many transactions there are at a time. More of them would wait for each other's rows.
-const BATCHES_AT_ONCE: usize = 4;
+const MAX_CONCURRENT_BATCHES: usize = 4;
 
 const STATE: &str = "SELECT state FROM tollgate_counters WHERE name = $1";
 
@@ -78,8 +77,9 @@ impl PostgresStore {
             settings,
         });
         let asked = Arc::clone(&node);
-        let queue =
-            Queue::new(MOST_IN_BATCH, BATCHES_AT_ONCE, move |jobs| Arc::clone(&asked).settle(jobs));
+        let queue = Queue::new(MAX_BATCH, MAX_CONCURRENT_BATCHES, move |jobs| {
+            Arc::clone(&asked).settle(jobs)
+        });
         let _sweeper = Sweeper::start(Arc::clone(&node));
         Ok(Self { node, queue, _sweeper })
     }
@@ -101,41 +101,52 @@ impl PostgresStore {
         state.filter(|state| !state.is_empty())
     }
 
-    fn ask(&self, request: Request, now: Timestamp) -> impl Future<Output = Answer> + Send {
-        self.ask_within(self.node.settings.deadline, request, now)
+    /// Carries out one operation.
+    async fn run(&self, op: OwnedOp, now: Timestamp) -> OpResult {
+        if !matches!(op, OwnedOp::Settle { idempotency: Some(_), .. }) {
+            return self.run_within(self.node.settings.deadline, op, now).await;
+        }
+        // Retried once if the result got lost: a request with an idempotency key is charged once.
+        let began = Moment::now();
+        let result = self.run_within(self.node.settings.deadline, op.clone(), now).await;
+        let left = self.node.settings.deadline.checked_sub(began.elapsed());
+        match (result, left) {
+            (Err(error), Some(left)) if may_be_unknown(&error) => {
+                self.run_within(left, op, now).await
+            }
+            (result, _) => result,
+        }
     }
 
-    async fn ask_within(&self, patience: Duration, request: Request, now: Timestamp) -> Answer {
+    async fn run_within(&self, time: Duration, op: OwnedOp, now: Timestamp) -> OpResult {
         let admitted = self.node.breaker.admit()?;
-        let asking = async { self.queue.send(request, now)?.answer().await };
-        let answer = timeout(patience, asking).await;
-        let answer = answer.unwrap_or_else(|_| Err(StoreErrorKind::Timeout.into()));
-        admitted.tell(&answer);
-        answer
+        let running = async { self.queue.send(op, now)?.result().await };
+        let result = timeout(time, running).await;
+        let result = result.unwrap_or_else(|_| Err(StoreErrorKind::Timeout.into()));
+        admitted.tell(&result);
+        result
     }
 
-    /// Asks several things that belong into one transaction, so that they are done in order.
-    async fn ask_together(&self, requests: Vec<Request>, now: Timestamp) -> Vec<Answer> {
-        let wanted = requests.len();
-        let mut answers = Vec::with_capacity(wanted);
+    /// Carries out several operations in one transaction, so that they keep their order.
+    async fn run_together(&self, ops: Vec<OwnedOp>, now: Timestamp, results: &mut Outcomes) {
+        let end = results.len() + ops.len();
         match self.node.breaker.admit() {
             Ok(admitted) => {
-                let asking = async {
-                    for pending in &mut self.queue.send_together(requests, now)? {
-                        answers.push(pending.answer().await);
+                let running = async {
+                    for pending in &mut self.queue.send_together(ops, now)? {
+                        results.push(pending.result().await);
                     }
-                    Ok(Settled::First(Settlement::default()))
+                    Ok(OpOutcome::Done)
                 };
-                let asked = timeout(self.node.settings.deadline, asking).await;
-                let told = asked.unwrap_or_else(|_| Err(StoreErrorKind::Timeout.into()));
-                admitted.tell(answers.last().filter(|_| told.is_ok()).unwrap_or(&told));
-                if let Err(error) = told {
-                    answers.resize_with(wanted, || Err(error.kind().into()));
+                let ran = timeout(self.node.settings.deadline, running).await;
+                let ran = ran.unwrap_or_else(|_| Err(StoreErrorKind::Timeout.into()));
+                admitted.tell(results.last().filter(|_| ran.is_ok()).unwrap_or(&ran));
+                if let Err(error) = ran {
+                    results.resize_with(end, || Err(error.kind().into()));
                 }
             }
-            Err(error) => answers.resize_with(wanted, || Err(error.kind().into())),
+            Err(error) => results.resize_with(end, || Err(error.kind().into())),
         }
-        answers
     }
 }
 
@@ -151,64 +162,31 @@ impl Store for PostgresStore {
         true
     }
 
-    async fn settle(
-        &self,
-        charges: &[Charge<'_>],
-        now: Timestamp,
-    ) -> Result<Settlement, StoreError> {
-        only_settled(self.ask(to_settle(charges), now).await)
+    fn try_settle(&self, _: &SettleRequest<'_>, _: Timestamp, _: &mut Settlement) -> bool {
+        false
     }
 
-    /// Asks once more if the answer got lost: what is charged once can be asked twice.
-    async fn settle_once(
-        &self,
-        charges: &[Charge<'_>],
-        now: Timestamp,
-        once: &Once<'_>,
-    ) -> Result<Settled, StoreError> {
-        let charges = charges.iter().map(OwnedCharge::new).collect();
-        let request = Request::SettleOnce(charges, Box::new(OwnedOnce::new(once, None)));
-        let began = Moment::now();
-        let answer = self.ask(request.clone(), now).await;
-        let left = self.node.settings.deadline.checked_sub(began.elapsed());
-        match (answer, left) {
-            (Err(error), Some(left)) if may_be_unknown(&error) => {
-                self.ask_within(left, request, now).await
-            }
-            (answer, _) => answer,
+    async fn submit(&self, ops: &[Op<'_>], now: Timestamp) -> Outcomes {
+        if let [op] = ops {
+            return smallvec![self.run(owned(op), now).await];
         }
-    }
-
-    fn settle_batch(
-        &self,
-        requests: &[&[Charge<'_>]],
-        now: Timestamp,
-    ) -> impl Future<Output = Vec<Result<Settlement, StoreError>>> + Send {
-        let batches: Vec<Vec<Request>> = requests
-            .chunks(MOST_IN_BATCH)
-            .map(|requests| requests.iter().map(|charges| to_settle(charges)).collect())
-            .collect();
-        async move {
-            let mut settled = Vec::new();
-            for batch in batches {
-                let answers = self.ask_together(batch, now).await;
-                settled.extend(answers.into_iter().map(only_settled));
-            }
-            settled
+        let mut results = Outcomes::with_capacity(ops.len());
+        for batch in ops.chunks(MAX_BATCH) {
+            self.run_together(batch.iter().map(owned).collect(), now, &mut results).await;
         }
-    }
-
-    async fn refund(&self, refunds: &[Refund<'_>], now: Timestamp) -> Result<(), StoreError> {
-        let refunds = refunds.iter().map(OwnedRefund::new).collect();
-        self.ask(Request::Refund(refunds), now).await.map(drop)
-    }
-
-    async fn reset(&self, keys: &[Key<'_>]) -> Result<(), StoreError> {
-        let names: SmallVec<_> = keys.iter().map(CounterName::of).collect();
-        self.ask(Request::Reset(names), Timestamp::EPOCH).await.map(drop)
+        results
     }
 }
 
-fn to_settle(charges: &[Charge<'_>]) -> Request {
-    Request::Settle(charges.iter().map(OwnedCharge::new).collect())
+/// An operation that can travel.
+fn owned(op: &Op<'_>) -> OwnedOp {
+    match op {
+        Op::Settle(SettleRequest { charges, idempotency, is_dry_run }) => OwnedOp::Settle {
+            charges: charges.iter().map(OwnedCharge::new).collect(),
+            idempotency: idempotency.map(|key| Box::new(OwnedIdempotencyKey::new(key, None))),
+            is_dry_run: *is_dry_run,
+        },
+        Op::Refund(refunds) => OwnedOp::Refund(refunds.iter().map(OwnedRefund::new).collect()),
+        Op::Reset(keys) => OwnedOp::Reset(keys.iter().map(CounterName::of).collect()),
+    }
 }

@@ -25,24 +25,24 @@ impl Node {
             match self.try_to_settle(&mut jobs).await {
                 // There are fewer callers each time.
                 Ok(Outcome::RolledBack) => {}
-                Ok(Outcome::Done(batch)) => break Ok(batch.answers),
+                Ok(Outcome::Done(batch)) => break Ok(batch.outcomes),
                 Err(failure) if may_retry && failure.may_retry() => may_retry = false,
                 Err(failure) => break Err(failure),
             }
         };
         match settled {
-            Ok(answers) => {
-                if !answers.is_empty() {
+            Ok(outcomes) => {
+                if !outcomes.is_empty() {
                     self.breaker.call_ended(None);
                 }
-                for (job, answer) in jobs.into_iter().zip(answers) {
-                    job.answer(Ok(answer));
+                for (job, outcome) in jobs.into_iter().zip(outcomes) {
+                    job.finish(Ok(outcome));
                 }
             }
             Err(failure) => {
                 self.breaker.call_ended(Some(&failure.error()));
                 for job in jobs {
-                    job.answer(Err(failure.error()));
+                    job.finish(Err(failure.error()));
                 }
             }
         }

@@ -1,44 +1,44 @@
-//! What is kept of a request that is charged once, in a row of its own.
+//! The record of a request with an idempotency key, in a row beside those of counters.
 
 use std::fmt;
 use std::str::FromStr;
 
 use tollgate_core::Timestamp;
 
-use crate::remote::Memo;
+use crate::remote::IdempotencyRecord;
 
 /// What a row begins with that holds no counter.
 const WORD: &str = "once";
 
 /// A request that passed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Record {
+pub(super) struct RecordRow {
     /// The digest of what was asked.
     pub(super) body: [u8; 16],
     /// When it was judged.
     pub(super) now: Timestamp,
     /// What became of it.
-    pub(super) memo: Memo,
+    pub(super) record: IdempotencyRecord,
 }
 
-impl fmt::Display for Record {
+impl fmt::Display for RecordRow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { body, now, memo } = self;
+        let Self { body, now, record } = self;
         writeln!(f, "{WORD} {:032x} {}", u128::from_be_bytes(*body), now.as_micros())?;
-        write!(f, "{memo}")
+        write!(f, "{record}")
     }
 }
 
-impl FromStr for Record {
+impl FromStr for RecordRow {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
-        let (head, memo) = text.split_once('\n').ok_or(())?;
+        let (head, record) = text.split_once('\n').ok_or(())?;
         let head = head.strip_prefix(WORD).and_then(|head| head.strip_prefix(' ')).ok_or(())?;
         let (body, now) = head.split_once(' ').ok_or(())?;
         let body = u128::from_str_radix(body, 16).map_err(drop)?.to_be_bytes();
         let now = Timestamp::from_micros(now.parse().map_err(drop)?);
-        Ok(Self { body, now, memo: memo.parse()? })
+        Ok(Self { body, now, record: record.parse()? })
     }
 }
 
@@ -51,14 +51,15 @@ mod tests {
     #[test]
     fn what_is_written_can_be_read_and_is_no_state() {
         for (body, note) in [([0; 16], ""), ([255; 16], "d1f00dbee-a2a")] {
-            let memo = Memo { note: note.to_owned(), ..Memo::default() };
-            let record = Record { body, now: Timestamp::from_secs(7), memo };
-            let text = record.to_string();
+            let record =
+                IdempotencyRecord { note: note.to_owned(), ..IdempotencyRecord::default() };
+            let row = RecordRow { body, now: Timestamp::from_secs(7), record };
+            let text = row.to_string();
             assert!(text.parse::<State>().is_err(), "{text}");
-            assert_eq!(text.parse(), Ok(record));
+            assert_eq!(text.parse(), Ok(row));
         }
         for text in ["", "once", "once 0 0", "once x 0\n", "once 0 x\n", "twice 0 0\n"] {
-            assert_eq!(text.parse::<Record>(), Err(()), "{text}");
+            assert_eq!(text.parse::<RecordRow>(), Err(()), "{text}");
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Takes requests to a server and brings the answers back: one call of the script for all that lie
-//! together, sent on to wherever a counter has moved.
+//! Carries operations to a server and their results back: one call of the script for all of a slot,
+//! redirected to wherever a counter has moved.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,6 @@ use std::time::Duration;
 use redis::{Cmd, RedisError, Value, cmd};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
-use tollgate_core::Timestamp;
 
 use super::address::Address;
 use super::node::{Failure, Node};
@@ -16,8 +15,8 @@ use super::router::Router;
 use super::script::{self, Call};
 use super::slot::slot;
 use crate::remote::clock::Moment;
-use crate::remote::{CounterName, Job, Request};
-use crate::{Settled, Settlement, StoreError, StoreErrorKind};
+use crate::remote::{CounterName, Job, OwnedOp};
+use crate::{OpOutcome, StoreError, StoreErrorKind};
 
 /// How often a call is sent on before it is taken for a circle.
 const MOST_HOPS: usize = 4;
@@ -43,11 +42,11 @@ pub(super) async fn settle(router: Arc<Router>, node: Arc<Node>, mut jobs: Vec<J
 
 async fn settle_run(router: &Arc<Router>, node: &Arc<Node>, jobs: Vec<Job>) {
     let (resets, counts): (Vec<Job>, Vec<Job>) =
-        jobs.into_iter().partition(|job| matches!(job.request, Request::Reset(_)));
+        jobs.into_iter().partition(|job| matches!(job.op, OwnedOp::Reset(_)));
     let mut groups: BTreeMap<u16, Vec<Job>> = BTreeMap::new();
     for job in counts {
         // Without a cluster all can go together.
-        let first = job.request.names().next().filter(|_| router.is_cluster());
+        let first = job.op.names().next().filter(|_| router.is_cluster());
         groups.entry(first.map_or(0, slot)).or_default().push(job);
     }
     let mut under_way = JoinSet::new();
@@ -69,15 +68,15 @@ async fn settle_together(router: Arc<Router>, node: Arc<Node>, mut jobs: Vec<Job
     if let Err(failure) = node.is_ready().await {
         return fail(&router, &node, jobs, failure.into());
     }
-    // Whoever left while the connection was made is not charged.
-    jobs.retain(|job| !job.is_forsaken());
+    // A caller that left while the connection was made is not charged.
+    jobs.retain(|job| !job.is_cancelled());
     if jobs.is_empty() {
         return;
     }
     let uses_ours = router.settings.uses_callers_clock;
     let now = jobs.first().map(|job| job.now).filter(|_| uses_ours);
     let extra = if uses_ours { EXTRA_MS_RECORDED } else { EXTRA_MS };
-    let call = Call::new(jobs.iter().map(|job| &job.request), now, extra);
+    let call = Call::new(jobs.iter().map(|job| &job.op), now, extra);
     let run = router.run(Arc::clone(&node), |form| {
         let mut command = match form {
             Form::Digest => {
@@ -94,19 +93,19 @@ async fn settle_together(router: Arc<Router>, node: Arc<Node>, mut jobs: Vec<Job
         call.write(&router.url.prefix, &mut command);
         command
     });
-    let answers = run.await.and_then(|value| call.read(&value));
+    let results = run.await.and_then(|value| call.read(&value));
     drop(call);
-    match answers {
-        Ok(answers) => {
+    match results {
+        Ok(results) => {
             node.breaker.call_ended(None);
-            if !uses_ours && let Some(Ok(Settled::First(settlement))) = answers.first() {
+            if !uses_ours && let Some(Ok(OpOutcome::Settled(settlement))) = results.first() {
                 node.breaker.note_clock(settlement.now);
             }
-            for (job, answer) in jobs.into_iter().zip(answers) {
-                if answer.as_ref().is_err_and(|error| error.kind() == StoreErrorKind::Unavailable) {
+            for (job, result) in jobs.into_iter().zip(results) {
+                if result.as_ref().is_err_and(|error| error.kind() == StoreErrorKind::Unavailable) {
                     router.look_again();
                 }
-                job.answer(answer);
+                job.finish(result);
             }
         }
         Err(error) => fail(&router, &node, jobs, error),
@@ -119,13 +118,13 @@ fn fail(router: &Router, node: &Node, jobs: Vec<Job>, error: StoreError) {
     let kind = error.kind();
     let mut error = Some(error);
     for job in jobs {
-        // One of them gets the whole story.
-        job.answer(Err(error.take().unwrap_or_else(|| kind.into())));
+        // One of them gets the cause.
+        job.finish(Err(error.take().unwrap_or_else(|| kind.into())));
     }
 }
 
 async fn reset(router: Arc<Router>, node: Arc<Node>, job: Job) {
-    let names: Vec<&CounterName> = job.request.names().collect();
+    let names: Vec<&CounterName> = job.op.names().collect();
     let run = router.run(node, |_| {
         let mut command = cmd("UNLINK");
         names.iter().for_each(|name| {
@@ -133,9 +132,8 @@ async fn reset(router: Arc<Router>, node: Arc<Node>, job: Job) {
         });
         command
     });
-    let answer =
-        run.await.map(|_| Settlement { now: job.now, passed: true, ..Settlement::default() });
-    job.answer(answer.map(Settled::First));
+    let result = run.await.map(|_| OpOutcome::Done);
+    job.finish(result);
 }
 
 /// How the script is named.
@@ -196,6 +194,3 @@ fn refusal(error: &RedisError) -> StoreError {
     let (code, detail) = (error.code().unwrap_or_default(), error.detail().unwrap_or_default());
     script::failed(format!("{code} {detail}").trim_end())
 }
-
-/// When nothing is charged, the moment does not matter.
-pub(super) const NO_MOMENT: Timestamp = Timestamp::EPOCH;

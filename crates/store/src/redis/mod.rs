@@ -9,31 +9,36 @@
 mod address;
 mod board;
 mod calls;
+mod cross_slot;
+mod cross_slot_idempotent;
 mod link;
 mod node;
+mod pending_call;
 mod router;
 mod script;
 mod slot;
-mod spread;
-mod spread_once;
 
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
+use tokio::task::JoinHandle;
 use tokio::time::{Sleep, sleep};
-use tollgate_core::{Charge, Key, Timestamp};
+use tollgate_core::{Key, Timestamp};
 
 pub use self::board::{Announcement, BoardError, RedisBoard};
 
 use self::address::RedisUrl;
+use self::pending_call::PendingCall;
 use self::router::Router;
-use self::spread::{Charges, Part};
 use crate::remote::{
-    Answer, CounterName, Memo, OwnedCharge, OwnedOnce, OwnedRefund, RemoteSettings, RemoteStatus,
-    Request, only_settled,
+    CounterName, IdempotencyRecord, OpResult, OwnedCharge, OwnedCharges, OwnedIdempotencyKey,
+    OwnedOp, OwnedRefund, RemoteSettings, RemoteStatus,
 };
-use crate::{Once, Refund, Settled, Settlement, Store, StoreError, StoreErrorKind};
+use crate::{
+    Op, OpOutcome, Outcomes, SettleRequest, Settlement, Store, StoreError, StoreErrorKind,
+};
 
 /// Counters in Redis. Clones are one and the same.
 #[derive(Clone, Debug)]
@@ -113,51 +118,71 @@ impl RedisStore {
         script::log_text(&list)
     }
 
-    fn deadline(&self) -> Duration {
-        self.router.settings.deadline
+    /// Sends an operation on its way.
+    fn begin(&self, op: &Op<'_>, now: Timestamp) -> Result<Begun, StoreError> {
+        match op {
+            Op::Settle(request) => self.begin_to_settle(request, now),
+            Op::Refund(refunds) => {
+                let refunds = refunds.iter().filter(|refund| script::holds(refund.limit));
+                let refunds = refunds.map(OwnedRefund::new);
+                let refunds = refunds.map(|refund| (self.slot(&refund.name), refund));
+                Ok(self.send_each(refunds, OwnedOp::Refund, now))
+            }
+            Op::Reset(keys) => {
+                let names = keys.iter().map(CounterName::of);
+                let names = names.map(|name| (self.slot(&name), name));
+                Ok(self.send_each(names, OwnedOp::Reset, now))
+            }
+        }
     }
 
-    /// Charges that can travel.
-    fn owned(charges: &[Charge<'_>]) -> Result<Charges, StoreError> {
+    fn begin_to_settle(
+        &self,
+        request: &SettleRequest<'_>,
+        now: Timestamp,
+    ) -> Result<Begun, StoreError> {
+        let SettleRequest { charges, idempotency, is_dry_run } = *request;
         if let Some(charge) = charges.iter().find(|charge| !script::holds(charge.limit)) {
             let why = format!("the limit of {:?} is too large for Redis", charge.key);
             return Err(StoreError::new(StoreErrorKind::Refused, why));
         }
-        Ok(charges.iter().map(OwnedCharge::new).collect())
-    }
-
-    /// The slot of charges, if all have the same.
-    fn slot_of_all(&self, charges: &[OwnedCharge]) -> Option<u16> {
+        let charges: OwnedCharges = charges.iter().map(OwnedCharge::new).collect();
+        let Some(first) = charges.first() else { return Ok(Begun::Nothing) };
+        // In a cluster, whatever one call reads and writes has to lie in one slot.
+        let beside = self.router.is_cluster().then_some(&first.name);
+        let idempotency = idempotency.map(|key| Box::new(OwnedIdempotencyKey::new(key, beside)));
         let mut slots = charges.iter().map(|charge| self.slot(&charge.name));
-        let first = slots.next()?;
-        slots.all(|slot| slot == first).then_some(first)
+        let slot = slots.next().filter(|first| slots.all(|slot| slot == *first));
+        let router = Arc::clone(&self.router);
+        Ok(match (slot, idempotency) {
+            (Some(slot), None) => {
+                let op = OwnedOp::Settle { charges, idempotency: None, is_dry_run };
+                Begun::Calls(smallvec![PendingCall::send(&router, slot, op, now)])
+            }
+            (Some(slot), idempotency) => {
+                let op = OwnedOp::Settle { charges, idempotency, is_dry_run };
+                Begun::Idempotent { slot, op: Box::new(op) }
+            }
+            // These have deadlines of their own, and return what they must even if the caller leaves.
+            (None, None) => {
+                let settling = cross_slot::settle(router, charges, is_dry_run, now);
+                Begun::CrossSlot(tokio::spawn(settling))
+            }
+            (None, Some(key)) => {
+                let settling =
+                    cross_slot_idempotent::settle(router, charges, *key, is_dry_run, now);
+                Begun::CrossSlot(tokio::spawn(settling))
+            }
+        })
     }
 
-    /// Sends charges on their way.
-    fn begin(&self, charges: &[Charge<'_>], now: Timestamp) -> Result<Begun, StoreError> {
-        let charges = Self::owned(charges)?;
-        if charges.is_empty() {
-            return Ok(Begun::Nothing);
-        }
-        let Some(slot) = self.slot_of_all(&charges) else {
-            let spread = spread::settle(Arc::clone(&self.router), charges, now);
-            return Ok(Begun::Spread(tokio::spawn(spread)));
-        };
-        Ok(Begun::Together(Part::send(&self.router, slot, Request::Settle(charges), now)?))
-    }
-
-    async fn ask(&self, slot: u16, request: Request, now: Timestamp) -> Answer {
-        let part = Part::send(&self.router, slot, request, now)?;
-        part.answer(&mut std::pin::pin!(sleep(self.deadline()))).await
-    }
-
-    /// Asks about several counters, slot by slot.
-    async fn ask_each<T>(
+    /// Sends several items to the servers that have their slots.
+    fn send_each<T>(
         &self,
         items: impl Iterator<Item = (u16, T)>,
-        request: impl Fn(SmallVec<[T; 4]>) -> Request,
+        op: impl Fn(SmallVec<[T; 4]>) -> OwnedOp,
         now: Timestamp,
-    ) -> Result<(), StoreError> {
+    ) -> Begun {
         let mut by_slot: SmallVec<[(u16, SmallVec<[T; 4]>); 1]> = SmallVec::new();
         for (slot, item) in items {
             match by_slot.iter_mut().find(|(known, _)| *known == slot) {
@@ -165,12 +190,39 @@ impl RedisStore {
                 None => by_slot.push((slot, SmallVec::from_iter([item]))),
             }
         }
-        let mut outcome = Ok(());
-        for (slot, items) in by_slot {
-            let answer = self.ask(slot, request(items), now).await;
-            outcome = outcome.and(answer.map(drop));
+        let send = |(slot, items)| PendingCall::send(&self.router, slot, op(items), now);
+        Begun::Calls(by_slot.into_iter().map(send).collect())
+    }
+
+    async fn finish(&self, begun: Begun, now: Timestamp, expiry: &mut Pin<&mut Sleep>) -> OpResult {
+        match begun {
+            Begun::Nothing => {
+                Ok(OpOutcome::Settled(Settlement { now, passed: true, ..Settlement::default() }))
+            }
+            Begun::Calls(calls) => {
+                let mut result = Ok(OpOutcome::Done);
+                for call in calls {
+                    let one = match call {
+                        Ok(call) => call.result(expiry).await,
+                        Err(error) => Err(error),
+                    };
+                    result = result.and(one);
+                }
+                result
+            }
+            Begun::Idempotent { slot, op } => {
+                let mut result =
+                    PendingCall::run_idempotent(&self.router, slot, *op, now, expiry).await;
+                if let Ok(OpOutcome::Replayed { note, .. }) = &mut result {
+                    let record = note.parse().map(|record: IdempotencyRecord| record.note);
+                    *note = record.unwrap_or_default();
+                }
+                result
+            }
+            Begun::CrossSlot(task) => {
+                task.await.unwrap_or_else(|_| Err(StoreErrorKind::Unavailable.into()))
+            }
         }
-        outcome
     }
 
     /// The slot of a counter; without a cluster all are one.
@@ -179,28 +231,16 @@ impl RedisStore {
     }
 }
 
-/// Charges that are on their way.
+/// An operation that is on its way.
 enum Begun {
+    /// A request without charges.
     Nothing,
-    Together(Part),
-    Spread(tokio::task::JoinHandle<Answer>),
-}
-
-impl Begun {
-    async fn finish(self, now: Timestamp, expiry: &mut std::pin::Pin<&mut Sleep>) -> Answer {
-        match self {
-            Self::Nothing => Ok(nothing_settled(now)),
-            Self::Together(part) => part.answer(expiry).await,
-            // It has deadlines of its own, and gives back what it must even if nobody waits.
-            Self::Spread(task) => {
-                task.await.unwrap_or_else(|_| Err(StoreErrorKind::Unavailable.into()))
-            }
-        }
-    }
-}
-
-fn nothing_settled(now: Timestamp) -> Settled {
-    Settled::First(Settlement { now, passed: true, ..Settlement::default() })
+    /// One call for each slot.
+    Calls(SmallVec<[Result<PendingCall, StoreError>; 1]>),
+    /// One call, which may have to be repeated.
+    Idempotent { slot: u16, op: Box<OwnedOp> },
+    /// A task that makes the calls for a request of several slots.
+    CrossSlot(JoinHandle<OpResult>),
 }
 
 impl Store for RedisStore {
@@ -208,67 +248,21 @@ impl Store for RedisStore {
         true
     }
 
-    async fn settle(
-        &self,
-        charges: &[Charge<'_>],
-        now: Timestamp,
-    ) -> Result<Settlement, StoreError> {
-        let begun = self.begin(charges, now)?;
-        only_settled(begun.finish(now, &mut std::pin::pin!(sleep(self.deadline()))).await)
+    fn try_settle(&self, _: &SettleRequest<'_>, _: Timestamp, _: &mut Settlement) -> bool {
+        false
     }
 
-    async fn settle_once(
-        &self,
-        charges: &[Charge<'_>],
-        now: Timestamp,
-        once: &Once<'_>,
-    ) -> Result<Settled, StoreError> {
-        let charges = Self::owned(charges)?;
-        let Some(first) = charges.first() else { return Ok(nothing_settled(now)) };
-        // In a cluster, whatever one call reads and writes has to lie in one slot.
-        let once = OwnedOnce::new(once, self.router.is_cluster().then_some(&first.name));
-        let router = Arc::clone(&self.router);
-        let Some(slot) = self.slot_of_all(&charges) else {
-            let spread = tokio::spawn(spread_once::settle(router, charges, now, once));
-            return spread.await.unwrap_or_else(|_| Err(StoreErrorKind::Unavailable.into()));
-        };
-        let mut expiry = std::pin::pin!(sleep(self.deadline()));
-        let request = Request::SettleOnce(charges, Box::new(once));
-        let mut settled = spread_once::ask(&router, slot, request, now, &mut expiry).await;
-        if let Ok(Settled::Again { note, .. }) = &mut settled {
-            *note = note.parse().map(|memo: Memo| memo.note).unwrap_or_default();
-        }
-        settled
-    }
-
-    async fn settle_batch(
-        &self,
-        requests: &[&[Charge<'_>]],
-        now: Timestamp,
-    ) -> Vec<Result<Settlement, StoreError>> {
-        let begun: Vec<Result<Begun, StoreError>> =
-            requests.iter().map(|charges| self.begin(charges, now)).collect();
-        let mut expiry = std::pin::pin!(sleep(self.deadline()));
-        let mut answers = Vec::with_capacity(requests.len());
+    async fn submit(&self, ops: &[Op<'_>], now: Timestamp) -> Outcomes {
+        let begun: SmallVec<[Result<Begun, StoreError>; 1]> =
+            ops.iter().map(|op| self.begin(op, now)).collect();
+        let mut expiry = pin!(sleep(self.router.settings.deadline));
+        let mut outcomes = Outcomes::with_capacity(ops.len());
         for begun in begun {
-            answers.push(match begun {
-                Ok(begun) => only_settled(begun.finish(now, &mut expiry).await),
+            outcomes.push(match begun {
+                Ok(begun) => self.finish(begun, now, &mut expiry).await,
                 Err(error) => Err(error),
             });
         }
-        answers
-    }
-
-    async fn refund(&self, refunds: &[Refund<'_>], now: Timestamp) -> Result<(), StoreError> {
-        let refunds = refunds.iter().filter(|refund| script::holds(refund.limit));
-        let refunds: SmallVec<[OwnedRefund; 4]> = refunds.map(OwnedRefund::new).collect();
-        let refunds = refunds.into_iter().map(|refund| (self.slot(&refund.name), refund));
-        self.ask_each(refunds, Request::Refund, now).await
-    }
-
-    async fn reset(&self, keys: &[Key<'_>]) -> Result<(), StoreError> {
-        let names: SmallVec<[CounterName; 4]> = keys.iter().map(CounterName::of).collect();
-        let names = names.into_iter().map(|name| (self.slot(&name), name));
-        self.ask_each(names, Request::Reset, calls::NO_MOMENT).await
+        outcomes
     }
 }

@@ -8,8 +8,8 @@ use redis::Cmd;
 use smallvec::SmallVec;
 use tollgate_core::{Algorithm, Limit, Line, LogDigest, MAX_LIMIT, Mode, Report, State, Timestamp};
 
-use crate::remote::{Answer, CounterName, OwnedCharge, OwnedOnce, OwnedRefund, Request};
-use crate::{Settled, Settlement, StoreError, StoreErrorKind};
+use crate::remote::{CounterName, OpResult, OwnedCharge, OwnedOp, OwnedRefund};
+use crate::{OpOutcome, Settlement, StoreError, StoreErrorKind};
 
 /// Charges counters and gives back to them.
 pub(super) const SOURCE: &str = include_str!("settle.lua");
@@ -18,7 +18,13 @@ pub(super) const LARGEST: u64 = 1 << 40;
 /// What no limit comes close to.
 const BEYOND: u64 = 1 << 52;
 /// The longest that anything is kept: ten years.
-const LONGEST_MS: u64 = 315_360_000_000;
+const MAX_LIFETIME_MS: u64 = 315_360_000_000;
+/// What a request of the script is, see there.
+const SETTLE: u64 = 1;
+const REFUND: u64 = 2;
+const SETTLE_IDEMPOTENT: u64 = 3;
+/// Added to the above, nothing is charged.
+const DRY_RUN: u64 = 3;
 /// What a limit is made of, see the script.
 const FIELDS_OF_LIMIT: usize = 9;
 
@@ -38,7 +44,7 @@ pub(super) fn holds(limit: &Limit) -> bool {
 /// One call of the script.
 #[derive(Debug)]
 pub(super) struct Call<'a> {
-    requests: SmallVec<[&'a Request; 4]>,
+    ops: SmallVec<[&'a OwnedOp; 4]>,
     /// When it is, by the caller's clock; `None`: by that of the server.
     pub(super) now: Option<Timestamp>,
     /// How long states are kept beyond their use.
@@ -47,16 +53,16 @@ pub(super) struct Call<'a> {
 
 impl<'a> Call<'a> {
     pub(super) fn new(
-        requests: impl Iterator<Item = &'a Request>,
+        ops: impl Iterator<Item = &'a OwnedOp>,
         now: Option<Timestamp>,
         extra_ms: u64,
     ) -> Self {
-        Self { requests: requests.collect(), now, extra_ms }
+        Self { ops: ops.collect(), now, extra_ms }
     }
 
     /// Adds keys and arguments to `EVALSHA <digest>` or `EVAL <script>`.
     pub(super) fn write(&self, prefix: &str, command: &mut Cmd) {
-        let names = || self.requests.iter().flat_map(|request| request.names());
+        let names = || self.ops.iter().flat_map(|op| op.names());
         command.arg(names().count());
         let mut key = prefix.to_owned();
         for name in names() {
@@ -65,10 +71,9 @@ impl<'a> Call<'a> {
             command.arg(&key);
         }
         command.arg(self.numbers());
-        for request in &self.requests {
-            if let Request::SettleOnce(_, once) = request {
-                let OwnedOnce { body, memo, .. } = &**once;
-                command.arg(body.as_slice()).arg(memo.to_string());
+        for op in &self.ops {
+            if let OwnedOp::Settle { idempotency: Some(key), .. } = op {
+                command.arg(key.body.as_slice()).arg(key.record.to_string());
             }
         }
     }
@@ -76,20 +81,19 @@ impl<'a> Call<'a> {
     fn numbers(&self) -> Vec<u8> {
         let mut limits = Limits::default();
         let mut requests = Numbers::default();
-        for request in &self.requests {
-            match request {
-                Request::Settle(charges) => {
-                    requests.push(1);
+        for op in &self.ops {
+            match op {
+                OwnedOp::Settle { charges, idempotency, is_dry_run } => {
+                    let kind = if idempotency.is_some() { SETTLE_IDEMPOTENT } else { SETTLE };
+                    requests.push(kind + if *is_dry_run { DRY_RUN } else { 0 });
                     push_charges(charges, &mut limits, &mut requests);
+                    if let Some(key) = idempotency {
+                        // A key cannot expire at once.
+                        requests.push(key.lifetime.as_millis_ceil().clamp(1, MAX_LIFETIME_MS));
+                    }
                 }
-                Request::SettleOnce(charges, once) => {
-                    requests.push(3);
-                    push_charges(charges, &mut limits, &mut requests);
-                    // For no time at all is nothing that can be asked for.
-                    requests.push(once.lifetime.as_millis_ceil().clamp(1, LONGEST_MS));
-                }
-                Request::Refund(refunds) => {
-                    requests.push(2);
+                OwnedOp::Refund(refunds) => {
+                    requests.push(REFUND);
                     requests.push(refunds.len() as u64);
                     for OwnedRefund { limit, units, charged_at, .. } in refunds {
                         requests.push(limits.place(limit));
@@ -97,7 +101,7 @@ impl<'a> Call<'a> {
                         requests.push_or_none(charged_at.map(Timestamp::as_micros));
                     }
                 }
-                Request::Reset(_) => {}
+                OwnedOp::Reset(_) => {}
             }
         }
         let mut numbers = Numbers::default();
@@ -109,10 +113,10 @@ impl<'a> Call<'a> {
         numbers.into_array()
     }
 
-    /// Reads what the script answered: one answer for each request.
-    pub(super) fn read(&self, answer: &redis::Value) -> Result<Vec<Answer>, StoreError> {
+    /// Reads the reply of the script: one result for each operation.
+    pub(super) fn read(&self, reply: &redis::Value) -> Result<Vec<OpResult>, StoreError> {
         let corrupt = || StoreError::from(StoreErrorKind::Corrupt);
-        let redis::Value::Array(items) = answer else { return Err(corrupt()) };
+        let redis::Value::Array(items) = reply else { return Err(corrupt()) };
         // Only what others wrote into Redis can be no text, and that is checked where it is read.
         let mut texts = items.iter().map(|item| match item {
             redis::Value::BulkString(bytes) => Some(String::from_utf8_lossy(bytes)),
@@ -120,29 +124,25 @@ impl<'a> Call<'a> {
         });
         let mut text = || texts.next().flatten().ok_or_else(corrupt);
         let now = Timestamp::from_micros(text()?.parse().map_err(|_| corrupt())?);
-        let mut answers = Vec::with_capacity(self.requests.len());
-        for request in &self.requests {
-            answers.push(match request {
-                Request::Settle(charges) => {
-                    read_lines(charges, now, &mut text)?.map(Settled::First)
+        let mut results = Vec::with_capacity(self.ops.len());
+        for op in &self.ops {
+            results.push(match op {
+                OwnedOp::Settle { charges, idempotency: None, .. } => {
+                    read_lines(charges, now, &mut text)?.map(OpOutcome::Settled)
                 }
-                Request::SettleOnce(charges, _) => read_once(charges, now, &mut text)?,
-                Request::Refund(_) | Request::Reset(_) => {
-                    let mut answer = Ok(Settled::First(Settlement {
-                        now,
-                        passed: true,
-                        ..Settlement::default()
-                    }));
-                    for _ in request.names() {
+                OwnedOp::Settle { charges, .. } => read_idempotent(charges, now, &mut text)?,
+                OwnedOp::Refund(_) | OwnedOp::Reset(_) => {
+                    let mut result = Ok(OpOutcome::Done);
+                    for _ in op.names() {
                         if let Some(why) = text()?.strip_prefix('!') {
-                            answer = Err(failed(why));
+                            result = Err(failed(why));
                         }
                     }
-                    answer
+                    result
                 }
             });
         }
-        Ok(answers)
+        Ok(results)
     }
 }
 
@@ -184,24 +184,24 @@ fn read_lines<'a>(
     Ok(failure.map_or(Ok(settlement), Err))
 }
 
-/// The same for a request that may be a copy.
-fn read_once<'a>(
+/// The results of a request with an idempotency key, which may be a copy.
+fn read_idempotent<'a>(
     charges: &[OwnedCharge],
     now: Timestamp,
     text: &mut impl FnMut() -> Result<Cow<'a, str>, StoreError>,
-) -> Result<Answer, StoreError> {
+) -> Result<OpResult, StoreError> {
     let corrupt = || StoreError::from(StoreErrorKind::Corrupt);
     let verdict = text()?;
     let (kind, rest) = verdict.split_at_checked(1).ok_or_else(corrupt)?;
     Ok(match kind {
-        "+" => read_lines(charges, now, text)?.map(Settled::First),
+        "+" => read_lines(charges, now, text)?.map(OpOutcome::Settled),
         "=" => {
             let (then, note) = rest.split_once(':').ok_or_else(corrupt)?;
             let then = Timestamp::from_micros(then.parse().map_err(|_| corrupt())?);
             let settlement = read_lines(charges, then, text)?;
-            settlement.map(|settlement| Settled::Again { settlement, note: note.to_owned() })
+            settlement.map(|settlement| OpOutcome::Replayed { settlement, note: note.to_owned() })
         }
-        "~" => Ok(Settled::Conflict),
+        "~" => Ok(OpOutcome::KeyReused),
         "!" => Err(failed(rest)),
         _ => return Err(corrupt()),
     })

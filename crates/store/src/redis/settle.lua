@@ -10,6 +10,7 @@
 --                           or: 2, number of refunds, and for each: limit, units, us of the charge or -1
 --                           or: 3, the same as 1, and ms to remember the answer if it passes. The
 --                               last of its KEYS is that of the record
+--                           or: 4 or 6, the same as 1 or 3, but nothing is charged (a dry run)
 -- ARGV[2..] for each request that is to be remembered: digest of its body, note
 -- answer    the moment, then for each charge: fitted (0 or 1), written (0 or 1), state;
 --           after `!`, why the whole request could not be settled.
@@ -578,7 +579,7 @@ local function settle_waiting(c)
 end
 
 local function settle(charges)
-  local passed = true
+  local passed = not charges.is_dry_run
   for i = 1, #charges do
     local c = charges[i]
     local l = c.limit
@@ -598,7 +599,8 @@ local function settle(charges)
       local c = charges[i]
       local l = c.limit
       if l.is_log == is_log then
-        local is_taken = c.cost > 0 and l.limit > 0 and (c.mode == DEBIT or (passed and c.fits))
+        local is_taken = c.cost > 0 and l.limit > 0 and not charges.is_dry_run
+          and (c.mode == DEBIT or (passed and c.fits))
         if is_taken then
           l.kernel.take(c, c.mode == DEBIT and l.most or 9007199254740991)
           if not is_log then
@@ -729,14 +731,17 @@ local function settle_once(charges)
 end
 
 local DEEDS = { settle_plain, refund, settle_once }
-local REFUND, SETTLE_ONCE = 2, 3
+local REFUND, SETTLE_ONCE, DRY_RUN = 2, 3, 3
 
 local answer = { format('%.0f', now) }
 local requests = {}
 local key, argument = 0, 1
 while place < #numbers do
   local kind = number()
-  local charges = {}
+  local charges = { is_dry_run = kind > DRY_RUN }
+  if charges.is_dry_run then
+    kind = kind - DRY_RUN
+  end
   for i = 1, number() do
     key = key + 1
     local c = { key = KEYS[key], limit = limits[number()], cost = number() }

@@ -3,7 +3,7 @@
 
 pub(crate) mod breaker;
 pub(crate) mod clock;
-mod memo;
+mod idempotency_record;
 mod name;
 mod queue;
 mod settings;
@@ -13,27 +13,19 @@ use std::slice;
 use smallvec::SmallVec;
 use tollgate_core::{Charge, Limit, Micros, Mode, Timestamp};
 
-pub(crate) use memo::Memo;
+pub(crate) use idempotency_record::IdempotencyRecord;
 pub(crate) use name::CounterName;
 #[cfg(feature = "redis")]
 pub(crate) use queue::Pending;
 pub(crate) use queue::{Job, Queue};
 pub use settings::{BreakerState, RemoteSettings, RemoteStatus};
 
-use crate::{Once, Refund, Settled, Settlement, StoreError, StoreErrorKind};
+use crate::{IdempotencyKey, OpOutcome, Refund, StoreError, StoreErrorKind};
 
-/// What became of a request.
-pub(crate) type Answer = Result<Settled, StoreError>;
+/// How an operation ended.
+pub(crate) type OpResult = Result<OpOutcome, StoreError>;
 
-/// What became of a request that nobody remembers, so that it cannot be a copy.
-pub(crate) fn only_settled(answer: Answer) -> Result<Settlement, StoreError> {
-    match answer? {
-        Settled::First(settlement) => Ok(settlement),
-        Settled::Again { .. } | Settled::Conflict => Err(StoreErrorKind::Corrupt.into()),
-    }
-}
-
-/// Whether it may have been done all the same, or may be if it is tried again.
+/// Whether the operation may have been carried out all the same, or may be if it is retried.
 pub(crate) fn may_be_unknown(error: &StoreError) -> bool {
     matches!(error.kind(), StoreErrorKind::Unavailable | StoreErrorKind::Timeout)
 }
@@ -70,41 +62,53 @@ impl OwnedRefund {
     }
 }
 
-/// A [`Once`] that can travel.
+/// An [`IdempotencyKey`] that can travel.
 #[derive(Clone, Debug)]
-pub(crate) struct OwnedOnce {
-    /// What its record is called.
-    pub(crate) record: CounterName,
+pub(crate) struct OwnedIdempotencyKey {
+    /// The name of its record.
+    pub(crate) record_name: CounterName,
     pub(crate) body: [u8; 16],
-    pub(crate) memo: Memo,
+    pub(crate) record: IdempotencyRecord,
     pub(crate) lifetime: Micros,
 }
 
-impl OwnedOnce {
+impl OwnedIdempotencyKey {
     /// Where counters of one subject have to lie together, the record does so `beside` one of them.
-    pub(crate) fn new(once: &Once<'_>, beside: Option<&CounterName>) -> Self {
-        let Once { call, body, note, lifetime } = *once;
-        let memo = Memo { note: note.to_owned(), ..Memo::default() };
-        Self { record: CounterName::of_record(call, beside), body, memo, lifetime }
+    pub(crate) fn new(key: &IdempotencyKey<'_>, beside: Option<&CounterName>) -> Self {
+        let IdempotencyKey { call, body, note, lifetime } = *key;
+        let record = IdempotencyRecord { note: note.to_owned(), ..IdempotencyRecord::default() };
+        Self { record_name: CounterName::of_record(call, beside), body, record, lifetime }
     }
 }
 
-/// A request that can travel.
+pub(crate) type OwnedCharges = SmallVec<[OwnedCharge; 4]>;
+
+/// An [`Op`](crate::Op) that can travel.
 #[derive(Clone, Debug)]
-pub(crate) enum Request {
-    Settle(SmallVec<[OwnedCharge; 4]>),
-    SettleOnce(SmallVec<[OwnedCharge; 4]>, Box<OwnedOnce>),
+pub(crate) enum OwnedOp {
+    Settle {
+        charges: OwnedCharges,
+        idempotency: Option<Box<OwnedIdempotencyKey>>,
+        is_dry_run: bool,
+    },
     Refund(SmallVec<[OwnedRefund; 4]>),
     Reset(SmallVec<[CounterName; 4]>),
 }
 
-impl Request {
-    /// The counters that it is about, and the record that may be there of it.
+impl OwnedOp {
+    /// Charges of a request without an idempotency key.
+    pub(crate) const fn charge(charges: OwnedCharges) -> Self {
+        Self::Settle { charges, idempotency: None, is_dry_run: false }
+    }
+
+    /// The counters that it is about, and the record of its idempotency key.
     pub(crate) fn names(&self) -> impl Iterator<Item = &CounterName> {
         let (charges, refunds, others): (&[OwnedCharge], &[OwnedRefund], &[CounterName]) =
             match self {
-                Self::Settle(charges) => (charges, &[], &[]),
-                Self::SettleOnce(charges, once) => (charges, &[], slice::from_ref(&once.record)),
+                Self::Settle { charges, idempotency, .. } => {
+                    let record = idempotency.as_ref().map(|key| slice::from_ref(&key.record_name));
+                    (charges, &[], record.unwrap_or_default())
+                }
                 Self::Refund(refunds) => (&[], refunds, &[]),
                 Self::Reset(names) => (&[], &[], names),
             };
@@ -112,11 +116,11 @@ impl Request {
         charged.chain(refunds.iter().map(|refund| &refund.name)).chain(others)
     }
 
-    /// The limits that it is charged to or gives back to.
+    /// The limits of the counters that it is about.
     #[cfg(feature = "postgres")]
     pub(crate) fn limits(&self) -> impl Iterator<Item = &Limit> {
         let (charges, refunds): (&[OwnedCharge], &[OwnedRefund]) = match self {
-            Self::Settle(charges) | Self::SettleOnce(charges, _) => (charges, &[]),
+            Self::Settle { charges, .. } => (charges, &[]),
             Self::Refund(refunds) => (&[], refunds),
             Self::Reset(_) => (&[], &[]),
         };

@@ -41,12 +41,6 @@ impl CounterName {
         Self(name)
     }
 
-    /// A counter of the same subject that no rule has.
-    #[cfg(feature = "redis")]
-    pub(crate) fn without_rule(&self) -> Self {
-        Self(format!("{{{}}}:", self.tag()))
-    }
-
     /// The name that reads so.
     pub(crate) fn read(name: &str) -> Self {
         Self(name.to_owned())

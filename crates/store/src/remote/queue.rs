@@ -12,7 +12,7 @@ use tollgate_core::Timestamp;
 
 #[cfg(feature = "postgres")]
 use super::clock::Moment;
-use super::{Answer, Request};
+use super::{OpResult, OwnedOp};
 use crate::{StoreError, StoreErrorKind};
 
 /// How many requests may wait for a server. It has far more to do by then than it can in time.
@@ -22,26 +22,26 @@ const LONGEST: usize = 16_384;
 /// counters, and requests with few would time out behind those with many.
 const MAX_COUNTERS: usize = 256;
 
-/// A request, and whoever waits for its answer.
+/// An operation, and its caller, which waits for the result.
 #[derive(Debug)]
 pub(crate) struct Job {
-    pub(crate) request: Request,
-    /// When it was asked, by the caller's clock.
+    pub(crate) op: OwnedOp,
+    /// When it was asked for, by the caller's clock.
     pub(crate) now: Timestamp,
     #[cfg(feature = "postgres")]
     queued_at: Moment,
-    answer: oneshot::Sender<Answer>,
+    result: oneshot::Sender<OpResult>,
 }
 
 impl Job {
-    pub(crate) fn answer(self, answer: Answer) {
-        // Whoever has waited long enough is gone.
-        let _ = self.answer.send(answer);
+    pub(crate) fn finish(self, result: OpResult) {
+        // A caller whose timeout has passed is gone.
+        let _ = self.result.send(result);
     }
 
-    /// Whether nobody waits any more. A request that has not been sent by then never is.
-    pub(crate) fn is_forsaken(&self) -> bool {
-        self.answer.is_closed()
+    /// Whether the caller stopped waiting. An operation that has not been sent by then never is.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.result.is_closed()
     }
 
     /// The time that is left of `timeout`, which began when the request was queued.
@@ -51,13 +51,13 @@ impl Job {
     }
 }
 
-/// An answer that is on its way.
+/// The result of an operation that is under way.
 #[derive(Debug)]
-pub(crate) struct Pending(oneshot::Receiver<Answer>);
+pub(crate) struct Pending(oneshot::Receiver<OpResult>);
 
 impl Pending {
-    pub(crate) async fn answer(&mut self) -> Answer {
-        // Whoever had the request may have dropped it.
+    pub(crate) async fn result(&mut self) -> OpResult {
+        // The batch may have been dropped with its server.
         (&mut self.0).await.unwrap_or_else(|_| Err(StoreErrorKind::Unavailable.into()))
     }
 }
@@ -91,7 +91,7 @@ impl Queue {
                     counters += counters_of(&more);
                     batch.extend(more);
                 }
-                batch.retain(|job| !job.is_forsaken());
+                batch.retain(|job| !job.is_cancelled());
                 if batch.is_empty() {
                     continue;
                 }
@@ -109,21 +109,21 @@ impl Queue {
         Self(sender)
     }
 
-    /// Asks. There is no room for a request that nobody could answer in time.
-    pub(crate) fn send(&self, request: Request, now: Timestamp) -> Result<Pending, StoreError> {
-        let (job, pending) = job(request, now);
+    /// Sends an operation. Fails while so many wait that it could not be carried out in time.
+    pub(crate) fn send(&self, op: OwnedOp, now: Timestamp) -> Result<Pending, StoreError> {
+        let (job, pending) = job(op, now);
         self.push(vec![job])?;
         Ok(pending)
     }
 
-    /// Asks several things, which reach the server in one batch and in order.
+    /// Sends several operations, which reach the server in one batch and in order.
     #[cfg(feature = "postgres")]
     pub(crate) fn send_together(
         &self,
-        requests: Vec<Request>,
+        ops: Vec<OwnedOp>,
         now: Timestamp,
     ) -> Result<Vec<Pending>, StoreError> {
-        let (jobs, pending) = requests.into_iter().map(|request| job(request, now)).unzip();
+        let (jobs, pending) = ops.into_iter().map(|op| job(op, now)).unzip();
         self.push(jobs)?;
         Ok(pending)
     }
@@ -134,17 +134,17 @@ impl Queue {
 }
 
 fn counters_of(jobs: &[Job]) -> usize {
-    jobs.iter().map(|job| job.request.names().count()).sum()
+    jobs.iter().map(|job| job.op.names().count()).sum()
 }
 
-fn job(request: Request, now: Timestamp) -> (Job, Pending) {
-    let (answer, answered) = oneshot::channel();
+fn job(op: OwnedOp, now: Timestamp) -> (Job, Pending) {
+    let (result, pending) = oneshot::channel();
     let job = Job {
-        request,
+        op,
         now,
         #[cfg(feature = "postgres")]
         queued_at: Moment::now(),
-        answer,
+        result,
     };
-    (job, Pending(answered))
+    (job, Pending(pending))
 }

@@ -8,7 +8,7 @@ use std::task::{Context, Waker};
 use std::thread;
 
 use tollgate_core::{Algorithm, Charge, Key, Micros, Mode, Quota, Timestamp};
-use tollgate_store::{DenyCache, MemoryStore, Refund, Settlement, Store, StoreError};
+use tollgate_store::{DenyCache, MemoryStore, Op, Outcomes, SettleRequest, Settlement, Store};
 
 use crate::remote_store::at_once;
 use crate::script::{MIDNIGHT, Script, refund, render};
@@ -119,26 +119,15 @@ impl Store for Yielding {
         true
     }
 
-    async fn settle(
-        &self,
-        charges: &[Charge<'_>],
-        now: Timestamp,
-    ) -> Result<Settlement, StoreError> {
-        let settled = self.0.settle_now(charges, now);
-        thread::yield_now();
-        Ok(settled)
+    fn try_settle(&self, _: &SettleRequest<'_>, _: Timestamp, _: &mut Settlement) -> bool {
+        false
     }
 
-    async fn refund(&self, refunds: &[Refund<'_>], now: Timestamp) -> Result<(), StoreError> {
+    async fn submit(&self, ops: &[Op<'_>], now: Timestamp) -> Outcomes {
         thread::yield_now();
-        refunds.iter().for_each(|refund| self.0.refund_now(refund, now));
+        let outcomes = self.0.submit_now(ops, now);
         thread::yield_now();
-        Ok(())
-    }
-
-    async fn reset(&self, keys: &[Key<'_>]) -> Result<(), StoreError> {
-        keys.iter().for_each(|key| self.0.forget(key));
-        Ok(())
+        outcomes
     }
 }
 

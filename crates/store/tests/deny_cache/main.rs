@@ -8,7 +8,7 @@ mod script;
 use remote_store::{RemoteStore, at_once};
 use script::{MIDNIGHT, Script, check};
 use tollgate_core::{Algorithm, Charge, Key, Limit, Line, Micros, Mode, Quota, Report, Timestamp};
-use tollgate_store::{DenyCache, MemoryStore, Settlement, Store};
+use tollgate_store::{DenyCache, MemoryStore, SettleRequest, Settlement, Store};
 
 #[test]
 fn a_refusal_is_known_until_it_could_pass() {
@@ -184,15 +184,14 @@ fn a_request_with_a_debit_is_asked() {
     ]);
 }
 
-/// Beside a charge of no rule, others are only tried.
 #[test]
-fn a_trial_is_asked_and_teaches_nothing() {
+fn a_dry_run_is_asked_and_teaches_nothing() {
     check(&[
         ("0 slow=10", "asked: passed, 0 left"),
-        ("0 slow=1 =1", "asked: refused, 0 left, 0 left"),
-        ("0 slow=1 =1", "asked: refused, 0 left, 0 left"),
+        ("0 try slow=1", "asked: refused, 0 left"),
+        ("0 try slow=1 other=1", "asked: refused, 0 left, 10 left"),
         ("0 slow=1", "asked: refused, 0 left"),
-        ("0 slow=1 =1", "asked: refused, 0 left, 0 left"),
+        ("0 try slow=1", "asked: refused, 0 left"),
         ("0 slow=1", "known: slow, 60000000 us"),
     ]);
 }
@@ -343,21 +342,26 @@ fn a_newer_refusal_overwrites_an_older_one() {
     assert_eq!(cache.hits(), 3);
 }
 
-/// Who counts in memory does not come by here at all.
 #[test]
-fn a_store_in_memory_is_asked_at_once() {
+fn what_is_known_is_answered_at_once_and_the_rest_by_a_store_that_can() {
     let (cache, limit) = (DenyCache::new(MemoryStore::with_bytes(0)), gcra(10));
-    assert!(cache.is_immediate() && !cache.is_shared());
+    assert!(!cache.is_shared());
     let refused = [charge(1, &limit, 11)];
     at_once(cache.settle(&refused, MIDNIGHT)).expect("a store that answers");
     for charges in [&refused[..], &[charge(1, &limit, 11), charge(2, &limit, 1)]] {
-        let mut lines = [].into_iter().collect();
-        assert!(cache.settle_at_once(charges, MIDNIGHT, &mut lines));
-        assert_eq!(lines.len(), charges.len());
+        let mut settlement = Settlement::default();
+        assert!(cache.try_settle(&charges.into(), MIDNIGHT, &mut settlement));
+        assert!(!settlement.passed && settlement.only == Some(0));
     }
-    assert_eq!(cache.hits(), 0);
+    assert_eq!(cache.hits(), 2);
+    let mut settlement = Settlement::default();
+    assert!(cache.try_settle(&[charge(2, &limit, 1)][..].into(), MIDNIGHT, &mut settlement));
+    assert!(settlement.passed && settlement.lines.len() == 1);
 
     let remote = DenyCache::new(RemoteStore::new(Micros::ZERO));
-    assert!(!remote.is_immediate() && remote.is_shared());
-    assert!(!remote.settle_at_once(&refused, MIDNIGHT, &mut [].into_iter().collect()));
+    assert!(remote.is_shared());
+    let request = SettleRequest::from(&refused[..]);
+    assert!(!remote.try_settle(&request, MIDNIGHT, &mut Settlement::default()));
+    at_once(remote.settle(&refused, MIDNIGHT)).expect("a store that answers");
+    assert!(remote.try_settle(&request, MIDNIGHT, &mut Settlement::default()));
 }

@@ -7,8 +7,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
-use tollgate_core::{Charge, Key, Micros, Timestamp};
-use tollgate_store::{MemoryStore, Refund, Settlement, Store, StoreError, StoreErrorKind};
+use tollgate_core::{Micros, Timestamp};
+use tollgate_store::{MemoryStore, Op, Outcomes, SettleRequest, Settlement, Store, StoreErrorKind};
 
 pub(crate) struct RemoteStore {
     counters: MemoryStore,
@@ -68,13 +68,6 @@ impl RemoteStore {
     pub(crate) fn requests(&self) -> u64 {
         self.requests.load(Ordering::SeqCst)
     }
-
-    fn answer<T>(&self, answer: impl FnOnce(&MemoryStore) -> T) -> Result<T, StoreError> {
-        match *self.fault.lock().expect("nobody panics while it is set") {
-            Some(fault) => Err(fault.into()),
-            None => Ok(answer(&self.counters)),
-        }
-    }
 }
 
 impl Store for RemoteStore {
@@ -82,39 +75,26 @@ impl Store for RemoteStore {
         true
     }
 
-    async fn settle(
-        &self,
-        charges: &[Charge<'_>],
-        now: Timestamp,
-    ) -> Result<Settlement, StoreError> {
-        self.settle_batch(&[charges], now).await.remove(0)
+    fn try_settle(&self, _: &SettleRequest<'_>, _: Timestamp, _: &mut Settlement) -> bool {
+        false
     }
 
-    async fn settle_batch(
-        &self,
-        requests: &[&[Charge<'_>]],
-        now: Timestamp,
-    ) -> Vec<Result<Settlement, StoreError>> {
-        self.calls.fetch_add(1, Ordering::SeqCst);
-        let now = now.plus(self.ahead);
-        let mut settled = Vec::new();
-        for charges in requests {
-            self.requests.fetch_add(1, Ordering::SeqCst);
-            settled.push(self.answer(|counters| counters.settle_now(charges, now)));
+    async fn submit(&self, ops: &[Op<'_>], now: Timestamp) -> Outcomes {
+        let settles = ops.iter().filter(|op| matches!(op, Op::Settle(_))).count() as u64;
+        self.calls.fetch_add(u64::from(settles > 0), Ordering::SeqCst);
+        self.requests.fetch_add(settles, Ordering::SeqCst);
+        if settles == 0 {
+            self.changes.pass().await;
         }
-        self.answers.pass().await;
-        settled
-    }
-
-    async fn refund(&self, refunds: &[Refund<'_>], now: Timestamp) -> Result<(), StoreError> {
-        self.changes.pass().await;
-        let now = now.plus(self.ahead);
-        self.answer(|counters| refunds.iter().for_each(|refund| counters.refund_now(refund, now)))
-    }
-
-    async fn reset(&self, keys: &[Key<'_>]) -> Result<(), StoreError> {
-        self.changes.pass().await;
-        self.answer(|counters| keys.iter().for_each(|key| counters.forget(key)))
+        let fault = *self.fault.lock().expect("nobody panics while it is set");
+        let outcomes = match fault {
+            Some(fault) => ops.iter().map(|_| Err(fault.into())).collect(),
+            None => self.counters.submit_now(ops, now.plus(self.ahead)),
+        };
+        if settles > 0 {
+            self.answers.pass().await;
+        }
+        outcomes
     }
 }
 

@@ -3,7 +3,9 @@
 use std::hash::{BuildHasherDefault, DefaultHasher};
 
 use tollgate_core::{Algorithm, Charge, Key, Limit, Micros, Mode, Quota, Timestamp};
-use tollgate_store::{DenyCache, Refund, Settlement, Store, StoreError, StoreErrorKind};
+use tollgate_store::{
+    DenyCache, Op, OpOutcome, Refund, SettleRequest, Settlement, Store, StoreError, StoreErrorKind,
+};
 
 use crate::remote_store::{RemoteStore, at_once};
 
@@ -40,7 +42,6 @@ impl Script {
             ("other", limit(Algorithm::FixedWindow, 10, 60)),
             ("fast", limit(Algorithm::Gcra, 10, 1)),
             ("blocked", limit(Algorithm::FixedWindow, 0, 60)),
-            ("", limit(Algorithm::FixedWindow, 0, 60)),
         ];
         Self { cache: DenyCache::new(RemoteStore::new(Micros::ZERO)), limits }
     }
@@ -50,7 +51,7 @@ impl Script {
     /// A step is a time in microseconds after midnight and a request: `1500 slow=2 fast=1`. A charge
     /// is a counter, its mode (`=` enforced, `~` shadow, `!` debit) and a cost; `slow'` is the
     /// counter `slow` under a higher limit. Several requests, parted by `|`, are a batch. A time may
-    /// also be followed by `refund` and charges, or `reset` and counters. Between two steps the
+    /// also be followed by `try` and charges (a dry run), `refund` and charges, or `reset` and counters. Between two steps the
     /// store may go `down`, hang until the `timeout`, and come `up` again.
     pub(crate) fn step(&mut self, step: &str) -> String {
         let fault = match step {
@@ -74,9 +75,16 @@ impl Script {
             let keys: Vec<Key<'_>> = counters.split_whitespace().map(key).collect();
             return done(at_once(self.cache.reset(&keys)));
         }
+        let is_dry_run = rest.starts_with("try ");
+        let rest = rest.trim_start_matches("try ");
         let requests: Vec<Vec<Charge<'_>>> =
             rest.split('|').map(|charges| self.charges(charges)).collect();
         let settled = match &requests[..] {
+            [charges] if is_dry_run => {
+                let request = SettleRequest { charges, idempotency: None, is_dry_run };
+                let outcome = at_once(self.cache.submit_one(Op::Settle(request), now));
+                vec![outcome.and_then(OpOutcome::settled)]
+            }
             [charges] => vec![at_once(self.cache.settle(charges, now))],
             _ => {
                 let requests: Vec<&[Charge<'_>]> = requests.iter().map(Vec::as_slice).collect();

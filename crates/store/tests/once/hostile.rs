@@ -2,7 +2,7 @@
 //! can, and are no failure of the server.
 
 use tollgate_core::Algorithm;
-use tollgate_store::{BreakerState, RemoteSettings, Settled};
+use tollgate_store::{BreakerState, OpOutcome, RemoteSettings};
 use tollgate_testbed::Redis;
 
 use crate::{call, first, key, limit, one, patient, settle};
@@ -14,7 +14,7 @@ enum Forgery {
 }
 
 /// Settles a request, changes its record, and settles a copy.
-async fn copy_of(redis: &Redis, forgery: &Forgery) -> Settled {
+async fn copy_of(redis: &Redis, forgery: &Forgery) -> OpOutcome {
     let settings = RemoteSettings { failures: 1, ..patient() };
     let store = crate::RedisStore::connect(&redis.url(), settings).expect("a sound URL");
     redis.command(&["FLUSHALL"]);
@@ -67,7 +67,9 @@ async fn what_a_record_says_wrongly_of_a_counter_is_looked_up() {
     for text in ["'x'", "'11garbage'", "7", "string.rep('1', 1000)", "'11' .. string.rep('9', 30)"]
     {
         let settled = copy_of(&redis, &Forgery::Script(all(text).leak())).await;
-        let Settled::Again { settlement, note } = settled else { panic!("{text}: {settled:?}") };
+        let OpOutcome::Replayed { settlement, note } = settled else {
+            panic!("{text}: {settled:?}")
+        };
         let left = settlement.lines.iter().map(|line| line.report.remaining);
         assert_eq!(left.collect::<Vec<_>>(), [9, 9], "{text}");
         assert_eq!(note, "d00000001-a1");
@@ -83,7 +85,7 @@ async fn a_note_that_cannot_be_read_fails_nothing() {
         (r#"r.note = 'x","allowed":false'"#, r#"x","allowed":false"#),
     ] {
         let settled = copy_of(&redis, &Forgery::Script(change)).await;
-        let Settled::Again { note, .. } = settled else { panic!("{change}: {settled:?}") };
+        let OpOutcome::Replayed { note, .. } = settled else { panic!("{change}: {settled:?}") };
         assert_eq!(note, expected, "{change}");
     }
 }

@@ -8,10 +8,12 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy};
 use tokio::net::{TcpListener, TcpStream};
 use tollgate_core::Algorithm;
-use tollgate_store::{RemoteSettings, Settled, Store as _, StoreErrorKind};
+use tollgate_store::{OpOutcome, RemoteSettings, Store as _, StoreErrorKind};
 use tollgate_testbed::{Fault, FaultProxy, PATIENCE, Redis, RedisCluster};
 
-use crate::{NO_MOMENT, call, cluster_url, first, key, left, limit, one, patient, redis, settle};
+use crate::{
+    NO_MOMENT, call, cluster_url, first, key, left, limit, one, patient, redis, settle, try_settle,
+};
 use tollgate_testbed::eventually;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -29,14 +31,14 @@ async fn whoever_did_not_hear_the_answer_can_ask_again() {
     let before = left(&other, &charges).await[0];
 
     proxy.set(Fault::Latency { to_server: Duration::ZERO, to_client: PATIENCE });
-    let lost = hasty.settle_once(&charges, NO_MOMENT, &call("lost", 1, "one")).await;
+    let lost = try_settle(&hasty, &charges, &call("lost", 1, "one")).await;
     assert_eq!(lost.expect_err("no answer").kind(), StoreErrorKind::Timeout);
     eventually("the charge", || async {
         (left(&other, &charges).await == [before - 1]).then_some(())
     })
     .await;
     let again = settle(&other, &charges, &call("lost", 1, "two")).await;
-    assert!(matches!(&again, Settled::Again { note, .. } if note == "one"), "{again:?}");
+    assert!(matches!(&again, OpOutcome::Replayed { note, .. } if note == "one"), "{again:?}");
     assert_eq!(left(&other, &charges).await, [before - 1]);
 }
 
@@ -80,7 +82,7 @@ async fn a_connection_that_ends_is_made_again_within_the_deadline() {
 
     is_to_cut.store(true, Ordering::SeqCst);
     let settled = settle(&store, &charges, &call("cut", 1, "one")).await;
-    assert!(matches!(&settled, Settled::Again { note, .. } if note == "one"), "{settled:?}");
+    assert!(matches!(&settled, OpOutcome::Replayed { note, .. } if note == "one"), "{settled:?}");
     assert_eq!(left(&store, &charges).await, [8]);
     // Without a key nobody asks twice.
     is_to_cut.store(true, Ordering::SeqCst);
@@ -113,14 +115,14 @@ async fn a_slot_that_is_away_takes_nothing_from_the_others() {
     let settled = first(settle(&store, &charges, &call("whole", 1, "one")).await);
     assert!(settled.passed);
     let again = settle(&store, &charges, &call("whole", 1, "two")).await;
-    assert_eq!(again, Settled::Again { settlement: settled, note: "one".to_owned() });
+    assert_eq!(again, OpOutcome::Replayed { settlement: settled, note: "one".to_owned() });
 
     // The one that has the record. The others go on.
     for node in cluster.nodes() {
         node.command(&["CONFIG", "SET", "cluster-require-full-coverage", "no"]);
     }
     cluster.kill_node(0);
-    let failed = store.settle_once(&charges, NO_MOMENT, &call("away", 1, "one")).await;
+    let failed = try_settle(&store, &charges, &call("away", 1, "one")).await;
     failed.expect_err("a server is away");
     for charge in &charges[1..] {
         assert_eq!(left(&store, &[*charge]).await, [9]);

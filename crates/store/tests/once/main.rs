@@ -11,7 +11,9 @@ use std::hash::{BuildHasherDefault, DefaultHasher};
 
 use tollgate_core::{Algorithm, Charge, Key, Limit, Micros, Mode, Quota, Timestamp};
 use tollgate_store::redis::RedisStore;
-use tollgate_store::{Once, RemoteSettings, Settled, Settlement, Store};
+use tollgate_store::{
+    IdempotencyKey, Op, OpOutcome, RemoteSettings, SettleRequest, Settlement, Store, StoreError,
+};
 use tollgate_testbed::{PATIENCE, RedisCluster};
 
 /// The moment of a request, which a store with a clock of its own has no use for.
@@ -36,22 +38,31 @@ fn one<'a>(key: Key<'a>, limit: &'a Limit) -> Charge<'a> {
 }
 
 /// A call with that key, and a body that is known by a number.
-fn call<'a>(key: &str, body: u8, note: &'a str) -> Once<'a> {
+fn call<'a>(key: &str, body: u8, note: &'a str) -> IdempotencyKey<'a> {
     let mut call = [0; 16];
     for (place, byte) in key.bytes().enumerate() {
         call[place % 16] ^= byte.rotate_left(u32::try_from(place / 16).unwrap_or(0));
     }
-    Once { call, body: [body; 16], note, lifetime: HOUR }
+    IdempotencyKey { call, body: [body; 16], note, lifetime: HOUR }
 }
 
-async fn settle(store: &impl Store, charges: &[Charge<'_>], once: &Once<'_>) -> Settled {
-    store.settle_once(charges, NO_MOMENT, once).await.expect("a store that answers")
+async fn settle(store: &impl Store, charges: &[Charge<'_>], key: &IdempotencyKey<'_>) -> OpOutcome {
+    try_settle(store, charges, key).await.expect("a store that answers")
+}
+
+async fn try_settle(
+    store: &impl Store,
+    charges: &[Charge<'_>],
+    key: &IdempotencyKey<'_>,
+) -> Result<OpOutcome, StoreError> {
+    let request = SettleRequest { charges, idempotency: Some(key), is_dry_run: false };
+    store.submit_one(Op::Settle(request), NO_MOMENT).await
 }
 
 /// What became of a request that is not a copy.
-fn first(settled: Settled) -> Settlement {
+fn first(settled: OpOutcome) -> Settlement {
     match settled {
-        Settled::First(settlement) => settlement,
+        OpOutcome::Settled(settlement) => settlement,
         other => panic!("not the first: {other:?}"),
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 use tollgate_core::{Algorithm, Charge, Micros, Mode};
 use tollgate_store::postgres::PostgresStore;
-use tollgate_store::{DenyCache, Once, Settled, Store};
+use tollgate_store::{DenyCache, IdempotencyKey, OpOutcome, Store};
 use tollgate_testbed::{Postgres, Redis, RedisCluster};
 
 use crate::{call, cluster_url, first, key, left, limit, one, patient, redis, settle};
@@ -77,11 +77,11 @@ async fn copies_get_the_first_answer<S: Store>(
     assert_eq!(after, [1, 1, 5], "{name}");
     for node in [b, a] {
         let again = settle(&**node, &charges, &call(&name, 1, "two")).await;
-        let expected = Settled::Again { settlement: settled.clone(), note: "one".to_owned() };
+        let expected = OpOutcome::Replayed { settlement: settled.clone(), note: "one".to_owned() };
         assert_eq!(again, expected, "{name}");
         charges[0].cost = 4;
         let conflict = settle(&**node, &charges, &call(&name, 2, "three")).await;
-        assert_eq!(conflict, Settled::Conflict, "{name}");
+        assert_eq!(conflict, OpOutcome::KeyReused, "{name}");
         charges[0].cost = 3;
         assert_eq!(left(&**node, &charges).await, after, "{name}");
     }
@@ -106,7 +106,7 @@ async fn the_last_unit_is_given_to_its_copies_too<S: Store>(
             assert!(!refused.passed, "{name}");
         }
         let again = settle(&**b, &charges, &call(&name, 1, "two")).await;
-        let expected = Settled::Again { settlement: settled, note: "one".to_owned() };
+        let expected = OpOutcome::Replayed { settlement: settled, note: "one".to_owned() };
         assert_eq!(again, expected, "{name}");
         let expected = [0, 1, 2].map(|n| if n == used_up { 0 } else { 8 });
         assert_eq!(left(&**b, &charges).await, expected, "{name}");
@@ -156,7 +156,7 @@ async fn other_rules_are_looked_at<S: Store>(
         let changed = limit(kind, 7);
         let rules = [of("kept"), of("new"), one(key("gone", clients[0]), &changed)];
         let again = settle(&**b, &rules, &call(&name, 1, "two")).await;
-        let Settled::Again { settlement, note } = again else { panic!("{name}: {again:?}") };
+        let OpOutcome::Replayed { settlement, note } = again else { panic!("{name}: {again:?}") };
         assert_eq!((settlement.lines[0], &*note), (settled.lines[0], "one"), "{name}");
         assert_eq!(settlement.now, settled.now, "{name}");
         assert!(settlement.lines.iter().all(|line| line.admitted), "{name}");
@@ -183,10 +183,10 @@ async fn copies_at_once_are_charged_once<S: Store + 'static>(
         });
     }
     let answers = copies.join_all().await;
-    let firsts = answers.iter().filter(|(answer, _)| matches!(answer, Settled::First(_)));
+    let firsts = answers.iter().filter(|(answer, _)| matches!(answer, OpOutcome::Settled(_)));
     let firsts: Vec<_> = firsts.collect();
-    let [(Settled::First(settled), of_first)] = &firsts[..] else { panic!("{firsts:?}") };
-    let expected = Settled::Again { settlement: settled.clone(), note: of_first.clone() };
+    let [(OpOutcome::Settled(settled), of_first)] = &firsts[..] else { panic!("{firsts:?}") };
+    let expected = OpOutcome::Replayed { settlement: settled.clone(), note: of_first.clone() };
     assert_eq!(answers.iter().filter(|(answer, _)| *answer == expected).count(), COPIES - 1);
     for client in clients {
         let charges = [one(key("crowd", client), &hundred)];
@@ -199,11 +199,11 @@ async fn what_is_known_is_forgotten<S: Store>(node: &DenyCache<S>, clients: &[St
     let charges = [("short", 0), ("shorter", 2)]
         .map(|(rule, client)| one(key(rule, &clients[client]), &hundred));
     let name = format!("short {}", clients[1]);
-    let once = Once { lifetime: Micros::new(300_000), ..call(&name, 1, "") };
+    let once = IdempotencyKey { lifetime: Micros::new(300_000), ..call(&name, 1, "") };
     first(settle(node, &charges, &once).await);
     // Nothing is said when a record expires.
     eventually("an end", || async {
-        let again = matches!(settle(node, &charges, &once).await, Settled::Again { .. });
+        let again = matches!(settle(node, &charges, &once).await, OpOutcome::Replayed { .. });
         (!again).then_some(())
     })
     .await;
@@ -215,7 +215,7 @@ async fn keys_of_others_are_other_keys<S: Store>([a, b]: &Nodes<S>, knows_all: b
     let about = |client: &'static str| [one(key("others", client), &hundred)];
     first(settle(&**a, &about("ann"), &call("others", 1, "")).await);
     let other = settle(&**b, &about("bob"), &call("others", 2, "")).await;
-    assert_eq!(matches!(other, Settled::Conflict), knows_all, "{other:?}");
+    assert_eq!(matches!(other, OpOutcome::KeyReused), knows_all, "{other:?}");
     first(settle(&**b, &about("ann"), &call("another key", 1, "")).await);
     assert_eq!(left(&**a, &about("ann")).await, [98]);
 }

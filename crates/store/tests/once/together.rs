@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tollgate_core::Algorithm;
 use tollgate_store::redis::RedisStore;
-use tollgate_store::{Settled, Store as _};
+use tollgate_store::{OpOutcome, Store as _};
 use tollgate_testbed::Redis;
 
 use crate::{NO_MOMENT, call, first, key, left, limit, one, patient, redis, settle};
@@ -40,7 +40,7 @@ pub(crate) async fn check(server: &Redis, store: Arc<RedisStore>) {
     assert_eq!(calls(), before + 1, "they did not go together");
     let settlement = first(a);
     assert!(settlement.passed);
-    let again = Settled::Again { settlement, note: "a".to_owned() };
-    assert_eq!([b, c, d], [again.clone(), Settled::Conflict, again]);
+    let again = OpOutcome::Replayed { settlement, note: "a".to_owned() };
+    assert_eq!([b, c, d], [again.clone(), OpOutcome::KeyReused, again]);
     assert_eq!(left(&*store, &charges).await, [8]);
 }

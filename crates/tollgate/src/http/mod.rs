@@ -7,7 +7,7 @@
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let limiter = Limiter::from_text("rules: [{rule_id: per_user, limit: 5, window: 1m, identifier_type: user_id}]")?;
-//! let decision = limiter.check_now(&Request::new().user_id("alice"));
+//! let decision = limiter.check(&Request::new().user_id("alice")).now();
 //! let mut headers = HeaderMap::new();
 //! write_fields(&decision, HeaderFamilies::default(), &mut headers);
 //! assert_eq!(headers["x-ratelimit-remaining"], "4");

@@ -4,15 +4,17 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tollgate_core::{Charge, Timestamp};
-use tollgate_rules::{Attributes, Change, Plan, Policy, Rule, Subject};
+use tollgate_rules::{Change, Plan, Policy, Rule, Subject};
 use tollgate_store::{Store, StoreError};
 
 use super::Offence;
 use super::own_bans::OwnBans;
 use super::room::Room;
 use crate::clock::Clock;
-use crate::installed::Installed;
+use crate::decision::Decision;
 use crate::limiter::Limiter;
+use crate::snapshot::Snapshot;
+use crate::target::CheckTarget;
 
 /// How many counters of refusals are reset together.
 const RESET_BATCH: usize = 500;
@@ -39,7 +41,7 @@ pub struct BanCounts {
     pub not_made: u64,
 }
 
-/// The policy that was installed, and the bans that this limiter made.
+/// The policy that was snapshot, and the bans that this limiter made.
 #[derive(Debug)]
 pub(crate) struct Banning {
     /// Held while what is in force changes.
@@ -107,8 +109,8 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         } else {
             policy.with_directory(directory.apply(state.own.all().map(Change::from)))
         };
-        let before = self.installed.load();
-        self.installed.store(Arc::new(Installed::new(policy, Some(&before))));
+        let before = self.snapshot.load();
+        self.snapshot.store(Arc::new(Snapshot::new(policy, Some(&before))));
     }
 
     /// Bans clients at once, on this limiter alone, as far as their rules have room for more bans. Returns
@@ -116,8 +118,8 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     pub fn ban(&self, bans: impl IntoIterator<Item = Ban>) -> usize {
         let now = self.clock.now();
         let mut state = self.banning.lock();
-        let installed = self.installed.load_full();
-        let directory = installed.policy.directory();
+        let snapshot = self.snapshot.load_full();
+        let directory = snapshot.policy.directory();
         let known = |ban: &Ban| directory.ban_end(&ban.rule_id, &ban.subject);
         let mut new =
             bans.into_iter().filter(|ban| known(ban).is_none_or(|end| end <= now)).peekable();
@@ -125,7 +127,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             return 0;
         }
         let (mut changes, mut made) = (state.end_own(now), 0);
-        let rules = installed.policy.rules();
+        let rules = snapshot.policy.rules();
         let mut room = if changes.is_empty() {
             Room::new(rules, directory)
         } else {
@@ -171,7 +173,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         let policy = self.policy();
         let penalty = policy.rules().find(rule_id).and_then(|rule| rule.penalty.as_ref());
         match penalty {
-            Some(penalty) => self.counting.reset(&[self.refusals_key(penalty, subject)]).await,
+            Some(penalty) => self.settler.reset(&[self.refusals_key(penalty, subject)]).await,
             None => Ok(()),
         }
     }
@@ -181,8 +183,8 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     pub fn lift_here(&self, rule_id: &str, subject: &Subject) -> bool {
         let now = self.clock.now();
         let mut state = self.banning.lock();
-        let installed = self.installed.load_full();
-        let Some(end) = installed.policy.directory().ban_end(rule_id, subject) else {
+        let snapshot = self.snapshot.load_full();
+        let Some(end) = snapshot.policy.directory().ban_end(rule_id, subject) else {
             return false;
         };
         state.own.forget_one(rule_id, subject);
@@ -201,7 +203,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     /// many there were.
     pub fn lift_all_here(&self, rule_id: &str) -> usize {
         let mut state = self.banning.lock();
-        let lifted = self.installed.load().policy.directory().bans_of_rule(rule_id);
+        let lifted = self.snapshot.load().policy.directory().bans_of_rule(rule_id);
         state.own.forget(|ban| &*ban.rule_id == rule_id);
         if lifted > 0 {
             self.change_directory(vec![Change::UnbanAll { rule_id: rule_id.into() }]);
@@ -224,7 +226,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         for batch in subjects.chunks(RESET_BATCH) {
             let keys: Vec<_> =
                 batch.iter().map(|subject| self.refusals_key(penalty, subject)).collect();
-            self.counting.reset(&keys).await?;
+            self.settler.reset(&keys).await?;
         }
         Ok(())
     }
@@ -293,24 +295,16 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             let state = self.banning.lock();
             (state.made, state.not_made)
         };
-        let installed = self.installed.load();
-        let in_force = installed.policy.directory().bans_in_force(self.clock.now());
+        let snapshot = self.snapshot.load();
+        let in_force = snapshot.policy.directory().bans_in_force(self.clock.now());
         BanCounts { in_force, made, not_made }
     }
 
     /// The bans that a request meets, under every rule that applies to it.
     #[must_use]
-    pub fn bans_of(&self, request: &dyn Attributes) -> Vec<Ban> {
-        let (policy, now) = (self.policy(), self.clock.now());
-        bans_in(&policy.plan(&[request], now, &self.hasher), &policy)
-    }
-
-    /// [`Limiter::bans_of`] for one rule, whatever its conditions.
-    #[must_use]
-    pub fn bans_of_rule(&self, rule_id: &str, request: &dyn Attributes) -> Vec<Ban> {
-        let (policy, now) = (self.policy(), self.clock.now());
-        let plan = policy.plan_rule(rule_id, request, now, &self.hasher);
-        plan.map_or_else(Vec::new, |plan| bans_in(&plan, &policy))
+    pub fn bans_of<'t>(&self, target: impl Into<CheckTarget<'t>>) -> Vec<Ban> {
+        let Decision { snapshot, plan, .. } = self.planned(target.into());
+        bans_in(&plan, &snapshot.policy)
     }
 
     /// Only for whoever holds the lock.
@@ -318,10 +312,10 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         if changes.is_empty() {
             return;
         }
-        let before = self.installed.load();
+        let before = self.snapshot.load();
         let directory = before.policy.directory().apply(changes);
         let policy = before.policy.with_directory(directory);
-        self.installed.store(Arc::new(Installed::new(policy, Some(&before))));
+        self.snapshot.store(Arc::new(Snapshot::new(policy, Some(&before))));
     }
 }
 

@@ -9,16 +9,15 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use smallvec::SmallVec;
 use tollgate_core::{Charge, Key, Line, Mode, Timestamp};
 use tollgate_rules::document::Consistency;
 use tollgate_rules::{Penalty, Rule, RuleSet, Subject};
-use tollgate_store::Store;
+use tollgate_store::{Op, OpOutcome, Settlement, Store};
 
 use crate::clock::Clock;
-use crate::counting::Counting;
 use crate::decision::Decision;
 use crate::limiter::Limiter;
+use crate::settler::Settler;
 
 pub(crate) use bans::Banning;
 pub use bans::{Ban, BanCounts};
@@ -73,7 +72,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             .collect();
         let charges: Vec<[Charge<'_>; 1]> =
             refused.iter().map(|refused| [self.charge_for(refused)]).collect();
-        let lines = self.counting.count_refusals(&refused, &charges, now).await;
+        let lines = self.settler.count_refusals(&refused, &charges, now).await;
         let due = refused.iter().zip(lines).filter(|(_, line)| is_full(line));
         self.ban(due.map(|(refused, _)| refused.ban(now)))
     }
@@ -81,7 +80,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     /// Has a refusal counted, by whoever does that.
     #[cold]
     pub(crate) fn note_refusal(&self, decision: &Decision, line: usize, rule: &Rule) {
-        let policy = &decision.installed.policy;
+        let policy = &decision.snapshot.policy;
         let Some(Charge { key, .. }) = decision.plan.charge(line, policy.rules()) else { return };
         if matches!(self.penalties, Penalties::Ignored) {
             return;
@@ -101,7 +100,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
 
     fn punish_here(&self, rules: &RuleSet, offence: &Offence, now: Timestamp) {
         let Some(refused) = Refused::new(rules, offence, 1) else { return };
-        if is_full(&self.counting.count_refusal_here(&self.charge_for(&refused), now)) {
+        if is_full(&self.settler.count_refusal_here(&self.charge_for(&refused), now)) {
             self.ban([refused.ban(now)]);
         }
     }
@@ -145,7 +144,7 @@ fn is_full(line: &Line) -> bool {
     line.report.remaining == 0
 }
 
-impl<S: Store> Counting<S> {
+impl<S: Store> Settler<S> {
     /// Counts refusals where their rules are counted, one charge for each.
     async fn count_refusals(
         &self,
@@ -153,21 +152,21 @@ impl<S: Store> Counting<S> {
         charges: &[[Charge<'_>; 1]],
         now: Timestamp,
     ) -> Vec<Line> {
-        let is_own = |refused: &Refused<'_>| {
-            self.shared.is_shared() && refused.rule.consistency == Consistency::Local
+        let is_local = |refused: &Refused<'_>| {
+            self.store.is_shared() && refused.rule.consistency == Consistency::Local
         };
-        let shared: Vec<&[Charge<'_>]> = refused
+        let shared: Vec<Op<'_>> = refused
             .iter()
             .zip(charges)
-            .filter(|(refused, _)| !is_own(refused))
-            .map(|(_, charge)| charge.as_slice())
+            .filter(|(refused, _)| !is_local(refused))
+            .map(|(_, charge)| Op::Settle(charge.as_slice().into()))
             .collect();
-        let mut settled = self.shared.settle_batch(&shared, now).await.into_iter();
+        let mut outcomes = self.submit(&shared, now).await.into_iter();
         let count = |(refused, charge): (&Refused<'_>, &[Charge<'_>; 1])| {
-            let settled = if is_own(refused) { None } else { settled.next() };
-            let lines = match settled {
-                Some(Ok(settlement)) => settlement.lines,
-                Some(Err(_)) | None => self.own.settle_now(charge, now).lines,
+            let outcome = if is_local(refused) { None } else { outcomes.next() };
+            let lines = match outcome {
+                Some(Ok(OpOutcome::Settled(settlement))) => settlement.lines,
+                _ => self.local.settle_now(charge, now).lines,
             };
             only(&lines)
         };
@@ -176,11 +175,12 @@ impl<S: Store> Counting<S> {
 
     /// Counts a refusal in this process.
     fn count_refusal_here(&self, charge: &Charge<'_>, now: Timestamp) -> Line {
-        let mut lines = SmallVec::new();
-        if !self.shared.settle_at_once(&[*charge], now, &mut lines) {
-            lines = self.own.settle_now(&[*charge], now).lines;
+        let charges = [*charge];
+        let mut settlement = Settlement::default();
+        if !self.store.try_settle(&charges.as_slice().into(), now, &mut settlement) {
+            settlement = self.local.settle_now(&charges, now);
         }
-        only(&lines)
+        only(&settlement.lines)
     }
 }
 

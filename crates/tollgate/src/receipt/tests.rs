@@ -25,13 +25,13 @@ fn traffic(look: impl Fn(&Limiter<tollgate_store::MemoryStore, ManualClock>, Dec
     {
         let path = ["/orders", "/items"][number % 2];
         let request = Request::new().user_id(user).path(path).tier("gold").cost(number as u64 % 3);
-        look(&limiter, limiter.check_now(&request));
+        look(&limiter, limiter.check(&request).now());
         clock.advance(Micros::from_millis(37));
     }
 }
 
 fn keys(decision: &Decision) -> Vec<(Vec<u8>, Vec<u8>, u64)> {
-    let charges = decision.plan.charges(decision.installed.policy.rules());
+    let charges = decision.plan.charges(decision.snapshot.policy.rules());
     let owned = |charge: tollgate_core::Charge<'_>| {
         (charge.key.subject.to_vec(), charge.key.rest.to_vec(), charge.key.fingerprint)
     };
@@ -81,11 +81,11 @@ fn only_what_is_rare_is_kept_whole() {
 fn what_a_receipt_gives_back_is_free_again() {
     traffic(|limiter, _| {
         let request = Request::new().user_id("fresh").path("/orders").tier("gold");
-        let charged = limiter.check_now(&request);
+        let charged = limiter.check(&request).now();
         let left = charged.remaining();
-        limiter.refund_now(charged.receipt().open());
-        let again = limiter.check_now(&request);
+        limiter.refund(charged.receipt().open()).now().expect("counters in memory");
+        let again = limiter.check(&request).now();
         assert_eq!(again.remaining(), left);
-        limiter.refund_now(again);
+        limiter.refund(again).now().expect("counters in memory");
     });
 }

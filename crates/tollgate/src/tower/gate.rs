@@ -17,7 +17,6 @@ use crate::clock::{Clock, Stopwatch};
 use crate::decision::Decision;
 use crate::http::{PathMatching, write_fields};
 use crate::limiter::Limiter;
-use crate::question::Question;
 
 /// What the service behind says a request was worth.
 const PRICE: HeaderName = HeaderName::from_static("x-request-cost");
@@ -87,8 +86,8 @@ impl<S: Store, C: Clock> Gate<S, C> {
         }
         // Nobody looks at the clock if nobody wants to know.
         let stopwatch = self.observer.as_ref().map(|_| Stopwatch::start());
-        let question = Question::Request(&caller.asking(parts, &path));
-        let mut decision = Box::new(self.limiter.charge_uncounted(question).await);
+        let checked = self.limiter.check_unrecorded(&caller.asking(parts, &path));
+        let mut decision = Box::new(checked.await);
         let took = stopwatch.map(Stopwatch::elapsed).unwrap_or_default();
         let delay = decision.delay().filter(|delay| *delay > Micros::ZERO);
         let turn = delay.and_then(|delay| self.places.take(delay, caller.address(parts, &path)));

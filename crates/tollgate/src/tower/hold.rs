@@ -134,7 +134,7 @@ impl Decision {
     /// exceeded a limit, so that no penalty follows.
     pub(super) fn record_turned_away(&self) {
         for Judged { outcome, .. } in &self.lines {
-            let Some(stats) = self.installed.stats.get(outcome.rule) else { continue };
+            let Some(stats) = self.snapshot.stats.get(outcome.rule) else { continue };
             if !outcome.admitted && outcome.cost > 0 {
                 let is_shadow = outcome.mode == Mode::Shadow;
                 stats.count(if is_shadow { Event::WouldRefuse } else { Event::Refused });

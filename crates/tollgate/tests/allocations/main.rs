@@ -87,10 +87,10 @@ fn an_allowed_check_allocates_nothing() {
             .tenant("acme")
             .ip("2001:db8:1:2:3:4:5:6")
             .api_key("0123456789abcdef");
-        let first = limiter.check_now(&request);
+        let first = limiter.check(&request).now();
         assert_eq!(first.outcomes().count(), 3, "{algorithm}");
         for number in 2..500 {
-            let asked = allocations(|| assert!(limiter.check_now(&request).is_allowed()));
+            let asked = allocations(|| assert!(limiter.check(&request).now().is_allowed()));
             assert_eq!(asked, 0, "{algorithm}, check number {number}");
         }
     }

@@ -131,7 +131,7 @@ fn an_ipv6_client_is_listed_and_counted_by_its_network() {
         let (method, host, path, cost) = ("GET", None, "/", 1);
         let request =
             HttpRequest { identity: &identity, method, host, path, headers: &headers, cost };
-        let decision = limiter.check_now(&request);
+        let decision = limiter.check(&request).now();
         decision.refusal().map(|refusal| format!("{refusal:?}")).unwrap_or_default()
     };
     assert_eq!(ask("2001:db8:1:2::1"), "");

@@ -3,9 +3,8 @@
 use std::future::{Future, ready};
 use std::sync::Mutex;
 
-use tollgate::store::{Refund, Settlement, StoreError, StoreErrorKind};
+use tollgate::store::{Op, Outcomes, SettleRequest, Settlement, StoreErrorKind};
 use tollgate::{MemoryStore, Micros, Store, Timestamp};
-use tollgate_core::{Charge, Key};
 
 pub(crate) struct FaultyStore {
     inner: MemoryStore,
@@ -23,13 +22,6 @@ impl FaultyStore {
     pub(crate) fn set_fault(&self, fault: Option<StoreErrorKind>) {
         *self.fault.lock().expect("nobody panics while it is set") = fault;
     }
-
-    fn answer<T>(&self, answer: impl FnOnce(&MemoryStore) -> T) -> Result<T, StoreError> {
-        match *self.fault.lock().expect("nobody panics while it is set") {
-            Some(fault) => Err(fault.into()),
-            None => Ok(answer(&self.inner)),
-        }
-    }
 }
 
 impl Store for FaultyStore {
@@ -37,24 +29,15 @@ impl Store for FaultyStore {
         true
     }
 
-    fn settle(
-        &self,
-        charges: &[Charge<'_>],
-        now: Timestamp,
-    ) -> impl Future<Output = Result<Settlement, StoreError>> + Send {
-        ready(self.answer(|inner| inner.settle_now(charges, now.plus(self.ahead))))
+    fn try_settle(&self, _: &SettleRequest<'_>, _: Timestamp, _: &mut Settlement) -> bool {
+        false
     }
 
-    fn refund(
-        &self,
-        refunds: &[Refund<'_>],
-        now: Timestamp,
-    ) -> impl Future<Output = Result<(), StoreError>> + Send {
-        let now = now.plus(self.ahead);
-        ready(self.answer(|inner| refunds.iter().for_each(|refund| inner.refund_now(refund, now))))
-    }
-
-    fn reset(&self, keys: &[Key<'_>]) -> impl Future<Output = Result<(), StoreError>> + Send {
-        ready(self.answer(|inner| keys.iter().for_each(|key| inner.forget(key))))
+    fn submit(&self, ops: &[Op<'_>], now: Timestamp) -> impl Future<Output = Outcomes> + Send {
+        let fault = *self.fault.lock().expect("nobody panics while it is set");
+        ready(match fault {
+            Some(fault) => ops.iter().map(|_| Err(fault.into())).collect(),
+            None => self.inner.submit_now(ops, now.plus(self.ahead)),
+        })
     }
 }

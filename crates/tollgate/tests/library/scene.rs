@@ -1,15 +1,15 @@
 //! A limiter whose clock is set by hand, requests written as text, and decisions read as text: what
 //! the tests of this crate are made of.
 
-use std::future::Future;
+use std::future::{Future, IntoFuture};
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use proptest::test_runner::Config;
 use tollgate::store::StoreError;
 use tollgate::{
-    Attribute, Attributes, Basis, Decision, Limiter, ManualClock, Micros, Policy, Refusal, Request,
-    RuleOutcome, SoftState, Store, Timestamp,
+    Attribute, Attributes, Basis, CheckTarget, Decision, Limiter, ManualClock, Micros, Peek,
+    Policy, Refusal, Request, RuleOutcome, SoftState, Store, Timestamp,
 };
 
 /// Midnight, where windows of every usual length begin.
@@ -45,15 +45,12 @@ impl<S: Store> Scene<S> {
                 let requests: Vec<Request<'_>> = rest.split('&').map(request).collect();
                 let subjects: Vec<&dyn Attributes> =
                     requests.iter().map(|request| request as &dyn Attributes).collect();
-                self.keep(at_once(self.limiter.check_all(&subjects)))
+                self.keep(at_once(self.limiter.check(CheckTarget::Views(&subjects))))
             }
-            "peek" => render(&at_once(self.limiter.peek(&request(rest)))),
+            "peek" => render(&at_once(self.limiter.check(&Peek(&request(rest))))),
             "rule" => {
                 let (rule, rest) = rest.split_once(' ').expect("a rule");
-                match self.limiter.check_rule(rule, &request(rest)).map(at_once) {
-                    Some(decision) => self.keep(decision),
-                    None => "no such rule".to_owned(),
-                }
+                self.keep(at_once(self.limiter.check(CheckTarget::Rule(rule, &request(rest)))))
             }
             "refund" => {
                 let at = if rest == "oldest" { 0 } else { self.decisions.len() - 1 };
@@ -66,13 +63,11 @@ impl<S: Store> Scene<S> {
             "credit" => changed(at_once(self.limiter.credit(&request(rest)))),
             "reset-rule" => {
                 let (rule, rest) = rest.split_once(' ').expect("a rule");
-                let reset = self.limiter.reset_rule(rule, &request(rest)).map(at_once);
-                reset.map_or_else(|| "no such rule".to_owned(), changed)
+                changed(at_once(self.limiter.reset(CheckTarget::Rule(rule, &request(rest)))))
             }
             "credit-rule" => {
                 let (rule, rest) = rest.split_once(' ').expect("a rule");
-                let credited = self.limiter.credit_rule(rule, &request(rest)).map(at_once);
-                credited.map_or_else(|| "no such rule".to_owned(), changed)
+                changed(at_once(self.limiter.credit(CheckTarget::Rule(rule, &request(rest)))))
             }
             _ => panic!("no verb: {verb}"),
         }
@@ -166,9 +161,9 @@ fn verdict(decision: &Decision) -> &'static str {
     if decision.is_allowed() { "allowed" } else { "refused" }
 }
 
-/// Runs a future that never waits.
-pub(crate) fn at_once<T>(future: impl Future<Output = T>) -> T {
-    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+/// Runs what never waits.
+pub(crate) fn at_once<T>(future: impl IntoFuture<Output = T>) -> T {
+    match pin!(future.into_future()).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => value,
         Poll::Pending => panic!("counters in memory never wait"),
     }

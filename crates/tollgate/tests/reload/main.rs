@@ -1,8 +1,6 @@
 //! A policy is put in force at once and as a whole, while requests go on; what was counted stays.
 
 use std::collections::BTreeSet;
-use std::pin::pin;
-use std::task::{Context, Poll, Waker};
 use std::thread;
 
 use tollgate::rules::Revision;
@@ -16,14 +14,6 @@ const POLICIES: u64 = 20;
 const ROUNDS: u64 = 5_000;
 /// More than all that is asked.
 const STRIDE: u64 = 1_000_000;
-
-/// Runs a future that never waits.
-fn at_once<T>(future: impl Future<Output = T>) -> T {
-    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(value) => value,
-        Poll::Pending => panic!("counters in memory never wait"),
-    }
-}
 
 fn parse(text: &str) -> Policy {
     Policy::from_text(text).expect("a sound policy")
@@ -88,13 +78,13 @@ fn a_decision_comes_from_one_policy() {
             let request = Request::new().user_id("u");
             let mut seen = BTreeSet::new();
             for _ in 0..ROUNDS {
-                let decision = limiter.check_now(&request);
+                let decision = limiter.check(&request).now();
                 check_whole(&decision);
-                let batch = limiter.check_batch_now(&[&request as &dyn Attributes; 3]);
+                let batch = limiter.check_batch(&[&request as &dyn Attributes; 3]).now();
                 batch.iter().for_each(check_whole);
                 let revisions: BTreeSet<Revision> = batch.iter().map(Decision::revision).collect();
                 assert_eq!(revisions.len(), 1, "a batch is judged by one policy");
-                check_explanation(&at_once(limiter.explain(&request)));
+                check_explanation(&limiter.explain(&request).now());
                 seen.insert(decision.revision());
             }
             seen
@@ -113,7 +103,7 @@ fn a_decision_comes_from_one_policy() {
         // No request was lost: not by the counter that all policies share, nor by its statistics.
         let asked = 4 * ROUNDS * threads;
         limiter.install(&policies[0]);
-        let decision = limiter.check_now(&Request::new());
+        let decision = limiter.check(&Request::new()).now();
         assert_eq!(decision.remaining(), Some(shared_limit(0) - asked - 1));
         let stats = limiter.stats();
         let (rule, counts) = &stats[0];
@@ -131,7 +121,7 @@ fn with_limit(algorithm: Algorithm, limit: u64) -> Policy {
 fn another_limit_counts_from_the_next_check_on() {
     for algorithm in Algorithm::ALL {
         let limiter = limiter(with_limit(algorithm, 3));
-        let check = |cost| limiter.check_now(&Request::new().user_id("u").cost(cost));
+        let check = |cost| limiter.check(&Request::new().user_id("u").cost(cost)).now();
         assert!(check(3).is_allowed(), "{algorithm}");
         assert!(!check(1).is_allowed(), "{algorithm}");
 
@@ -156,9 +146,9 @@ fn another_limit_counts_from_the_next_check_on() {
 fn a_decision_can_be_refunded_under_another_policy() {
     let (before, after) = (with_limit(Algorithm::Gcra, 4), with_limit(Algorithm::Gcra, 8));
     let limiter = limiter(before);
-    let decision = limiter.check_now(&Request::new().user_id("u").cost(3));
+    let decision = limiter.check(&Request::new().user_id("u").cost(3)).now();
     limiter.install(&after);
-    at_once(limiter.refund(decision)).expect("a store that answers");
-    let look = limiter.check_now(&Request::new().user_id("u").cost(0));
+    limiter.refund(decision).now().expect("a store that answers");
+    let look = limiter.check(&Request::new().user_id("u").cost(0)).now();
     assert_eq!(look.remaining(), Some(8));
 }

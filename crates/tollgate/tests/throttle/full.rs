@@ -72,7 +72,7 @@ struct Crowd {
 impl Crowd {
     fn new() -> Self {
         let gate = Gate::new(POLICY, SystemClock, HELD);
-        let ahead = gate.layer.limiter().check_now(&Request::new().cost(AHEAD as u64));
+        let ahead = gate.layer.limiter().check(&Request::new().cost(AHEAD as u64)).now();
         assert_eq!((ahead.is_allowed(), ahead.delay()), (true, Some(Micros::ZERO)));
         let first = ahead.now().plus(Micros::new(SPACING.get() * AHEAD as u64));
         Self { gate, schedule: Schedule { first }, sent: Vec::with_capacity(2 * HELD) }

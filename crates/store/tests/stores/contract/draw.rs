@@ -54,6 +54,7 @@ pub(crate) enum Clock {
 #[derive(Clone, Debug)]
 pub(crate) enum Action {
     Settle(Vec<Item>),
+    DryRun(Vec<Item>),
     Batch(Vec<Vec<Item>>),
     /// Units to give back, tied to the moment of the step so many steps ago, or to none.
     Refund(Vec<(Item, Option<usize>)>),
@@ -71,7 +72,7 @@ impl Action {
 
     pub(crate) fn items(&self) -> Box<dyn Iterator<Item = &Item> + '_> {
         match self {
-            Self::Settle(items) => Box::new(items.iter()),
+            Self::Settle(items) | Self::DryRun(items) => Box::new(items.iter()),
             Self::Batch(requests) => Box::new(requests.iter().flatten()),
             Self::Refund(refunds) => Box::new(refunds.iter().map(|(item, _)| item)),
             Self::Reset(_) => Box::new(std::iter::empty()),
@@ -232,6 +233,7 @@ fn step() -> impl Strategy<Value = Step> {
     let action = prop_oneof![
         8 => vec(item(), 1..=2).prop_map(Action::Settle),
         4 => vec(item(), 0..=6).prop_map(Action::Settle),
+        2 => vec(item(), 0..=6).prop_map(Action::DryRun),
         2 => vec(vec(item(), 1), 1..=40).prop_map(Action::Batch),
         2 => vec(vec(item(), 0..=3), 0..=20).prop_map(Action::Batch),
         3 => vec(tied, 1..=3).prop_map(Action::Refund),

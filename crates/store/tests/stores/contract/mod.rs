@@ -9,8 +9,8 @@ use std::future::{Future, ready};
 
 use draw::Reach;
 use suite::check_store;
-use tollgate_core::{Charge, Key, Line, Mode, Timestamp};
-use tollgate_store::{MemoryStore, Refund, Settlement, Store, StoreError};
+use tollgate_core::{Charge, Line, Mode, Timestamp};
+use tollgate_store::{MemoryStore, Op, OpOutcome, Outcomes, SettleRequest, Settlement, Store};
 
 const CASES: u32 = 400;
 
@@ -30,6 +30,14 @@ fn memory_side_by_side() {
     check_store(CASES, Reach::ALL, make, |store, key| store.0.state_text(key));
 }
 
+/// The charge of a request that has no other.
+fn single<'a>(op: &Op<'a>) -> Option<Charge<'a>> {
+    match op {
+        Op::Settle(SettleRequest { charges: [charge], is_dry_run: false, .. }) => Some(*charge),
+        _ => None,
+    }
+}
+
 /// A memory store that settles batches of single charges by [`MemoryStore::settle_each`].
 struct SideBySide(MemoryStore);
 
@@ -38,46 +46,32 @@ impl Store for SideBySide {
         false
     }
 
-    fn settle(
+    fn try_settle(
         &self,
-        charges: &[Charge<'_>],
+        request: &SettleRequest<'_>,
         now: Timestamp,
-    ) -> impl Future<Output = Result<Settlement, StoreError>> + Send {
-        self.0.settle(charges, now)
+        settlement: &mut Settlement,
+    ) -> bool {
+        self.0.try_settle(request, now, settlement)
     }
 
-    fn settle_batch(
-        &self,
-        requests: &[&[Charge<'_>]],
-        now: Timestamp,
-    ) -> impl Future<Output = Vec<Result<Settlement, StoreError>>> + Send {
-        let mut settled = Vec::new();
-        for run in requests.chunk_by(|a, b| (a.len() == 1) == (b.len() == 1)) {
-            let charges = run.concat();
-            if charges.len() != run.len() || run.iter().any(|charges| charges.len() != 1) {
-                settled.extend(run.iter().map(|charges| Ok(self.0.settle_now(charges, now))));
+    fn submit(&self, ops: &[Op<'_>], now: Timestamp) -> impl Future<Output = Outcomes> + Send {
+        let mut outcomes = Outcomes::new();
+        for run in ops.chunk_by(|a, b| single(a).is_some() == single(b).is_some()) {
+            let charges: Vec<Charge<'_>> = run.iter().filter_map(single).collect();
+            if charges.is_empty() {
+                outcomes.extend(self.0.submit_now(run, now));
                 continue;
             }
             let mut lines = vec![Line::default(); charges.len()];
             self.0.settle_each(&charges, now, &mut lines);
-            settled.extend(charges.iter().zip(lines).map(|(charge, line)| {
+            outcomes.extend(charges.iter().zip(lines).map(|(charge, line)| {
                 let passed = line.admitted || charge.mode != Mode::Enforce;
                 let lines = [line].into_iter().collect();
-                Ok(Settlement { now, passed, lines, ..Settlement::default() })
+                let settlement = Settlement { now, passed, lines, ..Settlement::default() };
+                Ok(OpOutcome::Settled(settlement))
             }));
         }
-        ready(settled)
-    }
-
-    fn refund(
-        &self,
-        refunds: &[Refund<'_>],
-        now: Timestamp,
-    ) -> impl Future<Output = Result<(), StoreError>> + Send {
-        self.0.refund(refunds, now)
-    }
-
-    fn reset(&self, keys: &[Key<'_>]) -> impl Future<Output = Result<(), StoreError>> + Send {
-        self.0.reset(keys)
+        ready(outcomes)
     }
 }

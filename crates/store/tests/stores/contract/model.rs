@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
-use tollgate_core::{Charge, Limit, Line, Micros, State, Timestamp, settle};
+use tollgate_core::{
+    Algorithm, Charge, Key, Limit, Line, Micros, Mode, Quota, State, Timestamp, settle,
+};
 
 /// How long a store may keep a counter at least, once it is worth nothing.
 const SLACK: Micros = Micros::from_secs(1);
@@ -25,12 +27,30 @@ impl Model {
         &mut self,
         numbers: &[usize],
         charges: &[Charge<'_>],
+        is_dry_run: bool,
         now: Timestamp,
     ) -> (bool, Vec<Line>) {
         let mut states: Vec<Option<State>> =
             numbers.iter().map(|number| self.state(*number).cloned()).collect();
         let mut lines = vec![Line::default(); charges.len()];
-        let passed = settle(charges, &mut states, now, &mut lines);
+        let passed = if is_dry_run {
+            // As beside a charge that never fits.
+            let blocked = Quota::new(Algorithm::FixedWindow, 0, Micros::from_secs(1));
+            let blocked = blocked.compile().expect("a sound quota");
+            let key = Key { fingerprint: 0, rule: "", subject: b"", rest: b"" };
+            let never = Charge { key, limit: &blocked, cost: 1, mode: Mode::Enforce };
+            let never = [charges, &[never]].concat();
+            states.push(None);
+            lines.push(Line::default());
+            settle(&never, &mut states, now, &mut lines);
+            lines.pop();
+            let fits = |(charge, line): (&Charge<'_>, &Line)| {
+                line.admitted || charge.mode != Mode::Enforce
+            };
+            charges.iter().zip(&lines).all(fits)
+        } else {
+            settle(charges, &mut states, now, &mut lines)
+        };
         for (number, (state, (charge, line))) in
             numbers.iter().zip(states.into_iter().zip(charges.iter().zip(&lines)))
         {

@@ -9,8 +9,8 @@ use std::thread::{self, Thread};
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseResult, TestError, TestRunner};
-use tollgate_core::{Charge, Key, Timestamp};
-use tollgate_store::{Refund, Settlement, Store, StoreError};
+use tollgate_core::{Charge, Key, Mode, Timestamp};
+use tollgate_store::{Op, OpOutcome, Refund, SettleRequest, Settlement, Store, StoreError};
 
 use crate::contract::draw::{Action, COUNTERS, Clock, Item, Reach, Trace, config, traces};
 use crate::contract::model::Model;
@@ -118,7 +118,17 @@ impl<S: Store> Run<'_, S> {
             Action::Settle(items) => {
                 let request = Request::new(items, self.trace, keys);
                 let settled = block_on(self.store.settle(&request.charges, now));
-                self.compare(&request, settled, now)?;
+                self.compare(&request, settled, false, now)?;
+            }
+            Action::DryRun(items) => {
+                let mut request = Request::new(items, self.trace, keys);
+                // A debit is never tried: it is always taken.
+                let debits = request.charges.iter_mut().filter(|it| it.mode == Mode::Debit);
+                debits.for_each(|debit| debit.mode = Mode::Shadow);
+                let (charges, is_dry_run) = (request.charges.as_slice(), true);
+                let op = Op::Settle(SettleRequest { charges, idempotency: None, is_dry_run });
+                let outcome = block_on(self.store.submit_one(op, now));
+                self.compare(&request, outcome.and_then(OpOutcome::settled), is_dry_run, now)?;
             }
             Action::Batch(requests) => {
                 let requests: Vec<Request<'_>> =
@@ -128,7 +138,7 @@ impl<S: Store> Run<'_, S> {
                 let settled = block_on(self.store.settle_batch(&charges, now));
                 prop_assert_eq!(settled.len(), requests.len());
                 for (request, settled) in requests.iter().zip(settled) {
-                    self.compare(request, settled, now)?;
+                    self.compare(request, settled, false, now)?;
                 }
             }
             Action::Refund(refunds) => {
@@ -160,10 +170,12 @@ impl<S: Store> Run<'_, S> {
         &mut self,
         request: &Request<'_>,
         settled: Result<Settlement, StoreError>,
+        is_dry_run: bool,
         now: Timestamp,
     ) -> TestCaseResult {
         let settled = settled.expect("a store that answers");
-        let (passed, lines) = self.model.settle(&request.numbers, &request.charges, now);
+        let (passed, lines) =
+            self.model.settle(&request.numbers, &request.charges, is_dry_run, now);
         prop_assert_eq!(settled.lines.as_slice(), lines.as_slice(), "lines of {:?}", request);
         prop_assert_eq!(settled.passed, passed, "verdict on {:?}", request);
         Ok(())

@@ -1,11 +1,15 @@
-//! Questions that are answered once: what a limiter makes of copies that its store knows.
+//! Requests with an idempotency key: what a limiter makes of copies that its store knows.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tollgate::store::{Once, Refund, Settled, Settlement, Store, StoreError, StoreErrorKind};
-use tollgate::{Limiter, ManualClock, MemoryStore, Micros, OnceAnswer, Question, Timestamp};
-use tollgate_core::{Charge, Key};
+use tollgate::store::{
+    Op, OpOutcome, Outcomes, SettleRequest, Settlement, Store, StoreError, StoreErrorKind,
+};
+use tollgate::{
+    CheckTarget, IdempotencyKey, Idempotent, Limiter, ManualClock, MemoryStore, Micros, Peek,
+    Timestamp,
+};
 
 use crate::failure::scene::{MIDNIGHT, at_once, parse, render, request};
 
@@ -22,45 +26,38 @@ impl Store for Knowing {
         true
     }
 
-    async fn settle(
-        &self,
-        charges: &[Charge<'_>],
-        now: Timestamp,
-    ) -> Result<Settlement, StoreError> {
+    fn try_settle(&self, _: &SettleRequest<'_>, _: Timestamp, _: &mut Settlement) -> bool {
+        false
+    }
+
+    async fn submit(&self, ops: &[Op<'_>], now: Timestamp) -> Outcomes {
+        ops.iter().map(|op| self.execute(op, now)).collect()
+    }
+}
+
+impl Knowing {
+    fn execute(&self, op: &Op<'_>, now: Timestamp) -> Result<OpOutcome, StoreError> {
         if self.is_away.load(Ordering::Relaxed) {
-            return Err(StoreErrorKind::Unavailable.into());
+            return Err(StoreErrorKind::Timeout.into());
         }
-        self.counters.settle(charges, now).await
-    }
-
-    async fn settle_once(
-        &self,
-        charges: &[Charge<'_>],
-        now: Timestamp,
-        once: &Once<'_>,
-    ) -> Result<Settled, StoreError> {
-        let known = self.known.lock().expect("nobody panicked").clone();
-        Ok(match known {
-            _ if self.is_away.load(Ordering::Relaxed) => Err(StoreErrorKind::Timeout)?,
-            Some((body, ..)) if body != once.body => Settled::Conflict,
-            Some((_, settlement, note)) => Settled::Again { settlement, note },
-            None => {
-                let settlement = self.settle(charges, now).await?;
-                if settlement.passed {
-                    let record = (once.body, settlement.clone(), once.note.to_owned());
-                    *self.known.lock().expect("nobody panicked") = Some(record);
-                }
-                Settled::First(settlement)
+        let outcome = |op: &Op<'_>| self.counters.submit_now(&[*op], now).remove(0);
+        let Op::Settle(SettleRequest { idempotency: Some(key), .. }) = op else {
+            return outcome(op);
+        };
+        let mut known = self.known.lock().expect("nobody panicked");
+        match &*known {
+            Some((body, ..)) if *body != key.body => Ok(OpOutcome::KeyReused),
+            Some((_, settlement, note)) => {
+                Ok(OpOutcome::Replayed { settlement: settlement.clone(), note: note.clone() })
             }
-        })
-    }
-
-    async fn refund(&self, refunds: &[Refund<'_>], now: Timestamp) -> Result<(), StoreError> {
-        self.counters.refund(refunds, now).await
-    }
-
-    async fn reset(&self, keys: &[Key<'_>]) -> Result<(), StoreError> {
-        self.counters.reset(keys).await
+            None => {
+                let settlement = outcome(op)?.settled()?;
+                if settlement.passed && matches!(op, Op::Settle(request) if !request.is_dry_run) {
+                    *known = Some((key.body, settlement.clone(), key.note.to_owned()));
+                }
+                Ok(OpOutcome::Settled(settlement))
+            }
+        }
     }
 }
 
@@ -81,18 +78,18 @@ fn check(policy: &str, steps: &[(&str, &str)]) {
                 let admitted = limiter.stats().into_iter().map(|(_, counts)| counts.admitted);
                 format!("{:?}", admitted.collect::<Vec<_>>())
             }
-            "peek" => render(&at_once(limiter.peek(&request))),
+            "peek" => render(&at_once(limiter.check(&Peek(&request)))),
             "check" => render(&at_once(limiter.check(&request))),
             body => {
                 let (note, body) = (number.to_string(), body.parse().expect("a number"));
                 let lifetime = Micros::from_secs(60);
-                let once = Once { call: [0; 16], body: [body; 16], note: &note, lifetime };
-                match at_once(limiter.answer_once(Question::Request(&request), &once)) {
-                    OnceAnswer::First(decision) => render(&decision),
-                    OnceAnswer::Again { decision, note } => {
+                let key = IdempotencyKey { call: [0; 16], body: [body; 16], note: &note, lifetime };
+                match at_once(limiter.check_idempotent(CheckTarget::Request(&request), &key)) {
+                    Idempotent::Executed(decision) => render(&decision),
+                    Idempotent::Replayed { decision, note } => {
                         format!("as {note}: {}", render(&decision))
                     }
-                    OnceAnswer::Conflict => "conflict".to_owned(),
+                    Idempotent::KeyReused => "conflict".to_owned(),
                 }
             }
         };

@@ -91,10 +91,10 @@ proptest! {
             let requests: Vec<Request<'_>> = batch.iter().map(|text| request(text)).collect();
             let views: Vec<&dyn Attributes> =
                 requests.iter().map(|request| request as &dyn Attributes).collect();
-            let decisions = together.check_batch_now(&views);
+            let decisions = together.check_batch(&views).now();
             prop_assert_eq!(decisions.len(), requests.len());
             for ((text, request), decision) in batch.iter().zip(&requests).zip(&decisions) {
-                let alone = apart.check_now(request);
+                let alone = apart.check(request).now();
                 prop_assert_eq!(answer(decision), answer(&alone), "{} under {}", text, policy);
             }
         }

@@ -97,8 +97,8 @@ fn a_reset_lifts_the_ban_and_forgets_the_refusals() {
         assert_eq!(ask(&mut scene, "0 check /login ip=10.0.0.1"), expected);
     }
     let subject = Subject::new(&["10.0.0.1"]);
-    assert!(scene.limiter.lift_now("login", &subject));
-    assert!(!scene.limiter.lift_now("login", &subject));
+    assert!(at_once(scene.limiter.lift("login", &subject)).expect("a store"));
+    assert!(!at_once(scene.limiter.lift("login", &subject)).expect("a store"));
     assert_eq!(ask(&mut scene, "0 check /login ip=10.0.0.1"), refused);
 }
 
@@ -112,7 +112,7 @@ fn login(ip: &str) -> Request<'_> {
 }
 
 fn refusal<C: tollgate::Clock>(limiter: &Limiter<MemoryStore, C>, ip: &str) -> Option<Refusal> {
-    limiter.check_now(&login(ip)).refusal()
+    limiter.check(&login(ip)).now().refusal()
 }
 
 #[test]
@@ -235,8 +235,8 @@ fn long_identifiers_are_banned_like_others() {
     for (length, expected) in [(1_024, Refusal::Banned), (1_025, Refusal::Banned)] {
         let name = "n".repeat(length);
         let request = Request::new().user_id(&name);
-        assert_eq!(limiter.check_now(&request).refusal(), Some(Refusal::RateLimited));
-        assert_eq!(limiter.check_now(&request).refusal(), Some(expected), "{length}");
+        assert_eq!(limiter.check(&request).now().refusal(), Some(Refusal::RateLimited));
+        assert_eq!(limiter.check(&request).now().refusal(), Some(expected), "{length}");
     }
 }
 
@@ -244,19 +244,19 @@ fn long_identifiers_are_banned_like_others() {
 fn a_ban_is_counted_and_explained() {
     let limiter = limiter(Penalties::Here);
     for _ in 0..6 {
-        let _ = limiter.check_now(&login("10.0.0.1"));
+        let _ = limiter.check(&login("10.0.0.1")).now();
     }
     let stats = limiter.stats();
     let (_, counts) = stats.iter().find(|(id, _)| &**id == "login").expect("the rule");
     assert_eq!((counts.admitted, counts.refused, counts.banned), (1, 3, 2));
-    let explained = limiter.explain_now(&login("10.0.0.1"));
+    let explained = limiter.explain(&login("10.0.0.1")).now();
     assert!(!explained.would_pass);
     assert_eq!(explained.binding.as_deref(), Some("login"));
     assert_eq!(explained.retry_ms, Some(60_000));
     let rule = &explained.explanation.rules[0];
     assert_eq!(rule.rule_id, "login");
     assert!(rule.because.ends_with("by penalty"), "{}", rule.because);
-    let decision = limiter.check_now(&login("10.0.0.1"));
+    let decision = limiter.check(&login("10.0.0.1")).now();
     let explained = decision.receipt();
     assert!(!format!("{decision:?} {explained:?}").contains("10.0.0.1"));
 }
@@ -277,7 +277,7 @@ fn sixty_four_threads_are_banned_after_so_many_refusals() {
             for _ in 0..64 {
                 scope.spawn(|| {
                     for _ in 0..1_000 {
-                        match limiter.check_now(&Request::new().ip(&ip)).refusal() {
+                        match limiter.check(&Request::new().ip(&ip)).now().refusal() {
                             Some(Refusal::RateLimited) => refused.fetch_add(1, Ordering::SeqCst),
                             Some(Refusal::Banned) => {
                                 // The refusals that led to it were told, or are about to be.
@@ -319,7 +319,7 @@ proptest! {
             now += pause;
             limiter.clock().set(MIDNIGHT.plus(Micros::from_secs(now)));
             let name = format!("u{user}");
-            let refusal = limiter.check_now(&Request::new().user_id(&name)).refusal();
+            let refusal = limiter.check(&Request::new().user_id(&name)).now().refusal();
             let expected = if now < ends[user] { Refusal::Banned } else { Refusal::RateLimited };
             prop_assert_eq!(refusal, Some(expected), "at {} for {}", now, user);
             if expected == Refusal::RateLimited {
@@ -340,7 +340,7 @@ fn a_moment_before_1970_bans_nobody_for_ever() {
     let limiter = limiter(Penalties::Here);
     limiter.clock().set(Timestamp::EPOCH);
     for _ in 0..4 {
-        let _ = limiter.check_now(&login("10.0.0.1"));
+        let _ = limiter.check(&login("10.0.0.1")).now();
     }
     assert_eq!(refusal(&limiter, "10.0.0.1"), Some(Refusal::Banned));
     limiter.clock().set(Timestamp::from_secs(60));

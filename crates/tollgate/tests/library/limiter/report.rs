@@ -155,11 +155,11 @@ fn check_stats(scene: &Scene<MemoryStore>, expected: &[(&str, RuleCounts)]) {
 fn a_decision_belongs_to_a_revision() {
     let scene = in_memory(POLICY);
     let request = request("user_id=u");
-    assert_eq!(scene.limiter.check_now(&request).revision(), Revision::default());
+    assert_eq!(scene.limiter.check(&request).now().revision(), Revision::default());
     let revision = Revision { epoch: 7, number: 3 };
     let installed = scene.limiter.install(&parse(POLICY).with_revision(revision));
     assert_eq!(installed, revision);
-    let decision = scene.limiter.check_now(&request);
+    let decision = scene.limiter.check(&request).now();
     assert_eq!(decision.revision(), revision);
     assert_eq!(at_once(scene.limiter.explain(&request)).explanation.revision, revision);
     assert_eq!(scene.limiter.policy().revision(), revision);
@@ -170,7 +170,7 @@ fn a_decision_belongs_to_a_revision() {
 fn secrets_are_not_printed() {
     let scene = in_memory("rules: [{rule_id: r, limit: 1, window: 1s, identifier_type: api_key}]");
     let request = request("api_key=hush-hush");
-    let decision = scene.limiter.check_now(&request);
+    let decision = scene.limiter.check(&request).now();
     let explained = at_once(scene.limiter.explain(&request));
     for text in [format!("{request:?}"), format!("{decision:?}"), format!("{explained:?}")] {
         assert!(!text.contains("hush-hush"), "{text}");

@@ -7,10 +7,9 @@ use std::time::Duration;
 
 use ::http::{Request, Response};
 use tokio::time::timeout;
-use tollgate::store::{Refund, Settlement, StoreError};
+use tollgate::store::{Op, Outcomes, SettleRequest, Settlement};
 use tollgate::tower::RateLimitLayer;
 use tollgate::{Limiter, MemoryStore, Policy, Store, Timestamp};
-use tollgate_core::{Charge, Key};
 use tower::{Layer as _, ServiceExt as _, service_fn};
 
 use crate::tower::{Site, check, layer, limiter};
@@ -93,22 +92,15 @@ impl Store for Far {
         true
     }
 
-    fn settle(
-        &self,
-        charges: &[Charge<'_>],
-        now: Timestamp,
-    ) -> impl Future<Output = Result<Settlement, StoreError>> + Send {
-        ready(Ok(self.0.settle_now(charges, now)))
+    fn try_settle(&self, _: &SettleRequest<'_>, _: Timestamp, _: &mut Settlement) -> bool {
+        false
     }
 
-    async fn refund(&self, refunds: &[Refund<'_>], now: Timestamp) -> Result<(), StoreError> {
-        tokio::task::yield_now().await;
-        refunds.iter().for_each(|refund| self.0.refund_now(refund, now));
-        Ok(())
-    }
-
-    fn reset(&self, _: &[Key<'_>]) -> impl Future<Output = Result<(), StoreError>> + Send {
-        ready(Ok(()))
+    async fn submit(&self, ops: &[Op<'_>], now: Timestamp) -> Outcomes {
+        if ops.iter().any(|op| matches!(op, Op::Refund(_))) {
+            tokio::task::yield_now().await;
+        }
+        self.0.submit_now(ops, now)
     }
 }
 
@@ -133,7 +125,7 @@ async fn a_client_that_leaves_during_a_correction_does_not_stop_it() {
     }
     let corrected = async {
         loop {
-            let seen = layer.limiter().peek(&tollgate::Request::new().path("/")).await;
+            let seen = layer.limiter().check(&tollgate::Request::new().path("/").cost(0)).await;
             if seen.outcomes().any(|rule| rule.outcome.report.remaining == 9) {
                 return;
             }

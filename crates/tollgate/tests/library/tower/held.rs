@@ -14,7 +14,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep};
 use tollgate::tower::{RateLimit, RateLimitLayer};
-use tollgate::{ManualClock, MemoryStore};
+use tollgate::{ManualClock, MemoryStore, Peek};
 use tollgate_testbed::{Stopwatch, until};
 use tower::{Layer, Service, ServiceExt, service_fn};
 
@@ -92,7 +92,7 @@ async fn no_more_than_there_are_places() {
     assert_eq!(refused.looked_at(expected), expected);
     assert!(refused.body.contains("\"violated-policies\":[\"slow\"]"), "{}", refused.body);
     assert_eq!(moment(), start, "nobody waits for that");
-    let left = layer.limiter().peek_now(&request("")).remaining();
+    let left = layer.limiter().check(&Peek(&request(""))).now().remaining();
     assert_eq!(left, Some(7), "what is refused is not charged");
     for answer in sent {
         assert_eq!(answer.await.expect("no panic").status, 200);
@@ -116,7 +116,11 @@ async fn one_client_does_not_take_all_places() {
     tokio::task::yield_now().await;
     assert_eq!(layer.held(), 2);
     assert_eq!(send("192.0.2.1").await, 429, "it has its share");
-    assert_eq!(layer.limiter().peek_now(&request("")).remaining(), Some(7), "not charged");
+    assert_eq!(
+        layer.limiter().check(&Peek(&request(""))).now().remaining(),
+        Some(7),
+        "not charged"
+    );
     sent.extend(["192.0.2.2", "2001:db8::1"].map(|client| tokio::spawn(send(client))));
     tokio::task::yield_now().await;
     assert_eq!(layer.held(), 4, "others wait as before");
@@ -138,7 +142,7 @@ async fn a_request_that_is_turned_away_counts_as_refused_by_its_rule() {
         .collect();
     assert_eq!(counts, [[1, 1, 0, 0], [1, 0, 0, 0], [1, 0, 1, 0]]);
     assert_eq!(limiter.ban_counts().made, 0, "the client has not exceeded its limit");
-    assert_eq!(limiter.peek_now(&request("")).remaining(), Some(9), "not charged");
+    assert_eq!(limiter.check(&Peek(&request(""))).now().remaining(), Some(9), "not charged");
 }
 
 #[tokio::test(start_paused = true)]
@@ -182,7 +186,7 @@ rules: [{rule_id: slow, limit: 1, window: 1h, burst: 9, identifier_type: global,
     wait_until_held(&layer, 1).await;
     drop(stream);
     wait_until_held(&layer, 0).await;
-    assert_eq!(layer.limiter().peek_now(&request("")).remaining(), Some(7));
+    assert_eq!(layer.limiter().check(&Peek(&request(""))).now().remaining(), Some(7));
 }
 
 async fn wait_until_held(layer: &RateLimitLayer<MemoryStore, ManualClock>, held: usize) {

@@ -71,7 +71,7 @@ rules:
     for worth in [0, 50] {
         let mut scene = Scene::new(policy, MemoryStore::with_bytes(0));
         check(&mut scene, &[(10, 10)], 0, 90);
-        let refused = scene.limiter.check_now(&Request::new().user_id("u").tenant("t").cost(10));
+        let refused = scene.limiter.check(&Request::new().user_id("u").tenant("t").cost(10)).now();
         assert!(!refused.is_allowed());
         at_once(scene.limiter.reprice(refused, |_, _| worth)).expect("counters in memory");
         check(&mut scene, &[], 0, 90);

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::{BodyExt, Empty, Full};
+use tollgate::Peek;
 use tollgate::tower::RateLimitLayer;
 use tower::{Layer, Service, ServiceExt, service_fn};
 
@@ -84,7 +85,7 @@ async fn readiness_is_that_of_the_service_and_judges_nobody() {
     for is_pending in [true, false, true, false] {
         assert_eq!(service.poll_ready(&mut context).is_pending(), is_pending);
     }
-    assert_eq!(layer.limiter().peek_now(&request("")).remaining(), Some(2));
+    assert_eq!(layer.limiter().check(&Peek(&request(""))).now().remaining(), Some(2));
 }
 
 #[tokio::test]

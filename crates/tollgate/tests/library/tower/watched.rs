@@ -11,7 +11,7 @@ use tollgate::identity::{Extractor, IdentityConfig};
 use tollgate::store::RemoteSettings;
 use tollgate::store::redis::RedisStore;
 use tollgate::tower::{Observed, RateLimitLayer};
-use tollgate::{Attribute, Limiter, ManualClock, Micros, Store};
+use tollgate::{Attribute, Limiter, ManualClock, Micros, Peek, Store};
 use tollgate_testbed::free_port;
 use tower::{Layer, ServiceExt, service_fn};
 
@@ -176,7 +176,7 @@ rules: [{rule_id: slow, limit: 1, window: 1h, burst: 9, identifier_type: global,
     assert_eq!(witness.seen(), ["GET / - - Held slow"]);
     assert_eq!(send().await.expect("an answer").status(), 429);
     assert_eq!(witness.seen(), ["GET / - - RateLimited slow"]);
-    assert_eq!(layer.limiter().peek_now(&request("")).remaining(), Some(7));
+    assert_eq!(layer.limiter().check(&Peek(&request(""))).now().remaining(), Some(7));
     assert_eq!(held.await.expect("no panic").expect("an answer").status(), 200);
     assert_eq!(witness.seen(), [""; 0], "once is enough");
 }

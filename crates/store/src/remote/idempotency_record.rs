@@ -1,5 +1,5 @@
-//! What a store keeps of a request that is to be charged once, as text: the lines of its counters, and
-//! the note for its copies.
+//! What a store keeps of a request with an idempotency key, as text: the lines of its counters, and the
+//! note for its copies.
 
 use std::fmt::{self, Write as _};
 use std::str::FromStr;
@@ -10,12 +10,12 @@ use super::CounterName;
 
 /// A note, and what became of counters that are not described elsewhere.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Memo {
+pub(crate) struct IdempotencyRecord {
     pub(crate) lines: Vec<(CounterName, Line)>,
     pub(crate) note: String,
 }
 
-impl Memo {
+impl IdempotencyRecord {
     /// What became of a counter.
     pub(crate) fn line(&self, name: &CounterName) -> Option<Line> {
         self.lines.iter().find(|(known, _)| known == name).map(|(_, line)| *line)
@@ -23,7 +23,7 @@ impl Memo {
 }
 
 /// A row for each counter: flags, figures, its name. The last row is the note.
-impl fmt::Display for Memo {
+impl fmt::Display for IdempotencyRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (name, Line { admitted, written, report }) in &self.lines {
             let Report { remaining, retry_after, reset_after, next_after, delay } = *report;
@@ -41,7 +41,7 @@ impl fmt::Display for Memo {
     }
 }
 
-impl FromStr for Memo {
+impl FromStr for IdempotencyRecord {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
@@ -92,18 +92,18 @@ mod tests {
         ];
         for lines in [vec![], lines[..1].to_vec(), lines] {
             for note in ["", "d1f00dbee-a2a", "10 1 - - - - {x}:y"] {
-                let memo = Memo { lines: lines.clone(), note: note.to_owned() };
-                assert_eq!(memo.to_string().parse(), Ok(memo));
+                let record = IdempotencyRecord { lines: lines.clone(), note: note.to_owned() };
+                assert_eq!(record.to_string().parse(), Ok(record));
             }
         }
     }
 
     #[test]
-    fn what_is_no_memo_is_not_read() {
+    fn text_that_is_no_record_is_not_read() {
         for text in ["x\nnote", "10 1 2 - - {x}:y\n", "12 1 2 - - - {x}:y\n", "10 1 - - - - x\n"] {
-            assert_eq!(text.parse::<Memo>(), Err(()), "{text}");
+            assert_eq!(text.parse::<IdempotencyRecord>(), Err(()), "{text}");
         }
-        let note = Memo { note: "a\nb\0".to_owned(), ..Memo::default() };
+        let note = IdempotencyRecord { note: "a\nb\0".to_owned(), ..IdempotencyRecord::default() };
         assert_eq!(note.to_string(), "ab");
     }
 }

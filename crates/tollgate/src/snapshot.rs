@@ -1,4 +1,4 @@
-//! A policy in force, with the counts of its rules. A request takes one of these, once.
+//! The policy in force, with the counts of its rules. A request takes one of these, once.
 
 use std::sync::Arc;
 
@@ -7,15 +7,15 @@ use tollgate_rules::Policy;
 use crate::stats::{RuleStats, carry_over};
 
 #[derive(Debug)]
-pub(crate) struct Installed {
+pub(crate) struct Snapshot {
     pub(crate) policy: Policy,
     /// One for each rule, in the order of the rules.
     pub(crate) stats: Arc<[Arc<RuleStats>]>,
 }
 
-impl Installed {
+impl Snapshot {
     pub(crate) fn new(policy: Policy, before: Option<&Self>) -> Self {
-        // A change of clients leaves the rules alone, and there may be many.
+        // A change of clients leaves the rules as they are, and there may be many.
         let same = before.filter(|before| policy.shares_rules_with(&before.policy));
         let stats = match same {
             Some(before) => Arc::clone(&before.stats),

@@ -1,0 +1,218 @@
+//! The one place that checks requests and records the decisions: metrics, journal, audit log, span.
+//! Every entry point goes through it.
+
+use std::sync::Arc;
+
+use tokio::task::yield_now;
+use tollgate::{
+    Attributes as _, CheckTarget, Decision, Idempotent, Limiter, Promise, Stopwatch, Store as _,
+};
+
+use crate::audit_trail::{AuditTrail, RequestContext};
+use crate::auth::Principal;
+use crate::idempotency::{Idempotency, Remembered, key_reused};
+use crate::journal::{DecisionId, IdText, Journal};
+use crate::metrics::{Entry, Metrics, RequestOutcome};
+use crate::problem::Problem;
+use crate::state::SharedStore;
+use crate::traces::note_decision;
+use crate::wire::check::{CheckBody, Subject};
+
+/// How many checks of a batch are made before other calls on the thread have their turn.
+const CHECKS_PER_TURN: usize = 64;
+/// How many of them are made together.
+const CHECKS_TOGETHER: usize = Limiter::<SharedStore>::CACHED_BATCH;
+
+/// Checks requests, and records what was decided.
+#[derive(Debug)]
+pub(crate) struct Checker {
+    pub(crate) limiter: Arc<Limiter<SharedStore>>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) journal: Arc<Journal>,
+    pub(crate) audit_trail: Arc<AuditTrail>,
+    pub(crate) idempotency: Idempotency,
+}
+
+/// How a check is recorded.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Recording {
+    /// Where it arrived.
+    pub(crate) entry: Entry,
+    /// Whether it counts as a request. A peek does not.
+    pub(crate) is_request: bool,
+    /// Which decisions have an id.
+    pub(crate) naming: Naming,
+}
+
+/// Which decisions have an id, under which they are kept in the journal.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Naming {
+    /// All that charged or refused: the caller gets the id.
+    Kept,
+    /// The same, but one that passes has this id, which was taken before the check.
+    Taken(DecisionId),
+    /// Those that are audited. The client of a proxy sees the id of a refusal alone.
+    Audited,
+}
+
+impl Recording {
+    /// A check of the check API.
+    pub(crate) fn of(entry: Entry, check: &CheckBody<'_>) -> Self {
+        Self { entry, is_request: check.cost() > 0, naming: Naming::Kept }
+    }
+
+    /// A request on its way through a proxy or the gateway.
+    pub(crate) const fn proxied(entry: Entry) -> Self {
+        Self { entry, is_request: true, naming: Naming::Audited }
+    }
+}
+
+impl Checker {
+    /// Checks a request, records the decision, and responds with it and its id. `context` describes the
+    /// request for the audit log; without one, the decision is not audited.
+    #[inline]
+    pub(crate) fn check<'a, 'c, R>(
+        &'a self,
+        target: CheckTarget<'_>,
+        recording: Recording,
+        context: impl FnOnce(&Decision) -> Option<RequestContext<'c>> + Send + 'a,
+        respond: impl FnOnce(&Decision, Option<&str>) -> R + Send + 'a,
+    ) -> Promise<'a, R, SharedStore> {
+        let stopwatch = Stopwatch::start();
+        self.limiter.check(target).map(move |decision| {
+            self.metrics.checks.observe(stopwatch.elapsed());
+            let id = self.record(&decision, recording, context);
+            respond(&decision, id.as_deref())
+        })
+    }
+
+    /// Checks several requests, each on its own, in order, and responds to each.
+    pub(crate) async fn check_batch(
+        &self,
+        entry: Entry,
+        checks: &[CheckBody<'_>],
+        subjects: &[Subject<'_>],
+        mut respond: impl FnMut(usize, &Decision, Option<&str>),
+    ) {
+        let stopwatch = Stopwatch::start();
+        let mut finish = |first: usize, decisions: &[Decision]| {
+            for (place, decision) in (first..).zip(decisions) {
+                let Some(check) = checks.get(place) else { return };
+                let recording = Recording::of(entry, check);
+                let id = self.record(decision, recording, |_| Some(check.context()));
+                respond(place, decision, id.as_deref());
+            }
+        };
+        let check = |first: usize, count: usize| {
+            let pairs = checks.iter().zip(subjects).skip(first).take(count);
+            let targets: Vec<CheckTarget<'_>> =
+                pairs.map(|(check, subject)| subject.of(check)).collect();
+            self.limiter.check_batch(&targets)
+        };
+        if self.limiter.store().is_shared() {
+            let decisions = check(0, checks.len()).await;
+            finish(0, &decisions);
+        } else {
+            for first in (0..checks.len()).step_by(CHECKS_TOGETHER) {
+                let decisions = check(first, CHECKS_TOGETHER).await;
+                finish(first, &decisions);
+                if (first + CHECKS_TOGETHER).is_multiple_of(CHECKS_PER_TURN) {
+                    yield_now().await;
+                }
+            }
+        }
+        self.metrics.checks.observe(stopwatch.elapsed());
+    }
+
+    /// Checks a request with an idempotency key, or repeats the response that it got before. Says
+    /// whether it is a copy. Responses of one `protocol` are not repeated over another.
+    pub(crate) async fn check_idempotent(
+        &self,
+        entry: Entry,
+        (caller, protocol, key): (&Principal, &str, &str),
+        (check, subject): (&CheckBody<'_>, Subject<'_>),
+        respond: impl FnOnce(&Decision, Option<&str>) -> Remembered + Send,
+    ) -> Result<(Remembered, bool), Problem> {
+        let now = tollgate::Clock::now(self.limiter.clock());
+        let turn = self.idempotency.turn(protocol, caller, key, check, now).await?;
+        if let Some(response) = turn.response() {
+            return Ok((response.clone(), true));
+        }
+        let respond =
+            |decision: &Decision, id: Option<&str>| (decision.is_allowed(), respond(decision, id));
+        let recording = Recording::of(entry, check);
+        let context = |_: &Decision| Some(check.context());
+        let ((is_allowed, response), is_copy) = if self.limiter.store().is_shared() {
+            let stopwatch = Stopwatch::start();
+            // Taken before it is known whether it is needed, so that all nodes respond with the same.
+            let id = self.journal.next_id(true);
+            let note = id.text();
+            let key = turn.key(&note);
+            let checked = self.limiter.check_idempotent(subject.of(check), &key);
+            let checked = Box::pin(checked).await;
+            self.metrics.checks.observe(stopwatch.elapsed());
+            match checked {
+                Idempotent::Executed(decision) => {
+                    let recording = Recording { naming: Naming::Taken(id), ..recording };
+                    let id = self.record(&decision, recording, context);
+                    (respond(&decision, id.as_deref()), false)
+                }
+                Idempotent::Replayed { decision, note } => {
+                    // The store holds what any of its clients wrote: only an id is repeated as one.
+                    let id = note.parse().ok().filter(|_| is_kept(&decision)).map(DecisionId::text);
+                    note_decision(&decision, id.as_deref());
+                    (respond(&decision, id.as_deref()), true)
+                }
+                Idempotent::KeyReused => return Err(key_reused()),
+            }
+        } else {
+            (self.check(subject.of(check), recording, context, respond).await, false)
+        };
+        if is_allowed {
+            turn.remember(response.clone());
+        }
+        Ok((response, is_copy))
+    }
+
+    /// Records a decision. Returns its id, if the response names it.
+    #[inline]
+    pub(crate) fn record<'c>(
+        &self,
+        decision: &Decision,
+        recording: Recording,
+        context: impl FnOnce(&Decision) -> Option<RequestContext<'c>>,
+    ) -> Option<IdText> {
+        let Recording { entry, is_request, naming } = recording;
+        if is_request {
+            self.metrics.requests.count(entry, RequestOutcome::of(entry, decision));
+        }
+        let is_allowed = decision.is_allowed();
+        let is_kept = match naming {
+            Naming::Kept | Naming::Taken(_) => is_kept(decision),
+            Naming::Audited => {
+                !is_allowed || (is_kept(decision) && self.audit_trail.wants(decision))
+            }
+        };
+        let id = is_kept.then(|| {
+            let id = match naming {
+                Naming::Taken(id) if is_allowed => id,
+                _ => self.journal.next_id(is_allowed),
+            };
+            self.journal.record(id, decision);
+            let is_wanted = matches!(naming, Naming::Audited) || self.audit_trail.wants(decision);
+            if is_wanted && let Some(context) = context(decision) {
+                self.audit_trail.note(decision, id.text(), &context);
+            }
+            id.text()
+        });
+        let id = id.filter(|_| !is_allowed || !matches!(naming, Naming::Audited));
+        note_decision(decision, id.as_deref());
+        id
+    }
+}
+
+/// Whether a decision is kept: it charged something or refused the request, or a shadow rule would have.
+/// Peeks have nothing to refund, and would push out others.
+fn is_kept(decision: &Decision) -> bool {
+    !decision.is_allowed() || decision.charged() > 0 || decision.would_refuse().is_some()
+}

@@ -1,0 +1,3 @@
+//! Checks, wherever they arrive: asked of the limiter, and recorded, in one place.
+
+pub(crate) mod checker;

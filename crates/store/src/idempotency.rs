@@ -1,0 +1,16 @@
+//! Requests that are charged once, however often and wherever they are repeated.
+
+use tollgate_core::Micros;
+
+/// Identifies the copies of a request. Digests are the same in every process that shares a store.
+#[derive(Clone, Copy, Debug)]
+pub struct IdempotencyKey<'a> {
+    /// The digest of the caller and of the key that it sent.
+    pub call: [u8; 16],
+    /// The digest of the request: another one under the same key is a mistake.
+    pub body: [u8; 16],
+    /// A short text of one line that copies get, such as the id of the decision.
+    pub note: &'a str,
+    /// How long the request is remembered if it passes. A refused one is not.
+    pub lifetime: Micros,
+}

@@ -1,0 +1,72 @@
+//! An operation on its way to one server.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use tokio::time::Sleep;
+use tollgate_core::Timestamp;
+
+use super::router::Router;
+use crate::remote::breaker::{Admitted, Breaker};
+use crate::remote::{OpResult, OwnedOp, Pending, may_be_unknown};
+use crate::{StoreError, StoreErrorKind};
+
+/// An operation that was sent to one server.
+#[derive(Debug)]
+pub(super) struct PendingCall {
+    admitted: Admitted<Arc<Breaker>>,
+    pending: Pending,
+}
+
+impl PendingCall {
+    /// Sends an operation to the server that has that slot.
+    pub(super) fn send(
+        router: &Router,
+        slot: u16,
+        op: OwnedOp,
+        now: Timestamp,
+    ) -> Result<Self, StoreError> {
+        let routes = router.routes.load();
+        let Some(way) = routes.way(slot) else {
+            router.look_again();
+            return Err(StoreErrorKind::Unavailable.into());
+        };
+        // An unreachable server may have been replaced.
+        let admitted =
+            Admitted::new(Arc::clone(&way.node.breaker)).inspect_err(|_| router.look_again())?;
+        Ok(Self { admitted, pending: way.queue.send(op, now)? })
+    }
+
+    /// Waits for the result until `expiry`.
+    pub(super) async fn result(mut self, expiry: &mut Pin<&mut Sleep>) -> OpResult {
+        let result = tokio::select! {
+            biased;
+            result = self.pending.result() => result,
+            () = expiry.as_mut() => Err(StoreErrorKind::Timeout.into()),
+        };
+        self.admitted.tell(&result);
+        result
+    }
+
+    /// Sends an operation with an idempotency key and waits for its result; sends it once more if the
+    /// result got lost, since it is charged once.
+    pub(super) async fn run_idempotent(
+        router: &Router,
+        slot: u16,
+        op: OwnedOp,
+        now: Timestamp,
+        expiry: &mut Pin<&mut Sleep>,
+    ) -> OpResult {
+        let retry = op.clone();
+        let result = match Self::send(router, slot, op, now) {
+            Ok(call) => call.result(expiry).await,
+            Err(error) => Err(error),
+        };
+        match result {
+            Err(error) if may_be_unknown(&error) && !expiry.is_elapsed() => {
+                Self::send(router, slot, retry, now)?.result(expiry).await
+            }
+            result => result,
+        }
+    }
+}

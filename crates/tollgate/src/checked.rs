@@ -1,0 +1,142 @@
+//! The result of a call to a limiter: there at once where the counters are in memory, a future
+//! otherwise.
+
+use std::fmt;
+use std::future::{self, Future, IntoFuture};
+use std::marker::PhantomData;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
+
+use tollgate_store::{MemoryStore, Store};
+
+use crate::decision::Decision;
+
+const NEVER_WAITS: &str = "counters in memory never wait";
+
+/// The result of a check by a limiter with the store `S`.
+pub type Checked<'a, S = MemoryStore> = Promise<'a, Decision, S>;
+
+/// A value that is there, or will be. Await it; with counters in memory, [`Promise::now`] has it.
+#[must_use = "nothing is charged before a pending check is awaited"]
+pub enum Promise<'a, T, S = MemoryStore> {
+    /// It is there.
+    Ready(T),
+    /// A store across the network has to be asked.
+    Pending(Pending<'a, T, S>),
+}
+
+/// A value that will be there.
+pub struct Pending<'a, T, S> {
+    future: Pin<Box<dyn Future<Output = T> + Send + 'a>>,
+    store: PhantomData<fn() -> S>,
+}
+
+impl<'a, T, S> Promise<'a, T, S> {
+    pub(crate) fn pending(future: impl Future<Output = T> + Send + 'a) -> Self {
+        Self::Pending(Pending { future: Box::pin(future), store: PhantomData })
+    }
+
+    /// What a future comes to that awaits nothing but calls to limiters with this store: with counters
+    /// in memory it never waits, and is run now.
+    #[inline]
+    pub fn run(store: &S, future: impl Future<Output = T> + Send + 'a) -> Self
+    where
+        S: Store,
+    {
+        if store.is_shared() {
+            return Self::pending(future);
+        }
+        match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(value) => Self::Ready(value),
+            Poll::Pending => unreachable!("{NEVER_WAITS}"),
+        }
+    }
+
+    /// What a function makes of it.
+    #[inline]
+    pub fn map<U>(self, make: impl FnOnce(T) -> U + Send + 'a) -> Promise<'a, U, S>
+    where
+        T: 'a,
+    {
+        match self {
+            Self::Ready(value) => Promise::Ready(make(value)),
+            Self::Pending(Pending { future, .. }) => {
+                Promise::pending(async move { make(future.await) })
+            }
+        }
+    }
+}
+
+impl<T> Promise<'_, T> {
+    /// The value: counters in memory never wait.
+    pub fn now(self) -> T {
+        match self {
+            Self::Ready(value) => value,
+            Self::Pending(_) => unreachable!("{NEVER_WAITS}"),
+        }
+    }
+}
+
+impl<'a, T, S> IntoFuture for Promise<'a, T, S> {
+    type Output = T;
+    type IntoFuture = PromiseFuture<'a, T>;
+
+    fn into_future(self) -> PromiseFuture<'a, T> {
+        match self {
+            Self::Ready(value) => PromiseFuture::Ready(future::ready(value)),
+            Self::Pending(Pending { future, .. }) => PromiseFuture::Pending(future),
+        }
+    }
+}
+
+impl<'a, T, S> IntoFuture for Pending<'a, T, S> {
+    type Output = T;
+    type IntoFuture = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        self.future
+    }
+}
+
+/// A [`Promise`] that is awaited.
+pub enum PromiseFuture<'a, T> {
+    /// It is there.
+    Ready(future::Ready<T>),
+    /// A store across the network has to be asked.
+    Pending(Pin<Box<dyn Future<Output = T> + Send + 'a>>),
+}
+
+impl<T> Future for PromiseFuture<'_, T>
+where
+    future::Ready<T>: Unpin,
+{
+    type Output = T;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
+        match self.get_mut() {
+            Self::Ready(ready) => Pin::new(ready).poll(context),
+            Self::Pending(future) => future.as_mut().poll(context),
+        }
+    }
+}
+
+impl<T: fmt::Debug, S> fmt::Debug for Promise<'_, T, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ready(value) => f.debug_tuple("Ready").field(value).finish(),
+            Self::Pending(_) => f.write_str("Pending"),
+        }
+    }
+}
+
+impl<T, S> fmt::Debug for Pending<'_, T, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Pending")
+    }
+}
+
+impl<T> fmt::Debug for PromiseFuture<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PromiseFuture")
+    }
+}

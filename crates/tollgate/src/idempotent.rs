@@ -1,0 +1,56 @@
+//! Requests that are checked once, however often they are sent: copies get the decision of the first,
+//! whichever process they reach, and are not charged.
+
+use std::future::Future;
+
+use tollgate_store::{IdempotencyKey, Store};
+
+use crate::clock::Clock;
+use crate::decision::Decision;
+use crate::limiter::Limiter;
+use crate::settler::SettleResult;
+use crate::target::CheckTarget;
+
+/// The result of a check with an idempotency key.
+#[derive(Debug)]
+#[must_use = "a decision that is not used limits nothing"]
+pub enum Idempotent {
+    /// The request is the first with its key, or was refused so far.
+    Executed(Decision),
+    /// The request is a copy of one that passed. Nothing was charged, and nothing is to be refunded.
+    Replayed {
+        /// The decision of the first. Rules that are counted on each node by itself have the figures
+        /// of this one.
+        decision: Decision,
+        /// The note of the first.
+        note: String,
+    },
+    /// Another request passed under the same key. Nothing was charged.
+    KeyReused,
+}
+
+impl<S: Store, C: Clock> Limiter<S, C> {
+    /// Checks a request that may be a copy. Only a shared store knows copies; without one, and while it
+    /// fails, every request is the first.
+    pub fn check_idempotent<'a>(
+        &'a self,
+        target: CheckTarget<'_>,
+        key: &'a IdempotencyKey<'a>,
+    ) -> impl Future<Output = Idempotent> + Send + use<'a, S, C> {
+        let mut decision = self.planned(target);
+        async move {
+            match self.settle_with(&decision, Some(key)).await {
+                SettleResult::Settled(settled) => {
+                    self.conclude(&mut decision, &settled);
+                    self.record(&decision);
+                    Idempotent::Executed(decision)
+                }
+                SettleResult::Replayed(settled, note) => {
+                    self.conclude(&mut decision, &settled);
+                    Idempotent::Replayed { decision, note }
+                }
+                SettleResult::KeyReused => Idempotent::KeyReused,
+            }
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Undoing and correcting what was counted: refunds of decisions, their real prices, credits, resets.
+
+use smallvec::SmallVec;
+use tollgate_core::{Charge, Mode};
+use tollgate_rules::Rule;
+use tollgate_store::{Refund, Store, StoreError};
+
+use crate::checked::Promise;
+use crate::clock::Clock;
+use crate::decision::Decision;
+use crate::limiter::Limiter;
+use crate::penalty::Offence;
+use crate::settler::Charges;
+use crate::target::CheckTarget;
+
+impl<S: Store, C: Clock> Limiter<S, C> {
+    /// Refunds what a decision charged. It takes the decision, so that this happens once.
+    ///
+    /// # Errors
+    /// If the store could not be asked; nothing is known to be refunded then.
+    pub fn refund(&self, decision: Decision) -> Promise<'_, Result<(), StoreError>, S> {
+        Promise::run(self.store(), async move { self.correct(&decision, |_, _| 0).await })
+    }
+
+    /// Brings what a decision charged to what its request turned out to be worth. `price` says so for
+    /// each rule that was charged, given how much that was. If it is more, the difference is taken even
+    /// if it is not there: a counter may go below zero, by its limit at most. If it is less, the
+    /// difference is given back.
+    ///
+    /// It takes the decision, so that this happens once. A decision that refused has charged nothing,
+    /// and nothing happens.
+    ///
+    /// # Errors
+    /// If the store could not be asked; nothing is known to be corrected then.
+    pub async fn reprice(
+        &self,
+        decision: Decision,
+        price: impl Fn(&Rule, u64) -> u64,
+    ) -> Result<(), StoreError> {
+        self.correct(&decision, price).await
+    }
+
+    /// [`Limiter::reprice`] for a caller that still needs the decision, and does this once.
+    pub(crate) async fn correct(
+        &self,
+        decision: &Decision,
+        price: impl Fn(&Rule, u64) -> u64,
+    ) -> Result<(), StoreError> {
+        let (rules, now) = (decision.snapshot.policy.rules(), self.clock.now());
+        let mut refunds: SmallVec<[Refund<'_>; 4]> = SmallVec::new();
+        let mut debits: Charges<'_> = SmallVec::new();
+        for (rule, charge) in decision.charged_rules() {
+            let Charge { key, limit, cost, .. } = charge;
+            let price = price(rule, cost);
+            if price < cost {
+                let (units, charged_at) = (cost - price, Some(decision.now));
+                refunds.push(Refund { key, limit, units, charged_at });
+            } else if price > cost {
+                debits.push(Charge { cost: price - cost, mode: Mode::Debit, ..charge });
+            }
+        }
+        let was_degraded = decision.degraded.is_some();
+        let refunded =
+            self.settler.refund(&refunds, rules, was_degraded, decision.asked_at, now).await;
+        let debited = self.settler.debit(&debits, rules, was_degraded, now).await;
+        refunded.and(debited)
+    }
+
+    /// Refunds what a request like this costs, to every rule that applies to it, without knowing when it
+    /// was charged: it goes to the newest window or entry. Says how many counters that were.
+    ///
+    /// # Errors
+    /// If the store could not be asked; nothing is known to be refunded then.
+    pub fn credit<'t>(
+        &self,
+        target: impl Into<CheckTarget<'t>>,
+    ) -> Promise<'_, Result<usize, StoreError>, S> {
+        let Decision { snapshot, plan, asked_at: now, .. } = self.planned(target.into());
+        Promise::run(self.store(), async move {
+            let rules = snapshot.policy.rules();
+            let refunds: SmallVec<[Refund<'_>; 4]> = plan
+                .charges(rules)
+                .map(|Charge { key, limit, cost, .. }| Refund {
+                    key,
+                    limit,
+                    units: cost,
+                    charged_at: None,
+                })
+                .collect();
+            self.settler.refund(&refunds, rules, false, now, now).await?;
+            Ok(refunds.len())
+        })
+    }
+
+    /// Forgets what was counted for a request, under every rule that applies to it, and lifts its bans
+    /// on this limiter. Says how many counters that were.
+    ///
+    /// # Errors
+    /// If the store could not be asked.
+    pub fn reset<'t>(
+        &self,
+        target: impl Into<CheckTarget<'t>>,
+    ) -> Promise<'_, Result<usize, StoreError>, S> {
+        let Decision { snapshot, plan, .. } = self.planned(target.into());
+        Promise::run(self.store(), async move {
+            let rules = snapshot.policy.rules();
+            let banned = self.lift_planned(&plan, &snapshot.policy);
+            let mut keys: SmallVec<[_; 4]> = plan.charges(rules).map(|charge| charge.key).collect();
+            let counters = keys.len();
+            keys.extend(banned.iter().filter_map(|Offence { rule_id, subject }| {
+                let penalty = rules.find(rule_id)?.penalty.as_ref()?;
+                Some(self.refusals_key(penalty, subject))
+            }));
+            self.settler.reset(&keys).await?;
+            Ok(counters)
+        })
+    }
+}
+
+impl Decision {
+    /// The rules that were charged, each with its charge.
+    fn charged_rules(&self) -> impl Iterator<Item = (&Rule, Charge<'_>)> {
+        let rules = self.snapshot.policy.rules();
+        let admitted = self.lines.iter().filter(|judged| judged.outcome.admitted);
+        admitted.filter(|_| self.is_allowed()).filter_map(|judged| {
+            Some((rules.get(judged.outcome.rule)?, self.plan.charge(judged.line, rules)?))
+        })
+    }
+}
