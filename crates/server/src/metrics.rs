@@ -6,6 +6,7 @@ mod pages;
 mod reading;
 mod requests;
 mod servers;
+mod take;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};

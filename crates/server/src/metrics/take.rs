@@ -1,0 +1,61 @@
+//! Reads all figures of a server at one moment.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tollgate::{MemoryStore, RuleCounts};
+
+use super::Reading;
+use crate::rls::source::CARRIED;
+use crate::state::Shared;
+
+impl Shared {
+    /// What each rule and each limit of Envoy's files decided.
+    pub(crate) fn rule_counts(&self) -> impl Iterator<Item = (Arc<str>, RuleCounts)> {
+        let is_shown = |(rule_id, counts): &(Arc<str>, RuleCounts)| {
+            **rule_id != *CARRIED || *counts != RuleCounts::default()
+        };
+        let of_envoy = self.envoy.limiter.stats().into_iter().filter(is_shown);
+        self.limiter.stats().into_iter().chain(of_envoy)
+    }
+
+    /// All figures at this moment.
+    pub(crate) fn reading(&self) -> Reading {
+        let store = self.limiter.store();
+        let memory = store.memory();
+        let in_force = self.rulebook.in_force();
+        Reading {
+            rules_in_force: self.limiter.policy().rules().len(),
+            requests: self.metrics.requests.read(),
+            rules: self.rule_counts().collect(),
+            calls: self.metrics.calls(),
+            gateway: self.metrics.gateway.read(),
+            tokens: self.metrics.tokens(),
+            skew_seconds: self.metrics.skew_seconds(),
+            values: self.envoy.source.loaded.load().values.read(),
+            bans: self.limiter.ban_counts(),
+            lost_refusals: self.penalty.lost(),
+            bans_not_kept: self.penalty.not_kept(),
+            checks: self.metrics.checks.read(),
+            store: self.store_durations.read(),
+            responses: self.metrics.responses(),
+            servers: store.status(),
+            remembered_refusals: store.remembered_refusals(),
+            counters: memory.map_or(0, MemoryStore::len),
+            memory_bytes: memory.map_or(0, MemoryStore::bytes),
+            evictions: memory.map_or(0, MemoryStore::evicted),
+            policy_revision: in_force.revision.number,
+            policy_age_seconds: self.now().since(in_force.since).get() as f64 / 1e6,
+            catalog_silence_seconds: self
+                .rulebook
+                .silence(self.now())
+                .map(|silence| silence.get() as f64 / 1e6),
+            config_errors: self.rulebook.errors()
+                + self.envoy.source.errors.load(Ordering::Relaxed),
+            idempotency_keys: self.checker.idempotency.len(),
+            audit: self.audit_trail.outcomes(),
+            resets: self.audit_trail.resets.outcomes(),
+            ready: !self.is_draining.load(Ordering::Relaxed),
+        }
+    }
+}
