@@ -143,7 +143,7 @@ impl AnyStore {
 
     /// How many requests were refused without asking a server.
     #[must_use]
-    pub fn remembered_refusals(&self) -> u64 {
+    pub fn deny_cache_hits(&self) -> u64 {
         match self {
             Self::Memory(_) => 0,
             Self::Redis(store) => store.hits(),

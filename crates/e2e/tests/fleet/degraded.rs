@@ -127,7 +127,8 @@ fn check_figures(node: &Server, server: &str, is_up: bool) {
 /// traffic.
 fn check_log(node: &Server, server: &str) {
     let log = node.process.errors();
-    let openings = node.figure(&format!("tollgate_store_openings_total{{server=\"{server}\"}}"));
+    let openings =
+        node.figure(&format!("tollgate_store_breaker_opened_total{{server=\"{server}\"}}"));
     let lines = |text: &str| log.lines().filter(|line| line.contains(text)).count();
     let (left_alone, back) = (lines("circuit breaker opened"), lines("circuit breaker closed"));
     assert!((1..=3).contains(&left_alone), "{log}");

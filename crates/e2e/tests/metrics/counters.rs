@@ -38,7 +38,7 @@ fn what_rules_decide() {
     let decisions = "tollgate_decisions_total{rule_id=\"per_user\",outcome=\"allowed\"}";
     grows(&server, decisions, ask);
     (0..4).for_each(|_| ask());
-    grows(&server, "tollgate_near_limit_total{rule_id=\"per_user\"}", ask);
+    grows(&server, "tollgate_soft_limit_warnings_total{rule_id=\"per_user\"}", ask);
     check(&server, "tenant", "acme");
     let throttled = "tollgate_throttled_total{rule_id=\"queue\"}";
     grows(&server, throttled, || check(&server, "tenant", "acme"));
@@ -162,7 +162,7 @@ fn a_catalog_that_is_away() {
     until("a line of the log", || {
         server.process.errors().contains("the last good rules stay in force").then_some(())
     });
-    let silence = || value(&server, "tollgate_catalog_silence_seconds");
+    let silence = || value(&server, "tollgate_catalog_last_sync_age_seconds");
     until("silence", || (silence() > 2.0).then_some(()));
     postgres.restart();
     until("the catalog again", || (silence() < 1.0).then_some(()));

@@ -43,7 +43,7 @@ fn see_it_go(server: &Server, name: &str, go: impl FnOnce(), kinds: &[&str]) {
     // Asked again within a second, a client that was refused is refused without a call.
     until("a refusal without a call", || {
         check(server, "user_id", "ann");
-        (value(server, "tollgate_remembered_refusals_total") > 0.0).then_some(())
+        (value(server, "tollgate_deny_cache_hits_total") > 0.0).then_some(())
     });
 
     go();
@@ -51,7 +51,7 @@ fn see_it_go(server: &Server, name: &str, go: impl FnOnce(), kinds: &[&str]) {
         let labels = format!("server=\"{name}\",kind=\"{kind}\"");
         value(server, &format!("tollgate_store_errors_total{{{labels}}}"))
     };
-    grows(server, &of("tollgate_store_openings_total"), || {
+    grows(server, &of("tollgate_store_breaker_opened_total"), || {
         (0..3).for_each(|number| check(server, "user_id", &format!("away{number}")));
     });
     until("an open circuit breaker", || {

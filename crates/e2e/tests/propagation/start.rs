@@ -53,7 +53,7 @@ fn a_node_starts_from_its_copy_when_the_database_is_away() {
     assert_eq!(put(&second, "/api/v1/policy", &pair(78)).status, 503);
     let ready = second.get("/health/ready");
     assert_eq!(ready.status, 200);
-    assert!(second.figure("tollgate_catalog_silence_seconds") > 0.0);
+    assert!(second.figure("tollgate_catalog_last_sync_age_seconds") > 0.0);
     postgres.restart();
     tollgate_e2e::until("a write", || {
         (put(&second, "/api/v1/policy", &pair(78)).status == 200).then_some(())

@@ -42,7 +42,7 @@ pub(crate) struct Reading {
     /// The servers that counters are on.
     pub(crate) servers: Vec<RemoteStatus>,
     /// Requests refused without asking them.
-    pub(crate) remembered_refusals: u64,
+    pub(crate) deny_cache_hits: u64,
     pub(crate) counters: usize,
     pub(crate) memory_bytes: usize,
     pub(crate) evictions: u64,
@@ -89,8 +89,12 @@ impl Reading {
 impl Collector for Reading {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let info = [("version", env!("CARGO_PKG_VERSION"))];
-        let mut metric =
-            encoder.encode_descriptor("build", "The program.", None, MetricType::Info)?;
+        let mut metric = encoder.encode_descriptor(
+            "build",
+            "Version of the program.",
+            None,
+            MetricType::Info,
+        )?;
         metric.encode_info(&info)?;
 
         let help = "Requests by entry and outcome, each counted once.";
@@ -99,7 +103,7 @@ impl Collector for Reading {
             let labels = [("entry", entry), ("outcome", outcome)];
             write_counter(metric.encode_family(&labels)?, count)?;
         }
-        let help = "Requests that rules judged, by rule and outcome.";
+        let help = "Checks by rule and outcome; a request counts for each of its rules.";
         let mut metric = encoder.encode_descriptor("decisions", help, None, MetricType::Counter)?;
         for (rule, counts) in &self.rules {
             for (outcome, count) in [
@@ -113,11 +117,11 @@ impl Collector for Reading {
             }
         }
         let encoder = &mut encoder;
-        let help = "Requests above the warning share of a limit.";
-        self.by_rule(encoder, "near_limit", help, |counts| counts.warned)?;
-        let help = "Requests that were told to wait.";
+        let help = "Requests that passed above the warning share of a limit.";
+        self.by_rule(encoder, "soft_limit_warnings", help, |counts| counts.warned)?;
+        let help = "Requests that were delayed.";
         self.by_rule(encoder, "throttled", help, |counts| counts.delayed)?;
-        let help = "Requests judged without the shared store, by rule and on_store_failure.";
+        let help = "Requests checked without the shared store, by rule and on_store_failure.";
         let mut metric =
             encoder.encode_descriptor("store_fallbacks", help, None, MetricType::Counter)?;
         for (rule, counts) in &self.rules {
@@ -140,57 +144,66 @@ impl Collector for Reading {
                 write_counter(metric.encode_family(&labels)?, count)?;
             }
         }
-        let help = "Answers by class of status.";
+        let help = "Responses by class of status.";
         let mut metric =
             encoder.encode_descriptor("http_responses", help, None, MetricType::Counter)?;
         for (class, count) in RESPONSE_CLASSES.into_iter().zip(self.responses) {
             write_counter(metric.encode_family(&[("status", class)])?, count)?;
         }
-        let help = "Answers to gRPC calls by code.";
+        let help = "Responses to gRPC calls by code.";
         let mut metric =
             encoder.encode_descriptor("grpc_responses", help, None, MetricType::Counter)?;
         for (code, count) in &self.calls {
             write_counter(metric.encode_family(&[("code", *code)])?, *count)?;
         }
         forwarded(encoder, &self.gateway)?;
-        let help = "Tokens of clients that were verified, or why they were not believed.";
+        let help = "Tokens of clients by outcome: verified, or why they were rejected.";
         by_outcome(encoder, "tokens", help, &self.tokens)?;
-        let help = "Decisions that were to be logged, by what became of that.";
+        let help = "Decisions for the audit log: written, lost or failed.";
         by_outcome(encoder, "audit_decisions", help, &self.audit)?;
-        let help = "Resets of counters that were to be logged, by what became of that.";
+        let help = "Resets of counters for the audit log: written, lost or failed.";
         by_outcome(encoder, "audit_resets", help, &self.resets)?;
-        let help = "How long judging a check takes, in seconds.";
+        let help = "Duration of checks in seconds.";
         histogram(encoder, "check_duration_seconds", help, &self.checks)?;
-        let help = "How long the store takes to settle, in seconds.";
+        let help = "Duration of settling in the store in seconds.";
         histogram(encoder, "store_duration_seconds", help, &self.store)?;
         servers::encode(encoder, &self.servers)?;
-        let help = "Requests refused without asking the store, for it had just refused.";
-        counter(encoder, "remembered_refusals", help, self.remembered_refusals)?;
+        let help = "Requests refused from the deny cache, without asking the store.";
+        counter(encoder, "deny_cache_hits", help, self.deny_cache_hits)?;
         counter(encoder, "bans_made", "Clients that this node banned.", self.bans.made)?;
         let help =
-            "Clients that were not banned: all places were taken, or those of the rule or tenant.";
+            "Clients not banned because the table was full, or the share of the rule or tenant.";
         counter(encoder, "bans_not_made", help, self.bans.not_made)?;
-        let help = "Bans that the catalog cannot keep, and that hold on this node only.";
+        let help = "Bans that the catalog did not store, and that hold on this node only.";
         counter(encoder, "bans_not_kept", help, self.bans_not_kept)?;
-        let help = "Refusals not counted towards a ban, for too many were waiting.";
+        let help = "Refusals not counted towards a ban because the queue was full.";
         counter(encoder, "penalty_refusals_lost", help, self.lost_refusals)?;
-        counter(encoder, "evictions", "Counters forgotten before their time.", self.evictions)?;
-        let help = "Rules files that could not be put in force.";
+        counter(
+            encoder,
+            "evictions",
+            "Counters evicted before they expired, because memory was full.",
+            self.evictions,
+        )?;
+        let help = "Configurations that could not be loaded.";
         counter(encoder, "config_errors", help, self.config_errors)?;
         for (name, help, value) in [
             ("bans", "Bans in force.", self.bans.in_force as f64),
             ("counters", "Counters held in memory.", self.counters as f64),
             ("memory_bytes", "Memory taken by counters.", self.memory_bytes as f64),
             ("policy_rules", "Rules in force.", self.rules_in_force as f64),
-            ("policy_revision", "The revision in force.", self.policy_revision as f64),
-            ("policy_age_seconds", "Seconds since it was loaded.", self.policy_age_seconds),
+            ("policy_revision", "Revision of the policy in force.", self.policy_revision as f64),
+            ("policy_age_seconds", "Seconds since the policy was loaded.", self.policy_age_seconds),
             (
-                "catalog_silence_seconds",
-                "Seconds since the catalog was heard of.",
+                "catalog_last_sync_age_seconds",
+                "Seconds since the last sync with the catalog.",
                 self.catalog_silence_seconds.unwrap_or(0.0),
             ),
             ("idempotency_keys", "Idempotency keys remembered.", self.idempotency_keys as f64),
-            ("caller_skew_seconds", "How far the clock of a caller was ahead.", self.skew_seconds),
+            (
+                "caller_skew_seconds",
+                "How far the clock of the last caller that sent its time was ahead.",
+                self.skew_seconds,
+            ),
             ("ready", "Whether the server takes traffic.", f64::from(u8::from(self.ready))),
         ] {
             let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
@@ -202,19 +215,19 @@ impl Collector for Reading {
 
 /// What a gateway counts.
 fn forwarded(encoder: &mut DescriptorEncoder<'_>, gateway: &Readings) -> fmt::Result {
-    let help = "Answers of the gateway by class of status.";
+    let help = "Responses of the gateway by class of status.";
     let mut metric =
         encoder.encode_descriptor("gateway_responses", help, None, MetricType::Counter)?;
     for (class, count) in &gateway.responses {
         write_counter(metric.encode_family(&[("status", *class)])?, *count)?;
     }
-    let help = "Requests that were not forwarded, and answers not passed on, by kind.";
+    let help = "Requests not forwarded, and responses not passed on, by kind.";
     let mut metric =
         encoder.encode_descriptor("gateway_failures", help, None, MetricType::Counter)?;
     for (kind, count) in &gateway.failures {
         write_counter(metric.encode_family(&[("kind", *kind)])?, *count)?;
     }
-    let help = "Requests sent to an upstream once more.";
+    let help = "Requests retried on an upstream.";
     counter(encoder, "gateway_retries", help, gateway.retries)?;
     let help = "Upgraded connections that are open.";
     let mut metric =

@@ -31,7 +31,7 @@ const FIGURES: [Figure; 4] = [
         |server| Some(server.calls as f64),
     ),
     (
-        "store_openings",
+        "store_breaker_opened",
         "Times the circuit breaker of the server opened.",
         MetricType::Counter,
         |server| Some(server.openings as f64),
@@ -61,7 +61,7 @@ pub(super) fn encode(encoder: &mut DescriptorEncoder<'_>, servers: &[RemoteStatu
         let labels = [("server", &*server.server)];
         write_histogram(metric.encode_family(&labels)?, &server.latency)?;
     }
-    let help = "Checks that the server did not answer, by kind of error.";
+    let help = "Checks that failed on the server, by kind of error.";
     let mut metric = encoder.encode_descriptor("store_errors", help, None, MetricType::Counter)?;
     for server in servers {
         for (kind, count) in server.errors {

@@ -40,7 +40,7 @@ impl Shared {
             store: self.store_durations.read(),
             responses: self.metrics.responses(),
             servers: store.status(),
-            remembered_refusals: store.remembered_refusals(),
+            deny_cache_hits: store.deny_cache_hits(),
             counters: memory.map_or(0, MemoryStore::len),
             memory_bytes: memory.map_or(0, MemoryStore::bytes),
             evictions: memory.map_or(0, MemoryStore::evicted),
