@@ -15,22 +15,22 @@ use tollgate_catalog::CatalogUrl;
 use tower::ServiceExt as _;
 
 use crate::auth::{Principal, Right};
+use crate::edge::drain::SharedBody;
+use crate::edge::gateway::Gateway;
+use crate::edge::grpc::Services;
+use crate::edge::host_check::HostCheck;
 use crate::example;
 use crate::extract::{BodyBound, read_json};
-use crate::gateway::Gateway;
-use crate::grpc::Services;
 use crate::handlers::check;
-use crate::host_check::HostCheck;
 use crate::listen::{Peer, Shutdown};
-use crate::metrics::Unfinished;
+use crate::observe::metrics::Unfinished;
+use crate::observe::traces::{self, Traces};
 use crate::penalty;
 use crate::problem::{IsProblem, Problem};
 use crate::routes::{self, CHECK};
 use crate::rulebook::Rulebook;
 use crate::settings::Settings;
 use crate::state::{ServerState, StartError};
-use crate::traces::{self, Traces};
-use crate::unread::SharedBody;
 
 /// A server without its listeners. Clones are one and the same.
 #[derive(Clone, Debug)]
@@ -278,7 +278,7 @@ impl App {
     /// Says that the server takes no more traffic, so that load balancers look elsewhere.
     pub async fn set_draining(&self) {
         self.state.is_draining.store(true, Ordering::Relaxed);
-        self.state.audit_trail.events.close();
+        self.state.audit_log.events.close();
         self.grpc.report(false).await;
     }
 

@@ -74,9 +74,9 @@ impl FromRequestParts<ServerState> for Explainer {
 }
 
 /// Whoever may look what would become of a request. Found out before a body is read.
-pub(crate) struct Onlooker;
+pub(crate) struct PeekCaller;
 
-impl FromRequestParts<ServerState> for Onlooker {
+impl FromRequestParts<ServerState> for PeekCaller {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &ServerState) -> Result<Self, Problem> {

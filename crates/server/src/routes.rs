@@ -15,10 +15,10 @@ use utoipa_swagger_ui::SwaggerUi;
 
 use crate::handlers::lists::{blacklist, whitelist};
 use crate::handlers::{
-    api_keys, audit, authorize, bans, batch, check, clients, decisions, envoy_json, events,
-    give_back, health, look, overrides, policy, rules, stats, status, tiers, tokens, top, users,
+    api_keys, audit, authorize, bans, batch, check, clients, decisions, envoy_json, events, health,
+    overrides, peek, policy, refund, rules, stats, status, tiers, tokens, top, users,
 };
-use crate::metrics::Entry;
+use crate::observe::metrics::Entry;
 use crate::openapi;
 use crate::problem::Problem;
 use crate::state::ServerState;
@@ -101,10 +101,10 @@ fn check_api() -> OpenApiRouter<ServerState> {
     health_api()
         .routes(routes!(check::check))
         .routes(routes!(batch::check_batch))
-        .routes(routes!(look::peek))
-        .routes(routes!(look::explain))
-        .routes(routes!(give_back::refund))
-        .routes(routes!(give_back::reset))
+        .routes(routes!(peek::peek))
+        .routes(routes!(peek::explain))
+        .routes(routes!(refund::refund))
+        .routes(routes!(refund::reset))
         .routes(routes!(status::status))
         .routes(routes!(envoy_json::json))
         // Proxies ask with the method of their client, and Envoy with its path too.

@@ -15,21 +15,21 @@ use tollgate::store::{AnyStore, Histogram};
 use tollgate::{Clock as _, Limiter, Micros, Policy, Stopwatch, SystemClock, Timestamp};
 use tollgate_catalog::{ApiKey, Catalog, CatalogError, Role, Token, View};
 
-use crate::audit_trail::AuditTrail;
 use crate::auth::{CheckAuth, Principal, Right, TOKEN_HEADER, Tokens, WRONG_TOKEN};
 use crate::check::checker::Checker;
+use crate::check::guard::{Guard, GuardLimits};
+use crate::check::idempotency::Idempotency;
+use crate::check::journal::Journal;
+use crate::edge::envoy::source::EnvoySource;
 use crate::extract::{BodyBound, Session};
 use crate::follower::Follower;
-use crate::guard::{Guard, GuardLimits};
-use crate::idempotency::Idempotency;
-use crate::journal::Journal;
 use crate::listen::Peer;
-use crate::metrics::Metrics;
+use crate::observe::audit_log::AuditLog;
+use crate::observe::metrics::Metrics;
 use crate::offload::Queues;
 use crate::penalty::Penalty;
 use crate::policy_source::PolicySource;
 use crate::problem::Problem;
-use crate::rls::source::EnvoySource;
 use crate::rulebook::Rulebook;
 use crate::settings::{self, DenyStatus, RequestHeaders, Settings};
 
@@ -64,7 +64,7 @@ pub(crate) struct Shared {
     pub(crate) extractor: Arc<Extractor>,
     pub(crate) guard: Guard,
     pub(crate) journal: Arc<Journal>,
-    pub(crate) audit_trail: Arc<AuditTrail>,
+    pub(crate) audit_log: Arc<AuditLog>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) families: HeaderFamilies,
     pub(crate) deny_status: DenyStatus,
@@ -167,12 +167,12 @@ impl ServerState {
         let limiter = Arc::new(limiter.store_durations(Arc::clone(&store_durations)).build());
         let metrics = Arc::new(Metrics::default());
         let journal = Arc::new(Journal::new(random_node(), settings.decisions_kept));
-        let audit_trail = Arc::new(AuditTrail::new(settings));
+        let audit_log = Arc::new(AuditLog::new(settings));
         let checker = Checker {
             limiter: Arc::clone(&limiter),
             metrics: Arc::clone(&metrics),
             journal: Arc::clone(&journal),
-            audit_trail: Arc::clone(&audit_trail),
+            audit_log: Arc::clone(&audit_log),
             idempotency: Idempotency::new(settings.idempotency.keys, lifetime),
         };
         let state = Self(Arc::new(Shared {
@@ -185,7 +185,7 @@ impl ServerState {
             extractor: Arc::new(extractor),
             guard: Guard::new(guard_limits),
             journal,
-            audit_trail,
+            audit_log,
             metrics,
             families: settings.headers,
             deny_status: settings.deny_status,

@@ -8,14 +8,14 @@ use tollgate::{
     Attributes as _, CheckTarget, Decision, Idempotent, Limiter, Promise, Stopwatch, Store as _,
 };
 
-use crate::audit_trail::{AuditTrail, RequestContext};
 use crate::auth::Principal;
-use crate::idempotency::{Idempotency, Remembered, key_reused};
-use crate::journal::{DecisionId, IdText, Journal};
-use crate::metrics::{Entry, Metrics, RequestOutcome};
+use crate::check::idempotency::{Idempotency, Remembered, key_reused};
+use crate::check::journal::{DecisionId, IdText, Journal};
+use crate::observe::audit_log::{AuditLog, RequestContext};
+use crate::observe::metrics::{Entry, Metrics, RequestOutcome};
+use crate::observe::traces::note_decision;
 use crate::problem::Problem;
 use crate::state::SharedStore;
-use crate::traces::note_decision;
 use crate::wire::check::{CheckBody, Subject};
 
 /// How many checks of a batch are made before other calls on the thread have their turn.
@@ -29,7 +29,7 @@ pub(crate) struct Checker {
     pub(crate) limiter: Arc<Limiter<SharedStore>>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) journal: Arc<Journal>,
-    pub(crate) audit_trail: Arc<AuditTrail>,
+    pub(crate) audit_log: Arc<AuditLog>,
     pub(crate) idempotency: Idempotency,
 }
 
@@ -189,9 +189,7 @@ impl Checker {
         let is_allowed = decision.is_allowed();
         let is_kept = match naming {
             Naming::Kept | Naming::Taken(_) => is_kept(decision),
-            Naming::Audited => {
-                !is_allowed || (is_kept(decision) && self.audit_trail.wants(decision))
-            }
+            Naming::Audited => !is_allowed || (is_kept(decision) && self.audit_log.wants(decision)),
         };
         let id = is_kept.then(|| {
             let id = match naming {
@@ -199,9 +197,9 @@ impl Checker {
                 _ => self.journal.next_id(is_allowed),
             };
             self.journal.record(id, decision);
-            let is_wanted = matches!(naming, Naming::Audited) || self.audit_trail.wants(decision);
+            let is_wanted = matches!(naming, Naming::Audited) || self.audit_log.wants(decision);
             if is_wanted && let Some(context) = context(decision) {
-                self.audit_trail.note(decision, id.text(), &context);
+                self.audit_log.note(decision, id.text(), &context);
             }
             id.text()
         });

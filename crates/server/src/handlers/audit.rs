@@ -14,10 +14,10 @@ use tollgate_catalog::{AuditFilter, AuditKind, Catalog, DecisionAction, Decision
 use utoipa::{IntoResponses, ToSchema};
 
 use crate::admin::refusal;
-use crate::audit_trail::log::{ChangeEntry, DecisionEntry, Log, Wanted};
-use crate::audit_trail::shortened;
 use crate::auth::Right;
 use crate::extract::{RuleViewer, Session, Viewer};
+use crate::observe::audit_log::log::{ChangeEntry, DecisionEntry, Log, Wanted};
+use crate::observe::audit_log::shortened;
 use crate::openapi::AdminProblems;
 use crate::paging::{Parameters, link_next};
 use crate::problem::{Problem, ProblemBody};
@@ -173,7 +173,7 @@ async fn answer(
     let limit = query.limit()?;
     if accepts(headers, LINES) {
         let most = query.one("limit")?.map_or(usize::MAX, |_| limit);
-        let body = app.audit_trail.exports.begin(log, most).await?;
+        let body = app.audit_log.exports.begin(log, most).await?;
         return Ok((fields, [(header::CONTENT_TYPE, LINES)], body).into_response());
     }
     let page = log.page(limit).await.map_err(|error| refusal(&error))?;

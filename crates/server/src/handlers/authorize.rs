@@ -11,10 +11,10 @@ use tollgate::http::{PROBLEM_JSON, refusal_body, write_fields};
 use tollgate::identity::HttpRequest;
 use tollgate::{CheckTarget, Decision};
 
-use crate::audit_trail::RequestContext;
 use crate::check::checker::Recording;
 use crate::extract::Peer;
-use crate::metrics::Entry;
+use crate::observe::audit_log::RequestContext;
+use crate::observe::metrics::Entry;
 use crate::problem::{Problem, ProblemBody};
 use crate::settings::{DenyStatus, RequestHeaders};
 use crate::state::{ServerState, Shared};

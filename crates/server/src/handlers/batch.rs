@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 use super::check::{IDEMPOTENCY_KEY, check_idempotent};
 use crate::auth::Principal;
 use crate::extract::{Caller, JsonBody};
-use crate::metrics::{Entry, RequestOutcome};
+use crate::observe::metrics::{Entry, RequestOutcome};
 use crate::openapi::CallProblems;
 use crate::problem::{Problem, ProblemBody};
 use crate::state::ServerState;

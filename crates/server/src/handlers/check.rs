@@ -10,9 +10,9 @@ use tollgate::http::{HeaderFamilies, write_fields};
 
 use crate::auth::Principal;
 use crate::check::checker::Recording;
+use crate::check::idempotency::Remembered;
 use crate::extract::{Caller, JsonBody};
-use crate::idempotency::Remembered;
-use crate::metrics::Entry;
+use crate::observe::metrics::Entry;
 use crate::openapi::{BodyProblems, CallProblems};
 use crate::problem::{Problem, ProblemBody};
 use crate::state::ServerState;

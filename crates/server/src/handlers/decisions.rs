@@ -7,9 +7,9 @@ use serde::Serialize;
 use tollgate::{Basis, Decision};
 use utoipa::ToSchema;
 
-use super::give_back::{missing_decision, parse_id};
+use super::refund::{missing_decision, parse_id};
+use crate::check::journal::DecisionId;
 use crate::extract::{PathName, Viewer, read_name};
-use crate::journal::DecisionId;
 use crate::openapi::AdminProblems;
 use crate::problem::{Problem, ProblemBody};
 use crate::state::ServerState;

@@ -10,10 +10,10 @@ use serde::{Deserialize, Deserializer, Serialize};
 use tollgate_import::envoy::Unit;
 use utoipa::ToSchema;
 
+use crate::edge::envoy::{self, Answer, Ask, AskedDescriptor, CarriedLimit, Status};
 use crate::extract::{BodyBound, Caller, read_json};
 use crate::openapi::BodyProblems;
 use crate::problem::{Problem, ProblemBody};
-use crate::rls::{self, Answer, Ask, AskedDescriptor, CarriedLimit, Status};
 use crate::state::ServerState;
 use crate::wire::decode::{Object, decode};
 use crate::wire::text::Text;
@@ -212,7 +212,7 @@ pub(crate) async fn json(
     request: Request,
 ) -> Result<Response, Problem> {
     let (parts, body) = request.into_parts();
-    let bound = BodyBound::bodies(app.body_bytes.max(rls::MAX_MESSAGE_BYTES));
+    let bound = BodyBound::bodies(app.body_bytes.max(envoy::MAX_MESSAGE_BYTES));
     let body = read_json(&parts.headers, body, bound, app.request_timeout).await?;
     let request: EnvoyRequest<'_> = decode(&body)?;
     let descriptors = request.descriptors.iter().map(|Object(descriptor)| AskedDescriptor {
@@ -225,10 +225,10 @@ pub(crate) async fn json(
             requests_per_unit: limit.requests_per_unit,
             unit: Some(limit.unit.into()),
         }),
-        hits: rls::hits(descriptor.hits_addend, request.hits_addend),
+        hits: envoy::hits(descriptor.hits_addend, request.hits_addend),
     });
     let ask = Ask { domain: &request.domain, descriptors: descriptors.collect() };
-    let answer = rls::check(&app, &ask).await?;
+    let answer = envoy::check(&app, &ask).await?;
     let status = if answer.is_over { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::OK };
     Ok((status, Json(EnvoyAnswer::from(&answer))).into_response())
 }

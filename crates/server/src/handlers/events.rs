@@ -46,7 +46,7 @@ pub(crate) async fn events(
     }
     let (shared, principal) = (app.clone(), session.principal.clone());
     let revoked = async move { shared.until_invalid(&principal).await };
-    let body = app.audit_trail.events.subscribe(session.principal.name(), revoked)?;
+    let body = app.audit_log.events.subscribe(session.principal.name(), revoked)?;
     let mut fields = session.fields;
     fields.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     Ok((fields, [(header::CONTENT_TYPE, EVENT_STREAM)], body).into_response())

@@ -8,7 +8,7 @@ use serde::Serialize;
 use tollgate::store::{BreakerState, RemoteStatus};
 use utoipa::ToSchema;
 
-use crate::metrics::Format;
+use crate::observe::metrics::Format;
 use crate::problem::Problem;
 use crate::state::ServerState;
 

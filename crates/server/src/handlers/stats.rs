@@ -8,7 +8,7 @@ use tollgate::{BanCounts, RuleCounts};
 use utoipa::ToSchema;
 
 use crate::extract::Viewer;
-use crate::metrics::{RequestCounts, RequestOutcome};
+use crate::observe::metrics::{RequestCounts, RequestOutcome};
 use crate::openapi::AdminProblems;
 use crate::paging::Parameters;
 use crate::problem::{Problem, ProblemBody};

@@ -6,8 +6,8 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::audit_trail::top::{By, LONGEST_WINDOW, Of, Ranking};
 use crate::extract::Viewer;
+use crate::observe::audit_log::top::{By, LONGEST_WINDOW, Of, Ranking};
 use crate::openapi::AdminProblems;
 use crate::paging::Parameters;
 use crate::problem::{Problem, ProblemBody};
@@ -89,7 +89,7 @@ pub(crate) async fn top(
     let limit = number(&query, "limit", USUAL_LIMIT, MOST)?;
     let window = number(&query, "window", USUAL_WINDOW, LONGEST_WINDOW)?;
     let now = app.now();
-    let answer = app.audit_trail.with_top(|top, missed| {
+    let answer = app.audit_log.with_top(|top, missed| {
         let most = usize::try_from(limit).unwrap_or(usize::MAX);
         let list = |of| TopList::from(top.ranking((by, of), now, window, (most, missed)));
         TopAnswer {

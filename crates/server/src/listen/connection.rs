@@ -26,8 +26,8 @@ use super::certificate::CertificateDigest;
 use super::share::Seat;
 use super::shutdown::Shutdown;
 use super::tls::Tls;
+use crate::edge::drain::SharedBody;
 use crate::settings::Limits;
-use crate::unread::SharedBody;
 
 /// The HTTP library allows for this many header fields without a heap allocation.
 const HEADERS_ON_STACK: usize = 100;

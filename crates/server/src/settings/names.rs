@@ -16,7 +16,7 @@ use super::{
     TlsFiles,
 };
 use super::{audit, catalog, checks, gateway, identity, otlp, store};
-use crate::host_check::not_a_host;
+use crate::edge::host_check::not_a_host;
 
 const CHECK_TOKEN: SecretNames =
     SecretNames { name: "check_token", file: "check_token_file", variable: "TOLLGATE_CHECK_TOKEN" };

@@ -9,7 +9,7 @@ use tollgate::rules::Identifier;
 use tollgate::{Attribute, Attributes, CheckTarget, Policy};
 use utoipa::ToSchema;
 
-use crate::audit_trail::RequestContext;
+use crate::observe::audit_log::RequestContext;
 use crate::problem::Problem;
 use crate::wire::decode::Object;
 use crate::wire::text::Text;

@@ -36,7 +36,7 @@ use self::shares::Shares;
 use self::top::Top;
 pub(crate) use self::who::shortened;
 use self::writer::Writer;
-use crate::journal::IdText;
+use crate::check::journal::IdText;
 use crate::listen::Shutdown;
 use crate::rulebook::Rulebook;
 use crate::settings::{Audit, Settings};
@@ -58,7 +58,7 @@ const SWEEPS: u64 = 10;
 
 /// Takes note of decisions.
 #[derive(Debug)]
-pub(crate) struct AuditTrail {
+pub(crate) struct AuditLog {
     settings: Audit,
     notes: mpsc::Sender<Box<Note>>,
     /// Waits for whoever takes the notes.
@@ -100,7 +100,7 @@ impl Counts {
     }
 }
 
-impl AuditTrail {
+impl AuditLog {
     pub(crate) fn new(settings: &Settings) -> Self {
         let (notes, taker) = mpsc::channel(ROOM);
         Self {
@@ -189,7 +189,7 @@ fn is_held(decision: &Decision) -> bool {
 impl Shared {
     /// Tells subscribers that other rules are in force.
     pub(crate) fn tell_revision(&self, policy: &Policy) {
-        self.audit_trail.events.publish("revision", || {
+        self.audit_log.events.publish("revision", || {
             let at = rfc_3339_exact(self.now());
             json!({"revision": policy.revision().number, "at": at, "rules": policy.rules().len()})
         });
@@ -198,12 +198,12 @@ impl Shared {
     /// Hands on what is noted until the end, then what is left. Keeps both logs short, where there are
     /// any.
     pub(crate) async fn keep_records(&self, ending: &Shutdown) {
-        let Some(mut notes) = self.audit_trail.taker.lock().take() else { return };
+        let Some(mut notes) = self.audit_log.taker.lock().take() else { return };
         let Rulebook::Catalog(follower) = &self.rulebook else {
             return self.take_notes(&mut notes, None, ending).await;
         };
         let (log, to_write) = mpsc::channel(ROOM);
-        let audit = &self.audit_trail;
+        let audit = &self.audit_log;
         let taking = async {
             // The log ends when this does.
             let log = Some(log).filter(|_| audit.settings.decisions);
@@ -233,7 +233,7 @@ impl Shared {
                 biased;
                 _ = notes.recv_many(&mut handful, HANDFUL) => {
                     for note in handful.drain(..) {
-                        self.audit_trail.take(self, note, log);
+                        self.audit_log.take(self, note, log);
                     }
                 }
                 () = ending.requested() => return,
@@ -243,7 +243,7 @@ impl Shared {
 
     /// Forgets old decisions and changes, a few at a time, so that whoever writes never waits long.
     async fn sweep_records(&self, catalog: &Catalog) {
-        let Audit { keep_days, max_bytes, .. } = self.audit_trail.settings;
+        let Audit { keep_days, max_bytes, .. } = self.audit_log.settings;
         let kept_for = Micros::from_secs(keep_days * 24 * 60 * 60);
         loop {
             sleep(SWEEP).await;

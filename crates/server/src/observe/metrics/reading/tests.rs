@@ -8,7 +8,7 @@ use tollgate::identity::{TokenProblem, TokenVerdict};
 use tollgate::store::{BreakerState, Histogram};
 use tollgate_gateway::Counts;
 
-use crate::metrics::{Entry, Metrics, RequestOutcome};
+use crate::observe::metrics::{Entry, Metrics, RequestOutcome};
 
 #[test]
 fn everything_is_told() {

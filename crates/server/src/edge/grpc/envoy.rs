@@ -21,7 +21,7 @@ use super::definitions::envoy::service::ratelimit::v3::rate_limit_service_server
 use super::definitions::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
 use super::definitions::envoy::r#type::v3::RateLimitUnit;
 use super::{status, text};
-use crate::rls::{self, Answer, Ask, AskedDescriptor, CarriedLimit};
+use crate::edge::envoy::{self, Answer, Ask, AskedDescriptor, CarriedLimit};
 use crate::state::ServerState;
 use tollgate::store::StoreErrorKind;
 use tollgate_import::envoy::Unit;
@@ -47,7 +47,7 @@ impl server::RateLimitService for RateLimitService {
     ) -> Result<Response<RateLimitResponse>, Status> {
         let mut message = request.into_inner();
         make_readable(&mut message);
-        let checked = rls::check(&self.0, &ask(&message)).await;
+        let checked = envoy::check(&self.0, &ask(&message)).await;
         Ok(Response::new(write(checked.map_err(status::of)?)))
     }
 }
@@ -97,7 +97,7 @@ fn read(descriptor: &RateLimitDescriptor, hits_of_request: u32) -> AskedDescript
             requests_per_unit: limit.requests_per_unit,
             unit: unit(limit.unit()),
         }),
-        hits: rls::hits(*hits_addend, hits_of_request),
+        hits: envoy::hits(*hits_addend, hits_of_request),
     }
 }
 

@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 
 use super::log::DecisionEntry;
 use super::{is_held, who};
-use crate::journal::IdText;
+use crate::check::journal::IdText;
 use crate::wire::answer::{Reason, refuser};
 use crate::wire::time::rfc_3339_exact;
 

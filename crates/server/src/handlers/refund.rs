@@ -13,9 +13,9 @@ use utoipa::ToSchema;
 
 use super::check::IDEMPOTENCY_KEY;
 use crate::admin::refusal;
-use crate::audit_trail::resets::records_of;
+use crate::check::journal::{DecisionId, Missing};
 use crate::extract::{JsonBody, Operator};
-use crate::journal::{DecisionId, Missing};
+use crate::observe::audit_log::resets::records_of;
 use crate::openapi::{AdminProblems, BodyProblems};
 use crate::penalty;
 use crate::problem::{Problem, ProblemBody};
@@ -147,7 +147,7 @@ pub(crate) async fn reset_counters(
 /// Keeps who reset what, or says it where nothing is kept.
 fn note_reset(app: &Shared, records: Vec<ResetRecord>) {
     match &app.rulebook {
-        Rulebook::Catalog(_) => app.audit_trail.resets.note(records),
+        Rulebook::Catalog(_) => app.audit_log.resets.note(records),
         Rulebook::File(_) => {
             let Some(ResetRecord { author, .. }) = records.first() else { return };
             let Author { actor, address, .. } = author;

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use tollgate::{MemoryStore, RuleCounts};
 
 use super::Reading;
-use crate::rls::source::CARRIED;
+use crate::edge::envoy::source::CARRIED;
 use crate::state::Shared;
 
 impl Shared {
@@ -53,8 +53,8 @@ impl Shared {
             config_errors: self.rulebook.errors()
                 + self.envoy.source.errors.load(Ordering::Relaxed),
             idempotency_keys: self.checker.idempotency.len(),
-            audit: self.audit_trail.outcomes(),
-            resets: self.audit_trail.resets.outcomes(),
+            audit: self.audit_log.outcomes(),
+            resets: self.audit_log.resets.outcomes(),
             ready: !self.is_draining.load(Ordering::Relaxed),
         }
     }

@@ -16,10 +16,10 @@ use super::definitions::tollgate::v1::{
 use super::{read, status};
 use crate::auth::Principal;
 use crate::check::checker::Recording;
-use crate::handlers::give_back;
-use crate::idempotency::Remembered;
+use crate::check::idempotency::Remembered;
+use crate::handlers::refund;
 use crate::listen::Peer;
-use crate::metrics::{Entry, RequestOutcome};
+use crate::observe::metrics::{Entry, RequestOutcome};
 use crate::problem::Problem;
 use crate::state::ServerState;
 use crate::wire::answer::{Reason, refuser};
@@ -103,9 +103,9 @@ impl server::RateLimiter for RateLimiter {
         let (app, author) = (self.0.clone(), author(&request));
         let resetting = async move {
             let body = read::body(request.get_ref())?;
-            give_back::reset_counters(&app, author, &body).await
+            refund::reset_counters(&app, author, &body).await
         };
-        let counters = give_back::to_the_end(resetting).await.map_err(status::of)?;
+        let counters = refund::to_the_end(resetting).await.map_err(status::of)?;
         Ok(Response::new(ResetResponse { counters: counters as u64 }))
     }
 

@@ -2,9 +2,9 @@
 
 use tollgate::{Attribute, Attributes, CheckTarget, Decision, RuleOutcome};
 
-use super::answer::{Answer, Status};
+use super::response::{Answer, Status};
 use super::{Ask, AskedDescriptor};
-use crate::audit_trail::RequestContext;
+use crate::observe::audit_log::RequestContext;
 use crate::problem::Problem;
 use crate::state::ServerState;
 

@@ -8,8 +8,8 @@ use tollgate::Peek;
 use tollgate::http::write_fields;
 
 use crate::check::checker::{Naming, Recording};
-use crate::extract::{Explainer, JsonBody, Onlooker};
-use crate::metrics::Entry;
+use crate::extract::{Explainer, JsonBody, PeekCaller};
+use crate::observe::metrics::Entry;
 use crate::openapi::{BodyProblems, CallProblems};
 use crate::problem::{Problem, ProblemBody};
 use crate::state::ServerState;
@@ -33,7 +33,7 @@ use crate::wire::decode::decode;
 )]
 pub(crate) async fn peek(
     State(app): State<ServerState>,
-    _: Onlooker,
+    _: PeekCaller,
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
     let check: CheckBody<'_> = decode(&body)?;

@@ -3,9 +3,9 @@
 //! A domain that is in the files of envoyproxy/ratelimit is judged by them ([`files`]); any other by
 //! our own rules ([`own`]). Either way all descriptors of a request are charged, or none.
 
-mod answer;
 mod files;
 mod own;
+mod response;
 pub(crate) mod source;
 pub(crate) mod values;
 
@@ -13,10 +13,10 @@ use smallvec::SmallVec;
 use tollgate::Promise;
 use tollgate_import::envoy::{Descriptor, Unit};
 
-pub(crate) use answer::{Answer, Status};
+pub(crate) use response::{Answer, Status};
 
 use crate::check::checker::{Naming, Recording};
-use crate::metrics::Entry;
+use crate::observe::metrics::Entry;
 use crate::problem::Problem;
 use crate::state::{ServerState, SharedStore};
 

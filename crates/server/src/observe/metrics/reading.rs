@@ -15,8 +15,8 @@ use tollgate_gateway::Readings;
 
 use super::encode::{by_outcome, counter, histogram, write_counter};
 use super::{Format, RESPONSE_CLASSES, RequestCounts, servers};
-use crate::audit_trail::Outcomes;
-use crate::rls::values::Hits;
+use crate::edge::envoy::values::Hits;
+use crate::observe::audit_log::Outcomes;
 
 /// Everything that is told, at one moment.
 #[derive(Debug)]

@@ -15,8 +15,8 @@ use tollgate::{
 use tollgate_core::Limit;
 use tollgate_import::envoy::Verdict;
 
-use super::answer::{Answer, Status};
 use super::own::View;
+use super::response::{Answer, Status};
 use super::source::{CARRIED, FileSet};
 use super::{Ask, CarriedLimit};
 use crate::problem::Problem;

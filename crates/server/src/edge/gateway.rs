@@ -15,14 +15,14 @@ use tollgate::tower::{NotJudged, Observed, RateLimit, RateLimitLayer, ResponseBo
 use tollgate_gateway::{ClientAddress, Counts, Download, Forwarder, FromUpstream, OriginalClient};
 use tower::{Layer as _, ServiceExt as _};
 
-use crate::audit_trail::RequestContext;
 use crate::check::checker::Recording;
+use crate::edge::drain::SharedBody;
 use crate::listen::Peer;
-use crate::metrics::{Entry, RequestOutcome};
+use crate::observe::audit_log::RequestContext;
+use crate::observe::metrics::{Entry, RequestOutcome};
+use crate::observe::traces::Traces;
 use crate::settings;
 use crate::state::{ServerState, Shared, SharedStore, StartError};
-use crate::traces::Traces;
-use crate::unread::SharedBody;
 
 /// A limiter in front of upstreams. Clones are one and the same.
 #[derive(Clone, Debug)]

@@ -34,12 +34,12 @@ use self::envoy::RateLimitService;
 use self::rate_limiter::RateLimiter;
 pub(crate) use self::status::code_of;
 use crate::auth::Right;
+use crate::edge::drain::SharedBody;
 use crate::extract::within;
 use crate::listen::Peer;
-use crate::metrics::{Entry, Unfinished};
+use crate::observe::metrics::{Entry, Unfinished};
 use crate::problem::Problem;
 use crate::state::ServerState;
-use crate::unread::SharedBody;
 
 const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 const CHECK_RATE_LIMIT: &str = "/tollgate.v1.RateLimiter/CheckRateLimit";
@@ -87,7 +87,7 @@ impl Services {
             state: state.clone(),
             rate_limiter: rate_limiter.max_decoding_message_size(most),
             rate_limit_service: rate_limit_service
-                .max_decoding_message_size(most.max(crate::rls::MAX_MESSAGE_BYTES)),
+                .max_decoding_message_size(most.max(crate::edge::envoy::MAX_MESSAGE_BYTES)),
             health: Boxed::new(HealthServer::new(health)),
             // The definitions are ours, and sound.
             reflection: definitions().build_v1().ok().map(Boxed::new),

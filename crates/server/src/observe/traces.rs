@@ -19,7 +19,7 @@ use opentelemetry_sdk::trace::{SdkTracer, Span};
 use tollgate::Decision;
 use tonic::Code;
 
-use crate::grpc;
+use crate::edge::grpc;
 use crate::wire::answer::refuser;
 
 /// Whether anybody wants traces. All that a request costs if nobody does is to look at this.
