@@ -103,6 +103,52 @@ fn the_map_shows_every_crate_and_no_other() {
     }
 }
 
+/// The map is read in three minutes.
+#[test]
+fn the_map_fits_on_a_page() {
+    let map = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("the map");
+    assert!(map.lines().count() <= 120, "ARCHITECTURE.md has {} lines", map.lines().count());
+}
+
+/// A step of a walk is a function, and the file that it is in.
+#[test]
+fn functions_of_the_walks_are_in_the_files_beside_them() {
+    let map = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("the map");
+    let (_, walks) = map.split_once("## Five walks").expect("the walks");
+    let (walks, _) = walks.split_once("\n## ").expect("a heading after the walks");
+    let mut steps = 0;
+    for line in walks.lines() {
+        let mut words = line.split_whitespace();
+        let (Some(function), Some(file)) = (words.next(), words.next()) else { continue };
+        if !file.starts_with("crates/") {
+            continue;
+        }
+        steps += 1;
+        let text = fs::read_to_string(root().join(file)).unwrap_or_default();
+        let (owner, name) = function.split_once("::").unwrap_or(("", function));
+        let is_there = [format!("fn {name}("), format!("fn {name}<")];
+        assert!(is_there.iter().any(|it| text.contains(it)), "{file} has no function {name}");
+        assert!(text.contains(owner), "{file} has no {owner}");
+    }
+    assert!(steps >= 20, "{steps} steps were found");
+}
+
+/// Files that tell all algorithms apart are those that the map names for a new one.
+#[test]
+fn the_map_names_the_files_for_a_new_algorithm() {
+    let map = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("the map");
+    let row = map.lines().find(|line| line.starts_with("| add an algorithm |")).expect("the row");
+    let variants = ["TokenBucket", "LeakyBucket", "Gcra", "FixedWindow"];
+    for (path, text) in sources() {
+        let path = path.strip_prefix(root()).unwrap_or(&path).display().to_string();
+        if !path.contains("/src/") || path.starts_with("crates/bench/") {
+            continue;
+        }
+        let tells_apart = variants.iter().all(|it| text.contains(&format!("::{it}")));
+        assert_eq!(tells_apart, row.contains(&path), "{path}");
+    }
+}
+
 #[test]
 fn links_between_documents_lead_somewhere() {
     let mut documents = Vec::new();
