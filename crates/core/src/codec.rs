@@ -15,7 +15,7 @@ use std::str::FromStr;
 use crate::kernel::rate::Rate;
 use crate::{Algorithm, BucketState, LogState, Micros, State, Timestamp, WindowState};
 
-/// A text that is no state. Whoever reads one treats the state as absent.
+/// The text is not a valid state. Stores treat the counter as absent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MalformedState;
 

@@ -1,6 +1,5 @@
-//! A counter in sixteen bytes: what a store in memory keeps of a state when it knows the limit the
-//! state is counted in. Settled as it is, in registers; what does not fit takes the long way round
-//! through [`State`], with the same arithmetic.
+//! A counter in sixteen bytes, for a store in memory that knows which limit the state is counted in. It is settled in
+//! registers; a state that does not fit is settled as a [`State`], with the same arithmetic.
 
 use crate::kernel::{Balance, bucket::Debt, window::Counts};
 use crate::{Algorithm, BucketState, Charge, Limit, Line, Mode, State, Timestamp, WindowState};
@@ -8,7 +7,7 @@ use crate::{Algorithm, BucketState, Charge, Limit, Line, Mode, State, Timestamp,
 /// The compact form of a bucket or a window. It means something only beside its limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Compact {
-    /// The moment of the last admission.
+    /// The time of the last admission.
     pub at: Timestamp,
     /// A debt in parts, a count, or two counts of 32 bits, the current one below.
     pub value: u64,
@@ -34,7 +33,7 @@ impl Compact {
         Some(Self { at, value })
     }
 
-    /// The state this stands for; `None` if the limit is one of a log.
+    /// The state in its general form; `None` if the limit is one of a log.
     #[must_use]
     pub fn unpack(self, limit: &Limit) -> Option<State> {
         let Limit { algorithm, limit: per_window, window, .. } = *limit;
@@ -52,9 +51,9 @@ impl Compact {
         Some(State::Window(WindowState { algorithm, window, at, current, previous }))
     }
 
-    /// What [`Compact::settle`] does, for what nearly every request is: a cost that fits a bucket
-    /// whose debt takes one word and is neither held back nor beyond the capacity. `None`: nothing
-    /// was done, settle it. A third of the time of a check is saved here.
+    /// The fast path of [`Compact::settle`], for nearly every request: a cost that fits a bucket whose debt is 64
+    /// bits and is neither delayed nor beyond the capacity. `None`: nothing was charged, call `settle`. It saves a
+    /// third of the time of a check.
     #[must_use]
     #[inline]
     pub fn admit(self, charge: &Charge<'_>, now: Timestamp, line: &mut Line) -> Option<Self> {
@@ -63,7 +62,7 @@ impl Compact {
         let drained = elapsed.checked_mul(limit.rate.drain)?;
         let taken = cost.checked_mul(limit.rate.unit)?;
         let debt = self.value.saturating_sub(drained).checked_add(taken)?;
-        // Whatever is not a bucket of that kind has no plain room.
+        // `plain_room` is 0 for any limit that needs the general path.
         if taken == 0 || debt > limit.plain_room || mode == Mode::Debit {
             return None;
         }
@@ -73,13 +72,13 @@ impl Compact {
         Some(Self { at: now, value: debt })
     }
 
-    /// Settles one charge on this counter, which is counted in the limit of the charge, and returns
-    /// what it becomes. `None`: nothing was done, take the long way.
+    /// Settles one charge on this counter, which is counted in the limit of the charge, and returns the new counter.
+    /// `None`: nothing was charged, settle it as a [`State`].
     #[must_use]
     #[inline]
     pub fn settle(self, charge: &Charge<'_>, now: Timestamp, line: &mut Line) -> Option<Self> {
         let limit = charge.limit;
-        // The long way mends a state from the future.
+        // Only the general path corrects a state from the future.
         if self.at > now || limit.limit == 0 {
             return None;
         }
@@ -100,7 +99,7 @@ impl Compact {
         }
     }
 
-    /// Whether the counter is worth nothing any more; see [`Limit::is_idle`].
+    /// Whether the counter equals an unused one; see [`Limit::is_idle`].
     #[must_use]
     #[inline]
     pub fn is_idle(self, limit: &Limit, now: Timestamp) -> bool {
@@ -139,14 +138,14 @@ impl Compact {
         Some(after)
     }
 
-    /// Two counts in one word, if they fit.
+    /// Two counts in 64 bits, if they fit.
     #[inline]
     pub(crate) fn join(current: u64, previous: u64) -> Option<u64> {
         let (current, previous) = (u32::try_from(current).ok()?, u32::try_from(previous).ok()?);
         Some(u64::from(previous) << 32 | u64::from(current))
     }
 
-    /// The two counts of a word: current, previous.
+    /// The two counts: current, previous.
     #[inline]
     fn counts(self) -> (u64, u64) {
         (self.value & u64::from(u32::MAX), self.value >> 32)

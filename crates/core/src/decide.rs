@@ -1,11 +1,11 @@
-//! From several counters to one answer: which of them speaks for the request.
+//! Combines the results of several counters into one verdict, and chooses the rule that the response reports.
 
 use crate::{Micros, Mode, Report};
 
-/// One rule's part in a decision: figures for people, without limits or states.
+/// One rule's part in a decision: figures to report, without limits or states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// Where the rule stands in the policy that was asked.
+    /// The index of the rule in its policy.
     pub rule: usize,
     /// Whether the rule was enforced.
     pub mode: Mode,
@@ -13,8 +13,7 @@ pub struct Outcome {
     pub admitted: bool,
     /// The most that can be in use.
     pub limit: u64,
-    /// How long the rate takes to give `limit` back: the window, unless a burst holds more or less
-    /// than one window gives.
+    /// How long the rate takes to refill `limit`: the window, unless the burst differs from the limit.
     pub window: Micros,
     /// What was charged, or would have been.
     pub cost: u64,
@@ -22,19 +21,19 @@ pub struct Outcome {
     pub report: Report,
 }
 
-/// What all outcomes amount to.
+/// The combined result of all outcomes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Judgement {
     /// Whether every enforced rule admitted the request.
     pub admitted: bool,
-    /// The outcome that speaks for the request: when refused, the one with the longest wait; when
-    /// admitted, the one with the least left of its limit. Rules in shadow mode never speak.
+    /// The index of the outcome that is reported: for a refused request the one with the longest wait, for an
+    /// admitted one the one with the least left of its limit. Shadow rules are never reported.
     pub binding: Option<usize>,
-    /// How long an admitted request is to be held: the longest delay of its rules.
+    /// How long an admitted request is delayed: the longest delay of its rules.
     pub delay: Option<Micros>,
 }
 
-/// Weighs outcomes that stand in order of precedence; of equals the first binds.
+/// Combines outcomes, which are in order of precedence; the first of equals binds.
 #[must_use]
 pub fn decide<'a>(outcomes: impl Iterator<Item = &'a Outcome> + Clone) -> Judgement {
     let all = outcomes.enumerate();

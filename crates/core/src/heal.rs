@@ -1,15 +1,14 @@
-//! States that a clock gone wrong has left in the future.
+//! Corrects states that were written with a clock that ran ahead.
 
 use crate::kernel::log;
 use crate::{Limit, Micros, State, Timestamp};
 
-/// Threads that were interrupted after they read the clock are late by less.
+/// A thread that is interrupted after it read the clock is late by less than this.
 const LEAST_PATIENCE: Micros = Micros::from_secs(1);
 
 impl Limit {
-    /// How far a state may be ahead of the clock before the clock is taken for one that was wrong: one
-    /// full refill of a bucket, or two windows, but a second at least: whoever is only late must not be
-    /// given anything for it.
+    /// How far a state may be ahead of the clock before the clock that wrote it counts as wrong: one full refill of a
+    /// bucket, or two windows, but at least a second, so that a late thread gains nothing.
     #[must_use]
     #[inline]
     pub fn patience(&self) -> Micros {
@@ -21,12 +20,11 @@ impl Limit {
         usual.max(LEAST_PATIENCE)
     }
 
-    /// Brings a state back that a clock gone wrong has left far in the future, where it would refuse
-    /// everything until the clock catches up: further than its [`patience`](Self::patience). What was
-    /// used stays used; says whether the state changed.
+    /// Corrects a state that is further ahead of the clock than the [tolerance](Self::patience): it would refuse
+    /// everything until the clock catches up. What was used stays used. Returns whether the state changed.
     #[inline]
     pub fn heal(&self, state: &mut Option<State>, now: Timestamp) -> bool {
-        // A blocked counter is not looked at, so it waits for a limit that does.
+        // A limit of zero does not read its state, so it is corrected under the next limit.
         if self.limit == 0 {
             return false;
         }
@@ -40,7 +38,7 @@ impl Limit {
         if is_lost {
             match state {
                 State::Bucket(state) => state.at = now,
-                // Its counts move to the window that the clock is in.
+                // The counts move to the current window.
                 State::Window(state) => state.at = now,
                 State::Log(log) => log::move_back(log, now),
             }

@@ -1,13 +1,12 @@
-//! Which counter: a rule and the identifiers it counts by.
+//! Names a counter: a rule and the identifiers it counts by.
 
 use std::fmt;
 use std::hash::{BuildHasher, Hasher as _};
 
-/// The name of one counter. It does not contain the limit, so that changing a limit keeps what was
-/// counted.
+/// The name of one counter. It does not contain the limit, so that changing a limit keeps the usage.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Key<'a> {
-    /// A keyed hash of the fields below, the same for one process only.
+    /// A keyed hash of the fields below. It differs between processes.
     pub fingerprint: u64,
     /// The rule that counts.
     pub rule: &'a str,
@@ -18,8 +17,8 @@ pub struct Key<'a> {
 }
 
 impl<'a> Key<'a> {
-    /// Names the counter and computes its fingerprint with `hasher`, which should be secret: whoever
-    /// can predict fingerprints can make two clients share a counter.
+    /// Names the counter and computes its fingerprint with `hasher`, which should be secret: with a predictable hash,
+    /// a client can choose identifiers that share another client's counter.
     #[must_use]
     #[inline]
     pub fn new(
@@ -29,7 +28,7 @@ impl<'a> Key<'a> {
         rest: &'a [u8],
     ) -> Self {
         let mut hash = hasher.build_hasher();
-        // Lengths keep the fields from running into each other.
+        // Lengths keep two different keys from hashing the same bytes.
         hash.write_usize(rule.len());
         hash.write(rule.as_bytes());
         hash.write_usize(subject.len());

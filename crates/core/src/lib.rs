@@ -1,16 +1,14 @@
 //! The arithmetic of Tollgate, and nothing else.
 //!
-//! A [`Quota`] is what a person writes; [`Quota::compile`] turns it into a [`Limit`], the integers a
-//! machine computes with. A [`State`] is what one counter remembers. [`settle`] charges several
-//! counters at once, all or nothing, and [`decide`] says which of them speaks for the request.
+//! A [`Quota`] is a limit as written in a policy; [`Quota::compile`] derives a [`Limit`], the integers that the kernels
+//! compute with. A [`State`] is what a store keeps for one counter. [`settle`] charges several counters at once, all or
+//! nothing, and [`decide`] combines their results into one verdict.
 //!
-//! Six algorithms are three kernels: a *bucket* is a debt that drains (token bucket, leaky bucket,
-//! GCRA), a *window* counts per slice of time (fixed window, sliding window counter), a *log*
-//! remembers every admission (sliding window log).
+//! Six algorithms are three kernels: a *bucket* is a debt that drains (token bucket, leaky bucket, GCRA), a *window*
+//! counts per slice of time (fixed window, sliding window counter), a *log* stores every admission (sliding window log).
 //!
-//! This crate has no dependency, does no I/O, reads no clock, uses no floating point number and
-//! panics on no input. Time is an argument. Absent state equals fresh state, so losing a state can
-//! never corrupt an answer.
+//! This crate has no dependency, does no I/O, reads no clock, uses no floating point number and panics on no input. Time
+//! is an argument. Absent state equals fresh state, so losing a state never corrupts a decision.
 //!
 //! ```
 //! use tollgate_core::{Algorithm, Micros, Quota, Timestamp};

@@ -1,4 +1,4 @@
-//! The integers derived from a quota, and the one place where the three kernels are told apart.
+//! The integers derived from a quota, and the one place that dispatches to the three kernels.
 
 use crate::kernel::{Balance as _, bucket, log, rate::Rate, window};
 use crate::{Algorithm, Line, Micros, Mode, Quota, State, Timestamp};
@@ -10,7 +10,7 @@ pub struct Limit {
     /// Units per window; 0 blocks.
     pub(crate) limit: u64,
     pub(crate) window: Micros,
-    /// What people are shown: the most that can be in use without grace.
+    /// The reported limit: the most that can be in use without grace.
     pub(crate) capacity: u64,
     /// What admission is tested against: capacity plus grace.
     pub(crate) ceiling: u64,
@@ -18,14 +18,14 @@ pub struct Limit {
     pub(crate) max_delay: Micros,
     /// Buckets only: how fast a debt drains.
     pub(crate) rate: Rate,
-    /// Buckets that hold nothing back and take nobody beyond their capacity: the capacity in parts,
-    /// if that is a word. Else 0, and the general way is taken.
+    /// Buckets without delay and grace: the capacity in parts, if that fits 64 bits. Otherwise 0, which selects the
+    /// general path.
     pub(crate) plain_room: u64,
     /// A hash of the fields above, computed once.
     digest: u64,
 }
 
-/// The rate follows from the other fields, and the digest settles most comparisons.
+/// The rate follows from the other fields, and the digest decides most comparisons.
 impl PartialEq for Limit {
     #[inline]
     fn eq(&self, other: &Self) -> bool {
@@ -39,22 +39,22 @@ impl PartialEq for Limit {
     }
 }
 
-/// What a person wants to know about one counter after a request.
+/// The figures of one counter after a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// The largest cost that would be admitted at this same instant, not counting grace.
     pub remaining: u64,
     /// Zero if admitted; else the least wait after which the same request would be; `None`: never.
     pub retry_after: Option<Micros>,
-    /// How long until nothing is in use any more.
+    /// How long until nothing is in use.
     pub reset_after: Micros,
     /// How long until `remaining` grows by at least one; `None` when nothing is in use.
     pub next_after: Option<Micros>,
-    /// How long an admitted request is to be held; only leaky buckets and throttled limits say so.
+    /// How long an admitted request is delayed; only leaky buckets and throttled limits set it.
     pub delay: Option<Micros>,
 }
 
-/// A counter brought forward to a moment: what its kernel makes of a state, a limit and a time.
+/// A counter advanced to a point in time, by its kernel.
 #[derive(Clone, Copy, Debug)]
 enum Level {
     /// A limit of zero, which has no state.
@@ -92,7 +92,7 @@ impl Limit {
         }
     }
 
-    /// A hash of this limit, the same in every process. Equal limits have equal digests.
+    /// A hash of this limit, stable across processes. Equal limits have equal digests.
     #[must_use]
     #[inline]
     pub const fn digest(&self) -> u64 {
@@ -141,8 +141,7 @@ impl Limit {
         self.max_delay
     }
 
-    /// How long the rate takes to give all of the capacity back: the window, unless a burst holds
-    /// more or less than the limit.
+    /// How long the rate takes to refill the capacity: the window, unless the burst differs from the limit.
     #[must_use]
     #[inline]
     pub fn refill_time(&self) -> Micros {
@@ -152,7 +151,7 @@ impl Limit {
         self.rate.time_for(self.rate.parts(self.capacity))
     }
 
-    /// A limit `factor` times as large, for a node that has to count alone.
+    /// A limit `factor` times as large, for the local fallback of a node.
     #[must_use]
     pub fn scaled(&self, factor: u32) -> Self {
         let times = |n: u64| n.saturating_mul(u64::from(factor)).min(crate::MAX_LIMIT);
@@ -194,7 +193,7 @@ impl Limit {
             }
     }
 
-    /// Adds `cost` to the state, up to `most` in all, and returns the new level.
+    /// Charges `cost`, up to `most` in all, and returns the new level.
     #[inline]
     fn add(&self, level: Level, state: &mut Option<State>, cost: u64, most: u64) -> Level {
         match level {
@@ -258,7 +257,7 @@ impl Limit {
         self.capacity.saturating_sub(remaining).saturating_sub(1)
     }
 
-    /// Settles one charge on its own. [`crate::settle`] does it for several, all or nothing.
+    /// Settles a single charge. [`crate::settle`] settles several, all or nothing.
     #[inline]
     pub(crate) fn settle(
         &self,
@@ -278,25 +277,25 @@ impl Limit {
         Line { admitted, written: taken || healed, report }
     }
 
-    /// How far a charge may go.
+    /// The most that may be in use after a charge.
     #[inline]
     pub(crate) fn most(&self, mode: Mode) -> u64 {
         if mode == Mode::Debit { self.capacity.saturating_mul(2) } else { u64::MAX }
     }
 
-    /// Whether a request of this cost may pass now. A cost of zero always may.
+    /// Whether a request of this cost is admitted now. A cost of zero always is.
     #[must_use]
     pub fn fits(&self, state: Option<&State>, now: Timestamp, cost: u64) -> bool {
         self.admits(&self.level(state, now), cost)
     }
 
-    /// Takes `cost` from the counter. The caller has asked [`Limit::fits`].
+    /// Charges `cost`. The caller has checked [`Limit::fits`].
     pub fn charge(&self, state: &mut Option<State>, now: Timestamp, cost: u64) {
         self.take(state, now, cost, Mode::Enforce);
     }
 
-    /// Takes `cost` whatever is left: a bucket may go one capacity below zero, a count may reach
-    /// twice the limit, and there it stops.
+    /// Charges `cost` even if it does not fit: a bucket goes at most one capacity below zero, a count up to twice the
+    /// limit.
     pub fn debit(&self, state: &mut Option<State>, now: Timestamp, cost: u64) {
         self.take(state, now, cost, Mode::Debit);
     }
@@ -308,8 +307,8 @@ impl Limit {
         }
     }
 
-    /// Gives `units` back. Tied to the moment of a charge, they go to the window or entry that was
-    /// charged then, and nowhere if it has passed; untied, to the newest.
+    /// Refunds `units`. With the time of a charge, they go to the window or entry that was charged then, and are
+    /// dropped if it has passed; without, to the newest.
     pub fn refund(
         &self,
         state: &mut Option<State>,
@@ -342,7 +341,7 @@ impl Limit {
         self.figures(&self.level(state, now), state, cost, admitted)
     }
 
-    /// Whether the state is worth nothing any more: losing it changes no answer from `now` on.
+    /// Whether the state equals an unused one: losing it changes no decision from `now` on.
     #[must_use]
     pub fn is_idle(&self, state: &State, now: Timestamp) -> bool {
         match self.level(Some(state), now) {
@@ -353,7 +352,7 @@ impl Limit {
         }
     }
 
-    /// Whether nothing is left, and how long until everything is.
+    /// Whether nothing is left, and how long until everything is available.
     #[must_use]
     pub fn standing(&self, state: &State, now: Timestamp) -> (bool, Micros) {
         let report = self.report(Some(state), now, 0, true);

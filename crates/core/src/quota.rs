@@ -1,11 +1,11 @@
-//! What a person writes: an algorithm, a limit, a window. Everything is checked here, once, so that
-//! the kernels can compute without asking.
+//! A limit as written in a policy: an algorithm, a limit, a window. Every bound is checked here, once, so that the
+//! kernels need no checks.
 
 use std::fmt;
 
 use crate::{Limit, Micros};
 
-/// The largest limit and burst: what a signed 64-bit number holds, so that every store can keep it.
+/// The largest limit and burst: a signed 64-bit number, so that every store can keep it.
 pub const MAX_LIMIT: u64 = i64::MAX as u64;
 /// The shortest window: one millisecond.
 pub const MIN_WINDOW: Micros = Micros::from_millis(1);
@@ -15,15 +15,15 @@ pub const MAX_WINDOW: Micros = Micros::from_secs(366 * 24 * 60 * 60);
 /// How usage is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Algorithm {
-    /// Counts per window aligned to the Unix epoch; all of it comes back at once.
+    /// Counts per window aligned to the Unix epoch; the whole limit is available again at once.
     FixedWindow,
-    /// Remembers every admission for one window: exact, at the price of memory.
+    /// Stores every admission for one window: exact, at the price of memory.
     SlidingWindowLog,
     /// Two aligned windows, the earlier one weighted by how much of it is still in view.
     SlidingWindowCounter,
     /// Tokens refill continuously up to a capacity.
     TokenBucket,
-    /// A queue that is served at a steady rate; an admitted request is told how long to wait.
+    /// A queue that is served at a steady rate; an admitted request carries its delay.
     LeakyBucket,
     /// The generic cell rate algorithm: a token bucket kept as a schedule.
     Gcra,
@@ -53,7 +53,7 @@ impl Algorithm {
         }
     }
 
-    /// The algorithm of that name.
+    /// The algorithm with this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|algorithm| algorithm.name() == name)
@@ -72,7 +72,7 @@ impl fmt::Display for Algorithm {
     }
 }
 
-/// A limit as a person means it.
+/// A limit as written in a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quota {
     /// How usage is counted.
@@ -85,7 +85,7 @@ pub struct Quota {
     pub burst: Option<u64>,
     /// Units admitted above the limit, which the reported figures do not show.
     pub grace: u64,
-    /// Buckets only: admit what would have to wait this long at most, and tell it to wait.
+    /// Buckets only: admit a request that would have to wait at most this long, and delay it.
     pub max_delay: Micros,
 }
 
@@ -96,7 +96,7 @@ impl Quota {
         Self { algorithm, limit, window, burst: None, grace: 0, max_delay: Micros::ZERO }
     }
 
-    /// The same quota with another capacity.
+    /// Sets the capacity of a bucket.
     #[must_use]
     pub const fn with_burst(mut self, burst: u64) -> Self {
         self.burst = Some(burst);
@@ -106,7 +106,7 @@ impl Quota {
     /// Checks every bound and derives the integers the kernels compute with.
     ///
     /// # Errors
-    /// The first bound the quota breaks.
+    /// The first bound that the quota breaks.
     pub fn compile(self) -> Result<Limit, QuotaError> {
         if self.limit > MAX_LIMIT {
             return Err(QuotaError::LimitTooLarge);
@@ -143,7 +143,7 @@ pub enum QuotaError {
     LimitTooLarge,
     /// The window is not within [`MIN_WINDOW`] and [`MAX_WINDOW`].
     WindowOutOfRange,
-    /// A burst on an algorithm that has no bucket.
+    /// A burst for an algorithm that is not a bucket.
     BurstWithoutBucket,
     /// A burst of zero, which could never admit anything.
     BurstZero,
@@ -151,7 +151,7 @@ pub enum QuotaError {
     BurstTooLarge,
     /// The grace is above [`MAX_LIMIT`].
     GraceTooLarge,
-    /// A delay on an algorithm that has no bucket.
+    /// A delay for an algorithm that is not a bucket.
     DelayWithoutBucket,
     /// The delay is longer than [`MAX_WINDOW`].
     DelayTooLong,
@@ -169,7 +169,7 @@ impl fmt::Display for QuotaError {
             Self::BurstTooLarge => "the burst is above 9223372036854775807",
             Self::GraceTooLarge => "the grace is above 9223372036854775807",
             Self::DelayWithoutBucket => {
-                "only token_bucket, leaky_bucket and gcra can hold a request back"
+                "only token_bucket, leaky_bucket and gcra can delay a request"
             }
             Self::DelayTooLong => "the delay is longer than 366 days",
         })

@@ -2,7 +2,7 @@
 
 use crate::{Key, Limit, Report, State, Timestamp};
 
-/// What a charge may do to the request.
+/// How a charge affects the request, and when it is counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Mode {
     /// Refuses the request when it does not fit.
@@ -10,7 +10,7 @@ pub enum Mode {
     Enforce,
     /// Never refuses; counted when it fits and the request passes.
     Shadow,
-    /// Paid after the fact: always taken, down to one capacity below zero.
+    /// Charged after the request: always counted, down to one capacity below zero.
     Debit,
 }
 
@@ -19,29 +19,29 @@ pub enum Mode {
 pub struct Charge<'a> {
     /// The counter to charge.
     pub key: Key<'a>,
-    /// What it may hold.
+    /// The limit of the counter.
     pub limit: &'a Limit,
-    /// How much to charge. Zero looks without charging.
+    /// How much to charge. Zero is a peek.
     pub cost: u64,
-    /// What a refusal means.
+    /// Whether it can refuse the request.
     pub mode: Mode,
 }
 
-/// What became of one charge.
+/// The result of one charge.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Line {
-    /// Whether it fitted. A shadow charge that did not refuses nobody.
+    /// Whether it fitted. A shadow charge that did not fit refuses no request.
     pub admitted: bool,
-    /// Whether its state was written, so that a store knows what to keep.
+    /// Whether its state changed and has to be stored.
     pub written: bool,
     /// The figures of its counter afterwards.
     pub report: Report,
 }
 
-/// Charges every counter, or none; says whether the request passed.
+/// Charges every counter, or none; returns whether the request passed.
 ///
-/// `states` and `lines` belong to `charges` one by one; the caller lends them, so that settling
-/// needs no memory of its own.
+/// `states` and `lines` correspond to `charges` one by one; the caller lends them, so that settling allocates
+/// nothing.
 #[inline]
 pub fn settle(
     charges: &[Charge<'_>],
@@ -75,8 +75,8 @@ pub fn settle(
     passed
 }
 
-/// What [`settle`] would find: whether each charge fits, and the figures of its counter. Nothing is
-/// charged; a state that a clock corrupted is corrected, as always when it is read.
+/// Reads whether each charge fits, and the figures of its counter. Nothing is charged; a state that a wrong clock
+/// left in the future is corrected, as on every read.
 pub fn dry_run(
     charges: &[Charge<'_>],
     states: &mut [Option<State>],

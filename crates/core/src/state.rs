@@ -1,12 +1,12 @@
-//! What one counter remembers between two requests.
+//! What a store keeps for one counter between two requests.
 //!
-//! A state describes itself: a bucket carries the limit it is counted in, a window and a log their
-//! length, all of them their algorithm. A state that does not match the limit at hand counts as
-//! absent, so two nodes on two revisions of the rules never misread each other.
+//! A state describes itself: a bucket carries the limit it is counted in, a window and a log their length, all of
+//! them their algorithm. A state that does not match the current limit counts as absent, so two nodes on two
+//! revisions of the rules never misread each other.
 
 use crate::{Algorithm, BucketState, Limit, LogState, WindowState};
 
-/// The memory of one counter.
+/// The state of one counter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
     /// Token bucket, leaky bucket, GCRA.
@@ -18,7 +18,7 @@ pub enum State {
 }
 
 impl State {
-    /// Whether it was counted by the algorithm and over the window of that limit.
+    /// Whether it was counted by the algorithm and over the window of `limit`.
     pub(crate) fn is_of(&self, limit: &Limit) -> bool {
         let (algorithm, window) = match self {
             Self::Bucket(state) => (state.algorithm, state.window),

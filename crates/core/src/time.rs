@@ -7,13 +7,13 @@ use std::fmt;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-/// A moment: microseconds since the Unix epoch.
+/// A point in time: microseconds since the Unix epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(u64);
 
 /// A span of time in microseconds.
 ///
-/// Kept plus one, so that an `Option<Micros>` is a single word: reports are copied a lot.
+/// Stored plus one, so that an `Option<Micros>` takes 64 bits: reports are copied a lot.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Micros(NonZeroU64);
 
@@ -21,21 +21,21 @@ impl Timestamp {
     /// The Unix epoch.
     pub const EPOCH: Self = Self(0);
 
-    /// The moment `micros` microseconds after the Unix epoch.
+    /// The time `micros` microseconds after the Unix epoch.
     #[must_use]
     #[inline]
     pub const fn from_micros(micros: u64) -> Self {
         Self(micros)
     }
 
-    /// The moment `millis` milliseconds after the Unix epoch, or the last one there is.
+    /// The time `millis` milliseconds after the Unix epoch, saturating.
     #[must_use]
     #[inline]
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis.saturating_mul(1_000))
     }
 
-    /// The moment `secs` seconds after the Unix epoch, or the last one there is.
+    /// The time `secs` seconds after the Unix epoch, saturating.
     #[must_use]
     #[inline]
     pub const fn from_secs(secs: u64) -> Self {
@@ -49,21 +49,21 @@ impl Timestamp {
         self.0
     }
 
-    /// How long after `earlier` this is; zero if it is not after it.
+    /// The time that passed since `earlier`; zero if that is later.
     #[must_use]
     #[inline]
     pub const fn since(self, earlier: Self) -> Micros {
         Micros::new(self.0.saturating_sub(earlier.0))
     }
 
-    /// This moment plus `span`, or the last moment there is.
+    /// This time plus `span`, saturating.
     #[must_use]
     #[inline]
     pub const fn plus(self, span: Micros) -> Self {
         Self(self.0.saturating_add(span.get()))
     }
 
-    /// This moment minus `span`, or the epoch.
+    /// This time minus `span`, or the epoch.
     #[must_use]
     #[inline]
     pub const fn minus(self, span: Micros) -> Self {
@@ -72,24 +72,24 @@ impl Timestamp {
 }
 
 impl Micros {
-    /// No time at all.
+    /// A span of no length.
     pub const ZERO: Self = Self(NonZeroU64::MIN);
 
-    /// A span of `micros` microseconds, or the longest there is: one less than the largest number.
+    /// A span of `micros` microseconds; the longest is one less than `u64::MAX`.
     #[must_use]
     #[inline]
     pub const fn new(micros: u64) -> Self {
         Self(NonZeroU64::MIN.saturating_add(micros))
     }
 
-    /// A span of `millis` milliseconds, or the longest there is.
+    /// A span of `millis` milliseconds, saturating.
     #[must_use]
     #[inline]
     pub const fn from_millis(millis: u64) -> Self {
         Self::new(millis.saturating_mul(1_000))
     }
 
-    /// A span of `secs` seconds, or the longest there is.
+    /// A span of `secs` seconds, saturating.
     #[must_use]
     #[inline]
     pub const fn from_secs(secs: u64) -> Self {
@@ -103,7 +103,7 @@ impl Micros {
         self.0.get() - 1
     }
 
-    /// Whole milliseconds, rounded up: nobody is told to come back too early.
+    /// Whole milliseconds, rounded up, so that a client never retries too early.
     #[must_use]
     #[inline]
     pub const fn as_millis_ceil(self) -> u64 {
@@ -117,7 +117,7 @@ impl Micros {
         self.get().div_ceil(1_000_000)
     }
 
-    /// The sum of two spans, or the longest there is.
+    /// The sum of two spans, saturating.
     #[must_use]
     #[inline]
     pub const fn plus(self, other: Self) -> Self {

@@ -1,15 +1,15 @@
-//! A debt that drains: token bucket, leaky bucket and GCRA are this, in three spellings.
+//! A debt that drains: token bucket, leaky bucket and GCRA are the same kernel.
 //!
-//! The debt is counted in parts of the rate it was taken at, so fractions are never lost. A state
-//! written under another limit is still understood: a raised limit drains at the new rate from the
-//! last admission on (a raise takes effect at once), a lowered one at the old rate until the next
-//! admission rewrites the debt in the new parts, rounded up to whole units.
+//! The debt is counted in parts of the rate it was taken at, so fractions are never lost. A state written under
+//! another limit stays valid: a raised limit drains at the new rate from the last admission on (a raise takes effect
+//! at once), a lowered one at the old rate until the next admission rewrites the debt in the new parts, rounded up to
+//! whole units.
 
 use super::Balance;
 use super::rate::Rate;
 use crate::{Algorithm, Compact, Limit, Micros, Report, State, Timestamp};
 
-/// What a bucket remembers: how much is owed, since when, and in which parts.
+/// The state of a bucket: how much is owed, since when, and in which parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BucketState {
     pub(crate) algorithm: Algorithm,
@@ -19,15 +19,15 @@ pub struct BucketState {
     pub(crate) at: Timestamp,
 }
 
-/// A debt brought forward to a moment.
+/// A debt advanced to a point in time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Debt {
     debt: u128,
-    /// The parts `debt` is counted in: the limit's own, or those of a limit since lowered.
+    /// The parts that `debt` is counted in: those of the limit, or of a higher limit before it was lowered.
     rate: Rate,
-    /// The moment this debt stands at.
+    /// The time at which the debt has this value.
     at: Timestamp,
-    /// How far the clock is behind that moment; nothing drains until it has caught up.
+    /// How far the clock is behind `at`; nothing drains until it has caught up.
     behind: Micros,
 }
 
@@ -52,13 +52,13 @@ pub(crate) fn advance(limit: &Limit, state: Option<&State>, now: Timestamp) -> D
 }
 
 impl Debt {
-    /// A debt in parts of `rate`, as it stood at a moment.
+    /// A debt in parts of `rate`, as of `at`.
     #[inline]
     pub(crate) fn new(rate: Rate, debt: u128, at: Timestamp) -> Self {
         Self { debt, rate, at, behind: Micros::ZERO }
     }
 
-    /// The debt brought forward to `now`.
+    /// Advances the debt to `now`.
     #[inline]
     pub(crate) fn until(self, now: Timestamp) -> Self {
         let drained = self.rate.drained(now.since(self.at));
@@ -82,14 +82,14 @@ impl Debt {
         let (ceiling, cost) = (limit.rate.parts(limit.ceiling), limit.rate.parts(cost));
         let within_delay = limit.rate.drained(limit.max_delay);
         let room = if limit.algorithm != Algorithm::LeakyBucket {
-            // Never more than a state can hold.
+            // Never more than a state can store.
             (ceiling + within_delay).min(limit.rate.parts(u64::MAX)).checked_sub(cost)?
         } else if limit.max_delay == Micros::ZERO {
             ceiling.checked_sub(cost)?
         } else {
             ceiling.checked_sub(cost)?.min(within_delay)
         };
-        // What is admitted drains at the limit's own rate, beside a debt rounded up to whole units.
+        // An admission drains at the rate of its limit, beside a debt rounded up to whole units.
         let is_current = self.rate.limit == limit.limit;
         Some(if is_current { room } else { self.rate.parts(limit.rate.units_floor(room)) })
     }
@@ -108,7 +108,7 @@ impl Debt {
         Self { debt: self.debt.saturating_sub(self.rate.parts(units)), ..*self }
     }
 
-    /// What to remember.
+    /// The state to store.
     #[inline]
     pub(crate) fn state(&self, limit: &Limit) -> BucketState {
         let Limit { algorithm, window, .. } = *limit;
@@ -123,7 +123,7 @@ impl Debt {
         }
     }
 
-    /// How long a request just admitted has to wait for its turn.
+    /// How long a request that was just admitted is delayed.
     #[inline]
     fn delay(&self, limit: &Limit, cost: u64) -> Option<Micros> {
         let served_at_once = if limit.algorithm == Algorithm::LeakyBucket {

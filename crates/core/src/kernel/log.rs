@@ -1,13 +1,13 @@
-//! Every admission remembered for one window: the exact answer the other algorithms approximate.
+//! Stores every admission for one window: the exact result that the other algorithms approximate.
 //!
-//! Admissions of one millisecond are merged under the latest of their times, which bounds the log by
-//! the milliseconds of a window and never frees a unit early.
+//! Admissions within one millisecond are merged under the latest of their times, which bounds the log by the
+//! milliseconds of a window and never frees a unit early.
 
 use std::collections::VecDeque;
 
 use crate::{Limit, Micros, Report, State, Timestamp};
 
-/// What a log remembers: when how much was admitted, oldest first.
+/// The state of a log: times and amounts of admissions, oldest first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogState {
     pub(crate) window: Micros,
@@ -24,21 +24,21 @@ impl LogState {
     }
 }
 
-/// What a log is reported by, for stores that keep logs where they cannot be walked through.
+/// The figures of a log, for stores that cannot read its entries here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogDigest {
     /// Units in use.
     pub used: u64,
-    /// The entry that has to leave before one unit more is free; `None`: there is nothing to wait for.
+    /// The entry that has to expire before one unit more is free; `None`: nothing is in use.
     pub next: Option<Timestamp>,
-    /// The entry that has to leave before the request fits.
+    /// The entry that has to expire before the request fits.
     pub retry: Option<Timestamp>,
     /// The newest entry.
     pub newest: Option<Timestamp>,
 }
 
 impl Limit {
-    /// The figures of a log of which only the digest is known.
+    /// The report of a log of which only the digest is available.
     #[must_use]
     pub fn report_log(
         &self,
@@ -65,17 +65,17 @@ impl Limit {
     }
 }
 
-/// The part of a log that still counts at a moment.
+/// The part of a log that counts at a given time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Live {
-    /// Entries before this one are gone.
+    /// Entries before this index have expired.
     first: usize,
     used: u64,
     window: Micros,
     now: Timestamp,
 }
 
-/// The moment a log stands at: its newest entry if the clock is behind that.
+/// The time that a log is read at: its newest entry if the clock is behind that.
 fn effective(log: &LogState, now: Timestamp) -> Timestamp {
     log.entries.back().map_or(now, |newest| newest.0.max(now))
 }
@@ -85,14 +85,14 @@ pub(crate) fn ahead(log: &LogState, now: Timestamp) -> Micros {
     effective(log, now).since(now)
 }
 
-/// Entries of a future that is not believed count from now on.
+/// Moves entries that are in the future to `now`.
 pub(crate) fn move_back(log: &mut LogState, now: Timestamp) {
     let future = log.entries.partition_point(|entry| entry.0 <= now);
     let units = log.entries.drain(future..).fold(0_u64, |sum, entry| sum.saturating_add(entry.1));
     log.entries.push_back((now, units));
 }
 
-/// The log of that window, if the state is one.
+/// The log, if the state is one with this window.
 fn matching(window: Micros, state: Option<&State>) -> Option<&LogState> {
     match state {
         Some(State::Log(log)) if log.window == window => Some(log),
@@ -118,7 +118,7 @@ pub(crate) fn advance(limit: &Limit, state: Option<&State>, now: Timestamp) -> L
     Live { first, used, window, now }
 }
 
-/// Records `cost` more, up to `most` in all; what is recorded stays recorded.
+/// Records `cost` more, up to `most` in all; earlier admissions stay.
 pub(crate) fn add(
     limit: &Limit,
     live: Live,
@@ -185,7 +185,7 @@ impl Live {
         self.used.checked_add(cost).is_some_and(|sum| sum <= limit.ceiling)
     }
 
-    /// How long until at most `target` units are in use; `state` is the one this was made of.
+    /// How long until at most `target` units are in use; `state` is the one that `self` was read from.
     pub(crate) fn wait_for(&self, state: Option<&State>, target: u64) -> Micros {
         let mut used = self.used;
         let entries = matching(self.window, state)
@@ -204,7 +204,7 @@ impl Live {
     }
 }
 
-/// How long until an entry is out of view.
+/// How long until an entry expires.
 fn leaves_after(entry: Timestamp, window: Micros, now: Timestamp) -> Micros {
     let left = window.get().saturating_sub(now.since(entry).get());
     Micros::new(left).plus(entry.since(now))

@@ -1,5 +1,5 @@
-//! The three kernels: pure functions on integers. Each advances a state to a moment, says whether a
-//! cost fits, adds to it, takes from it, and knows how long until its level has fallen.
+//! The three kernels: pure functions on integers. Each advances a state to a point in time, decides whether a cost
+//! fits, charges it, refunds it, and computes how long until its level has fallen.
 
 pub(crate) mod bucket;
 pub(crate) mod log;
@@ -8,18 +8,18 @@ pub(crate) mod window;
 
 use crate::{Compact, Limit, Report};
 
-/// A counter brought forward to a moment, in registers: a debt, or two counts. (A log is its own
-/// thing: it lives on the heap.)
+/// A counter advanced to a point in time, in registers: a debt, or two counts. A log is not one: its entries are on
+/// the heap.
 pub(crate) trait Balance: Copy {
-    /// Whether a request of this cost, which is not zero, may pass.
+    /// Whether a request of this cost, which is not zero, is admitted.
     fn fits(&self, limit: &Limit, cost: u64) -> bool;
 
-    /// Takes `cost`, up to `most` units in all; what is taken already stays taken.
+    /// Charges `cost`, up to `most` units in all; what was charged before stays.
     fn add(&self, limit: &Limit, cost: u64, most: u64) -> Self;
 
     /// The figures after a request of `cost` was `admitted` or refused.
     fn report(&self, limit: &Limit, cost: u64, admitted: bool) -> Report;
 
-    /// The sixteen bytes to remember; `None` if they are not enough.
+    /// The sixteen bytes to store; `None` if they are not enough.
     fn compact(&self) -> Option<Compact>;
 }

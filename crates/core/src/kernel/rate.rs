@@ -1,14 +1,14 @@
 //! The rate at which a bucket drains, as an exact fraction.
 //!
-//! `limit` per `window` is kept as `drain` parts per microsecond and `unit` parts per whole unit,
-//! reduced by their greatest common divisor: 7 per second has no rounding error, ever.
+//! `limit` per `window` is stored as `drain` parts per microsecond and `unit` parts per whole unit, reduced by their
+//! greatest common divisor: 7 per second has no rounding error.
 
 use crate::{Micros, Report};
 
 /// `drain` parts leave per microsecond; `unit` parts are one unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rate {
-    /// The limit this rate was made of, which names it: windows being equal, so are the rates.
+    /// The limit that this rate belongs to. Two rates with the same limit and window are equal.
     pub(crate) limit: u64,
     pub(crate) drain: u64,
     pub(crate) unit: u64,
@@ -27,7 +27,7 @@ impl Rate {
         u128::from(units) * u128::from(self.unit)
     }
 
-    /// Parts that drain in that time. At most 2^64 * 2^63.
+    /// Parts that drain in `span`. At most 2^64 * 2^63.
     #[inline]
     pub(crate) fn drained(self, span: Micros) -> u128 {
         u128::from(span.get()) * u128::from(self.drain)
@@ -45,7 +45,7 @@ impl Rate {
         u64::try_from(parts / u128::from(self.unit)).unwrap_or(u64::MAX)
     }
 
-    /// The figures of a debt that is not zero, within `capacity`, and draining already.
+    /// The report of a debt that is not zero, within `capacity`, and draining.
     #[inline]
     pub(crate) fn plain_report(self, capacity: u64, debt: u64) -> Report {
         let (whole, part) = (debt / self.unit, debt % self.unit);
@@ -66,8 +66,8 @@ impl Rate {
     }
 }
 
-/// Rounds up, saturates, and takes the short division whenever it can: the long one is five times
-/// as slow and hardly ever needed.
+/// Rounds up, saturates, and divides 64 bits whenever it can: the 128-bit division is five times as slow and rarely
+/// needed.
 #[inline]
 fn div_ceil(parts: u128, by: u64) -> u64 {
     if by == 0 {

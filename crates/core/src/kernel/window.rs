@@ -4,8 +4,7 @@
 use super::Balance;
 use crate::{Algorithm, Compact, Limit, Micros, Report, State, Timestamp};
 
-/// What a window counter remembers: when it last admitted, and the counts of that window and the
-/// one before.
+/// The state of a window counter: when it last admitted, and the counts of that window and the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WindowState {
     pub(crate) algorithm: Algorithm,
@@ -16,7 +15,7 @@ pub struct WindowState {
     pub(crate) previous: u64,
 }
 
-/// Counts brought forward to a moment.
+/// Counts advanced to a point in time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Counts {
     current: u64,
@@ -43,7 +42,7 @@ pub(crate) fn advance(limit: &Limit, state: Option<&State>, now: Timestamp) -> C
 }
 
 impl Counts {
-    /// Counts of the window of `at` and the one before, brought forward to `now`.
+    /// Counts of the window of `at` and the one before, advanced to `now`.
     #[inline]
     pub(crate) fn new(
         limit: &Limit,
@@ -96,7 +95,7 @@ impl Counts {
         Self { current, previous, ..*self }
     }
 
-    /// What to remember.
+    /// The state to store.
     #[inline]
     pub(crate) fn state(&self, limit: &Limit) -> WindowState {
         let Limit { algorithm, window, .. } = *limit;
@@ -167,7 +166,7 @@ impl Balance for Counts {
     }
 }
 
-/// The short division whenever it will do.
+/// Divides 64 bits whenever that is enough: the 128-bit division is much slower.
 #[inline]
 fn div(parts: u128, by: u64) -> u64 {
     match u64::try_from(parts) {
