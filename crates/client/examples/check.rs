@@ -1,4 +1,4 @@
-//! Asks a server whether a few requests of one user may pass.
+//! Checks whether a few requests of one user may pass.
 //!
 //! `TOLLGATE_SERVER=http://127.0.0.1:8080 cargo run -p tollgate-client --example check`
 

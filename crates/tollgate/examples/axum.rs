@@ -1,6 +1,6 @@
-//! An axum service that lets each address ask three times in ten seconds.
+//! An axum service that admits three requests of each address in ten seconds.
 //!
-//! `cargo run -p tollgate --features tower --example axum`, and with `-- --once` it asks itself and ends.
+//! `cargo run -p tollgate --features tower --example axum`, and with `-- --once` it calls itself and ends.
 
 use std::net::SocketAddr;
 

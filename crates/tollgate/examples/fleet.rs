@@ -1,4 +1,4 @@
-//! An axum service behind a load balancer. All its instances count together, in Redis.
+//! An axum service behind a load balancer. All its instances share counters in Redis.
 //!
 //! `REDIS_URL=redis://127.0.0.1:6379 cargo run -p tollgate --features redis,tower --example fleet --
 //! examples/fleet/policy.yaml 127.0.0.1:3001`, and again with other ports.
@@ -19,7 +19,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let policy = Policy::from_text(&fs::read_to_string(policy)?).map_err(InvalidPolicy)?;
     let url = env::var("REDIS_URL").map_err(|_| "REDIS_URL must say where to count")?;
     let store = DenyCache::new(RedisStore::connect(&url, RemoteSettings::default())?);
-    // Where the load balancer is: what it says about its clients is believed.
+    // The address of the load balancer: its forwarding headers are trusted.
     let mut identity = IdentityConfig::default();
     identity.client_ip.trusted_proxies.push("127.0.0.1/32".parse()?);
     let layer = RateLimitLayer::new(Limiter::builder().policy(policy).store(store).build())

@@ -1,4 +1,4 @@
-//! Limits something in process: no server, no store, no async.
+//! A limiter in process: no server, no store, no async.
 //!
 //! `cargo run --example library`
 

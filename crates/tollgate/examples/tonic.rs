@@ -1,4 +1,4 @@
-//! A gRPC service of tonic that lets each address call three times in ten seconds.
+//! A gRPC service of tonic that admits three calls of each address in ten seconds.
 //!
 //! `cargo run -p tollgate --features tower --example tonic`, and with `-- --once` it calls itself and ends.
 
