@@ -19,7 +19,7 @@ const HELP: &str = "write memory:, redis://host:port, redis+sentinel://hosts/nam
 pub struct StoreUrl(String);
 
 impl StoreUrl {
-    /// In this process.
+    /// Counters in this process.
     pub const MEMORY: &str = "memory:";
 
     /// Reads a URL.
@@ -38,14 +38,13 @@ impl StoreUrl {
         Ok(Self(text.to_owned()))
     }
 
-    /// Whether it is Redis, which cannot count in any limit.
+    /// Whether it is Redis, which has a largest limit.
     #[must_use]
     pub fn is_redis(&self) -> bool {
         self.0.starts_with("redis")
     }
 
-    /// The board on which nodes tell each other which rules hold; there is one in Redis only. Has to be
-    /// called within a tokio runtime.
+    /// The rule cache of the Redis at this URL; `None` for other stores. Has to be called within a tokio runtime.
     ///
     /// # Errors
     /// What is wrong with the URL, without its password.
@@ -53,7 +52,7 @@ impl StoreUrl {
         self.is_redis().then(|| RedisBoard::connect(&self.0, settings)).transpose()
     }
 
-    /// Whether other processes can count there too.
+    /// Whether other processes share the counters.
     #[must_use]
     pub fn is_shared(&self) -> bool {
         self.0 != Self::MEMORY
@@ -92,7 +91,7 @@ impl fmt::Debug for StoreUrl {
     }
 }
 
-/// One of the stores. Those across a network remember for a moment what they refused.
+/// One of the stores. Those across a network have a deny cache.
 #[derive(Debug)]
 pub enum AnyStore {
     /// Counters in this process.
@@ -104,11 +103,11 @@ pub enum AnyStore {
 }
 
 impl AnyStore {
-    /// The store at a URL. Counters in memory take so many bytes at most; the others need a tokio
-    /// runtime, but not that anybody answers yet.
+    /// Opens the store at a URL. Counters in memory take at most `bytes`; the others need a tokio runtime, but
+    /// connect in the background.
     ///
     /// # Errors
-    /// Why there can be none.
+    /// Why the store cannot be opened.
     pub fn open(url: &StoreUrl, bytes: usize, settings: &RemoteSettings) -> Result<Self, String> {
         if !url.is_shared() {
             return Ok(Self::Memory(MemoryStore::with_bytes(bytes)));
@@ -122,7 +121,7 @@ impl AnyStore {
         })
     }
 
-    /// The store in memory, if it is that.
+    /// The store in memory, if it is one.
     #[must_use]
     pub const fn memory(&self) -> Option<&MemoryStore> {
         match self {
@@ -131,7 +130,7 @@ impl AnyStore {
         }
     }
 
-    /// How the servers behind it are doing; nothing for counters in memory.
+    /// The status of each server; empty for counters in memory.
     #[must_use]
     pub fn status(&self) -> Vec<RemoteStatus> {
         match self {
@@ -141,7 +140,7 @@ impl AnyStore {
         }
     }
 
-    /// How many requests were refused without asking a server.
+    /// How many requests were refused without a call to a server.
     #[must_use]
     pub fn deny_cache_hits(&self) -> u64 {
         match self {

@@ -14,25 +14,25 @@ use tollgate_core::{Charge, Key, Limit, Line, Micros, Mode, Report, Timestamp};
 
 use crate::{Op, OpOutcome, Outcomes, SettleRequest, Settlement, Store};
 
-/// How many refusals are remembered at most.
+/// How many refusals are cached at most.
 const SLOTS: usize = 16_384;
-/// How long a refusal is believed at most.
+/// How long a refusal is cached at most.
 const MAX_AGE: Micros = Micros::from_secs(1);
 
-/// A store that remembers for a moment what the store inside it refused.
+/// A store that caches the refusals of the store inside it.
 pub struct DenyCache<S> {
     inner: S,
     longest: Micros,
     /// The fingerprint of a counter chooses its slot. Of counters that share one, the last stays.
     slots: Box<[Mutex<Slot>]>,
-    /// How many clearings there were, which gives each a number.
+    /// How many clearings there were; the count numbers them.
     clearings: AtomicU64,
     hits: AtomicU64,
 }
 
 #[derive(Debug, Default)]
 struct Slot {
-    /// The number of the last clearing. Whatever was asked before it is not to be remembered.
+    /// The number of the last clearing. The result of a call that began before it is not cached.
     cleared: u64,
     refusal: Option<Refusal>,
 }
@@ -43,12 +43,12 @@ struct Refusal {
     fingerprint: u64,
     limit: Limit,
     cost: u64,
-    /// The moment of the question, by the clock of whoever asked.
+    /// When the request was sent, by the caller's clock.
     asked_at: Timestamp,
-    /// The moment of the answer, by the clock of the store.
+    /// When the store refused it, by the store's clock.
     judged_at: Timestamp,
     report: Report,
-    /// How long it is believed.
+    /// How long the refusal is cached.
     believed: Micros,
 }
 
@@ -59,7 +59,7 @@ impl<S> DenyCache<S> {
         Self::lasting(inner, MAX_AGE)
     }
 
-    /// A cache that believes a refusal for so long at most.
+    /// A cache that keeps a refusal for at most `longest`.
     #[must_use]
     pub fn lasting(inner: S, longest: Micros) -> Self {
         let mut slots = Vec::new();
@@ -68,22 +68,22 @@ impl<S> DenyCache<S> {
         Self { inner, longest, slots: slots.into(), clearings, hits }
     }
 
-    /// The store that is asked.
+    /// The store behind the cache.
     pub const fn inner(&self) -> &S {
         &self.inner
     }
 
-    /// How many requests were refused without asking the store.
+    /// How many requests were refused without a call to the store.
     #[must_use]
     pub fn hits(&self) -> u64 {
         self.hits.load(Ordering::Relaxed)
     }
 
-    /// The answer to a request that is known to be refused. If several of its charges are, the one
-    /// with the longest wait answers, as it would speak for them all in a decision.
+    /// The settlement of a request that is certain to be refused. If several of its charges are, the one with the
+    /// longest wait is reported, as in a decision.
     ///
-    /// A dry run gets every figure as it is. A used-up counter refuses others, but not the copy of a
-    /// request that it let pass, so requests with an idempotency key are not known either.
+    /// Dry runs and requests with an idempotency key always go to the store: the first need every figure, and the
+    /// copy of a request that passed is not refused by a counter that is used up.
     fn known(&self, request: &SettleRequest<'_>, now: Timestamp) -> Option<Settlement> {
         if request.is_dry_run || request.idempotency.is_some() {
             return None;
@@ -105,14 +105,13 @@ impl<S> DenyCache<S> {
                 longest = Some((wait, refused));
             }
         }
-        // A debit is taken even if the request is refused, so the store has to hear of it.
+        // A debit is charged even if the request is refused, so it has to reach the store.
         let (_, refused) = longest.filter(|_| !is_debited)?;
         self.hits.fetch_add(1, Ordering::Relaxed);
         Some(refused)
     }
 
-    /// The refusal that answers a charge. One that does not is forgotten: the store is asked
-    /// instead, and may change the counter.
+    /// The cached refusal that decides a charge. One that does not is dropped: the store may change the counter.
     fn recall(&self, charge: &Charge<'_>, now: Timestamp) -> Option<Refusal> {
         let mut slot = self.slot(charge.key.fingerprint).lock();
         let refusal = slot.about(charge.key.fingerprint)?;
@@ -124,12 +123,12 @@ impl<S> DenyCache<S> {
         }
     }
 
-    /// The number of the last clearing, to be read before the store is asked.
+    /// The number of the last clearing, to be read before the store is called.
     fn last_clearing(&self) -> u64 {
         self.clearings.load(Ordering::Acquire)
     }
 
-    /// Remembers what the store refused, and forgets what it changed.
+    /// Caches what the store refused, and drops what it changed.
     fn learn(
         &self,
         request: &SettleRequest<'_>,
@@ -159,8 +158,8 @@ impl<S> DenyCache<S> {
         }
     }
 
-    /// Forgets what is known about counters that an operation changes other than by charging them, and
-    /// disbelieves what is being asked about them.
+    /// Drops cached refusals of counters that a refund or reset changes, and keeps calls under way from caching
+    /// theirs.
     fn clear_changed(&self, op: &Op<'_>) {
         match op {
             Op::Settle(_) => {}
@@ -203,8 +202,7 @@ impl Refusal {
         Self { fingerprint, limit: *limit, cost, asked_at, judged_at, report, believed }
     }
 
-    /// Whether a charge of the same counter is sure to be refused. A clock that went back proves
-    /// nothing.
+    /// Whether a charge of the same counter is certain to be refused. A clock that went back proves nothing.
     fn answers(&self, charge: &Charge<'_>, now: Timestamp) -> bool {
         charge.mode == Mode::Enforce
             && *charge.limit == self.limit
@@ -213,12 +211,11 @@ impl Refusal {
             && now.since(self.asked_at) < self.believed
     }
 
-    /// The figures as time has changed them since. To a larger cost than the one refused, the wait
-    /// is the least it can be.
+    /// The figures, advanced to `now`. For a larger cost than the one refused, the wait is a lower bound.
     fn report_at(&self, now: Timestamp, charge: &Charge<'_>) -> Report {
         let since = now.since(self.asked_at).get();
         let left = |span: Micros| Micros::new(span.get().saturating_sub(since));
-        // What does not fit an unused counter never will.
+        // A charge that does not fit an unused counter never fits.
         let fits_ever = charge.limit.fits(None, now, charge.cost);
         Report {
             retry_after: self.report.retry_after.map(left).filter(|_| fits_ever),
@@ -279,7 +276,7 @@ impl<S: Store> Store for DenyCache<S> {
                 }
             }
         }
-        // The second time for those who asked meanwhile and were answered before the change.
+        // Once more, for calls that read the counter before the change and returned after the first clearing.
         ops.iter().for_each(|op| self.clear_changed(op));
         let mut submitted = outcomes.into_iter();
         let settled = |known: Settlement| Ok(OpOutcome::Settled(known));
@@ -290,7 +287,7 @@ impl<S: Store> Store for DenyCache<S> {
     }
 }
 
-/// Without the slots, of which there are many.
+/// Omits the slots, of which there are many.
 impl<S: fmt::Debug> fmt::Debug for DenyCache<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("DenyCache");

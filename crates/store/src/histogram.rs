@@ -7,7 +7,7 @@ use std::time::Duration;
 const BOUNDS: [u64; 16] =
     [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 50_000, 250_000, 1_000_000];
 
-/// Counts durations by how long they were.
+/// Counts durations by length.
 #[derive(Debug, Default)]
 pub struct Histogram {
     buckets: [AtomicU64; BOUNDS.len() + 1],
@@ -34,7 +34,7 @@ impl Histogram {
         self.nanos.fetch_add(nanos, Ordering::Relaxed);
     }
 
-    /// What was counted so far.
+    /// Reads the counts.
     #[must_use]
     pub fn read(&self) -> HistogramSnapshot {
         let bounds = BOUNDS.iter().map(|micros| *micros as f64 / 1e6).chain([f64::INFINITY]);

@@ -11,6 +11,6 @@ pub struct IdempotencyKey<'a> {
     pub body: [u8; 16],
     /// A short text of one line that copies get, such as the id of the decision.
     pub note: &'a str,
-    /// How long the request is remembered if it passes. A refused one is not.
+    /// How long the record is kept if the request passes. A refused request has none.
     pub lifetime: Micros,
 }

@@ -1,5 +1,5 @@
-//! What every store can do: operations in, outcomes out. It carries data, never behaviour, so that a
-//! counter may be a cache line away or a network away.
+//! The interface of every store: operations in, outcomes out. It carries data, never behaviour, so that a counter may
+//! be a cache line away or a network away.
 
 use std::fmt;
 use std::future::Future;
@@ -10,7 +10,7 @@ use tollgate_core::{Charge, Key, Limit, Line, Timestamp};
 
 use crate::idempotency::IdempotencyKey;
 
-/// One thing that a store is asked to do.
+/// One operation on counters.
 #[derive(Clone, Copy, Debug)]
 pub enum Op<'a> {
     /// Charge the counters of one request.
@@ -26,10 +26,10 @@ pub enum Op<'a> {
 pub struct SettleRequest<'a> {
     /// The keys are distinct. A cost of zero reads a counter without charging it.
     pub charges: &'a [Charge<'a>],
-    /// Charges the request once, however many copies of it there are and whichever process they reach.
-    /// A store that no other process shares ignores it: its caller can remember the request as well.
+    /// Charges the request once, however many copies of it there are and whichever process they reach. A store that
+    /// is not shared ignores it: its caller can keep the record as well.
     ///
-    /// After an error, the copy that is sent next finds out what became of the first.
+    /// After an error, a retry finds out whether the first copy was charged.
     pub idempotency: Option<&'a IdempotencyKey<'a>>,
     /// Reports whether each charge fits, and charges nothing.
     pub is_dry_run: bool,
@@ -41,7 +41,7 @@ impl<'a> From<&'a [Charge<'a>]> for SettleRequest<'a> {
     }
 }
 
-/// Units to return to one counter.
+/// Units to refund to one counter.
 #[derive(Clone, Copy, Debug)]
 pub struct Refund<'a> {
     /// The counter.
@@ -50,8 +50,8 @@ pub struct Refund<'a> {
     pub limit: &'a Limit,
     /// How many units.
     pub units: u64,
-    /// When they were charged: they go back to that window or entry, or nowhere. `None`: to the
-    /// newest.
+    /// When they were charged: they go back to that window or entry, and are dropped if it has expired. `None`: to
+    /// the newest.
     pub charged_at: Option<Timestamp>,
 }
 
@@ -62,22 +62,22 @@ pub struct Settlement {
     pub now: Timestamp,
     /// Whether every enforced charge fitted. If not, nothing was charged.
     pub passed: bool,
-    /// One line for each charge, in order, unless only one was read.
+    /// One result for each charge, in order, unless only one was read.
     pub lines: SmallVec<[Line; 4]>,
-    /// The number of the only charge that was read, because its refusal settled the matter. It has the
-    /// only line. `None`: all were read.
+    /// The index of the only charge that was read, because its refusal decided the request. It has the only result.
+    /// `None`: all were read.
     pub only: Option<usize>,
 }
 
 impl Settlement {
-    /// The lines, each with the number of its charge.
+    /// The results, each with the index of its charge.
     pub fn numbered(&self) -> impl Iterator<Item = (usize, &Line)> {
         let first = self.only.unwrap_or(0);
         self.lines.iter().enumerate().map(move |(place, line)| (first + place, line))
     }
 }
 
-/// How one operation ended.
+/// The outcome of one operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OpOutcome {
     /// The request was settled: it has no idempotency key, is the first with it, or none before it
@@ -96,16 +96,16 @@ pub enum OpOutcome {
     Done,
 }
 
-/// How each operation ended, in their order.
+/// The outcome of each operation, in order.
 pub type Outcomes = SmallVec<[Result<OpOutcome, StoreError>; 1]>;
 
 /// Where counters are kept.
 pub trait Store: Send + Sync {
-    /// Whether other processes count here too.
+    /// Whether other processes share the counters.
     fn is_shared(&self) -> bool;
 
-    /// Settles a request without waiting, into `settlement`, which has no lines yet. `false`: the store
-    /// cannot tell at once, and nothing was charged; [`Store::submit`] the request.
+    /// Settles a request without waiting, into `settlement`, which has no results yet. `false`: the store cannot
+    /// decide at once, and nothing was charged; [`Store::submit`] the request.
     fn try_settle(
         &self,
         request: &SettleRequest<'_>,
@@ -113,11 +113,11 @@ pub trait Store: Send + Sync {
         settlement: &mut Settlement,
     ) -> bool;
 
-    /// Says that the counter whose key has that fingerprint is about to be charged, so that it can be
-    /// fetched from memory meanwhile.
+    /// Announces that the counter with this fingerprint is about to be charged, so that it can be fetched from memory
+    /// meanwhile.
     fn prefetch(&self, _fingerprint: u64) {}
 
-    /// Carries out operations, each on its own, in order. Costs of several overlap where they can.
+    /// Carries out operations, each independently, in order. They overlap where they can.
     fn submit(&self, ops: &[Op<'_>], now: Timestamp) -> impl Future<Output = Outcomes> + Send;
 
     /// Submits one operation.
@@ -188,7 +188,7 @@ impl OpOutcome {
     }
 }
 
-/// A store that several share.
+/// A shared store.
 impl<S: Store> Store for Arc<S> {
     fn is_shared(&self) -> bool {
         (**self).is_shared()
@@ -214,14 +214,14 @@ impl<S: Store> Store for Arc<S> {
     }
 }
 
-/// Why a store could not answer.
+/// Why a store failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreErrorKind {
     /// It cannot be reached.
     Unavailable,
-    /// It did not answer in time; whether it charged is unknown.
+    /// It did not respond in time; whether it charged is unknown.
     Timeout,
-    /// It answered something that is no answer.
+    /// Its response is invalid.
     Corrupt,
     /// It refused: out of memory, read only, not permitted.
     Refused,
@@ -231,7 +231,7 @@ impl StoreErrorKind {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::Unavailable, Self::Timeout, Self::Corrupt, Self::Refused];
 
-    /// The label in metrics of a server: one that cannot be reached is a matter of connections.
+    /// The label in metrics of a server: an unreachable one counts as a connection error.
     #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
@@ -243,7 +243,7 @@ impl StoreErrorKind {
     }
 }
 
-/// A store that could not answer. Nothing of a request's judgement may depend on the text.
+/// A store that failed. No decision may depend on the text.
 #[derive(Debug)]
 pub struct StoreError {
     kind: StoreErrorKind,
@@ -251,7 +251,7 @@ pub struct StoreError {
 }
 
 impl StoreError {
-    /// An error of that kind, caused by `source`.
+    /// An error of this kind, caused by `source`.
     #[must_use]
     pub fn new(
         kind: StoreErrorKind,
@@ -273,7 +273,7 @@ impl From<StoreErrorKind> for StoreError {
     }
 }
 
-/// One word, for answers and metrics.
+/// A single word, for responses and metrics.
 impl fmt::Display for StoreErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -289,8 +289,8 @@ impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.kind {
             StoreErrorKind::Unavailable => "the store cannot be reached",
-            StoreErrorKind::Timeout => "the store did not answer in time",
-            StoreErrorKind::Corrupt => "the store answered something unreadable",
+            StoreErrorKind::Timeout => "the store did not respond in time",
+            StoreErrorKind::Corrupt => "the store sent an invalid response",
             StoreErrorKind::Refused => "the store refused the request",
         })
     }

@@ -133,7 +133,7 @@ fn stores_that_cannot_be_used_are_told_without_secrets() {
     check("redis://:hunter2@a,b", "how they belong together");
     check("redis+sentinel://:hunter2@localhost", "the name of the master is missing");
     check("postgres://me:hunter2@localhost:many/limits", "invalid port number");
-    check("postgres://me:hunter2@localhost/limits?ssl_mode=on", "`ssl_mode` is no parameter");
+    check("postgres://me:hunter2@localhost/limits?ssl_mode=on", "`ssl_mode` is not a parameter");
     let nobody = format!("127.0.0.1:{}", free_port());
     let away = format!("cannot count in redis://:***@{nobody}");
     check(&format!("redis://:hunter2@{nobody}"), &away);

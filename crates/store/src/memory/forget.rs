@@ -1,5 +1,5 @@
-//! Forgetting counters of a page: those that have expired, and others when memory is full. Both look
-//! at a stretch of slots at a time.
+//! Removes counters of a page: expired ones, and others when memory is full. Both work on a bounded number of slots
+//! at a time.
 
 use tollgate_core::{Micros, Timestamp};
 
@@ -7,23 +7,23 @@ use super::page::{Common, Page};
 use super::slot::{Content, Name};
 use super::spill::Spill;
 
-/// States are kept a little beyond the moment they are worth nothing, in case the clock steps back.
+/// States are kept a little beyond their expiry, in case the clock steps back.
 const SLACK: Micros = Micros::from_secs(1);
 
-/// Who may be forgotten.
+/// Which counters may be evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Victims {
-    /// There must be room in the page, whoever has to go.
+    /// Any counter: the page needs a slot.
     Anyone,
-    /// Memory must come back, which only states beside the page give.
+    /// Counters whose state is outside the page: only those free memory.
     Spilled,
-    /// The same, but nobody with nothing left: forgetting one would be a present.
+    /// Counters whose state is outside the page, except exhausted ones: evicting one resets a limit.
     SpilledWithSomethingLeft,
 }
 
 impl Page {
-    /// Looks at the next `count` slots and forgets the counters that are worth nothing any more.
-    /// Gives memory back when few are left. Says whether the end of the page has been reached.
+    /// Reads the next `count` slots and removes expired counters. Shrinks the page when few are left. Returns whether
+    /// the end of the page has been reached.
     pub(crate) fn sweep(
         &mut self,
         count: usize,
@@ -37,7 +37,7 @@ impl Page {
         // Each slot once, and once more for each counter that is removed.
         for _ in 0..count.min(len * 2) {
             let index = self.next_index();
-            // What closes the gap of a removed counter is looked at next.
+            // The counter that closes the gap is read next.
             if self.is_idle(index, now, spill, common) {
                 self.remove(index, spill, common);
                 self.cursor = index as u32;
@@ -54,8 +54,8 @@ impl Page {
         seen
     }
 
-    /// Of the next `count` slots, forgets an eighth of the counters, at least one: first those that
-    /// are soonest full again, and exhausted ones last. Whoever invents keys is forgotten first.
+    /// Evicts an eighth of the counters in the next `count` slots, at least one: first those that are soonest full
+    /// again, exhausted ones last. So invented keys are evicted first.
     pub(crate) fn evict(
         &mut self,
         count: usize,
@@ -80,7 +80,7 @@ impl Page {
             });
             standings.extend(standing.map(|standing| (standing, self.slot(index).name())));
             self.cursor = index as u32 + 1;
-            // On past a stretch of empty slots if someone has to go.
+            // Continues past empty slots if one counter has to be evicted.
             if step + 1 >= count && (victims != Victims::Anyone || !standings.is_empty()) {
                 break;
             }
@@ -102,7 +102,7 @@ impl Page {
         if cursor < self.slot_count() { cursor } else { 0 }
     }
 
-    /// Whether there is a counter at `index` that is worth nothing any more.
+    /// Whether the counter at `index` has expired.
     fn is_idle(&self, index: usize, now: Timestamp, spill: &Spill, common: &Common) -> bool {
         let slot = self.slot(index);
         match slot.content() {

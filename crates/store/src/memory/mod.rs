@@ -1,13 +1,12 @@
 //! Counters in this process: exact under threads, bounded in bytes, and never scanned as a whole.
 //!
-//! Counters stand in thousands of small pages, chosen by the upper bits of a counter's
-//! fingerprint. A few hundred locks each guard a shard of them: few enough to stay in the
-//! cache, enough to stay out of each other's way. One request locks the shards of its charges in
-//! ascending order, so requests never wait for each other in a circle. Growth, expiry and eviction
-//! work on one page at a time, a bounded number of slots per call; there is no background task.
+//! Counters are in thousands of small pages, chosen by the upper bits of a counter's fingerprint. Each of a few
+//! hundred locks guards a shard of pages: few enough to stay in the cache, enough to avoid contention. One request
+//! locks the shards of its charges in ascending order, so requests never deadlock. Growth, expiry and eviction work
+//! on one page at a time, a bounded number of slots per call; there is no background task.
 //!
-//! When the cap is reached, the counter that is soonest full again is forgotten first and an
-//! exhausted one last, so inventing keys never resets anyone's limit.
+//! When the cap is reached, the counter that is soonest full again is evicted first and an exhausted one last, so
+//! inventing keys never resets another client's limit.
 
 mod forget;
 mod page;
@@ -32,20 +31,20 @@ use self::spill::Spill;
 use self::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
 use crate::{Op, OpOutcome, Outcomes, Refund, SettleRequest, Settlement, Store};
 
-/// What a store may hold if nothing else is said: about nine million counters.
+/// The default cap: about nine million counters.
 pub const DEFAULT_BYTES: usize = 256 << 20;
 
-/// How many locks there are.
+/// The number of locks.
 const SHARDS: usize = 256;
 /// Slots per page when memory is full, at most: what one growth moves. Larger pages would pause
 /// longer; the descriptors of smaller ones would no longer fit the cache.
 const FULL_PAGE: usize = 16_384;
 /// One call in this many sweeps as many slots, so that sweeping costs each call one slot.
 const CALLS_PER_SWEEP: u32 = 64;
-/// How many slots a chore looks at that cannot wait.
+/// How many slots an eviction reads.
 const STRETCH: usize = 256;
-/// How many requests of a batch are prefetched together. Enough to hide the latency of memory, few
-/// enough that the first line is still cached when its turn comes.
+/// How many requests of a batch are prefetched together. Enough to hide the latency of memory, few enough that the
+/// first cache line is still there when it is used.
 const PREFETCHED: usize = 16;
 
 /// Counters in memory.
@@ -78,7 +77,7 @@ struct Shard {
     calls: u32,
 }
 
-/// A shard and its lock, on a cache line of their own.
+/// A shard and its lock, on a separate cache line.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Padded(Mutex<Shard>);
@@ -106,8 +105,8 @@ impl MemoryStore {
         Self::default()
     }
 
-    /// A store that takes `bytes` of memory at most, give or take what is needed while one page
-    /// grows. At least one mebibyte.
+    /// A store that takes at most `bytes` of memory, plus or minus what one growing page needs. At least one
+    /// mebibyte.
     #[must_use]
     pub fn with_bytes(bytes: usize) -> Self {
         let bytes = bytes.max(1 << 20);
@@ -138,13 +137,13 @@ impl MemoryStore {
         }
     }
 
-    /// How many counters are held. Some may have expired and not been swept yet.
+    /// How many counters there are. Some may have expired and not been swept yet.
     #[must_use]
     pub fn len(&self) -> usize {
         self.counters.load(Ordering::Relaxed)
     }
 
-    /// Whether no counter is held.
+    /// Whether there is no counter.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -158,7 +157,7 @@ impl MemoryStore {
         fixed + self.bytes.load(Ordering::Relaxed)
     }
 
-    /// How many counters were forgotten before their time because memory was full.
+    /// How many counters were evicted because memory was full.
     #[must_use]
     pub fn evicted(&self) -> u64 {
         self.evicted.load(Ordering::Relaxed)
@@ -172,8 +171,8 @@ impl MemoryStore {
         settlement
     }
 
-    /// Charges all counters or none, writes a line for each into `lines`, which is empty, and says
-    /// whether every enforced charge fitted.
+    /// Charges all counters or none, writes a result for each into `lines`, which is empty, and returns whether every
+    /// enforced charge fitted.
     #[inline]
     pub fn settle_into(
         &self,
@@ -220,12 +219,12 @@ impl MemoryStore {
         }
     }
 
-    /// Settles several requests of one charge each, each on its own, in order, into `lines`, as far
-    /// as those reach. The counters are fetched from memory side by side.
+    /// Settles several requests of one charge each, independently and in order, into `lines`; stops where those end.
+    /// The counters are fetched from memory side by side.
     pub fn settle_each(&self, charges: &[Charge<'_>], now: Timestamp, lines: &mut [Line]) {
         let groups = charges.chunks(PREFETCHED).zip(lines.chunks_mut(PREFETCHED));
         for (charges, lines) in groups {
-            // One charge alone is asked for just as fast by searching it.
+            // A prefetch gains nothing for a single charge.
             if charges.len() > 1 {
                 charges.iter().for_each(|charge| self.fetch(charge.key.fingerprint));
             }
@@ -248,8 +247,7 @@ impl MemoryStore {
         Some(text)
     }
 
-    /// Forgets all expired counters, a page at a time. Not needed while calls come in, which each
-    /// sweep a little; for a server with nothing else to do.
+    /// Removes all expired counters, a page at a time. Calls sweep a little each, so only an idle server needs this.
     pub fn sweep(&self, now: Timestamp) {
         for _ in 0..self.hints.len() {
             self.sweep_some(usize::MAX, now);
@@ -291,7 +289,7 @@ impl MemoryStore {
         let mut shard = self.lock(at.shard);
         let (page, spill) = shard.page(at);
         let Some(index) = page.find(at.name, &self.common) else { return };
-        // Giving back does not change the limit a counter is counted in.
+        // A refund does not change the limit a counter is counted in.
         let Some(limit) = page.limit(index, spill, &self.common) else { return };
         let mut state = page.take(index, spill, &self.common);
         refund.limit.refund(&mut state, now, refund.units, refund.charged_at);
@@ -302,7 +300,7 @@ impl MemoryStore {
         }
     }
 
-    /// Forgets one counter.
+    /// Resets one counter.
     pub fn forget(&self, key: &Key<'_>) {
         let at = self.locate(key.fingerprint);
         let mut shard = self.lock(at.shard);

@@ -1,12 +1,11 @@
 //! A page: a small open-addressing table.
 //!
-//! There are so many pages that each stays small (some thousand slots when memory is full), which
-//! bounds what growing one can take. Pages grow by an eighth, so between 77 and 88 % of the slots are
-//! in use.
+//! There are so many pages that each stays small (some thousand slots when memory is full), which bounds the time to
+//! grow one. Pages grow by an eighth, so between 77 and 88 % of the slots are in use.
 //!
-//! A page that is past its first few counters asks once for all the memory it may ever need and then
-//! grows in place. What it has not grown into was never touched, so it costs addresses, not memory;
-//! and the allocator is never left with holes that are too small for the next size.
+//! A page that is past its first few counters reserves all the memory it may ever need at once and then grows in
+//! place. Memory it has not grown into was never touched, so it costs addresses only; and growing leaves no holes in
+//! the allocator that are too small for the next size.
 
 use tollgate_core::{Charge, Compact, Limit, Line, State, Timestamp};
 
@@ -17,10 +16,10 @@ use super::spill::Spill;
 #[derive(Debug, Default)]
 pub(crate) struct Page {
     slots: Box<[Words]>,
-    /// How many of the slots belong to the table as it is.
+    /// How many of the slots are in use by the table.
     len: u32,
     used: u32,
-    /// The slot to be looked at next by sweeping and evicting.
+    /// The slot that sweeping and evicting read next.
     pub(super) cursor: u32,
 }
 
@@ -34,7 +33,7 @@ pub(crate) struct Common {
     pub(crate) full_len: usize,
 }
 
-/// A table of up to this many slots gets memory of its own size.
+/// A table of up to this many slots gets exactly the memory it needs.
 const SMALL: usize = 64;
 
 impl Page {
@@ -89,8 +88,7 @@ impl Page {
         }
     }
 
-    /// What the counter at `index` becomes by a charge, if it can be settled as it stands in its
-    /// slot: most can. Nothing is written yet.
+    /// The counter at `index` after a charge, if it can be settled in its slot: most can. Nothing is written yet.
     #[inline]
     pub(crate) fn settled(
         &self,
@@ -104,7 +102,7 @@ impl Page {
         counter.admit(charge, now, line).or_else(|| counter.settle(charge, now, line))
     }
 
-    /// Settles a charge on the counter at `index` as it stands in its slot; says whether it could be.
+    /// Settles a charge on the counter at `index` in its slot; returns whether it could.
     #[inline]
     pub(crate) fn settle(
         &mut self,
@@ -115,8 +113,7 @@ impl Page {
         common: &Common,
     ) -> bool {
         let Some(counter) = self.counter_of(index, charge, common) else { return false };
-        // Written at once, in its own branch: on their way through memory the two words would be
-        // waited for.
+        // Written in this branch: returned through memory, the two words would cost a store-to-load stall.
         if let Some(after) = counter.admit(charge, now, line) {
             self.set(index, after);
             return true;
@@ -137,7 +134,7 @@ impl Page {
         }
     }
 
-    /// Writes what [`Page::settled`] said.
+    /// Writes the result of [`Page::settled`].
     #[inline]
     pub(crate) fn set(&mut self, index: usize, counter: Compact) {
         self.set_slot(index, self.slot(index).with_counter(counter));
@@ -148,7 +145,7 @@ impl Page {
         self.examine(index, spill, common, |limit, _| *limit)
     }
 
-    /// The state at `index`, to be given to [`Page::put_back`] or [`Page::write`] afterwards.
+    /// The state at `index`; the caller passes it to [`Page::put_back`] or [`Page::write`] afterwards.
     pub(crate) fn take(&self, index: usize, spill: &mut Spill, common: &Common) -> Option<State> {
         let slot = self.slot(index);
         match slot.content()? {
@@ -157,7 +154,7 @@ impl Page {
         }
     }
 
-    /// Returns a state that [`Page::take`] gave and nobody changed.
+    /// Returns an unchanged state that [`Page::take`] took.
     pub(crate) fn put_back(&self, index: usize, state: State, spill: &mut Spill) {
         if let Some(Content::Spilled(place)) = self.slot(index).content() {
             spill.put_back(place, state);
@@ -249,8 +246,8 @@ impl Page {
         }
     }
 
-    /// Each counter takes the first place from its new home on that is not settled yet, and whoever
-    /// stood there goes on to look for a place of his own.
+    /// Each counter takes the first slot from its new home on that is not final yet, and displaces the counter there,
+    /// which is placed next.
     fn grow_in_place(&mut self, len: usize, common: &Common) {
         let old_len = std::mem::replace(&mut self.len, len as u32) as usize;
         let mut settled = vec![false; len];
@@ -273,7 +270,7 @@ impl Page {
         }
     }
 
-    /// Forgets the counter at `index` and closes the gap, so that no search ends early.
+    /// Removes the counter at `index` and closes the gap, so that no search ends early.
     pub(crate) fn remove(&mut self, index: usize, spill: &mut Spill, common: &Common) {
         if let Some(Content::Spilled(place)) = self.slot(index).content() {
             spill.release(place);
@@ -299,7 +296,7 @@ impl Page {
         self.set_slot(gap, Slot::default());
     }
 
-    /// Looks at the counter at `index`, if there is one.
+    /// Reads the counter at `index`, if there is one.
     pub(super) fn examine<T>(
         &self,
         index: usize,

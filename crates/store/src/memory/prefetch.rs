@@ -1,7 +1,7 @@
-//! Asks the processor for a cache line before it is needed. The only `unsafe` code of the store.
+//! Prefetches a cache line before it is needed. The only `unsafe` code of the store.
 //!
-//! At ten million counters nearly every check misses the cache. A batch that first names all its
-//! lines and only then reads them waits for one miss instead of sixteen (`docs/performance.md`).
+//! At ten million counters nearly every check misses the cache. A batch that prefetches all its lines before it reads
+//! them waits for one miss instead of sixteen (`docs/performance.md`).
 #![allow(unsafe_code)]
 
 /// Starts loading the line at `address`. A hint: it reads nothing, writes nothing and cannot fault,

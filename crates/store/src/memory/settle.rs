@@ -31,7 +31,7 @@ impl MemoryStore {
         self.tidy_up(sweep, !inline, now);
     }
 
-    /// Settles a charge on a counter that is new, spilled, or counted in another limit.
+    /// Settles a charge on a counter that is new, outside its page, or counted in another limit.
     #[cold]
     fn settle_apart(
         &self,
@@ -57,7 +57,7 @@ impl MemoryStore {
         now: Timestamp,
         lines: &mut [Line],
     ) -> bool {
-        // Ascending and each once: no circle of waiting, no shard locked twice.
+        // Ascending and each once: no deadlock, no shard locked twice.
         let mut order: SmallVec<[usize; 8]> = SmallVec::new();
         for charge in charges {
             self.fetch(charge.key.fingerprint);
@@ -85,7 +85,7 @@ impl MemoryStore {
     ) -> bool {
         lines.resize(charges.len(), Line::default());
         let mut passed = true;
-        // Nothing is charged, so nothing has to be charged together.
+        // Nothing is charged, so the charges need no common lock.
         for (charge, line) in charges.iter().zip(lines) {
             let at = self.locate(charge.key.fingerprint);
             let mut shard = self.lock(at.shard);
@@ -103,8 +103,8 @@ impl MemoryStore {
         passed
     }
 
-    /// Settles charges on counters as they stand in their slots, if all of them can be and all fit;
-    /// else does nothing. The way of nearly every request.
+    /// The fast path of nearly every request: settles charges on counters in their slots, if all of them are there
+    /// and all fit; else does nothing.
     fn settle_inline(
         &self,
         charges: &[Charge<'_>],
@@ -151,7 +151,7 @@ impl MemoryStore {
             states.push(index.and_then(|index| page.take(index, spill, &self.common)));
         }
         let passed = settle(charges, &mut states, now, lines);
-        // Known counters first: a new one may move the others of its page.
+        // Existing counters first: a new one may move the others of its page.
         for known in [true, false] {
             for (i, charge) in charges.iter().enumerate() {
                 let index = indices[i];
@@ -165,7 +165,7 @@ impl MemoryStore {
         passed
     }
 
-    /// Puts a settled state where it belongs: back, over the old one, or into a new slot.
+    /// Stores a settled state: back, over the old one, or into a new slot.
     fn keep(&self, shard: &mut Shard, at: Location, settled: Settled<'_>, now: Timestamp) {
         let Settled { index, charge, written, state } = settled;
         let common = &self.common;

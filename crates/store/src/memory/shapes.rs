@@ -1,9 +1,8 @@
-//! The limits that counters were written under, each kept once.
+//! The limits that counters were written under, each stored once.
 //!
-//! A counter must know the limit it is counted in, but a limit is three times as large as a counter.
-//! So counters carry a number of 16 bits, and this table says which limit it means. It is append
-//! only, read without a lock, and bounded: a limit that finds no place has no number, and its
-//! counters carry the limit themselves.
+//! A counter must carry the limit it is counted in, but a limit is three times as large as a counter. So counters
+//! carry an index of 16 bits into this table. It is append only, read without a lock, and bounded: a limit that finds
+//! no place has no index, and its counters carry the limit themselves.
 
 use std::num::NonZeroU16;
 use std::sync::OnceLock;
@@ -11,19 +10,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tollgate_core::Limit;
 
-/// How many limits can have a number. Real policies have dozens.
+/// How many limits can have an index. Real policies have dozens.
 const PLACES: usize = 1 << 14;
-/// How far from its own place a limit may stand.
+/// How many places after its home a limit may be in.
 const REACH: usize = 8;
 
 #[derive(Debug)]
 pub(crate) struct Shapes {
     limits: Box<[OnceLock<Box<Limit>>]>,
-    /// The digests of the limits, in the same places: all that a settlement has to look at.
+    /// The digests of the limits, by the same index: all that a settlement has to read.
     digests: Box<[AtomicU64]>,
 }
 
-/// The number of a limit.
+/// The index of a limit.
 pub(crate) type ShapeId = NonZeroU16;
 
 impl Shapes {
@@ -34,8 +33,8 @@ impl Shapes {
         }
     }
 
-    /// Whether that number means this limit. Digests of 64 bits are trusted to tell limits apart, as
-    /// fingerprints are trusted with keys.
+    /// Whether the index refers to this limit. Digests of 64 bits are trusted to distinguish limits, as fingerprints
+    /// are trusted to distinguish keys.
     #[inline]
     pub(crate) fn means(&self, id: ShapeId, limit: &Limit) -> bool {
         let digest = self.digests.get(usize::from(id.get()) - 1);
@@ -46,9 +45,9 @@ impl Shapes {
         self.limits.get(usize::from(id.get()) - 1)?.get().map(Box::as_ref)
     }
 
-    /// The number of `limit`, which is entered if there is a place for it.
+    /// The index of `limit`, which is inserted if there is a place for it.
     pub(crate) fn id_of(&self, limit: &Limit) -> Option<ShapeId> {
-        // Two threads that race for a place agree afterwards on who got it.
+        // Two threads that race for a place agree afterwards on the winner.
         let home = usize::try_from(limit.digest() >> 32).unwrap_or(0);
         (0..REACH).map(|step| (home + step) % PLACES).find_map(|place| {
             let kept = self.limits[place].get_or_init(|| {

@@ -1,4 +1,4 @@
-//! One counter in 24 bytes: who, when, how much.
+//! One counter in 24 bytes: its name, the time of the last admission, the amount.
 
 use tollgate_core::{Compact, Timestamp};
 
@@ -6,10 +6,9 @@ use super::shapes::ShapeId;
 
 /// A place in a page. All zero means empty.
 ///
-/// Three words. The first, the name, holds the lower 48 bits of the fingerprint (the page is chosen by its
-/// upper bits) and below them the number of the limit the counter is counted in, or [`SPILLED`].
-/// The second is the moment of the last admission. The third is a debt, a count, two counts, or
-/// where the state was spilled to.
+/// Three words of 64 bits. The first, the name, has the lower 48 bits of the fingerprint (the page is chosen by its
+/// upper bits) and below them the index of the limit the counter is counted in, or [`SPILLED`]. The second is the
+/// time of the last admission. The third is a debt, a count, two counts, or the place of the state outside the page.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Slot {
     name: u64,
@@ -17,10 +16,10 @@ pub(crate) struct Slot {
     value: u64,
 }
 
-/// How a page keeps a slot: as plain words, since the allocator has those zeroed for nothing.
+/// A slot as plain integers, since the allocator returns those zeroed at no cost.
 pub(crate) type Words = [u64; 3];
 
-/// The state is too large for a slot and lives beside the page.
+/// The state is too large for a slot and is outside the page.
 const SPILLED: u16 = u16::MAX;
 const NAME_BITS: u64 = !0 << 16;
 
@@ -34,8 +33,8 @@ impl Name {
         Self(fingerprint << 16)
     }
 
-    /// Where in a page of `len` slots the search for this name begins. `page_bits` bits of the
-    /// fingerprint are the same for the whole page and say nothing.
+    /// Where in a page of `len` slots the search for this name begins. `page_bits` bits of the fingerprint are equal
+    /// for the whole page, so they are left out.
     #[inline]
     pub(crate) fn home(self, len: usize, page_bits: u32) -> usize {
         let spread = self.0 << page_bits.saturating_sub(16);
@@ -44,7 +43,7 @@ impl Name {
     }
 }
 
-/// What a slot holds.
+/// The content of a slot.
 pub(crate) enum Content {
     Inline(ShapeId),
     Spilled(usize),
@@ -80,7 +79,7 @@ impl Slot {
         self.name & NAME_BITS == name.0 && !self.is_empty()
     }
 
-    /// What the slot holds; `None` if it is empty.
+    /// The content of the slot; `None` if it is empty.
     #[inline]
     pub(crate) fn content(&self) -> Option<Content> {
         let shape = u16::try_from(self.name & !NAME_BITS).unwrap_or(0);
@@ -90,12 +89,12 @@ impl Slot {
         ShapeId::new(shape).map(Content::Inline)
     }
 
-    /// A slot for a state that lives at `place` beside the page.
+    /// A slot for a state that is at `place` outside the page.
     pub(crate) fn spilled(name: Name, place: usize) -> Self {
         Self { name: name.0 | u64::from(SPILLED), at: 0, value: place as u64 }
     }
 
-    /// A slot for a counter counted in the limit whose number is `shape`.
+    /// A slot for a counter counted in the limit with index `shape`.
     pub(crate) fn inline(name: Name, shape: ShapeId, counter: Compact) -> Self {
         let Compact { at, value } = counter;
         Self { name: name.0 | u64::from(shape.get()), at: at.as_micros(), value }

@@ -1,5 +1,5 @@
-//! States that do not fit into a slot: logs, and counters of limits so large or so odd that their
-//! debt needs more than 64 bits. They live beside their pages, in places that are reused.
+//! States that do not fit into a slot: logs, and counters of limits so large that their debt needs more than 64 bits.
+//! They are outside their pages, in places that are reused.
 
 use tollgate_core::{Limit, State};
 
@@ -7,18 +7,18 @@ use tollgate_core::{Limit, State};
 struct Spilled {
     /// The limit the state is counted in.
     limit: Limit,
-    /// Missing while it is out to be changed.
+    /// Absent while it is being changed.
     state: Option<State>,
-    /// What is on the books for it. A state that is out stays on the books.
+    /// The bytes accounted for the state, also while it is being changed.
     bytes: usize,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Spill {
-    /// Boxed, so that a place that is free takes a word.
+    /// Boxed, so that a free place takes eight bytes.
     places: Vec<Option<Box<Spilled>>>,
     free: Vec<usize>,
-    /// The heap that what is in the places takes.
+    /// The heap that the states take.
     bytes: usize,
 }
 
@@ -39,14 +39,14 @@ impl Spill {
         self.places.get_mut(place)?.as_deref_mut()?.state.take()
     }
 
-    /// Puts a state back that [`Spill::take`] gave and nobody changed.
+    /// Returns an unchanged state that [`Spill::take`] took.
     pub(crate) fn put_back(&mut self, place: usize, state: State) {
         if let Some(Some(spilled)) = self.places.get_mut(place) {
             spilled.state = Some(state);
         }
     }
 
-    /// Puts another state in its place, counted in `limit`.
+    /// Replaces the state at `place` with one counted in `limit`.
     pub(crate) fn replace(&mut self, place: usize, limit: &Limit, state: State) {
         if let Some(Some(spilled)) = self.places.get_mut(place) {
             let bytes = bytes_of(&state);
@@ -55,7 +55,7 @@ impl Spill {
         }
     }
 
-    /// Finds a place for a state that had none.
+    /// Stores a new state and returns its place.
     pub(crate) fn add(&mut self, limit: &Limit, state: State) -> usize {
         let bytes = bytes_of(&state);
         self.bytes += bytes;
@@ -79,7 +79,7 @@ impl Spill {
     }
 }
 
-/// What an allocator takes for itself with each block it hands out.
+/// The overhead of an allocator for each block.
 const PER_BLOCK: usize = 16;
 
 fn bytes_of(state: &State) -> usize {

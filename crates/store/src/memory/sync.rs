@@ -1,5 +1,5 @@
-//! The lock around a page: `parking_lot`'s, or a model checker's when built with `--cfg shuttle`, so
-//! that what is checked is the code that runs.
+//! The lock around a page: `parking_lot`'s, or a model checker's when built with `--cfg shuttle`, so that the model
+//! checker runs the real code.
 
 #[cfg(not(shuttle))]
 pub(crate) use parking_lot::{Mutex, MutexGuard};

@@ -1,4 +1,4 @@
-//! Growth, expiry, eviction and the books about them: a bounded number of slots per call.
+//! Growth, expiry, eviction and their accounting: a bounded number of slots per call.
 
 use tollgate_core::Timestamp;
 
@@ -9,7 +9,7 @@ use super::spill::Spill;
 use super::sync::{AtomicUsize, Ordering};
 use super::{CALLS_PER_SWEEP, Location, MemoryStore, STRETCH, Shard};
 
-/// How many pages one call looks at when memory does not suffice.
+/// How many pages one call evicts from when memory is full.
 const PAGES_RELIEVED: usize = 4;
 
 impl MemoryStore {
@@ -40,9 +40,8 @@ impl MemoryStore {
         self.evicted.fetch_add(evicted as u64, Ordering::Relaxed);
     }
 
-    /// What is left to do after a settlement: a little sweeping now and then, and making room when
-    /// states that spilled over took more memory than there is. Those grow without asking, so
-    /// whoever writes apart from the slots pays for it, and nobody else.
+    /// The work after a settlement: sweeps a few slots now and then, and evicts when states outside the pages exceed
+    /// the cap. Those grow without a check, so a call that writes one does the eviction.
     #[inline]
     pub(super) fn tidy_up(&self, is_time_to_sweep: bool, wrote_apart: bool, now: Timestamp) {
         if is_time_to_sweep {
@@ -57,8 +56,8 @@ impl MemoryStore {
         self.bytes.load(Ordering::Relaxed) > self.budget
     }
 
-    /// Forgets spilled states on the pages whose turn it is until memory suffices. The exhausted are
-    /// spared as long as that works.
+    /// Evicts states outside the pages, page by page, until memory suffices. Exhausted counters are kept as long as
+    /// that works.
     #[cold]
     fn relieve(&self, now: Timestamp) {
         for _ in 0..PAGES_RELIEVED {
@@ -76,7 +75,7 @@ impl MemoryStore {
         }
     }
 
-    /// Sweeps up to `slots` slots of the page whose turn it is.
+    /// Sweeps up to `slots` slots of the next page.
     pub(super) fn sweep_some(&self, slots: usize, now: Timestamp) {
         let turn = self.sweeper.load(Ordering::Relaxed);
         let at = self.location(turn % self.hints.len(), Name::of(0));
@@ -95,7 +94,7 @@ impl MemoryStore {
         }
     }
 
-    /// Does something to a page and keeps the books.
+    /// Changes a page and accounts for its memory.
     pub(super) fn tend(
         &self,
         shard: &mut Shard,

@@ -1,4 +1,4 @@
-//! Where PostgreSQL is: what stands in a URL.
+//! Reads a PostgreSQL URL.
 
 use std::str::FromStr as _;
 
@@ -8,8 +8,8 @@ use sqlx::postgres::PgConnectOptions;
 const HELP: &str = "write postgres://[user[:password]@]host[:port]/database, \
                     with ?sslmode=verify-full for TLS";
 
-/// What may follow the `?`. The client ignores what it does not know, and a misspelt `sslmode` must
-/// not go unnoticed.
+/// The parameters that may follow the `?`. The client ignores unknown ones, and a misspelt `sslmode` must not go
+/// unnoticed.
 const PARAMETERS: [&str; 18] = [
     "application_name",
     "dbname",
@@ -31,15 +31,15 @@ const PARAMETERS: [&str; 18] = [
     "user",
 ];
 
-/// Reads a URL: how to connect, and what the server is called in front of people. Problems are told
-/// without repeating it, for it may hold a password.
+/// Reads a URL: how to connect, and a name of the server for logs. Errors do not repeat the URL, since it may contain
+/// a password.
 pub(super) fn parse(url: &str) -> Result<(PgConnectOptions, String), String> {
     let is_postgres = url.starts_with("postgres://") || url.starts_with("postgresql://");
     if !is_postgres {
         return Err(HELP.to_owned());
     }
     let query = url.split_once('?').map_or("", |(_, query)| query);
-    // Names of parameters are told, and must not be parts of a password.
+    // Errors name parameters, which must not be parts of a password.
     if query.contains('@') {
         return Err(format!("in a password write %3F for ? and %40 for @; {HELP}"));
     }
@@ -48,7 +48,9 @@ pub(super) fn parse(url: &str) -> Result<(PgConnectOptions, String), String> {
         let name = parameter.split_once('=').map_or(parameter, |(name, _)| name);
         if !PARAMETERS.contains(&name) && !name.starts_with("options[") {
             let known = PARAMETERS.join(", ");
-            return Err(format!("`{name}` is no parameter of a PostgreSQL URL; there are {known}"));
+            return Err(format!(
+                "`{name}` is not a parameter of a PostgreSQL URL; the parameters are {known}"
+            ));
         }
     }
     let options = PgConnectOptions::from_str(url).map_err(|error| format!("{error}; {HELP}"))?;
@@ -109,7 +111,10 @@ mod tests {
         check("postgres://me:hunter2@exa mple.org/limits", Err("write postgres://"));
         check("postgres://example.org/limits?sslmode=yes", Err("sslmode"));
         check("postgres://example.org/limits?port=many&password=hunter2", Err("write postgres://"));
-        check("postgres://example.org/limits?ssl_mode=hunter2", Err("`ssl_mode` is no parameter"));
+        check(
+            "postgres://example.org/limits?ssl_mode=hunter2",
+            Err("`ssl_mode` is not a parameter"),
+        );
         check("postgres://me:which?hunter2@example.org/limits", Err("write %3F for ?"));
     }
 }

@@ -1,4 +1,4 @@
-//! A batch of requests is one transaction: rows are locked, `tollgate_core` judges, rows are written.
+//! A batch of requests is one transaction: rows are locked, `tollgate_core` settles, rows are written.
 
 use std::mem;
 use std::time::Duration;
@@ -11,17 +11,17 @@ use super::failure::Failure;
 use crate::remote::Job;
 use crate::{OpOutcome, StoreErrorKind};
 
-/// Rows that others have written while we waited for them must be seen, whatever the database does
-/// by default.
+/// Rows that other transactions wrote while we waited for the lock must be visible, whatever the default isolation
+/// level is.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
 const ROLLBACK: &str = "ROLLBACK";
 
-/// Locks the rows of all counters, and makes those that are not there. All nodes lock in the same
-/// order, so that no two of them ever wait for each other. An update that changes nothing does it in
-/// one statement, and unlike any other lock it returns what it found after it has waited.
+/// Locks the rows of all counters, and inserts missing ones. All nodes lock in the same order, so there are no
+/// deadlocks. An update that changes nothing does it in one statement, and unlike any other lock it returns the row
+/// as it is after the wait.
 ///
-/// The clock is read when the last row is locked: a batch is judged at one moment, which is not before
-/// that of any batch that had the rows before.
+/// The clock is read when the last row is locked: a batch is settled at one point in time, which is not before that
+/// of any earlier batch with the same rows.
 ///
 /// A state that is longer than any real one is not read: it counts as absent, and is replaced.
 const LOCK: &str = r#"
@@ -41,16 +41,16 @@ const LOCK: &str = r#"
     FROM locked
 "#;
 
-/// Writes rows that are there and locked. Nothing is joined, so that no plan can be bad.
+/// Writes rows that exist and are locked. There is no join, so that no plan can be bad.
 const WRITE: &str = "
     INSERT INTO tollgate_counters (name, state, expires_at)
     SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[])
     ON CONFLICT (name) DO UPDATE SET state = excluded.state, expires_at = excluded.expires_at
 ";
 
-/// Commits, unless the clock of the database has passed a moment by then: the division by zero fails
-/// the transaction, and the `COMMIT` behind it is not executed. One round trip, and nothing that can
-/// delay the commit comes after the check.
+/// Commits, unless the clock of the database is past `deadline` by then: the division by zero fails the transaction,
+/// and the `COMMIT` behind it is not executed. One round trip, and nothing that can delay the commit comes after the
+/// check.
 fn commit_before(deadline: Timestamp) -> String {
     let deadline = deadline.as_micros();
     format!(
@@ -68,7 +68,7 @@ pub(super) enum Outcome {
     RolledBack,
 }
 
-/// A batch that is done.
+/// A batch that was carried out.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     /// When, by the database's clock.
@@ -77,11 +77,10 @@ pub(super) struct Batch {
     pub(super) outcomes: Vec<OpOutcome>,
 }
 
-/// Settles requests, each on its own, in order. Commits only while every caller still waits: a request
-/// that was answered with a timeout is not charged afterwards, unless its `COMMIT` was under way.
-/// `timeout` is how long a caller waits.
+/// Settles requests, each independently, in order. Commits only while every caller still waits: a request that has
+/// timed out is not charged afterwards, unless its `COMMIT` was under way. `timeout` is how long a caller waits.
 ///
-/// A connection is in no transaction afterwards, unless there was a failure.
+/// After success the connection is in no transaction.
 pub(super) async fn settle(
     connection: &mut PgConnection,
     jobs: &mut Vec<Job>,
@@ -100,7 +99,7 @@ pub(super) async fn settle(
     if !counters.load(&states, &expiries, now) {
         return Err(Failure::final_one(sqlx::Error::RowNotFound));
     }
-    // Other transactions may have held the rows for longer than a caller waits.
+    // Other transactions may have locked the rows for longer than a caller waits.
     drop_late(jobs, timeout);
     // The clock of the database was read before ours, so this is never too late.
     let remaining = jobs.iter().map(|job| job.remaining(timeout)).min().unwrap_or_default();
@@ -108,7 +107,7 @@ pub(super) async fn settle(
     let outcomes = jobs.iter().map(|job| counters.apply(&job.op, job.now)).collect();
     let Changes { names, states, expiries } = counters.changes();
     if names.is_empty() {
-        // Rows that were made go away with it.
+        // Also removes rows that were inserted.
         connection.execute(ROLLBACK).await.map_err(Failure::before_commit)?;
         return Ok(Outcome::Done(Batch { now, outcomes }));
     }
@@ -126,7 +125,7 @@ pub(super) async fn settle(
     Ok(Outcome::RolledBack)
 }
 
-/// Answers requests whose time is over, and removes those whose callers stopped waiting.
+/// Fails requests that have timed out, and removes those whose callers stopped waiting.
 pub(super) fn drop_late(jobs: &mut Vec<Job>, timeout: Duration) {
     let (waiting, late): (Vec<Job>, Vec<Job>) = mem::take(jobs)
         .into_iter()

@@ -1,8 +1,7 @@
-//! Connections to the database, made when they are needed and kept while they work.
+//! Connections to the database, opened when needed and kept while they work.
 //!
-//! This is less than a pool: whoever uses a connection gives it back after it worked, and drops it
-//! after it did not. So none is tested between two uses, and none can get lost on its way back. There
-//! are as many as are in use at once.
+//! Less than a pool: a connection is returned after a success and dropped after a failure. So none is tested between
+//! two uses. There are as many as are in use at once.
 
 use std::collections::VecDeque;
 use std::io;
@@ -18,12 +17,12 @@ use tokio::time::timeout;
 use super::failure::Failure;
 use super::schema;
 
-/// How long connecting may take. No request waits that long, but the next one finds a connection.
+/// The connect timeout. No request waits that long, but the next one finds a connection.
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);
 
 pub(super) struct Connections {
     options: PgConnectOptions,
-    /// How long a statement may take, in milliseconds.
+    /// The timeout of a statement, in milliseconds.
     most_millis: u128,
     idle: Mutex<VecDeque<PgConnection>>,
     is_migrated: AtomicBool,
@@ -31,9 +30,9 @@ pub(super) struct Connections {
 
 impl Connections {
     pub(super) fn new(options: PgConnectOptions, deadline: Duration) -> Self {
-        // That a table is there already is no news.
+        // Silences the notice that a table exists already.
         let options = options.options([("client_min_messages", "warning")]);
-        // Zero would mean for ever, and what does not fit would not be accepted.
+        // Zero would mean no timeout, and a number above `i32` is rejected.
         let most_millis = deadline.as_millis().clamp(1, i32::MAX.unsigned_abs().into());
         let (idle, is_migrated) = (Mutex::default(), AtomicBool::new(false));
         Self { options, most_millis, idle, is_migrated }
@@ -51,18 +50,18 @@ impl Connections {
         }
     }
 
-    /// Keeps a connection that works.
+    /// Returns a connection that works.
     pub(super) fn give_back(&self, connection: PgConnection) {
         self.idle.lock().push_back(connection);
     }
 
-    /// Says that a connection failed.
+    /// Records that a connection failed.
     pub(super) fn learn(&self, failure: &Failure) {
         if failure.is_missing_table() {
             self.is_migrated.store(false, Relaxed);
         }
         if failure.is_missing_table() || failure.is_disconnection() {
-            // The others are not to be trusted either. They end after the lock.
+            // The other connections are suspect too. They are closed after the lock is released.
             let idle = mem::take(&mut *self.idle.lock());
             drop(idle);
         }
@@ -76,7 +75,7 @@ impl Connections {
             connection.close().await?;
         }
         let most_millis = self.most_millis;
-        // A node that has left must not keep others waiting for the rows that it has locked.
+        // The rows that a lost node has locked must be released soon.
         let options = self.options.clone().options([
             ("statement_timeout", most_millis.to_string()),
             ("idle_in_transaction_session_timeout", most_millis.to_string()),

@@ -1,5 +1,5 @@
-//! The counters of a batch while their rows are locked: requests change them one after the other, and
-//! what has changed is written in the end.
+//! The counters of a batch while their rows are locked: requests change them one after the other, and the changes are
+//! written at the end.
 
 use std::collections::BTreeMap;
 
@@ -14,21 +14,21 @@ use crate::remote::{
 };
 use crate::{OpOutcome, Settlement};
 
-/// How long a state is kept that is worth nothing, in case a clock steps back.
+/// How long a state is kept beyond its expiry, in case a clock steps back.
 const SLACK: Micros = Micros::from_secs(1);
-/// The same while whoever asks says what time it is: recorded traffic may run slower than it was.
+/// How long a state is kept beyond its expiry with the caller's clock: recorded traffic may be replayed more slowly.
 const SLACK_OF_CALLERS: Micros = Micros::from_secs(3_600);
 
-/// An entry of a log as text: two numbers of 20 digits, and what stands between them.
+/// An entry of a log as text: two numbers of 20 digits, and separators.
 const MAX_LOG_ENTRY_BYTES: u64 = 42;
 /// The longest state or record, except for the log of a very large limit, which simulations may have: a
 /// log of 20,000 units, twice the largest limit of a policy, has room.
 const MAX_STATE_BYTES: i32 = 1 << 20;
 
-/// The kernels do not look at keys.
+/// The kernels do not read keys.
 const NAMELESS: Key<'_> = Key { fingerprint: 0, rule: "", subject: b"", rest: b"" };
 
-/// Whose clock says when a request is.
+/// Which clock dates a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Clock {
     Database,
@@ -45,7 +45,7 @@ pub(super) struct Counters {
     locked_at: Timestamp,
 }
 
-/// What a row holds: the state of a counter, or the record of a request.
+/// The content of a row: the state of a counter, or the record of a request.
 #[derive(Debug, Default)]
 struct Counter {
     state: Option<State>,
@@ -55,14 +55,14 @@ struct Counter {
 }
 
 impl Counter {
-    /// How it is kept; empty if there is nothing to keep.
+    /// The text of the row; empty if there is nothing to keep.
     fn text(&self) -> String {
         let state = self.state.as_ref().map(State::to_string);
         state.or_else(|| self.record.as_ref().map(RecordRow::to_string)).unwrap_or_default()
     }
 }
 
-/// What is to be written, column by column.
+/// The changed rows, column by column.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Changes<'a> {
     pub(super) names: Vec<&'a str>,
@@ -71,7 +71,7 @@ pub(super) struct Changes<'a> {
 }
 
 impl Counters {
-    /// The counters that these operations are about.
+    /// The counters of these operations.
     pub(super) fn of<'a>(ops: impl Iterator<Item = &'a OwnedOp>, clock: Clock) -> Self {
         let (mut counters, mut max_log_units) = (BTreeMap::new(), 0);
         for op in ops {
@@ -94,13 +94,13 @@ impl Counters {
         self.counters.keys().map(CounterName::as_str).collect()
     }
 
-    /// Takes over what the rows hold, in the order of the names. `false`: that cannot be.
+    /// Reads the rows, in the order of the names. `false`: they do not match the names.
     pub(super) fn load(&mut self, states: &[String], expiries: &[i64], now: Timestamp) -> bool {
         self.locked_at = now;
         for ((counter, state), expires_at) in self.counters.values_mut().zip(states).zip(expiries) {
-            // What is no state counts as absent.
+            // An invalid state counts as absent.
             counter.state = state.parse().ok();
-            // Rows are swept now and then, and a record is over before that.
+            // Rows are swept now and then, so an expired record may still be there.
             let is_over = u64::try_from(*expires_at).unwrap_or(0) <= now.as_micros();
             counter.record = if is_over { None } else { state.parse().ok() };
             counter.expires_at = *expires_at;
@@ -108,7 +108,7 @@ impl Counters {
         [states.len(), expiries.len()] == [self.counters.len(); 2]
     }
 
-    /// Carries out an operation that was asked for at `asked_at` by the caller's clock.
+    /// Carries out an operation that was requested at `asked_at` by the caller's clock.
     pub(super) fn apply(&mut self, op: &OwnedOp, asked_at: Timestamp) -> OpOutcome {
         let now = match self.clock {
             Clock::Database => self.locked_at,
@@ -127,7 +127,7 @@ impl Counters {
         OpOutcome::Done
     }
 
-    /// What has changed.
+    /// The rows to write.
     pub(super) fn changes(&self) -> Changes<'_> {
         let mut changes = Changes::default();
         for (name, counter) in self.counters.iter().filter(|(_, counter)| counter.is_changed) {
@@ -216,7 +216,7 @@ impl Counters {
         Settlement { now: then, ..settlement }
     }
 
-    /// A counter that gets something back expires no later than it would have.
+    /// A refund never extends the lifetime of a counter.
     fn refund(&mut self, refund: &OwnedRefund, now: Timestamp) {
         let OwnedRefund { name, limit, units, charged_at } = refund;
         if let Some(counter) = self.counters.get_mut(name).filter(|counter| counter.state.is_some())
@@ -233,7 +233,7 @@ impl Counters {
         }
     }
 
-    /// When a state is worth nothing, by the clock that rows are swept by.
+    /// When a state expires, by the clock that rows are swept by.
     fn expiry(&self, reset_after: Micros) -> i64 {
         let slack = match self.clock {
             Clock::Database => SLACK,

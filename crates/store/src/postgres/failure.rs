@@ -1,5 +1,4 @@
-//! What went wrong, and what can be concluded from it: whether anything was charged, whether to try
-//! again, and what whoever asked is told.
+//! What a failure implies: whether anything was charged, whether to retry, and which error the caller gets.
 
 use std::io;
 use std::sync::Arc;
@@ -15,37 +14,37 @@ const MISSING_TABLE: &str = "42P01";
 const SERIALIZATION_FAILURE: &str = "40001";
 const STATEMENT_CANCELLED: &str = "57014";
 const TOO_MANY_CONNECTIONS: &str = "53300";
-/// The class of errors of connections.
+/// The SQLSTATE class of connection errors.
 const CONNECTION: &str = "08";
-/// How codes begin that say that the server starts, or ends the connection.
+/// The prefix of SQLSTATE codes for a server that starts or shuts down.
 const SHUTDOWN: &str = "57P";
 
-/// A batch that was not settled, as far as we know.
+/// Why a batch failed.
 #[derive(Clone, Debug)]
 pub(super) struct Failure {
     kind: StoreErrorKind,
-    /// Whether nothing was charged, and trying again may help.
+    /// Whether nothing was charged and a retry may help.
     may_retry: bool,
     source: Arc<Error>,
 }
 
 impl Failure {
-    /// Something that trying again at once does not help against. Nothing was charged.
+    /// A failure that a retry does not help against. Nothing was charged.
     pub(super) fn final_one(source: Error) -> Self {
         Self { kind: kind_of(&source), may_retry: false, source: source.into() }
     }
 
-    /// The transaction failed before it was to be committed, so nothing was charged.
+    /// The transaction failed before the commit, so nothing was charged.
     pub(super) fn before_commit(source: Error) -> Self {
         let kind = kind_of(&source);
-        // A connection that has been idle may have ended since. Rows are locked in order, so there
-        // are no deadlocks among us; but others may lock the table.
+        // An idle connection may have been closed since. Our rows are locked in order, so we cause no deadlocks; but
+        // other programs may lock the table.
         let may_retry = kind == StoreErrorKind::Unavailable
             || [DEADLOCK, MISSING_TABLE, SERIALIZATION_FAILURE].contains(&code_of(&source));
         Self { kind, may_retry, source: source.into() }
     }
 
-    /// Nobody knows whether the transaction was committed.
+    /// The commit failed: whether it took effect is unknown.
     pub(super) fn at_commit(source: Error) -> Self {
         Self { kind: StoreErrorKind::Timeout, may_retry: false, source: source.into() }
     }
@@ -55,7 +54,7 @@ impl Failure {
         code_of(&self.source) == DIVISION_BY_ZERO
     }
 
-    /// There was no answer in time.
+    /// No response before the timeout.
     pub(super) fn late() -> Self {
         Self::at_commit(io::Error::from(io::ErrorKind::TimedOut).into())
     }
@@ -64,17 +63,17 @@ impl Failure {
         self.may_retry
     }
 
-    /// Whether it was the connection that failed, or may have been.
+    /// Whether the connection failed, or may have failed.
     pub(super) fn is_disconnection(&self) -> bool {
         self.kind == StoreErrorKind::Unavailable || !matches!(*self.source, Error::Database(_))
     }
 
-    /// Whether the table is not there: the database is another one by now.
+    /// Whether the table is missing: the database was replaced.
     pub(super) fn is_missing_table(&self) -> bool {
         code_of(&self.source) == MISSING_TABLE
     }
 
-    /// What one of those is told who wait for the batch.
+    /// The error for one caller of the batch.
     pub(super) fn error(&self) -> StoreError {
         StoreError::new(self.kind, Arc::clone(&self.source))
     }
@@ -102,12 +101,12 @@ fn kind_of(error: &Error) -> StoreErrorKind {
         Error::RowNotFound | Error::Decode(_) | Error::ColumnDecode { .. } => {
             StoreErrorKind::Corrupt
         }
-        // The network, TLS, or a server that does not speak the protocol.
+        // The network, TLS, or a server that speaks another protocol.
         _ => StoreErrorKind::Unavailable,
     }
 }
 
-/// The five characters by which the server names an error; empty if it is none of the server's.
+/// The SQLSTATE of the error; empty if it is not from the server.
 fn code_of(error: &Error) -> &str {
     let error = error.as_database_error();
     let error = error.and_then(|error| error.try_downcast_ref::<sqlx::postgres::PgDatabaseError>());

@@ -1,8 +1,8 @@
-//! Counters in PostgreSQL, for those who have no Redis.
+//! Counters in PostgreSQL, for installations without Redis.
 //!
-//! Requests that arrive while the database is busy share a transaction. It locks the rows of all their
-//! counters, `tollgate_core` judges one request after the other, and what has changed is written. The
-//! clock is the database's. Needs PostgreSQL 14 or later.
+//! Requests that arrive while the database is busy share a transaction. It locks the rows of all their counters,
+//! `tollgate_core` settles one request after the other, and the changes are written. The clock is the database's.
+//! Needs PostgreSQL 14 or later.
 
 mod address;
 mod batch;
@@ -39,7 +39,7 @@ use crate::{
 
 /// How many requests share a transaction.
 const MAX_BATCH: usize = 64;
-/// How many transactions there are at a time. More of them would wait for each other's rows.
+/// How many transactions run at a time. More of them would wait for each other's rows.
 const MAX_CONCURRENT_BATCHES: usize = 4;
 
 const STATE: &str = "SELECT state FROM tollgate_counters WHERE name = $1";
@@ -52,20 +52,20 @@ pub struct PostgresStore {
 }
 
 impl PostgresStore {
-    /// Says what is wrong with a URL, without its password.
+    /// Checks a URL.
     ///
     /// # Errors
-    /// That.
+    /// What is wrong with it, without its password.
     pub fn check_url(url: &str) -> Result<(), String> {
         address::parse(url).map(drop)
     }
 
-    /// A store in the database at a URL such as `postgres://user:password@host:5432/database`. The
-    /// database need not be there yet: it is asked when there is something to ask.
+    /// A store in the database at a URL such as `postgres://user:password@host:5432/database`. It connects in the
+    /// background, so the database may still be starting.
     ///
     /// # Errors
     ///
-    /// What is wrong with the URL, or that there is no Tokio runtime to work on.
+    /// What is wrong with the URL, or that there is no Tokio runtime.
     pub fn connect(url: &str, settings: RemoteSettings) -> Result<Self, String> {
         let (options, server) = address::parse(url)?;
         if Handle::try_current().is_err() {
@@ -84,7 +84,7 @@ impl PostgresStore {
         Ok(Self { node, queue, _sweeper })
     }
 
-    /// How the database is doing.
+    /// The status of the database.
     #[must_use]
     pub fn status(&self) -> Vec<RemoteStatus> {
         vec![self.node.breaker.status()]
@@ -106,7 +106,7 @@ impl PostgresStore {
         if !matches!(op, OwnedOp::Settle { idempotency: Some(_), .. }) {
             return self.run_within(self.node.settings.deadline, op, now).await;
         }
-        // Retried once if the result got lost: a request with an idempotency key is charged once.
+        // Retried once if the result was lost: a request with an idempotency key is charged once.
         let began = Moment::now();
         let result = self.run_within(self.node.settings.deadline, op.clone(), now).await;
         let left = self.node.settings.deadline.checked_sub(began.elapsed());
@@ -150,7 +150,7 @@ impl PostgresStore {
     }
 }
 
-/// Without secrets.
+/// Omits secrets.
 impl fmt::Debug for PostgresStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PostgresStore").field("status", &self.status()).finish_non_exhaustive()
@@ -178,7 +178,7 @@ impl Store for PostgresStore {
     }
 }
 
-/// An operation that can travel.
+/// Copies an operation, to send it to another task.
 fn owned(op: &Op<'_>) -> OwnedOp {
     match op {
         Op::Settle(SettleRequest { charges, idempotency, is_dry_run }) => OwnedOp::Settle {

@@ -1,4 +1,4 @@
-//! This node's side of the database: takes batches to it, and knows how it is doing.
+//! Runs batches on the database behind a circuit breaker.
 
 use std::sync::Arc;
 
@@ -18,12 +18,12 @@ pub(super) struct Node {
 }
 
 impl Node {
-    /// Settles a batch, and answers those who wait for it.
+    /// Settles a batch, and completes its jobs.
     pub(super) async fn settle(self: Arc<Self>, mut jobs: Vec<Job>) {
         let mut may_retry = true;
         let settled = loop {
             match self.try_to_settle(&mut jobs).await {
-                // There are fewer callers each time.
+                // Each retry has fewer callers, so this ends.
                 Ok(Outcome::RolledBack) => {}
                 Ok(Outcome::Done(batch)) => break Ok(batch.outcomes),
                 Err(failure) if may_retry && failure.may_retry() => may_retry = false,

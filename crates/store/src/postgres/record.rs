@@ -7,17 +7,17 @@ use tollgate_core::Timestamp;
 
 use crate::remote::IdempotencyRecord;
 
-/// What a row begins with that holds no counter.
+/// The prefix of a row that is not a counter.
 const WORD: &str = "once";
 
 /// A request that passed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RecordRow {
-    /// The digest of what was asked.
+    /// The digest of the request.
     pub(super) body: [u8; 16],
-    /// When it was judged.
+    /// When it was settled.
     pub(super) now: Timestamp,
-    /// What became of it.
+    /// The note and the results of its charges.
     pub(super) record: IdempotencyRecord,
 }
 

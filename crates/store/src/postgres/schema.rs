@@ -1,17 +1,17 @@
-//! The table that counters are kept in, and how it comes to be there.
+//! Creates the table of the counters.
 
 use sqlx::migrate::{Migration, MigrationType, Migrator};
 use sqlx::{PgConnection, SqlSafeStr as _};
 
-/// Ours alone: the database may have other tables, and those who look after them.
+/// A separate table of migrations: the database may have other tables with migrations.
 const MIGRATIONS: &str = "tollgate_counters_migrations";
 const NEWEST: i64 = 1;
 const IS_THERE: &str =
     "SELECT EXISTS (SELECT FROM tollgate_counters_migrations WHERE version = $1 AND success)";
 
-/// Makes the tables, unless they are there. Of several nodes that start at once, one does.
+/// Creates the tables, unless they exist. Of several nodes that start at once, one does.
 pub(super) async fn migrate(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
-    // Whoever may use the tables need not be allowed to make any, and need not wait for a lock.
+    // An account without permission to create tables can use existing ones, without waiting for a lock.
     let is_there = sqlx::query_scalar(IS_THERE).bind(NEWEST).fetch_one(&mut *connection).await;
     if let Ok(true) = is_there {
         return Ok(());
@@ -24,7 +24,7 @@ pub(super) async fn migrate(connection: &mut PgConnection) -> Result<(), sqlx::E
         false,
     )]);
     migrator.dangerous_set_table_name(MIGRATIONS);
-    // What `Migrator::run` does. That one cannot be awaited by a task that may move to another thread.
+    // `Migrator::run`, except that its future is `Send`.
     migrator.run_direct(None, connection, false).await?;
     Ok(())
 }

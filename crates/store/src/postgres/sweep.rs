@@ -1,5 +1,5 @@
-//! Deletes rows that are worth nothing any more, a few pages of the table at a time. An index would
-//! find them faster, and make every charge slower.
+//! Deletes expired rows, a few pages of the table at a time. An index would find them faster, and make every charge
+//! slower.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::Arc;
@@ -13,19 +13,19 @@ use super::failure::Failure;
 use super::node::Node;
 use crate::BreakerState;
 
-/// How long to rest, on average.
+/// The average interval between rounds.
 const REST: Duration = Duration::from_secs(1);
-/// How long a round may take, connecting aside.
+/// The timeout of a round, without connecting.
 const ROUND_WITHIN: Duration = Duration::from_secs(5);
 /// A page holds some 30 rows, so this is about a thousand of them.
 const PAGES_IN_STEP: i64 = 32;
-/// How many steps a round has at least. Small tables are swept in one.
+/// How many steps a round has at least. Small tables are swept in one round.
 const STEPS_IN_ROUND: i64 = 8;
-/// In so many rounds all of a large table is seen.
+/// A large table is swept completely in this many rounds.
 const ROUNDS: i64 = 60;
 
-/// Deletes what has expired in pages from `$1` on, `$2` of them, and tells how many pages there are.
-/// A row that somebody has locked is of use to somebody, and waiting for it could become a deadlock.
+/// Deletes expired rows in `$2` pages from page `$1` on, and returns how many pages there are. Locked rows are in use
+/// and are skipped: waiting for them could deadlock.
 const STEP: &str = "
     WITH expired AS (
         SELECT ctid FROM tollgate_counters
@@ -62,7 +62,7 @@ impl Drop for Sweeper {
     }
 }
 
-/// How far it has come.
+/// The position of the sweep.
 #[derive(Debug, Default)]
 struct Sweep {
     page: i64,
@@ -93,7 +93,7 @@ impl Sweep {
         let mut steps = 0;
         loop {
             let from = self.page;
-            // First, so that pages that cannot be swept do not keep it from the others.
+            // Advances first, so that a page that cannot be swept does not block the others.
             self.page += PAGES_IN_STEP;
             let pages: i64 = sqlx::query_scalar(STEP)
                 .bind(from)
@@ -113,7 +113,7 @@ impl Sweep {
     }
 }
 
-/// Half of the usual rest to one and a half, so that nodes that start together do not sweep together.
+/// Half to one and a half of the interval, so that nodes that start together do not sweep together.
 fn rest() -> Duration {
     let random = RandomState::new().build_hasher().finish() % 1_000;
     REST / 2 + REST * u32::try_from(random).unwrap_or(0) / 1_000

@@ -1,4 +1,4 @@
-//! Where Redis is: what stands in a URL.
+//! Reads a Redis URL.
 
 use std::fmt;
 use std::fs;
@@ -13,7 +13,7 @@ use redis::io::tcp::TcpSettings;
 
 const DEFAULT_PORT: u16 = 6_379;
 const DEFAULT_SENTINEL_PORT: u16 = 26_379;
-/// What keys begin with where nothing else is chosen.
+/// The default prefix of keys.
 pub(super) const DEFAULT_PREFIX: &str = "tg:";
 const HELP: &str = "write redis://[user:password@]host[:port][/database], \
                     redis+sentinel://host[:port],.../name-of-the-master[/database] or \
@@ -27,8 +27,8 @@ pub(super) struct Address {
 }
 
 impl Address {
-    /// `host:port`, as a server names another. One that does not know its name leaves it out, and
-    /// then it is that of the server that was asked.
+    /// Reads `host:port` as sent by the server `asked`. A server that does not know its own name leaves the host out;
+    /// then it is that of `asked`.
     pub(super) fn named_by(asked: &Self, place: &str) -> Option<Self> {
         let (host, port) = place.rsplit_once(':')?;
         let host = if host.is_empty() { &asked.host } else { host };
@@ -46,18 +46,18 @@ impl fmt::Display for Address {
     }
 }
 
-/// How servers are found.
+/// How servers are discovered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// There is one.
+    /// A single server.
     Single,
-    /// Sentinels know the master of that name.
+    /// Sentinels know the master of this name.
     Sentinel(String),
-    /// They share slots, and each knows who has which.
+    /// A cluster: its servers share the slots, and each knows the owner of each slot.
     Cluster,
 }
 
-/// What stands in a URL.
+/// The parts of a URL.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct RedisUrl {
     pub(super) kind: Kind,
@@ -66,7 +66,7 @@ pub(super) struct RedisUrl {
     pub(super) prefix: String,
     user: Option<String>,
     password: Option<String>,
-    /// The password of sentinels, who have their own.
+    /// Sentinels have a separate password.
     sentinel_password: Option<String>,
     database: u32,
     tls: Option<TlsFiles>,
@@ -80,7 +80,7 @@ struct TlsFiles {
     key: Option<PathBuf>,
 }
 
-/// Without secrets.
+/// Omits secrets.
 impl fmt::Debug for RedisUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { kind, addresses, prefix, database, .. } = self;
@@ -94,7 +94,7 @@ impl fmt::Debug for RedisUrl {
 }
 
 impl RedisUrl {
-    /// Reads a URL. Problems are told without repeating it: it may hold a password.
+    /// Reads a URL. Errors do not repeat it: it may contain a password.
     pub(super) fn parse(url: &str) -> Result<Self, String> {
         let (scheme, rest) = url.split_once("://").ok_or(HELP)?;
         let (is_tls, how) = match scheme.split_once('+').unwrap_or((scheme, "")) {
@@ -103,7 +103,7 @@ impl RedisUrl {
             _ => return Err(HELP.to_owned()),
         };
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
-        // Its parts are named in problems, and must not be those of a password.
+        // Errors name parameters, which must not be parts of a password.
         if query.contains('@') {
             return Err(
                 "an @ after a question mark: in a user, a password or an option write %3F \
@@ -144,7 +144,7 @@ impl RedisUrl {
             hosts.split(',').map(|host| address(host, port)).collect::<Result<Vec<_>, _>>()?;
         if kind == Kind::Single && addresses.len() > 1 {
             return Err(format!(
-                "of several servers it has to be said how they belong together; {HELP}"
+                "several servers need redis+sentinel:// or redis+cluster://; {HELP}"
             ));
         }
         let mut parsed = Self {
@@ -190,12 +190,12 @@ impl RedisUrl {
         Ok(())
     }
 
-    /// How to connect to a server that counts.
+    /// A client for a server with counters.
     pub(super) fn client(&self, address: &Address) -> Result<redis::Client, String> {
         self.client_with(address, self.account())
     }
 
-    /// The same for somebody who also listens: only the newer protocol tells what was not asked for.
+    /// A client that also subscribes: only RESP3 delivers messages on a connection that sends commands.
     pub(super) fn listening_client(&self, address: &Address) -> Result<redis::Client, String> {
         self.client_with(address, self.account().set_protocol(ProtocolVersion::RESP3))
     }
@@ -212,7 +212,7 @@ impl RedisUrl {
         redis
     }
 
-    /// How to connect to a sentinel.
+    /// A client for a sentinel.
     pub(super) fn sentinel_client(&self, address: &Address) -> Result<redis::Client, String> {
         let mut redis = RedisConnectionInfo::default().set_skip_set_lib_name();
         if let Some(password) = &self.sentinel_password {
@@ -334,14 +334,14 @@ mod tests {
 
     #[test]
     fn secrets_are_read_and_never_shown() {
-        let parsed = RedisUrl::parse("redis://me:p%40ss@h?prefix=x:").expect("a sound URL");
+        let parsed = RedisUrl::parse("redis://me:p%40ss@h?prefix=x:").expect("a valid URL");
         assert_eq!(
             (parsed.user.as_deref(), parsed.password.as_deref()),
             (Some("me"), Some("p@ss"))
         );
         assert_eq!(parsed.prefix, "x:");
         assert!(!format!("{parsed:?}").contains("ss\""));
-        let without_user = RedisUrl::parse("redis://:secret@h").expect("a sound URL");
+        let without_user = RedisUrl::parse("redis://:secret@h").expect("a valid URL");
         assert_eq!((without_user.user, without_user.password.as_deref()), (None, Some("secret")));
     }
 
@@ -358,7 +358,7 @@ mod tests {
         check("redis://", "a host");
         check("redis://:secret@h:port", "a host");
         check("redis://:secret@h:0", "a host");
-        check("redis://:secret@a,b", "belong together");
+        check("redis://:secret@a,b", "need redis+sentinel");
         check("redis://h/one", "a number");
         check("redis+cluster://h/1", "only the database 0");
         check("redis+sentinel://h", "the name of the master is missing");

@@ -1,5 +1,5 @@
-//! Carries operations to a server and their results back: one call of the script for all of a slot,
-//! redirected to wherever a counter has moved.
+//! Carries operations to a server and their results back: one call of the script for all of a slot, redirected to the
+//! server that a counter has moved to.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,18 +18,18 @@ use crate::remote::clock::Moment;
 use crate::remote::{CounterName, Job, OwnedOp};
 use crate::{OpOutcome, StoreError, StoreErrorKind};
 
-/// How often a call is sent on before it is taken for a circle.
+/// How often a call is redirected before it fails.
 const MOST_HOPS: usize = 4;
-/// How long to wait while servers disagree, or the keys of a slot are on both sides of a move.
+/// The interval between retries while servers disagree, or the keys of a slot are on both sides of a migration.
 const MOVE_PAUSE: Duration = Duration::from_millis(2);
-/// How long states are kept beyond their use: clocks of replicas differ.
+/// How long states are kept beyond their expiry: clocks of replicas differ.
 const EXTRA_MS: u64 = 2_000;
-/// The same for recorded traffic, whose clock runs as it likes.
+/// How long states are kept beyond their expiry for recorded traffic, whose clock may be slower.
 const EXTRA_MS_RECORDED: u64 = 3_600_000;
 
-/// Settles jobs on a server, and answers them.
+/// Settles jobs on a server, and completes them.
 pub(super) async fn settle(router: Arc<Router>, node: Arc<Node>, mut jobs: Vec<Job>) {
-    // One call has one moment.
+    // One call has one time.
     while router.settings.uses_callers_clock && !jobs.is_empty() {
         let now = jobs.first().map(|job| job.now);
         let run = jobs.iter().take_while(|job| Some(job.now) == now).count();
@@ -68,7 +68,7 @@ async fn settle_together(router: Arc<Router>, node: Arc<Node>, mut jobs: Vec<Job
     if let Err(failure) = node.is_ready().await {
         return fail(&router, &node, jobs, failure.into());
     }
-    // A caller that left while the connection was made is not charged.
+    // A caller that stopped waiting while the connection was made is not charged.
     jobs.retain(|job| !job.is_cancelled());
     if jobs.is_empty() {
         return;
@@ -118,7 +118,7 @@ fn fail(router: &Router, node: &Node, jobs: Vec<Job>, error: StoreError) {
     let kind = error.kind();
     let mut error = Some(error);
     for job in jobs {
-        // One of them gets the cause.
+        // One of the callers gets the cause.
         job.finish(Err(error.take().unwrap_or_else(|| kind.into())));
     }
 }
@@ -136,17 +136,17 @@ async fn reset(router: Arc<Router>, node: Arc<Node>, job: Job) {
     job.finish(result);
 }
 
-/// How the script is named.
+/// How the script is sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Form {
     /// By its digest.
     Digest,
-    /// Whole, for servers that have not seen it.
+    /// As source, for servers that have not cached it.
     Source,
 }
 
 impl Router {
-    /// Makes a call where the counters are, and looks for them as long as a request may wait.
+    /// Calls the server that has the counters, and searches for it until the timeout.
     pub(super) async fn run(
         &self,
         mut node: Arc<Node>,
@@ -177,7 +177,7 @@ impl Router {
                 sleep(MOVE_PAUSE).await;
             }
         }
-        Err(StoreError::new(StoreErrorKind::Unavailable, "the counters keep moving"))
+        Err(StoreError::new(StoreErrorKind::Unavailable, "too many redirects"))
     }
 }
 

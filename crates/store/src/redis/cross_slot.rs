@@ -1,5 +1,5 @@
-//! A request whose counters lie in several slots of a cluster: each slot is charged on its own, side by
-//! side, and what was charged is returned if another slot refused.
+//! Settles a request whose counters are in several slots of a cluster: the slots are charged concurrently, and
+//! refunded if another slot refused.
 
 use std::collections::BTreeMap;
 use std::pin::{Pin, pin};
@@ -15,7 +15,7 @@ use super::slot::slot;
 use crate::remote::{OpResult, OwnedCharge, OwnedCharges, OwnedOp, OwnedRefund};
 use crate::{OpOutcome, Settlement, StoreError, StoreErrorKind};
 
-/// The charges of one slot, with their places in the request.
+/// The charges of one slot, with their indexes in the request.
 #[derive(Debug, Default)]
 pub(super) struct SlotCharges {
     pub(super) places: SmallVec<[usize; 4]>,
@@ -23,7 +23,7 @@ pub(super) struct SlotCharges {
 }
 
 impl SlotCharges {
-    /// The charges of each slot.
+    /// Groups charges by slot.
     pub(super) fn by_slot(charges: OwnedCharges) -> BTreeMap<u16, Self> {
         let mut slots: BTreeMap<u16, Self> = BTreeMap::new();
         for (place, charge) in charges.into_iter().enumerate() {
@@ -34,7 +34,7 @@ impl SlotCharges {
         slots
     }
 
-    /// Enters the lines of this slot into those of the whole request.
+    /// Copies the results of this slot into those of the whole request.
     pub(super) fn enter(&self, lines: impl IntoIterator<Item = Line>, whole: &mut Settlement) {
         for (place, line) in self.places.iter().zip(lines) {
             if let Some(known) = whole.lines.get_mut(*place) {
@@ -47,7 +47,7 @@ impl SlotCharges {
 /// A slot that was charged, and how that ended.
 pub(super) type Charged = (u16, SlotCharges, Result<Settlement, StoreError>);
 
-/// Charges each slot, side by side.
+/// Charges the slots concurrently.
 pub(super) async fn charge(
     router: &Router,
     slots: BTreeMap<u16, SlotCharges>,
@@ -106,7 +106,7 @@ pub(super) async fn settle(
     failure.map_or(Ok(OpOutcome::Settled(whole)), Err)
 }
 
-/// Returns what one slot was charged, and reads what is left there.
+/// Refunds what one slot was charged, and reads what is left there.
 pub(super) async fn refund(
     router: &Router,
     slot: u16,
@@ -141,7 +141,7 @@ pub(super) async fn refund(
         },
         Err(error) => Err(error),
     };
-    // If it cannot be read, the figures are those of a moment ago.
+    // If it cannot be read, the figures are those before the refund.
     let Ok(mut read) = read else { return settled };
     for (line, before) in read.lines.iter_mut().zip(&settled.lines) {
         (line.admitted, line.written) = (before.admitted, before.written);

@@ -1,8 +1,8 @@
-//! A request with an idempotency key whose counters lie in several slots of a cluster.
+//! Settles a request with an idempotency key whose counters are in several slots of a cluster.
 //!
-//! The slot of its first counter is its home, where its record is. The others are charged first, and
-//! the home last: there the record is written together with the charge, so that it exists only if all
-//! slots were charged. If the home knows a record already, or refuses, the others get a refund.
+//! The slot of its first counter is its home, where its record is. The others are charged first, and the home last:
+//! there the record is written together with the charge, so that it exists only if all slots were charged. If the
+//! home has a record already, or refuses, the others get a refund.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ pub(super) async fn settle(
     let op = OwnedOp::Settle {
         charges: home.charges.clone(),
         idempotency: Some(Box::new(key)),
-        // If another slot refused, the home says whether it is a copy all the same.
+        // If another slot refused, the home still decides whether it is a copy.
         is_dry_run: is_dry_run || !others_passed,
     };
     let result = PendingCall::run_idempotent(&router, home_slot, op, now, &mut expiry).await;
@@ -88,7 +88,7 @@ pub(super) async fn settle(
     }
 }
 
-/// How each counter was charged.
+/// The result of each counter.
 fn lines_of(charged: &[Charged]) -> impl Iterator<Item = (CounterName, Line)> {
     charged.iter().flat_map(|(_, of_slot, settled)| {
         let lines = settled.iter().flat_map(|settled| &settled.lines);
@@ -96,7 +96,7 @@ fn lines_of(charged: &[Charged]) -> impl Iterator<Item = (CounterName, Line)> {
     })
 }
 
-/// Returns to all slots what they were charged, and reads what is left there.
+/// Refunds all slots, and reads what is left there.
 async fn undo(router: &Router, charged: Vec<Charged>, now: Timestamp) -> Vec<Charged> {
     let mut undone = Vec::with_capacity(charged.len());
     for (slot, of_slot, settled) in charged {

@@ -1,5 +1,5 @@
-//! The connection to a server. It is made once for all who need it, and none of them has to wait until
-//! it is there: making it may take longer than a request may, and the next request finds it.
+//! The connection to a server. It is opened once for all callers, in the background: connecting may take longer than
+//! a request may wait, and then the next request finds it.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -17,16 +17,16 @@ pub(super) const CONNECT_WITHIN: Duration = Duration::from_secs(1);
 /// How many commands may wait to be written.
 const WAITING_COMMANDS: usize = 1_024;
 
-/// A connection that is being made, is there, or could not be made.
+/// A connection that is being opened, is open, or failed.
 type Attempt = watch::Receiver<Option<Result<MultiplexedConnection, RedisError>>>;
 
-/// The way to one server.
+/// The connection to one server, reopened when it fails.
 pub(super) struct Link {
     client: Client,
     newest: Mutex<Option<Attempt>>,
 }
 
-/// A connection that is there. Clones are one and the same.
+/// An open connection. Clones share it.
 #[derive(Clone)]
 pub(super) struct Connection {
     connection: MultiplexedConnection,
@@ -44,24 +44,24 @@ impl Link {
         Self { client, newest: Mutex::new(None) }
     }
 
-    /// Begins to make the connection, if there is none.
+    /// Starts to connect, unless there is a connection.
     pub(super) fn begin_to_connect(&self) {
         drop(self.attempt());
     }
 
-    /// The connection, once it is there.
+    /// Waits for the connection.
     pub(super) async fn connection(&self) -> Result<Connection, RedisError> {
         let attempt = self.attempt();
         let made =
             attempt.clone().wait_for(Option::is_some).await.ok().and_then(|made| made.clone());
         match made {
             Some(made) => Ok(Connection { connection: made?, attempt }),
-            // Nobody makes it any more, which happens when the runtime ends.
+            // The task was dropped, which happens when the runtime ends.
             None => Err(std::io::Error::from(std::io::ErrorKind::NotConnected).into()),
         }
     }
 
-    /// Sends a command. A connection that has ended while nobody used it is replaced.
+    /// Sends a command. A connection that was closed while idle is replaced.
     pub(super) async fn send(
         &self,
         connection: &mut Connection,
@@ -71,7 +71,7 @@ impl Link {
         let mut sending = pin!(exchange(connection.connection.clone(), command, asks));
         match poll_fn(|context| Poll::Ready(sending.as_mut().poll(context))).await {
             Poll::Pending => return sending.await,
-            // What fails before it waits for anything has not been sent.
+            // An error without any wait means that nothing was sent.
             Poll::Ready(Err(error)) if error.is_connection_dropped() => {}
             Poll::Ready(answer) => return answer,
         }
@@ -80,7 +80,7 @@ impl Link {
         exchange(connection.connection.clone(), command, asks).await
     }
 
-    /// Gives a connection up that does not work; those that replaced it already stay.
+    /// Drops a connection that does not work, unless it was replaced already.
     pub(super) fn hang_up(&self, connection: &Connection) {
         let mut newest = self.newest.lock();
         if newest.as_ref().is_some_and(|newest| newest.same_channel(&connection.attempt)) {
@@ -88,7 +88,7 @@ impl Link {
         }
     }
 
-    /// The newest attempt, unless it failed: then another.
+    /// The newest attempt; a new one if that failed.
     fn attempt(&self) -> Attempt {
         let mut newest = self.newest.lock();
         match newest.as_ref() {
@@ -102,16 +102,16 @@ impl Link {
         let client = self.client.clone();
         tokio::spawn(async move {
             let config = AsyncConnectionConfig::new()
-                // Callers have deadlines of their own.
+                // Callers have separate timeouts.
                 .set_response_timeout(None)
                 .set_connection_timeout(Some(CONNECT_WITHIN))
                 .set_pipeline_buffer_size(WAITING_COMMANDS);
             tokio::select! {
                 connection = client.get_multiplexed_async_connection_with_config(&config) => {
-                    // Whether anybody still waits or not.
+                    // All callers may have stopped waiting.
                     let _ = made.send(Some(connection));
                 }
-                // Nobody needs it any more.
+                // The connection is no longer needed.
                 () = made.closed() => {}
             }
         });
@@ -127,7 +127,7 @@ async fn exchange(
     if !asks {
         return connection.send_packed_command(command).await?.extract_error();
     }
-    // Right before the command it is for: others may use the connection in between.
+    // Right before its command: other callers may use the connection in between.
     let mut pipeline = redis::pipe();
     pipeline.cmd("ASKING").add_command(command.clone());
     let mut values = connection.send_packed_commands(&pipeline, 0, 2).await?;

@@ -1,10 +1,9 @@
-//! Counters in Redis: one server, a master that sentinels choose, or a cluster.
+//! Counters in Redis: one server, a master elected by sentinels, or a cluster.
 //!
-//! All counters of a request are charged in one call of one script, together with whatever other
-//! requests wait at that moment. In a cluster that holds for counters of one slot, which are those of
-//! one subject; a request that spans slots is charged slot by slot and given back where another slot
-//! refused. It never lets too many pass, but what it holds in between may refuse somebody else, and if
-//! this process dies in between, the charge stays.
+//! All counters of a request are charged in one call of one script, together with other requests that wait. In a
+//! cluster that is true for counters of one slot, which are those of one subject; a request that spans slots is
+//! charged slot by slot, and refunded if another slot refused. It never admits too much, but until the refund other
+//! requests may be refused, and if this process dies before it, the charge stays.
 
 mod address;
 mod board;
@@ -40,26 +39,25 @@ use crate::{
     Op, OpOutcome, Outcomes, SettleRequest, Settlement, Store, StoreError, StoreErrorKind,
 };
 
-/// Counters in Redis. Clones are one and the same.
+/// Counters in Redis. Clones share the connections.
 #[derive(Clone, Debug)]
 pub struct RedisStore {
     router: Arc<Router>,
 }
 
 impl RedisStore {
-    /// The largest limit, burst or grace included, that can be counted here: numbers of scripts are
-    /// doubles.
+    /// The largest limit, including burst or grace, that can be counted here: numbers of scripts are doubles.
     pub const LARGEST_LIMIT: u64 = script::LARGEST;
 
-    /// Says what is wrong with a URL, without its password.
+    /// Checks a URL.
     ///
     /// # Errors
-    /// That.
+    /// What is wrong with it, without its password.
     pub fn check_url(url: &str) -> Result<(), String> {
         RedisUrl::parse(url).map(drop)
     }
 
-    /// Counters in the Redis of that URL, which need not be there yet. Has to be called within a tokio
+    /// Counters in the Redis at a URL, which is connected to in the background. Has to be called within a tokio
     /// runtime.
     ///
     /// `redis://`, `redis+sentinel://` or `redis+cluster://`; `rediss` instead of `redis` for TLS.
@@ -70,7 +68,7 @@ impl RedisStore {
         Self::connect_with_script(url, settings, script::SOURCE)
     }
 
-    /// The same with another script, for tests that break it.
+    /// Connects with another script, for tests that break it.
     ///
     /// # Errors
     /// What is wrong with the URL, without its password.
@@ -84,13 +82,13 @@ impl RedisStore {
         Ok(Self { router })
     }
 
-    /// Waits until sentinels or a cluster have said which servers count, but only so long. Says whether
-    /// they have; before that, counters are away.
+    /// Waits until sentinels or a cluster have named the servers, at most for `patience`. Returns whether they have;
+    /// before that, the store is unavailable.
     pub async fn found(&self, patience: Duration) -> bool {
         self.router.found(patience).await
     }
 
-    /// How each server is doing.
+    /// The status of each server.
     #[must_use]
     pub fn status(&self) -> Vec<RemoteStatus> {
         let routes = self.router.routes.load();
@@ -118,7 +116,7 @@ impl RedisStore {
         script::log_text(&list)
     }
 
-    /// Sends an operation on its way.
+    /// Sends an operation.
     fn begin(&self, op: &Op<'_>, now: Timestamp) -> Result<Begun, StoreError> {
         match op {
             Op::Settle(request) => self.begin_to_settle(request, now),
@@ -148,7 +146,7 @@ impl RedisStore {
         }
         let charges: OwnedCharges = charges.iter().map(OwnedCharge::new).collect();
         let Some(first) = charges.first() else { return Ok(Begun::Nothing) };
-        // In a cluster, whatever one call reads and writes has to lie in one slot.
+        // In a cluster, everything that one call reads and writes has to be in one slot.
         let beside = self.router.is_cluster().then_some(&first.name);
         let idempotency = idempotency.map(|key| Box::new(OwnedIdempotencyKey::new(key, beside)));
         let mut slots = charges.iter().map(|charge| self.slot(&charge.name));
@@ -163,7 +161,7 @@ impl RedisStore {
                 let op = OwnedOp::Settle { charges, idempotency, is_dry_run };
                 Begun::Idempotent { slot, op: Box::new(op) }
             }
-            // These have deadlines of their own, and return what they must even if the caller leaves.
+            // These have timeouts and refund what they must even if the caller stops waiting.
             (None, None) => {
                 let settling = cross_slot::settle(router, charges, is_dry_run, now);
                 Begun::CrossSlot(tokio::spawn(settling))
@@ -231,7 +229,7 @@ impl RedisStore {
     }
 }
 
-/// An operation that is on its way.
+/// An operation that was sent.
 enum Begun {
     /// A request without charges.
     Nothing,

@@ -1,4 +1,4 @@
-//! One Redis server: calls to it, each within its time, and why one got no value.
+//! One Redis server: calls to it, each with a timeout, and why one failed.
 
 use std::fmt;
 use std::sync::Arc;
@@ -28,12 +28,12 @@ impl fmt::Debug for Node {
     }
 }
 
-/// Why a call got no value.
+/// Why a call failed.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// The server says so; nothing was done.
+    /// The server responded with an error; nothing was changed.
     Said(RedisError),
-    /// It is not there, or gave no answer; what was done is unknown.
+    /// The server is unreachable or did not respond; whether anything was changed is unknown.
     Silent(StoreError),
 }
 
@@ -43,12 +43,12 @@ impl Node {
         Self { address, breaker, deadline: settings.deadline, link: Link::new(client) }
     }
 
-    /// Begins to make a connection, if there is none.
+    /// Starts to connect, unless there is a connection.
     pub(super) fn begin_to_connect(&self) {
         self.link.begin_to_connect();
     }
 
-    /// Waits until there is a connection. What is sent then leaves at once.
+    /// Waits until there is a connection, so that the next command is sent at once.
     pub(super) async fn is_ready(&self) -> Result<(), Failure> {
         match timeout(self.deadline, self.link.connection()).await {
             Ok(made) => made.map(drop).map_err(failure),
@@ -56,7 +56,7 @@ impl Node {
         }
     }
 
-    /// Sends a command. `asks`: to a node of a cluster that is only just taking the slot over.
+    /// Sends a command. `asks`: after `ASKING`, for a cluster node that is importing the slot.
     pub(super) async fn call(&self, command: &Cmd, asks: bool) -> Result<Value, Failure> {
         let began = Moment::now();
         self.breaker.count_call();
@@ -70,7 +70,7 @@ impl Node {
         let failure = match answer {
             Ok(Ok(value)) => return Ok(value),
             Ok(Err(error)) => failure(error),
-            // The connection may be half open, and then no answer ever comes.
+            // The connection may be half open, and then no response ever comes.
             Err(_) => Failure::Silent(StoreErrorKind::Timeout.into()),
         };
         if let (Failure::Silent(_), Some(connection)) = (&failure, &used) {

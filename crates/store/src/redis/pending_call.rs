@@ -1,4 +1,4 @@
-//! An operation on its way to one server.
+//! An operation that was sent to one server.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub(super) struct PendingCall {
 }
 
 impl PendingCall {
-    /// Sends an operation to the server that has that slot.
+    /// Sends an operation to the server that has the slot.
     pub(super) fn send(
         router: &Router,
         slot: u16,
@@ -48,8 +48,8 @@ impl PendingCall {
         result
     }
 
-    /// Sends an operation with an idempotency key and waits for its result; sends it once more if the
-    /// result got lost, since it is charged once.
+    /// Sends an operation with an idempotency key and waits for its result; retries once if the result was lost,
+    /// since it is charged once.
     pub(super) async fn run_idempotent(
         router: &Router,
         slot: u16,

@@ -1,5 +1,4 @@
-//! Which server has a counter, as it changes: a master that sentinels have replaced, slots of a
-//! cluster that have moved.
+//! Finds the server of each counter, as masters are replaced by sentinels and slots of a cluster move.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -18,39 +17,39 @@ use super::script;
 use super::slot::SLOTS;
 use crate::remote::{Job, Queue, RemoteSettings};
 
-/// Requests that one call carries.
+/// How many requests share a call.
 const MOST_TOGETHER: usize = 64;
-/// Calls that may be on their way to a server.
+/// How many calls to a server may be in flight.
 const CALLS_AT_ONCE: usize = 4;
-/// How often sentinels and clusters are asked when all is well.
+/// How often sentinels and clusters are polled.
 const SENTINEL_PERIOD: Duration = Duration::from_secs(1);
 const CLUSTER_PERIOD: Duration = Duration::from_secs(10);
-/// How often when nobody answers.
+/// How often they are polled while none of them responds.
 const SEARCH_PERIOD: Duration = Duration::from_millis(500);
-/// How soon they are asked again when they are told to.
+/// The least time between two polls.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How many servers may be met before they are known.
+/// How many redirection targets outside the slot table are kept.
 const MOST_GUESTS: usize = 64;
-/// Says that a slot has no server.
+/// The slot has no server.
 const NOBODY: u16 = u16::MAX;
 
-/// A server that counts, and the queue to it.
+/// A server with counters, and the queue to it.
 #[derive(Clone, Debug)]
 pub(super) struct Way {
     pub(super) node: Arc<Node>,
     pub(super) queue: Queue,
 }
 
-/// Who has what.
+/// The server of each slot.
 #[derive(Debug, Default)]
 pub(super) struct Routes {
     ways: Vec<Way>,
-    /// For each slot the number of its way; empty: all have the first.
+    /// For each slot the index of its server; empty: all are on the first.
     owners: Vec<u16>,
 }
 
 impl Routes {
-    /// The way to a slot.
+    /// The server of a slot.
     pub(super) fn way(&self, slot: u16) -> Option<&Way> {
         if self.owners.is_empty() {
             return self.ways.first();
@@ -64,25 +63,25 @@ impl Routes {
     }
 }
 
-/// Finds servers.
+/// Discovers servers.
 #[derive(Debug)]
 pub(super) struct Router {
     pub(super) url: RedisUrl,
     pub(super) settings: RemoteSettings,
     pub(super) routes: ArcSwap<Routes>,
-    /// Those named in the URL: servers, or sentinels.
+    /// The servers or sentinels in the URL.
     seeds: Vec<Arc<Node>>,
     wake: Arc<Notify>,
-    /// Turns true when it is known which servers count.
+    /// Becomes true when the servers are known.
     found: watch::Sender<bool>,
-    /// Servers that calls were sent on to before it was known that they count.
+    /// Servers that calls were redirected to before they were in the slot table.
     guests: Mutex<Vec<Arc<Node>>>,
     pub(super) script: Box<str>,
     digest: String,
 }
 
 impl Router {
-    /// Begins to look for servers, and goes on as long as somebody uses them.
+    /// Starts to discover servers, and continues until the router is dropped.
     pub(super) fn start(
         url: RedisUrl,
         settings: RemoteSettings,
@@ -118,7 +117,7 @@ impl Router {
         Ok(router)
     }
 
-    /// What servers call the script once they have seen it.
+    /// The digest by which servers cache the script.
     pub(super) fn digest(&self) -> &str {
         &self.digest
     }
@@ -128,7 +127,7 @@ impl Router {
         self.url.kind == Kind::Cluster
     }
 
-    /// Says that something is not where it was.
+    /// Polls soon: a counter was not where it was expected.
     pub(super) fn look_again(&self) {
         self.wake.notify_one();
     }
@@ -140,7 +139,7 @@ impl Router {
         known.map(|way| Arc::clone(&way.node)).or_else(|| self.guest(address))
     }
 
-    /// A server that has no way to it yet, and one connection all the same.
+    /// A server outside the slot table, with one connection for all calls.
     fn guest(&self, address: &Address) -> Option<Arc<Node>> {
         let mut guests = self.guests.lock();
         if let Some(guest) = guests.iter().find(|guest| guest.address == *address) {
@@ -160,9 +159,9 @@ impl Router {
     fn way_to(self: &Arc<Self>, node: Arc<Node>) -> Way {
         let router = Arc::downgrade(self);
         let served = Arc::clone(&node);
-        // The first request should not have to wait for it.
+        // The first request should not wait for the connection.
         node.begin_to_connect();
-        // Recorded traffic has an order.
+        // Recorded traffic has to keep its order.
         let at_once = if self.settings.uses_callers_clock { 1 } else { CALLS_AT_ONCE };
         let queue = Queue::new(MOST_TOGETHER, at_once, move |jobs: Vec<Job>| {
             let (router, node) = (router.clone(), Arc::clone(&served));
@@ -175,7 +174,7 @@ impl Router {
         Way { node, queue }
     }
 
-    /// Says whether somebody knew.
+    /// Returns whether the servers are known.
     async fn refresh(self: &Arc<Self>) -> bool {
         let found = match &self.url.kind {
             Kind::Single => return true,
@@ -214,7 +213,7 @@ impl Router {
         };
         let (old, new) = (address(&before.ways), address(&ways));
         if old != new && !old.is_empty() {
-            tracing::info!(before = ?old, now = ?new, "counters are on other Redis servers now");
+            tracing::info!(before = ?old, now = ?new, "the Redis servers of the counters changed");
         }
         self.routes.store(Arc::new(Routes { ways, owners }));
         self.guests.lock().clear();
@@ -222,14 +221,14 @@ impl Router {
         true
     }
 
-    /// Waits until it is known which servers count, but only so long. Says whether it is.
+    /// Waits until the servers are known, at most for `patience`. Returns whether they are.
     pub(super) async fn found(&self, patience: Duration) -> bool {
         let mut found = self.found.subscribe();
         timeout(patience, found.wait_for(|found| *found)).await.is_ok_and(|found| found.is_ok())
     }
 }
 
-/// Those named in a URL: servers, or sentinels.
+/// The servers or sentinels in a URL.
 pub(super) fn seeds(url: &RedisUrl, settings: &RemoteSettings) -> Result<Vec<Arc<Node>>, String> {
     let seed = |address: &Address| {
         let client = match url.kind {
@@ -241,7 +240,7 @@ pub(super) fn seeds(url: &RedisUrl, settings: &RemoteSettings) -> Result<Vec<Arc
     url.addresses.iter().map(seed).collect()
 }
 
-/// The master of that name, by the majority of sentinels that answer.
+/// The master of this name, by the majority of the sentinels that respond.
 pub(super) async fn ask_sentinels(sentinels: &[Arc<Node>], name: &str) -> Option<Address> {
     let mut question = cmd("SENTINEL");
     question.arg("GET-MASTER-ADDR-BY-NAME").arg(name);
@@ -258,7 +257,7 @@ pub(super) async fn ask_sentinels(sentinels: &[Arc<Node>], name: &str) -> Option
     votes.into_iter().max_by_key(|(_, count)| *count).map(|(winner, _)| winner)
 }
 
-/// The owner of each slot, by the first server that answers.
+/// The owner of each slot, by the first server that responds.
 pub(super) async fn ask_cluster(
     nodes: impl Iterator<Item = &Arc<Node>>,
 ) -> Option<Vec<Option<Address>>> {
@@ -281,16 +280,16 @@ pub(super) async fn ask_cluster(
     None
 }
 
-/// Looks for servers now and then, and when told to, until nobody needs them.
+/// Polls regularly and on demand, until the router is dropped.
 async fn follow(router: Weak<Router>, wake: Arc<Notify>, period: Duration) {
     loop {
         let is_found = match router.upgrade() {
             Some(router) => router.refresh().await,
             None => return,
         };
-        // However many find that something is not where it was, it is asked for once.
+        // Many callers that wake it cause one poll.
         sleep(PAUSE).await;
-        // Whether told to or not.
+        // Polls after the interval if it is not woken.
         let period = if is_found { period } else { period.min(SEARCH_PERIOD) };
         let _ = timeout(period, wake.notified()).await;
     }
@@ -323,7 +322,7 @@ fn read_range(range: &Value, asked: &Address) -> Option<(usize, usize, Address)>
 
 impl Drop for Router {
     fn drop(&mut self) {
-        // Whoever looks for servers learns that nobody needs them any more.
+        // Ends the task that polls.
         self.wake.notify_one();
     }
 }

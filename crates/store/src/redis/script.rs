@@ -1,4 +1,4 @@
-//! The script that settles, and how it is spoken to: numbers in, states out.
+//! The arguments and replies of the script that settles: numbers in, states out.
 
 use std::borrow::Cow;
 use std::str::FromStr as _;
@@ -11,32 +11,32 @@ use tollgate_core::{Algorithm, Limit, Line, LogDigest, MAX_LIMIT, Mode, Report, 
 use crate::remote::{CounterName, OpResult, OwnedCharge, OwnedOp, OwnedRefund};
 use crate::{OpOutcome, Settlement, StoreError, StoreErrorKind};
 
-/// Charges counters and gives back to them.
+/// Charges and refunds counters.
 pub(super) const SOURCE: &str = include_str!("settle.lua");
 /// The largest limit that the script can count in: its numbers are doubles.
 pub(super) const LARGEST: u64 = 1 << 40;
-/// What no limit comes close to.
+/// A number above every limit.
 const BEYOND: u64 = 1 << 52;
-/// The longest that anything is kept: ten years.
+/// The longest lifetime of a key: ten years.
 const MAX_LIFETIME_MS: u64 = 315_360_000_000;
-/// What a request of the script is, see there.
+/// The kinds of requests, as documented in the script.
 const SETTLE: u64 = 1;
 const REFUND: u64 = 2;
 const SETTLE_IDEMPOTENT: u64 = 3;
-/// Added to the above, nothing is charged.
+/// Added to a kind, makes it a dry run.
 const DRY_RUN: u64 = 3;
-/// What a limit is made of, see the script.
+/// The number of fields of a limit, as documented in the script.
 const FIELDS_OF_LIMIT: usize = 9;
 
 const _: () = assert!(LARGEST < MAX_LIMIT);
 
-/// What servers call a script: the SHA-1 of its text.
+/// The digest of a script in Redis: the SHA-1 of its text.
 pub(super) fn digest(script: &str) -> String {
     let digest = digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, script.as_bytes());
     digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Whether the script can count in that limit.
+/// Whether the script can count in this limit.
 pub(super) fn holds(limit: &Limit) -> bool {
     limit.limit() <= LARGEST && limit.ceiling() <= LARGEST
 }
@@ -45,9 +45,9 @@ pub(super) fn holds(limit: &Limit) -> bool {
 #[derive(Debug)]
 pub(super) struct Call<'a> {
     ops: SmallVec<[&'a OwnedOp; 4]>,
-    /// When it is, by the caller's clock; `None`: by that of the server.
+    /// The time by the caller's clock; `None`: by that of the server.
     pub(super) now: Option<Timestamp>,
-    /// How long states are kept beyond their use.
+    /// How long states are kept beyond their expiry.
     pub(super) extra_ms: u64,
 }
 
@@ -117,7 +117,7 @@ impl<'a> Call<'a> {
     pub(super) fn read(&self, reply: &redis::Value) -> Result<Vec<OpResult>, StoreError> {
         let corrupt = || StoreError::from(StoreErrorKind::Corrupt);
         let redis::Value::Array(items) = reply else { return Err(corrupt()) };
-        // Only what others wrote into Redis can be no text, and that is checked where it is read.
+        // Only what other programs wrote into Redis can be anything but text, and that is checked where it is read.
         let mut texts = items.iter().map(|item| match item {
             redis::Value::BulkString(bytes) => Some(String::from_utf8_lossy(bytes)),
             _ => None,
@@ -159,8 +159,8 @@ fn push_charges(charges: &[OwnedCharge], limits: &mut Limits, requests: &mut Num
     }
 }
 
-/// The results of charges, or why there are none. A charge that cannot be read fails its own request, and
-/// no other of the call.
+/// The results of charges, or why there are none. A result that cannot be read fails its request, and no other of the
+/// call.
 fn read_lines<'a>(
     charges: &[OwnedCharge],
     now: Timestamp,
@@ -207,7 +207,7 @@ fn read_idempotent<'a>(
     })
 }
 
-/// What became of a charge.
+/// The result of a charge.
 fn line(charge: &OwnedCharge, said: &str, now: Timestamp) -> Option<Line> {
     let flag = |place: usize| Some(*said.as_bytes().get(place)? == b'1');
     let (admitted, written, text) = (flag(0)?, flag(1)?, said.get(2..)?);
@@ -235,7 +235,7 @@ fn read_digest(text: &str) -> Option<LogDigest> {
     Some(LogDigest { used, next: moment()?, retry: moment()?, newest: moment()? })
 }
 
-/// Why a request could not be settled, in the words of the server.
+/// Why a request could not be settled, by the error of the server.
 pub(super) fn failed(why: &str) -> StoreError {
     let is = |code: &str| why.starts_with(code);
     let is_away = ["READONLY", "MASTERDOWN", "LOADING", "CLUSTERDOWN", "NOREPLICAS"];
@@ -255,7 +255,7 @@ struct Limits {
 }
 
 impl Limits {
-    /// Its number, from one on.
+    /// The index of a limit, starting at one.
     fn place(&mut self, limit: &Limit) -> u64 {
         let place = self.known.iter().position(|known| known == limit).unwrap_or_else(|| {
             self.known.push(*limit);
@@ -339,7 +339,7 @@ impl Numbers {
     }
 }
 
-/// The text of a state, put together from the list that a log is kept in.
+/// The text of a state, joined from the list that a log is stored in.
 pub(super) fn log_text(list: &[String]) -> Option<String> {
     let (head, entries) = list.split_first()?;
     let window = head.strip_prefix("s:")?.split(':').next()?;

@@ -1,22 +1,22 @@
--- Charges counters, or gives back to them: `advance`, `fits`, `take` and `refund` of tollgate-core,
--- in numbers that are doubles. Figures for people are made from the states elsewhere.
+-- Charges or refunds counters: `advance`, `fits`, `take` and `refund` of tollgate-core,
+-- in numbers that are doubles. Reports are computed from the states elsewhere.
 --
 -- KEYS      one for each charge, of one slot; may repeat between requests
 -- ARGV[1]   numbers in MessagePack:
---             moment in us (-1: now by the clock of this server), ms to keep states beyond their use,
+--             time in us (-1: now by the clock of this server), ms to keep states beyond their expiry,
 --             number of limits, and for each: algorithm, limit, window, room, its rest, delayed room
---             (-1: as much as there is), its rest, us ahead that are not believed, most a debit takes
+--             (-1: as much as there is), its rest, us ahead that are corrected, most a debit takes
 --             for each request: 1, number of charges, and for each: limit, cost, mode
 --                           or: 2, number of refunds, and for each: limit, units, us of the charge or -1
---                           or: 3, the same as 1, and ms to remember the answer if it passes. The
+--                           or: 3, the same as 1, and ms to keep the record if it passes. The
 --                               last of its KEYS is that of the record
 --                           or: 4 or 6, the same as 1 or 3, but nothing is charged (a dry run)
--- ARGV[2..] for each request that is to be remembered: digest of its body, note
--- answer    the moment, then for each charge: fitted (0 or 1), written (0 or 1), state;
+-- ARGV[2..] for each request with a record: digest of its body, note
+-- reply     the time, then for each charge: fitted (0 or 1), written (0 or 1), state;
 --           after `!`, why the whole request could not be settled.
---           Before the charges of a request that is to be remembered: `+` if it is the first, `=` and
---           the moment and the note of the first if it is a copy, whose charges are those of the
---           first; `~` if the first had another body, and `!`, are all there is
+--           Before the charges of a request with a record: `+` if it is the first, `=` and the time and
+--           the note of the first if it is a copy, whose charges are those of the first. `~` (the
+--           first had another body) and `!` are followed by no charges
 --
 -- Amounts are whole units and a rest in 1/window of a unit, so that no fraction is lost.
 
@@ -27,10 +27,9 @@ local TOKEN_BUCKET, LEAKY_BUCKET, GCRA, FIXED, SLIDING, LOG = 1, 2, 3, 4, 5, 6
 local ENFORCE, SHADOW, DEBIT = 0, 1, 2
 local LONGEST_MS = 315360000000
 local CHUNK = 32
--- What is larger was not written here, and counts as absent: a number that a double cannot hold, a
--- limit that is not counted in, the text of a state, an entry of a log, the record of a request. A
--- log has fewer entries than the units that a debit takes at most, or than MAX_ENTRIES if that is
--- less than what a larger limit may have left behind.
+-- Anything larger was not written here, and counts as absent: a number that a double cannot represent, a limit that
+-- is not counted in, the text of a state, an entry of a log, the record of a request. A log has fewer entries than
+-- the units that a debit takes at most, or than MAX_ENTRIES if that is less than what a larger limit may have left.
 local MAX_NUMBER, MAX_LIMIT = 9007199254740991, 1099511627776
 local MAX_TEXT, MAX_ENTRY, MAX_RECORD, MAX_ENTRIES = 128, 40, 262144, 20001
 local now
@@ -42,8 +41,8 @@ local function number()
   return numbers[place]
 end
 
--- a * b / w as whole number and rest, for a <= w < 2^45 and b < 2^42. A product too large for a
--- double is made from seven bits of b at a time.
+-- a * b / w as whole number and rest, for a <= w < 2^45 and b < 2^42. A product too large for a double is computed
+-- from seven bits of b at a time.
 local function proportion(a, b, w)
   local product = a * b
   if product < 4503599627370496 then
@@ -81,8 +80,8 @@ local function whole_number(digits)
   return value and value <= MAX_NUMBER and value or nil
 end
 
--- A string of the server, or nil if there is none or it is longer than it may be. Of one that is too
--- long, little is read. A key of another type counts as absent; any other error is an error.
+-- A string of the server, or nil if there is none or it is longer than `most`. Of one that is too long, little is
+-- read. A key of another type counts as absent; any other error is an error.
 local function read_string(key, most)
   local found = pcall_redis('GETRANGE', key, 0, most)
   if type(found) == 'string' then
@@ -97,7 +96,7 @@ end
 -- Token bucket, leaky bucket, GCRA: a debt that drains.
 local bucket = {}
 
--- The numbers in the text of a state; nil if it is none of that limit's.
+-- The numbers in the text of a state; nil if it is not one of the limit's.
 function bucket.parse(l, text)
   local tag, limit, window, whole, rest, at =
     match(text, '^(%l):(%d+):(%d+):(%d+):(%d+):(%d+)$')
@@ -205,7 +204,7 @@ end
 -- Fixed window and sliding window counter: counts by window since the epoch.
 local window = {}
 
--- As for buckets.
+-- The numbers in the text of a state; nil if it is not one of the limit's.
 function window.parse(l, text)
   local length, at, current, previous
   if l.sliding then
@@ -303,11 +302,11 @@ function window.life(c)
   return c.limit.sliding and left + length or left
 end
 
--- Sliding window log: a list whose first element is `s:<window>:<sum>`, the others `<us>=<units>`,
--- oldest first. The only state that is not read whole: it may be long.
+-- Sliding window log: a list whose first element is `s:<window>:<sum>`, the others `<us>=<units>`, oldest first. The
+-- only state that is not read whole: it may be long.
 local log = {}
 
--- Moment and units of an entry; nil if it is none.
+-- Time and units of an entry; nil if it is not one.
 local function entry(text)
   if not text or #text > MAX_ENTRY then
     return nil
@@ -334,7 +333,7 @@ local function discard(c)
   c.is_new, c.is_in_the_way, c.healed = true, true, nil
 end
 
--- Moves what is in the future to now. Says whether all of that could be read.
+-- Moves entries in the future to now. Returns whether all of them could be read.
 local function bring_back(c, length)
   local key, units = c.key, 0
   while length > 1 do
@@ -401,7 +400,7 @@ function log.read(c)
       end
     end
     if #chunk < CHUNK then
-      -- Nothing is left in view, whatever the sum says.
+      -- All entries have expired, whatever the sum says.
       c.used, c.newest = 0, nil
       return
     end
@@ -412,11 +411,11 @@ function log.fits(c)
   return c.used + c.cost <= c.limit.room
 end
 
--- Drops what is out of view, and notes the sum.
+-- Removes expired entries, and writes the sum.
 local function tidy(c)
   local key = c.key
   if c.is_new then
-    -- Only then: after a write that needs no memory, a full server lets a script write more.
+    -- Only now: after a write that needs no memory, a full server lets a script write more.
     if c.is_in_the_way then
       call('UNLINK', key)
     end
@@ -477,7 +476,7 @@ function log.refund(c)
   tidy(c)
 end
 
--- The entry that has to leave before at most `target` units are in use.
+-- The entry that has to expire before at most `target` units are in use.
 local function leaves(c, target)
   local used, place = c.used, c.first
   while used > target do
@@ -500,8 +499,8 @@ local function leaves(c, target)
   return ''
 end
 
--- What a log is reported by: units in use, and the entries to wait for until one unit more is free,
--- until the request fits, and until nothing is in use.
+-- The figures of a log: units in use, and the entries to wait for until one unit more is free, until the request
+-- fits, and until nothing is in use.
 function log.digest(c, is_refused)
   local l = c.limit
   local capacity = l.most / 2
@@ -538,8 +537,8 @@ for i = 1, number() do
   }
 end
 
--- Texts by key, so that a counter met again in this call is not fetched again; what has changed is
--- written once, at the end.
+-- Texts by key, so that a counter that is used again in this call is not read again; changes are written once, at the
+-- end.
 local texts, lives = {}, {}
 
 local function read(c)
@@ -570,7 +569,7 @@ local function keep(c)
   end
 end
 
--- A log is written at once, so a text that waits to be written under its key goes first.
+-- A log is written at once, so a pending text under its key is written first.
 local function settle_waiting(c)
   if c.limit.is_log and lives[c.key] then
     call('SET', c.key, texts[c.key], 'PX', lives[c.key])
@@ -638,7 +637,7 @@ local function refund(charges)
   end
 end
 
--- What is said about charges that were settled. Later requests change what a digest is made of.
+-- The results of charges that were settled. Later requests change what a digest is computed from.
 local function describe(charges)
   for i = 1, #charges do
     local c = charges[i]
@@ -654,11 +653,11 @@ local function settle_plain(charges)
   describe(charges)
 end
 
--- Records of this call and those that were looked for, so that copies in one call find each other,
--- and the requests that made them.
+-- Records of this call and those that were read, so that copies in one call find each other, and the requests that
+-- wrote them.
 local records, firsts = {}, {}
 
--- The record in a string; nil if it is none.
+-- The record in a string; nil if it is not one.
 local function unpack_record(packed)
   local is_read, record = pcall(cmsgpack.unpack, packed)
   if is_read and type(record) == 'table' and type(record.body) == 'string'
@@ -677,7 +676,7 @@ local function record_of(once)
   return records[once.key]
 end
 
--- What a record says about a charge; nil if it says nothing that can be read.
+-- The result of a charge in a record; nil if it has none that can be read.
 local function said_of(record, c)
   local l, said = c.limit, record.said[c.limit.tag .. c.key]
   if type(said) ~= 'string' or #said > MAX_TEXT or not match(said, '^[01][01]') then
@@ -708,7 +707,7 @@ local function settle_once(charges)
     for i = 1, #charges do
       local c = charges[i]
       c.said = said_of(record, c)
-      -- A limit that was not there then is looked at now.
+      -- A limit that did not exist then is read now.
       if not c.said then
         c.cost = 0
         settle_plain({ c })

@@ -1,4 +1,4 @@
-//! Which of the 16,384 slots of a Redis Cluster something lies in.
+//! Computes which of the 16,384 slots of a Redis Cluster a key is in.
 
 use crate::remote::CounterName;
 

@@ -1,5 +1,5 @@
-//! Leaves a server alone that does not answer, so that nobody waits for it in vain: after so many
-//! failures in a row it is not asked for a while, then one request tries.
+//! The circuit breaker of a server: after a number of failures in a row it opens, and calls fail at once instead of
+//! waiting; then one request probes the server.
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
@@ -12,10 +12,10 @@ use super::clock::{Moment, wall_clock};
 use super::settings::{BreakerState, RemoteSettings, RemoteStatus};
 use crate::{Histogram, StoreError, StoreErrorKind};
 
-/// Says that no clock was seen yet.
+/// No clock was seen yet.
 const UNSEEN: i64 = i64::MIN;
 
-/// Watches over one server.
+/// The circuit breaker and the figures of one server.
 #[derive(Debug)]
 pub(crate) struct Breaker {
     server: String,
@@ -26,7 +26,7 @@ pub(crate) struct Breaker {
     /// Whether a caller has left before its call ended, and no call has ended since.
     is_abandoned: AtomicBool,
     openings: AtomicU64,
-    /// Checks without an answer, by kind of error.
+    /// Failed requests, by kind of error.
     errors: [AtomicU64; StoreErrorKind::ALL.len()],
     /// Calls that were made, those without a response yet included.
     calls: AtomicU64,
@@ -46,7 +46,7 @@ struct State {
     is_adrift: bool,
 }
 
-/// A request that may be made. Dropped without a result, it was abandoned: its caller has left.
+/// A request that was admitted. Dropped without a result, it was abandoned: its caller has left.
 #[derive(Debug)]
 pub(crate) struct Admitted<B: Deref<Target = Breaker>> {
     breaker: B,
@@ -55,7 +55,7 @@ pub(crate) struct Admitted<B: Deref<Target = Breaker>> {
 }
 
 impl Breaker {
-    /// Watches over a server; its name is for people.
+    /// A circuit breaker for a server, whose name is for logs and metrics.
     pub(crate) fn new(server: String, settings: &RemoteSettings) -> Self {
         Self {
             server,
@@ -78,7 +78,7 @@ impl Breaker {
         }
     }
 
-    /// Lets a request through, unless the server is left alone.
+    /// Admits a request, unless the circuit breaker is open.
     #[cfg(any(feature = "postgres", test))]
     pub(crate) fn admit(&self) -> Result<Admitted<&Self>, StoreError> {
         Admitted::new(self)
@@ -110,13 +110,13 @@ impl Breaker {
         }
     }
 
-    /// Notes what the server's clock showed.
+    /// Records the server's clock.
     pub(crate) fn note_clock(&self, theirs: Timestamp) {
         let ours = wall_clock();
         let drift = theirs.as_micros().cast_signed().saturating_sub(ours.as_micros().cast_signed());
         self.drift_micros.store(drift, Relaxed);
         let is_adrift = u128::from(drift.unsigned_abs()) > self.most_drift.as_micros();
-        // Almost always nothing has changed, and nobody waits for a lock to learn that.
+        // Almost always nothing has changed, so no call waits for the lock.
         let Some(mut state) = self.state.try_lock() else { return };
         if state.is_adrift != is_adrift {
             state.is_adrift = is_adrift;
@@ -125,7 +125,7 @@ impl Breaker {
                 tracing::warn!(
                     server,
                     seconds,
-                    "the store's clock is far from ours; it is the one that counts"
+                    "the store's clock is far from ours; limits use the store's clock"
                 );
             } else {
                 tracing::info!(server, seconds, "the store's clock is close to ours again");
@@ -133,7 +133,7 @@ impl Breaker {
         }
     }
 
-    /// How the server is doing.
+    /// The status of the server.
     pub(crate) fn status(&self) -> RemoteStatus {
         let (breaker, is_failing) = {
             let state = self.state.lock();
@@ -161,7 +161,7 @@ impl Breaker {
         }
     }
 
-    /// Whether a request that may be made is to try the server.
+    /// Admits a request; returns whether it is a probe.
     fn try_admit(&self) -> Result<bool, StoreError> {
         let mut state = self.state.lock();
         match state.open_since {
@@ -181,7 +181,7 @@ impl Breaker {
             state.is_probing = false;
             let open_for = state.opened_at.take().map(Moment::elapsed).unwrap_or_default();
             let (server, seconds) = (&self.server, open_for.as_secs_f64());
-            tracing::info!(server, seconds, "circuit breaker closed: the store answers again");
+            tracing::info!(server, seconds, "circuit breaker closed: the store responds again");
         }
     }
 
@@ -215,8 +215,8 @@ impl<B: Deref<Target = Breaker>> Admitted<B> {
         Ok(Self { breaker, is_probe, is_told: false })
     }
 
-    /// Records how the request went. A server that refuses is there, but of no use either. A value that
-    /// cannot be read is no failure of the server: others are counted there as before.
+    /// Records the result of the request. A server that refuses is a failure as well. A value that cannot be read is
+    /// none: other counters work as before.
     pub(crate) fn tell<T>(mut self, answer: &Result<T, StoreError>) {
         self.is_told = true;
         match answer {
@@ -236,7 +236,7 @@ impl<B: Deref<Target = Breaker>> Drop for Admitted<B> {
             return;
         }
         self.breaker.is_abandoned.store(true, Relaxed);
-        // Of a probe that says nothing, and another may be made.
+        // An abandoned probe proves nothing, so another may be made.
         if self.is_probe {
             self.breaker.state.lock().is_probing = false;
         }
@@ -247,8 +247,8 @@ impl<B: Deref<Target = Breaker>> Drop for Admitted<B> {
 mod tests {
     use super::*;
 
-    /// Plays events: `+` and `-` a request that is made and succeeds or fails, `x` one that is not let
-    /// through, `a` one whose asker leaves, `c` one that finds a value that it cannot read.
+    /// Plays events: `+` and `-` a request that is made and succeeds or fails, `x` one that is not admitted, `a` one
+    /// whose caller leaves, `c` one that reads a corrupt value.
     fn check(probe_after: Duration, events: &str, expected: BreakerState) {
         let settings = RemoteSettings { failures: 3, probe_after, ..RemoteSettings::default() };
         let breaker = Breaker::new("a server".to_owned(), &settings);
@@ -272,7 +272,7 @@ mod tests {
         check(long, "--+--+", BreakerState::Closed);
         check(long, "---", BreakerState::Open);
         check(long, "---xxx", BreakerState::Open);
-        // Tried again at once.
+        // Probed again at once.
         check(Duration::ZERO, "---+", BreakerState::Closed);
         check(Duration::ZERO, "----", BreakerState::Open);
         check(Duration::ZERO, "---aa-+", BreakerState::Closed);

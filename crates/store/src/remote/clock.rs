@@ -1,10 +1,10 @@
-//! The clock of this machine, for how long things take and how far another clock is from it.
+//! The clock of this machine, to measure durations and the difference to a server's clock.
 
 use std::time::{Duration, Instant, SystemTime};
 
 use tollgate_core::Timestamp;
 
-/// A moment to measure from.
+/// A time to measure from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment(Instant);
 

@@ -1,5 +1,4 @@
-//! What a store keeps of a request with an idempotency key, as text: the lines of its counters, and the
-//! note for its copies.
+//! The record of a request with an idempotency key, as text: the results of its charges, and the note for its copies.
 
 use std::fmt::{self, Write as _};
 use std::str::FromStr;
@@ -8,7 +7,7 @@ use tollgate_core::{Line, Micros, Report};
 
 use super::CounterName;
 
-/// A note, and what became of counters that are not described elsewhere.
+/// A note, and the results of counters that are not recorded elsewhere.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct IdempotencyRecord {
     pub(crate) lines: Vec<(CounterName, Line)>,
@@ -16,7 +15,7 @@ pub(crate) struct IdempotencyRecord {
 }
 
 impl IdempotencyRecord {
-    /// What became of a counter.
+    /// The result of a counter.
     pub(crate) fn line(&self, name: &CounterName) -> Option<Line> {
         self.lines.iter().find(|(known, _)| known == name).map(|(_, line)| *line)
     }
@@ -36,7 +35,7 @@ impl fmt::Display for IdempotencyRecord {
             }
             writeln!(f, " {}", name.as_str())?;
         }
-        // In one row, whatever it is.
+        // Without control characters, so that it is one row.
         self.note.chars().filter(|c| !c.is_control()).try_for_each(|c| f.write_char(c))
     }
 }

@@ -1,5 +1,5 @@
-//! What stores across a network have in common: names of counters that tell nobody who is counted,
-//! requests that can travel, and what is done when the other side does not answer.
+//! What stores across a network share: names of counters that reveal no identifiers, owned operations, queues and
+//! circuit breakers.
 
 pub(crate) mod breaker;
 pub(crate) mod clock;
@@ -22,15 +22,15 @@ pub use settings::{BreakerState, RemoteSettings, RemoteStatus};
 
 use crate::{IdempotencyKey, OpOutcome, Refund, StoreError, StoreErrorKind};
 
-/// How an operation ended.
+/// The result of an operation.
 pub(crate) type OpResult = Result<OpOutcome, StoreError>;
 
-/// Whether the operation may have been carried out all the same, or may be if it is retried.
+/// Whether the operation may have been carried out, or may be if it is retried.
 pub(crate) fn may_be_unknown(error: &StoreError) -> bool {
     matches!(error.kind(), StoreErrorKind::Unavailable | StoreErrorKind::Timeout)
 }
 
-/// A [`Charge`] that can travel.
+/// An owned [`Charge`].
 #[derive(Clone, Debug)]
 pub(crate) struct OwnedCharge {
     pub(crate) name: CounterName,
@@ -46,7 +46,7 @@ impl OwnedCharge {
     }
 }
 
-/// A [`Refund`] that can travel.
+/// An owned [`Refund`].
 #[derive(Clone, Debug)]
 pub(crate) struct OwnedRefund {
     pub(crate) name: CounterName,
@@ -62,7 +62,7 @@ impl OwnedRefund {
     }
 }
 
-/// An [`IdempotencyKey`] that can travel.
+/// An owned [`IdempotencyKey`].
 #[derive(Clone, Debug)]
 pub(crate) struct OwnedIdempotencyKey {
     /// The name of its record.
@@ -73,7 +73,7 @@ pub(crate) struct OwnedIdempotencyKey {
 }
 
 impl OwnedIdempotencyKey {
-    /// Where counters of one subject have to lie together, the record does so `beside` one of them.
+    /// Where counters of one subject have to share a slot, the record is `beside` one of them.
     pub(crate) fn new(key: &IdempotencyKey<'_>, beside: Option<&CounterName>) -> Self {
         let IdempotencyKey { call, body, note, lifetime } = *key;
         let record = IdempotencyRecord { note: note.to_owned(), ..IdempotencyRecord::default() };
@@ -83,7 +83,7 @@ impl OwnedIdempotencyKey {
 
 pub(crate) type OwnedCharges = SmallVec<[OwnedCharge; 4]>;
 
-/// An [`Op`](crate::Op) that can travel.
+/// An owned [`Op`](crate::Op).
 #[derive(Clone, Debug)]
 pub(crate) enum OwnedOp {
     Settle {
@@ -101,7 +101,7 @@ impl OwnedOp {
         Self::Settle { charges, idempotency: None, is_dry_run: false }
     }
 
-    /// The counters that it is about, and the record of its idempotency key.
+    /// The names of its counters, and of the record of its idempotency key.
     pub(crate) fn names(&self) -> impl Iterator<Item = &CounterName> {
         let (charges, refunds, others): (&[OwnedCharge], &[OwnedRefund], &[CounterName]) =
             match self {
@@ -116,7 +116,7 @@ impl OwnedOp {
         charged.chain(refunds.iter().map(|refund| &refund.name)).chain(others)
     }
 
-    /// The limits of the counters that it is about.
+    /// The limits of its counters.
     #[cfg(feature = "postgres")]
     pub(crate) fn limits(&self) -> impl Iterator<Item = &Limit> {
         let (charges, refunds): (&[OwnedCharge], &[OwnedRefund]) = match self {

@@ -1,5 +1,5 @@
-//! What a counter is called outside this process. Identifiers may be secrets and may contain anything,
-//! so only digests of them leave: 128 bits, too many for anybody to find another client's.
+//! The name of a counter outside this process. Identifiers may be secrets and may contain anything, so only digests
+//! of them leave: 128 bits, too many to find a collision with another client.
 
 use aws_lc_rs::digest::{Context, SHA256};
 use base64::Engine as _;
@@ -28,8 +28,8 @@ impl CounterName {
         Self(name)
     }
 
-    /// The name of the record of a call, which no counter has: `once:digest`, or in the slot of a
-    /// counter `once:{digest of its subject}:digest`.
+    /// The name of the record of a call, which no counter has: `once:digest`, or in the slot of a counter
+    /// `once:{digest of its subject}:digest`.
     pub(crate) fn of_record(call: [u8; DIGEST_BYTES], beside: Option<&Self>) -> Self {
         let mut name = "once:".to_owned();
         if let Some(counter) = beside {
@@ -41,7 +41,7 @@ impl CounterName {
         Self(name)
     }
 
-    /// The name that reads so.
+    /// Reads a name.
     pub(crate) fn read(name: &str) -> Self {
         Self(name.to_owned())
     }
@@ -50,7 +50,7 @@ impl CounterName {
         &self.0
     }
 
-    /// What stands between the braces.
+    /// The text between the braces.
     pub(crate) fn tag(&self) -> &str {
         self.0.split(['{', '}']).nth(1).unwrap_or_default()
     }

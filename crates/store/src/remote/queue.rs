@@ -1,5 +1,5 @@
-//! Requests on their way to a server: those that arrive while it is busy go to it together. Nobody
-//! waits when it is idle.
+//! Requests on their way to a server: those that arrive while it is busy are sent together. An idle server gets them
+//! at once.
 
 use std::future::{Future, poll_fn};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::clock::Moment;
 use super::{OpResult, OwnedOp};
 use crate::{StoreError, StoreErrorKind};
 
-/// How many requests may wait for a server. It has far more to do by then than it can in time.
+/// How many requests may wait for a server. More could not be carried out in time.
 const LONGEST: usize = 16_384;
 
 /// How many counters a batch may name before no further request joins it: a call takes as long as it has
@@ -26,7 +26,7 @@ const MAX_COUNTERS: usize = 256;
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) op: OwnedOp,
-    /// When it was asked for, by the caller's clock.
+    /// When it was requested, by the caller's clock.
     pub(crate) now: Timestamp,
     #[cfg(feature = "postgres")]
     queued_at: Moment,
@@ -62,14 +62,14 @@ impl Pending {
     }
 }
 
-/// The way to a server.
+/// The queue to a server.
 #[derive(Clone, Debug)]
 pub(crate) struct Queue(mpsc::Sender<Vec<Job>>);
 
 impl Queue {
-    /// A queue to a server that takes up to `most` requests at a time (more only to keep those together
-    /// that were sent together) with no more than [`MAX_COUNTERS`], and works on `at_once` such batches at
-    /// a time. Ends with the last of its clones.
+    /// A queue to a server that takes up to `most` requests at a time (more only to keep those together that were
+    /// sent together) with no more than [`MAX_COUNTERS`], and works on `at_once` such batches at a time. Ends with
+    /// the last of its clones.
     pub(crate) fn new<F>(
         most: usize,
         at_once: usize,
@@ -96,7 +96,7 @@ impl Queue {
                     continue;
                 }
                 let mut sending = Box::pin(send(batch));
-                // Begun here, so that batches leave in their order.
+                // Started here, so that batches are sent in order.
                 let begun = poll_fn(|context| Poll::Ready(sending.as_mut().poll(context))).await;
                 if begun.is_pending() {
                     tokio::spawn(async move {
@@ -109,7 +109,7 @@ impl Queue {
         Self(sender)
     }
 
-    /// Sends an operation. Fails while so many wait that it could not be carried out in time.
+    /// Sends an operation. Fails if the queue is full.
     pub(crate) fn send(&self, op: OwnedOp, now: Timestamp) -> Result<Pending, StoreError> {
         let (job, pending) = job(op, now);
         self.push(vec![job])?;

@@ -1,4 +1,4 @@
-//! How patient a node is with a store across a network, and what it can say about it.
+//! Timeouts and circuit breaker of a store across a network, and the status of its servers.
 
 use std::time::Duration;
 
@@ -6,20 +6,20 @@ use tollgate_core::Micros;
 
 use crate::{HistogramSnapshot, StoreErrorKind};
 
-/// How patient to be.
+/// Timeouts, circuit breaker and deny cache.
 #[derive(Clone, Debug)]
 pub struct RemoteSettings {
-    /// How long a request may wait for its answer.
+    /// The timeout of a request.
     pub deadline: Duration,
-    /// How many failures in a row it takes until a server is left alone.
+    /// How many failures in a row open the circuit breaker.
     pub failures: u32,
-    /// How long it is left alone before one request tries again.
+    /// How long the circuit breaker stays open before one request probes the server.
     pub probe_after: Duration,
-    /// From which difference between the server's clock and ours on it is warned of.
+    /// The difference between the server's clock and ours that is warned of.
     pub drift: Duration,
-    /// How long a refusal is remembered at most, so that whoever keeps asking is not asked about.
+    /// How long a refusal stays in the deny cache at most.
     pub deny_cache: Micros,
-    /// Whether moments are those of whoever asks, instead of the server's: for recorded traffic.
+    /// Whether the time is the caller's instead of the server's: for recorded traffic.
     pub uses_callers_clock: bool,
 }
 
@@ -36,29 +36,29 @@ impl Default for RemoteSettings {
     }
 }
 
-/// Whether a server is asked.
+/// The state of a circuit breaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BreakerState {
-    /// It is.
+    /// Requests are sent.
     Closed,
-    /// It failed too often, and is left alone for a while.
+    /// It failed too often: requests fail at once.
     Open,
-    /// One request is trying it.
+    /// Half-open: one request probes the server.
     Probing,
 }
 
-/// How a server is doing.
+/// The status of a server.
 #[derive(Clone, Debug)]
 pub struct RemoteStatus {
-    /// Where it is, without secrets.
+    /// Its address, without secrets.
     pub server: String,
-    /// Whether it is asked.
+    /// The state of its circuit breaker.
     pub breaker: BreakerState,
     /// Whether the last call failed.
     pub is_failing: bool,
-    /// How often it was left alone.
+    /// Times the circuit breaker opened.
     pub openings: u64,
-    /// How many requests it failed to answer.
+    /// How many requests failed.
     pub failures: u64,
     /// Calls to it; each may carry several requests.
     pub calls: u64,
@@ -66,6 +66,6 @@ pub struct RemoteStatus {
     pub errors: [(&'static str, u64); StoreErrorKind::ALL.len()],
     /// How long calls took.
     pub latency: HistogramSnapshot,
-    /// How far its clock is ahead of ours, in seconds; `None`: it has not been asked.
+    /// How far its clock is ahead of ours, in seconds; `None`: unknown yet.
     pub drift_seconds: Option<f64>,
 }

@@ -65,7 +65,7 @@ async fn what_was_ours_is_mended_by_the_next_change() {
     let longer_than_any = "a".repeat(1 << 20);
     check_mended(&redis, &["HSET", BOARD, &longer_than_any, "{}"], "no id of a rule").await;
     let not_text = r"return redis.call('HSET', KEYS[1], 'login', '\255\254')";
-    check_mended(&redis, &["EVAL", not_text, "1", BOARD], "not all of it is text").await;
+    check_mended(&redis, &["EVAL", not_text, "1", BOARD], "a field or value is not text").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

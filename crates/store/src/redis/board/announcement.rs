@@ -1,57 +1,57 @@
-//! What a node tells the others: the rules of one revision, and how they stand in a hash.
+//! The rules of one revision, as fields of a Redis hash.
 
 use std::collections::HashSet;
 
 use tollgate_core::{Micros, Timestamp};
 
-/// The longest id of a rule.
+/// The largest length of a rule id.
 const LONGEST_ID: usize = 100;
-/// No id of a rule begins like this, so these fields stand beside the rules.
+/// The first character of fields that are not rules: no rule id begins with it.
 const OTHER: char = '#';
 /// How far the epoch of a catalog, which is a time, may be ahead of this node's clock.
 const MAX_CLOCK_SKEW: Micros = Micros::from_secs(24 * 60 * 60);
 /// More changes than a catalog can ever have.
 const MAX_NUMBER: u64 = 1 << 40;
-/// The field that holds which revision it is.
+/// The field with the revision.
 const REVISION: &str = "#revision";
-/// The field that holds the tiers.
+/// The field with the tiers.
 const TIERS: &str = "#tiers";
 
 /// The rules of one revision. Those with a larger epoch are newer, and within an epoch those with a
 /// larger number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Announcement {
-    /// Which life of the rule database it is: when that began, in microseconds since 1970. A database
-    /// that was set up anew counts from one again.
+    /// The epoch of the catalog: when it was created, in microseconds since 1970. A new database counts revisions
+    /// from one again.
     pub epoch: u64,
-    /// Which change within that.
+    /// The number of the revision within the epoch.
     pub number: u64,
-    /// The id of each rule, and the rule as JSON. What is read is in the order of ids.
+    /// The id of each rule, and the rule as JSON. Sorted by id when read.
     pub rules: Vec<(String, String)>,
     /// All tiers, as JSON.
     pub tiers: String,
 }
 
 impl Announcement {
-    /// Fields and values, by turns, but not the revision.
+    /// Alternating fields and values, without the revision.
     pub(super) fn fields(&self) -> impl Iterator<Item = &str> {
         let rules = self.rules.iter().flat_map(|(id, rule)| [id.as_str(), rule.as_str()]);
         [TIERS, &self.tiers].into_iter().chain(rules)
     }
 
-    /// The largest revision that can be real at that time.
+    /// The largest plausible revision at `now`.
     pub(super) fn max_revision(now: Timestamp) -> (u64, u64) {
         (now.plus(MAX_CLOCK_SKEW).as_micros(), MAX_NUMBER)
     }
 
-    /// Whether a database can have got to this revision by that time. Others may have written anything
-    /// into Redis.
+    /// Whether a catalog can have reached this revision by `now`. Other programs may have written anything into
+    /// Redis.
     pub(super) fn is_plausible(&self, now: Timestamp) -> bool {
         let (max_epoch, max_number) = Self::max_revision(now);
         self.epoch <= max_epoch && self.number <= max_number
     }
 
-    /// Says what cannot be published.
+    /// Checks that the rules can be published.
     pub(super) fn check(&self) -> Result<(), String> {
         let mut ids = HashSet::with_capacity(self.rules.len());
         for (id, _) in &self.rules {
@@ -59,7 +59,7 @@ impl Announcement {
                 return Err(no_rule_id(id));
             }
             if !ids.insert(id) {
-                return Err(format!("the rule {id:?} is there twice"));
+                return Err(format!("the rule {id:?} is present twice"));
             }
         }
         Ok(())
@@ -75,7 +75,7 @@ impl Announcement {
             match field.as_str() {
                 REVISION => revision = Some(value),
                 TIERS => tiers = Some(value),
-                // Newer nodes may have more to tell.
+                // Newer nodes may write more fields.
                 _ if field.starts_with(OTHER) => {}
                 _ if is_rule_id(&field) => rules.push((field, value)),
                 _ => return Err(no_rule_id(&field)),
@@ -105,10 +105,10 @@ fn is_rule_id(text: &str) -> bool {
 
 fn no_rule_id(text: &str) -> String {
     let start = start(text);
-    format!("{start:?} is no id of a rule: 1 to {LONGEST_ID} of a-z, 0-9, _, . and - are expected")
+    format!("{start:?} is not a rule id: 1 to {LONGEST_ID} of a-z, 0-9, _, . and - are expected")
 }
 
-/// As much of a strange text as people want to see.
+/// The start of an unexpected text, for error messages.
 fn start(text: &str) -> String {
     text.chars().take(LONGEST_ID).collect()
 }
@@ -150,7 +150,7 @@ mod tests {
             check(&[("#revision", revision), tiers], Err("as in 1-27"));
         }
         for id in ["", "A", "ä", "a b", &"a".repeat(101)] {
-            check(&[("#revision", "1-27"), tiers, (id, "{}")], Err("is no id of a rule"));
+            check(&[("#revision", "1-27"), tiers, (id, "{}")], Err("is not a rule id"));
         }
     }
 
@@ -171,7 +171,7 @@ mod tests {
         check(&["a", "b", &"c".repeat(100)], None);
         check(&["a", "b", "a"], Some("there twice"));
         for id in ["", "#revision", "#tiers", "A", "a\n", &"a".repeat(101)] {
-            check(&["a", id], Some("is no id of a rule"));
+            check(&["a", id], Some("is not a rule id"));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Hears of changes: one subscription, made anew whenever it ends or its server falls silent.
+//! Subscribes to changes of the rules, and again whenever the connection ends or its server stops responding.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -14,21 +14,21 @@ use crate::redis::address::Address;
 use crate::redis::link::CONNECT_WITHIN;
 use crate::{StoreError, StoreErrorKind};
 
-/// How long to wait before the next attempt; twice as long each time.
+/// The first backoff; it doubles with each attempt.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// How often it is seen whether anybody is still there.
+/// How often the server is pinged.
 const BEAT: Duration = Duration::from_secs(1);
-/// How long the server may take to say so.
+/// How long a ping may take.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 
-/// Listens, as long as it is let.
+/// Subscribes until it is dropped.
 pub(super) struct Listener {
     pub(super) place: Arc<Place>,
     pub(super) channel: String,
-    /// The key of the board.
+    /// The key of the hash.
     pub(super) board: String,
-    /// Counts up whenever something may have changed.
+    /// Increases whenever the rules may have changed.
     pub(super) changes: Arc<watch::Sender<u64>>,
 }
 
@@ -47,21 +47,21 @@ impl Listener {
             match self.subscribe().await {
                 Ok(subscription) => {
                     let server = subscription.server.to_string();
-                    tracing::info!(server, "listens for changes of the rules");
-                    // Whatever was said before has been missed.
+                    tracing::info!(server, "subscribed to rule changes");
+                    // Messages from before the subscription were missed.
                     count_up(&self.changes);
                     is_told = false;
-                    // One that ends at once is no reason to hurry.
+                    // A subscription that ends at once does not reset the backoff.
                     if self.stay(subscription).await {
                         pause = SHORTEST_PAUSE;
                     }
-                    tracing::warn!(server, "no longer hears of changes of the rules");
+                    tracing::warn!(server, "subscription to rule changes lost");
                 }
                 Err(error) if !is_told => {
                     is_told = true;
                     let source = std::error::Error::source(&error).map(ToString::to_string);
                     let why = source.unwrap_or_default();
-                    tracing::warn!(%error, why, "cannot listen for changes of the rules");
+                    tracing::warn!(%error, why, "cannot subscribe to rule changes");
                 }
                 Err(_) => {}
             }
@@ -70,7 +70,7 @@ impl Listener {
         }
     }
 
-    /// Subscribes at the server that has the board: it is the first to know.
+    /// Subscribes at the server that has the hash: it publishes first.
     async fn subscribe(&self) -> Result<Subscription, StoreError> {
         let server = self.place.find().await?.address.clone();
         let ended = Arc::new(Notify::new());
@@ -95,7 +95,7 @@ impl Listener {
         Ok(Subscription { connection, server, ended })
     }
 
-    /// Stays as long as the server is there and has the board. Says whether that was for a while.
+    /// Stays subscribed while the server responds and has the hash. Returns whether that was for a while.
     async fn stay(&self, mut subscription: Subscription) -> bool {
         let mut question = cmd("EXISTS");
         question.arg(&self.board);
@@ -112,8 +112,8 @@ impl Listener {
         }
     }
 
-    /// Whether the server is there and has the board. A node of a cluster that lost it says so; a
-    /// master that was replaced may not know, but sentinels do.
+    /// Whether the server responds and has the hash. A cluster node that lost its slot redirects; a master that was
+    /// replaced may not know, but sentinels do.
     async fn is_right(&self, subscription: &mut Subscription, question: &Cmd) -> bool {
         let answer = subscription.connection.send_packed_command(question).await;
         if answer.and_then(redis::Value::extract_error).is_err() {
@@ -122,7 +122,7 @@ impl Listener {
         if !self.place.is_elected() {
             return true;
         }
-        // Without sentinels, nobody was elected.
+        // Without sentinels there is no election.
         self.place.find().await.map_or(true, |holder| holder.address == subscription.server)
     }
 }

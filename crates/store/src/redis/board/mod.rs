@@ -1,10 +1,9 @@
-//! What nodes tell each other: which rules hold now. The last ones told stay there, for nodes that
-//! start while the rule database is away.
+//! The rule cache: the rules in force, in Redis, for nodes that start while the catalog is unreachable, and a channel
+//! that announces changes.
 //!
-//! The board is a hash, `ratelimit:rules:active`: a field for each rule, `#tiers`, and `#revision`,
-//! which is an epoch and a number as in `1-27`. It is replaced as a whole and only by what is newer,
-//! and then the revision is published on the channel `ratelimit:rules:changed`. Where the URL has a
-//! prefix, both names begin with it.
+//! The rules are a hash, `ratelimit:rules:active`: a field for each rule, `#tiers`, and `#revision`, which is an
+//! epoch and a number as in `1-27`. It is replaced as a whole and only by a newer revision, and then the revision is
+//! published on the channel `ratelimit:rules:changed`. If the URL has a prefix, both names begin with it.
 
 mod announcement;
 mod listener;
@@ -28,10 +27,10 @@ use crate::remote::clock::wall_clock;
 
 const BOARD: &str = "ratelimit:rules:active";
 const CHANNEL: &str = "ratelimit:rules:changed";
-/// Replaces what is on the board.
+/// Replaces the rules.
 const PUBLISH: &str = include_str!("publish.lua");
 
-/// What is known of the rules in Redis, on connections of its own.
+/// The rules in Redis, on connections that counters do not share.
 #[derive(Debug)]
 pub struct RedisBoard {
     place: Arc<Place>,
@@ -41,23 +40,22 @@ pub struct RedisBoard {
     listener: JoinHandle<()>,
 }
 
-/// Why a board could not be used.
+/// Why the rule cache could not be used.
 #[derive(Debug)]
 pub enum BoardError {
-    /// Redis is away, too slow, or refused. Only in the last case nothing was published for sure.
+    /// Redis is unreachable, too slow, or refused the call. Only a refusal means that nothing was published.
     Redis(StoreError),
-    /// What is there was not written by a board: its key, and why. It is not overwritten.
+    /// The key holds something else: the key, and why. It is not overwritten.
     Unreadable(String),
-    /// The revision of what is there cannot be real: its key, and why. The next node that publishes rules
-    /// replaces it.
+    /// The revision there is implausible: the key, and why. The next node that publishes rules replaces it.
     Implausible(String),
-    /// What was to be published cannot be, and why.
+    /// The rules cannot be published, and why.
     Invalid(String),
 }
 
 impl RedisBoard {
-    /// The board in the Redis of that URL, which need not be there yet. Has to be called within a
-    /// tokio runtime. URLs are those of [`RedisStore`](super::RedisStore).
+    /// The rule cache in the Redis at a URL, which is connected to in the background. Has to be called within a tokio
+    /// runtime. URLs are those of [`RedisStore`](super::RedisStore).
     ///
     /// # Errors
     /// What is wrong with the URL, without its password.
@@ -77,11 +75,11 @@ impl RedisBoard {
         Ok(Self { place, board, channel, changes, listener })
     }
 
-    /// Puts rules on the board and tells everybody, unless those on it are as new or newer. A revision
-    /// from the future is replaced. Takes at most two seconds.
+    /// Publishes rules and announces them, unless those in Redis are as new or newer. A revision from the future is
+    /// replaced. Takes at most two seconds.
     ///
     /// # Errors
-    /// If Redis does not answer, or what is there or is to be there is not sound.
+    /// Redis does not respond, the key holds something else, or the rules are invalid.
     pub async fn publish(&self, announcement: &Announcement) -> Result<(), BoardError> {
         announcement.check().map_err(BoardError::Invalid)?;
         let mut command = cmd("EVAL");
@@ -98,15 +96,15 @@ impl RedisBoard {
         }
     }
 
-    /// What is on the board; `None` if nobody has put anything there. Takes at most two seconds.
+    /// The rules in Redis; `None` if there are none. Takes at most two seconds.
     ///
     /// # Errors
-    /// If Redis does not answer, or what is there was not written by a board or cannot be real.
+    /// Redis does not respond, the key holds something else, or its revision is implausible.
     pub async fn read(&self) -> Result<Option<Announcement>, BoardError> {
         let mut command = cmd("HGETALL");
         command.arg(&self.board);
         let fields = redis::from_redis_value(self.call(&command).await?);
-        let fields = fields.map_err(|_| self.unreadable("not all of it is text"))?;
+        let fields = fields.map_err(|_| self.unreadable("a field or value is not text"))?;
         let announcement = Announcement::read(fields).map_err(|why| self.unreadable(&why))?;
         match announcement {
             Some(found) if !found.is_plausible(wall_clock()) => {
@@ -118,9 +116,9 @@ impl RedisBoard {
         }
     }
 
-    /// Changes whenever there may be something new on the board: with every message, and whenever
-    /// messages may have been missed. There may also be something old: a server that takes over, or
-    /// comes back empty, lacks what it was told last. Whoever knows newer rules publishes them again.
+    /// Changes whenever the rules in Redis may have changed: with every message, and whenever messages may have been
+    /// missed. The rules may also be older: after a failover or a restart a server may lack the last ones. A node
+    /// with newer rules publishes them again.
     #[must_use]
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changes.clone()
@@ -129,7 +127,7 @@ impl RedisBoard {
     async fn call(&self, command: &Cmd) -> Result<Value, BoardError> {
         self.place.call(command).await.map_err(|failure| match failure {
             Failure::Said(error) if error.code() == Some("WRONGTYPE") => {
-                self.unreadable("it is no hash")
+                self.unreadable("it is not a hash")
             }
             failure => BoardError::Redis(failure.into()),
         })
@@ -151,7 +149,7 @@ impl fmt::Display for BoardError {
         match self {
             Self::Redis(error) => error.fmt(f),
             Self::Unreadable(why) => {
-                write!(f, "a key of Redis holds something else, and has to be deleted: {why}")
+                write!(f, "a Redis key holds something else and must be deleted: {why}")
             }
             Self::Implausible(why) => {
                 write!(f, "the rules in Redis have a revision from the future: {why}")

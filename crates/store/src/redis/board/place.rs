@@ -1,4 +1,4 @@
-//! Which server has the board, and calls to it that end in time.
+//! Finds the server that has the rules, and calls it within a timeout.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,24 +14,24 @@ use crate::redis::slot::slot_of_key;
 use crate::remote::RemoteSettings;
 use crate::{StoreError, StoreErrorKind};
 
-/// How long a call may take, with all that is needed to make it.
+/// The timeout of a call, with everything needed to make it.
 const CALL_WITHIN: Duration = Duration::from_secs(2);
-/// How long a sentinel or a node of a cluster may take to say where something is.
+/// The timeout of a sentinel or cluster node that is asked for the server.
 const SAY_WITHIN: Duration = Duration::from_millis(300);
-/// How often a call is sent on before it is taken for a circle.
+/// How often a call is redirected before it fails.
 const MOST_HOPS: usize = 4;
 
-/// Where the board is.
+/// The server that has the rules.
 #[derive(Debug)]
 pub(super) struct Place {
     url: RedisUrl,
     slot: u16,
     settings: RemoteSettings,
-    /// Those named in the URL, who know where it is.
+    /// The servers or sentinels in the URL.
     seeds: Vec<Arc<Node>>,
-    /// Other nodes of the cluster, who know as well and may still be there when those are not.
+    /// Other nodes of the cluster, for when those of the URL are unreachable.
     peers: Mutex<Vec<Arc<Node>>>,
-    /// The server that has it, as far as is known.
+    /// The server that has the rules, as far as is known.
     holder: Mutex<Option<Arc<Node>>>,
 }
 
@@ -52,34 +52,36 @@ impl Place {
         })
     }
 
-    /// Whether the server that has it can be replaced although it goes on as if nothing happened.
+    /// Whether the server can be replaced by an election that it does not notice.
     pub(super) fn is_elected(&self) -> bool {
         matches!(self.url.kind, Kind::Sentinel(_))
     }
 
-    /// Asks whoever knows for the server that has it.
+    /// Asks sentinels or the cluster for the server.
     pub(super) async fn find(&self) -> Result<Arc<Node>, StoreError> {
         let address = match &self.url.kind {
             Kind::Single => self.url.addresses.first().cloned(),
             Kind::Sentinel(name) => ask_sentinels(&self.seeds, name).await,
             Kind::Cluster => self.find_in_cluster().await,
         };
-        let nobody = "nobody says which server it is";
-        self.hold_at(address.ok_or_else(|| StoreError::new(StoreErrorKind::Unavailable, nobody))?)
+        let not_found = "no sentinel or cluster node named the server";
+        self.hold_at(
+            address.ok_or_else(|| StoreError::new(StoreErrorKind::Unavailable, not_found))?,
+        )
     }
 
-    /// For a connection of one's own to a server, to listen.
+    /// A client for a separate connection to a server, to subscribe.
     pub(super) fn listening_client(&self, address: &Address) -> Result<Client, StoreError> {
         self.url.listening_client(address).map_err(no_client)
     }
 
-    /// Makes a call where the board is.
+    /// Calls the server that has the rules.
     pub(super) async fn call(&self, command: &Cmd) -> Result<Value, Failure> {
         let answer = timeout(CALL_WITHIN, self.deliver(command)).await;
         let answer =
             answer.unwrap_or_else(|_| Err(Failure::Silent(StoreErrorKind::Timeout.into())));
         if answer.is_err() {
-            // The next call looks for it again, on a new connection: this one may be half open.
+            // The next call searches again, on a new connection: this one may be half open.
             self.holder.lock().take();
         }
         answer
@@ -107,8 +109,8 @@ impl Place {
             asks = error.code() == Some("ASK");
             node = next.map_err(Failure::Silent)?;
         }
-        let circle = "the board keeps moving";
-        Err(Failure::Silent(StoreError::new(StoreErrorKind::Unavailable, circle)))
+        let redirects = "too many redirects";
+        Err(Failure::Silent(StoreError::new(StoreErrorKind::Unavailable, redirects)))
     }
 
     async fn find_in_cluster(&self) -> Option<Address> {
@@ -125,7 +127,7 @@ impl Place {
         owners.into_iter().nth(usize::from(self.slot))?
     }
 
-    /// Takes note of the server that has it.
+    /// Stores which server has the rules.
     fn hold_at(&self, address: Address) -> Result<Arc<Node>, StoreError> {
         let mut holder = self.holder.lock();
         match &*holder {
@@ -152,19 +154,19 @@ mod tests {
 
     use super::*;
 
-    /// Whether anybody listens meanwhile or not.
+    /// A failed call makes the next one search for the server, also without a subscription.
     #[tokio::test(flavor = "multi_thread")]
     async fn after_a_failure_the_server_is_looked_for_again() {
         let sentinels = Sentinels::start(3, "mymaster", 1);
-        let url = RedisUrl::parse(&sentinels.url()).expect("a sound URL");
-        let place = Place::new(url, "a board", &RemoteSettings::default()).expect("a sound URL");
-        place.call(&cmd("PING")).await.expect("an answer of the first master");
+        let url = RedisUrl::parse(&sentinels.url()).expect("a valid URL");
+        let place = Place::new(url, "a key", &RemoteSettings::default()).expect("a valid URL");
+        place.call(&cmd("PING")).await.expect("a response of the first master");
         sentinels.kill_master();
         let answered = timeout(PATIENCE, async {
             while place.call(&cmd("PING")).await.is_err() {
                 tokio::task::yield_now().await;
             }
         });
-        answered.await.expect("an answer of the second master");
+        answered.await.expect("a response of the second master");
     }
 }

@@ -1,20 +1,20 @@
--- Replaces what is on the board with something newer, and tells everybody.
+-- Replaces the rules by a newer revision, and publishes it.
 --
--- KEYS[1]     the board, a hash
+-- KEYS[1]     the rules, a hash
 -- ARGV[1..2]  epoch and number of the new revision, in digits without leading zeros
 -- ARGV[3]     the channel
--- ARGV[4..5]  the largest epoch and number that can be real
--- ARGV[6..]   the other fields and their values, by turns
--- answer      1 if it is on the board now, 0 if that held something as new or newer,
---             -1 if nobody can tell because it was not written here
+-- ARGV[4..5]  the largest plausible epoch and number
+-- ARGV[6..]   the other fields and their values, alternating
+-- reply       1 if it was published, 0 if the rules there are as new or newer, -1 if the hash has no
+--             valid revision
 
--- As many fields and values as one call takes with ease.
+-- As many fields and values as one call takes.
 local CHUNK = 2000
 
 local board, epoch, number, channel = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 local max_epoch, max_number = ARGV[4], ARGV[5]
 
--- Digits, because numbers of scripts are doubles.
+-- Compares digits, because numbers of scripts are doubles.
 local function is_less(one, other)
   if #one ~= #other then
     return #one < #other
@@ -22,8 +22,7 @@ local function is_less(one, other)
   return one < other
 end
 
--- A revision that is not real yet, or never. If that is true of ours as well, the clock of this node is
--- wrong.
+-- Whether a revision is implausible. If ours is as well, the clock of this node is wrong.
 local function is_beyond(one_epoch, one_number)
   return is_less(max_epoch, one_epoch) or is_less(max_number, one_number)
 end
@@ -44,9 +43,8 @@ elseif redis.call('EXISTS', board) == 1 then
   return -1
 end
 
--- Scripts are not undone, so whoever lacks a right learns it while nothing has changed: messages leave
--- when all is done, and no field has this name. What has begun to delete is not held up by a server
--- that is full.
+-- Scripts are not rolled back, so a missing permission has to show before anything has changed: messages are sent at
+-- the end, and no field has this name. Once a script has begun to delete, a full server lets it write.
 local revision = epoch .. '-' .. number
 local fields = redis.call('HKEYS', board)
 redis.call('PUBLISH', channel, revision)
@@ -62,7 +60,7 @@ for first = 6, #ARGV, CHUNK do
   end
 end
 
--- Field by field, because a slot on its way to another server lets go of a key that is deleted.
+-- Field by field, because a slot that is being migrated loses a key that is deleted.
 for _, field in ipairs(fields) do
   if not is_new[field] then
     redis.call('HDEL', board, field)

@@ -136,7 +136,7 @@ fn a_reset_says_if_the_store_did_not_hear_it() {
             ("0 reset user_id=u", "the store cannot be reached"),
             ("0 peek user_id=u", "allowed by r, 3 left, degraded"),
             ("timeout", ""),
-            ("0 reset user_id=u", "the store did not answer in time"),
+            ("0 reset user_id=u", "the store did not respond in time"),
             ("up", ""),
             ("0 peek user_id=u", "allowed by r, 0 left, warned"),
             ("0 reset user_id=u", "1 changed"),
