@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use tokio::task::yield_now;
 use tollgate::{
-    Attributes as _, CheckTarget, Decision, Idempotent, Limiter, Promise, Stopwatch, Store as _,
+    Attributes as _, CheckTarget, Clock as _, Decision, Idempotent, Limiter, Promise, Stopwatch,
+    Store as _,
 };
 
 use crate::auth::Principal;
@@ -130,14 +131,16 @@ impl Checker {
         &self,
         entry: Entry,
         (caller, protocol, key): (&Principal, &str, &str),
-        (check, subject): (&CheckBody<'_>, Subject<'_>),
+        check: &CheckBody<'_>,
         respond: impl FnOnce(&Decision, Option<&str>) -> Remembered + Send,
     ) -> Result<(Remembered, bool), Problem> {
-        let now = tollgate::Clock::now(self.limiter.clock());
+        let now = self.limiter.clock().now();
         let turn = self.idempotency.turn(protocol, caller, key, check, now).await?;
         if let Some(response) = turn.response() {
             return Ok((response.clone(), true));
         }
+        // A copy gets its response also if its rule is gone by now.
+        let subject = check.subject(|| self.limiter.policy())?;
         let respond =
             |decision: &Decision, id: Option<&str>| (decision.is_allowed(), respond(decision, id));
         let recording = Recording::of(entry, check);

@@ -91,11 +91,9 @@ pub(crate) async fn check_idempotent(
     check: &CheckBody<'_>,
     detail: bool,
 ) -> Result<(Remembered, bool), Problem> {
-    let subject = check.subject(|| app.limiter.policy())?;
     let detail = check.detail.unwrap_or(detail);
     let respond = |decision: &Decision, id: Option<&str>| write(app.families, decision, id, detail);
-    let (caller, check) = ((principal, "", key), (check, subject));
-    app.checker.check_idempotent(Entry::Http, caller, check, respond).await
+    app.checker.check_idempotent(Entry::Http, (principal, "", key), check, respond).await
 }
 
 fn write(

@@ -42,8 +42,8 @@ impl RateLimiter {
         if let Some(sent) = &request.timestamp {
             app.metrics.note_skew(app.now(), sent.seconds, sent.nanos);
         }
-        let subject = body.subject(|| app.limiter.policy())?;
         let Some(key) = body.idempotency_key.as_deref() else {
+            let subject = body.subject(|| app.limiter.policy())?;
             let checked = app.checker.check(
                 subject.of(&body),
                 Recording::of(Entry::Grpc, &body),
@@ -59,7 +59,7 @@ impl RateLimiter {
             Remembered { body: response.encode_to_vec().into(), headers: HeaderMap::new() }
         };
         let caller = (caller, "grpc:", key);
-        let checked = app.checker.check_idempotent(Entry::Grpc, caller, (&body, subject), respond);
+        let checked = app.checker.check_idempotent(Entry::Grpc, caller, &body, respond);
         let (remembered, _) = Box::pin(checked).await?;
         first
             .map_or_else(|| CheckResponse::decode(&*remembered.body), Ok)
