@@ -1,5 +1,5 @@
-//! Several requests checked together, each on its own. Cheaper than one by one: the policy and the
-//! clock are read once, and the counters are fetched side by side.
+//! Checks several requests together, each independently. Cheaper than one by one: the policy and the clock are read
+//! once, and the counters are fetched side by side.
 
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     /// of memory, few enough for their decisions to stay in the processor's cache.
     pub const CACHED_BATCH: usize = 16;
 
-    /// Checks several targets, each on its own, in order. Decisions are large: a caller with many
-    /// targets and counters in memory passes [`Limiter::CACHED_BATCH`] of them at a time.
+    /// Checks several targets, each independently, in order. Decisions are large: a caller with many targets and
+    /// counters in memory passes [`Limiter::CACHED_BATCH`] of them at a time.
     pub fn check_batch<'t, T: Copy + Into<CheckTarget<'t>>>(
         &self,
         targets: &[T],

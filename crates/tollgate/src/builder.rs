@@ -1,4 +1,4 @@
-//! Putting a limiter together.
+//! Builds a limiter.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::soft::Warned;
 /// How much memory local counters beside a shared store take: 32 MiB.
 const LOCAL_BYTES: usize = 32 << 20;
 
-/// Settings of a [`Limiter`] to be.
+/// The settings of a [`Limiter`].
 #[derive(Debug)]
 pub struct LimiterBuilder<S = MemoryStore, C = SystemClock> {
     policy: Policy,
@@ -43,46 +43,45 @@ impl Default for LimiterBuilder {
 }
 
 impl<S: Store, C: Clock> LimiterBuilder<S, C> {
-    /// The policy to begin with. Without one, everything passes.
+    /// Sets the initial policy. Without one, everything passes.
     #[must_use]
     pub fn policy(self, policy: Policy) -> Self {
         Self { policy, ..self }
     }
 
-    /// Where counters live.
+    /// Sets the store.
     #[must_use]
     pub fn store<T: Store>(self, store: T) -> LimiterBuilder<T, C> {
         let Self { policy, clock, penalties, path_case, store_durations, .. } = self;
         LimiterBuilder { policy, store, clock, penalties, path_case, store_durations }
     }
 
-    /// Where the time comes from.
+    /// Sets the clock.
     #[must_use]
     pub fn clock<T: Clock>(self, clock: T) -> LimiterBuilder<S, T> {
         let Self { policy, store, penalties, path_case, store_durations, .. } = self;
         LimiterBuilder { policy, store, clock, penalties, path_case, store_durations }
     }
 
-    /// Who counts the refusals that lead to bans. Without a word, the limiter does, in memory.
+    /// Sets how refusals that lead to bans are counted. By default, the limiter counts them in memory.
     #[must_use]
     pub fn penalties(self, penalties: Penalties) -> Self {
         Self { penalties, ..self }
     }
 
-    /// Whether capital letters in paths matter, for this policy and all that are installed later. They do
-    /// unless said otherwise.
+    /// Sets whether paths are case-sensitive, for this policy and all that are installed later. By default they are.
     #[must_use]
     pub fn path_case(self, path_case: PathCase) -> Self {
         Self { path_case, ..self }
     }
 
-    /// Where to record how long the store takes to settle. Not measured unless given.
+    /// Records how long the store takes to settle. By default this is not measured.
     #[must_use]
     pub fn store_durations(self, durations: Arc<Histogram>) -> Self {
         Self { store_durations: Some(durations), ..self }
     }
 
-    /// The limiter.
+    /// Builds the limiter.
     #[must_use]
     pub fn build(self) -> Limiter<S, C> {
         let local_bytes = if self.store.is_shared() { LOCAL_BYTES } else { 0 };
@@ -104,7 +103,7 @@ impl<S: Store, C: Clock> LimiterBuilder<S, C> {
     }
 }
 
-/// A policy that cannot be put in force, with everything that is wrong with it.
+/// An invalid policy, with everything that is wrong with it.
 #[derive(Clone, Debug)]
 pub struct InvalidPolicy(pub Vec<Problem>);
 

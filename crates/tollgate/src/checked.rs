@@ -1,5 +1,4 @@
-//! The result of a call to a limiter: there at once where the counters are in memory, a future
-//! otherwise.
+//! The result of a call to a limiter: ready at once where the counters are in memory, a future otherwise.
 
 use std::fmt;
 use std::future::{self, Future, IntoFuture};
@@ -16,16 +15,16 @@ const NEVER_WAITS: &str = "counters in memory never wait";
 /// The result of a check by a limiter with the store `S`.
 pub type Checked<'a, S = MemoryStore> = Promise<'a, Decision, S>;
 
-/// A value that is there, or will be. Await it; with counters in memory, [`Promise::now`] has it.
+/// A value that is ready, or will be. Await it; with counters in memory, [`Promise::now`] returns it.
 #[must_use = "nothing is charged before a pending check is awaited"]
 pub enum Promise<'a, T, S = MemoryStore> {
-    /// It is there.
+    /// The value.
     Ready(T),
-    /// A store across the network has to be asked.
+    /// A call to a store across the network is needed.
     Pending(Pending<'a, T, S>),
 }
 
-/// A value that will be there.
+/// A value that is not ready yet.
 pub struct Pending<'a, T, S> {
     future: Pin<Box<dyn Future<Output = T> + Send + 'a>>,
     store: PhantomData<fn() -> S>,
@@ -36,8 +35,8 @@ impl<'a, T, S> Promise<'a, T, S> {
         Self::Pending(Pending { future: Box::pin(future), store: PhantomData })
     }
 
-    /// What a future comes to that awaits nothing but calls to limiters with this store: with counters
-    /// in memory it never waits, and is run now.
+    /// Runs a future that awaits nothing but calls to limiters with this store: with counters in memory it never
+    /// waits, and is run at once.
     #[inline]
     pub fn run(store: &S, future: impl Future<Output = T> + Send + 'a) -> Self
     where
@@ -52,7 +51,7 @@ impl<'a, T, S> Promise<'a, T, S> {
         }
     }
 
-    /// What a function makes of it.
+    /// Applies a function to the value.
     #[inline]
     pub fn map<U>(self, make: impl FnOnce(T) -> U + Send + 'a) -> Promise<'a, U, S>
     where
@@ -98,11 +97,11 @@ impl<'a, T, S> IntoFuture for Pending<'a, T, S> {
     }
 }
 
-/// A [`Promise`] that is awaited.
+/// The future of a [`Promise`].
 pub enum PromiseFuture<'a, T> {
-    /// It is there.
+    /// The value.
     Ready(future::Ready<T>),
-    /// A store across the network has to be asked.
+    /// A call to a store across the network is needed.
     Pending(Pin<Box<dyn Future<Output = T> + Send + 'a>>),
 }
 

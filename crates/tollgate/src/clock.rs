@@ -1,7 +1,7 @@
-//! The only file that asks the machine for the time.
+//! The only file that reads the system clock.
 //!
-//! Everything else takes a [`Timestamp`], so every answer can be tested and replayed. A limiter asks
-//! its [`Clock`] once per check, or once per batch.
+//! Everything else takes a [`Timestamp`], so every decision can be tested and replayed. A limiter reads its [`Clock`]
+//! once per check, or once per batch.
 #![allow(clippy::disallowed_methods)]
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,9 +11,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tollgate_core::{Micros, Timestamp};
 
-/// Where a limiter takes the time from.
+/// The clock of a limiter.
 pub trait Clock: Send + Sync {
-    /// The present moment.
+    /// The current time.
     fn now(&self) -> Timestamp;
 }
 
@@ -28,11 +28,10 @@ impl Clock for SystemClock {
     }
 }
 
-/// The system clock, read once a millisecond by a thread of its own.
+/// The system clock, read once a millisecond by a background thread.
 ///
-/// Reading the clock costs as much as judging a request, and it keeps the processor from fetching
-/// the next counter meanwhile; a time that is a millisecond old is as good for counting. The thread
-/// ends with the last clone.
+/// Reading the clock costs as much as a check, and it keeps the processor from fetching the next counter meanwhile; a
+/// time that is a millisecond old is as good for counting. The thread ends with the last clone.
 #[derive(Clone, Debug)]
 pub struct CachedClock(Arc<AtomicU64>);
 
@@ -43,7 +42,7 @@ impl CachedClock {
     /// Starts the thread.
     ///
     /// # Errors
-    /// If the operating system gives no thread.
+    /// The operating system cannot start a thread.
     pub fn start() -> std::io::Result<Self> {
         let cached = Arc::new(AtomicU64::new(SystemClock.now().as_micros()));
         let shared = Arc::downgrade(&cached);
@@ -65,19 +64,19 @@ impl Clock for CachedClock {
     }
 }
 
-/// Measures how long something takes, for statistics and for patience. No request is judged by it.
+/// Measures durations, for statistics and timeouts. No decision depends on it.
 #[derive(Clone, Copy, Debug)]
 pub struct Stopwatch(Instant);
 
 impl Stopwatch {
-    /// Begins to measure.
+    /// Starts to measure.
     #[must_use]
     #[inline]
     pub fn start() -> Self {
         Self(Instant::now())
     }
 
-    /// How long it has been.
+    /// The time since the start.
     #[must_use]
     #[inline]
     pub fn elapsed(self) -> Duration {
@@ -85,24 +84,24 @@ impl Stopwatch {
     }
 }
 
-/// A clock that stands still until it is told otherwise: for tests and simulations. Clones share
-/// their time.
+/// A clock that changes only by [`set`](Self::set) and [`advance`](Self::advance): for tests and simulations. Clones
+/// share their time.
 #[derive(Clone, Debug, Default)]
 pub struct ManualClock(Arc<AtomicU64>);
 
 impl ManualClock {
-    /// A clock that shows `now`.
+    /// A clock at `now`.
     #[must_use]
     pub fn at(now: Timestamp) -> Self {
         Self(Arc::new(AtomicU64::new(now.as_micros())))
     }
 
-    /// Shows another time, which may be an earlier one.
+    /// Sets the time, which may be an earlier one.
     pub fn set(&self, now: Timestamp) {
         self.0.store(now.as_micros(), Ordering::Relaxed);
     }
 
-    /// Goes on by `span`.
+    /// Advances the time by `span`.
     pub fn advance(&self, span: Micros) {
         self.set(self.now().plus(span));
     }

@@ -1,4 +1,4 @@
-//! The one answer, all the way from the arithmetic to whoever asked.
+//! The result of a check, from the arithmetic to the entry points.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,74 +11,74 @@ use tollgate_store::StoreErrorKind;
 use crate::snapshot::Snapshot;
 use crate::soft::SoftState;
 
-/// Whether a request may pass, and everything there is to say about it.
-#[must_use = "a decision that nobody looks at limits nothing"]
+/// Whether a request is allowed, and the figures of every rule that applied.
+#[must_use = "a decision that is not used limits nothing"]
 pub struct Decision {
     pub(crate) snapshot: Arc<Snapshot>,
     pub(crate) plan: Plan,
     pub(crate) judgement: Judgement,
     pub(crate) basis: Basis,
     pub(crate) degraded: Option<StoreErrorKind>,
-    /// The moment of the request by the limiter's clock.
+    /// The time of the request, by the limiter's clock.
     pub(crate) asked_at: Timestamp,
-    /// The moment of the judgement by the clock of whoever counted.
+    /// The time of the decision, by the clock of the store that counted.
     pub(crate) now: Timestamp,
-    /// What became of the lines of the plan that were counted, with the number of the line.
+    /// The results of the charges that were counted, each with the index of its charge in the plan.
     pub(crate) lines: SmallVec<[Judged; 4]>,
 }
 
-/// What a decision rests on.
+/// Why a request is allowed or refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Basis {
     /// The rules that applied.
     Rules,
     /// No rule applied, so the request passes.
     NoRule,
-    /// The client is never limited.
+    /// The client is on an allow list.
     AllowListed {
-        /// Why, if the list says so.
+        /// The reason in the list, if any.
         reason: Option<Arc<str>>,
     },
-    /// The client is always refused.
+    /// The client is on a block list.
     DenyListed {
-        /// Why, if the list says so.
+        /// The reason in the list, if any.
         reason: Option<Arc<str>>,
-        /// When that ends.
+        /// When the entry expires.
         expires_at: Option<Timestamp>,
     },
     /// A rule refuses requests without its identifier.
     MissingIdentifier {
-        /// Where the rule stands in its set.
+        /// The index of the rule in its set.
         rule: usize,
     },
-    /// A rule refuses the client for a while, for it kept exceeding the limit.
+    /// A rule refuses the client for a while after repeated refusals.
     Banned {
-        /// Where the rule stands in its set.
+        /// The index of the rule in its set.
         rule: usize,
         /// When the ban ends.
         until: Timestamp,
     },
-    /// The store is away, and a rule that applied does not pass requests without it.
+    /// The store is unavailable, and a rule that applied fails closed.
     StoreUnavailable {
-        /// Where the rule stands in its set.
+        /// The index of the rule in its set.
         rule: usize,
     },
 }
 
-/// Why a request was refused, in the words of the APIs.
+/// Why a request was refused, as the APIs name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Refusal {
     /// A limit was reached.
     RateLimited,
-    /// The client or the request is not welcome at all.
+    /// The client is on a block list, or the request lacks an identifier.
     Denied,
-    /// The client kept exceeding a limit, and is refused for a while.
+    /// The client is banned after repeated refusals.
     Banned,
-    /// The limit could not be checked and the rule does not pass unchecked requests.
+    /// The store is unavailable and the rule fails closed.
     StoreUnavailable,
 }
 
-/// An outcome and the plan's line it belongs to.
+/// The outcome of a rule and the index of its charge in the plan.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Judged {
     pub(crate) line: usize,
@@ -95,19 +95,19 @@ pub struct RuleOutcome<'a> {
     pub state: SoftState,
     /// The figures.
     pub outcome: Outcome,
-    /// Of several views or lines of one request, the number of the one this is about; the first, if
-    /// several share a counter.
+    /// Of several views or charges of one request, the index of the one this is about; the first, if several share a
+    /// counter.
     pub subject: usize,
 }
 
 impl RuleOutcome<'_> {
-    /// Whether the rule would refuse, or refuses.
+    /// Whether the request exceeds the rule, also if the rule is a shadow rule.
     #[must_use]
     pub const fn is_exceeded(&self) -> bool {
         !self.outcome.admitted
     }
 
-    /// Whether the rule only watches.
+    /// Whether the rule is a shadow rule.
     #[must_use]
     pub fn is_shadow(&self) -> bool {
         self.outcome.mode == Mode::Shadow
@@ -115,7 +115,7 @@ impl RuleOutcome<'_> {
 }
 
 impl Decision {
-    /// A decision about nothing yet.
+    /// A decision that has not been made yet.
     #[inline]
     pub(crate) fn pending(snapshot: Arc<Snapshot>, now: Timestamp) -> Self {
         Self {
@@ -130,13 +130,13 @@ impl Decision {
         }
     }
 
-    /// Whether the request may pass.
+    /// Whether the request is allowed.
     #[must_use]
     pub const fn is_allowed(&self) -> bool {
         self.judgement.admitted
     }
 
-    /// Why it was refused; `None` if it was not.
+    /// Why it was refused; `None` if it was allowed.
     #[must_use]
     pub const fn refusal(&self) -> Option<Refusal> {
         if self.is_allowed() {
@@ -157,7 +157,7 @@ impl Decision {
         if self.is_allowed() { self.lines.iter().filter(is_charged).count() } else { 0 }
     }
 
-    /// What the decision rests on.
+    /// Why the request is allowed or refused.
     #[must_use]
     pub const fn basis(&self) -> &Basis {
         &self.basis
@@ -168,15 +168,15 @@ impl Decision {
         self.lines.iter().filter_map(|judged| self.named(judged))
     }
 
-    /// The rule that speaks for the request: when refused, the one with the longest wait; when
-    /// allowed, the one with the least left. `None` if no enforced rule applied.
+    /// The rule that is reported: for a refused request the one with the longest wait, for an allowed one the one
+    /// with the least left. `None` if no enforced rule applied.
     #[must_use]
     pub fn binding(&self) -> Option<RuleOutcome<'_>> {
         self.named(self.lines.get(self.judgement.binding?)?)
     }
 
-    /// The first rule that only watches and would have refused the request; `None` if there is none, or
-    /// nothing was to be charged.
+    /// The first shadow rule that would have refused the request; `None` if there is none, or nothing was to be
+    /// charged.
     #[must_use]
     pub fn would_refuse(&self) -> Option<RuleOutcome<'_>> {
         let refuses = |judged: &&Judged| {
@@ -199,8 +199,8 @@ impl Decision {
         self.binding().map(|binding| binding.outcome.report.remaining)
     }
 
-    /// When refused: the wait after which the same request would pass. `None`: it never will, or it
-    /// was not a limit that refused it.
+    /// How long until the same request would pass. `None`: it is allowed, it never will pass, or it was not a limit
+    /// that refused it.
     #[must_use]
     pub fn retry_after(&self) -> Option<Micros> {
         if let Basis::Banned { until, .. } = self.basis {
@@ -209,33 +209,32 @@ impl Decision {
         self.binding().and_then(|binding| binding.outcome.report.retry_after)
     }
 
-    /// How long an allowed request is to be held before it goes on.
+    /// How long an allowed request is delayed.
     #[must_use]
     pub const fn delay(&self) -> Option<Micros> {
         self.judgement.delay
     }
 
-    /// How close the client is to its limits: the most pressing state of all enforced rules.
+    /// How close the client is to its limits: the highest state of all enforced rules.
     #[must_use]
     pub fn state(&self) -> SoftState {
         let enforced = self.lines.iter().filter(|judged| judged.outcome.mode != Mode::Shadow);
         enforced.map(|judged| judged.soft).max().unwrap_or_default()
     }
 
-    /// Why the shared store had no say, if it was asked in vain.
+    /// Why the shared store did not count, if it failed.
     #[must_use]
     pub const fn degraded(&self) -> Option<StoreErrorKind> {
         self.degraded
     }
 
-    /// The tier the request was judged in.
+    /// The tier that the request was checked in.
     #[must_use]
     pub fn tier(&self) -> Option<&str> {
         self.plan.tier()
     }
 
-    /// The rule that refused without counting: the client is banned by it or lacks its identifier, or
-    /// it cannot be counted.
+    /// The rule that refused without counting: it banned the client, lacks its identifier, or fails closed.
     #[must_use]
     pub fn refuser(&self) -> Option<&Rule> {
         match self.basis {
@@ -248,26 +247,26 @@ impl Decision {
         }
     }
 
-    /// The policy that judged.
+    /// The policy that the decision was made by.
     #[must_use]
     pub fn policy(&self) -> &Policy {
         &self.snapshot.policy
     }
 
-    /// Which version of the policy judged.
+    /// The revision of that policy.
     #[must_use]
     pub fn revision(&self) -> Revision {
         self.policy().revision()
     }
 
-    /// The moment of the judgement.
+    /// The time of the decision.
     #[must_use]
     pub const fn now(&self) -> Timestamp {
         self.now
     }
 }
 
-/// Keys are left out: they may be secrets.
+/// Omits keys: they may be secrets.
 impl fmt::Debug for Decision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Decision")

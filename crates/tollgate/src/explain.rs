@@ -1,4 +1,4 @@
-//! Which rule limited me, and why: a policy's view of a request with the figures of its counters.
+//! Explains which rule limits a request, and why: the policy's view of it, with the figures of its counters.
 
 use serde::Serialize;
 use tollgate_core::{Micros, Outcome, decide};
@@ -7,7 +7,7 @@ use tollgate_rules::Explanation;
 use crate::decision::{Decision, Refusal};
 use crate::soft::SoftState;
 
-/// Everything there is to know about how a request would fare.
+/// How a request would be decided, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Explained {
     /// Which rules were considered, and which of them apply.
@@ -15,22 +15,22 @@ pub struct Explained {
     pub explanation: Explanation,
     /// Whether the request would pass.
     pub would_pass: bool,
-    /// Milliseconds until it would, if it would not; `None` if it never will, or no limit refuses it.
+    /// Milliseconds until it would pass; `None` if it passes now, never will, or no limit refuses it.
     pub retry_ms: Option<u64>,
     /// The rule that binds, if an enforced one applies.
     pub binding: Option<String>,
-    /// What is left of each rule that applies.
+    /// The figures of each rule that applies.
     pub figures: Vec<Figures>,
 }
 
-/// What is left of one rule's limit.
+/// The figures of one rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Figures {
     /// The rule.
     pub rule_id: String,
     /// The most that can be in use.
     pub limit: u64,
-    /// Whether the request does not fit into it.
+    /// Whether the request exceeds it.
     pub exceeded: bool,
     /// The largest cost that would be admitted now.
     pub remaining: u64,
@@ -43,7 +43,7 @@ pub struct Figures {
 }
 
 impl Explained {
-    /// `peek` is a look at the same request; `tried` is how the rules would see it at its cost.
+    /// `peek` is a peek at the same request; `tried` has the outcome of each rule at its cost.
     pub(crate) fn new(explanation: Explanation, peek: &Decision, tried: &[Outcome]) -> Self {
         let judgement = decide(tried.iter());
         let would_pass = peek.is_allowed() && judgement.admitted;
@@ -55,7 +55,7 @@ impl Explained {
         };
         let banned_by = peek.refuser().filter(|_| peek.refusal() == Some(Refusal::Banned));
         let binding = binding.or_else(|| banned_by.map(|rule| rule.id.to_string()));
-        // Nobody is sent back to a limit that still has nothing left to report.
+        // A client is never sent back to a limit that still reports nothing left.
         let retry = refuser.map(|outcome| outcome.report).and_then(|report| {
             Some(report.retry_after?.max(report.next_after.unwrap_or_default()))
         });

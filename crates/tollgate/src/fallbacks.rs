@@ -1,4 +1,4 @@
-//! Statistics of requests that were judged without the shared store: by rule, and by what the rule says.
+//! Statistics of requests that were decided without the shared store, by rule and `on_store_failure`.
 
 use tollgate_rules::document::{Consistency, OnStoreFailure};
 
@@ -6,8 +6,8 @@ use crate::decision::{Basis, Decision};
 use crate::stats::Fallback;
 
 impl Decision {
-    /// Counts what each rule did without the shared store. Of a request that a rule refuses because it
-    /// fails closed, the other rules had no part.
+    /// Counts what each rule did without the shared store. If a rule that fails closed refuses the request, the other
+    /// rules are not counted.
     #[cold]
     pub(crate) fn record_fallbacks(&self) {
         let closed_by = match self.basis {

@@ -19,8 +19,7 @@ pub enum Idempotent {
     Executed(Decision),
     /// The request is a copy of one that passed. Nothing was charged, and nothing is to be refunded.
     Replayed {
-        /// The decision of the first. Rules that are counted on each node by itself have the figures
-        /// of this one.
+        /// The decision of the first. Rules that are counted locally have the figures of this node.
         decision: Decision,
         /// The note of the first.
         note: String,
@@ -30,8 +29,8 @@ pub enum Idempotent {
 }
 
 impl<S: Store, C: Clock> Limiter<S, C> {
-    /// Checks a request that may be a copy. Only a shared store knows copies; without one, and while it
-    /// fails, every request is the first.
+    /// Checks a request that may be a copy. Only a shared store recognizes copies; without one, and while it fails,
+    /// every request is the first.
     pub fn check_idempotent<'a>(
         &'a self,
         target: CheckTarget<'_>,

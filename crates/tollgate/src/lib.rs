@@ -11,14 +11,12 @@
 //! # }
 //! ```
 //!
-//! A [`Limiter`] judges requests by a [`Policy`]: all rules that match apply, and a request is
-//! charged to all of them or to none. [`Limiter::check`] cannot fail and tells in its [`Decision`]
-//! which rule binds, what is left, and when to come back. [`Limiter::install`] puts another policy
-//! in force between two requests; counters go on.
+//! A [`Limiter`] checks requests by a [`Policy`]: all rules that match apply, and a request is charged to all of them or
+//! to none. [`Limiter::check`] cannot fail; its [`Decision`] has the rule that binds, what is left, and when to retry.
+//! [`Limiter::install`] puts another policy in force between two requests; counters are kept.
 //!
-//! Counters live in a [`Store`]; the [`MemoryStore`] of this process is the default. Time comes from
-//! a [`Clock`]; tests and simulations use a [`ManualClock`].
-#![forbid(unsafe_code)]
+//! Counters are in a [`Store`]; the [`MemoryStore`] of this process is the default. Time comes from a [`Clock`]; tests
+//! and simulations use a [`ManualClock`].
 
 mod batch;
 mod builder;

@@ -35,12 +35,12 @@ pub struct Limiter<S = MemoryStore, C = SystemClock> {
     pub(crate) penalties: Penalties,
     pub(crate) banning: Banning,
     pub(crate) path_case: PathCase,
-    /// Keyed at random, so that no client can be made to share the counter of another on purpose.
+    /// Keyed at random, so that no client can choose identifiers that share another client's counter.
     pub(crate) hasher: RandomState,
 }
 
 impl Limiter {
-    /// A limiter with counters in memory, by a policy in YAML or JSON.
+    /// A limiter with counters in memory and a policy in YAML or JSON.
     ///
     /// # Errors
     /// Everything that is wrong with the policy.
@@ -62,8 +62,8 @@ impl Limiter {
 }
 
 impl<S: Store, C: Clock> Limiter<S, C> {
-    /// Checks a request and charges it to every rule that applies, or to none. There at once if the
-    /// store can tell without waiting; else nothing is charged before the result is awaited.
+    /// Checks a request and charges it to every rule that applies, or to none. Ready at once if the store can decide
+    /// without waiting; otherwise nothing is charged before the result is awaited.
     ///
     /// To read what is left without charging, check a [`Peek`](crate::Peek).
     #[inline]
@@ -71,13 +71,13 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         self.check_planned(self.planned(target.into()), true)
     }
 
-    /// Checks and charges like [`Limiter::check`], but leaves the statistics as they are: for a further
-    /// charge of a request that they have counted already, or one that they count later.
+    /// Checks and charges like [`Limiter::check`], but leaves the statistics as they are: for a further charge of a
+    /// request that they have counted already, or one that they count later.
     pub fn check_unrecorded<'t>(&self, target: impl Into<CheckTarget<'t>>) -> Checked<'_, S> {
         self.check_planned(self.planned(target.into()), false)
     }
 
-    /// A decision that has its plan, and is still to be made.
+    /// A decision with its plan, which has not been settled yet.
     #[inline]
     pub(crate) fn planned(&self, target: CheckTarget<'_>) -> Decision {
         let now = self.clock.now();
@@ -98,8 +98,8 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         })
     }
 
-    /// Says whether a request would pass, of every rule whether it applies to it and why, what is left
-    /// of those that do, and which one binds. Charges nothing.
+    /// Explains whether a request would pass, whether each rule applies and why, what is left of those that do, and
+    /// which one binds. Charges nothing.
     pub fn explain(&self, request: &dyn Attributes) -> Promise<'_, Explained, S> {
         self.explain_within(request, ExplainScope::All)
     }
@@ -121,7 +121,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         })
     }
 
-    /// How each rule would see a request at its cost; nothing if no rule is asked, or none can be.
+    /// The outcome of each rule at the cost of a request; empty if no rule applies or the store fails.
     async fn dry_run(&self, peek: &Decision, plan: &Plan) -> Vec<Outcome> {
         if *peek.basis() != Basis::Rules {
             return Vec::new();
@@ -135,7 +135,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         lines.filter_map(outcome).collect()
     }
 
-    /// Puts another policy in force, at once and as a whole. Counters, statistics and bans go on.
+    /// Puts another policy in force, atomically. Counters, statistics and bans are kept.
     pub fn install(&self, policy: &Policy) -> Revision {
         self.install_under_bans(&policy.clone().with_path_case(self.path_case));
         policy.revision()
@@ -165,7 +165,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         &self.clock
     }
 
-    /// Makes a decision that has its plan.
+    /// Settles a decision that has its plan.
     pub(crate) async fn settle(&self, decision: &mut Decision, is_recorded: bool) {
         let settled = self.settle_with(decision, None).await;
         self.conclude(decision, &only_settled(settled));
@@ -186,7 +186,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         self.settler.settle(plan, snapshot.policy.rules(), *now, idempotency).await
     }
 
-    /// Makes a decision without waiting; `false`: that cannot be done, and nothing was charged.
+    /// Settles a decision without waiting; `false`: that is not possible, and nothing was charged.
     #[inline]
     pub(crate) fn try_settle(&self, decision: &mut Decision, is_recorded: bool) -> bool {
         let Decision { snapshot, plan, asked_at: now, .. } = &*decision;
@@ -203,8 +203,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         true
     }
 
-    /// Counts what each rule said. A rule that fitted while another refused had no say in the end, and
-    /// a peek is not counted.
+    /// Counts the outcome of each rule. A rule that fitted while another refused is not counted, nor is a peek.
     pub(crate) fn record(&self, decision: &Decision) {
         if let Basis::Banned { rule, .. } = decision.basis {
             decision.record_ban(rule);
@@ -237,8 +236,8 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         }
     }
 
-    /// Fills in the result of a plan that was settled. In place: a decision is large, and every copy of
-    /// it shows.
+    /// Fills in the result of a plan that was settled. In place: a decision is large, and copies of it are
+    /// measurable.
     #[inline]
     pub(crate) fn conclude(&self, decision: &mut Decision, settled: &Settled) {
         let refused = Judgement { admitted: false, binding: None, delay: None };
@@ -273,7 +272,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         }
     }
 
-    /// Joins each settled line with its rule's figures and soft state.
+    /// Joins each result with its rule's figures and soft state.
     fn judged<'a>(
         &'a self,
         snapshot: &'a Snapshot,
@@ -291,7 +290,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     }
 }
 
-/// A request without an idempotency key is no copy.
+/// A request without an idempotency key is never a copy.
 fn only_settled(result: SettleResult) -> Settled {
     match result {
         SettleResult::Settled(settled) | SettleResult::Replayed(settled, _) => settled,
@@ -300,7 +299,7 @@ fn only_settled(result: SettleResult) -> Settled {
 }
 
 impl Decision {
-    /// Counts a request of a banned client, unless it only looks.
+    /// Counts a request of a banned client, unless it is a peek.
     fn record_ban(&self, rule: usize) {
         let costs = |planned: &Planned| planned.rule == rule && planned.cost > 0;
         if let Some(stats) = self.snapshot.stats.get(rule)

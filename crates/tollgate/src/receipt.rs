@@ -1,9 +1,8 @@
-//! A decision put away: what is needed to explain it and to give it back, in a tenth of the bytes.
+//! A decision in a tenth of its bytes, with what is needed to explain and refund it.
 //!
-//! Servers keep the last thousands of decisions, and write one for every request. A decision is laid
-//! out for whoever makes it, with room for several rules; most of that room is empty. Here numbers
-//! follow each other in as few bytes as they need. Decisions with something rare about them (a limit
-//! of the client's own, a list, a store that was away, long keys) are kept as they are.
+//! Servers keep the last thousands of decisions, and write one for every request. A `Decision` has room for several
+//! rules, and most of that room is empty. A receipt writes numbers in as few bytes as they need. Decisions with rare
+//! content (an override of the limit, a list, an unavailable store, long keys) are kept as they are.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,10 +14,10 @@ use crate::decision::{Basis, Decision, Judged};
 use crate::snapshot::Snapshot;
 use crate::soft::SoftState;
 
-/// What most decisions fit into: three rules with keys of twenty bytes.
+/// Enough for most decisions: three rules with keys of twenty bytes.
 const ROOM: usize = 182;
 
-/// A decision put away by [`Decision::receipt`].
+/// A decision in compact form, made by [`Decision::receipt`].
 pub struct Receipt(Form);
 
 enum Form {
@@ -27,7 +26,7 @@ enum Form {
 }
 
 impl Decision {
-    /// Puts the decision away. Of the decision and its receipt, only one is to be given back.
+    /// Makes a receipt. Of the decision and its receipt, only one may be refunded.
     #[must_use]
     pub fn receipt(&self) -> Receipt {
         let mut packed = Packed::default();
@@ -44,14 +43,14 @@ impl Decision {
             now: self.now,
             lines: self.lines.clone(),
         };
-        // A refusal has nothing to give back, and its keys may be as long as headers are.
+        // A refusal has nothing to refund, and its keys may be as long as headers are.
         if !self.is_allowed() {
             whole.plan.forget_keys();
         }
         Receipt(Form::Whole(Box::new(whole)))
     }
 
-    /// Writes all there is to say; `None` if it does not fit, or is out of the ordinary.
+    /// Writes the decision; `None` if it does not fit, or has rare content.
     #[inline]
     fn pack(&self, packed: &mut Packed) -> Option<()> {
         let Self { snapshot, plan, basis, degraded, asked_at, now, lines, .. } = self;
@@ -90,7 +89,7 @@ impl Decision {
         Some(())
     }
 
-    /// What was packed. All of that can be read again; if not, it is a decision about nothing.
+    /// Reads the decision. An unreadable receipt becomes a decision without a result.
     fn unpack(snapshot: &Arc<Snapshot>, packed: &Packed) -> Self {
         Self::try_unpack(snapshot, packed)
             .unwrap_or_else(|| Self::pending(Arc::clone(snapshot), Timestamp::default()))
@@ -140,7 +139,7 @@ impl Decision {
 }
 
 impl Receipt {
-    /// Puts another decision away in place of this one.
+    /// Replaces this receipt with that of another decision.
     #[inline]
     pub fn replace(&mut self, decision: &Decision) {
         if let Form::Packed(snapshot, packed) = &mut self.0 {
@@ -155,7 +154,7 @@ impl Receipt {
         *self = decision.receipt();
     }
 
-    /// The decision as it was.
+    /// The decision.
     pub fn open(self) -> Decision {
         match self.0 {
             Form::Packed(snapshot, packed) => Decision::unpack(&snapshot, &packed),
@@ -163,7 +162,7 @@ impl Receipt {
         }
     }
 
-    /// Looks at the decision.
+    /// Reads the decision.
     pub fn look<T>(&self, look: impl FnOnce(&Decision) -> T) -> T {
         match &self.0 {
             Form::Packed(snapshot, packed) => look(&Decision::unpack(snapshot, packed)),
@@ -183,7 +182,7 @@ impl Receipt {
         }
     }
 
-    /// The policy that judged.
+    /// The policy that the decision was made by.
     #[must_use]
     pub fn policy(&self) -> &tollgate_rules::Policy {
         match &self.0 {
@@ -193,7 +192,7 @@ impl Receipt {
     }
 }
 
-/// Keys are left out: they may be secrets.
+/// Omits keys: they may be secrets.
 impl fmt::Debug for Receipt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.look(|decision| f.debug_tuple("Receipt").field(decision).finish())
@@ -259,7 +258,7 @@ impl Packed {
         self.push(&number.to_le_bytes())
     }
 
-    /// Seven bits to a byte; the eighth says that more follow.
+    /// Seven bits to a byte; the eighth is set if more follow.
     #[inline]
     fn number(&mut self, mut number: u64) -> Option<()> {
         while number > 0x7f {
@@ -274,7 +273,7 @@ impl Packed {
     fn span(&mut self, span: Option<Micros>) -> Option<()> {
         self.number(match span {
             None => 0,
-            // The longest stands for everything as long.
+            // The largest span stands for everything as long.
             Some(span) => span.get().saturating_add(1),
         })
     }

@@ -1,4 +1,4 @@
-//! Undoing and correcting what was counted: refunds of decisions, their real prices, credits, resets.
+//! Undoes and corrects charges: refunds of decisions, their final costs, credits, resets.
 
 use smallvec::SmallVec;
 use tollgate_core::{Charge, Mode};
@@ -17,21 +17,20 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     /// Refunds what a decision charged. It takes the decision, so that this happens once.
     ///
     /// # Errors
-    /// If the store could not be asked; nothing is known to be refunded then.
+    /// The store failed; whether anything was refunded is unknown.
     pub fn refund(&self, decision: Decision) -> Promise<'_, Result<(), StoreError>, S> {
         Promise::run(self.store(), async move { self.correct(&decision, |_, _| 0).await })
     }
 
-    /// Brings what a decision charged to what its request turned out to be worth. `price` says so for
-    /// each rule that was charged, given how much that was. If it is more, the difference is taken even
-    /// if it is not there: a counter may go below zero, by its limit at most. If it is less, the
-    /// difference is given back.
+    /// Corrects what a decision charged to the final cost of its request. `price` returns it for each rule that was
+    /// charged, given how much that was. If it is more, the difference is charged even if it does not fit: a counter
+    /// may go below zero, by its limit at most. If it is less, the difference is refunded.
     ///
-    /// It takes the decision, so that this happens once. A decision that refused has charged nothing,
-    /// and nothing happens.
+    /// It takes the decision, so that this happens once. A decision that refused has charged nothing, so there is
+    /// nothing to correct.
     ///
     /// # Errors
-    /// If the store could not be asked; nothing is known to be corrected then.
+    /// The store failed; whether anything was corrected is unknown.
     pub async fn reprice(
         &self,
         decision: Decision,
@@ -40,7 +39,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         self.correct(&decision, price).await
     }
 
-    /// [`Limiter::reprice`] for a caller that still needs the decision, and does this once.
+    /// [`Limiter::reprice`] for a caller that still needs the decision, and calls this once.
     pub(crate) async fn correct(
         &self,
         decision: &Decision,
@@ -66,11 +65,11 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         refunded.and(debited)
     }
 
-    /// Refunds what a request like this costs, to every rule that applies to it, without knowing when it
-    /// was charged: it goes to the newest window or entry. Says how many counters that were.
+    /// Refunds what a request like this costs, to every rule that applies to it, without knowing when it was charged:
+    /// it goes to the newest window or entry. Returns how many counters that were.
     ///
     /// # Errors
-    /// If the store could not be asked; nothing is known to be refunded then.
+    /// The store failed; whether anything was refunded is unknown.
     pub fn credit<'t>(
         &self,
         target: impl Into<CheckTarget<'t>>,
@@ -92,11 +91,11 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         })
     }
 
-    /// Forgets what was counted for a request, under every rule that applies to it, and lifts its bans
-    /// on this limiter. Says how many counters that were.
+    /// Resets the counters of a request, under every rule that applies to it, and lifts its bans on this limiter.
+    /// Returns how many counters that were.
     ///
     /// # Errors
-    /// If the store could not be asked.
+    /// The store failed.
     pub fn reset<'t>(
         &self,
         target: impl Into<CheckTarget<'t>>,

@@ -1,8 +1,8 @@
-//! A request put together by hand, for programs that limit something of their own.
+//! A request built in code, for programs that limit something other than HTTP.
 
 use tollgate_rules::{Attribute, Attributes};
 
-/// What is known about a request. Give what you have; rules that need something else do not apply.
+/// The attributes of a request. Set what you have; rules that need something else do not apply.
 ///
 /// ```
 /// use tollgate::Request;
@@ -30,7 +30,7 @@ impl Default for Request<'_> {
 }
 
 impl<'a> Request<'a> {
-    /// A request nothing is known about, of cost 1.
+    /// A request without attributes, of cost 1.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -47,70 +47,70 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// The authenticated user.
+    /// Sets the authenticated user.
     #[must_use]
     pub fn user_id(mut self, user_id: &'a str) -> Self {
         self.user_id = Some(user_id);
         self
     }
 
-    /// The API key.
+    /// Sets the API key.
     #[must_use]
     pub fn api_key(mut self, api_key: &'a str) -> Self {
         self.api_key = Some(Secret(api_key));
         self
     }
 
-    /// The address of the client.
+    /// Sets the address of the client.
     #[must_use]
     pub fn ip(mut self, ip: &'a str) -> Self {
         self.ip = Some(ip);
         self
     }
 
-    /// The tenant the request belongs to.
+    /// Sets the tenant the request belongs to.
     #[must_use]
     pub fn tenant(mut self, tenant: &'a str) -> Self {
         self.tenant = Some(tenant);
         self
     }
 
-    /// The host that was asked.
+    /// Sets the requested host.
     #[must_use]
     pub fn host(mut self, host: &'a str) -> Self {
         self.host = Some(host);
         self
     }
 
-    /// The path that was asked.
+    /// Sets the requested path.
     #[must_use]
     pub fn path(mut self, path: &'a str) -> Self {
         self.path = Some(path);
         self
     }
 
-    /// The HTTP method.
+    /// Sets the HTTP method.
     #[must_use]
     pub fn method(mut self, method: &'a str) -> Self {
         self.method = Some(method);
         self
     }
 
-    /// The tier of the client, if the policy does not know better.
+    /// Sets the tier of the client; a tier in the policy takes precedence.
     #[must_use]
     pub fn tier(mut self, tier: &'a str) -> Self {
         self.tier = Some(tier);
         self
     }
 
-    /// Anything else: a header, a claim, an attribute of your own.
+    /// Sets any other attribute: a header, a claim, a custom one.
     #[must_use]
     pub fn with(mut self, attribute: Attribute<'a>, value: &'a str) -> Self {
         self.more.push((attribute, value));
         self
     }
 
-    /// How much the request costs before rules multiply it. Zero looks without charging.
+    /// Sets the cost before rules multiply it. Zero is a peek.
     #[must_use]
     pub fn cost(mut self, cost: u64) -> Self {
         self.cost = cost;

@@ -1,5 +1,5 @@
-//! Where each charge of a request is settled: in the shared store, on this node, or, while the store
-//! fails, as its rule says. The only reader of a store's errors.
+//! Settles each charge of a request: in the shared store, on this node, or, while the store fails, by the rule's
+//! `on_store_failure`. The only reader of a store's errors.
 
 use std::sync::Arc;
 
@@ -14,24 +14,24 @@ use tollgate_store::{
 
 use crate::clock::Stopwatch;
 
-/// Of the requests that are settled at once, those of every so many microseconds are timed: reading the
-/// clock takes as long as settling.
+/// Of the requests that are settled at once, one in this many microseconds is timed: reading the clock takes as long
+/// as settling.
 const SAMPLED: u64 = 16;
 
 /// How the charges of a request were settled.
 #[derive(Debug, Default)]
 pub(crate) struct Settled {
-    /// The lines that were counted.
+    /// The results of the charges that were counted.
     pub(crate) settlement: Settlement,
-    /// Their numbers in the plan, in ascending order; `None`: those of the settlement.
+    /// Their indexes in the plan, in ascending order; `None`: those of the settlement.
     numbers: Option<Numbers>,
-    /// The rule that refuses because it could not be counted.
+    /// The rule that fails closed.
     pub(crate) closed_by: Option<usize>,
-    /// Why the shared store had no say.
+    /// Why the shared store did not count.
     pub(crate) degraded: Option<StoreErrorKind>,
 }
 
-/// How a request was settled that may be a copy of another.
+/// How a request that may be a copy was settled.
 #[derive(Debug)]
 pub(crate) enum SettleResult {
     Settled(Settled),
@@ -40,14 +40,14 @@ pub(crate) enum SettleResult {
 }
 
 impl Settled {
-    /// As the settlement has it, whose charges have these numbers.
+    /// A settlement whose charges have these indexes.
     fn of(settlement: Settlement, charges: &[usize]) -> Self {
         let number = |(charge, _)| charges.get(charge).copied();
         let numbers = settlement.numbered().filter_map(number).collect();
         Self { settlement, numbers: Some(numbers), ..Self::default() }
     }
 
-    /// With what was settled on this node besides.
+    /// Adds the charges that were settled on this node.
     fn joined_with(mut self, local: &[usize], here: Settlement) -> Self {
         let mut all: SmallVec<[(usize, Line); 4]> =
             self.numbered().map(|(number, line)| (number, *line)).collect();
@@ -58,7 +58,7 @@ impl Settled {
         Self { numbers: Some(numbers), ..self }
     }
 
-    /// Whether the request does not pass.
+    /// Whether the request is refused.
     fn is_refused(&self, plan: &Plan) -> bool {
         let refuses = |(line, settled): (usize, &Line)| {
             !settled.admitted && plan.planned().get(line).is_some_and(is_enforced)
@@ -66,7 +66,7 @@ impl Settled {
         self.closed_by.is_some() || self.numbered().any(refuses)
     }
 
-    /// The lines, with their numbers in the plan.
+    /// The results, with their indexes in the plan.
     pub(crate) fn numbered(&self) -> impl Iterator<Item = (usize, &Line)> {
         let numbers = self.numbers.as_ref();
         self.settlement.numbered().enumerate().filter_map(move |(place, (number, line))| {
@@ -81,16 +81,16 @@ pub(crate) struct Settler<S> {
     pub(crate) store: S,
     /// Counts rules of local consistency, and those that fall back to it while the store fails.
     pub(crate) local: MemoryStore,
-    /// How long the store takes to settle, if it is to be measured.
+    /// How long the store takes to settle, if it is measured.
     pub(crate) durations: Option<Arc<Histogram>>,
 }
 
 pub(crate) type Charges<'a> = SmallVec<[Charge<'a>; 4]>;
-/// Numbers of lines of a plan.
+/// Indexes of charges of a plan.
 pub(crate) type Numbers = SmallVec<[usize; 4]>;
 
 impl<S: Store> Settler<S> {
-    /// Settles without waiting. `false`: that cannot be done, and nothing was charged.
+    /// Settles without waiting. `false`: that is not possible, and nothing was charged.
     #[inline]
     pub(crate) fn try_settle(
         &self,
@@ -138,11 +138,11 @@ impl<S: Store> Settler<S> {
         let here = self.local.settle_now(&local_charges, now);
         let is_refused_here = !here.passed;
         if shared.is_empty() || (is_refused_here && idempotency.is_none()) {
-            // Refused already: the store is not asked, and its rules stay out of the decision.
+            // Already refused: the store is not called, and its rules are not in the decision.
             return SettleResult::Settled(Settled::of(here, &local));
         }
         let shared_charges = charges(&shared);
-        // Refused already, unless it is a copy: the store is asked for that alone.
+        // Already refused, unless it is a copy: the store only reads whether it is.
         let request =
             SettleRequest { charges: &shared_charges, idempotency, is_dry_run: is_refused_here };
         let there = self.submit_one(request, now).await;
@@ -157,7 +157,7 @@ impl<S: Store> Settler<S> {
             Ok(OpOutcome::Replayed { settlement, note }) => {
                 let settled = Settled::of(settlement, &shared);
                 let mut settled = settled.joined_with(&local, take_back(here));
-                // The copy passes as the first did, whatever these rules would say by now.
+                // The copy passes as the first did, whatever these rules would decide now.
                 let planned = plan.planned();
                 let numbers = settled.numbers.iter().flatten();
                 for (line, number) in settled.settlement.lines.iter_mut().zip(numbers) {
@@ -195,7 +195,7 @@ impl<S: Store> Settler<S> {
         requests.iter().zip(outcomes).map(settle).collect()
     }
 
-    /// What would become of each charge of a plan, in their order. None is made.
+    /// The results that the charges of a plan would have, in order. None is charged.
     pub(crate) async fn dry_run(
         &self,
         plan: &Plan,
@@ -226,7 +226,7 @@ impl<S: Store> Settler<S> {
         outcome.unwrap_or_else(|| Err(StoreErrorKind::Corrupt.into()))
     }
 
-    /// Has the store settle, and takes the time.
+    /// Submits operations to the store, and measures the time.
     pub(crate) async fn submit(&self, ops: &[Op<'_>], now: Timestamp) -> Outcomes {
         let stopwatch = self.durations.as_ref().map(|durations| (durations, Stopwatch::start()));
         let outcomes = self.store.submit(ops, now).await;
@@ -236,14 +236,14 @@ impl<S: Store> Settler<S> {
         outcomes
     }
 
-    /// Whether some lines of a plan are counted on this node, beside a shared store.
+    /// Whether some charges of a plan are counted on this node, beside a shared store.
     #[inline]
     pub(crate) fn is_mixed(&self, plan: &Plan, rules: &RuleSet) -> bool {
         self.store.is_shared() && (0..plan.planned().len()).any(|line| is_local(line, plan, rules))
     }
 
-    /// Returns what a decision charged, where it was charged. `asked_at` is the moment of the request by
-    /// the limiter's clock; the store may have another.
+    /// Refunds what a decision charged, where it was charged. `asked_at` is the time of the request by the limiter's
+    /// clock; the store may have another.
     pub(crate) async fn refund(
         &self,
         refunds: &[Refund<'_>],
@@ -266,7 +266,7 @@ impl<S: Store> Settler<S> {
         self.store.refund(&shared, now).await
     }
 
-    /// Takes what a decision did not charge, where it charged the rest.
+    /// Charges what a decision did not, where it charged the rest.
     pub(crate) async fn debit(
         &self,
         debits: &[Charge<'_>],
@@ -294,7 +294,7 @@ impl<S: Store> Settler<S> {
         self.store.is_shared() && (was_degraded || is_local())
     }
 
-    /// Forgets counters, wherever they are.
+    /// Resets counters, wherever they are.
     pub(crate) async fn reset(&self, keys: &[Key<'_>]) -> Result<(), StoreError> {
         keys.iter().for_each(|key| self.local.forget(key));
         self.store.reset(keys).await
@@ -321,8 +321,8 @@ impl<S: Store> Settler<S> {
         left
     }
 
-    /// What the store settled, or what each rule does without it: any rule that is `closed` refuses;
-    /// then those that count on this node do so, under a larger limit; the `open` ones pass.
+    /// The settlement by the store, or by each rule without it: any rule that fails closed refuses; then those with a
+    /// local fallback count on this node, under a larger limit; those that fail open pass.
     fn or_fall_back(
         &self,
         settlement: Result<Settlement, StoreError>,

@@ -1,4 +1,4 @@
-//! The policy in force, with the counts of its rules. A request takes one of these, once.
+//! The policy in force, with the statistics of its rules. A request reads one snapshot, once.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub(crate) struct Snapshot {
 
 impl Snapshot {
     pub(crate) fn new(policy: Policy, before: Option<&Self>) -> Self {
-        // A change of clients leaves the rules as they are, and there may be many.
+        // A change of clients keeps the rules, of which there may be many.
         let same = before.filter(|before| policy.shares_rules_with(&before.policy));
         let stats = match same {
             Some(before) => Arc::clone(&before.stats),

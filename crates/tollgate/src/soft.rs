@@ -1,8 +1,8 @@
-//! Warnings with hysteresis: they begin at one share of the limit and end below another, so that a
-//! client at the edge is not warned on and off.
+//! Warnings with hysteresis: they begin at one share of the limit and end below another, so that a client at the
+//! threshold is not warned on and off.
 //!
-//! Which counters are being warned is remembered in a fixed table. A place may be taken over by
-//! another counter; what is lost counts as normal.
+//! The counters with a warning are in a fixed table. A place may be taken over by another counter; one that is lost
+//! counts as normal.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -14,19 +14,19 @@ use tollgate_rules::Soft;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SoftState {
-    /// Nothing to say.
+    /// Below the threshold.
     #[default]
     Normal,
     /// Close to the limit.
     Warning,
-    /// Admitted, but only after a wait.
+    /// Allowed, but delayed.
     Throttled,
 }
 
 const PLACES: usize = 1 << 16;
 const WHOLE: u128 = 1_000_000;
 
-/// The counters whose clients are being warned.
+/// The counters that have a warning.
 #[derive(Debug)]
 pub(crate) struct Warned {
     places: Box<[AtomicU32]>,
@@ -42,7 +42,7 @@ impl Warned {
         if outcome.admitted && outcome.report.delay.is_some_and(|delay| delay > Micros::ZERO) {
             return SoftState::Throttled;
         }
-        // A counter's place is chosen by some bits of its fingerprint and labelled with others.
+        // Some bits of the fingerprint choose the place of a counter, others label it.
         let place = &self.places[usize::try_from(fingerprint).unwrap_or(0) % PLACES];
         let label = u32::try_from(fingerprint >> 32).unwrap_or(0) | 1;
         let limit = u128::from(outcome.limit);

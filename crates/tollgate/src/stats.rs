@@ -1,4 +1,4 @@
-//! How often each rule said what. Counts belong to the rule's id and survive a change of policy.
+//! Counts the outcomes of each rule. Counts belong to the rule's id and survive a change of policy.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use serde::Serialize;
 use tollgate_rules::RuleSet;
 
-/// How often one rule admitted, refused, warned. Counted since the limiter knows the rule.
+/// How often one rule admitted, refused, warned, since the limiter has the rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RuleCounts {
     /// Requests that fitted.
@@ -16,19 +16,19 @@ pub struct RuleCounts {
     pub refused: u64,
     /// Requests of clients that this rule had banned.
     pub banned: u64,
-    /// Requests that did not fit a rule that only watches.
+    /// Requests that exceeded a shadow rule.
     pub would_refuse: u64,
-    /// Requests above the share of the limit from which on clients are warned.
+    /// Requests above the soft limit.
     pub warned: u64,
-    /// Requests that were told to wait.
+    /// Requests that were delayed.
     pub delayed: u64,
-    /// Requests judged without the shared store: the sum of the next three.
+    /// Requests decided without the shared store: the sum of the next three.
     pub degraded: u64,
-    /// Of these, requests counted on this node (`on_store_failure: local`).
+    /// Requests counted on this node while the store was unavailable (`on_store_failure: local`).
     pub fallback_local: u64,
-    /// Of these, requests that passed uncounted (`open`).
+    /// Requests that passed uncounted while the store was unavailable (`open`).
     pub fallback_open: u64,
-    /// Of these, requests refused because they could not be counted (`closed`).
+    /// Requests refused because the store was unavailable (`closed`).
     pub fallback_closed: u64,
 }
 
@@ -42,7 +42,7 @@ pub(crate) enum Fallback {
 
 const FALLBACKS: usize = 3;
 
-/// One thing to be counted.
+/// An event that is counted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event {
     Admitted,

@@ -14,8 +14,7 @@ pub enum CheckTarget<'a> {
     Unbanned(&'a dyn Attributes),
     /// Several views of one request, by every rule that applies to any of them: all or nothing.
     Views(&'a [&'a dyn Attributes]),
-    /// A request by one rule, whatever the conditions of that rule. If there is no such rule, none
-    /// applies.
+    /// A request by one rule, whatever its conditions. If there is no such rule, none applies.
     Rule(&'a str, &'a dyn Attributes),
     /// Charges of the caller's choice: all or nothing.
     Charges(&'a [ExplicitCharge<'a>]),
@@ -47,7 +46,7 @@ impl<'a> From<&'a dyn Attributes> for CheckTarget<'a> {
 }
 
 impl CheckTarget<'_> {
-    /// Plans into an empty plan that already stands where it is to stay.
+    /// Plans into an empty plan, in place.
     #[inline]
     pub(crate) fn plan_into(
         self,
@@ -83,7 +82,7 @@ impl CheckTarget<'_> {
     }
 }
 
-/// A request that costs nothing: checking it reads its counters and charges none.
+/// A request that costs nothing: a check reads its counters and charges none.
 pub struct Peek<'a>(pub &'a dyn Attributes);
 
 impl Attributes for Peek<'_> {

@@ -3,13 +3,13 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// One way to tell a client its limits. The IETF fields are named by the draft that defines them,
-/// for no two drafts agree and none is a standard yet.
+/// A set of header fields that report limits. The IETF fields are named by the draft that defines them, since no two
+/// drafts agree and none is a standard yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum HeaderFamily {
     /// `X-RateLimit-Limit`, `-Remaining`, `-Policy`, and `-Reset` in seconds since the epoch.
     XRateLimit,
-    /// The same, but `X-RateLimit-Reset` counts the seconds from now.
+    /// `X-RateLimit-Limit`, `-Remaining`, `-Policy`, and `-Reset` in seconds from now.
     XRateLimitDelta,
     /// `RateLimit-Policy` and `RateLimit`, lists of all rules that applied. Drafts 8 to 11.
     Draft11,
@@ -20,7 +20,7 @@ pub enum HeaderFamily {
 }
 
 impl HeaderFamily {
-    /// Every family there is.
+    /// All families.
     pub const ALL: [Self; 5] =
         [Self::XRateLimit, Self::XRateLimitDelta, Self::Draft11, Self::Draft7, Self::Draft6];
 
@@ -52,7 +52,7 @@ impl FromStr for HeaderFamily {
     }
 }
 
-/// There is no family of that name.
+/// There is no family with this name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownFamily(String);
 
@@ -86,7 +86,7 @@ pub struct HeaderFamilies {
     pub(super) draft: Option<Draft>,
 }
 
-/// What `X-RateLimit-Reset` holds.
+/// The unit of `X-RateLimit-Reset`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ResetForm {
     Epoch,
@@ -102,16 +102,16 @@ pub(super) enum Draft {
 }
 
 impl HeaderFamilies {
-    /// No family: only a refusal has fields then, the ones that HTTP itself defines.
+    /// No family: only refusals have fields, those that HTTP itself defines.
     #[must_use]
     pub const fn none() -> Self {
         Self { x: None, draft: None }
     }
 
-    /// These families.
+    /// A set of families.
     ///
     /// # Errors
-    /// If two of them use the same fields.
+    /// Two of them use the same fields.
     pub fn new(
         families: impl IntoIterator<Item = HeaderFamily>,
     ) -> Result<Self, CollidingFamilies> {
@@ -150,7 +150,7 @@ impl HeaderFamilies {
     }
 }
 
-/// What most clients know, and what they are to know one day: `x-ratelimit` and `draft-11`.
+/// What most clients support, and the newest draft: `x-ratelimit` and `draft-11`.
 impl Default for HeaderFamilies {
     fn default() -> Self {
         Self::none().with(HeaderFamily::XRateLimit).with(HeaderFamily::Draft11)

@@ -1,5 +1,4 @@
-//! The header fields of a judged response. This runs for every check, so all values are written into
-//! one piece of memory that the fields share.
+//! The header fields that report a decision. They are written for every check, so all values share one allocation.
 
 use ::http::header::{CACHE_CONTROL, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use bytes::Bytes;
@@ -26,26 +25,25 @@ const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
 /// The largest integer of a structured field (RFC 9651): fifteen digits.
 const LARGEST_INTEGER: u64 = 999_999_999_999_999;
-/// What the fields of a request with two or three rules need.
+/// Enough for the fields of a request with two or three rules.
 const USUAL_LENGTH: usize = 256;
 
-/// Writes the fields of a judged response, in place of any of the same name.
+/// Writes the fields that report a decision, and replaces any of the same name.
 ///
-/// A decision that rests on no rule has no fields of a family. Single figures are those of the rule
-/// that binds; `X-RateLimit-Reset` is the moment when nothing is in use any more. In the lists of
-/// draft 11, `r` is what is left and `t` the seconds until more is; `t` is left out while nothing is
-/// in use. `w` is the seconds in which the rate gives all of the limit back, rounded up: the window,
-/// or with a `burst` of five times the limit, five windows. It is left out below a second, which it
-/// cannot express.
+/// A decision without a rule has no fields of a family. Single figures are those of the rule that binds;
+/// `X-RateLimit-Reset` is the time when nothing is in use any more. In the lists of draft 11, `r` is what is left and
+/// `t` the seconds until more is; `t` is left out while nothing is in use. `w` is the seconds in which the rate
+/// refills the limit, rounded up: the window, or with a `burst` of five times the limit, five windows. It is left out
+/// below a second, which it cannot express.
 ///
-/// The lists name all rules that applied if they fit into 1 KiB each. Otherwise they name the rule
-/// that binds, then rules that refuse, then those with the smallest share left.
+/// The lists name all rules that applied if they fit into 1 KiB each. Otherwise they name the rule that binds, then
+/// rules that refuse, then those with the smallest share left.
 ///
-/// `X-RateLimit-Warning` belongs to the `X-` families and reads `per_user: 2 of 10 left`. It is sent
-/// with allowed requests only: a refused client needs no warning any more.
+/// `X-RateLimit-Warning` belongs to the `X-` families and reads `per_user: 2 of 10 left`. It is sent with allowed
+/// requests only.
 ///
-/// A refusal also has `Cache-Control: no-store` and, if the request may pass later, `Retry-After`,
-/// whatever the families.
+/// A refusal also has `Cache-Control: no-store` and, if the request may pass later, `Retry-After`, whatever the
+/// families.
 pub fn write_fields(decision: &Decision, families: HeaderFamilies, headers: &mut HeaderMap) {
     Fields::of(decision, families).insert_into(headers);
     if !decision.is_allowed() {
@@ -53,7 +51,7 @@ pub fn write_fields(decision: &Decision, families: HeaderFamilies, headers: &mut
     }
 }
 
-/// The fields that [`write_fields`] writes, one after the other.
+/// Calls `write` with each field that [`write_fields`] writes.
 pub fn for_each_field(
     decision: &Decision,
     families: HeaderFamilies,
@@ -70,7 +68,7 @@ pub fn for_each_field(
     }
 }
 
-/// Fields whose values stand one after the other in one text.
+/// Fields whose values share one text.
 #[derive(Default)]
 struct Fields {
     text: Text,
@@ -176,12 +174,12 @@ impl Fields {
             return;
         }
         headers.reserve(self.ends.len());
-        // Without others there is nothing to look for.
+        // An empty map has no field to replace.
         let is_first = headers.is_empty();
         let text = Bytes::from(self.text.0);
         let mut start = 0;
         for (name, end) in self.ends {
-            // Every value is visible ASCII by now; one that is not would be left out.
+            // Every value is visible ASCII here; one that is not is left out.
             if let Ok(value) = HeaderValue::from_maybe_shared(text.slice(start..end)) {
                 if is_first {
                     headers.append(name, value);
@@ -200,7 +198,7 @@ fn warned<'a>(decision: &'a Decision, binding: RuleOutcome<'a>) -> Option<RuleOu
     candidates.find(|outcome| decision.is_allowed() && outcome.state == SoftState::Warning)
 }
 
-/// What structured fields are written with.
+/// Writes structured fields.
 struct Text(String);
 
 impl Default for Text {
@@ -218,7 +216,7 @@ impl Text {
         self.plain(itoa::Buffer::new().format(number.min(LARGEST_INTEGER)));
     }
 
-    /// A string in quotes. Ids of rules are harmless; what a string cannot hold becomes a `?`.
+    /// A string in quotes. Rule ids need no escapes; a character that a string cannot contain becomes a `?`.
     fn string(&mut self, text: &str) {
         let is_plain = |byte: u8| matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\';
         self.0.push('"');
@@ -237,13 +235,13 @@ impl Text {
         self.0.push('"');
     }
 
-    /// A parameter; its name stands between `;` and `=`.
+    /// A parameter; `name` includes `;` and `=`.
     fn parameter(&mut self, name: &str, number: u64) {
         self.plain(name);
         self.number(number);
     }
 
-    /// A limit and in how long it comes back: `1000;w=3600`.
+    /// A limit and the time in which it refills: `1000;w=3600`.
     fn quota(&mut self, outcome: &RuleOutcome<'_>) {
         self.number(outcome.outcome.limit);
         self.window(outcome);

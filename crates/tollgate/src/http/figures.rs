@@ -1,29 +1,29 @@
-//! Times as HTTP tells them: whole seconds, rounded so that nobody comes back too early.
+//! Times in HTTP responses: whole seconds, rounded so that no client retries too early.
 
 use tollgate_core::{Outcome, Timestamp};
 
 use crate::decision::{Decision, Refusal};
 
-/// What is left, as far as a client can rely on it: a node that counts alone may allow more than the
-/// limit, but does not promise it.
+/// What is left, as far as a client can rely on it: a node on the local fallback may allow more than the limit, but
+/// does not promise it.
 #[must_use]
 pub fn remaining(outcome: &Outcome) -> u64 {
     outcome.report.remaining.min(outcome.limit)
 }
 
-/// How long a client is to leave a limiter alone that cannot reach its counters. Nobody knows when
-/// the store is back; this is enough for most restarts, and keeps clients from trying at once.
+/// `Retry-After` while the store is unavailable. When it returns is unknown; this is enough for most restarts, and
+/// keeps clients from retrying at once.
 const STORE_ABSENCE_SECONDS: u64 = 5;
 
-/// When nothing will be in use any more, in seconds since the epoch. `now` is the moment of the
-/// judgement, [`Decision::now`].
+/// When nothing will be in use any more, in seconds since the epoch. `now` is the time of the decision,
+/// [`Decision::now`].
 #[must_use]
 pub const fn reset_at(now: Timestamp, outcome: &Outcome) -> u64 {
     now.plus(outcome.report.reset_after).as_micros().div_ceil(1_000_000)
 }
 
-/// After how many seconds a refused request may be tried again, at least one. `None`: it was not
-/// refused, it never passes, or it was not a limit that refused it.
+/// After how many seconds a refused request may be retried, at least one. `None`: it was not refused, it never
+/// passes, or it was not a limit that refused it.
 #[must_use]
 pub fn retry_after(decision: &Decision) -> Option<u64> {
     match decision.refusal()? {
@@ -34,12 +34,11 @@ pub fn retry_after(decision: &Decision) -> Option<u64> {
     }
 }
 
-/// After how many seconds one rule would admit what it refused, at least one. `None`: it refused
-/// nothing, or it never will admit it.
+/// After how many seconds one rule would admit what it refused, at least one. `None`: it refused nothing, or never
+/// will admit it.
 ///
-/// Where a rule tolerates something beyond its limit, that may be before anything is left to report;
-/// then it is the later of the two moments, for a client must not be sent back to a limit whose own
-/// fields say that nothing is left.
+/// With a grace, that may be before anything is left to report; then it is the later of the two times, since a client
+/// must not be sent back to a limit whose fields say that nothing is left.
 #[must_use]
 pub fn retry_after_rule(outcome: &Outcome) -> Option<u64> {
     if outcome.admitted {

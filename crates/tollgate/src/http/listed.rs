@@ -10,12 +10,12 @@ use crate::decision::{Decision, RuleOutcome};
 
 /// The largest value of a field that lists rules. There are two of them.
 const MAX_LIST_BYTES: usize = 1_024;
-/// What a rule takes in a list besides its id: quotes, a separator and two parameters.
+/// The size of a rule in a list besides its id: quotes, a separator and two parameters.
 const FIGURES_BYTES: usize = 44;
 
 /// The rules that the list fields name, in the order of reports.
 pub(super) struct Listed {
-    /// The places of those that are named, if that is not all of them. Sorted.
+    /// The indexes of the rules that are named, sorted; `None`: all of them.
     chosen: Option<Vec<usize>>,
 }
 
@@ -35,7 +35,7 @@ impl Listed {
     }
 }
 
-/// Rules that only watch are for the operator alone.
+/// Shadow rules are not reported to clients.
 pub(super) fn enforced(decision: &Decision) -> impl Iterator<Item = RuleOutcome<'_>> {
     decision.outcomes().filter(|outcome| !outcome.is_shadow())
 }
@@ -44,8 +44,7 @@ fn bytes_of(outcome: &RuleOutcome<'_>) -> usize {
     outcome.rule.id.len() + FIGURES_BYTES
 }
 
-/// As many as fit: the rule that binds, then those that refuse, then those with the smallest share
-/// left.
+/// As many as fit: the rule that binds, then those that refuse, then those with the smallest share left.
 fn choose(decision: &Decision) -> Vec<usize> {
     let binding = decision.binding().map(|binding| binding.outcome.rule);
     let mut ranked: Vec<_> = enforced(decision)

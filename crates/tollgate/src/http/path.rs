@@ -1,8 +1,8 @@
-//! The path of a request, checked before rules see it: servers read some spellings in different ways.
+//! Checks the path of a request before rules match it: servers read some spellings differently.
 //!
-//! A rule for `/login` is no use if the service behind it also takes `/login%2F`, `/x/..%2flogin` or
-//! `/login;x=1` for the same page. [`PathMatching::Strict`] refuses what two servers could read as two paths, and
-//! leaves out path parameters.
+//! A rule for `/login` is no use if the service behind it also takes `/login%2F`, `/x/..%2flogin` or `/login;x=1` for
+//! the same page. [`PathMatching::Strict`] refuses a path that two servers could read differently, and ignores path
+//! parameters.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -63,7 +63,7 @@ impl fmt::Display for PathProblem {
 }
 
 impl PathMatching {
-    /// The path that rules match, without its query. The path itself goes on to the service as it is.
+    /// The path that rules match, without its query. The service gets the original path.
     ///
     /// # Errors
     /// What makes the path ambiguous.
@@ -109,7 +109,7 @@ fn check_bytes(mut rest: &[u8]) -> Result<(), PathProblem> {
     Ok(())
 }
 
-/// The byte that two hexadecimal digits stand for.
+/// The byte that two hexadecimal digits encode.
 fn escaped(digits: &[u8]) -> Option<u8> {
     let value = |digit: u8| char::from(digit).to_digit(16).and_then(|n| u8::try_from(n).ok());
     Some(value(*digits.first()?)? << 4 | value(*digits.get(1)?)?)
@@ -130,8 +130,8 @@ fn check_segment(segment: &str) -> Result<(), PathProblem> {
     if is_dots { Err(PathProblem::DotSegment) } else { Ok(()) }
 }
 
-/// A segment up to its parameters. An escaped semicolon counts too: it costs nothing, and some servers
-/// unescape before they look for parameters.
+/// A segment up to its parameters. An escaped semicolon counts too: some servers unescape before they split
+/// parameters.
 fn without_parameters(segment: &str) -> &str {
     let escaped = segment.find("%3b").into_iter().chain(segment.find("%3B")).min();
     let end = segment.find(';').into_iter().chain(escaped).min();
@@ -188,7 +188,7 @@ mod tests {
     }
 
     proptest! {
-        /// What is read has none of what is refused, and reading it again changes nothing.
+        /// A path that was accepted has nothing that is refused, and reading it again changes nothing.
         #[test]
         fn reading_is_final(path in "(/|\\.|;|%2e|%2F|%3b|%20|%|a|\\\\|\\?|é){0,12}") {
             if let Ok(read) = PathMatching::Strict.read(&path) {

@@ -1,5 +1,5 @@
-//! The answer to a refused request: a status, and a problem document (RFC 9457) that says which rule
-//! refused it and when to come back.
+//! The response to a refused request: a status, and a problem document (RFC 9457) with the rule that refused it and
+//! when to retry.
 
 use std::fmt;
 
@@ -13,11 +13,10 @@ use crate::decision::{Basis, Decision, Refusal, RuleOutcome};
 /// The content type of the body.
 pub const PROBLEM_JSON: &str = "application/problem+json";
 
-/// Appends the body of a refusal to `out` and says which status it goes with: 429 for a limit or a ban, 403
-/// for a client that is not welcome, 503 where the limit could not be checked. An allowed request
-/// has no such body; its status is 200.
+/// Appends the body of a refusal to `out` and returns its status: 429 for a limit or a ban, 403 for a client on a
+/// block list, 503 where the store is unavailable. An allowed request has no such body; its status is 200.
 ///
-/// The reasons of lists stay inside: they are notes of operators to each other.
+/// The reasons of lists are not included: they are notes for operators.
 pub fn refusal_body(decision: &Decision, decision_id: &str, out: &mut Vec<u8>) -> StatusCode {
     let Some(refusal) = decision.refusal() else { return StatusCode::OK };
     let Kind { status, code, problem_type, title } = kind(refusal);
@@ -34,13 +33,13 @@ pub fn refusal_body(decision: &Decision, decision_id: &str, out: &mut Vec<u8>) -
         status: status.as_u16(),
         violated_policies: (refusal == Refusal::RateLimited).then_some(ViolatedPolicies(decision)),
     };
-    // Writing to memory cannot fail, and neither can a body without maps of odd keys.
+    // Writing to memory cannot fail, and the body has no maps with invalid keys.
     let written = serde_json::to_writer(&mut *out, &body);
     debug_assert!(written.is_ok(), "{written:?}");
     status
 }
 
-/// What is the same in every refusal of a kind.
+/// The fixed parts of a kind of refusal.
 struct Kind {
     status: StatusCode,
     code: &'static str,
@@ -97,7 +96,7 @@ struct Body<'a> {
 struct ErrorMember<'a> {
     code: &'static str,
     message: Message<'a>,
-    /// `null` is never; where waiting is not the point there is no such member.
+    /// `null` means never; without the member, waiting does not help.
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_after: Option<Option<u64>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -116,7 +115,7 @@ impl Serialize for ViolatedPolicies<'_> {
     }
 }
 
-/// The refusal in a sentence for people.
+/// The refusal in a sentence.
 struct Message<'a>(&'a Decision);
 
 impl Serialize for Message<'_> {

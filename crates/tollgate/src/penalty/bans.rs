@@ -1,5 +1,5 @@
-//! Bans in force: those that the installed policy brings along, and over them those that this limiter
-//! made and the policy does not know yet, or never will.
+//! Bans in force: those of the policy, and over them those that this limiter made and the policy does not have yet,
+//! or never will.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -33,18 +33,18 @@ pub struct Ban {
 /// How many bans there are and were.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BanCounts {
-    /// Those that have not ended.
+    /// Bans that have not ended.
     pub in_force: usize,
-    /// Those that this limiter made.
+    /// Bans that this limiter made.
     pub made: u64,
-    /// Those that it did not make, because all places were taken, or those of the rule or its tenant.
+    /// Bans that were not made, because the limit of all bans, of the rule or of its tenant was reached.
     pub not_made: u64,
 }
 
-/// The policy that was snapshot, and the bans that this limiter made.
+/// The policy in force, and the bans that this limiter made.
 #[derive(Debug)]
 pub(crate) struct Banning {
-    /// Held while what is in force changes.
+    /// Locked while the policy or its bans change.
     state: Mutex<State>,
 }
 
@@ -54,7 +54,7 @@ struct State {
     own: OwnBans,
     made: u64,
     not_made: u64,
-    /// The rule of the last one that was not made.
+    /// The rule of the last ban that was not made.
     not_made_by: Option<Arc<str>>,
 }
 
@@ -70,7 +70,7 @@ impl Banning {
 }
 
 impl State {
-    /// Forgets own bans that have ended; what becomes of them is up to the policy.
+    /// Removes local bans that have ended; the policy may have later ones.
     fn end_own(&mut self, now: Timestamp) -> Vec<Change> {
         let ended = self.own.end(now);
         ended.iter().map(|ban| self.as_in_policy(&ban.rule_id, &ban.subject)).collect()
@@ -92,7 +92,7 @@ impl From<Ban> for Change {
 }
 
 impl<S: Store, C: Clock> Limiter<S, C> {
-    /// Puts another policy in force. Of our own bans, those are forgotten that it knows.
+    /// Puts another policy in force. Local bans that it has are removed here.
     pub(crate) fn install_under_bans(&self, policy: &Policy) {
         let now = self.clock.now();
         let mut state = self.banning.lock();
@@ -113,8 +113,8 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         self.snapshot.store(Arc::new(Snapshot::new(policy, Some(&before))));
     }
 
-    /// Bans clients at once, on this limiter alone, as far as their rules have room for more bans. Returns
-    /// how many were not banned before.
+    /// Bans clients at once, on this limiter alone, as far as their rules may have more bans. Returns how many were
+    /// not banned before.
     pub fn ban(&self, bans: impl IntoIterator<Item = Ban>) -> usize {
         let now = self.clock.now();
         let mut state = self.banning.lock();
@@ -148,11 +148,11 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         made
     }
 
-    /// Lifts the ban of a client by a rule on this limiter, and if there was one, forgets the refusals
-    /// that led to it. Says whether there was one.
+    /// Lifts the ban of a client by a rule on this limiter, and if there was one, resets the refusals that led to it.
+    /// Returns whether there was one.
     ///
     /// # Errors
-    /// The ban is lifted, but the store could not be asked to forget.
+    /// The ban is lifted, but the store could not reset the refusals.
     pub async fn lift(&self, rule_id: &str, subject: &Subject) -> Result<bool, StoreError> {
         let was_banned = self.lift_here(rule_id, subject);
         if was_banned {
@@ -161,10 +161,10 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         Ok(was_banned)
     }
 
-    /// Forgets how often a rule has refused a client.
+    /// Resets how often a rule has refused a client.
     ///
     /// # Errors
-    /// The store could not be asked.
+    /// The store failed.
     pub async fn forget_refusals(
         &self,
         rule_id: &str,
@@ -178,8 +178,8 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         }
     }
 
-    /// Lifts the ban of a client by a rule on this limiter; the refusals that led to it still count. Says
-    /// whether there was one.
+    /// Lifts the ban of a client by a rule on this limiter; the refusals that led to it still count. Returns whether
+    /// there was one.
     pub fn lift_here(&self, rule_id: &str, subject: &Subject) -> bool {
         let now = self.clock.now();
         let mut state = self.banning.lock();
@@ -211,10 +211,10 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         lifted
     }
 
-    /// Forgets how often a rule has refused these clients.
+    /// Resets how often a rule has refused these clients.
     ///
     /// # Errors
-    /// The store could not be asked.
+    /// The store failed.
     pub async fn forget_refusals_of(
         &self,
         rule_id: &str,
@@ -231,7 +231,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         Ok(())
     }
 
-    /// Lifts the bans that a plan meets. Says which clients could have been banned by it.
+    /// Lifts the bans that a plan meets. Returns which clients could have been banned by it.
     pub(crate) fn lift_planned(&self, plan: &Plan, policy: &Policy) -> Vec<Offence> {
         let clients = punishable(plan, policy).map(|(rule, charge)| Offence {
             rule_id: Arc::clone(&rule.id),
@@ -244,14 +244,13 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         clients
     }
 
-    /// Some of the bans that this limiter made and the policy does not know, those first that end
-    /// first.
+    /// Up to `most` of the bans that this limiter made and the policy does not have, those first that end first.
     #[must_use]
     pub fn own_bans(&self, most: usize) -> Vec<Ban> {
         self.banning.lock().own.all().take(most).collect()
     }
 
-    /// Some of the bans that still have to be written to a catalog, those first that end first.
+    /// Up to `most` of the bans that still have to be written to a catalog, those first that end first.
     #[must_use]
     pub fn unwritten_bans(&self, most: usize) -> Vec<Ban> {
         self.banning.lock().own.unwritten().take(most).collect()
@@ -268,7 +267,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         self.banning.lock().not_made_by.clone()
     }
 
-    /// Leaves bans to the policy that is installed: it knows them, or knows better.
+    /// Removes local bans: the policy has them, or a later state of them.
     pub fn hand_over(&self, bans: &[Ban]) {
         let mut state = self.banning.lock();
         let mut changes = Vec::new();
@@ -280,7 +279,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         self.change_directory(changes);
     }
 
-    /// Forgets bans of this limiter that have ended.
+    /// Removes bans of this limiter that have ended.
     pub fn sweep_bans(&self) {
         let now = self.clock.now();
         let mut state = self.banning.lock();
@@ -288,7 +287,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         self.change_directory(ended);
     }
 
-    /// How many bans there are and were.
+    /// How many bans are in force, were made, and were not made.
     #[must_use]
     pub fn ban_counts(&self) -> BanCounts {
         let (made, not_made) = {
@@ -307,7 +306,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         bans_in(&plan, &snapshot.policy)
     }
 
-    /// Only for whoever holds the lock.
+    /// The caller has locked the state.
     fn change_directory(&self, changes: Vec<Change>) {
         if changes.is_empty() {
             return;
@@ -319,8 +318,8 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     }
 }
 
-/// Whether bans that a rule made under one policy mean the same under the next: they go with the rule, with
-/// its penalty, and with the identifiers that it counts by.
+/// Whether bans that a rule made under one policy are still valid under the next: they depend on the rule, its
+/// penalty, and the identifiers that it counts by.
 fn still_bans(rule_id: &str, before: &Policy, after: &Policy) -> bool {
     match (before.rules().find(rule_id), after.rules().find(rule_id)) {
         (_, None) => false,
@@ -331,7 +330,7 @@ fn still_bans(rule_id: &str, before: &Policy, after: &Policy) -> bool {
     }
 }
 
-/// The lines of a plan whose rules ban.
+/// The charges of a plan whose rules ban.
 fn punishable<'a>(
     plan: &'a Plan,
     policy: &'a Policy,

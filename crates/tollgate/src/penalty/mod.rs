@@ -1,5 +1,5 @@
-//! Refusals that lead to bans: counted after they were answered, in a counter of their own beside that
-//! of the rule. Who fills it is refused for a while without being counted.
+//! Refusals that lead to bans: counted in the background, in a separate counter beside that of the rule. A client
+//! that fills it is refused for a while without being counted.
 
 mod bans;
 mod own_bans;
@@ -22,19 +22,19 @@ use crate::settler::Settler;
 pub(crate) use bans::Banning;
 pub use bans::{Ban, BanCounts};
 
-/// The longest identifiers of a client that can be banned, in bytes: bans are kept for long.
+/// The largest identifiers of a client that can be banned, in bytes: bans are kept for long.
 const LONGEST_SUBJECT: usize = 1024;
 
-/// Who counts the refusals of rules with a penalty.
+/// How the refusals of rules with a penalty are counted.
 #[derive(Default)]
 pub enum Penalties {
-    /// Nobody: penalties have no effect.
+    /// They are not: penalties have no effect.
     Ignored,
-    /// The limiter itself, in the memory of this process, which also keeps the bans.
+    /// By the limiter itself, in the memory of this process, which also keeps the bans.
     #[default]
     Here,
-    /// Whoever is told, and has [`Limiter::punish`] count them later. The request waits meanwhile, so
-    /// whoever is told should only make a note.
+    /// By the caller: the function gets each refusal, and [`Limiter::punish`] counts it later. The request waits for
+    /// the function, so it should only enqueue.
     Told(Box<dyn Fn(Offence) + Send + Sync>),
 }
 
@@ -58,8 +58,8 @@ pub struct Offence {
 }
 
 impl<S: Store, C: Clock> Limiter<S, C> {
-    /// Counts refusals, and bans the clients that have reached the number their rule allows. Says how
-    /// many were banned. While the shared store is away, this process counts for itself.
+    /// Counts refusals, and bans the clients that have reached the number their rule allows. Returns how many were
+    /// banned. While the shared store is unavailable, this process counts locally.
     pub async fn punish(&self, offences: &[Offence]) -> usize {
         let mut counts: HashMap<&Offence, u64> = HashMap::new();
         for offence in offences {
@@ -77,7 +77,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         self.ban(due.map(|(refused, _)| refused.ban(now)))
     }
 
-    /// Has a refusal counted, by whoever does that.
+    /// Counts a refusal, as the settings of the limiter say.
     #[cold]
     pub(crate) fn note_refusal(&self, decision: &Decision, line: usize, rule: &Rule) {
         let policy = &decision.snapshot.policy;
@@ -85,7 +85,8 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         if matches!(self.penalties, Penalties::Ignored) {
             return;
         }
-        // Where bans are written down, long values are digests here, so that no client is too long to be banned.
+        // Where bans are written to a catalog, long values are digests here, so that no client is too long to be
+        // banned.
         let subject = policy.directory().subject_of(rule, &key);
         if subject.as_bytes().len() > LONGEST_SUBJECT {
             return;
@@ -108,7 +109,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     fn charge_for<'a>(&self, refused: &Refused<'a>) -> Charge<'a> {
         let Refused { penalty, offence, times, .. } = *refused;
         let key = self.refusals_key(penalty, &offence.subject);
-        // Taken whether or not it fits: every refusal counts.
+        // Charged whether or not it fits: every refusal counts.
         Charge { key, limit: &penalty.limit, cost: times, mode: Mode::Debit }
     }
 
@@ -173,7 +174,7 @@ impl<S: Store> Settler<S> {
         refused.iter().zip(charges).map(count).collect()
     }
 
-    /// Counts a refusal in this process.
+    /// Counts a refusal locally.
     fn count_refusal_here(&self, charge: &Charge<'_>, now: Timestamp) -> Line {
         let charges = [*charge];
         let mut settlement = Settlement::default();
@@ -184,7 +185,7 @@ impl<S: Store> Settler<S> {
     }
 }
 
-/// The line of the only charge. Without one nothing was counted, and that bans nobody.
+/// The result of the only charge. Without one nothing was counted, which bans no client.
 fn only(lines: &[Line]) -> Line {
     lines.first().copied().unwrap_or_else(|| {
         let mut line = Line::default();

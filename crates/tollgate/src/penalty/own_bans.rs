@@ -1,4 +1,4 @@
-//! The bans of one limiter, by client and by when they end. How many there may be is for the caller.
+//! The bans of one limiter, by client and by when they end. The caller bounds their number.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ type Client = (Arc<str>, Subject);
 pub(super) struct OwnBans {
     ends: HashMap<Client, Timestamp>,
     by_end: BTreeSet<(Timestamp, Client)>,
-    /// Those that no catalog can keep.
+    /// Bans that cannot be written to a catalog.
     only_here: HashSet<Client>,
 }
 
@@ -23,18 +23,18 @@ impl OwnBans {
         self.ends.len()
     }
 
-    /// Those first that end first.
+    /// All bans, those first that end first.
     pub(super) fn all(&self) -> impl Iterator<Item = Ban> {
         self.by_end.iter().map(|(until, client)| ban(client, *until))
     }
 
-    /// Those that a catalog has to keep, those first that end first.
+    /// Bans that have to be written to a catalog, those first that end first.
     pub(super) fn unwritten(&self) -> impl Iterator<Item = Ban> {
         let unwritten = self.by_end.iter().filter(|(_, client)| !self.only_here.contains(client));
         unwritten.map(|(until, client)| ban(client, *until))
     }
 
-    /// No catalog is asked to keep it any more.
+    /// Keeps a ban on this limiter: it is not written to a catalog.
     pub(super) fn keep_here(&mut self, rule_id: &str, subject: &Subject) {
         let client = (Arc::from(rule_id), subject.clone());
         if self.ends.contains_key(&client) {
@@ -42,7 +42,7 @@ impl OwnBans {
         }
     }
 
-    /// An earlier ban of the same client is replaced.
+    /// Inserts a ban, which replaces an earlier one of the same client.
     pub(super) fn insert(&mut self, Ban { rule_id, subject, until }: Ban) {
         self.forget_one(&rule_id, &subject);
         let client = (rule_id, subject);
@@ -50,7 +50,7 @@ impl OwnBans {
         self.by_end.insert((until, client));
     }
 
-    /// Whether there was one.
+    /// Removes a ban; returns whether there was one.
     pub(super) fn forget_one(&mut self, rule_id: &str, subject: &Subject) -> bool {
         let client = (Arc::from(rule_id), subject.clone());
         let Some(until) = self.ends.remove(&client) else { return false };
@@ -71,7 +71,7 @@ impl OwnBans {
         });
     }
 
-    /// Takes out those that have ended.
+    /// Removes and returns bans that have ended.
     pub(super) fn end(&mut self, now: Timestamp) -> Vec<Ban> {
         let mut ended = Vec::new();
         while let Some((until, _)) = self.by_end.first()

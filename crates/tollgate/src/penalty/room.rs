@@ -1,5 +1,5 @@
-//! How many bans there may be: in all, by rules of tenants, by one tenant, by one rule. So no rule and no
-//! tenant takes the places of others.
+//! Bounds the number of bans: in all, by rules of tenants, by one tenant, by one rule. So no rule and no tenant takes
+//! the places of others.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(super) struct Room {
 }
 
 impl Room {
-    /// The bans that there are.
+    /// Counts existing bans.
     pub(super) fn new(rules: &RuleSet, directory: &Directory) -> Self {
         let mut room = Self { total: directory.bans(), ..Self::default() };
         for (rule_id, count) in directory.bans_by_rule() {
@@ -36,8 +36,8 @@ impl Room {
         room
     }
 
-    /// Counts one more ban by a rule, unless there is no room for it. One rule may have as many bans as
-    /// there are free places: half of all if it is alone, and less the more others have.
+    /// Counts one more ban by a rule, unless a bound is reached. One rule may have as many bans as there are free
+    /// places: half of all if it is alone, and less the more others have.
     pub(super) fn take(&mut self, rule_id: &Arc<str>, rule: Option<&Rule>) -> bool {
         let free = MAX_BANS.saturating_sub(self.total);
         let own = self.by_rule.get(rule_id).copied().unwrap_or(0);

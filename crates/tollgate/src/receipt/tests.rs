@@ -1,4 +1,4 @@
-//! Receipts of a little traffic, compared with the decisions they were made of.
+//! Compares receipts of some traffic with the decisions they were made of.
 
 use super::*;
 use crate::clock::ManualClock;
@@ -15,7 +15,7 @@ const POLICY: &str = "
     - {rule_id: smooth, algorithm: leaky_bucket, limit: 2, burst: 8, window: 1s, identifier_type: [user_id, endpoint]}
     - {rule_id: watch, limit: 2, window: 1h, identifier_type: global, action: log_only}";
 
-/// Every request of a little traffic, and what was to be seen of it before it was put away.
+/// Runs some traffic, and passes each decision to `look`.
 fn traffic(look: impl Fn(&Limiter<tollgate_store::MemoryStore, ManualClock>, Decision)) {
     let policy = Policy::from_text(POLICY).unwrap_or_else(|problems| panic!("{problems:?}"));
     let clock = ManualClock::at(Timestamp::from_secs(1_800_000_000));
@@ -57,7 +57,7 @@ fn a_receipt_opens_as_the_decision_it_was() {
             }
         };
         check(&decision.receipt().open());
-        // And where others were before.
+        // Also over an earlier receipt.
         let mut kept = kept.borrow_mut();
         let receipt = kept.get_or_insert_with(|| decision.receipt());
         receipt.replace(&decision);

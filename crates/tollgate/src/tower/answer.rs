@@ -1,4 +1,4 @@
-//! What a refused request is answered, in the language of its caller.
+//! Builds the response to a refused request: HTTP or gRPC.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -18,13 +18,13 @@ use crate::decision::Decision;
 use crate::http::{HeaderFamilies, PROBLEM_JSON, PathProblem, refusal_body, write_fields};
 use crate::identity::CredentialProblem;
 
-/// Names the refusal: what a client complains about can be found in the log of its server.
+/// The id of the refusal, by which it can be found in the server's log.
 const DECISION: HeaderName = HeaderName::from_static("x-tollgate-decision");
 
-/// An answer of the program's own making.
+/// A response built by the program.
 type OwnAnswer = Arc<dyn Fn(&Decision, &Parts) -> Response<Bytes> + Send + Sync>;
 
-/// How to answer.
+/// How responses are built.
 #[derive(Clone, Default)]
 pub(super) struct Answers {
     pub(super) families: HeaderFamilies,
@@ -33,7 +33,7 @@ pub(super) struct Answers {
 }
 
 impl Answers {
-    /// The answer to a request that was refused, under the name that somebody gave it.
+    /// The response to a refused request, with the id that the observer gave it.
     pub(super) fn refusal(
         &self,
         decision: &Decision,
@@ -59,8 +59,7 @@ impl Answers {
     }
 }
 
-/// The response to a request that is refused for its credentials. The reason is in its extensions, for those who
-/// count.
+/// The response to a request that is refused for its credentials. The reason is in its extensions, for metrics.
 pub(super) fn bad_credentials(parts: &Parts, why: CredentialProblem) -> Response<Bytes> {
     let mut response = not_judged(parts, why.status(), why.code(), &why.detail());
     response.extensions_mut().insert(why);
@@ -74,12 +73,12 @@ pub(super) fn bad_credentials(parts: &Parts, why: CredentialProblem) -> Response
     response
 }
 
-/// The response to a request whose path can be read in two ways.
+/// The response to a request whose path is ambiguous.
 pub(super) fn bad_path(parts: &Parts, why: PathProblem) -> Response<Bytes> {
     not_judged(parts, StatusCode::BAD_REQUEST, PathProblem::CODE, &why.to_string())
 }
 
-/// The response to a request that no rule has seen.
+/// The response to a request that was refused before any rule was checked.
 fn not_judged(parts: &Parts, status: StatusCode, code: &str, detail: &str) -> Response<Bytes> {
     let mut response = if grpc::is_call(parts) {
         let code = match status {
@@ -110,7 +109,7 @@ fn problem(status: StatusCode, body: Vec<u8>) -> Response<Bytes> {
     response
 }
 
-/// Names for refusals that no other process uses.
+/// Ids of refusals, unique across processes.
 struct Ids {
     process: u32,
     next: AtomicU64,

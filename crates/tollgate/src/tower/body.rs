@@ -1,4 +1,4 @@
-//! The body of an answer: that of the service behind, or the few bytes of a refusal.
+//! The body of a response: that of the inner service, or the few bytes of a refusal.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -8,7 +8,7 @@ use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
 pin_project! {
-    /// What answers of a [`RateLimit`](super::RateLimit) consist of.
+    /// The body of responses of a [`RateLimit`](super::RateLimit).
     #[derive(Debug)]
     pub struct ResponseBody<B> {
         #[pin]
@@ -26,12 +26,12 @@ pin_project! {
 }
 
 impl<B> ResponseBody<B> {
-    /// The body of the service behind.
+    /// The body of the inner service.
     pub(super) const fn inner(body: B) -> Self {
         Self { content: Content::Inner { body } }
     }
 
-    /// A body of ours.
+    /// The body of a refusal.
     pub(super) const fn own(bytes: Bytes) -> Self {
         Self { content: Content::Own { bytes } }
     }

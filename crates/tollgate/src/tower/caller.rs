@@ -1,4 +1,4 @@
-//! Who a request is from, as far as a layer can know it, and the request as rules see it.
+//! Identifies the client of a request, and presents the request to rules.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -10,21 +10,21 @@ use tollgate_rules::{Attribute, Attributes};
 
 use crate::identity::{CredentialProblem, Extractor, HttpRequest, Identity, Secret};
 
-/// What a program knows about a request beyond what HTTP tells.
+/// Attributes that the program knows beyond HTTP.
 type OwnAttributes = Box<dyn Attributes + Send + Sync>;
-/// Something that a program is asked about each request.
+/// A function that the program gives, called for each request.
 type AskedOf<T> = Option<Arc<dyn Fn(&Parts) -> T + Send + Sync>>;
 
-/// How to find out who a request is from.
+/// How to identify the client of a request.
 #[derive(Clone, Default)]
 pub(super) struct Callers {
-    /// The address at the other end of the connection.
+    /// The peer address of the connection.
     pub(super) address: AskedOf<Option<IpAddr>>,
     pub(super) extractor: Option<Arc<Extractor>>,
     pub(super) own: AskedOf<OwnAttributes>,
 }
 
-/// Who a request is from.
+/// The client of a request.
 pub(super) struct Caller {
     identity: Identity,
     own: Option<OwnAttributes>,
@@ -35,7 +35,7 @@ impl Callers {
         let peer = self.address.as_ref().and_then(|address| address(parts));
         let mut identity = match &self.extractor {
             Some(extractor) => {
-                // An unknown peer is nobody's trusted proxy.
+                // An unknown peer is never a trusted proxy.
                 let peer = peer.unwrap_or(Ipv4Addr::UNSPECIFIED.into());
                 extractor.identify(&parts.headers, peer, now).await
             }
@@ -57,7 +57,7 @@ impl Caller {
         self.identity.credential_problem
     }
 
-    /// What was found out without the program's help.
+    /// The identity without the program's attributes.
     pub(super) const fn identity(&self) -> &Identity {
         &self.identity
     }
@@ -82,7 +82,7 @@ impl Caller {
     }
 }
 
-/// A request: what the program knows about it, and for the rest what HTTP tells.
+/// A request: the program's attributes first, then those of HTTP.
 pub(super) struct Asked<'a> {
     request: HttpRequest<'a>,
     own: Option<&'a (dyn Attributes + Send + Sync)>,
@@ -99,7 +99,7 @@ impl Attributes for Asked<'_> {
     }
 }
 
-/// An identity says nothing about the request but who it is from.
+/// An identity has attributes of the client only.
 impl Attributes for Identity {
     fn get(&self, attribute: Attribute<'_>) -> Option<&str> {
         match attribute {

@@ -1,4 +1,5 @@
-//! What all clones of a layer share, and what happens to a request before and after the service.
+//! The state that all clones of a layer share: checks a request before the inner service, and corrects its charge
+//! after it.
 
 use std::sync::Arc;
 
@@ -18,9 +19,9 @@ use crate::decision::Decision;
 use crate::http::{PathMatching, write_fields};
 use crate::limiter::Limiter;
 
-/// What the service behind says a request was worth.
+/// The response header of the inner service with the final cost of a request.
 const PRICE: HeaderName = HeaderName::from_static("x-request-cost");
-/// As many requests wait at most, unless told otherwise.
+/// How many requests are delayed at a time by default.
 const MOST_HELD: usize = 10_000;
 
 pub(super) struct Gate<S, C> {
@@ -45,7 +46,7 @@ impl<S, C> Gate<S, C> {
     }
 }
 
-/// Stores and clocks need not be cloned for this.
+/// Derived, it would require stores and clocks to be `Clone`.
 impl<S, C> Clone for Gate<S, C> {
     fn clone(&self) -> Self {
         Self {
@@ -60,12 +61,12 @@ impl<S, C> Clone for Gate<S, C> {
 }
 
 impl<S: Store, C: Clock> Gate<S, C> {
-    /// Judges a request and holds it until its turn.
+    /// Checks a request and delays it if a rule says so.
     ///
     /// # Errors
-    /// The answer, if it does not pass.
+    /// The response, if it is refused.
     pub(super) async fn admit(&self, parts: &Parts) -> Result<Box<Decision>, Box<Response<Bytes>>> {
-        // Judging takes a future of several kilobytes. Who waits keeps none of it.
+        // The future of a check takes several kilobytes, which a delayed request does not keep.
         let (decision, turn) = Box::pin(self.judge(parts)).await?;
         if let Some(turn) = turn {
             turn.wait().await;
@@ -73,7 +74,7 @@ impl<S: Store, C: Clock> Gate<S, C> {
         Ok(decision)
     }
 
-    /// The decision about a request that passes, and its turn, if it has to wait.
+    /// The decision about a request that passes, and its place in the queue, if it is delayed.
     async fn judge(
         &self,
         parts: &Parts,
@@ -84,7 +85,7 @@ impl<S: Store, C: Clock> Gate<S, C> {
         if let Some(problem) = caller.credential_problem() {
             return Err(Box::new(bad_credentials(parts, problem)));
         }
-        // Nobody looks at the clock if nobody wants to know.
+        // The clock is read only for an observer.
         let stopwatch = self.observer.as_ref().map(|_| Stopwatch::start());
         let checked = self.limiter.check_unrecorded(&caller.asking(parts, &path));
         let mut decision = Box::new(checked.await);
@@ -92,7 +93,7 @@ impl<S: Store, C: Clock> Gate<S, C> {
         let delay = decision.delay().filter(|delay| *delay > Micros::ZERO);
         let turn = delay.and_then(|delay| self.places.take(delay, caller.address(parts, &path)));
         if delay.is_some() && turn.is_none() {
-            // If the store is away by now, the charge stays. The request is refused all the same.
+            // If the store is unavailable by now, the charge stays. The request is refused anyway.
             let _ = self.limiter.correct(&decision, |_, _| 0).await;
             decision.turn_away();
             decision.record_turned_away();
@@ -109,8 +110,8 @@ impl<S: Store, C: Clock> Gate<S, C> {
         Ok((decision, turn))
     }
 
-    /// Puts the fields of the decision on the answer of the service, and corrects what was charged by
-    /// what the answer says.
+    /// Writes the header fields of the decision to the response of the service, and corrects the charge by its status
+    /// and cost.
     pub(super) async fn settle_up<B>(
         self: Arc<Self>,
         decision: Box<Decision>,
@@ -126,23 +127,22 @@ impl<S: Store, C: Clock> Gate<S, C> {
         let is_refunded =
             decision.outcomes().any(|outcome| outcome.rule.refund_on.contains(status));
         if is_refunded || price.is_some() {
-            // In a task of its own: a client that leaves meanwhile does not leave its price behind.
+            // In a background task: a client that disconnects does not cancel the correction.
             let correcting = tokio::spawn(async move {
                 let correct = self.limiter.correct(&decision, |rule, charged| {
                     if rule.refund_on.contains(status) { 0 } else { price.unwrap_or(charged) }
                 });
-                // If the store is away by now, the charge stays. The client gets its answer all the
-                // same.
+                // If the store is unavailable by now, the charge stays. The client gets its response anyway.
                 let _ = correct.await;
             });
-            // It ends by itself. Whoever asks next finds it done.
+            // Awaited, so that the next request finds the charge corrected.
             let _ = correcting.await;
         }
         response
     }
 }
 
-/// What the request was worth. It is nobody's business but ours, so it goes no further.
+/// The final cost of the request. The header is removed from the response.
 fn take_price(fields: &mut HeaderMap) -> Option<u64> {
     fields.remove(PRICE)?.to_str().ok()?.trim().parse().ok()
 }

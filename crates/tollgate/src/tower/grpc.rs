@@ -1,7 +1,7 @@
-//! Refusals over gRPC: a status of its own in the header fields, with details that clients act upon.
+//! Refusals over gRPC: a status in the header fields, with details that clients act upon.
 //!
-//! Two small messages are all there is to write, so they are written by hand: a code generator and
-//! its library would outweigh the rest of the layer.
+//! There are only two small messages, so they are encoded by hand: a code generator and its library would outweigh
+//! the rest of the layer.
 
 use ::http::Response;
 use ::http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
@@ -19,7 +19,7 @@ const DETAILS: HeaderName = HeaderName::from_static("grpc-status-details-bin");
 const GRPC: &str = "application/grpc";
 const RETRY_INFO: &str = "type.googleapis.com/google.rpc.RetryInfo";
 
-/// The codes of gRPC that a layer answers with.
+/// The gRPC status codes that a layer responds with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Code {
     InvalidArgument = 3,
@@ -29,14 +29,14 @@ pub(super) enum Code {
     Unauthenticated = 16,
 }
 
-/// Whether a request is a call of gRPC, by its content type: `application/grpc`, maybe with a format.
+/// Whether a request is a gRPC call, by its content type: `application/grpc`, maybe with a format.
 pub(super) fn is_call(parts: &Parts) -> bool {
     let content_type = parts.headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
     let format = content_type.and_then(|content_type| content_type.strip_prefix(GRPC.as_bytes()));
     format.is_some_and(|format| matches!(format.first(), None | Some(b'+' | b';')))
 }
 
-/// The answer to a call that was refused.
+/// The response to a refused call.
 pub(super) fn refusal(decision: &Decision) -> Response<Bytes> {
     let code = match decision.refusal() {
         Some(Refusal::Denied) => Code::PermissionDenied,
@@ -58,8 +58,8 @@ pub(super) fn refusal(decision: &Decision) -> Response<Bytes> {
     failure(code, &message, retry_after(decision))
 }
 
-/// A call that fails before it begins: the status stands in the header fields, and there is no body.
-/// The message is plain ASCII without `%`, or it would have to be escaped.
+/// A trailers-only response: the status is in the header fields, and there is no body. The message has to be plain
+/// ASCII without `%`, which would need escaping.
 pub(super) fn failure(code: Code, message: &str, retry_after: Option<u64>) -> Response<Bytes> {
     let mut response = Response::new(Bytes::new());
     let fields = response.headers_mut();
@@ -85,7 +85,7 @@ fn details(code: Code, message: &str, seconds: u64) -> Vec<u8> {
     status.bytes(3, &any.0).0
 }
 
-/// A message of Protocol Buffers. Fields are numbered below 16.
+/// A Protocol Buffers message. Fields are numbered below 16.
 #[derive(Default)]
 struct Message(Vec<u8>);
 
@@ -103,7 +103,7 @@ impl Message {
         self
     }
 
-    /// Seven bits a byte, the lowest first; the eighth says that more follow.
+    /// Seven bits a byte, the lowest first; the eighth is set if more follow.
     fn varint(&mut self, mut number: u64) {
         while number > 0x7f {
             self.0.push(number.to_le_bytes()[0] | 0x80);

@@ -1,4 +1,4 @@
-//! The requests that wait for their turn: so many at most, since each keeps a connection and memory.
+//! The requests that are delayed: bounded, since each keeps a connection and memory.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -12,7 +12,7 @@ use tollgate_rules::client_network;
 use crate::decision::{Decision, Judged};
 use crate::stats::Event;
 
-/// The places where requests wait. Clones share them.
+/// The places of delayed requests. Clones share them.
 #[derive(Clone, Debug)]
 pub(super) struct Places(Arc<Pool>);
 
@@ -20,9 +20,9 @@ pub(super) struct Places(Arc<Pool>);
 struct Pool {
     free: Semaphore,
     all: usize,
-    /// How many places one client may have; without a number, a quarter of all.
+    /// How many places one client may have; `None`: a quarter of all.
     per_client: Option<usize>,
-    /// How many places each client has. Clients without any are not kept.
+    /// How many places each client has. Clients without any are removed.
     clients: Mutex<HashMap<IpAddr, usize>>,
 }
 
@@ -37,12 +37,12 @@ impl Places {
         Self(Arc::new(Pool { free: Semaphore::new(all), all, per_client, clients }))
     }
 
-    /// As many new places, with the same share per client.
+    /// New places, `all` in number, with the same share per client.
     pub(super) fn resized(&self, all: usize) -> Self {
         Self::with(all, self.0.per_client)
     }
 
-    /// New places, of which one client may have that many.
+    /// New places, of which one client may have `per_client`.
     pub(super) fn shared_by(&self, per_client: usize) -> Self {
         Self::with(self.0.all, Some(per_client))
     }
@@ -52,8 +52,8 @@ impl Places {
         self.0.all.saturating_sub(self.0.free.available_permits())
     }
 
-    /// A place until the delay is over or the client disconnects; `None` if all are taken, or all that this
-    /// client may have. A client without an address takes from the places of all.
+    /// A place until the delay is over or the client disconnects; `None` if all are taken, or all that this client
+    /// may have. A client without an address takes from the places of all.
     pub(super) fn take(&self, delay: Micros, client: Option<IpAddr>) -> Option<Turn<'_>> {
         let share = match client {
             Some(client) => Some(self.0.share(client)?),
@@ -81,7 +81,7 @@ impl Pool {
     }
 }
 
-/// One place of the share of a client. It is returned when this is dropped.
+/// One place of the share of a client, returned on drop.
 #[derive(Debug)]
 struct Share<'a> {
     pool: &'a Pool,
@@ -100,7 +100,7 @@ impl Drop for Share<'_> {
     }
 }
 
-/// A place, and how long it takes until whoever has it may go.
+/// A place, and how long the request is delayed.
 #[derive(Debug)]
 pub(super) struct Turn<'a> {
     _place: SemaphorePermit<'a>,
@@ -109,15 +109,15 @@ pub(super) struct Turn<'a> {
 }
 
 impl Turn<'_> {
-    /// Waits for it, and gives the place back.
+    /// Waits for the delay, and frees the place.
     pub(super) async fn wait(self) {
         sleep(self.delay.into()).await;
     }
 }
 
 impl Decision {
-    /// Refuses what was to be held: there is no place left. Each rule that wanted to hold it says to
-    /// come back when its turn would have been.
+    /// Refuses a request that would be delayed: there is no free place. Each rule that would delay it reports its
+    /// delay as the time to retry.
     pub(super) fn turn_away(&mut self) {
         for judged in &mut self.lines {
             let outcome = &mut judged.outcome;
@@ -130,8 +130,8 @@ impl Decision {
         self.judgement = decide(self.lines.iter().map(|judged| &judged.outcome));
     }
 
-    /// Counts a request that was turned away: as refused by each rule that would have delayed it. It has not
-    /// exceeded a limit, so that no penalty follows.
+    /// Counts a request that found no place as refused by each rule that would have delayed it. It has not exceeded a
+    /// limit, so no penalty follows.
     pub(super) fn record_turned_away(&self) {
         for Judged { outcome, .. } in &self.lines {
             let Some(stats) = self.snapshot.stats.get(outcome.rule) else { continue };

@@ -1,4 +1,4 @@
-//! The layer: a limiter and how to use it, to be put in front of services.
+//! The layer: a limiter and its options, to wrap services.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -20,17 +20,17 @@ use crate::http::{HeaderFamilies, PathMatching};
 use crate::identity::Extractor;
 use crate::limiter::Limiter;
 
-/// Puts a limiter in front of services. All that one layer, or a clone of it, is put in front of share
-/// its counters and its places for requests that wait.
+/// Wraps services with a limiter. All services behind one layer, or a clone of it, share its counters and its places
+/// for delayed requests.
 pub struct RateLimitLayer<S = MemoryStore, C = SystemClock> {
     gate: Arc<Gate<S, C>>,
 }
 
 impl<S, C> RateLimitLayer<S, C> {
-    /// A layer that knows of a request what HTTP tells: host, path, method, header fields. Say with
+    /// A layer that reads from HTTP: host, path, method, header fields. Set the client with
     /// [`client_address`](Self::client_address), [`identify`](Self::identify) or
-    /// [`identify_with`](Self::identify_with) who it is from; until then rules by address, user or API
-    /// key find nobody, and do what their `on_missing` says.
+    /// [`identify_with`](Self::identify_with); until then rules by address, user or API key find no identifier, and
+    /// their `on_missing` applies.
     #[must_use]
     pub fn new(limiter: impl Into<Arc<Limiter<S, C>>>) -> Self {
         Self { gate: Arc::new(Gate::new(limiter.into())) }
@@ -54,10 +54,9 @@ impl<S, C> RateLimitLayer<S, C> {
         self.with(|gate| gate.callers.address = Some(Arc::new(find)))
     }
 
-    /// Clients are known by API key, signed token, or address behind trusted proxies. A request whose
-    /// credentials can be read in two ways is answered with 400; with
-    /// [`Unverified::Refuse`](crate::identity::Unverified::Refuse), one whose credentials cannot be
-    /// verified with 401.
+    /// Identifies clients by API key, signed token, or address behind trusted proxies. A request with ambiguous
+    /// credentials gets a 400 response; with [`Unverified::Refuse`](crate::identity::Unverified::Refuse), one whose
+    /// credentials cannot be verified gets 401.
     ///
     /// Needs [`client_address`](Self::client_address), without which no proxy can be trusted.
     #[must_use]
@@ -65,12 +64,10 @@ impl<S, C> RateLimitLayer<S, C> {
         self.with(|gate| gate.callers.extractor = Some(extractor.into()))
     }
 
-    /// What the program itself knows about a request: an [`Identity`](crate::identity::Identity), say,
-    /// or attributes and a cost of its own. It is asked first; what it leaves open is answered as
-    /// without it.
+    /// Sets attributes that the program knows about a request: an [`Identity`](crate::identity::Identity), for
+    /// example, or custom attributes and a cost. They take precedence over those of HTTP.
     ///
-    /// Return only what was verified: a user id that clients may choose is a fresh quota for each
-    /// choice.
+    /// Return only what was verified: a user id that clients may choose is a fresh quota for each choice.
     #[must_use]
     pub fn identify_with<A: Attributes + Send + Sync + 'static>(
         self,
@@ -79,22 +76,22 @@ impl<S, C> RateLimitLayer<S, C> {
         self.with(|gate| gate.callers.own = Some(Arc::new(move |parts| Box::new(know(parts)))))
     }
 
-    /// How paths are read before rules see them. The default is [`PathMatching::Lenient`]: the service behind
-    /// this layer routes by the same path. With [`PathMatching::Strict`], a path that servers read in
-    /// different ways is answered with 400: for services that decode paths, or forward them.
+    /// Sets how paths are read before rules match them. The default is [`PathMatching::Lenient`]: the service behind
+    /// this layer routes by the same path. With [`PathMatching::Strict`], a path that servers read differently gets a
+    /// 400 response: for services that decode paths, or forward them.
     #[must_use]
     pub fn paths(self, paths: PathMatching) -> Self {
         self.with(|gate| gate.paths = paths)
     }
 
-    /// Which header fields answers have. The default is [`HeaderFamilies::default`].
+    /// Sets the header fields of responses. The default is [`HeaderFamilies::default`].
     #[must_use]
     pub fn headers(self, families: HeaderFamilies) -> Self {
         self.with(|gate| gate.answers.families = families)
     }
 
-    /// An answer of your own to requests that were refused, calls of gRPC included. The header fields
-    /// of the limits are added to it.
+    /// Sets a custom response to refused requests, gRPC calls included. The header fields of the limits are added to
+    /// it.
     #[must_use]
     pub fn refused_with<B: Into<Bytes>>(
         self,
@@ -104,15 +101,15 @@ impl<S, C> RateLimitLayer<S, C> {
         self.with(|gate| gate.answers.own = Some(Arc::new(answer)))
     }
 
-    /// How many requests may wait for their turn at the same time. One more is refused and not
-    /// charged; its `Retry-After` names the time when its turn would have been. The default is 10,000.
+    /// Sets how many requests may be delayed at the same time. One more is refused and not charged; its `Retry-After`
+    /// is its delay. The default is 10,000.
     #[must_use]
     pub fn hold_at_most(self, requests: usize) -> Self {
         self.with(|gate| gate.places = gate.places.resized(requests))
     }
 
-    /// How many of these requests one client may have, by default a quarter, so that one client cannot
-    /// take all places. One more is refused and not charged. A client is the address that
+    /// Sets how many of these requests one client may have, by default a quarter, so that one client cannot take all
+    /// places. One more is refused and not charged. A client is the address that
     /// [`client_address`](Self::client_address), [`identify`](Self::identify) or
     /// [`identify_with`](Self::identify_with) finds; of IPv6, the /64. Requests without an address share the places
     /// of all.
@@ -121,13 +118,13 @@ impl<S, C> RateLimitLayer<S, C> {
         self.with(|gate| gate.places = gate.places.shared_by(requests))
     }
 
-    /// Shows each request that was judged, once: before it is passed on, before it waits for its turn,
-    /// or before its refusal goes out. What is refused for its credentials is not judged.
+    /// Calls `observer` with each request that was checked, once: before it is passed on, before it is delayed, or
+    /// before its refusal is sent. A request that is refused for its credentials is not checked.
     ///
-    /// A text that is given back names a refusal, in the field `X-Tollgate-Decision` and in the body;
-    /// with `None` the layer makes up a name. What passes has none.
+    /// The observer may return the id of a refusal, for the field `X-Tollgate-Decision` and the body; with `None` the
+    /// layer makes one. Allowed requests have none.
     ///
-    /// The request waits meanwhile: leave to other tasks whatever takes long.
+    /// The request waits for the observer: leave slow work to other tasks.
     #[must_use]
     pub fn observe(
         self,
@@ -136,7 +133,7 @@ impl<S, C> RateLimitLayer<S, C> {
         self.with(|gate| gate.observer = Some(Arc::new(observer)))
     }
 
-    /// How many requests wait for their turn at present.
+    /// How many requests are delayed now.
     #[must_use]
     pub fn held(&self) -> usize {
         self.gate.places.taken()

@@ -18,19 +18,17 @@
 //! # }
 //! ```
 //!
-//! A request is judged when it is passed on, not when the service is asked whether it is ready. What
-//! is refused is answered here, and its body is not read: over HTTP with a status and a problem
-//! document, over gRPC with a status of gRPC. What passes gets the header fields of its limits on the
-//! way back.
+//! A request is checked when it is passed on, not in `poll_ready`. A refused request gets its response here, and its
+//! body is not read: over HTTP a status and a problem document, over gRPC a gRPC status. The response to an allowed
+//! request gets the header fields of its limits.
 //!
-//! After the answer, what was charged is corrected: rules whose `refund_on` has its status get their
-//! charge back, and a header `X-Request-Cost` of the response, which goes no further, says what the
-//! request was worth in all.
+//! After the response, the charge is corrected: rules whose `refund_on` has its status refund it, and a header
+//! `X-Request-Cost` of the response, which is removed, is the final cost of the request.
 //!
-//! Requests that a rule delays are held here, which needs a tokio runtime with timers. So many at
-//! most, as [`RateLimitLayer::hold_at_most`] says; one whose client leaves gives its place back.
+//! Requests that a rule delays wait here, which needs a tokio runtime with timers: as many at most as
+//! [`RateLimitLayer::hold_at_most`] sets. A client that disconnects frees its place.
 //!
-//! What was decided can be seen: [`RateLimitLayer::observe`] is for logs and metrics.
+//! [`RateLimitLayer::observe`] shows decisions to logs and metrics.
 
 mod answer;
 mod body;

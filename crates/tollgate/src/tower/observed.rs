@@ -1,4 +1,4 @@
-//! What a program is shown of each request that was judged.
+//! What an observer sees of each request that was checked.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,31 +10,30 @@ use tollgate_rules::Attributes;
 use crate::decision::Decision;
 use crate::identity::Identity;
 
-/// Whoever looks at requests that were judged. May name those that were refused.
+/// Called with each request that was checked. May name those that were refused.
 pub(super) type Observer = Arc<dyn Fn(&Observed<'_>) -> Option<String> + Send + Sync>;
 
-/// An extension of responses to requests that were refused before any rule judged them, for their path or
-/// their credentials. Observers do not see such requests.
+/// An extension of responses to requests that were refused before any rule was checked, for their path or their
+/// credentials. Observers do not see such requests.
 #[derive(Clone, Copy, Debug)]
 pub struct NotJudged;
 
-/// A request that was judged. What it was made of is lent until the observer returns.
+/// A request that was checked, borrowed until the observer returns.
 #[non_exhaustive]
 pub struct Observed<'a> {
-    /// What was decided: passed, held, or refused, and why.
+    /// The decision: passed, delayed, or refused, and why.
     pub decision: &'a Decision,
-    /// The request as rules saw it, with what the program itself knows about it.
+    /// The request as rules saw it, with the program's attributes.
     pub request: &'a dyn Attributes,
-    /// Who it is from, as far as the layer found out by itself.
+    /// The identity that the layer found.
     pub identity: &'a Identity,
     /// Method, target, header fields and extensions.
     pub parts: &'a Parts,
-    /// How long it took to judge it. Finding out who it is from, and waiting for its turn, are not
-    /// part of that.
+    /// How long the check took, without identification and delay.
     pub took: Duration,
 }
 
-/// Header fields and attributes may hold secrets, so they are not shown.
+/// Omits header fields and attributes: they may contain secrets.
 impl fmt::Debug for Observed<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Observed")

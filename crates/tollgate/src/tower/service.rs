@@ -1,4 +1,4 @@
-//! The service: a request on its way through the limiter, to the service behind, and back.
+//! The service: checks a request, calls the inner service, and completes its response.
 
 use std::fmt;
 use std::mem;
@@ -20,7 +20,7 @@ pub struct RateLimit<Inner, S = MemoryStore, C = SystemClock> {
     gate: Arc<Gate<S, C>>,
 }
 
-/// An answer on its way.
+/// The response.
 pub type ResponseFuture<B, E> =
     Pin<Box<dyn Future<Output = Result<Response<ResponseBody<B>>, E>> + Send>>;
 
@@ -59,7 +59,7 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        // A clone has not been asked whether it is ready; the one that was goes with this request.
+        // A clone may not be ready; the service that is goes with this request.
         let not_asked = self.inner.clone();
         let ready = mem::replace(&mut self.inner, not_asked);
         Box::pin(pass(Arc::clone(&self.gate), ready, request))
