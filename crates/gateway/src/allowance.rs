@@ -1,7 +1,7 @@
-//! How many requests at a time an upstream allows for on a connection of HTTP/2.
+//! How many concurrent streams an upstream allows on an HTTP/2 connection.
 //!
-//! What is sent beyond that waits in a queue, where it looks like a request to a slow upstream. So nobody
-//! uses a connection before its upstream has said how many, which is the first thing that it says.
+//! Requests beyond that wait in a queue, where they look like requests to a slow upstream. So a connection is used
+//! only after the upstream's first SETTINGS frame.
 
 use std::future::poll_fn;
 use std::io;
@@ -17,10 +17,10 @@ use tokio::sync::Notify;
 
 use crate::upload::Upload;
 
-/// A connection whose tasks say when they have heard something.
+/// A connection whose tasks notify when they may have read something.
 pub(crate) type Connection<S> = http2::Connection<TokioIo<S>, Upload, Hearing>;
 
-/// How many requests at a time the upstream allows for. It may change its mind.
+/// How many concurrent streams the upstream allows. It may change.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Allowance(Arc<AtomicUsize>);
 
@@ -29,7 +29,7 @@ impl Allowance {
         self.0.load(Relaxed)
     }
 
-    /// Runs a connection to its end, and keeps up with what its upstream allows for.
+    /// Runs a connection to its end, and follows the number that its upstream allows.
     pub(crate) async fn follow<S>(&self, mut connection: Connection<S>) -> hyper::Result<()>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -43,12 +43,12 @@ impl Allowance {
     }
 }
 
-/// Runs the tasks of a connection, and notices whenever one of them may have heard from the upstream.
+/// Runs the tasks of a connection, and notifies whenever one of them may have read something from the upstream.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Hearing(Arc<Notify>);
 
 impl Hearing {
-    /// Waits for the first word of an upstream. The connection must begin with no streams allowed.
+    /// Waits for the first SETTINGS frame of an upstream. The connection must begin with no streams allowed.
     pub(crate) async fn first_word<S>(
         &self,
         connection: &mut Connection<S>,
@@ -63,7 +63,7 @@ impl Hearing {
             }
             tokio::select! {
                 ended = &mut *connection => {
-                    let why = ended.err().map_or_else(|| "it ended at once".into(), Into::into);
+                    let why = ended.err().map_or_else(|| "the connection ended at once".into(), Into::into);
                     return Err(io::Error::other::<crate::BodyError>(why));
                 }
                 () = self.0.notified() => {}

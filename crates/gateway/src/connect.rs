@@ -1,4 +1,4 @@
-//! Connections to upstreams: TCP, TLS, and the HTTP that both sides agree upon.
+//! Connects to upstreams: TCP, TLS, and HTTP/1.1 or HTTP/2.
 
 use std::fmt;
 use std::io;
@@ -25,24 +25,24 @@ use crate::upload::Upload;
 use crate::upstream::Wish;
 use crate::url::{Protocol, UpstreamUrl};
 
-/// The largest head of an answer, and what is read of a body at once.
+/// The largest response head, and the read buffer of bodies.
 const BUFFER: usize = 64 * 1024;
-/// What an upstream may send before it is read, on one stream of HTTP/2 and on all of them together.
+/// The receive window of one HTTP/2 stream and of the connection.
 const STREAM_WINDOW: u32 = 256 * 1024;
 const CONNECTION_WINDOW: u32 = 1024 * 1024;
 const PING_INTERVAL: Duration = Duration::from_secs(20);
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A way to send requests to an upstream.
+/// Sends requests over one connection to an upstream.
 #[derive(Debug)]
 pub(crate) enum Line {
     /// One request at a time.
     Http1(http1::SendRequest<Upload>),
-    /// Many at a time.
+    /// Many requests at a time.
     Http2(http2::SendRequest<Upload>),
 }
 
-/// Why nobody's certificates can be checked.
+/// Why the certificate authorities cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrustError(String);
 
@@ -54,12 +54,12 @@ impl fmt::Display for TrustError {
 
 impl std::error::Error for TrustError {}
 
-/// Whom to believe, for upstreams that speak TLS.
+/// The certificate authorities, for upstreams that speak TLS.
 #[derive(Clone)]
 pub(crate) struct Trust {
-    /// Either HTTP is fine.
+    /// Offers HTTP/2 and HTTP/1.1.
     any: TlsConnector,
-    /// HTTP/1.1 only, which can be upgraded to other protocols.
+    /// Offers HTTP/1.1 only, which can be upgraded to other protocols.
     http1: TlsConnector,
 }
 
@@ -70,7 +70,7 @@ impl fmt::Debug for Trust {
 }
 
 impl Trust {
-    /// Reads the file of authorities, or those of the system.
+    /// Reads the authorities from a file, or those of the system.
     pub(crate) fn load(ca: Option<&Path>) -> Result<Self, TrustError> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let builder = ClientConfig::builder_with_provider(provider)
@@ -111,8 +111,8 @@ fn read(file: &Path) -> Result<RootCertStore, TrustError> {
     Ok(roots)
 }
 
-/// Connects to an upstream, and shares the connection if it carries many requests at a time. Only HTTP/1.1
-/// can be upgraded to other protocols. Whoever calls bounds the time; here it is only divided.
+/// Connects to an upstream, and shares the connection if it carries many requests at a time. Only HTTP/1.1 can be
+/// upgraded to other protocols. The caller sets the timeout; `time` is divided among the addresses.
 pub(crate) async fn connect(
     url: &UpstreamUrl,
     trust: Option<&Trust>,
@@ -122,7 +122,7 @@ pub(crate) async fn connect(
 ) -> io::Result<Lease> {
     let addresses: Vec<SocketAddr> = lookup_host((url.host(), url.port())).await?.collect();
     let stream = connect_to_any(&addresses, time).await?;
-    // Requests are written whole: waiting for more to send with them only costs time.
+    // Requests are written whole, so Nagle's algorithm would only delay them.
     stream.set_nodelay(true)?;
     match (url.protocol(), trust) {
         (Protocol::Plain, _) => over_http1(stream).await,
@@ -138,18 +138,20 @@ pub(crate) async fn connect(
     }
 }
 
-/// Connects to the first of several addresses where somebody answers. Each has its share of the time, so
-/// that one that swallows everything does not keep the others from being tried.
+/// Connects to the first of several addresses that accepts. Each gets a part of the time, so that one that drops
+/// packets does not keep the others from being tried.
 async fn connect_to_any(addresses: &[SocketAddr], time: Duration) -> io::Result<TcpStream> {
     let Some((last, others)) = addresses.split_last() else {
-        return Err(io::Error::other("its name has no address"));
+        return Err(io::Error::other("its host name has no address"));
     };
     let share = time / u32::try_from(addresses.len()).unwrap_or(u32::MAX);
     for address in others {
         match timeout(share, TcpStream::connect(address)).await {
             Ok(Ok(stream)) => return Ok(stream),
-            Ok(Err(error)) => debug!(%address, %error, "address of an upstream"),
-            Err(_) => debug!(%address, "address of an upstream takes too long"),
+            Ok(Err(error)) => {
+                debug!(%address, %error, "cannot connect to an address of an upstream")
+            }
+            Err(_) => debug!(%address, "connecting to an address of an upstream timed out"),
         }
     }
     TcpStream::connect(last).await
@@ -211,7 +213,7 @@ mod tests {
 
     use super::*;
 
-    /// Somebody who listens, and whose queue is full: the next who connects is never answered.
+    /// A listener whose backlog is full: further connections are never accepted.
     async fn black_hole() -> (TcpListener, Vec<TcpStream>) {
         let socket = TcpSocket::new_v4().expect("a socket");
         socket.bind("127.0.0.1:0".parse().expect("an address")).expect("a port");
@@ -237,7 +239,7 @@ mod tests {
         let connected = timeout(time, connect_to_any(&[hole, dead, alive_at], time)).await;
         let stream = connected.expect("in time").expect("a connection");
         assert_eq!(stream.peer_addr().expect("an address"), alive_at);
-        let refused = connect_to_any(&[hole, dead], time).await.expect_err("nobody is there");
+        let refused = connect_to_any(&[hole, dead], time).await.expect_err("no listener");
         assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
         assert!(connect_to_any(&[], time).await.is_err());
     }

@@ -1,4 +1,4 @@
-//! What a gateway counts.
+//! The counters of a gateway, for metrics.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -9,7 +9,7 @@ use crate::failure::Failure;
 
 const CLASSES: [&str; 6] = ["1xx", "2xx", "3xx", "4xx", "429", "5xx"];
 
-/// What a gateway counts while it forwards.
+/// The counters of a gateway.
 #[derive(Debug, Default)]
 pub struct Counts {
     responses: [AtomicU64; CLASSES.len()],
@@ -18,21 +18,21 @@ pub struct Counts {
     upgrades: AtomicU64,
 }
 
-/// The figures of one moment.
+/// The figures at one point in time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Readings {
-    /// Answers by class of status.
+    /// Responses by class of status.
     pub responses: Vec<(&'static str, u64)>,
-    /// What went wrong between the gateway and upstreams, by kind.
+    /// Failures between the gateway and upstreams, by kind.
     pub failures: Vec<(&'static str, u64)>,
-    /// Requests that were sent once more.
+    /// Requests that were retried.
     pub retries: u64,
     /// Upgraded connections that are open.
     pub upgrades: u64,
 }
 
 impl Counts {
-    /// Counts an answer to a client, whoever made it.
+    /// Counts a response to a client, of an upstream or of the gateway.
     pub fn count_response(&self, status: StatusCode) {
         let class = match status.as_u16() {
             429 => 4,
@@ -55,13 +55,13 @@ impl Counts {
         self.retries.fetch_add(1, Relaxed);
     }
 
-    /// Counts an upgraded connection until what is returned is dropped.
+    /// Counts an upgraded connection until the returned value is dropped.
     pub(crate) fn open_upgrade(self: &Arc<Self>) -> OpenUpgrade {
         self.upgrades.fetch_add(1, Relaxed);
         OpenUpgrade(Arc::clone(self))
     }
 
-    /// The figures at this moment.
+    /// Reads the figures.
     #[must_use]
     pub fn read(&self) -> Readings {
         let load = |count: &AtomicU64| count.load(Relaxed);

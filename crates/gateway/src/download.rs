@@ -1,4 +1,4 @@
-//! The body of an answer on its way to the client, piece by piece.
+//! The body of a response on its way to the client, frame by frame.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::trailers::passed_on;
 use crate::upload::{Progress, Upload};
 use crate::upstream::RequestPlace;
 
-/// The body of an answer: that of an upstream, or a few bytes of the gateway's own.
+/// The body of a response: that of an upstream, or a few bytes of the gateway.
 #[derive(Debug)]
 pub struct Download(Content);
 
@@ -35,16 +35,16 @@ struct Piecewise {
     body: Incoming,
     patience: Patience,
     counts: Arc<Counts>,
-    /// Kept while the answer is on its way.
+    /// Kept until the response is complete.
     held: Option<Held>,
 }
 
-/// What an exchange holds until its end.
+/// What an exchange keeps until its end.
 #[derive(Debug)]
 pub(crate) struct Held {
-    /// The connection, and where it goes when the answer is over.
+    /// The connection, and the pool that it returns to.
     line: Option<(http1::SendRequest<Upload>, Arc<Pool>)>,
-    /// The connection is of no use before the request is over too.
+    /// The connection is not reused before the request body is complete too.
     upload: Option<Arc<Progress>>,
     _stream: Option<OwnedSemaphorePermit>,
     _place: RequestPlace,
@@ -62,7 +62,7 @@ impl Held {
         Self { line, upload, _stream: stream, _place: place }
     }
 
-    /// The answer has come to its end.
+    /// The response is complete.
     fn release(mut self) {
         if self.unfinished_upload().is_none()
             && let Some((line, pool)) = self.line.take()
@@ -76,7 +76,7 @@ impl Held {
     }
 }
 
-/// However the answer ends, nobody needs the rest of the request.
+/// However the response ends, the rest of the request is not needed.
 impl Drop for Held {
     fn drop(&mut self) {
         if let Some(upload) = self.unfinished_upload() {
@@ -86,13 +86,13 @@ impl Drop for Held {
 }
 
 impl Download {
-    /// A body of the gateway's own.
+    /// A body of the gateway.
     pub(crate) const fn own(bytes: Bytes) -> Self {
         Self(Content::Own(bytes))
     }
 
-    /// The body of an upstream, of which the next piece is waited for no longer than that after the last
-    /// one, of the request or of the answer.
+    /// The body of an upstream. It fails if nothing arrives within `limit` after the last frame of the request or of
+    /// the response.
     pub(crate) fn new(body: Incoming, held: Held, limit: Duration, counts: Arc<Counts>) -> Self {
         let mut piecewise =
             Piecewise { body, patience: Patience::new(limit), counts, held: Some(held) };
@@ -122,7 +122,7 @@ impl Piecewise {
                     return Poll::Pending;
                 }
                 self.counts.count_failure(Failure::BodyTimeout);
-                return Poll::Ready(Some(Err("the upstream took too long".into())));
+                return Poll::Ready(Some(Err("the response body timed out".into())));
             };
             self.patience.renew();
             match frame {
@@ -144,7 +144,7 @@ impl Piecewise {
         }
     }
 
-    /// A client that breaks off its request takes the answer along.
+    /// A client that aborts its request aborts the response too.
     fn broken_by(&self) -> Failure {
         let upload = self.held.as_ref().and_then(|held| held.upload.as_deref());
         upload.and_then(Progress::failure).unwrap_or(Failure::BodyBroken)

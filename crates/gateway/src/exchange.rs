@@ -1,4 +1,4 @@
-//! One request and its answer, over one connection, or over a second one where that is safe.
+//! One request and its response, over one connection, or over a second one where a retry is safe.
 
 use std::error::Error;
 use std::future::poll_fn;
@@ -24,12 +24,12 @@ use crate::request::{Asked, is_idempotent};
 use crate::upload::{Progress, Upload};
 use crate::upstream::{Upstream, Wish};
 
-/// How often a request is sent again, at the most.
+/// How often a request is retried.
 const RETRIES: u32 = 3;
-/// How often to look within the time for an answer whether the body of the request still moves.
+/// How often within the response timeout the progress of the request body is read.
 const GLANCES: u32 = 16;
 
-/// What an exchange needs to know besides its request.
+/// The context of an exchange.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Exchange<'a> {
     pub(crate) upstream: &'a Upstream,
@@ -39,39 +39,39 @@ pub(crate) struct Exchange<'a> {
     pub(crate) counts: &'a Counts,
 }
 
-/// An answer, and the connection that it comes over.
+/// A response, and its connection.
 pub(crate) struct Answered {
     pub(crate) response: Response<Incoming>,
-    /// One of HTTP/1.1, which is free for another request after the answer.
+    /// An HTTP/1.1 connection, which is free for another request after the response.
     pub(crate) line: Option<http1::SendRequest<Upload>>,
-    /// The place on one of HTTP/2.
+    /// The stream permit of an HTTP/2 connection.
     pub(crate) stream: Option<OwnedSemaphorePermit>,
     pub(crate) upload: Option<Arc<Progress>>,
 }
 
-/// Why there is no answer.
+/// Why there is no response.
 pub(crate) enum Unanswered {
-    /// Nothing was sent, so the request can go elsewhere.
+    /// Nothing was sent, so another upstream can get the request.
     NotSent(Box<Request<Upload>>, Failure),
-    /// The upstream may have acted upon it.
+    /// The upstream may have processed it.
     Failed(Failure),
 }
 
-/// Why a connection gave no answer.
+/// Why a connection returned no response.
 enum Lost {
     /// Nothing was sent.
     NotSent(Box<Request<Upload>>),
-    /// It ended, or sent what is no HTTP.
+    /// The connection ended, or the response was not HTTP.
     Broken(hyper::Error),
     Late,
 }
 
 impl Exchange<'_> {
-    /// Sends a request and waits for the head of its answer.
+    /// Sends a request and waits for the response head.
     ///
-    /// A connection that has waited for its next request may be closed before it arrives, and one of
-    /// HTTP/2 may be closed to new requests while others are answered. What was not sent then is sent
-    /// again, and so is what may be sent twice and has no body: over another connection, and not often.
+    /// A keep-alive connection may be closed before the request arrives, and an HTTP/2 connection may be closed to
+    /// new requests while others are in progress. A request that was not sent is retried, and so is an idempotent one
+    /// without a body: over another connection, a few times at most.
     pub(crate) async fn run(
         &self,
         mut request: Box<Request<Upload>>,
@@ -139,16 +139,16 @@ impl Exchange<'_> {
             Line::Http2(mut line) => {
                 self.asked.address_http2(&mut request, self.upstream.url.scheme(), host);
                 let answer = line.try_send_request(*request);
-                // What is left in the queue of a connection at its end comes back when the last way to
-                // send has gone. The pool lets go of its own at the same time.
+                // A request left in the queue of a closed connection is returned when the last sender is dropped. The
+                // pool drops its sender at the same time.
                 drop(line);
                 Ok((self.in_time(answer, upload).await?, None))
             }
         }
     }
 
-    /// Waits for the head of an answer, for so long after the upstream has got all that the client
-    /// has sent.
+    /// Waits for the response head, with a timeout that starts when the upstream has received all that the client has
+    /// sent.
     async fn in_time(
         &self,
         answer: impl Future<Output = Result<Response<Incoming>, TrySendError>>,
@@ -167,8 +167,8 @@ impl Exchange<'_> {
 
 type TrySendError = hyper::client::conn::TrySendError<Request<Upload>>;
 
-/// Waits for an answer, and lets go of a connection that ends meanwhile: a request that was put into
-/// its queue as it ended comes back when nobody can send any more, and not before.
+/// Waits for a response, and drops the sender of a connection that ends meanwhile: a request that was queued as the
+/// connection ended is returned only when all senders are gone.
 async fn while_open<T>(
     answer: impl Future<Output = T>,
     line: &mut Option<http1::SendRequest<Upload>>,
@@ -197,8 +197,8 @@ async fn while_open<T>(
     answer.await
 }
 
-/// Waits for an answer for so long after the last piece of the body; none if it takes longer. The client has
-/// its own time to send its body.
+/// Waits for a response, with a timeout since the last frame of the body; `None` if it passes. The client has a
+/// separate timeout for its body.
 async fn while_moving<T>(
     answer: impl Future<Output = T>,
     upload: &Progress,
@@ -218,19 +218,19 @@ async fn while_moving<T>(
     None
 }
 
-/// Asks the client for its body when the upstream does.
+/// Sends `100 Continue` to the client when the upstream does.
 fn await_word(request: &mut Request<Upload>) {
     let Some(word) = request.body_mut().await_word() else { return };
     let word = Mutex::new(Some(word));
     hyper::ext::on_informational(request, move |response| {
         if response.status() == StatusCode::CONTINUE {
-            // Whoever waits may have waited long enough.
+            // The receiver may have timed out.
             let _ = word.lock().take().map(|word| word.send(()));
         }
     });
 }
 
-/// The same request once more, if it may be sent twice and has no body.
+/// A copy of the request, if it is idempotent and has no body.
 fn copy_of(request: &Request<Upload>) -> Option<Box<Request<Upload>>> {
     if !request.body().is_empty() || !is_idempotent(request.method()) {
         return None;
@@ -241,8 +241,8 @@ fn copy_of(request: &Request<Upload>) -> Option<Box<Request<Upload>>> {
     Some(Box::new(copy))
 }
 
-/// Whether a connection ended without a word. An upstream that resets one stream alone has had its word:
-/// it may have acted upon the request, or wants to hear less.
+/// True if the connection closed before any response. `RST_STREAM` does not count: the upstream may have processed the
+/// request.
 fn was_closed(error: &hyper::Error) -> bool {
     use ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
     const ENDS: [ErrorKind; 4] = [BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof];
@@ -256,7 +256,7 @@ fn was_closed(error: &hyper::Error) -> bool {
         || cause::<io::Error>(error).is_some_and(|error| ENDS.contains(&error.kind()))
 }
 
-/// Whether the upstream has said over HTTP/2 that it has not looked at the request.
+/// Whether the upstream refused the stream unprocessed (`REFUSED_STREAM`, `GOAWAY`).
 fn was_refused(error: &hyper::Error) -> bool {
     cause::<h2::Error>(error).is_some_and(|error| {
         let is_end = error.is_go_away() && error.reason() == Some(h2::Reason::NO_ERROR);
@@ -264,7 +264,7 @@ fn was_refused(error: &hyper::Error) -> bool {
     })
 }
 
-/// The first cause of a kind.
+/// The first cause of this type.
 fn cause<E: Error + 'static>(error: &hyper::Error) -> Option<&E> {
     let mut cause = error.source();
     while let Some(error) = cause {

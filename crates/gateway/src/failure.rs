@@ -1,20 +1,18 @@
-//! What can go wrong between a client and an upstream, and what the client is told.
+//! The failures between a client and an upstream, and their responses.
 //!
-//! Answers say what kind of failure it was, and nothing about who is behind the gateway: names and
-//! addresses of upstreams are in the log.
+//! A response names the kind of failure, and nothing about the upstreams: their names and addresses are in the log.
 
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
 use serde_json::json;
 
-/// Why a request was not forwarded, or its answer not passed on.
+/// Why a request was not forwarded, or its response not passed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Failure {
-    /// No upstream is for this host and path.
+    /// There is no route for this host and path.
     NoRoute,
-    /// No upstream could be connected to a moment ago, and another request is to find out whether one is
-    /// back.
+    /// All upstreams failed within the last second, and another request is probing them.
     NoUpstream,
     /// No upstream could be connected to.
     Unreachable,
@@ -22,15 +20,15 @@ pub enum Failure {
     ConnectTimeout,
     /// Too many requests wait for the upstream.
     Busy,
-    /// The upstream ended the connection, or sent what is no HTTP, in place of an answer.
+    /// The upstream closed the connection without a response, or the response was not HTTP.
     Broken,
-    /// The upstream took too long to answer.
+    /// The upstream took too long to respond.
     ResponseTimeout,
-    /// The upstream ended the connection in the middle of its answer.
+    /// The upstream closed the connection in the middle of its response.
     BodyBroken,
-    /// The upstream paused for too long in the middle of its answer.
+    /// The upstream paused for too long in the middle of its response.
     BodyTimeout,
-    /// The client has too many requests on their way to the upstream.
+    /// The client has too many requests in progress at the upstream.
     ClientBusy,
     /// Too many connections are upgraded already.
     TooManyUpgrades,
@@ -40,9 +38,9 @@ pub enum Failure {
     Loop,
     /// The client took too long to send its body.
     ClientTimeout,
-    /// The client left before its body was complete.
+    /// The client disconnected before its body was complete.
     ClientGone,
-    /// The head of the request can be understood in two ways, or asks for what is not done here.
+    /// The request head is ambiguous, or requests something unsupported.
     Refused(Refusal),
 }
 
@@ -51,13 +49,13 @@ pub enum Failure {
 pub enum Refusal {
     /// Two lengths of the body.
     AmbiguousLength,
-    /// A coding of the body that is not understood.
+    /// An unsupported transfer coding.
     TransferCoding,
-    /// A host that is none, or two of them.
+    /// An invalid host, or two that differ.
     Host,
     /// A path with `.` or `..` in it, where the path decides the upstream.
     Path,
-    /// A tunnel to anywhere.
+    /// `CONNECT`.
     Connect,
 }
 
@@ -85,13 +83,13 @@ impl Failure {
         Self::Refused(Refusal::Connect),
     ];
 
-    /// Its name, in metrics and in answers. Names do not change.
+    /// Its name, in metrics and responses. Names are stable.
     #[must_use]
     pub const fn name(self) -> &'static str {
         self.words().1
     }
 
-    /// Status, name, and what a person is told.
+    /// Status, name, and message.
     const fn words(self) -> (StatusCode, &'static str, &'static str) {
         match self {
             Self::NoRoute => {
@@ -193,7 +191,7 @@ impl Failure {
         }
     }
 
-    /// What the client is told.
+    /// The response to the client.
     pub(crate) fn response(self) -> Response<Bytes> {
         let (status, code, detail) = self.words();
         let body = json!({
@@ -208,7 +206,7 @@ impl Failure {
         let fields = response.headers_mut();
         fields.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         fields.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        // What follows a body of unclear length is no request.
+        // Bytes after a body of unclear length are not a request.
         if let Self::Refused(Refusal::AmbiguousLength | Refusal::TransferCoding) = self {
             fields.insert(CONNECTION, HeaderValue::from_static("close"));
         }

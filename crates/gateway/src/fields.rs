@@ -1,4 +1,4 @@
-//! Header fields that are about one connection and go no further.
+//! Removes hop-by-hop header fields.
 
 use http::header::{
     CONNECTION, CONTENT_LENGTH, COOKIE, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHENTICATE,
@@ -17,7 +17,7 @@ const ALWAYS: [HeaderName; 9] = [
     UPGRADE,
 ];
 
-/// Removes all fields that are about the connection they came over, those too that it names itself.
+/// Removes all hop-by-hop fields, and those that `Connection` names.
 pub(crate) fn strip_hop_by_hop(fields: &mut HeaderMap) {
     if fields.contains_key(CONNECTION) {
         let named: Vec<HeaderName> = tokens(fields, &CONNECTION)
@@ -32,8 +32,8 @@ pub(crate) fn strip_hop_by_hop(fields: &mut HeaderMap) {
     }
 }
 
-/// The same for an answer. Its length goes if it was sent in chunks: of two lengths, the client might
-/// believe the other.
+/// Removes the hop-by-hop fields of a response. Its length is removed if it was chunked: of two lengths, the client
+/// might use the other.
 pub(crate) fn strip_response(fields: &mut HeaderMap) {
     if fields.contains_key(TRANSFER_ENCODING) {
         fields.remove(CONTENT_LENGTH);
@@ -41,19 +41,19 @@ pub(crate) fn strip_response(fields: &mut HeaderMap) {
     strip_hop_by_hop(fields);
 }
 
-/// Makes one line of several cookies: HTTP/2 may split them, and HTTP/1.1 may not.
+/// Joins several `Cookie` lines: HTTP/2 may split them, and HTTP/1.1 may not.
 pub(crate) fn join_cookies(fields: &mut HeaderMap) {
     let lines: Vec<&[u8]> = fields.get_all(COOKIE).iter().map(HeaderValue::as_bytes).collect();
     if lines.len() < 2 {
         return;
     }
-    // Lines that were values before are one together.
+    // Valid values stay valid when joined.
     if let Ok(line) = HeaderValue::from_bytes(&lines.join(&b"; "[..])) {
         fields.insert(COOKIE, line);
     }
 }
 
-/// The items of a list that may stand in several lines.
+/// The items of a list that may be in several lines.
 pub(crate) fn tokens<'a>(
     fields: &'a HeaderMap,
     name: &HeaderName,
@@ -65,7 +65,7 @@ pub(crate) fn tokens<'a>(
         .filter(|token| !token.is_empty())
 }
 
-/// Whether a list has an item, in any case.
+/// Whether a list has an item, case-insensitively.
 pub(crate) fn has_token(fields: &HeaderMap, name: &HeaderName, token: &str) -> bool {
     tokens(fields, name).any(|found| found.eq_ignore_ascii_case(token.as_bytes()))
 }
@@ -135,7 +135,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a client names, only what it names and what is never passed on goes.
+        /// Only hop-by-hop fields and those that `Connection` names are removed.
         #[test]
         fn whatever_is_named_goes_and_nothing_else(
             connection in "[ -~]{0,40}",

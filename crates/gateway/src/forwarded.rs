@@ -1,7 +1,7 @@
-//! Who a request came from and how, for the upstream: `Forwarded` and `X-Forwarded-*`.
+//! Describes the client to the upstream: `Forwarded` and `X-Forwarded-*`.
 //!
-//! What a trusted proxy wrote is kept and added to. What anybody else wrote is a claim, and goes. Only how
-//! many gateways a request has passed is believed of everybody: who lies about that harms nobody else.
+//! Fields from a trusted proxy are kept and extended; those from any other peer are removed. Only the number of
+//! gateways that a request has passed is accepted from every peer: a wrong number harms its sender only.
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
@@ -17,12 +17,12 @@ const FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 
-/// How many gateways like this one a request may pass. After more, it goes round in a circle.
+/// How many gateways like this one a request may pass. More means a loop.
 const MOST_GATEWAYS: u32 = 8;
-/// What such a gateway calls itself, before the number of those that a request has passed.
+/// The identifier of a gateway, before the number of gateways that a request has passed.
 const GATEWAY: &str = "by=_tollgate-";
 
-/// One step of a request: from whom, and how.
+/// One hop of a request: its client, and how it arrived.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Step<'a> {
     pub(crate) client: IpAddr,
@@ -32,7 +32,7 @@ pub(crate) struct Step<'a> {
     pub(crate) host: Option<&'a str>,
 }
 
-/// Whether a peer is one of the proxies, however IPv4 is written.
+/// Whether a peer is a trusted proxy, also for IPv4 written as IPv6.
 pub(crate) fn is_trusted(proxies: &[IpNet], peer: IpAddr) -> bool {
     let mapped = match peer {
         IpAddr::V4(address) => IpAddr::V6(address.to_ipv6_mapped()),
@@ -42,7 +42,7 @@ pub(crate) fn is_trusted(proxies: &[IpNet], peer: IpAddr) -> bool {
 }
 
 impl Step<'_> {
-    /// Adds this step to what is known, or replaces what is only claimed.
+    /// Adds this hop to the fields of a trusted proxy, or replaces those of another peer.
     pub(crate) fn tell(&self, fields: &mut HeaderMap) -> Result<(), Failure> {
         let passed = gateways_passed(fields);
         if passed >= MOST_GATEWAYS {
@@ -54,7 +54,7 @@ impl Step<'_> {
         append(fields, FORWARDED, &self.element(&address, passed + 1));
         let host = self.host.map(HeaderValue::try_from).and_then(Result::ok);
         for (name, value) in [(PROTO, Some(HeaderValue::from_static(self.scheme))), (HOST, host)] {
-            // The first proxy knows what the client asked for.
+            // The first proxy has the original value.
             if let Some(value) = value.filter(|_| !fields.contains_key(&name)) {
                 fields.insert(name, value);
             }
@@ -62,13 +62,13 @@ impl Step<'_> {
         Ok(())
     }
 
-    /// This step by RFC 7239.
+    /// This hop as an element of RFC 7239.
     fn element(&self, address: &str, gateways: u32) -> String {
         let is_bare = self.client.to_canonical().is_ipv4();
         let mut element =
             if is_bare { format!("for={address}") } else { format!("for=\"[{address}]\"") };
         if let Some(host) = self.host {
-            // A host holds nothing that ends a quoted text. Writing to a string cannot fail.
+            // A host has no character that ends a quoted string. Writing to a string cannot fail.
             let _ = write!(element, ";host=\"{host}\"");
         }
         let _ = write!(element, ";proto={};{GATEWAY}{gateways}", self.scheme);
@@ -87,7 +87,7 @@ fn gateways_passed(fields: &HeaderMap) -> u32 {
     numbers.max().unwrap_or(0)
 }
 
-/// Puts a value at the end of a list, which is one line then.
+/// Appends a value to a list, and joins its lines.
 fn append(fields: &mut HeaderMap, name: HeaderName, value: &str) {
     let mut list = Vec::new();
     for line in fields.get_all(&name) {
@@ -95,7 +95,7 @@ fn append(fields: &mut HeaderMap, name: HeaderName, value: &str) {
         list.extend_from_slice(b", ");
     }
     list.extend_from_slice(value.as_bytes());
-    // Lines that were values before are one together.
+    // Valid values stay valid when joined.
     if let Ok(list) = HeaderValue::from_maybe_shared(bytes::Bytes::from(list)) {
         fields.insert(name, list);
     }

@@ -1,4 +1,4 @@
-//! The service: a request to its upstream, and the answer back.
+//! The service: sends a request to its upstream, and returns the response.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -35,30 +35,28 @@ use crate::upload_timer::UploadLimits;
 use crate::upstream::{RequestPlace, Upstream, Upstreams};
 use crate::url::{Protocol, UpstreamUrl};
 
-/// The address at the other end of the connection that a request came over. Whoever accepts
-/// connections puts it into the extensions of requests.
+/// The peer address of the connection that a request came over. The listener puts it into the extensions of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientAddress(pub IpAddr);
 
-/// The client that a request is from, as far as trusted proxies tell. Its requests share what one client may
-/// take. Without it the [`ClientAddress`] is the client.
+/// The client of a request, as forwarded by trusted proxies. Its requests share what one client may take. Without it
+/// the [`ClientAddress`] is the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OriginalClient(pub IpAddr);
 
-/// Stands in the extensions of an answer that an upstream has given: the request was sent, or a part of
-/// it.
+/// An extension of responses that an upstream has sent: the request was sent, or a part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FromUpstream;
 
-/// Stands in the extensions of a request whose `Host` is not the client's, but that of its upstream.
+/// An extension of requests whose `Host` is not the client's, but that of the upstream.
 #[derive(Clone, Copy, Debug)]
 struct CompletedHost;
 
-/// An answer on its way.
+/// The response.
 pub type ResponseFuture =
     Pin<Box<dyn Future<Output = Result<Response<Download>, Infallible>> + Send>>;
 
-/// Forwards requests to upstreams. Clones are one and the same.
+/// Forwards requests to upstreams. Clones share the connections.
 #[derive(Clone, Debug)]
 pub struct Forwarder(Arc<Shared>);
 
@@ -76,17 +74,16 @@ struct Shared {
 }
 
 impl Forwarder {
-    /// Reads the authorities that sign certificates, if an upstream speaks TLS. Nobody is connected to
-    /// yet.
+    /// Reads the certificate authorities, if an upstream speaks TLS. Connects to no upstream yet.
     ///
     /// # Errors
-    /// If the authorities cannot be read.
+    /// The authorities cannot be read.
     pub fn new(config: &GatewayConfig, counts: Arc<Counts>) -> Result<Self, TrustError> {
         let routed = config.routes.iter().flat_map(|route| &route.upstreams);
         let speaks_tls =
             config.upstreams.iter().chain(routed).any(|url| url.protocol() == Protocol::Tls);
         let trust = speaks_tls.then(|| Trust::load(config.ca.as_deref())).transpose()?;
-        // One upstream of several routes is one upstream.
+        // An upstream of several routes has one pool.
         let mut known: HashMap<UpstreamUrl, Arc<Upstream>> = HashMap::new();
         let mut upstreams = |urls: &[UpstreamUrl]| {
             let upstream = |url: &UpstreamUrl| {
@@ -118,9 +115,9 @@ impl Forwarder {
         })))
     }
 
-    /// Adds the host of its upstream to a request without one. Call it before the request is judged:
-    /// rules and routes by host then match the host that is sent to the upstream. If the upstreams of a
-    /// route have different hosts, all of them receive that of the first.
+    /// Adds the host of its upstream to a request without one. Call it before the check: rules and routes by host
+    /// then match the host that is sent to the upstream. If the upstreams of a route have different hosts, all of
+    /// them receive that of the first.
     pub fn complete_host(&self, parts: &mut Parts) {
         let has_host = parts.headers.get(HOST).is_some_and(|host| !host.is_empty());
         if has_host || parts.uri.authority().is_some() {
@@ -167,7 +164,7 @@ where
     }
 }
 
-/// What a request that changes to another protocol keeps ready.
+/// What a request that upgrades to another protocol needs.
 struct Upgrade {
     client: OnUpgrade,
     place: Place,
@@ -202,7 +199,7 @@ impl Shared {
         let mut turns = upstreams.turns(original);
         while let Some((upstream, place)) = turns.next().await? {
             if asked.upgrade.is_some() && upstream.url.protocol() == Protocol::PlainHttp2 {
-                // HTTP/2 cannot be upgraded: what is asked for is answered as if it were not.
+                // HTTP/2 cannot be upgraded: the request is sent without the upgrade.
                 (asked.upgrade, upgrade) = (None, None);
             }
             let exchange = Exchange {
@@ -217,7 +214,7 @@ impl Shared {
                     let is_change = answered.response.status() == StatusCode::SWITCHING_PROTOCOLS;
                     return match upgrade.filter(|_| is_change) {
                         Some(upgrade) => self.change(answered.response, upgrade),
-                        // Nobody asked for it.
+                        // The client did not request an upgrade.
                         None if is_change => Err(Failure::Broken),
                         None => Ok(self.pass_on(answered, upstream, place)),
                     };
@@ -235,7 +232,7 @@ impl Shared {
         Err(last)
     }
 
-    /// Tells the upstream whom the request is from.
+    /// Adds the forwarding fields for the upstream.
     fn tell_step(&self, parts: &mut Parts, asked: &Asked, client: IpAddr) -> Result<(), Failure> {
         let is_completed = parts.extensions.get::<CompletedHost>().is_some();
         let host = asked.authority.as_ref().filter(|_| !is_completed);
@@ -288,7 +285,7 @@ impl Shared {
     }
 }
 
-/// The other end of the connection; an unknown one is no trusted proxy.
+/// The peer of the connection; an unknown one is not a trusted proxy.
 fn address_of(parts: &Parts) -> IpAddr {
     let address = parts.extensions.get::<ClientAddress>();
     address.map_or(Ipv4Addr::UNSPECIFIED.into(), |address| address.0)

@@ -1,23 +1,23 @@
-//! Header fields of clients that are not forwarded: claims that only proxies may make, and spellings that the
-//! service behind would take for another field.
+//! Removes header fields of clients that only proxies may write, and spellings that a service would read as another
+//! field.
 //!
 //! Servers that turn fields into variables (CGI, WSGI, PHP) read `X_API_Key` and `X-API-Key` as the same one. Rules
-//! have seen the latter only, so the former is removed, in trailers too.
+//! have matched the latter only, so the former is removed, in trailers too.
 
 use http::header::{HeaderMap, HeaderName};
 
 use crate::config::GatewayConfig;
 
-/// What some services take for the path of the request.
+/// Fields that some services take for the path of the request.
 const REWRITES: [HeaderName; 2] =
     [HeaderName::from_static("x-original-url"), HeaderName::from_static("x-rewrite-url")];
 
-/// Which fields go on.
+/// Which fields are forwarded.
 #[derive(Debug, Default)]
 pub(crate) struct FieldGuard {
     /// Fields besides those for forwarding that only trusted proxies may write.
     proxy_fields: Vec<HeaderName>,
-    /// Fields by which clients are known.
+    /// Fields that identify clients.
     credential_fields: Vec<HeaderName>,
     /// Whether trusted proxies may write [`REWRITES`].
     keeps_rewrites: bool,
@@ -32,7 +32,7 @@ impl FieldGuard {
         }
     }
 
-    /// Removes from the head of a request what its sender may not write.
+    /// Removes from the request head what the peer may not write.
     pub(crate) fn strip_head(&self, fields: &mut HeaderMap, is_trusted: bool) {
         let may_write = |name: &HeaderName| {
             if is_forwarding(name.as_str()) || self.proxy_fields.contains(name) {
@@ -46,12 +46,12 @@ impl FieldGuard {
         remove(fields, |name| !may_write(name));
     }
 
-    /// Removes from the trailers of a request what belongs into its head.
+    /// Removes from the request trailers what belongs in its head.
     pub(crate) fn strip_trailers(&self, fields: &mut HeaderMap) {
         remove(fields, |name| self.is_guarded(name));
     }
 
-    /// Whether some server takes this for a field that is guarded here.
+    /// Whether some server reads this as a field that is guarded here.
     fn is_guarded(&self, name: &HeaderName) -> bool {
         let mut guarded = self.proxy_fields.iter().chain(&self.credential_fields);
         guarded.any(|own| is_same_variable(own, name))
@@ -65,7 +65,7 @@ fn is_forwarding(name: &str) -> bool {
     name == "forwarded" || name == "x-real-ip" || name.starts_with("x-forwarded-")
 }
 
-/// Whether two names are one to servers that do not tell `_` from `-`.
+/// Whether two names are equal to servers that do not distinguish `_` from `-`.
 pub(crate) fn is_same_variable(one: &HeaderName, other: &HeaderName) -> bool {
     let plain = |byte: u8| if byte == b'_' { b'-' } else { byte };
     let (one, other) = (one.as_str(), other.as_str());
@@ -98,7 +98,7 @@ mod tests {
         })
     }
 
-    /// What is left of these fields.
+    /// The fields that are left.
     fn left(names: &[&'static str], strip: impl FnOnce(&mut HeaderMap)) -> String {
         let mut fields = HeaderMap::new();
         for name in names {

@@ -1,12 +1,11 @@
-//! Forwards HTTP requests to services behind: a reverse proxy as a tower service.
+//! Forwards HTTP requests to upstreams: a reverse proxy as a tower service.
 //!
-//! A [`Forwarder`] takes a request that somebody else has judged, finds its upstream, and passes both
-//! bodies on piece by piece. It knows nothing of rate limits and of listeners: whoever accepts
-//! connections puts the [`ClientAddress`] into the extensions of a request, and the [`OriginalClient`] if a
-//! proxy is in between.
+//! A [`Forwarder`] takes a request that has been checked, finds its upstream, and streams both bodies. It knows
+//! nothing of rate limits and listeners: the listener puts the [`ClientAddress`] into the extensions of a request,
+//! and the [`OriginalClient`] if a proxy is in between.
 //!
-//! What can be asked twice without harm is asked once more if a connection that had waited for its
-//! next request turns out to be closed; nothing else is ever sent twice.
+//! An idempotent request without a body is retried if a keep-alive connection turns out to be closed; nothing else is
+//! ever sent twice.
 #![forbid(unsafe_code)]
 
 mod allowance;
@@ -42,5 +41,5 @@ pub use routes::{HostPattern, PathPattern, Route};
 pub use tunnel::Tunnels;
 pub use url::UpstreamUrl;
 
-/// Whatever a body can fail with.
+/// Any error of a body.
 type BodyError = Box<dyn std::error::Error + Send + Sync>;

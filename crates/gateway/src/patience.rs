@@ -1,4 +1,4 @@
-//! Waiting for the next piece of a body, and no longer than so.
+//! A timeout for the next frame of a body.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::{Sleep, sleep};
 use tollgate::Stopwatch;
 
-/// Runs out if nothing comes for too long. A timer exists only while something is waited for.
+/// Expires if nothing arrives for too long. A timer exists only while something is awaited.
 #[derive(Debug)]
 pub(crate) struct Patience {
     limit: Duration,
@@ -21,12 +21,12 @@ impl Patience {
         Self { limit, timer: None, is_running: false }
     }
 
-    /// Something came.
+    /// Restarts the timeout: something arrived.
     pub(crate) const fn renew(&mut self) {
         self.is_running = false;
     }
 
-    /// Nothing came yet; ready if nothing has come for too long, nor moved elsewhere.
+    /// Ready if nothing has arrived for too long, here or in `elsewhere`.
     pub(crate) fn poll_run_out(
         &mut self,
         elsewhere: Option<&LastMove>,
@@ -47,7 +47,7 @@ impl Patience {
     }
 }
 
-/// When something last moved, for whoever waits elsewhere.
+/// When something last moved, shared between tasks.
 #[derive(Debug)]
 pub(crate) struct LastMove {
     running: Stopwatch,
@@ -60,13 +60,13 @@ impl LastMove {
         Self { running: Stopwatch::start(), at: AtomicU64::new(0) }
     }
 
-    /// Something moves.
+    /// Records that something moved.
     pub(crate) fn renew(&self) {
         let now = u64::try_from(self.running.elapsed().as_micros()).unwrap_or(u64::MAX);
         self.at.store(now, Relaxed);
     }
 
-    /// What is left of the time that may pass until something moves; none if nothing is.
+    /// What is left of `limit` since something moved; `None` if nothing is.
     pub(crate) fn left_of(&self, limit: Duration) -> Option<Duration> {
         let at = Duration::from_micros(self.at.load(Relaxed));
         let left = at.saturating_add(limit).saturating_sub(self.running.elapsed());

@@ -1,4 +1,4 @@
-//! Connections to one upstream that wait for their next request, or carry several at a time.
+//! The connection pool of one upstream: idle HTTP/1.1 connections, and shared HTTP/2 ones.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -13,36 +13,36 @@ use crate::allowance::Allowance;
 use crate::connect::Line;
 use crate::upload::Upload;
 
-/// The most connections that wait for a request.
+/// The most idle connections.
 const MOST_IDLE: usize = 256;
-/// The most requests at a time on one connection of HTTP/2, if its upstream allows for as many.
+/// The most concurrent streams on one HTTP/2 connection, if its upstream allows as many.
 const STREAMS: usize = 100;
 
 /// Connections to one upstream.
 #[derive(Debug)]
 pub(crate) struct Pool {
     lines: Mutex<Lines>,
-    /// How long a connection waits.
+    /// How long a connection may be idle.
     limit: Duration,
     running: Stopwatch,
 }
 
 #[derive(Debug, Default)]
 struct Lines {
-    /// The one that was used last is the last.
+    /// The last one was used last.
     idle: Vec<Idle>,
     shared: Vec<Shared>,
     is_swept: bool,
 }
 
-/// A connection of HTTP/1.1 that waits, and since when.
+/// An idle HTTP/1.1 connection, and since when.
 #[derive(Debug)]
 struct Idle {
     line: http1::SendRequest<Upload>,
     since: Duration,
 }
 
-/// A connection of HTTP/2, and when it was last given away.
+/// An HTTP/2 connection, and when it was last used.
 #[derive(Debug)]
 struct Shared {
     line: http2::SendRequest<Upload>,
@@ -63,12 +63,12 @@ pub(crate) struct Lease {
     pub(crate) line: Line,
     /// Whether it has carried another request before, so that it may have been closed meanwhile.
     pub(crate) is_reused: bool,
-    /// The place of the request among those of a connection of HTTP/2.
+    /// The stream permit of an HTTP/2 connection.
     pub(crate) stream: Option<OwnedSemaphorePermit>,
 }
 
 impl Lease {
-    /// A new connection of HTTP/2 that nobody else gets, and that ends after the request.
+    /// A new HTTP/2 connection that is not shared, and is closed after the request.
     pub(crate) fn unshared(line: http2::SendRequest<Upload>) -> Self {
         let stream = Arc::new(Semaphore::new(1)).try_acquire_owned().ok();
         Self { line: Line::Http2(line), is_reused: false, stream }
@@ -80,10 +80,10 @@ impl Pool {
         Arc::new(Self { lines: Mutex::default(), limit, running: Stopwatch::start() })
     }
 
-    /// A connection that is there already.
+    /// An existing connection.
     pub(crate) async fn take(&self) -> Option<Lease> {
         while let Some(mut line) = self.take_idle() {
-            // The end of an answer was seen: it is ready at once, or closed.
+            // The last response is complete, so it is ready at once, or closed.
             if line.is_ready() || line.ready().await.is_ok() {
                 return Some(Lease { line: Line::Http1(line), is_reused: true, stream: None });
             }
@@ -108,7 +108,7 @@ impl Pool {
         !lines.idle.is_empty() || !lines.shared.is_empty()
     }
 
-    /// A place on a connection of HTTP/2 that is there already.
+    /// A stream of an existing HTTP/2 connection.
     pub(crate) fn take_stream(&self) -> Option<Lease> {
         let mut lines = self.lines.lock();
         lines.shared.retain(|shared| !shared.line.is_closed());
@@ -121,7 +121,7 @@ impl Pool {
         })
     }
 
-    /// Shares a new connection with those who come later.
+    /// Shares a new connection with later requests.
     pub(crate) fn share(
         self: &Arc<Self>,
         line: http2::SendRequest<Upload>,
@@ -136,18 +136,18 @@ impl Pool {
         lease
     }
 
-    /// Gives a connection to nobody else. Those who have it go on.
+    /// Takes a connection out of the pool. Requests in progress continue.
     pub(crate) fn retire(&self, stream: &OwnedSemaphorePermit) {
         let mut lines = self.lines.lock();
         lines.shared.retain(|shared| !Arc::ptr_eq(&shared.streams, stream.semaphore()));
     }
 
-    /// Lets go of connections that have ended.
+    /// Removes closed connections.
     pub(crate) fn forget_closed(&self) {
         self.lines.lock().shared.retain(|shared| !shared.line.is_closed());
     }
 
-    /// Takes a connection back whose answer has come to its end.
+    /// Returns a connection whose response is complete.
     pub(crate) fn give_back(self: &Arc<Self>, line: http1::SendRequest<Upload>) {
         if line.is_closed() {
             return;
@@ -166,7 +166,7 @@ impl Pool {
         }
     }
 
-    /// Closes what has waited for too long. `false`: there is nothing left.
+    /// Closes connections that were idle for too long. `false`: there are none left.
     fn forget_old(&self) -> bool {
         let now = self.running.elapsed();
         let is_young = |since: Duration| now.saturating_sub(since) < self.limit;
@@ -180,7 +180,7 @@ impl Pool {
     }
 }
 
-/// Closes old connections as long as there are any.
+/// Closes idle connections as long as there are any.
 async fn sweep(pool: Weak<Pool>, period: Duration) {
     loop {
         sleep(period).await;

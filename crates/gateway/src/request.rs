@@ -1,4 +1,4 @@
-//! The head of a request: what it asks for, and how it is told to an upstream.
+//! Reads the head of a request, and writes it for an upstream.
 
 use http::header::{
     CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderValue, TE, TRANSFER_ENCODING,
@@ -13,23 +13,23 @@ use crate::failure::{Failure, Refusal};
 use crate::fields::{self, has_token, strip_hop_by_hop, tokens};
 use crate::url::UpstreamUrl;
 
-/// What a request asks for, and what its head said about the connection it came over.
+/// The request head: its target, and what concerned the client's connection only.
 #[derive(Debug)]
 pub(crate) struct Asked {
     /// The host with its port, as the client wrote it.
     pub(crate) authority: Option<Authority>,
     target: PathAndQuery,
-    /// The protocol that the client wants to change to.
+    /// The protocol that the client wants to upgrade to.
     pub(crate) upgrade: Option<HeaderValue>,
     takes_trailers: bool,
-    /// The client said how long its body is.
+    /// The client sent a Content-Length.
     has_length: bool,
-    /// The client waits for a word before it sends its body.
+    /// The client waits for `100 Continue` before it sends its body.
     pub(crate) awaits_word: bool,
 }
 
 impl Asked {
-    /// Takes what concerns the connection out of a head.
+    /// Takes the hop-by-hop parts out of a head.
     pub(crate) fn take(parts: &mut Parts) -> Result<Self, Failure> {
         if parts.method == Method::CONNECT {
             return Err(Failure::Refused(Refusal::Connect));
@@ -41,7 +41,7 @@ impl Asked {
         let awaits_word =
             parts.version == Version::HTTP_11 && has_token(&parts.headers, &EXPECT, "100-continue");
         strip_hop_by_hop(&mut parts.headers);
-        // The body itself says how long it is.
+        // The body itself knows its length.
         let has_length = parts.headers.remove(CONTENT_LENGTH).is_some();
         if has_token(&parts.headers, &EXPECT, "100-continue") {
             parts.headers.remove(EXPECT);
@@ -61,7 +61,7 @@ impl Asked {
         self.target.path()
     }
 
-    /// Makes a request one of HTTP/1.1 to this host.
+    /// Writes the head for an HTTP/1.1 connection to this host.
     pub(crate) fn address_http1<B: Body>(&self, request: &mut Request<B>, host: &Authority) {
         self.tell_length(request);
         *request.version_mut() = Version::HTTP_11;
@@ -82,7 +82,7 @@ impl Asked {
         }
     }
 
-    /// Makes a request one of HTTP/2 to this host.
+    /// Writes the head for an HTTP/2 connection to this host.
     pub(crate) fn address_http2<B>(
         &self,
         request: &mut Request<B>,
@@ -91,12 +91,12 @@ impl Asked {
     ) {
         *request.version_mut() = Version::HTTP_2;
         let uri = Uri::builder().scheme(scheme).authority(host.clone());
-        // Parts that were each part of a URI make one together.
+        // Valid parts of a URI make a valid one together.
         if let Ok(uri) = uri.path_and_query(self.target.clone()).build() {
             *request.uri_mut() = uri;
         }
         let fields = request.headers_mut();
-        // It may have been addressed to another connection before.
+        // It may have been written for an HTTP/1.1 connection before.
         for name in [HOST, CONNECTION, UPGRADE, EXPECT, TRANSFER_ENCODING] {
             fields.remove(name);
         }
@@ -105,8 +105,8 @@ impl Asked {
         }
     }
 
-    /// Says how long the body is where nobody else would: of an empty one, and of one that comes with a
-    /// method that seldom has any.
+    /// Adds a Content-Length where the client library would not: to an empty body, and to one of a method that seldom
+    /// has any.
     fn tell_length<B: Body>(&self, request: &mut Request<B>) {
         const WITH_BODY: [Method; 3] = [Method::POST, Method::PUT, Method::PATCH];
         if request.body().is_end_stream() {
@@ -129,7 +129,7 @@ impl Asked {
     }
 }
 
-/// The length of a body must be clear, or what follows it may be taken for a request of its own.
+/// The length of a body must be unambiguous, or bytes after it may be taken for another request.
 fn check_framing(fields: &HeaderMap) -> Result<(), Failure> {
     let mut codings = tokens(fields, &TRANSFER_ENCODING);
     let Some(coding) = codings.next() else { return Ok(()) };
@@ -142,8 +142,8 @@ fn check_framing(fields: &HeaderMap) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The host that is asked. A whole URL wins over the field `Host`, as for every server; over HTTP/2
-/// both must agree.
+/// The requested host. An absolute URL takes precedence over the field `Host`, as for every server; over HTTP/2 both
+/// must agree.
 fn authority_of(parts: &Parts) -> Result<Option<Authority>, Failure> {
     let unclear = Failure::Refused(Refusal::Host);
     let field = match parts.headers.get(HOST).map(HeaderValue::as_bytes) {
@@ -164,9 +164,8 @@ fn authority_of(parts: &Parts) -> Result<Option<Authority>, Failure> {
     Ok(authority)
 }
 
-/// The protocol that the client wants to change to, if it is one that can be passed on. One that has
-/// a body could not be told apart from what follows; and HTTP itself in another guise would carry
-/// requests that nobody judges.
+/// The protocol that the client wants to upgrade to, if it is one that can be passed on. A body could not be
+/// distinguished from what follows it; and an upgrade to HTTP would carry requests that are not checked.
 fn wanted_upgrade(parts: &Parts) -> Option<HeaderValue> {
     let fields = &parts.headers;
     let is_wanted = parts.version == Version::HTTP_11
@@ -184,7 +183,7 @@ fn wanted_upgrade(parts: &Parts) -> Option<HeaderValue> {
     is_other.then(|| protocol.clone())
 }
 
-/// Whether asking twice does what asking once does.
+/// Whether the method is idempotent.
 pub(crate) fn is_idempotent(method: &Method) -> bool {
     [Method::GET, Method::HEAD, Method::OPTIONS, Method::PUT, Method::DELETE, Method::TRACE]
         .contains(method)
@@ -302,7 +301,7 @@ mod tests {
         assert_eq!(request.headers()["te"], "trailers");
     }
 
-    /// A body that does not say how long it is.
+    /// A body of unknown length.
     struct Endless;
 
     impl Body for Endless {
@@ -346,7 +345,7 @@ mod tests {
         }
         for method in ["GET", "HEAD", "POST"] {
             assert_eq!(told_length(method, None, Endless), "None Some(\"chunked\")", "{method}");
-            // The body says it.
+            // The body knows its length.
             let known = Full::new(Bytes::from_static(b"abc"));
             assert_eq!(told_length(method, Some("3"), known), "None None", "{method}");
         }

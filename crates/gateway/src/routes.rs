@@ -1,4 +1,4 @@
-//! Which upstreams a request goes to, by its host and its path.
+//! Finds the upstreams of a request, by its host and its path.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,14 +8,14 @@ use crate::failure::{Failure, Refusal};
 use crate::upstream::Upstreams;
 use crate::url::UpstreamUrl;
 
-/// Where requests for a host and a path go.
+/// The upstreams of a host and a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// The host; without one, any.
+    /// The host; `None`: any.
     pub host: Option<HostPattern>,
     /// The path.
     pub path: PathPattern,
-    /// Equal upstreams, never none.
+    /// Equal upstreams, at least one.
     pub upstreams: Vec<UpstreamUrl>,
 }
 
@@ -50,7 +50,7 @@ impl PathPattern {
     fn matches(&self, path: &str) -> bool {
         match path.strip_prefix(&self.path) {
             Some("") => true,
-            // `OPTIONS *` is about no path in particular.
+            // `OPTIONS *` has no path.
             Some(rest) => !self.is_exact && (rest.starts_with('/') || path == "*"),
             None => false,
         }
@@ -108,11 +108,11 @@ impl fmt::Display for PathPattern {
     }
 }
 
-/// All routes, the one that wins first.
+/// All routes, in order of precedence.
 #[derive(Debug)]
 pub(crate) struct Routes<U = Arc<Upstreams>> {
     routes: Vec<(Option<HostPattern>, PathPattern, U)>,
-    /// Where everything else goes.
+    /// The upstreams of requests without a route.
     rest: Option<U>,
 }
 
@@ -132,9 +132,9 @@ impl<U> Routes<U> {
         Self { routes, rest }
     }
 
-    /// Where a request goes. The host is without its port.
+    /// The upstreams of a request. The host is without its port.
     pub(crate) fn find(&self, host: &str, path: &str) -> Result<&U, Failure> {
-        // Such a path may be another one to the upstream than it is to us.
+        // An upstream may resolve such a path to another one.
         if !self.routes.is_empty() && has_dot_segment(path) {
             return Err(Failure::Refused(Refusal::Path));
         }
@@ -147,7 +147,7 @@ impl<U> Routes<U> {
     }
 }
 
-/// Whether a path has `.` or `..` for a segment, however they are written.
+/// Whether a path has `.` or `..` for a segment, also escaped.
 fn has_dot_segment(path: &str) -> bool {
     const ESCAPES: [(&str, &str); 4] = [("%2e", "."), ("%2f", "/"), ("%5c", "\\"), ("%3b", ";")];
     if !path.contains(['.', '%']) {
@@ -156,7 +156,7 @@ fn has_dot_segment(path: &str) -> bool {
     let lower = path.to_ascii_lowercase();
     let plain = ESCAPES.iter().fold(lower, |path, (escape, plain)| path.replace(escape, plain));
     plain.split(['/', '\\']).any(|segment| {
-        // What stands behind a semicolon is a parameter to some servers.
+        // The part behind a semicolon is a parameter to some servers.
         let name = segment.split(';').next().unwrap_or_default();
         name == "." || name == ".."
     })
@@ -251,7 +251,7 @@ mod tests {
             }
         }
 
-        /// Slowly, but surely: of all routes that fit, none comes before the one that is found.
+        /// Compares with a linear search: of all routes that match, none precedes the one that is found.
         #[test]
         fn no_route_that_fits_better_is_passed_over(
             hosts in prop::collection::vec(prop::sample::select(vec!["", "a.b", "*.b", "b"]), 4),

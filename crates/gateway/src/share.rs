@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tollgate::client_network;
 
-/// The permits of all clients that hold or wait for one. Clients without any are not kept.
+/// The permits of all clients that have or wait for one. Clients without any are removed.
 #[derive(Debug)]
 pub(crate) struct ClientShares {
     max_per_client: usize,
@@ -39,7 +39,7 @@ impl ClientShares {
     /// Waits until the client has a permit left.
     pub(crate) async fn take(self: Arc<Self>, client: IpAddr) -> ClientShare {
         let member = self.join(client);
-        // It is never closed.
+        // The semaphore is never closed.
         let permit = Arc::clone(&member.permits).acquire_owned().await.ok();
         ClientShare { _permit: permit, _member: member }
     }
@@ -56,7 +56,7 @@ impl ClientShares {
     }
 }
 
-/// One permit of a client. It is returned when this is dropped.
+/// One permit of a client, returned on drop.
 #[derive(Debug)]
 pub(crate) struct ClientShare {
     // Dropped first: the entry of the client must outlive its permits.
@@ -64,7 +64,7 @@ pub(crate) struct ClientShare {
     _member: Membership,
 }
 
-/// Keeps the entry of a client while it holds or waits for a permit.
+/// Keeps the entry of a client while it has or waits for a permit.
 #[derive(Debug)]
 struct Membership {
     shares: Arc<ClientShares>,

@@ -1,4 +1,4 @@
-//! Fields that come after a body: most may go on, but they are no way around what is removed from heads.
+//! Filters trailers, so that they do not bypass what is removed from heads.
 
 use bytes::Bytes;
 use http::header::{
@@ -10,7 +10,7 @@ use http_body::Frame;
 use crate::fields::strip_hop_by_hop;
 use crate::guard::{FieldGuard, is_same_variable};
 
-/// What only a head may say: whom a message is for and from, and how its body is to be read.
+/// Fields that are valid in a head only: routing, authentication and framing.
 const ONLY_IN_HEADS: [HeaderName; 8] = [
     AUTHORIZATION,
     CONTENT_ENCODING,
@@ -22,7 +22,7 @@ const ONLY_IN_HEADS: [HeaderName; 8] = [
     TRAILER,
 ];
 
-/// What goes on of a piece of a body: all, if it is data. The body of a request has a guard.
+/// The part of a frame that is forwarded: all of it, if it is data. Request bodies have a guard.
 pub(crate) fn passed_on(piece: Frame<Bytes>, guard: Option<&FieldGuard>) -> Option<Frame<Bytes>> {
     if piece.is_data() {
         return Some(piece);

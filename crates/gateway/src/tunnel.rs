@@ -1,4 +1,4 @@
-//! Connections that have changed to another protocol: bytes both ways, until both sides have ended.
+//! Upgraded connections: copies bytes both ways, until both sides have ended.
 
 use std::io;
 use std::net::IpAddr;
@@ -20,10 +20,10 @@ use crate::failure::Failure;
 use crate::patience::LastMove;
 use crate::share::{ClientShare, ClientShares};
 
-/// How long both sides may take to change, after both have agreed.
+/// The timeout of the upgrade, after both sides have agreed.
 const CHANGE: Duration = Duration::from_secs(10);
 
-/// All upgraded connections of a gateway. Clones are one and the same.
+/// All upgraded connections of a gateway. Clones share them.
 #[derive(Clone, Debug)]
 pub struct Tunnels {
     places: Arc<Semaphore>,
@@ -34,7 +34,7 @@ pub struct Tunnels {
     counts: Arc<Counts>,
 }
 
-/// The place of one connection.
+/// The permit of one connection.
 #[derive(Debug)]
 pub(crate) struct Place {
     _permit: OwnedSemaphorePermit,
@@ -50,7 +50,7 @@ impl Tunnels {
         Self { places, shares, all, idle, cut: Arc::new(watch::Sender::new(false)), counts }
     }
 
-    /// A place for an upgraded connection of a client, until it is dropped.
+    /// A permit for an upgraded connection of a client.
     pub(crate) fn take(&self, client: IpAddr) -> Result<Place, Failure> {
         let permit = Arc::clone(&self.places).try_acquire_owned();
         let permit = permit.map_err(|_| Failure::TooManyUpgrades)?;
@@ -58,7 +58,7 @@ impl Tunnels {
         Ok(Place { _permit: permit, _share: share })
     }
 
-    /// Copies bytes both ways in a task of its own.
+    /// Copies bytes both ways in a background task.
     pub(crate) fn open(&self, client: OnUpgrade, upstream: OnUpgrade, place: Place) {
         let (idle, mut cut, open) = (self.idle, self.cut.subscribe(), self.counts.open_upgrade());
         tokio::spawn(async move {
@@ -67,15 +67,14 @@ impl Tunnels {
                     Ok(()) => {}
                     Err(error) => debug!(%error, "upgraded connection ended"),
                 },
-                // An error means that nobody is left who could cut it off.
+                // An error means that the sender is gone, so the tunnel is never cut.
                 _ = cut.wait_for(|is_cut| *is_cut) => {}
             }
             drop((open, place));
         });
     }
 
-    /// Waits until all have ended, for at most so long; then cuts off what is left, and says how many
-    /// those were.
+    /// Waits at most `grace` until all have ended; then closes the others, and returns how many those were.
     pub async fn end(&self, grace: Duration) -> usize {
         let all = Arc::clone(&self.places).acquire_many_owned(self.all);
         if timeout(grace, all).await.is_ok() {
@@ -100,14 +99,14 @@ async fn run(client: OnUpgrade, upstream: OnUpgrade, idle: Duration) -> io::Resu
     }
 }
 
-/// Waits until nothing has moved for so long.
+/// Waits until nothing has moved for `idle`.
 async fn quiet(moved: &LastMove, idle: Duration) {
     while let Some(left) = moved.left_of(idle) {
         sleep(left).await;
     }
 }
 
-/// One end of a tunnel, which notices what moves through it.
+/// One end of a tunnel, which records when bytes move.
 struct Noticing {
     stream: TokioIo<Upgraded>,
     moved: Arc<LastMove>,

@@ -1,4 +1,4 @@
-//! The body of a request on its way to the upstream, piece by piece.
+//! The body of a request on its way to the upstream, frame by frame.
 
 use std::fmt;
 use std::pin::Pin;
@@ -21,40 +21,40 @@ use crate::patience::{LastMove, Patience};
 use crate::trailers::passed_on;
 use crate::upload_timer::{UploadLimits, UploadTimer};
 
-/// How long an upstream may take to say that a body is welcome. Some never do.
+/// How long an upstream may take to send `100 Continue`. Some never do.
 const WORD: Duration = Duration::from_secs(1);
 
-/// The body of a request. Of an empty one nothing is kept.
+/// The body of a request; `None` if it is empty.
 pub(crate) struct Upload(Option<Piecewise>);
 
 struct Piecewise {
     body: UnsyncBoxBody<Bytes, BodyError>,
     progress: Arc<Progress>,
     timer: UploadTimer,
-    /// What its trailers may say.
+    /// Filters its trailers.
     guard: Arc<FieldGuard>,
     word: Option<Word>,
     stop: oneshot::Receiver<()>,
 }
 
-/// A word that is waited for before the body is asked for.
+/// The `100 Continue` that is awaited before the body is read.
 struct Word {
-    /// None once an answer came in its place.
+    /// `None` once a response came instead.
     said: Option<oneshot::Receiver<()>>,
     patience: Patience,
 }
 
-/// How far the body has come, for whoever waits for the answer.
+/// The progress of the body, for the task that waits for the response.
 #[derive(Debug)]
 pub(crate) struct Progress {
     pieces: AtomicU64,
-    /// When the last piece came, once there is an answer.
+    /// When the last frame came, once there is a response.
     moved: LastMove,
-    /// The upstream has begun to answer.
+    /// The upstream has begun to respond.
     has_answer: AtomicBool,
     /// The upstream would take more, but the client has sent nothing yet.
     awaits_client: AtomicBool,
-    /// The client has not been asked for it yet.
+    /// The client has not been sent `100 Continue` yet.
     awaits_word: AtomicBool,
     is_over: AtomicBool,
     is_late: AtomicBool,
@@ -77,7 +77,7 @@ impl Progress {
         }
     }
 
-    /// How many pieces have come so far.
+    /// How many frames have arrived.
     pub(crate) fn pieces(&self) -> u64 {
         self.pieces.load(Relaxed)
     }
@@ -86,18 +86,18 @@ impl Progress {
         self.awaits_client.load(Relaxed)
     }
 
-    /// Whether all of it has come.
+    /// Whether it is complete.
     pub(crate) fn is_over(&self) -> bool {
         self.is_over.load(Relaxed)
     }
 
-    /// When the last piece came, for whoever waits for the next one of the answer.
+    /// When the last frame came, for the idle timeout of the response.
     pub(crate) const fn moved(&self) -> &LastMove {
         &self.moved
     }
 
-    /// The upstream has begun to answer. From now on a client may pause for as long as the answer goes
-    /// on. One that waits for a word gets none any more.
+    /// The upstream has begun to respond. From now on a client may pause for as long as the response continues. `100
+    /// Continue` is no longer sent.
     pub(crate) fn answer_begins(&self) {
         self.has_answer.store(true, Relaxed);
         if self.awaits_word.load(Relaxed) {
@@ -105,13 +105,13 @@ impl Progress {
         }
     }
 
-    /// Nobody needs the rest.
+    /// Stops reading: the rest is not needed.
     pub(crate) fn stop(&self) {
-        // Who sends it may have ended by itself.
+        // The body may have ended by itself.
         let _ = self.stop.lock().take().map(|stop| stop.send(()));
     }
 
-    /// What the client did wrong, if it did.
+    /// The failure of the client, if any.
     pub(crate) fn failure(&self) -> Option<Failure> {
         if self.is_late.load(Relaxed) {
             Some(Failure::ClientTimeout)
@@ -154,8 +154,8 @@ impl Upload {
         self.0.is_none()
     }
 
-    /// Does not ask for the body until what is returned is used, or a moment has passed; never if it is
-    /// dropped before.
+    /// Delays reading the body until the returned sender is used, or a timeout has passed; for ever if it is dropped
+    /// before.
     pub(crate) fn await_word(&mut self) -> Option<oneshot::Sender<()>> {
         let body = self.0.as_mut()?;
         let (sender, said) = oneshot::channel();
@@ -193,7 +193,7 @@ impl Body for Upload {
 impl Piecewise {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         if let Poll::Ready(Ok(())) = Pin::new(&mut self.stop).poll(context) {
-            return Poll::Ready(Some(Err("the answer is complete".into())));
+            return Poll::Ready(Some(Err("the response is complete".into())));
         }
         if let Some(word) = &mut self.word {
             let Some(said) = &mut word.said else { return Poll::Pending };
@@ -226,7 +226,7 @@ impl Piecewise {
         }
     }
 
-    /// Nothing came; an error if it took too long. Once there is an answer, that is for the answer to say.
+    /// Nothing arrived; an error after the timeout. Once there is a response, the timeout of the response applies.
     fn poll_late(
         &mut self,
         context: &mut Context<'_>,
@@ -236,10 +236,10 @@ impl Piecewise {
             return Poll::Pending;
         }
         self.progress.is_late.store(true, Relaxed);
-        Poll::Ready(Some(Err("the client took too long".into())))
+        Poll::Ready(Some(Err("the request body timed out".into())))
     }
 
-    /// Something came.
+    /// Records a frame.
     fn note(&mut self, frame: &Option<Result<Frame<Bytes>, BodyError>>) {
         let progress = &self.progress;
         let data = frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref());

@@ -1,8 +1,7 @@
-//! How long a client may take to send its body: its pauses, a minimum rate, and a total time.
+//! Bounds how long a client may take to send its body: its pauses, a minimum rate, and a total time.
 //!
-//! A client that is waited for spends its pause time, and bytes earn it back at the minimum rate. So one
-//! pause may be as long as the limit, a steady upload may go on, and single bytes now and then do not keep
-//! a request alive.
+//! Waiting for the client uses up its pause time, and bytes earn it back at the minimum rate. So one pause may be as
+//! long as the limit, a steady upload may go on, and single bytes now and then do not keep a request alive.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -14,20 +13,19 @@ use http::{HeaderValue, Version};
 use tokio::time::{Sleep, sleep};
 use tollgate::Stopwatch;
 
-/// What a request body is allowed.
+/// The limits of a request body.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UploadLimits {
     /// The longest pause.
     pub(crate) pause: Duration,
     /// In bytes per second; 0 for any.
     pub(crate) min_rate: u64,
-    /// The longest time in all, until the upstream begins to answer; zero for any.
+    /// The longest time in all, until the upstream begins to respond; zero for none.
     pub(crate) total: Duration,
 }
 
 impl UploadLimits {
-    /// The limits for one request. Streams of gRPC may be slow for as long as they like: messages come
-    /// when there is something to say.
+    /// The limits for one request. Streams of gRPC have none: messages come when there is something to send.
     pub(crate) fn of(self, parts: &Parts) -> Self {
         let content_type = parts.headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
         let is_grpc = parts.version == Version::HTTP_2
@@ -35,7 +33,7 @@ impl UploadLimits {
         if is_grpc { Self { min_rate: 0, total: Duration::ZERO, ..self } } else { self }
     }
 
-    /// What is left of the pause time after a wait that ended with so many bytes.
+    /// What is left of the pause time after a wait that ended with `bytes`.
     fn left_after(&self, left: Duration, waited: Duration, bytes: usize) -> Duration {
         if self.min_rate == 0 {
             return self.pause;
@@ -46,16 +44,15 @@ impl UploadLimits {
     }
 }
 
-/// Measures one request body. Only time in which the client is waited for counts against its pause time:
-/// a slow upstream is not its fault.
+/// Measures one request body. Only waiting for the client uses up its pause time: a slow upstream is not its fault.
 #[derive(Debug)]
 pub(crate) struct UploadTimer {
     limits: UploadLimits,
     /// What is left of the pause time.
     left: Duration,
-    /// Runs while the client is waited for.
+    /// Runs while the client is awaited.
     waiting: Option<Stopwatch>,
-    /// Runs since the client was first waited for.
+    /// Runs since the client was first awaited.
     running: Option<Stopwatch>,
     timer: Option<Pin<Box<Sleep>>>,
 }

@@ -1,4 +1,4 @@
-//! One upstream, and several equal ones: who is next, and who is left out for a moment.
+//! One upstream, and a group of equal ones: round robin, without those that are unreachable.
 
 use std::fmt::Display;
 use std::future::poll_fn;
@@ -20,7 +20,7 @@ use crate::pool::{Lease, Pool};
 use crate::share::{ClientShare, ClientShares};
 use crate::url::{Protocol, UpstreamUrl};
 
-/// How often somebody tries to connect to an upstream that is away.
+/// How often an unreachable upstream is probed.
 const TRIAL: Duration = Duration::from_secs(1);
 
 /// One upstream.
@@ -30,46 +30,46 @@ pub(crate) struct Upstream {
     pub(crate) pool: Arc<Pool>,
     trust: Option<Trust>,
     connect_timeout: Duration,
-    /// For as many requests at a time.
+    /// Bounds concurrent requests.
     places: Arc<Semaphore>,
-    /// For as many requests at a time of each client.
+    /// Bounds concurrent requests of each client.
     shares: Arc<ClientShares>,
-    /// Those who wait for a connection of HTTP/2 wait for the same one.
+    /// Requests that wait for an HTTP/2 connection share one attempt.
     turn: Semaphore,
     speaks_http2: AtomicBool,
-    /// The last connection to it failed. Those that are there may work all the same.
+    /// The last attempt to connect failed. Existing connections may still work.
     is_away: AtomicBool,
     running: Stopwatch,
-    /// When somebody may try to connect while it is away, in milliseconds of `running`.
+    /// When the next probe of an unreachable upstream is due, in milliseconds of `running`.
     next_trial: AtomicU64,
 }
 
-/// The place of one request at its upstream, until it is dropped.
+/// The permit of one request at its upstream, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct RequestPlace {
     _permit: Option<OwnedSemaphorePermit>,
     _share: ClientShare,
 }
 
-/// Why there is no place.
+/// Why there is no permit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Full {
     /// The client has used up its share.
     Client,
-    /// All places are taken.
+    /// The upstream has no permit left.
     Upstream,
 }
 
-/// What a connection is wanted for.
+/// What a connection is needed for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wish {
     /// A request.
     Any,
-    /// A request that found an old connection closed.
+    /// A request whose keep-alive connection was closed.
     Fresh,
-    /// A request that found others closed as well: a connection that nobody else uses.
+    /// A request whose other connections were closed as well: a connection that is not shared.
     Own,
-    /// A request that changes to another protocol.
+    /// A request that upgrades to another protocol.
     ToUpgrade,
 }
 
@@ -92,7 +92,7 @@ impl Upstream {
         })
     }
 
-    /// A place among the requests to this upstream, if one is free.
+    /// A permit for a request, if one is free.
     fn try_place(&self, client: IpAddr) -> Result<RequestPlace, Full> {
         let Some(share) = self.shares.try_take(client) else {
             let is_full = self.places.available_permits() == 0;
@@ -102,10 +102,10 @@ impl Upstream {
         Ok(RequestPlace { _permit: Some(permit), _share: share })
     }
 
-    /// Waits for a place. A client that has used up its share does not wait among the others.
+    /// Waits for a permit. A client that has used up its share does not queue with the others.
     async fn place(&self, client: IpAddr) -> RequestPlace {
         let share = Arc::clone(&self.shares).take(client).await;
-        // It is never closed.
+        // The semaphore is never closed.
         let permit = Arc::clone(&self.places).acquire_owned().await.ok();
         RequestPlace { _permit: permit, _share: share }
     }
@@ -113,7 +113,7 @@ impl Upstream {
     /// A connection for one request.
     pub(crate) async fn lease(&self, wish: Wish) -> Result<Lease, Failure> {
         timeout(self.connect_timeout, self.find(wish)).await.unwrap_or_else(|_| {
-            self.leave_out(&"it takes too long");
+            self.leave_out(&"connecting timed out");
             Err(Failure::ConnectTimeout)
         })
     }
@@ -127,7 +127,7 @@ impl Upstream {
         let mut turn = None;
         if wish != Wish::ToUpgrade && self.speaks_http2.load(Relaxed) {
             turn = self.turn.acquire().await.ok();
-            // Whoever had the turn before may have found one, or none.
+            // The attempt before this one may have succeeded.
             if wish != Wish::Own
                 && let Some(lease) = self.pool.take_stream()
             {
@@ -150,7 +150,7 @@ impl Upstream {
                     self.speaks_http2.store(true, Relaxed);
                 }
                 if self.is_away.swap(false, Relaxed) {
-                    info!(upstream = %self.url, "upstream is back");
+                    info!(upstream = %self.url, "upstream is reachable again");
                 }
                 Ok(lease)
             }
@@ -161,15 +161,14 @@ impl Upstream {
         }
     }
 
-    /// Whether it can be hoped to answer.
+    /// Whether it is reachable, or has an open connection.
     fn is_promising(&self) -> bool {
         !self.is_away.load(Relaxed)
             || self.next_trial.load(Relaxed) <= self.millis()
             || self.pool.has_some()
     }
 
-    /// Whether to connect. While it is away, one request tries once in a while, and the others need not wait
-    /// for what comes of it.
+    /// Whether to connect. While it is unreachable, one request probes it once a second, and the others fail at once.
     fn may_connect(&self) -> bool {
         if !self.is_away.load(Relaxed) {
             return true;
@@ -182,7 +181,7 @@ impl Upstream {
 
     fn leave_out(&self, why: &dyn Display) {
         if !self.is_away.swap(true, Relaxed) {
-            warn!(upstream = %self.url, "upstream cannot be connected to: {why}");
+            warn!(upstream = %self.url, "cannot connect to upstream: {why}");
         }
     }
 
@@ -207,7 +206,7 @@ impl Upstreams {
         self.all.first().map(Arc::as_ref)
     }
 
-    /// The upstreams for one request, beginning with the next. Those that are away come behind the others.
+    /// The upstreams for one request, beginning with the next. Unreachable ones come last.
     pub(crate) fn turns(&self, client: IpAddr) -> Turns<'_> {
         let first = self.next.fetch_add(1, Relaxed) % self.all.len().max(1);
         let (before, from) = self.all.split_at(first.min(self.all.len()));
@@ -223,14 +222,14 @@ impl Upstreams {
 pub(crate) struct Turns<'a> {
     client: IpAddr,
     order: std::vec::IntoIter<&'a Arc<Upstream>>,
-    /// Those that had no place.
+    /// The upstreams without a free permit.
     full: Vec<&'a Arc<Upstream>>,
-    /// The response to a client that waits for a place in vain.
+    /// The response to a client that waits for a permit in vain.
     failure: Failure,
 }
 
 impl<'a> Turns<'a> {
-    /// The next upstream, and a place there. Nobody waits for a place while another upstream has one.
+    /// The next upstream, and a permit there. A request waits only if no upstream has one.
     pub(crate) async fn next(
         &mut self,
     ) -> Result<Option<(&'a Arc<Upstream>, RequestPlace)>, Failure> {
@@ -254,7 +253,7 @@ impl<'a> Turns<'a> {
     }
 }
 
-/// Waits for a place at any of these.
+/// Waits for a permit at any of these.
 async fn first_free<'a>(
     full: &[&'a Arc<Upstream>],
     client: IpAddr,

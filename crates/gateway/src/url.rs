@@ -1,4 +1,4 @@
-//! Where an upstream is: its protocol, its name and its port.
+//! The URL of an upstream: its protocol, its host and its port.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,14 +14,14 @@ pub struct UpstreamUrl {
     port: u16,
 }
 
-/// What is spoken with an upstream.
+/// The protocol of an upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Protocol {
     /// HTTP/1.1.
     Plain,
-    /// HTTP/2 without TLS, as both sides know beforehand.
+    /// HTTP/2 without TLS, with prior knowledge.
     PlainHttp2,
-    /// TLS, within which HTTP/2 or HTTP/1.1 is agreed upon.
+    /// TLS, which negotiates HTTP/2 or HTTP/1.1.
     Tls,
 }
 
@@ -36,7 +36,7 @@ impl UpstreamUrl {
         self.protocol
     }
 
-    /// Name and port, as they are written.
+    /// Host and port, as written.
     pub(crate) const fn authority(&self) -> &Authority {
         &self.authority
     }
@@ -46,7 +46,7 @@ impl UpstreamUrl {
         if self.protocol == Protocol::Tls { Scheme::HTTPS } else { Scheme::HTTP }
     }
 
-    /// The name or address, without the brackets of IPv6.
+    /// The host, without the brackets of IPv6.
     pub(crate) fn host(&self) -> &str {
         let host = self.authority.host();
         host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
@@ -69,7 +69,7 @@ impl FromStr for UpstreamUrl {
             return Err(expected.to_owned());
         };
         if authority.as_str().contains('@') {
-            return Err("an upstream has no user and no password".to_owned());
+            return Err("an upstream URL has no user and no password".to_owned());
         }
         let port = match authority.port_u16() {
             Some(port) => port,
@@ -80,7 +80,7 @@ impl FromStr for UpstreamUrl {
             return Err(expected.to_owned());
         }
         if uri.path() != "/" || uri.query().is_some() {
-            return Err("an upstream has no path: requests keep theirs".to_owned());
+            return Err("an upstream URL has no path: requests keep theirs".to_owned());
         }
         Ok(Self { protocol: *protocol, authority: authority.clone(), port })
     }
