@@ -12,8 +12,8 @@ use tollgate_server::settings::{Effective, Settings, variable};
 
 use crate::failure::Failure;
 
-/// Flags that every command with settings takes. What they mean is for the settings to say: here
-/// they are texts, so that all problems can be told at once.
+/// Flags that every command with settings takes. They are texts here: settings parse them, so that
+/// all problems are reported at once.
 #[derive(Args, Debug)]
 pub(crate) struct SettingsArguments {
     /// Read settings from this file, YAML or JSON.
@@ -131,6 +131,10 @@ pub(crate) struct ConfigArguments {
     /// One JSON object.
     #[arg(long)]
     json: bool,
+
+    /// Print the JSON schema of the settings file instead, for editors and checks.
+    #[arg(long, exclusive = true)]
+    schema: bool,
 }
 
 impl SettingsArguments {
@@ -181,21 +185,25 @@ pub(crate) fn load(
         .collect();
     let in_environment = environment.get(&variable("config")).filter(|path| !path.is_empty());
     let file = config.or_else(|| in_environment.map(PathBuf::from));
-    Settings::load(flags, &environment, file.as_deref()).map_err(|problems| {
-        match problems.0.as_slice() {
-            [problem] => Failure::usage(problem.to_string()),
+    Settings::load(flags, &environment, file.as_deref()).map_err(|refused| {
+        match refused.0.as_slice() {
+            [setting] => Failure::usage(setting.to_string()),
             _ => {
-                let lines = problems.to_string().replace('\n', "\n  ");
+                let lines = refused.to_string().replace('\n', "\n  ");
                 Failure::usage(format!("the settings cannot be used\n  {lines}"))
             }
         }
     })
 }
 
-/// Prints every setting, its value and its origin.
+/// Prints every setting, its value and its origin; or the schema of the settings file.
 pub(crate) fn print(arguments: &ConfigArguments) -> Result<ExitCode, Failure> {
-    let entries = arguments.settings.load()?.entries;
     let mut output = io::stdout().lock();
+    if arguments.schema {
+        writeln!(output, "{:#}", Settings::schema())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let entries = arguments.settings.load()?.entries;
     if arguments.json {
         let object: Map<_, _> = entries
             .iter()

@@ -38,4 +38,4 @@ pub use path::{Segment, nearest, segments};
 pub use position::Position;
 pub use problem::{Problem, Severity};
 pub use scope::{MAX_PROBLEMS, Scope, more_problems};
-pub use spelling::closest;
+pub use spelling::{closest, edits};

@@ -12,10 +12,16 @@ pub fn closest<'a>(text: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     let text = text.to_lowercase().replace(['-', ' '], "_");
     candidates
         .into_iter()
-        .map(|candidate| (strsim::osa_distance(&text, candidate), candidate))
+        .map(|candidate| (edits(&text, candidate), candidate))
         .filter(|(edits, candidate)| *edits <= candidate.len() / 3)
         .min_by_key(|(edits, _)| *edits)
         .map(|(_, candidate)| candidate)
+}
+
+/// How many letters have to be inserted, removed, replaced or swapped with their neighbour.
+#[must_use]
+pub fn edits(text: &str, name: &str) -> usize {
+    strsim::osa_distance(text, name)
 }
 
 #[cfg(test)]

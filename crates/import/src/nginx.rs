@@ -1,7 +1,7 @@
 //! The limits of an nginx configuration as a policy, for whoever wants to leave `limit_req` behind.
 //!
 //! ```
-//! use tollgate_rules::nginx::import;
+//! use tollgate_import::nginx::import;
 //!
 //! let file = "
 //! http {

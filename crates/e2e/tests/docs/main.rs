@@ -4,6 +4,7 @@
 
 mod moments;
 mod server;
+mod settings;
 
 use std::env;
 use std::fs;

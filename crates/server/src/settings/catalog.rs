@@ -2,11 +2,11 @@
 
 use serde_json::Value as Json;
 use tollgate_catalog::CatalogUrl;
+use tollgate_document::{Problem, Value};
 
 use super::Settings;
-use super::document::Value;
 use super::layers::Layers;
-use super::value::{Flaw, Setting};
+use super::value::{Setting, problem};
 
 /// What a node starts from when PostgreSQL is away.
 const COPY: &str = "tollgate-copy.db";
@@ -42,12 +42,9 @@ impl Setting for CatalogUrl {
         text.parse().ok()
     }
 
-    fn read(value: &Value) -> Result<Self, Flaw> {
-        let parsed = match value {
-            Value::Text(text) => text.parse(),
-            _ => Err(<Self as Setting>::expected()),
-        };
-        parsed.map_err(|problem: String| Flaw::new(problem.as_str()))
+    fn read(value: &Value) -> Result<Self, Problem> {
+        let text = value.scalar().ok_or_else(<Self as Setting>::expected);
+        text.and_then(str::parse).map_err(problem)
     }
 
     fn show(&self) -> Json {

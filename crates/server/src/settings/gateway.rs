@@ -7,14 +7,14 @@ use http::HeaderName;
 use http::header::AUTHORIZATION;
 use serde_json::{Value as Json, json};
 use tollgate::identity::{ForwardingHeader, IdentityConfig};
+use tollgate_document::{Node, Problem, Value, quote};
 use tollgate_gateway::{
     GatewayConfig, HostField, HostPattern, PathPattern, Route, Timeouts, UpstreamUrl, share_of,
 };
 
 use super::Settings;
-use super::document::{Node, Value};
 use super::layers::Layers;
-use super::value::{ByteSize, Choice, Flaw, Setting, quote};
+use super::value::{ByteSize, Choice, Setting, at, fields, problem, unexpected};
 
 /// A port where requests are judged and forwarded.
 #[derive(Clone, Debug)]
@@ -147,29 +147,19 @@ impl Setting for Route {
         None
     }
 
-    fn read(value: &Value) -> Result<Self, Flaw> {
-        let Value::Map(fields) = value else {
-            return Err(Flaw::unexpected(&Self::expected(), value));
+    fn read(value: &Value) -> Result<Self, Problem> {
+        let Value::Map(entries) = value else {
+            return Err(unexpected(&Self::expected(), value));
         };
-        let (mut host, mut path, mut upstreams) = (None, None, Vec::new());
-        for (name, place, node) in fields {
-            match name.as_str() {
-                "host" => host = Some(pattern::<HostPattern>(node)?),
-                "path" => path = Some(pattern::<PathPattern>(node)?),
-                "upstream" => {
-                    upstreams = <Vec<UpstreamUrl>>::read(&node.value)
-                        .map_err(|flaw| Flaw { place: flaw.place.or(Some(node.place)), ..flaw })?;
-                }
-                _ => {
-                    let message =
-                        format!("a route has no {}; it has host, path and upstream", quote(name));
-                    return Err(Flaw { place: Some(*place), ..Flaw::new(message) });
-                }
-            }
-        }
-        let path = path.ok_or_else(|| Flaw::new("a route needs a path; /* is every path"))?;
+        let [host, path, upstream] = fields(entries, "a route", ["host", "path", "upstream"])?;
+        let host = host.map(pattern::<HostPattern>).transpose()?;
+        let path = path.map(pattern::<PathPattern>).transpose()?;
+        let upstreams = upstream
+            .map(|node| <Vec<UpstreamUrl>>::read(&node.value).map_err(|problem| at(node, problem)));
+        let upstreams = upstreams.transpose()?.unwrap_or_default();
+        let path = path.ok_or_else(|| problem("a route needs a path; /* is every path"))?;
         if upstreams.is_empty() {
-            return Err(Flaw::new("a route needs an upstream, like upstream: http://10.0.0.1:80"));
+            return Err(problem("a route needs an upstream, like upstream: http://10.0.0.1:80"));
         }
         Ok(Self { host, path, upstreams })
     }
@@ -178,14 +168,25 @@ impl Setting for Route {
         let host = self.host.as_ref().map(ToString::to_string);
         json!({ "host": host, "path": self.path.to_string(), "upstream": self.upstreams.show() })
     }
+
+    fn schema() -> Json {
+        json!({
+            "type": "object",
+            "properties": {
+                "host": { "type": "string" },
+                "path": { "type": "string" },
+                "upstream": <Vec<UpstreamUrl>>::schema(),
+            },
+            "required": ["path", "upstream"],
+            "additionalProperties": false,
+        })
+    }
 }
 
-fn pattern<T: std::str::FromStr<Err = String>>(node: &Node) -> Result<T, Flaw> {
-    let Value::Text(text) = &node.value else {
-        return Err(Flaw { place: Some(node.place), ..Flaw::new("expected a text") });
-    };
-    text.parse().map_err(|expected: String| Flaw {
-        place: Some(node.place),
-        ..Flaw::new(format!("{expected}, found {}", quote(text)))
-    })
+fn pattern<T: std::str::FromStr<Err = String>>(node: &Node) -> Result<T, Problem> {
+    let text = node.value.scalar().ok_or_else(|| "expected a text".to_owned());
+    let parsed = text.and_then(|text| {
+        text.parse().map_err(|expected| format!("{expected}, found {}", quote(text)))
+    });
+    parsed.map_err(|message| problem(message).at(node.position))
 }

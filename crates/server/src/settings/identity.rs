@@ -10,17 +10,15 @@ use serde_json::{Value as Json, json};
 use tollgate::identity::{
     ApiKeys, ForwardingHeader, IdentityConfig, KeyDigest, KnownKey, Unverified,
 };
+use tollgate_document::{Node, Problem, Value};
 
-use super::document::{Node, Value};
 use super::jwt;
 use super::layers::{HIDDEN, Layers};
-use super::origin::Place;
-use super::value::{Choice, Flaw, Setting, quote};
+use super::value::{Choice, Setting, at, fields, problem};
 
 const X_FORWARDED_FOR: &str = "x-forwarded-for";
 
-/// What holds if nobody says otherwise: a proxy on this very machine is believed. Whoever runs programs
-/// here could do worse.
+/// The default: a proxy on this machine is trusted. Programs that run here could do worse.
 pub(super) fn behind_local_proxies() -> IdentityConfig {
     let mut identity = IdentityConfig::default();
     let loopback = [(IpAddr::from(Ipv4Addr::LOCALHOST), 8), (Ipv6Addr::LOCALHOST.into(), 128)];
@@ -142,6 +140,10 @@ impl Setting for NonZeroUsize {
     fn show(&self) -> Json {
         self.get().into()
     }
+
+    fn schema() -> Json {
+        json!({ "type": "integer", "minimum": 1 })
+    }
 }
 
 /// A map with the digest of a key and whose it is. A key is never repeated, right or wrong.
@@ -154,50 +156,48 @@ impl Setting for KnownKey {
         None
     }
 
-    fn read(value: &Value) -> Result<Self, Flaw> {
-        let Value::Map(fields) = value else {
-            return Err(Flaw::new(format!("expected {}", Self::expected())));
+    fn read(value: &Value) -> Result<Self, Problem> {
+        let Value::Map(entries) = value else {
+            return Err(problem(format!("expected {}", Self::expected())));
         };
-        let mut key = None;
-        let (mut owner, mut tier, mut tenant) = (None, None, None);
-        for (name, place, node) in fields {
-            match name.as_str() {
-                "key" => key = Some(digest(node)?),
-                "owner" => owner = word(node)?,
-                "tier" => tier = word(node)?,
-                "tenant" => tenant = word(node)?,
-                _ => {
-                    let name = quote(name);
-                    let message =
-                        format!("a key has no {name}; it has key, owner, tier and tenant");
-                    return Err(at(*place, Flaw::new(message)));
-                }
-            }
-        }
-        let key = key.ok_or_else(|| Flaw::new("a known key needs its key, as sha256:..."))?;
-        Ok(Self { key, owner, tier, tenant })
+        let known = fields(entries, "a key", ["key", "owner", "tier", "tenant"])?;
+        let [key, owner, tier, tenant] = known;
+        let key = key.ok_or_else(|| problem("a known key needs its key, as sha256:..."))?;
+        Ok(Self {
+            key: digest(key)?,
+            owner: word(owner)?,
+            tier: word(tier)?,
+            tenant: word(tenant)?,
+        })
     }
 
     fn show(&self) -> Json {
         let Self { key: _, owner, tier, tenant } = self;
         json!({ "key": HIDDEN, "owner": owner, "tier": tier, "tenant": tenant })
     }
+
+    fn schema() -> Json {
+        let word = <Option<String>>::schema();
+        json!({
+            "type": "object",
+            "properties": {
+                "key": { "type": "string", "pattern": "^sha256:[0-9a-fA-F]{64}$" },
+                "owner": word, "tier": word, "tenant": word,
+            },
+            "required": ["key"],
+            "additionalProperties": false,
+        })
+    }
 }
 
-fn digest(node: &Node) -> Result<KeyDigest, Flaw> {
-    let digest = match &node.value {
-        Value::Text(text) if text.starts_with("sha256:") => text.parse().ok(),
-        _ => None,
-    };
+fn digest(node: &Node) -> Result<KeyDigest, Problem> {
+    let text = node.as_str().filter(|text| text.starts_with("sha256:"));
     let message = "a key is written as its digest, sha256: and 64 hexadecimal digits; \
                    `printf %s KEY | sha256sum` prints them";
-    digest.ok_or_else(|| at(node.place, Flaw::new(message)))
+    text.and_then(|text| text.parse().ok()).ok_or_else(|| problem(message).at(node.position))
 }
 
-fn word(node: &Node) -> Result<Option<String>, Flaw> {
-    Setting::read(&node.value).map_err(|flaw| at(node.place, flaw))
-}
-
-fn at(place: Place, flaw: Flaw) -> Flaw {
-    Flaw { place: Some(place), ..flaw }
+fn word(node: Option<&Node>) -> Result<Option<String>, Problem> {
+    let Some(node) = node else { return Ok(None) };
+    Setting::read(&node.value).map_err(|problem| at(node, problem))
 }

@@ -12,7 +12,7 @@ use super::layers::{Layers, SecretNames};
 use super::value::{Choice, Setting};
 
 const GROUP: &str = "identity.jwt.";
-const SECRET: SecretNames = SecretNames {
+pub(super) const SECRET: SecretNames = SecretNames {
     name: "identity.jwt.secret",
     file: "identity.jwt.secret_file",
     variable: "TOLLGATE_JWT_SECRET",

@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value as Json;
 use tollgate::identity::Secret;
+use tollgate_document::{Format, Key, Node, Position, Problem, Value, read_as};
 
-use super::document::{Node, Value};
-use super::origin::{Origin, Place, Problem, Problems};
-use super::spelling::closest;
+use super::origin::{Origin, RefusedSetting, RefusedSettings};
+use super::schema::{Property, bounded, schema};
+use super::unknown::{unknown_setting, unknown_variable};
 use super::value::Setting;
 
 /// The settings that can also be given by a flag or an environment variable. The others are for
@@ -39,7 +40,7 @@ pub const FLAGGED: [&str; 20] = [
     "tls.client_ca",
 ];
 
-const PREFIX: &str = "TOLLGATE_";
+pub(super) const PREFIX: &str = "TOLLGATE_";
 /// What stands for a secret wherever settings are shown.
 pub(super) const HIDDEN: &str = "***";
 
@@ -55,8 +56,8 @@ pub fn variable(name: &str) -> String {
     format!("{PREFIX}{}", short(name).replace('.', "_").to_uppercase())
 }
 
-/// What has an address is named by it.
-fn short(name: &str) -> &str {
+/// A name without `.address`: a listener is named by its group.
+pub(super) fn short(name: &str) -> &str {
     name.strip_suffix(".address").unwrap_or(name)
 }
 
@@ -79,7 +80,7 @@ impl Entry {
     }
 }
 
-/// A secret is never a setting itself: an environment variable holds it, or a file of its own.
+/// A secret is never a setting itself: it is in an environment variable, or alone in a file.
 pub(super) struct SecretNames {
     /// What it is called where settings are shown.
     pub(super) name: &'static str,
@@ -96,12 +97,13 @@ pub(super) struct Layers<'a> {
     file: BTreeMap<String, Written>,
     known: Vec<&'static str>,
     entries: Vec<Entry>,
-    problems: Vec<Problem>,
+    properties: Vec<Property>,
+    refused: Vec<RefusedSetting>,
 }
 
-/// A value of the file, with the places of its name and of itself.
+/// A value of the file, and where its name starts.
 struct Written {
-    name: Place,
+    name: Position,
     node: Node,
 }
 
@@ -118,7 +120,8 @@ impl<'a> Layers<'a> {
             file: BTreeMap::new(),
             known: Vec::new(),
             entries: Vec::new(),
-            problems: Vec::new(),
+            properties: Vec::new(),
+            refused: Vec::new(),
         };
         if let Some(path) = file {
             layers.read_file(path);
@@ -134,30 +137,32 @@ impl<'a> Layers<'a> {
                 return self.problem("config", Origin::Default, message);
             }
         };
-        match Node::parse(&text) {
-            Ok(Node { value: Value::Nothing, .. }) => {}
+        // JSON too: a message of the reader of JSON could repeat a secret.
+        match read_as(&text, Format::Yaml) {
+            Ok(Node { value: Value::Null, .. }) => {}
             Ok(Node { value: Value::Map(entries), .. }) => self.flatten("", entries),
-            Ok(Node { place, .. }) => {
+            Ok(Node { position, .. }) => {
                 let message = "expected settings, one `name: value` a line";
-                self.problem("", self.in_file(place), message);
+                self.problem("", self.in_file(position), message);
             }
-            // An empty file says nothing, and is no mistake.
-            Err(_) if text.trim().is_empty() => {}
-            Err(error) => self.problem("", self.in_file(error.place), error.message),
+            Err(problem) => {
+                let origin = self.in_file(problem.position.unwrap_or(Position::START));
+                self.refused.push(RefusedSetting { origin, problem });
+            }
         }
     }
 
     /// Names of settings are paths: `limits: {body_bytes: 1MiB}` is `limits.body_bytes`.
-    fn flatten(&mut self, group: &str, entries: Vec<(String, Place, Node)>) {
-        for (key, place, node) in entries {
+    fn flatten(&mut self, group: &str, entries: Vec<(Key, Node)>) {
+        for (Key { text: key, position }, node) in entries {
             let name = if group.is_empty() { key } else { format!("{group}.{key}") };
             if let Value::Map(entries) = node.value {
                 self.flatten(&name, entries);
                 continue;
             }
-            let written = Written { name: place, node };
+            let written = Written { name: position, node };
             if self.file.insert(name.clone(), written).is_some() {
-                self.problem(&name, self.in_file(place), "this setting is there twice");
+                self.problem(&name, self.in_file(position), "this setting is there twice");
             }
         }
     }
@@ -167,7 +172,7 @@ impl<'a> Layers<'a> {
         self.read_if(name, setting, |_| None);
     }
 
-    /// The same for a value that must lie between two others.
+    /// Takes over a setting whose value must be in a range.
     pub(super) fn read_within<T>(
         &mut self,
         name: &'static str,
@@ -176,22 +181,35 @@ impl<'a> Layers<'a> {
     ) where
         T: Setting + PartialOrd,
     {
-        self.read_if(name, setting, |value| {
-            let shown = |value: &T| plain(&value.show());
+        let (least, most) = (range.start().show(), range.end().show());
+        let wrong = |value: &T| {
             (!range.contains(value)).then(|| {
-                let (least, most) = (shown(range.start()), shown(range.end()));
-                format!("{} is not between {least} and {most}", shown(value))
+                let (least, most) = (plain(&least), plain(&most));
+                format!("{} is not between {least} and {most}", plain(&value.show()))
             })
-        });
+        };
+        self.take_over(name, setting, bounded(T::schema(), &least, &most), wrong);
     }
 
-    /// The same for a value that must pass a test, which says what is wrong with it.
+    /// Takes over a setting whose value must pass a test, which says what is wrong with it.
     pub(super) fn read_if<T: Setting>(
         &mut self,
         name: &'static str,
         setting: &mut T,
         wrong: impl Fn(&T) -> Option<String>,
     ) {
+        self.take_over(name, setting, T::schema(), wrong);
+    }
+
+    fn take_over<T: Setting>(
+        &mut self,
+        name: &'static str,
+        setting: &mut T,
+        schema: Json,
+        wrong: impl Fn(&T) -> Option<String>,
+    ) {
+        let property = Property { name, schema, default: setting.show(), expected: T::expected() };
+        self.properties.push(property);
         let found = self.find(name);
         let origin = found.as_ref().map_or(Origin::Default, |(_, origin)| origin.clone());
         if let Some((value, origin)) = found {
@@ -200,9 +218,9 @@ impl<'a> Layers<'a> {
                     None => *setting = value,
                     Some(message) => self.problem(name, origin, message),
                 },
-                Err(flaw) => {
-                    let place = flaw.place.map(|place| self.in_file(place));
-                    self.problem(name, place.unwrap_or(origin), flaw.message);
+                Err(problem) => {
+                    let place = problem.position.map(|position| self.in_file(position));
+                    self.problem(name, place.unwrap_or(origin), problem.message);
                 }
             }
         }
@@ -259,16 +277,16 @@ impl<'a> Layers<'a> {
         let written = self.file.remove(name);
         if FLAGGED.contains(&name) {
             if let Some((_, text)) = self.flags.iter().find(|(flag, _)| *flag == name) {
-                return Some((Value::Text(text.clone()), Origin::Flag(flag(name))));
+                return Some((Value::String(text.clone()), Origin::Flag(flag(name))));
             }
             let variable = variable(name);
             // Empty means unset: that is how compose files and shells leave variables out.
             if let Some(text) = self.environment.get(&variable).filter(|text| !text.is_empty()) {
-                return Some((Value::Text(text.clone()), Origin::Environment(variable)));
+                return Some((Value::String(text.clone()), Origin::Environment(variable)));
             }
         }
         let Written { node, .. } = written?;
-        Some((node.value, self.in_file(node.place)))
+        Some((node.value, self.in_file(node.position)))
     }
 
     /// Whether the file says anything about settings whose names begin like this.
@@ -283,7 +301,7 @@ impl<'a> Layers<'a> {
 
     /// Whether something is known to be wrong with settings whose names begin like this.
     pub(super) fn has_refused(&self, beginning: &str) -> bool {
-        self.problems.iter().any(|problem| problem.setting.starts_with(beginning))
+        self.refused.iter().any(|refused| refused.problem.path.starts_with(beginning))
     }
 
     /// Where the setting of that name came from.
@@ -300,8 +318,7 @@ impl<'a> Layers<'a> {
     }
 
     pub(super) fn problem(&mut self, setting: &str, origin: Origin, message: impl Into<String>) {
-        let (setting, message) = (setting.to_owned(), message.into());
-        self.problems.push(Problem { setting, origin, message });
+        self.refused.push(RefusedSetting { origin, problem: Problem::new(setting, message) });
     }
 
     /// Something is wrong with a setting as it was given.
@@ -309,64 +326,37 @@ impl<'a> Layers<'a> {
         self.problem(name, self.origin(name), message.to_string());
     }
 
-    fn in_file(&self, Place { line, column }: Place) -> Origin {
-        Origin::File { name: self.file_name.clone(), line, column }
+    fn in_file(&self, position: Position) -> Origin {
+        Origin::File { name: self.file_name.clone(), position }
     }
 
-    /// Every setting in force, or everything that is wrong. Whatever nobody asked for is unknown.
-    pub(super) fn finish(mut self) -> Result<Vec<Entry>, Problems> {
+    /// The JSON schema of all settings that were read.
+    pub(super) fn schema(self) -> Json {
+        schema(self.properties)
+    }
+
+    /// Every setting in force, or everything that is wrong. Settings that were not read are unknown.
+    pub(super) fn finish(mut self) -> Result<Vec<Entry>, RefusedSettings> {
         let file = std::mem::take(&mut self.file);
         for (name, written) in file {
             let is_group = self.known.iter().any(|known| known.starts_with(&format!("{name}.")));
-            if is_group && matches!(written.node.value, Value::Nothing) {
+            if is_group && matches!(written.node.value, Value::Null) {
                 continue;
             }
-            let message = if is_group {
-                "this is a group of settings, not a setting".to_owned()
+            let problem = if is_group {
+                Problem::new(&name, "this is a group of settings, not a setting")
             } else {
-                unknown("setting", closest(&name, &self.known))
+                unknown_setting(&name, &self.known)
             };
-            self.problem(&name, self.in_file(written.name), message);
+            self.refused.push(RefusedSetting { origin: self.in_file(written.name), problem });
         }
         for variable in self.environment.keys() {
-            let problem = misspelt(variable).or_else(|| only_in_file(variable, &self.known));
-            self.problems.extend(problem);
+            let problem = unknown_variable(variable, &self.known);
+            let refused =
+                problem.map(|problem| RefusedSetting { origin: Origin::Default, problem });
+            self.refused.extend(refused);
         }
-        if self.problems.is_empty() { Ok(self.entries) } else { Err(Problems(self.problems)) }
-    }
-}
-
-/// A variable that is almost one of ours. Others with our prefix are none of our business: an
-/// orchestrator sets `TOLLGATE_PORT` and the like for a service named tollgate.
-fn misspelt(variable_name: &str) -> Option<Problem> {
-    let written = variable_name.strip_prefix(PREFIX)?.to_lowercase();
-    let secrets = ["check_token", "admin_token", "jwt_secret", "config"];
-    let flagged = FLAGGED.map(|name| short(name).replace('.', "_"));
-    let names: Vec<&str> = flagged.iter().map(String::as_str).chain(secrets).collect();
-    let guess = closest(&written, &names).filter(|guess| *guess != written)?;
-    Some(Problem {
-        setting: variable_name.to_owned(),
-        origin: Origin::Default,
-        message: unknown("environment variable", Some(&variable(guess))),
-    })
-}
-
-/// A variable named after a setting that has none: ignored, it would be missed for a long time.
-fn only_in_file(variable_name: &str, known: &[&'static str]) -> Option<Problem> {
-    let is_meant = |name: &&&str| !FLAGGED.contains(*name) && variable(name) == variable_name;
-    let name = known.iter().find(is_meant)?;
-    let secrets = ["check_token", "admin_token"];
-    (!secrets.contains(name)).then(|| Problem {
-        setting: variable_name.to_owned(),
-        origin: Origin::Default,
-        message: format!("there is no such environment variable; set {name} in the settings file"),
-    })
-}
-
-fn unknown(kind: &str, guess: Option<&str>) -> String {
-    match guess {
-        Some(guess) => format!("there is no such {kind}; did you mean {guess}?"),
-        None => format!("there is no such {kind}"),
+        if self.refused.is_empty() { Ok(self.entries) } else { Err(RefusedSettings(self.refused)) }
     }
 }
 

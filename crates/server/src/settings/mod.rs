@@ -3,10 +3,10 @@
 //! Flags win over the environment, the environment over the file, the file over the defaults.
 //! [`Settings::load`] reports everything that is wrong at once.
 
+mod about;
 mod audit;
 mod catalog;
 mod checks;
-mod document;
 mod gateway;
 mod identity;
 mod jwt;
@@ -14,8 +14,9 @@ mod layers;
 mod names;
 mod origin;
 mod otlp;
-mod spelling;
+mod schema;
 mod store;
+mod unknown;
 mod value;
 
 use std::collections::BTreeMap;
@@ -34,7 +35,7 @@ use tollgate_catalog::{Token, WriteBounds};
 pub use audit::Audit;
 pub use gateway::Gateway;
 pub use layers::{Entry, FLAGGED, flag, variable};
-pub use origin::{Origin, Problem, Problems};
+pub use origin::{Origin, RefusedSetting, RefusedSettings};
 pub use otlp::Otlp;
 pub use value::ByteSize;
 
@@ -149,7 +150,7 @@ impl Settings {
         flags: &[(&'static str, String)],
         environment: &BTreeMap<String, String>,
         file: Option<&Path>,
-    ) -> Result<Effective, Problems> {
+    ) -> Result<Effective, RefusedSettings> {
         let mut layers = layers::Layers::new(flags, environment, file);
         let mut settings = Self::default();
         names::read_all(&mut layers, &mut settings);

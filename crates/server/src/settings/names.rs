@@ -4,13 +4,13 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 use tollgate::PathCase;
 use tollgate::http::{HeaderFamilies, HeaderFamily, PathMatching};
+use tollgate_document::{Problem, Value};
 
-use super::document::Value;
 use super::layers::{Layers, SecretNames};
-use super::value::{ByteSize, Choice, Flaw, Setting};
+use super::value::{ByteSize, Choice, Setting, problem};
 use super::{
     CheckAuth, DenyStatus, Idempotency, Limits, LogFormat, LogLevel, RequestHeaders, Settings,
     TlsFiles,
@@ -154,13 +154,17 @@ impl Setting for HeaderFamilies {
         Self::new(Vec::parse(text)?).ok()
     }
 
-    fn read(value: &Value) -> Result<Self, Flaw> {
+    fn read(value: &Value) -> Result<Self, Problem> {
         let families = <Vec<HeaderFamily>>::read(value)?;
-        Self::new(families).map_err(|colliding| Flaw::new(colliding.to_string()))
+        Self::new(families).map_err(|colliding| problem(colliding.to_string()))
     }
 
     fn show(&self) -> Json {
         self.iter().map(HeaderFamily::name).collect()
+    }
+
+    fn schema() -> Json {
+        <Vec<HeaderFamily>>::schema()
     }
 }
 
@@ -175,6 +179,10 @@ impl Setting for HeaderFamily {
 
     fn show(&self) -> Json {
         self.name().into()
+    }
+
+    fn schema() -> Json {
+        json!({ "enum": Self::ALL.map(Self::name) })
     }
 }
 

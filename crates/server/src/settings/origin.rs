@@ -2,26 +2,19 @@
 
 use std::fmt;
 
-/// A place in the settings file, as editors count: both numbers start at 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Place {
-    pub(super) line: u64,
-    pub(super) column: u64,
-}
+use tollgate_document::{Position, Problem};
 
 /// Where a value was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// Nobody chose it.
+    /// It was not set.
     Default,
     /// The settings file.
     File {
         /// Its name, as it was given.
         name: String,
-        /// The line, from 1.
-        line: u64,
-        /// The character within the line, from 1.
-        column: u64,
+        /// Where the value starts in it.
+        position: Position,
     },
     /// The environment variable of that name.
     Environment(String),
@@ -33,48 +26,51 @@ impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => f.write_str("default"),
-            Self::File { name, line, column } => write!(f, "{name}:{line}:{column}"),
+            Self::File { name, position: Position { line, column } } => {
+                write!(f, "{name}:{line}:{column}")
+            }
             Self::Environment(variable) => write!(f, "env {variable}"),
             Self::Flag(flag) => write!(f, "flag {flag}"),
         }
     }
 }
 
-/// One setting that cannot be used as it is.
+/// One setting that cannot be used as it is. No line of the settings file is ever shown with it: a
+/// secret may have been written there by mistake.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
-    /// The setting, like `limits.header_timeout`; empty for the file as a whole.
-    pub setting: String,
+pub struct RefusedSetting {
     /// Where its value came from.
     pub origin: Origin,
-    /// What is wrong, and what would be right.
-    pub message: String,
+    /// What is wrong. The path is the setting, like `limits.header_timeout`, or empty for the whole file.
+    pub problem: Problem,
 }
 
 /// One line: `http (flag --http): expected an address like 127.0.0.1:8080, found "here"`.
-impl fmt::Display for Problem {
+impl fmt::Display for RefusedSetting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.setting.as_str(), &self.origin) {
-            ("", origin) => write!(f, "{origin}: {}", self.message),
-            (setting, Origin::Default) => write!(f, "{setting}: {}", self.message),
-            (setting, origin) => write!(f, "{setting} ({origin}): {}", self.message),
+        let Problem { path, message, advice, .. } = &self.problem;
+        match (path.as_str(), &self.origin) {
+            ("", origin) => write!(f, "{origin}: {message}")?,
+            (setting, Origin::Default) => write!(f, "{setting}: {message}")?,
+            (setting, origin) => write!(f, "{setting} ({origin}): {message}")?,
         }
+        advice.iter().try_for_each(|advice| write!(f, "; {advice}"))
     }
 }
 
 /// Everything that is wrong with the settings; never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problems(pub Vec<Problem>);
+pub struct RefusedSettings(pub Vec<RefusedSetting>);
 
-/// One problem a line.
-impl fmt::Display for Problems {
+/// One setting a line.
+impl fmt::Display for RefusedSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (number, problem) in self.0.iter().enumerate() {
+        for (number, refused) in self.0.iter().enumerate() {
             let separator = if number > 0 { "\n" } else { "" };
-            write!(f, "{separator}{problem}")?;
+            write!(f, "{separator}{refused}")?;
         }
         Ok(())
     }
 }
 
-impl std::error::Error for Problems {}
+impl std::error::Error for RefusedSettings {}

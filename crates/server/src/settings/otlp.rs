@@ -2,11 +2,11 @@
 
 use http::Uri;
 use http::uri::Scheme;
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
+use tollgate_document::{Problem, Value};
 
-use super::document::Value;
 use super::layers::Layers;
-use super::value::{Flaw, Setting};
+use super::value::{Setting, problem, unexpected};
 
 /// Where traces go, and how many.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,15 +52,15 @@ impl Setting for Endpoint {
     }
 
     /// A URL may hold a password: such a one is not repeated.
-    fn read(value: &Value) -> Result<Self, Flaw> {
-        match value {
-            Value::Text(text) if text.contains('@') => Err(Flaw::new(
+    fn read(value: &Value) -> Result<Self, Problem> {
+        let text = value.scalar().unwrap_or_default();
+        if text.contains('@') {
+            return Err(problem(
                 "a secret does not belong here; set the environment variable \
                  OTEL_EXPORTER_OTLP_HEADERS, and leave out what is before the @",
-            )),
-            Value::Text(text) if let Some(endpoint) = Self::parse(text) => Ok(endpoint),
-            _ => Err(Flaw::unexpected(&Self::expected(), value)),
+            ));
         }
+        Self::parse(text).ok_or_else(|| unexpected(&Self::expected(), value))
     }
 
     fn show(&self) -> Json {
@@ -82,5 +82,9 @@ impl Setting for Share {
 
     fn show(&self) -> Json {
         self.0.into()
+    }
+
+    fn schema() -> Json {
+        json!({ "type": "number", "minimum": 0, "maximum": 1 })
     }
 }

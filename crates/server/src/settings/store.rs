@@ -5,10 +5,10 @@ use std::time::Duration;
 use serde_json::Value as Json;
 use tollgate::Micros;
 use tollgate::store::{RemoteSettings, StoreUrl};
+use tollgate_document::{Problem, Value};
 
-use super::document::Value;
 use super::layers::Layers;
-use super::value::{Flaw, Setting};
+use super::value::{Setting, problem};
 
 pub(super) fn read(layers: &mut Layers<'_>, remote: &mut RemoteSettings) {
     let deadlines = Duration::from_millis(1)..=Duration::from_secs(60);
@@ -36,12 +36,9 @@ impl Setting for StoreUrl {
         Self::parse(text).ok()
     }
 
-    fn read(value: &Value) -> Result<Self, Flaw> {
-        let parsed = match value {
-            Value::Text(text) => Self::parse(text),
-            _ => Err(<Self as Setting>::expected()),
-        };
-        parsed.map_err(|problem| Flaw::new(problem.as_str()))
+    fn read(value: &Value) -> Result<Self, Problem> {
+        let text = value.scalar().ok_or_else(<Self as Setting>::expected);
+        text.and_then(Self::parse).map_err(problem)
     }
 
     fn show(&self) -> Json {

@@ -7,31 +7,8 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use ipnet::IpNet;
-use serde_json::Value as Json;
-
-use super::document::Value;
-use super::origin::Place;
-
-/// The longest part of a wrong value that is repeated to its author.
-const SHOWN: usize = 60;
-
-/// What is wrong with a value, and where, if that is not where the value starts.
-#[derive(Debug)]
-pub(super) struct Flaw {
-    pub(super) message: String,
-    pub(super) place: Option<Place>,
-}
-
-impl Flaw {
-    pub(super) fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into(), place: None }
-    }
-
-    /// The value is not what was expected.
-    pub(super) fn unexpected(expected: &str, found: &Value) -> Self {
-        Self::new(format!("expected {expected}, found {}", describe(found)))
-    }
-}
+use serde_json::{Value as Json, json};
+use tollgate_document::{Key, Node, Problem, Value, quote};
 
 /// A kind of value.
 pub(super) trait Setting: Sized {
@@ -41,17 +18,56 @@ pub(super) trait Setting: Sized {
     /// The value that a text stands for.
     fn parse(text: &str) -> Option<Self>;
 
-    /// As written in a file, a flag or the environment.
-    fn read(value: &Value) -> Result<Self, Flaw> {
-        let parsed = match value {
-            Value::Text(text) => Self::parse(text),
-            _ => None,
-        };
-        parsed.ok_or_else(|| Flaw::unexpected(&Self::expected(), value))
+    /// As written in a file, a flag or the environment. A problem has a position only if that is not
+    /// where the value starts.
+    fn read(value: &Value) -> Result<Self, Problem> {
+        let parsed = value.scalar().and_then(Self::parse);
+        parsed.ok_or_else(|| unexpected(&Self::expected(), value))
     }
 
     /// As it could be written.
     fn show(&self) -> Json;
+
+    /// What the JSON schema of the settings file says about it.
+    fn schema() -> Json {
+        json!({ "type": "string" })
+    }
+}
+
+/// The problem of a value, whose setting is not known here.
+pub(super) fn problem(message: impl Into<String>) -> Problem {
+    Problem::new("", message)
+}
+
+/// The problem that a value is not what was expected.
+pub(super) fn unexpected(expected: &str, found: &Value) -> Problem {
+    let found = found.scalar().map_or_else(|| found.describe(), quote);
+    problem(format!("expected {expected}, found {found}"))
+}
+
+/// The problem at its position, unless it has one already.
+pub(super) fn at(node: &Node, problem: Problem) -> Problem {
+    if problem.position.is_some() { problem } else { problem.at(node.position) }
+}
+
+/// The fields of a map that is an item of a list, in the order of `known`.
+pub(super) fn fields<'a, const N: usize>(
+    entries: &'a [(Key, Node)],
+    kind: &str,
+    known: [&str; N],
+) -> Result<[Option<&'a Node>; N], Problem> {
+    let mut found = [None; N];
+    for (key, node) in entries {
+        let Some(at) = known.iter().position(|name| *name == key.text) else {
+            let (last, others) = (known[N - 1], known[..N - 1].join(", "));
+            let message = format!("{kind} has no {}; it has {others} and {last}", quote(&key.text));
+            return Err(problem(message).at(key.position));
+        };
+        if found[at].replace(node).is_some() {
+            return Err(problem(format!("{} is there twice", key.text)).at(key.position));
+        }
+    }
+    Ok(found)
 }
 
 /// One of a few words.
@@ -75,6 +91,13 @@ impl<T: Choice> Setting for T {
     fn show(&self) -> Json {
         T::ALL.iter().find(|(_, choice)| choice == self).map(|(word, _)| *word).into()
     }
+
+    /// A word that YAML reads as a number or boolean may be written as one.
+    fn schema() -> Json {
+        let words = T::ALL.iter().map(|(word, _)| Json::from(*word));
+        let typed = T::ALL.iter().filter_map(|(word, _)| serde_json::from_str(word).ok());
+        json!({ "enum": words.chain(typed).collect::<Vec<Json>>() })
+    }
 }
 
 impl<T: Setting> Setting for Option<T> {
@@ -86,15 +109,19 @@ impl<T: Setting> Setting for Option<T> {
         T::parse(text).map(Some)
     }
 
-    fn read(value: &Value) -> Result<Self, Flaw> {
+    fn read(value: &Value) -> Result<Self, Problem> {
         match value {
-            Value::Nothing => Ok(None),
+            Value::Null => Ok(None),
             value => T::read(value).map(Some),
         }
     }
 
     fn show(&self) -> Json {
         self.as_ref().map_or(Json::Null, T::show)
+    }
+
+    fn schema() -> Json {
+        json!({ "anyOf": [T::schema(), { "type": "null" }] })
     }
 }
 
@@ -108,21 +135,23 @@ impl<T: Setting> Setting for Vec<T> {
         text.split(',').map(|item| T::parse(item.trim())).collect()
     }
 
-    fn read(value: &Value) -> Result<Self, Flaw> {
-        let items = match value {
-            Value::List(items) => items,
-            Value::Text(text) => {
-                let list = Self::parse(text);
-                return list.ok_or_else(|| Flaw::unexpected(&Self::expected(), value));
-            }
-            _ => return Err(Flaw::unexpected(&Self::expected(), value)),
+    fn read(value: &Value) -> Result<Self, Problem> {
+        let Value::List(items) = value else {
+            let list = value.scalar().and_then(Self::parse);
+            return list.ok_or_else(|| unexpected(&Self::expected(), value));
         };
-        let at = |place, flaw: Flaw| Flaw { place: flaw.place.or(Some(place)), ..flaw };
-        items.iter().map(|item| T::read(&item.value).map_err(|flaw| at(item.place, flaw))).collect()
+        items.iter().map(|item| T::read(&item.value).map_err(|problem| at(item, problem))).collect()
     }
 
     fn show(&self) -> Json {
         self.iter().map(T::show).collect()
+    }
+
+    fn schema() -> Json {
+        let list = json!({ "type": "array", "items": T::schema() });
+        // A map cannot be written as a text.
+        let is_map = T::schema()["type"] == "object";
+        if is_map { list } else { json!({ "anyOf": [list, { "type": "string" }] }) }
     }
 }
 
@@ -196,6 +225,10 @@ macro_rules! whole_numbers {
             fn show(&self) -> Json {
                 (*self).into()
             }
+
+            fn schema() -> Json {
+                json!({ "type": "integer", "minimum": 0 })
+            }
         }
     )+};
 }
@@ -268,6 +301,10 @@ impl Setting for ByteSize {
     fn show(&self) -> Json {
         self.to_string().into()
     }
+
+    fn schema() -> Json {
+        json!({ "type": ["string", "integer"], "pattern": "^[0-9]+ *(GiB|MiB|KiB)?$", "minimum": 0 })
+    }
 }
 
 const TIME_UNITS: [(&str, u64); 4] = [("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
@@ -283,6 +320,10 @@ impl Setting for Duration {
 
     fn show(&self) -> Json {
         largest_unit(u64::try_from(self.as_millis()).unwrap_or(u64::MAX), &TIME_UNITS).into()
+    }
+
+    fn schema() -> Json {
+        json!({ "type": "string", "pattern": "^[0-9]+ *(h|m|s|ms)$" })
     }
 }
 
@@ -301,24 +342,6 @@ fn largest_unit(number: u64, units: &[(&str, u64)]) -> String {
     let smallest = units[units.len() - 1];
     let (name, factor) = fitting.copied().unwrap_or(smallest);
     format!("{}{name}", number / factor)
-}
-
-/// What was found, for a person who wrote something else than was expected.
-fn describe(value: &Value) -> String {
-    match value {
-        Value::Nothing => "nothing".to_owned(),
-        Value::Text(text) => quote(text),
-        Value::List(_) => "a list".to_owned(),
-        Value::Map(_) => "a map".to_owned(),
-    }
-}
-
-/// The text in quotes, safe to print and short enough to read.
-pub(super) fn quote(text: &str) -> String {
-    match text.char_indices().nth(SHOWN) {
-        Some((end, _)) => format!("{:?}", format!("{}…", &text[..end])),
-        None => format!("{text:?}"),
-    }
 }
 
 #[cfg(test)]
