@@ -149,7 +149,7 @@ async fn connect_to_any(addresses: &[SocketAddr], time: Duration) -> io::Result<
         match timeout(share, TcpStream::connect(address)).await {
             Ok(Ok(stream)) => return Ok(stream),
             Ok(Err(error)) => {
-                debug!(%address, %error, "cannot connect to an address of an upstream")
+                debug!(%address, %error, "cannot connect to an address of an upstream");
             }
             Err(_) => debug!(%address, "connecting to an address of an upstream timed out"),
         }
