@@ -10,6 +10,7 @@ use serde_json::Value as JsonValue;
 use serde_json::value::RawValue;
 use tollgate::Timestamp;
 use tollgate::rules::Problem as Flaw;
+use tollgate_api::DocumentProblem;
 use tollgate_catalog::{CatalogError, Change, Expect, Intent, Kind, Stored, Written};
 use utoipa::ToSchema;
 
@@ -167,15 +168,13 @@ pub(crate) fn invalid(problems: &[Flaw]) -> Problem {
     if more > 0 {
         told.push(format!("{more} more problems are not shown"));
     }
-    let list = problems.iter().map(|problem| {
-        serde_json::json!({
-            "rule_id": problem.rule,
-            "field": problem.path,
-            "message": problem.message,
-            "advice": problem.advice,
-            "line": problem.position.map(|position| position.line),
-            "column": problem.position.map(|position| position.column),
-        })
+    let list = problems.iter().map(|problem| DocumentProblem {
+        rule_id: problem.rule.clone(),
+        field: problem.path.clone(),
+        message: problem.message.clone(),
+        advice: problem.advice.clone(),
+        line: problem.position.map(|position| position.line),
+        column: problem.position.map(|position| position.column),
     });
     let list = list.collect();
     Problem::unprocessable("invalid_document", told.join("; ")).with_problems(list)

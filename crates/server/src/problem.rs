@@ -5,10 +5,10 @@ use std::path::Path;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
-use serde::Serialize;
 use tollgate::http::PathProblem;
 use tollgate::identity::CredentialProblem;
-use utoipa::ToSchema;
+use tollgate_api::DocumentProblem;
+pub(crate) use tollgate_api::ProblemBody;
 
 const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
 
@@ -23,29 +23,7 @@ struct Content {
     detail: String,
     headers: HeaderMap,
     /// What was wrong, one by one, where it can be told like that.
-    problems: Vec<serde_json::Value>,
-}
-
-/// The body of an error.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct ProblemBody<'a> {
-    /// Always `about:blank`: the code says more than a link would.
-    #[schema(example = "about:blank")]
-    r#type: &'a str,
-    /// The HTTP status in words.
-    title: &'a str,
-    /// The HTTP status.
-    #[schema(example = 400, minimum = 400, maximum = 599)]
-    status: u16,
-    /// What kind of error this is, for programs. Codes do not change.
-    #[schema(example = "invalid_body")]
-    code: &'a str,
-    /// What was wrong, where, and what would be right, for people.
-    detail: &'a str,
-    /// Everything that was wrong with a document, one by one: rule, field, message, advice, line.
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    #[schema(value_type = Vec<Object>)]
-    problems: &'a [serde_json::Value],
+    problems: Vec<DocumentProblem>,
 }
 
 impl Problem {
@@ -132,7 +110,7 @@ impl Problem {
         self
     }
 
-    pub(crate) fn with_problems(mut self, problems: Vec<serde_json::Value>) -> Self {
+    pub(crate) fn with_problems(mut self, problems: Vec<DocumentProblem>) -> Self {
         self.0.problems = problems;
         self
     }
@@ -158,12 +136,12 @@ impl Problem {
     fn body(&self) -> ProblemBody<'_> {
         let Content { status, code, detail, problems, .. } = &*self.0;
         ProblemBody {
-            r#type: "about:blank",
-            title: status.canonical_reason().unwrap_or("Error"),
+            r#type: "about:blank".into(),
+            title: status.canonical_reason().unwrap_or("Error").into(),
             status: status.as_u16(),
-            code,
-            detail,
-            problems,
+            code: (*code).into(),
+            detail: detail.into(),
+            problems: problems.into(),
         }
     }
 

@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use tollgate::Decision;
-use utoipa::ToSchema;
+use tollgate_api::{BatchRequest, BatchResponse, Object};
 
 use super::check::{IDEMPOTENCY_KEY, check_idempotent};
 use crate::auth::Principal;
@@ -17,20 +17,18 @@ use crate::observe::metrics::{Entry, RequestOutcome};
 use crate::openapi::CallProblems;
 use crate::problem::{Problem, ProblemBody};
 use crate::state::ServerState;
-use crate::wire::answer::CheckAnswer;
+use crate::wire::answer::{response, write};
 use crate::wire::check::{CheckBody, Subject};
-use crate::wire::decode::{Object, decode};
+use crate::wire::decode::decode;
 
 /// How many checks find room at first.
 const USUAL_CHECKS: usize = 128;
 
-/// Checks to be answered in order.
-#[derive(Debug, Deserialize, ToSchema)]
+/// A [`BatchRequest`] as the limiter sees it.
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct BatchBody<'a> {
-    /// Up to 1,000, unless the server is set otherwise.
+struct BatchBody<'a> {
     #[serde(borrow, deserialize_with = "read_checks")]
-    #[schema(min_items = 1, max_items = 1000, value_type = Vec<CheckBody<'static>>)]
     checks: Vec<CheckBody<'a>>,
 }
 
@@ -60,37 +58,15 @@ fn read_checks<'de, D: Deserializer<'de>>(
     deserializer.deserialize_seq(Checks)
 }
 
-/// The answers, in the order of the checks.
-#[derive(ToSchema)]
-#[expect(dead_code, reason = "describes what is written piece by piece")]
-pub(crate) struct BatchAnswer<'a> {
-    /// One for each check.
-    results: Vec<BatchItem<'a>>,
-}
-
-/// The answer to one check of a batch.
-#[derive(ToSchema)]
-#[serde(untagged)]
-#[expect(dead_code, reason = "describes what is written piece by piece")]
-pub(crate) enum BatchItem<'a> {
-    /// Judged.
-    Answer(Box<CheckAnswer<'a>>),
-    /// Not judged, and not charged.
-    Error {
-        /// Why.
-        error: ProblemBody<'a>,
-    },
-}
-
 /// Judges up to 1,000 checks, each on its own, in order.
 ///
 /// A check whose fields make no sense fails the whole call, before anything is charged. One that turns
 /// out later to be impossible (its idempotency key was used with another body, its rule is gone) is
 /// answered by `{"error": {...}}` in its place.
 #[utoipa::path(
-    post, path = "/api/v1/rate-limit/check/batch", tag = "check", security((), ("token" = [])), request_body = BatchBody<'_>,
+    post, path = "/api/v1/rate-limit/check/batch", tag = "check", security((), ("token" = [])), request_body = BatchRequest<'_>,
     responses(
-        (status = 200, description = "Judged", body = BatchAnswer<'_>),
+        (status = 200, description = "Judged", body = BatchResponse<'_>),
         (status = 400, description = "The body cannot be read", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 404, description = "No such rule", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 408, description = "The body did not arrive in time", body = ProblemBody<'_>, content_type = "application/problem+json"),
@@ -164,7 +140,7 @@ async fn check_all(
         let respond = |number: usize, decision: &Decision, id: Option<&str>| {
             separate(&mut answer);
             let detail = run.get(number).and_then(|check| check.detail).unwrap_or(false);
-            CheckAnswer::new(decision, id, detail).write(&mut answer);
+            write(&response(decision, id, detail), &mut answer);
         };
         app.checker.check_batch(Entry::Http, run, &subjects[place..end], respond).await;
         place = end;

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use tollgate::Decision;
 use tollgate::http::{HeaderFamilies, write_fields};
+use tollgate_api::{CheckRequest, CheckResponse};
 
 use crate::auth::Principal;
 use crate::check::checker::Recording;
@@ -16,7 +17,7 @@ use crate::observe::metrics::Entry;
 use crate::openapi::{BodyProblems, CallProblems};
 use crate::problem::{Problem, ProblemBody};
 use crate::state::ServerState;
-use crate::wire::answer::CheckAnswer;
+use crate::wire::answer;
 use crate::wire::check::CheckBody;
 use crate::wire::decode::decode;
 
@@ -30,11 +31,11 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 ///
 /// Always 200 when judged: `allowed` says whether the request may pass.
 #[utoipa::path(
-    post, path = "/api/v1/rate-limit/check", tag = "check", security((), ("token" = [])), request_body = CheckBody<'_>,
+    post, path = "/api/v1/rate-limit/check", tag = "check", security((), ("token" = [])), request_body = CheckRequest<'_>,
     params(("x-idempotency-key" = Option<String>, Header, min_length = 1, max_length = 255,
         description = "Repeated within five minutes with the same body, the call gets the same answer and is charged once.")),
     responses(
-        (status = 200, description = "Judged", body = CheckAnswer<'_>),
+        (status = 200, description = "Judged", body = CheckResponse<'_>),
         (status = 404, description = "No such rule", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 422, description = "The fields do not belong together, or the key was used with another body", body = ProblemBody<'_>, content_type = "application/problem+json"),
         BodyProblems,
@@ -105,7 +106,7 @@ fn write(
     let mut headers = HeaderMap::with_capacity(8);
     write_fields(decision, families, &mut headers);
     let mut body = Vec::with_capacity(256);
-    CheckAnswer::new(decision, id, detail).write(&mut body);
+    answer::write(&answer::response(decision, id, detail), &mut body);
     Remembered { body: body.into(), headers }
 }
 

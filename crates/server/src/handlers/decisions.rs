@@ -1,11 +1,12 @@
 //! `GET /api/v1/decisions/{id}`: why a recent request was refused, or not.
 
+use std::borrow::Cow;
+
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header;
-use serde::Serialize;
 use tollgate::{Basis, Decision};
-use utoipa::ToSchema;
+use tollgate_api::DecisionRecord;
 
 use super::refund::{missing_decision, parse_id};
 use crate::check::journal::DecisionId;
@@ -13,27 +14,8 @@ use crate::extract::{PathName, Viewer, read_name};
 use crate::openapi::AdminProblems;
 use crate::problem::{Problem, ProblemBody};
 use crate::state::ServerState;
-use crate::wire::answer::{CheckAnswer, RuleAnswer};
+use crate::wire::answer::{response, rule_results};
 use crate::wire::time::rfc_3339;
-
-/// A recent decision.
-#[derive(Serialize, ToSchema)]
-pub(crate) struct DecisionAnswer<'a> {
-    /// The decision.
-    decision_id: &'a str,
-    /// When it was made, in RFC 3339.
-    at: String,
-    /// What it rests on.
-    because: String,
-    /// The tier the client was in.
-    tier: Option<&'a str>,
-    /// The policy that judged.
-    revision: u64,
-    /// The answer that was given.
-    answer: CheckAnswer<'a>,
-    /// Every rule that applied.
-    rules: Vec<RuleAnswer<'a>>,
-}
 
 /// Explains a recent decision: what it rests on, and the figures of every rule at that moment.
 #[utoipa::path(
@@ -41,7 +23,7 @@ pub(crate) struct DecisionAnswer<'a> {
     params(("decision_id" = String, Path, description = "As the answer named it", example = "d1f00dbee-a2a")),
     security(("token" = [])),
     responses(
-        (status = 200, description = "Explained", body = DecisionAnswer<'_>),
+        (status = 200, description = "Explained", body = DecisionRecord<'_>),
         (status = 400, description = "The path cannot be read", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 404, description = "No such decision", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 409, description = "The decision was given back", body = ProblemBody<'_>, content_type = "application/problem+json"),
@@ -63,16 +45,16 @@ pub(crate) async fn decision(
 fn explain(id: DecisionId, decision: &Decision) -> String {
     let id = id.text();
     // Written while the decision is there; it may be gone when the answer is sent.
-    let answer = DecisionAnswer {
-        decision_id: &id,
+    let record = DecisionRecord {
+        decision_id: Cow::Borrowed(&id),
         at: rfc_3339(decision.now()),
         because: because(decision),
-        tier: decision.tier(),
+        tier: decision.tier().map(Cow::Borrowed),
         revision: decision.revision().number,
-        answer: CheckAnswer::new(decision, Some(&id), false),
-        rules: RuleAnswer::all(decision),
+        answer: response(decision, Some(&id), false),
+        rules: rule_results(decision),
     };
-    serde_json::to_string(&answer).unwrap_or_default()
+    serde_json::to_string(&record).unwrap_or_default()
 }
 
 fn because(decision: &Decision) -> String {

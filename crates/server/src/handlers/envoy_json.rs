@@ -7,6 +7,7 @@ use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
+use tollgate_api::{Object, Text};
 use tollgate_import::envoy::Unit;
 use utoipa::ToSchema;
 
@@ -15,8 +16,7 @@ use crate::extract::{BodyBound, Caller, read_json};
 use crate::openapi::BodyProblems;
 use crate::problem::{Problem, ProblemBody};
 use crate::state::ServerState;
-use crate::wire::decode::{Object, decode};
-use crate::wire::text::Text;
+use crate::wire::decode::decode;
 
 /// What Envoy would ask. Names may be written as in `hitsAddend` or as in `hits_addend`.
 #[derive(Debug, Deserialize, ToSchema)]

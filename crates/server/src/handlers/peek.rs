@@ -6,6 +6,7 @@ use axum::response::{IntoResponse, Response};
 use http::HeaderMap;
 use tollgate::Peek;
 use tollgate::http::write_fields;
+use tollgate_api::{CheckRequest, CheckResponse};
 
 use crate::check::checker::{Naming, Recording};
 use crate::extract::{Explainer, JsonBody, PeekCaller};
@@ -13,7 +14,7 @@ use crate::observe::metrics::Entry;
 use crate::openapi::{BodyProblems, CallProblems};
 use crate::problem::{Problem, ProblemBody};
 use crate::state::ServerState;
-use crate::wire::answer::CheckAnswer;
+use crate::wire::answer::{response, write};
 use crate::wire::check::CheckBody;
 use crate::wire::decode::decode;
 
@@ -22,9 +23,9 @@ use crate::wire::decode::decode;
 /// Looking costs nothing, so `allowed` is true unless the client is denied altogether; look at
 /// `remaining`.
 #[utoipa::path(
-    post, path = "/api/v1/rate-limit/peek", tag = "check", security((), ("token" = [])), request_body = CheckBody<'_>,
+    post, path = "/api/v1/rate-limit/peek", tag = "check", security((), ("token" = [])), request_body = CheckRequest<'_>,
     responses(
-        (status = 200, description = "Looked up", body = CheckAnswer<'_>),
+        (status = 200, description = "Looked up", body = CheckResponse<'_>),
         (status = 404, description = "No such rule", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 422, description = "The fields do not belong together", body = ProblemBody<'_>, content_type = "application/problem+json"),
         BodyProblems,
@@ -46,7 +47,7 @@ pub(crate) async fn peek(
     let id = app.checker.record(&decision, recording, |_| None);
     let mut answer = Vec::new();
     let detail = check.detail.unwrap_or(true);
-    CheckAnswer::new(&decision, id.as_deref(), detail).write(&mut answer);
+    write(&response(&decision, id.as_deref(), detail), &mut answer);
     let content_type = [(http::header::CONTENT_TYPE, "application/json")];
     Ok((fields, content_type, answer).into_response())
 }
@@ -56,7 +57,7 @@ pub(crate) async fn peek(
 /// Lists rules without a tenant and rules of the request's tenant. With the token of a viewer, an
 /// operator or an admin it lists all rules.
 #[utoipa::path(
-    post, path = "/api/v1/rate-limit/explain", tag = "check", security((), ("token" = [])), request_body = CheckBody<'_>,
+    post, path = "/api/v1/rate-limit/explain", tag = "check", security((), ("token" = [])), request_body = CheckRequest<'_>,
     responses(
         (status = 200, description = "Explained", body = Object),
         (status = 404, description = "No such rule", body = ProblemBody<'_>, content_type = "application/problem+json"),

@@ -1,13 +1,12 @@
 //! `refund` and `reset`: what operators do when something was counted that should not have been.
 
-use std::borrow::Cow;
-
 use axum::Json;
 use axum::extract::State;
 use http::{HeaderMap, StatusCode};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use tollgate::Peek;
 use tollgate::store::{StoreError, StoreErrorKind};
+use tollgate_api::{Changed, CheckRequest, DecisionBody};
 use tollgate_catalog::{Author, ResetRecord};
 use utoipa::ToSchema;
 
@@ -32,24 +31,7 @@ pub(crate) enum RefundBody<'a> {
     /// What that decision charged, once.
     Decision(DecisionBody<'a>),
     /// What such a check costs, without knowing when it was charged.
-    Check(Box<CheckBody<'a>>),
-}
-
-/// Names a decision.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct DecisionBody<'a> {
-    /// The decision, as its answer named it.
-    #[serde(borrow)]
-    #[schema(value_type = String)]
-    decision_id: Cow<'a, str>,
-}
-
-/// How many counters were changed.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Changed {
-    /// The number of counters.
-    counters: usize,
+    Check(Box<CheckRequest<'a>>),
 }
 
 /// Gives back what was charged.
@@ -93,7 +75,7 @@ pub(crate) async fn refund(
 /// Forgets what was counted for a request, under every rule that applies or under one alone, and lifts
 /// its bans by these rules.
 #[utoipa::path(
-    post, path = "/api/v1/rate-limit/reset", tag = "operate", request_body = CheckBody<'_>,
+    post, path = "/api/v1/rate-limit/reset", tag = "operate", request_body = CheckRequest<'_>,
     security(("token" = [])),
     responses(
         (status = 200, description = "Forgotten", body = Changed),

@@ -3,138 +3,27 @@
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::ops::Deref;
 
 use serde::{Deserialize, Serialize};
 use tollgate::rules::Identifier;
 use tollgate::{Attribute, Attributes, CheckTarget, Policy};
-use utoipa::ToSchema;
+use tollgate_api::{CheckRequest, Identifiers, KeyType};
 
 use crate::observe::audit_log::RequestContext;
 use crate::problem::Problem;
-use crate::wire::decode::Object;
-use crate::wire::text::Text;
 
-/// A check. Either by rule, with `rule_id`, `key_type` and `key_value`; or by request, with
-/// `identifiers` and whatever else is known about it.
-#[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(example = json!({"identifiers": {"user_id": "u1"}, "endpoint": "/api/v1/orders", "method": "POST"}))]
-pub(crate) struct CheckBody<'a> {
-    /// By rule: the rule to judge by, whatever its conditions.
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
-    pub(crate) rule_id: Option<Text<'a>>,
-    /// By rule: what the key is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<KeyTypeName>)]
-    pub(crate) key_type: Option<KeyType>,
-    /// By rule: the value to count by.
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
-    pub(crate) key_value: Option<Text<'a>>,
-    /// By rule: how many requests this is; 1 if not given, 0 to look without charging.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) request_count: Option<u64>,
-    /// By request: who asks.
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Identifiers<'static>>)]
-    pub(crate) identifiers: Option<Object<Identifiers<'a>>>,
-    /// By request: the path that was asked.
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
-    pub(crate) endpoint: Option<Text<'a>>,
-    /// By request: the HTTP method.
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
-    pub(crate) method: Option<Text<'a>>,
-    /// By request: the host that was asked.
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
-    pub(crate) host: Option<Text<'a>>,
-    /// By request: the tier of the client, unless the policy knows better.
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
-    pub(crate) tier: Option<Text<'a>>,
-    /// By request: anything else, for `attribute:NAME`; `header:NAME` and `claim:NAME` are found
-    /// here too, under those full names.
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<BTreeMap<String, String>>)]
-    pub(crate) attributes: Option<BTreeMap<Text<'a>, Text<'a>>>,
-    /// What the request costs before rules multiply it; 1 if not given, 0 to look without charging.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) cost: Option<u64>,
-    /// Whether the answer lists every rule that applied. On for a single check, off in a batch.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) detail: Option<bool>,
-    /// The idempotency key of this check, in a batch or instead of the header.
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
-    pub(crate) idempotency_key: Option<Text<'a>>,
-}
+/// A check as the limiter sees it: a request with attributes.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(transparent)]
+pub(crate) struct CheckBody<'a>(#[serde(borrow)] pub(crate) CheckRequest<'a>);
 
-/// Who asks.
-#[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Identifiers<'a> {
-    /// The authenticated user.
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
-    pub(crate) user_id: Option<Text<'a>>,
-    /// The API key.
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
-    pub(crate) api_key: Option<Text<'a>>,
-    /// The address of the client.
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
-    pub(crate) ip: Option<Text<'a>>,
-    /// The tenant.
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
-    pub(crate) tenant: Option<Text<'a>>,
-}
+impl<'a> Deref for CheckBody<'a> {
+    type Target = CheckRequest<'a>;
 
-/// What a key is, in the spellings people use.
-#[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq, Eq)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum KeyType {
-    /// The user.
-    #[serde(alias = "user_id")]
-    User,
-    /// The API key.
-    #[serde(alias = "apikey")]
-    ApiKey,
-    /// The address of the client.
-    Ip,
-    /// The tenant.
-    Tenant,
-    /// The endpoint.
-    Endpoint,
-    /// Whatever the rule counts by: a header, a claim, an attribute, a path.
-    Custom,
-}
-
-/// Every spelling of a key type.
-#[derive(ToSchema)]
-#[serde(rename_all = "snake_case")]
-#[expect(dead_code, reason = "describes aliases, which the API description does not know")]
-pub(crate) enum KeyTypeName {
-    /// The user.
-    User,
-    /// The user.
-    UserId,
-    /// The API key.
-    ApiKey,
-    /// The API key.
-    Apikey,
-    /// The address of the client.
-    Ip,
-    /// The tenant.
-    Tenant,
-    /// The endpoint.
-    Endpoint,
-    /// Whatever the rule counts by.
-    Custom,
+    fn deref(&self) -> &CheckRequest<'a> {
+        &self.0
+    }
 }
 
 /// What a check is judged by.
@@ -195,7 +84,7 @@ impl CheckBody<'_> {
         let rule = policy.borrow().rules().find(rule_id).ok_or_else(|| unknown_rule(rule_id))?;
         if let Some(key_type) = self.key_type {
             match &*rule.identifiers {
-                [only] if KeyType::of(only) == key_type => {}
+                [only] if key_type_of(only) == key_type => {}
                 identifiers => return Err(key_type_mismatch(rule_id, identifiers)),
             }
         }
@@ -282,7 +171,7 @@ fn key_type_mismatch(rule_id: &str, identifiers: &[Identifier]) -> Problem {
     let instead = "give identifiers and attributes instead of key_type and key_value";
     let detail = match identifiers {
         [only] => {
-            let fitting = KeyType::of(only).name();
+            let fitting = key_type_of(only).name();
             format!("rule `{rule_id}` counts by {only}: use key_type `{fitting}`, or {instead}")
         }
         several => {
@@ -298,28 +187,15 @@ fn beginning(text: &str) -> &str {
     text.char_indices().nth(100).map_or(text, |(end, _)| &text[..end])
 }
 
-impl KeyType {
-    /// The key type of a rule that counts by this alone.
-    fn of(identifier: &Identifier) -> Self {
-        match identifier {
-            Identifier::UserId => Self::User,
-            Identifier::ApiKey => Self::ApiKey,
-            Identifier::Ip => Self::Ip,
-            Identifier::Tenant => Self::Tenant,
-            Identifier::Endpoint => Self::Endpoint,
-            _ => Self::Custom,
-        }
-    }
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::User => "user",
-            Self::ApiKey => "api_key",
-            Self::Ip => "ip",
-            Self::Tenant => "tenant",
-            Self::Endpoint => "endpoint",
-            Self::Custom => "custom",
-        }
+/// The key type of a rule that counts by this alone.
+fn key_type_of(identifier: &Identifier) -> KeyType {
+    match identifier {
+        Identifier::UserId => KeyType::User,
+        Identifier::ApiKey => KeyType::ApiKey,
+        Identifier::Ip => KeyType::Ip,
+        Identifier::Tenant => KeyType::Tenant,
+        Identifier::Endpoint => KeyType::Endpoint,
+        _ => KeyType::Custom,
     }
 }
 

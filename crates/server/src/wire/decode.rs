@@ -1,38 +1,9 @@
 //! Reads JSON bodies quickly, and says exactly what is wrong with those that cannot be read.
 
-use std::fmt;
-use std::marker::PhantomData;
-
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{MapAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::Deserialize;
+use tollgate_api::Object;
 
 use crate::problem::Problem;
-
-/// A record that has to be written as a JSON object. Left alone, serde takes an array for one too,
-/// and would read `["u1"]` as a user.
-#[derive(Clone, Debug, Default, Serialize, PartialEq, Eq)]
-pub(crate) struct Object<T>(pub(crate) T);
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct OnlyMaps<T>(PhantomData<T>);
-
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for OnlyMaps<T> {
-            type Value = T;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
-                T::deserialize(MapAccessDeserializer::new(map))
-            }
-        }
-
-        deserializer.deserialize_map(OnlyMaps(PhantomData)).map(Self)
-    }
-}
 
 /// Reads a body. Only if that fails it is read again, more slowly, to find out where.
 pub(crate) fn decode<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Problem> {

@@ -4,5 +4,4 @@ pub(crate) mod answer;
 pub(crate) mod ban;
 pub(crate) mod check;
 pub(crate) mod decode;
-pub(crate) mod text;
 pub(crate) mod time;

@@ -22,7 +22,7 @@ use crate::listen::Peer;
 use crate::observe::metrics::{Entry, RequestOutcome};
 use crate::problem::Problem;
 use crate::state::ServerState;
-use crate::wire::answer::{Reason, refuser};
+use crate::wire::answer::{reason, refuser};
 
 /// Answers checks.
 #[derive(Debug)]
@@ -201,7 +201,7 @@ fn write(decision: &Decision, id: Option<&str>, detail: bool) -> CheckResponse {
         rule_id: rule_id.unwrap_or_default().to_owned(),
         state: state(decision.state()).to_owned(),
         decision_id: id.unwrap_or_default().to_owned(),
-        reason: decision.refusal().map_or("", |refusal| Reason::from(refusal).name()).to_owned(),
+        reason: decision.refusal().map_or("", |refusal| reason(refusal).name()).to_owned(),
         delay_ms: decision.delay().map_or(0, tollgate::Micros::as_millis_ceil),
         degraded: decision.degraded().map(|kind| kind.to_string()).unwrap_or_default(),
         rules: if detail {

@@ -1,10 +1,10 @@
 //! A check of gRPC as the check that HTTP knows.
 
+use tollgate_api::{CheckRequest as HttpCheck, Identifiers, KeyType, Object, Text};
+
 use super::definitions::tollgate::v1::{CheckRequest, Identifiers as WireIdentifiers};
 use crate::problem::Problem;
-use crate::wire::check::{CheckBody, Identifiers, KeyType};
-use crate::wire::decode::Object;
-use crate::wire::text::Text;
+use crate::wire::check::CheckBody;
 
 /// What is there: in gRPC an empty text is none.
 fn text(text: &str) -> Option<Text<'_>> {
@@ -14,14 +14,14 @@ fn text(text: &str) -> Option<Text<'_>> {
 /// Reads a check.
 pub(super) fn body(request: &CheckRequest) -> Result<CheckBody<'_>, Problem> {
     let refuse = |detail: &str| Problem::unprocessable("invalid_check", detail);
-    let mut body = CheckBody {
+    let mut body = HttpCheck {
         rule_id: text(&request.rule_id),
         endpoint: text(&request.endpoint),
         method: text(&request.method),
         host: text(&request.host),
         tier: text(&request.tier),
         idempotency_key: text(&request.idempotency_key),
-        ..CheckBody::default()
+        ..HttpCheck::default()
     };
     if !request.attributes.is_empty() {
         let attributes = request.attributes.iter();
@@ -83,7 +83,7 @@ pub(super) fn body(request: &CheckRequest) -> Result<CheckBody<'_>, Problem> {
     if is_known || who.tenant.is_some() {
         body.identifiers = Some(Object(who));
     }
-    Ok(body)
+    Ok(CheckBody(body))
 }
 
 #[cfg(test)]

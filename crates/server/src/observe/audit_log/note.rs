@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 use super::log::DecisionEntry;
 use super::{is_held, who};
 use crate::check::journal::IdText;
-use crate::wire::answer::{Reason, refuser};
+use crate::wire::answer::{reason, refuser};
 use crate::wire::time::rfc_3339_exact;
 
 /// What the audit log says about a request.
@@ -108,7 +108,7 @@ impl Note {
             client: who::client(&identifiers),
             tenant: identifiers.get("tenant").cloned(),
             details: DecisionDetails {
-                reason: refusal.map(|refusal| Reason::from(refusal).name().to_owned()),
+                reason: refusal.map(|refusal| reason(refusal).name().to_owned()),
                 endpoint: context.path(),
                 method: context.method.map(|method| who::shortened(method).to_owned()),
                 tier: decision.tier().map(|tier| who::shortened(tier).to_owned()),

@@ -9,11 +9,17 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 /// A text that is only copied if it has escapes. (Serde copies every text of an `Option<Cow<str>>`.)
 #[derive(Clone, Debug, Default, Serialize, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Text<'a>(Cow<'a, str>);
+pub struct Text<'a>(Cow<'a, str>);
 
 impl<'a> From<&'a str> for Text<'a> {
     fn from(text: &'a str) -> Self {
         Self(Cow::Borrowed(text))
+    }
+}
+
+impl From<String> for Text<'static> {
+    fn from(text: String) -> Self {
+        Self(Cow::Owned(text))
     }
 }
 
