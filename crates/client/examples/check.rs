@@ -16,13 +16,13 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .build()?;
     let check = Check::new().user_id("alice").endpoint("/orders").method("GET");
     for _ in 0..3 {
-        let verdict = client.check(&check).await;
-        let rule = verdict.rule_id.as_deref().unwrap_or("no rule");
+        let decision = client.check(&check).await;
+        let rule = decision.rule_id.as_deref().unwrap_or("no rule");
         let left =
-            verdict.remaining.map_or_else(|| "any number".to_owned(), |left| left.to_string());
-        match verdict.source {
-            Source::Answered if verdict.allowed => println!("passes by {rule}, {left} left"),
-            Source::Answered => println!("refused by {rule} for {:?}", verdict.retry_after),
+            decision.remaining.map_or_else(|| "any number".to_owned(), |left| left.to_string());
+        match decision.source {
+            Source::Server if decision.allowed => println!("passes by {rule}, {left} left"),
+            Source::Server => println!("refused by {rule} for {:?}", decision.retry_after),
             Source::FailedOpen(error) => println!("passes unchecked: {error}"),
             Source::FailedClosed(error) => println!("refused unchecked: {error}"),
         }

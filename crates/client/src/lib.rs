@@ -1,10 +1,9 @@
 //! The caller's side of rate limits.
 //!
-//! - `Client` asks a Tollgate server whether a request may pass, over HTTP (feature `http`, the
-//!   default) or gRPC (feature `grpc`). When the server is away, the answer is what you chose for
-//!   that case, in time.
-//! - `backoff` (feature `tower`) is for calls to anybody's service: it waits as the service asks,
-//!   and repeats what may be repeated, within a budget.
+//! - `Client` checks requests with a Tollgate server, over HTTP (feature `http`, the default) or gRPC (feature
+//!   `grpc`). Without the server, the failure policy that you chose decides in time.
+//! - `backoff` (feature `tower`) is for calls to any service: it waits as the service asks, and retries what may be
+//!   retried, within a budget.
 //!
 //! Everything here needs a Tokio runtime with time enabled; a client also needs input and output.
 #![forbid(unsafe_code)]
@@ -18,8 +17,8 @@ mod clock;
 
 #[cfg(any(feature = "http", feature = "grpc"))]
 pub use client::{
-    Batched, BuildError, Check, Client, ClientBuilder, Error, KeyType, OnFailure, Reason,
-    RefusalKind, Source, State, Verdict,
+    Batched, BuildError, CertificateProblem, Check, Client, ClientBuilder, ConnectionFailure,
+    Decision, Error, KeyType, OnFailure, Reason, RefusalKind, Source, State,
 };
 
 /// The snippets of the guide, so that they keep compiling.

@@ -17,18 +17,17 @@ pub(super) struct Address {
 
 impl Address {
     pub(super) fn parse(text: &str) -> Result<Self, BuildError> {
-        // A password in an address does not belong into a message.
+        // An error message must not repeat a password,
         if text.contains('@') {
-            return Err(BuildError::new(
-                "the address of a server has no user name or password: give a token instead",
-            ));
+            let why = "an address takes no user name or password: give a token instead";
+            return Err(BuildError::Address(why.to_owned()));
         }
-        // Nor does what stands behind an address, which may be a token.
+        // nor a query, which may hold a token.
         let end = text.find(['?', '#']).unwrap_or(text.len());
         let (shown, rest) = text.split_at(end);
         let unusable = |why: &str| {
             let example = "write it like http://127.0.0.1:8080";
-            BuildError::new(format!("cannot use the address {shown}: {why}; {example}"))
+            BuildError::Address(format!("cannot use the address {shown}: {why}; {example}"))
         };
         let uri: Uri = text.parse().map_err(|error| unusable(&format!("{error}")))?;
         let is_https = match uri.scheme() {
@@ -48,10 +47,15 @@ impl Address {
         self.is_https
     }
 
+    #[cfg(feature = "http")]
+    pub(super) fn as_str(&self) -> &str {
+        &self.text
+    }
+
     /// The address of a resource, whose path begins with a slash or is empty.
     pub(super) fn join(&self, path: &str) -> Result<Uri, BuildError> {
         let joined = format!("{}{path}", self.text);
-        joined.parse().map_err(|error| BuildError::new(format!("cannot use {joined}: {error}")))
+        joined.parse().map_err(|error| BuildError::Address(format!("cannot use {joined}: {error}")))
     }
 }
 

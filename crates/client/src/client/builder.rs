@@ -8,18 +8,18 @@ use http::HeaderValue;
 
 use super::Client;
 use super::address::Address;
-use super::connection::Trust;
-use super::late::LateCalls;
+use super::connection::TlsFiles;
+use super::detached::DetachedCalls;
 #[cfg(feature = "grpc")]
 use super::over_grpc::Grpc;
 #[cfg(feature = "http")]
 use super::over_http::Http;
 use super::transport::Transport;
 
-/// How long a server has to answer, unless told otherwise. Whoever asks waits for it.
-const USUAL_TIMEOUT: Duration = Duration::from_millis(100);
+/// The caller waits for the response, so the default is short.
+const DEFAULT_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// What holds for a request when the server gives no verdict.
+/// What is decided about a request without the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnFailure {
     /// It passes: better unlimited than down.
@@ -38,7 +38,7 @@ enum Protocol {
     Grpc,
 }
 
-/// How to ask a server. Made by [`Client::builder`].
+/// The settings of a client. Made by [`Client::builder`].
 #[derive(Clone)]
 #[must_use = "a builder does nothing until a client is built"]
 pub struct ClientBuilder {
@@ -46,23 +46,33 @@ pub struct ClientBuilder {
     token: Option<String>,
     timeout: Duration,
     on_failure: OnFailure,
-    trust: Trust,
+    tls: TlsFiles,
     protocol: Protocol,
 }
 
 /// Why a client cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BuildError(String);
-
-impl BuildError {
-    pub(super) fn new(message: impl Into<String>) -> Self {
-        Self(message.into())
-    }
+#[non_exhaustive]
+pub enum BuildError {
+    /// The address cannot be used.
+    Address(String),
+    /// The token cannot be sent.
+    Token(String),
+    /// The certificates of the authorities to trust cannot be used.
+    Authority(String),
+    /// The certificate or the key of the client cannot be used.
+    Certificate(String),
+    /// TLS cannot be used at all.
+    Tls(String),
 }
 
 impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        match self {
+            Self::Authority(why) => write!(f, "cannot trust the server's authority: {why}"),
+            Self::Certificate(why) => write!(f, "cannot use the client's certificate: {why}"),
+            Self::Address(why) | Self::Token(why) | Self::Tls(why) => f.write_str(why),
+        }
     }
 }
 
@@ -77,9 +87,9 @@ impl ClientBuilder {
         Self {
             server,
             token: None,
-            timeout: USUAL_TIMEOUT,
+            timeout: DEFAULT_TIMEOUT,
             on_failure: OnFailure::default(),
-            trust: Trust::default(),
+            tls: TlsFiles::default(),
             protocol,
         }
     }
@@ -91,61 +101,59 @@ impl ClientBuilder {
         self
     }
 
-    /// Shows this token.
+    /// Sends this token.
     pub fn token(mut self, token: impl Into<String>) -> Self {
         self.token = Some(token.into());
         self
     }
 
-    /// How long the server has to answer, connecting included: 100 ms unless told otherwise.
+    /// How long a call may take, connecting included: 100 ms by default.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// What holds for a request when the server gives no verdict: it passes unless told otherwise.
+    /// What is decided about a request without the server: it passes by default.
     pub fn on_failure(mut self, on_failure: OnFailure) -> Self {
         self.on_failure = on_failure;
         self
     }
 
-    /// Believes servers that this authority vouches for, and no others. A certificate in PEM, or
-    /// several.
+    /// Trusts servers with a certificate of this authority, instead of the system's authorities. A certificate in
+    /// PEM, or several.
     pub fn authority(mut self, pem: impl Into<Vec<u8>>) -> Self {
-        self.trust.authority = Some(pem.into());
+        self.tls.authority = Some(pem.into());
         self
     }
 
-    /// Shows a certificate to servers that want one from their clients: the chain and its key, in PEM.
+    /// Sends a certificate to servers that require one from their clients: the chain and its key, in PEM.
     pub fn certificate(mut self, chain: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Self {
-        self.trust.identity = Some((chain.into(), key.into()));
+        self.tls.identity = Some((chain.into(), key.into()));
         self
     }
 
-    /// Builds the client. It connects when it is first asked.
+    /// Builds the client. It connects with its first call.
     ///
     /// # Errors
-    /// What cannot be used: the address, the token, or a certificate.
+    /// If the address, the token or a certificate cannot be used.
     pub fn build(self) -> Result<Client, BuildError> {
         let address = Address::parse(&self.server)?;
         let authorization = self.token.as_deref().map(bearer).transpose()?;
-        let settings = self.trust.settings(address.is_https())?;
+        let tls = self.tls.config(address.is_https())?;
         let transport = match self.protocol {
             #[cfg(feature = "http")]
             Protocol::Http => {
-                Transport::Http(Arc::new(Http::new(&address, authorization, settings)?))
+                Transport::Http(Arc::new(Http::new(address.clone(), authorization, tls)?))
             }
             #[cfg(feature = "grpc")]
-            Protocol::Grpc => {
-                Transport::Grpc(Arc::new(Grpc::new(&address, authorization, settings)?))
-            }
+            Protocol::Grpc => Transport::Grpc(Arc::new(Grpc::new(&address, authorization, tls)?)),
         };
         Ok(Client {
             transport,
             server: address.to_string().into(),
             timeout: self.timeout,
             on_failure: self.on_failure,
-            late: LateCalls::new(),
+            detached: DetachedCalls::new(),
         })
     }
 }
@@ -165,9 +173,8 @@ fn bearer(token: &str) -> Result<HeaderValue, BuildError> {
     let is_visible = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
     let value = is_visible.then(|| HeaderValue::try_from(format!("Bearer {token}")));
     let Some(Ok(mut value)) = value else {
-        return Err(BuildError::new(
-            "the token is empty, or has characters other than visible ASCII",
-        ));
+        let why = "the token is empty, or has characters other than visible ASCII";
+        return Err(BuildError::Token(why.to_owned()));
     };
     value.set_sensitive(true);
     Ok(value)

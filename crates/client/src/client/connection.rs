@@ -1,4 +1,4 @@
-//! Connections to a server: how they are made and kept, whom they believe, and why they fail.
+//! Connections to a server: how they are made and kept, which certificates they trust, and why they fail.
 
 use std::error::Error as StdError;
 use std::io;
@@ -11,14 +11,15 @@ use hyper_util::client::legacy::{Builder, Client};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ClientConfig, RootCertStore, crypto::aws_lc_rs};
+use rustls::{CertificateError, ClientConfig, RootCertStore, crypto::aws_lc_rs};
 
 use super::builder::BuildError;
+use super::error::{CertificateProblem, ConnectionFailure, Error};
 
-/// Connections are given up before a server does so: one that is closed while a request is on its way
-/// loses it.
+/// Shorter than the keep-alive of servers: a connection that the server closes while a request is on its way loses
+/// the request.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
-/// An HTTP/2 connection that does not answer to this is replaced, so that no call waits on it.
+/// An HTTP/2 connection without a response to its ping is replaced, so that no call waits on it.
 const PING_INTERVAL: Duration = Duration::from_secs(2);
 const PING_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -28,62 +29,61 @@ pub(super) type Connector = HttpsConnector<HttpConnector>;
 /// A pool of connections that carry bodies of this kind.
 pub(super) type Pool<B> = Client<Connector, B>;
 
-/// Whom a client believes, and who it is, all in PEM.
+/// Certificates and keys in PEM.
 #[derive(Clone, Default)]
-pub(super) struct Trust {
-    /// Those who may vouch for the server; else those that the system trusts.
+pub(super) struct TlsFiles {
+    /// The authorities to trust, instead of those of the system.
     pub(super) authority: Option<Vec<u8>>,
-    /// The chain and the key that the server knows this client by.
+    /// The chain and the key of this client.
     pub(super) identity: Option<(Vec<u8>, Vec<u8>)>,
 }
 
-impl Trust {
-    /// The TLS settings. Nothing is read where no TLS is spoken.
-    pub(super) fn settings(&self, is_https: bool) -> Result<ClientConfig, BuildError> {
+impl TlsFiles {
+    /// The TLS configuration. Without https nothing is read.
+    pub(super) fn config(&self, is_https: bool) -> Result<ClientConfig, BuildError> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let builder = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
-            .map_err(|error| BuildError::new(format!("cannot speak TLS: {error}")))?;
+            .map_err(|error| BuildError::Tls(format!("cannot speak TLS: {error}")))?;
         if !is_https {
-            let nobody = builder.with_root_certificates(RootCertStore::empty());
-            return Ok(nobody.with_no_client_auth());
+            let builder = builder.with_root_certificates(RootCertStore::empty());
+            return Ok(builder.with_no_client_auth());
         }
         let builder = match &self.authority {
             Some(pem) => builder.with_root_certificates(roots(pem)?),
             None => builder.with_native_roots().map_err(|error| {
                 let advice = "give the certificate of the server's authority";
-                BuildError::new(format!("the system trusts no certificates: {error}; {advice}"))
+                BuildError::Tls(format!("the system trusts no certificates: {error}; {advice}"))
             })?,
         };
         let Some((chain, key)) = &self.identity else {
             return Ok(builder.with_no_client_auth());
         };
-        // What is wrong with a key is said without showing any of it.
-        let key = PrivateKeyDer::from_pem_slice(key)
-            .map_err(|_| BuildError::new("the client's key is no private key in PEM format"))?;
-        let chain = certificates(chain, "the client's certificate")?;
-        builder.with_client_auth_cert(chain, key).map_err(|error| {
-            BuildError::new(format!("cannot use the client's certificate with its key: {error}"))
-        })
+        // The error must not repeat any of the key.
+        let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| {
+            BuildError::Certificate("its key is no private key in PEM format".to_owned())
+        })?;
+        let chain = certificates(chain).map_err(BuildError::Certificate)?;
+        builder
+            .with_client_auth_cert(chain, key)
+            .map_err(|error| BuildError::Certificate(error.to_string()))
     }
 }
 
 fn roots(pem: &[u8]) -> Result<RootCertStore, BuildError> {
     let mut roots = RootCertStore::empty();
-    for certificate in certificates(pem, "the certificate of the server's authority")? {
-        roots.add(certificate).map_err(|error| {
-            BuildError::new(format!("cannot trust the server's authority: {error}"))
-        })?;
+    for certificate in certificates(pem).map_err(BuildError::Authority)? {
+        roots.add(certificate).map_err(|error| BuildError::Authority(error.to_string()))?;
     }
     Ok(roots)
 }
 
-fn certificates(pem: &[u8], whose: &str) -> Result<Vec<CertificateDer<'static>>, BuildError> {
+fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     let found = CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>();
     match found {
         Ok(found) if !found.is_empty() => Ok(found),
-        Ok(_) => Err(BuildError::new(format!("{whose} is not in PEM format"))),
-        Err(error) => Err(BuildError::new(format!("cannot read {whose}: {error}"))),
+        Ok(_) => Err("it holds no certificate in PEM format".to_owned()),
+        Err(error) => Err(error.to_string()),
     }
 }
 
@@ -113,19 +113,57 @@ pub(super) fn pool() -> Builder {
     pool
 }
 
-/// The first cause of an error in words, without the number that the operating system has for it.
-pub(super) fn reason(error: &(dyn StdError + 'static)) -> String {
-    let mut cause = error;
-    loop {
-        // An error wrapped for input and output does not count as its own source.
-        let inner = cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
-        match inner.map(|inner| inner as &(dyn StdError + 'static)).or_else(|| cause.source()) {
-            Some(deeper) => cause = deeper,
-            None => break,
+/// Why a call to this server has no response, from an error of the connection.
+pub(super) fn unreachable(server: &str, error: &(dyn StdError + 'static)) -> Error {
+    let is_connect = chain(error)
+        .filter_map(|error| error.downcast_ref::<hyper_util::client::legacy::Error>())
+        .any(hyper_util::client::legacy::Error::is_connect);
+    let cause = chain(error).last().unwrap_or(error);
+    let failure = match cause.downcast_ref::<rustls::Error>() {
+        Some(rustls::Error::InvalidCertificate(flaw)) if is_connect => {
+            ConnectionFailure::Certificate(certificate_problem(flaw))
         }
-    }
-    match cause.downcast_ref::<io::Error>() {
+        Some(_) if is_connect => ConnectionFailure::Tls,
+        _ if is_connect => ConnectionFailure::Connect,
+        _ => ConnectionFailure::Disconnected,
+    };
+    let reason = match cause.downcast_ref::<io::Error>() {
+        // Without the number that the operating system has for it.
         Some(error) if error.raw_os_error().is_some() => error.kind().to_string(),
         _ => cause.to_string(),
+    };
+    Error::Unreachable { server: server.to_owned(), failure, reason }
+}
+
+/// An error and what caused it, down to the first cause.
+fn chain<'a>(
+    error: &'a (dyn StdError + 'static),
+) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
+    std::iter::successors(Some(error), |&error| {
+        // An `io::Error` does not count the error it wraps as its source.
+        let inner = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        inner.map(|inner| inner as &(dyn StdError + 'static)).or_else(|| error.source())
+    })
+}
+
+fn certificate_problem(flaw: &CertificateError) -> CertificateProblem {
+    match flaw {
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => {
+            CertificateProblem::UnknownIssuer
+        }
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            CertificateProblem::WrongName
+        }
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            CertificateProblem::Expired
+        }
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            CertificateProblem::NotYetValid
+        }
+        // The library has no variant for it.
+        other if format!("{other:?}").contains("CaUsedAsEndEntity") => {
+            CertificateProblem::AuthorityCertificate
+        }
+        other => CertificateProblem::Other(other.to_string()),
     }
 }

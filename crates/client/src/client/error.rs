@@ -1,12 +1,12 @@
-//! Why there is no verdict.
+//! Why a call failed.
 
 use std::fmt;
 use std::time::Duration;
 
-/// Why the server gave no verdict.
+/// Why a call failed.
 ///
-/// After [`Unreachable`](Self::Unreachable) and [`TimedOut`](Self::TimedOut) nobody knows whether the
-/// check was charged; with an idempotency key it can be asked again.
+/// After [`Unreachable`](Self::Unreachable) and [`TimedOut`](Self::TimedOut) it is unknown whether the
+/// check was charged; with an idempotency key it can be sent again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
@@ -14,17 +14,19 @@ pub enum Error {
     Unreachable {
         /// Where the server should have been.
         server: String,
-        /// What went wrong.
+        /// What went wrong, for programs.
+        failure: ConnectionFailure,
+        /// What went wrong, for people.
         reason: String,
     },
-    /// No answer in time.
+    /// No response in time.
     TimedOut {
         /// The server that is too slow.
         server: String,
         /// How long it had.
         timeout: Duration,
     },
-    /// The server understood, and does not judge this check.
+    /// The server understood, and refuses the call.
     Refused {
         /// What kind of refusal it is, for programs.
         kind: RefusalKind,
@@ -33,11 +35,11 @@ pub enum Error {
         /// A sentence for people: what was wrong, where, and what would be right.
         detail: String,
     },
-    /// The answer makes no sense. Is it a Tollgate server?
+    /// The response is invalid. Is it a Tollgate server?
     Unreadable {
-        /// Who answered.
+        /// The server that sent it.
         server: String,
-        /// What is wrong with the answer.
+        /// What is wrong with it.
         reason: String,
     },
     /// Too many checks wait for a batch already.
@@ -49,11 +51,43 @@ pub enum Error {
     },
 }
 
+/// At which point a connection failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ConnectionFailure {
+    /// No connection could be made.
+    Connect,
+    /// The TLS handshake failed.
+    Tls,
+    /// The certificate of the server is not trusted.
+    Certificate(CertificateProblem),
+    /// The connection broke before the response was complete.
+    Disconnected,
+}
+
+/// Why the certificate of a server is not trusted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CertificateProblem {
+    /// No trusted authority signed it.
+    UnknownIssuer,
+    /// It is for another name.
+    WrongName,
+    /// It has expired.
+    Expired,
+    /// It is not valid yet.
+    NotYetValid,
+    /// It is that of an authority, not of a server.
+    AuthorityCertificate,
+    /// Anything else, in words.
+    Other(String),
+}
+
 /// What kind of refusal it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RefusalKind {
-    /// What was asked makes no sense, so asking again does not help.
+    /// The call is invalid, so a retry does not help.
     Invalid,
     /// No such rule or decision.
     Unknown,
@@ -61,7 +95,7 @@ pub enum RefusalKind {
     Unauthorized,
     /// The server itself is called too often.
     TooManyCalls,
-    /// The server cannot judge at present.
+    /// The server cannot decide at present.
     Unavailable,
 }
 
@@ -71,8 +105,7 @@ impl Error {
         Self::Refused { kind, code: "invalid_check".to_owned(), detail }
     }
 
-    /// Whether it is about what was asked, so that others who were asked about together with it may
-    /// fare better.
+    /// Whether it is about the check itself, so that other checks of the same batch may succeed.
     pub(super) const fn is_about_the_check(&self) -> bool {
         matches!(self, Self::Refused { kind: RefusalKind::Invalid | RefusalKind::Unknown, .. })
     }
@@ -81,7 +114,9 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unreachable { server, reason } => write!(f, "cannot reach {server}: {reason}"),
+            Self::Unreachable { server, reason, .. } => {
+                write!(f, "cannot reach {server}: {reason}")
+            }
             Self::TimedOut { server, timeout } => {
                 write!(f, "{server} did not answer within {timeout:?}")
             }

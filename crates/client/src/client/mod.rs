@@ -1,43 +1,48 @@
-//! Asking a server: what is asked, what is answered, and what holds when nothing is.
+//! The client of a server: checks, decisions, and the failure policy.
 
 mod address;
 mod batched;
 mod builder;
 mod check;
 mod connection;
+mod decision;
+mod detached;
 mod error;
-mod late;
 #[cfg(feature = "grpc")]
 mod over_grpc;
 #[cfg(feature = "http")]
 mod over_http;
 mod transport;
-mod verdict;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(feature = "http")]
+use bytes::Bytes;
+#[cfg(feature = "http")]
+use http::{Request, Response};
 use tokio::time::timeout;
+pub use tollgate_api::{KeyType, Reason, State};
 
 pub use self::batched::Batched;
 pub use self::builder::{BuildError, ClientBuilder, OnFailure};
-pub use self::check::{Check, KeyType};
-pub use self::error::{Error, RefusalKind};
-use self::late::LateCalls;
-use self::transport::{Call, Transport, Verdicts};
-pub use self::verdict::{Reason, Source, State, Verdict};
+pub use self::check::Check;
+pub use self::decision::{Decision, Source};
+use self::detached::DetachedCalls;
+pub use self::error::{CertificateProblem, ConnectionFailure, Error, RefusalKind};
+use self::transport::{Call, Decisions, Transport};
 
-/// Asks a server. Clones share their connections.
+/// A client of a server. Clones share their connections.
 ///
-/// A call that is late, or that nobody waits for any more, goes on in the background for up to 3
-/// seconds, so that its connection serves the next one. Up to 64 calls do so at a time.
+/// A call that times out or is dropped goes on in the background for up to 3 seconds, so that its connection
+/// serves the next one. Up to 64 calls do so at a time.
 #[derive(Clone, Debug)]
 pub struct Client {
     transport: Transport,
     server: Arc<str>,
     timeout: Duration,
     on_failure: OnFailure,
-    late: LateCalls,
+    detached: DetachedCalls,
 }
 
 impl Client {
@@ -46,36 +51,42 @@ impl Client {
         ClientBuilder::new(server.into())
     }
 
-    /// Judges a request and charges it. Without an answer in time, the failure policy decides, and
-    /// the verdict says so.
-    pub async fn check(&self, check: &Check) -> Verdict {
-        self.verdict(self.try_check(check).await)
+    /// The address of the server, without a slash at its end.
+    #[must_use]
+    pub fn server(&self) -> &str {
+        &self.server
     }
 
-    /// Judges a request and charges it, or says why not.
+    /// Checks a request and charges it. Without a response in time, the failure policy decides, and
+    /// the decision says so.
+    pub async fn check(&self, check: &Check) -> Decision {
+        self.decision(self.try_check(check).await)
+    }
+
+    /// Checks a request and charges it, without the failure policy.
     ///
     /// # Errors
-    /// Without an answer in time, or if the server does not judge such a check.
-    pub async fn try_check(&self, check: &Check) -> Result<Verdict, Error> {
+    /// Without a response in time, or if the server refuses the check.
+    pub async fn try_check(&self, check: &Check) -> Result<Decision, Error> {
         check.validate()?;
         self.in_time(self.transport.check(check)).await
     }
 
-    /// Judges many requests in one call, each on its own; the verdicts are in the order of the
-    /// checks. What is without an answer, all of them or one, is decided by the failure policy.
-    pub async fn check_batch(&self, checks: &[Check]) -> Vec<Verdict> {
+    /// Checks many requests in one call, each by itself; the decisions are in the order of the
+    /// checks. The failure policy decides about those without a response, all of them or one.
+    pub async fn check_batch(&self, checks: &[Check]) -> Vec<Decision> {
         match self.try_check_batch(checks).await {
-            Ok(results) => results.into_iter().map(|result| self.verdict(result)).collect(),
-            Err(error) => checks.iter().map(|_| self.verdict(Err(error.clone()))).collect(),
+            Ok(results) => results.into_iter().map(|result| self.decision(result)).collect(),
+            Err(error) => checks.iter().map(|_| self.decision(Err(error.clone()))).collect(),
         }
     }
 
-    /// Judges many requests in one call, or says why not. Servers take up to 1,000 at once.
+    /// Checks many requests in one call, without the failure policy. Servers take up to 1,000 at once.
     ///
     /// # Errors
-    /// Without an answer in time, or if one of the checks makes no sense; then none is charged. A
+    /// Without a response in time, or if one of the checks is invalid; then none is charged. A
     /// check that turns out later to be impossible has an error in its place.
-    pub async fn try_check_batch(&self, checks: &[Check]) -> Result<Verdicts, Error> {
+    pub async fn try_check_batch(&self, checks: &[Check]) -> Result<Decisions, Error> {
         if checks.is_empty() {
             return Ok(Vec::new());
         }
@@ -88,14 +99,14 @@ impl Client {
         Ok(results)
     }
 
-    /// Looks at what a request would meet, without charging it. It is allowed even if nothing is left,
+    /// Reads the counters of a request without charging it. It is allowed even if nothing is left,
     /// for it costs nothing: compare what remains with what you need.
     ///
     /// # Errors
     /// As of [`try_check`](Self::try_check).
-    pub async fn peek(&self, check: &Check) -> Result<Verdict, Error> {
+    pub async fn peek(&self, check: &Check) -> Result<Decision, Error> {
         check.validate()?;
-        self.in_time(self.transport.peek(&check.to_look())).await
+        self.in_time(self.transport.peek(&check.to_peek())).await
     }
 
     /// The largest cost that would still be admitted; none if no rule applies.
@@ -106,20 +117,31 @@ impl Client {
         Ok(self.peek(check).await?.remaining)
     }
 
-    /// Gives back what a decision charged, once, and says to how many counters. The token must be that
+    /// Refunds what a decision charged, once, and returns the number of counters. The token must be that
     /// of an operator, and the server the one that decided.
     ///
     /// # Errors
-    /// As of [`try_check`](Self::try_check), and if the decision is not known or was given back before.
+    /// As of [`try_check`](Self::try_check), and if the decision is unknown or was refunded before.
     /// Over gRPC always [`Error::Unsupported`]: its API has no such call.
     #[cfg(feature = "http")]
     pub async fn refund(&self, decision_id: &str) -> Result<u64, Error> {
         self.in_time(self.transport.refund(decision_id)).await
     }
 
-    /// A client that asks about checks of several tasks in one call, of up to `most` checks. A check
-    /// that comes alone is sent at once. While a call is under way, others gather until it is
-    /// answered, until there are `most`, or until one has waited for `linger`.
+    /// Any other call of the HTTP API. The URI of the request is a path, like `/api/v1/rules?limit=100`, and its body
+    /// is JSON or empty; the client adds the address and the token. The response may have any status: that of
+    /// an error has a [`ProblemBody`](tollgate_api::ProblemBody).
+    ///
+    /// # Errors
+    /// Without a response in time. Over gRPC always [`Error::Unsupported`].
+    #[cfg(feature = "http")]
+    pub async fn call(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Error> {
+        self.in_time(self.transport.call(request)).await
+    }
+
+    /// A client that sends the checks of several tasks in one call, of up to `most` checks. A single check
+    /// is sent at once. While a call is under way, others wait until it has its response, until there are
+    /// `most`, or until one has waited for `linger`.
     ///
     /// # Panics
     /// Outside of a Tokio runtime.
@@ -128,14 +150,14 @@ impl Client {
         Batched::start(self.clone(), most, linger)
     }
 
-    fn verdict(&self, result: Result<Verdict, Error>) -> Verdict {
-        result.unwrap_or_else(|error| Verdict::without_answer(error, self.on_failure))
+    fn decision(&self, result: Result<Decision, Error>) -> Decision {
+        result.unwrap_or_else(|error| Decision::without_server(error, self.on_failure))
     }
 
-    /// The answer to a call, if it comes in time. If not, the call goes on without anybody who waits.
+    /// The result of a call, if it comes in time. If not, the call goes on in the background.
     async fn in_time<T: Send + 'static>(&self, call: Call<T>) -> Result<T, Error> {
-        let answer = timeout(self.timeout, self.late.persist(call)).await;
-        answer.unwrap_or_else(|_| Err(self.timed_out()))
+        let result = timeout(self.timeout, self.detached.detach_on_drop(call)).await;
+        result.unwrap_or_else(|_| Err(self.timed_out()))
     }
 
     fn timed_out(&self) -> Error {

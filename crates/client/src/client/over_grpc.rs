@@ -6,31 +6,34 @@ use std::time::Duration;
 
 use http::HeaderValue;
 use rustls::ClientConfig;
+use serde::Deserialize;
+use serde::de::value::{Error as ValueError, StrDeserializer};
+use tollgate_api::{KeyType, Object, Text};
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::{Code, Request, Status};
 
 use self::definitions::tollgate::v1::check_result::Result as One;
 use self::definitions::tollgate::v1::rate_limiter_client::RateLimiterClient;
 use self::definitions::tollgate::v1::{
-    CheckBatchRequest, CheckRequest, CheckResponse, Identifiers as WireIdentifiers,
+    CheckBatchRequest, CheckRequest, CheckResponse, Identifiers,
 };
 use super::address::Address;
 use super::builder::BuildError;
-use super::check::{Check, Identifiers, KeyType, Private};
-use super::connection::{Pool, connector, pool, reason};
+use super::check::Check;
+use super::connection::{Pool, connector, pool, unreachable};
+use super::decision::{Decision, Source};
 use super::error::{Error, RefusalKind};
-use super::transport::{Call, Verdicts};
-use super::verdict::{Reason, Source, State, Verdict};
+use super::transport::{Call, Decisions};
 
 mod definitions {
     //! The messages and calls of the server, as Rust.
     #![allow(missing_docs, unreachable_pub, clippy::all, clippy::pedantic, unused_qualifications)]
-    #![allow(dead_code, reason = "some calls are not for callers")]
+    #![allow(dead_code, reason = "some calls are for other clients")]
 
     include!(concat!(env!("OUT_DIR"), "/definitions.rs"));
 }
 
-/// Asks a server over gRPC.
+/// A server over gRPC.
 #[derive(Debug)]
 pub(super) struct Grpc {
     server: String,
@@ -49,7 +52,7 @@ impl Grpc {
             value.set_sensitive(true);
             Ok::<_, tonic::metadata::errors::InvalidMetadataValueBytes>(value)
         });
-        let unusable = |_| BuildError::new("the token cannot be sent over gRPC");
+        let unusable = |_| BuildError::Token("the token cannot be sent over gRPC".to_owned());
         let authorization = authorization.transpose().map_err(unusable)?;
         let pool = pool().http2_only(true).build(connector(settings, true));
         Ok(Self {
@@ -59,22 +62,23 @@ impl Grpc {
         })
     }
 
-    pub(super) fn check(self: Arc<Self>, check: &Check) -> Call<Verdict> {
+    pub(super) fn check(self: Arc<Self>, check: &Check) -> Call<Decision> {
         let request = self.request(message(check));
         Box::pin(async move {
-            let answer = self.calls.clone().check_rate_limit(request).await;
-            answer.map(|answer| answer.into_inner().into()).map_err(|status| self.failed(&status))
+            let response = self.calls.clone().check_rate_limit(request).await;
+            let response = response.map_err(|status| self.failed(&status))?;
+            Ok(response.into_inner().into())
         })
     }
 
-    pub(super) fn check_batch(self: Arc<Self>, checks: &[Check]) -> Call<Verdicts> {
+    pub(super) fn check_batch(self: Arc<Self>, checks: &[Check]) -> Call<Decisions> {
         let checks = checks.iter().map(message).collect();
         let request = self.request(CheckBatchRequest { checks });
         Box::pin(async move {
-            let answers = self.calls.clone().check_batch(request).await;
-            let answers = answers.map_err(|status| self.failed(&status))?.into_inner();
-            let results = answers.results.into_iter().map(|answer| match answer.result {
-                Some(One::Response(answer)) => Ok(answer.into()),
+            let response = self.calls.clone().check_batch(request).await;
+            let response = response.map_err(|status| self.failed(&status))?.into_inner();
+            let results = response.results.into_iter().map(|item| match item.result {
+                Some(One::Response(response)) => Ok(response.into()),
                 Some(One::Error(error)) => {
                     let kind = kind_of(&error.code);
                     Err(Error::Refused { kind, code: error.code, detail: error.detail })
@@ -98,9 +102,9 @@ impl Grpc {
     }
 
     fn failed(&self, status: &Status) -> Error {
-        // What the server says has no cause on this side.
+        // A status that the server sent has no source.
         if let Some(cause) = status.source() {
-            return Error::Unreachable { server: self.server.clone(), reason: reason(cause) };
+            return unreachable(&self.server, cause);
         }
         let kind = match status.code() {
             Code::NotFound => RefusalKind::Unknown,
@@ -117,7 +121,7 @@ impl Grpc {
     }
 }
 
-/// What the words of the server for a check within a batch mean.
+/// The codes of checks within a batch.
 fn kind_of(code: &str) -> RefusalKind {
     match code {
         "unknown_rule" => RefusalKind::Unknown,
@@ -126,19 +130,11 @@ fn kind_of(code: &str) -> RefusalKind {
     }
 }
 
-fn message(check: &Check) -> CheckRequest {
-    let text = |text: &Option<String>| text.clone().unwrap_or_default();
-    let private = |text: &Option<Private>| text.clone().map(|text| text.0).unwrap_or_default();
-    let Identifiers { user_id, api_key, ip, tenant } = &check.identifiers;
-    let identifiers = WireIdentifiers {
-        user_id: text(user_id),
-        api_key: private(api_key),
-        ip: text(ip),
-        tenant: text(tenant),
-    };
+fn message(Check(check): &Check) -> CheckRequest {
+    let text = |text: &Option<Text<'_>>| text.as_deref().unwrap_or_default().to_owned();
     CheckRequest {
-        identifier: private(&check.key_value),
-        dimension: check.key_type.map(dimension).unwrap_or_default().to_owned(),
+        identifier: text(&check.key_value),
+        dimension: check.key_type.map_or("", KeyType::name).to_owned(),
         endpoint: text(&check.endpoint),
         cost: check.cost,
         timestamp: None,
@@ -146,43 +142,42 @@ fn message(check: &Check) -> CheckRequest {
         method: text(&check.method),
         host: text(&check.host),
         tier: text(&check.tier),
-        identifiers: (!check.identifiers.is_empty()).then_some(identifiers),
+        identifiers: check.identifiers.as_ref().map(|Object(identifiers)| Identifiers {
+            user_id: text(&identifiers.user_id),
+            api_key: text(&identifiers.api_key),
+            ip: text(&identifiers.ip),
+            tenant: text(&identifiers.tenant),
+        }),
         attributes: {
-            let attributes = check.attributes.iter();
-            attributes.map(|(name, value)| (name.clone(), value.0.clone())).collect()
+            let attributes = check.attributes.iter().flatten();
+            attributes.map(|(name, value)| (name.to_string(), value.to_string())).collect()
         },
         idempotency_key: text(&check.idempotency_key),
         detail: false,
     }
 }
 
-const fn dimension(key_type: KeyType) -> &'static str {
-    match key_type {
-        KeyType::User => "user",
-        KeyType::ApiKey => "api_key",
-        KeyType::Ip => "ip",
-        KeyType::Tenant => "tenant",
-        KeyType::Endpoint => "endpoint",
-        KeyType::Custom => "custom",
-    }
+/// A word of the server as the type that has a name for it.
+fn word<'a, T: Deserialize<'a>>(word: &'a str) -> Option<T> {
+    T::deserialize(StrDeserializer::<ValueError>::new(word)).ok()
 }
 
-impl From<CheckResponse> for Verdict {
-    fn from(answer: CheckResponse) -> Self {
+impl From<CheckResponse> for Decision {
+    fn from(response: CheckResponse) -> Self {
         let text = |text: String| (!text.is_empty()).then_some(text);
         Self {
-            allowed: answer.allowed,
-            limit: answer.limit,
-            remaining: answer.remaining,
-            reset_at: answer.reset_at,
-            retry_after: answer.retry_after.map(Duration::from_secs),
-            rule_id: text(answer.rule_id),
-            state: State::from_word(&answer.state),
-            reason: text(answer.reason).map(|reason| Reason::from_word(&reason)),
-            delay: (answer.delay_ms > 0).then(|| Duration::from_millis(answer.delay_ms)),
-            decision_id: text(answer.decision_id),
-            degraded: text(answer.degraded),
-            source: Source::Answered,
+            allowed: response.allowed,
+            limit: response.limit,
+            remaining: response.remaining,
+            reset_at: response.reset_at,
+            retry_after: response.retry_after.map(Duration::from_secs),
+            rule_id: text(response.rule_id),
+            state: word(&response.state).unwrap_or_default(),
+            reason: word(&response.reason).filter(|_| !response.reason.is_empty()),
+            delay: (response.delay_ms > 0).then(|| Duration::from_millis(response.delay_ms)),
+            decision_id: text(response.decision_id),
+            degraded: text(response.degraded),
+            source: Source::Server,
         }
     }
 }

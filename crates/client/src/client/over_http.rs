@@ -1,36 +1,42 @@
-//! The check API over HTTP.
+//! The HTTP API.
 
-use std::error::Error as StdError;
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, USER_AGENT};
-use http::{Method, Request, StatusCode, Uri};
+use http::{Method, Request, Response, StatusCode, Uri};
+use http_body::Body as _;
 use http_body_util::{BodyExt as _, Full, Limited};
 use rustls::ClientConfig;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use tollgate_api::{
+    BatchRequest, BatchResponse, BatchResult, Changed, CheckResponse, DecisionBody, ProblemBody,
+};
 
 use super::address::Address;
 use super::builder::BuildError;
 use super::check::Check;
-use super::connection::{Pool, connector, pool, reason};
+use super::connection::{Pool, connector, pool, unreachable};
+use super::decision::{Decision, Source};
 use super::error::{Error, RefusalKind};
-use super::transport::{Call, Verdicts};
-use super::verdict::{Reason, Source, State, Verdict};
+use super::transport::{Call, Decisions};
 
-/// No answer is larger: a batch of ten thousand fits.
-const LARGEST_ANSWER: usize = 8 << 20;
+/// A batch of ten thousand checks fits.
+const MAX_CHECK_RESPONSE_BYTES: usize = 8 << 20;
+/// A hundred thousand rules fit.
+const MAX_RESPONSE_BYTES: usize = 64 << 20;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const AGENT: HeaderValue =
     HeaderValue::from_static(concat!("tollgate-client/", env!("CARGO_PKG_VERSION")));
 
-/// Asks a server over HTTP.
+/// A server over HTTP.
 #[derive(Debug)]
 pub(super) struct Http {
-    server: String,
+    address: Address,
     authorization: Option<HeaderValue>,
     check: Uri,
     batch: Uri,
@@ -39,114 +45,65 @@ pub(super) struct Http {
     pool: Pool<Full<Bytes>>,
 }
 
-/// A check as it is sent: the same alone and in a batch, or its idempotency key would be said to be
-/// used for something else.
-#[derive(Serialize)]
-struct Body<'a> {
-    #[serde(flatten)]
-    check: &'a Check,
-    /// What each rule says is not asked for: a verdict does not hold it.
-    detail: bool,
-}
-
-#[derive(Serialize)]
-struct Batch<'a> {
-    checks: Vec<Body<'a>>,
-}
-
-#[derive(Serialize)]
-struct Refund<'a> {
-    decision_id: &'a str,
-}
-
-impl<'a> Body<'a> {
-    const fn new(check: &'a Check) -> Self {
-        Self { check, detail: false }
-    }
-}
-
-#[derive(Deserialize)]
-struct Answer {
-    allowed: bool,
-    limit: Option<u64>,
-    remaining: Option<u64>,
-    reset_at: Option<u64>,
-    rule_id: Option<String>,
-    state: String,
-    decision_id: Option<String>,
-    retry_after: Option<u64>,
-    reason: Option<String>,
-    delay_ms: Option<u64>,
-    degraded: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Answers {
-    results: Vec<BatchAnswer>,
-}
-
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum BatchAnswer {
-    Failed { error: Problem },
-    Judged(Answer),
-}
-
-#[derive(Deserialize)]
-struct Problem {
-    status: u16,
-    code: String,
-    detail: String,
-}
-
-#[derive(Deserialize)]
-struct Changed {
-    counters: u64,
-}
-
 impl Http {
     pub(super) fn new(
-        address: &Address,
+        address: Address,
         authorization: Option<HeaderValue>,
         settings: ClientConfig,
     ) -> Result<Self, BuildError> {
         Ok(Self {
-            server: address.to_string(),
             authorization,
             check: address.join("/api/v1/rate-limit/check")?,
             batch: address.join("/api/v1/rate-limit/check/batch")?,
             peek: address.join("/api/v1/rate-limit/peek")?,
             refund: address.join("/api/v1/rate-limit/refund")?,
             pool: pool().build(connector(settings, false)),
+            address,
         })
     }
 
-    pub(super) fn check(self: Arc<Self>, check: &Check) -> Call<Verdict> {
-        let request = self.request(&self.check, &Body::new(check));
-        Box::pin(async move { Ok(self.ask::<Answer>(request).await?.into()) })
+    pub(super) fn check(self: Arc<Self>, check: &Check) -> Call<Decision> {
+        let request = self.request(&self.check, &check.0);
+        Box::pin(async move { Ok(self.post::<CheckResponse<'_>>(request).await?.into()) })
     }
 
-    pub(super) fn peek(self: Arc<Self>, check: &Check) -> Call<Verdict> {
-        let request = self.request(&self.peek, &Body::new(check));
-        Box::pin(async move { Ok(self.ask::<Answer>(request).await?.into()) })
+    pub(super) fn peek(self: Arc<Self>, check: &Check) -> Call<Decision> {
+        let request = self.request(&self.peek, &check.0);
+        Box::pin(async move { Ok(self.post::<CheckResponse<'_>>(request).await?.into()) })
     }
 
-    pub(super) fn check_batch(self: Arc<Self>, checks: &[Check]) -> Call<Verdicts> {
-        let batch = Batch { checks: checks.iter().map(Body::new).collect() };
+    pub(super) fn check_batch(self: Arc<Self>, checks: &[Check]) -> Call<Decisions> {
+        let batch = BatchRequest { checks: checks.iter().map(|check| check.0.clone()).collect() };
         let request = self.request(&self.batch, &batch);
         Box::pin(async move {
-            let answers: Answers = self.ask(request).await?;
-            let results = answers.results.into_iter().map(|answer| match answer {
-                BatchAnswer::Judged(answer) => Ok(answer.into()),
-                BatchAnswer::Failed { error } => Err(error.into()),
+            let response: BatchResponse<'_> = self.post(request).await?;
+            let results = response.results.into_iter().map(|result| match result {
+                BatchResult::Response(response) => Ok((*response).into()),
+                BatchResult::Error { error } => Err(error.into()),
             });
             Ok(results.collect())
         })
     }
 
     pub(super) fn refund(self: Arc<Self>, decision_id: &str) -> Call<u64> {
-        let request = self.request(&self.refund, &Refund { decision_id });
-        Box::pin(async move { Ok(self.ask::<Changed>(request).await?.counters) })
+        let body = DecisionBody { decision_id: decision_id.into() };
+        let request = self.request(&self.refund, &body);
+        Box::pin(async move { Ok(self.post::<Changed>(request).await?.counters as u64) })
+    }
+
+    /// Sends any request, whose URI is a path of the API, and returns any response.
+    pub(super) fn call(self: Arc<Self>, request: Request<Bytes>) -> Call<Response<Bytes>> {
+        let mut request = request.map(Full::new);
+        Box::pin(async move {
+            let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
+            *request.uri_mut() = self.address.join(path).map_err(|error| Error::Refused {
+                kind: RefusalKind::Invalid,
+                code: "invalid_path".to_owned(),
+                detail: error.to_string(),
+            })?;
+            self.add_headers(&mut request);
+            self.send(request, MAX_RESPONSE_BYTES).await
+        })
     }
 
     fn request(&self, uri: &Uri, body: &impl Serialize) -> Request<Full<Bytes>> {
@@ -155,46 +112,60 @@ impl Http {
         let mut request = Request::new(Full::from(body));
         *request.method_mut() = Method::POST;
         *request.uri_mut() = uri.clone();
-        let fields = request.headers_mut();
-        fields.insert(CONTENT_TYPE, JSON);
-        fields.insert(ACCEPT, JSON);
-        fields.insert(USER_AGENT, AGENT);
-        if let Some(authorization) = &self.authorization {
-            fields.insert(AUTHORIZATION, authorization.clone());
-        }
+        self.add_headers(&mut request);
         request
     }
 
-    async fn ask<T: DeserializeOwned>(&self, request: Request<Full<Bytes>>) -> Result<T, Error> {
-        let response = self.pool.request(request).await.map_err(|error| self.lost(&error))?;
-        let (head, body) = response.into_parts();
-        let body = Limited::new(body, LARGEST_ANSWER).collect().await;
-        let body = body.map_err(|error| self.lost(&*error))?.to_bytes();
-        if !head.status.is_success() {
-            return Err(self.refused(head.status, &body));
+    fn add_headers(&self, request: &mut Request<Full<Bytes>>) {
+        let has_body = !request.body().is_end_stream();
+        let headers = request.headers_mut();
+        if has_body {
+            headers.insert(CONTENT_TYPE, JSON);
         }
-        serde_json::from_slice(&body).map_err(|error| self.unreadable(error.to_string()))
+        headers.insert(ACCEPT, JSON);
+        headers.entry(USER_AGENT).or_insert(AGENT);
+        if let Some(authorization) = &self.authorization {
+            headers.insert(AUTHORIZATION, authorization.clone());
+        }
     }
 
-    fn lost(&self, error: &(dyn StdError + 'static)) -> Error {
-        Error::Unreachable { server: self.server.clone(), reason: reason(error) }
+    async fn post<T: DeserializeOwned>(&self, request: Request<Full<Bytes>>) -> Result<T, Error> {
+        let response = self.send(request, MAX_CHECK_RESPONSE_BYTES).await?;
+        if !response.status().is_success() {
+            return Err(self.refused(response.status(), response.body()));
+        }
+        serde_json::from_slice(response.body()).map_err(|error| self.unreadable(error.to_string()))
+    }
+
+    async fn send(
+        &self,
+        request: Request<Full<Bytes>>,
+        max_bytes: usize,
+    ) -> Result<Response<Bytes>, Error> {
+        let server = self.address.as_str();
+        let response = self.pool.request(request).await;
+        let response = response.map_err(|error| unreachable(server, &error))?;
+        let (head, body) = response.into_parts();
+        let body = Limited::new(body, max_bytes).collect().await;
+        let body = body.map_err(|error| unreachable(server, &*error))?.to_bytes();
+        Ok(Response::from_parts(head, body))
     }
 
     fn unreadable(&self, reason: String) -> Error {
-        Error::Unreadable { server: self.server.clone(), reason }
+        Error::Unreadable { server: self.address.to_string(), reason }
     }
 
     fn refused(&self, status: StatusCode, body: &[u8]) -> Error {
-        match serde_json::from_slice::<Problem>(body) {
+        match serde_json::from_slice::<ProblemBody<'_>>(body) {
             Ok(problem) => problem.into(),
-            // Something in front of the server answered.
+            // The response of a proxy in front of the server.
             Err(_) => self.unreadable(format!("the status is {status}")),
         }
     }
 }
 
-impl From<Problem> for Error {
-    fn from(problem: Problem) -> Self {
+impl From<ProblemBody<'_>> for Error {
+    fn from(problem: ProblemBody<'_>) -> Self {
         let kind = match problem.status {
             401 | 403 => RefusalKind::Unauthorized,
             404 => RefusalKind::Unknown,
@@ -202,25 +173,26 @@ impl From<Problem> for Error {
             408 | 500.. => RefusalKind::Unavailable,
             _ => RefusalKind::Invalid,
         };
-        Self::Refused { kind, code: problem.code, detail: problem.detail }
+        let (code, detail) = (problem.code.into_owned(), problem.detail.into_owned());
+        Self::Refused { kind, code, detail }
     }
 }
 
-impl From<Answer> for Verdict {
-    fn from(answer: Answer) -> Self {
+impl From<CheckResponse<'_>> for Decision {
+    fn from(response: CheckResponse<'_>) -> Self {
         Self {
-            allowed: answer.allowed,
-            limit: answer.limit,
-            remaining: answer.remaining,
-            reset_at: answer.reset_at,
-            retry_after: answer.retry_after.map(Duration::from_secs),
-            rule_id: answer.rule_id,
-            state: State::from_word(&answer.state),
-            reason: answer.reason.as_deref().map(Reason::from_word),
-            delay: answer.delay_ms.map(Duration::from_millis),
-            decision_id: answer.decision_id,
-            degraded: answer.degraded,
-            source: Source::Answered,
+            allowed: response.allowed,
+            limit: response.limit,
+            remaining: response.remaining,
+            reset_at: response.reset_at,
+            retry_after: response.retry_after.flatten().map(Duration::from_secs),
+            rule_id: response.rule_id.map(Cow::into_owned),
+            state: response.state,
+            reason: response.reason,
+            delay: response.delay_ms.map(Duration::from_millis),
+            decision_id: response.decision_id.map(Cow::into_owned),
+            degraded: response.degraded,
+            source: Source::Server,
         }
     }
 }

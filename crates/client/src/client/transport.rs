@@ -1,24 +1,29 @@
-//! The protocols a server can be asked in. Both give the same answers.
+//! The protocols of the check API. Both give the same decisions.
 
 use std::pin::Pin;
 use std::sync::Arc;
 
+#[cfg(feature = "http")]
+use bytes::Bytes;
+#[cfg(feature = "http")]
+use http::{Request, Response};
+
 use super::check::Check;
+use super::decision::Decision;
 use super::error::Error;
 #[cfg(feature = "grpc")]
 use super::over_grpc::Grpc;
 #[cfg(feature = "http")]
 use super::over_http::Http;
-use super::verdict::Verdict;
 
-/// The answers to a batch, in its order.
-pub(super) type Verdicts = Vec<Result<Verdict, Error>>;
+/// The decisions of a batch, in its order.
+pub(super) type Decisions = Vec<Result<Decision, Error>>;
 
-/// A call in the making. It borrows nothing, so that it can outlive whoever waits for it; and it is on
-/// the heap, because it is large and whoever asks moves what it awaits.
+/// A call under way. It borrows nothing, so that it can be detached; and it is on the heap, because it is large and
+/// futures are moved.
 pub(super) type Call<T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>;
 
-/// A way to ask a server. Clones share their connections.
+/// Clones share their connections.
 #[derive(Clone, Debug)]
 pub(super) enum Transport {
     #[cfg(feature = "http")]
@@ -28,7 +33,7 @@ pub(super) enum Transport {
 }
 
 impl Transport {
-    pub(super) fn check(&self, check: &Check) -> Call<Verdict> {
+    pub(super) fn check(&self, check: &Check) -> Call<Decision> {
         match self {
             #[cfg(feature = "http")]
             Self::Http(http) => Arc::clone(http).check(check),
@@ -37,7 +42,7 @@ impl Transport {
         }
     }
 
-    pub(super) fn check_batch(&self, checks: &[Check]) -> Call<Verdicts> {
+    pub(super) fn check_batch(&self, checks: &[Check]) -> Call<Decisions> {
         match self {
             #[cfg(feature = "http")]
             Self::Http(http) => Arc::clone(http).check_batch(checks),
@@ -46,13 +51,22 @@ impl Transport {
         }
     }
 
-    pub(super) fn peek(&self, check: &Check) -> Call<Verdict> {
+    pub(super) fn peek(&self, check: &Check) -> Call<Decision> {
         match self {
             #[cfg(feature = "http")]
             Self::Http(http) => Arc::clone(http).peek(check),
-            // A check that costs nothing is a look.
+            // A check that costs nothing is a peek.
             #[cfg(feature = "grpc")]
             Self::Grpc(grpc) => Arc::clone(grpc).check(check),
+        }
+    }
+
+    #[cfg(feature = "http")]
+    pub(super) fn call(&self, request: Request<Bytes>) -> Call<Response<Bytes>> {
+        match self {
+            Self::Http(http) => Arc::clone(http).call(request),
+            #[cfg(feature = "grpc")]
+            Self::Grpc(_) => Box::pin(async { Err(Error::Unsupported { call: "call" }) }),
         }
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use tollgate_client::{Check, Client, Error, RefusalKind, Source, Verdict};
+use tollgate_client::{Check, Client, Decision, Error, RefusalKind, Source};
 use tollgate_testbed::{Fault, FaultProxy, until};
 
 use crate::server::{PROTOCOLS, Protocol, Server};
@@ -15,8 +15,8 @@ fn gold() -> Check {
     Check::new().attribute("plan", "gold")
 }
 
-fn error_of(verdict: &Verdict) -> &Error {
-    verdict.error().expect("an error")
+fn error_of(decision: &Decision) -> &Error {
+    decision.error().expect("an error")
 }
 
 #[tokio::test]
@@ -26,9 +26,9 @@ async fn a_batch_is_answered_in_order() {
         let client = server.client(protocol);
         let checks: Vec<Check> =
             (0..4).flat_map(|_| [Check::new().user_id("alice"), gold().cost(2)]).collect();
-        let verdicts = client.check_batch(&checks).await;
+        let decisions = client.check_batch(&checks).await;
         let seen: Vec<_> =
-            verdicts.iter().map(|verdict| (verdict.allowed, verdict.remaining)).collect();
+            decisions.iter().map(|decision| (decision.allowed, decision.remaining)).collect();
         let alice = [(true, Some(2)), (true, Some(1)), (true, Some(0)), (false, Some(0))];
         let plan = [998, 996, 994, 992].map(|left| (true, Some(left)));
         let expected: Vec<_> = alice.into_iter().zip(plan).flat_map(<[_; 2]>::from).collect();
@@ -37,7 +37,7 @@ async fn a_batch_is_answered_in_order() {
         // One that makes no sense fails all, and nothing is charged.
         let results = client.check_batch(&[gold(), gold().rule("nope")]).await;
         assert_eq!(results.len(), 2);
-        assert!(results.iter().all(|verdict| error_of(verdict).to_string().contains("nope")));
+        assert!(results.iter().all(|decision| error_of(decision).to_string().contains("nope")));
         assert_eq!(client.remaining(&gold()).await, Ok(Some(992)));
         let many = vec![gold(); 1_001];
         let refused = client.try_check_batch(&many).await.expect_err("too many");
@@ -60,9 +60,9 @@ async fn checks_of_many_tasks_share_calls() {
             .join_all()
             .await
             .into_iter()
-            .map(|verdict| {
-                assert_eq!(verdict.source, Source::Answered);
-                verdict.remaining.expect("a figure")
+            .map(|decision| {
+                assert_eq!(decision.source, Source::Server);
+                decision.remaining.expect("a figure")
             })
             .collect();
         left.sort_unstable();
@@ -81,8 +81,8 @@ async fn who_comes_alone_does_not_wait_for_others() {
         let server = Server::start();
         let batched = server.client(protocol).batched(64, FOREVER);
         for left in [999, 998, 997] {
-            let verdict = batched.check(gold()).await;
-            assert_eq!((verdict.source, verdict.remaining), (Source::Answered, Some(left)));
+            let decision = batched.check(gold()).await;
+            assert_eq!((decision.source, decision.remaining), (Source::Server, Some(left)));
         }
     }
 }
@@ -118,7 +118,7 @@ async fn nobody_waits_for_a_slow_call_for_longer_than_told() {
         until_judged(&server, 2);
         assert!(!first.is_finished(), "{protocol:?}: the answer to the first was not slow");
         for call in [first, second] {
-            assert!(call.await.expect("no panic").is_answered());
+            assert!(call.await.expect("no panic").is_from_server());
         }
     }
 }
@@ -137,7 +137,7 @@ async fn who_gives_up_before_the_call_is_not_charged() {
         // It gets into the queue, and leaves.
         let given_up = timeout(Duration::ZERO, batched.check(gold())).await;
         assert!(given_up.is_err());
-        assert!(first.await.expect("no panic").is_answered());
+        assert!(first.await.expect("no panic").is_from_server());
         assert_eq!(batched.check(gold()).await.remaining, Some(998), "{protocol:?}");
     }
 }
@@ -158,7 +158,7 @@ async fn one_senseless_check_does_not_harm_the_others() {
         let kinds: Vec<_> = results
             .into_iter()
             .map(|(_, result)| match result {
-                Ok(verdict) => Ok(verdict.allowed),
+                Ok(decision) => Ok(decision.allowed),
                 Err(Error::Refused { kind, .. }) => Err(kind),
                 Err(error) => panic!("{error}"),
             })

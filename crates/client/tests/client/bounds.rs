@@ -65,10 +65,10 @@ async fn what_the_server_takes_is_sent() {
                 assert!(result.is_ok(), "{protocol:?} {field}: {result:?}");
             }
         }
-        assert!(client.check(&with_attributes(64)).await.is_answered(), "{protocol:?}");
+        assert!(client.check(&with_attributes(64)).await.is_from_server(), "{protocol:?}");
     }
     let key = Check::new().idempotency_key("k".repeat(255));
-    assert!(server.client(Protocol::Http).check(&key).await.is_answered());
+    assert!(server.client(Protocol::Http).check(&key).await.is_from_server());
 }
 
 /// The status of a check that is sent as it is.

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
-use tollgate_client::{Check, Client, Error, OnFailure, Source, Verdict};
+use tollgate_client::{Check, Client, Decision, Error, OnFailure, Source};
 use tollgate_testbed::{Fault, FaultProxy, PATIENCE, Stopwatch};
 
 use crate::server::{PROTOCOLS, Protocol, Server};
@@ -27,15 +27,15 @@ fn client(protocol: Protocol, url: &str, on_failure: OnFailure) -> Client {
 
 /// Asks until the server answers.
 async fn until_answered(client: &Client) {
-    let answered = async { while !client.check(&alice().cost(0)).await.is_answered() {} };
+    let answered = async { while !client.check(&alice().cost(0)).await.is_from_server() {} };
     tokio::time::timeout(PATIENCE, answered).await.expect("an answer in the end");
 }
 
-/// Whether a verdict is that of the policy, for the reason that the fault gives.
-fn is_fitting(verdict: &Verdict, on_failure: OnFailure, fault: Fault) -> bool {
-    let error = match (on_failure, &verdict.source) {
-        (OnFailure::Open, Source::FailedOpen(error)) if verdict.allowed => error,
-        (OnFailure::Closed, Source::FailedClosed(error)) if !verdict.allowed => error,
+/// Whether a decision is that of the policy, for the reason that the fault gives.
+fn is_fitting(decision: &Decision, on_failure: OnFailure, fault: Fault) -> bool {
+    let error = match (on_failure, &decision.source) {
+        (OnFailure::Open, Source::FailedOpen(error)) if decision.allowed => error,
+        (OnFailure::Closed, Source::FailedClosed(error)) if !decision.allowed => error,
         _ => return false,
     };
     match error {
@@ -53,14 +53,14 @@ async fn suffer(server: SocketAddr, protocol: Protocol, on_failure: OnFailure, f
     // On the connection that was open, and on one of its own.
     for _ in 0..2 {
         let stopwatch = Stopwatch::start();
-        let verdict = client.check(&alice()).await;
+        let decision = client.check(&alice()).await;
         let took = stopwatch.elapsed();
-        let case = format!("{protocol:?} {on_failure:?} {fault:?} {took:?}: {verdict:?}");
+        let case = format!("{protocol:?} {on_failure:?} {fault:?} {took:?}: {decision:?}");
         assert!(took < IN_TIME, "{case}");
-        assert!(is_fitting(&verdict, on_failure, fault), "{case}");
-        let verdicts = client.check_batch(&[alice(), alice()]).await;
-        assert_eq!(verdicts.len(), 2, "{case}");
-        assert!(verdicts.iter().all(|verdict| is_fitting(verdict, on_failure, fault)), "{case}");
+        assert!(is_fitting(&decision, on_failure, fault), "{case}");
+        let decisions = client.check_batch(&[alice(), alice()]).await;
+        assert_eq!(decisions.len(), 2, "{case}");
+        assert!(decisions.iter().all(|decision| is_fitting(decision, on_failure, fault)), "{case}");
     }
     proxy.set(Fault::Pass);
     until_answered(&client).await;

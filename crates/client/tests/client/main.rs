@@ -3,9 +3,9 @@
 
 mod batches;
 mod bounds;
+mod decisions;
+mod detached;
 mod failures;
 mod held_back;
-mod late;
 mod server;
 mod trust;
-mod verdicts;

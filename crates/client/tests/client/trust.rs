@@ -35,7 +35,7 @@ async fn a_token_opens_the_door() {
     for protocol in PROTOCOLS {
         let builder = protocol.builder(&server.url(protocol));
         let client = builder.clone().token(TOKEN).build().expect("a client");
-        assert!(client.check(&Check::new()).await.is_answered(), "{protocol:?}");
+        assert!(client.check(&Check::new()).await.is_from_server(), "{protocol:?}");
         assert!(!format!("{client:?}").contains("squeamish"), "{client:?}");
         let debug = format!("{:?}", builder.clone().token(TOKEN));
         assert!(!debug.contains("squeamish"), "{debug}");
@@ -79,8 +79,8 @@ async fn a_certificate_is_believed_if_its_authority_is() {
     for protocol in PROTOCOLS {
         let builder = protocol.builder(&server.url(protocol));
         let trusting = builder.clone().authority(read(&server, "server.pem"));
-        let verdict = trusting.build().expect("a client").check(&Check::new()).await;
-        assert!(verdict.is_answered(), "{protocol:?} {verdict:?}");
+        let decision = trusting.build().expect("a client").check(&Check::new()).await;
+        assert!(decision.is_from_server(), "{protocol:?} {decision:?}");
         let (stranger, _) = certificate(server.folder.path(), "stranger");
         let doubting = builder.authority(stranger).build().expect("a client");
         let error = doubting.try_check(&Check::new()).await.expect_err("nobody vouches");
@@ -105,8 +105,8 @@ async fn a_client_can_show_a_certificate() {
         let anonymous = builder.clone().build().expect("a client");
         assert!(anonymous.try_check(&Check::new()).await.is_err(), "{protocol:?}");
         let known = builder.certificate(read(&server, "client.pem"), read(&server, "client.key"));
-        let verdict = known.build().expect("a client").check(&Check::new()).await;
-        assert!(verdict.is_answered(), "{protocol:?} {verdict:?}");
+        let decision = known.build().expect("a client").check(&Check::new()).await;
+        assert!(decision.is_from_server(), "{protocol:?} {decision:?}");
     }
 }
 
@@ -118,8 +118,8 @@ fn certificates_that_are_none_are_refused() {
         let error = builder.build().expect_err(expected);
         assert!(error.to_string().contains(expected), "{error}");
     };
-    refuse(builder().authority("no certificate"), "is not in PEM format");
+    refuse(builder().authority("no certificate"), "no certificate in PEM format");
     refuse(builder().certificate(&*good, "no key"), "no private key in PEM format");
-    refuse(builder().certificate("no certificate", &*key), "is not in PEM format");
+    refuse(builder().certificate("no certificate", &*key), "no certificate in PEM format");
     assert!(builder().certificate(&*good, &*key).build().is_ok());
 }

@@ -15,7 +15,7 @@ use crate::trust::{read, with_certificate};
 
 /// Asks until the server answers.
 async fn until_answered(client: &Client) {
-    let answered = async { while !client.check(&Check::new()).await.is_answered() {} };
+    let answered = async { while !client.check(&Check::new()).await.is_from_server() {} };
     timeout(PATIENCE, answered).await.expect("an answer in the end");
 }
 

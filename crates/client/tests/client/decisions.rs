@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use tollgate_client::{Check, Client, Error, KeyType, Reason, RefusalKind, Source, State, Verdict};
+use tollgate_client::{
+    Check, Client, Decision, Error, KeyType, Reason, RefusalKind, Source, State,
+};
 
 use crate::server::{ADMIN_TOKEN, PROTOCOLS, Protocol, Server};
 
@@ -38,15 +40,16 @@ fn story() -> Vec<(Check, bool, Option<&'static str>, Option<u64>)> {
     ]
 }
 
-/// A verdict without what depends on the clock and on the server.
-fn timeless(verdict: Verdict) -> Verdict {
-    let mut verdict = verdict;
-    verdict.decision_id = verdict.decision_id.map(|_| "d".to_owned());
-    verdict.reset_at = verdict.reset_at.map(|_| 0);
-    verdict.retry_after = verdict.retry_after.map(|_| Duration::from_secs(1));
-    verdict.delay = verdict.delay.map(|_| Duration::from_millis(1));
-    verdict.remaining = verdict.remaining.filter(|_| verdict.rule_id.as_deref() != Some("smooth"));
-    verdict
+/// A decision without what depends on the clock and on the server.
+fn timeless(decision: Decision) -> Decision {
+    let mut decision = decision;
+    decision.decision_id = decision.decision_id.map(|_| "d".to_owned());
+    decision.reset_at = decision.reset_at.map(|_| 0);
+    decision.retry_after = decision.retry_after.map(|_| Duration::from_secs(1));
+    decision.delay = decision.delay.map(|_| Duration::from_millis(1));
+    decision.remaining =
+        decision.remaining.filter(|_| decision.rule_id.as_deref() != Some("smooth"));
+    decision
 }
 
 #[tokio::test]
@@ -55,18 +58,18 @@ async fn both_protocols_tell_the_same_story() {
     for protocol in PROTOCOLS {
         let server = Server::start();
         let client = server.client(protocol);
-        let mut verdicts = Vec::new();
+        let mut decisions = Vec::new();
         for (check, allowed, rule_id, remaining) in story() {
-            let verdict = client.check(&check).await;
-            assert_eq!(verdict.source, Source::Answered, "{protocol:?} {check:?}");
-            assert_eq!(verdict.allowed, allowed, "{protocol:?} {check:?} {verdict:?}");
-            assert_eq!(verdict.rule_id.as_deref(), rule_id, "{protocol:?} {check:?}");
+            let decision = client.check(&check).await;
+            assert_eq!(decision.source, Source::Server, "{protocol:?} {check:?}");
+            assert_eq!(decision.allowed, allowed, "{protocol:?} {check:?} {decision:?}");
+            assert_eq!(decision.rule_id.as_deref(), rule_id, "{protocol:?} {check:?}");
             if remaining.is_some() || rule_id.is_none() {
-                assert_eq!(verdict.remaining, remaining, "{protocol:?} {check:?}");
+                assert_eq!(decision.remaining, remaining, "{protocol:?} {check:?}");
             }
-            verdicts.push(timeless(verdict));
+            decisions.push(timeless(decision));
         }
-        told.push(verdicts);
+        told.push(decisions);
     }
     let [http, grpc] = &*told else { panic!("two protocols") };
     for ((http, grpc), (check, ..)) in http.iter().zip(grpc).zip(story()) {
@@ -170,9 +173,9 @@ async fn long_values_are_counted_and_not_refused() {
             let long = "x".repeat(length);
             let check = user(&long).endpoint(format!("/search?q={long}")).attribute("q", &long);
             for remaining in [2, 1, 0] {
-                let verdict = client.try_check(&check).await.expect("judged");
+                let decision = client.try_check(&check).await.expect("judged");
                 assert_eq!(
-                    (verdict.allowed, verdict.remaining),
+                    (decision.allowed, decision.remaining),
                     (true, Some(remaining)),
                     "{length} bytes"
                 );
@@ -189,8 +192,8 @@ async fn a_decision_is_given_back_once() {
     let protocol = Protocol::Http;
     let builder = protocol.builder(&server.url(protocol));
     let client = builder.clone().token(ADMIN_TOKEN).build().expect("a client");
-    let verdict = client.check(&user("alice").cost(3)).await;
-    let id = verdict.decision_id.expect("an id");
+    let decision = client.check(&user("alice").cost(3)).await;
+    let id = decision.decision_id.expect("an id");
     assert_eq!(client.refund(&id).await, Ok(1));
     assert_eq!(client.remaining(&user("alice")).await, Ok(Some(3)));
     let check = async |client: &Client, id: &str, expected: &str| {
