@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use tollgate::identity::Secret;
 use tollgate::rules::parse_window;
 use tollgate::store::StoreUrl;
+use tollgate_api::KeyType;
 use tollgate_server::settings::ByteSize;
 
 use crate::backup::BackupArguments;
@@ -290,8 +291,9 @@ pub(crate) struct CheckArguments {
     pub(crate) rule: Option<String>,
 
     /// With --rule: what `KEY_VALUE` is: user, apikey, ip, tenant, endpoint, custom.
-    #[arg(long, value_name = "TYPE", default_value = "user", requires = "key_value")]
-    pub(crate) key_type: String,
+    #[arg(long, value_name = "TYPE", default_value = "user", requires = "key_value",
+          value_parser = parse_key_type)]
+    pub(crate) key_type: KeyType,
 
     /// With --rule: the value that the rule counts by.
     #[arg(value_name = "KEY_VALUE", requires = "rule")]
@@ -352,6 +354,10 @@ fn parse_time(text: &str) -> Result<Duration, String> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let time = if is_number { parse_window(&format!("{text}s")) } else { parse_window(text) };
     time.map(Duration::from).map_err(|_| "write it like 500ms, 5s or 1m".to_owned())
+}
+
+fn parse_key_type(text: &str) -> Result<KeyType, String> {
+    serde_json::from_value(text.into()).map_err(|error| error.to_string())
 }
 
 fn parse_attribute(text: &str) -> Result<(String, String), String> {

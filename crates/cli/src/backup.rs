@@ -9,7 +9,7 @@ use tollgate_catalog::{Catalog, Purpose};
 
 use crate::catalog::{block_on, is_missing, refused};
 use crate::failure::Failure;
-use crate::remote::layout::print;
+use crate::output::print;
 use crate::settings::load;
 
 /// Arguments of `tollgate backup`.

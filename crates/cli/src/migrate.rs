@@ -10,7 +10,7 @@ use tollgate_catalog::{Catalog, CatalogUrl, NEWEST_SCHEMA, Purpose};
 
 use crate::catalog::{block_on, is_missing, outdated, refused};
 use crate::failure::Failure;
-use crate::remote::layout::print;
+use crate::output::print;
 use crate::settings::load;
 
 /// The exit code of a check that found an older schema.

@@ -3,7 +3,6 @@
 use std::io::IsTerminal as _;
 use std::time::Duration;
 
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use jiff::Timestamp as Moment;
 use tollgate::Timestamp;
@@ -81,31 +80,20 @@ pub(crate) fn sparkline(values: &[u64]) -> String {
     values.iter().map(|value| bar(*value)).collect()
 }
 
-/// A table without lines; all columns but the first to the right. A header of empty words is left
-/// out.
-pub(crate) fn table<const N: usize>(header: [&str; N], rows: &[[String; N]]) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    if header.iter().any(|word| !word.is_empty()) {
-        table.set_header(header);
-    }
-    for row in rows {
-        table.add_row(row);
-    }
-    for column in table.column_iter_mut() {
-        if column.index > 0 {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    let mut lines = String::new();
-    for line in table.lines() {
-        lines += line.trim_end();
-        lines.push('\n');
-    }
-    lines
+/// A window or a wait.
+pub(crate) fn lasting(seconds: f64) -> String {
+    Duration::try_from_secs_f64(seconds)
+        .ok()
+        .and_then(|lasting| u64::try_from(lasting.as_micros()).ok())
+        .map_or_else(|| format!("{seconds} s"), span)
 }
 
-/// A bar on standard error, if somebody is there to see it.
+/// A text from elsewhere without control characters, which would do something to the terminal.
+pub(crate) fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+/// A bar on standard error, if that is a terminal.
 pub(crate) fn progress(length: Option<u64>, what: &'static str, unit: &str) -> ProgressBar {
     let target = if std::io::stderr().is_terminal() {
         ProgressDrawTarget::stderr()

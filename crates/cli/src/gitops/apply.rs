@@ -1,5 +1,5 @@
-//! `tollgate rules apply` and `diff`: what files say is compared with what a catalog says, shown, and
-//! put in its place in one transaction.
+//! `tollgate rules apply` and `diff`: compares files with a catalog, shows the difference, and applies it in one
+//! transaction.
 
 use std::process::ExitCode;
 
@@ -11,15 +11,15 @@ use super::files::PolicyFiles;
 use super::plan::Plan;
 use crate::arguments::ServerArguments;
 use crate::failure::Failure;
-use crate::remote::client::{Answer, Client};
-use crate::remote::layout::{Paint, print};
-use crate::remote::refusal::CallError;
+use crate::output::{Paint, print};
+use crate::remote::call_error::CallError;
+use crate::remote::client::{Fetched, Remote};
 
 /// The exit code of a comparison that found something.
 const DIFFERENT: u8 = 1;
 
-/// How often a plan is tried again when others change what it does not touch.
-const TRIES: usize = 5;
+/// How often a plan is retried when others change what it does not touch.
+const MAX_ATTEMPTS: usize = 5;
 
 /// Shows what would change, asks, and changes it.
 pub(crate) fn apply(arguments: &ApplyArguments) -> Result<ExitCode, Failure> {
@@ -27,8 +27,8 @@ pub(crate) fn apply(arguments: &ApplyArguments) -> Result<ExitCode, Failure> {
     if json && !arguments.yes && !arguments.dry_run {
         return Err(Failure::usage("--json asks no questions: say --yes or --dry-run with it"));
     }
-    let desk = Desk::new(&arguments.files, &arguments.server)?;
-    let plan = desk.plan()?;
+    let session = ApplySession::new(&arguments.files, &arguments.server)?;
+    let plan = session.plan()?;
     if !json {
         print(&plan.value.render(Paint::of_output()))?;
     }
@@ -41,47 +41,47 @@ pub(crate) fn apply(arguments: &ApplyArguments) -> Result<ExitCode, Failure> {
     if !arguments.yes {
         confirm("Apply?")?;
     }
-    let done = desk.write(plan)?;
+    let done = session.write(plan)?;
     print(&if json { done.text } else { done.value.done() })?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Shows what would change. The exit code tells whether anything would.
 pub(crate) fn diff(arguments: &DiffArguments) -> Result<ExitCode, Failure> {
-    let plan = Desk::new(&arguments.files, &arguments.server)?.plan()?;
+    let plan = ApplySession::new(&arguments.files, &arguments.server)?.plan()?;
     let is_same = plan.value.changes.is_empty();
     let rendered = || plan.value.render(Paint::of_output());
     print(&if arguments.server.json { plan.text.clone() } else { rendered() })?;
     Ok(if is_same { ExitCode::SUCCESS } else { ExitCode::from(DIFFERENT) })
 }
 
-/// Files on the one side, a server on the other.
-struct Desk {
+/// One run of `apply` or `diff`: the files, and the server they are compared with.
+struct ApplySession {
     files: PolicyFiles,
-    client: Client,
-    /// What is sent, whether it is only a trial or not.
+    remote: Remote,
+    /// What is sent, in a dry run or not.
     body: String,
     prune: Option<String>,
 }
 
-impl Desk {
+impl ApplySession {
     fn new(files: &PolicyFilesArguments, server: &ServerArguments) -> Result<Self, Failure> {
         let prune = files.prune;
         let files = PolicyFiles::read(&files.paths)?;
         let prune = prune.then(|| files.lists().join(",")).filter(|lists| !lists.is_empty());
-        Ok(Self { body: files.to_json(), client: Client::new(server)?, files, prune })
+        Ok(Self { body: files.to_json(), remote: Remote::new(server)?, files, prune })
     }
 
     /// What would change now.
-    fn plan(&self) -> Result<Answer<Plan>, Failure> {
+    fn plan(&self) -> Result<Fetched<Plan>, Failure> {
         self.put(true, None).map_err(|error| self.failure(error))
     }
 
     /// Makes the changes of a plan, and no others.
-    fn write(&self, plan: Answer<Plan>) -> Result<Answer<Plan>, Failure> {
-        let mut tag = plan.tag;
-        for _ in 0..TRIES {
-            match self.put(false, tag) {
+    fn write(&self, plan: Fetched<Plan>) -> Result<Fetched<Plan>, Failure> {
+        let mut etag = plan.etag;
+        for _ in 0..MAX_ATTEMPTS {
+            match self.put(false, etag.as_deref()) {
                 Ok(done) => return Ok(done),
                 Err(CallError::Refused(refusal))
                     if refusal.status == StatusCode::PRECONDITION_FAILED => {}
@@ -98,28 +98,28 @@ impl Desk {
                      applied. Run it again to see the new plan.",
                 ));
             }
-            tag = now.tag;
+            etag = now.etag;
         }
         Err(Failure::refused(
             "the catalog is being changed all the time; nothing was applied. Run it again.",
         ))
     }
 
-    fn put(&self, is_trial: bool, tag: Option<String>) -> Result<Answer<Plan>, CallError> {
-        let trial = is_trial.then(|| "dry_run=true".to_owned());
+    fn put(&self, is_dry_run: bool, etag: Option<&str>) -> Result<Fetched<Plan>, CallError> {
+        let dry_run = is_dry_run.then(|| "dry_run=true".to_owned());
         let prune = self.prune.as_ref().map(|lists| format!("prune={lists}"));
-        let query: Vec<String> = trial.into_iter().chain(prune).collect();
+        let query: Vec<String> = dry_run.into_iter().chain(prune).collect();
         let separator = if query.is_empty() { "" } else { "?" };
         let path = format!("/api/v1/policy{separator}{}", query.join("&"));
-        self.client.put(&path, self.body.clone(), tag.map(|tag| ("if-match", tag)))
+        self.remote.put(&path, self.body.clone(), etag)
     }
 
-    /// Why the server did not take the files, with the lines that it did not like.
+    /// Why the server refuses the files, with the lines it refuses.
     fn failure(&self, error: CallError) -> Failure {
         match error {
-            CallError::Refused(refusal) if !refusal.flaws.is_empty() => {
-                let shown = self.files.show(&refusal.flaws);
-                Failure::refused(format!("{}\n\n{shown}", refusal.told))
+            CallError::Refused(refusal) if !refusal.problems.is_empty() => {
+                let shown = self.files.show(&refusal.problems);
+                Failure::refused(format!("{}\n\n{shown}", refusal.message))
             }
             other => other.into(),
         }

@@ -10,22 +10,22 @@ use tollgate::rules::{Format, PolicyDocument, Source};
 
 use super::arguments::{ExportArguments, ExportFormat};
 use crate::failure::Failure;
-use crate::remote::client::Client;
-use crate::remote::layout::print;
+use crate::output::print;
+use crate::remote::client::Remote;
 use crate::yaml::to_yaml;
 
 /// Prints the policy of a server, or writes it into a file.
 pub(crate) fn export(arguments: &ExportArguments) -> Result<ExitCode, Failure> {
-    let answer = Client::new(&arguments.server)?.get::<Box<RawValue>>("/api/v1/policy")?;
-    let source = Source::parse_as(&answer.text, Format::Json);
+    let response = Remote::new(&arguments.server)?.get::<Box<RawValue>>("/api/v1/policy")?;
+    let source = Source::parse_as(&response.text, Format::Json);
     if let Some(problem) = source.problems.first() {
         return Err(Failure::usage(format!(
             "the server's policy is not one that this version could put back: {problem}"
         )));
     }
     let text = match arguments.format {
-        _ if arguments.server.json => Ok(answer.text + "\n"),
-        ExportFormat::Yaml => to_yaml(&answer.value),
+        _ if arguments.server.json => Ok(response.text + "\n"),
+        ExportFormat::Yaml => to_yaml(&response.value),
         ExportFormat::Json => to_json(&source.document),
     };
     let text = text.map_err(|error| Failure::usage(format!("cannot write the policy: {error}")))?;

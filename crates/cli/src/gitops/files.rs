@@ -7,12 +7,13 @@ use std::{fs, io};
 
 use tollgate::Problem;
 use tollgate::rules::{Position, Source};
+use tollgate_api::DocumentProblem;
 use tollgate_catalog::{Entry, Kind};
 
 use super::soundness;
 use crate::failure::Failure;
 use crate::policy_file::PolicyFile;
-use crate::remote::refusal::Flaw;
+use crate::remote::call_error::problem_line;
 use crate::terminal::count;
 
 /// Policy files, read and found to be one sound document.
@@ -74,31 +75,31 @@ impl PolicyFiles {
         lists.filter(|list| self.files.iter().any(|file| has(&file.source, list))).collect()
     }
 
-    /// What a server has against the document, above the lines where that was written.
-    pub(super) fn show(&self, flaws: &[Flaw]) -> String {
-        let shown: Vec<String> = flaws
+    /// The problems that a server found, above the lines they are in.
+    pub(super) fn show(&self, problems: &[DocumentProblem]) -> String {
+        let shown: Vec<String> = problems
             .iter()
-            .map(|flaw| match self.locate(flaw) {
-                Some((file, problem)) => problem.render(&file.name, &file.text),
-                None => format!("error: {}\n", flaw.line()),
+            .map(|problem| match self.locate(problem) {
+                Some((file, located)) => located.render(&file.name, &file.text),
+                None => format!("error: {}\n", problem_line(problem)),
             })
             .collect();
         shown.join("\n")
     }
 
-    fn locate(&self, flaw: &Flaw) -> Option<(&PolicyFile, Problem)> {
-        let rule_id = flaw.rule_id.as_ref()?;
+    fn locate(&self, found: &DocumentProblem) -> Option<(&PolicyFile, Problem)> {
+        let rule_id = found.rule_id.as_ref()?;
         let mut items = self.items.iter();
         let item =
             items.find(|it| matches!(&it.entry, Entry::Rule(it) if it.rule_id == *rule_id))?;
         // A path begins with the list, unless the server saw the rule alone.
-        let field = flaw.field.strip_prefix("rules[").and_then(|rest| rest.split_once(']'));
-        let field = field.map_or(flaw.field.as_str(), |(_, field)| field.trim_start_matches('.'));
+        let field = found.field.strip_prefix("rules[").and_then(|rest| rest.split_once(']'));
+        let field = field.map_or(found.field.as_str(), |(_, field)| field.trim_start_matches('.'));
         let separator = if field.is_empty() { "" } else { "." };
         let path = format!("{}{separator}{field}", item.path());
         let file = &self.files[item.file];
-        let problem = file.source.problem(&path, flaw.message.clone());
-        Some((file, Problem { advice: flaw.advice.clone(), ..problem }))
+        let problem = file.source.problem(&path, found.message.clone());
+        Some((file, Problem { advice: found.advice.clone(), ..problem }))
     }
 
     fn unusable(&self, problems: &[(usize, Problem)]) -> Failure {

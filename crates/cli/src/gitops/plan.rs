@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::remote::layout::{Mood, Paint, printable};
-use crate::terminal::grouped;
+use crate::output::{Mood, Paint};
+use crate::terminal::{grouped, printable};
 
 /// What a change does, or would do, as the server tells it.
 #[derive(Debug, Deserialize)]

@@ -3,50 +3,51 @@
 use std::process::ExitCode;
 
 use tollgate::Timestamp;
+use tollgate_api::{CheckResponse, Reason, RuleResult, State};
 
-use super::answer::{CheckAnswer, RuleAnswer};
-use super::client::Client;
-use super::layout::{Column, Mood, coloured, lasting, print, printable, table};
-use super::request::Question;
+use super::client::Remote;
+use super::request;
 use crate::arguments::CheckArguments;
 use crate::failure::Failure;
-use crate::terminal::{grouped, moment, span};
+use crate::output::{Mood, Paint, print};
+use crate::table::{Column, table};
+use crate::terminal::{grouped, lasting, moment, printable, span};
 
 /// The exit code of a refusal.
 const REFUSED: u8 = 1;
 
-/// Asks, prints the answer, and tells by the exit code: 0 allowed, 1 refused.
+/// Checks a request and prints the decision. The exit code is 0 for allowed, 1 for refused.
 pub(crate) fn check(arguments: &CheckArguments) -> Result<ExitCode, Failure> {
     let path = if arguments.peek { "/api/v1/rate-limit/peek" } else { "/api/v1/rate-limit/check" };
-    let header = arguments.idempotency_key.clone().map(|key| ("x-idempotency-key", key));
-    let client = Client::new(&arguments.server)?;
-    let answer = client.post::<CheckAnswer>(path, Question::check(arguments).to_json(), header)?;
+    let remote = Remote::new(&arguments.server)?;
+    let response = remote.post::<CheckResponse<'_>>(path, &request::check(arguments))?;
+    let allowed = response.value.allowed;
     if arguments.server.json {
-        print(&answer.text)?;
+        print(&response.text)?;
     } else {
-        let (word, mood) = match answer.value.allowed {
+        let (word, mood) = match allowed {
             true if arguments.peek => ("not charged", Mood::Good),
             true => ("allowed", Mood::Good),
             false => ("refused", Mood::Bad),
         };
-        let verdict = coloured(word, mood);
-        print(&format!("{verdict}{}", rest(&answer.value)))?;
+        let word = Paint::of_output().colour(word, mood);
+        print(&format!("{word}{}", rest(&response.value)))?;
     }
-    Ok(if answer.value.allowed { ExitCode::SUCCESS } else { ExitCode::from(REFUSED) })
+    Ok(if allowed { ExitCode::SUCCESS } else { ExitCode::from(REFUSED) })
 }
 
-/// Everything after the verdict.
-fn rest(answer: &CheckAnswer) -> String {
-    let mut lines = format!("{}\n", sentence(answer));
-    lines += &figures(&answer.rules);
-    if let Some(id) = &answer.decision_id {
+/// Everything after the first word.
+fn rest(response: &CheckResponse<'_>) -> String {
+    let mut lines = format!("{}\n", sentence(response));
+    lines += &figures(response.rules.as_deref().unwrap_or_default());
+    if let Some(id) = &response.decision_id {
         lines += &format!("\ndecision {}\n", printable(id));
     }
     lines
 }
 
 /// An empty line and a table of the rules that applied; nothing if none did.
-pub(super) fn figures(rules: &[RuleAnswer]) -> String {
+pub(super) fn figures(rules: &[RuleResult<'_>]) -> String {
     if rules.is_empty() {
         return String::new();
     }
@@ -64,42 +65,42 @@ pub(super) fn figures(rules: &[RuleAnswer]) -> String {
 }
 
 /// ` by per_user: 3 of 10 left, full again 2026-11-15 10:00:00 UTC`.
-fn sentence(answer: &CheckAnswer) -> String {
-    let by = answer.rule_id.as_ref().map(|rule| format!(" by {}", printable(rule)));
+fn sentence(response: &CheckResponse<'_>) -> String {
+    let by = response.rule_id.as_ref().map(|rule| format!(" by {}", printable(rule)));
     let mut facts = Vec::new();
-    match answer.reason.as_deref() {
-        _ if answer.because.is_some() => {
-            facts.extend(answer.because.as_deref().map(printable));
+    match response.reason {
+        _ if response.because.is_some() => {
+            facts.extend(response.because.as_deref().map(printable));
         }
         // An older server does not say more.
-        Some("banned") => facts.push("banned".to_owned()),
-        Some("denied") => facts.push("not welcome, whatever the limits".to_owned()),
-        Some("store_unavailable") => facts.push("the limit cannot be checked".to_owned()),
-        _ if answer.limit.is_none() => facts.push("no rule applies".to_owned()),
+        Some(Reason::Banned) => facts.push("banned".to_owned()),
+        Some(Reason::Denied) => facts.push("not welcome, whatever the limits".to_owned()),
+        Some(Reason::StoreUnavailable) => facts.push("the limit cannot be checked".to_owned()),
+        _ if response.limit.is_none() => facts.push("no rule applies".to_owned()),
         _ => {}
     }
-    if let (Some(remaining), Some(limit)) = (answer.remaining, answer.limit) {
+    if let (Some(remaining), Some(limit)) = (response.remaining, response.limit) {
         facts.push(format!("{} of {} left", grouped(remaining), grouped(limit)));
     }
-    match (answer.retry_after, answer.reason.as_deref()) {
+    match (response.retry_after.flatten(), response.reason) {
         (Some(seconds), _) => {
             facts.push(format!("try again in {}", span(seconds.saturating_mul(1_000_000))));
         }
-        (None, Some("rate_limited")) => {
-            let mut rules = answer.rules.iter();
-            let rule = rules.find(|rule| Some(&rule.rule_id) == answer.rule_id.as_ref());
+        (None, Some(Reason::RateLimited)) => {
+            let mut rules = response.rules.iter().flatten();
+            let rule = rules.find(|rule| Some(&rule.rule_id) == response.rule_id.as_ref());
             facts.push(never(rule.map(|rule| (rule.cost, rule.limit))));
         }
         (None, _) => {
-            facts.extend(answer.reset_at.map(|at| format!("full again {}", at_second(at))));
+            facts.extend(response.reset_at.map(|at| format!("full again {}", at_second(at))));
         }
     }
-    if answer.state == "warning" && answer.allowed {
+    if response.state == State::Warning && response.allowed {
         facts.push("close to the limit".to_owned());
     }
-    let delay = answer.delay_ms.map(|delay| span(delay.saturating_mul(1_000)));
+    let delay = response.delay_ms.map(|delay| span(delay.saturating_mul(1_000)));
     facts.extend(delay.map(|delay| format!("to be held for {delay}")));
-    let degraded = answer.degraded.as_deref().map(printable);
+    let degraded = response.degraded.as_deref().map(printable);
     facts.extend(degraded.map(|why| format!("counted without the shared store: {why}")));
     format!("{}: {}", by.unwrap_or_default(), facts.join(", "))
 }
@@ -116,15 +117,15 @@ pub(super) fn never(figures: Option<(u64, u64)>) -> String {
     }
 }
 
-fn row(rule: &RuleAnswer) -> [String; 7] {
-    let verdict = match (rule.allowed, rule.shadow) {
+fn row(rule: &RuleResult<'_>) -> [String; 7] {
+    let result = match (rule.allowed, rule.shadow) {
         (true, _) => "fits",
         (false, false) => "exceeded",
         (false, true) => "exceeded, but only watching",
     };
     [
-        rule.rule_id.clone(),
-        verdict.to_owned(),
+        rule.rule_id.to_string(),
+        result.to_owned(),
         grouped(rule.cost),
         grouped(rule.remaining),
         grouped(rule.limit),
@@ -141,13 +142,13 @@ fn at_second(seconds: u64) -> String {
 mod tests {
     use super::*;
 
-    fn check(answer: &str, expected: &str) {
-        let answer: CheckAnswer = serde_json::from_str(answer).expect("an answer");
-        assert_eq!(rest(&answer), expected);
+    fn check(response: &str, expected: &str) {
+        let response: CheckResponse<'_> = serde_json::from_str(response).expect("a response");
+        assert_eq!(rest(&response), expected);
     }
 
     #[test]
-    fn the_verdict_in_a_sentence() {
+    fn the_decision_in_a_sentence() {
         check(
             r#"{"allowed":true,"limit":1000,"remaining":999,"reset_at":1431857103,"rule_id":"api","state":"normal","decision_id":"d1"}"#,
             " by api: 999 of 1,000 left, full again 2015-05-17 10:05:03 UTC\n\ndecision d1\n",

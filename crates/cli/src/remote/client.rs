@@ -1,216 +1,152 @@
-//! One call to a server: what was answered, or one sentence on why nothing was.
+//! The server that a command calls, by the flags of the command line.
 
-use std::error::Error;
-use std::io;
-use std::time::Duration;
+use std::fs;
+use std::future::Future;
+use std::path::Path;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, ETAG, HeaderValue, LINK, USER_AGENT};
-use http::{Method, Request, Response, StatusCode};
-use http_body_util::{BodyExt as _, Full, Limited};
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::Client as HyperClient;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
+use http::header::{ETAG, IF_MATCH, LINK, USER_AGENT};
+use http::{Request, Response};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tollgate::identity::Secret;
+use tollgate_client::{BuildError, Client};
 
-use super::address::Address;
-use super::refusal::{CallError, Refusal, advice};
-use super::{token, trust};
+use super::call_error::{CallError, connection_failure, refused};
+use super::token;
 use crate::arguments::ServerArguments;
 use crate::failure::Failure;
 
-/// No answer is larger: a hundred thousand rules fit.
-const LARGEST_ANSWER: usize = 64 << 20;
+/// Everything but what RFC 3986 calls unreserved.
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// Asks one server.
-pub(crate) struct Client {
-    address: Address,
-    authorization: Option<HeaderValue>,
-    timeout: Duration,
-    /// Whether an authority was named to trust.
+/// A server.
+pub(crate) struct Remote {
+    client: Client,
+    is_https: bool,
     has_ca: bool,
-    http: HyperClient<HttpsConnector<HttpConnector>, Full<Bytes>>,
 }
 
-/// What a server answered when all went well.
-pub(crate) struct Answer<T> {
-    /// As it came.
+/// The response to a successful call.
+pub(crate) struct Fetched<T> {
+    /// The body as it came.
     pub(crate) text: String,
     pub(crate) value: T,
-    /// The version of what was asked for.
-    pub(crate) tag: Option<String>,
-    /// Where the next page is, if there is one.
+    /// The version of the resource.
+    pub(crate) etag: Option<String>,
+    /// The path of the next page, if there is one.
     pub(super) next: Option<String>,
 }
 
-/// What can be said about a call besides its body.
-pub(crate) type Header = (&'static str, String);
-
-impl Client {
+impl Remote {
     pub(crate) fn new(arguments: &ServerArguments) -> Result<Self, Failure> {
-        let address = Address::parse(&arguments.server)?;
-        let token = token::of(arguments)?;
-        let trust = trust::settings(address.is_https(), arguments.ca.as_deref())?;
-        let connector = HttpsConnectorBuilder::new()
-            .with_tls_config(trust)
-            .https_or_http()
-            .enable_http1()
-            .build();
-        Ok(Self {
-            address,
-            authorization: token.as_ref().map(bearer).transpose()?,
-            timeout: arguments.timeout,
-            has_ca: arguments.ca.is_some(),
-            http: HyperClient::builder(TokioExecutor::new()).build(connector),
-        })
+        let ServerArguments { server, ca, timeout, .. } = arguments;
+        let is_https = server.starts_with("https:");
+        let mut builder = Client::builder(server).timeout(*timeout);
+        if let Some(token) = token::of(arguments)? {
+            builder = builder.token(token.expose());
+        }
+        if let Some(file) = ca.as_deref().filter(|_| is_https) {
+            builder = builder.authority(fs::read(file).map_err(|error| unusable_ca(file, &error))?);
+        }
+        let client = builder.build().map_err(|error| match (&error, ca) {
+            (BuildError::Address(_), _) => Failure::usage(format!("{error} (--server)")),
+            (BuildError::Token(_), _) => Failure::usage(format!("{error} (--token)")),
+            (BuildError::Authority(why), Some(file)) => unusable_ca(file, why),
+            _ => Failure::usage(format!("{error} (--ca)")),
+        })?;
+        Ok(Self { client, is_https, has_ca: ca.is_some() })
     }
 
-    /// Reads a resource.
-    pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<Answer<T>, CallError> {
-        self.call(Method::GET, path, String::new(), None)
+    pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<Fetched<T>, CallError> {
+        self.fetch(Request::get(path), Bytes::new())
     }
 
-    /// Asks a question, or makes something.
     pub(crate) fn post<T: DeserializeOwned>(
         &self,
         path: &str,
-        body: String,
-        header: Option<Header>,
-    ) -> Result<Answer<T>, CallError> {
-        self.call(Method::POST, path, body, header)
+        body: &impl Serialize,
+    ) -> Result<Fetched<T>, CallError> {
+        // Texts and numbers always serialise.
+        self.fetch(Request::post(path), serde_json::to_vec(body).unwrap_or_default().into())
     }
 
-    /// Puts something in place of what is there.
+    /// Replaces a resource; with an `etag` only that version of it.
     pub(crate) fn put<T: DeserializeOwned>(
         &self,
         path: &str,
         body: String,
-        header: Option<Header>,
-    ) -> Result<Answer<T>, CallError> {
-        self.call(Method::PUT, path, body, header)
+        etag: Option<&str>,
+    ) -> Result<Fetched<T>, CallError> {
+        self.fetch(if_match(Request::put(path), etag), body.into())
     }
 
-    /// Removes something.
-    pub(crate) fn delete(&self, path: &str, header: Option<Header>) -> Result<(), CallError> {
-        self.ask(Method::DELETE, path, String::new(), header).map(drop)
+    /// Deletes a resource; with an `etag` only that version of it.
+    pub(crate) fn delete(&self, path: &str, etag: Option<&str>) -> Result<(), CallError> {
+        self.call(if_match(Request::delete(path), etag), Bytes::new()).map(drop)
     }
 
-    fn call<T: DeserializeOwned>(
+    fn fetch<T: DeserializeOwned>(
         &self,
-        method: Method,
-        path: &str,
-        body: String,
-        header: Option<Header>,
-    ) -> Result<Answer<T>, CallError> {
-        let answer = self.ask(method, path, body, header)?;
-        let field = |name| answer.headers().get(name).and_then(|value| value.to_str().ok());
-        let tag = field(ETAG).map(str::to_owned);
-        let next = field(LINK).and_then(next_page).map(str::to_owned);
-        let text = answer.into_body();
+        request: http::request::Builder,
+        body: Bytes,
+    ) -> Result<Fetched<T>, CallError> {
+        let response = self.call(request, body)?;
+        let header = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
+        let etag = header(ETAG).map(str::to_owned);
+        let next = header(LINK).and_then(next_page).map(str::to_owned);
+        let text = String::from_utf8_lossy(response.body()).into_owned();
         match serde_json::from_str(&text) {
-            Ok(value) => Ok(Answer { text, value, tag, next }),
+            Ok(value) => Ok(Fetched { text, value, etag, next }),
             Err(error) => Err(CallError::Failed(Failure::usage(format!(
                 "{} gave an answer that cannot be read: {error}. Is it a Tollgate server? (--server)",
-                self.address
+                self.client.server()
             )))),
         }
     }
 
-    fn ask(
+    fn call(
         &self,
-        method: Method,
-        path: &str,
-        body: String,
-        header: Option<Header>,
-    ) -> Result<Response<String>, CallError> {
-        let mut request = Request::builder()
-            .method(method)
-            .uri(self.address.join(path))
-            .header(ACCEPT, "application/json")
-            .header(USER_AGENT, concat!("tollgate/", env!("CARGO_PKG_VERSION")));
-        if !body.is_empty() {
-            request = request.header(CONTENT_TYPE, "application/json");
-        }
-        if let Some(authorization) = &self.authorization {
-            request = request.header(AUTHORIZATION, authorization);
-        }
-        if let Some((name, value)) = header {
-            request = request.header(name, value);
-        }
+        request: http::request::Builder,
+        body: Bytes,
+    ) -> Result<Response<Bytes>, CallError> {
+        let agent = concat!("tollgate/", env!("CARGO_PKG_VERSION"));
+        let server = self.client.server();
         let request = request
-            .body(Full::from(body))
-            .map_err(|error| Failure::usage(format!("cannot ask {}: {error}", self.address)))?;
-        let answer = self.wait_for(request)?;
-        if answer.status().is_success() {
-            Ok(answer)
-        } else {
-            Err(self.refused(answer.status(), answer.body()))
-        }
+            .header(USER_AGENT, agent)
+            .body(body)
+            .map_err(|error| Failure::usage(format!("cannot ask {server}: {error}")))?;
+        let response = block_on(self.client.call(request))?
+            .map_err(|error| connection_failure(&error, self.is_https, self.has_ca))?;
+        if response.status().is_success() { Ok(response) } else { Err(refused(server, &response)) }
     }
+}
 
-    fn wait_for(&self, request: Request<Full<Bytes>>) -> Result<Response<String>, Failure> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime
-            .map_err(|error| Failure::usage(format!("cannot start a connection: {error}")))?;
-        let answer = runtime.block_on(async {
-            tokio::time::timeout(self.timeout, Box::pin(self.exchange(request))).await
-        });
-        // A name that is still being looked up must not keep us.
-        runtime.shutdown_background();
-        answer.unwrap_or_else(|_| {
-            let waited = self.timeout;
-            Err(Failure::usage(format!(
-                "{} did not answer within {waited:?} (--timeout)",
-                self.address
-            )))
-        })
-    }
+/// A text as one segment of a path, whatever it contains.
+pub(crate) fn segment(text: &str) -> String {
+    utf8_percent_encode(text, SEGMENT).to_string()
+}
 
-    async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<Response<String>, Failure> {
-        let response = self.http.request(request).await.map_err(|error| {
-            if error.is_connect() { self.unreachable(&error) } else { self.broken(&error) }
-        })?;
-        let (head, body) = response.into_parts();
-        let body = Limited::new(body, LARGEST_ANSWER).collect().await;
-        let body = body.map_err(|error| self.broken(&*error))?.to_bytes();
-        Ok(Response::from_parts(head, String::from_utf8_lossy(&body).into_owned()))
+fn if_match(request: http::request::Builder, etag: Option<&str>) -> http::request::Builder {
+    match etag {
+        Some(etag) => request.header(IF_MATCH, etag),
+        None => request,
     }
+}
 
-    fn unreachable(&self, error: &(dyn Error + 'static)) -> Failure {
-        let told = match cause(error).downcast_ref::<rustls::Error>() {
-            Some(error) => trust::distrust(error, self.has_ca),
-            None => format!("{}. Is `tollgate serve` running? (--server)", reason(error)),
-        };
-        Failure::usage(format!("cannot reach {}: {told}", self.address))
-    }
+/// Each call has its own runtime: the name of a host that is still being resolved must not delay the end of the
+/// command, and a connection that waited for an answer at the terminal is not used again.
+fn block_on<T>(call: impl Future<Output = T>) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime =
+        runtime.map_err(|error| Failure::usage(format!("cannot start a connection: {error}")))?;
+    let result = runtime.block_on(call);
+    runtime.shutdown_background();
+    Ok(result)
+}
 
-    fn broken(&self, error: &(dyn Error + 'static)) -> Failure {
-        let advice = match self.address.is_https() {
-            true => "Is it a Tollgate server? (--server)",
-            false => "Is it a Tollgate server, or does it want https? (--server)",
-        };
-        Failure::usage(format!(
-            "{} gave no proper answer: {}. {advice}",
-            self.address,
-            reason(error)
-        ))
-    }
-
-    fn refused(&self, status: StatusCode, text: &str) -> CallError {
-        let refusal = Refusal::read(status, text);
-        refusal.map_or_else(
-            || {
-                CallError::Failed(Failure::usage(format!(
-                    "{} answered {status}. Is it a Tollgate server? (--server){}",
-                    self.address,
-                    advice(status)
-                )))
-            },
-            CallError::Refused,
-        )
-    }
+fn unusable_ca(file: &Path, why: &dyn std::fmt::Display) -> Failure {
+    Failure::usage(format!("cannot use --ca {}: {why}", file.display()))
 }
 
 /// Where a `Link` header says that the list goes on.
@@ -219,31 +155,13 @@ fn next_page(link: &str) -> Option<&str> {
     relation.contains("rel=\"next\"").then_some(path)
 }
 
-fn bearer(token: &Secret) -> Result<HeaderValue, Failure> {
-    let mut value = HeaderValue::try_from(format!("Bearer {}", token.expose()))
-        .map_err(|_| Failure::usage("the token has characters that HTTP cannot carry (--token)"))?;
-    value.set_sensitive(true);
-    Ok(value)
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// The first cause of an error, which is what people can do something about.
-fn cause<'a>(error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {
-    let mut cause = error;
-    loop {
-        // An error wrapped for input and output does not count as its own source.
-        let inner = cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
-        match inner.map(|inner| inner as &(dyn Error + 'static)).or_else(|| cause.source()) {
-            Some(deeper) => cause = deeper,
-            None => return cause,
-        }
-    }
-}
-
-/// The first cause in words, without the number that the operating system has for it.
-fn reason(error: &(dyn Error + 'static)) -> String {
-    let cause = cause(error);
-    match cause.downcast_ref::<io::Error>() {
-        Some(error) if error.raw_os_error().is_some() => error.kind().to_string(),
-        _ => cause.to_string(),
+    #[test]
+    fn segments_hold_anything() {
+        assert_eq!(segment("api_default.v-2"), "api_default.v-2");
+        assert_eq!(segment("a/b?c d%é"), "a%2Fb%3Fc%20d%25%C3%A9");
     }
 }

@@ -3,36 +3,38 @@
 
 use std::process::ExitCode;
 
-use serde_json::Value;
+use tollgate_api::{
+    CounterFigures, DecisionRecord, ExplainResponse, ListEntry, ListName, RuleExplanation,
+    TierOrigin,
+};
 
-use super::address::segment;
-use super::answer::{DecisionAnswer, ExplainAnswer, Figures, Listed, RuleExplained};
 use super::check::{figures, never};
-use super::client::Client;
-use super::layout::{Column, print, printable, table};
-use super::request::Question;
+use super::client::{Remote, segment};
+use super::request::by_request;
 use crate::arguments::ExplainArguments;
 use crate::failure::Failure;
-use crate::terminal::{grouped, span};
+use crate::output::print;
+use crate::table::{Column, table};
+use crate::terminal::{grouped, printable, span};
 
-/// Asks and prints the explanation. Nothing is charged.
+/// Prints an explanation. Nothing is charged.
 pub(crate) fn explain(arguments: &ExplainArguments) -> Result<ExitCode, Failure> {
-    let client = Client::new(&arguments.server)?;
+    let remote = Remote::new(&arguments.server)?;
     if let Some(id) = &arguments.decision {
         let path = format!("/api/v1/decisions/{}", segment(id));
-        let answer = client.get::<DecisionAnswer>(&path)?;
-        print(&if arguments.server.json { answer.text } else { decided(&answer.value) })?;
+        let response = remote.get::<DecisionRecord<'_>>(&path)?;
+        print(&if arguments.server.json { response.text } else { decided(&response.value) })?;
         return Ok(ExitCode::SUCCESS);
     }
-    let question = Question::about(&arguments.request).to_json();
-    let answer = client.post::<ExplainAnswer>("/api/v1/rate-limit/explain", question, None)?;
-    print(&if arguments.server.json { answer.text } else { render(&answer.value) })?;
+    let request = by_request(&arguments.request);
+    let response = remote.post::<ExplainResponse>("/api/v1/rate-limit/explain", &request)?;
+    print(&if arguments.server.json { response.text } else { render(&response.value) })?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn render(answer: &ExplainAnswer) -> String {
-    let mut lines = heading(answer);
-    if answer.rules.is_empty() {
+fn render(response: &ExplainResponse) -> String {
+    let mut lines = heading(response);
+    if response.rules.is_empty() {
         return lines + "there are no rules\n";
     }
     let columns = [
@@ -46,49 +48,49 @@ fn render(answer: &ExplainAnswer) -> String {
         Column::Text("key"),
         Column::Text("because"),
     ];
-    let rows: Vec<_> = answer.rules.iter().map(|rule| row(answer, rule)).collect();
+    let rows: Vec<_> = response.rules.iter().map(|rule| row(response, rule)).collect();
     lines += &format!("\n{}", table(columns, &rows));
     lines
 }
 
 /// What is known of a decision that was made.
-fn decided(answer: &DecisionAnswer) -> String {
-    let DecisionAnswer { at, because, tier, revision, answer, rules } = answer;
-    let verdict = if answer.allowed { "allowed" } else { "refused" };
+fn decided(record: &DecisionRecord<'_>) -> String {
+    let DecisionRecord { at, because, tier, revision, answer, rules, .. } = record;
+    let result = if answer.allowed { "allowed" } else { "refused" };
     let tier = tier.as_ref().map_or_else(|| "no tier".to_owned(), |tier| format!("tier {tier}"));
-    let told = format!("{verdict} {at}: {because}");
+    let told = format!("{result} {at}: {because}");
     let by = format!("{tier}, revision {revision} of the rules");
     format!("{}\n{}\n{}", printable(&told), printable(&by), figures(rules))
 }
 
-fn heading(answer: &ExplainAnswer) -> String {
-    let mut lines = format!("{}\n", verdict(answer));
-    lines += &match (&answer.tier, &answer.tier_from) {
+fn heading(response: &ExplainResponse) -> String {
+    let mut lines = format!("{}\n", verdict(response));
+    lines += &match (&response.tier, &response.tier_from) {
         (Some(tier), from) => format!("tier {}, {}\n", printable(tier), origin(from)),
         (None, _) => "no tier\n".to_owned(),
     };
-    if let Some(path) = &answer.path {
+    if let Some(path) = &response.path {
         lines += &format!("path {}\n", printable(path));
     }
-    if let Some(listed) = &answer.listed {
+    if let Some(listed) = &response.listed {
         lines += &format!("{}\n", list_entry(listed));
     }
     lines
 }
 
 /// Whether the request would pass, in a sentence.
-fn verdict(answer: &ExplainAnswer) -> String {
-    let binding = answer.binding.as_deref();
-    if answer.would_pass {
+fn verdict(response: &ExplainResponse) -> String {
+    let binding = response.binding.as_deref();
+    if response.would_pass {
         let binding = binding.map_or_else(|| "no rule".to_owned(), printable);
         return format!("would pass; {binding} binds");
     }
-    let Some(rule) = answer.rules.iter().find(|rule| binding == Some(&*rule.rule_id)) else {
-        let by = answer.rules.iter().find(|rule| rule.refuses && answer.listed.is_none());
+    let Some(rule) = response.rules.iter().find(|rule| binding == Some(&*rule.rule_id)) else {
+        let by = response.rules.iter().find(|rule| rule.refuses && response.listed.is_none());
         let by = by.map(|rule| format!(" by {}", printable(&rule.rule_id)));
         return format!("would be refused{}, whatever the limits", by.unwrap_or_default());
     };
-    let then = match answer.retry_ms {
+    let then = match response.retry_ms {
         // As whole seconds, as a client is told.
         Some(millis) => {
             let seconds = millis.div_ceil(1_000).max(1);
@@ -99,33 +101,29 @@ fn verdict(answer: &ExplainAnswer) -> String {
     format!("would be refused by {}, {then}", printable(&rule.rule_id))
 }
 
-fn origin(from: &Value) -> String {
+fn origin(from: &TierOrigin) -> String {
     match from {
-        Value::String(word) if word == "request" => "says the request".to_owned(),
-        Value::String(word) if word == "default" => "by default".to_owned(),
-        Value::Object(_) => {
-            let kind = from.get("directory").and_then(Value::as_str).unwrap_or("the client");
-            format!("known by {}", printable(kind))
-        }
-        other => printable(&other.to_string()),
+        TierOrigin::Directory(kind) => format!("known by {}", printable(kind)),
+        TierOrigin::Request => "says the request".to_owned(),
+        TierOrigin::Default => "by default".to_owned(),
+        _ => "for a reason that this version does not know".to_owned(),
     }
 }
 
-fn list_entry(listed: &Listed) -> String {
-    let verdict = match listed.list.as_str() {
-        "allow" => "never limited, listed by",
-        "deny" => "always refused, listed by",
-        other => other,
+fn list_entry(listed: &ListEntry) -> String {
+    let effect = match listed.list {
+        ListName::Allow => "never limited, listed by",
+        ListName::Deny => "always refused, listed by",
     };
     let reason = listed.reason.as_deref().map(|reason| format!(": {reason}"));
     let until = listed.expires_at.as_deref().map(|time| format!(", until {time}"));
     let (reason, until) = (reason.unwrap_or_default(), until.unwrap_or_default());
-    printable(&format!("{verdict} {}{reason}{until}", listed.by))
+    printable(&format!("{effect} {}{reason}{until}", listed.by))
 }
 
-fn row(answer: &ExplainAnswer, rule: &RuleExplained) -> [String; 9] {
-    let figures = answer.figures.iter().find(|figures| figures.rule_id == rule.rule_id);
-    let verdict = match answer.binding.as_deref() {
+fn row(response: &ExplainResponse, rule: &RuleExplanation) -> [String; 9] {
+    let figures = response.figures.iter().find(|figures| figures.rule_id == rule.rule_id);
+    let verdict = match response.binding.as_deref() {
         _ if rule.refuses => "refuses",
         _ if figures.is_some_and(|figures| figures.exceeded) => {
             if rule.log_only {
@@ -139,7 +137,7 @@ fn row(answer: &ExplainAnswer, rule: &RuleExplained) -> [String; 9] {
         _ if rule.log_only => "watches",
         _ => "applies",
     };
-    let of_figures = |show: fn(&Figures) -> String| figures.map(show).unwrap_or_default();
+    let of_figures = |show: fn(&CounterFigures) -> String| figures.map(show).unwrap_or_default();
     let key: Vec<String> =
         rule.key.iter().map(|part| format!("{}={}", part.identifier_type, part.value)).collect();
     let because = match &rule.quota.override_by {
@@ -190,9 +188,10 @@ blacklist: [{identifier_type: ip, identifier: 192.0.2.0/24, reason: abuse, expir
             .build();
         assert!(limiter.check(&Request::new().user_id("olga")).now().is_allowed());
         let explained = limiter.explain(request).now();
-        let answer = serde_json::to_string(&explained).expect("JSON");
-        let answer: ExplainAnswer = serde_json::from_str(&answer).expect("an answer");
-        render(&answer)
+        let text = serde_json::to_string(&explained).expect("JSON");
+        let response: ExplainResponse = serde_json::from_str(&text).expect("an explanation");
+        assert_eq!(serde_json::to_string(&response).expect("JSON"), text);
+        render(&response)
     }
 
     #[test]
@@ -254,7 +253,7 @@ always refused, listed by 192.0.2.0/24: abuse, until 2030-01-01T00:00:00Z
         let answer = r#"{"decision_id":"d1","at":"2026-11-15T06:43:13Z","because":"rule user was exceeded and binds","tier":null,"revision":2,
             "answer":{"allowed":false,"limit":4,"remaining":0,"reset_at":1431857103,"rule_id":"user","state":"normal","decision_id":"d1","retry_after":60,"reason":"rate_limited"},
             "rules":[{"rule_id":"user","allowed":false,"limit":4,"remaining":0,"window_seconds":3600.0,"cost":1,"reset_at":1431857103,"retry_after":60,"state":"normal"}]}"#;
-        let answer: DecisionAnswer = serde_json::from_str(answer).expect("an answer");
+        let answer: DecisionRecord<'_> = serde_json::from_str(answer).expect("an answer");
         assert_eq!(
             decided(&answer),
             "\

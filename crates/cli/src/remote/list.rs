@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use super::client::Client;
-use super::refusal::CallError;
+use super::call_error::CallError;
+use super::client::Remote;
 use crate::failure::Failure;
 
 /// All items of a list, as they came.
@@ -17,28 +17,28 @@ pub(crate) struct List {
 
 impl List {
     /// Reads the list of that name, whose first page is at `path`.
-    pub(crate) fn read(client: &Client, path: &str, name: &'static str) -> Result<Self, CallError> {
+    pub(crate) fn read(remote: &Remote, path: &str, name: &'static str) -> Result<Self, CallError> {
         let mut list = Self { name, items: Vec::new() };
         let mut path = Some(format!("{path}?limit=1000"));
         while let Some(page) = path {
-            let mut answer = client.get::<BTreeMap<String, Box<RawValue>>>(&page)?;
-            let Some(items) = answer.value.remove(name) else {
+            let mut response = remote.get::<BTreeMap<String, Box<RawValue>>>(&page)?;
+            let Some(items) = response.value.remove(name) else {
                 let message = format!("the server's answer has no {name}");
                 return Err(Failure::usage(message).into());
             };
             list.items.extend(list.parse::<Vec<Box<RawValue>>>(&items)?);
-            path = answer.next;
+            path = response.next;
         }
         Ok(list)
     }
 
-    /// The list as one answer.
+    /// The list as one response.
     pub(crate) fn text(&self) -> String {
         let items: Vec<&str> = self.items.iter().map(|item| item.get()).collect();
         format!("{{\"{}\":[{}]}}", self.name, items.join(","))
     }
 
-    /// The items, as far as people are shown them.
+    /// The items, as far as they are shown.
     pub(crate) fn rows<T: DeserializeOwned>(&self) -> Result<Vec<T>, Failure> {
         self.items.iter().map(|item| self.parse(item)).collect()
     }

@@ -1,17 +1,13 @@
-//! The commands that ask a running server, and what others need to ask one.
+//! The commands that call a running server, and what other commands need to call one.
 
-pub(crate) mod address;
-mod answer;
+pub(crate) mod call_error;
 mod check;
 pub(crate) mod client;
 mod explain;
-pub(crate) mod layout;
 pub(crate) mod list;
-pub(crate) mod refusal;
 mod request;
 mod rules;
 mod token;
-mod trust;
 
 pub(crate) use check::check;
 pub(crate) use explain::explain;

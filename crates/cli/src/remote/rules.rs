@@ -3,24 +3,44 @@
 use std::fmt;
 use std::process::ExitCode;
 
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use tollgate::rules::AlgorithmName;
 
-use super::address::segment;
-use super::answer::{OneOrMany, RuleRow};
-use super::client::Client;
-use super::layout::{Column, lasting, print, table};
+use super::client::{Remote, segment};
 use super::list::List;
 use crate::arguments::{GetRuleArguments, ListRulesArguments};
 use crate::failure::Failure;
-use crate::terminal::{count, grouped};
+use crate::output::print;
+use crate::table::{Column, table};
+use crate::terminal::{count, grouped, lasting};
 
 const RULES: &str = "/api/v1/rules";
 
+/// A rule in a line. What a document leaves out has its default.
+#[derive(Debug, Deserialize)]
+struct RuleRow {
+    rule_id: String,
+    limit: u64,
+    window_seconds: Option<f64>,
+    window: Option<String>,
+    algorithm: Option<String>,
+    identifier_type: OneOrMany,
+    action: Option<String>,
+    enabled: Option<bool>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum OneOrMany {
+    One(String),
+    Many(Vec<String>),
+}
+
 /// Prints all rules, one a line.
 pub(crate) fn list(arguments: &ListRulesArguments) -> Result<ExitCode, Failure> {
-    let list = List::read(&Client::new(&arguments.server)?, RULES, "rules")?;
+    let list = List::read(&Remote::new(&arguments.server)?, RULES, "rules")?;
     print(&if arguments.server.json { list.text() } else { render(&list.rows()?) })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -28,8 +48,8 @@ pub(crate) fn list(arguments: &ListRulesArguments) -> Result<ExitCode, Failure> 
 /// Prints one rule, one field a line.
 pub(crate) fn get(arguments: &GetRuleArguments) -> Result<ExitCode, Failure> {
     let path = format!("{RULES}/{}", segment(&arguments.rule_id));
-    let answer = Client::new(&arguments.server)?.get::<Fields>(&path)?;
-    print(&if arguments.server.json { answer.text } else { answer.value.render() })?;
+    let response = Remote::new(&arguments.server)?.get::<Fields>(&path)?;
+    print(&if arguments.server.json { response.text } else { response.value.render() })?;
     Ok(ExitCode::SUCCESS)
 }
 

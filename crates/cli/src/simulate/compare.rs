@@ -12,7 +12,8 @@ use super::replay::replay;
 use super::tally::Tally;
 use crate::failure::Failure;
 use crate::policy_file::PolicyFile;
-use crate::terminal::{count, grouped, share, span, table};
+use crate::table::{Column, table};
+use crate::terminal::{count, grouped, share, span};
 use crate::traffic::Traffic;
 
 /// What became of the traffic under one algorithm.
@@ -123,8 +124,15 @@ fn render(rows: &[Row]) -> String {
             ]
         })
         .collect();
-    let header =
-        ["algorithm", "allowed", "refused", "share", "clients", "delayed", "unlike the log"];
+    let columns = [
+        Column::Text("algorithm"),
+        Column::Figure("allowed"),
+        Column::Figure("refused"),
+        Column::Figure("share"),
+        Column::Figure("clients"),
+        Column::Figure("delayed"),
+        Column::Figure("unlike the log"),
+    ];
     let requests = count(requests, "request");
-    format!("{requests}, the same limits, six algorithms\n\n{}", table(header, &cells))
+    format!("{requests}, the same limits, six algorithms\n\n{}", table(columns, &cells))
 }

@@ -8,7 +8,8 @@ use tollgate::store::StoreUrl;
 use super::replay::{Replayed, replay};
 use super::tally::Tally;
 use crate::failure::Failure;
-use crate::terminal::{count, grouped, moment, share, span, sparkline, table};
+use crate::table::{Column, table};
+use crate::terminal::{count, grouped, moment, share, span, sparkline};
 use crate::traffic::{Format, Traffic};
 
 pub(super) fn run(
@@ -82,7 +83,7 @@ fn verdicts(tally: &Tally<'_>) -> String {
         let longest = span(tally.longest_delay_ms.saturating_mul(1_000));
         rows.push(["longest delay".to_owned(), longest, String::new()]);
     }
-    table(["", "", ""], &rows)
+    table([Column::Text(""), Column::Figure(""), Column::Figure("")], &rows)
 }
 
 fn course(tally: &Tally<'_>) -> String {
@@ -118,7 +119,14 @@ fn by_rule(tally: &Tally<'_>) -> String {
             ]
         })
         .collect();
-    table(["rule", "applied", "exceeded", "share", "clients"], &rows)
+    let columns = [
+        Column::Text("rule"),
+        Column::Figure("applied"),
+        Column::Figure("exceeded"),
+        Column::Figure("share"),
+        Column::Figure("clients"),
+    ];
+    table(columns, &rows)
 }
 
 fn by_client(tally: &Tally<'_>, top: usize) -> String {
@@ -130,5 +138,11 @@ fn by_client(tally: &Tally<'_>, top: usize) -> String {
             [name.to_owned(), grouped(client.requests), grouped(client.refused), refused]
         })
         .collect();
-    table(["client", "requests", "refused", "share"], &rows)
+    let columns = [
+        Column::Text("client"),
+        Column::Figure("requests"),
+        Column::Figure("refused"),
+        Column::Figure("share"),
+    ];
+    table(columns, &rows)
 }

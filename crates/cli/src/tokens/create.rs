@@ -9,8 +9,9 @@ use super::TOKENS;
 use super::arguments::CreateTokenArguments;
 use crate::catalog::{block_on, open, parse_url, refused};
 use crate::failure::Failure;
-use crate::remote::client::Client;
-use crate::remote::layout::{print, printable};
+use crate::output::print;
+use crate::remote::client::Remote;
+use crate::terminal::printable;
 
 /// What is asked for.
 #[derive(Serialize)]
@@ -56,9 +57,8 @@ pub(super) fn create(arguments: &CreateTokenArguments) -> Result<(), Failure> {
     let (text, made) = match catalog {
         Some(url) => write(url, *role, &wanted, now)?,
         None => {
-            let body = serde_json::to_string(&wanted).unwrap_or_default();
-            let answer = Client::new(server)?.post::<Made>(TOKENS, body, None)?;
-            (answer.text, answer.value)
+            let response = Remote::new(server)?.post::<Made>(TOKENS, &wanted)?;
+            (response.text, response.value)
         }
     };
     if server.json {

@@ -12,11 +12,11 @@ pub(crate) use arguments::TokensCommand;
 use arguments::{ListTokensArguments, RevokeTokenArguments};
 
 use crate::failure::Failure;
-use crate::remote::address::segment;
-use crate::remote::client::Client;
-use crate::remote::layout::{Column, print, printable, table};
+use crate::output::print;
+use crate::remote::client::{Remote, segment};
 use crate::remote::list::List;
-use crate::terminal::count;
+use crate::table::{Column, table};
+use crate::terminal::{count, printable};
 
 const TOKENS: &str = "/api/v1/tokens";
 
@@ -41,13 +41,13 @@ pub(crate) fn run(command: &TokensCommand) -> Result<ExitCode, Failure> {
 }
 
 fn list(arguments: &ListTokensArguments) -> Result<(), Failure> {
-    let list = List::read(&Client::new(&arguments.server)?, TOKENS, "tokens")?;
+    let list = List::read(&Remote::new(&arguments.server)?, TOKENS, "tokens")?;
     print(&if arguments.server.json { list.text() } else { render(list.rows()?) })
 }
 
 fn revoke(arguments: &RevokeTokenArguments) -> Result<(), Failure> {
     let RevokeTokenArguments { token_id, server } = arguments;
-    Client::new(server)?.delete(&format!("{TOKENS}/{}", segment(token_id)), None)?;
+    Remote::new(server)?.delete(&format!("{TOKENS}/{}", segment(token_id)), None)?;
     if server.json {
         print(&json!({ "revoked": token_id }).to_string())
     } else {
