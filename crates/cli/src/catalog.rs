@@ -48,7 +48,7 @@ pub(crate) fn outdated(url: &CatalogUrl, version: u64) -> String {
     }
 }
 
-/// Why a catalog did not do what it was asked.
+/// Why a catalog refused.
 pub(crate) fn refused(error: &CatalogError) -> Failure {
     match error {
         CatalogError::Away(_) => Failure::usage(error.to_string()),
@@ -56,7 +56,7 @@ pub(crate) fn refused(error: &CatalogError) -> Failure {
     }
 }
 
-/// Waits for what a catalog answers.
+/// Runs calls to a catalog to their end.
 pub(crate) fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(|error| Failure::usage(format!("cannot start: {error}")))?.block_on(work)

@@ -7,7 +7,7 @@ use crate::traffic::InputError;
 
 /// Problems were found in what was given.
 pub(crate) const FOUND_PROBLEMS: u8 = 1;
-/// What was wanted was not done, because somebody did not want it.
+/// A server or the user refused.
 const REFUSED: u8 = 1;
 /// The command was used wrongly, or given something it cannot use.
 const WRONG_USAGE: u8 = 2;
@@ -16,9 +16,9 @@ const WRONG_USAGE: u8 = 2;
 pub(crate) enum Failure {
     /// One sentence, or several lines that are complete in themselves.
     Usage(String),
-    /// The same, where somebody said no: a server, or whoever was asked.
+    /// The message where a server or the user refused.
     Refused(String),
-    /// Nobody reads our output any more: a reason to stop, not to complain.
+    /// Standard output was closed by its reader: a reason to stop, not an error.
     OutputClosed,
 }
 

@@ -31,14 +31,14 @@ pub use arguments::Arguments;
 use arguments::{Command, RulesCommand};
 use failure::Failure;
 
-/// The whole command: reads its arguments, and does what they ask for.
+/// The whole command: reads its arguments and runs it.
 #[must_use]
 pub fn main() -> ExitCode {
     run(Arguments::parse())
 }
 
-/// Does what was asked, and says how it went: 0 done, 1 refused or found problems, 2 wrong
-/// usage or no answer.
+/// Runs a command and returns its exit code: 0 done, 1 refused or found problems, 2 wrong
+/// usage or no response.
 #[must_use]
 pub fn run(arguments: Arguments) -> ExitCode {
     let outcome = match arguments.command {

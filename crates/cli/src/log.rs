@@ -8,9 +8,9 @@ use tracing_subscriber::EnvFilter;
 
 use crate::failure::Failure;
 
-/// Libraries tell more than operators want to know; `RUST_LOG` can still ask for it.
+/// Libraries log more than operators want to read; `RUST_LOG` can still turn it on.
 const QUIET: &str = "h2=warn,hyper=warn,hyper_util=warn,tonic=warn,tower=warn,rustls=warn";
-/// The variable that loggers of Rust programs look at.
+/// The variable that loggers of Rust programs read.
 const VARIABLE: &str = "RUST_LOG";
 
 /// Starts to write log lines to standard error.

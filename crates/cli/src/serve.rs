@@ -29,7 +29,7 @@ const LAST_RECORDS: Duration = Duration::from_secs(2);
 /// What a shell reports for a process that a second Ctrl-C ended.
 const INTERRUPTED: u8 = 130;
 
-/// Serves until it is told to end.
+/// Serves until a signal ends it.
 pub(crate) fn run(arguments: &ServeArguments) -> Result<ExitCode, Failure> {
     let effective = arguments.settings.load()?;
     log::start(&effective)?;
@@ -110,7 +110,7 @@ async fn run_server(Effective { settings, .. }: &Effective) -> Result<ExitCode, 
     let delay = settings.limits.shutdown_delay;
     if !delay.is_zero() {
         info!("ending: not ready any more, but taking traffic for {delay:?}");
-        // Whoever asks again does not want to wait.
+        // A second signal ends the wait.
         tokio::select! {
             () = sleep(delay) => {}
             () = signals.end(&app) => {}
@@ -207,8 +207,7 @@ fn spawn_records(app: &Arc<App>) -> (ShutdownTrigger, JoinHandle<()>) {
     (last_decision, tokio::spawn(async move { app.keep_records(&ending).await }))
 }
 
-/// What has to be done now and then. Files and sweeps take time, so they are nobody's business who
-/// answers requests.
+/// What has to be done at intervals. Files and sweeps take time, so threads that serve requests do not do it.
 async fn upkeep(app: Arc<App>, shutdown: Shutdown) {
     let mut key_failure = None;
     loop {
@@ -251,7 +250,7 @@ async fn punish(app: Arc<App>, shutdown: Shutdown) {
     }
 }
 
-/// What the operating system can ask for.
+/// The signals of the operating system.
 struct Signals {
     interrupt: Signal,
     terminate: Signal,
@@ -271,7 +270,7 @@ impl Signals {
         })
     }
 
-    /// Waits until somebody wants the end, and reads the rules again for whoever wants that.
+    /// Waits for a signal that ends the server, and reloads the rules on SIGHUP.
     async fn end(&mut self, app: &Arc<App>) {
         loop {
             tokio::select! {

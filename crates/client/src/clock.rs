@@ -1,4 +1,4 @@
-//! The only file of this crate that asks for the time: how long ago something was, and which date it
+//! The only file of this crate that reads the time: how long ago something was, and which date it
 //! is for services that name one.
 #![allow(clippy::disallowed_methods)]
 

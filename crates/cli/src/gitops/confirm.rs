@@ -1,10 +1,10 @@
-//! Asking whoever sits at the terminal, before something is changed.
+//! A confirmation at the terminal, before something is changed.
 
 use std::io::{self, IsTerminal as _, Write as _};
 
 use crate::failure::Failure;
 
-/// Goes on if the answer is yes. Nobody can be asked where there is no terminal.
+/// Succeeds if the user types yes. Without a terminal it is an error.
 pub(super) fn confirm(question: &str) -> Result<(), Failure> {
     if !io::stdin().is_terminal() {
         return Err(Failure::usage(

@@ -1,4 +1,4 @@
-//! What is wrong with policy files, as far as that can be told without knowing what the server has.
+//! Problems of policy files that can be found without the server.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,8 +8,8 @@ use tollgate_catalog::Entry;
 
 use super::files::{Item, PolicyFiles, place};
 
-/// Everything that is wrong, with the number of the file it is in. What could not be read would be
-/// missed elsewhere, and what is there twice reported again, so the one is told before the other.
+/// Everything that is wrong, with the number of the file it is in. Texts that cannot be read are
+/// reported first: they would cause problems elsewhere.
 pub(super) fn problems(files: &PolicyFiles) -> Vec<(usize, Problem)> {
     let unread = files.files.iter().enumerate().flat_map(|(number, file)| {
         let problems = file.source.problems.iter().cloned();
@@ -45,8 +45,8 @@ fn repeated(files: &PolicyFiles) -> Vec<(usize, Problem)> {
     problems
 }
 
-/// What is wrong with the document as a whole. What refers to entries that are not in the files is for
-/// the server to judge, which may know them.
+/// Problems of the document as a whole. References to entries that are not in the files are left to the server, which
+/// may have them.
 fn unsound(files: &PolicyFiles) -> Vec<(usize, Problem)> {
     let known = Known::of(&files.items);
     let kept: Vec<(&Item, Entry)> = files

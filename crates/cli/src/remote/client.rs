@@ -135,7 +135,7 @@ fn if_match(request: http::request::Builder, etag: Option<&str>) -> http::reques
 }
 
 /// Each call has its own runtime: the name of a host that is still being resolved must not delay the end of the
-/// command, and a connection that waited for an answer at the terminal is not used again.
+/// command, and a connection that was idle during a confirmation is not used again.
 fn block_on<T>(call: impl Future<Output = T>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime =

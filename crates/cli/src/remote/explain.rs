@@ -91,7 +91,7 @@ fn verdict(response: &ExplainResponse) -> String {
         return format!("would be refused{}, whatever the limits", by.unwrap_or_default());
     };
     let then = match response.retry_ms {
-        // As whole seconds, as a client is told.
+        // In whole seconds, as in a response to a check.
         Some(millis) => {
             let seconds = millis.div_ceil(1_000).max(1);
             format!("try again in {}", span(seconds.saturating_mul(1_000_000)))

@@ -26,7 +26,7 @@ struct Row {
     clients_refused: u64,
     delayed: u64,
     longest_delay_ms: u64,
-    /// Requests judged otherwise than by the log, which is exact.
+    /// Requests with another decision than by the log, which is exact.
     unlike_log: u64,
 }
 
@@ -48,7 +48,7 @@ pub(super) fn run(file: &PolicyFile, traffic: &Traffic, json: bool) -> Result<()
     Ok(())
 }
 
-/// Replays the traffic under one algorithm. Also returns each verdict, to compare with.
+/// Replays the traffic under one algorithm. Also returns each decision, to compare with.
 fn judge(
     file: &PolicyFile,
     algorithm: Algorithm,

@@ -34,7 +34,7 @@ pub(crate) fn run(arguments: &SimulateArguments) -> Result<ExitCode, Failure> {
         (Some(path), _) => PolicyFile::read(path)?,
         (None, rule) => PolicyFile::inline(rule.as_deref().unwrap_or_default(), LOG_KEY),
     };
-    // A bad policy is told before hours of traffic are read.
+    // An invalid policy is reported before hours of traffic are read.
     let mut policy = compile(&file, is_inline)?;
     let traffic = read(&inputs, arguments)?;
     let is_trace = traffic.sources().iter().any(|source| source.format == Format::Trace);
@@ -75,7 +75,7 @@ fn read(inputs: &[Input], arguments: &SimulateArguments) -> Result<Traffic, Fail
     Ok(traffic)
 }
 
-/// Lines that could not be read are told on standard error, so that they are seen also when the
+/// Lines that could not be read are reported on standard error, so that they are seen also when the
 /// output goes elsewhere.
 fn tell_unparsable(traffic: &Traffic) {
     let unparsable = traffic.unparsable();

@@ -18,15 +18,15 @@ use crate::traffic::{RecordView, Traffic};
 pub(super) const TRACE_KEY: &str = "attribute:key";
 /// The attribute behind it.
 const KEY: &str = "key";
-/// Enough for tens of millions of clients; nobody should be forgotten in a simulation.
+/// Enough for tens of millions of clients: a simulation should forget none.
 const STORE_BYTES: usize = 4 << 30;
 /// Nobody waits for a simulation, so a store may take its time.
 const DEADLINE: Duration = Duration::from_secs(5);
 /// How often the progress bar moves.
 const STRIDE: usize = 1 << 14;
 
-/// A recorded request as rules see it. The key of a trace stands for the user if there is none, and
-/// whoever made a request stands for its key.
+/// A recorded request as rules see it. The key of a trace stands for a missing user, and the client of a request for
+/// a missing key.
 pub(super) struct Recorded<'a>(pub(super) RecordView<'a>);
 
 impl Attributes for Recorded<'_> {
@@ -83,7 +83,7 @@ pub(super) fn replay<'t>(
     mut see: impl FnMut(RecordView<'t>, &Decision) -> Result<(), Failure>,
 ) -> Result<Replayed, Failure> {
     let runtime = Runtime::new()?;
-    // Stores across a network work on a runtime of their own.
+    // Stores across a network need a runtime.
     let _inside = runtime.enter();
     let settings = RemoteSettings {
         deadline: DEADLINE,

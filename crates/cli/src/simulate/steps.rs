@@ -10,7 +10,7 @@ use super::replay::replay;
 use crate::failure::Failure;
 use crate::traffic::Traffic;
 
-/// What a request was answered. Durations are rounded up to whole milliseconds.
+/// The decision about one request. Durations are rounded up to whole milliseconds.
 #[derive(Serialize)]
 struct Step<'a> {
     allowed: bool,

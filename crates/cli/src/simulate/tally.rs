@@ -126,7 +126,7 @@ impl<'t> Tally<'t> {
         }
     }
 
-    /// The clients refused most often, and of equals those that asked more.
+    /// The clients refused most often, and of equals those with more requests.
     pub(super) fn most_refused(&self, count: usize) -> Vec<(&'t str, ClientTally)> {
         let mut refused: Vec<(&'t str, ClientTally)> = self
             .clients

@@ -1,4 +1,4 @@
-//! `tollgate tokens create`: by a server, or straight into a catalog by whoever has no token to show.
+//! `tollgate tokens create`: by a server, or straight into a catalog for users without a token.
 
 use serde::{Deserialize, Serialize};
 use tollgate::rules::{format_time, parse_time};
@@ -13,9 +13,9 @@ use crate::output::print;
 use crate::remote::client::Remote;
 use crate::terminal::printable;
 
-/// What is asked for.
+/// The request to make a token.
 #[derive(Serialize)]
-struct Wanted<'a> {
+struct TokenRequest<'a> {
     role: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     tenant: Option<&'a str>,
@@ -25,9 +25,9 @@ struct Wanted<'a> {
     expires_at: Option<&'a str>,
 }
 
-/// What was made.
+/// A new token.
 #[derive(Deserialize, Serialize)]
-struct Made {
+struct TokenResponse {
     token_id: String,
     token: String,
 }
@@ -48,16 +48,16 @@ pub(super) fn create(arguments: &CreateTokenArguments) -> Result<(), Failure> {
             )));
         }
     }
-    let wanted = Wanted {
+    let request = TokenRequest {
         role: role.name(),
         tenant: tenant.as_deref(),
         name: name.as_deref(),
         expires_at: expires_at.as_deref(),
     };
     let (text, made) = match catalog {
-        Some(url) => write(url, *role, &wanted, now)?,
+        Some(url) => write(url, *role, &request, now)?,
         None => {
-            let response = Remote::new(server)?.post::<Made>(TOKENS, &wanted)?;
+            let response = Remote::new(server)?.post::<TokenResponse>(TOKENS, &request)?;
             (response.text, response.value)
         }
     };
@@ -86,18 +86,18 @@ fn end(arguments: &CreateTokenArguments, now: Timestamp) -> Result<Option<String
 fn write(
     url: &str,
     role: Role,
-    wanted: &Wanted<'_>,
+    request: &TokenRequest<'_>,
     now: Timestamp,
-) -> Result<(String, Made), Failure> {
+) -> Result<(String, TokenResponse), Failure> {
     let (token, shown) = Token::create(role).map_err(|error| Failure::usage(error.to_string()))?;
     let owned = |text: Option<&str>| text.map(str::to_owned);
     let token = Token {
-        tenant: owned(wanted.tenant),
-        name: owned(wanted.name),
-        expires_at: owned(wanted.expires_at),
+        tenant: owned(request.tenant),
+        name: owned(request.name),
+        expires_at: owned(request.expires_at),
         ..token
     };
-    let made = Made { token_id: token.token_id.clone(), token: shown };
+    let made = TokenResponse { token_id: token.token_id.clone(), token: shown };
     let edits =
         Intent::Edits(vec![Edit::Put { entry: Entry::Token(token), expect: Expect::Absent }]);
     let url = parse_url(url)?;

@@ -1,4 +1,4 @@
-//! `tollgate tokens`: who may ask a server, and for what.
+//! `tollgate tokens`: who may call a server, and with which role.
 
 mod arguments;
 mod create;

@@ -1,4 +1,4 @@
-//! Lines nobody could read, in a form that is safe to print on a terminal.
+//! Lines that could not be read, in a form that is safe to print on a terminal.
 
 use super::Reason;
 

@@ -1,4 +1,4 @@
-//! The formats traffic is recorded in, and how one is told from another.
+//! The formats of recorded traffic, and how they are detected.
 
 use std::borrow::Cow;
 use std::error::Error;
@@ -21,7 +21,7 @@ pub enum Format {
     Trace,
 }
 
-/// The format as asked for on the command line.
+/// The format as given on the command line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FormatChoice {
     /// Each input is recognised by its first line that can be read.
@@ -84,7 +84,7 @@ impl FormatChoice {
         (Format::Trace.name(), Self::Told(Format::Trace)),
     ];
 
-    /// The format, if it was told.
+    /// The format, if it was given.
     #[must_use]
     pub const fn told(self) -> Option<Format> {
         match self {

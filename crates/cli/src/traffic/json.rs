@@ -24,7 +24,7 @@ pub(super) fn parse<'a, T: Deserialize<'a>>(line: &'a str) -> Result<T, Reason> 
     }
     serde_json::from_str(line).map_err(|error| {
         let message = error.to_string();
-        // Each line is a document of its own, so a line number of 1 would only mislead.
+        // Each line is a document, so a line number of 1 would only mislead.
         let position = format!(" at line {} column {}", error.line(), error.column());
         let message = message.strip_suffix(&position).unwrap_or(&message);
         format!("{message} at column {}", error.column()).into()

@@ -25,7 +25,7 @@ struct Current<'a> {
     format: Option<Format>,
     requests: u64,
     unparsable: u64,
-    /// The first line nobody could read, in case there is no other.
+    /// The first line that could not be read, in case there is no other.
     first_failure: Option<InputError>,
 }
 

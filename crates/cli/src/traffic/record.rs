@@ -239,7 +239,7 @@ impl<'a> RecordView<'a> {
         self.text(self.record.path)
     }
 
-    /// The status it was answered with.
+    /// The status of the response.
     #[must_use]
     pub fn status(self) -> Option<u16> {
         Some(self.record.status).filter(|status| *status != 0)

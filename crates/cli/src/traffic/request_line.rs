@@ -1,13 +1,13 @@
 //! The first line of an HTTP request, as logs quote it: `GET /path?query HTTP/1.1`.
 
-/// What a request line asks for.
+/// The parts of a request line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RequestLine<'a> {
     pub(super) method: &'a str,
     pub(super) target: &'a str,
 }
 
-/// Splits a request line; `None` if it is none, as when somebody speaks TLS to a plain port.
+/// Splits a request line; `None` if it is none, as when a client speaks TLS to a plain port.
 pub(super) fn split(line: &str) -> Option<RequestLine<'_>> {
     let (method, rest) = line.split_once(' ')?;
     let target = match rest.rsplit_once(' ') {
@@ -21,7 +21,7 @@ pub(super) fn split(line: &str) -> Option<RequestLine<'_>> {
     (is_method && !target.is_empty()).then_some(RequestLine { method, target })
 }
 
-/// The path of a request target, without the query, which no rule looks at.
+/// The path of a request target, without the query, which no rule matches.
 pub(super) fn path(target: &str) -> &str {
     let path = authority_and_path(target).map_or(target, |(_, path)| path);
     let path = path.split_once('?').map_or(path, |(path, _)| path);

@@ -18,7 +18,7 @@ const LAST_MILLI: u64 = u64::MAX / 1_000;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Step<'a> {
+struct TraceLine<'a> {
     #[serde(deserialize_with = "t_ms")]
     t_ms: u64,
     #[serde(deserialize_with = "cost", default = "one")]
@@ -47,7 +47,7 @@ struct Step<'a> {
 
 /// Reads a line.
 pub(super) fn parse(line: &str) -> Result<Entry<'_>, Reason> {
-    let step: Step<'_> = json::parse(line)?;
+    let step: TraceLine<'_> = json::parse(line)?;
     let mut entry = Entry::at(Timestamp::from_millis(step.t_ms));
     entry.cost = step.cost;
     entry.key = step.key.map(Text::into);

@@ -1,4 +1,4 @@
-//! How many calls may be repeated: a share of those that are made, so that a service in trouble does
+//! How many calls may be retried: a share of those that are made, so that a service in trouble does
 //! not get several times its traffic.
 
 use std::sync::atomic::{AtomicU64, Ordering};

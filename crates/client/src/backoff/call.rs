@@ -10,20 +10,20 @@ use http::{Request, Response};
 use tokio::time::{Instant, sleep};
 use tower_service::Service;
 
-use super::asked::{is_for_later, wait_asked};
 use super::budget::Budget;
-use super::holds::Holds;
+use super::cooldown::Cooldowns;
 use super::jitter::Jitter;
-use super::layer::{CopyBody, Settings, WhenHeld};
+use super::layer::{CopyBody, DuringCooldown, Settings};
+use super::retry_after::{is_for_later, wait_asked};
 use super::service::BackoffError;
 use crate::clock;
 
-/// What all calls of a service share.
+/// What all calls through a service share.
 #[derive(Debug)]
 pub(super) struct Shared {
     settings: Settings,
     budget: Budget,
-    holds: Holds,
+    cooldowns: Cooldowns,
     jitter: Jitter,
 }
 
@@ -32,15 +32,15 @@ impl Shared {
         let (percent, at_once) = settings.budget;
         Self {
             budget: Budget::new(percent, at_once),
-            holds: Holds::new(settings.authorities),
+            cooldowns: Cooldowns::new(settings.authorities),
             jitter: Jitter::new(),
             settings,
         }
     }
 }
 
-/// A call under way.
-pub(super) struct Call<C> {
+/// A call under way, with its retries.
+pub(super) struct RetryingCall<C> {
     shared: Arc<Shared>,
     copy_body: C,
     authority: String,
@@ -48,14 +48,14 @@ pub(super) struct Call<C> {
     attempt: u32,
 }
 
-impl<C> Call<C> {
+impl<C> RetryingCall<C> {
     pub(super) fn new<B>(shared: Arc<Shared>, copy_body: C, request: &Request<B>) -> Self {
         let authority = authority(request);
         Self { shared, copy_body, authority, started: clock::now(), attempt: 1 }
     }
 
-    /// Sends the request until it is answered, or until there is no point in it. `ready` has said that
-    /// it can take a request; `spare` is asked so each time.
+    /// Sends the request until it succeeds, or until a retry would be pointless. `ready` is ready for a request;
+    /// `spare` is made ready for each retry.
     pub(super) async fn run<S, B, R>(
         mut self,
         ready: S,
@@ -69,11 +69,11 @@ impl<C> Call<C> {
         let mut ready = Some(ready);
         let mut refusal = None;
         loop {
-            if self.is_held() {
+            if self.is_cooling_down() {
                 // Who waits takes no place from others.
                 ready = None;
-                if let Err(held_back) = self.wait_until_free().await {
-                    return self.give_up(held_back, refusal);
+                if let Err(cooling_down) = self.wait_until_free().await {
+                    return self.give_up(cooling_down, refusal);
                 }
             }
             // It may hold the very place that is waited for next.
@@ -87,12 +87,12 @@ impl<C> Call<C> {
             }
             let copy = self.copy(&request);
             let response = service.call(request).await.map_err(BackoffError::Inner)?;
-            let asked = self.note_asked(&response);
+            let asked = self.start_cooldown(&response);
             let again =
                 copy.and_then(|copy| Some((copy, self.wait_before_next(&response, asked)?)));
             let Some((copy, wait)) = again else { return Ok(response) };
             drop(service);
-            // It is still the answer if the request may not be sent again.
+            // It is still the result if the request may not be sent again.
             refusal = Some(response);
             sleep(wait).await;
             request = copy;
@@ -100,33 +100,33 @@ impl<C> Call<C> {
         }
     }
 
-    /// The answer to a call that is held back: the refusal that there was, whose repetition was paid for
-    /// in vain.
+    /// The result of a call that may not be sent during a cooldown: the refusal before it, whose retry is refunded
+    /// to the budget.
     fn give_up<R, E>(
         &self,
-        held_back: BackoffError<E>,
+        cooling_down: BackoffError<E>,
         refusal: Option<Response<R>>,
     ) -> Result<Response<R>, BackoffError<E>> {
-        let Some(refusal) = refusal else { return Err(held_back) };
+        let Some(refusal) = refusal else { return Err(cooling_down) };
         self.shared.budget.take_back();
         Ok(refusal)
     }
 
-    fn is_held(&self) -> bool {
-        self.shared.holds.until(&self.authority, clock::now()).is_some()
+    fn is_cooling_down(&self) -> bool {
+        self.shared.cooldowns.until(&self.authority, clock::now()).is_some()
     }
 
-    /// Waits while the service is to be left alone, unless that takes too long.
+    /// Waits for the end of the cooldown, unless that takes too long.
     async fn wait_until_free<E>(&self) -> Result<(), BackoffError<E>> {
-        let Shared { settings, holds, jitter, .. } = &*self.shared;
+        let Shared { settings, cooldowns, jitter, .. } = &*self.shared;
         loop {
             let now = clock::now();
-            let Some(until) = holds.until(&self.authority, now) else { return Ok(()) };
+            let Some(until) = cooldowns.until(&self.authority, now) else { return Ok(()) };
             let asked = until.duration_since(now);
             let wait = asked.saturating_add(jitter.up_to(settings.chance(1)));
-            if settings.when_held == WhenHeld::Fail || !self.has_time(wait) {
+            if settings.during_cooldown == DuringCooldown::Fail || !self.has_time(wait) {
                 let authority = self.authority.clone();
-                return Err(BackoffError::HeldBack { authority, wait: asked });
+                return Err(BackoffError::CoolingDown { authority, wait: asked });
             }
             sleep(wait).await;
         }
@@ -151,15 +151,15 @@ impl<C> Call<C> {
         Some(copy)
     }
 
-    /// Remembers what the service asked for, for all calls to it.
-    fn note_asked<R>(&self, response: &Response<R>) -> Option<Duration> {
+    /// Starts the cooldown that the service asked for, for all calls to it.
+    fn start_cooldown<R>(&self, response: &Response<R>) -> Option<Duration> {
         let unix_seconds = clock::unix_seconds();
         let asked = wait_asked(response.status(), response.headers(), unix_seconds)?;
-        let Shared { settings, holds, .. } = &*self.shared;
+        let Shared { settings, cooldowns, .. } = &*self.shared;
         let now = clock::now();
-        // A hold that no clock can express is one for ever, and those are not kept.
-        if let Some(until) = now.checked_add(asked.min(settings.longest_hold)) {
-            holds.note(&self.authority, until, now);
+        // A cooldown that no clock can express would never end, and is not kept.
+        if let Some(until) = now.checked_add(asked.min(settings.max_cooldown)) {
+            cooldowns.extend(&self.authority, until, now);
         }
         Some(asked)
     }

@@ -7,7 +7,7 @@ pub(super) fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name)?.to_str().ok().map(str::trim)
 }
 
-/// A number of seconds or requests. A part of a second counts as a whole one, so that nobody comes
+/// A number of seconds or requests. A part of a second counts as a whole one, so that no client returns
 /// too early.
 pub(super) fn number(text: &str) -> Option<u64> {
     let (whole, part) = text.split_once('.').unwrap_or((text, "0"));

@@ -4,7 +4,7 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// A sequence of numbers that nobody needs to be unable to guess (`SplitMix64`).
+/// A sequence of random numbers, not for cryptography (`SplitMix64`).
 #[derive(Debug)]
 pub(super) struct Jitter(AtomicU64);
 

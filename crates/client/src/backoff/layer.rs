@@ -1,4 +1,4 @@
-//! How patient callers are, and the layer that makes them so.
+//! The layer that backs off, and its settings.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,13 +9,13 @@ use tower_layer::Layer;
 use super::call::Shared;
 use super::service::Backoff;
 
-/// What happens to calls to a service that asked not to be called for a while.
+/// What happens to calls to a service during its cooldown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum WhenHeld {
+pub enum DuringCooldown {
     /// They wait until they may be sent, if that is within the total time.
     #[default]
     Wait,
-    /// They fail at once, with [`BackoffError::HeldBack`](super::BackoffError::HeldBack). One that was
+    /// They fail at once, with [`BackoffError::CoolingDown`](super::BackoffError::CoolingDown). One that was
     /// sent and refused before gets that refusal.
     Fail,
 }
@@ -43,8 +43,7 @@ impl<B, F: Fn(&B) -> Option<B> + Clone> CopyBody<B> for F {
     }
 }
 
-/// Makes callers back off as they are asked to. The services it makes remember what they were asked
-/// each on their own; clones of a service share it.
+/// Adds a backoff to a service. Each service that it makes has its cooldowns; clones of a service share them.
 #[derive(Clone, Debug)]
 #[must_use = "a layer does nothing until it is put onto a service"]
 pub struct BackoffLayer<C = CloneBody> {
@@ -52,17 +51,16 @@ pub struct BackoffLayer<C = CloneBody> {
     copy_body: C,
 }
 
-/// How patient callers are.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     pub(super) attempts: u32,
     pub(super) total: Duration,
     pub(super) jitter: Duration,
     pub(super) longest_jitter: Duration,
-    pub(super) longest_hold: Duration,
+    pub(super) max_cooldown: Duration,
     pub(super) budget: (u32, u32),
     pub(super) any_method: bool,
-    pub(super) when_held: WhenHeld,
+    pub(super) during_cooldown: DuringCooldown,
     pub(super) authorities: usize,
 }
 
@@ -81,10 +79,10 @@ impl BackoffLayer {
             total: Duration::from_secs(30),
             jitter: Duration::from_millis(100),
             longest_jitter: Duration::from_secs(10),
-            longest_hold: Duration::from_secs(24 * 60 * 60),
+            max_cooldown: Duration::from_secs(24 * 60 * 60),
             budget: (10, 10),
             any_method: false,
-            when_held: WhenHeld::default(),
+            during_cooldown: DuringCooldown::default(),
             authorities: 1_024,
         };
         Self { settings, copy_body: CloneBody }
@@ -118,36 +116,33 @@ impl<C> BackoffLayer<C> {
         self
     }
 
-    /// How many of a hundred calls may be repeated, and how many repetitions may come at once after
+    /// How many of a hundred calls may be retried, and how many retries may come at once after
     /// a quiet time.
     pub fn budget(mut self, percent: u32, at_once: u32) -> Self {
         self.settings.budget = (percent, at_once);
         self
     }
 
-    /// Repeats requests of any method. Else those that may be done twice: GET, HEAD, OPTIONS, TRACE,
+    /// Retries requests of any method. Without it, idempotent ones: GET, HEAD, OPTIONS, TRACE,
     /// PUT and DELETE.
     pub fn any_method(mut self) -> Self {
         self.settings.any_method = true;
         self
     }
 
-    /// What happens to calls to a service that asked not to be called for a while: they wait, unless
-    /// told otherwise.
-    pub fn when_held(mut self, when_held: WhenHeld) -> Self {
-        self.settings.when_held = when_held;
+    /// What happens to calls to a service during its cooldown: by default they wait.
+    pub fn during_cooldown(mut self, during_cooldown: DuringCooldown) -> Self {
+        self.settings.during_cooldown = during_cooldown;
         self
     }
 
-    /// How long other calls are held back at most, whatever a service asks: a day unless told
-    /// otherwise. A service that means milliseconds is not lost for ever.
-    pub fn longest_hold(mut self, longest: Duration) -> Self {
-        self.settings.longest_hold = longest;
+    /// How long a cooldown lasts at most, whatever a service asks: a day by default. A service that means milliseconds is not lost for ever.
+    pub fn max_cooldown(mut self, longest: Duration) -> Self {
+        self.settings.max_cooldown = longest;
         self
     }
 
-    /// Of how many authorities it is remembered that they are to be left alone: 1,024 unless told
-    /// otherwise.
+    /// How many cooldowns are remembered: 1,024 by default.
     pub fn authorities(mut self, most: usize) -> Self {
         self.settings.authorities = most;
         self

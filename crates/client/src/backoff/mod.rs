@@ -1,5 +1,4 @@
-//! For outgoing calls to anybody's service over HTTP: waits as the service asks, and repeats what may
-//! be repeated.
+//! For outgoing calls to any service over HTTP: waits as the service asks, and retries what may be retried.
 //!
 //! ```
 //! use std::time::Duration;
@@ -18,15 +17,15 @@
 //! and `X-RateLimit-Reset`. Nothing is sent before that time, to the same authority: neither what was
 //! refused nor anything else. On top comes a random wait, so that callers do not return together.
 
-mod asked;
 mod budget;
 mod call;
+mod cooldown;
 mod date;
 mod fields;
-mod holds;
 mod jitter;
 mod layer;
+mod retry_after;
 mod service;
 
-pub use self::layer::{BackoffLayer, CloneBody, CopyBody, WhenHeld};
+pub use self::layer::{BackoffLayer, CloneBody, CopyBody, DuringCooldown};
 pub use self::service::{Backoff, BackoffError};

@@ -10,10 +10,10 @@ use std::time::Duration;
 use http::{Request, Response};
 use tower_service::Service;
 
-use super::call::{Call, Shared};
+use super::call::{RetryingCall, Shared};
 use super::layer::CopyBody;
 
-/// Waits as services ask and repeats what may be repeated. Made by
+/// Waits as services ask and retries what may be retried. Made by
 /// [`BackoffLayer`](super::BackoffLayer).
 #[derive(Clone, Debug)]
 pub struct Backoff<S, C> {
@@ -22,16 +22,16 @@ pub struct Backoff<S, C> {
     shared: Arc<Shared>,
 }
 
-/// Why a call has no answer.
+/// Why a call has no response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BackoffError<E> {
     /// The service below failed.
     Inner(E),
     /// Nothing was sent: the service asked not to be called for a while.
-    HeldBack {
+    CoolingDown {
         /// The service.
         authority: String,
-        /// How long it is to be left alone from now on.
+        /// How long the cooldown still lasts.
         wait: Duration,
     },
 }
@@ -40,7 +40,7 @@ impl<E: fmt::Display> fmt::Display for BackoffError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Inner(error) => error.fmt(f),
-            Self::HeldBack { authority, wait } => {
+            Self::CoolingDown { authority, wait } => {
                 write!(f, "not sent: {authority} asked not to be called for another {wait:?}")
             }
         }
@@ -51,7 +51,7 @@ impl<E: std::error::Error> std::error::Error for BackoffError<E> {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Inner(error) => error.source(),
-            Self::HeldBack { .. } => None,
+            Self::CoolingDown { .. } => None,
         }
     }
 }
@@ -83,7 +83,7 @@ where
         let spare = self.inner.clone();
         // The one that has said it is ready must be the one that is called.
         let ready = mem::replace(&mut self.inner, spare.clone());
-        let call = Call::new(Arc::clone(&self.shared), self.copy_body.clone(), &request);
+        let call = RetryingCall::new(Arc::clone(&self.shared), self.copy_body.clone(), &request);
         Box::pin(call.run(ready, spare, request))
     }
 }

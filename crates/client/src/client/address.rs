@@ -7,7 +7,7 @@ use http::uri::Scheme;
 
 use super::builder::BuildError;
 
-/// The address of a server, maybe with a path in front of its own.
+/// The address of a server, maybe with a path prefix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Address {
     /// Without a slash at the end.

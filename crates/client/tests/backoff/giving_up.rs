@@ -114,6 +114,6 @@ async fn failures_of_the_service_are_passed_on() {
     let called = client.ready().await.expect("ready").call(request("GET", URI)).await;
     assert_eq!(called.expect_err("an error"), BackoffError::Inner("broken"));
     let inner: BackoffError<Infallible> =
-        BackoffError::HeldBack { authority: "a:80".to_owned(), wait: Duration::from_secs(2) };
+        BackoffError::CoolingDown { authority: "a:80".to_owned(), wait: Duration::from_secs(2) };
     assert_eq!(inner.to_string(), "not sent: a:80 asked not to be called for another 2s");
 }

@@ -1,6 +1,6 @@
 //! Callers who back off, on a clock that stands still: no test here waits.
 
+mod cooldown;
 mod giving_up;
-mod holding;
 mod scene;
 mod waiting;

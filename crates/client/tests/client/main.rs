@@ -3,9 +3,9 @@
 
 mod batches;
 mod bounds;
+mod cooldown;
 mod decisions;
 mod detached;
 mod failures;
-mod held_back;
 mod server;
 mod trust;

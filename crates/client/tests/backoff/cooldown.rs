@@ -9,7 +9,7 @@ use std::time::Duration;
 use http::{Request, Response, StatusCode};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
-use tollgate_client::backoff::{BackoffError, BackoffLayer, WhenHeld};
+use tollgate_client::backoff::{BackoffError, BackoffLayer, DuringCooldown};
 use tower::limit::ConcurrencyLimitLayer;
 use tower::{Layer as _, Service as _, ServiceExt as _};
 
@@ -19,9 +19,9 @@ const A: &str = "http://a.example.com/orders";
 const B: &str = "http://b.example.com/orders";
 const CHANCE: Duration = Duration::from_millis(102);
 
-fn held_back(called: Called) -> (String, Duration) {
+fn cooling_down(called: Called) -> (String, Duration) {
     match called {
-        Err(BackoffError::HeldBack { authority, wait }) => (authority, wait),
+        Err(BackoffError::CoolingDown { authority, wait }) => (authority, wait),
         other => panic!("{other:?}"),
     }
 }
@@ -62,7 +62,7 @@ async fn a_refusal_holds_back_all_calls_also_those_that_are_not_repeated() {
 #[tokio::test(start_paused = true)]
 async fn who_does_not_want_to_wait_fails_at_once() {
     let left_alone = || answer(200, &[("ratelimit", "\"a\";r=0;t=60")]);
-    let impatient = BackoffLayer::new().when_held(WhenHeld::Fail);
+    let impatient = BackoffLayer::new().during_cooldown(DuringCooldown::Fail);
     // And who would have to wait for too long.
     let patient = BackoffLayer::new().total(Duration::from_secs(30));
     for layer in [impatient, patient] {
@@ -73,7 +73,7 @@ async fn who_does_not_want_to_wait_fails_at_once() {
             StatusCode::OK
         );
         tokio::time::advance(Duration::from_secs(20)).await;
-        let held = held_back(get(&client, "http://a.example.com:81/y").await);
+        let held = cooling_down(get(&client, "http://a.example.com:81/y").await);
         assert_eq!(held, ("a.example.com:81".to_owned(), Duration::from_secs(40)));
         assert_eq!(scene.elapsed(), Duration::from_secs(20));
         // Another port is another service.
@@ -87,14 +87,14 @@ async fn who_does_not_want_to_wait_fails_at_once() {
 #[tokio::test(start_paused = true)]
 async fn a_service_without_an_authority_is_known_by_its_host() {
     let scene = Scene::new([answer(200, &[("ratelimit", "\"a\";r=0;t=60")])]);
-    let mut client = scene.with(&BackoffLayer::new().when_held(WhenHeld::Fail));
+    let mut client = scene.with(&BackoffLayer::new().during_cooldown(DuringCooldown::Fail));
     let mut call = async |host: &str| {
         let request = Request::get("/orders").header("host", host).body(String::new());
         client.ready().await?.call(request.expect("a request")).await
     };
     assert_eq!(status(&call("a").await), StatusCode::OK);
     assert_eq!(status(&call("b").await), StatusCode::OK);
-    assert_eq!(held_back(call("a").await).0, "a");
+    assert_eq!(cooling_down(call("a").await).0, "a");
 }
 
 #[tokio::test(start_paused = true)]
@@ -105,11 +105,11 @@ async fn no_service_is_lost_for_ever() {
         answer(200, &far),
         answer(200, &[("ratelimit", "\"a\";r=0;t=99999999999999")]),
     ]);
-    let layer = BackoffLayer::new().when_held(WhenHeld::Fail);
-    let client = scene.with(&layer.longest_hold(Duration::from_secs(3_600)));
+    let layer = BackoffLayer::new().during_cooldown(DuringCooldown::Fail);
+    let client = scene.with(&layer.max_cooldown(Duration::from_secs(3_600)));
     for _ in 0..2 {
         assert_eq!(status(&get(&client, A).await), StatusCode::OK);
-        assert_eq!(held_back(get(&client, A).await).1, Duration::from_secs(3_600));
+        assert_eq!(cooling_down(get(&client, A).await).1, Duration::from_secs(3_600));
         tokio::time::advance(Duration::from_secs(3_600)).await;
     }
 }
@@ -118,7 +118,7 @@ async fn no_service_is_lost_for_ever() {
 async fn authorities_are_bounded_in_number() {
     let left_alone = (0..50).map(|_| answer(200, &[("ratelimit", "\"a\";r=0;t=60")]));
     let scene = Scene::new(left_alone);
-    let layer = BackoffLayer::new().when_held(WhenHeld::Fail).authorities(10);
+    let layer = BackoffLayer::new().during_cooldown(DuringCooldown::Fail).authorities(10);
     let client = scene.with(&layer);
     let uri = |number: usize| format!("http://{number}.example.com/");
     for number in 0..50 {
@@ -151,7 +151,7 @@ async fn who_waits_takes_no_place_from_others() {
 #[tokio::test(start_paused = true)]
 async fn a_refusal_is_not_lost_when_another_call_lengthens_the_hold() {
     // One does not wait for what holds it back, the other would wait for too long.
-    let impatient = BackoffLayer::new().when_held(WhenHeld::Fail);
+    let impatient = BackoffLayer::new().during_cooldown(DuringCooldown::Fail);
     let patient = BackoffLayer::new().total(Duration::from_secs(30));
     for layer in [impatient, patient] {
         let nothing_left = answer(200, &[("ratelimit", "\"a\";r=0;t=60")]);
@@ -222,14 +222,14 @@ async fn calls_that_are_not_sent_do_not_fill_the_budget() {
         answer(200, &[("ratelimit", "\"a\";r=0;t=60")]),
         answer(503, &[]),
     ]);
-    let layer = BackoffLayer::new().when_held(WhenHeld::Fail).budget(10, 1);
+    let layer = BackoffLayer::new().during_cooldown(DuringCooldown::Fail).budget(10, 1);
     let client = scene.with(&layer);
     // The repetition that there is, and a call that leaves nothing.
     for _ in 0..2 {
         assert_eq!(status(&get(&client, A).await), StatusCode::OK);
     }
     for _ in 0..20 {
-        held_back(get(&client, A).await);
+        cooling_down(get(&client, A).await);
     }
     assert_eq!(status(&get(&client, B).await), StatusCode::SERVICE_UNAVAILABLE);
 }
@@ -238,10 +238,10 @@ async fn calls_that_are_not_sent_do_not_fill_the_budget() {
 async fn a_service_is_a_host_and_the_port_it_is_asked_at() {
     async fn check(first: &str, second: &str, is_same: bool) {
         let scene = Scene::new([answer(200, &[("ratelimit", "\"a\";r=0;t=60")])]);
-        let client = scene.with(&BackoffLayer::new().when_held(WhenHeld::Fail));
+        let client = scene.with(&BackoffLayer::new().during_cooldown(DuringCooldown::Fail));
         assert_eq!(status(&get(&client, first).await), StatusCode::OK);
-        let is_held = get(&client, second).await.is_err();
-        assert_eq!(is_held, is_same, "{first} {second}");
+        let is_cooling_down = get(&client, second).await.is_err();
+        assert_eq!(is_cooling_down, is_same, "{first} {second}");
     }
     check("http://h/", "http://h:80/", true).await;
     check("https://h:443/", "https://H/", true).await;

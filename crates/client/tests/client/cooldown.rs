@@ -4,7 +4,7 @@ use http::{Request, StatusCode};
 use http_body_util::Empty;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
-use tollgate_client::backoff::{BackoffError, BackoffLayer, WhenHeld};
+use tollgate_client::backoff::{BackoffError, BackoffLayer, DuringCooldown};
 use tower::{Layer as _, Service as _, ServiceExt as _};
 
 use crate::server::Server;
@@ -13,7 +13,7 @@ use crate::server::Server;
 async fn nothing_is_sent_after_the_last_request_that_passes() {
     let server = Server::start();
     let http = Client::builder(TokioExecutor::new()).build_http::<Empty<&[u8]>>();
-    let mut client = BackoffLayer::new().when_held(WhenHeld::Fail).layer(http);
+    let mut client = BackoffLayer::new().during_cooldown(DuringCooldown::Fail).layer(http);
     let uri = format!("http://{}/api/v1/rate-limit/authorize/orders", server.http);
     // The limit of this address is two.
     for left in ["1", "0"] {
@@ -26,7 +26,7 @@ async fn nothing_is_sent_after_the_last_request_that_passes() {
     let sent = server.metric("tollgate_http_responses_total");
     let request = Request::get(&uri).body(Empty::new()).expect("a request");
     match client.ready().await.expect("ready").call(request).await {
-        Err(BackoffError::HeldBack { authority, wait }) => {
+        Err(BackoffError::CoolingDown { authority, wait }) => {
             assert_eq!(authority, server.http.to_string());
             // One of two is back after half an hour.
             assert!((1_780..=1_800).contains(&wait.as_secs()), "{wait:?}");

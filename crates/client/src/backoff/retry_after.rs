@@ -1,4 +1,4 @@
-//! For how long an answer asks that nothing be sent.
+//! How long a response asks its client to wait.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ use super::fields::{exhausted, number, text};
 /// A number above this is a date: as a number of seconds to wait it would be thirty years.
 const FIRST_DATE: u64 = 1_000_000_000;
 
-/// Whether the service did not do what it was asked, and may do it later.
+/// Whether the service refused the request, and may accept it later.
 pub(super) fn is_for_later(status: StatusCode) -> bool {
     matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE)
 }
 
-/// How long to wait, if the answer says so. `now` is the time of this machine in seconds since 1970,
+/// How long to wait, if the response says so. `now` is the time of this machine in seconds since 1970,
 /// for dates of services that do not tell theirs.
 pub(super) fn wait_asked(status: StatusCode, headers: &HeaderMap, now: u64) -> Option<Duration> {
     let now = text(headers, DATE.as_str()).and_then(unix_seconds).unwrap_or(now);
