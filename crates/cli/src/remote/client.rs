@@ -41,7 +41,7 @@ pub(crate) struct Fetched<T> {
 impl Remote {
     pub(crate) fn new(arguments: &ServerArguments) -> Result<Self, Failure> {
         let ServerArguments { server, ca, timeout, .. } = arguments;
-        let is_https = server.starts_with("https:");
+        let is_https = server.get(..6).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https:"));
         let mut builder = Client::builder(server).timeout(*timeout);
         if let Some(token) = token::of(arguments)? {
             builder = builder.token(token.expose());
