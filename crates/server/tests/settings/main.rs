@@ -13,7 +13,7 @@ use tollgate::http::PathMatching;
 use tollgate::identity::{ApiKeys, ForwardingHeader, TokenKeys, Unverified};
 use tollgate_server::settings::{
     Audit, ByteSize, CheckAuth, DenyStatus, Effective, FLAGGED, LogFormat, LogLevel, Otlp, Paths,
-    Problems, RequestHeaders, Secret, Settings, flag, variable,
+    RefusedSettings, RequestHeaders, Secret, Settings, flag, variable,
 };
 
 const DIGEST: &str = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
@@ -54,7 +54,7 @@ impl Case {
         path
     }
 
-    fn load(&self) -> Result<Effective, Problems> {
+    fn load(&self) -> Result<Effective, RefusedSettings> {
         let file = self.has_file.then(|| self.folder.path().join("tollgate.yaml"));
         Settings::load(&self.flags, &self.environment, file.as_deref())
     }
