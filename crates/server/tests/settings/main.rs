@@ -579,7 +579,7 @@ fn files_that_cannot_be_read_are_named() {
     for (text, place) in [
         ("http: [1", "tollgate.yaml:"),
         ("a: b: c", "tollgate.yaml:1:"),
-        ("log: text\nlog: json\n", "tollgate.yaml:2:1"),
+        ("log: text\nlog: json\n", "log (tollgate.yaml:2:1)"),
     ] {
         let problems = Case::new().file(text).problems();
         assert!(problems.starts_with(place), "{text:?}: {problems}");
