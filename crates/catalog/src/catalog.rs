@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tollgate_core::Timestamp;
 use tollgate_rules::{PolicyDocument, Revision};
@@ -13,7 +14,7 @@ use crate::db::tables::{self, Stamp};
 use crate::db::url::CatalogUrl;
 use crate::entry::Entry;
 use crate::entry::access::Token;
-use crate::entry::change::{Change, last_of_each};
+use crate::entry::change::{Change, Update, last_of_each};
 use crate::error::CatalogError;
 use crate::log::decision_log::DecisionLog;
 use crate::write::validate_policy::Purpose;
@@ -22,24 +23,26 @@ use crate::write::{Author, Intent};
 /// Rules, and all that operators wrote, in a database.
 pub struct Catalog {
     pub(crate) connections: Connections,
-    /// The decision log, which is a file of its own in SQLite.
+    /// The decision log, which is a separate file in SQLite.
     pub(crate) log: DecisionLog,
     pub(crate) purpose: Purpose,
+    /// The last write, with the version before it, until the node that made it has followed.
+    pub(crate) own_write: Mutex<Option<(Version, Update)>>,
     changed: Notify,
 }
 
-/// Which state of which catalog something is.
+/// A version of a catalog.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Head {
+pub struct Version {
     /// Its epoch and number.
     pub revision: Revision,
-    /// Tells it from the state with the same number in another history, as after a restored backup.
+    /// Distinguishes it from the revision with the same number in another history, as after a restored backup.
     pub stamp: u64,
 }
 
-/// What a catalog is filled with when it is new.
+/// The first entries of a new catalog.
 #[derive(Clone, Debug, Default)]
-pub struct Beginning {
+pub struct Seed {
     /// Its first rules.
     pub document: PolicyDocument,
 }
@@ -49,7 +52,8 @@ impl Catalog {
     #[must_use]
     pub fn new(url: CatalogUrl, purpose: Purpose) -> Self {
         let log = DecisionLog::new(url.decision_log());
-        Self { connections: Connections::new(url), log, purpose, changed: Notify::new() }
+        let (own_write, changed) = (Mutex::default(), Notify::new());
+        Self { connections: Connections::new(url), log, purpose, own_write, changed }
     }
 
     /// Where it is.
@@ -66,7 +70,7 @@ impl Catalog {
     /// The database cannot be asked, or has another version of the tables.
     pub async fn open(
         &self,
-        beginning: Beginning,
+        seed: Seed,
         now: Timestamp,
         may_migrate: bool,
     ) -> Result<bool, CatalogError> {
@@ -88,7 +92,7 @@ impl Catalog {
             }
             self.migrate(now).await?;
         }
-        self.begin(beginning, now).await
+        self.begin(seed, now).await
     }
 
     /// The version of its schema; 0 if it has none yet.
@@ -120,8 +124,8 @@ impl Catalog {
     }
 
     /// Fills a new catalog. Of several nodes that start at once, one does.
-    async fn begin(&self, beginning: Beginning, now: Timestamp) -> Result<bool, CatalogError> {
-        let entries = Entry::all_of(beginning.document);
+    async fn begin(&self, seed: Seed, now: Timestamp) -> Result<bool, CatalogError> {
+        let entries = Entry::all_of(seed.document);
         let author = Author::program("first start");
         Ok(self.transact(&author, Intent::Begin(entries), now, false).await?.begins)
     }
@@ -151,7 +155,7 @@ impl Catalog {
     ///
     /// # Errors
     /// The database cannot be asked.
-    pub async fn begin_epoch(&self, known: Head, now: Timestamp) -> Result<(), CatalogError> {
+    pub async fn begin_epoch(&self, known: Version, now: Timestamp) -> Result<(), CatalogError> {
         let sql = "UPDATE tollgate_catalog SET epoch = $1 WHERE epoch = $2";
         let epoch = now.as_micros().max(known.revision.epoch + 1);
         let mut lease = self.connections.to_write().await?;
@@ -160,24 +164,24 @@ impl Catalog {
         Ok(())
     }
 
-    /// Makes this copy of another catalog follow that one: these changes, in one transaction.
+    /// Writes an update of another catalog to this copy of it, in one transaction.
     ///
     /// # Errors
-    /// The copy cannot be written; then it is as it was.
-    pub async fn follow(&self, changes: &[Change], head: Head) -> Result<(), CatalogError> {
+    /// The copy cannot be written, and is unchanged.
+    pub async fn follow(&self, update: &Update) -> Result<(), CatalogError> {
         let mut lease = self.connections.to_write().await?;
         let connection = lease.connection();
         connection.begin().await.map_err(|error| self.failed(&error))?;
-        let mut changes: Vec<Change> = last_of_each(changes).into_iter().cloned().collect();
+        let mut changes: Vec<Change> = last_of_each(&update.changes).into_iter().cloned().collect();
         tables::order(&mut changes);
-        let version = head.revision.number.max(1);
+        let version = update.version.revision.number.max(1);
         for change in &changes {
             let tenant = change.author_tenant.as_deref();
             let stamp = Stamp { version, at: 0, by: "copy", tenant };
-            self.make(connection, change, stamp).await?;
+            self.apply(connection, change, stamp).await?;
         }
         tables::hand_over(connection, &changes).await.map_err(|error| self.failed(&error))?;
-        set_head(connection, head).await.map_err(|error| self.failed(&error))?;
+        set_version(connection, update.version).await.map_err(|error| self.failed(&error))?;
         connection.commit().await.map_err(|error| self.failed(&error))?;
         lease.give_back();
         Ok(())
@@ -201,11 +205,14 @@ impl Catalog {
     }
 }
 
-pub(crate) async fn set_head(connection: &mut Connection, head: Head) -> Result<(), sqlx::Error> {
+pub(crate) async fn set_version(
+    connection: &mut Connection,
+    version: Version,
+) -> Result<(), sqlx::Error> {
     let sql = "INSERT INTO tollgate_catalog (only_row, epoch, revision, stamp) \
                VALUES (1, $1, $2, $3) ON CONFLICT (only_row) DO UPDATE SET \
                epoch = excluded.epoch, revision = excluded.revision, stamp = excluded.stamp";
-    let Head { revision: Revision { epoch, number }, stamp } = head;
+    let Version { revision: Revision { epoch, number }, stamp } = version;
     connection.run(sql, values![epoch, number, stamp]).await.map(drop)
 }
 

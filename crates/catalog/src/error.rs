@@ -21,24 +21,24 @@ pub enum CatalogError {
     Invalid(Vec<Problem>),
     /// There is no such entry.
     Missing {
-        /// Of what kind.
+        /// Its kind.
         kind: Kind,
-        /// Which one.
-        entry: String,
+        /// Its name.
+        name: String,
     },
     /// There is such an entry already.
     Exists {
-        /// Of what kind.
+        /// Its kind.
         kind: Kind,
-        /// Which one.
-        entry: String,
+        /// Its name.
+        name: String,
     },
     /// Somebody else has changed the entry meanwhile.
     Changed {
-        /// Of what kind.
+        /// Its kind.
         kind: Kind,
-        /// Which one.
-        entry: String,
+        /// Its name.
+        name: String,
         /// The version that it has now.
         version: u64,
     },
@@ -124,10 +124,10 @@ impl fmt::Display for CatalogError {
                 }
                 Ok(())
             }
-            Self::Missing { kind, entry } => write!(f, "there is no {kind} {entry}"),
-            Self::Exists { kind, entry } => write!(f, "there is a {kind} {entry} already"),
-            Self::Changed { kind, entry, version } => {
-                write!(f, "the {kind} {entry} was changed meanwhile: it is at version {version}")
+            Self::Missing { kind, name } => write!(f, "there is no {kind} {name}"),
+            Self::Exists { kind, name } => write!(f, "there is a {kind} {name} already"),
+            Self::Changed { kind, name, version } => {
+                write!(f, "the {kind} {name} was changed meanwhile: it is at version {version}")
             }
             Self::Moved { revision } => {
                 write!(f, "the catalog was changed meanwhile: it is at revision {revision}")

@@ -83,7 +83,7 @@ pub(crate) fn run(arguments: &BackupArguments) -> Result<ExitCode, Failure> {
         file: file.display().to_string(),
         catalog: shown,
         schema: backup.schema,
-        revision: backup.head.revision.number,
+        revision: backup.version.revision.number,
         bytes: backup.bytes,
     };
     if arguments.json {

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use tollgate::Timestamp;
 use tollgate::rules::Problem as Flaw;
 use tollgate_api::DocumentProblem;
-use tollgate_catalog::{CatalogError, Change, Expect, Intent, Kind, Stored, Written};
+use tollgate_catalog::{CatalogError, Change, Expect, Intent, Kind, Stored, Update};
 use utoipa::ToSchema;
 
 use crate::extract::Session;
@@ -54,20 +54,25 @@ pub(crate) struct ChangeAnswer {
 
 impl From<&Change> for ChangeAnswer {
     fn from(change: &Change) -> Self {
-        let (was, becomes) = change.told();
-        let action = match (&was, &becomes) {
-            (None, _) => "create",
-            (Some(_), Some(_)) => "update",
-            (Some(_), None) => "delete",
-        };
-        Self { kind: change.kind.name(), entry: change.entry.clone(), action, was, becomes }
+        let (was, becomes) = change.redacted();
+        let action = action(was.is_some(), becomes.is_some());
+        Self { kind: change.kind.name(), entry: change.name.clone(), action, was, becomes }
+    }
+}
+
+/// What happened to an entry that existed before, after, or both.
+pub(crate) const fn action(existed: bool, exists: bool) -> &'static str {
+    match (existed, exists) {
+        (false, _) => "create",
+        (true, true) => "update",
+        (true, false) => "delete",
     }
 }
 
 impl ChangesAnswer {
-    pub(crate) fn new(written: &Written, dry_run: bool) -> Self {
+    pub(crate) fn new(written: &Update, dry_run: bool) -> Self {
         Self {
-            revision: written.head.revision.number,
+            revision: written.version.revision.number,
             dry_run,
             changes: written.changes.iter().map(ChangeAnswer::from).collect(),
         }
@@ -80,7 +85,7 @@ pub(crate) async fn write(
     session: &Session,
     intent: Intent,
     dry_run: bool,
-) -> Result<Written, Problem> {
+) -> Result<Update, Problem> {
     let catalog = Arc::clone(&app.rulebook.catalog()?.catalog);
     let (author, now) = (session.author(), app.now());
     let writing = async move { Box::pin(catalog.write(&author, intent, now, dry_run)).await };
@@ -102,7 +107,7 @@ pub(crate) async fn write(
 }
 
 /// What a call is told that only wanted to know what would change.
-pub(crate) fn dry_run_answer(session: Session, written: &Written) -> Response {
+pub(crate) fn dry_run_answer(session: Session, written: &Update) -> Response {
     (session.fields, Json(ChangesAnswer::new(written, true))).into_response()
 }
 

@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 use tokio::task::spawn_blocking;
 use tollgate::Problem;
 use tollgate::store::{Announcement, RedisBoard};
-use tollgate_catalog::{Change, Head, Kind, View};
+use tollgate_catalog::{Change, Entry, Kind, Update, Version, View};
 
 /// The board of a fleet; none if it does not count in Redis.
 #[derive(Debug, Default)]
@@ -38,7 +38,7 @@ impl Board {
                 return None;
             }
         };
-        match view_of(announcement) {
+        match view_of(&announcement) {
             Ok(view) => Some(view),
             Err(problems) => {
                 let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
@@ -60,7 +60,7 @@ impl Board {
 }
 
 fn announcement_of(view: &View) -> Option<Announcement> {
-    let revision = view.head().revision;
+    let revision = view.version().revision;
     let rules = view.rules().iter();
     let rules = rules.filter_map(|(id, rule)| Some((id.clone(), json(rule)?))).collect();
     let tiers: Vec<_> = view.tiers().values().collect();
@@ -69,21 +69,18 @@ fn announcement_of(view: &View) -> Option<Announcement> {
 }
 
 /// A state that no catalog is in, so that all of it is read once it can be.
-fn view_of(announcement: Announcement) -> Result<View, Vec<Problem>> {
+fn view_of(announcement: &Announcement) -> Result<View, Vec<Problem>> {
     let unreadable = |_| vec![Problem::new("tiers", "this is not a list of tiers")];
     let tiers: Vec<serde_json::Value> =
         serde_json::from_str(&announcement.tiers).map_err(unreadable)?;
-    let tiers = tiers.into_iter().map(|tier| {
-        let name = tier["tier"].as_str().unwrap_or_default().to_owned();
-        change(Kind::Tier, name, tier.to_string())
-    });
-    let rules = announcement.rules.into_iter().map(|(id, rule)| change(Kind::Rule, id, rule));
-    let changes: Vec<Change> = tiers.chain(rules).collect();
-    View::default().apply(&changes, Head::default())
+    let tiers = tiers.iter().map(|tier| created(Kind::Tier, &tier.to_string()));
+    let rules = announcement.rules.iter().map(|(_, rule)| created(Kind::Rule, rule));
+    let changes = tiers.chain(rules).collect::<Result<_, _>>()?;
+    View::default().apply(&Update::new(Version::default(), changes))
 }
 
-fn change(kind: Kind, entry: String, body: String) -> Change {
-    Change { kind, entry, tenant: None, author_tenant: None, was: None, becomes: Some(body) }
+fn created(kind: Kind, body: &str) -> Result<Change, Vec<Problem>> {
+    Change::created(Entry::parse(kind, body)?).map_err(|problem| vec![problem])
 }
 
 fn json(value: &impl serde::Serialize) -> Option<String> {

@@ -14,7 +14,8 @@ use tokio::time::sleep;
 use tollgate::rules::Source;
 use tollgate::{Micros, Revision, Timestamp};
 use tollgate_catalog::{
-    Beginning, Catalog, CatalogError, CatalogUrl, Entry, Head, Purpose, Role, Since, Token, View,
+    Catalog, CatalogError, CatalogUrl, Change, ChangesSince, Entry, Purpose, Role, Seed, Token,
+    Update, Version, View,
 };
 
 use crate::board::Board;
@@ -66,7 +67,7 @@ impl Follower {
         }
         let board = settings.store.board(&settings.remote).map_err(|it| StartError::new(&it))?;
         let board = Board::new(board);
-        let (view, is_open) = match catalog.open(beginning(), now, false).await {
+        let (view, is_open) = match catalog.open(seed(), now, false).await {
             Ok(_) => (catalog.view().await.map_err(|error| StartError::new(&error))?, true),
             Err(error @ CatalogError::Away(_)) if url.is_shared() => {
                 tracing::error!("{error}; starting from the last good rules");
@@ -74,7 +75,7 @@ impl Follower {
             }
             Err(error) => return Err(StartError::new(&error)),
         };
-        let heard_at = if is_open { now.as_micros() } else { view.head().revision.epoch };
+        let heard_at = if is_open { now.as_micros() } else { view.version().revision.epoch };
         let follower = Self {
             catalog: Arc::new(catalog),
             copy,
@@ -150,7 +151,7 @@ impl Follower {
             Ok(()) => {
                 self.heard_at.store(now.as_micros(), Relaxed);
                 if self.is_away.swap(false, Relaxed) {
-                    let number = self.view.load().head().revision.number;
+                    let number = self.view.load().version().revision.number;
                     tracing::info!(revision = number, "the catalog answers again");
                 }
             }
@@ -170,38 +171,38 @@ impl Follower {
         install: impl Fn(&View, &View),
     ) -> Result<(), CatalogError> {
         if !self.is_open.load(Relaxed) {
-            self.catalog.open(beginning(), now, false).await?;
+            self.catalog.open(seed(), now, false).await?;
             self.is_open.store(true, Relaxed);
         }
         let before = self.view.load_full();
-        match self.catalog.since(before.head()).await? {
-            Since::Nothing => Ok(()),
-            Since::Changes(changes, head) => {
-                let changes = Arc::new(changes);
+        match self.catalog.since(before.version()).await? {
+            ChangesSince::Nothing => Ok(()),
+            ChangesSince::Changes(update) => {
+                let update = Arc::new(update);
                 // Rules are compiled on a thread where no request waits.
                 let applied = spawn_blocking({
-                    let (before, changes) = (Arc::clone(&before), Arc::clone(&changes));
-                    move || before.apply(&changes, head)
+                    let (before, update) = (Arc::clone(&before), Arc::clone(&update));
+                    move || before.apply(&update)
                 });
                 match applied.await {
                     Ok(Ok(view)) => {
                         self.install(&before, view, now, install);
-                        self.copy_changes(&changes, before.head(), head).await;
+                        self.copy_update(&update, before.version()).await;
                         Ok(())
                     }
                     // Whatever it is, reading all of it tells.
                     Ok(Err(_)) | Err(_) => self.read_all(&before, now, install).await,
                 }
             }
-            Since::TooLong => self.read_all(&before, now, install).await,
-            Since::Restored => {
-                let Revision { number, .. } = before.head().revision;
+            ChangesSince::TooLong => self.read_all(&before, now, install).await,
+            ChangesSince::Restored => {
+                let Revision { number, .. } = before.version().revision;
                 tracing::warn!(
                     revision = number,
                     "the catalog has another history than the one in force: it was restored; \
                      reading all of it, in a new epoch"
                 );
-                self.catalog.begin_epoch(before.head(), now).await?;
+                self.catalog.begin_epoch(before.version(), now).await?;
                 self.read_all(&before, now, install).await
             }
         }
@@ -227,7 +228,7 @@ impl Follower {
         let catalog = Arc::clone(&self.catalog);
         let reading = spawn_blocking(move || Handle::current().block_on(catalog.view()));
         let view = reading.await.map_err(|error| CatalogError::Unusable(error.to_string()))??;
-        if view.head() == before.head() {
+        if view.version() == before.version() {
             return Ok(());
         }
         self.install(before, view, now, install);
@@ -238,7 +239,7 @@ impl Follower {
     fn install(&self, before: &View, view: View, now: Timestamp, install: impl Fn(&View, &View)) {
         let view = Arc::new(view);
         install(before, &view);
-        tracing::debug!(revision = view.head().revision.number, "rules in force");
+        tracing::debug!(revision = view.version().revision.number, "rules in force");
         self.view.store(view);
         self.in_force_since.store(now.as_micros(), Relaxed);
     }
@@ -262,10 +263,10 @@ impl Follower {
         }
     }
 
-    async fn copy_changes(&self, changes: &[tollgate_catalog::Change], before: Head, head: Head) {
+    async fn copy_update(&self, update: &Update, before: Version) {
         let Some(copy) = &self.copy else { return };
-        let copied = match copy.head().await {
-            Ok(at) if at == before => copy.follow(changes, head).await,
+        let copied = match copy.version().await {
+            Ok(version) if version == before => copy.follow(update).await,
             Ok(_) => copy.copy_from(&self.catalog).await.map(drop),
             Err(error) => Err(error),
         };
@@ -310,9 +311,9 @@ fn warn_if_exposed(url: &CatalogUrl) {
     }
 }
 
-/// What a new catalog is filled with.
-fn beginning() -> Beginning {
-    Beginning { document: Source::parse(DEFAULT_RULES).document }
+/// The first rules of a new catalog.
+fn seed() -> Seed {
+    Seed { document: Source::parse(DEFAULT_RULES).document }
 }
 
 async fn open_copy(file: &Path, purpose: Purpose, now: Timestamp) -> Result<Catalog, StartError> {
@@ -326,7 +327,7 @@ async fn open_copy(file: &Path, purpose: Purpose, now: Timestamp) -> Result<Cata
 async fn last_good(copy: Option<&Catalog>, board: &Board) -> Result<View, StartError> {
     if let Some(copy) = copy {
         match copy.view().await {
-            Ok(view) if view.head() != Head::default() => return Ok(view),
+            Ok(view) if view.version() != Version::default() => return Ok(view),
             Ok(_) => {}
             Err(error) => tracing::error!("the copy of the catalog cannot be used: {error}"),
         }
@@ -338,19 +339,9 @@ async fn last_good(copy: Option<&Catalog>, board: &Board) -> Result<View, StartE
         return Ok(view);
     }
     tracing::error!("there are no last good rules here: starting with those that are built in");
-    let entries = Entry::all_of(Source::parse(DEFAULT_RULES).document);
-    let changes: Vec<_> = entries
-        .iter()
-        .map(|entry| tollgate_catalog::Change {
-            kind: entry.kind(),
-            entry: entry.name().unwrap_or_default(),
-            tenant: None,
-            author_tenant: None,
-            was: None,
-            becomes: Some(entry.body()),
-        })
-        .collect();
-    View::default()
-        .apply(&changes, Head::default())
-        .map_err(|problems| StartError::new(&CatalogError::Invalid(problems)))
+    let invalid = |problems| StartError::new(&CatalogError::Invalid(problems));
+    let entries = Entry::all_of(Source::parse(DEFAULT_RULES).document).into_iter();
+    let changes: Result<Vec<Change>, _> = entries.map(Change::created).collect();
+    let changes = changes.map_err(|problem| invalid(vec![problem]))?;
+    View::default().apply(&Update::new(Version::default(), changes)).map_err(invalid)
 }

@@ -199,7 +199,7 @@ async fn sweep(app: &Shared) {
                 }
             }
         }
-        let revision = follower.view().head().revision.number;
+        let revision = follower.view().version().revision.number;
         if sweeps.is_multiple_of(TRIM_EVERY) && revision != trimmed_at {
             trimmed_at = revision;
             trim_log(&follower.catalog).await;
@@ -258,7 +258,7 @@ async fn lift_in_turn(
     if let Ok(follower) = app.rulebook.catalog() {
         let removals = clients.iter().map(|(rule_id, subject)| Edit::Remove {
             kind: Kind::Ban,
-            entry: ban_name(rule_id, &subject.values()),
+            name: ban_name(rule_id, &subject.values()),
             expect: Expect::Anything,
         });
         let intent = Intent::Edits(removals.collect());

@@ -60,7 +60,7 @@ impl Rulebook {
             Self::Catalog(follower) => {
                 let view = follower.view();
                 InForce {
-                    revision: view.head().revision,
+                    revision: view.version().revision,
                     since: follower.in_force_since(),
                     rules: view.rules().len(),
                     first: view.rules().keys().next().cloned(),

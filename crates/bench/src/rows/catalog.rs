@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use tollgate::{CachedClock, Limiter, MemoryStore, Request, Revision};
-use tollgate_catalog::{Change, Head, Kind, View};
+use tollgate_catalog::{Change, Entry, Kind, Update, Version, View};
 
 use crate::Fallible;
 use crate::contest::Comparison;
@@ -33,19 +33,20 @@ struct Node {
 impl Node {
     fn new(scale: &Scale) -> Fallible<Self> {
         let rules = (0..scale.of(RULES)).map(|number| rule(number, 1_000_000));
-        let tiers = ["free", "pro"].map(|tier| change(Kind::Tier, tier, &json!({ "tier": tier })));
+        let tiers = ["free", "pro"].map(|tier| change(Kind::Tier, &json!({ "tier": tier })));
         let clients = (0..scale.of(CLIENTS)).map(|number| client(number, "free"));
-        let changes: Vec<Change> = tiers.into_iter().chain(rules).chain(clients).collect();
-        let view = View::default().apply(&changes, head(1)).map_err(told)?;
+        let changes = tiers.into_iter().chain(rules).chain(clients).collect::<Fallible<_>>()?;
+        let view = View::default().apply(&Update::new(version(1), changes)).map_err(told)?;
         let limiter = Limiter::builder().clock(CachedClock::start()?).build();
         limiter.install(view.policy());
         Ok(Self { limiter, view })
     }
 
     /// Makes a change and puts it in force.
-    fn apply(&mut self, change: Change) -> Fallible<()> {
-        let next = self.view.head().revision.number + 1;
-        self.view = self.view.apply(&[change], head(next)).map_err(told)?;
+    fn apply(&mut self, change: Fallible<Change>) -> Fallible<()> {
+        let change = change?;
+        let next = self.view.version().revision.number + 1;
+        self.view = self.view.apply(&Update::new(version(next), vec![change])).map_err(told)?;
         self.limiter.install(self.view.policy());
         Ok(())
     }
@@ -55,7 +56,7 @@ impl Node {
 pub(crate) fn changes(scale: &Scale) -> Fallible<Vec<Row>> {
     let mut node = Node::new(scale)?;
     let mut failed = None;
-    let mut rounds = |of: u64, make: &dyn Fn(u64) -> Change| {
+    let mut rounds = |of: u64, make: &dyn Fn(u64) -> Fallible<Change>| {
         let mut samples: Vec<f64> = (0..=scale.rounds as u64)
             .map(|round| {
                 let taken = nanos_taken(|| {
@@ -106,9 +107,10 @@ pub(crate) fn checks_meanwhile(scale: &Scale) -> Fallible<Vec<Row>> {
                 let mut number = 0;
                 while !is_over.load(Relaxed) {
                     let tier = if number % 2 == 0 { "pro" } else { "free" };
-                    let next = node.view.head().revision.number + 1;
-                    let change = client(number * 7_919 % clients, tier);
-                    if let Ok(view) = node.view.apply(&[change], head(next)) {
+                    let next = node.view.version().revision.number + 1;
+                    if let Ok(change) = client(number * 7_919 % clients, tier)
+                        && let Ok(view) = node.view.apply(&Update::new(version(next), vec![change]))
+                    {
                         limiter.install(view.policy());
                         node.view = view;
                     }
@@ -130,28 +132,28 @@ pub(crate) fn checks_meanwhile(scale: &Scale) -> Fallible<Vec<Row>> {
     Ok(vec![row.held_to(Bar::Below(1.25))])
 }
 
-fn rule(number: u64, limit: u64) -> Change {
+fn rule(number: u64, limit: u64) -> Fallible<Change> {
     let rule_id = format!("r{number}");
     let body = json!({
         "rule_id": rule_id, "limit": limit, "window": "1h", "identifier_type": "user_id",
         "applies_to": {"endpoints": [format!("/service-{number}/*")], "user_tiers": ["free", "pro"]},
     });
-    change(Kind::Rule, &rule_id, &body)
+    change(Kind::Rule, &body)
 }
 
-fn client(number: u64, tier: &str) -> Change {
+fn client(number: u64, tier: &str) -> Fallible<Change> {
     let user = format!("u{number}");
     let body = json!({"identifier_type": "user_id", "identifier": user, "tier": tier});
-    change(Kind::Client, &user, &body)
+    change(Kind::Client, &body)
 }
 
-fn change(kind: Kind, entry: &str, body: &serde_json::Value) -> Change {
-    let becomes = Some(body.to_string());
-    Change { kind, entry: entry.to_owned(), tenant: None, author_tenant: None, was: None, becomes }
+fn change(kind: Kind, body: &serde_json::Value) -> Fallible<Change> {
+    let entry = Entry::parse(kind, &body.to_string()).map_err(told)?;
+    Ok(Change::created(entry).map_err(|problem| problem.to_string())?)
 }
 
-fn head(number: u64) -> Head {
-    Head { revision: Revision { epoch: 1, number }, stamp: number }
+fn version(number: u64) -> Version {
+    Version { revision: Revision { epoch: 1, number }, stamp: number }
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "fits map_err")]

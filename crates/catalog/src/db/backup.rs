@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::catalog::{Catalog, Head};
+use crate::catalog::{Catalog, Version};
 use crate::db::database::values;
 use crate::db::url::CatalogUrl;
 use crate::error::CatalogError;
@@ -17,7 +17,7 @@ pub struct Backup {
     /// The version of its schema.
     pub schema: u64,
     /// The state of the catalog that it is of.
-    pub head: Head,
+    pub version: Version,
     /// The size of its file.
     pub bytes: u64,
 }
@@ -62,13 +62,13 @@ async fn inspect(file: &Path) -> Result<Backup, CatalogError> {
         if found != "ok" {
             return Err(CatalogError::Unusable(format!("the backup is damaged: {found}")));
         }
-        Ok((copy.schema_version().await?, copy.head().await?))
+        Ok((copy.schema_version().await?, copy.version().await?))
     }
     .await;
     copy.close().await;
-    let (schema, head) = inspected?;
+    let (schema, version) = inspected?;
     let bytes = fs::metadata(file).map_err(|error| unwritable(file, &error))?.len();
-    Ok(Backup { schema, head, bytes })
+    Ok(Backup { schema, version, bytes })
 }
 
 /// A file that goes again unless it is finished.

@@ -1,15 +1,18 @@
-//! Entries as rows: the one place where a table of entries is written.
+//! Entries as rows: the only file that writes tables of entries.
 
 use crate::db::database::{Connection, Row, values};
 use crate::entry::Entry;
 use crate::entry::change::Change;
 use crate::entry::kind::Kind;
+use crate::error::CatalogError;
 
 /// An entry as it stands in its table.
 #[derive(Clone, Debug)]
 pub struct Stored {
-    /// What it is called among those of its kind.
-    pub entry: String,
+    /// The kind of the entry.
+    pub kind: Kind,
+    /// The name of the entry among those of its kind.
+    pub name: String,
     /// The entry, as JSON.
     pub body: String,
     /// The number of the revision that made it what it is.
@@ -34,9 +37,18 @@ pub(crate) fn stored(kind: Kind) -> String {
 }
 
 impl Stored {
-    pub(crate) fn from_row(row: &Row) -> Result<Self, sqlx::Error> {
+    /// The entry.
+    ///
+    /// # Errors
+    /// Another version of this program wrote it, and this one cannot read it.
+    pub fn parse(&self) -> Result<Entry, CatalogError> {
+        Entry::parse(self.kind, &self.body).map_err(CatalogError::Invalid)
+    }
+
+    pub(crate) fn from_row(kind: Kind, row: &Row) -> Result<Self, sqlx::Error> {
         Ok(Self {
-            entry: row.text(0)?,
+            kind,
+            name: row.text(0)?,
             body: row.text(1)?,
             version: row.count(2)?,
             created_at: row.count(3)?,
@@ -65,7 +77,7 @@ pub(crate) async fn find(
 ) -> Result<Option<Stored>, sqlx::Error> {
     let sql = format!("SELECT {} FROM {} WHERE entry = $1", stored(kind), kind.table());
     let row = connection.row(&sql, values![entry]).await?;
-    row.as_ref().map(Stored::from_row).transpose()
+    row.as_ref().map(|row| Stored::from_row(kind, row)).transpose()
 }
 
 /// Makes an entry, or makes it anew. Who made it first, and when, stays.
@@ -99,19 +111,19 @@ pub(crate) async fn hand_over(
     connection: &mut Connection,
     changes: &[Change],
 ) -> Result<(), sqlx::Error> {
-    let rules = changes.iter().filter(|it| it.kind == Kind::Rule && it.becomes.is_some());
-    for Change { entry, tenant, author_tenant, .. } in rules {
+    let rules = changes.iter().filter(|it| it.kind == Kind::Rule && it.after.is_some());
+    for Change { name, tenant, author_tenant, .. } in rules {
         for kind in [Kind::Override, Kind::Ban] {
             let sql = format!(
                 "UPDATE {} SET tenant = $2 WHERE rule_id = $1 AND tenant IS DISTINCT FROM $2",
                 kind.table()
             );
-            connection.run(&sql, values![entry.as_str(), tenant.as_deref()]).await?;
+            connection.run(&sql, values![name.as_str(), tenant.as_deref()]).await?;
         }
         if author_tenant.is_none() {
             let sql = "UPDATE tollgate_overrides SET author_tenant = NULL \
                        WHERE rule_id = $1 AND author_tenant IS NOT NULL";
-            connection.run(sql, values![entry.as_str()]).await?;
+            connection.run(sql, values![name.as_str()]).await?;
         }
     }
     Ok(())
@@ -138,12 +150,9 @@ pub(crate) async fn remove_bans(
 /// The order in which changes can be made: what refers to others goes first and comes last.
 pub(crate) fn order(changes: &mut [Change]) {
     let rank = |kind: Kind| Kind::ALL.iter().position(|it| *it == kind).unwrap_or(0);
-    changes.sort_by_key(|change| match &change.becomes {
+    changes.sort_by_key(|change| match change.after.as_deref() {
         None => (0, Kind::ALL.len() - rank(change.kind), false),
-        // A default tier takes over from another one that has ceased to be.
-        Some(body) => {
-            let is_default = change.kind == Kind::Tier && body.contains("\"default\":true");
-            (1, rank(change.kind), is_default)
-        }
+        // A new default tier comes after the former one has lost that mark.
+        Some(entry) => (1, rank(change.kind), matches!(entry, Entry::Tier(tier) if tier.default)),
     });
 }

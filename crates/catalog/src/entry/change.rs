@@ -1,96 +1,112 @@
-//! One entry before and after: what audit logs tell, and what nodes bring their policy up to date by.
+//! One entry before and after a write: what is validated and logged, and what nodes update their snapshot by.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use serde_json::Value as Json;
-use tollgate_rules::Problem;
+use tollgate_rules::{Policy, Problem};
 
+use crate::catalog::Version;
 use crate::entry::Entry;
 use crate::entry::kind::Kind;
 
 /// An entry before and after a revision.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Change {
-    /// Its kind.
+    /// The kind of the entry.
     pub kind: Kind,
-    /// What it is called among those of its kind.
-    pub entry: String,
+    /// The name of the entry among those of its kind.
+    pub name: String,
     /// The tenant it belongs to.
     pub tenant: Option<String>,
     /// The tenant whose administrators made the change; none if operators did.
     pub author_tenant: Option<String>,
-    /// What it was, as JSON; none if it was not there.
-    pub was: Option<String>,
-    /// What it becomes, as JSON; none if it goes.
-    pub becomes: Option<String>,
+    /// The entry before; none if it did not exist.
+    pub before: Option<Arc<Entry>>,
+    /// The entry after; none if it was removed.
+    pub after: Option<Arc<Entry>>,
+}
+
+/// The changes between two versions of a catalog.
+#[derive(Clone, Debug)]
+pub struct Update {
+    /// The version they lead to. After a dry run, the version that the catalog still has.
+    pub version: Version,
+    /// Every entry that changed, in the order of the log.
+    pub changes: Vec<Change>,
+    /// The rules and tiers of that version, where they are compiled already.
+    pub(crate) compiled: Option<Policy>,
+}
+
+impl Update {
+    /// Changes that lead to a version.
+    #[must_use]
+    pub const fn new(version: Version, changes: Vec<Change>) -> Self {
+        Self { version, changes, compiled: None }
+    }
 }
 
 impl Change {
-    /// The entry that it makes; none if it removes one.
+    /// An operator creates an entry.
     ///
     /// # Errors
-    /// The text cannot be read.
-    pub fn entry_made(&self) -> Result<Option<Entry>, Vec<Problem>> {
-        self.becomes.as_deref().map(|body| Entry::parse(self.kind, body)).transpose()
+    /// What is wrong with the identifiers of the entry.
+    pub fn created(entry: Entry) -> Result<Self, Problem> {
+        Ok(Self {
+            kind: entry.kind(),
+            name: entry.name()?,
+            tenant: None,
+            author_tenant: None,
+            before: None,
+            after: Some(Arc::new(entry)),
+        })
     }
 
-    /// The entry that it removes or replaces; none if there was none.
-    ///
-    /// # Errors
-    /// The text cannot be read.
-    pub fn entry_before(&self) -> Result<Option<Entry>, Vec<Problem>> {
-        self.was.as_deref().map(|body| Entry::parse(self.kind, body)).transpose()
+    /// The entry before and after as JSON, without digests of secrets.
+    #[must_use]
+    pub fn redacted(&self) -> (Option<Json>, Option<Json>) {
+        let json = |entry: &Option<Arc<Entry>>| {
+            entry.as_ref().and_then(|entry| serde_json::to_value(&**entry).ok()).map(without_digest)
+        };
+        (json(&self.before), json(&self.after))
     }
 
     /// The rule whose bans are all lifted, if that is what this change does.
-    pub(crate) fn lifts_all_by(&self) -> Option<String> {
-        if self.kind != Kind::Ban || self.becomes.is_some() {
-            return None;
+    pub(crate) fn lifts_all_by(&self) -> Option<&str> {
+        match (self.before.as_deref(), &self.after) {
+            (Some(Entry::Ban(ban)), None) if ban.identifier.is_empty() => Some(&ban.rule_id),
+            _ => None,
         }
-        let mut parts: Vec<String> = serde_json::from_str(&self.entry).ok()?;
-        if parts.len() == 1 { parts.pop() } else { None }
     }
 
-    /// The rule of a ban: its name begins with it.
-    fn rule_of_ban(&self) -> Option<String> {
-        let parts: Vec<String> = serde_json::from_str(&self.entry).ok()?;
-        parts.into_iter().next()
-    }
-
-    /// What can be told of the entry before and after: all but digests of secrets.
-    #[must_use]
-    pub fn told(&self) -> (Option<Json>, Option<Json>) {
-        (told(self.was.as_deref()), told(self.becomes.as_deref()))
+    /// The rule of a ban.
+    fn rule_of_ban(&self) -> Option<&str> {
+        match self.after.as_deref().or(self.before.as_deref()) {
+            Some(Entry::Ban(ban)) => Some(&ban.rule_id),
+            _ => None,
+        }
     }
 }
 
-/// What changes that follow each other come to: of each entry, the last one. Changes of bans are left out
-/// if all bans by their rule are lifted after them.
+/// The last change of each entry. Changes of bans are left out if all bans by their rule are lifted after them.
 pub(crate) fn last_of_each(changes: &[Change]) -> Vec<&Change> {
     let (mut seen, mut lifted) = (HashSet::new(), HashSet::new());
     let newest_first = changes.iter().rev();
     let mut last: Vec<&Change> = newest_first
-        .filter(|it| {
-            if it.kind == Kind::Ban {
-                if let Some(rule_id) = it.lifts_all_by() {
-                    return lifted.insert(rule_id);
-                }
-                if !lifted.is_empty() && it.rule_of_ban().is_some_and(|rule| lifted.contains(&rule))
-                {
-                    return false;
-                }
-            }
-            seen.insert((it.kind, it.entry.as_str()))
+        .filter(|it| match (it.lifts_all_by(), it.rule_of_ban()) {
+            (Some(rule_id), _) => lifted.insert(rule_id),
+            (None, Some(rule_id)) if lifted.contains(rule_id) => false,
+            _ => seen.insert((it.kind, it.name.as_str())),
         })
         .collect();
     last.reverse();
     last
 }
 
-fn told(body: Option<&str>) -> Option<Json> {
-    let mut body: Json = serde_json::from_str(body?).ok()?;
+/// The JSON of an entry without the digest of its secret.
+pub(crate) fn without_digest(mut body: Json) -> Json {
     if let Some(fields) = body.as_object_mut() {
         fields.remove("digest");
     }
-    Some(body)
+    body
 }

@@ -55,6 +55,22 @@ impl Kind {
         }
     }
 
+    /// The name of a list of them, in policy documents and responses.
+    #[must_use]
+    pub const fn plural(self) -> &'static str {
+        match self {
+            Self::Rule => "rules",
+            Self::Tier => "tiers",
+            Self::Client => "clients",
+            Self::Override => "overrides",
+            Self::Whitelist => "whitelist",
+            Self::Blacklist => "blacklist",
+            Self::ApiKey => "api_keys",
+            Self::Token => "tokens",
+            Self::Ban => "bans",
+        }
+    }
+
     /// The kind of that name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {

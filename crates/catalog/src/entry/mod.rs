@@ -1,4 +1,4 @@
-//! What a catalog holds: documents of a policy, keys, tokens and bans, each with a name of its own.
+//! What a catalog holds: the entries of a policy, API keys, tokens and bans, each with a name.
 
 pub(crate) mod access;
 pub(crate) mod change;
@@ -19,7 +19,8 @@ use crate::entry::access::{ApiKey, Token};
 use crate::entry::kind::Kind;
 
 /// One entry of a catalog.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
 pub enum Entry {
     /// A rule.
     Rule(Box<RuleDocument>),
@@ -128,39 +129,25 @@ impl Entry {
         self
     }
 
-    /// As it is kept: JSON, without what holds anyway.
+    /// The entry as it is stored: JSON without defaults.
     #[must_use]
     pub fn body(&self) -> String {
-        let body = match self {
-            Self::Rule(it) => serde_json::to_string(it),
-            Self::Tier(it) => serde_json::to_string(it),
-            Self::Client(it) => serde_json::to_string(it),
-            Self::Override(it) => serde_json::to_string(it),
-            Self::Whitelist(it) | Self::Blacklist(it) => serde_json::to_string(it),
-            Self::ApiKey(it) => serde_json::to_string(it),
-            Self::Token(it) => serde_json::to_string(it),
-            Self::Ban(it) => serde_json::to_string(it),
-        };
         // Texts and numbers always serialise.
-        body.unwrap_or_default()
+        serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// Reads one that was kept, or sent.
+    /// Parses an entry from the database or the wire.
     ///
     /// # Errors
     /// Everything that is wrong with its text.
     pub fn parse(kind: Kind, text: &str) -> Result<Self, Vec<Problem>> {
-        let list = match kind {
-            Kind::Rule => "rules",
-            Kind::Tier => "tiers",
-            Kind::Client => "clients",
-            Kind::Override => "overrides",
-            Kind::Whitelist => "whitelist",
-            Kind::Blacklist => "blacklist",
+        match kind {
             Kind::ApiKey => return parse_json(text).map(Self::ApiKey),
             Kind::Token => return parse_json(text).map(Self::Token),
             Kind::Ban => return parse_json(text).map(Self::Ban),
-        };
+            _ => {}
+        }
+        let list = kind.plural();
         let source = Source::parse_item(text, list);
         if !source.problems.is_empty() {
             return Err(source.problems.into_iter().map(|it| without_list(it, list)).collect());

@@ -2,14 +2,15 @@
 
 use std::cmp::Reverse;
 
+use serde_json::Value as Json;
 use tollgate_core::{Micros, Timestamp};
 
 use crate::catalog::Catalog;
 use crate::db::database::{Connection, Row, Value, values};
-use crate::entry::change::Change;
+use crate::entry::change::without_digest;
 use crate::entry::kind::Kind;
 use crate::error::CatalogError;
-use crate::log::resets::{self, Reset};
+use crate::log::resets;
 
 /// Which records are wanted.
 #[derive(Clone, Debug, Default)]
@@ -76,25 +77,41 @@ pub struct AuditRecord {
     pub role: String,
     /// From where.
     pub address: Option<String>,
-    /// What.
-    pub act: Act,
+    /// What it is about.
+    pub kind: AuditKind,
+    /// The name of the entry; of a reset, the rule and the client.
+    pub name: String,
+    /// The tenant that it belongs to.
+    pub tenant: Option<String>,
+    /// What was there before, as JSON; none if an entry was created.
+    pub before: Option<String>,
+    /// What was there after, as JSON; none if an entry was removed.
+    pub after: Option<String>,
 }
 
-/// What was done.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Act {
-    /// An entry is not what it was.
-    Change(Change),
-    /// Counters were reset.
-    Reset(Reset),
+impl AuditRecord {
+    /// What was there before and after, without digests of secrets.
+    #[must_use]
+    pub fn redacted(&self) -> (Option<Json>, Option<Json>) {
+        let json = |body: &Option<String>| {
+            body.as_ref().and_then(|body| serde_json::from_str(body).ok()).map(without_digest)
+        };
+        (json(&self.before), json(&self.after))
+    }
+
+    /// About how many bytes it takes.
+    fn bytes(&self) -> usize {
+        let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        self.name.len() + text(&self.before) + text(&self.after)
+    }
 }
 
 /// The place of a record in the log: revision, and place within it.
 pub type AuditPlace = (u64, u64);
 
-/// The tables that tell what was done.
+/// The tables of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum LogTable {
     Changes,
     Resets,
 }
@@ -110,7 +127,7 @@ const FORGET: &str = "DELETE FROM tollgate_revisions WHERE number < (\
     OR number = (SELECT revision FROM tollgate_catalog)) \
     AND number < (SELECT min(number) + $2 FROM tollgate_revisions)";
 const CHANGES: &str = "SELECT revision, place, changed_at, actor, role, address, entry, tenant, was, \
-    becomes, kind, author_tenant FROM tollgate_changes JOIN tollgate_revisions ON number = revision";
+    becomes, kind FROM tollgate_changes JOIN tollgate_revisions ON number = revision";
 const RESETS: &str = "SELECT revision, place, changed_at, actor, role, address, entry, tenant, was, \
     becomes FROM tollgate_resets";
 
@@ -185,7 +202,7 @@ async fn page(
         let records = records(connection, filter, before, count).await?;
         let is_last = records.len() < count;
         for record in records {
-            bytes += record.act.bytes();
+            bytes += record.bytes();
             has_more = page.len() == limit || (bytes > max_bytes && !page.is_empty());
             if has_more {
                 break;
@@ -208,13 +225,16 @@ async fn records(
     limit: usize,
 ) -> Result<Vec<AuditRecord>, sqlx::Error> {
     let mut records = Vec::new();
-    for told in [Told::Changes, Told::Resets] {
-        if filter.kind.is_some_and(|kind| (kind == AuditKind::Counters) != (told == Told::Resets)) {
+    for table in [LogTable::Changes, LogTable::Resets] {
+        if filter
+            .kind
+            .is_some_and(|kind| (kind == AuditKind::Counters) != (table == LogTable::Resets))
+        {
             continue;
         }
-        let (sql, values) = filter.statement(told, before, limit);
+        let (sql, values) = filter.statement(table, before, limit);
         for row in connection.rows(&sql, values).await? {
-            records.extend(record_of(&row, told)?);
+            records.extend(record_of(&row, table)?);
         }
     }
     records.sort_by_key(|record| Reverse((record.revision, record.place)));
@@ -222,22 +242,11 @@ async fn records(
     Ok(records)
 }
 
-impl Act {
-    /// About how many bytes it takes.
-    fn bytes(&self) -> usize {
-        let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
-        match self {
-            Self::Change(it) => it.entry.len() + text(&it.was) + text(&it.becomes),
-            Self::Reset(it) => it.entry.len() + it.was.len() + it.becomes.len(),
-        }
-    }
-}
-
 impl AuditFilter {
     /// What finds records, the newest first.
     pub(crate) fn statement(
         &self,
-        told: Told,
+        table: LogTable,
         before: Option<AuditPlace>,
         limit: usize,
     ) -> (String, Vec<Value>) {
@@ -256,7 +265,7 @@ impl AuditFilter {
         if let Some(AuditKind::Entry(kind)) = kind {
             add("kind = $?", kind.name().into());
         }
-        if *without_tokens && told == Told::Changes {
+        if *without_tokens && table == LogTable::Changes {
             add("kind <> $?", Kind::Token.name().into());
         }
         if let Some(entry) = entry.as_deref() {
@@ -277,9 +286,9 @@ impl AuditFilter {
         }
         let conditions =
             if conditions.is_empty() { "1 = 1".to_owned() } else { conditions.join(" AND ") };
-        let from = match told {
-            Told::Changes => CHANGES,
-            Told::Resets => RESETS,
+        let from = match table {
+            LogTable::Changes => CHANGES,
+            LogTable::Resets => RESETS,
         };
         let sql = format!(
             "{from} WHERE {conditions} ORDER BY revision DESC, place DESC LIMIT ${}",
@@ -291,18 +300,13 @@ impl AuditFilter {
 }
 
 /// None if it is of a kind that this version does not know.
-fn record_of(row: &Row, told: Told) -> Result<Option<AuditRecord>, sqlx::Error> {
-    let (entry, tenant) = (row.text(6)?, row.optional_text(7)?);
-    let act = match told {
-        Told::Changes => {
+fn record_of(row: &Row, table: LogTable) -> Result<Option<AuditRecord>, sqlx::Error> {
+    let kind = match table {
+        LogTable::Changes => {
             let Some(kind) = Kind::from_name(&row.text(10)?) else { return Ok(None) };
-            let (was, becomes) = (row.optional_text(8)?, row.optional_text(9)?);
-            let author_tenant = row.optional_text(11)?;
-            Act::Change(Change { kind, entry, tenant, author_tenant, was, becomes })
+            AuditKind::Entry(kind)
         }
-        Told::Resets => {
-            Act::Reset(Reset { entry, tenant, was: row.text(8)?, becomes: row.text(9)? })
-        }
+        LogTable::Resets => AuditKind::Counters,
     };
     Ok(Some(AuditRecord {
         revision: row.count(0)?,
@@ -311,6 +315,10 @@ fn record_of(row: &Row, told: Told) -> Result<Option<AuditRecord>, sqlx::Error> 
         actor: row.text(3)?,
         role: row.text(4)?,
         address: row.optional_text(5)?,
-        act,
+        kind,
+        name: row.text(6)?,
+        tenant: row.optional_text(7)?,
+        before: row.optional_text(8)?,
+        after: row.optional_text(9)?,
     }))
 }

@@ -8,7 +8,7 @@ use tollgate_core::Timestamp;
 use crate::catalog::Catalog;
 use crate::db::database::{Connection, values};
 use crate::error::CatalogError;
-use crate::read::load::{Lock, head_of};
+use crate::read::load::{Lock, version_of};
 use crate::write::Author;
 
 /// What was left of a limit to a client before and after its counter was reset.
@@ -69,7 +69,7 @@ impl Catalog {
 async fn insert(connection: &mut Connection, records: &[ResetRecord]) -> Result<(), sqlx::Error> {
     connection.begin().await?;
     // Whoever holds this row is the only one who gives out places.
-    let revision = head_of(connection, Lock::Writers).await?.revision.number;
+    let revision = version_of(connection, Lock::Writers).await?.revision.number;
     let next = connection.row(NEXT_PLACE, values![revision, FIRST_PLACE]).await?;
     let mut place = next.map_or(Ok(FIRST_PLACE), |row| row.count(0))?;
     for ResetRecord { at, author, reset } in records {

@@ -1,4 +1,4 @@
-//! What people ask: entries of a kind, page by page, and one by its name.
+//! Entries for people: pages of a kind, and one entry by its name.
 
 use tollgate_rules::SECRET_DIGEST;
 
@@ -39,9 +39,9 @@ impl Catalog {
     ///
     /// # Errors
     /// The database cannot be asked.
-    pub async fn find(&self, kind: Kind, entry: &str) -> Result<Option<Stored>, CatalogError> {
+    pub async fn find(&self, kind: Kind, name: &str) -> Result<Option<Stored>, CatalogError> {
         let mut lease = self.connections.to_read().await?;
-        let found = self.in_time(tables::find(lease.connection(), kind, entry)).await?;
+        let found = self.in_time(tables::find(lease.connection(), kind, name)).await?;
         lease.give_back();
         Ok(found)
     }
@@ -64,11 +64,12 @@ impl Catalog {
         let mut lease = self.connections.to_read().await?;
         let rows = self.in_time(lease.connection().rows(&sql, values)).await?;
         lease.give_back();
-        let entries: Result<Vec<Stored>, _> = rows.iter().map(Stored::from_row).collect();
+        let entries: Result<Vec<Stored>, _> =
+            rows.iter().map(|row| Stored::from_row(kind, row)).collect();
         let mut entries = entries.map_err(|error| self.failed(&error))?;
         let has_more = entries.len() > limit;
         entries.truncate(limit);
-        let next = entries.last().filter(|_| has_more).map(|last| last.entry.clone());
+        let next = entries.last().filter(|_| has_more).map(|last| last.name.clone());
         Ok(Page { entries, next })
     }
 }

@@ -1,25 +1,25 @@
-//! How the database would go about an answer, for tests that it looks things up rather than through.
+//! How the database would execute a query, for tests that it uses an index. Only tests use it.
 
 use crate::catalog::Catalog;
 use crate::db::database::{Value, values};
 use crate::entry::kind::Kind;
 use crate::error::CatalogError;
-use crate::log::audit::{AuditFilter, AuditPlace, Told};
+use crate::log::audit::{AuditFilter, AuditPlace, LogTable};
 use crate::read::load::{CHANGES, KNOWN};
 use crate::read::page::Filter;
 use crate::write::resolve::names_statement;
 use crate::write::validate_policy::OVERRIDES_OF;
 
-/// What a catalog asks its database.
+/// A query of the catalog whose plan a test wants.
 #[derive(Clone, Debug)]
-pub enum Question {
+pub enum QueryPlan {
     /// A page of a kind.
     Page(Kind, Filter),
     /// Changes in the audit log.
     Audit(AuditFilter, Option<AuditPlace>),
     /// Resets in the audit log.
     Resets(AuditFilter, Option<AuditPlace>),
-    /// The state that a node knows.
+    /// The version that a node knows.
     Known,
     /// The changes since then.
     Changes,
@@ -30,13 +30,13 @@ pub enum Question {
 }
 
 impl Catalog {
-    /// How the database would find an answer, line by line.
+    /// The plan of a query, line by line.
     ///
     /// # Errors
-    /// The database cannot be asked.
+    /// The database cannot be reached.
     #[doc(hidden)]
-    pub async fn plan_of(&self, question: &Question) -> Result<Vec<String>, CatalogError> {
-        let (sql, values) = question.statement();
+    pub async fn plan_of(&self, query: &QueryPlan) -> Result<Vec<String>, CatalogError> {
+        let (sql, values) = query.statement();
         let mut lease = self.connections.to_read().await?;
         let connection = lease.connection();
         let (explain, column) =
@@ -48,13 +48,13 @@ impl Catalog {
     }
 }
 
-impl Question {
+impl QueryPlan {
     fn statement(&self) -> (String, Vec<Value>) {
         const LIMIT: usize = 50;
         match self {
             Self::Page(kind, filter) => filter.statement(*kind, None, LIMIT).unwrap_or_default(),
-            Self::Audit(filter, before) => filter.statement(Told::Changes, *before, LIMIT),
-            Self::Resets(filter, before) => filter.statement(Told::Resets, *before, LIMIT),
+            Self::Audit(filter, before) => filter.statement(LogTable::Changes, *before, LIMIT),
+            Self::Resets(filter, before) => filter.statement(LogTable::Resets, *before, LIMIT),
             Self::Known => (KNOWN.to_owned(), values![7_u64]),
             Self::Changes => (CHANGES.to_owned(), values![7_u64, LIMIT as u64]),
             Self::OverridesOf => (OVERRIDES_OF.to_owned(), values!["rule"]),

@@ -1,5 +1,5 @@
-//! A catalog as a node sees it: the policy that judges, the keys and tokens that are known. It never
-//! changes; a changed one shares what the changes did not touch.
+//! A snapshot of a catalog: its policy, compiled, with API keys and tokens. It is immutable; the next one
+//! shares what did not change.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -10,16 +10,16 @@ use tollgate_rules::{
     Source, Subject, parse_time,
 };
 
-use crate::catalog::Head;
+use crate::catalog::Version;
 use crate::entry::Entry;
 use crate::entry::access::{ApiKey, Token};
-use crate::entry::change::{Change, last_of_each};
+use crate::entry::change::{Change, Update, last_of_each};
 use crate::entry::kind::Kind;
 
-/// A catalog as a node sees it.
+/// A snapshot of a catalog.
 #[derive(Clone, Debug)]
 pub struct View {
-    head: Head,
+    version: Version,
     rules: Arc<BTreeMap<String, RuleDocument>>,
     tiers: Arc<BTreeMap<String, TierDocument>>,
     policy: Policy,
@@ -31,7 +31,7 @@ pub struct View {
 impl Default for View {
     fn default() -> Self {
         Self {
-            head: Head::default(),
+            version: Version::default(),
             rules: Arc::default(),
             tiers: Arc::default(),
             policy: Policy::default()
@@ -43,13 +43,13 @@ impl Default for View {
 }
 
 impl View {
-    /// Which state of which catalog it is.
+    /// The version of the catalog that it shows.
     #[must_use]
-    pub const fn head(&self) -> Head {
-        self.head
+    pub const fn version(&self) -> Version {
+        self.version
     }
 
-    /// The policy that judges.
+    /// The compiled policy.
     #[must_use]
     pub const fn policy(&self) -> &Policy {
         &self.policy
@@ -79,53 +79,23 @@ impl View {
         &self.tokens
     }
 
-    /// The view with these changes made. Nothing is compiled but what they touch.
+    /// The snapshot after an update. Rules are compiled if they changed, unless the update brings them compiled.
     ///
     /// # Errors
-    /// The changes make no sound policy: then they are not those of this view.
-    pub fn apply(&self, changes: &[Change], head: Head) -> Result<Self, Vec<Problem>> {
-        // What happened in between may not fit what is there in the end.
-        let changes = last_of_each(changes);
-        let mut next = Self { head, ..self.clone() };
-        let mut has_new_rules = false;
+    /// The result would be an invalid policy: then the update does not belong to this snapshot.
+    pub fn apply(&self, update: &Update) -> Result<Self, Vec<Problem>> {
+        // An earlier change may refer to what a later one removes.
+        let changes = last_of_each(&update.changes);
+        let mut next = Self { version: update.version, ..self.clone() };
         for change in &changes {
-            match change.kind {
-                Kind::Rule => {
-                    has_new_rules = true;
-                    let rules = Arc::make_mut(&mut next.rules);
-                    match change.entry_made()? {
-                        Some(Entry::Rule(rule)) => rules.insert(change.entry.clone(), *rule),
-                        _ => rules.remove(&change.entry),
-                    };
-                }
-                Kind::Tier => {
-                    has_new_rules = true;
-                    let tiers = Arc::make_mut(&mut next.tiers);
-                    match change.entry_made()? {
-                        Some(Entry::Tier(tier)) => tiers.insert(change.entry.clone(), tier),
-                        _ => tiers.remove(&change.entry),
-                    };
-                }
-                Kind::ApiKey => {
-                    let keys = Arc::make_mut(&mut next.api_keys);
-                    match change.entry_made()? {
-                        Some(Entry::ApiKey(key)) => keys.insert(change.entry.clone(), key),
-                        _ => keys.remove(&change.entry),
-                    };
-                }
-                Kind::Token => {
-                    let tokens = Arc::make_mut(&mut next.tokens);
-                    match change.entry_made()? {
-                        Some(Entry::Token(token)) => tokens.insert(change.entry.clone(), token),
-                        _ => tokens.remove(&change.entry),
-                    };
-                }
-                Kind::Client | Kind::Override | Kind::Whitelist | Kind::Blacklist | Kind::Ban => {}
-            }
+            next.put(change.kind, &change.name, change.after.as_deref());
         }
-        if has_new_rules {
-            let directory = next.policy.directory().clone();
-            next.policy = compile(&next.rules, &next.tiers)?.with_directory(directory);
+        if changes.iter().any(|it| matches!(it.kind, Kind::Rule | Kind::Tier)) {
+            let compiled = match &update.compiled {
+                Some(compiled) => compiled.clone(),
+                None => compile(&next.rules, &next.tiers)?,
+            };
+            next.policy = compiled.with_directory(self.policy.directory().clone());
         }
         let mut deltas = Vec::new();
         for change in changes {
@@ -135,12 +105,36 @@ impl View {
             let directory = next.policy.directory().apply(deltas);
             next.policy = next.policy.with_directory(directory);
         }
-        next.policy = next.policy.with_revision(head.revision);
+        next.policy = next.policy.with_revision(update.version.revision);
         Ok(next)
+    }
+
+    /// Replaces or removes an entry, unless it is one of the directory.
+    fn put(&mut self, kind: Kind, name: &str, entry: Option<&Entry>) {
+        let name = || name.to_owned();
+        match (kind, entry) {
+            (_, Some(Entry::Rule(rule))) => {
+                Arc::make_mut(&mut self.rules).insert(name(), (**rule).clone());
+            }
+            (_, Some(Entry::Tier(tier))) => {
+                Arc::make_mut(&mut self.tiers).insert(name(), tier.clone());
+            }
+            (_, Some(Entry::ApiKey(key))) => {
+                Arc::make_mut(&mut self.api_keys).insert(name(), key.clone());
+            }
+            (_, Some(Entry::Token(token))) => {
+                Arc::make_mut(&mut self.tokens).insert(name(), token.clone());
+            }
+            (Kind::Rule, None) => drop(Arc::make_mut(&mut self.rules).remove(&name())),
+            (Kind::Tier, None) => drop(Arc::make_mut(&mut self.tiers).remove(&name())),
+            (Kind::ApiKey, None) => drop(Arc::make_mut(&mut self.api_keys).remove(&name())),
+            (Kind::Token, None) => drop(Arc::make_mut(&mut self.tokens).remove(&name())),
+            _ => {}
+        }
     }
 }
 
-/// Puts a view together from all entries, kind by kind in the order of [`Kind::ALL`].
+/// Builds a snapshot from all entries, kind by kind in the order of [`Kind::ALL`].
 #[derive(Debug)]
 pub(crate) struct ViewBuilder {
     view: View,
@@ -163,28 +157,14 @@ impl ViewBuilder {
         let mut deltas = Vec::new();
         for entry in entries {
             let name = entry.name().map_err(|problem| vec![problem])?;
-            let view = &mut self.view;
-            match entry {
-                Entry::Rule(rule) => {
-                    Arc::make_mut(&mut view.rules).insert(name, *rule);
-                }
-                Entry::Tier(tier) => {
-                    Arc::make_mut(&mut view.tiers).insert(name, tier);
-                }
-                Entry::ApiKey(key) => {
-                    Arc::make_mut(&mut view.api_keys).insert(name, key);
-                }
-                Entry::Token(token) => {
-                    Arc::make_mut(&mut view.tokens).insert(name, token);
-                }
-                entry => deltas.extend(delta_to(&entry, &view.policy)?),
-            }
+            self.view.put(kind, &name, Some(&entry));
+            deltas.extend(delta_to(&entry, &self.view.policy)?);
         }
         self.directory.extend(deltas);
         Ok(())
     }
 
-    /// Once rules and tiers are there, and before anything refers to them.
+    /// Compiles rules and tiers before the first entry that refers to them.
     fn compile(&mut self) -> Result<(), Vec<Problem>> {
         if !self.is_compiled {
             self.view.policy = compile(&self.view.rules, &self.view.tiers)?;
@@ -193,10 +173,10 @@ impl ViewBuilder {
         Ok(())
     }
 
-    pub(crate) fn finish(mut self, head: Head) -> Result<View, Vec<Problem>> {
+    pub(crate) fn finish(mut self, version: Version) -> Result<View, Vec<Problem>> {
         self.compile()?;
         let policy = self.view.policy.with_directory(self.directory);
-        Ok(View { head, policy: policy.with_revision(head.revision), ..self.view })
+        Ok(View { version, policy: policy.with_revision(version.revision), ..self.view })
     }
 }
 
@@ -213,10 +193,10 @@ fn compile(
 
 /// What a change means to the directory of a policy.
 fn delta_of(change: &Change, policy: &Policy) -> Result<Option<Delta>, Vec<Problem>> {
-    if let Some(entry) = change.entry_made()? {
-        return delta_to(&entry, policy);
+    if let Some(entry) = &change.after {
+        return delta_to(entry, policy);
     }
-    let Some(entry) = change.entry_before()? else { return Ok(None) };
+    let Some(entry) = change.before.as_deref() else { return Ok(None) };
     let one = |problem: Problem| vec![problem];
     Ok(Some(match entry {
         Entry::Client(it) => Delta::RemoveTier {
@@ -224,7 +204,7 @@ fn delta_of(change: &Change, policy: &Policy) -> Result<Option<Delta>, Vec<Probl
         },
         Entry::Override(it) => Delta::RemoveOverride {
             client: Client::new(&it.identifier_type, &it.identifier).map_err(one)?,
-            rule_id: it.rule_id.into(),
+            rule_id: it.rule_id.as_str().into(),
         },
         Entry::Whitelist(it) => {
             Delta::unlist(List::Allow, &it.identifier_type, &it.identifier).map_err(one)?
@@ -233,11 +213,12 @@ fn delta_of(change: &Change, policy: &Policy) -> Result<Option<Delta>, Vec<Probl
             Delta::unlist(List::Deny, &it.identifier_type, &it.identifier).map_err(one)?
         }
         Entry::Ban(it) if it.identifier.is_empty() => {
-            Delta::UnbanAll { rule_id: it.rule_id.into() }
+            Delta::UnbanAll { rule_id: it.rule_id.as_str().into() }
         }
-        Entry::Ban(it) => {
-            Delta::Unban { subject: Subject::new(&it.identifier), rule_id: it.rule_id.into() }
-        }
+        Entry::Ban(it) => Delta::Unban {
+            subject: Subject::new(&it.identifier),
+            rule_id: it.rule_id.as_str().into(),
+        },
         Entry::Rule(_) | Entry::Tier(_) | Entry::ApiKey(_) | Entry::Token(_) => return Ok(None),
     }))
 }

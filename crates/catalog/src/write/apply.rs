@@ -1,4 +1,4 @@
-//! One change made in the table of its kind, unless something there is against it.
+//! Applies one change to the table of its kind, unless another entry is in its way.
 
 use tollgate_rules::Problem;
 
@@ -12,21 +12,21 @@ use crate::entry::validate_entry;
 use crate::error::CatalogError;
 
 impl Catalog {
-    /// Makes one change in the table of its kind.
-    pub(crate) async fn make(
+    /// Applies one change to the table of its kind.
+    pub(crate) async fn apply(
         &self,
         connection: &mut Connection,
         change: &Change,
         stamp: Stamp<'_>,
     ) -> Result<(), CatalogError> {
         let failed = |error: sqlx::Error| self.failed(&error);
-        match change.entry_made().map_err(CatalogError::Invalid)? {
+        match &change.after {
             Some(entry) => {
-                let (name, tenant) = (change.entry.as_str(), change.tenant.as_deref());
-                if let Some(problem) = validate_entry::flaw(&entry, name, tenant) {
+                let (name, tenant) = (change.name.as_str(), change.tenant.as_deref());
+                if let Some(problem) = validate_entry::flaw(entry, name, tenant) {
                     return Err(CatalogError::Invalid(vec![problem]));
                 }
-                match &entry {
+                match &**entry {
                     Entry::Override(it) => self.require_rule(connection, &it.rule_id).await?,
                     Entry::Tier(it) if it.default => {
                         self.refuse_second_default(connection, name).await?;
@@ -39,16 +39,16 @@ impl Catalog {
                     }
                     _ => {}
                 }
-                tables::put(connection, name, &entry, tenant, stamp).await.map_err(failed)
+                tables::put(connection, name, entry, tenant, stamp).await.map_err(failed)
             }
             None => {
                 if let Some(rule_id) = change.lifts_all_by() {
-                    return tables::remove_bans(connection, &rule_id).await.map_err(failed);
+                    return tables::remove_bans(connection, rule_id).await.map_err(failed);
                 }
                 if change.kind == Kind::Rule {
-                    self.refuse_used_rule(connection, &change.entry).await?;
+                    self.refuse_used_rule(connection, &change.name).await?;
                 }
-                tables::remove(connection, change.kind, &change.entry).await.map_err(failed)
+                tables::remove(connection, change.kind, &change.name).await.map_err(failed)
             }
         }
     }
@@ -87,9 +87,9 @@ impl Catalog {
         change: &Change,
         digest: &str,
     ) -> Result<(), CatalogError> {
-        let Change { kind, entry, .. } = change;
+        let Change { kind, name, .. } = change;
         let sql = format!("SELECT entry FROM {} WHERE digest = $1 AND entry <> $2", kind.table());
-        let other = self.other(connection, &sql, values![digest, entry.as_str()]).await?;
+        let other = self.other(connection, &sql, values![digest, name.as_str()]).await?;
         let Some(other) = other else { return Ok(()) };
         Err(CatalogError::Invalid(vec![
             Problem::new("digest", format!("the {kind} {other} has the same secret"))
@@ -97,7 +97,7 @@ impl Catalog {
         ]))
     }
 
-    /// The name of another entry that stands in the way.
+    /// The name of another entry that is in the way.
     async fn other(
         &self,
         connection: &mut Connection,

@@ -1,6 +1,8 @@
 //! Bans in the catalog: kept one by one, lifted with their rule or all at once, and removed in small steps
 //! after they have ended. Each is an ordinary change, so other nodes follow.
 
+use std::sync::Arc;
+
 use tollgate_core::Timestamp;
 use tollgate_rules::Problem;
 use tollgate_rules::document::RuleDocument;
@@ -83,8 +85,8 @@ impl Catalog {
         let mut edits = Vec::with_capacity(rows.len());
         for row in &rows {
             let failed = |error: sqlx::Error| self.failed(&error);
-            let (entry, version) = (row.text(0).map_err(failed)?, row.count(1).map_err(failed)?);
-            edits.push(Edit::Remove { kind: Kind::Ban, entry, expect: Expect::Version(version) });
+            let (name, version) = (row.text(0).map_err(failed)?, row.count(1).map_err(failed)?);
+            edits.push(Edit::Remove { kind: Kind::Ban, name, expect: Expect::Version(version) });
         }
         if edits.is_empty() {
             return Ok(0);
@@ -128,8 +130,7 @@ impl Catalog {
         for rule_id in rules {
             let found = tables::find(connection, Kind::Rule, &rule_id).await;
             let found = found.map_err(|error| self.failed(&error))?;
-            let rule = found.map(|stored| Entry::parse(Kind::Rule, &stored.body)).transpose();
-            let rule = rule.map_err(CatalogError::Invalid)?;
+            let rule = found.map(|stored| stored.parse()).transpose()?;
             if !matches!(rule, Some(Entry::Rule(rule)) if rule.penalty.is_some()) {
                 bans.retain(|ban| ban.rule_id != rule_id);
             }
@@ -149,9 +150,9 @@ impl Catalog {
         }
         let rule = tables::find(connection, Kind::Rule, rule_id).await;
         let rule = rule.map_err(|error| self.failed(&error))?;
-        let missing = || CatalogError::Missing { kind: Kind::Rule, entry: rule_id.to_owned() };
+        let missing = || CatalogError::Missing { kind: Kind::Rule, name: rule_id.to_owned() };
         let rule = rule.filter(|rule| ownership::is_visible(author, rule)).ok_or_else(missing)?;
-        ownership::check_author(connection, self.url(), author, Kind::Rule, &rule).await
+        ownership::check_author(connection, self.url(), author, &rule, &rule.parse()?).await
     }
 
     /// The change that lifts all bans by a rule, and how many there are; none if there are none.
@@ -166,11 +167,11 @@ impl Catalog {
         let count = row.map_or(Ok(0), |row| row.count(0)).map_err(failed)?;
         let lifting = || Change {
             kind: Kind::Ban,
-            entry: ban_name(rule_id, &[]),
+            name: ban_name(rule_id, &[]),
             tenant: None,
             author_tenant: author.tenant.clone(),
-            was: Some(Entry::Ban(Ban::all_by(rule_id, count)).body()),
-            becomes: None,
+            before: Some(Arc::new(Entry::Ban(Ban::all_by(rule_id, count)))),
+            after: None,
         };
         Ok((count > 0).then(|| (lifting(), count)))
     }
@@ -184,26 +185,26 @@ impl Catalog {
         changes: &mut Vec<Change>,
     ) -> Result<(), CatalogError> {
         let mut ending = Vec::new();
-        for change in changes.iter().filter(|it| it.kind == Kind::Rule && it.was.is_some()) {
-            let before = rule_in(change.entry_before().map_err(CatalogError::Invalid)?);
-            let after = rule_in(change.entry_made().map_err(CatalogError::Invalid)?);
+        for change in changes.iter().filter(|it| it.kind == Kind::Rule && it.before.is_some()) {
+            let (before, after) =
+                (rule_in(change.before.as_deref()), rule_in(change.after.as_deref()));
             let keeps = before.zip(after).is_some_and(|(before, after)| {
                 (before.penalty.is_none() || after.penalty.is_some())
                     && before.identifier_type == after.identifier_type
             });
             if !keeps {
-                ending.push(change.entry.clone());
+                ending.push(change.name.clone());
             }
         }
         for rule_id in ending {
             let name = ban_name(&rule_id, &[]);
-            if changes.iter().any(|it| it.kind == Kind::Ban && it.entry == name) {
+            if changes.iter().any(|it| it.kind == Kind::Ban && it.name == name) {
                 continue;
             }
-            // What the same transaction does with single bans comes to nothing.
+            // Changes of single bans by the same transaction have no effect.
             let prefix = format!("{},", name.trim_end_matches(']'));
-            let is_one = |it: &Change| it.kind == Kind::Ban && it.entry.starts_with(&prefix);
-            changes.retain(|it| !is_one(it) || it.becomes.is_none());
+            let is_one = |it: &Change| it.kind == Kind::Ban && it.name.starts_with(&prefix);
+            changes.retain(|it| !is_one(it) || it.after.is_none());
             let removed = changes.iter().filter(|it| is_one(it)).count() as u64;
             if let Some((lifting, count)) = self.lifting(connection, author, &rule_id).await?
                 && count > removed
@@ -216,7 +217,7 @@ impl Catalog {
     }
 }
 
-fn rule_in(entry: Option<Entry>) -> Option<Box<RuleDocument>> {
+fn rule_in(entry: Option<&Entry>) -> Option<&RuleDocument> {
     match entry {
         Some(Entry::Rule(rule)) => Some(rule),
         _ => None,

@@ -1,5 +1,7 @@
 //! Bounds on what is written, so that the rules of one tenant cannot slow down the others.
 
+use std::sync::Arc;
+
 use tollgate_rules::Problem;
 use tollgate_rules::document::RuleDocument;
 
@@ -38,35 +40,38 @@ impl Default for WriteBounds {
     }
 }
 
-/// Checks each rule that changes make. Looks at nothing but the changes.
+/// Checks each rule that is created or changed, without the database.
 pub(crate) fn check_rules(bounds: WriteBounds, changes: &[Change]) -> Result<(), CatalogError> {
     let mut problems = Vec::new();
-    let changed = changes.iter().filter(|it| it.kind == Kind::Rule && it.was != it.becomes);
+    let changed = changes.iter().filter(|it| it.kind == Kind::Rule && it.before != it.after);
     for change in changed {
-        let Some(body) = &change.becomes else { continue };
+        let Some(Entry::Rule(rule)) = change.after.as_deref() else { continue };
         let mut refuse = |message: String, advice: String| {
             let problem = Problem::new("", message).with_advice(advice);
-            problems.push(Problem { rule: Some(change.entry.clone()), ..problem });
+            problems.push(Problem { rule: Some(change.name.clone()), ..problem });
         };
-        if body.len() > bounds.rule_bytes {
-            let (bytes, max) = (body.len(), bounds.rule_bytes);
+        let (bytes, max) = (length(change.after.as_ref()), bounds.rule_bytes);
+        if bytes > max {
             refuse(
                 format!("the rule takes {bytes} bytes, of at most {max} (limits.rule_bytes)"),
                 "split it into several rules".to_owned(),
             );
-        } else if let Some(Entry::Rule(rule)) =
-            change.entry_made().map_err(CatalogError::Invalid)?
-        {
-            let (globs, max) = (globs_of(&rule), bounds.globs_per_rule);
-            if globs > max {
-                refuse(
-                    format!("the rule has {globs} globs, of at most {max} (limits.globs_per_rule)"),
-                    "match a common prefix, or split the rule".to_owned(),
-                );
-            }
+            continue;
+        }
+        let (globs, max) = (globs_of(rule), bounds.globs_per_rule);
+        if globs > max {
+            refuse(
+                format!("the rule has {globs} globs, of at most {max} (limits.globs_per_rule)"),
+                "match a common prefix, or split the rule".to_owned(),
+            );
         }
     }
     if problems.is_empty() { Ok(()) } else { Err(CatalogError::Invalid(problems)) }
+}
+
+/// The bytes that an entry takes, as JSON.
+fn length(entry: Option<&Arc<Entry>>) -> usize {
+    entry.map_or(0, |entry| entry.body().len())
 }
 
 fn globs_of(rule: &RuleDocument) -> usize {
@@ -86,11 +91,11 @@ pub(crate) async fn check_tenant(
     let failed = |error: sqlx::Error| CatalogError::from_database(url, &error);
     let of = |kinds: &'static [Kind]| changes.iter().filter(|it| kinds.contains(&it.kind));
     let added = |kinds| {
-        let change = |it: &Change| i64::from(it.becomes.is_some()) - i64::from(it.was.is_some());
+        let change = |it: &Change| i64::from(it.after.is_some()) - i64::from(it.before.is_some());
         of(kinds).map(change).sum::<i64>()
     };
-    let length = |body: &Option<String>| body.as_ref().map_or(0, |body| body.len() as i64);
-    let grown: i64 = of(RULES).map(|it| length(&it.becomes) - length(&it.was)).sum();
+    let growth = |it: &Change| length(it.after.as_ref()) as i64 - length(it.before.as_ref()) as i64;
+    let grown: i64 = of(RULES).map(growth).sum();
     if added(RULES) > 0 || grown > 0 {
         let sql = "SELECT count(*), CAST(COALESCE(sum(length(body)), 0) AS BIGINT) \
                    FROM tollgate_rules WHERE tenant = $1";

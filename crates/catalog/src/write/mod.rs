@@ -1,4 +1,4 @@
-//! Every change of a catalog: one transaction, one revision, one line in the audit log for each entry.
+//! Every write to a catalog: one transaction, one revision, one line in the audit log for each entry.
 
 mod apply;
 pub(crate) mod bans;
@@ -7,29 +7,31 @@ pub(crate) mod ownership;
 pub(crate) mod resolve;
 pub(crate) mod validate_policy;
 
+use std::sync::Arc;
+
 use aws_lc_rs::rand;
 use serde_json::Value as Json;
 use tokio::time::timeout;
 use tollgate_core::Timestamp;
 use tollgate_rules::{PolicyDocument, Revision};
 
-use crate::catalog::{Catalog, Head, set_head};
+use crate::catalog::{Catalog, Version, set_version};
 use crate::db::connections::PATIENCE;
 use crate::db::database::{Connection, values};
 use crate::db::disk_space::has_room_for_tenants;
 use crate::db::tables::{self, Stamp};
 use crate::entry::access::Token;
-use crate::entry::change::Change;
+use crate::entry::change::{Change, Update};
 use crate::entry::kind::Kind;
 use crate::entry::{Ban, Entry};
 use crate::error::CatalogError;
-use crate::read::load::{Lock, head_of};
+use crate::read::load::{Lock, version_of};
 use crate::write::bans::PENALTY;
 
 /// The role of parts of the program.
 pub(crate) const PROGRAM: &str = "program";
 
-/// Who changes something, and from where.
+/// The author of a change, and where the call came from.
 #[derive(Clone, Debug)]
 pub struct Author {
     /// The token, or the part of the program.
@@ -56,16 +58,16 @@ impl Author {
     }
 }
 
-/// What is to be changed.
+/// A write.
 #[derive(Clone, Debug)]
 pub enum Intent {
     /// These entries.
     Edits(Vec<Edit>),
-    /// Everything that a document says, and nothing else of the kinds that are to be pruned.
+    /// Everything in a document; other entries of the kinds in `prune` are removed.
     Apply {
         /// The document.
         document: Box<PolicyDocument>,
-        /// Of which kinds whatever is not in the document goes.
+        /// The kinds of which entries that are not in the document are removed.
         prune: Vec<Kind>,
         /// The revision that the catalog has to be at; any, if there is none.
         revision: Option<u64>,
@@ -83,47 +85,47 @@ pub enum Intent {
     Bans(Vec<Ban>),
 }
 
-/// What is to become of one entry.
+/// The write of one entry.
 #[derive(Clone, Debug)]
 pub enum Edit {
-    /// It is to be like this.
+    /// Creates or replaces it.
     Put {
         /// The entry.
         entry: Entry,
-        /// What it has to be now.
+        /// The condition.
         expect: Expect,
     },
-    /// Some of its fields are to be like this, as in a JSON merge patch.
+    /// Changes some of its fields by a JSON merge patch.
     Patch {
-        /// Of what kind it is.
+        /// Its kind.
         kind: Kind,
-        /// What it is called.
-        entry: String,
+        /// Its name.
+        name: String,
         /// The fields.
         fields: Json,
-        /// What it has to be now.
+        /// The condition.
         expect: Expect,
     },
-    /// It is to go.
+    /// Removes it.
     Remove {
-        /// Of what kind it is.
+        /// Its kind.
         kind: Kind,
-        /// What it is called.
-        entry: String,
-        /// What it has to be now.
+        /// Its name.
+        name: String,
+        /// The condition.
         expect: Expect,
     },
-    /// All bans by a rule are to go.
+    /// Lifts all bans by a rule.
     LiftBans {
         /// The rule.
         rule_id: String,
     },
 }
 
-/// What an entry has to be for a change to be made.
+/// The condition for a change of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
-    /// Whatever it is.
+    /// None.
     Anything,
     /// It must not be there.
     Absent,
@@ -133,21 +135,11 @@ pub enum Expect {
     Version(u64),
 }
 
-/// What was changed, or would have been.
-#[derive(Clone, Debug)]
-pub struct Written {
-    /// The state of the catalog afterwards.
-    pub head: Head,
-    /// Every entry that is not what it was before.
-    pub changes: Vec<Change>,
-}
-
-/// What a transaction comes to, before it is kept.
+/// The effect of a transaction, before it is committed.
 #[derive(Debug)]
 pub(crate) struct Prepared {
-    before: Head,
-    after: Head,
-    changes: Vec<Change>,
+    before: Version,
+    update: Update,
     /// Whether it is the first one of its catalog.
     pub(crate) begins: bool,
 }
@@ -167,33 +159,35 @@ const NO_SPACE: &str = "the disk of the catalog is almost full, and what is left
 const TELL: &str = "SELECT pg_notify('tollgate_catalog', $1)";
 
 impl Catalog {
-    /// Makes a change, or with `is_trial` finds out what it would do. Nothing is changed unless all of
-    /// it is.
+    /// Makes all changes or none; with `is_dry_run`, returns what would change.
     ///
     /// # Errors
-    /// Why nothing was changed; or, after [`CatalogError::Unknown`], why nobody knows.
+    /// Why nothing was changed; after [`CatalogError::Unknown`], the outcome is unknown.
     pub async fn write(
         &self,
         author: &Author,
         intent: Intent,
         now: Timestamp,
-        is_trial: bool,
-    ) -> Result<Written, CatalogError> {
-        let prepared = self.transact(author, intent, now, is_trial).await?;
-        let head = if is_trial { prepared.before } else { prepared.after };
-        Ok(Written { head, changes: prepared.changes })
+        is_dry_run: bool,
+    ) -> Result<Update, CatalogError> {
+        let Prepared { before, mut update, .. } =
+            self.transact(author, intent, now, is_dry_run).await?;
+        if is_dry_run {
+            update.version = before;
+        }
+        Ok(update)
     }
 
-    /// Writes in one transaction. Whether that was a trial or not, says what it comes to.
+    /// Writes in one transaction, which is rolled back after a dry run.
     pub(crate) async fn transact(
         &self,
         author: &Author,
         intent: Intent,
         now: Timestamp,
-        is_trial: bool,
+        is_dry_run: bool,
     ) -> Result<Prepared, CatalogError> {
         let mut lease = self.connections.to_write().await?;
-        if author.leaves_room() && !is_trial && !self.has_room(lease.connection()).await? {
+        if author.leaves_room() && !is_dry_run && !self.has_room(lease.connection()).await? {
             lease.give_back();
             return Err(CatalogError::NoSpace(NO_SPACE.to_owned()));
         }
@@ -210,7 +204,7 @@ impl Catalog {
             Err(_) => return Err(CatalogError::away(self.url(), "it does not answer")),
         };
         let connection = lease.connection();
-        if is_trial || (prepared.changes.is_empty() && !prepared.begins) {
+        if is_dry_run || (prepared.update.changes.is_empty() && !prepared.begins) {
             self.in_time(connection.roll_back()).await?;
             lease.give_back();
             return Ok(prepared);
@@ -218,10 +212,11 @@ impl Catalog {
         match timeout(PATIENCE, connection.commit()).await {
             Ok(Ok(())) => {
                 lease.give_back();
+                *self.own_write.lock() = Some((prepared.before, prepared.update.clone()));
                 self.wake();
                 Ok(prepared)
             }
-            // A database that says no has kept nothing.
+            // A database that refuses the commit has rolled back.
             Ok(Err(error @ sqlx::Error::Database(_))) => Err(self.failed(&error)),
             Ok(Err(_)) | Err(_) => Err(CatalogError::Unknown(format!(
                 "the catalog {} went away before it said whether the change was kept: look again",
@@ -253,13 +248,14 @@ impl Catalog {
             let created = connection.run(CREATE, values![now.as_micros(), stamp]).await;
             begins = created.map_err(failed)? > 0;
             if !begins {
-                let head = head_of(connection, Lock::None).await.map_err(failed)?;
-                return Ok(Prepared { before: head, after: head, changes: Vec::new(), begins });
+                let before = version_of(connection, Lock::None).await.map_err(failed)?;
+                let update = Update::new(before, Vec::new());
+                return Ok(Prepared { before, update, begins });
             }
         }
-        // Whoever holds this row is the only one who changes anything, until the end.
-        let before = head_of(connection, Lock::Writers).await.map_err(failed)?;
-        if before == Head::default() {
+        // The lock on this row makes this the only transaction that writes.
+        let before = version_of(connection, Lock::Writers).await.map_err(failed)?;
+        if before == Version::default() {
             return Err(CatalogError::Unusable(format!("the catalog {} is empty", self.url())));
         }
         if let Intent::Apply { revision: Some(expected), .. } = intent
@@ -271,12 +267,12 @@ impl Catalog {
         bounds::check_rules(self.purpose.bounds, &changes)?;
         self.lift_with_rules(connection, author, &mut changes).await?;
         if changes.is_empty() {
-            return Ok(Prepared { before, after: before, changes, begins });
+            return Ok(Prepared { before, update: Update::new(before, changes), begins });
         }
         let Revision { epoch, number } = before.revision;
         let number = number + 1;
-        let after = Head { revision: Revision { epoch, number }, stamp };
-        set_head(connection, after).await.map_err(failed)?;
+        let version = Version { revision: Revision { epoch, number }, stamp };
+        set_version(connection, version).await.map_err(failed)?;
         ownership::settle(connection, self.url(), author, &mut changes).await?;
         tables::order(&mut changes);
         let written = Stamp {
@@ -286,12 +282,13 @@ impl Catalog {
             tenant: author.tenant.as_deref(),
         };
         for change in &changes {
-            self.make(connection, change, written).await?;
+            self.apply(connection, change, written).await?;
         }
         tables::hand_over(connection, &changes).await.map_err(failed)?;
         let bounds = self.purpose.bounds;
         bounds::check_tenant(connection, self.url(), bounds, author, &changes).await?;
-        validate_policy::check(connection, self.url(), &changes, self.purpose).await?;
+        let compiled =
+            validate_policy::check(connection, self.url(), &changes, self.purpose).await?;
         let (actor, role) = (author.actor.as_str(), author.role.as_str());
         let address = author.address.as_deref();
         let revision = values![number, stamp, now.as_micros(), actor, role, address];
@@ -300,20 +297,23 @@ impl Catalog {
         if connection.is_postgres() {
             connection.rows(TELL, values![format!("{epoch}:{number}")]).await.map_err(failed)?;
         }
-        Ok(Prepared { before, after, changes, begins })
+        Ok(Prepared { before, update: Update { version, changes, compiled }, begins })
     }
 }
 
-/// Writes what was changed into the audit log.
+/// Writes changes to the audit log.
 async fn log(
     connection: &mut Connection,
     revision: u64,
     changes: &[Change],
 ) -> Result<(), sqlx::Error> {
     for (place, change) in (0_u64..).zip(changes) {
-        let Change { kind, entry, tenant, author_tenant, was, becomes } = change.clone();
+        let Change { kind, name, tenant, author_tenant, before, after } = change;
+        let body = |entry: &Option<Arc<Entry>>| entry.as_ref().map(|entry| entry.body());
+        let (tenant, author_tenant) = (tenant.as_deref(), author_tenant.as_deref());
+        let (name, before, after) = (name.as_str(), body(before), body(after));
         let values =
-            values![revision, place, kind.name(), entry, tenant, was, becomes, author_tenant];
+            values![revision, place, kind.name(), name, tenant, before, after, author_tenant];
         connection.run(CHANGE, values).await?;
     }
     Ok(())

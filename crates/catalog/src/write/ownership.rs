@@ -72,11 +72,11 @@ pub(crate) async fn check_author(
     connection: &mut Connection,
     url: &CatalogUrl,
     author: &Author,
-    kind: Kind,
     stored: &Stored,
+    entry: &Entry,
 ) -> Result<(), CatalogError> {
     let Some(tenant) = &author.tenant else { return Ok(()) };
-    let author_tenant = match Entry::parse(kind, &stored.body).map_err(CatalogError::Invalid)? {
+    let author_tenant = match entry {
         Entry::Ban(ban) => {
             let rule = find_rule(connection, url, &ban.rule_id).await?;
             rule.and_then(|rule| rule.author_tenant)
@@ -86,7 +86,7 @@ pub(crate) async fn check_author(
     if author_tenant.as_ref() == Some(tenant) {
         return Ok(());
     }
-    Err(read_only(tenant, kind, &stored.entry))
+    Err(read_only(tenant, stored.kind, &stored.name))
 }
 
 /// Notes the tenant of each change, and refuses those that the author may not make.
@@ -98,16 +98,14 @@ pub(crate) async fn settle(
 ) -> Result<(), CatalogError> {
     let mut owners = Vec::with_capacity(changes.len());
     for change in changes.iter() {
-        let before = change.entry_before().map_err(CatalogError::Invalid)?;
-        let made = change.entry_made().map_err(CatalogError::Invalid)?;
-        let before = owner(connection, url, before.as_ref(), changes).await?;
-        let after = owner(connection, url, made.as_ref(), changes).await?;
+        let before = owner(connection, url, change.before.as_deref(), changes).await?;
+        let after = owner(connection, url, change.after.as_deref(), changes).await?;
         if let Some(tenant) = &author.tenant {
             if after.as_ref().is_some_and(|owner| owner.as_ref() != Some(tenant)) {
                 return Err(not_yours(tenant, change));
             }
             may_change(tenant, change)?;
-            for rule_id in made.iter().flat_map(loosened) {
+            for rule_id in change.after.iter().flat_map(|entry| loosened(entry)) {
                 let rule = rule_owner(connection, url, rule_id, changes).await?;
                 check_loosened(tenant, change, rule_id, &rule)?;
             }
@@ -147,9 +145,9 @@ async fn rule_owner(
     rule_id: &str,
     changes: &[Change],
 ) -> Result<RuleOwner, CatalogError> {
-    let changed = changes.iter().find(|it| it.kind == Kind::Rule && it.entry == rule_id);
+    let changed = changes.iter().find(|it| it.kind == Kind::Rule && it.name == rule_id);
     if let Some(changed) = changed
-        && let Some(rule) = changed.entry_made().map_err(CatalogError::Invalid)?
+        && let Some(rule) = &changed.after
     {
         let tenant = rule.tenant().map(str::to_owned);
         return Ok(RuleOwner { tenant, author_tenant: changed.author_tenant.clone() });
@@ -173,13 +171,13 @@ async fn find_rule(
 }
 
 fn not_yours(tenant: &str, change: &Change) -> CatalogError {
-    let Change { kind, entry, .. } = change;
-    CatalogError::NotYours(format!("the {kind} {entry} is not one of the tenant {tenant}"))
+    let Change { kind, name, .. } = change;
+    CatalogError::NotYours(format!("the {kind} {name} is not one of the tenant {tenant}"))
 }
 
-fn read_only(tenant: &str, kind: Kind, entry: &str) -> CatalogError {
+fn read_only(tenant: &str, kind: Kind, name: &str) -> CatalogError {
     CatalogError::ReadOnly(format!(
-        "the {kind} {entry} belongs to operators: administrators of the tenant {tenant} can read it, but \
+        "the {kind} {name} belongs to operators: administrators of the tenant {tenant} can read it, but \
          not change it"
     ))
 }
@@ -234,24 +232,24 @@ async fn refuse_replaced(
 ) -> Result<(), CatalogError> {
     let failed = |error: sqlx::Error| CatalogError::from_database(url, &error);
     let rules: Vec<&Change> = changes.iter().filter(|it| it.kind == Kind::Rule).collect();
-    if rules.iter().all(|it| it.becomes.is_none()) {
+    if rules.iter().all(|it| it.after.is_none()) {
         return Ok(());
     }
     for row in connection.rows(REPLACING, vec![]).await.map_err(failed)? {
-        let (entry, body) = (row.text(0).map_err(failed)?, row.text(1).map_err(failed)?);
+        let (name, body) = (row.text(0).map_err(failed)?, row.text(1).map_err(failed)?);
         let tenant = row.text(2).map_err(failed)?;
         let Entry::Rule(rule) = Entry::parse(Kind::Rule, &body).map_err(CatalogError::Invalid)?
         else {
             continue;
         };
-        let is_replaced = |it: &&&Change| it.becomes.is_some() && rule.replaces.contains(&it.entry);
+        let is_replaced = |it: &&&Change| it.after.is_some() && rule.replaces.contains(&it.name);
         if let Some(replaced) = rules.iter().find(is_replaced)
-            && !rules.iter().any(|it| it.entry == entry)
+            && !rules.iter().any(|it| it.name == name)
         {
             return Err(CatalogError::InUse(format!(
-                "the rule {entry}, which administrators of the tenant {tenant} wrote, replaces the rule {}: \
+                "the rule {name}, which administrators of the tenant {tenant} wrote, replaces the rule {}: \
                  change or remove it first, or in the same document",
-                replaced.entry
+                replaced.name
             )));
         }
     }

@@ -1,13 +1,14 @@
-//! What an intent would change, entry by entry, given what is there.
+//! Finds the changes of a write, entry by entry, given what is in the tables.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use serde_json::Value as Json;
-use tollgate_rules::{PolicyDocument, Problem};
+use tollgate_rules::Problem;
 
 use crate::catalog::Catalog;
 use crate::db::database::{Connection, Value, values};
-use crate::db::tables;
+use crate::db::tables::{self, Stored};
 use crate::entry::access::Role;
 use crate::entry::change::Change;
 use crate::entry::kind::Kind;
@@ -16,15 +17,15 @@ use crate::error::CatalogError;
 use crate::write::ownership;
 use crate::write::{Author, Edit, Expect, Intent};
 
-/// One edit, given what is there.
+/// The change of one edit.
 struct Resolved {
     change: Change,
-    /// False if it leaves everything as it is.
+    /// False if the entry stays the same.
     is_change: bool,
 }
 
 impl Catalog {
-    /// What an intent changes, given what is there.
+    /// The changes of a write.
     pub(crate) async fn resolve(
         &self,
         connection: &mut Connection,
@@ -56,17 +57,18 @@ impl Catalog {
                 vec![Edit::Put { entry: Entry::Token(token), expect: Expect::Absent }]
             }
             Intent::Apply { document, prune, .. } => {
-                let mut edits = Vec::new();
+                let (entries, mut edits) = (Entry::all_of(*document), Vec::new());
                 for kind in prune {
-                    let kept = names_of(&document, kind)?;
-                    for entry in self.names(connection, kind, author.tenant.as_deref()).await? {
-                        if !kept.contains(&entry) {
+                    let kept = entries.iter().filter(|it| it.kind() == kind).map(Entry::name);
+                    let kept: HashSet<String> = kept.collect::<Result<_, _>>().map_err(invalid)?;
+                    for name in self.names(connection, kind, author.tenant.as_deref()).await? {
+                        if !kept.contains(&name) {
                             let expect = Expect::Anything;
-                            edits.push(Edit::Remove { kind, entry, expect });
+                            edits.push(Edit::Remove { kind, name, expect });
                         }
                     }
                 }
-                let puts = Entry::all_of(*document).into_iter();
+                let puts = entries.into_iter();
                 edits.extend(puts.map(|entry| Edit::Put { entry, expect: Expect::Anything }));
                 edits
             }
@@ -86,9 +88,9 @@ impl Catalog {
             }
         }
         let mut seen = HashSet::new();
-        let mut names = resolved.iter().map(|it| (it.change.kind, it.change.entry.as_str()));
-        if let Some((kind, entry)) = names.find(|name| !seen.insert(*name)) {
-            let message = format!("the {kind} {entry} is there twice");
+        let mut names = resolved.iter().map(|it| (it.change.kind, it.change.name.as_str()));
+        if let Some((kind, name)) = names.find(|it| !seen.insert(*it)) {
+            let message = format!("the {kind} {name} is there twice");
             return Err(CatalogError::Invalid(vec![Problem::new("", message)]));
         }
         Ok(resolved.into_iter().filter(|it| it.is_change).map(|it| it.change).collect())
@@ -102,60 +104,67 @@ impl Catalog {
         takes_over: bool,
     ) -> Result<Resolved, CatalogError> {
         let failed = |error: sqlx::Error| self.failed(&error);
-        let invalid = |problem: Problem| CatalogError::Invalid(vec![problem]);
         let (kind, name, expect) = match &edit {
             Edit::Put { entry, expect } => (entry.kind(), entry.name().map_err(invalid)?, *expect),
-            Edit::Patch { kind, entry, expect, .. } | Edit::Remove { kind, entry, expect } => {
-                (*kind, entry.clone(), *expect)
+            Edit::Patch { kind, name, expect, .. } | Edit::Remove { kind, name, expect } => {
+                (*kind, name.clone(), *expect)
             }
             Edit::LiftBans { rule_id } => (Kind::Ban, ban_name(rule_id, &[]), Expect::Anything),
         };
         let found = tables::find(connection, kind, &name).await.map_err(failed)?;
-        // An entry that the author cannot see is as good as absent, whatever the author expects.
+        // To the author, an entry that it cannot see does not exist.
         let is_hidden = found.as_ref().is_some_and(|it| !ownership::is_visible(author, it));
         let now = found.filter(|_| !is_hidden);
         if let (Edit::Put { entry: Entry::Rule(_), .. }, None) = (&edit, &now) {
             ownership::check_new_rule_id(author, &name, is_hidden)?;
         }
-        let missing = || CatalogError::Missing { kind, entry: name.clone() };
+        let missing = || CatalogError::Missing { kind, name: name.clone() };
         match (expect, &now) {
             (Expect::Absent, Some(_)) => {
-                return Err(CatalogError::Exists { kind, entry: name });
+                return Err(CatalogError::Exists { kind, name });
             }
             (Expect::Present | Expect::Version(_), None) => return Err(missing()),
             (Expect::Version(version), Some(now)) if now.version != version => {
-                return Err(CatalogError::Changed { kind, entry: name, version: now.version });
+                return Err(CatalogError::Changed { kind, name, version: now.version });
             }
             _ => {}
         }
-        let was = now.as_ref().map(|now| now.body.clone());
-        let becomes = match edit {
-            Edit::Put { entry, .. } => Some(entry.redacted().body()),
-            Edit::Remove { .. } | Edit::LiftBans { .. } => None,
+        let (before, after) = match edit {
+            Edit::Put { entry, .. } => {
+                let after = Arc::new(entry.redacted());
+                let before = match &now {
+                    // Most entries of a document are unchanged, and need not be parsed.
+                    Some(now) if now.body == after.body() => Some(Arc::clone(&after)),
+                    Some(now) => Some(Arc::new(now.parse()?)),
+                    None => None,
+                };
+                (before, Some(after))
+            }
             Edit::Patch { fields, .. } => {
-                let body = was.as_deref().ok_or_else(missing)?;
-                let mut merged: Json = serde_json::from_str(body).unwrap_or_default();
+                let before = now.as_ref().ok_or_else(missing)?.parse()?;
+                let mut merged = serde_json::to_value(&before).unwrap_or_default();
                 merge(&mut merged, fields);
-                let entry =
+                let after =
                     Entry::parse(kind, &merged.to_string()).map_err(CatalogError::Invalid)?;
-                if entry.name().map_err(invalid)? != name {
+                if after.name().map_err(invalid)? != name {
                     let message = "what an entry is called cannot be changed";
                     return Err(invalid(Problem::new("", message)));
                 }
-                Some(entry.body())
+                (Some(Arc::new(before)), Some(Arc::new(after)))
+            }
+            Edit::Remove { .. } | Edit::LiftBans { .. } => {
+                (now.as_ref().map(Stored::parse).transpose()?.map(Arc::new), None)
             }
         };
         let is_taken_over = takes_over
             && author.tenant.is_none()
             && now.as_ref().is_some_and(|now| now.author_tenant.is_some());
-        let is_change = was != becomes || is_taken_over;
-        if let Some(now) = &now
-            && is_change
-        {
-            ownership::check_author(connection, self.url(), author, kind, now).await?;
+        let is_change = before != after || is_taken_over;
+        if let (Some(now), Some(before), true) = (&now, &before, is_change) {
+            ownership::check_author(connection, self.url(), author, now, before).await?;
         }
         let (tenant, author_tenant) = (None, author.tenant.clone());
-        let change = Change { kind, entry: name, tenant, author_tenant, was, becomes };
+        let change = Change { kind, name, tenant, author_tenant, before, after };
         Ok(Resolved { change, is_change })
     }
 
@@ -187,20 +196,8 @@ pub(crate) fn names_statement(kind: Kind, tenant: Option<&str>) -> Option<(Strin
     Some((format!("{all} WHERE tenant = $1 AND {is_theirs}"), values![tenant]))
 }
 
-fn names_of(document: &PolicyDocument, kind: Kind) -> Result<HashSet<String>, CatalogError> {
-    let mut only = PolicyDocument::default();
-    match kind {
-        Kind::Rule => only.rules.clone_from(&document.rules),
-        Kind::Tier => only.tiers.clone_from(&document.tiers),
-        Kind::Client => only.clients.clone_from(&document.clients),
-        Kind::Override => only.overrides.clone_from(&document.overrides),
-        Kind::Whitelist => only.whitelist.clone_from(&document.whitelist),
-        Kind::Blacklist => only.blacklist.clone_from(&document.blacklist),
-        Kind::ApiKey | Kind::Token | Kind::Ban => {}
-    }
-    let entries = Entry::all_of(only).into_iter();
-    let names = entries.map(|entry| entry.name());
-    names.collect::<Result<_, _>>().map_err(|problem| CatalogError::Invalid(vec![problem]))
+fn invalid(problem: Problem) -> CatalogError {
+    CatalogError::Invalid(vec![problem])
 }
 
 /// A JSON merge patch: a field that becomes null goes.

@@ -1,6 +1,7 @@
-//! Whether a catalog would still be a sound policy: asked before a change is kept.
+//! Refuses a write after which the catalog would be an invalid policy.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
 use tollgate_rules::{Change as Delta, List, Policy, PolicyDocument, Problem, Source};
 
@@ -24,67 +25,60 @@ pub struct Purpose {
     pub bounds: WriteBounds,
 }
 
-/// Checks what the tables hold after these changes, within the transaction that made them.
+/// Validates the tables after these changes, within the transaction that made them. Returns the rules and tiers,
+/// compiled, if some of them changed.
 pub(crate) async fn check(
     connection: &mut Connection,
     url: &CatalogUrl,
     changes: &[Change],
     purpose: Purpose,
-) -> Result<(), CatalogError> {
+) -> Result<Option<Policy>, CatalogError> {
     let failed = |error: sqlx::Error| CatalogError::from_database(url, &error);
     let touches = |kind: Kind| changes.iter().any(|change| change.kind == kind);
+    let has_new_rules = touches(Kind::Rule) || touches(Kind::Tier);
     let mut document = PolicyDocument::default();
-    for tier in bodies(connection, Kind::Tier).await.map_err(failed)? {
-        add(&mut document, Kind::Tier, &tier)?;
+    for tier in entries(connection, url, Kind::Tier, changes).await? {
+        add(&mut document, tier);
     }
-    if touches(Kind::Rule) || touches(Kind::Tier) {
-        for rule in bodies(connection, Kind::Rule).await.map_err(failed)? {
-            add(&mut document, Kind::Rule, &rule)?;
+    if has_new_rules {
+        for rule in entries(connection, url, Kind::Rule, changes).await? {
+            add(&mut document, rule);
         }
+        // In the order of snapshots, wherever the database sorts otherwise.
+        document.rules.sort_by(|one, other| one.rule_id.cmp(&other.rule_id));
+        document.tiers.sort_by(|one, other| one.tier.cmp(&other.tier));
     } else {
         // An override is checked against its rule alone.
-        for rule_id in rules_of_overrides(changes)? {
-            if let Some(rule) =
-                tables::find(connection, Kind::Rule, &rule_id).await.map_err(failed)?
-            {
-                add(&mut document, Kind::Rule, &rule.body)?;
+        for rule_id in rules_of_overrides(changes) {
+            let rule = tables::find(connection, Kind::Rule, rule_id).await.map_err(failed)?;
+            if let Some(rule) = rule {
+                add(&mut document, Arc::new(rule.parse()?));
             }
         }
+        // Unchanged rules are valid; those that they replace are not all here.
+        document.rules.iter_mut().for_each(|rule| rule.replaces.clear());
     }
-    let mut problems = Vec::new();
     let source = Source::from_document(document);
-    let policy = if touches(Kind::Rule) || touches(Kind::Tier) {
-        Policy::compile(&source).map_err(|found| {
-            CatalogError::Invalid(found.into_iter().map(|it| without_list(it, "rules")).collect())
-        })?
-    } else {
-        // Rules that were sound remain so; those that refer to others are not all here.
-        let mut alone = source.document.clone();
-        alone.rules.iter_mut().for_each(|rule| rule.replaces.clear());
-        Policy::compile(&Source::from_document(alone)).map_err(CatalogError::Invalid)?
-    };
+    let policy = Policy::compile(&source).map_err(|found| {
+        CatalogError::Invalid(found.into_iter().map(|it| without_list(it, "rules")).collect())
+    })?;
+    let mut problems = Vec::new();
     if purpose.for_redis {
         let uncountable = tollgate_rules::uncountable_in_redis(&source, &policy);
         problems.extend(uncountable.into_iter().map(|it| without_list(it, "rules")));
     }
-    for change in changes {
-        problems.extend(flaws(change, &policy, purpose));
+    for entry in changes.iter().filter_map(|change| change.after.as_deref()) {
+        problems.extend(flaws(entry, &policy, purpose));
     }
-    // Overrides that nobody touched have to make sense with rules that were.
-    let changed_rules = changes.iter().filter(|it| it.kind == Kind::Rule && it.becomes.is_some());
-    for rule in changed_rules {
-        let rows = connection.rows(OVERRIDES_OF, values![rule.entry.as_str()]).await;
+    // Unchanged overrides have to fit changed rules.
+    for rule in changes.iter().filter(|it| it.kind == Kind::Rule && it.after.is_some()) {
+        let rows = connection.rows(OVERRIDES_OF, values![rule.name.as_str()]).await;
         for row in rows.map_err(failed)? {
             let body = row.text(0).map_err(failed)?;
-            let untouched = Change {
-                kind: Kind::Override,
-                entry: rule.entry.clone(),
-                tenant: None,
-                author_tenant: None,
-                was: None,
-                becomes: Some(body),
-            };
-            problems.extend(flaws(&untouched, &policy, purpose));
+            match Entry::parse(Kind::Override, &body) {
+                Ok(entry) => problems.extend(flaws(&entry, &policy, purpose)),
+                Err(found) => problems.extend(found),
+            }
         }
     }
     if touches(Kind::Tier) && policy.rules().tiers().next().is_some() {
@@ -101,17 +95,15 @@ pub(crate) async fn check(
         }
     }
     problems.dedup();
-    if problems.is_empty() { Ok(()) } else { Err(CatalogError::Invalid(problems)) }
+    if !problems.is_empty() {
+        return Err(CatalogError::Invalid(problems));
+    }
+    Ok(has_new_rules.then_some(policy))
 }
 
-/// What is wrong with the entry that a change makes, given the rules and tiers it refers to.
-fn flaws(change: &Change, policy: &Policy, purpose: Purpose) -> Vec<Problem> {
-    let entry = match change.entry_made() {
-        Ok(Some(entry)) => entry,
-        Ok(None) => return Vec::new(),
-        Err(problems) => return problems,
-    };
-    let found = match &entry {
+/// What is wrong with an entry, given the rules and tiers it refers to.
+fn flaws(entry: &Entry, policy: &Policy, purpose: Purpose) -> Vec<Problem> {
+    let found = match entry {
         Entry::Client(it) => Delta::tier(it, policy.rules()).err(),
         Entry::Override(it) => Delta::exception(it, policy.rules()).err(),
         Entry::Whitelist(it) => Delta::list(List::Allow, it).err(),
@@ -120,7 +112,7 @@ fn flaws(change: &Change, policy: &Policy, purpose: Purpose) -> Vec<Problem> {
         Entry::Rule(_) | Entry::Tier(_) | Entry::Token(_) | Entry::Ban(_) => None,
     };
     let mut found: Vec<Problem> = found.into_iter().collect();
-    if let Entry::Override(exception) = &entry
+    if let Entry::Override(exception) = entry
         && purpose.for_redis
         && found.is_empty()
     {
@@ -143,27 +135,44 @@ fn unknown_tier(tier: &str, policy: &Policy) -> Option<Problem> {
     })
 }
 
-fn rules_of_overrides(changes: &[Change]) -> Result<BTreeSet<String>, CatalogError> {
-    let mut rules = BTreeSet::new();
-    for change in changes.iter().filter(|change| change.kind == Kind::Override) {
-        if let Some(Entry::Override(it)) = change.entry_made().map_err(CatalogError::Invalid)? {
-            rules.insert(it.rule_id);
+fn rules_of_overrides(changes: &[Change]) -> BTreeSet<&str> {
+    let overrides = changes.iter().filter_map(|change| match change.after.as_deref() {
+        Some(Entry::Override(it)) => Some(it.rule_id.as_str()),
+        _ => None,
+    });
+    overrides.collect()
+}
+
+/// All entries of a kind. Those that these changes wrote are not parsed again.
+async fn entries(
+    connection: &mut Connection,
+    url: &CatalogUrl,
+    kind: Kind,
+    changes: &[Change],
+) -> Result<Vec<Arc<Entry>>, CatalogError> {
+    let failed = |error: sqlx::Error| CatalogError::from_database(url, &error);
+    let written: HashMap<&str, &Arc<Entry>> = changes
+        .iter()
+        .filter(|it| it.kind == kind)
+        .filter_map(|it| Some((it.name.as_str(), it.after.as_ref()?)))
+        .collect();
+    let sql = format!("SELECT entry, body FROM {} ORDER BY entry", kind.table());
+    let rows = connection.rows(&sql, vec![]).await.map_err(failed)?;
+    let entries = rows.iter().map(|row| match written.get(row.text(0).map_err(failed)?.as_str()) {
+        Some(entry) => Ok(Arc::clone(entry)),
+        None => {
+            let body = row.text(1).map_err(failed)?;
+            Entry::parse(kind, &body).map(Arc::new).map_err(CatalogError::Invalid)
         }
-    }
-    Ok(rules)
+    });
+    entries.collect()
 }
 
-async fn bodies(connection: &mut Connection, kind: Kind) -> Result<Vec<String>, sqlx::Error> {
-    let sql = format!("SELECT body FROM {} ORDER BY entry", kind.table());
-    connection.rows(&sql, vec![]).await?.iter().map(|row| row.text(0)).collect()
-}
-
-/// Adds an entry that was kept to a document.
-fn add(document: &mut PolicyDocument, kind: Kind, body: &str) -> Result<(), CatalogError> {
-    match Entry::parse(kind, body).map_err(CatalogError::Invalid)? {
+/// Adds a rule or tier to a document.
+fn add(document: &mut PolicyDocument, entry: Arc<Entry>) {
+    match Arc::unwrap_or_clone(entry) {
         Entry::Rule(rule) => document.rules.push(*rule),
         Entry::Tier(tier) => document.tiers.push(tier),
         _ => {}
     }
-    Ok(())
 }

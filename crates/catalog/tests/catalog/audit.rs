@@ -1,11 +1,11 @@
 //! Who changed and reset what: all of it, in order, page by page, by every filter, and forgotten in time.
 
 use serde_json::json;
-use tollgate_catalog::{Act, AuditFilter, AuditKind, AuditRecord, Author, Kind, Since};
+use tollgate_catalog::{AuditFilter, AuditKind, AuditRecord, Author, ChangesSince, Kind};
 use tollgate_core::Micros;
 
 use crate::desk::{
-    Desk, NOW, admin, later, name_of_act, patch, put, remove, reset, rule, tenant_admin,
+    Desk, NOW, admin, later, patch, put, remove, reset, reset_of, rule, subject_of, tenant_admin,
 };
 use crate::place::{Place, everywhere};
 
@@ -37,7 +37,7 @@ fn short(record: &AuditRecord) -> String {
         .place
         .checked_sub(1 << 32)
         .map_or_else(|| record.place.to_string(), |number| format!("reset {number}"));
-    format!("{}.{place} {}", record.revision, name_of_act(&record.act))
+    format!("{}.{place} {}", record.revision, subject_of(record))
 }
 
 /// A filter finds these, whether at once or page by page.
@@ -112,14 +112,14 @@ async fn resets_are_told_among_changes_and_make_no_revision() {
         let early = [reset(&ada, "a", "u1", later(1))];
         log(&early).await;
         let head =
-            desk.write_at(vec![put(Kind::Rule, &rule("a", &json!({})))], later(2)).await.head;
+            desk.write_at(vec![put(Kind::Rule, &rule("a", &json!({})))], later(2)).await.version;
         let two = [reset(&ada, "a", "u1", later(3)), reset(&acme, "a", "u2", later(3))];
         log(&two).await;
         // Whoever does not know whether they were kept hands them in again.
         log(&two).await;
         log(&early).await;
-        assert_eq!(desk.head().await, head);
-        assert!(matches!(desk.catalog.since(head).await, Ok(Since::Nothing)));
+        assert_eq!(desk.version().await, head);
+        assert!(matches!(desk.catalog.since(head).await, Ok(ChangesSince::Nothing)));
         desk.write_at(vec![remove(Kind::Rule, "a")], later(4)).await;
         log(&[reset(&ada, "b", "u1", later(5))]).await;
 
@@ -147,7 +147,7 @@ async fn resets_are_told_among_changes_and_make_no_revision() {
         check_found(&desk, &between, &all[2..5]).await;
 
         let found = desk.catalog.audit(&entry, None, 1).await.expect("a log").remove(0);
-        assert_eq!(found.act, Act::Reset(two[0].reset.clone()));
+        assert_eq!(reset_of(&found), two[0].reset);
         assert_eq!((found.at, found.actor, found.role), (later(3), ada.actor, ada.role));
         assert_eq!(found.address, ada.address);
 
@@ -172,8 +172,8 @@ async fn long_names_of_counters_are_kept_in_part() {
         desk.catalog.log_resets(&long).await.expect("kept");
         desk.catalog.log_resets(&long).await.expect("kept");
         let log = desk.catalog.audit(&AuditFilter::default(), None, 9).await.expect("a log");
-        let [AuditRecord { act: Act::Reset(kept), .. }] = &log[..] else { panic!("{log:?}") };
-        assert!(kept.entry.len() >= 1_499 && long[0].reset.entry.starts_with(&kept.entry));
+        let [AuditRecord { name, .. }] = &log[..] else { panic!("{log:?}") };
+        assert!(name.len() >= 1_499 && long[0].reset.entry.starts_with(name));
     })
     .await;
 }
@@ -188,17 +188,17 @@ async fn old_records_are_forgotten_but_never_the_last() {
         let forget = async |seconds: u64, kept: u64| {
             desk.catalog.forget_audit(later(seconds), Micros::from_secs(kept)).await.expect("done")
         };
-        let head = desk.head().await;
+        let head = desk.version().await;
         assert_eq!(forget(25, 25).await, 0);
         assert_eq!(forget(25, 20).await, 1);
         assert_eq!(left().await, 5);
         assert_eq!(forget(1_000, 0).await, 4);
         assert_eq!(left().await, 1);
         assert_eq!(forget(1_000, 0).await, 0);
-        assert_eq!(desk.head().await, head);
-        assert!(matches!(desk.catalog.since(head).await, Ok(Since::Nothing)));
+        assert_eq!(desk.version().await, head);
+        assert!(matches!(desk.catalog.since(head).await, Ok(ChangesSince::Nothing)));
         desk.write_at(vec![put(Kind::Rule, &rule("c", &json!({})))], later(2_000)).await;
-        assert!(matches!(desk.catalog.since(head).await, Ok(Since::Changes(..))));
+        assert!(matches!(desk.catalog.since(head).await, Ok(ChangesSince::Changes(..))));
     })
     .await;
 }
@@ -209,22 +209,24 @@ async fn old_records_are_forgotten_but_never_the_last() {
 async fn what_is_forgotten_leaves_no_gap() {
     everywhere(async |place| {
         let desk = Desk::open(place).await;
-        let beginning = desk.head().await;
+        let beginning = desk.version().await;
         let write = async |id: &str, seconds: u64| {
-            desk.write_at(vec![put(Kind::Rule, &rule(id, &json!({})))], later(seconds)).await.head
+            desk.write_at(vec![put(Kind::Rule, &rule(id, &json!({})))], later(seconds))
+                .await
+                .version
         };
         let first = write("a", 100).await;
         write("b", 0).await;
         write("c", 200).await;
         desk.catalog.forget_audit(later(50), Micros::from_secs(0)).await.expect("done");
         let since = desk.catalog.since(first).await.expect("an answer");
-        let Since::Changes(changes, _) = since else { panic!("{since:?}") };
-        let names: Vec<&str> = changes.iter().map(|change| change.entry.as_str()).collect();
+        let ChangesSince::Changes(update) = since else { panic!("{since:?}") };
+        let names: Vec<&str> = update.changes.iter().map(|change| change.name.as_str()).collect();
         assert_eq!(names, ["b", "c"]);
         // Whoever knows the beginning alone has missed what was forgotten.
         desk.catalog.forget_audit(later(150), Micros::from_secs(0)).await.expect("done");
         let since = desk.catalog.since(beginning).await.expect("an answer");
-        assert!(matches!(since, Since::TooLong), "{since:?}");
+        assert!(matches!(since, ChangesSince::TooLong), "{since:?}");
     })
     .await;
 }
@@ -237,10 +239,9 @@ async fn digests_are_not_told() {
         desk.write(vec![put(Kind::ApiKey, &key("u1"))]).await;
         desk.write(vec![put(Kind::ApiKey, &key("u2"))]).await;
         let log = desk.catalog.audit(&AuditFilter::default(), None, 1).await.expect("a log");
-        let Act::Change(change) = &log[0].act else { panic!("{log:?}") };
-        let (was, becomes) = change.told();
-        assert_eq!(was, Some(json!({"key_id": "k", "owner": "u1"})));
-        assert_eq!(becomes, Some(json!({"key_id": "k", "owner": "u2"})));
+        let (before, after) = log[0].redacted();
+        assert_eq!(before, Some(json!({"key_id": "k", "owner": "u1"})));
+        assert_eq!(after, Some(json!({"key_id": "k", "owner": "u2"})));
         assert_eq!(log[0].at, NOW);
     })
     .await;

@@ -1,7 +1,7 @@
 //! Changes of bans in the log: clients cause them, so their number is bounded, and nodes still miss nothing.
 
 use serde_json::json;
-use tollgate_catalog::{AuditFilter, Ban, Kind, Since, View};
+use tollgate_catalog::{AuditFilter, Ban, ChangesSince, Kind, View};
 use tollgate_rules::format_time;
 
 use crate::desk::{Desk, NOW, later, put, remove, rule};
@@ -37,7 +37,7 @@ async fn ban_all(desk: &Desk, users: std::ops::Range<usize>) {
 async fn the_log_of_bans_is_bounded_and_nodes_that_follow_it_miss_nothing() {
     everywhere(async |place| {
         let desk = open(place).await;
-        let behind = desk.head().await;
+        let behind = desk.version().await;
         let listed = |user: &str| json!({"identifier_type": "user_id", "identifier": user});
         desk.write(vec![put(Kind::Blacklist, &listed("first"))]).await;
         ban_all(&desk, 0..40).await;
@@ -58,13 +58,13 @@ async fn the_log_of_bans_is_bounded_and_nodes_that_follow_it_miss_nothing() {
 
         // A node that would have to follow what was removed reads everything.
         let since = desk.catalog.since(behind).await.expect("an answer");
-        assert!(matches!(since, Since::TooLong), "{since:?}");
-        let since = desk.catalog.since(near.head()).await.expect("an answer");
-        let Since::Changes(changes, head) = since else { panic!("{since:?}") };
-        assert_eq!(changes.len(), 9);
-        let followed = near.apply(&changes, head).expect("a view");
+        assert!(matches!(since, ChangesSince::TooLong), "{since:?}");
+        let since = desk.catalog.since(near.version()).await.expect("an answer");
+        let ChangesSince::Changes(update) = since else { panic!("{since:?}") };
+        assert_eq!(update.changes.len(), 9);
+        let followed = near.apply(&update).expect("a view");
         let whole = desk.catalog.view().await.expect("a view");
-        assert_eq!(followed.head(), whole.head());
+        assert_eq!(followed.version(), whole.version());
         let bans = |view: &View| view.policy().directory().bans();
         assert_eq!((bans(&followed), bans(&whole)), (58, 58));
     })
@@ -76,19 +76,19 @@ async fn the_log_of_bans_is_bounded_and_nodes_that_follow_it_miss_nothing() {
 async fn nodes_notice_changes_that_were_removed_between_others() {
     everywhere(async |place| {
         let desk = open(place).await;
-        let behind = desk.head().await;
+        let behind = desk.version().await;
         let lifted = |user: usize| remove(Kind::Ban, &format!(r#"["r","u{user}"]"#));
         let tier = |name: &str| vec![put(Kind::Tier, &json!({"tier": name}))];
         desk.write(tier("a")).await;
         ban_all(&desk, 0..2).await;
-        let after = desk.write(vec![lifted(0)]).await.head;
-        assert!(matches!(desk.catalog.since(behind).await, Ok(Since::Changes(..))));
+        let after = desk.write(vec![lifted(0)]).await.version;
+        assert!(matches!(desk.catalog.since(behind).await, Ok(ChangesSince::Changes(..))));
         assert_eq!(desk.catalog.trim_ban_log(1).await.expect("done"), 2);
         let since = desk.catalog.since(behind).await.expect("an answer");
-        assert!(matches!(since, Since::TooLong), "{since:?}");
-        assert!(matches!(desk.catalog.since(after).await, Ok(Since::Nothing)));
+        assert!(matches!(since, ChangesSince::TooLong), "{since:?}");
+        assert!(matches!(desk.catalog.since(after).await, Ok(ChangesSince::Nothing)));
         desk.write(tier("b")).await;
-        assert!(matches!(desk.catalog.since(after).await, Ok(Since::Changes(..))));
+        assert!(matches!(desk.catalog.since(after).await, Ok(ChangesSince::Changes(..))));
     })
     .await;
 }

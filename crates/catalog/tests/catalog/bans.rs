@@ -3,8 +3,8 @@
 use crate::place::{Place, everywhere};
 use serde_json::json;
 use tollgate_catalog::{
-    AuditFilter, Author, Ban, Beginning, Catalog, Edit, Entry, Expect, Filter, Intent, Kind, Since,
-    View, ban_name,
+    AuditFilter, Author, Ban, Catalog, ChangesSince, Edit, Entry, Expect, Filter, Intent, Kind,
+    Seed, View, ban_name,
 };
 use tollgate_core::{Micros, Timestamp};
 use tollgate_rules::{Attribute, Attributes, Source, Standing, format_time};
@@ -42,13 +42,13 @@ fn put(ban: Ban) -> Edit {
 
 fn remove(rule_id: &str, identifier: &[&str]) -> Edit {
     let identifier: Vec<String> = identifier.iter().map(|value| (*value).to_owned()).collect();
-    let entry = ban_name(rule_id, &identifier);
-    Edit::Remove { kind: Kind::Ban, entry, expect: Expect::Present }
+    let name = ban_name(rule_id, &identifier);
+    Edit::Remove { kind: Kind::Ban, name, expect: Expect::Present }
 }
 
 async fn open(place: &Place) -> Catalog {
     let catalog = place.catalog();
-    let beginning = Beginning { document: Source::parse(RULES).document };
+    let beginning = Seed { document: Source::parse(RULES).document };
     assert!(catalog.open(beginning, NOW, true).await.expect("a catalog"));
     catalog
 }
@@ -88,9 +88,9 @@ fn banned(view: &View, seconds: u64) -> [bool; 3] {
 
 /// The view after what is new; a fresh look at everything says the same.
 async fn follow(catalog: &Catalog, view: &View) -> View {
-    let next = match catalog.since(view.head()).await.expect("an answer") {
-        Since::Nothing => view.clone(),
-        Since::Changes(changes, head) => view.apply(&changes, head).expect("a sound view"),
+    let next = match catalog.since(view.version()).await.expect("an answer") {
+        ChangesSince::Nothing => view.clone(),
+        ChangesSince::Changes(update) => view.apply(&update).expect("a sound view"),
         other => panic!("{other:?}"),
     };
     let whole = catalog.view().await.expect("a view");
@@ -143,18 +143,15 @@ async fn count(catalog: &Catalog) -> usize {
 
 /// A change of the rule `login`, as JSON fields.
 fn patch(fields: serde_json::Value) -> Edit {
-    let (kind, entry) = (Kind::Rule, "login".to_owned());
-    Edit::Patch { kind, entry, fields, expect: Expect::Present }
+    let (kind, name) = (Kind::Rule, "login".to_owned());
+    Edit::Patch { kind, name, fields, expect: Expect::Present }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn deleting_a_rule_removes_its_bans() {
     everywhere(async |place| {
-        let removed = || Edit::Remove {
-            kind: Kind::Rule,
-            entry: "login".to_owned(),
-            expect: Expect::Present,
-        };
+        let removed =
+            || Edit::Remove { kind: Kind::Rule, name: "login".to_owned(), expect: Expect::Present };
         let cases = [
             (removed(), true),
             (patch(json!({"penalty": null})), true),
@@ -183,12 +180,12 @@ async fn deleting_a_rule_removes_its_bans() {
             assert_eq!(count(&catalog).await, left, "{case}");
             let after = follow(&catalog, &banned).await;
             assert_eq!(after.policy().directory().bans(), left, "{case}: other nodes follow");
-            let Since::Changes(changes, head) =
-                catalog.since(banned.head()).await.expect("changes")
+            let ChangesSince::Changes(update) =
+                catalog.since(banned.version()).await.expect("changes")
             else {
                 panic!("{case}: not told one by one");
             };
-            copied.follow(&changes, head).await.expect("followed");
+            copied.follow(&update).await.expect("followed");
             assert_eq!(count(&copied).await, left, "{case}: copies follow");
         }
     })
@@ -292,7 +289,11 @@ async fn what_has_ended_is_swept_in_small_steps() {
         write(&catalog, vec![put(ban("login", &["10.9.9.9"], 11))]).await;
         let view = catalog.view().await.expect("a view");
         assert_eq!(catalog.sweep_bans(later(9)).await.expect("nothing to do"), 0);
-        assert_eq!(catalog.head().await.expect("a head"), view.head(), "nothing was written");
+        assert_eq!(
+            catalog.version().await.expect("a version"),
+            view.version(),
+            "nothing was written"
+        );
         let mut steps = Vec::new();
         while let step @ 1.. = catalog.sweep_bans(later(10)).await.expect("a step") {
             steps.push(step);
@@ -337,7 +338,7 @@ async fn people_find_bans_and_who_made_them() {
         write(&catalog, bans).await;
         let names = async |filter: Filter| {
             let page = catalog.page(Kind::Ban, &filter, None, 10).await.expect("a page");
-            page.entries.into_iter().map(|stored| stored.entry).collect::<Vec<_>>()
+            page.entries.into_iter().map(|stored| stored.name).collect::<Vec<_>>()
         };
         let of = |text: &str| Some(text.to_owned());
         let (login, shop) = ("[\"login\",\"10.0.0.1\"]", "[\"shop\",\"u1\",\"acme\"]");

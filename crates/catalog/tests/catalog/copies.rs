@@ -2,9 +2,9 @@
 //! judges, and as cheap to keep up to date.
 
 use serde_json::json;
-use tollgate_catalog::{Catalog, Filter, Kind, Since};
+use tollgate_catalog::{Catalog, Change, ChangesSince, Filter, Kind, Purpose, Update};
 
-use crate::desk::{Contents, Desk, apply, contents, patch, put, remove, rule};
+use crate::desk::{Contents, Desk, apply, contents, entry, patch, put, remove, rule};
 use crate::place::{Place, everywhere};
 
 const CONTENTS: &str = "
@@ -35,21 +35,21 @@ async fn filled(place: &Place) -> Desk {
 
 /// The copy is the original: in its head, its entries, and whose they are.
 async fn check_same(copy: &Catalog, original: &Catalog) {
-    let head = original.head().await.expect("a head");
-    assert_eq!(copy.head().await.expect("a head"), head);
-    assert!(matches!(copy.since(head).await, Ok(Since::Nothing)));
+    let head = original.version().await.expect("a version");
+    assert_eq!(copy.version().await.expect("a version"), head);
+    assert!(matches!(copy.since(head).await, Ok(ChangesSince::Nothing)));
     let of_acme = Filter { tenant: Some("acme".to_owned()), ..Filter::default() };
     for kind in Kind::ALL {
         let mut pages = Vec::new();
         for catalog in [copy, original] {
             let page = catalog.page(kind, &of_acme, None, 100).await.expect("a page");
-            pages.push(page.entries.into_iter().map(|entry| entry.entry).collect::<Vec<_>>());
+            pages.push(page.entries.into_iter().map(|stored| stored.name).collect::<Vec<_>>());
         }
         assert_eq!(pages[0], pages[1], "{kind} of acme");
     }
     let (own, theirs) =
         (copy.view().await.expect("a view"), original.view().await.expect("a view"));
-    assert_eq!(own.head(), theirs.head());
+    assert_eq!(own.version(), theirs.version());
     assert_eq!(own.rules(), theirs.rules());
     assert_eq!(own.tiers(), theirs.tiers());
     assert_eq!(own.api_keys(), theirs.api_keys());
@@ -74,7 +74,7 @@ async fn a_copy_is_the_original_and_follows_it() {
         used.write(vec![put(Kind::Rule, &rule("own", &json!({})))]).await;
         for copy in [fresh, used.catalog] {
             let head = copy.copy_from(&desk.catalog).await.expect("a copy");
-            assert_eq!(head, desk.head().await);
+            assert_eq!(head, desk.version().await);
             check_same(&copy, &desk.catalog).await;
             assert_eq!(contents(&copy).await, contents(&desk.catalog).await);
 
@@ -90,8 +90,8 @@ async fn a_copy_is_the_original_and_follows_it() {
             ])
             .await;
             let answer = desk.catalog.since(head).await.expect("an answer");
-            let Since::Changes(changes, head) = answer else { panic!("{answer:?}") };
-            copy.follow(&changes, head).await.expect("a copy");
+            let ChangesSince::Changes(update) = answer else { panic!("{answer:?}") };
+            copy.follow(&update).await.expect("a copy");
             check_same(&copy, &desk.catalog).await;
             assert_eq!(bodies(contents(&copy).await), bodies(contents(&desk.catalog).await));
             desk.check(apply(CONTENTS, &[]), "~tier ..").await;
@@ -99,11 +99,15 @@ async fn a_copy_is_the_original_and_follows_it() {
             desk.write(vec![put(Kind::Token, &token), remove(Kind::Rule, "c")]).await;
             // Once it is a catalog of its own, it goes on from there.
             copy.copy_from(&desk.catalog).await.expect("a copy");
-            let before = copy.head().await.expect("a head");
+            let before = copy.version().await.expect("a version");
             let own = Desk { catalog: copy, author: crate::desk::admin() };
             own.write(vec![put(Kind::Rule, &rule("own", &json!({})))]).await;
+            // The node that wrote knows its write; others find no history.
+            let other_node = Catalog::new(own.catalog.url().clone(), Purpose::default());
+            let answer = other_node.since(before).await.expect("an answer");
+            assert!(matches!(&answer, ChangesSince::TooLong), "{answer:?}");
             let answer = own.catalog.since(before).await.expect("an answer");
-            assert!(matches!(&answer, Since::TooLong), "{answer:?}");
+            assert!(matches!(&answer, ChangesSince::Changes(_)), "{answer:?}");
         }
     })
     .await;
@@ -118,29 +122,22 @@ async fn a_copy_that_fails_changes_nothing() {
         let copy = node.catalog();
         copy.migrate(crate::desk::NOW).await.expect("tables");
         copy.copy_from(&desk.catalog).await.expect("a copy");
-        let (head, before) = (copy.head().await.expect("a head"), contents(&copy).await);
+        let (head, before) = (copy.version().await.expect("a version"), contents(&copy).await);
         desk.write(vec![put(Kind::Rule, &rule("c", &json!({})))]).await;
         let mut raw = place.raw().await;
         raw.run("UPDATE tollgate_tokens SET body = 'unreadable'").await;
         let failed = copy.copy_from(&desk.catalog).await.expect_err("an error");
         assert_eq!(crate::desk::name_of(&failed), "unusable", "{failed}");
         assert_eq!(contents(&copy).await, before);
-        assert_eq!(copy.head().await.expect("a head"), head);
+        assert_eq!(copy.version().await.expect("a version"), head);
         // Neither does a change that does not fit.
         let exception = json!({
             "rule_id": "nowhere", "identifier_type": "user_id", "identifier": "u", "limit": 1,
         });
-        let lost = tollgate_catalog::Change {
-            kind: Kind::Override,
-            entry: "lost".to_owned(),
-            tenant: None,
-            author_tenant: None,
-            was: None,
-            becomes: Some(exception.to_string()),
-        };
-        copy.follow(&[lost], desk.head().await).await.expect_err("an error");
+        let lost = Change::created(entry(Kind::Override, &exception)).expect("a name");
+        copy.follow(&Update::new(desk.version().await, vec![lost])).await.expect_err("an error");
         assert_eq!(contents(&copy).await, before);
-        assert_eq!(copy.head().await.expect("a head"), head);
+        assert_eq!(copy.version().await.expect("a version"), head);
     })
     .await;
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::json;
-use tollgate_catalog::{Beginning, Catalog, Head, Intent, Kind, Since};
+use tollgate_catalog::{Catalog, ChangesSince, Intent, Kind, Seed, Version};
 use tollgate_rules::Source;
 
 use crate::desk::{Desk, NOW, admin, contents, only, put, rule};
@@ -28,7 +28,7 @@ async fn nodes_that_start_at_once() {
                     let catalog = place.catalog();
                     let document = Source::parse(text).document;
                     tokio::spawn(async move {
-                        let beginning = Beginning { document };
+                        let beginning = Seed { document };
                         catalog.open(beginning, NOW, false).await
                     })
                 })
@@ -41,7 +41,7 @@ async fn nodes_that_start_at_once() {
             assert_eq!(begun, 1);
             let catalog = place.catalog();
             assert_eq!(contents(&catalog).await.len(), 1);
-            assert_eq!(catalog.head().await.expect("a head").revision.number, 1);
+            assert_eq!(catalog.version().await.expect("a version").revision.number, 1);
         }
     })
     .await;
@@ -51,7 +51,7 @@ async fn nodes_that_start_at_once() {
 async fn nodes_that_write_at_once() {
     everywhere(async |place| {
         let desk = Desk::open(place).await;
-        let beginning = desk.head().await;
+        let beginning = desk.version().await;
         let nodes: Vec<_> =
             (0..NODES).map(|node| tokio::spawn(write_many(place.catalog(), node))).collect();
         let mut heads = Vec::new();
@@ -67,8 +67,8 @@ async fn nodes_that_write_at_once() {
         for head in heads {
             let missed = NODES * WRITES - usize::try_from(head.revision.number).expect("a number");
             match desk.catalog.since(head).await.expect("an answer") {
-                Since::Nothing => assert_eq!(missed, 0),
-                Since::Changes(changes, _) => assert_eq!(changes.len(), missed),
+                ChangesSince::Nothing => assert_eq!(missed, 0),
+                ChangesSince::Changes(update) => assert_eq!(update.changes.len(), missed),
                 other => panic!("{other:?}"),
             }
         }
@@ -79,7 +79,7 @@ async fn nodes_that_write_at_once() {
 }
 
 /// Writes rules of its own, and now and then one that all write.
-async fn write_many(catalog: Catalog, node: usize) -> Vec<Head> {
+async fn write_many(catalog: Catalog, node: usize) -> Vec<Version> {
     let author = admin();
     let mut heads = Vec::new();
     for number in 0..WRITES {
@@ -90,7 +90,7 @@ async fn write_many(catalog: Catalog, node: usize) -> Vec<Head> {
             only(put(Kind::Rule, &rule(&format!("r{node}.{number}"), &json!({}))))
         };
         let written = catalog.write(&author, intent, NOW, false).await;
-        heads.push(written.unwrap_or_else(|error| panic!("{error}")).head);
+        heads.push(written.unwrap_or_else(|error| panic!("{error}")).version);
     }
     heads
 }
@@ -100,7 +100,7 @@ async fn write_many(catalog: Catalog, node: usize) -> Vec<Head> {
 async fn nodes_that_change_the_same() {
     everywhere(async |place| {
         let desk = Desk::open(place).await;
-        let version = desk.write(vec![put(Kind::Rule, &rule("api", &json!({})))]).await.head;
+        let version = desk.write(vec![put(Kind::Rule, &rule("api", &json!({})))]).await.version;
         let expect = tollgate_catalog::Expect::Version(version.revision.number);
         let writers: Vec<_> = (0..NODES)
             .map(|node| {

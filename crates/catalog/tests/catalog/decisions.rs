@@ -97,7 +97,7 @@ async fn what_is_handed_in_twice_is_kept_once() {
         desk.catalog.log_decisions(&[], u64::MAX).await.expect("nothing to do");
         let kept = read(&desk.catalog, &DecisionFilter::default(), 1_000).await;
         assert_eq!(numbers(&kept), (0..512).rev().collect::<Vec<u64>>());
-        assert_eq!(desk.head().await.revision.number, 0, "no revision is made");
+        assert_eq!(desk.version().await.revision.number, 0, "no revision is made");
     })
     .await;
 }

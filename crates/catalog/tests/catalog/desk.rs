@@ -2,11 +2,12 @@
 //! promises is looked after.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::Value as Json;
 use tollgate_catalog::{
-    Act, AuditFilter, Author, Beginning, Catalog, CatalogError, Edit, Entry, Expect, Filter, Head,
-    Intent, Kind, Purpose, Reset, ResetRecord, Stored, Written,
+    AuditFilter, AuditKind, AuditRecord, Author, Catalog, CatalogError, Edit, Entry, Expect,
+    Filter, Intent, Kind, Purpose, Reset, ResetRecord, Seed, Stored, Update, Version,
 };
 use tollgate_core::{Micros, Timestamp};
 use tollgate_rules::Source;
@@ -53,7 +54,7 @@ impl Desk {
 
     pub(crate) async fn open_for(place: &Place, purpose: Purpose) -> Self {
         let catalog = Catalog::new(place.url(), purpose);
-        let is_new = catalog.open(Beginning::default(), NOW, true).await.expect("a catalog");
+        let is_new = catalog.open(Seed::default(), NOW, true).await.expect("a catalog");
         assert!(is_new, "a place that was empty");
         Self { catalog, author: admin() }
     }
@@ -66,9 +67,9 @@ impl Desk {
     /// Tries an intent, then means it. `expected` is what comes of both: the changes, or the error;
     /// with two dots at its end, how that begins.
     pub(crate) async fn check(&self, intent: Intent, expected: &str) {
-        let (head, before) = (self.head().await, contents(&self.catalog).await);
+        let (head, before) = (self.version().await, contents(&self.catalog).await);
         let trial = self.catalog.write(&self.author, intent.clone(), NOW, true).await;
-        assert_eq!(self.head().await, head, "the head after a trial of {intent:?}");
+        assert_eq!(self.version().await, head, "the version after a trial of {intent:?}");
         let written = self.catalog.write(&self.author, intent.clone(), NOW, false).await;
         let told = tell(&written);
         assert_eq!(told, tell(&trial), "a trial of {intent:?}");
@@ -83,7 +84,7 @@ impl Desk {
                 self.check_kept(&written, head, before, &after).await;
             }
             _ => {
-                assert_eq!(self.head().await, head, "the head after {told}");
+                assert_eq!(self.version().await, head, "the version after {told}");
                 assert_eq!(after, before, "contents after {told}");
             }
         }
@@ -92,30 +93,30 @@ impl Desk {
     /// What was changed makes the new contents out of the old ones, and is in the log.
     async fn check_kept(
         &self,
-        written: &Written,
-        head: Head,
+        written: &Update,
+        head: Version,
         mut contents: Contents,
         after: &Contents,
     ) {
-        assert_eq!(written.head.revision.epoch, head.revision.epoch);
-        assert_eq!(written.head.revision.number, head.revision.number + 1);
-        assert_eq!(self.head().await, written.head);
+        assert_eq!(written.version.revision.epoch, head.revision.epoch);
+        assert_eq!(written.version.revision.number, head.revision.number + 1);
+        assert_eq!(self.version().await, written.version);
         for change in &written.changes {
-            let key = (change.kind, change.entry.clone());
-            if change.kind == Kind::Ban && !change.entry.contains(',') {
+            let key = (change.kind, change.name.clone());
+            if change.kind == Kind::Ban && !change.name.contains(',') {
                 // All bans by a rule.
-                let prefix = format!("{},", change.entry.trim_end_matches(']'));
+                let prefix = format!("{},", change.name.trim_end_matches(']'));
                 contents.retain(|(kind, name), _| *kind != Kind::Ban || !name.starts_with(&prefix));
                 continue;
             }
             let was = contents.remove(&key);
-            assert_eq!(was.as_ref().map(|it| &it.body), change.was.as_ref(), "{key:?}");
-            let Some(body) = change.becomes.clone() else { continue };
+            assert_eq!(was.as_ref().map(|it| it.body.clone()), body(&change.before), "{key:?}");
+            let Some(body) = body(&change.after) else { continue };
             let (created_at, created_by) = match was {
                 Some(was) => (was.created_at, was.created_by),
                 None => (NOW.as_micros(), self.author.actor.clone()),
             };
-            let version = written.head.revision.number;
+            let version = written.version.revision.number;
             contents.insert(key, Kept { body, version, created_at, created_by });
         }
         assert_eq!(&contents, after, "contents");
@@ -123,8 +124,11 @@ impl Desk {
         let log = self.catalog.audit(&AuditFilter::default(), None, count + 1).await;
         let log: Vec<_> = log.expect("a log").into_iter().take(count).rev().collect();
         for (record, change) in log.iter().zip(&written.changes) {
-            assert_eq!(record.act, Act::Change(change.clone()));
-            assert_eq!(record.revision, written.head.revision.number);
+            assert_eq!(record.kind, AuditKind::Entry(change.kind));
+            assert_eq!((&record.name, &record.tenant), (&change.name, &change.tenant));
+            assert_eq!(record.before, body(&change.before));
+            assert_eq!(record.after, body(&change.after));
+            assert_eq!(record.revision, written.version.revision.number);
             assert_eq!((&record.actor, &record.role), (&self.author.actor, &self.author.role));
             assert_eq!((record.at, &record.address), (NOW, &self.author.address));
         }
@@ -132,17 +136,17 @@ impl Desk {
     }
 
     /// Makes edits that nothing is wrong with.
-    pub(crate) async fn write(&self, edits: Vec<Edit>) -> Written {
+    pub(crate) async fn write(&self, edits: Vec<Edit>) -> Update {
         self.write_at(edits, NOW).await
     }
 
-    pub(crate) async fn write_at(&self, edits: Vec<Edit>, now: Timestamp) -> Written {
+    pub(crate) async fn write_at(&self, edits: Vec<Edit>, now: Timestamp) -> Update {
         let written = self.catalog.write(&self.author, Intent::Edits(edits), now, false).await;
         written.unwrap_or_else(|error| panic!("{error}"))
     }
 
-    pub(crate) async fn head(&self) -> Head {
-        self.catalog.head().await.expect("a head")
+    pub(crate) async fn version(&self) -> Version {
+        self.catalog.version().await.expect("a version")
     }
 }
 
@@ -155,7 +159,7 @@ pub(crate) async fn contents(catalog: &Catalog) -> Contents {
             let page = catalog.page(kind, &Filter::default(), after.as_deref(), 20).await;
             let page = page.unwrap_or_else(|error| panic!("{error}"));
             let entries = page.entries.iter();
-            contents.extend(entries.map(|it| ((kind, it.entry.clone()), it.into())));
+            contents.extend(entries.map(|it| ((kind, it.name.clone()), it.into())));
             after = page.next;
             if after.is_none() {
                 break;
@@ -166,17 +170,17 @@ pub(crate) async fn contents(catalog: &Catalog) -> Contents {
 }
 
 /// What came of a write, in a line.
-pub(crate) fn tell(written: &Result<Written, CatalogError>) -> String {
+pub(crate) fn tell(written: &Result<Update, CatalogError>) -> String {
     match written {
         Ok(written) if written.changes.is_empty() => "nothing".to_owned(),
         Ok(written) => {
             let told = written.changes.iter().map(|change| {
-                let sign = match (&change.was, &change.becomes) {
+                let sign = match (&change.before, &change.after) {
                     (None, _) => '+',
                     (_, None) => '-',
                     _ => '~',
                 };
-                format!("{sign}{} {}", change.kind, change.entry)
+                format!("{sign}{} {}", change.kind, change.name)
             });
             told.collect::<Vec<_>>().join(", ")
         }
@@ -185,11 +189,19 @@ pub(crate) fn tell(written: &Result<Written, CatalogError>) -> String {
 }
 
 /// What a record of the log is about.
-pub(crate) fn name_of_act(act: &Act) -> String {
-    match act {
-        Act::Change(change) => format!("{} {}", change.kind, change.entry),
-        Act::Reset(reset) => format!("counters {}", reset.entry),
-    }
+pub(crate) fn subject_of(record: &AuditRecord) -> String {
+    format!("{} {}", record.kind.name(), record.name)
+}
+
+/// The reset that a record of the log is about.
+pub(crate) fn reset_of(record: &AuditRecord) -> Reset {
+    let AuditRecord { name, tenant, before, after, .. } = record.clone();
+    let (was, becomes) = (before.expect("what was left"), after.expect("what is left"));
+    Reset { entry: name, tenant, was, becomes }
+}
+
+fn body(entry: &Option<Arc<Entry>>) -> Option<String> {
+    entry.as_ref().map(|entry| entry.body())
 }
 
 /// A reset of what a rule counts for a client.
@@ -255,11 +267,11 @@ pub(crate) fn put(kind: Kind, body: &Json) -> Edit {
 }
 
 pub(crate) fn patch(kind: Kind, name: &str, fields: Json) -> Edit {
-    Edit::Patch { kind, entry: name.to_owned(), fields, expect: Expect::Anything }
+    Edit::Patch { kind, name: name.to_owned(), fields, expect: Expect::Anything }
 }
 
 pub(crate) fn remove(kind: Kind, name: &str) -> Edit {
-    Edit::Remove { kind, entry: name.to_owned(), expect: Expect::Anything }
+    Edit::Remove { kind, name: name.to_owned(), expect: Expect::Anything }
 }
 
 /// One edit as an intent.

@@ -1,7 +1,7 @@
 //! What becomes of edits: of each kind, under every expectation, alone and together, tried and meant.
 
 use serde_json::{Value as Json, json};
-use tollgate_catalog::{Author, Beginning, Edit, Entry, Expect, Intent, Kind, Token};
+use tollgate_catalog::{Author, Edit, Entry, Expect, Intent, Kind, Seed, Token};
 use tollgate_rules::Source;
 
 use crate::desk::{
@@ -69,11 +69,11 @@ async fn check_life(desk: &Desk, kind: Kind, body: &Json, fields: Json) {
     let put = |expect: Expect| only(put_if(expect, kind, body));
     let name = entry(kind, body).name().expect("a name");
     let patch = |expect: Expect, fields: &Json| {
-        let (entry, fields) = (name.clone(), fields.clone());
-        only(Edit::Patch { kind, entry, fields, expect })
+        let (name, fields) = (name.clone(), fields.clone());
+        only(Edit::Patch { kind, name, fields, expect })
     };
-    let remove = |expect: Expect| only(Edit::Remove { kind, entry: name.clone(), expect });
-    let number = async || desk.head().await.revision.number;
+    let remove = |expect: Expect| only(Edit::Remove { kind, name: name.clone(), expect });
+    let number = async || desk.version().await.revision.number;
     let missing = format!("missing: there is no {kind} {name}");
     let changed = format!("~{kind} {name}");
     let stale = |version: u64| {
@@ -180,7 +180,7 @@ async fn one_bad_edit_among_fifty_spoils_all() {
 }
 
 fn remove_present(name: &str) -> Edit {
-    Edit::Remove { kind: Kind::Rule, entry: name.to_owned(), expect: Expect::Present }
+    Edit::Remove { kind: Kind::Rule, name: name.to_owned(), expect: Expect::Present }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -283,10 +283,10 @@ async fn the_default_tier_moves_in_one_write() {
 async fn a_catalog_begins_once() {
     everywhere(async |place| {
         let text = "rules: [{rule_id: first, limit: 1, window: 1s, identifier_type: user_id}]";
-        let beginning = || Beginning { document: Source::parse(text).document };
+        let beginning = || Seed { document: Source::parse(text).document };
         let catalog = place.catalog();
         assert!(catalog.open(beginning(), NOW, false).await.expect("a catalog"));
-        let head = catalog.head().await.expect("a head");
+        let head = catalog.version().await.expect("a version");
         assert_eq!((head.revision.epoch, head.revision.number), (NOW.as_micros(), 1));
         assert_eq!(contents(&catalog).await.len(), 1);
         // Whatever becomes of it, it does not begin again.
@@ -295,7 +295,7 @@ async fn a_catalog_begins_once() {
         let again = place.catalog();
         assert!(!again.open(beginning(), later(9), false).await.expect("a catalog"));
         assert_eq!(contents(&again).await.len(), 0);
-        assert_eq!(again.head().await.expect("a head").revision.number, 2);
+        assert_eq!(again.version().await.expect("a version").revision.number, 2);
     })
     .await;
 }
@@ -304,7 +304,7 @@ async fn a_catalog_begins_once() {
 async fn the_first_admin_is_added_unless_there_is_a_valid_one() {
     everywhere(async |place| {
         let catalog = place.catalog();
-        catalog.open(Beginning::default(), NOW, false).await.expect("a catalog");
+        catalog.open(Seed::default(), NOW, false).await.expect("a catalog");
         let token = |id: &str, role: &str, expires_at: Option<&str>| {
             let (digit, id) = (id.bytes().map(u64::from).sum::<u64>(), id);
             let digest = format!("{digit:064x}");

@@ -2,7 +2,7 @@
 //! that the past is another one.
 
 use serde_json::json;
-use tollgate_catalog::{AuditFilter, Catalog, Edit, Head, Kind, Since, View};
+use tollgate_catalog::{AuditFilter, Catalog, ChangesSince, Edit, Kind, Version, View};
 use tollgate_core::Micros;
 use tollgate_testbed::Postgres;
 
@@ -13,14 +13,14 @@ fn limit(limit: u64) -> Vec<Edit> {
     vec![put(Kind::Rule, &rule("api", &json!({"limit": limit})))]
 }
 
-async fn since(catalog: &Catalog, known: Head) -> String {
+async fn since(catalog: &Catalog, known: Version) -> String {
     match catalog.since(known).await.expect("an answer") {
-        Since::Nothing => "nothing".to_owned(),
-        Since::Changes(changes, head) => {
-            format!("{} changes, to {}", changes.len(), head.revision.number)
+        ChangesSince::Nothing => "nothing".to_owned(),
+        ChangesSince::Changes(update) => {
+            format!("{} changes, to {}", update.changes.len(), update.version.revision.number)
         }
-        Since::TooLong => "too long".to_owned(),
-        Since::Restored => "restored".to_owned(),
+        ChangesSince::TooLong => "too long".to_owned(),
+        ChangesSince::Restored => "restored".to_owned(),
     }
 }
 
@@ -28,9 +28,9 @@ async fn since(catalog: &Catalog, known: Head) -> String {
 async fn changes_are_told_from_any_state_on() {
     everywhere(async |place| {
         let desk = Desk::open(place).await;
-        let mut heads = vec![desk.head().await];
+        let mut heads = vec![desk.version().await];
         for number in 1..=5 {
-            heads.push(desk.write(limit(number)).await.head);
+            heads.push(desk.write(limit(number)).await.version);
         }
         let node = place.catalog();
         for (at, head) in heads.iter().enumerate() {
@@ -41,7 +41,7 @@ async fn changes_are_told_from_any_state_on() {
             assert_eq!(since(&node, *head).await, expected);
         }
         // Somebody who has never seen it, or comes from elsewhere.
-        assert_eq!(since(&node, Head::default()).await, "too long");
+        assert_eq!(since(&node, Version::default()).await, "too long");
         desk.catalog.forget_audit(later(9), Micros::from_secs(0)).await.expect("done");
         for head in &heads[..5] {
             assert_eq!(since(&node, *head).await, "too long", "{head:?}");
@@ -83,9 +83,9 @@ async fn what_came_and_went_between_two_looks() {
         .await;
         let gone = r#"["user_id","u1"]"#;
         desk.write(vec![remove(Kind::Client, gone), remove(Kind::Tier, "short")]).await;
-        let answer = node.since(before.head()).await.expect("an answer");
-        let Since::Changes(changes, head) = answer else { panic!("{answer:?}") };
-        let after = before.apply(&changes, head).expect("a view");
+        let answer = node.since(before.version()).await.expect("an answer");
+        let ChangesSince::Changes(update) = answer else { panic!("{answer:?}") };
+        let after = before.apply(&update).expect("a view");
         let fresh = node.view().await.expect("a view");
         assert_eq!(shape(&after), shape(&fresh));
 
@@ -95,9 +95,9 @@ async fn what_came_and_went_between_two_looks() {
         copy.copy_from(&node).await.expect("a copy");
         desk.write(vec![put(Kind::Tier, &json!({"tier": "short"}))]).await;
         desk.write(vec![remove(Kind::Tier, "short")]).await;
-        let answer = node.since(fresh.head()).await.expect("an answer");
-        let Since::Changes(changes, head) = answer else { panic!("{answer:?}") };
-        copy.follow(&changes, head).await.expect("a copy");
+        let answer = node.since(fresh.version()).await.expect("an answer");
+        let ChangesSince::Changes(update) = answer else { panic!("{answer:?}") };
+        copy.follow(&update).await.expect("a copy");
         assert_eq!(bodies(&copy).await, bodies(&node).await);
     })
     .await;
@@ -106,7 +106,7 @@ async fn what_came_and_went_between_two_looks() {
 fn shape(view: &View) -> String {
     let rules: Vec<_> = view.rules().keys().collect();
     let tiers: Vec<_> = view.tiers().keys().collect();
-    format!("{:?} {rules:?} {tiers:?} {:?}", view.head(), view.policy().directory())
+    format!("{:?} {rules:?} {tiers:?} {:?}", view.version(), view.policy().directory())
 }
 
 async fn bodies(catalog: &Catalog) -> Vec<(Kind, String, String)> {
@@ -118,20 +118,21 @@ async fn bodies(catalog: &Catalog) -> Vec<(Kind, String, String)> {
 async fn more_changes_than_are_told_one_by_one() {
     everywhere(async |place| {
         let desk = Desk::open(place).await;
-        let known = desk.write(limit(1)).await.head;
-        let head = desk.write(limit(2)).await.head;
+        let known = desk.write(limit(1)).await.version;
+        let head = desk.write(limit(2)).await.version;
         // As if that had been very many.
         let more = "INSERT INTO tollgate_changes (revision, place, kind, entry, becomes) \
                     WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < COUNT) \
-                    SELECT 2, n, 'ban', 'b' || n, '{}' FROM n";
-        let mut raw = place.raw().await;
-        raw.run(&more.replace("COUNT", "19999")).await;
-        assert_eq!(since(&desk.catalog, known).await, "20000 changes, to 2");
-        raw.run("INSERT INTO tollgate_changes (revision, place, kind, entry, becomes) \
-                 VALUES (2, 20000, 'ban', 'b', '{}')")
-            .await;
-        assert_eq!(since(&desk.catalog, known).await, "too long");
-        assert_eq!(since(&desk.catalog, head).await, "nothing");
+                    SELECT 2, n, 'ban', 'b' || n, 'BAN' FROM n";
+        let ban = r#"{"rule_id":"r","identifier":["u"],"expires_at":"2030-01-01T00:00:00Z"}"#;
+        let (mut raw, node) = (place.raw().await, place.catalog());
+        raw.run(&more.replace("COUNT", "19999").replace("BAN", ban)).await;
+        assert_eq!(since(&node, known).await, "20000 changes, to 2");
+        let one_more = "INSERT INTO tollgate_changes (revision, place, kind, entry, becomes) \
+                        VALUES (2, 20000, 'ban', 'b', 'BAN')";
+        raw.run(&one_more.replace("BAN", ban)).await;
+        assert_eq!(since(&node, known).await, "too long");
+        assert_eq!(since(&node, head).await, "nothing");
     })
     .await;
 }
@@ -141,11 +142,11 @@ async fn more_changes_than_are_told_one_by_one() {
 async fn kinds_of_a_newer_version() {
     everywhere(async |place| {
         let desk = Desk::open(place).await;
-        let known = desk.write(limit(1)).await.head;
+        let known = desk.write(limit(1)).await.version;
         desk.write(limit(2)).await;
         let mut raw = place.raw().await;
         raw.run("UPDATE tollgate_changes SET kind = 'lease' WHERE revision = 2").await;
-        assert_eq!(since(&desk.catalog, known).await, "too long");
+        assert_eq!(since(&place.catalog(), known).await, "too long");
         let log = desk.catalog.audit(&AuditFilter::default(), None, 9).await.expect("a log");
         assert_eq!(log.len(), 1);
     })
@@ -156,17 +157,17 @@ async fn kinds_of_a_newer_version() {
 async fn a_backup_that_was_restored_is_noticed() {
     everywhere(async |place| {
         let desk = Desk::open(place).await;
-        let first = desk.write(limit(1)).await.head;
-        let second = desk.write(limit(2)).await.head;
+        let first = desk.write(limit(1)).await.version;
+        let second = desk.write(limit(2)).await.version;
         let backup = Backup::take(place, desk).await;
         let desk = Desk::of(place, crate::desk::admin());
-        let third = desk.write(limit(3)).await.head;
-        let fourth = desk.write(limit(4)).await.head;
+        let third = desk.write(limit(3)).await.version;
+        let fourth = desk.write(limit(4)).await.version;
         assert_eq!(since(&desk.catalog, second).await, "2 changes, to 4");
         backup.restore(place, desk).await;
 
         let desk = Desk::of(place, crate::desk::admin());
-        let check = async |known: Head, expected: &str| {
+        let check = async |known: Version, expected: &str| {
             assert_eq!(since(&desk.catalog, known).await, expected, "from {known:?}");
         };
         // Its number is lower.
@@ -175,14 +176,14 @@ async fn a_backup_that_was_restored_is_noticed() {
         check(second, "nothing").await;
         check(first, "1 changes, to 2").await;
         // The same number again, but by another write.
-        let other_third = desk.write(limit(30)).await.head;
+        let other_third = desk.write(limit(30)).await.version;
         assert_eq!(other_third.revision, third.revision);
         check(third, "restored").await;
         check(fourth, "restored").await;
         check(second, "1 changes, to 3").await;
         // A higher one.
         desk.write(limit(40)).await;
-        let fifth = desk.write(limit(50)).await.head;
+        let fifth = desk.write(limit(50)).await.version;
         check(third, "restored").await;
         check(fourth, "restored").await;
         check(other_third, "2 changes, to 5").await;
@@ -190,7 +191,7 @@ async fn a_backup_that_was_restored_is_noticed() {
         // Whoever notices begins an epoch: once, however many do.
         desk.catalog.begin_epoch(fourth, later(1)).await.expect("an epoch");
         desk.catalog.begin_epoch(third, later(2)).await.expect("an epoch");
-        let head = desk.head().await;
+        let head = desk.version().await;
         assert_eq!(head.revision.epoch, later(1).as_micros());
         assert_eq!((head.revision.number, head.stamp), (5, fifth.stamp));
         for known in [first, second, third, fourth, other_third, fifth] {
@@ -201,7 +202,7 @@ async fn a_backup_that_was_restored_is_noticed() {
         check(head, "1 changes, to 6").await;
         // A clock that is behind does not begin the epoch of the past again.
         desk.catalog.begin_epoch(head, NOW).await.expect("an epoch");
-        assert_eq!(desk.head().await.revision.epoch, later(1).as_micros() + 1);
+        assert_eq!(desk.version().await.revision.epoch, later(1).as_micros() + 1);
     })
     .await;
 }

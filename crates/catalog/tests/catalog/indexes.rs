@@ -1,6 +1,6 @@
 //! What is asked often is looked up, however many entries there are.
 
-use tollgate_catalog::{AuditFilter, Catalog, Filter, Kind, Question};
+use tollgate_catalog::{AuditFilter, Catalog, Filter, Kind, QueryPlan};
 
 use crate::desk::Desk;
 use crate::place::{Place, everywhere};
@@ -56,7 +56,7 @@ async fn filled(place: &Place) -> Catalog {
 }
 
 /// An index of that name leads to the answer, and nothing goes through all rows.
-async fn check(catalog: &Catalog, question: Question, in_postgres: &str, in_sqlite: &str) {
+async fn check(catalog: &Catalog, question: QueryPlan, in_postgres: &str, in_sqlite: &str) {
     let plan = catalog.plan_of(&question).await.expect("a plan").join("\n");
     let index = if catalog.url().is_shared() { in_postgres } else { in_sqlite };
     let is_used = plan.split_whitespace().any(|word| word == index);
@@ -71,7 +71,7 @@ async fn pages_are_looked_up() {
     everywhere(async |place| {
         let catalog = filled(place).await;
         let check = async |kind: Kind, filter: Filter, in_postgres: &str, in_sqlite: &str| {
-            check(&catalog, Question::Page(kind, filter), in_postgres, in_sqlite).await;
+            check(&catalog, QueryPlan::Page(kind, filter), in_postgres, in_sqlite).await;
         };
         for kind in Kind::ALL {
             let table = table_of(kind);
@@ -111,12 +111,12 @@ async fn pages_are_looked_up() {
 async fn what_a_write_needs_is_looked_up() {
     everywhere(async |place| {
         let catalog = filled(place).await;
-        let check = async |question: Question, index: &str| {
+        let check = async |question: QueryPlan, index: &str| {
             check(&catalog, question, index, index).await;
         };
-        check(Question::OverridesOf, "tollgate_overrides_by_rule").await;
+        check(QueryPlan::OverridesOf, "tollgate_overrides_by_rule").await;
         for kind in [Kind::Rule, Kind::Override, Kind::Blacklist, Kind::Ban] {
-            check(Question::NamesOf(kind), &format!("{}_by_tenant", table_of(kind))).await;
+            check(QueryPlan::NamesOf(kind), &format!("{}_by_tenant", table_of(kind))).await;
         }
     })
     .await;
@@ -126,33 +126,33 @@ async fn what_a_write_needs_is_looked_up() {
 async fn the_log_is_looked_up() {
     everywhere(async |place| {
         let catalog = filled(place).await;
-        let check = async |question: Question, in_postgres: &str, in_sqlite: &str| {
+        let check = async |question: QueryPlan, in_postgres: &str, in_sqlite: &str| {
             check(&catalog, question, in_postgres, in_sqlite).await;
         };
         let any = AuditFilter::default;
         let place = Some((1500, 3));
         let in_order = ("tollgate_changes_pkey", "sqlite_autoindex_tollgate_changes_1");
-        check(Question::Changes, in_order.0, in_order.1).await;
-        check(Question::Audit(any(), None), in_order.0, in_order.1).await;
-        check(Question::Audit(any(), place), in_order.0, in_order.1).await;
+        check(QueryPlan::Changes, in_order.0, in_order.1).await;
+        check(QueryPlan::Audit(any(), None), in_order.0, in_order.1).await;
+        check(QueryPlan::Audit(any(), place), in_order.0, in_order.1).await;
         let entry =
             AuditFilter { kind: Some(Kind::Rule.into()), entry: Some("r7".to_owned()), ..any() };
         let by_entry = "tollgate_changes_by_entry";
-        check(Question::Audit(entry, None), by_entry, by_entry).await;
+        check(QueryPlan::Audit(entry, None), by_entry, by_entry).await;
         let tenant = AuditFilter { tenant: Some("t7".to_owned()), ..any() };
         let by_tenant = "tollgate_changes_by_tenant";
-        check(Question::Audit(tenant.clone(), None), by_tenant, by_tenant).await;
-        check(Question::Audit(tenant, place), by_tenant, by_tenant).await;
+        check(QueryPlan::Audit(tenant.clone(), None), by_tenant, by_tenant).await;
+        check(QueryPlan::Audit(tenant, place), by_tenant, by_tenant).await;
         let in_order = ("tollgate_resets_pkey", "sqlite_autoindex_tollgate_resets_1");
-        check(Question::Resets(any(), None), in_order.0, in_order.1).await;
-        check(Question::Resets(any(), place), in_order.0, in_order.1).await;
+        check(QueryPlan::Resets(any(), None), in_order.0, in_order.1).await;
+        check(QueryPlan::Resets(any(), place), in_order.0, in_order.1).await;
         let entry = AuditFilter { entry: Some("r7".to_owned()), ..any() };
         let by_entry = "tollgate_resets_by_entry";
-        check(Question::Resets(entry, None), by_entry, by_entry).await;
+        check(QueryPlan::Resets(entry, None), by_entry, by_entry).await;
         let tenant = AuditFilter { tenant: Some("t7".to_owned()), ..any() };
         let by_tenant = "tollgate_resets_by_tenant";
-        check(Question::Resets(tenant, place), by_tenant, by_tenant).await;
-        check(Question::Known, "tollgate_revisions_pkey", "sqlite_autoindex_tollgate_revisions_1")
+        check(QueryPlan::Resets(tenant, place), by_tenant, by_tenant).await;
+        check(QueryPlan::Known, "tollgate_revisions_pkey", "sqlite_autoindex_tollgate_revisions_1")
             .await;
     })
     .await;

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::{Value as Json, json};
-use tollgate_catalog::{AuditFilter, Beginning, Catalog, Filter, Kind};
+use tollgate_catalog::{AuditFilter, Catalog, Filter, Kind, Seed};
 use tollgate_rules::{Attribute, Attributes, Standing};
 
 use crate::desk::{Desk, NOW, admin, apply, contents, only, put, rule};
@@ -129,7 +129,7 @@ async fn a_migration_replaces_api_keys_by_digests_also_in_the_log() {
         let catalog = place.catalog();
         catalog.migrate_to(5, NOW).await.expect("tables");
         place.raw().await.run(&ROWS.replace("KEY", KEY).replace("DIGEST", &digest())).await;
-        assert!(!catalog.open(Beginning::default(), NOW, true).await.expect("a catalog"));
+        assert!(!catalog.open(Seed::default(), NOW, true).await.expect("a catalog"));
         check_hidden(&catalog).await;
         assert!(is_denied(&catalog).await);
         let names: Vec<String> =

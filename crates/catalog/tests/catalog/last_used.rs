@@ -17,7 +17,7 @@ async fn the_latest_use_of_a_token_is_known_and_makes_no_revision() {
         };
         desk.write(tokens.iter().map(put).collect()).await;
         let [first, second] = tokens.each_ref().map(|token| token.token_id.as_str());
-        let before = desk.catalog.head().await.expect("a head");
+        let before = desk.catalog.version().await.expect("a version");
         let check = async |touched: &[&str], at: u64, expected: [Option<u64>; 2]| {
             let touched = touched.iter().map(|id| (*id).to_owned()).collect();
             let now = Timestamp::from_secs(at);
@@ -33,7 +33,7 @@ async fn the_latest_use_of_a_token_is_known_and_makes_no_revision() {
         // Another node was slower to tell.
         check(&[first, second], 40, [Some(50), Some(40)]).await;
         assert!(desk.catalog.last_used(&[]).await.expect("nothing").is_empty());
-        assert_eq!(desk.catalog.head().await.expect("a head"), before);
+        assert_eq!(desk.catalog.version().await.expect("a version"), before);
     })
     .await;
 }

@@ -1,7 +1,7 @@
 //! From every earlier schema to the newest: with what was in it, or not at all.
 
 use serde_json::json;
-use tollgate_catalog::{AuditFilter, Beginning, DecisionFilter, Kind, NEWEST_SCHEMA};
+use tollgate_catalog::{AuditFilter, DecisionFilter, Kind, NEWEST_SCHEMA, Seed};
 
 use crate::desk::{Desk, NOW, admin, contents, name_of, put, rule};
 use crate::place::{Place, everywhere};
@@ -110,10 +110,10 @@ async fn every_version_becomes_the_newest_with_all_it_has() {
                 raw.run(rows).await;
             }
             let catalog = place.catalog();
-            let is_new = catalog.open(Beginning::default(), NOW, true).await.expect("a catalog");
+            let is_new = catalog.open(Seed::default(), NOW, true).await.expect("a catalog");
             assert!(!is_new, "it was there");
             assert_eq!(catalog.schema_version().await.expect("a version"), NEWEST_SCHEMA);
-            let head = catalog.head().await.expect("a head");
+            let head = catalog.version().await.expect("a version");
             assert_eq!((head.revision.epoch, head.revision.number, head.stamp), (77, 1, 88));
             let kept = contents(&catalog).await;
             assert_eq!(kept.len(), entries, "from version {version}");
@@ -143,7 +143,7 @@ async fn who_may_migrate() {
     everywhere(async |place| {
         for version in 1..NEWEST_SCHEMA {
             let place = at_version(place, version).await;
-            let opened = place.catalog().open(Beginning::default(), NOW, false).await;
+            let opened = place.catalog().open(Seed::default(), NOW, false).await;
             if place.is_shared() {
                 let expected = format!(
                     "the catalog {} has schema {version}, and this program needs {NEWEST_SCHEMA}: \
@@ -153,7 +153,7 @@ async fn who_may_migrate() {
                 assert_eq!(opened.expect_err("an error").to_string(), expected);
                 assert_eq!(place.catalog().schema_version().await.expect("a version"), version);
                 assert_eq!(place.catalog().migrate(NOW).await.expect("tables"), version);
-                place.catalog().open(Beginning::default(), NOW, false).await.expect("a catalog");
+                place.catalog().open(Seed::default(), NOW, false).await.expect("a catalog");
             } else {
                 assert!(opened.expect("a catalog"));
             }
@@ -173,7 +173,7 @@ async fn a_newer_schema_is_left_alone() {
             format!("INSERT INTO tollgate_migrations (version, applied_at) VALUES ({newer}, 1)");
         place.raw().await.run(&sql).await;
         for may_migrate in [false, true] {
-            let refused = place.catalog().open(Beginning::default(), NOW, may_migrate).await;
+            let refused = place.catalog().open(Seed::default(), NOW, may_migrate).await;
             let expected = format!(
                 "the catalog {} has schema {newer}, and this program knows {NEWEST_SCHEMA}: use a \
                  newer one",

@@ -4,7 +4,7 @@ use serde_json::{Value as Json, json};
 use tollgate_catalog::{AuditFilter, Edit, Filter, Intent, Kind};
 
 use crate::desk::{
-    Desk, admin, apply, contents, name_of_act, only, patch, put, remove, rule, tenant_admin,
+    Desk, admin, apply, contents, only, patch, put, remove, rule, subject_of, tenant_admin,
 };
 use crate::place::{Place, everywhere};
 
@@ -222,7 +222,7 @@ async fn a_tenant_is_shown_its_own() {
         let of = async |tenant: &str, kind: Kind| -> Vec<String> {
             let filter = Filter { tenant: Some(tenant.to_owned()), ..Filter::default() };
             let page = acme.catalog.page(kind, &filter, None, 100).await.expect("a page");
-            page.entries.into_iter().map(|entry| entry.entry).collect()
+            page.entries.into_iter().map(|stored| stored.name).collect()
         };
         let exceptions = [r#"["acme","user_id","u1"]"#, r#"["acme.own","user_id","u1"]"#];
         let listed = [r#"["user_id","u1","tenant","acme"]"#, r#"["user_id","u9","tenant","acme"]"#];
@@ -234,7 +234,7 @@ async fn a_tenant_is_shown_its_own() {
         let log = async |tenant: &str| -> Vec<String> {
             let filter = AuditFilter { tenant: Some(tenant.to_owned()), ..AuditFilter::default() };
             let log = acme.catalog.audit(&filter, None, 100).await.expect("a log");
-            log.iter().map(|it| name_of_act(&it.act)).collect()
+            log.iter().map(subject_of).collect()
         };
         let whole: Vec<String> = log("acme").await;
         assert_eq!(

@@ -22,7 +22,7 @@ async fn pages_follow_each_other_without_gaps() {
                 let page = desk.catalog.page(Kind::Blacklist, &all, after_that, limit).await;
                 let page = page.expect("a page");
                 assert!(page.entries.len() <= limit);
-                found.extend(page.entries.into_iter().map(|entry| entry.entry));
+                found.extend(page.entries.into_iter().map(|stored| stored.name));
                 after = page.next;
                 if after.is_none() {
                     break;
@@ -59,7 +59,7 @@ async fn filters_find_what_they_name() {
         desk.check(apply(CONTENTS, &[]), "+rule a, ..").await;
         let check = async |kind: Kind, filter: Filter, expected: &[&str]| {
             let page = desk.catalog.page(kind, &filter, None, 10).await.expect("a page");
-            let found: Vec<String> = page.entries.into_iter().map(|entry| entry.entry).collect();
+            let found: Vec<String> = page.entries.into_iter().map(|stored| stored.name).collect();
             assert_eq!(found, expected, "{kind} by {filter:?}");
         };
         let all = Filter::default();

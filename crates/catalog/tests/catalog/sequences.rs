@@ -9,13 +9,13 @@ use proptest::test_runner::{Config, TestCaseResult, TestRunner};
 use serde_json::{Map, Value as Json};
 use tokio::runtime::{Builder, Runtime};
 use tollgate_catalog::{
-    Act, AuditFilter, Author, Catalog, Edit, Entry, Expect, Filter, Intent, Kind, Reset, Since,
-    View,
+    AuditFilter, AuditKind, Author, Catalog, ChangesSince, Edit, Entry, Expect, Filter, Intent,
+    Kind, Reset, View,
 };
 use tollgate_core::Timestamp;
 use tollgate_rules::{Attribute, Attributes, Explanation, Policy, Source};
 
-use crate::desk::{Desk, admin, contents, later, name_of, reset, tenant_admin};
+use crate::desk::{Desk, admin, contents, later, name_of, reset, reset_of, tenant_admin};
 use crate::draw::{Action, Draft, DraftEdit, Expected, Item, Step, steps};
 use crate::model::{Model, Stamp, patch};
 use crate::place::Place;
@@ -100,10 +100,10 @@ impl Stage {
         if step.is_trial || written.as_ref().is_ok_and(|written| written.changes.is_empty()) {
             self.model = before;
         }
-        let head = self.catalog.head().await.expect("a head");
+        let head = self.catalog.version().await.expect("a version");
         prop_assert_eq!(head.revision.number, self.model.number);
         if let Ok(written) = written {
-            prop_assert_eq!(written.head, head);
+            prop_assert_eq!(written.version, head);
         }
         self.compare_tables().await?;
         if step.is_seen {
@@ -114,16 +114,16 @@ impl Stage {
 
     /// Notes resets, of which nobody who follows hears anything.
     async fn reset(&mut self, count: u64, author: &Author, now: Timestamp) -> TestCaseResult {
-        let head = self.catalog.head().await.expect("a head");
+        let head = self.catalog.version().await.expect("a version");
         let user = |number: u64| format!("u{number}");
         let records: Vec<_> =
             (0..count).map(|number| reset(author, "r", &user(number), now)).collect();
         self.catalog.log_resets(&records).await.expect("kept");
         let noted = records.into_iter().map(|record| (head.revision.number, record.reset));
         self.resets.extend(noted);
-        prop_assert_eq!(self.catalog.head().await.expect("a head"), head);
+        prop_assert_eq!(self.catalog.version().await.expect("a version"), head);
         let since = self.catalog.since(head).await.expect("an answer");
-        prop_assert!(matches!(since, Since::Nothing), "{since:?}");
+        prop_assert!(matches!(since, ChangesSince::Nothing), "{since:?}");
         Ok(())
     }
 
@@ -137,7 +137,7 @@ impl Stage {
                 let mut lists: BTreeMap<&str, Vec<Json>> = BTreeMap::new();
                 for item in items {
                     let body = Json::Object(item.body.clone());
-                    lists.entry(list_of(item.kind)).or_default().push(body);
+                    lists.entry(item.kind.plural()).or_default().push(body);
                 }
                 let source = Source::parse(&serde_json::json!(lists).to_string());
                 Intent::Apply {
@@ -151,8 +151,8 @@ impl Stage {
 
     fn edit(&self, edit: &DraftEdit) -> Edit {
         let Item { kind, name, body, .. } = &edit.item;
-        let (kind, entry) = (*kind, name.clone());
-        let version = self.model.entries.get(&(kind, entry.clone())).map_or(1, |it| it.version);
+        let (kind, name) = (*kind, name.clone());
+        let version = self.model.entries.get(&(kind, name.clone())).map_or(1, |it| it.version);
         let expect = match edit.expect {
             Expected::Anything => Expect::Anything,
             Expected::Absent => Expect::Absent,
@@ -166,9 +166,9 @@ impl Stage {
                 Edit::Put { entry: entry.expect("an entry"), expect }
             }
             Action::Patch(_) => {
-                Edit::Patch { kind, entry, fields: Json::Object(patch(edit)), expect }
+                Edit::Patch { kind, name, fields: Json::Object(patch(edit)), expect }
             }
-            Action::Remove => Edit::Remove { kind, entry, expect },
+            Action::Remove => Edit::Remove { kind, name, expect },
         }
     }
 
@@ -190,8 +190,8 @@ impl Stage {
         for kind in [Kind::Rule, Kind::Override, Kind::Blacklist] {
             let page = catalog.page(kind, &Filter::default(), None, 100).await.expect("a page");
             for kept in page.entries {
-                let expected = &self.model.entries[&(kind, kept.entry.clone())];
-                prop_assert_eq!(&kept.author_tenant, &expected.author, "{} {}", kind, kept.entry);
+                let expected = &self.model.entries[&(kind, kept.name.clone())];
+                prop_assert_eq!(&kept.author_tenant, &expected.author, "{} {}", kind, kept.name);
             }
         }
         Ok(())
@@ -199,13 +199,13 @@ impl Stage {
 
     /// A node catches up, and sees what one sees that starts now.
     async fn look(&mut self) -> TestCaseResult {
-        match self.catalog.since(self.view.head()).await.expect("an answer") {
-            Since::Nothing => {}
-            Since::Changes(changes, head) => {
-                let next = self.view.apply(&changes, head);
+        match self.catalog.since(self.view.version()).await.expect("an answer") {
+            ChangesSince::Nothing => {}
+            ChangesSince::Changes(update) => {
+                let next = self.view.apply(&update);
                 self.view =
                     next.map_err(|problems| TestCaseError::fail(format!("{problems:?}")))?;
-                let followed = self.copy.follow(&changes, head).await;
+                let followed = self.copy.follow(&update).await;
                 followed.map_err(|error| TestCaseError::fail(error.to_string()))?;
             }
             other => prop_assert!(false, "{other:?}"),
@@ -219,9 +219,9 @@ impl Stage {
         let copied = self.copy.view().await.expect("a view");
         let policy = Policy::from_text(&self.model.document());
         let policy = policy.map_err(|problems| TestCaseError::fail(format!("{problems:?}")))?;
-        let policy = policy.with_revision(self.view.head().revision);
+        let policy = policy.with_revision(self.view.version().revision);
         for view in [&self.view, &fresh, &copied] {
-            prop_assert_eq!(view.head(), self.view.head());
+            prop_assert_eq!(view.version(), self.view.version());
             prop_assert_eq!(view.policy().directory().sizes(), policy.directory().sizes());
             for probe in PROBES {
                 prop_assert_eq!(explain(view.policy(), &probe), explain(&policy, &probe));
@@ -251,7 +251,7 @@ impl Stage {
                     let counts =
                         |name: &&str| !is_copy || kind != Kind::Ban || self.model.has_rule_of(name);
                     let names: Vec<&str> =
-                        page.entries.iter().map(|it| it.entry.as_str()).filter(counts).collect();
+                        page.entries.iter().map(|it| it.name.as_str()).filter(counts).collect();
                     let expected: Vec<&str> =
                         self.model.names_of(kind, tenant).into_iter().filter(counts).collect();
                     prop_assert_eq!(names, expected, "{} of {}", kind, tenant);
@@ -269,28 +269,25 @@ impl Stage {
         let mut told: BTreeMap<(Kind, String), String> = BTreeMap::new();
         let (mut last, mut resets) = (0, Vec::new());
         for record in log.iter().rev() {
-            let change = match &record.act {
-                Act::Change(change) => change,
-                Act::Reset(reset) => {
-                    prop_assert_eq!(record.revision, last, "behind what was in force");
-                    resets.push((record.revision, reset.clone()));
-                    continue;
-                }
+            let AuditKind::Entry(kind) = record.kind else {
+                prop_assert_eq!(record.revision, last, "behind what was in force");
+                resets.push((record.revision, reset_of(record)));
+                continue;
             };
             prop_assert!(record.revision == last || record.revision == last + 1, "a gap");
             last = record.revision;
-            if change.kind == Kind::Ban && !change.entry.contains(',') {
+            if kind == Kind::Ban && !record.name.contains(',') {
                 // All bans by a rule.
-                let prefix = format!("{},", change.entry.trim_end_matches(']'));
+                let prefix = format!("{},", record.name.trim_end_matches(']'));
                 told.retain(|(kind, name), _| *kind != Kind::Ban || !name.starts_with(&prefix));
                 continue;
             }
-            let key = (change.kind, change.entry.clone());
-            let was = match &change.becomes {
+            let key = (kind, record.name.clone());
+            let before = match &record.after {
                 Some(body) => told.insert(key, body.clone()),
                 None => told.remove(&key),
             };
-            prop_assert_eq!(&was, &change.was, "{:?}", record);
+            prop_assert_eq!(&before, &record.before, "{:?}", record);
         }
         prop_assert_eq!(last, self.model.number);
         prop_assert_eq!(resets, self.resets);
@@ -307,18 +304,6 @@ fn stamp(author: &Author, now: Timestamp) -> Stamp<'_> {
 
 fn object(body: &str) -> Map<String, Json> {
     serde_json::from_str(body).expect("an object")
-}
-
-fn list_of(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Rule => "rules",
-        Kind::Tier => "tiers",
-        Kind::Client => "clients",
-        Kind::Override => "overrides",
-        Kind::Whitelist => "whitelist",
-        Kind::Blacklist => "blacklist",
-        Kind::ApiKey | Kind::Token | Kind::Ban => panic!("{kind} is no part of a document"),
-    }
 }
 
 /// Requests by everybody who may be named: user, tenant, address.

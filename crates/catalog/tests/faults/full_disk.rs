@@ -10,8 +10,8 @@ use std::process::Command;
 
 use serde_json::json;
 use tollgate_catalog::{
-    Author, Ban, Beginning, Catalog, CatalogError, DecisionAction, DecisionFilter, DecisionRecord,
-    Edit, Entry, Expect, Intent, Kind, Logged, Purpose,
+    Author, Ban, Catalog, CatalogError, DecisionAction, DecisionFilter, DecisionRecord, Edit,
+    Entry, Expect, Intent, Kind, Logged, Purpose, Seed,
 };
 use tollgate_core::{Micros, Timestamp};
 
@@ -81,7 +81,7 @@ async fn fill(folder: &Path) {
     fs::write(&ballast, vec![0; 600_000]).expect("room");
     let url = format!("sqlite:{}", folder.join("catalog.db").display());
     let catalog = Catalog::new(url.parse().expect("a sound URL"), Purpose::default());
-    catalog.open(Beginning::default(), NOW, false).await.expect("a catalog");
+    catalog.open(Seed::default(), NOW, false).await.expect("a catalog");
     let mut kept = 0;
     let error = loop {
         match write(&catalog, kept).await {
@@ -111,7 +111,7 @@ async fn fill(folder: &Path) {
 async fn fill_with_decisions(folder: &Path) {
     let url = format!("sqlite:{}", folder.join("catalog.db").display());
     let catalog = Catalog::new(url.parse().expect("a sound URL"), Purpose::default());
-    catalog.open(Beginning::default(), NOW, false).await.expect("a catalog");
+    catalog.open(Seed::default(), NOW, false).await.expect("a catalog");
     let record = |number: u64| DecisionRecord {
         at: Timestamp::from_micros(NOW.as_micros() + number),
         decision_id: format!("d00000001-r{number:x}"),
@@ -161,7 +161,7 @@ async fn fill_as_tenant(folder: &Path) {
     }
     let url = format!("sqlite:{}", folder.join("catalog.db").display());
     let catalog = Catalog::new(url.parse().expect("a sound URL"), Purpose::default());
-    catalog.open(Beginning::default(), NOW, false).await.expect("a catalog");
+    catalog.open(Seed::default(), NOW, false).await.expect("a catalog");
     let acme = Author {
         actor: "acme's".to_owned(),
         role: "tenant-admin".to_owned(),
@@ -203,8 +203,8 @@ async fn fill_as_tenant(folder: &Path) {
         write(&catalog, number).await.expect("a change by an operator");
     }
     for id in 0..16 {
-        let entry = format!("acme.r{id}");
-        let removal = Edit::Remove { kind: Kind::Rule, entry, expect: Expect::Present };
+        let name = format!("acme.r{id}");
+        let removal = Edit::Remove { kind: Kind::Rule, name, expect: Expect::Present };
         let removed = catalog.write(&author(), Intent::Edits(vec![removal]), NOW, false).await;
         removed.expect("a rule removed by an operator");
     }
@@ -217,7 +217,7 @@ async fn fill_as_tenant(folder: &Path) {
 /// Everything that was kept is there, wholly, and nothing else.
 async fn check(catalog: &Catalog, kept: usize) {
     let view = catalog.view().await.expect("a view");
-    assert_eq!(view.head().revision.number, kept as u64);
+    assert_eq!(view.version().revision.number, kept as u64);
     assert_eq!(view.policy().directory().sizes(), (0, 0, 2 * kept));
 }
 

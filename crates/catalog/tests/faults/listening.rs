@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::Notify;
 use tokio::time::timeout;
-use tollgate_catalog::{Beginning, Catalog, Intent, Purpose};
+use tollgate_catalog::{Catalog, Intent, Purpose, Seed};
 use tollgate_testbed::{PATIENCE, Postgres};
 
 use crate::{NOW, author, node, opened, rule};
@@ -57,7 +57,7 @@ async fn a_file_tells_its_own_process_alone() {
     let folder = tempfile::tempdir().expect("a folder");
     let url = format!("sqlite:{}", folder.path().join("catalog.db").display());
     let catalog = Catalog::new(url.parse().expect("a sound URL"), Purpose::default());
-    catalog.open(Beginning::default(), NOW, false).await.expect("a catalog");
+    catalog.open(Seed::default(), NOW, false).await.expect("a catalog");
     timeout(PATIENCE, catalog.changed()).await.expect("woken by the beginning");
     // It ends at once.
     timeout(PATIENCE, catalog.listen(&Notify::new())).await.expect("an end");

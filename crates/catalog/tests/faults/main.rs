@@ -8,7 +8,7 @@ mod stopped;
 mod writer;
 
 use serde_json::json;
-use tollgate_catalog::{Author, Beginning, Catalog, Edit, Entry, Expect, Kind, Purpose};
+use tollgate_catalog::{Author, Catalog, Edit, Entry, Expect, Kind, Purpose, Seed};
 use tollgate_core::Timestamp;
 use tollgate_testbed::Postgres;
 
@@ -23,7 +23,7 @@ fn node(server: &Postgres) -> Catalog {
 
 async fn opened(server: &Postgres) -> Catalog {
     let catalog = node(server);
-    catalog.open(Beginning::default(), NOW, false).await.expect("a catalog");
+    catalog.open(Seed::default(), NOW, false).await.expect("a catalog");
     catalog
 }
 

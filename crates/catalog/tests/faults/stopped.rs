@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate_catalog::{AuditFilter, Catalog, CatalogError, Filter, Head, Intent, Kind};
+use tollgate_catalog::{AuditFilter, Catalog, CatalogError, Filter, Intent, Kind, Version};
 use tollgate_testbed::{Postgres, Stopwatch};
 
 use crate::writer::{Writer, check_words};
@@ -27,11 +27,11 @@ async fn whoever_asks_is_told_in_time() {
         writer.fails(),
         // One has connections that worked until now.
         told(async { catalog.view().await.err() }),
-        told(async { catalog.since(Head::default()).await.err() }),
+        told(async { catalog.since(Version::default()).await.err() }),
         told(async { catalog.audit(&AuditFilter::default(), None, 1).await.err() }),
         told(async { catalog.page(Kind::Rule, &Filter::default(), None, 1).await.err() }),
         told(async { write(&other, "first").await.err() }),
-        told(async { other.head().await.err() }),
+        told(async { other.version().await.err() }),
         told(async { other.schema_version().await.err() }),
     );
     assert!(before.elapsed() < WITHIN, "{:?}", before.elapsed());

@@ -81,7 +81,7 @@ impl Writer {
         // Each has its revision, and there are no others.
         let log = catalog.audit(&AuditFilter::default(), None, 100_000).await.expect("a log");
         assert_eq!(log.len(), parts.len() * TOGETHER);
-        assert_eq!(view.head().revision.number, parts.len() as u64);
+        assert_eq!(view.version().revision.number, parts.len() as u64);
     }
 }
 

@@ -248,7 +248,7 @@ pub(crate) async fn remove(
     if session.tenant().is_some_and(|own| stored.tenant.as_deref() != Some(&own)) {
         return Err(missing(kind));
     }
-    remove_expected(app, session, Edit::Remove { kind, entry: name, expect }, dry_run).await
+    remove_expected(app, session, Edit::Remove { kind, name, expect }, dry_run).await
 }
 
 /// Removes the entry of the client that a query names.

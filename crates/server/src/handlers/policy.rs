@@ -130,7 +130,7 @@ pub(crate) async fn put(
     let intent = Intent::Apply { document: Box::new(document), prune, revision };
     let written = write(&app, &session, intent, dry_run).await?;
     let Session { mut fields, .. } = session;
-    fields.insert(header::ETAG, tag(written.head.revision.number));
+    fields.insert(header::ETAG, tag(written.version.revision.number));
     let answer = async move { Json(ChangesAnswer::new(&written, dry_run)).into_response() };
     Ok((fields, ticket.run(answer).await?).into_response())
 }

@@ -10,7 +10,7 @@ use http::{HeaderMap, StatusCode, Uri, header};
 use serde::Serialize;
 use serde_json::Value as JsonValue;
 use serde_json::value::{RawValue, to_raw_value};
-use tollgate_catalog::{Edit, Entry, Expect, Intent, Kind, Stored, Written};
+use tollgate_catalog::{Edit, Entry, Expect, Intent, Kind, Stored, Update};
 use utoipa::ToSchema;
 
 use super::entries;
@@ -235,7 +235,7 @@ pub(crate) async fn patch(
         // The log keeps the whole rule, however short the patch is.
         app.guard.tenant_write(&tenant, rule.body.len())?;
     }
-    change(&app, session, Edit::Patch { kind: Kind::Rule, entry: rule_id, fields, expect }, dry_run)
+    change(&app, session, Edit::Patch { kind: Kind::Rule, name: rule_id, fields, expect }, dry_run)
         .await
 }
 
@@ -261,11 +261,11 @@ pub(crate) async fn delete(
     rule_id: PathName,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let entry = read_name(rule_id)?;
+    let name = read_name(rule_id)?;
     let dry_run = entries::is_dry_run(&uri)?;
     let expect = expectation(&headers, Expect::Present)?;
-    own_rule(&app, &session, &entry).await?;
-    let removal = Edit::Remove { kind: Kind::Rule, entry, expect };
+    own_rule(&app, &session, &name).await?;
+    let removal = Edit::Remove { kind: Kind::Rule, name, expect };
     entries::remove_expected(&app, session, removal, dry_run).await
 }
 
@@ -307,7 +307,7 @@ async fn change(
 ) -> Result<Response, Problem> {
     let rule_id = match &edit {
         Edit::Put { entry, .. } => entry.name().unwrap_or_default(),
-        Edit::Patch { entry, .. } | Edit::Remove { entry, .. } => entry.clone(),
+        Edit::Patch { name, .. } | Edit::Remove { name, .. } => name.clone(),
         Edit::LiftBans { rule_id } => rule_id.clone(),
     };
     let written = write(app, &session, Intent::Edits(vec![edit]), dry_run).await?;
@@ -327,8 +327,8 @@ async fn change(
 }
 
 /// Created, if the entry was not there before.
-pub(crate) fn status_of(written: &Written) -> StatusCode {
-    let is_new = written.changes.iter().any(|change| change.was.is_none());
+pub(crate) fn status_of(written: &Update) -> StatusCode {
+    let is_new = written.changes.iter().any(|change| change.before.is_none());
     if is_new { StatusCode::CREATED } else { StatusCode::OK }
 }
 

@@ -95,11 +95,11 @@ pub(crate) async fn get(
     let catalog = &app.rulebook.catalog()?.catalog;
     let mut fields = session.fields;
     let page = secrets::page(catalog, &mut fields, &uri, Kind::Token, &["tenant"]).await?;
-    let ids: Vec<&str> = page.iter().map(|stored| stored.entry.as_str()).collect();
+    let ids: Vec<&str> = page.iter().map(|stored| stored.name.as_str()).collect();
     let used = catalog.last_used(&ids).await.map_err(|error| refusal(&error))?;
     let tokens = page.iter().filter_map(|stored| {
         let Ok(Entry::Token(token)) = Entry::parse(Kind::Token, &stored.body) else { return None };
-        let last_used = used.get(&stored.entry).copied().map(rfc_3339);
+        let last_used = used.get(&stored.name).copied().map(rfc_3339);
         let answer = TokenAnswer::new(token, secrets::Made::new(stored));
         Some(TokenAnswer { last_used, ..answer })
     });

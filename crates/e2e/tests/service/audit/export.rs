@@ -5,7 +5,7 @@ use std::net::TcpStream;
 
 use serde_json::Value;
 use tollgate::{Clock as _, SystemClock, Timestamp};
-use tollgate_catalog::{Beginning, DecisionAction, DecisionRecord};
+use tollgate_catalog::{DecisionAction, DecisionRecord, Seed};
 
 use super::{DECISIONS, catalog, wait_for};
 use tollgate_e2e::client::request;
@@ -22,7 +22,7 @@ fn start() -> Server {
     let catalog = catalog(folder.path());
     let start = SystemClock.now().as_micros();
     wait_for(async {
-        catalog.open(Beginning::default(), SystemClock.now(), true).await.expect("a catalog");
+        catalog.open(Seed::default(), SystemClock.now(), true).await.expect("a catalog");
         for thousand in 0..COUNT / 1_000 {
             let record = |number: u64| DecisionRecord {
                 at: Timestamp::from_micros(start + number),

@@ -3,7 +3,7 @@
 use serde_json::json;
 use tollgate::{Clock as _, Micros, SystemClock, Timestamp};
 use tollgate_catalog::{
-    Author, Beginning, DecisionAction, DecisionRecord, Edit, Entry, Expect, Intent, Kind,
+    Author, DecisionAction, DecisionRecord, Edit, Entry, Expect, Intent, Kind, Seed,
 };
 
 use super::{DECISIONS, catalog, records, rule, wait_for};
@@ -34,7 +34,7 @@ fn records_are_kept_for_so_many_days() {
     let catalog = catalog(folder.path());
     wait_for(async {
         let author = Author::program("a test");
-        catalog.open(Beginning::default(), ago(9), true).await.expect("a catalog");
+        catalog.open(Seed::default(), ago(9), true).await.expect("a catalog");
         for (limit, days) in [(1, 8), (2, 4), (3, 2), (4, 1)] {
             let text = rule("r", limit).to_string();
             let entry = Entry::parse(Kind::Rule, &text).expect("a rule");

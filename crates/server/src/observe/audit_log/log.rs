@@ -8,13 +8,13 @@ use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use tollgate::Timestamp;
 use tollgate_catalog::{
-    Act, AuditFilter, AuditKind, AuditPlace, AuditRecord, Catalog, CatalogError, DecisionFilter,
-    DecisionPlace, DecisionRecord, Reset, Role,
+    AuditFilter, AuditKind, AuditPlace, AuditRecord, Catalog, CatalogError, DecisionFilter,
+    DecisionPlace, DecisionRecord, Role,
 };
 use utoipa::ToSchema;
 
 pub(crate) use super::note::DecisionDetails;
-use crate::admin::ChangeAnswer;
+use crate::admin::{ChangeAnswer, action};
 use crate::wire::time::rfc_3339_exact;
 
 /// About the most bytes of changes on a page. A single change may be larger.
@@ -49,10 +49,7 @@ impl From<&AuditRecord> for ChangeEntry {
             actor: record.actor.clone(),
             role: record.role.clone(),
             address: record.address.clone(),
-            change: match &record.act {
-                Act::Change(change) => ChangeAnswer::from(change),
-                Act::Reset(reset) => answer_of(reset),
-            },
+            change: change_of(record),
         }
     }
 }
@@ -63,14 +60,13 @@ fn hide_operator_address(record: &mut AuditRecord) {
     }
 }
 
-fn answer_of(reset: &Reset) -> ChangeAnswer {
-    ChangeAnswer {
-        kind: AuditKind::Counters.name(),
-        entry: reset.entry.clone(),
-        action: "reset",
-        was: serde_json::from_str(&reset.was).ok(),
-        becomes: serde_json::from_str(&reset.becomes).ok(),
-    }
+fn change_of(record: &AuditRecord) -> ChangeAnswer {
+    let (was, becomes) = record.redacted();
+    let action = match record.kind {
+        AuditKind::Counters => "reset",
+        AuditKind::Entry(_) => action(was.is_some(), becomes.is_some()),
+    };
+    ChangeAnswer { kind: record.kind.name(), entry: record.name.clone(), action, was, becomes }
 }
 
 /// A decision that was kept.
