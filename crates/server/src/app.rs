@@ -14,7 +14,7 @@ use tollgate::{Policy, Revision};
 use tollgate_catalog::CatalogUrl;
 use tower::ServiceExt as _;
 
-use crate::auth::{Principal, Right};
+use crate::admin::auth::{Principal, Right};
 use crate::edge::drain::SharedBody;
 use crate::edge::gateway::Gateway;
 use crate::edge::grpc::Services;

@@ -14,7 +14,7 @@ use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use tollgate::rules::ExplainScope;
 use tollgate_catalog::Author;
 
-use crate::auth::{Principal, RIGHT_MISSING, Right, TOKEN_REQUIRED, forbidden};
+use crate::admin::auth::{Principal, RIGHT_MISSING, Right, TOKEN_REQUIRED, forbidden};
 pub(crate) use crate::listen::Peer;
 use crate::problem::Problem;
 use crate::settings::Limits;
@@ -131,6 +131,21 @@ impl Session {
     }
 }
 
+/// Admits a caller of the admin API with a permission, and counts the call.
+pub(crate) fn admit(
+    parts: &mut Parts,
+    app: &ServerState,
+    right: Right,
+    is_write: bool,
+) -> Result<Session, Problem> {
+    let peer = parts.extensions.get().copied().unwrap_or(Peer::UNKNOWN);
+    let session = app.admit_admin(&parts.headers, peer, right, is_write)?;
+    if let Some(tenant) = session.tenant().filter(|_| is_write) {
+        parts.extensions.insert(TenantWriter(tenant));
+    }
+    Ok(session)
+}
+
 /// Declares who may make a call: an extractor that admits those with a right, and counts the call.
 macro_rules! sessions {
     ($($(#[doc = $about:literal])+ $name:ident: $right:expr, writes: $is_write:literal;)+) => {$(
@@ -144,12 +159,7 @@ macro_rules! sessions {
                 parts: &mut Parts,
                 app: &ServerState,
             ) -> Result<Self, Problem> {
-                let Ok(peer) = Peer::from_request_parts(parts, app).await;
-                let session = app.admit_admin(&parts.headers, peer, $right, $is_write)?;
-                if let Some(tenant) = session.tenant().filter(|_| $is_write) {
-                    parts.extensions.insert(TenantWriter(tenant));
-                }
-                Ok(Self(session))
+                admit(parts, app, $right, $is_write).map(Self)
             }
         }
     )+};

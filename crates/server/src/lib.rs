@@ -6,7 +6,6 @@
 
 mod admin;
 mod app;
-mod auth;
 mod board;
 mod check;
 mod discreet;

@@ -147,6 +147,15 @@ impl IntoResponses for CallProblems {
 /// The same for the admin API, which nobody calls without a token.
 pub(crate) type AdminProblems = CallProblems;
 
+/// Why a page of entries is not shown.
+pub(crate) struct PageProblems;
+
+impl IntoResponses for PageProblems {
+    fn responses() -> BTreeMap<String, RefOr<Response>> {
+        problems(&[("400", "The query cannot be read"), ("503", "The catalog cannot be asked")])
+    }
+}
+
 /// Why a change is not made.
 pub(crate) struct WriteProblems;
 
@@ -166,10 +175,13 @@ impl IntoResponses for WriteProblems {
     }
 }
 
-fn problems(told: &[(&str, &str)]) -> BTreeMap<String, RefOr<Response>> {
-    let problem = |description: &str| {
-        let content = Content::new(Some(Ref::from_schema_name("ProblemBody")));
-        ResponseBuilder::new().description(description).content(PROBLEM_JSON, content).build()
-    };
-    told.iter().map(|(status, told)| ((*status).to_owned(), problem(told).into())).collect()
+fn problems(described: &[(&str, &str)]) -> BTreeMap<String, RefOr<Response>> {
+    let described = described.iter();
+    described.map(|(status, text)| ((*status).to_owned(), problem(text).into())).collect()
+}
+
+/// A response that is a problem.
+pub(crate) fn problem(description: &str) -> Response {
+    let content = Content::new(Some(Ref::from_schema_name("ProblemBody")));
+    ResponseBuilder::new().description(description).content(PROBLEM_JSON, content).build()
 }

@@ -9,24 +9,19 @@ use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{any, get};
 use http::{Method, StatusCode, header};
 use utoipa::openapi::OpenApi;
-use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
+use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use utoipa_swagger_ui::SwaggerUi;
 
-use crate::handlers::lists::{blacklist, whitelist};
+use crate::admin;
 use crate::handlers::{
-    api_keys, audit, authorize, bans, batch, check, clients, decisions, envoy_json, events, health,
-    overrides, peek, policy, refund, rules, stats, status, tiers, tokens, top, users,
+    audit, authorize, batch, check, decisions, envoy_json, events, health, peek, refund, stats,
+    status, top,
 };
 use crate::observe::metrics::Entry;
 use crate::openapi;
 use crate::problem::Problem;
 use crate::state::ServerState;
-
-/// What paths begin with,
-const API: &str = "/api/v1/";
-/// and in the other family of them, for rules and lists.
-const ADMIN_API: &str = "/admin/api/v1/rate-limits/";
 
 /// The call that has to be fast goes past the router.
 pub(crate) const CHECK: &str = "/api/v1/rate-limit/check";
@@ -114,40 +109,13 @@ fn check_api() -> OpenApiRouter<ServerState> {
 }
 
 fn admin_api() -> OpenApiRouter<ServerState> {
-    OpenApiRouter::new()
-        .routes(in_both_families(routes!(rules::list, rules::post)))
-        .routes(in_both_families(routes!(rules::get, rules::put, rules::patch, rules::delete)))
-        .routes(in_both_families(routes!(whitelist::get, whitelist::post, whitelist::delete)))
-        .routes(in_both_families(routes!(blacklist::get, blacklist::post, blacklist::delete)))
-        .routes(in_both_families(routes!(bans::get, bans::delete)))
-        .routes(routes!(overrides::get, overrides::put, overrides::delete))
-        .routes(routes!(policy::get, policy::put))
-        .routes(routes!(tiers::get, tiers::put))
-        .routes(routes!(clients::get, clients::put, clients::delete))
-        .routes(routes!(users::limits))
-        .routes(routes!(users::put_tier, users::delete_tier))
-        .routes(routes!(users::post_override, users::delete_override))
-        .routes(routes!(api_keys::get, api_keys::post))
-        .routes(routes!(api_keys::delete))
-        .routes(routes!(tokens::get, tokens::post))
-        .routes(routes!(tokens::delete))
+    admin::routes()
         .routes(routes!(decisions::decision))
         .routes(routes!(audit::changes))
         .routes(routes!(audit::decisions))
         .routes(routes!(stats::stats))
         .routes(routes!(top::top))
         .routes(routes!(events::events))
-}
-
-/// The same calls, under the other family of paths too.
-fn in_both_families(
-    (schemas, mut paths, methods): UtoipaMethodRouter<ServerState>,
-) -> UtoipaMethodRouter<ServerState> {
-    let here = paths.paths.iter();
-    let there: Vec<_> =
-        here.map(|(path, calls)| (path.replacen(API, ADMIN_API, 1), calls.clone())).collect();
-    paths.paths.extend(there);
-    (schemas, paths, methods)
 }
 
 fn health_api() -> OpenApiRouter<ServerState> {

@@ -15,7 +15,7 @@ use tollgate::store::{AnyStore, Histogram};
 use tollgate::{Clock as _, Limiter, Micros, Policy, Stopwatch, SystemClock, Timestamp};
 use tollgate_catalog::{ApiKey, Catalog, CatalogError, Role, Token, View};
 
-use crate::auth::{CheckAuth, Principal, Right, TOKEN_HEADER, Tokens, WRONG_TOKEN};
+use crate::admin::auth::{CheckAuth, Principal, Right, TOKEN_HEADER, Tokens, WRONG_TOKEN};
 use crate::check::checker::Checker;
 use crate::check::guard::{Guard, GuardLimits};
 use crate::check::idempotency::Idempotency;

@@ -9,7 +9,7 @@ use tollgate::{
     Store as _,
 };
 
-use crate::auth::Principal;
+use crate::admin::auth::Principal;
 use crate::check::idempotency::{Idempotency, Remembered, key_reused};
 use crate::check::journal::{DecisionId, IdText, Journal};
 use crate::observe::audit_log::{AuditLog, RequestContext};

@@ -7,7 +7,7 @@ use http::{HeaderMap, StatusCode};
 use tollgate::http::{HeaderFamilies, write_fields};
 use tollgate::{Attribute, CheckTarget, Decision, Limiter, MemoryStore, Policy, Request};
 
-use crate::auth::Principal;
+use crate::admin::auth::Principal;
 use crate::problem::Problem;
 
 /// Counters of tokens and addresses; more of them than that are not held apart.

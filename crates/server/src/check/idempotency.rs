@@ -20,7 +20,7 @@ use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 use tollgate::{IdempotencyKey, Micros, Timestamp};
 
 use self::digest::{Digest, digest_of_body, digest_of_call};
-use crate::auth::Principal;
+use crate::admin::auth::Principal;
 use crate::problem::Problem;
 
 /// The longest idempotency key.

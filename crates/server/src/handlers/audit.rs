@@ -13,8 +13,8 @@ use serde_json::value::RawValue;
 use tollgate_catalog::{AuditFilter, AuditKind, Catalog, DecisionAction, DecisionFilter, Kind};
 use utoipa::{IntoResponses, ToSchema};
 
+use crate::admin::auth::Right;
 use crate::admin::refusal;
-use crate::auth::Right;
 use crate::extract::{RuleViewer, Session, Viewer};
 use crate::observe::audit_log::log::{ChangeEntry, DecisionEntry, Log, Wanted};
 use crate::observe::audit_log::shortened;

@@ -11,7 +11,7 @@ use tollgate::Decision;
 use tollgate_api::{BatchRequest, BatchResponse, Object};
 
 use super::check::{IDEMPOTENCY_KEY, check_idempotent};
-use crate::auth::Principal;
+use crate::admin::auth::Principal;
 use crate::extract::{Caller, JsonBody};
 use crate::observe::metrics::{Entry, RequestOutcome};
 use crate::openapi::CallProblems;

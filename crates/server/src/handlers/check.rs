@@ -9,7 +9,7 @@ use tollgate::Decision;
 use tollgate::http::{HeaderFamilies, write_fields};
 use tollgate_api::{CheckRequest, CheckResponse};
 
-use crate::auth::Principal;
+use crate::admin::auth::Principal;
 use crate::check::checker::Recording;
 use crate::check::idempotency::Remembered;
 use crate::extract::{Caller, JsonBody};

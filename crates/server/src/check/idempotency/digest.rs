@@ -5,7 +5,7 @@ use std::io;
 use aws_lc_rs::digest::{Context, SHA256};
 use serde::Serialize;
 
-use crate::auth::Principal;
+use crate::admin::auth::Principal;
 
 const BYTES: usize = 16;
 

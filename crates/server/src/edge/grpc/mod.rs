@@ -33,7 +33,7 @@ use self::definitions::tollgate::v1::rate_limiter_server as v1;
 use self::envoy::RateLimitService;
 use self::rate_limiter::RateLimiter;
 pub(crate) use self::status::code_of;
-use crate::auth::Right;
+use crate::admin::auth::Right;
 use crate::edge::drain::SharedBody;
 use crate::extract::within;
 use crate::listen::Peer;
@@ -193,7 +193,7 @@ impl Services {
         headers: &HeaderMap,
         peer: Peer,
         path: &str,
-    ) -> Result<crate::auth::Principal, Problem> {
+    ) -> Result<crate::admin::auth::Principal, Problem> {
         if path == RESET {
             let caller = self.state.admit(headers, peer, Right::Operator)?;
             self.state.guard.admin_call(&caller, true)?;

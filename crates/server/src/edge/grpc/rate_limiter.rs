@@ -14,7 +14,7 @@ use super::definitions::tollgate::v1::{
     QuotaResponse, ResetResponse, RuleStatus,
 };
 use super::{read, status};
-use crate::auth::Principal;
+use crate::admin::auth::Principal;
 use crate::check::checker::Recording;
 use crate::check::idempotency::Remembered;
 use crate::handlers::refund;

@@ -1,4 +1,4 @@
-//! Bans: clients that a rule refuses for a while, listed and lifted.
+//! Lifts bans: one, or all bans by some rules.
 
 use std::sync::Arc;
 
@@ -7,85 +7,18 @@ use axum::extract::{OriginalUri, State};
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use serde::Serialize;
-use serde_json::json;
-use serde_json::value::{RawValue, to_raw_value};
 use tollgate::rules::{Identifier, Subject};
-use tollgate_catalog::{Filter, Kind, ban_name};
+use tollgate_catalog::Kind;
 use utoipa::ToSchema;
 
-use super::entries::{PageProblems, find, page_of, wrong};
-use crate::admin::{field, refusal, shown};
-use crate::extract::{RuleEditor, RuleViewer, Session};
-use crate::openapi::{AdminProblems, PageParameters, WriteProblems};
-use crate::paging::{Parameters, link_next};
+use super::read::find;
+use super::response::{refusal, wrong};
+use crate::extract::{RuleEditor, Session};
+use crate::openapi::{AdminProblems, WriteProblems};
+use crate::paging::Parameters;
 use crate::penalty;
 use crate::problem::{Problem, ProblemBody};
-use crate::rulebook::Rulebook;
 use crate::state::{ServerState, Shared};
-
-/// Lists the clients that rules have banned.
-///
-/// API keys and values of headers are told as their SHA-256 digests.
-#[utoipa::path(
-    get, path = "/api/v1/bans", tag = "rules", security(("token" = [])),
-    params(
-        PageParameters,
-        ("rule_id" = Option<String>, Query, description = "Only bans by this rule"),
-        ("tenant" = Option<String>, Query, description = "Only bans by rules of this tenant"),
-        ("detail" = Option<bool>, Query, description = "Also tell version, created_at and created_by"),
-    ),
-    responses(
-        (status = 200, description = "The bans, in the order of their names", body = Object),
-        PageProblems,
-        AdminProblems,
-    )
-)]
-pub(crate) async fn get(
-    State(app): State<ServerState>,
-    RuleViewer(session): RuleViewer,
-    OriginalUri(uri): OriginalUri,
-) -> Result<Response, Problem> {
-    let known = ["limit", "after", "detail", "rule_id", "tenant"];
-    let parameters = Parameters::read(&uri, &known)?;
-    let (limit, after) = (parameters.limit()?, parameters.one("after")?);
-    let (detail, filter) = (parameters.flag("detail")?, parameters.filter(session.tenant())?);
-    let mut fields = session.fields;
-    let (bans, next) = match &app.rulebook {
-        Rulebook::Catalog(follower) => {
-            let page = follower.catalog.page(Kind::Ban, &filter, after, limit).await;
-            let page = page.map_err(|error| refusal(&error))?;
-            let now = app.now();
-            let is_in_force = |end: Option<&str>| {
-                end.and_then(tollgate::rules::parse_time).is_some_and(|end| end > now)
-            };
-            let entries = page.entries.iter();
-            let bans = entries.filter(|it| is_in_force(field(it, "expires_at").as_str()));
-            (bans.map(|stored| shown(stored, detail)).collect(), page.next)
-        }
-        Rulebook::File(_) => page_of_memory(&app, &filter, after, limit),
-    };
-    link_next(&mut fields, &uri, "after", next.as_deref());
-    Ok((fields, Json(json!({ "bans": bans }))).into_response())
-}
-
-/// The bans of this node, where there is no catalog.
-fn page_of_memory(
-    app: &Shared,
-    filter: &Filter,
-    after: Option<&str>,
-    limit: usize,
-) -> (Vec<Box<RawValue>>, Option<String>) {
-    let (policy, now) = (app.limiter.policy(), app.now());
-    let tenant = |rule_id: &str| policy.rules().find(rule_id)?.tenant.as_deref().map(str::to_owned);
-    let bans = app.limiter.own_bans(usize::MAX).into_iter().filter(|ban| ban.until > now);
-    let found = bans
-        .map(|ban| penalty::entry_of(&ban, tenant(&ban.rule_id)))
-        .filter(|ban| filter.rule_id.as_ref().is_none_or(|rule_id| ban.rule_id == *rule_id))
-        .filter(|ban| filter.tenant.is_none() || ban.tenant == filter.tenant)
-        .map(|ban| (ban_name(&ban.rule_id, &ban.identifier), ban));
-    let (page, next) = page_of(found, after, limit);
-    (page.iter().filter_map(|ban| to_raw_value(ban).ok()).collect(), next)
-}
 
 /// How many bans were lifted.
 #[derive(Debug, Serialize, ToSchema)]

@@ -1,4 +1,4 @@
-//! What API keys and tokens have in common, of which only digests are kept.
+//! What API keys and tokens share: only their digests are stored, and secrets are shown once.
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
@@ -8,8 +8,9 @@ use tollgate::Timestamp;
 use tollgate_catalog::{Catalog, Edit, Entry, Expect, Intent, Kind, NoRandomNumbers, Stored};
 use utoipa::ToSchema;
 
-use super::entries;
-use crate::admin::{dry_run_answer, invalid, refusal, tag, write};
+use super::read::find;
+use super::response::{dry_run_response, invalid, missing, refusal, tag};
+use super::write::write;
 use crate::extract::Session;
 use crate::paging::{Parameters, link_next};
 use crate::problem::Problem;
@@ -17,7 +18,7 @@ use crate::state::ServerState;
 use crate::wire::time::rfc_3339;
 
 /// The longest text of a key or token.
-const MOST_BYTES: usize = 1_024;
+const MAX_BYTES: usize = 1_024;
 
 /// Who made something, and when.
 #[derive(Debug, Serialize, ToSchema)]
@@ -41,8 +42,7 @@ impl Made {
     }
 }
 
-/// A page of keys or tokens, of which a query may want those that fit `filters`. The way to the next
-/// page is among the fields.
+/// A page of keys or tokens that match the `filters` of a query. Adds the link to the next page to the header fields.
 pub(crate) async fn page(
     catalog: &Catalog,
     fields: &mut HeaderMap,
@@ -58,7 +58,7 @@ pub(crate) async fn page(
     Ok(page.entries)
 }
 
-/// Keeps a new key or token, and answers with what is told of it this once.
+/// Stores a new key or token, and responds with its secret, which is shown this once.
 pub(crate) async fn keep<A: Serialize>(
     app: &ServerState,
     session: Session,
@@ -70,19 +70,20 @@ pub(crate) async fn keep<A: Serialize>(
     let put = Edit::Put { entry, expect: Expect::Absent };
     let written = write(app, &session, Intent::Edits(vec![put]), dry_run).await?;
     if dry_run {
-        return Ok(dry_run_answer(session, &written));
+        return Ok(dry_run_response(session, &written));
     }
-    let stored = entries::find_kept(&app.rulebook.catalog()?.catalog, kind, &name).await?;
+    let stored = find(&app.rulebook.catalog()?.catalog, kind, &name).await?;
+    let stored = stored.ok_or_else(|| missing(kind, &name))?;
     let mut fields = session.fields;
     fields.insert(header::ETAG, tag(stored.version));
     Ok((StatusCode::CREATED, fields, Json(answer(Made::new(&stored)))).into_response())
 }
 
-/// A text that is there says something, and not too much.
+/// Refuses an empty text, and one that is too long.
 pub(crate) fn check_text(field: &str, text: Option<&str>) -> Result<(), Problem> {
-    let is_sound = text.is_none_or(|text| (1..=MOST_BYTES).contains(&text.len()));
+    let is_sound = text.is_none_or(|text| (1..=MAX_BYTES).contains(&text.len()));
     is_sound.then_some(()).ok_or_else(|| {
-        let detail = format!("{field}: a text of 1 to {MOST_BYTES} bytes, or leave it out");
+        let detail = format!("{field}: a text of 1 to {MAX_BYTES} bytes, or leave it out");
         Problem::unprocessable("invalid_document", detail)
     })
 }

@@ -14,8 +14,9 @@ use tollgate::{CheckTarget, Decision, Request};
 use tollgate_catalog::{Entry, Kind, client_name, override_name};
 use utoipa::ToSchema;
 
-use super::entries;
-use crate::admin::ChangesAnswer;
+use super::resources::{CLIENTS, OVERRIDES};
+use super::response::{ChangesAnswer, wrong};
+use super::write::{is_dry_run, parse, put_entry, remove, rule_of};
 use crate::extract::{JsonBody, Operator, PathName, Viewer, read_name};
 use crate::openapi::{AdminProblems, BodyProblems, WriteParameters, WriteProblems};
 use crate::paging::Parameters;
@@ -166,7 +167,7 @@ pub(crate) async fn put_tier(
     let TierBody { tier } = decode(&body)?;
     let identifier = OneOrMany::one(read_name(user_id)?);
     let entry = ClientDocument { identifier_type: OneOrMany::one(USER_ID), identifier, tier };
-    entries::put(&app, session, &uri, &headers, Entry::Client(entry)).await
+    put_entry(&app, session, &uri, &headers, &CLIENTS, Entry::Client(entry)).await
 }
 
 /// Takes a user out of its own tier.
@@ -189,9 +190,9 @@ pub(crate) async fn delete_tier(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let (types, values) = identifiers(user_id)?;
-    let name = client_name(&types, &values).map_err(|flaw| entries::wrong(&flaw))?;
-    let dry_run = entries::is_dry_run(&uri)?;
-    entries::remove(&app, session, &headers, (Kind::Client, name), dry_run).await
+    let name = client_name(&types, &values).map_err(|flaw| wrong(&flaw))?;
+    let dry_run = is_dry_run(&uri)?;
+    remove(&app, session, &headers, (Kind::Client, name), dry_run).await
 }
 
 /// Makes an exception from a rule for a user, or changes it.
@@ -217,8 +218,8 @@ pub(crate) async fn post_override(
 ) -> Result<Response, Problem> {
     let user_id = read_name(user_id)?;
     let body = move || of_user(&body, &user_id);
-    let entry = entries::read(&app, &session, Kind::Override, body).await?;
-    entries::put(&app, session, &uri, &headers, entry).await
+    let entry = parse(&app, &session, Kind::Override, body).await?;
+    put_entry(&app, session, &uri, &headers, &OVERRIDES, entry).await
 }
 
 /// Removes an exception: the rule holds for that user as for others.
@@ -246,10 +247,10 @@ pub(crate) async fn delete_override(
 ) -> Result<Response, Problem> {
     let (types, values) = identifiers(user_id)?;
     let parameters = Parameters::read(&uri, &["rule_id", "dry_run"])?;
-    let rule_id = entries::rule_of(&parameters)?;
-    let name = override_name(rule_id, &types, &values).map_err(|flaw| entries::wrong(&flaw))?;
+    let rule_id = rule_of(&parameters)?;
+    let name = override_name(rule_id, &types, &values).map_err(|flaw| wrong(&flaw))?;
     let dry_run = parameters.flag("dry_run")?;
-    entries::remove(&app, session, &headers, (Kind::Override, name), dry_run).await
+    remove(&app, session, &headers, (Kind::Override, name), dry_run).await
 }
 
 fn identifiers(user_id: PathName) -> Result<(Vec<String>, Vec<String>), Problem> {

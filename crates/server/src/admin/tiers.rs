@@ -10,9 +10,9 @@ use serde_json::value::{RawValue, to_raw_value};
 use tollgate::rules::PolicyDocument;
 use tollgate_catalog::{Intent, Kind};
 
-use super::entries::is_dry_run;
 use super::policy::read_document;
-use crate::admin::{ChangesAnswer, write};
+use super::response::ChangesAnswer;
+use super::write::{is_dry_run, write};
 use crate::extract::{JsonBody, Operator, Viewer};
 use crate::openapi::{AdminProblems, BodyProblems, TrialParameter, WriteProblems};
 use crate::paging::Parameters;

@@ -1,19 +1,19 @@
-//! API keys that count as an identity: listed without the keys, made, and removed.
+//! API keys that identify clients: lists them without the keys, and creates them.
 
 use axum::Json;
 use axum::extract::{OriginalUri, State};
 use axum::response::{IntoResponse, Response};
-use http::{HeaderMap, StatusCode};
+use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use tollgate_catalog::{ApiKey, Entry, Kind, digest_of};
 use utoipa::ToSchema;
 
-use super::entries::{self, PageProblems};
+use super::response::ChangesAnswer;
 use super::secrets;
-use crate::admin::ChangesAnswer;
-use crate::extract::{JsonBody, Operator, PathName, Viewer, read_name};
+use super::write::is_dry_run;
+use crate::extract::{JsonBody, Operator, Viewer};
 use crate::openapi::{
-    AdminProblems, BodyProblems, PageParameters, TrialParameter, WriteParameters, WriteProblems,
+    AdminProblems, BodyProblems, PageParameters, PageProblems, TrialParameter, WriteProblems,
 };
 use crate::problem::{Problem, ProblemBody};
 use crate::state::ServerState;
@@ -97,7 +97,7 @@ pub(crate) async fn get(
     let filters = ["tier", "tenant"];
     let page = secrets::page(catalog, &mut fields, &uri, Kind::ApiKey, &filters).await?;
     let keys = page.iter().filter_map(|stored| {
-        let Ok(Entry::ApiKey(key)) = Entry::parse(Kind::ApiKey, &stored.body) else { return None };
+        let Ok(Entry::ApiKey(key)) = stored.parse() else { return None };
         Some(ApiKeyAnswer::new(key, secrets::Made::new(stored), None))
     });
     Ok((fields, Json(ApiKeysAnswer { api_keys: keys.collect() })).into_response())
@@ -131,7 +131,7 @@ pub(crate) async fn post(
     {
         secrets::check_text(field, text.as_deref())?;
     }
-    let dry_run = entries::is_dry_run(&uri)?;
+    let dry_run = is_dry_run(&uri)?;
     let (made, shown) = match &key {
         Some(known) => (ApiKey::known(known).map_err(secrets::no_random_numbers)?, None),
         None => {
@@ -152,30 +152,6 @@ pub(crate) async fn post(
     let entry = Entry::ApiKey(made.clone());
     let answer = |kept| ApiKeyAnswer::new(made, kept, shown);
     secrets::keep(&app, session, entry, dry_run, answer).await
-}
-
-/// Removes an API key: nobody is known by it any more.
-#[utoipa::path(
-    delete, path = "/api/v1/api-keys/{key_id}", tag = "keys and tokens", security(("token" = [])),
-    params(("key_id" = String, Path, description = "The key, by its id", example = "0123456789ab"), WriteParameters),
-    responses(
-        (status = 204, description = "Removed"),
-        (status = 200, description = "What would change", body = ChangesAnswer),
-        (status = 404, description = "No such key", body = ProblemBody<'_>, content_type = "application/problem+json"),
-        WriteProblems,
-        AdminProblems,
-    )
-)]
-pub(crate) async fn delete(
-    State(app): State<ServerState>,
-    Operator(session): Operator,
-    OriginalUri(uri): OriginalUri,
-    key_id: PathName,
-    headers: HeaderMap,
-) -> Result<Response, Problem> {
-    let key_id = read_name(key_id)?;
-    let dry_run = entries::is_dry_run(&uri)?;
-    entries::remove(&app, session, &headers, (Kind::ApiKey, key_id), dry_run).await
 }
 
 impl ApiKeyAnswer {

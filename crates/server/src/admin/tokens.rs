@@ -1,21 +1,21 @@
-//! Tokens for this server: listed without their secrets, made, and revoked.
+//! Tokens for this server: lists them without their secrets, and creates them.
 
 use axum::Json;
 use axum::extract::{OriginalUri, State};
 use axum::response::{IntoResponse, Response};
-use http::{HeaderMap, StatusCode};
+use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use tollgate::Timestamp;
 use tollgate::rules::parse_time;
 use tollgate_catalog::{Entry, Kind, Role, Token};
 use utoipa::ToSchema;
 
-use super::entries::{self, PageProblems};
+use super::response::{ChangesAnswer, refusal};
 use super::secrets;
-use crate::admin::{ChangesAnswer, refusal};
-use crate::extract::{JsonBody, PathName, TokenEditor, TokenViewer, read_name};
+use super::write::is_dry_run;
+use crate::extract::{JsonBody, TokenEditor, TokenViewer};
 use crate::openapi::{
-    AdminProblems, BodyProblems, PageParameters, TrialParameter, WriteParameters, WriteProblems,
+    AdminProblems, BodyProblems, PageParameters, PageProblems, TrialParameter, WriteProblems,
 };
 use crate::problem::{Problem, ProblemBody};
 use crate::state::ServerState;
@@ -98,7 +98,7 @@ pub(crate) async fn get(
     let ids: Vec<&str> = page.iter().map(|stored| stored.name.as_str()).collect();
     let used = catalog.last_used(&ids).await.map_err(|error| refusal(&error))?;
     let tokens = page.iter().filter_map(|stored| {
-        let Ok(Entry::Token(token)) = Entry::parse(Kind::Token, &stored.body) else { return None };
+        let Ok(Entry::Token(token)) = stored.parse() else { return None };
         let last_used = used.get(&stored.name).copied().map(rfc_3339);
         let answer = TokenAnswer::new(token, secrets::Made::new(stored));
         Some(TokenAnswer { last_used, ..answer })
@@ -127,42 +127,15 @@ pub(crate) async fn post(
 ) -> Result<Response, Problem> {
     app.rulebook.catalog()?;
     let (token, shown) = read(decode(&body)?, app.now())?;
-    let dry_run = entries::is_dry_run(&uri)?;
+    let dry_run = is_dry_run(&uri)?;
     let entry = Entry::Token(token.clone());
     let answer = |made| TokenAnswer { token: Some(shown), ..TokenAnswer::new(token, made) };
     secrets::keep(&app, session, entry, dry_run, answer).await
 }
 
-/// Revokes a token: the next call with it is refused.
-///
-/// The last token of an administrator stays, unless the settings have another.
-#[utoipa::path(
-    delete, path = "/api/v1/tokens/{token_id}", tag = "keys and tokens", security(("token" = [])),
-    params(("token_id" = String, Path, description = "The token, by its id", example = "0123456789ab"), WriteParameters),
-    responses(
-        (status = 204, description = "Revoked"),
-        (status = 200, description = "What would change", body = ChangesAnswer),
-        (status = 404, description = "No such token", body = ProblemBody<'_>, content_type = "application/problem+json"),
-        WriteProblems,
-        AdminProblems,
-    )
-)]
-pub(crate) async fn delete(
-    State(app): State<ServerState>,
-    TokenEditor(session): TokenEditor,
-    OriginalUri(uri): OriginalUri,
-    token_id: PathName,
-    headers: HeaderMap,
-) -> Result<Response, Problem> {
-    let token_id = read_name(token_id)?;
-    let dry_run = entries::is_dry_run(&uri)?;
-    keep_last_admin(&app, &token_id)?;
-    entries::remove(&app, session, &headers, (Kind::Token, token_id), dry_run).await
-}
-
-/// Refuses to lock everybody out. Whoever manages to by revoking two at once finds a new token in what
-/// the server prints when it starts the next time.
-fn keep_last_admin(app: &ServerState, token_id: &str) -> Result<(), Problem> {
+/// Refuses to remove the last token of an administrator. If two calls remove the last two at once, the server
+/// prints a new token at its next start.
+pub(crate) fn keep_last_admin(app: &ServerState, token_id: &str) -> Result<(), Problem> {
     let (view, now) = (app.rulebook.catalog()?.view(), app.now());
     let mut admins = view.tokens().values().filter(|it| it.role == Role::Admin && !it.is_over(now));
     let is_admin = view.tokens().get(token_id).is_some_and(|it| it.role == Role::Admin);

@@ -12,8 +12,8 @@ use serde_json::value::{RawValue, to_raw_value};
 use tollgate::rules::{Format, PolicyDocument, Source};
 use tollgate_catalog::{Expect, Filter, Intent, Kind};
 
-use super::entries::text_of;
-use crate::admin::{ChangesAnswer, expectation, invalid, refusal, shown, tag, write};
+use super::response::{ChangesAnswer, invalid, refusal, shown, tag};
+use super::write::{expectation, text_of, write};
 use crate::extract::{RuleEditor, RuleViewer, Session, count_written, read_json};
 use crate::openapi::{AdminProblems, BodyProblems, WriteProblems};
 use crate::paging::Parameters;
@@ -24,15 +24,9 @@ use crate::state::ServerState;
 /// How many entries are read at a time.
 const PAGE: usize = 1_000;
 
-/// The lists of a policy document, and the kinds of entries in them.
-const LISTS: [(&str, Kind); 6] = [
-    ("rules", Kind::Rule),
-    ("tiers", Kind::Tier),
-    ("clients", Kind::Client),
-    ("overrides", Kind::Override),
-    ("whitelist", Kind::Whitelist),
-    ("blacklist", Kind::Blacklist),
-];
+/// The kinds of entries in a policy document, in its order.
+const KINDS: [Kind; 6] =
+    [Kind::Rule, Kind::Tier, Kind::Client, Kind::Override, Kind::Whitelist, Kind::Blacklist];
 
 /// Shows the whole policy: a document that can be put into a file, or back.
 #[utoipa::path(
@@ -55,7 +49,7 @@ pub(crate) async fn get(
     let document = match &app.rulebook {
         Rulebook::Catalog(follower) => {
             let mut document = PolicyAnswer::new();
-            for (list, kind) in LISTS {
+            for kind in KINDS {
                 let filter = Filter { tenant: tenant.clone(), ..Filter::default() };
                 let mut entries = Vec::new();
                 let mut after = None;
@@ -69,7 +63,7 @@ pub(crate) async fn get(
                     }
                 }
                 if !entries.is_empty() || kind == Kind::Rule {
-                    document.push((list, entries));
+                    document.push((kind.plural(), entries));
                 }
             }
             document
@@ -175,9 +169,8 @@ fn in_order(lists: PolicyAnswer) -> impl Serialize {
 fn kinds(lists: &str) -> Result<Vec<Kind>, Problem> {
     let names = lists.split(',').map(str::trim).filter(|name| !name.is_empty());
     let kind = |name: &str| {
-        let found = LISTS.iter().find(|(list, _)| *list == name).map(|(_, kind)| *kind);
-        found.ok_or_else(|| {
-            let lists = LISTS.map(|(list, _)| list).join(", ");
+        KINDS.into_iter().find(|kind| kind.plural() == name).ok_or_else(|| {
+            let lists = KINDS.map(Kind::plural).join(", ");
             Problem::bad_request("invalid_query", format!("`prune` takes lists: {lists}"))
         })
     };

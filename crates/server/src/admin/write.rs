@@ -1,0 +1,293 @@
+//! Creates, replaces, patches and removes entries.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::response::{IntoResponse, Response};
+use http::{HeaderMap, HeaderName, StatusCode, Uri, header};
+use serde_json::Value as JsonValue;
+use tollgate_catalog::{
+    Catalog, Edit, Entry, Expect, Intent, Kind, Stored, Update, client_name, listed_name,
+    override_name,
+};
+
+use super::call::Call;
+use super::read::{find, identifiers};
+use super::resources::{Key, Resource};
+use super::response::{
+    RuleWritten, dry_run_response, invalid, missing, refusal, shown, tag, wrong,
+};
+use super::tokens::keep_last_admin;
+use crate::extract::Session;
+use crate::paging::Parameters;
+use crate::problem::Problem;
+use crate::state::ServerState;
+
+/// Creates or replaces an entry.
+pub(crate) async fn put(mut call: Call, resource: &'static Resource) -> Result<Response, Problem> {
+    let body = call.json().await?;
+    let Call { app, session, parts, .. } = call;
+    let entry = parse(&app, &session, resource.kind, move || body).await?;
+    put_entry(&app, session, &parts.uri, &parts.headers, resource, entry).await
+}
+
+/// Creates or replaces an entry at the path of its id, which the body may leave out.
+pub(crate) async fn put_item(
+    mut call: Call,
+    resource: &'static Resource,
+    field: &'static str,
+) -> Result<Response, Problem> {
+    let body = call.json().await?;
+    call.app.rulebook.catalog()?;
+    let id = call.id().await?;
+    let Call { app, session, parts, .. } = call;
+    let name = id.clone();
+    let body = move || with_field(&body, field, &name);
+    let entry = parse(&app, &session, resource.kind, body).await?;
+    if entry.name().as_deref().ok() != Some(id.as_str()) {
+        let detail = format!("the {field} in the body is another one than in the path");
+        return Err(Problem::unprocessable("invalid_document", detail));
+    }
+    put_entry(&app, session, &parts.uri, &parts.headers, resource, entry).await
+}
+
+/// Changes some fields of an entry by a JSON merge patch.
+pub(crate) async fn patch(
+    mut call: Call,
+    resource: &'static Resource,
+) -> Result<Response, Problem> {
+    let body = call.json().await?;
+    let catalog = Arc::clone(&call.app.rulebook.catalog()?.catalog);
+    let (kind, name) = (resource.kind, call.id().await?);
+    let Call { app, session, parts, .. } = call;
+    let reading = async move { serde_json::from_slice(&body).ok().filter(JsonValue::is_object) };
+    let fields = app.queues.parsing.run(&session.caller(), reading).await?;
+    let fields = fields
+        .ok_or_else(|| Problem::bad_request("invalid_body", "send a JSON object of fields"))?;
+    let dry_run = is_dry_run(&parts.uri)?;
+    let expect = expectation(&parts.headers, Expect::Present)?;
+    if let Some(tenant) = session.tenant() {
+        let stored = find_visible(&catalog, &session, kind, &name).await?;
+        let stored = stored.ok_or_else(|| missing(kind, &name))?;
+        // The log keeps the whole entry, however short the patch is.
+        app.guard.tenant_write(&tenant, stored.body.len())?;
+    }
+    let patch = Edit::Patch { kind, name: name.clone(), fields, expect };
+    write_entry(&app, session, (kind, &name), patch, dry_run).await
+}
+
+/// Removes an entry.
+pub(crate) async fn delete(
+    mut call: Call,
+    resource: &'static Resource,
+    key: &'static Key,
+) -> Result<Response, Problem> {
+    let kind = resource.kind;
+    let (name, dry_run) = match key {
+        Key::Id(_) => (call.id().await?, is_dry_run(&call.parts.uri)?),
+        Key::Client { rule, .. } => {
+            let mut known = vec!["identifier_type", "identifier", "dry_run"];
+            if rule.is_some() {
+                known.insert(0, "rule_id");
+            }
+            let parameters = Parameters::read(&call.parts.uri, &known)?;
+            let (types, values) = identifiers(&parameters);
+            let name = match kind {
+                Kind::Override => override_name(rule_of(&parameters)?, &types, &values),
+                Kind::Client => client_name(&types, &values),
+                _ => listed_name(&types, &values),
+            };
+            (name.map_err(|flaw| wrong(&flaw))?, parameters.flag("dry_run")?)
+        }
+    };
+    let Call { app, session, parts, .. } = call;
+    if kind == Kind::Token {
+        keep_last_admin(&app, &name)?;
+    }
+    remove(&app, session, &parts.headers, (kind, name), dry_run).await
+}
+
+/// Creates or replaces an entry, and responds with what is stored.
+pub(crate) async fn put_entry(
+    app: &ServerState,
+    session: Session,
+    uri: &Uri,
+    headers: &HeaderMap,
+    resource: &Resource,
+    entry: Entry,
+) -> Result<Response, Problem> {
+    let dry_run = is_dry_run(uri)?;
+    let expect = expectation(headers, Expect::Anything)?;
+    let (kind, name) = (entry.kind(), entry.name().map_err(|flaw| invalid(&[flaw]))?);
+    let advice = resource.put.as_ref().and_then(|put| put.advice);
+    if let (Some(own), Some(advice)) = (session.tenant(), advice)
+        && owner(&app.rulebook.catalog()?.catalog, &entry).await?.as_deref() != Some(&own)
+    {
+        let list = kind.plural();
+        let detail = format!("{list}: this is no entry of the tenant {own}; {advice}");
+        return Err(Problem::new(StatusCode::FORBIDDEN, "other_tenant", detail));
+    }
+    write_entry(app, session, (kind, &name), Edit::Put { entry, expect }, dry_run).await
+}
+
+/// Removes an entry. To a tenant's administrator, entries of others do not exist.
+pub(crate) async fn remove(
+    app: &ServerState,
+    session: Session,
+    headers: &HeaderMap,
+    (kind, name): (Kind, String),
+    dry_run: bool,
+) -> Result<Response, Problem> {
+    let expect = expectation(headers, Expect::Present)?;
+    let catalog = &app.rulebook.catalog()?.catalog;
+    // That there is no such rule is what the catalog says to operators.
+    if (kind != Kind::Rule || session.tenant().is_some())
+        && find_visible(catalog, &session, kind, &name).await?.is_none()
+    {
+        return Err(missing(kind, &name));
+    }
+    let removal = Intent::Edits(vec![Edit::Remove { kind, name, expect }]);
+    let update = write(app, &session, removal, dry_run).await?;
+    if dry_run {
+        return Ok(dry_run_response(session, &update));
+    }
+    Ok((StatusCode::NO_CONTENT, session.fields).into_response())
+}
+
+/// Writes one entry, and responds with what is stored.
+async fn write_entry(
+    app: &ServerState,
+    session: Session,
+    (kind, name): (Kind, &str),
+    edit: Edit,
+    dry_run: bool,
+) -> Result<Response, Problem> {
+    let update = write(app, &session, Intent::Edits(vec![edit]), dry_run).await?;
+    if dry_run {
+        return Ok(dry_run_response(session, &update));
+    }
+    let stored = find(&app.rulebook.catalog()?.catalog, kind, name).await?;
+    let stored = stored.ok_or_else(|| missing(kind, name))?;
+    let mut fields = session.fields;
+    fields.insert(header::ETAG, tag(stored.version));
+    let is_new = update.changes.iter().any(|change| change.before.is_none());
+    let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
+    Ok(match stored.parse() {
+        Ok(Entry::Rule(rule)) => {
+            (status, fields, Json(RuleWritten::new(&stored, rule.enabled))).into_response()
+        }
+        _ => (status, fields, Json(shown(&stored, true))).into_response(),
+    })
+}
+
+/// Writes to the catalog; the change is in force on this node when this returns. It is completed even if the caller
+/// disconnects.
+pub(crate) async fn write(
+    app: &ServerState,
+    session: &Session,
+    intent: Intent,
+    dry_run: bool,
+) -> Result<Update, Problem> {
+    let catalog = Arc::clone(&app.rulebook.catalog()?.catalog);
+    let (author, now) = (session.author(), app.now());
+    let writing = async move { Box::pin(catalog.write(&author, intent, now, dry_run)).await };
+    let update = app.queues.writes.run(&session.caller(), writing).await?;
+    let update = update.map_err(|error| refusal(&error))?;
+    if !dry_run && !update.changes.is_empty() {
+        // A failure is logged there, and the change comes into force later.
+        let _ = app.sync().await;
+        if update.changes.iter().any(|change| matches!(change.kind, Kind::Rule | Kind::Tier)) {
+            let app = app.clone();
+            tokio::spawn(async move {
+                if let Ok(follower) = app.rulebook.catalog() {
+                    follower.announce().await;
+                }
+            });
+        }
+    }
+    Ok(update)
+}
+
+/// Parses the entry in a body, where entries can be written, on a thread that no check waits for.
+pub(crate) async fn parse<B: AsRef<[u8]>>(
+    app: &ServerState,
+    session: &Session,
+    kind: Kind,
+    body: impl FnOnce() -> B + Send + 'static,
+) -> Result<Entry, Problem> {
+    app.rulebook.catalog()?;
+    let parsing = async move {
+        Entry::parse(kind, text_of(body().as_ref())?).map_err(|problems| invalid(&problems))
+    };
+    app.queues.parsing.run(&session.caller(), parsing).await?
+}
+
+/// A body as text.
+pub(crate) fn text_of(body: &[u8]) -> Result<&str, Problem> {
+    std::str::from_utf8(body)
+        .map_err(|_| Problem::bad_request("invalid_body", "the body is not UTF-8"))
+}
+
+/// Whether a call is a dry run; its query has no other parameter.
+pub(crate) fn is_dry_run(uri: &Uri) -> Result<bool, Problem> {
+    Parameters::read(uri, &["dry_run"])?.flag("dry_run")
+}
+
+/// The condition of a write, by `If-Match` and `If-None-Match`.
+pub(crate) fn expectation(headers: &HeaderMap, otherwise: Expect) -> Result<Expect, Problem> {
+    let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or(""));
+    match (text(header::IF_MATCH), text(header::IF_NONE_MATCH)) {
+        (None, None) => Ok(otherwise),
+        (None, Some("*")) => Ok(Expect::Absent),
+        (Some("*"), None) => Ok(Expect::Present),
+        (Some(tag), None) => {
+            let version = tag.strip_prefix('"').and_then(|tag| tag.strip_suffix('"'));
+            let version = version.and_then(|version| version.parse().ok());
+            // An unknown tag matches no entry.
+            Ok(Expect::Version(version.unwrap_or(u64::MAX)))
+        }
+        (_, Some(_)) => Err(Problem::bad_request(
+            "invalid_condition",
+            "write `If-Match` with the ETag of what is to be changed, or `If-None-Match: *` for what \
+             must not be there yet",
+        )),
+    }
+}
+
+/// The rule of an override, in a query.
+pub(crate) fn rule_of(parameters: &Parameters) -> Result<&str, Problem> {
+    let detail = "`rule_id` is missing: name the rule of the override";
+    let rule_id = parameters.one("rule_id")?;
+    rule_id.ok_or_else(|| Problem::bad_request("invalid_query", detail))
+}
+
+/// The entry of that name, unless the caller administers another tenant.
+async fn find_visible(
+    catalog: &Catalog,
+    session: &Session,
+    kind: Kind,
+    name: &str,
+) -> Result<Option<Stored>, Problem> {
+    let tenant = session.tenant();
+    let found = find(catalog, kind, name).await?;
+    Ok(found.filter(|stored| tenant.is_none() || stored.tenant == tenant))
+}
+
+/// The tenant of an entry: an override belongs to that of its rule.
+async fn owner(catalog: &Catalog, entry: &Entry) -> Result<Option<String>, Problem> {
+    let Entry::Override(exception) = entry else { return Ok(entry.tenant().map(str::to_owned)) };
+    let rule = find(catalog, Kind::Rule, &exception.rule_id).await?;
+    Ok(rule.and_then(|rule| rule.tenant))
+}
+
+/// The body with the id of the path in it, if it is an object without one.
+fn with_field(body: &[u8], field: &str, id: &str) -> Vec<u8> {
+    match serde_json::from_slice::<JsonValue>(body) {
+        Ok(JsonValue::Object(mut fields)) if !fields.contains_key(field) => {
+            fields.insert(field.to_owned(), id.into());
+            JsonValue::Object(fields).to_string().into_bytes()
+        }
+        // Positions of problems are those of the text as it was sent.
+        _ => body.to_vec(),
+    }
+}
