@@ -172,8 +172,11 @@ async fn write_entry(
     fields.insert(header::ETAG, tag(stored.version));
     let is_new = update.changes.iter().any(|change| change.before.is_none());
     let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
-    Ok(match stored.parse() {
-        Ok(Entry::Rule(rule)) => {
+    // An unchanged entry is only known as text.
+    let after =
+        update.changes.iter().find(|change| change.kind == kind).and_then(|it| it.after.clone());
+    Ok(match after.map_or_else(|| stored.parse().ok().map(Arc::new), Some).as_deref() {
+        Some(Entry::Rule(rule)) => {
             (status, fields, Json(RuleWritten::new(&stored, rule.enabled))).into_response()
         }
         _ => (status, fields, Json(shown(&stored, true))).into_response(),
