@@ -30,8 +30,8 @@ async fn check(redis: &Redis, commands: &[&[&str]], why: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_not_ours_is_left_alone() {
     let redis = Redis::start();
-    check(&redis, &[&["SET", BOARD, "x"]], "no hash").await;
-    check(&redis, &[&["RPUSH", BOARD, "x"]], "no hash").await;
+    check(&redis, &[&["SET", BOARD, "x"]], "not a hash").await;
+    check(&redis, &[&["RPUSH", BOARD, "x"]], "not a hash").await;
     check(&redis, &[&["HSET", BOARD, "login", "{}", "#tiers", "[]"]], "#revision").await;
     for revision in ["", "7", "1-", "x-1", "-1-1", "1-1 ", "1-1-1"] {
         check(&redis, &[&["HSET", BOARD, "#revision", revision, "#tiers", "[]"]], "#revision")
@@ -61,9 +61,9 @@ async fn check_mended(redis: &Redis, command: &[&str], why: &str) {
 async fn what_was_ours_is_mended_by_the_next_change() {
     let redis = Redis::start();
     check_mended(&redis, &["HDEL", BOARD, "#tiers"], "#tiers is missing").await;
-    check_mended(&redis, &["HSET", BOARD, "Not An Id", "{}"], "no id of a rule").await;
+    check_mended(&redis, &["HSET", BOARD, "Not An Id", "{}"], "is not a rule id").await;
     let longer_than_any = "a".repeat(1 << 20);
-    check_mended(&redis, &["HSET", BOARD, &longer_than_any, "{}"], "no id of a rule").await;
+    check_mended(&redis, &["HSET", BOARD, &longer_than_any, "{}"], "is not a rule id").await;
     let not_text = r"return redis.call('HSET', KEYS[1], 'login', '\255\254')";
     check_mended(&redis, &["EVAL", not_text, "1", BOARD], "a field or value is not text").await;
 }

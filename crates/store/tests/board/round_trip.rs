@@ -118,7 +118,7 @@ async fn what_could_not_be_read_again_is_refused() {
         let refused = board.publish(&Announcement { rules, ..announcement(1, 1) }).await;
         let error = refused.expect_err(id);
         assert!(matches!(error, BoardError::Invalid(_)), "{error:?}");
-        assert!(story(&error).contains("no id of a rule"), "{}", story(&error));
+        assert!(story(&error).contains("is not a rule id"), "{}", story(&error));
     }
     assert_eq!(read(&board).await, None);
 }

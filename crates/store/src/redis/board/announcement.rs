@@ -169,7 +169,7 @@ mod tests {
         };
         check(&[], None);
         check(&["a", "b", &"c".repeat(100)], None);
-        check(&["a", "b", "a"], Some("there twice"));
+        check(&["a", "b", "a"], Some("present twice"));
         for id in ["", "#revision", "#tiers", "A", "a\n", &"a".repeat(101)] {
             check(&["a", id], Some("is not a rule id"));
         }
