@@ -115,7 +115,7 @@ fn check_answers(outage: &Outage<'_>, questions: &[Question], seen: &[Sighting])
 fn check_figures(node: &Server, server: &str, is_up: bool) {
     let figure = |name: &str| node.figure(&format!("tollgate_store_{name}{{server=\"{server}\"}}"));
     assert_eq!(figure("up") > 0.5, is_up);
-    assert!(is_up || figure("openings_total") > 0.5, "it is known how often that happened");
+    assert!(is_up || figure("breaker_opened_total") > 0.5, "it is known how often that happened");
     assert!(figure("clock_drift_seconds").abs() < 1.0, "one machine has one clock");
     let ready = node.get("/health/ready");
     assert_eq!(ready.status, 200, "a node decides without its store too: {ready:?}");

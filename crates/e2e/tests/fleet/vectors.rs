@@ -130,7 +130,7 @@ fn stores_that_cannot_be_used_are_told_without_secrets() {
     check("mysql://me:hunter2@localhost/limits", "write memory:, redis://host:port");
     check("redis://:hunter2@localhost:many", "a host and maybe a port");
     check("redis://:hunter2@localhost?colour=red", "colour is unknown");
-    check("redis://:hunter2@a,b", "how they belong together");
+    check("redis://:hunter2@a,b", "need redis+sentinel");
     check("redis+sentinel://:hunter2@localhost", "the name of the master is missing");
     check("postgres://me:hunter2@localhost:many/limits", "invalid port number");
     check("postgres://me:hunter2@localhost/limits?ssl_mode=on", "`ssl_mode` is not a parameter");

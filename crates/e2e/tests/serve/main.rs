@@ -218,7 +218,7 @@ fn what_keeps_a_server_from_starting_is_told_in_a_sentence() {
         ),
         (&["--memory", "lots"], "memory (flag --memory): expected a size"),
         (&["--store", "mysql://localhost"], "write memory:, redis://host:port"),
-        (&["--store", "redis://a,b"], "how they belong together"),
+        (&["--store", "redis://a,b"], "need redis+sentinel"),
         (&["--tls-certificate", &not_pem, "--tls-key", &not_pem], "not.pem holds no certificate"),
         (&["--fly"], "unexpected argument"),
     ];
