@@ -8,7 +8,7 @@ thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// How often this thread has asked for memory while `work` ran.
+/// How often this thread has allocated memory while `work` ran.
 pub(crate) fn during(work: impl FnOnce()) -> u64 {
     let before = ALLOCATIONS.get();
     work();
@@ -31,7 +31,7 @@ fn count() {
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
-        // SAFETY: the caller's promises are those that `System` asks for.
+        // SAFETY: the caller fulfils the contract of `System`.
         unsafe { System.alloc(layout) }
     }
 

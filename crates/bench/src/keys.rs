@@ -90,8 +90,8 @@ impl KeyText {
 /// How many texts are written before the first of them is checked.
 const AHEAD: usize = 64;
 
-/// Keys whose texts are written ahead of their checks, as those of real requests are: a text that is
-/// read in the very moment it is written would stall the processor, whoever reads it.
+/// Keys whose texts are written ahead of their checks, as those of real requests are: reading a text right after it
+/// is written would stall the processor.
 #[derive(Clone, Debug)]
 pub(crate) struct Walk {
     draw: Draw,

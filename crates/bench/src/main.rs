@@ -41,7 +41,7 @@ struct Arguments {
     /// One JSON object per row instead of a table.
     #[arg(long)]
     json: bool,
-    /// Small sizes and short rounds: shows that everything runs. Bars are not judged.
+    /// Small sizes and short rounds: shows that everything runs. Bars are not checked.
     #[arg(long)]
     quick: bool,
     /// Only benchmarks whose name contains this.
@@ -54,16 +54,16 @@ struct Arguments {
     inner: Option<Inner>,
 }
 
-/// What the program runs in processes of its own.
+/// What the program runs in separate processes.
 #[derive(Debug, Subcommand)]
 enum Inner {
     /// Fills a store and prints what it takes.
     #[command(hide = true)]
     Fill { population: Population, counters: u64 },
-    /// Answers checks without checking.
+    /// Responds to checks without checking.
     #[command(hide = true)]
     BareAxum { address: SocketAddr },
-    /// Answers calls without checking.
+    /// Responds to calls without checking.
     #[command(hide = true)]
     BareTonic { address: SocketAddr },
     /// Sends checks on schedule and prints how long they took.

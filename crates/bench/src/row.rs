@@ -48,7 +48,7 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// A figure of its own, compared with nothing.
+    /// A figure without a comparison.
     pub(crate) fn figure(name: impl Into<String>, ratio: f64, unit: &'static str) -> Self {
         Self { name: name.into(), ratio, unit, bar: None, spread: None, figures: Vec::new() }
     }

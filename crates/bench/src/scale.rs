@@ -13,7 +13,7 @@ pub(crate) struct Scale {
     pub(crate) rounds: usize,
     /// How long a turn takes.
     pub(crate) turn: Duration,
-    /// Whether bars are judged.
+    /// Whether bars are checked.
     is_judged: bool,
 }
 
@@ -28,7 +28,7 @@ impl Scale {
         if full <= 1_000 { full } else { full / self.divisor }
     }
 
-    /// Whether a row meets its bar; `None` if it has none or bars are not judged.
+    /// Whether a row meets its bar; `None` if it has none or bars are not checked.
     pub(crate) fn judge(&self, row: &Row) -> Option<bool> {
         row.bar.filter(|_| self.is_judged).map(|bar| bar.is_met_by(row.ratio))
     }

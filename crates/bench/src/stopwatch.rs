@@ -9,8 +9,8 @@ use std::time::{Duration, Instant, SystemTime};
 /// How many steps are taken between two looks at the clock.
 const STRIDE: u32 = 1024;
 
-/// Takes steps for about `turn` and says how many nanoseconds of the processor one took. `steps`
-/// takes as many as it is told. What other programs do meanwhile is not counted.
+/// Runs steps for about `turn` and returns how many nanoseconds of the processor one took. `steps` runs as many as
+/// its argument says. Other programs are not counted.
 pub(crate) fn nanos_per_step(turn: Duration, steps: impl FnMut(u32)) -> f64 {
     let before = time_on_processor();
     let (taken, elapsed) = run(turn, steps);

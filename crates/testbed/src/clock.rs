@@ -1,5 +1,4 @@
-//! The only file here that asks the machine for the time: servers have to be waited for, and a slow
-//! network is slow by the clock.
+//! The only file here that reads the system clock: tests wait for servers, and a slow network is slow by the clock.
 #![allow(clippy::disallowed_methods)]
 
 use std::time::{Duration, Instant};
@@ -22,7 +21,7 @@ impl Stopwatch {
     }
 }
 
-/// A moment that is waited for.
+/// A point in time to wait for.
 #[derive(Clone, Copy)]
 pub(crate) struct Moment(Instant);
 

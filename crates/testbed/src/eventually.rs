@@ -1,4 +1,4 @@
-//! Waiting for what nobody announces: looks again and again, with an end.
+//! Polls for a condition that is not announced, with a timeout.
 
 use std::time::Duration;
 

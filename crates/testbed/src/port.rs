@@ -1,4 +1,4 @@
-//! Ports that nobody else takes between the moment they are found free and the moment they are used.
+//! Reserves ports, so that no other process takes one between finding it free and using it.
 
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
@@ -25,7 +25,7 @@ const COUNT: u16 = BUS;
 pub fn free_port() -> u16 {
     static ASKED: AtomicU32 = AtomicU32::new(0);
     static RESERVED: Mutex<Vec<UnixListener>> = Mutex::new(Vec::new());
-    // Processes begin at different places, so that they seldom ask for the same ports.
+    // Processes begin at different ports, so that they seldom try the same ones.
     let start = process::id().wrapping_mul(101);
     for _ in 0..COUNT {
         let step = start.wrapping_add(ASKED.fetch_add(1, Ordering::Relaxed)) % u32::from(COUNT);

@@ -1,4 +1,4 @@
-//! A PostgreSQL with an empty database, which keeps what it is told until it is dropped.
+//! A PostgreSQL server with an empty database, which lives until it is dropped.
 
 use std::ffi::OsString;
 use std::fs;
@@ -14,7 +14,7 @@ use crate::process::{Process, Recipe, command, is_root, run, temporary_folder};
 use crate::signal;
 use crate::wait::until;
 
-/// Whom the server belongs to where we may do everything: it refuses to run like that.
+/// The account of the server if we are root: it refuses to run as root.
 const USER: &str = "postgres";
 
 /// Where Debian keeps every version that is installed.
@@ -104,7 +104,7 @@ impl Postgres {
         self.resume();
     }
 
-    /// Stops all of its processes where they are: connections stay open, nothing is answered.
+    /// Stops all of its processes (SIGSTOP): connections stay open, and no request gets a response.
     pub fn pause(&self) {
         let mut pause = self.pause.lock();
         if pause.is_none() {
@@ -145,8 +145,8 @@ impl Postgres {
         });
     }
 
-    /// Stops the first process, so that it starts no more of them, and then the others. Each leads a
-    /// group of its own, so they cannot be told all at once.
+    /// Stops the first process, so that it starts no more of them, and then the others. Each leads a process group,
+    /// so one signal does not reach all.
     fn freeze(&self) -> Vec<u32> {
         signal::freeze(self.process.id().as_slice());
         let ids = self.process_ids();
@@ -182,8 +182,8 @@ fn arguments(folder: &Path, data: &Path, port: u16) -> Vec<OsString> {
     arguments
 }
 
-/// A process that lets others go on when its input ends: when we say so, or when we are no more.
-/// Nobody else could end processes that stand still.
+/// A process that continues others when its input ends: when we close it, or when we die. Stopped processes could not
+/// be ended otherwise.
 fn continue_at_end_of_input(ids: &[u32]) -> Child {
     Command::new("sh")
         .args(["-c", "read -r _; kill -s CONT \"$@\"", "sh"])

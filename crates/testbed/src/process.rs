@@ -24,7 +24,7 @@ use crate::wait::{PATIENCE, try_until};
 const GRACE: Duration = Duration::from_secs(8);
 
 /// How long a program may take that is not a server.
-const LONGEST_RUN: Duration = Duration::from_secs(60);
+const MAX_RUN_TIME: Duration = Duration::from_secs(60);
 
 /// How much of a log helps to see what went wrong.
 const LINES_OF_LOG: usize = 40;
@@ -99,7 +99,7 @@ impl Process {
         }
     }
 
-    /// Ends it without a chance to do anything more, and waits for that.
+    /// Kills it, and waits for that.
     pub(crate) fn kill(&self) {
         if let Some(mut child) = self.child.lock().take() {
             // An error means that it has ended by itself.
@@ -108,7 +108,7 @@ impl Process {
         }
     }
 
-    /// Ends it as it likes to be ended, or without asking if that takes too long.
+    /// Terminates it, and kills it if that takes too long.
     pub(crate) fn end(&self) {
         if self.recipe.last_signal != "KILL" {
             self.send(self.recipe.last_signal);
@@ -161,7 +161,7 @@ pub(crate) fn run(command: &mut Command) -> String {
     command.stdin(Stdio::null()).stdout(share()).stderr(share());
     let child = command.spawn();
     let mut child = child.unwrap_or_else(|error| panic!("{command:?} does not start: {error}"));
-    let ended = try_until(LONGEST_RUN, || child.try_wait().expect("the state of a process"));
+    let ended = try_until(MAX_RUN_TIME, || child.try_wait().expect("the state of a process"));
     let status = ended.unwrap_or_else(|| {
         // Here it has just been seen to run.
         let _ = child.kill();
@@ -187,7 +187,7 @@ fn spawn(command: Command) -> io::Result<Child> {
             .name("testbed-parent".into())
             .spawn(move || {
                 for (mut command, answer) in received {
-                    // Nobody waits for the answer if the test has failed meanwhile.
+                    // The receiver is gone if the test has failed meanwhile.
                     let _ = answer.send(command.spawn());
                 }
             })

@@ -4,17 +4,17 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// How long a server may take for one answer.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// The timeout of a reply.
+const REPLY_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// What Redis answers.
+/// A reply of Redis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// A text, long or short.
     Text(String),
     /// A number.
     Integer(i64),
-    /// Several answers in one.
+    /// Several replies in one.
     List(Vec<Reply>),
     /// Nothing is there.
     Nothing,
@@ -35,17 +35,17 @@ impl Reply {
         *integer
     }
 
-    /// The answers in it; a panic if it holds none.
+    /// The replies in it; panics if it is not a list.
     pub fn list(&self) -> &[Self] {
         let Self::List(items) = self else { panic!("not a list: {self:?}") };
         items
     }
 }
 
-/// Sends commands over a connection of their own and hands over the last answer.
+/// Sends commands over a separate connection and returns the last reply.
 pub(crate) fn ask(server: SocketAddr, commands: &[&[&str]]) -> io::Result<Reply> {
-    let mut stream = TcpStream::connect_timeout(&server, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    let mut stream = TcpStream::connect_timeout(&server, REPLY_TIMEOUT)?;
+    stream.set_read_timeout(Some(REPLY_TIMEOUT))?;
     let mut answers = BufReader::new(stream.try_clone()?);
     let mut last = Reply::Nothing;
     for command in commands {
@@ -98,7 +98,7 @@ fn read_text(from: &mut impl Read, length: usize) -> io::Result<String> {
 }
 
 fn strange(line: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, format!("not an answer of Redis: {line:?}"))
+    io::Error::new(io::ErrorKind::InvalidData, format!("not a reply of Redis: {line:?}"))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use crate::wait::until;
 
-/// How `/proc` says that a process has ended, and that nobody has waited for it yet.
+/// The state in `/proc` of a process that has ended and is not reaped yet.
 const ENDED: &str = "\nState:\tZ";
 
 /// Sends a signal, like `STOP`. Processes that have ended meanwhile need none.
@@ -38,7 +38,7 @@ pub(crate) fn is_frozen(id: u32) -> bool {
     })
 }
 
-/// Whether a process has ended; one that nobody has waited for yet has ended as well.
+/// Whether a process has ended, reaped or not.
 pub(crate) fn is_gone(id: u32) -> bool {
     let status = fs::read_to_string(format!("/proc/{id}/status"));
     status.map_or(true, |status| status.contains(ENDED))

@@ -9,7 +9,7 @@ use crate::clock::Moment;
 /// tests.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-/// How soon to look again for what nobody announces.
+/// The interval between polls.
 const GLANCE: Duration = Duration::from_millis(10);
 
 /// Waits until `look` finds what it looks for, for at most [`PATIENCE`].
@@ -17,7 +17,7 @@ pub fn until<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
     try_until(PATIENCE, look).unwrap_or_else(|| panic!("waited in vain for {what}"))
 }
 
-/// Waits until `look` finds what it looks for; none if it takes longer than that.
+/// Waits until `look` returns something; `None` after the timeout.
 pub(crate) fn try_until<T>(patience: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let end = Moment::after(patience);
     loop {

@@ -1,4 +1,4 @@
-//! limitador in memory with three limits, asked as its interface wants: a context for every check.
+//! limitador in memory with three limits, called as its interface requires: a context for every check.
 
 use std::collections::HashMap;
 

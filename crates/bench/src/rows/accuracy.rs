@@ -52,7 +52,7 @@ impl<'a> Life<'a> {
         Self { limit, state: None }
     }
 
-    /// Whether a request at that moment is admitted; if so, it is charged.
+    /// Whether a request at this time is admitted; if so, it is charged.
     fn admits(&mut self, millis: u32) -> bool {
         let now = Timestamp::from_millis(u64::from(millis));
         let admitted = self.limit.fits(self.state.as_ref(), now, 1);
@@ -126,7 +126,7 @@ fn limit_that_refuses(share: f64, trace: &Trace, window: u64) -> Fallible<u64> {
 fn refused(limit: u64, window: u64, trace: &Trace) -> Fallible<u64> {
     let exact = limit_of(Algorithm::SlidingWindowLog, limit, window)?;
     let mut refused = 0;
-    // Whoever asks less often in a day than the limit is never refused.
+    // A client with fewer requests in a day than the limit is never refused.
     for requests in trace.by_client().filter(|requests| requests.len() as u64 > limit) {
         let mut log = Life::new(&exact);
         for request in requests {

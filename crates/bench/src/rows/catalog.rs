@@ -18,7 +18,7 @@ use crate::stopwatch::{nanos_per_step, nanos_taken};
 const RULES: u64 = 10_000;
 const CLIENTS: u64 = 1_000_000;
 /// How often a client changes while others are checked.
-const PACE: Duration = Duration::from_millis(1);
+const CHANGE_INTERVAL: Duration = Duration::from_millis(1);
 /// How many changes are made in a row; the clock is read around all of them.
 const CHANGES: u64 = 200;
 
@@ -115,7 +115,7 @@ pub(crate) fn checks_meanwhile(scale: &Scale) -> Fallible<Vec<Row>> {
                         node.view = view;
                     }
                     number += 1;
-                    thread::sleep(PACE);
+                    thread::sleep(CHANGE_INTERVAL);
                 }
             });
             let nanos = check(turn);

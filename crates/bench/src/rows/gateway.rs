@@ -74,7 +74,7 @@ http {{
     Server::listening(&mut command, address)
 }
 
-/// Asks as fast as answers come.
+/// Sends requests as fast as responses arrive.
 fn drive(server: &Server, seconds: u64) -> Fallible<Load> {
     let mut wrk = pinned(CLIENT_CORE, "wrk");
     wrk.args(["--threads", "1", "--connections", &CONNECTIONS.to_string()]);
@@ -93,7 +93,7 @@ fn url(address: SocketAddr) -> String {
     format!("http://{address}/")
 }
 
-/// How many requests were answered; none if one of them was not, or not well.
+/// How many requests got a response; `None` if one of them failed.
 fn requests(said: &str) -> Option<f64> {
     if said.contains("Non-2xx") || said.contains("Socket errors") {
         return None;

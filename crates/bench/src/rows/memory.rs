@@ -12,9 +12,9 @@ use crate::process::{ask_fresh_process, resident_bytes};
 use crate::row::{Bar, Row};
 use crate::scale::Scale;
 
-/// The cap of the store, high enough to forget nobody.
+/// The cap of the store, high enough that no counter is evicted.
 const BYTES_PER_COUNTER: u64 = 64;
-/// The moment at which all counters are made; nothing expires meanwhile.
+/// The time at which all counters are made; nothing expires meanwhile.
 const NOW: Timestamp = Timestamp::from_secs(1_700_000_000);
 
 /// Which counters a store is filled with.

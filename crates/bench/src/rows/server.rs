@@ -1,4 +1,4 @@
-//! Servers in processes of their own, each on a processor that it shares with nobody.
+//! Servers in separate processes, each alone on a processor.
 
 use std::env;
 use std::ffi::OsStr;
@@ -16,8 +16,8 @@ use crate::peers::{LIMIT, WINDOW_SECONDS};
 /// The only rule there is.
 pub(super) const RULE: &str = "per_user";
 
-/// Its limit on its own calls is raised, not lifted: it is still counted. An answer of a shared store
-/// that comes late is late, and not replaced by one that is given without it.
+/// The limit on calls to the server is raised, not removed, so that it is still counted. A slow response of the
+/// shared store is measured, not replaced by the fallback.
 const SETTINGS: &str = "\
 limits: {check_calls_per_second: 1000000000}
 store_failure: {deadline: 10s}
@@ -83,13 +83,13 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Tollgate with one GCRA rule, as far as possible as it is when nothing is set. The limit is the
-    /// same while a shared store is away.
+    /// Tollgate with one GCRA rule and mostly default settings. The limit is the same while a shared store is
+    /// unavailable.
     pub(super) fn ours(directory: &Path, protocol: Protocol) -> Fallible<Self> {
         Self::ours_with(directory, protocol, &[])
     }
 
-    /// The same with more options.
+    /// Tollgate with more options.
     pub(super) fn ours_with(
         directory: &Path,
         protocol: Protocol,

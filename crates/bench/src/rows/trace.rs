@@ -43,7 +43,7 @@ impl Trace {
     }
 }
 
-/// A moment of the day, likelier at noon than at midnight.
+/// A time of the day, likelier at noon than at midnight.
 fn moment(draw: &mut Draw) -> u32 {
     loop {
         let part = draw.next_fraction();

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use socket2::SockRef;
 
-use super::{Fault, MOST_CONNECTIONS, Network};
+use super::{Fault, MAX_CONNECTIONS, Network};
 
 /// How long to get through to the server at most.
-const PATIENCE: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How soon a thread that cannot write looks whether it still has to.
 const GLANCE: Duration = Duration::from_millis(50);
@@ -39,7 +39,7 @@ impl Connection {
     /// Lets a client in, if the network lets anyone in.
     pub(super) fn admit(network: &Arc<Network>, client: TcpStream) -> Option<Arc<Self>> {
         let mut state = network.state.lock();
-        let is_full = state.open >= MOST_CONNECTIONS;
+        let is_full = state.open >= MAX_CONNECTIONS;
         if is_full || state.is_closing || state.fault == Fault::Refuse {
             drop(state);
             reset_when_closed(&client);
@@ -58,9 +58,9 @@ impl Connection {
         Some(connection)
     }
 
-    /// Connects to the server; none if there is no way to it or no need any more.
+    /// Connects to the server; `None` if it is unreachable or the connection is no longer needed.
     pub(super) fn connect(&self, network: &Network) -> Option<&TcpStream> {
-        let server = TcpStream::connect_timeout(&network.server, PATIENCE).ok()?;
+        let server = TcpStream::connect_timeout(&network.server, CONNECT_TIMEOUT).ok()?;
         for stream in [&self.client, &server] {
             // Small messages must not wait for each other: delays are what is tested here.
             stream.set_nodelay(true).ok()?;

@@ -17,7 +17,7 @@ use crate::port::free_port;
 use crate::wait::until;
 
 /// The most connections at a time. Each takes a few threads; further ones are reset.
-const MOST_CONNECTIONS: usize = 256;
+const MAX_CONNECTIONS: usize = 256;
 
 /// What the network does to what passes through it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,9 +26,9 @@ pub enum Fault {
     Pass,
     /// Everything arrives, but later.
     Latency {
-        /// On the way from the client to the server.
+        /// From the client to the server.
         to_server: Duration,
-        /// On the way back.
+        /// From the server to the client.
         to_client: Duration,
     },
     /// Connections can be opened and written to, but nothing arrives, not even their end, as when
@@ -41,7 +41,7 @@ pub enum Fault {
     Bandwidth(u32),
 }
 
-/// A proxy that listens at a port of its own until it is dropped.
+/// A proxy that listens at a separate port until it is dropped.
 pub struct FaultProxy {
     network: Arc<Network>,
     address: SocketAddr,
@@ -138,7 +138,7 @@ impl Drop for FaultProxy {
 }
 
 impl Network {
-    /// Changes the state, and hands over the connections that are open at that moment.
+    /// Changes the state, and returns the connections that are open then.
     fn change(&self, change: impl FnOnce(&mut State)) -> Vec<Arc<Connection>> {
         let mut state = self.state.lock();
         change(&mut state);

@@ -1,7 +1,7 @@
 //! Carries bytes between the two sides of a connection, as well as the network allows.
 //!
-//! In each direction one thread reads and one writes, so that a delay holds nothing up: what is read
-//! meanwhile waits in a queue for its own moment.
+//! In each direction one thread reads and one writes, so that a delay blocks nothing: bytes that are read meanwhile
+//! wait in a queue.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -16,7 +16,7 @@ use crate::clock::Moment;
 /// The most bytes that are read at once.
 const PIECE: usize = 16 * 1024;
 
-/// How many pieces can be under way in one direction.
+/// How many chunks can be in flight in one direction.
 const PIECES: usize = 64;
 
 /// Where bandwidth is scarce, bytes are passed on so many times a second.
@@ -34,7 +34,7 @@ enum Direction {
     ToClient,
 }
 
-/// One way through the network.
+/// One direction of a connection.
 struct Way<'a> {
     network: &'a Network,
     connection: &'a Connection,
@@ -66,7 +66,7 @@ pub(super) fn relay(network: &Network, connection: &Connection) {
     });
 }
 
-/// Reads what nobody will ever see. The connection ends when the client ends it, or is reset.
+/// Reads and discards. The connection ends when the client closes it, or it is reset.
 fn swallow(mut client: &TcpStream) {
     let mut bytes = [0; PIECE];
     while client.read(&mut bytes).is_ok_and(|count| count > 0) {}
@@ -141,8 +141,8 @@ impl Way<'_> {
         self.network.pause(self.connection, Moment::after(time));
     }
 
-    /// Passes on that there is no more. Nobody hears that in silence; but who has left does not have
-    /// to be waited for.
+    /// Passes on the end of the stream. A silent network does not deliver it; but a client that is gone need not be
+    /// waited for.
     fn end(&self) {
         if self.network.fault_for(self.connection) == Fault::Silence {
             match self.direction {

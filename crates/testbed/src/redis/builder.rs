@@ -53,7 +53,7 @@ impl RedisBuilder {
         self
     }
 
-    /// Starts it, and returns once it answers.
+    /// Starts it, and returns once it responds.
     pub fn start(self) -> Redis {
         let folder = temporary_folder();
         let port = free_port();

@@ -115,8 +115,7 @@ impl RedisCluster {
         }
     }
 
-    /// Makes every node known to every other. A busy node forgets whom it met if the greeting takes
-    /// too long, and then it is told again.
+    /// Introduces every node to every other, again if needed: a busy node forgets a greeting that takes too long.
     fn introduce(&self) {
         until("nodes that know each other", || {
             let mut all_are_known = true;
@@ -164,13 +163,13 @@ fn start_node() -> Redis {
         .start()
 }
 
-/// None while it is away or busy with loading.
+/// `None` while it is unreachable or loading.
 fn members(node: &Redis) -> Option<Vec<Member>> {
     let Reply::Text(text) = node.try_command(&["CLUSTER", "NODES"]).ok()? else { return None };
     Some(parse(&text))
 }
 
-/// What all nodes have to say alike. Those that are away do not count, and epochs may lag.
+/// The part that all nodes have to agree on. Unreachable ones do not count, and epochs may lag.
 fn common_view(node: &Redis) -> Option<Vec<Member>> {
     let present = members(node)?.into_iter().filter(|member| !member.has_failed);
     Some(present.map(|member| Member { is_self: false, epoch: 0, ..member }).collect())

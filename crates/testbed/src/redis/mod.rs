@@ -62,7 +62,7 @@ impl Redis {
         format!("redis://{}{}/", self.credentials(), self.address())
     }
 
-    /// The same for a client that speaks TLS; a panic without [`RedisBuilder::tls`].
+    /// The URL for a client that speaks TLS; panics without [`RedisBuilder::tls`].
     pub fn tls_url(&self) -> String {
         format!("rediss://{}{}/", self.credentials(), address(self.tls().port))
     }
@@ -78,17 +78,17 @@ impl Redis {
         self.process.id()
     }
 
-    /// Asks it something over a connection of its own.
+    /// Sends a command over a separate connection.
     pub fn command(&self, command: &[&str]) -> Reply {
         self.try_command(command).unwrap_or_else(|error| {
-            panic!("Redis does not answer {command:?}: {error}\n{}", self.process.log())
+            panic!("Redis does not respond to {command:?}: {error}\n{}", self.process.log())
         })
     }
 
-    /// The same for a Redis that may be away.
+    /// Sends a command to a Redis that may be unreachable.
     ///
     /// # Errors
-    /// If there is no answer. A command that is refused has one: [`Reply::Error`].
+    /// There is no response. A command that is refused has one: [`Reply::Error`].
     pub fn try_command(&self, command: &[&str]) -> io::Result<Reply> {
         match &self.password {
             Some(password) => ask(self.address(), &[&["AUTH", password], command]),
@@ -106,7 +106,7 @@ impl Redis {
         self.process.kill();
     }
 
-    /// Stops it where it is: connections stay open, nothing is answered.
+    /// Stops it (SIGSTOP): connections stay open, and no request gets a response.
     pub fn pause(&self) {
         signal::freeze(self.process.id().as_slice());
     }
@@ -136,7 +136,7 @@ impl Redis {
         facts.is_some_and(|facts| says(&facts, "master_link_status", "up"))
     }
 
-    /// What it says in lines like `name:value`; none if it is away or busy with loading.
+    /// Its reply of lines like `name:value`; `None` if it is unreachable or loading.
     fn facts(&self, command: &[&str]) -> Option<BTreeMap<String, String>> {
         let Reply::Text(text) = self.try_command(command).ok()? else { return None };
         Some(facts(&text))
@@ -147,7 +147,7 @@ impl Redis {
     }
 
     fn tls(&self) -> &Tls {
-        self.tls.as_ref().expect("a Redis that was told to speak TLS")
+        self.tls.as_ref().expect("a Redis with TLS")
     }
 }
 

@@ -72,7 +72,7 @@ impl Sentinels {
     pub fn master_address(&self) -> SocketAddr {
         let question = ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", &self.master_name];
         let answer = self.sentinels.iter().find_map(|sentinel| sentinel.ask(&question));
-        let answer = answer.expect("a sentinel that answers");
+        let answer = answer.expect("a sentinel that responds");
         let place = answer.list().iter().map(Reply::text).collect::<Vec<_>>().join(":");
         place.parse().unwrap_or_else(|_| panic!("not an address: {place}"))
     }

@@ -7,10 +7,10 @@ use std::ops::RangeInclusive;
 pub(super) struct Member {
     pub(super) id: String,
     pub(super) port: u16,
-    /// Whether it is the one that was asked.
+    /// Whether it is the node that replied.
     pub(super) is_self: bool,
     pub(super) is_master: bool,
-    /// Whether it is believed to be away.
+    /// Whether it is considered unreachable.
     pub(super) has_failed: bool,
     /// Whom it follows, if it is a replica.
     pub(super) master: Option<String>,
@@ -48,7 +48,7 @@ fn member(line: &str) -> Option<Member> {
         has_failed: has("fail") || has("fail?") || has("handshake") || has("noaddr"),
         master: (*master != "-").then(|| (*master).to_owned()),
         epoch: epoch.parse().ok()?,
-        // In brackets are slots on their way to or from another node.
+        // Slots in brackets are being migrated.
         slots: slots
             .iter()
             .filter(|slots| !slots.starts_with('['))

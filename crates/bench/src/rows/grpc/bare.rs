@@ -1,5 +1,5 @@
-//! What a check over gRPC costs without the check: tonic handlers that read the same questions and
-//! give the same answers, always.
+//! The cost of a gRPC call without the check: tonic handlers that read the same requests and return constant
+//! responses.
 
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
@@ -27,7 +27,7 @@ use crate::peers::LIMIT;
 use crate::rows::server::RULE;
 
 const DECISION: &str = "d1f00dbee-a2a2a2";
-/// What Envoy is told about the limit, and passes on to clients.
+/// The name of the limit in responses to Envoy.
 const LIMIT_NAME: &str = "bench.user";
 const FIELDS: [(&str, &str); 6] = [
     ("x-ratelimit-limit", "1000000000"),

@@ -1,4 +1,4 @@
-//! What is asked over gRPC, and what has to be answered.
+//! The requests over gRPC, and the expected responses.
 
 use std::fmt::Debug;
 use std::net::SocketAddr;
@@ -56,8 +56,8 @@ impl Call {
         }
     }
 
-    /// Makes one call and makes sure that it is admitted, by a rule of the limit that is meant. Gives
-    /// the length of the answer, as framed.
+    /// Makes one call and makes sure that it is admitted by a rule with the expected limit. Returns the length of the
+    /// framed response.
     pub(super) fn probe(self, address: SocketAddr) -> Fallible<usize> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(async {
@@ -121,7 +121,7 @@ fn is_admitted(answer: &CheckResponse) -> bool {
     answer.allowed && answer.limit == Some(u64::from(LIMIT))
 }
 
-/// The length of an answer, as framed, if it is the one that is meant.
+/// The length of a framed response, if it is the expected one.
 fn length_of(answer: &(impl Message + Debug), is_admitted: bool) -> Fallible<usize> {
     if is_admitted {
         Ok(framed(answer).len())

@@ -17,7 +17,7 @@ const NOTICEABLE: f64 = 0.1;
 const FIRST_RATE: f64 = 100.0;
 /// More than any server can bear: if it is idle then, the client is at its limit.
 const HIGHEST_RATE: f64 = 100_000.0;
-/// How much shorter answers may be than the one that was read.
+/// How much shorter responses may be than the one that was read.
 const SHORTEST: f64 = 0.95;
 
 /// Drives servers with one kind of call.
@@ -88,7 +88,7 @@ impl H2load {
         let used = server.processor_seconds()? - before;
         let said = String::from_utf8_lossy(&output.stdout);
         match sums(&said) {
-            // gRPC tells of failures in answers without a body, which HTTP has no objection to.
+            // gRPC reports failures in responses without a body, which are fine for HTTP.
             Some(sums)
                 if sums.succeeded == requests
                     && sums.bytes >= requests as f64 * length as f64 * SHORTEST =>
@@ -108,7 +108,7 @@ impl H2load {
 struct Sums {
     requests_per_second: f64,
     succeeded: u64,
-    /// In the bodies of answers.
+    /// In the bodies of responses.
     bytes: f64,
 }
 

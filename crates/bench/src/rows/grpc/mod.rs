@@ -17,7 +17,7 @@ use crate::scale::Scale;
 use call::{Call, DOMAIN, ENTRY};
 use h2load::H2load;
 
-/// Many clients that wait for each answer.
+/// Many clients that wait for each response.
 const EACH_WAITS: [u32; 2] = [64, 1];
 /// A few clients with much to do at once.
 const FEW_WITH_MANY: [u32; 2] = [4, 64];
@@ -42,7 +42,7 @@ pub(crate) fn check(scale: &Scale) -> Fallible<Vec<Row>> {
     against_bare("grpc/check", Call::Check, EACH_WAITS, scale)
 }
 
-/// The same over a few connections, each of which carries many checks at once.
+/// Checks over a few connections, each of which carries many at once.
 pub(crate) fn check_over_few_connections(scale: &Scale) -> Fallible<Vec<Row>> {
     against_bare("grpc/check_4x64", Call::Check, FEW_WITH_MANY, scale)
 }

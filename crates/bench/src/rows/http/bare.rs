@@ -1,5 +1,5 @@
-//! What a check over HTTP costs without the check: an axum handler that reads the same question and
-//! gives the same answer, always.
+//! The cost of an HTTP call without the check: an axum handler that reads the same request and returns a constant
+//! response.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write as _};

@@ -1,4 +1,4 @@
-//! What is asked: JSON bodies in files, one to a line, so that every client sends the same ones.
+//! The requests: JSON bodies in files, one to a line, so that every client sends the same ones.
 
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
@@ -17,7 +17,7 @@ pub(super) fn checks(keys: u64) -> impl Iterator<Item = String> {
     each_key(keys, |key| json!({"identifiers": {"user_id": key}, "detail": false}).to_string())
 }
 
-/// The same for throttlecrab, whose callers bring their limits along.
+/// Bodies for throttlecrab, whose requests carry their limits.
 pub(super) fn throttles(keys: u64) -> impl Iterator<Item = String> {
     each_key(keys, |key| {
         let (limit, period) = (LIMIT, WINDOW_SECONDS);

@@ -13,7 +13,7 @@ use crate::rows::load::{in_turns, median_of, spread};
 use crate::rows::server::{CLIENT_CORE, Protocol, Server, pinned};
 use crate::scale::Scale;
 
-/// How many answers may be of another kind: so few that the 99th percentile is not one of them.
+/// How many responses may differ: so few that the 99th percentile is not one of them.
 const TOLERATED: f64 = 0.002;
 
 /// Against a handler that checks nothing.

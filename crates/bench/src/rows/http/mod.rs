@@ -70,7 +70,7 @@ pub(crate) fn check(scale: &Scale) -> Fallible<Vec<Row>> {
     Ok(vec![times_the_cost("http/check", &ours, &bare).held_to(Bar::AtMost(1.15))])
 }
 
-/// The same against throttlecrab's server.
+/// HTTP checks against throttlecrab's server.
 pub(crate) fn check_against_throttlecrab(scale: &Scale) -> Fallible<Vec<Row>> {
     let stage = Stage::new(scale)?;
     let Some(throttlecrab) = Server::throttlecrab(stage.keys)? else {

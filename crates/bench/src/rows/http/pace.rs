@@ -17,11 +17,11 @@ use super::wrk::CONNECTIONS;
 use crate::Fallible;
 use crate::peers::LIMIT;
 
-/// What every answer has to name: the limit of [`LIMIT`].
+/// Part of every expected response: the limit of [`LIMIT`].
 const ADMITTED_BY: &str = "\"limit\":1000000000";
 const _: () = assert!(LIMIT == 1_000_000_000);
 
-/// What an answer says that a shared store had no part in.
+/// Part of a response that was made without the shared store.
 const DEGRADED: &str = "\"degraded\":";
 
 /// What to send, and how often.
@@ -35,17 +35,17 @@ pub(crate) struct Pace {
     pub(crate) seconds: f64,
 }
 
-/// Microseconds from when a request was due to its answer.
+/// Microseconds from when a request was due to its response.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Delays {
     pub(crate) p50: f64,
     pub(crate) p99: f64,
     pub(crate) p999: f64,
-    /// The share of answers that a shared store had no part in.
+    /// The share of responses that were made without the shared store.
     pub(crate) degraded: f64,
 }
 
-/// Sends on schedule until all requests are answered.
+/// Sends on schedule until all requests have a response.
 pub(crate) fn pace(pace: &Pace) -> Fallible<Delays> {
     pace_over(pace, CONNECTIONS)
 }
@@ -150,8 +150,7 @@ impl Connection {
     }
 }
 
-/// Whether an answer has arrived to its end. Anything but an admission is an error: it would be
-/// measured as a fast one.
+/// Whether a response is complete. Anything but an admission is an error: it would be measured as a fast one.
 fn is_whole(answer: &[u8]) -> Fallible<bool> {
     let answer = str::from_utf8(answer)?;
     let Some((head, body)) = answer.split_once("\r\n\r\n") else { return Ok(false) };
@@ -218,7 +217,7 @@ mod tests {
         check(0, 0.5, 0);
     }
 
-    /// Answers one request after the other, each after a pause.
+    /// Responds to one request after the other, each after a pause.
     fn serve_slowly(mut stream: TcpStream, pause: Duration) {
         let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{BODY}", BODY.len());
         while stream.read(&mut [0; 4096]).is_ok_and(|read| read > 0) {
@@ -243,7 +242,7 @@ mod tests {
         let (path, per_second, seconds) = ("/".to_owned(), 1_000.0, 0.04);
         let plan = Pace { address, path, bodies, per_second, seconds };
         let delays = pace_over(&plan, 1).expect("answers");
-        // The twentieth of forty is due after 19 ms and answered after 100 ms at the earliest.
+        // The twentieth of forty is due after 19 ms and gets its response after 100 ms at the earliest.
         assert!(delays.p50 >= 81_000.0, "{delays:?}");
         assert!(delays.p50 <= delays.p99 && delays.p99 <= delays.p999, "{delays:?}");
     }

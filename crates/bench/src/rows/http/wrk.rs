@@ -43,7 +43,7 @@ impl Wrk {
         Ok(count)
     }
 
-    /// Posts bodies to a path, as fast as answers come and `count` is counted to.
+    /// Posts bodies to a path, as fast as responses arrive, and counts up to `count`.
     pub(super) fn drive(
         &self,
         server: &Server,

@@ -1,4 +1,4 @@
-//! The process that asks: so much at once, and what that took of Redis.
+//! The client process: sends requests concurrently, and measures the load on Redis.
 
 use std::sync::Arc;
 
@@ -62,7 +62,7 @@ async fn ask_all(contestant: impl Contestant, plan: &Plan) -> Asked<Sample> {
     })
 }
 
-/// One of those that ask, one question after the other; how many it asked.
+/// One client task, which sends one request after the other; returns how many.
 async fn ask_on(
     contestant: Arc<impl Contestant>,
     number: usize,

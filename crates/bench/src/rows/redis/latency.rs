@@ -1,4 +1,4 @@
-//! What a shared store adds to the time that a check takes, while it answers and while it is away.
+//! What a shared store adds to the time of a check, while it is available and while it is not.
 
 use tollgate_testbed::Redis;
 
@@ -17,7 +17,7 @@ pub(crate) fn latency(scale: &Scale) -> Fallible<Vec<Row>> {
     against_memory("redis/latency", &stage, &with_store(&stage, &redis)?, 0.0)
 }
 
-/// Counters in a Redis that is away, against counters in memory.
+/// Counters in an unreachable Redis, against counters in memory.
 pub(crate) fn away(scale: &Scale) -> Fallible<Vec<Row>> {
     let (stage, redis) = (Stage::new(scale)?, Redis::start());
     let ours = with_store(&stage, &redis)?;

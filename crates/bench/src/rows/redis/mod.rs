@@ -41,7 +41,7 @@ pub(crate) fn coalesced(scale: &Scale) -> Fallible<Vec<Row>> {
     Ok(vec![row])
 }
 
-/// How many calls a check of three rules takes that has nobody to go together with.
+/// How many calls a check of three rules takes that is not batched with others.
 pub(crate) fn three_rules_calls(scale: &Scale) -> Fallible<Vec<Row>> {
     let (stage, subjects) = (Stage::single(scale)?, scale.of(10_000));
     let question = Question::Check(Check::of(Algorithm::Gcra, 3));

@@ -1,4 +1,4 @@
-//! What a client process is told: it reads the plan from its command line, as JSON.
+//! The plan of a client process, read from its command line as JSON.
 
 use std::time::Duration;
 
@@ -8,24 +8,24 @@ use tollgate_core::Algorithm;
 /// What to ask Redis, how much at once, and for how long.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Plan {
-    /// The store, as Tollgate is told.
+    /// The URL of the store.
     pub(super) url: String,
-    /// The servers behind it, each by a URL of its own.
+    /// The servers behind it, each with a URL.
     pub(super) servers: Vec<String>,
     pub(super) question: Question,
     /// How many subjects there are to ask about.
     pub(super) subjects: usize,
-    /// How many questions wait for their answers at any time.
+    /// How many requests are in flight at any time.
     pub(super) in_flight: usize,
     pub(super) extent: Extent,
 }
 
-/// What is asked.
+/// What is requested.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) enum Question {
     /// A check by Tollgate's store.
     Check(Check),
-    /// The same as one call of the script for each check, of counters that are there already.
+    /// Each check as one call of the script, on existing counters.
     Script(Check),
     /// The least that Redis can count.
     Increment,
@@ -53,7 +53,7 @@ impl Check {
     }
 }
 
-/// How much is asked.
+/// How much is requested.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) enum Extent {
     /// Each subject once, and at such a cost that no counter expires soon.

@@ -19,19 +19,18 @@ const LIMIT: u64 = 50_000;
 const WINDOW: Micros = Micros::from_secs(86_400);
 /// What every counter has used when the measurement begins: takes hours to drain.
 const USED: u64 = LIMIT / 10;
-/// A machine that stands still for a moment does not end the run.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Long enough for a machine that stalls.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How many commands may wait to be written.
 const WAITING_COMMANDS: usize = 1_024;
 /// From how many microseconds on Redis calls a command slow, when nothing is set.
 const USUALLY_SLOW: u32 = 10_000;
 
-/// A command that Redis calls slow: its number, when it was, how long it took, its words, and whose
-/// it was.
+/// An entry of Redis's SLOWLOG: its number, time, duration, arguments, and client.
 type Slow = (u64, u64, u64, Vec<Vec<u8>>, String, String);
 
-/// Why there was no answer, or not the right one.
+/// Why there was no valid response.
 pub(super) type Asked<T> = Result<T, String>;
 
 /// Something to ask Redis about subjects, by their numbers.
@@ -52,9 +51,9 @@ pub(super) struct Checks {
 
 impl Checks {
     pub(super) async fn connect(plan: &Plan, check: &Check) -> Asked<Self> {
-        let settings = RemoteSettings { deadline: PATIENCE, ..RemoteSettings::default() };
+        let settings = RemoteSettings { deadline: RESPONSE_TIMEOUT, ..RemoteSettings::default() };
         let store = RedisStore::connect(&plan.url, settings)?;
-        if !store.found(PATIENCE).await {
+        if !store.found(RESPONSE_TIMEOUT).await {
             return Err("the cluster does not say who serves what".into());
         }
         let algorithm = Algorithm::from_name(&check.algorithm).ok_or("no such algorithm")?;
@@ -104,8 +103,8 @@ pub(super) struct Script {
 }
 
 impl Script {
-    /// Has the store send a check, and asks the server what it was: its log of slow commands takes
-    /// note of all if nothing is too fast for it.
+    /// Has the store send a check, and reads it from the server's SLOWLOG, which records everything with a threshold
+    /// of zero.
     pub(super) async fn overhear(plan: &Plan, check: &Check) -> Asked<Self> {
         let mut connection = connect(&plan.url).await?;
         let checks = Checks::connect(plan, check).await?;
@@ -134,7 +133,7 @@ impl Contestant for Script {
         call.arg(&self.digest).arg(1).arg(&self.keys[subject % self.keys.len()]);
         let answer: Vec<String> =
             send(&mut self.connection.clone(), call.arg(&self.numbers)).await?;
-        // The moment, then: it fitted, and it was written.
+        // The time, then: it fitted, and it was written.
         match &answer[..] {
             [_, line] if line.starts_with("11") => Ok(()),
             _ => Err(format!("a check was not admitted: {answer:?}")),
@@ -175,7 +174,7 @@ fn subjects(plan: &Plan) -> Vec<String> {
 
 pub(super) async fn connect(url: &str) -> Asked<MultiplexedConnection> {
     let client = Client::open(url).map_err(|error| error.to_string())?;
-    // As the store has it: no timer for each answer, and room for many commands.
+    // As in the store: no timer for each response, and room for many commands.
     let config = AsyncConnectionConfig::new()
         .set_response_timeout(None)
         .set_pipeline_buffer_size(WAITING_COMMANDS);

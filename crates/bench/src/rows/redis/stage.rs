@@ -18,7 +18,7 @@ const ENTERED_AT_ONCE: usize = 256;
 /// The fewest masters that a cluster has.
 const MASTERS: usize = 3;
 
-/// Redis, and how long it is asked.
+/// Redis, and how long the measurement takes.
 pub(super) struct Stage {
     servers: Servers,
     scale: Scale,
