@@ -23,7 +23,7 @@ pub struct Outcome {
 
 /// The combined result of all outcomes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Judgement {
+pub struct Verdict {
     /// Whether every enforced rule admitted the request.
     pub admitted: bool,
     /// The index of the outcome that is reported: for a refused request the one with the longest wait, for an
@@ -35,18 +35,18 @@ pub struct Judgement {
 
 /// Combines outcomes, which are in order of precedence; the first of equals binds.
 #[must_use]
-pub fn decide<'a>(outcomes: impl Iterator<Item = &'a Outcome> + Clone) -> Judgement {
+pub fn decide<'a>(outcomes: impl Iterator<Item = &'a Outcome> + Clone) -> Verdict {
     let all = outcomes.enumerate();
     let enforced = || all.clone().filter(|(_, outcome)| outcome.mode != Mode::Shadow);
     let refused = enforced()
         .filter(|(_, outcome)| !outcome.admitted)
         .reduce(|best, next| if waits_longer(next.1, best.1) { next } else { best });
     if let Some((binding, _)) = refused {
-        return Judgement { admitted: false, binding: Some(binding), delay: None };
+        return Verdict { admitted: false, binding: Some(binding), delay: None };
     }
     let tightest =
         enforced().reduce(|best, next| if is_tighter(next.1, best.1) { next } else { best });
-    Judgement {
+    Verdict {
         admitted: true,
         binding: tightest.map(|(binding, _)| binding),
         delay: enforced().filter_map(|(_, outcome)| outcome.report.delay).max(),

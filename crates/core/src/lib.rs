@@ -26,21 +26,20 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod clock_skew;
 mod codec;
-mod compact;
 mod decide;
-mod heal;
 mod kernel;
 mod key;
 mod limit;
+mod packed_state;
 mod quota;
 mod settle;
 mod state;
 mod time;
 
 pub use codec::MalformedState;
-pub use compact::Compact;
-pub use decide::{Judgement, Outcome, decide};
+pub use decide::{Outcome, Verdict, decide};
 pub use kernel::{
     bucket::BucketState,
     log::{LogDigest, LogState},
@@ -48,7 +47,8 @@ pub use kernel::{
 };
 pub use key::Key;
 pub use limit::{Limit, Report};
+pub use packed_state::PackedState;
 pub use quota::{Algorithm, MAX_LIMIT, MAX_WINDOW, MIN_WINDOW, Quota, QuotaError};
-pub use settle::{Charge, Line, Mode, dry_run, settle};
+pub use settle::{Charge, ChargeResult, Mode, dry_run, settle};
 pub use state::State;
 pub use time::{Micros, Timestamp};

@@ -1,7 +1,7 @@
 //! The integers derived from a quota, and the one place that dispatches to the three kernels.
 
 use crate::kernel::{Balance as _, bucket, log, rate::Rate, window};
-use crate::{Algorithm, Line, Micros, Mode, Quota, State, Timestamp};
+use crate::{Algorithm, ChargeResult, Micros, Mode, Quota, State, Timestamp};
 
 /// A compiled [`Quota`].
 #[derive(Clone, Copy, Debug, Eq)]
@@ -265,8 +265,8 @@ impl Limit {
         now: Timestamp,
         cost: u64,
         mode: Mode,
-    ) -> Line {
-        let healed = self.heal(state, now);
+    ) -> ChargeResult {
+        let is_corrected = self.correct_clock_skew(state, now);
         let mut level = self.level(state.as_ref(), now);
         let admitted = mode == Mode::Debit || self.admits(&level, cost);
         let taken = admitted && cost > 0 && self.limit > 0;
@@ -274,7 +274,7 @@ impl Limit {
             level = self.add(level, state, cost, self.most(mode));
         }
         let report = self.figures(&level, state.as_ref(), cost, admitted);
-        Line { admitted, written: taken || healed, report }
+        ChargeResult { admitted, written: taken || is_corrected, report }
     }
 
     /// The most that may be in use after a charge.

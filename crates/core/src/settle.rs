@@ -29,7 +29,7 @@ pub struct Charge<'a> {
 
 /// The result of one charge.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Line {
+pub struct ChargeResult {
     /// Whether it fitted. A shadow charge that did not fit refuses no request.
     pub admitted: bool,
     /// Whether its state changed and has to be stored.
@@ -40,37 +40,37 @@ pub struct Line {
 
 /// Charges every counter, or none; returns whether the request passed.
 ///
-/// `states` and `lines` correspond to `charges` one by one; the caller lends them, so that settling allocates
+/// `states` and `results` correspond to `charges` one by one; the caller lends them, so that settling allocates
 /// nothing.
 #[inline]
 pub fn settle(
     charges: &[Charge<'_>],
     states: &mut [Option<State>],
     now: Timestamp,
-    lines: &mut [Line],
+    results: &mut [ChargeResult],
 ) -> bool {
-    if let ([charge], [state], [line]) = (charges, &mut *states, &mut *lines) {
+    if let ([charge], [state], [result]) = (charges, &mut *states, &mut *results) {
         let Charge { limit, cost, mode, .. } = *charge;
-        *line = limit.settle(state, now, cost, mode);
-        return line.admitted || mode != Mode::Enforce;
+        *result = limit.settle(state, now, cost, mode);
+        return result.admitted || mode != Mode::Enforce;
     }
     let mut passed = true;
-    for ((charge, state), line) in charges.iter().zip(states.iter_mut()).zip(lines.iter_mut()) {
-        line.written = charge.limit.heal(state, now);
-        line.admitted =
+    for ((charge, state), result) in charges.iter().zip(states.iter_mut()).zip(results.iter_mut()) {
+        result.written = charge.limit.correct_clock_skew(state, now);
+        result.admitted =
             charge.mode == Mode::Debit || charge.limit.fits(state.as_ref(), now, charge.cost);
-        passed &= line.admitted || charge.mode != Mode::Enforce;
+        passed &= result.admitted || charge.mode != Mode::Enforce;
     }
-    for ((charge, state), line) in charges.iter().zip(states.iter_mut()).zip(lines.iter_mut()) {
+    for ((charge, state), result) in charges.iter().zip(states.iter_mut()).zip(results.iter_mut()) {
         let Charge { limit, cost, mode, .. } = *charge;
         // A blocked counter has no state to write.
         let counts = cost > 0 && limit.limit > 0;
-        let taken = counts && (mode == Mode::Debit || (passed && line.admitted));
+        let taken = counts && (mode == Mode::Debit || (passed && result.admitted));
         if taken {
             limit.take(state, now, cost, mode);
         }
-        line.written |= taken;
-        line.report = limit.report(state.as_ref(), now, cost, line.admitted);
+        result.written |= taken;
+        result.report = limit.report(state.as_ref(), now, cost, result.admitted);
     }
     passed
 }
@@ -81,15 +81,15 @@ pub fn dry_run(
     charges: &[Charge<'_>],
     states: &mut [Option<State>],
     now: Timestamp,
-    lines: &mut [Line],
+    results: &mut [ChargeResult],
 ) -> bool {
     let mut passed = true;
-    for ((charge, state), line) in charges.iter().zip(states).zip(lines) {
+    for ((charge, state), result) in charges.iter().zip(states).zip(results) {
         let Charge { limit, cost, mode, .. } = *charge;
-        line.written = limit.heal(state, now);
-        line.admitted = mode == Mode::Debit || limit.fits(state.as_ref(), now, cost);
-        line.report = limit.report(state.as_ref(), now, cost, line.admitted);
-        passed &= line.admitted || mode != Mode::Enforce;
+        result.written = limit.correct_clock_skew(state, now);
+        result.admitted = mode == Mode::Debit || limit.fits(state.as_ref(), now, cost);
+        result.report = limit.report(state.as_ref(), now, cost, result.admitted);
+        passed &= result.admitted || mode != Mode::Enforce;
     }
     passed
 }

@@ -19,10 +19,10 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tracing::debug;
 
-use crate::allowance::Hearing;
+use crate::max_streams::NotifyingExecutor;
 use crate::pool::{Lease, Pool};
-use crate::upload::Upload;
-use crate::upstream::Wish;
+use crate::request_body::RequestBody;
+use crate::upstream::ConnectionPreference;
 use crate::url::{Protocol, UpstreamUrl};
 
 /// The largest response head, and the read buffer of bodies.
@@ -35,51 +35,51 @@ const PING_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Sends requests over one connection to an upstream.
 #[derive(Debug)]
-pub(crate) enum Line {
+pub(crate) enum Sender {
     /// One request at a time.
-    Http1(http1::SendRequest<Upload>),
+    Http1(http1::SendRequest<RequestBody>),
     /// Many requests at a time.
-    Http2(http2::SendRequest<Upload>),
+    Http2(http2::SendRequest<RequestBody>),
 }
 
 /// Why the certificate authorities cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TrustError(String);
+pub struct TlsRootsError(String);
 
-impl fmt::Display for TrustError {
+impl fmt::Display for TlsRootsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for TrustError {}
+impl std::error::Error for TlsRootsError {}
 
 /// The certificate authorities, for upstreams that speak TLS.
 #[derive(Clone)]
-pub(crate) struct Trust {
+pub(crate) struct TlsRoots {
     /// Offers HTTP/2 and HTTP/1.1.
     any: TlsConnector,
     /// Offers HTTP/1.1 only, which can be upgraded to other protocols.
     http1: TlsConnector,
 }
 
-impl fmt::Debug for Trust {
+impl fmt::Debug for TlsRoots {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Trust").finish_non_exhaustive()
+        f.debug_struct("TlsRoots").finish_non_exhaustive()
     }
 }
 
-impl Trust {
+impl TlsRoots {
     /// Reads the authorities from a file, or those of the system.
-    pub(crate) fn load(ca: Option<&Path>) -> Result<Self, TrustError> {
+    pub(crate) fn load(ca: Option<&Path>) -> Result<Self, TlsRootsError> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let builder = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
-            .map_err(|error| TrustError(format!("TLS cannot be set up: {error}")))?;
+            .map_err(|error| TlsRootsError(format!("TLS cannot be set up: {error}")))?;
         let builder = match ca {
             Some(file) => builder.with_root_certificates(read(file)?),
             None => builder.with_native_roots().map_err(|error| {
-                TrustError(format!(
+                TlsRootsError(format!(
                     "the system trusts no certificates: {error}; name the authority of the upstreams"
                 ))
             })?,
@@ -94,9 +94,9 @@ impl Trust {
     }
 }
 
-fn read(file: &Path) -> Result<RootCertStore, TrustError> {
+fn read(file: &Path) -> Result<RootCertStore, TlsRootsError> {
     let unusable = |why: &dyn fmt::Display| {
-        TrustError(format!("the authorities in {} cannot be used: {why}", file.display()))
+        TlsRootsError(format!("the authorities in {} cannot be used: {why}", file.display()))
     };
     let certificates = CertificateDer::pem_file_iter(file)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
@@ -115,8 +115,8 @@ fn read(file: &Path) -> Result<RootCertStore, TrustError> {
 /// upgraded to other protocols. The caller sets the timeout; `time` is divided among the addresses.
 pub(crate) async fn connect(
     url: &UpstreamUrl,
-    trust: Option<&Trust>,
-    wish: Wish,
+    trust: Option<&TlsRoots>,
+    preference: ConnectionPreference,
     pool: &Arc<Pool>,
     time: Duration,
 ) -> io::Result<Lease> {
@@ -126,14 +126,22 @@ pub(crate) async fn connect(
     stream.set_nodelay(true)?;
     match (url.protocol(), trust) {
         (Protocol::Plain, _) => over_http1(stream).await,
-        (Protocol::PlainHttp2, _) => over_http2(stream, wish, pool).await,
+        (Protocol::PlainHttp2, _) => over_http2(stream, preference, pool).await,
         (Protocol::Tls, None) => Err(io::Error::other("no authorities to check certificates by")),
         (Protocol::Tls, Some(trust)) => {
             let name = ServerName::try_from(url.host().to_owned()).map_err(io::Error::other)?;
-            let connector = if wish == Wish::ToUpgrade { &trust.http1 } else { &trust.any };
+            let connector = if preference == ConnectionPreference::ToUpgrade {
+                &trust.http1
+            } else {
+                &trust.any
+            };
             let stream = connector.connect(name, stream).await?;
             let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-            if is_http2 { over_http2(stream, wish, pool).await } else { over_http1(stream).await }
+            if is_http2 {
+                over_http2(stream, preference, pool).await
+            } else {
+                over_http1(stream).await
+            }
         }
     }
 }
@@ -163,21 +171,25 @@ where
 {
     let mut http = http1::Builder::new();
     http.max_buf_size(BUFFER);
-    let (line, connection) =
+    let (sender, connection) =
         http.handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
     tokio::spawn(async move {
         if let Err(error) = connection.with_upgrades().await {
             debug!(%error, "connection to an upstream ended");
         }
     });
-    Ok(Lease { line: Line::Http1(line), is_reused: false, stream: None })
+    Ok(Lease { sender: Sender::Http1(sender), is_reused: false, stream: None })
 }
 
-async fn over_http2<S>(stream: S, wish: Wish, pool: &Arc<Pool>) -> io::Result<Lease>
+async fn over_http2<S>(
+    stream: S,
+    preference: ConnectionPreference,
+    pool: &Arc<Pool>,
+) -> io::Result<Lease>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let hearing = Hearing::default();
+    let hearing = NotifyingExecutor::default();
     let mut http = http2::Builder::new(hearing.clone());
     http.timer(TokioTimer::new())
         .initial_max_send_streams(0)
@@ -187,16 +199,16 @@ where
         .max_header_list_size(BUFFER as u32)
         .keep_alive_interval(PING_INTERVAL)
         .keep_alive_timeout(PING_TIMEOUT);
-    let (line, mut connection) =
+    let (sender, mut connection) =
         http.handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
-    let allowance = hearing.first_word(&mut connection).await?;
-    let lease = match wish {
-        Wish::Own => Lease::unshared(line),
-        _ => pool.share(line, allowance.clone()),
+    let max_streams = hearing.first_settings(&mut connection).await?;
+    let lease = match preference {
+        ConnectionPreference::Own => Lease::unshared(sender),
+        _ => pool.share(sender, max_streams.clone()),
     };
     let pool = Arc::downgrade(pool);
     tokio::spawn(async move {
-        if let Err(error) = allowance.follow(connection).await {
+        if let Err(error) = max_streams.follow(connection).await {
             debug!(%error, "connection to an upstream ended");
         }
         // It must not keep the queue of this connection, in which a request may be left.

@@ -16,43 +16,43 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 use tracing::debug;
 
-use crate::connect::Line;
+use crate::connect::Sender;
 use crate::counts::Counts;
 use crate::failure::Failure;
 use crate::pool::Lease;
-use crate::request::{Asked, is_idempotent};
-use crate::upload::{Progress, Upload};
-use crate::upstream::{Upstream, Wish};
+use crate::request_body::{Progress, RequestBody};
+use crate::request_head::{RequestHead, is_idempotent};
+use crate::upstream::{ConnectionPreference, Upstream};
 
 /// How often a request is retried.
-const RETRIES: u32 = 3;
+const MAX_RETRIES: u32 = 3;
 /// How often within the response timeout the progress of the request body is read.
-const GLANCES: u32 = 16;
+const PROGRESS_CHECKS: u32 = 16;
 
 /// The context of an exchange.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Exchange<'a> {
     pub(crate) upstream: &'a Upstream,
-    pub(crate) asked: &'a Asked,
+    pub(crate) asked: &'a RequestHead,
     pub(crate) keeps_host: bool,
     pub(crate) response_timeout: Duration,
     pub(crate) counts: &'a Counts,
 }
 
 /// A response, and its connection.
-pub(crate) struct Answered {
+pub(crate) struct Exchanged {
     pub(crate) response: Response<Incoming>,
     /// An HTTP/1.1 connection, which is free for another request after the response.
-    pub(crate) line: Option<http1::SendRequest<Upload>>,
+    pub(crate) sender: Option<http1::SendRequest<RequestBody>>,
     /// The stream permit of an HTTP/2 connection.
     pub(crate) stream: Option<OwnedSemaphorePermit>,
     pub(crate) upload: Option<Arc<Progress>>,
 }
 
 /// Why there is no response.
-pub(crate) enum Unanswered {
+pub(crate) enum ExchangeError {
     /// Nothing was sent, so another upstream can get the request.
-    NotSent(Box<Request<Upload>>, Failure),
+    NotSent(Box<Request<RequestBody>>, Failure),
     /// The upstream may have processed it.
     Failed(Failure),
 }
@@ -60,7 +60,7 @@ pub(crate) enum Unanswered {
 /// Why a connection returned no response.
 enum Lost {
     /// Nothing was sent.
-    NotSent(Box<Request<Upload>>),
+    NotSent(Box<Request<RequestBody>>),
     /// The connection ended, or the response was not HTTP.
     Broken(hyper::Error),
     Late,
@@ -74,29 +74,35 @@ impl Exchange<'_> {
     /// without a body: over another connection, a few times at most.
     pub(crate) async fn run(
         &self,
-        mut request: Box<Request<Upload>>,
-    ) -> Result<Answered, Unanswered> {
+        mut request: Box<Request<RequestBody>>,
+    ) -> Result<Exchanged, ExchangeError> {
         let upload = request.body().progress();
-        let mut wish = if self.asked.upgrade.is_some() { Wish::ToUpgrade } else { Wish::Any };
-        let mut retries = RETRIES;
+        let mut preference = if self.asked.upgrade.is_some() {
+            ConnectionPreference::ToUpgrade
+        } else {
+            ConnectionPreference::Any
+        };
+        let mut retries = MAX_RETRIES;
         loop {
-            let Lease { line, is_reused, stream } = match self.upstream.lease(wish).await {
+            let Lease { sender, is_reused, stream } = match self.upstream.lease(preference).await {
                 Ok(lease) => lease,
-                Err(failure) => return Err(Unanswered::NotSent(request, failure)),
+                Err(failure) => return Err(ExchangeError::NotSent(request, failure)),
             };
             let spare = if retries > 0 { copy_of(&request) } else { None };
-            let lost = match self.send(line, request, upload.as_deref()).await {
-                Ok((response, line)) => return Ok(Answered { response, line, stream, upload }),
+            let lost = match self.send(sender, request, upload.as_deref()).await {
+                Ok((response, sender)) => {
+                    return Ok(Exchanged { response, sender, stream, upload });
+                }
                 Err(lost) => lost,
             };
             if let Some(failure) = upload.as_ref().and_then(|upload| upload.failure()) {
-                return Err(Unanswered::Failed(failure));
+                return Err(ExchangeError::Failed(failure));
             }
             let is_shared = stream.is_some();
             request = match (lost, spare) {
                 (Lost::NotSent(unsent), _) if (is_reused || is_shared) && retries > 0 => unsent,
                 (Lost::NotSent(unsent), _) => {
-                    return Err(Unanswered::NotSent(unsent, Failure::Broken));
+                    return Err(ExchangeError::NotSent(unsent, Failure::Broken));
                 }
                 (Lost::Broken(error), Some(spare))
                     if was_refused(&error) || is_reused && was_closed(&error) =>
@@ -105,43 +111,44 @@ impl Exchange<'_> {
                 }
                 (Lost::Broken(error), _) => {
                     debug!(upstream = %self.upstream.url, %error, "no answer");
-                    return Err(Unanswered::Failed(Failure::Broken));
+                    return Err(ExchangeError::Failed(Failure::Broken));
                 }
-                (Lost::Late, _) => return Err(Unanswered::Failed(Failure::ResponseTimeout)),
+                (Lost::Late, _) => return Err(ExchangeError::Failed(Failure::ResponseTimeout)),
             };
             self.counts.count_retry();
             if let Some(stream) = stream {
                 self.upstream.pool.retire(&stream);
             }
             retries -= 1;
-            wish = if retries > 0 { Wish::Fresh } else { Wish::Own };
+            preference =
+                if retries > 0 { ConnectionPreference::Fresh } else { ConnectionPreference::Own };
         }
     }
 
     async fn send(
         &self,
-        line: Line,
-        mut request: Box<Request<Upload>>,
+        sender: Sender,
+        mut request: Box<Request<RequestBody>>,
         upload: Option<&Progress>,
-    ) -> Result<(Response<Incoming>, Option<http1::SendRequest<Upload>>), Lost> {
+    ) -> Result<(Response<Incoming>, Option<http1::SendRequest<RequestBody>>), Lost> {
         let host = self.asked.host_for(&self.upstream.url, self.keeps_host);
-        match line {
-            Line::Http1(mut line) => {
+        match sender {
+            Sender::Http1(mut sender) => {
                 self.asked.address_http1(&mut request, host);
-                if self.asked.awaits_word {
-                    await_word(&mut request);
+                if self.asked.awaits_continue {
+                    await_continue(&mut request);
                 }
-                let answer = line.try_send_request(*request);
-                let mut line = Some(line);
-                let response = self.in_time(while_open(answer, &mut line), upload).await?;
-                Ok((response, line))
+                let answer = sender.try_send_request(*request);
+                let mut sender = Some(sender);
+                let response = self.in_time(while_open(answer, &mut sender), upload).await?;
+                Ok((response, sender))
             }
-            Line::Http2(mut line) => {
+            Sender::Http2(mut sender) => {
                 self.asked.address_http2(&mut request, self.upstream.url.scheme(), host);
-                let answer = line.try_send_request(*request);
+                let answer = sender.try_send_request(*request);
                 // A request left in the queue of a closed connection is returned when the last sender is dropped. The
                 // pool drops its sender at the same time.
-                drop(line);
+                drop(sender);
                 Ok((self.in_time(answer, upload).await?, None))
             }
         }
@@ -165,17 +172,17 @@ impl Exchange<'_> {
     }
 }
 
-type TrySendError = hyper::client::conn::TrySendError<Request<Upload>>;
+type TrySendError = hyper::client::conn::TrySendError<Request<RequestBody>>;
 
 /// Waits for a response, and drops the sender of a connection that ends meanwhile: a request that was queued as the
 /// connection ended is returned only when all senders are gone.
 async fn while_open<T>(
     answer: impl Future<Output = T>,
-    line: &mut Option<http1::SendRequest<Upload>>,
+    sender: &mut Option<http1::SendRequest<RequestBody>>,
 ) -> T {
     let mut answer = pin!(answer);
-    if let Some(line) = line {
-        let mut ready = pin!(line.ready());
+    if let Some(sender) = sender {
+        let mut ready = pin!(sender.ready());
         let mut is_open = true;
         let answered = poll_fn(|context| {
             if let Poll::Ready(answer) = answer.as_mut().poll(context) {
@@ -193,7 +200,7 @@ async fn while_open<T>(
             return answer;
         }
     }
-    *line = None;
+    *sender = None;
     answer.await
 }
 
@@ -206,8 +213,8 @@ async fn while_moving<T>(
 ) -> Option<T> {
     let mut answer = pin!(answer);
     let (mut still, mut seen) = (0, upload.pieces());
-    while still < GLANCES {
-        if let Ok(answer) = timeout(limit / GLANCES, answer.as_mut()).await {
+    while still < PROGRESS_CHECKS {
+        if let Ok(answer) = timeout(limit / PROGRESS_CHECKS, answer.as_mut()).await {
             return Some(answer);
         }
         let pieces = upload.pieces();
@@ -219,8 +226,8 @@ async fn while_moving<T>(
 }
 
 /// Sends `100 Continue` to the client when the upstream does.
-fn await_word(request: &mut Request<Upload>) {
-    let Some(word) = request.body_mut().await_word() else { return };
+fn await_continue(request: &mut Request<RequestBody>) {
+    let Some(word) = request.body_mut().await_continue() else { return };
     let word = Mutex::new(Some(word));
     hyper::ext::on_informational(request, move |response| {
         if response.status() == StatusCode::CONTINUE {
@@ -231,11 +238,11 @@ fn await_word(request: &mut Request<Upload>) {
 }
 
 /// A copy of the request, if it is idempotent and has no body.
-fn copy_of(request: &Request<Upload>) -> Option<Box<Request<Upload>>> {
+fn copy_of(request: &Request<RequestBody>) -> Option<Box<Request<RequestBody>>> {
     if !request.body().is_empty() || !is_idempotent(request.method()) {
         return None;
     }
-    let mut copy = Request::new(Upload::empty());
+    let mut copy = Request::new(RequestBody::empty());
     *copy.method_mut() = request.method().clone();
     *copy.headers_mut() = request.headers().clone();
     Some(Box::new(copy))

@@ -18,7 +18,7 @@ const PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 
 /// How many gateways like this one a request may pass. More means a loop.
-const MOST_GATEWAYS: u32 = 8;
+const MAX_GATEWAYS: u32 = 8;
 /// The identifier of a gateway, before the number of gateways that a request has passed.
 const GATEWAY: &str = "by=_tollgate-";
 
@@ -45,7 +45,7 @@ impl Step<'_> {
     /// Adds this hop to the fields of a trusted proxy, or replaces those of another peer.
     pub(crate) fn tell(&self, fields: &mut HeaderMap) -> Result<(), Failure> {
         let passed = gateways_passed(fields);
-        if passed >= MOST_GATEWAYS {
+        if passed >= MAX_GATEWAYS {
             return Err(Failure::Loop);
         }
         self.guard.strip_head(fields, self.is_trusted);

@@ -19,18 +19,18 @@ use tracing::debug;
 
 use crate::BodyError;
 use crate::config::{GatewayConfig, HostField, Timeouts};
-use crate::connect::{Trust, TrustError};
+use crate::connect::{TlsRoots, TlsRootsError};
 use crate::counts::Counts;
-use crate::download::{Download, Held};
-use crate::exchange::{Answered, Exchange, Unanswered};
+use crate::exchange::{Exchange, ExchangeError, Exchanged};
 use crate::failure::Failure;
 use crate::fields::strip_response;
 use crate::forwarded::{Step, is_trusted};
 use crate::guard::FieldGuard;
-use crate::request::Asked;
+use crate::request_body::RequestBody;
+use crate::request_head::RequestHead;
+use crate::response_body::{Held, ResponseBody};
 use crate::routes::Routes;
 use crate::tunnel::{Place, Tunnels};
-use crate::upload::Upload;
 use crate::upload_timer::UploadLimits;
 use crate::upstream::{RequestPlace, Upstream, Upstreams};
 use crate::url::{Protocol, UpstreamUrl};
@@ -54,14 +54,14 @@ struct CompletedHost;
 
 /// The response.
 pub type ResponseFuture =
-    Pin<Box<dyn Future<Output = Result<Response<Download>, Infallible>> + Send>>;
+    Pin<Box<dyn Future<Output = Result<Response<ResponseBody>, Infallible>> + Send>>;
 
 /// Forwards requests to upstreams. Clones share the connections.
 #[derive(Clone, Debug)]
-pub struct Forwarder(Arc<Shared>);
+pub struct Forwarder(Arc<ForwarderState>);
 
 #[derive(Debug)]
-struct Shared {
+struct ForwarderState {
     routes: Routes,
     keeps_host: bool,
     timeouts: Timeouts,
@@ -78,11 +78,11 @@ impl Forwarder {
     ///
     /// # Errors
     /// The authorities cannot be read.
-    pub fn new(config: &GatewayConfig, counts: Arc<Counts>) -> Result<Self, TrustError> {
+    pub fn new(config: &GatewayConfig, counts: Arc<Counts>) -> Result<Self, TlsRootsError> {
         let routed = config.routes.iter().flat_map(|route| &route.upstreams);
         let speaks_tls =
             config.upstreams.iter().chain(routed).any(|url| url.protocol() == Protocol::Tls);
-        let trust = speaks_tls.then(|| Trust::load(config.ca.as_deref())).transpose()?;
+        let trust = speaks_tls.then(|| TlsRoots::load(config.ca.as_deref())).transpose()?;
         // An upstream of several routes has one pool.
         let mut known: HashMap<UpstreamUrl, Arc<Upstream>> = HashMap::new();
         let mut upstreams = |urls: &[UpstreamUrl]| {
@@ -98,7 +98,7 @@ impl Forwarder {
             .map(|route| (route.host.clone(), route.path.clone(), upstreams(&route.upstreams)));
         let routes = routes.collect();
         let rest = (!config.upstreams.is_empty()).then(|| upstreams(&config.upstreams));
-        Ok(Self(Arc::new(Shared {
+        Ok(Self(Arc::new(ForwarderState {
             routes: Routes::new(routes, rest),
             keeps_host: config.host == HostField::Keep,
             timeouts: config.timeouts,
@@ -143,7 +143,7 @@ impl<B> Service<Request<B>> for Forwarder
 where
     B: Body<Data = Bytes, Error: Into<BodyError>> + Send + 'static,
 {
-    type Response = Response<Download>;
+    type Response = Response<ResponseBody>;
     type Error = Infallible;
     type Future = ResponseFuture;
 
@@ -154,11 +154,11 @@ where
     fn call(&mut self, request: Request<B>) -> ResponseFuture {
         let shared = Arc::clone(&self.0);
         let (parts, body) = request.into_parts();
-        let upload = Upload::new(body, shared.upload_limits.of(&parts), &shared.guard);
+        let upload = RequestBody::new(body, shared.upload_limits.of(&parts), &shared.guard);
         Box::pin(async move {
             Ok(shared.forward(parts, upload).await.unwrap_or_else(|failure| {
                 shared.counts.count_failure(failure);
-                failure.response().map(Download::own)
+                failure.response().map(ResponseBody::own)
             }))
         })
     }
@@ -170,14 +170,14 @@ struct Upgrade {
     place: Place,
 }
 
-impl Shared {
+impl ForwarderState {
     async fn forward(
         &self,
         mut parts: Parts,
-        upload: Upload,
-    ) -> Result<Response<Download>, Failure> {
-        let mut asked = Asked::take(&mut parts)?;
-        asked.awaits_word &= !upload.is_empty();
+        upload: RequestBody,
+    ) -> Result<Response<ResponseBody>, Failure> {
+        let mut asked = RequestHead::take(&mut parts)?;
+        asked.awaits_continue &= !upload.is_empty();
         let upstreams = self.routes.find(asked.host(), asked.path())?;
         let peer = address_of(&parts);
         let original = parts.extensions.get::<OriginalClient>().map_or(peer, |client| client.0);
@@ -219,21 +219,26 @@ impl Shared {
                         None => Ok(self.pass_on(answered, upstream, place)),
                     };
                 }
-                Err(Unanswered::NotSent(unsent, failure)) => {
+                Err(ExchangeError::NotSent(unsent, failure)) => {
                     debug!(upstream = %upstream.url, failure = failure.name(), "not sent");
                     request = unsent;
                     if failure != Failure::NoUpstream {
                         last = failure;
                     }
                 }
-                Err(Unanswered::Failed(failure)) => return Err(failure),
+                Err(ExchangeError::Failed(failure)) => return Err(failure),
             }
         }
         Err(last)
     }
 
     /// Adds the forwarding fields for the upstream.
-    fn tell_step(&self, parts: &mut Parts, asked: &Asked, client: IpAddr) -> Result<(), Failure> {
+    fn tell_step(
+        &self,
+        parts: &mut Parts,
+        asked: &RequestHead,
+        client: IpAddr,
+    ) -> Result<(), Failure> {
         let is_completed = parts.extensions.get::<CompletedHost>().is_some();
         let host = asked.authority.as_ref().filter(|_| !is_completed);
         let step = Step {
@@ -248,18 +253,18 @@ impl Shared {
 
     fn pass_on(
         &self,
-        answered: Answered,
+        answered: Exchanged,
         upstream: &Upstream,
         place: RequestPlace,
-    ) -> Response<Download> {
-        let Answered { response, line, stream, upload } = answered;
+    ) -> Response<ResponseBody> {
+        let Exchanged { response, sender, stream, upload } = answered;
         if let Some(upload) = &upload {
             upload.answer_begins();
         }
-        let held = Held::new(line, stream, &upstream.pool, upload, place);
+        let held = Held::new(sender, stream, &upstream.pool, upload, place);
         let counts = Arc::clone(&self.counts);
         let mut response =
-            response.map(|body| Download::new(body, held, self.timeouts.body, counts));
+            response.map(|body| ResponseBody::new(body, held, self.timeouts.body, counts));
         *response.version_mut() = Version::HTTP_11;
         strip_response(response.headers_mut());
         response.extensions_mut().insert(FromUpstream);
@@ -271,10 +276,10 @@ impl Shared {
         &self,
         mut response: Response<hyper::body::Incoming>,
         Upgrade { client, place }: Upgrade,
-    ) -> Result<Response<Download>, Failure> {
+    ) -> Result<Response<ResponseBody>, Failure> {
         let protocol = response.headers().get(UPGRADE).cloned().ok_or(Failure::Broken)?;
         self.tunnels.open(client, hyper::upgrade::on(&mut response), place);
-        let mut response = response.map(|_| Download::own(Bytes::new()));
+        let mut response = response.map(|_| ResponseBody::own(Bytes::new()));
         *response.version_mut() = Version::HTTP_11;
         let fields = response.headers_mut();
         strip_response(fields);

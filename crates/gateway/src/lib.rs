@@ -8,35 +8,35 @@
 //! ever sent twice.
 #![forbid(unsafe_code)]
 
-mod allowance;
 mod config;
 mod connect;
 mod counts;
-mod download;
 mod exchange;
 mod failure;
 mod fields;
 mod forwarded;
 mod forwarder;
 mod guard;
-mod patience;
+mod idle_timeout;
+mod max_streams;
 mod pool;
-mod request;
+mod request_body;
+mod request_head;
+mod response_body;
 mod routes;
 mod share;
 mod trailers;
 mod tunnel;
-mod upload;
 mod upload_timer;
 mod upstream;
 mod url;
 
 pub use config::{GatewayConfig, HostField, Timeouts, share_of};
-pub use connect::TrustError;
+pub use connect::TlsRootsError;
 pub use counts::{Counts, Readings};
-pub use download::Download;
 pub use failure::Failure;
 pub use forwarder::{ClientAddress, Forwarder, FromUpstream, OriginalClient, ResponseFuture};
+pub use response_body::ResponseBody;
 pub use routes::{HostPattern, PathPattern, Route};
 pub use tunnel::Tunnels;
 pub use url::UpstreamUrl;

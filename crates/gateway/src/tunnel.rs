@@ -17,11 +17,11 @@ use tracing::debug;
 use crate::config::{GatewayConfig, share_of};
 use crate::counts::Counts;
 use crate::failure::Failure;
-use crate::patience::LastMove;
+use crate::idle_timeout::LastMove;
 use crate::share::{ClientShare, ClientShares};
 
 /// The timeout of the upgrade, after both sides have agreed.
-const CHANGE: Duration = Duration::from_secs(10);
+const UPGRADE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// All upgraded connections of a gateway. Clones share them.
 #[derive(Clone, Debug)]
@@ -87,7 +87,7 @@ impl Tunnels {
 }
 
 async fn run(client: OnUpgrade, upstream: OnUpgrade, idle: Duration) -> io::Result<()> {
-    let both = timeout(CHANGE, async { tokio::try_join!(client, upstream) }).await;
+    let both = timeout(UPGRADE_TIMEOUT, async { tokio::try_join!(client, upstream) }).await;
     let (client, upstream) =
         both.map_err(|_| io::ErrorKind::TimedOut)?.map_err(io::Error::other)?;
     let moved = Arc::new(LastMove::now());

@@ -14,21 +14,21 @@ use tollgate::Stopwatch;
 use tracing::{info, warn};
 
 use crate::config::{GatewayConfig, share_of};
-use crate::connect::{Trust, connect};
+use crate::connect::{TlsRoots, connect};
 use crate::failure::Failure;
 use crate::pool::{Lease, Pool};
 use crate::share::{ClientShare, ClientShares};
 use crate::url::{Protocol, UpstreamUrl};
 
 /// How often an unreachable upstream is probed.
-const TRIAL: Duration = Duration::from_secs(1);
+const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// One upstream.
 #[derive(Debug)]
 pub(crate) struct Upstream {
     pub(crate) url: UpstreamUrl,
     pub(crate) pool: Arc<Pool>,
-    trust: Option<Trust>,
+    trust: Option<TlsRoots>,
     connect_timeout: Duration,
     /// Bounds concurrent requests.
     places: Arc<Semaphore>,
@@ -38,10 +38,10 @@ pub(crate) struct Upstream {
     turn: Semaphore,
     speaks_http2: AtomicBool,
     /// The last attempt to connect failed. Existing connections may still work.
-    is_away: AtomicBool,
+    is_unreachable: AtomicBool,
     running: Stopwatch,
     /// When the next probe of an unreachable upstream is due, in milliseconds of `running`.
-    next_trial: AtomicU64,
+    next_probe: AtomicU64,
 }
 
 /// The permit of one request at its upstream, until it is dropped.
@@ -62,7 +62,7 @@ enum Full {
 
 /// What a connection is needed for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wish {
+pub(crate) enum ConnectionPreference {
     /// A request.
     Any,
     /// A request whose keep-alive connection was closed.
@@ -74,7 +74,11 @@ pub(crate) enum Wish {
 }
 
 impl Upstream {
-    pub(crate) fn new(url: UpstreamUrl, trust: Option<Trust>, config: &GatewayConfig) -> Arc<Self> {
+    pub(crate) fn new(
+        url: UpstreamUrl,
+        trust: Option<TlsRoots>,
+        config: &GatewayConfig,
+    ) -> Arc<Self> {
         Arc::new(Self {
             pool: Pool::new(config.timeouts.idle),
             trust,
@@ -85,9 +89,9 @@ impl Upstream {
             ),
             turn: Semaphore::new(1),
             speaks_http2: AtomicBool::new(url.protocol() == Protocol::PlainHttp2),
-            is_away: AtomicBool::new(false),
+            is_unreachable: AtomicBool::new(false),
             running: Stopwatch::start(),
-            next_trial: AtomicU64::new(0),
+            next_probe: AtomicU64::new(0),
             url,
         })
     }
@@ -111,24 +115,24 @@ impl Upstream {
     }
 
     /// A connection for one request.
-    pub(crate) async fn lease(&self, wish: Wish) -> Result<Lease, Failure> {
-        timeout(self.connect_timeout, self.find(wish)).await.unwrap_or_else(|_| {
-            self.leave_out(&"connecting timed out");
+    pub(crate) async fn lease(&self, preference: ConnectionPreference) -> Result<Lease, Failure> {
+        timeout(self.connect_timeout, self.find(preference)).await.unwrap_or_else(|_| {
+            self.mark_unreachable(&"connecting timed out");
             Err(Failure::ConnectTimeout)
         })
     }
 
-    async fn find(&self, wish: Wish) -> Result<Lease, Failure> {
-        if wish == Wish::Any
+    async fn find(&self, preference: ConnectionPreference) -> Result<Lease, Failure> {
+        if preference == ConnectionPreference::Any
             && let Some(lease) = self.pool.take().await
         {
             return Ok(lease);
         }
         let mut turn = None;
-        if wish != Wish::ToUpgrade && self.speaks_http2.load(Relaxed) {
+        if preference != ConnectionPreference::ToUpgrade && self.speaks_http2.load(Relaxed) {
             turn = self.turn.acquire().await.ok();
             // The attempt before this one may have succeeded.
-            if wish != Wish::Own
+            if preference != ConnectionPreference::Own
                 && let Some(lease) = self.pool.take_stream()
             {
                 return Ok(lease);
@@ -137,50 +141,50 @@ impl Upstream {
         if !self.may_connect() {
             return Err(Failure::NoUpstream);
         }
-        let lease = self.connect(wish).await;
+        let lease = self.connect(preference).await;
         drop(turn);
         lease
     }
 
-    async fn connect(&self, wish: Wish) -> Result<Lease, Failure> {
+    async fn connect(&self, preference: ConnectionPreference) -> Result<Lease, Failure> {
         let (trust, time) = (self.trust.as_ref(), self.connect_timeout);
-        match connect(&self.url, trust, wish, &self.pool, time).await {
+        match connect(&self.url, trust, preference, &self.pool, time).await {
             Ok(lease) => {
                 if lease.stream.is_some() {
                     self.speaks_http2.store(true, Relaxed);
                 }
-                if self.is_away.swap(false, Relaxed) {
+                if self.is_unreachable.swap(false, Relaxed) {
                     info!(upstream = %self.url, "upstream is reachable again");
                 }
                 Ok(lease)
             }
             Err(error) => {
-                self.leave_out(&error);
+                self.mark_unreachable(&error);
                 Err(Failure::Unreachable)
             }
         }
     }
 
     /// Whether it is reachable, or has an open connection.
-    fn is_promising(&self) -> bool {
-        !self.is_away.load(Relaxed)
-            || self.next_trial.load(Relaxed) <= self.millis()
+    fn is_reachable(&self) -> bool {
+        !self.is_unreachable.load(Relaxed)
+            || self.next_probe.load(Relaxed) <= self.millis()
             || self.pool.has_some()
     }
 
     /// Whether to connect. While it is unreachable, one request probes it once a second, and the others fail at once.
     fn may_connect(&self) -> bool {
-        if !self.is_away.load(Relaxed) {
+        if !self.is_unreachable.load(Relaxed) {
             return true;
         }
-        let (now, due) = (self.millis(), self.next_trial.load(Relaxed));
-        let pause = u64::try_from(TRIAL.as_millis()).unwrap_or(u64::MAX);
+        let (now, due) = (self.millis(), self.next_probe.load(Relaxed));
+        let pause = u64::try_from(PROBE_INTERVAL.as_millis()).unwrap_or(u64::MAX);
         let next = now.saturating_add(pause);
-        due <= now && self.next_trial.compare_exchange(due, next, Relaxed, Relaxed).is_ok()
+        due <= now && self.next_probe.compare_exchange(due, next, Relaxed, Relaxed).is_ok()
     }
 
-    fn leave_out(&self, why: &dyn Display) {
-        if !self.is_away.swap(true, Relaxed) {
+    fn mark_unreachable(&self, why: &dyn Display) {
+        if !self.is_unreachable.swap(true, Relaxed) {
             warn!(upstream = %self.url, "cannot connect to upstream: {why}");
         }
     }
@@ -211,7 +215,7 @@ impl Upstreams {
         let first = self.next.fetch_add(1, Relaxed) % self.all.len().max(1);
         let (before, from) = self.all.split_at(first.min(self.all.len()));
         let all = from.iter().chain(before);
-        let (mut order, away): (Vec<_>, Vec<_>) = all.partition(|upstream| upstream.is_promising());
+        let (mut order, away): (Vec<_>, Vec<_>) = all.partition(|upstream| upstream.is_reachable());
         order.extend(away);
         Turns { client, order: order.into_iter(), full: Vec::new(), failure: Failure::ClientBusy }
     }

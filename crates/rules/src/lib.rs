@@ -83,7 +83,7 @@ pub use matching::network::{client_address, client_network};
 pub use matching::path::{PathCase, normalise as normalise_path};
 pub use plan::{Plan, Planned, Restored, Standing};
 pub use policy::{Policy, Revision};
-pub use ruleset::{Penalty, Rule, RuleSet, Soft, StatusSet};
+pub use ruleset::{Penalty, Rule, RuleSet, SoftLimit, StatusSet};
 pub use schema::schema;
 pub use secret::{SECRET_DIGEST, redacted_values};
 pub use source::Source;

@@ -33,7 +33,7 @@ pub struct Rule {
     /// What happens beyond the limit.
     pub action: Action,
     /// When clients are warned.
-    pub soft: Soft,
+    pub soft: SoftLimit,
     /// Whether nodes share its counters.
     pub consistency: Consistency,
     /// What happens when the shared store is away.
@@ -61,7 +61,7 @@ pub struct Rule {
 
 /// The shares of a limit at which a warning begins and ends, in millionths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Soft {
+pub struct SoftLimit {
     /// From here on a client is warned.
     pub warn_at: u32,
     /// Below this the warning ends.

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 use tokio::task::spawn_blocking;
 use tollgate::Problem;
-use tollgate::store::{Announcement, RedisBoard};
+use tollgate::store::{PublishedRules, RedisRuleCache};
 use tollgate_catalog::{Change, Entry, Kind, Update, Version, View};
 
 /// The board of a fleet; none if it does not count in Redis.
 #[derive(Debug, Default)]
-pub(crate) struct Board(Option<RedisBoard>);
+pub(crate) struct Board(Option<RedisRuleCache>);
 
 impl Board {
-    pub(crate) const fn new(board: Option<RedisBoard>) -> Self {
+    pub(crate) const fn new(board: Option<RedisRuleCache>) -> Self {
         Self(board)
     }
 
@@ -59,17 +59,17 @@ impl Board {
     }
 }
 
-fn announcement_of(view: &View) -> Option<Announcement> {
+fn announcement_of(view: &View) -> Option<PublishedRules> {
     let revision = view.version().revision;
     let rules = view.rules().iter();
     let rules = rules.filter_map(|(id, rule)| Some((id.clone(), json(rule)?))).collect();
     let tiers: Vec<_> = view.tiers().values().collect();
     let (epoch, number, tiers) = (revision.epoch, revision.number, json(&tiers)?);
-    Some(Announcement { epoch, number, rules, tiers })
+    Some(PublishedRules { epoch, number, rules, tiers })
 }
 
 /// A state that no catalog is in, so that all of it is read once it can be.
-fn view_of(announcement: &Announcement) -> Result<View, Vec<Problem>> {
+fn view_of(announcement: &PublishedRules) -> Result<View, Vec<Problem>> {
     let unreadable = |_| vec![Problem::new("tiers", "this is not a list of tiers")];
     let tiers: Vec<serde_json::Value> =
         serde_json::from_str(&announcement.tiers).map_err(unreadable)?;

@@ -65,7 +65,8 @@ impl Follower {
         for url in [Some(url), copy.as_ref().map(Catalog::url)].into_iter().flatten() {
             warn_if_exposed(url);
         }
-        let board = settings.store.board(&settings.remote).map_err(|it| StartError::new(&it))?;
+        let board =
+            settings.store.rule_cache(&settings.remote).map_err(|it| StartError::new(&it))?;
         let board = Board::new(board);
         let (view, is_open) = match catalog.open(seed(), now, false).await {
             Ok(_) => (catalog.view().await.map_err(|error| StartError::new(&error))?, true),

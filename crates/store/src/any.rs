@@ -7,8 +7,8 @@ use tollgate_core::Timestamp;
 use crate::postgres::PostgresStore;
 use crate::redis::RedisStore;
 use crate::{
-    DenyCache, MemoryStore, Op, Outcomes, RedisBoard, RemoteSettings, RemoteStatus, SettleRequest,
-    Settlement, Store,
+    DenyCache, MemoryStore, Op, Outcomes, RedisRuleCache, RemoteSettings, RemoteStatus,
+    SettleRequest, Settlement, Store,
 };
 
 const HELP: &str = "write memory:, redis://host:port, redis+sentinel://hosts/name-of-the-master, \
@@ -48,8 +48,8 @@ impl StoreUrl {
     ///
     /// # Errors
     /// What is wrong with the URL, without its password.
-    pub fn board(&self, settings: &RemoteSettings) -> Result<Option<RedisBoard>, String> {
-        self.is_redis().then(|| RedisBoard::connect(&self.0, settings)).transpose()
+    pub fn rule_cache(&self, settings: &RemoteSettings) -> Result<Option<RedisRuleCache>, String> {
+        self.is_redis().then(|| RedisRuleCache::connect(&self.0, settings)).transpose()
     }
 
     /// Whether other processes share the counters.

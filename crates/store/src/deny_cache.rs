@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use smallvec::{SmallVec, smallvec};
-use tollgate_core::{Charge, Key, Limit, Line, Micros, Mode, Report, Timestamp};
+use tollgate_core::{Charge, ChargeResult, Key, Limit, Micros, Mode, Report, Timestamp};
 
 use crate::{Op, OpOutcome, Outcomes, SettleRequest, Settlement, Store};
 
@@ -24,14 +24,14 @@ pub struct DenyCache<S> {
     inner: S,
     longest: Micros,
     /// The fingerprint of a counter chooses its slot. Of counters that share one, the last stays.
-    slots: Box<[Mutex<Slot>]>,
+    slots: Box<[Mutex<CacheSlot>]>,
     /// How many clearings there were; the count numbers them.
     clearings: AtomicU64,
     hits: AtomicU64,
 }
 
 #[derive(Debug, Default)]
-struct Slot {
+struct CacheSlot {
     /// The number of the last clearing. The result of a call that began before it is not cached.
     cleared: u64,
     refusal: Option<Refusal>,
@@ -97,11 +97,11 @@ impl<S> DenyCache<S> {
             let report = refusal.report_at(now, charge);
             let wait = report.retry_after.map_or(u64::MAX, Micros::get);
             if longest.as_ref().is_none_or(|(longest, _)| wait > *longest) {
-                let line = Line { report, ..Line::default() };
+                let result = ChargeResult { report, ..ChargeResult::default() };
                 let judged_at = refusal.judged_at.plus(now.since(refusal.asked_at));
                 let only = Some(number);
                 let refused =
-                    Settlement { now: judged_at, passed: false, lines: smallvec![line], only };
+                    Settlement { now: judged_at, passed: false, results: smallvec![result], only };
                 longest = Some((wait, refused));
             }
         }
@@ -139,20 +139,22 @@ impl<S> DenyCache<S> {
         if request.is_dry_run {
             return;
         }
-        for (number, line) in settled.numbered() {
+        for (number, result) in settled.numbered() {
             let Some(charge) = request.charges.get(number) else { continue };
             let fingerprint = charge.key.fingerprint;
-            if !line.admitted && charge.mode == Mode::Enforce {
+            if !result.admitted && charge.mode == Mode::Enforce {
                 let mut slot = self.slot(fingerprint).lock();
                 let is_known =
                     slot.about(fingerprint).is_some_and(|known| known.answers(charge, now));
                 if slot.cleared <= clearing && !is_known {
-                    let believed =
-                        line.report.retry_after.map_or(self.longest, |wait| wait.min(self.longest));
+                    let believed = result
+                        .report
+                        .retry_after
+                        .map_or(self.longest, |wait| wait.min(self.longest));
                     let moments = [now, settled.now];
-                    slot.refusal = Some(Refusal::new(charge, line.report, moments, believed));
+                    slot.refusal = Some(Refusal::new(charge, result.report, moments, believed));
                 }
-            } else if line.written {
+            } else if result.written {
                 self.slot(fingerprint).lock().forget(fingerprint);
             }
         }
@@ -176,12 +178,12 @@ impl<S> DenyCache<S> {
         slot.forget(fingerprint);
     }
 
-    fn slot(&self, fingerprint: u64) -> &Mutex<Slot> {
+    fn slot(&self, fingerprint: u64) -> &Mutex<CacheSlot> {
         &self.slots[usize::try_from(fingerprint % SLOTS as u64).unwrap_or(0)]
     }
 }
 
-impl Slot {
+impl CacheSlot {
     fn about(&self, fingerprint: u64) -> Option<&Refusal> {
         self.refusal.as_ref().filter(|refusal| refusal.fingerprint == fingerprint)
     }

@@ -24,7 +24,7 @@ pub use histogram::{Histogram, HistogramSnapshot};
 pub use idempotency::IdempotencyKey;
 pub use memory::MemoryStore;
 #[cfg(feature = "redis")]
-pub use redis::{Announcement, BoardError, RedisBoard};
+pub use redis::{PublishedRules, RedisRuleCache, RuleCacheError};
 #[cfg(feature = "remote")]
 pub use remote::{BreakerState, RemoteSettings, RemoteStatus};
 pub use store::{

@@ -6,7 +6,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tollgate_core::{Charge, Key, Limit, Line, Timestamp};
+use tollgate_core::{Charge, ChargeResult, Key, Limit, Timestamp};
 
 use crate::idempotency::IdempotencyKey;
 
@@ -63,7 +63,7 @@ pub struct Settlement {
     /// Whether every enforced charge fitted. If not, nothing was charged.
     pub passed: bool,
     /// One result for each charge, in order, unless only one was read.
-    pub lines: SmallVec<[Line; 4]>,
+    pub results: SmallVec<[ChargeResult; 4]>,
     /// The index of the only charge that was read, because its refusal decided the request. It has the only result.
     /// `None`: all were read.
     pub only: Option<usize>,
@@ -71,9 +71,9 @@ pub struct Settlement {
 
 impl Settlement {
     /// The results, each with the index of its charge.
-    pub fn numbered(&self) -> impl Iterator<Item = (usize, &Line)> {
+    pub fn numbered(&self) -> impl Iterator<Item = (usize, &ChargeResult)> {
         let first = self.only.unwrap_or(0);
-        self.lines.iter().enumerate().map(move |(place, line)| (first + place, line))
+        self.results.iter().enumerate().map(move |(place, result)| (first + place, result))
     }
 }
 

@@ -13,7 +13,7 @@ use crate::limiter::Limiter;
 use crate::penalty::{Banning, Penalties};
 use crate::settler::Settler;
 use crate::snapshot::Snapshot;
-use crate::soft::Warned;
+use crate::soft::WarningState;
 
 /// How much memory local counters beside a shared store take: 32 MiB.
 const LOCAL_BYTES: usize = 32 << 20;
@@ -97,7 +97,7 @@ impl<S: Store, C: Clock> LimiterBuilder<S, C> {
                 durations: self.store_durations,
             },
             clock: self.clock,
-            warned: Warned::new(),
+            warned: WarningState::new(),
             hasher: RandomState::default(),
         }
     }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tollgate_core::{Judgement, Micros, Mode, Outcome, Timestamp};
+use tollgate_core::{Micros, Mode, Outcome, Timestamp, Verdict};
 use tollgate_rules::{Plan, Policy, Revision, Rule};
 use tollgate_store::StoreErrorKind;
 
@@ -16,20 +16,20 @@ use crate::soft::SoftState;
 pub struct Decision {
     pub(crate) snapshot: Arc<Snapshot>,
     pub(crate) plan: Plan,
-    pub(crate) judgement: Judgement,
-    pub(crate) basis: Basis,
+    pub(crate) verdict: Verdict,
+    pub(crate) reason: DecisionReason,
     pub(crate) degraded: Option<StoreErrorKind>,
     /// The time of the request, by the limiter's clock.
     pub(crate) asked_at: Timestamp,
     /// The time of the decision, by the clock of the store that counted.
     pub(crate) now: Timestamp,
     /// The results of the charges that were counted, each with the index of its charge in the plan.
-    pub(crate) lines: SmallVec<[Judged; 4]>,
+    pub(crate) results: SmallVec<[RuleResult; 4]>,
 }
 
 /// Why a request is allowed or refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Basis {
+pub enum DecisionReason {
     /// The rules that applied.
     Rules,
     /// No rule applied, so the request passes.
@@ -80,7 +80,7 @@ pub enum Refusal {
 
 /// The outcome of a rule and the index of its charge in the plan.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Judged {
+pub(crate) struct RuleResult {
     pub(crate) line: usize,
     pub(crate) outcome: Outcome,
     pub(crate) soft: SoftState,
@@ -121,19 +121,19 @@ impl Decision {
         Self {
             snapshot,
             plan: Plan::default(),
-            judgement: Judgement::default(),
-            basis: Basis::NoRule,
+            verdict: Verdict::default(),
+            reason: DecisionReason::NoRule,
             degraded: None,
             asked_at: now,
             now,
-            lines: SmallVec::new(),
+            results: SmallVec::new(),
         }
     }
 
     /// Whether the request is allowed.
     #[must_use]
     pub const fn is_allowed(&self) -> bool {
-        self.judgement.admitted
+        self.verdict.admitted
     }
 
     /// Why it was refused; `None` if it was allowed.
@@ -142,55 +142,59 @@ impl Decision {
         if self.is_allowed() {
             return None;
         }
-        Some(match self.basis {
-            Basis::DenyListed { .. } | Basis::MissingIdentifier { .. } => Refusal::Denied,
-            Basis::Banned { .. } => Refusal::Banned,
-            Basis::StoreUnavailable { .. } => Refusal::StoreUnavailable,
-            Basis::Rules | Basis::NoRule | Basis::AllowListed { .. } => Refusal::RateLimited,
+        Some(match self.reason {
+            DecisionReason::DenyListed { .. } | DecisionReason::MissingIdentifier { .. } => {
+                Refusal::Denied
+            }
+            DecisionReason::Banned { .. } => Refusal::Banned,
+            DecisionReason::StoreUnavailable { .. } => Refusal::StoreUnavailable,
+            DecisionReason::Rules | DecisionReason::NoRule | DecisionReason::AllowListed { .. } => {
+                Refusal::RateLimited
+            }
         })
     }
 
     /// How many counters were charged.
     #[must_use]
     pub fn charged(&self) -> usize {
-        let is_charged = |judged: &&Judged| judged.outcome.admitted && judged.outcome.cost > 0;
-        if self.is_allowed() { self.lines.iter().filter(is_charged).count() } else { 0 }
+        let is_charged = |result: &&RuleResult| result.outcome.admitted && result.outcome.cost > 0;
+        if self.is_allowed() { self.results.iter().filter(is_charged).count() } else { 0 }
     }
 
     /// Why the request is allowed or refused.
     #[must_use]
-    pub const fn basis(&self) -> &Basis {
-        &self.basis
+    pub const fn reason(&self) -> &DecisionReason {
+        &self.reason
     }
 
     /// Every rule that applied, in order of precedence.
     pub fn outcomes(&self) -> impl Iterator<Item = RuleOutcome<'_>> {
-        self.lines.iter().filter_map(|judged| self.named(judged))
+        self.results.iter().filter_map(|result| self.named(result))
     }
 
     /// The rule that is reported: for a refused request the one with the longest wait, for an allowed one the one
     /// with the least left. `None` if no enforced rule applied.
     #[must_use]
     pub fn binding(&self) -> Option<RuleOutcome<'_>> {
-        self.named(self.lines.get(self.judgement.binding?)?)
+        self.named(self.results.get(self.verdict.binding?)?)
     }
 
     /// The first shadow rule that would have refused the request; `None` if there is none, or nothing was to be
     /// charged.
     #[must_use]
     pub fn would_refuse(&self) -> Option<RuleOutcome<'_>> {
-        let refuses = |judged: &&Judged| {
-            !judged.outcome.admitted
-                && judged.outcome.mode == Mode::Shadow
-                && judged.outcome.cost > 0
+        let refuses = |result: &&RuleResult| {
+            !result.outcome.admitted
+                && result.outcome.mode == Mode::Shadow
+                && result.outcome.cost > 0
         };
-        self.named(self.lines.iter().find(refuses)?)
+        self.named(self.results.iter().find(refuses)?)
     }
 
-    fn named(&self, judged: &Judged) -> Option<RuleOutcome<'_>> {
-        let rule = self.snapshot.policy.rules().get(judged.outcome.rule)?;
-        let subject = self.plan.planned().get(judged.line)?.subject;
-        Some(RuleOutcome { rule, state: judged.soft, outcome: judged.outcome, subject })
+    fn named(&self, result: &RuleResult) -> Option<RuleOutcome<'_>> {
+        let rule = self.snapshot.policy.rules().get(result.outcome.rule)?;
+        let subject = self.plan.planned().get(result.line)?.subject;
+        Some(RuleOutcome { rule, state: result.soft, outcome: result.outcome, subject })
     }
 
     /// The largest cost that would still be admitted; `None` if no enforced rule applied.
@@ -203,7 +207,7 @@ impl Decision {
     /// that refused it.
     #[must_use]
     pub fn retry_after(&self) -> Option<Micros> {
-        if let Basis::Banned { until, .. } = self.basis {
+        if let DecisionReason::Banned { until, .. } = self.reason {
             return Some(until.since(self.now));
         }
         self.binding().and_then(|binding| binding.outcome.report.retry_after)
@@ -212,14 +216,14 @@ impl Decision {
     /// How long an allowed request is delayed.
     #[must_use]
     pub const fn delay(&self) -> Option<Micros> {
-        self.judgement.delay
+        self.verdict.delay
     }
 
     /// How close the client is to its limits: the highest state of all enforced rules.
     #[must_use]
     pub fn state(&self) -> SoftState {
-        let enforced = self.lines.iter().filter(|judged| judged.outcome.mode != Mode::Shadow);
-        enforced.map(|judged| judged.soft).max().unwrap_or_default()
+        let enforced = self.results.iter().filter(|result| result.outcome.mode != Mode::Shadow);
+        enforced.map(|result| result.soft).max().unwrap_or_default()
     }
 
     /// Why the shared store did not count, if it failed.
@@ -237,13 +241,14 @@ impl Decision {
     /// The rule that refused without counting: it banned the client, lacks its identifier, or fails closed.
     #[must_use]
     pub fn refuser(&self) -> Option<&Rule> {
-        match self.basis {
-            Basis::MissingIdentifier { rule }
-            | Basis::Banned { rule, .. }
-            | Basis::StoreUnavailable { rule } => self.policy().rules().get(rule),
-            Basis::Rules | Basis::NoRule | Basis::AllowListed { .. } | Basis::DenyListed { .. } => {
-                None
-            }
+        match self.reason {
+            DecisionReason::MissingIdentifier { rule }
+            | DecisionReason::Banned { rule, .. }
+            | DecisionReason::StoreUnavailable { rule } => self.policy().rules().get(rule),
+            DecisionReason::Rules
+            | DecisionReason::NoRule
+            | DecisionReason::AllowListed { .. }
+            | DecisionReason::DenyListed { .. } => None,
         }
     }
 
@@ -270,11 +275,11 @@ impl Decision {
 impl fmt::Debug for Decision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Decision")
-            .field("judgement", &self.judgement)
-            .field("basis", &self.basis)
+            .field("verdict", &self.verdict)
+            .field("reason", &self.reason)
             .field("degraded", &self.degraded)
             .field("revision", &self.revision())
-            .field("lines", &self.lines)
+            .field("results", &self.results)
             .finish_non_exhaustive()
     }
 }

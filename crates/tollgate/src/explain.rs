@@ -45,9 +45,9 @@ pub struct Figures {
 impl Explained {
     /// `peek` is a peek at the same request; `tried` has the outcome of each rule at its cost.
     pub(crate) fn new(explanation: Explanation, peek: &Decision, tried: &[Outcome]) -> Self {
-        let judgement = decide(tried.iter());
-        let would_pass = peek.is_allowed() && judgement.admitted;
-        let refuser = judgement.binding.filter(|_| !would_pass).and_then(|at| tried.get(at));
+        let verdict = decide(tried.iter());
+        let would_pass = peek.is_allowed() && verdict.admitted;
+        let refuser = verdict.binding.filter(|_| !would_pass).and_then(|at| tried.get(at));
         let rules = peek.policy().rules();
         let binding = match refuser {
             Some(outcome) => rules.get(outcome.rule).map(|rule| rule.id.to_string()),

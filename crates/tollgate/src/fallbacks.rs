@@ -2,7 +2,7 @@
 
 use tollgate_rules::document::{Consistency, OnStoreFailure};
 
-use crate::decision::{Basis, Decision};
+use crate::decision::{Decision, DecisionReason};
 use crate::stats::Fallback;
 
 impl Decision {
@@ -10,8 +10,8 @@ impl Decision {
     /// rules are not counted.
     #[cold]
     pub(crate) fn record_fallbacks(&self) {
-        let closed_by = match self.basis {
-            Basis::StoreUnavailable { rule } => Some(rule),
+        let closed_by = match self.reason {
+            DecisionReason::StoreUnavailable { rule } => Some(rule),
             _ => None,
         };
         let rules = self.snapshot.policy.rules();

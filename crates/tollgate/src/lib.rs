@@ -46,7 +46,7 @@ pub mod tower;
 pub use builder::{InvalidPolicy, LimiterBuilder};
 pub use checked::{Checked, Pending, Promise, PromiseFuture};
 pub use clock::{CachedClock, Clock, ManualClock, Stopwatch, SystemClock};
-pub use decision::{Basis, Decision, Refusal, RuleOutcome};
+pub use decision::{Decision, DecisionReason, Refusal, RuleOutcome};
 pub use explain::{Explained, Figures};
 pub use idempotent::Idempotent;
 pub use limiter::Limiter;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use foldhash::quality::RandomState;
-use tollgate_core::{Judgement, Line, Mode, Outcome, decide};
+use tollgate_core::{ChargeResult, Mode, Outcome, Verdict, decide};
 use tollgate_rules::{
     Attributes, ExplainScope, PathCase, Plan, Planned, Policy, Revision, Standing,
 };
@@ -13,12 +13,12 @@ use tollgate_store::{IdempotencyKey, MemoryStore, Store};
 use crate::builder::{InvalidPolicy, LimiterBuilder};
 use crate::checked::{Checked, Promise};
 use crate::clock::{Clock, SystemClock};
-use crate::decision::{Basis, Decision, Judged};
+use crate::decision::{Decision, DecisionReason, RuleResult};
 use crate::explain::Explained;
 use crate::penalty::{Banning, Penalties};
 use crate::settler::{SettleResult, Settled, Settler};
 use crate::snapshot::Snapshot;
-use crate::soft::{SoftState, Warned};
+use crate::soft::{SoftState, WarningState};
 use crate::stats::{Event, RuleCounts};
 use crate::target::{CheckTarget, Peek};
 
@@ -31,7 +31,7 @@ pub struct Limiter<S = MemoryStore, C = SystemClock> {
     pub(crate) snapshot: ArcSwap<Snapshot>,
     pub(crate) settler: Settler<S>,
     pub(crate) clock: C,
-    pub(crate) warned: Warned,
+    pub(crate) warned: WarningState,
     pub(crate) penalties: Penalties,
     pub(crate) banning: Banning,
     pub(crate) path_case: PathCase,
@@ -123,16 +123,16 @@ impl<S: Store, C: Clock> Limiter<S, C> {
 
     /// The outcome of each rule at the cost of a request; empty if no rule applies or the store fails.
     async fn dry_run(&self, peek: &Decision, plan: &Plan) -> Vec<Outcome> {
-        if *peek.basis() != Basis::Rules {
+        if *peek.reason() != DecisionReason::Rules {
             return Vec::new();
         }
         let rules = peek.snapshot.policy.rules();
-        let lines = self.settler.dry_run(plan, rules, peek.asked_at).await;
-        let lines = plan.planned().iter().zip(lines.unwrap_or_default());
-        let outcome = |(planned, line): (&Planned, Line)| {
+        let results = self.settler.dry_run(plan, rules, peek.asked_at).await;
+        let results = plan.planned().iter().zip(results.unwrap_or_default());
+        let outcome = |(planned, line): (&Planned, ChargeResult)| {
             Some(planned.outcome(rules.get(planned.rule)?, line.admitted, line.report))
         };
-        lines.filter_map(outcome).collect()
+        results.filter_map(outcome).collect()
     }
 
     /// Puts another policy in force, atomically. Counters, statistics and bans are kept.
@@ -205,10 +205,10 @@ impl<S: Store, C: Clock> Limiter<S, C> {
 
     /// Counts the outcome of each rule. A rule that fitted while another refused is not counted, nor is a peek.
     pub(crate) fn record(&self, decision: &Decision) {
-        if let Basis::Banned { rule, .. } = decision.basis {
+        if let DecisionReason::Banned { rule, .. } = decision.reason {
             decision.record_ban(rule);
         }
-        for Judged { line, outcome, soft } in &decision.lines {
+        for RuleResult { line, outcome, soft } in &decision.results {
             let Some(stats) = decision.snapshot.stats.get(outcome.rule) else { continue };
             if outcome.cost == 0 {
                 continue;
@@ -240,52 +240,54 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     /// measurable.
     #[inline]
     pub(crate) fn conclude(&self, decision: &mut Decision, settled: &Settled) {
-        let refused = Judgement { admitted: false, binding: None, delay: None };
-        let allowed = Judgement { admitted: true, ..refused };
-        let Decision { snapshot, plan, lines, .. } = decision;
-        let (judgement, basis) = match &plan.standing {
+        let refused = Verdict { admitted: false, binding: None, delay: None };
+        let allowed = Verdict { admitted: true, ..refused };
+        let Decision { snapshot, plan, results, .. } = decision;
+        let (verdict, reason) = match &plan.standing {
             Standing::Allowed { reason } => {
-                (allowed, Basis::AllowListed { reason: reason.clone() })
+                (allowed, DecisionReason::AllowListed { reason: reason.clone() })
             }
             Standing::Denied { reason, expires_at } => {
                 let (reason, expires_at) = (reason.clone(), *expires_at);
-                (refused, Basis::DenyListed { reason, expires_at })
+                (refused, DecisionReason::DenyListed { reason, expires_at })
             }
-            Standing::Missing { rule } => (refused, Basis::MissingIdentifier { rule: *rule }),
+            Standing::Missing { rule } => {
+                (refused, DecisionReason::MissingIdentifier { rule: *rule })
+            }
             Standing::Banned { rule, until } => {
-                (refused, Basis::Banned { rule: *rule, until: *until })
+                (refused, DecisionReason::Banned { rule: *rule, until: *until })
             }
             Standing::Judge => match settled.closed_by {
-                Some(rule) => (refused, Basis::StoreUnavailable { rule }),
-                None if plan.planned().is_empty() => (allowed, Basis::NoRule),
+                Some(rule) => (refused, DecisionReason::StoreUnavailable { rule }),
+                None if plan.planned().is_empty() => (allowed, DecisionReason::NoRule),
                 None => {
-                    lines.extend(self.judged(snapshot, plan, settled));
-                    (decide(lines.iter().map(|judged| &judged.outcome)), Basis::Rules)
+                    results.extend(self.rule_results(snapshot, plan, settled));
+                    (decide(results.iter().map(|result| &result.outcome)), DecisionReason::Rules)
                 }
             },
         };
-        decision.judgement = judgement;
-        decision.basis = basis;
+        decision.verdict = verdict;
+        decision.reason = reason;
         decision.degraded = settled.degraded;
-        if !decision.lines.is_empty() {
+        if !decision.results.is_empty() {
             decision.now = settled.settlement.now;
         }
     }
 
     /// Joins each result with its rule's figures and soft state.
-    fn judged<'a>(
+    fn rule_results<'a>(
         &'a self,
         snapshot: &'a Snapshot,
         plan: &'a Plan,
         settled: &'a Settled,
-    ) -> impl Iterator<Item = Judged> + 'a {
+    ) -> impl Iterator<Item = RuleResult> + 'a {
         let rules = snapshot.policy.rules();
         settled.numbered().filter_map(move |(line, result)| {
             let planned = plan.planned().get(line)?;
             let rule = rules.get(planned.rule)?;
             let outcome = planned.outcome(rule, result.admitted, result.report);
-            let soft = self.warned.judge(rule.soft, &outcome, planned.fingerprint());
-            Some(Judged { line, outcome, soft })
+            let soft = self.warned.update(rule.soft, &outcome, planned.fingerprint());
+            Some(RuleResult { line, outcome, soft })
         })
     }
 }

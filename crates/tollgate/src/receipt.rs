@@ -10,12 +10,12 @@ use std::sync::Arc;
 use tollgate_core::{Micros, Mode, Report, Timestamp, decide};
 use tollgate_rules::{Plan, Restored, Standing};
 
-use crate::decision::{Basis, Decision, Judged};
+use crate::decision::{Decision, DecisionReason, RuleResult};
 use crate::snapshot::Snapshot;
 use crate::soft::SoftState;
 
 /// Enough for most decisions: three rules with keys of twenty bytes.
-const ROOM: usize = 182;
+const RECEIPT_CAPACITY: usize = 182;
 
 /// A decision in compact form, made by [`Decision::receipt`].
 pub struct Receipt(Form);
@@ -36,12 +36,12 @@ impl Decision {
         let mut whole = Self {
             snapshot: Arc::clone(&self.snapshot),
             plan: self.plan.clone(),
-            judgement: self.judgement,
-            basis: self.basis.clone(),
+            verdict: self.verdict,
+            reason: self.reason.clone(),
             degraded: self.degraded,
             asked_at: self.asked_at,
             now: self.now,
-            lines: self.lines.clone(),
+            results: self.results.clone(),
         };
         // A refusal has nothing to refund, and its keys may be as long as headers are.
         if !self.is_allowed() {
@@ -53,28 +53,28 @@ impl Decision {
     /// Writes the decision; `None` if it does not fit, or has rare content.
     #[inline]
     fn pack(&self, packed: &mut Packed) -> Option<()> {
-        let Self { snapshot, plan, basis, degraded, asked_at, now, lines, .. } = self;
-        let is_ordinary = *basis == Basis::Rules
+        let Self { snapshot, plan, reason, degraded, asked_at, now, results, .. } = self;
+        let is_ordinary = *reason == DecisionReason::Rules
             && degraded.is_none()
             && plan.standing == Standing::Judge
-            && lines.len() == plan.planned().len();
+            && results.len() == plan.planned().len();
         if !is_ordinary {
             return None;
         }
         packed.fixed(now.as_micros())?;
         packed.fixed(asked_at.as_micros())?;
         packed.bytes(plan.tier().map(str::as_bytes))?;
-        packed.number(lines.len() as u64)?;
+        packed.number(results.len() as u64)?;
         let charges = plan.charges(snapshot.policy.rules());
-        for ((planned, judged), charge) in plan.planned().iter().zip(lines).zip(charges) {
+        for ((planned, result), charge) in plan.planned().iter().zip(results).zip(charges) {
             if planned.own_limit.is_some() {
                 return None;
             }
             let Report { remaining, retry_after, reset_after, next_after, delay } =
-                judged.outcome.report;
+                result.outcome.report;
             packed.number(planned.rule as u64)?;
             packed.number(planned.subject as u64)?;
-            packed.byte(marks(planned.mode, judged.soft, judged.outcome.admitted))?;
+            packed.byte(marks(planned.mode, result.soft, result.outcome.admitted))?;
             packed.number(planned.cost)?;
             packed.fixed(planned.fingerprint())?;
             let is_kept = self.is_allowed();
@@ -102,7 +102,7 @@ impl Decision {
         let tier = packed.bytes()?.map(|tier| str::from_utf8(tier).ok());
         let count = packed.number()?;
         let mut decision = Self::pending(Arc::clone(snapshot), asked_at);
-        let (mut restored, mut judged) = (Vec::new(), Vec::new());
+        let (mut restored, mut result) = (Vec::new(), Vec::new());
         for _ in 0..count {
             let rule = usize::try_from(packed.number()?).ok()?;
             let number = usize::try_from(packed.number()?).ok()?;
@@ -122,17 +122,17 @@ impl Decision {
             let next_after = packed.span()?;
             let delay = packed.span()?;
             let report = Report { remaining, retry_after, reset_after, next_after, delay };
-            judged.push((admitted, soft, report));
+            result.push((admitted, soft, report));
         }
         decision.plan = Plan::restore(tier.flatten(), restored);
         let rules = snapshot.policy.rules();
-        for (line, (planned, judged)) in decision.plan.planned().iter().zip(judged).enumerate() {
-            let (admitted, soft, report) = judged;
+        for (line, (planned, result)) in decision.plan.planned().iter().zip(result).enumerate() {
+            let (admitted, soft, report) = result;
             let outcome = planned.outcome(rules.get(planned.rule)?, admitted, report);
-            decision.lines.push(Judged { line, outcome, soft });
+            decision.results.push(RuleResult { line, outcome, soft });
         }
-        decision.judgement = decide(decision.lines.iter().map(|judged| &judged.outcome));
-        decision.basis = Basis::Rules;
+        decision.verdict = decide(decision.results.iter().map(|result| &result.outcome));
+        decision.reason = DecisionReason::Rules;
         decision.now = now;
         Some(decision)
     }
@@ -176,8 +176,8 @@ impl Receipt {
         match &self.0 {
             Form::Packed(..) => 0,
             Form::Whole(decision) => {
-                let lines = size_of_val(decision.lines.as_slice());
-                size_of::<Decision>() + lines + decision.plan.heap_bytes()
+                let results = size_of_val(decision.results.as_slice());
+                size_of::<Decision>() + results + decision.plan.heap_bytes()
             }
         }
     }
@@ -223,12 +223,12 @@ fn read_marks(marks: u8) -> Option<(Mode, SoftState, bool)> {
 /// Numbers and texts, one after the other.
 struct Packed {
     len: u8,
-    bytes: [u8; ROOM],
+    bytes: [u8; RECEIPT_CAPACITY],
 }
 
 impl Default for Packed {
     fn default() -> Self {
-        Self { len: 0, bytes: [0; ROOM] }
+        Self { len: 0, bytes: [0; RECEIPT_CAPACITY] }
     }
 }
 

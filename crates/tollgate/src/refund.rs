@@ -120,9 +120,9 @@ impl Decision {
     /// The rules that were charged, each with its charge.
     fn charged_rules(&self) -> impl Iterator<Item = (&Rule, Charge<'_>)> {
         let rules = self.snapshot.policy.rules();
-        let admitted = self.lines.iter().filter(|judged| judged.outcome.admitted);
-        admitted.filter(|_| self.is_allowed()).filter_map(|judged| {
-            Some((rules.get(judged.outcome.rule)?, self.plan.charge(judged.line, rules)?))
+        let admitted = self.results.iter().filter(|result| result.outcome.admitted);
+        admitted.filter(|_| self.is_allowed()).filter_map(|result| {
+            Some((rules.get(result.outcome.rule)?, self.plan.charge(result.line, rules)?))
         })
     }
 }

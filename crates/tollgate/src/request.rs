@@ -12,7 +12,7 @@ use tollgate_rules::{Attribute, Attributes};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request<'a> {
     user_id: Option<&'a str>,
-    api_key: Option<Secret<'a>>,
+    api_key: Option<Redacted<'a>>,
     ip: Option<&'a str>,
     tenant: Option<&'a str>,
     host: Option<&'a str>,
@@ -57,7 +57,7 @@ impl<'a> Request<'a> {
     /// Sets the API key.
     #[must_use]
     pub fn api_key(mut self, api_key: &'a str) -> Self {
-        self.api_key = Some(Secret(api_key));
+        self.api_key = Some(Redacted(api_key));
         self
     }
 
@@ -141,9 +141,9 @@ impl Attributes for Request<'_> {
 
 /// A value that must not be printed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Secret<'a>(&'a str);
+struct Redacted<'a>(&'a str);
 
-impl std::fmt::Debug for Secret<'_> {
+impl std::fmt::Debug for Redacted<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("***")
     }

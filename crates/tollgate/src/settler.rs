@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tollgate_core::{Charge, Key, Limit, Line, Mode, Timestamp};
+use tollgate_core::{Charge, ChargeResult, Key, Limit, Mode, Timestamp};
 use tollgate_rules::document::{Consistency, OnStoreFailure};
 use tollgate_rules::{Plan, Planned, RuleSet};
 use tollgate_store::{
@@ -49,25 +49,25 @@ impl Settled {
 
     /// Adds the charges that were settled on this node.
     fn joined_with(mut self, local: &[usize], here: Settlement) -> Self {
-        let mut all: SmallVec<[(usize, Line); 4]> =
+        let mut all: SmallVec<[(usize, ChargeResult); 4]> =
             self.numbered().map(|(number, line)| (number, *line)).collect();
-        all.extend(local.iter().copied().zip(here.lines));
+        all.extend(local.iter().copied().zip(here.results));
         all.sort_unstable_by_key(|(number, _)| *number);
-        let (numbers, lines) = all.into_iter().unzip();
-        self.settlement.lines = lines;
+        let (numbers, results) = all.into_iter().unzip();
+        self.settlement.results = results;
         Self { numbers: Some(numbers), ..self }
     }
 
     /// Whether the request is refused.
     fn is_refused(&self, plan: &Plan) -> bool {
-        let refuses = |(line, settled): (usize, &Line)| {
+        let refuses = |(line, settled): (usize, &ChargeResult)| {
             !settled.admitted && plan.planned().get(line).is_some_and(is_enforced)
         };
         self.closed_by.is_some() || self.numbered().any(refuses)
     }
 
     /// The results, with their indexes in the plan.
-    pub(crate) fn numbered(&self) -> impl Iterator<Item = (usize, &Line)> {
+    pub(crate) fn numbered(&self) -> impl Iterator<Item = (usize, &ChargeResult)> {
         let numbers = self.numbers.as_ref();
         self.settlement.numbered().enumerate().filter_map(move |(place, (number, line))| {
             Some((numbers.map_or(Some(number), |all| all.get(place).copied())?, line))
@@ -128,11 +128,11 @@ impl<S: Store> Settler<S> {
         now: Timestamp,
         idempotency: Option<&IdempotencyKey<'_>>,
     ) -> SettleResult {
-        let lines = 0..plan.planned().len();
+        let indexes = 0..plan.planned().len();
         let (local, shared): (Numbers, Numbers) =
-            lines.partition(|line| self.store.is_shared() && is_local(*line, plan, rules));
-        let charges = |lines: &[usize]| -> Charges<'_> {
-            lines.iter().filter_map(|line| plan.charge(*line, rules)).collect()
+            indexes.partition(|line| self.store.is_shared() && is_local(*line, plan, rules));
+        let charges = |indexes: &[usize]| -> Charges<'_> {
+            indexes.iter().filter_map(|line| plan.charge(*line, rules)).collect()
         };
         let local_charges = charges(&local);
         let here = self.local.settle_now(&local_charges, now);
@@ -160,7 +160,7 @@ impl<S: Store> Settler<S> {
                 // The copy passes as the first did, whatever these rules would decide now.
                 let planned = plan.planned();
                 let numbers = settled.numbers.iter().flatten();
-                for (line, number) in settled.settlement.lines.iter_mut().zip(numbers) {
+                for (line, number) in settled.settlement.results.iter_mut().zip(numbers) {
                     line.admitted |= planned.get(*number).is_some_and(is_enforced);
                 }
                 return SettleResult::Replayed(settled, note);
@@ -201,7 +201,7 @@ impl<S: Store> Settler<S> {
         plan: &Plan,
         rules: &RuleSet,
         now: Timestamp,
-    ) -> Result<Vec<Line>, StoreError> {
+    ) -> Result<Vec<ChargeResult>, StoreError> {
         let is_local = |line| self.store.is_shared() && is_local(line, plan, rules);
         let charges = |wanted: bool| -> Charges<'_> {
             let all = plan.charges(rules).enumerate();
@@ -212,7 +212,7 @@ impl<S: Store> Settler<S> {
         let mut here = Settlement::default();
         self.local.try_settle(&request(&local), now, &mut here);
         let there = self.submit_one(request(&shared), now).await.and_then(OpOutcome::settled)?;
-        let (mut here, mut there) = (here.lines.into_iter(), there.lines.into_iter());
+        let (mut here, mut there) = (here.results.into_iter(), there.results.into_iter());
         let next = |line| if is_local(line) { here.next() } else { there.next() };
         Ok((0..plan.planned().len()).filter_map(next).collect())
     }
@@ -307,7 +307,7 @@ impl<S: Store> Settler<S> {
         settled: &Settlement,
         now: Timestamp,
     ) -> Settlement {
-        let taken = charges.iter().zip(&settled.lines).filter(|(_, line)| line.admitted);
+        let taken = charges.iter().zip(&settled.results).filter(|(_, line)| line.admitted);
         for (Charge { key, limit, cost, .. }, _) in taken {
             let refund = Refund { key: *key, limit, units: *cost, charged_at: Some(now) };
             self.local.refund_now(&refund, now);
@@ -315,7 +315,7 @@ impl<S: Store> Settler<S> {
         let peeks: Charges<'_> =
             charges.iter().map(|charge| Charge { cost: 0, ..*charge }).collect();
         let mut left = self.local.settle_now(&peeks, now);
-        for (line, before) in left.lines.iter_mut().zip(&settled.lines) {
+        for (line, before) in left.results.iter_mut().zip(&settled.results) {
             line.admitted = before.admitted;
         }
         left
@@ -326,13 +326,13 @@ impl<S: Store> Settler<S> {
     fn or_fall_back(
         &self,
         settlement: Result<Settlement, StoreError>,
-        lines: &[usize],
+        indexes: &[usize],
         plan: &Plan,
         rules: &RuleSet,
         now: Timestamp,
     ) -> Settled {
         let error = match settlement {
-            Ok(settlement) => return Settled::of(settlement, lines),
+            Ok(settlement) => return Settled::of(settlement, indexes),
             Err(error) => error,
         };
         let degraded = Some(error.kind());
@@ -340,7 +340,7 @@ impl<S: Store> Settler<S> {
             let planned = plan.planned().get(line)?;
             rules.get(planned.rule).map(|rule| (planned, rule))
         };
-        let closed_by = lines.iter().find_map(|line| {
+        let closed_by = indexes.iter().find_map(|line| {
             let (planned, rule) = rule_of(*line)?;
             let closed = rule.on_store_failure == OnStoreFailure::Closed && is_enforced(planned);
             closed.then_some(planned.rule)
@@ -349,7 +349,7 @@ impl<S: Store> Settler<S> {
             let settlement = Settlement { now, ..Settlement::default() };
             return Settled { settlement, numbers: None, closed_by, degraded };
         }
-        let counted: SmallVec<[(usize, Limit); 4]> = lines
+        let counted: SmallVec<[(usize, Limit); 4]> = indexes
             .iter()
             .filter_map(|line| {
                 let (planned, rule) = rule_of(*line)?;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde::Serialize;
 use tollgate_core::{Micros, Outcome};
-use tollgate_rules::Soft;
+use tollgate_rules::SoftLimit;
 
 /// How close a client is to its limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -28,17 +28,17 @@ const WHOLE: u128 = 1_000_000;
 
 /// The counters that have a warning.
 #[derive(Debug)]
-pub(crate) struct Warned {
+pub(crate) struct WarningState {
     places: Box<[AtomicU32]>,
 }
 
-impl Warned {
+impl WarningState {
     pub(crate) fn new() -> Self {
         Self { places: (0..PLACES).map(|_| AtomicU32::new(0)).collect() }
     }
 
     /// The state of a counter after a request.
-    pub(crate) fn judge(&self, soft: Soft, outcome: &Outcome, fingerprint: u64) -> SoftState {
+    pub(crate) fn update(&self, soft: SoftLimit, outcome: &Outcome, fingerprint: u64) -> SoftState {
         if outcome.admitted && outcome.report.delay.is_some_and(|delay| delay > Micros::ZERO) {
             return SoftState::Throttled;
         }

@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use foldhash::quality::RandomState;
 use tollgate::{CachedClock, Clock};
-use tollgate_core::{Algorithm, Charge, Key, Limit, Line, Micros, Mode, Quota};
+use tollgate_core::{Algorithm, Charge, ChargeResult, Key, Limit, Micros, Mode, Quota};
 use tollgate_store::MemoryStore;
 use tollgate_store::memory::DEFAULT_BYTES;
 
@@ -42,7 +42,7 @@ impl Ours {
         Ok(ours)
     }
 
-    /// If a counter was forgotten under way, it was not found but made, which is something else.
+    /// Fails if a counter was evicted during the run: inserting is not what is measured.
     pub(crate) fn expect_counters(&self, count: u64) -> Fallible<()> {
         let left = self.store.len() as u64;
         if left == count { Ok(()) } else { Err(format!("{left} of {count} counters left").into()) }
@@ -50,7 +50,7 @@ impl Ours {
 
     #[inline]
     pub(crate) fn check(&self, key: &str) -> bool {
-        let mut line = Line::default();
+        let mut line = ChargeResult::default();
         self.store.settle_one(&self.charge(key, 1), self.clock.now(), &mut line);
         black_box(&line).admitted
     }
@@ -60,7 +60,7 @@ impl Ours {
     pub(crate) fn check_each<const SIZE: usize>(
         &self,
         keys: &[KeyText; SIZE],
-        lines: &mut [Line; SIZE],
+        lines: &mut [ChargeResult; SIZE],
     ) -> u64 {
         let now = self.clock.now();
         let charges: [Charge<'_>; SIZE] =

@@ -1,6 +1,6 @@
 //! Many keys in one call: what overlapping the trips to memory is worth.
 
-use tollgate_core::Line;
+use tollgate_core::ChargeResult;
 
 use crate::Fallible;
 use crate::contest::Comparison;
@@ -29,7 +29,7 @@ fn batches_of<const SIZE: usize>(
     keys: u64,
     scale: &Scale,
 ) -> Fallible<Row> {
-    let mut lines = [Line::default(); SIZE];
+    let mut lines = [ChargeResult::default(); SIZE];
     let mut batches = Walk::new(1, keys);
     let mut walk = Walk::new(1, keys);
     let comparison = Comparison::of(

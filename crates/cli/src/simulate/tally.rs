@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use foldhash::fast::RandomState;
 use tollgate::rules::Rule;
-use tollgate::{Basis, Decision, Micros, Mode, Policy, SoftState, Timestamp};
+use tollgate::{Decision, DecisionReason, Micros, Mode, Policy, SoftState, Timestamp};
 
 use crate::traffic::{RecordView, Traffic};
 
@@ -97,13 +97,13 @@ impl<'t> Tally<'t> {
         let is_allowed = decision.is_allowed();
         self.requests += 1;
         *if is_allowed { &mut self.allowed } else { &mut self.refused } += 1;
-        match decision.basis() {
-            Basis::NoRule => self.unlimited += 1,
-            Basis::AllowListed { .. } => self.listed.0 += 1,
-            Basis::DenyListed { .. } => self.listed.1 += 1,
-            Basis::MissingIdentifier { .. } => self.unidentified += 1,
-            Basis::Banned { .. } => self.banned += 1,
-            Basis::Rules | Basis::StoreUnavailable { .. } => {}
+        match decision.reason() {
+            DecisionReason::NoRule => self.unlimited += 1,
+            DecisionReason::AllowListed { .. } => self.listed.0 += 1,
+            DecisionReason::DenyListed { .. } => self.listed.1 += 1,
+            DecisionReason::MissingIdentifier { .. } => self.unidentified += 1,
+            DecisionReason::Banned { .. } => self.banned += 1,
+            DecisionReason::Rules | DecisionReason::StoreUnavailable { .. } => {}
         }
         self.warned += u64::from(decision.state() == SoftState::Warning && is_allowed);
         let delay = decision.delay().map_or(0, Micros::as_millis_ceil);

@@ -7,7 +7,7 @@
 
 use super::Balance;
 use super::rate::Rate;
-use crate::{Algorithm, Compact, Limit, Micros, Report, State, Timestamp};
+use crate::{Algorithm, Limit, Micros, PackedState, Report, State, Timestamp};
 
 /// The state of a bucket: how much is owed, since when, and in which parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,7 +172,7 @@ impl Balance for Debt {
     }
 
     #[inline]
-    fn compact(&self) -> Option<Compact> {
-        Some(Compact { at: self.at, value: u64::try_from(self.debt).ok()? })
+    fn pack(&self) -> Option<PackedState> {
+        Some(PackedState { at: self.at, value: u64::try_from(self.debt).ok()? })
     }
 }

@@ -6,7 +6,7 @@ pub(crate) mod log;
 pub(crate) mod rate;
 pub(crate) mod window;
 
-use crate::{Compact, Limit, Report};
+use crate::{Limit, PackedState, Report};
 
 /// A counter advanced to a point in time, in registers: a debt, or two counts. A log is not one: its entries are on
 /// the heap.
@@ -21,5 +21,5 @@ pub(crate) trait Balance: Copy {
     fn report(&self, limit: &Limit, cost: u64, admitted: bool) -> Report;
 
     /// The sixteen bytes to store; `None` if they are not enough.
-    fn compact(&self) -> Option<Compact>;
+    fn pack(&self) -> Option<PackedState>;
 }

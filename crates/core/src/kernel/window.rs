@@ -2,7 +2,7 @@
 //! that adds the part of the previous window that is still in view, weighted exactly.
 
 use super::Balance;
-use crate::{Algorithm, Compact, Limit, Micros, Report, State, Timestamp};
+use crate::{Algorithm, Limit, Micros, PackedState, Report, State, Timestamp};
 
 /// The state of a window counter: when it last admitted, and the counts of that window and the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,10 +159,13 @@ impl Balance for Counts {
     }
 
     #[inline]
-    fn compact(&self) -> Option<Compact> {
-        let value =
-            if self.sliding { Compact::join(self.current, self.previous)? } else { self.current };
-        Some(Compact { at: self.at, value })
+    fn pack(&self) -> Option<PackedState> {
+        let value = if self.sliding {
+            PackedState::join(self.current, self.previous)?
+        } else {
+            self.current
+        };
+        Some(PackedState { at: self.at, value })
     }
 }
 

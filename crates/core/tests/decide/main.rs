@@ -1,7 +1,7 @@
 //! Which rule speaks for a request, and how long the request is held.
 
 use proptest::prelude::*;
-use tollgate_core::{Judgement, Micros, Mode, Outcome, Report, decide};
+use tollgate_core::{Micros, Mode, Outcome, Report, Verdict, decide};
 
 /// An outcome that was admitted with so much left of so much.
 fn left(remaining: u64, limit: u64) -> Outcome {
@@ -36,7 +36,7 @@ fn delayed(delay: u64, outcome: Outcome) -> Outcome {
 }
 
 fn check(outcomes: &[Outcome], admitted: bool, binding: Option<usize>, delay: Option<u64>) {
-    let expected = Judgement { admitted, binding, delay: delay.map(Micros::new) };
+    let expected = Verdict { admitted, binding, delay: delay.map(Micros::new) };
     assert_eq!(decide(outcomes.iter()), expected, "{outcomes:#?}");
 }
 

@@ -14,7 +14,7 @@ fn every_reachable_state_round_trips() {
         let mut counter = Counter::new(trace);
         for step in &trace.steps {
             counter.turn(step.clock);
-            counter.limit.heal(&mut counter.state, counter.now);
+            counter.limit.correct_clock_skew(&mut counter.state, counter.now);
             counter.act(step.action);
             if let Some(state) = &counter.state {
                 let text = state.to_string();

@@ -152,13 +152,14 @@ fn only_a_state_of_the_same_kind_is_healed() {
         let (here, there) = (per(10, 10 * S)(algorithm), per(10, S)(algorithm));
         let mut counter = Counter::new(&Trace { quota: here, start: 100 * S, steps: Vec::new() });
         counter.ask(1);
-        let mut healed = |quota, ago: u64| {
-            compiled(quota).heal(&mut counter.state, Timestamp::from_micros(100 * S - ago))
+        let mut is_corrected = |quota, ago: u64| {
+            compiled(quota)
+                .correct_clock_skew(&mut counter.state, Timestamp::from_micros(100 * S - ago))
         };
-        assert!(!healed(there, 30 * S), "{algorithm}, of another window");
-        let patience = if algorithm.is_bucket() { 10 * S } else { 20 * S };
-        assert!(!healed(here, patience), "{algorithm}, not far enough");
-        assert!(healed(here, patience + 1), "{algorithm}");
+        assert!(!is_corrected(there, 30 * S), "{algorithm}, of another window");
+        let skew_tolerance = if algorithm.is_bucket() { 10 * S } else { 20 * S };
+        assert!(!is_corrected(here, skew_tolerance), "{algorithm}, not far enough");
+        assert!(is_corrected(here, skew_tolerance + 1), "{algorithm}");
     }
 }
 
@@ -170,11 +171,12 @@ fn a_thread_that_is_late_by_less_than_a_second_is_given_nothing() {
         let quota = per(10, S / 1_000)(algorithm);
         let mut counter = Counter::new(&Trace { quota, start: 100 * S, steps: Vec::new() });
         counter.ask(10);
-        let mut healed = |ago: u64| {
-            compiled(quota).heal(&mut counter.state, Timestamp::from_micros(100 * S - ago))
+        let mut is_corrected = |ago: u64| {
+            compiled(quota)
+                .correct_clock_skew(&mut counter.state, Timestamp::from_micros(100 * S - ago))
         };
-        assert!(!healed(S), "{algorithm}");
-        assert!(healed(S + 1), "{algorithm}");
+        assert!(!is_corrected(S), "{algorithm}");
+        assert!(is_corrected(S + 1), "{algorithm}");
     }
 }
 

@@ -98,7 +98,7 @@ proptest! {
             let now = Timestamp::from_micros(now);
             match operation {
                 Operation::Heal => {
-                    limit.heal(&mut state, now);
+                    limit.correct_clock_skew(&mut state, now);
                 }
                 // Without asking whether it fits.
                 Operation::Charge(cost) => limit.charge(&mut state, now, cost),

@@ -62,14 +62,14 @@ impl Model {
         let Quota { algorithm, limit, grace, max_delay, .. } = self.quota;
         let ceiling = self.in_fractions(self.capacity() + u128::from(grace));
         let after = level + self.in_fractions(cost.into());
-        let patience = u128::from(max_delay.get()) * u128::from(limit);
+        let delayed = u128::from(max_delay.get()) * u128::from(limit);
         match algorithm {
             Algorithm::LeakyBucket if max_delay > Micros::ZERO => {
-                after <= ceiling && level <= patience
+                after <= ceiling && level <= delayed
             }
             Algorithm::TokenBucket | Algorithm::Gcra => {
                 // A counter holds 64 bits of units, however patient its clients are.
-                after <= (ceiling + patience).min(self.in_fractions(u64::MAX.into()))
+                after <= (ceiling + delayed).min(self.in_fractions(u64::MAX.into()))
             }
             _ => after <= ceiling,
         }
@@ -161,17 +161,17 @@ impl Model {
 
     /// Believes the clock again when the counter is ahead of it by more than a full refill of a
     /// bucket, or two windows, and by more than a second.
-    pub(crate) fn heal(&mut self, now: Timestamp) -> bool {
+    pub(crate) fn correct_clock_skew(&mut self, now: Timestamp) -> bool {
         if !self.history.belongs_to(&self.quota) {
             return false;
         }
         let now = i128::from(now.as_micros());
-        let patience = if self.quota.algorithm.is_bucket() {
+        let skew_tolerance = if self.quota.algorithm.is_bucket() {
             i128::from(self.drains_in(self.in_fractions(self.capacity())).get())
         } else {
             2 * i128::from(self.quota.window.get())
         };
-        let lost = self.history.ahead_of(now) > patience.max(1_000_000);
+        let lost = self.history.ahead_of(now) > skew_tolerance.max(1_000_000);
         if lost {
             self.history.move_back_to(now);
         }

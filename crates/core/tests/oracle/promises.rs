@@ -4,7 +4,8 @@
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 use tollgate_core::{
-    Algorithm, Charge, Key, Limit, Line, Micros, Mode, Quota, Report, State, Timestamp, settle,
+    Algorithm, Charge, ChargeResult, Key, Limit, Micros, Mode, Quota, Report, State, Timestamp,
+    settle,
 };
 
 use crate::draw::{Action, Menu, Trace, for_every_algorithm};
@@ -107,10 +108,10 @@ fn no_stretch_of_time_admits_more_than_its_share() {
 }
 
 /// Asks through the one door all stores use.
-fn ask(counter: &mut Counter, cost: u64) -> (bool, Line) {
+fn ask(counter: &mut Counter, cost: u64) -> (bool, ChargeResult) {
     let key = Key { fingerprint: 0, rule: "rule", subject: b"subject", rest: b"" };
     let charge = Charge { key, limit: &counter.limit, cost, mode: Mode::Enforce };
-    let mut lines = [Line::default()];
+    let mut lines = [ChargeResult::default()];
     let states = std::slice::from_mut(&mut counter.state);
     let passed = settle(&[charge], states, counter.now, &mut lines);
     (passed, lines[0])

@@ -4,7 +4,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 use tollgate_core::{
-    Algorithm, Charge, Compact, Key, Limit, Line, Micros, Mode, Quota, State, Timestamp, settle,
+    Algorithm, Charge, ChargeResult, Key, Limit, Micros, Mode, PackedState, Quota, State,
+    Timestamp, settle,
 };
 
 use crate::draw::{Action, Menu, Trace, config, for_every_algorithm, trace};
@@ -24,7 +25,7 @@ struct Item {
 struct Settled {
     passed: bool,
     states: Vec<Option<State>>,
-    lines: Vec<Line>,
+    lines: Vec<ChargeResult>,
 }
 
 fn charge(item: &Item) -> Charge<'_> {
@@ -35,7 +36,7 @@ fn charge(item: &Item) -> Charge<'_> {
 fn settled(items: &[Item], now: Timestamp) -> Settled {
     let charges: Vec<_> = items.iter().map(charge).collect();
     let mut states: Vec<_> = items.iter().map(|item| item.state.clone()).collect();
-    let mut lines = vec![Line::default(); items.len()];
+    let mut lines = vec![ChargeResult::default(); items.len()];
     let passed = settle(&charges, &mut states, now, &mut lines);
     Settled { passed, states, lines }
 }
@@ -43,8 +44,11 @@ fn settled(items: &[Item], now: Timestamp) -> Settled {
 /// The same, from the meaning of the modes and one charge at a time.
 fn expected(items: &[Item], now: Timestamp) -> Settled {
     let mut states: Vec<_> = items.iter().map(|item| item.state.clone()).collect();
-    let healed: Vec<bool> =
-        items.iter().zip(&mut states).map(|(item, state)| item.limit.heal(state, now)).collect();
+    let is_corrected: Vec<bool> = items
+        .iter()
+        .zip(&mut states)
+        .map(|(item, state)| item.limit.correct_clock_skew(state, now))
+        .collect();
     let fits: Vec<bool> = items
         .iter()
         .zip(&states)
@@ -68,7 +72,7 @@ fn expected(items: &[Item], now: Timestamp) -> Settled {
         }
         let admitted = *mode == Mode::Debit || fits[number];
         let report = limit.report(state.as_ref(), now, *cost, admitted);
-        lines.push(Line { admitted, written: healed[number] || taken, report });
+        lines.push(ChargeResult { admitted, written: is_corrected[number] || taken, report });
     }
     Settled { passed, states, lines }
 }
@@ -125,8 +129,8 @@ proptest! {
             let (line, changed) = (&settled.lines[number], before[number] != after[number]);
             // A debit that finds the bottom reached writes what was there.
             prop_assert!(line.written == changed || (line.written && item.mode == Mode::Debit));
-            let healed = item.limit.heal(&mut item.state.clone(), now);
-            if !settled.passed && item.mode != Mode::Debit && !healed {
+            let is_corrected = item.limit.correct_clock_skew(&mut item.state.clone(), now);
+            if !settled.passed && item.mode != Mode::Debit && !is_corrected {
                 prop_assert!(!changed, "charge {} of a refused request was written", number);
             }
         }
@@ -190,7 +194,7 @@ fn a_compact_counter_settles_like_its_state() {
             counter.turn(step.clock);
             counter.act(step.action);
             let (Some(state), now) = (&counter.state, counter.now) else { continue };
-            let Some(compact) = Compact::pack(state, &counter.limit) else { continue };
+            let Some(compact) = PackedState::pack(state, &counter.limit) else { continue };
             prop_assert_eq!(compact.unpack(&counter.limit), Some(state.clone()));
             let is_idle = counter.limit.is_idle(state, now);
             prop_assert_eq!(compact.is_idle(&counter.limit, now), is_idle);
@@ -203,8 +207,8 @@ fn a_compact_counter_settles_like_its_state() {
                 (u64::MAX, Mode::Debit),
             ] {
                 let item = Item { limit: counter.limit, state: Some(state.clone()), cost, mode };
-                for way in [Compact::settle, Compact::admit] {
-                    let mut line = Line::default();
+                for way in [PackedState::settle, PackedState::admit] {
+                    let mut line = ChargeResult::default();
                     if let Some(after) = way(compact, &charge(&item), now, &mut line) {
                         let long_way = settled(std::slice::from_ref(&item), now);
                         prop_assert_eq!(after.unpack(&counter.limit), long_way.states[0].clone());
@@ -227,8 +231,8 @@ fn what_takes_the_long_way() {
             let mut state = None;
             limit.charge(&mut state, at, used);
             let item = Item { limit, state, cost, mode: Mode::Enforce };
-            let packed = item.state.as_ref().and_then(|state| Compact::pack(state, &limit));
-            let mut line = Line::default();
+            let packed = item.state.as_ref().and_then(|state| PackedState::pack(state, &limit));
+            let mut line = ChargeResult::default();
             packed.is_some_and(|compact| compact.settle(&charge(&item), now, &mut line).is_some())
         };
         let is_log = algorithm == Algorithm::SlidingWindowLog;

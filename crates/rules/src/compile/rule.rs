@@ -18,12 +18,12 @@ use crate::matching::globs::Globs;
 use crate::matching::host::HostPattern;
 use crate::matching::method::MethodSet;
 use crate::matching::path::Pattern;
-use crate::ruleset::{Penalty, Rule, Soft, StatusSet};
+use crate::ruleset::{Penalty, Rule, SoftLimit, StatusSet};
 
 /// How long `throttle` holds requests unless the rule says otherwise.
 const DEFAULT_DELAY: Micros = Micros::from_millis(1000);
 /// When a client is warned unless the rule says otherwise.
-const DEFAULT_SOFT: Soft = Soft { warn_at: 800_000, clear_at: 700_000 };
+const DEFAULT_SOFT: SoftLimit = SoftLimit { warn_at: 800_000, clear_at: 700_000 };
 const MILLION: u64 = 1_000_000;
 /// Up to here the refusals that lead to a ban are remembered one by one; beyond, they are estimated as
 /// any other usage is.
@@ -144,7 +144,7 @@ fn quota(document: &RuleDocument, flaws: &mut Flaws) -> Quota {
     }
 }
 
-fn soft(document: Option<&SoftDocument>, flaws: &mut Flaws) -> Soft {
+fn soft(document: Option<&SoftDocument>, flaws: &mut Flaws) -> SoftLimit {
     let Some(document) = document else { return DEFAULT_SOFT };
     let mut share = |field: &str, millionths: u64| {
         if millionths > MILLION {
@@ -159,7 +159,7 @@ fn soft(document: Option<&SoftDocument>, flaws: &mut Flaws) -> Soft {
         let flaw = Flaw::new("a warning ends below where it begins", "make it at most warn_at");
         flaws.add("soft.clear_at", flaw);
     }
-    Soft { warn_at, clear_at }
+    SoftLimit { warn_at, clear_at }
 }
 
 fn penalty(document: &RuleDocument, flaws: &mut Flaws) -> Option<Penalty> {

@@ -11,8 +11,10 @@ use http::{Request, Response, Version};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tollgate::Decision;
 use tollgate::identity::{CredentialProblem, TokenVerdict};
-use tollgate::tower::{NotJudged, Observed, RateLimit, RateLimitLayer, ResponseBody};
-use tollgate_gateway::{ClientAddress, Counts, Download, Forwarder, FromUpstream, OriginalClient};
+use tollgate::tower::{NotChecked, Observed, RateLimit, RateLimitLayer, ResponseBody};
+use tollgate_gateway::{
+    ClientAddress, Counts, Forwarder, FromUpstream, OriginalClient, ResponseBody as ForwardedBody,
+};
 use tower::{Layer as _, ServiceExt as _};
 
 use crate::check::checker::Recording;
@@ -85,7 +87,7 @@ impl Gateway {
             Err(never) => match never {},
         };
         self.counts.count_response(response.status());
-        if response.extensions().get::<NotJudged>().is_some() {
+        if response.extensions().get::<NotChecked>().is_some() {
             self.state.metrics.requests.count(Entry::Gateway, RequestOutcome::Error);
         }
         let refused = response.extensions().get::<CredentialProblem>();
@@ -133,13 +135,13 @@ impl Shared {
 /// request that was cancelled.
 #[derive(Debug)]
 pub struct GatewayBody {
-    content: ResponseBody<Download>,
+    content: ResponseBody<ForwardedBody>,
     _unread: Option<SharedBody>,
 }
 
 impl Body for GatewayBody {
     type Data = Bytes;
-    type Error = <Download as Body>::Error;
+    type Error = <ForwardedBody as Body>::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,

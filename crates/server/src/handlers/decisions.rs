@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header;
-use tollgate::{Basis, Decision};
+use tollgate::{Decision, DecisionReason};
 use tollgate_api::DecisionRecord;
 
 use super::refund::{missing_decision, parse_id};
@@ -64,26 +64,28 @@ fn because(decision: &Decision) -> String {
     let given = |reason: &Option<std::sync::Arc<str>>| {
         reason.as_ref().map_or_else(String::new, |reason| format!(": {reason}"))
     };
-    match decision.basis() {
-        Basis::NoRule => "no rule applied".to_owned(),
-        Basis::AllowListed { reason } => format!("the client is never limited{}", given(reason)),
-        Basis::DenyListed { reason, .. } => {
+    match decision.reason() {
+        DecisionReason::NoRule => "no rule applied".to_owned(),
+        DecisionReason::AllowListed { reason } => {
+            format!("the client is never limited{}", given(reason))
+        }
+        DecisionReason::DenyListed { reason, .. } => {
             format!("the client is on the deny list{}", given(reason))
         }
-        Basis::MissingIdentifier { rule: at } => {
+        DecisionReason::MissingIdentifier { rule: at } => {
             format!("rule {} refuses requests that lack its identifier", rule(*at))
         }
-        Basis::Banned { rule: at, until } => {
+        DecisionReason::Banned { rule: at, until } => {
             format!(
                 "rule {} has banned the client until {} by penalty",
                 rule(*at),
                 rfc_3339(*until)
             )
         }
-        Basis::StoreUnavailable { rule: at } => {
+        DecisionReason::StoreUnavailable { rule: at } => {
             format!("rule {} refuses requests while the store is away", rule(*at))
         }
-        Basis::Rules => match decision.binding() {
+        DecisionReason::Rules => match decision.binding() {
             Some(binding) if decision.is_allowed() => {
                 format!("every rule admitted it; {} has the least left", binding.rule.id)
             }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 use tollgate::http::{remaining, reset_at, retry_after, retry_after_rule};
-use tollgate::{Basis, Decision, Micros, Refusal, RuleOutcome, SoftState};
+use tollgate::{Decision, DecisionReason, Micros, Refusal, RuleOutcome, SoftState};
 use tollgate_api::{CheckResponse, Reason, RuleResult, State};
 
 use super::time::rfc_3339;
@@ -143,12 +143,14 @@ fn rest(out: &mut Vec<u8>, name: &str, value: Option<&impl Serialize>) {
 
 /// What decided, if it was no limit.
 fn because(decision: &Decision) -> Option<String> {
-    match decision.basis() {
-        Basis::Rules | Basis::NoRule | Basis::StoreUnavailable { .. } => None,
-        Basis::AllowListed { .. } => Some("the client is whitelisted".to_owned()),
-        Basis::DenyListed { .. } => Some("the client is blacklisted".to_owned()),
-        Basis::Banned { until, .. } => Some(format!("banned until {}", rfc_3339(*until))),
-        Basis::MissingIdentifier { .. } => {
+    match decision.reason() {
+        DecisionReason::Rules
+        | DecisionReason::NoRule
+        | DecisionReason::StoreUnavailable { .. } => None,
+        DecisionReason::AllowListed { .. } => Some("the client is whitelisted".to_owned()),
+        DecisionReason::DenyListed { .. } => Some("the client is blacklisted".to_owned()),
+        DecisionReason::Banned { until, .. } => Some(format!("banned until {}", rfc_3339(*until))),
+        DecisionReason::MissingIdentifier { .. } => {
             let identifiers = decision.refuser().map_or(&[][..], |rule| &rule.identifiers[..]);
             let names: Vec<String> = identifiers.iter().map(ToString::to_string).collect();
             Some(match names.as_slice() {

@@ -1,7 +1,7 @@
 //! A ban in the responses about what a client may do.
 
 use serde::Serialize;
-use tollgate::{Basis, Decision};
+use tollgate::{Decision, DecisionReason};
 use utoipa::ToSchema;
 
 use super::time::rfc_3339;
@@ -21,7 +21,7 @@ pub(crate) struct BanAnswer {
 impl BanAnswer {
     /// The ban that a decision rests on; none if it does not.
     pub(crate) fn of(decision: &Decision) -> Option<Self> {
-        let Basis::Banned { until, .. } = decision.basis() else { return None };
+        let DecisionReason::Banned { until, .. } = decision.reason() else { return None };
         let rule = decision.refuser()?;
         let penalty = rule.penalty.as_ref()?;
         Some(Self {

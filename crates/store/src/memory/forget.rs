@@ -3,22 +3,22 @@
 
 use tollgate_core::{Micros, Timestamp};
 
+use super::overflow::Overflow;
 use super::page::{Common, Page};
 use super::slot::{Content, Name};
-use super::spill::Spill;
 
 /// States are kept a little beyond their expiry, in case the clock steps back.
 const SLACK: Micros = Micros::from_secs(1);
 
 /// Which counters may be evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Victims {
+pub(crate) enum EvictionPolicy {
     /// Any counter: the page needs a slot.
     Anyone,
     /// Counters whose state is outside the page: only those free memory.
-    Spilled,
+    Overflowed,
     /// Counters whose state is outside the page, except exhausted ones: evicting one resets a limit.
-    SpilledWithSomethingLeft,
+    OverflowedNotExhausted,
 }
 
 impl Page {
@@ -28,7 +28,7 @@ impl Page {
         &mut self,
         count: usize,
         now: Timestamp,
-        spill: &mut Spill,
+        overflow: &mut Overflow,
         common: &Common,
     ) -> bool {
         let now = now.minus(SLACK);
@@ -38,8 +38,8 @@ impl Page {
         for _ in 0..count.min(len * 2) {
             let index = self.next_index();
             // The counter that closes the gap is read next.
-            if self.is_idle(index, now, spill, common) {
-                self.remove(index, spill, common);
+            if self.is_idle(index, now, overflow, common) {
+                self.remove(index, overflow, common);
                 self.cursor = index as u32;
             } else {
                 self.cursor = index as u32 + 1;
@@ -59,9 +59,9 @@ impl Page {
     pub(crate) fn evict(
         &mut self,
         count: usize,
-        victims: Victims,
+        policy: EvictionPolicy,
         now: Timestamp,
-        spill: &mut Spill,
+        overflow: &mut Overflow,
         common: &Common,
     ) -> usize {
         let len = self.slot_count();
@@ -69,19 +69,19 @@ impl Page {
         let mut standings: Vec<((bool, Micros), Name)> = Vec::with_capacity(count.min(len));
         for step in 0..len {
             let index = (start + step) % len;
-            let is_spilled = matches!(self.slot(index).content(), Some(Content::Spilled(_)));
-            let standing = if victims == Victims::Anyone || is_spilled {
-                self.examine(index, spill, common, |limit, state| limit.standing(state, now))
+            let is_spilled = matches!(self.slot(index).content(), Some(Content::Overflowed(_)));
+            let standing = if policy == EvictionPolicy::Anyone || is_spilled {
+                self.examine(index, overflow, common, |limit, state| limit.standing(state, now))
             } else {
                 None
             };
             let standing = standing.filter(|(is_exhausted, _)| {
-                !is_exhausted || victims != Victims::SpilledWithSomethingLeft
+                !is_exhausted || policy != EvictionPolicy::OverflowedNotExhausted
             });
             standings.extend(standing.map(|standing| (standing, self.slot(index).name())));
             self.cursor = index as u32 + 1;
             // Continues past empty slots if one counter has to be evicted.
-            if step + 1 >= count && (victims != Victims::Anyone || !standings.is_empty()) {
+            if step + 1 >= count && (policy != EvictionPolicy::Anyone || !standings.is_empty()) {
                 break;
             }
         }
@@ -91,7 +91,7 @@ impl Page {
         }
         for (_, name) in &standings[..forgotten] {
             if let Some(index) = self.find(*name, common) {
-                self.remove(index, spill, common);
+                self.remove(index, overflow, common);
             }
         }
         forgotten
@@ -103,15 +103,15 @@ impl Page {
     }
 
     /// Whether the counter at `index` has expired.
-    fn is_idle(&self, index: usize, now: Timestamp, spill: &Spill, common: &Common) -> bool {
+    fn is_idle(&self, index: usize, now: Timestamp, overflow: &Overflow, common: &Common) -> bool {
         let slot = self.slot(index);
         match slot.content() {
             None => false,
-            Some(Content::Inline(shape)) => {
-                common.shapes.get(shape).is_some_and(|limit| slot.counter().is_idle(limit, now))
+            Some(Content::Inline(limit_id)) => {
+                common.limits.get(limit_id).is_some_and(|limit| slot.counter().is_idle(limit, now))
             }
-            Some(Content::Spilled(place)) => {
-                spill.get(place).is_some_and(|(limit, state)| limit.is_idle(state, now))
+            Some(Content::Overflowed(place)) => {
+                overflow.get(place).is_some_and(|(limit, state)| limit.is_idle(state, now))
             }
         }
     }

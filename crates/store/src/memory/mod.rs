@@ -9,25 +9,25 @@
 //! inventing keys never resets another client's limit.
 
 mod forget;
+mod limit_table;
+mod overflow;
 mod page;
 mod prefetch;
 mod settle;
-mod shapes;
 mod slot;
-mod spill;
 mod sync;
 mod upkeep;
 
 use std::future::{Future, ready};
 
 use smallvec::SmallVec;
-use tollgate_core::{Charge, Key, Line, Mode, Timestamp};
+use tollgate_core::{Charge, ChargeResult, Key, Mode, Timestamp};
 
+use self::limit_table::LimitTable;
+use self::overflow::Overflow;
 use self::page::{Common, Page};
 use self::prefetch::prefetch;
-use self::shapes::Shapes;
 use self::slot::{Name, Slot};
-use self::spill::Spill;
 use self::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
 use crate::{Op, OpOutcome, Outcomes, Refund, SettleRequest, Settlement, Store};
 
@@ -42,7 +42,7 @@ const FULL_PAGE: usize = 16_384;
 /// One call in this many sweeps as many slots, so that sweeping costs each call one slot.
 const CALLS_PER_SWEEP: u32 = 64;
 /// How many slots an eviction reads.
-const STRETCH: usize = 256;
+const EVICTION_SLOTS: usize = 256;
 /// How many requests of a batch are prefetched together. Enough to hide the latency of memory, few enough that the
 /// first cache line is still there when it is used.
 const PREFETCHED: usize = 16;
@@ -72,7 +72,7 @@ pub struct MemoryStore {
 struct Shard {
     pages: Box<[Page]>,
     /// Boxed, so that a shard and its lock share a cache line.
-    spill: Box<Spill>,
+    overflow: Box<Overflow>,
     /// Settlements seen, which paces sweeping.
     calls: u32,
 }
@@ -83,7 +83,7 @@ struct Shard {
 struct Padded(Mutex<Shard>);
 
 #[cfg(not(shuttle))]
-const _: () = assert!(size_of::<Padded>() == 64, "one line is read to take a lock, not two");
+const _: () = assert!(size_of::<Padded>() == 64, "one cache line is read to take a lock, not two");
 
 /// Where a page's slots are and how many, to be prefetched without the lock. May be out of date.
 #[derive(Debug, Default)]
@@ -117,7 +117,7 @@ impl MemoryStore {
         shards.resize_with(SHARDS, || {
             let mut inner = Vec::new();
             inner.resize_with(pages / SHARDS, Page::default);
-            Padded(Mutex::new(Shard { pages: inner.into(), spill: Box::default(), calls: 0 }))
+            Padded(Mutex::new(Shard { pages: inner.into(), overflow: Box::default(), calls: 0 }))
         });
         let fixed = pages * (size_of::<Page>() + size_of::<Hint>()) + SHARDS * size_of::<Padded>();
         let budget = bytes.saturating_sub(fixed);
@@ -127,7 +127,11 @@ impl MemoryStore {
         Self {
             shards: shards.into(),
             hints: hints.into(),
-            common: Common { shapes: Shapes::new(), page_bits: pages.trailing_zeros(), full_len },
+            common: Common {
+                limits: LimitTable::new(),
+                page_bits: pages.trailing_zeros(),
+                full_len,
+            },
             inner_bits: (pages / SHARDS).trailing_zeros(),
             budget,
             bytes: AtomicUsize::new(0),
@@ -167,25 +171,25 @@ impl MemoryStore {
     #[must_use]
     pub fn settle_now(&self, charges: &[Charge<'_>], now: Timestamp) -> Settlement {
         let mut settlement = Settlement { now, ..Settlement::default() };
-        settlement.passed = self.settle_into(charges, now, &mut settlement.lines);
+        settlement.passed = self.settle_into(charges, now, &mut settlement.results);
         settlement
     }
 
-    /// Charges all counters or none, writes a result for each into `lines`, which is empty, and returns whether every
+    /// Charges all counters or none, writes a result for each into `results`, which is empty, and returns whether every
     /// enforced charge fitted.
     #[inline]
     pub fn settle_into(
         &self,
         charges: &[Charge<'_>],
         now: Timestamp,
-        lines: &mut SmallVec<[Line; 4]>,
+        results: &mut SmallVec<[ChargeResult; 4]>,
     ) -> bool {
-        lines.resize(charges.len(), Line::default());
-        if let ([charge], [line]) = (charges, lines.as_mut_slice()) {
-            self.settle_one(charge, now, line);
-            return line.admitted || charge.mode != Mode::Enforce;
+        results.resize(charges.len(), ChargeResult::default());
+        if let ([charge], [result]) = (charges, results.as_mut_slice()) {
+            self.settle_one(charge, now, result);
+            return result.admitted || charge.mode != Mode::Enforce;
         }
-        self.settle_several(charges, now, lines)
+        self.settle_several(charges, now, results)
     }
 
     /// [`Store::submit`] without `async`: counters in memory never wait.
@@ -219,17 +223,22 @@ impl MemoryStore {
         }
     }
 
-    /// Settles several requests of one charge each, independently and in order, into `lines`; stops where those end.
+    /// Settles several requests of one charge each, independently and in order, into `results`; stops where those end.
     /// The counters are fetched from memory side by side.
-    pub fn settle_each(&self, charges: &[Charge<'_>], now: Timestamp, lines: &mut [Line]) {
-        let groups = charges.chunks(PREFETCHED).zip(lines.chunks_mut(PREFETCHED));
-        for (charges, lines) in groups {
+    pub fn settle_each(
+        &self,
+        charges: &[Charge<'_>],
+        now: Timestamp,
+        results: &mut [ChargeResult],
+    ) {
+        let groups = charges.chunks(PREFETCHED).zip(results.chunks_mut(PREFETCHED));
+        for (charges, results) in groups {
             // A prefetch gains nothing for a single charge.
             if charges.len() > 1 {
                 charges.iter().for_each(|charge| self.fetch(charge.key.fingerprint));
             }
-            for (charge, line) in charges.iter().zip(lines) {
-                self.settle_one(charge, now, line);
+            for (charge, result) in charges.iter().zip(results) {
+                self.settle_one(charge, now, result);
             }
         }
     }
@@ -239,11 +248,11 @@ impl MemoryStore {
     pub fn state_text(&self, key: &Key<'_>) -> Option<String> {
         let at = self.locate(key.fingerprint);
         let mut shard = self.lock(at.shard);
-        let (page, spill) = shard.page(at);
+        let (page, overflow) = shard.page(at);
         let index = page.find(at.name, &self.common)?;
-        let state = page.take(index, spill, &self.common)?;
+        let state = page.take(index, overflow, &self.common)?;
         let text = state.to_string();
-        page.put_back(index, state, spill);
+        page.put_back(index, state, overflow);
         Some(text)
     }
 
@@ -287,15 +296,15 @@ impl MemoryStore {
     pub fn refund_now(&self, refund: &Refund<'_>, now: Timestamp) {
         let at = self.locate(refund.key.fingerprint);
         let mut shard = self.lock(at.shard);
-        let (page, spill) = shard.page(at);
+        let (page, overflow) = shard.page(at);
         let Some(index) = page.find(at.name, &self.common) else { return };
         // A refund does not change the limit a counter is counted in.
-        let Some(limit) = page.limit(index, spill, &self.common) else { return };
-        let mut state = page.take(index, spill, &self.common);
+        let Some(limit) = page.limit(index, overflow, &self.common) else { return };
+        let mut state = page.take(index, overflow, &self.common);
         refund.limit.refund(&mut state, now, refund.units, refund.charged_at);
         if let Some(state) = state {
-            self.tend(&mut shard, at, |page, spill| {
-                page.write(index, &limit, state, spill, &self.common);
+            self.update_page(&mut shard, at, |page, overflow| {
+                page.write(index, &limit, state, overflow, &self.common);
             });
         }
     }
@@ -305,7 +314,9 @@ impl MemoryStore {
         let at = self.locate(key.fingerprint);
         let mut shard = self.lock(at.shard);
         if let Some(index) = shard.page(at).0.find(at.name, &self.common) {
-            self.tend(&mut shard, at, |page, spill| page.remove(index, spill, &self.common));
+            self.update_page(&mut shard, at, |page, overflow| {
+                page.remove(index, overflow, &self.common)
+            });
         }
     }
 }
@@ -322,8 +333,8 @@ struct Location {
 
 impl Shard {
     #[inline]
-    fn page(&mut self, at: Location) -> (&mut Page, &mut Spill) {
-        (&mut self.pages[at.inner], &mut self.spill)
+    fn page(&mut self, at: Location) -> (&mut Page, &mut Overflow) {
+        (&mut self.pages[at.inner], &mut self.overflow)
     }
 
     #[inline]
@@ -347,9 +358,9 @@ impl Store for MemoryStore {
     ) -> bool {
         settlement.now = now;
         settlement.passed = if request.is_dry_run {
-            self.dry_run(request.charges, now, &mut settlement.lines)
+            self.dry_run(request.charges, now, &mut settlement.results)
         } else {
-            self.settle_into(request.charges, now, &mut settlement.lines)
+            self.settle_into(request.charges, now, &mut settlement.results)
         };
         true
     }

@@ -7,11 +7,11 @@
 //! place. Memory it has not grown into was never touched, so it costs addresses only; and growing leaves no holes in
 //! the allocator that are too small for the next size.
 
-use tollgate_core::{Charge, Compact, Limit, Line, State, Timestamp};
+use tollgate_core::{Charge, ChargeResult, Limit, PackedState, State, Timestamp};
 
-use super::shapes::{ShapeId, Shapes};
+use super::limit_table::{LimitId, LimitTable};
+use super::overflow::Overflow;
 use super::slot::{Content, Name, Slot, Words};
-use super::spill::Spill;
 
 #[derive(Debug, Default)]
 pub(crate) struct Page {
@@ -26,7 +26,7 @@ pub(crate) struct Page {
 /// What all pages of a store have in common.
 #[derive(Debug)]
 pub(crate) struct Common {
-    pub(crate) shapes: Shapes,
+    pub(crate) limits: LimitTable,
     /// How many bits of a fingerprint choose the page.
     pub(crate) page_bits: u32,
     /// How many slots a page has at most.
@@ -95,11 +95,11 @@ impl Page {
         index: usize,
         charge: &Charge<'_>,
         now: Timestamp,
-        line: &mut Line,
+        result: &mut ChargeResult,
         common: &Common,
-    ) -> Option<Compact> {
+    ) -> Option<PackedState> {
         let counter = self.counter_of(index, charge, common)?;
-        counter.admit(charge, now, line).or_else(|| counter.settle(charge, now, line))
+        counter.admit(charge, now, result).or_else(|| counter.settle(charge, now, result))
     }
 
     /// Settles a charge on the counter at `index` in its slot; returns whether it could.
@@ -109,25 +109,30 @@ impl Page {
         index: usize,
         charge: &Charge<'_>,
         now: Timestamp,
-        line: &mut Line,
+        result: &mut ChargeResult,
         common: &Common,
     ) -> bool {
         let Some(counter) = self.counter_of(index, charge, common) else { return false };
         // Written in this branch: returned through memory, the two words would cost a store-to-load stall.
-        if let Some(after) = counter.admit(charge, now, line) {
+        if let Some(after) = counter.admit(charge, now, result) {
             self.set(index, after);
             return true;
         }
-        let after = counter.settle(charge, now, line);
+        let after = counter.settle(charge, now, result);
         after.map(|after| self.set(index, after)).is_some()
     }
 
     /// The counter at `index`, if it is in its slot and counted in the limit of the charge.
     #[inline]
-    fn counter_of(&self, index: usize, charge: &Charge<'_>, common: &Common) -> Option<Compact> {
+    fn counter_of(
+        &self,
+        index: usize,
+        charge: &Charge<'_>,
+        common: &Common,
+    ) -> Option<PackedState> {
         let slot = self.slot(index);
         match slot.content()? {
-            Content::Inline(shape) if common.shapes.means(shape, charge.limit) => {
+            Content::Inline(limit_id) if common.limits.means(limit_id, charge.limit) => {
                 Some(slot.counter())
             }
             _ => None,
@@ -136,28 +141,38 @@ impl Page {
 
     /// Writes the result of [`Page::settled`].
     #[inline]
-    pub(crate) fn set(&mut self, index: usize, counter: Compact) {
+    pub(crate) fn set(&mut self, index: usize, counter: PackedState) {
         self.set_slot(index, self.slot(index).with_counter(counter));
     }
 
     /// The limit that the counter at `index` is counted in.
-    pub(crate) fn limit(&self, index: usize, spill: &Spill, common: &Common) -> Option<Limit> {
-        self.examine(index, spill, common, |limit, _| *limit)
+    pub(crate) fn limit(
+        &self,
+        index: usize,
+        overflow: &Overflow,
+        common: &Common,
+    ) -> Option<Limit> {
+        self.examine(index, overflow, common, |limit, _| *limit)
     }
 
     /// The state at `index`; the caller passes it to [`Page::put_back`] or [`Page::write`] afterwards.
-    pub(crate) fn take(&self, index: usize, spill: &mut Spill, common: &Common) -> Option<State> {
+    pub(crate) fn take(
+        &self,
+        index: usize,
+        overflow: &mut Overflow,
+        common: &Common,
+    ) -> Option<State> {
         let slot = self.slot(index);
         match slot.content()? {
-            Content::Inline(shape) => slot.counter().unpack(common.shapes.get(shape)?),
-            Content::Spilled(place) => spill.take(place),
+            Content::Inline(limit_id) => slot.counter().unpack(common.limits.get(limit_id)?),
+            Content::Overflowed(place) => overflow.take(place),
         }
     }
 
     /// Returns an unchanged state that [`Page::take`] took.
-    pub(crate) fn put_back(&self, index: usize, state: State, spill: &mut Spill) {
-        if let Some(Content::Spilled(place)) = self.slot(index).content() {
-            spill.put_back(place, state);
+    pub(crate) fn put_back(&self, index: usize, state: State, overflow: &mut Overflow) {
+        if let Some(Content::Overflowed(place)) = self.slot(index).content() {
+            overflow.put_back(place, state);
         }
     }
 
@@ -167,26 +182,28 @@ impl Page {
         index: usize,
         limit: &Limit,
         state: State,
-        spill: &mut Spill,
+        overflow: &mut Overflow,
         common: &Common,
     ) {
         let slot = self.slot(index);
         let content = slot.content();
-        let shape = match content {
-            Some(Content::Inline(shape)) if common.shapes.means(shape, limit) => Some(shape),
-            _ => common.shapes.id_of(limit),
+        let limit_id = match content {
+            Some(Content::Inline(limit_id)) if common.limits.means(limit_id, limit) => {
+                Some(limit_id)
+            }
+            _ => common.limits.id_of(limit),
         };
-        let written = match (inline(slot.name(), shape, limit, &state), content) {
-            (Some(inline), Some(Content::Spilled(place))) => {
-                spill.release(place);
+        let written = match (inline(slot.name(), limit_id, limit, &state), content) {
+            (Some(inline), Some(Content::Overflowed(place))) => {
+                overflow.release(place);
                 inline
             }
             (Some(inline), _) => inline,
-            (None, Some(Content::Spilled(place))) => {
-                spill.replace(place, limit, state);
+            (None, Some(Content::Overflowed(place))) => {
+                overflow.replace(place, limit, state);
                 slot
             }
-            (None, _) => Slot::spilled(slot.name(), spill.add(limit, state)),
+            (None, _) => Slot::overflowed(slot.name(), overflow.add(limit, state)),
         };
         self.set_slot(index, written);
     }
@@ -202,13 +219,13 @@ impl Page {
         name: Name,
         limit: &Limit,
         state: State,
-        spill: &mut Spill,
+        overflow: &mut Overflow,
         common: &Common,
     ) {
         let index = self.vacancy(name, common);
         self.used += 1;
-        let slot = inline(name, common.shapes.id_of(limit), limit, &state)
-            .unwrap_or_else(|| Slot::spilled(name, spill.add(limit, state)));
+        let slot = inline(name, common.limits.id_of(limit), limit, &state)
+            .unwrap_or_else(|| Slot::overflowed(name, overflow.add(limit, state)));
         self.set_slot(index, slot);
     }
 
@@ -271,9 +288,9 @@ impl Page {
     }
 
     /// Removes the counter at `index` and closes the gap, so that no search ends early.
-    pub(crate) fn remove(&mut self, index: usize, spill: &mut Spill, common: &Common) {
-        if let Some(Content::Spilled(place)) = self.slot(index).content() {
-            spill.release(place);
+    pub(crate) fn remove(&mut self, index: usize, overflow: &mut Overflow, common: &Common) {
+        if let Some(Content::Overflowed(place)) = self.slot(index).content() {
+            overflow.release(place);
         }
         self.used -= 1;
         let len = self.slot_count();
@@ -300,22 +317,24 @@ impl Page {
     pub(super) fn examine<T>(
         &self,
         index: usize,
-        spill: &Spill,
+        overflow: &Overflow,
         common: &Common,
         look: impl FnOnce(&Limit, &State) -> T,
     ) -> Option<T> {
         let slot = self.slot(index);
         match slot.content()? {
-            Content::Inline(shape) => {
-                let limit = common.shapes.get(shape)?;
+            Content::Inline(limit_id) => {
+                let limit = common.limits.get(limit_id)?;
                 Some(look(limit, &slot.counter().unpack(limit)?))
             }
-            Content::Spilled(place) => spill.get(place).map(|(limit, state)| look(limit, state)),
+            Content::Overflowed(place) => {
+                overflow.get(place).map(|(limit, state)| look(limit, state))
+            }
         }
     }
 }
 
 /// The slot for a state, if its limit has a number and it is small enough.
-fn inline(name: Name, shape: Option<ShapeId>, limit: &Limit, state: &State) -> Option<Slot> {
-    Some(Slot::inline(name, shape?, Compact::pack(state, limit)?))
+fn inline(name: Name, limit_id: Option<LimitId>, limit: &Limit, state: &State) -> Option<Slot> {
+    Some(Slot::inline(name, limit_id?, PackedState::pack(state, limit)?))
 }

@@ -1,7 +1,7 @@
 //! Settling charges on the counters of a memory store: find, lock, settle, keep.
 
 use smallvec::SmallVec;
-use tollgate_core::{Charge, Compact, Line, Mode, State, Timestamp, dry_run, settle};
+use tollgate_core::{Charge, ChargeResult, Mode, PackedState, State, Timestamp, dry_run, settle};
 
 use super::sync::MutexGuard;
 use super::{Location, MemoryStore, Shard};
@@ -17,14 +17,15 @@ struct Settled<'a> {
 impl MemoryStore {
     /// Settles a single charge, the whole of most requests, into `line`.
     #[inline]
-    pub fn settle_one(&self, charge: &Charge<'_>, now: Timestamp, line: &mut Line) {
+    pub fn settle_one(&self, charge: &Charge<'_>, now: Timestamp, result: &mut ChargeResult) {
         let at = self.locate(charge.key.fingerprint);
         let mut shard = self.lock(at.shard);
         let page = &mut shard.pages[at.inner];
         let index = page.find(at.name, &self.common);
-        let inline = index.is_some_and(|index| page.settle(index, charge, now, line, &self.common));
+        let inline =
+            index.is_some_and(|index| page.settle(index, charge, now, result, &self.common));
         if !inline {
-            self.settle_apart(&mut shard, at, index, charge, now, line);
+            self.settle_apart(&mut shard, at, index, charge, now, result);
         }
         let sweep = shard.is_time_to_sweep();
         drop(shard);
@@ -40,14 +41,14 @@ impl MemoryStore {
         index: Option<usize>,
         charge: &Charge<'_>,
         now: Timestamp,
-        line: &mut Line,
+        result: &mut ChargeResult,
     ) {
-        let (page, spill) = shard.page(at);
-        let mut state = index.and_then(|index| page.take(index, spill, &self.common));
+        let (page, overflow) = shard.page(at);
+        let mut state = index.and_then(|index| page.take(index, overflow, &self.common));
         let (charges, states) = (std::slice::from_ref(charge), std::slice::from_mut(&mut state));
-        settle(charges, states, now, std::slice::from_mut(line));
+        settle(charges, states, now, std::slice::from_mut(result));
         if let Some(state) = state {
-            self.keep(shard, at, Settled { index, charge, written: line.written, state }, now);
+            self.keep(shard, at, Settled { index, charge, written: result.written, state }, now);
         }
     }
 
@@ -55,7 +56,7 @@ impl MemoryStore {
         &self,
         charges: &[Charge<'_>],
         now: Timestamp,
-        lines: &mut [Line],
+        results: &mut [ChargeResult],
     ) -> bool {
         // Ascending and each once: no deadlock, no shard locked twice.
         let mut order: SmallVec<[usize; 8]> = SmallVec::new();
@@ -67,8 +68,8 @@ impl MemoryStore {
         order.dedup();
         let mut shards: SmallVec<[MutexGuard<'_, Shard>; 8]> =
             order.iter().map(|shard| self.lock(*shard)).collect();
-        let inline = self.settle_inline(charges, &order, &mut shards, now, lines);
-        let passed = inline || self.settle_locked(charges, &order, &mut shards, now, lines);
+        let inline = self.settle_inline(charges, &order, &mut shards, now, results);
+        let passed = inline || self.settle_locked(charges, &order, &mut shards, now, results);
         let sweep = shards.first_mut().is_some_and(|shard| shard.is_time_to_sweep());
         drop(shards);
         self.tidy_up(sweep, !inline, now);
@@ -81,22 +82,22 @@ impl MemoryStore {
         &self,
         charges: &[Charge<'_>],
         now: Timestamp,
-        lines: &mut SmallVec<[Line; 4]>,
+        results: &mut SmallVec<[ChargeResult; 4]>,
     ) -> bool {
-        lines.resize(charges.len(), Line::default());
+        results.resize(charges.len(), ChargeResult::default());
         let mut passed = true;
         // Nothing is charged, so the charges need no common lock.
-        for (charge, line) in charges.iter().zip(lines) {
+        for (charge, result) in charges.iter().zip(results) {
             let at = self.locate(charge.key.fingerprint);
             let mut shard = self.lock(at.shard);
-            let (page, spill) = shard.page(at);
+            let (page, overflow) = shard.page(at);
             let index = page.find(at.name, &self.common);
-            let mut state = index.and_then(|index| page.take(index, spill, &self.common));
+            let mut state = index.and_then(|index| page.take(index, overflow, &self.common));
             let (charges, states) =
                 (std::slice::from_ref(charge), std::slice::from_mut(&mut state));
-            passed &= dry_run(charges, states, now, std::slice::from_mut(line));
+            passed &= dry_run(charges, states, now, std::slice::from_mut(result));
             if let Some(state) = state {
-                let settled = Settled { index, charge, written: line.written, state };
+                let settled = Settled { index, charge, written: result.written, state };
                 self.keep(&mut shard, at, settled, now);
             }
         }
@@ -111,16 +112,16 @@ impl MemoryStore {
         order: &[usize],
         shards: &mut [MutexGuard<'_, Shard>],
         now: Timestamp,
-        lines: &mut [Line],
+        results: &mut [ChargeResult],
     ) -> bool {
-        let mut settled: SmallVec<[(usize, usize, usize, Compact); 8]> = SmallVec::new();
-        for (charge, line) in charges.iter().zip(lines) {
+        let mut settled: SmallVec<[(usize, usize, usize, PackedState); 8]> = SmallVec::new();
+        for (charge, result) in charges.iter().zip(results) {
             let at = self.locate(charge.key.fingerprint);
             let held = position(order, at);
             let page = &shards[held].pages[at.inner];
             let Some(index) = page.find(at.name, &self.common) else { return false };
-            match page.settled(index, charge, now, line, &self.common) {
-                Some(counter) if line.admitted || charge.mode != Mode::Enforce => {
+            match page.settled(index, charge, now, result, &self.common) {
+                Some(counter) if result.admitted || charge.mode != Mode::Enforce => {
                     settled.push((held, at.inner, index, counter));
                 }
                 _ => return false,
@@ -139,25 +140,25 @@ impl MemoryStore {
         order: &[usize],
         shards: &mut [MutexGuard<'_, Shard>],
         now: Timestamp,
-        lines: &mut [Line],
+        results: &mut [ChargeResult],
     ) -> bool {
         let mut indices: SmallVec<[Option<usize>; 8]> = SmallVec::new();
         let mut states: SmallVec<[Option<State>; 4]> = SmallVec::new();
         for charge in charges {
             let at = self.locate(charge.key.fingerprint);
-            let (page, spill) = shards[position(order, at)].page(at);
+            let (page, overflow) = shards[position(order, at)].page(at);
             let index = page.find(at.name, &self.common);
             indices.push(index);
-            states.push(index.and_then(|index| page.take(index, spill, &self.common)));
+            states.push(index.and_then(|index| page.take(index, overflow, &self.common)));
         }
-        let passed = settle(charges, &mut states, now, lines);
+        let passed = settle(charges, &mut states, now, results);
         // Existing counters first: a new one may move the others of its page.
         for known in [true, false] {
             for (i, charge) in charges.iter().enumerate() {
                 let index = indices[i];
                 if let Some(state) = states[i].take_if(|_| index.is_some() == known) {
                     let at = self.locate(charge.key.fingerprint);
-                    let settled = Settled { index, charge, written: lines[i].written, state };
+                    let settled = Settled { index, charge, written: results[i].written, state };
                     self.keep(&mut shards[position(order, at)], at, settled, now);
                 }
             }
@@ -171,16 +172,16 @@ impl MemoryStore {
         let common = &self.common;
         match index {
             Some(index) if !written => {
-                let (page, spill) = shard.page(at);
-                page.put_back(index, state, spill);
+                let (page, overflow) = shard.page(at);
+                page.put_back(index, state, overflow);
             }
-            Some(index) => self.tend(shard, at, |page, spill| {
-                page.write(index, charge.limit, state, spill, common);
+            Some(index) => self.update_page(shard, at, |page, overflow| {
+                page.write(index, charge.limit, state, overflow, common);
             }),
             None if written => {
                 self.make_room(shard, at, now);
-                self.tend(shard, at, |page, spill| {
-                    page.insert(at.name, charge.limit, state, spill, common);
+                self.update_page(shard, at, |page, overflow| {
+                    page.insert(at.name, charge.limit, state, overflow, common);
                 });
             }
             None => {}

@@ -1,13 +1,13 @@
 //! One counter in 24 bytes: its name, the time of the last admission, the amount.
 
-use tollgate_core::{Compact, Timestamp};
+use tollgate_core::{PackedState, Timestamp};
 
-use super::shapes::ShapeId;
+use super::limit_table::LimitId;
 
 /// A place in a page. All zero means empty.
 ///
 /// Three words of 64 bits. The first, the name, has the lower 48 bits of the fingerprint (the page is chosen by its
-/// upper bits) and below them the index of the limit the counter is counted in, or [`SPILLED`]. The second is the
+/// upper bits) and below them the index of the limit the counter is counted in, or [`OVERFLOWED`]. The second is the
 /// time of the last admission. The third is a debt, a count, two counts, or the place of the state outside the page.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Slot {
@@ -20,7 +20,7 @@ pub(crate) struct Slot {
 pub(crate) type Words = [u64; 3];
 
 /// The state is too large for a slot and is outside the page.
-const SPILLED: u16 = u16::MAX;
+const OVERFLOWED: u16 = u16::MAX;
 const NAME_BITS: u64 = !0 << 16;
 
 /// The part of a fingerprint that a slot keeps.
@@ -45,8 +45,8 @@ impl Name {
 
 /// The content of a slot.
 pub(crate) enum Content {
-    Inline(ShapeId),
-    Spilled(usize),
+    Inline(LimitId),
+    Overflowed(usize),
 }
 
 impl From<Words> for Slot {
@@ -82,33 +82,33 @@ impl Slot {
     /// The content of the slot; `None` if it is empty.
     #[inline]
     pub(crate) fn content(&self) -> Option<Content> {
-        let shape = u16::try_from(self.name & !NAME_BITS).unwrap_or(0);
-        if shape == SPILLED {
-            return Some(Content::Spilled(usize::try_from(self.value).unwrap_or(usize::MAX)));
+        let limit_id = u16::try_from(self.name & !NAME_BITS).unwrap_or(0);
+        if limit_id == OVERFLOWED {
+            return Some(Content::Overflowed(usize::try_from(self.value).unwrap_or(usize::MAX)));
         }
-        ShapeId::new(shape).map(Content::Inline)
+        LimitId::new(limit_id).map(Content::Inline)
     }
 
     /// A slot for a state that is at `place` outside the page.
-    pub(crate) fn spilled(name: Name, place: usize) -> Self {
-        Self { name: name.0 | u64::from(SPILLED), at: 0, value: place as u64 }
+    pub(crate) fn overflowed(name: Name, place: usize) -> Self {
+        Self { name: name.0 | u64::from(OVERFLOWED), at: 0, value: place as u64 }
     }
 
-    /// A slot for a counter counted in the limit with index `shape`.
-    pub(crate) fn inline(name: Name, shape: ShapeId, counter: Compact) -> Self {
-        let Compact { at, value } = counter;
-        Self { name: name.0 | u64::from(shape.get()), at: at.as_micros(), value }
+    /// A slot for a counter counted in the limit with index `limit_id`.
+    pub(crate) fn inline(name: Name, limit_id: LimitId, counter: PackedState) -> Self {
+        let PackedState { at, value } = counter;
+        Self { name: name.0 | u64::from(limit_id.get()), at: at.as_micros(), value }
     }
 
     /// The counter of an inline slot.
     #[inline]
-    pub(crate) const fn counter(&self) -> Compact {
-        Compact { at: Timestamp::from_micros(self.at), value: self.value }
+    pub(crate) const fn counter(&self) -> PackedState {
+        PackedState { at: Timestamp::from_micros(self.at), value: self.value }
     }
 
     /// An inline slot with another counter.
     #[inline]
-    pub(crate) const fn with_counter(self, counter: Compact) -> Self {
+    pub(crate) const fn with_counter(self, counter: PackedState) -> Self {
         Self { name: self.name, at: counter.at.as_micros(), value: counter.value }
     }
 }

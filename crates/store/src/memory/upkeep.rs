@@ -2,12 +2,12 @@
 
 use tollgate_core::Timestamp;
 
-use super::forget::Victims;
+use super::forget::EvictionPolicy;
+use super::overflow::Overflow;
 use super::page::Page;
 use super::slot::{Name, Slot};
-use super::spill::Spill;
 use super::sync::{AtomicUsize, Ordering};
-use super::{CALLS_PER_SWEEP, Location, MemoryStore, STRETCH, Shard};
+use super::{CALLS_PER_SWEEP, EVICTION_SLOTS, Location, MemoryStore, Shard};
 
 /// How many pages one call evicts from when memory is full.
 const PAGES_RELIEVED: usize = 4;
@@ -19,8 +19,8 @@ impl MemoryStore {
             return;
         }
         let common = &self.common;
-        self.tend(shard, at, |page, spill| {
-            page.sweep(STRETCH, now, spill, common);
+        self.update_page(shard, at, |page, overflow| {
+            page.sweep(EVICTION_SLOTS, now, overflow, common);
             if page.has_room() {
                 return;
             }
@@ -30,13 +30,19 @@ impl MemoryStore {
             };
             match page.grown_len(common).filter(is_affordable) {
                 Some(len) => page.resize(len, common),
-                None => self.evict(page, spill, Victims::Anyone, now),
+                None => self.evict(page, overflow, EvictionPolicy::Anyone, now),
             }
         });
     }
 
-    fn evict(&self, page: &mut Page, spill: &mut Spill, victims: Victims, now: Timestamp) {
-        let evicted = page.evict(STRETCH, victims, now, spill, &self.common);
+    fn evict(
+        &self,
+        page: &mut Page,
+        overflow: &mut Overflow,
+        policy: EvictionPolicy,
+        now: Timestamp,
+    ) {
+        let evicted = page.evict(EVICTION_SLOTS, policy, now, overflow, &self.common);
         self.evicted.fetch_add(evicted as u64, Ordering::Relaxed);
     }
 
@@ -62,12 +68,17 @@ impl MemoryStore {
     fn relieve(&self, now: Timestamp) {
         for _ in 0..PAGES_RELIEVED {
             let is_far_over = self.bytes.load(Ordering::Relaxed) > self.budget + self.budget / 8;
-            let victims =
-                if is_far_over { Victims::Spilled } else { Victims::SpilledWithSomethingLeft };
+            let policy = if is_far_over {
+                EvictionPolicy::Overflowed
+            } else {
+                EvictionPolicy::OverflowedNotExhausted
+            };
             let turn = self.sweeper.fetch_add(1, Ordering::Relaxed);
             let at = self.location(turn % self.hints.len(), Name::of(0));
             if let Some(mut shard) = self.shards[at.shard].0.try_lock() {
-                self.tend(&mut shard, at, |page, spill| self.evict(page, spill, victims, now));
+                self.update_page(&mut shard, at, |page, overflow| {
+                    self.evict(page, overflow, policy, now)
+                });
             }
             if !self.is_over() {
                 break;
@@ -83,8 +94,8 @@ impl MemoryStore {
         let done = self.shards[at.shard].0.try_lock().is_none_or(|mut shard| {
             let mut seen = shard.page(at).0.heap_bytes() == 0;
             if !seen {
-                self.tend(&mut shard, at, |page, spill| {
-                    seen = page.sweep(slots, now, spill, &self.common);
+                self.update_page(&mut shard, at, |page, overflow| {
+                    seen = page.sweep(slots, now, overflow, &self.common);
                 });
             }
             seen
@@ -95,16 +106,16 @@ impl MemoryStore {
     }
 
     /// Changes a page and accounts for its memory.
-    pub(super) fn tend(
+    pub(super) fn update_page(
         &self,
         shard: &mut Shard,
         at: Location,
-        chore: impl FnOnce(&mut Page, &mut Spill),
+        chore: impl FnOnce(&mut Page, &mut Overflow),
     ) {
-        let (page, spill) = shard.page(at);
-        let (bytes, counters) = (page.heap_bytes() + spill.heap_bytes(), page.len());
-        chore(page, spill);
-        adjust(&self.bytes, bytes, page.heap_bytes() + spill.heap_bytes());
+        let (page, overflow) = shard.page(at);
+        let (bytes, counters) = (page.heap_bytes() + overflow.heap_bytes(), page.len());
+        chore(page, overflow);
+        adjust(&self.bytes, bytes, page.heap_bytes() + overflow.heap_bytes());
         adjust(&self.counters, counters, page.len());
         let (slots, len) = page.location();
         self.hints[at.page].slots.store(slots, Ordering::Relaxed);

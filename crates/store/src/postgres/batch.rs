@@ -7,7 +7,7 @@ use sqlx::{AssertSqlSafe, Executor as _, PgConnection};
 use tollgate_core::{Micros, Timestamp};
 
 use super::counters::{Changes, Clock, Counters};
-use super::failure::Failure;
+use super::failure::BatchFailure;
 use crate::remote::Job;
 use crate::{OpOutcome, StoreErrorKind};
 
@@ -86,18 +86,18 @@ pub(super) async fn settle(
     jobs: &mut Vec<Job>,
     clock: Clock,
     timeout: Duration,
-) -> Result<Outcome, Failure> {
+) -> Result<Outcome, BatchFailure> {
     let mut counters = Counters::of(jobs.iter().map(|job| &job.op), clock);
-    connection.execute(BEGIN).await.map_err(Failure::before_commit)?;
+    connection.execute(BEGIN).await.map_err(BatchFailure::before_commit)?;
     let (states, expiries, locked_at): (Vec<String>, Vec<i64>, i64) = sqlx::query_as(LOCK)
         .bind(counters.names())
         .bind(counters.max_state_bytes())
         .fetch_one(&mut *connection)
         .await
-        .map_err(Failure::before_commit)?;
+        .map_err(BatchFailure::before_commit)?;
     let now = Timestamp::from_micros(u64::try_from(locked_at).unwrap_or(0));
     if !counters.load(&states, &expiries, now) {
-        return Err(Failure::final_one(sqlx::Error::RowNotFound));
+        return Err(BatchFailure::final_one(sqlx::Error::RowNotFound));
     }
     // Other transactions may have locked the rows for longer than a caller waits.
     drop_late(jobs, timeout);
@@ -108,20 +108,20 @@ pub(super) async fn settle(
     let Changes { names, states, expiries } = counters.changes();
     if names.is_empty() {
         // Also removes rows that were inserted.
-        connection.execute(ROLLBACK).await.map_err(Failure::before_commit)?;
+        connection.execute(ROLLBACK).await.map_err(BatchFailure::before_commit)?;
         return Ok(Outcome::Done(Batch { now, outcomes }));
     }
     let write = sqlx::query(WRITE).bind(names).bind(states).bind(expiries);
-    write.execute(&mut *connection).await.map_err(Failure::before_commit)?;
+    write.execute(&mut *connection).await.map_err(BatchFailure::before_commit)?;
     if !jobs.iter().any(Job::is_cancelled) {
         let commit = sqlx::raw_sql(AssertSqlSafe(commit_before(deadline)));
-        match commit.execute(&mut *connection).await.map_err(Failure::at_commit) {
+        match commit.execute(&mut *connection).await.map_err(BatchFailure::at_commit) {
             Ok(_) => return Ok(Outcome::Done(Batch { now, outcomes })),
             Err(failure) if failure.is_too_late() => {}
             Err(failure) => return Err(failure),
         }
     }
-    connection.execute(ROLLBACK).await.map_err(Failure::before_commit)?;
+    connection.execute(ROLLBACK).await.map_err(BatchFailure::before_commit)?;
     Ok(Outcome::RolledBack)
 }
 

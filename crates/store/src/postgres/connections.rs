@@ -14,11 +14,11 @@ use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection as _, PgConnection};
 use tokio::time::timeout;
 
-use super::failure::Failure;
+use super::failure::BatchFailure;
 use super::schema;
 
 /// The connect timeout. No request waits that long, but the next one finds a connection.
-const CONNECT_WITHIN: Duration = Duration::from_secs(2);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(super) struct Connections {
     options: PgConnectOptions,
@@ -39,14 +39,14 @@ impl Connections {
     }
 
     /// The connection that has been idle for longest, or a new one.
-    pub(super) async fn take(&self) -> Result<PgConnection, Failure> {
+    pub(super) async fn take(&self) -> Result<PgConnection, BatchFailure> {
         let idle = self.idle.lock().pop_front();
         if let Some(connection) = idle {
             return Ok(connection);
         }
-        match timeout(CONNECT_WITHIN, self.connect()).await {
-            Ok(connected) => connected.map_err(Failure::final_one),
-            Err(_) => Err(Failure::final_one(io::Error::from(io::ErrorKind::TimedOut).into())),
+        match timeout(CONNECT_TIMEOUT, self.connect()).await {
+            Ok(connected) => connected.map_err(BatchFailure::final_one),
+            Err(_) => Err(BatchFailure::final_one(io::Error::from(io::ErrorKind::TimedOut).into())),
         }
     }
 
@@ -56,7 +56,7 @@ impl Connections {
     }
 
     /// Records that a connection failed.
-    pub(super) fn learn(&self, failure: &Failure) {
+    pub(super) fn learn(&self, failure: &BatchFailure) {
         if failure.is_missing_table() {
             self.is_migrated.store(false, Relaxed);
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use smallvec::{SmallVec, smallvec};
 use tollgate_core::{
-    Algorithm, Charge, Key, Limit, Line, Micros, State, Timestamp, dry_run, settle,
+    Algorithm, Charge, ChargeResult, Key, Limit, Micros, State, Timestamp, dry_run, settle,
 };
 
 use super::record::RecordRow;
@@ -152,19 +152,20 @@ impl Counters {
                 mode: *mode,
             })
             .collect();
-        let mut lines: SmallVec<[Line; 4]> = smallvec![Line::default(); charges.len()];
+        let mut results: SmallVec<[ChargeResult; 4]> =
+            smallvec![ChargeResult::default(); charges.len()];
         let settle = if is_dry_run { dry_run } else { settle };
-        let passed = settle(&nameless, &mut states, now, &mut lines);
-        for (charge, (state, line)) in charges.iter().zip(states.into_iter().zip(&lines)) {
-            let expires_at = self.expiry(line.report.reset_after);
+        let passed = settle(&nameless, &mut states, now, &mut results);
+        for (charge, (state, result)) in charges.iter().zip(states.into_iter().zip(&results)) {
+            let expires_at = self.expiry(result.report.reset_after);
             let Some(counter) = self.counters.get_mut(&charge.name) else { continue };
             counter.state = state;
-            if line.written {
+            if result.written {
                 counter.expires_at = expires_at;
                 counter.is_changed = true;
             }
         }
-        Settlement { now, passed, lines, only: None }
+        Settlement { now, passed, results, only: None }
     }
 
     fn settle_idempotent(
@@ -189,8 +190,8 @@ impl Counters {
             && let Some(row) = self.counters.get_mut(&key.record_name)
         {
             let names = charges.iter().map(|charge| charge.name.clone());
-            let lines = names.zip(settlement.lines.iter().copied()).collect();
-            let record = IdempotencyRecord { lines, ..key.record.clone() };
+            let results = names.zip(settlement.results.iter().copied()).collect();
+            let record = IdempotencyRecord { results, ..key.record.clone() };
             let expires_at = self.locked_at.plus(key.lifetime);
             row.record = Some(RecordRow { body: key.body, now, record });
             row.expires_at = i64::try_from(expires_at.as_micros()).unwrap_or(i64::MAX);
@@ -210,8 +211,8 @@ impl Counters {
         let looks: SmallVec<[OwnedCharge; 4]> =
             charges.iter().map(|charge| OwnedCharge { cost: 0, ..charge.clone() }).collect();
         let mut settlement = self.settle(&looks, false, now);
-        for (line, charge) in settlement.lines.iter_mut().zip(charges) {
-            *line = record.line(&charge.name).unwrap_or(*line);
+        for (result, charge) in settlement.results.iter_mut().zip(charges) {
+            *result = record.result(&charge.name).unwrap_or(*result);
         }
         Settlement { now: then, ..settlement }
     }

@@ -21,14 +21,14 @@ const SHUTDOWN: &str = "57P";
 
 /// Why a batch failed.
 #[derive(Clone, Debug)]
-pub(super) struct Failure {
+pub(super) struct BatchFailure {
     kind: StoreErrorKind,
     /// Whether nothing was charged and a retry may help.
     may_retry: bool,
     source: Arc<Error>,
 }
 
-impl Failure {
+impl BatchFailure {
     /// A failure that a retry does not help against. Nothing was charged.
     pub(super) fn final_one(source: Error) -> Self {
         Self { kind: kind_of(&source), may_retry: false, source: source.into() }

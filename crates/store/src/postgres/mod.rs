@@ -8,8 +8,8 @@ mod address;
 mod batch;
 mod connections;
 mod counters;
+mod database;
 mod failure;
-mod node;
 mod record;
 mod schema;
 mod sweep;
@@ -24,7 +24,7 @@ use tokio::time::timeout;
 use tollgate_core::{Key, Timestamp};
 
 use self::connections::Connections;
-use self::node::Node;
+use self::database::Database;
 use self::sweep::Sweeper;
 use crate::remote::breaker::Breaker;
 use crate::remote::clock::Moment;
@@ -46,7 +46,7 @@ const STATE: &str = "SELECT state FROM tollgate_counters WHERE name = $1";
 
 /// Counters in PostgreSQL.
 pub struct PostgresStore {
-    node: Arc<Node>,
+    database: Arc<Database>,
     queue: Queue,
     _sweeper: Sweeper,
 }
@@ -71,45 +71,45 @@ impl PostgresStore {
         if Handle::try_current().is_err() {
             return Err("a store in PostgreSQL needs a Tokio runtime".to_owned());
         }
-        let node = Arc::new(Node {
+        let database = Arc::new(Database {
             connections: Connections::new(options, settings.deadline),
             breaker: Breaker::new(server, &settings),
             settings,
         });
-        let asked = Arc::clone(&node);
+        let asked = Arc::clone(&database);
         let queue = Queue::new(MAX_BATCH, MAX_CONCURRENT_BATCHES, move |jobs| {
             Arc::clone(&asked).settle(jobs)
         });
-        let _sweeper = Sweeper::start(Arc::clone(&node));
-        Ok(Self { node, queue, _sweeper })
+        let _sweeper = Sweeper::start(Arc::clone(&database));
+        Ok(Self { database, queue, _sweeper })
     }
 
     /// The status of the database.
     #[must_use]
     pub fn status(&self) -> Vec<RemoteStatus> {
-        vec![self.node.breaker.status()]
+        vec![self.database.breaker.status()]
     }
 
     /// The state of a counter, for tests.
     #[doc(hidden)]
     pub async fn state_text(&self, key: &Key<'_>) -> Option<String> {
         let name = CounterName::of(key);
-        let mut connection = self.node.connections.take().await.ok()?;
+        let mut connection = self.database.connections.take().await.ok()?;
         let state = sqlx::query_scalar(STATE).bind(name.as_str());
         let state: Option<String> = state.fetch_optional(&mut connection).await.ok()?;
-        self.node.connections.give_back(connection);
+        self.database.connections.give_back(connection);
         state.filter(|state| !state.is_empty())
     }
 
     /// Carries out one operation.
     async fn run(&self, op: OwnedOp, now: Timestamp) -> OpResult {
         if !matches!(op, OwnedOp::Settle { idempotency: Some(_), .. }) {
-            return self.run_within(self.node.settings.deadline, op, now).await;
+            return self.run_within(self.database.settings.deadline, op, now).await;
         }
         // Retried once if the result was lost: a request with an idempotency key is charged once.
         let began = Moment::now();
-        let result = self.run_within(self.node.settings.deadline, op.clone(), now).await;
-        let left = self.node.settings.deadline.checked_sub(began.elapsed());
+        let result = self.run_within(self.database.settings.deadline, op.clone(), now).await;
+        let left = self.database.settings.deadline.checked_sub(began.elapsed());
         match (result, left) {
             (Err(error), Some(left)) if may_be_unknown(&error) => {
                 self.run_within(left, op, now).await
@@ -119,18 +119,18 @@ impl PostgresStore {
     }
 
     async fn run_within(&self, time: Duration, op: OwnedOp, now: Timestamp) -> OpResult {
-        let admitted = self.node.breaker.admit()?;
+        let admitted = self.database.breaker.admit()?;
         let running = async { self.queue.send(op, now)?.result().await };
         let result = timeout(time, running).await;
         let result = result.unwrap_or_else(|_| Err(StoreErrorKind::Timeout.into()));
-        admitted.tell(&result);
+        admitted.record(&result);
         result
     }
 
     /// Carries out several operations in one transaction, so that they keep their order.
     async fn run_together(&self, ops: Vec<OwnedOp>, now: Timestamp, results: &mut Outcomes) {
         let end = results.len() + ops.len();
-        match self.node.breaker.admit() {
+        match self.database.breaker.admit() {
             Ok(admitted) => {
                 let running = async {
                     for pending in &mut self.queue.send_together(ops, now)? {
@@ -138,9 +138,9 @@ impl PostgresStore {
                     }
                     Ok(OpOutcome::Done)
                 };
-                let ran = timeout(self.node.settings.deadline, running).await;
+                let ran = timeout(self.database.settings.deadline, running).await;
                 let ran = ran.unwrap_or_else(|_| Err(StoreErrorKind::Timeout.into()));
-                admitted.tell(results.last().filter(|_| ran.is_ok()).unwrap_or(&ran));
+                admitted.record(results.last().filter(|_| ran.is_ok()).unwrap_or(&ran));
                 if let Err(error) = ran {
                     results.resize_with(end, || Err(error.kind().into()));
                 }

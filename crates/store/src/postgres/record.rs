@@ -8,7 +8,7 @@ use tollgate_core::Timestamp;
 use crate::remote::IdempotencyRecord;
 
 /// The prefix of a row that is not a counter.
-const WORD: &str = "once";
+const RECORD_PREFIX: &str = "once";
 
 /// A request that passed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub(super) struct RecordRow {
 impl fmt::Display for RecordRow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { body, now, record } = self;
-        writeln!(f, "{WORD} {:032x} {}", u128::from_be_bytes(*body), now.as_micros())?;
+        writeln!(f, "{RECORD_PREFIX} {:032x} {}", u128::from_be_bytes(*body), now.as_micros())?;
         write!(f, "{record}")
     }
 }
@@ -34,7 +34,8 @@ impl FromStr for RecordRow {
 
     fn from_str(text: &str) -> Result<Self, ()> {
         let (head, record) = text.split_once('\n').ok_or(())?;
-        let head = head.strip_prefix(WORD).and_then(|head| head.strip_prefix(' ')).ok_or(())?;
+        let head =
+            head.strip_prefix(RECORD_PREFIX).and_then(|head| head.strip_prefix(' ')).ok_or(())?;
         let (body, now) = head.split_once(' ').ok_or(())?;
         let body = u128::from_str_radix(body, 16).map_err(drop)?.to_be_bytes();
         let now = Timestamp::from_micros(now.parse().map_err(drop)?);

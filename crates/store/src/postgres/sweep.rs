@@ -9,14 +9,14 @@ use sqlx::PgConnection;
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
-use super::failure::Failure;
-use super::node::Node;
+use super::database::Database;
+use super::failure::BatchFailure;
 use crate::BreakerState;
 
 /// The average interval between rounds.
-const REST: Duration = Duration::from_secs(1);
+const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 /// The timeout of a round, without connecting.
-const ROUND_WITHIN: Duration = Duration::from_secs(5);
+const ROUND_TIMEOUT: Duration = Duration::from_secs(5);
 /// A page holds some 30 rows, so this is about a thousand of them.
 const PAGES_IN_STEP: i64 = 32;
 /// How many steps a round has at least. Small tables are swept in one round.
@@ -43,12 +43,12 @@ const STEP: &str = "
 pub(super) struct Sweeper(AbortHandle);
 
 impl Sweeper {
-    pub(super) fn start(node: Arc<Node>) -> Self {
+    pub(super) fn start(database: Arc<Database>) -> Self {
         let sweeping = async move {
             let mut sweep = Sweep::default();
             // The first round comes at once, so that the first request finds a connection.
             loop {
-                sweep.round(&node).await;
+                sweep.round(&database).await;
                 sleep(rest()).await;
             }
         };
@@ -69,27 +69,27 @@ struct Sweep {
 }
 
 impl Sweep {
-    async fn round(&mut self, node: &Node) {
-        if node.breaker.status().breaker != BreakerState::Closed {
+    async fn round(&mut self, database: &Database) {
+        if database.breaker.status().breaker != BreakerState::Closed {
             return;
         }
-        if let Err(failure) = self.try_round(node).await {
+        if let Err(failure) = self.try_round(database).await {
             let error = failure.error();
             let why = std::error::Error::source(&error).map(ToString::to_string);
             tracing::debug!(%error, why, "expired counters were not swept");
-            node.connections.learn(&failure);
+            database.connections.learn(&failure);
         }
     }
 
-    async fn try_round(&mut self, node: &Node) -> Result<(), Failure> {
-        let mut connection = node.connections.take().await?;
-        let steps = timeout(ROUND_WITHIN, self.steps(&mut connection));
-        steps.await.unwrap_or_else(|_| Err(Failure::late()))?;
-        node.connections.give_back(connection);
+    async fn try_round(&mut self, database: &Database) -> Result<(), BatchFailure> {
+        let mut connection = database.connections.take().await?;
+        let steps = timeout(ROUND_TIMEOUT, self.steps(&mut connection));
+        steps.await.unwrap_or_else(|_| Err(BatchFailure::late()))?;
+        database.connections.give_back(connection);
         Ok(())
     }
 
-    async fn steps(&mut self, connection: &mut PgConnection) -> Result<(), Failure> {
+    async fn steps(&mut self, connection: &mut PgConnection) -> Result<(), BatchFailure> {
         let mut steps = 0;
         loop {
             let from = self.page;
@@ -100,7 +100,7 @@ impl Sweep {
                 .bind(PAGES_IN_STEP)
                 .fetch_one(&mut *connection)
                 .await
-                .map_err(Failure::final_one)?;
+                .map_err(BatchFailure::final_one)?;
             steps += 1;
             if self.page >= pages {
                 self.page = 0;
@@ -116,5 +116,5 @@ impl Sweep {
 /// Half to one and a half of the interval, so that nodes that start together do not sweep together.
 fn rest() -> Duration {
     let random = RandomState::new().build_hasher().finish() % 1_000;
-    REST / 2 + REST * u32::try_from(random).unwrap_or(0) / 1_000
+    SWEEP_INTERVAL / 2 + SWEEP_INTERVAL * u32::try_from(random).unwrap_or(0) / 1_000
 }

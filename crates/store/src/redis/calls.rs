@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::address::Address;
-use super::node::{Failure, Node};
+use super::node::{CallFailure, Node};
 use super::router::Router;
 use super::script::{self, Call};
 use super::slot::slot;
@@ -19,13 +19,13 @@ use crate::remote::{CounterName, Job, OwnedOp};
 use crate::{OpOutcome, StoreError, StoreErrorKind};
 
 /// How often a call is redirected before it fails.
-const MOST_HOPS: usize = 4;
+const MAX_REDIRECTS: usize = 4;
 /// The interval between retries while servers disagree, or the keys of a slot are on both sides of a migration.
-const MOVE_PAUSE: Duration = Duration::from_millis(2);
+const RETRY_INTERVAL: Duration = Duration::from_millis(2);
 /// How long states are kept beyond their expiry: clocks of replicas differ.
-const EXTRA_MS: u64 = 2_000;
+const EXTRA_TTL_MS: u64 = 2_000;
 /// How long states are kept beyond their expiry for recorded traffic, whose clock may be slower.
-const EXTRA_MS_RECORDED: u64 = 3_600_000;
+const EXTRA_TTL_MS_RECORDED: u64 = 3_600_000;
 
 /// Settles jobs on a server, and completes them.
 pub(super) async fn settle(router: Arc<Router>, node: Arc<Node>, mut jobs: Vec<Job>) {
@@ -75,7 +75,7 @@ async fn settle_together(router: Arc<Router>, node: Arc<Node>, mut jobs: Vec<Job
     }
     let uses_ours = router.settings.uses_callers_clock;
     let now = jobs.first().map(|job| job.now).filter(|_| uses_ours);
-    let extra = if uses_ours { EXTRA_MS_RECORDED } else { EXTRA_MS };
+    let extra = if uses_ours { EXTRA_TTL_MS_RECORDED } else { EXTRA_TTL_MS };
     let call = Call::new(jobs.iter().map(|job| &job.op), now, extra);
     let run = router.run(Arc::clone(&node), |form| {
         let mut command = match form {
@@ -103,7 +103,7 @@ async fn settle_together(router: Arc<Router>, node: Arc<Node>, mut jobs: Vec<Job
             }
             for (job, result) in jobs.into_iter().zip(results) {
                 if result.as_ref().is_err_and(|error| error.kind() == StoreErrorKind::Unavailable) {
-                    router.look_again();
+                    router.poll_soon();
                 }
                 job.finish(result);
             }
@@ -114,7 +114,7 @@ async fn settle_together(router: Arc<Router>, node: Arc<Node>, mut jobs: Vec<Job
 
 fn fail(router: &Router, node: &Node, jobs: Vec<Job>, error: StoreError) {
     node.breaker.call_ended(Some(&error));
-    router.look_again();
+    router.poll_soon();
     let kind = error.kind();
     let mut error = Some(error);
     for job in jobs {
@@ -157,8 +157,8 @@ impl Router {
         while began.elapsed() < self.settings.deadline {
             let error = match node.call(&command(form), asks).await {
                 Ok(value) => return Ok(value),
-                Err(Failure::Silent(error)) => return Err(error),
-                Err(Failure::Said(error)) => error,
+                Err(CallFailure::Silent(error)) => return Err(error),
+                Err(CallFailure::Said(error)) => error,
             };
             let moved = error
                 .redirect_node()
@@ -166,26 +166,26 @@ impl Router {
             match (error.code(), moved) {
                 (Some("NOSCRIPT"), _) => form = Form::Source,
                 (Some("MOVED"), Some(owner)) => {
-                    self.look_again();
+                    self.poll_soon();
                     (node, asks, hops) = (owner, false, hops + 1);
                 }
                 (Some("ASK"), Some(heir)) => (node, asks, hops) = (heir, true, hops + 1),
-                (Some("TRYAGAIN"), _) => hops = MOST_HOPS,
+                (Some("TRYAGAIN"), _) => hops = MAX_REDIRECTS,
                 _ => return Err(refusal(&error)),
             }
-            if hops >= MOST_HOPS {
-                sleep(MOVE_PAUSE).await;
+            if hops >= MAX_REDIRECTS {
+                sleep(RETRY_INTERVAL).await;
             }
         }
         Err(StoreError::new(StoreErrorKind::Unavailable, "too many redirects"))
     }
 }
 
-impl From<Failure> for StoreError {
-    fn from(failure: Failure) -> Self {
+impl From<CallFailure> for StoreError {
+    fn from(failure: CallFailure) -> Self {
         match failure {
-            Failure::Said(error) => refusal(&error),
-            Failure::Silent(error) => error,
+            CallFailure::Said(error) => refusal(&error),
+            CallFailure::Silent(error) => error,
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tokio::time::{Sleep, sleep};
-use tollgate_core::{Line, Mode, Timestamp};
+use tollgate_core::{ChargeResult, Mode, Timestamp};
 
 use super::pending_call::PendingCall;
 use super::router::Router;
@@ -35,9 +35,13 @@ impl SlotCharges {
     }
 
     /// Copies the results of this slot into those of the whole request.
-    pub(super) fn enter(&self, lines: impl IntoIterator<Item = Line>, whole: &mut Settlement) {
-        for (place, line) in self.places.iter().zip(lines) {
-            if let Some(known) = whole.lines.get_mut(*place) {
+    pub(super) fn enter(
+        &self,
+        results: impl IntoIterator<Item = ChargeResult>,
+        whole: &mut Settlement,
+    ) {
+        for (place, line) in self.places.iter().zip(results) {
+            if let Some(known) = whole.results.get_mut(*place) {
                 *known = line;
             }
         }
@@ -87,7 +91,7 @@ pub(super) async fn settle(
     let charged = charge(&router, slots, is_dry_run, now, &mut expiry).await;
     let passed = charged.iter().all(|(.., settled)| settled.as_ref().is_ok_and(|one| one.passed));
     let mut whole = Settlement { now, passed, ..Settlement::default() };
-    whole.lines.resize(count, Line::default());
+    whole.results.resize(count, ChargeResult::default());
     let mut failure = None;
     for (slot, of_slot, settled) in charged {
         match settled {
@@ -98,7 +102,7 @@ pub(super) async fn settle(
                     settlement
                 };
                 whole.now = settlement.now;
-                of_slot.enter(settlement.lines, &mut whole);
+                of_slot.enter(settlement.results, &mut whole);
             }
             Err(error) => failure = Some(error),
         }
@@ -116,7 +120,7 @@ pub(super) async fn refund(
 ) -> Settlement {
     let taken = charges
         .iter()
-        .zip(&settled.lines)
+        .zip(&settled.results)
         .filter(|(charge, line)| line.admitted && charge.cost > 0 && charge.mode != Mode::Debit);
     let refunds = taken.map(|(charge, _)| OwnedRefund {
         name: charge.name.clone(),
@@ -143,7 +147,7 @@ pub(super) async fn refund(
     };
     // If it cannot be read, the figures are those before the refund.
     let Ok(mut read) = read else { return settled };
-    for (line, before) in read.lines.iter_mut().zip(&settled.lines) {
+    for (line, before) in read.results.iter_mut().zip(&settled.results) {
         (line.admitted, line.written) = (before.admitted, before.written);
     }
     read

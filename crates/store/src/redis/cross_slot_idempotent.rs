@@ -8,7 +8,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use tokio::time::sleep;
-use tollgate_core::{Line, Timestamp};
+use tollgate_core::{ChargeResult, Timestamp};
 
 use super::cross_slot::{Charged, SlotCharges, charge, refund};
 use super::pending_call::PendingCall;
@@ -28,7 +28,7 @@ pub(super) async fn settle(
     now: Timestamp,
 ) -> OpResult {
     let mut whole = Settlement { now, passed: true, ..Settlement::default() };
-    whole.lines.resize(charges.len(), Line::default());
+    whole.results.resize(charges.len(), ChargeResult::default());
     let mut expiry = pin!(sleep(router.settings.deadline));
     let home_slot = slot(&key.record_name);
     let mut slots = SlotCharges::by_slot(charges);
@@ -36,7 +36,7 @@ pub(super) async fn settle(
     let others = charge(&router, slots, is_dry_run, now, &mut expiry).await;
     let others_passed = others.iter().all(|(.., one)| one.as_ref().is_ok_and(|one| one.passed));
     if others_passed {
-        key.record.lines = lines_of(&others).collect();
+        key.record.results = lines_of(&others).collect();
     }
     let op = OwnedOp::Settle {
         charges: home.charges.clone(),
@@ -49,13 +49,13 @@ pub(super) async fn settle(
         Ok(OpOutcome::Settled(settlement)) => {
             whole.now = settlement.now;
             whole.passed = settlement.passed && others_passed;
-            home.enter(settlement.lines, &mut whole);
+            home.enter(settlement.results, &mut whole);
             let mut failure = None;
             let is_charged = whole.passed || is_dry_run;
             let others = if is_charged { others } else { undo(&router, others, now).await };
             for (_, of_slot, settled) in others {
                 match settled {
-                    Ok(settled) => of_slot.enter(settled.lines, &mut whole),
+                    Ok(settled) => of_slot.enter(settled.results, &mut whole),
                     Err(error) => failure = Some(error),
                 }
             }
@@ -65,15 +65,15 @@ pub(super) async fn settle(
             // A record that cannot be read says nothing about the other slots.
             let record: IdempotencyRecord = note.parse().unwrap_or_default();
             whole.now = settlement.now;
-            home.enter(settlement.lines, &mut whole);
+            home.enter(settlement.results, &mut whole);
             let others = if is_dry_run { others } else { undo(&router, others, now).await };
             for (_, of_slot, settled) in others {
-                let mut lines = settled.map(|settled| settled.lines).unwrap_or_default();
-                lines.resize(of_slot.charges.len(), Line::default());
-                for (line, charge) in lines.iter_mut().zip(&of_slot.charges) {
-                    *line = record.line(&charge.name).unwrap_or(*line);
+                let mut results = settled.map(|settled| settled.results).unwrap_or_default();
+                results.resize(of_slot.charges.len(), ChargeResult::default());
+                for (line, charge) in results.iter_mut().zip(&of_slot.charges) {
+                    *line = record.result(&charge.name).unwrap_or(*line);
                 }
-                of_slot.enter(lines, &mut whole);
+                of_slot.enter(results, &mut whole);
             }
             Ok(OpOutcome::Replayed { settlement: whole, note: record.note })
         }
@@ -89,10 +89,10 @@ pub(super) async fn settle(
 }
 
 /// The result of each counter.
-fn lines_of(charged: &[Charged]) -> impl Iterator<Item = (CounterName, Line)> {
+fn lines_of(charged: &[Charged]) -> impl Iterator<Item = (CounterName, ChargeResult)> {
     charged.iter().flat_map(|(_, of_slot, settled)| {
-        let lines = settled.iter().flat_map(|settled| &settled.lines);
-        of_slot.charges.iter().map(|charge| charge.name.clone()).zip(lines.copied())
+        let results = settled.iter().flat_map(|settled| &settled.results);
+        of_slot.charges.iter().map(|charge| charge.name.clone()).zip(results.copied())
     })
 }
 

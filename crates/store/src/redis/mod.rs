@@ -6,14 +6,14 @@
 //! requests may be refused, and if this process dies before it, the charge stays.
 
 mod address;
-mod board;
 mod calls;
+mod connection;
 mod cross_slot;
 mod cross_slot_idempotent;
-mod link;
 mod node;
 mod pending_call;
 mod router;
+mod rule_cache;
 mod script;
 mod slot;
 
@@ -26,7 +26,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Sleep, sleep};
 use tollgate_core::{Key, Timestamp};
 
-pub use self::board::{Announcement, BoardError, RedisBoard};
+pub use self::rule_cache::{PublishedRules, RedisRuleCache, RuleCacheError};
 
 use self::address::RedisUrl;
 use self::pending_call::PendingCall;
@@ -47,7 +47,7 @@ pub struct RedisStore {
 
 impl RedisStore {
     /// The largest limit, including burst or grace, that can be counted here: numbers of scripts are doubles.
-    pub const LARGEST_LIMIT: u64 = script::LARGEST;
+    pub const MAX_LIMIT: u64 = script::MAX_SCRIPT_LIMIT;
 
     /// Checks a URL.
     ///
@@ -82,27 +82,27 @@ impl RedisStore {
         Ok(Self { router })
     }
 
-    /// Waits until sentinels or a cluster have named the servers, at most for `patience`. Returns whether they have;
+    /// Waits until sentinels or a cluster have named the servers, at most for `max_wait`. Returns whether they have;
     /// before that, the store is unavailable.
-    pub async fn found(&self, patience: Duration) -> bool {
-        self.router.found(patience).await
+    pub async fn found(&self, max_wait: Duration) -> bool {
+        self.router.found(max_wait).await
     }
 
     /// The status of each server.
     #[must_use]
     pub fn status(&self) -> Vec<RemoteStatus> {
-        let routes = self.router.routes.load();
-        routes.ways().iter().map(|way| way.node.breaker.status()).collect()
+        let slot_table = self.router.slot_table.load();
+        slot_table.routes().iter().map(|route| route.node.breaker.status()).collect()
     }
 
     /// The text of a counter's state, for tests.
     #[doc(hidden)]
     pub async fn state_text(&self, key: &Key<'_>) -> Option<String> {
         let name = CounterName::of(key);
-        let way = self.router.routes.load().way(slot::slot(&name)).cloned()?;
+        let route = self.router.slot_table.load().route(slot::slot(&name)).cloned()?;
         let key = script::key(&self.router.url.prefix, &name);
         let ask = |command: redis::Cmd| {
-            let (router, node) = (Arc::clone(&self.router), Arc::clone(&way.node));
+            let (router, node) = (Arc::clone(&self.router), Arc::clone(&route.node));
             async move { router.run(node, |_| command.clone()).await.ok() }
         };
         let mut get = redis::cmd("GET");

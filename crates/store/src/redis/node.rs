@@ -8,7 +8,7 @@ use redis::{Client, Cmd, RedisError, Value};
 use tokio::time::timeout;
 
 use super::address::Address;
-use super::link::Link;
+use super::connection::Connection;
 use crate::remote::RemoteSettings;
 use crate::remote::breaker::Breaker;
 use crate::remote::clock::Moment;
@@ -19,7 +19,7 @@ pub(super) struct Node {
     pub(super) address: Address,
     pub(super) breaker: Arc<Breaker>,
     deadline: Duration,
-    link: Link,
+    link: Connection,
 }
 
 impl fmt::Debug for Node {
@@ -30,7 +30,7 @@ impl fmt::Debug for Node {
 
 /// Why a call failed.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(super) enum CallFailure {
     /// The server responded with an error; nothing was changed.
     Said(RedisError),
     /// The server is unreachable or did not respond; whether anything was changed is unknown.
@@ -40,7 +40,7 @@ pub(super) enum Failure {
 impl Node {
     pub(super) fn new(address: Address, client: Client, settings: &RemoteSettings) -> Self {
         let breaker = Arc::new(Breaker::new(address.to_string(), settings));
-        Self { address, breaker, deadline: settings.deadline, link: Link::new(client) }
+        Self { address, breaker, deadline: settings.deadline, link: Connection::new(client) }
     }
 
     /// Starts to connect, unless there is a connection.
@@ -49,15 +49,15 @@ impl Node {
     }
 
     /// Waits until there is a connection, so that the next command is sent at once.
-    pub(super) async fn is_ready(&self) -> Result<(), Failure> {
+    pub(super) async fn is_ready(&self) -> Result<(), CallFailure> {
         match timeout(self.deadline, self.link.connection()).await {
             Ok(made) => made.map(drop).map_err(failure),
-            Err(_) => Err(Failure::Silent(StoreErrorKind::Timeout.into())),
+            Err(_) => Err(CallFailure::Silent(StoreErrorKind::Timeout.into())),
         }
     }
 
     /// Sends a command. `asks`: after `ASKING`, for a cluster node that is importing the slot.
-    pub(super) async fn call(&self, command: &Cmd, asks: bool) -> Result<Value, Failure> {
+    pub(super) async fn call(&self, command: &Cmd, asks: bool) -> Result<Value, CallFailure> {
         let began = Moment::now();
         self.breaker.count_call();
         let mut used = None;
@@ -71,19 +71,19 @@ impl Node {
             Ok(Ok(value)) => return Ok(value),
             Ok(Err(error)) => failure(error),
             // The connection may be half open, and then no response ever comes.
-            Err(_) => Failure::Silent(StoreErrorKind::Timeout.into()),
+            Err(_) => CallFailure::Silent(StoreErrorKind::Timeout.into()),
         };
-        if let (Failure::Silent(_), Some(connection)) = (&failure, &used) {
-            self.link.hang_up(connection);
+        if let (CallFailure::Silent(_), Some(connection)) = (&failure, &used) {
+            self.link.disconnect(connection);
         }
         Err(failure)
     }
 }
 
-fn failure(error: RedisError) -> Failure {
+fn failure(error: RedisError) -> CallFailure {
     if error.is_io_error() || error.is_unrecoverable_error() || error.code().is_none() {
-        Failure::Silent(StoreError::new(StoreErrorKind::Unavailable, error))
+        CallFailure::Silent(StoreError::new(StoreErrorKind::Unavailable, error))
     } else {
-        Failure::Said(error)
+        CallFailure::Said(error)
     }
 }

@@ -26,15 +26,15 @@ impl PendingCall {
         op: OwnedOp,
         now: Timestamp,
     ) -> Result<Self, StoreError> {
-        let routes = router.routes.load();
-        let Some(way) = routes.way(slot) else {
-            router.look_again();
+        let slot_table = router.slot_table.load();
+        let Some(route) = slot_table.route(slot) else {
+            router.poll_soon();
             return Err(StoreErrorKind::Unavailable.into());
         };
         // An unreachable server may have been replaced.
         let admitted =
-            Admitted::new(Arc::clone(&way.node.breaker)).inspect_err(|_| router.look_again())?;
-        Ok(Self { admitted, pending: way.queue.send(op, now)? })
+            Admitted::new(Arc::clone(&route.node.breaker)).inspect_err(|_| router.poll_soon())?;
+        Ok(Self { admitted, pending: route.queue.send(op, now)? })
     }
 
     /// Waits for the result until `expiry`.
@@ -44,7 +44,7 @@ impl PendingCall {
             result = self.pending.result() => result,
             () = expiry.as_mut() => Err(StoreErrorKind::Timeout.into()),
         };
-        self.admitted.tell(&result);
+        self.admitted.record(&result);
         result
     }
 

@@ -18,48 +18,48 @@ use super::slot::SLOTS;
 use crate::remote::{Job, Queue, RemoteSettings};
 
 /// How many requests share a call.
-const MOST_TOGETHER: usize = 64;
+const MAX_BATCH: usize = 64;
 /// How many calls to a server may be in flight.
-const CALLS_AT_ONCE: usize = 4;
+const MAX_CONCURRENT_CALLS: usize = 4;
 /// How often sentinels and clusters are polled.
-const SENTINEL_PERIOD: Duration = Duration::from_secs(1);
-const CLUSTER_PERIOD: Duration = Duration::from_secs(10);
+const SENTINEL_POLL_INTERVAL: Duration = Duration::from_secs(1);
+const CLUSTER_POLL_INTERVAL: Duration = Duration::from_secs(10);
 /// How often they are polled while none of them responds.
-const SEARCH_PERIOD: Duration = Duration::from_millis(500);
+const SEARCH_INTERVAL: Duration = Duration::from_millis(500);
 /// The least time between two polls.
-const PAUSE: Duration = Duration::from_millis(100);
+const MIN_POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// How many redirection targets outside the slot table are kept.
-const MOST_GUESTS: usize = 64;
+const MAX_GUESTS: usize = 64;
 /// The slot has no server.
-const NOBODY: u16 = u16::MAX;
+const NO_SERVER: u16 = u16::MAX;
 
 /// A server with counters, and the queue to it.
 #[derive(Clone, Debug)]
-pub(super) struct Way {
+pub(super) struct Route {
     pub(super) node: Arc<Node>,
     pub(super) queue: Queue,
 }
 
 /// The server of each slot.
 #[derive(Debug, Default)]
-pub(super) struct Routes {
-    ways: Vec<Way>,
+pub(super) struct SlotTable {
+    routes: Vec<Route>,
     /// For each slot the index of its server; empty: all are on the first.
     owners: Vec<u16>,
 }
 
-impl Routes {
+impl SlotTable {
     /// The server of a slot.
-    pub(super) fn way(&self, slot: u16) -> Option<&Way> {
+    pub(super) fn route(&self, slot: u16) -> Option<&Route> {
         if self.owners.is_empty() {
-            return self.ways.first();
+            return self.routes.first();
         }
-        let owner = self.owners.get(usize::from(slot)).filter(|owner| **owner != NOBODY)?;
-        self.ways.get(usize::from(*owner))
+        let owner = self.owners.get(usize::from(slot)).filter(|owner| **owner != NO_SERVER)?;
+        self.routes.get(usize::from(*owner))
     }
 
-    pub(super) fn ways(&self) -> &[Way] {
-        &self.ways
+    pub(super) fn routes(&self) -> &[Route] {
+        &self.routes
     }
 }
 
@@ -68,7 +68,7 @@ impl Routes {
 pub(super) struct Router {
     pub(super) url: RedisUrl,
     pub(super) settings: RemoteSettings,
-    pub(super) routes: ArcSwap<Routes>,
+    pub(super) slot_table: ArcSwap<SlotTable>,
     /// The servers or sentinels in the URL.
     seeds: Vec<Arc<Node>>,
     wake: Arc<Notify>,
@@ -89,12 +89,12 @@ impl Router {
     ) -> Result<Arc<Self>, String> {
         let seeds = seeds(&url, &settings)?;
         let wake = Arc::new(Notify::new());
-        let routes = ArcSwap::from_pointee(Routes::default());
+        let slot_table = ArcSwap::from_pointee(SlotTable::default());
         let found = watch::Sender::new(url.kind == Kind::Single);
         let router = Arc::new(Self {
             url,
             settings,
-            routes,
+            slot_table,
             seeds,
             wake: Arc::clone(&wake),
             found,
@@ -104,13 +104,13 @@ impl Router {
         });
         let period = match router.url.kind {
             Kind::Single => {
-                let way = router.seeds.first().map(|node| router.way_to(Arc::clone(node)));
-                let ways = way.into_iter().collect();
-                router.routes.store(Arc::new(Routes { ways, owners: Vec::new() }));
+                let route = router.seeds.first().map(|node| router.route_to(Arc::clone(node)));
+                let routes = route.into_iter().collect();
+                router.slot_table.store(Arc::new(SlotTable { routes, owners: Vec::new() }));
                 return Ok(router);
             }
-            Kind::Sentinel(_) => SENTINEL_PERIOD,
-            Kind::Cluster => CLUSTER_PERIOD,
+            Kind::Sentinel(_) => SENTINEL_POLL_INTERVAL,
+            Kind::Cluster => CLUSTER_POLL_INTERVAL,
         };
         let weak = Arc::downgrade(&router);
         tokio::spawn(follow(weak, wake, period));
@@ -128,15 +128,15 @@ impl Router {
     }
 
     /// Polls soon: a counter was not where it was expected.
-    pub(super) fn look_again(&self) {
+    pub(super) fn poll_soon(&self) {
         self.wake.notify_one();
     }
 
     /// The server at an address, which may be a new one.
     pub(super) fn node_at(&self, address: &Address) -> Option<Arc<Node>> {
-        let routes = self.routes.load();
-        let known = routes.ways.iter().find(|way| way.node.address == *address);
-        known.map(|way| Arc::clone(&way.node)).or_else(|| self.guest(address))
+        let slot_table = self.slot_table.load();
+        let known = slot_table.routes.iter().find(|route| route.node.address == *address);
+        known.map(|route| Arc::clone(&route.node)).or_else(|| self.guest(address))
     }
 
     /// A server outside the slot table, with one connection for all calls.
@@ -146,7 +146,7 @@ impl Router {
             return Some(Arc::clone(guest));
         }
         let guest = self.new_node(address)?;
-        guests.truncate(MOST_GUESTS - 1);
+        guests.truncate(MAX_GUESTS - 1);
         guests.push(Arc::clone(&guest));
         Some(guest)
     }
@@ -156,14 +156,14 @@ impl Router {
         Some(Arc::new(Node::new(address.clone(), client, &self.settings)))
     }
 
-    fn way_to(self: &Arc<Self>, node: Arc<Node>) -> Way {
+    fn route_to(self: &Arc<Self>, node: Arc<Node>) -> Route {
         let router = Arc::downgrade(self);
         let served = Arc::clone(&node);
         // The first request should not wait for the connection.
         node.begin_to_connect();
         // Recorded traffic has to keep its order.
-        let at_once = if self.settings.uses_callers_clock { 1 } else { CALLS_AT_ONCE };
-        let queue = Queue::new(MOST_TOGETHER, at_once, move |jobs: Vec<Job>| {
+        let at_once = if self.settings.uses_callers_clock { 1 } else { MAX_CONCURRENT_CALLS };
+        let queue = Queue::new(MAX_BATCH, at_once, move |jobs: Vec<Job>| {
             let (router, node) = (router.clone(), Arc::clone(&served));
             async move {
                 if let Some(router) = router.upgrade() {
@@ -171,7 +171,7 @@ impl Router {
                 }
             }
         });
-        Way { node, queue }
+        Route { node, queue }
     }
 
     /// Returns whether the servers are known.
@@ -182,49 +182,49 @@ impl Router {
                 ask_sentinels(&self.seeds, name).await.map(|master| vec![Some(master)])
             }
             Kind::Cluster => {
-                let known = self.routes.load_full();
-                ask_cluster(known.ways.iter().map(|way| &way.node).chain(&self.seeds)).await
+                let known = self.slot_table.load_full();
+                ask_cluster(known.routes.iter().map(|route| &route.node).chain(&self.seeds)).await
             }
         };
         let Some(owners) = found else { return false };
-        let before = self.routes.load();
-        let mut ways: Vec<Way> = Vec::new();
+        let before = self.slot_table.load();
+        let mut routes: Vec<Route> = Vec::new();
         let mut places: HashMap<&Address, u16> = HashMap::new();
         for address in owners.iter().flatten() {
             if places.contains_key(address) {
                 continue;
             }
-            let known = before.ways.iter().find(|way| way.node.address == *address).cloned();
-            let way = known.or_else(|| self.guest(address).map(|node| self.way_to(node)));
-            if let Some(way) = way {
-                let place = u16::try_from(ways.len()).unwrap_or(NOBODY);
+            let known = before.routes.iter().find(|route| route.node.address == *address).cloned();
+            let route = known.or_else(|| self.guest(address).map(|node| self.route_to(node)));
+            if let Some(route) = route {
+                let place = u16::try_from(routes.len()).unwrap_or(NO_SERVER);
                 places.insert(address, place);
-                ways.push(way);
+                routes.push(route);
             }
         }
         let owners = if self.is_cluster() {
             let place = |owner: &Option<Address>| owner.as_ref().and_then(|at| places.get(at));
-            owners.iter().map(|owner| place(owner).copied().unwrap_or(NOBODY)).collect()
+            owners.iter().map(|owner| place(owner).copied().unwrap_or(NO_SERVER)).collect()
         } else {
             Vec::new()
         };
-        let address = |routes: &[Way]| -> Vec<Address> {
-            routes.iter().map(|way| way.node.address.clone()).collect()
+        let address = |routes: &[Route]| -> Vec<Address> {
+            routes.iter().map(|route| route.node.address.clone()).collect()
         };
-        let (old, new) = (address(&before.ways), address(&ways));
+        let (old, new) = (address(&before.routes), address(&routes));
         if old != new && !old.is_empty() {
             tracing::info!(before = ?old, now = ?new, "the Redis servers of the counters changed");
         }
-        self.routes.store(Arc::new(Routes { ways, owners }));
+        self.slot_table.store(Arc::new(SlotTable { routes, owners }));
         self.guests.lock().clear();
         self.found.send_replace(true);
         true
     }
 
-    /// Waits until the servers are known, at most for `patience`. Returns whether they are.
-    pub(super) async fn found(&self, patience: Duration) -> bool {
+    /// Waits until the servers are known, at most for `max_wait`. Returns whether they are.
+    pub(super) async fn found(&self, max_wait: Duration) -> bool {
         let mut found = self.found.subscribe();
-        timeout(patience, found.wait_for(|found| *found)).await.is_ok_and(|found| found.is_ok())
+        timeout(max_wait, found.wait_for(|found| *found)).await.is_ok_and(|found| found.is_ok())
     }
 }
 
@@ -288,9 +288,9 @@ async fn follow(router: Weak<Router>, wake: Arc<Notify>, period: Duration) {
             None => return,
         };
         // Many callers that wake it cause one poll.
-        sleep(PAUSE).await;
+        sleep(MIN_POLL_INTERVAL).await;
         // Polls after the interval if it is not woken.
-        let period = if is_found { period } else { period.min(SEARCH_PERIOD) };
+        let period = if is_found { period } else { period.min(SEARCH_INTERVAL) };
         let _ = timeout(period, wake.notified()).await;
     }
 }

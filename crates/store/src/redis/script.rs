@@ -6,7 +6,9 @@ use std::str::FromStr as _;
 use aws_lc_rs::digest;
 use redis::Cmd;
 use smallvec::SmallVec;
-use tollgate_core::{Algorithm, Limit, Line, LogDigest, MAX_LIMIT, Mode, Report, State, Timestamp};
+use tollgate_core::{
+    Algorithm, ChargeResult, Limit, LogDigest, MAX_LIMIT, Mode, Report, State, Timestamp,
+};
 
 use crate::remote::{CounterName, OpResult, OwnedCharge, OwnedOp, OwnedRefund};
 use crate::{OpOutcome, Settlement, StoreError, StoreErrorKind};
@@ -14,7 +16,7 @@ use crate::{OpOutcome, Settlement, StoreError, StoreErrorKind};
 /// Charges and refunds counters.
 pub(super) const SOURCE: &str = include_str!("settle.lua");
 /// The largest limit that the script can count in: its numbers are doubles.
-pub(super) const LARGEST: u64 = 1 << 40;
+pub(super) const MAX_SCRIPT_LIMIT: u64 = 1 << 40;
 /// A number above every limit.
 const BEYOND: u64 = 1 << 52;
 /// The longest lifetime of a key: ten years.
@@ -28,7 +30,7 @@ const DRY_RUN: u64 = 3;
 /// The number of fields of a limit, as documented in the script.
 const FIELDS_OF_LIMIT: usize = 9;
 
-const _: () = assert!(LARGEST < MAX_LIMIT);
+const _: () = assert!(MAX_SCRIPT_LIMIT < MAX_LIMIT);
 
 /// The digest of a script in Redis: the SHA-1 of its text.
 pub(super) fn digest(script: &str) -> String {
@@ -38,7 +40,7 @@ pub(super) fn digest(script: &str) -> String {
 
 /// Whether the script can count in this limit.
 pub(super) fn holds(limit: &Limit) -> bool {
-    limit.limit() <= LARGEST && limit.ceiling() <= LARGEST
+    limit.limit() <= MAX_SCRIPT_LIMIT && limit.ceiling() <= MAX_SCRIPT_LIMIT
 }
 
 /// One call of the script.
@@ -179,7 +181,7 @@ fn read_lines<'a>(
             continue;
         };
         settlement.passed &= line.admitted || charge.mode != Mode::Enforce;
-        settlement.lines.push(line);
+        settlement.results.push(line);
     }
     Ok(failure.map_or(Ok(settlement), Err))
 }
@@ -208,7 +210,7 @@ fn read_idempotent<'a>(
 }
 
 /// The result of a charge.
-fn line(charge: &OwnedCharge, said: &str, now: Timestamp) -> Option<Line> {
+fn line(charge: &OwnedCharge, said: &str, now: Timestamp) -> Option<ChargeResult> {
     let flag = |place: usize| Some(*said.as_bytes().get(place)? == b'1');
     let (admitted, written, text) = (flag(0)?, flag(1)?, said.get(2..)?);
     let OwnedCharge { limit, cost, .. } = charge;
@@ -217,7 +219,7 @@ fn line(charge: &OwnedCharge, said: &str, now: Timestamp) -> Option<Line> {
     } else {
         report(limit, text, now, *cost, admitted)?
     };
-    Some(Line { admitted, written, report })
+    Some(ChargeResult { admitted, written, report })
 }
 
 fn report(limit: &Limit, text: &str, now: Timestamp, cost: u64, admitted: bool) -> Option<Report> {
@@ -288,7 +290,7 @@ impl Limits {
             Some(room_rest),
             (is_queue && has_delay).then_some(whole.min(BEYOND)),
             Some(rest),
-            Some(limit.patience().get().min(BEYOND)),
+            Some(limit.skew_tolerance().get().min(BEYOND)),
             Some(limit.capacity().saturating_mul(2)),
         ];
         fields.into_iter().for_each(|field| self.numbers.push_or_none(field));

@@ -217,7 +217,7 @@ impl<B: Deref<Target = Breaker>> Admitted<B> {
 
     /// Records the result of the request. A server that refuses is a failure as well. A value that cannot be read is
     /// none: other counters work as before.
-    pub(crate) fn tell<T>(mut self, answer: &Result<T, StoreError>) {
+    pub(crate) fn record<T>(mut self, answer: &Result<T, StoreError>) {
         self.is_told = true;
         match answer {
             Ok(_) => self.breaker.succeeded(),
@@ -255,9 +255,9 @@ mod tests {
         for event in events.chars() {
             let admitted = breaker.admit();
             match event {
-                '+' => admitted.expect(events).tell(&Ok(())),
-                '-' => admitted.expect(events).tell::<()>(&Err(StoreErrorKind::Timeout.into())),
-                'c' => admitted.expect(events).tell::<()>(&Err(StoreErrorKind::Corrupt.into())),
+                '+' => admitted.expect(events).record(&Ok(())),
+                '-' => admitted.expect(events).record::<()>(&Err(StoreErrorKind::Timeout.into())),
+                'c' => admitted.expect(events).record::<()>(&Err(StoreErrorKind::Corrupt.into())),
                 'a' => drop(admitted.expect(events)),
                 _ => assert!(admitted.is_err(), "{events}"),
             }
@@ -293,11 +293,11 @@ mod tests {
             ..RemoteSettings::default()
         };
         let breaker = Breaker::new("a server".to_owned(), &settings);
-        breaker.admit().expect("closed").tell::<()>(&Err(StoreErrorKind::Timeout.into()));
+        breaker.admit().expect("closed").record::<()>(&Err(StoreErrorKind::Timeout.into()));
         let probe = breaker.admit().expect("a probe");
         assert_eq!(breaker.status().breaker, BreakerState::Probing);
         assert!(breaker.admit().is_err() && breaker.admit().is_err());
-        probe.tell(&Ok(()));
+        probe.record(&Ok(()));
         assert!(breaker.admit().is_ok() && breaker.admit().is_ok());
     }
 }

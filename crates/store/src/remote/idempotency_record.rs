@@ -3,28 +3,28 @@
 use std::fmt::{self, Write as _};
 use std::str::FromStr;
 
-use tollgate_core::{Line, Micros, Report};
+use tollgate_core::{ChargeResult, Micros, Report};
 
 use super::CounterName;
 
 /// A note, and the results of counters that are not recorded elsewhere.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct IdempotencyRecord {
-    pub(crate) lines: Vec<(CounterName, Line)>,
+    pub(crate) results: Vec<(CounterName, ChargeResult)>,
     pub(crate) note: String,
 }
 
 impl IdempotencyRecord {
     /// The result of a counter.
-    pub(crate) fn line(&self, name: &CounterName) -> Option<Line> {
-        self.lines.iter().find(|(known, _)| known == name).map(|(_, line)| *line)
+    pub(crate) fn result(&self, name: &CounterName) -> Option<ChargeResult> {
+        self.results.iter().find(|(known, _)| known == name).map(|(_, line)| *line)
     }
 }
 
 /// A row for each counter: flags, figures, its name. The last row is the note.
 impl fmt::Display for IdempotencyRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (name, Line { admitted, written, report }) in &self.lines {
+        for (name, ChargeResult { admitted, written, report }) in &self.results {
             let Report { remaining, retry_after, reset_after, next_after, delay } = *report;
             write!(f, "{}{} {remaining}", u8::from(*admitted), u8::from(*written))?;
             for span in [Some(reset_after), retry_after, next_after, delay] {
@@ -45,12 +45,12 @@ impl FromStr for IdempotencyRecord {
 
     fn from_str(text: &str) -> Result<Self, ()> {
         let (rows, note) = text.rsplit_once('\n').unwrap_or(("", text));
-        let lines: Option<Vec<_>> = rows.lines().map(read_line).collect();
-        Ok(Self { lines: lines.ok_or(())?, note: note.to_owned() })
+        let results: Option<Vec<_>> = rows.lines().map(read_line).collect();
+        Ok(Self { results: results.ok_or(())?, note: note.to_owned() })
     }
 }
 
-fn read_line(row: &str) -> Option<(CounterName, Line)> {
+fn read_line(row: &str) -> Option<(CounterName, ChargeResult)> {
     let mut fields = row.splitn(7, ' ');
     let (admitted, written) = match fields.next()? {
         "11" => (true, true),
@@ -68,7 +68,7 @@ fn read_line(row: &str) -> Option<(CounterName, Line)> {
     let (retry_after, next_after, delay) = (span()?, span()?, span()?);
     let report = Report { remaining, retry_after, reset_after, next_after, delay };
     let name = CounterName::read(fields.next()?);
-    Some((name, Line { admitted, written, report }))
+    Some((name, ChargeResult { admitted, written, report }))
 }
 
 #[cfg(test)]
@@ -84,14 +84,17 @@ mod tests {
             next_after: None,
             delay: Some(Micros::new(7)),
         };
-        let line = Line { admitted: true, written: false, report };
-        let lines = vec![
+        let line = ChargeResult { admitted: true, written: false, report };
+        let results = vec![
             (CounterName::read("{tag}:a rule:rest"), line),
-            (CounterName::read("{tag}:other"), Line { admitted: false, written: true, ..line }),
+            (
+                CounterName::read("{tag}:other"),
+                ChargeResult { admitted: false, written: true, ..line },
+            ),
         ];
-        for lines in [vec![], lines[..1].to_vec(), lines] {
+        for results in [vec![], results[..1].to_vec(), results] {
             for note in ["", "d1f00dbee-a2a", "10 1 - - - - {x}:y"] {
-                let record = IdempotencyRecord { lines: lines.clone(), note: note.to_owned() };
+                let record = IdempotencyRecord { results: results.clone(), note: note.to_owned() };
                 assert_eq!(record.to_string().parse(), Ok(record));
             }
         }

@@ -16,7 +16,7 @@ use super::{OpResult, OwnedOp};
 use crate::{StoreError, StoreErrorKind};
 
 /// How many requests may wait for a server. More could not be carried out in time.
-const LONGEST: usize = 16_384;
+const QUEUE_CAPACITY: usize = 16_384;
 
 /// How many counters a batch may name before no further request joins it: a call takes as long as it has
 /// counters, and requests with few would time out behind those with many.
@@ -78,7 +78,7 @@ impl Queue {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let (sender, mut jobs) = mpsc::channel::<Vec<Job>>(LONGEST);
+        let (sender, mut jobs) = mpsc::channel::<Vec<Job>>(QUEUE_CAPACITY);
         tokio::spawn(async move {
             let turns = Arc::new(Semaphore::new(at_once));
             while let Ok(turn) = Arc::clone(&turns).acquire_owned().await {

@@ -7,7 +7,9 @@ mod script;
 
 use remote_store::{RemoteStore, at_once};
 use script::{MIDNIGHT, Script, check};
-use tollgate_core::{Algorithm, Charge, Key, Limit, Line, Micros, Mode, Quota, Report, Timestamp};
+use tollgate_core::{
+    Algorithm, Charge, ChargeResult, Key, Limit, Micros, Mode, Quota, Report, Timestamp,
+};
 use tollgate_store::{DenyCache, MemoryStore, SettleRequest, Settlement, Store};
 
 #[test]
@@ -267,7 +269,7 @@ fn the_figures_are_those_remembered_as_time_has_changed_them() {
     };
     assert!(settle(8, MIDNIGHT).passed);
     let asked = settle(5, MIDNIGHT);
-    assert_eq!((asked.only, asked.lines.len()), (None, 2));
+    assert_eq!((asked.only, asked.results.len()), (None, 2));
     let figures = |retry, reset, next| Report {
         remaining: 2,
         retry_after: Some(Micros::new(retry)),
@@ -275,16 +277,16 @@ fn the_figures_are_those_remembered_as_time_has_changed_them() {
         next_after: Some(Micros::new(next)),
         delay: None,
     };
-    assert_eq!(asked.lines[1].report, figures(3_000_000, 8_000_000, 1_000_000));
+    assert_eq!(asked.results[1].report, figures(3_000_000, 8_000_000, 1_000_000));
     for (since, report) in [
         (0, figures(3_000_000, 8_000_000, 1_000_000)),
         (1, figures(2_999_999, 7_999_999, 999_999)),
         (999_999, figures(2_000_001, 7_000_001, 1)),
     ] {
         let now = MIDNIGHT.plus(Micros::new(since));
-        let line = Line { admitted: false, written: false, report };
-        let lines = [line].into_iter().collect();
-        let expected = Settlement { now: now.plus(ahead), passed: false, lines, only: Some(1) };
+        let line = ChargeResult { admitted: false, written: false, report };
+        let results = [line].into_iter().collect();
+        let expected = Settlement { now: now.plus(ahead), passed: false, results, only: Some(1) };
         assert_eq!(settle(5, now), expected, "{since} us later");
     }
 }
@@ -296,7 +298,7 @@ fn the_next_unit_is_never_due_already() {
     let settle = |cost, millis| {
         let now = MIDNIGHT.plus(Micros::from_millis(millis));
         let settled = at_once(cache.settle(&[charge(1, &limit, cost)], now));
-        settled.expect("a store that answers").lines[0].report
+        settled.expect("a store that answers").results[0].report
     };
     settle(100, 0);
     assert_eq!(settle(50, 0).next_after, Some(Micros::from_millis(100)));
@@ -356,7 +358,7 @@ fn what_is_known_is_answered_at_once_and_the_rest_by_a_store_that_can() {
     assert_eq!(cache.hits(), 2);
     let mut settlement = Settlement::default();
     assert!(cache.try_settle(&[charge(2, &limit, 1)][..].into(), MIDNIGHT, &mut settlement));
-    assert!(settlement.passed && settlement.lines.len() == 1);
+    assert!(settlement.passed && settlement.results.len() == 1);
 
     let remote = DenyCache::new(RemoteStore::new(Micros::ZERO));
     assert!(remote.is_shared());

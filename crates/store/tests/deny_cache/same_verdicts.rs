@@ -182,7 +182,7 @@ fn compare(charges: &[Charge<'_>], settled: &Settlement, expected: &Settlement) 
         prop_assert_eq!(settled, expected, "on {:?}", charges);
         return Ok(());
     };
-    let (known, line) = (settled.lines[0], expected.lines[only]);
+    let (known, line) = (settled.results[0], expected.results[only]);
     prop_assert!(!settled.passed && !expected.passed, "{:?} refused: {:?}", charges, known);
     prop_assert!(!known.admitted && !line.admitted, "{:?} refused: {:?}", charges, known);
     prop_assert_eq!(settled.now, expected.now);

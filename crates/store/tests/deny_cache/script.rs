@@ -133,18 +133,18 @@ fn done(done: Result<(), StoreError>) -> String {
 /// `asked: passed, 3 left` with what is left of each counter, or `known: slow, 500 us` with the rule
 /// that refused and its wait.
 pub(crate) fn render(charges: &[Charge<'_>], settled: Result<Settlement, StoreError>) -> String {
-    let Settlement { passed, lines, only, .. } = match settled {
+    let Settlement { passed, results, only, .. } = match settled {
         Ok(settled) => settled,
         Err(error) => return error.kind().to_string(),
     };
     let Some(only) = only else {
-        assert_eq!(lines.len(), charges.len());
-        let left = lines.iter().map(|line| format!(", {} left", line.report.remaining));
+        assert_eq!(results.len(), charges.len());
+        let left = results.iter().map(|line| format!(", {} left", line.report.remaining));
         let verdict = if passed { "passed" } else { "refused" };
         return format!("asked: {verdict}{}", left.collect::<String>());
     };
-    assert!(!passed && lines.len() == 1 && !lines[0].admitted && !lines[0].written);
-    let wait = lines[0].report.retry_after;
+    assert!(!passed && results.len() == 1 && !results[0].admitted && !results[0].written);
+    let wait = results[0].report.retry_after;
     let wait = wait.map_or_else(|| "never".to_owned(), |wait| format!("{wait:?}"));
     format!("known: {}, {wait}", charges[only].key.rule)
 }

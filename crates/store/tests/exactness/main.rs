@@ -62,7 +62,7 @@ fn without_deadlock(test: impl FnOnce() + Send + 'static) {
 
 fn used(store: &MemoryStore, key: Key<'_>, limit: &Limit) -> u64 {
     let look = Charge { cost: 0, ..one(key, limit) };
-    limit.capacity() - store.settle_now(&[look], NOW).lines[0].report.remaining
+    limit.capacity() - store.settle_now(&[look], NOW).results[0].report.remaining
 }
 
 /// Every thread asks for all of a limit; together they get it once.

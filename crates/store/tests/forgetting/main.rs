@@ -28,7 +28,7 @@ fn charge(
 ) -> Option<u64> {
     let charge = Charge { key: key(subject), limit, cost, mode: Mode::Enforce };
     let settlement = store.settle_now(&[charge], now);
-    settlement.passed.then(|| settlement.lines[0].report.remaining)
+    settlement.passed.then(|| settlement.results[0].report.remaining)
 }
 
 fn left(store: &MemoryStore, subject: &[u8], limit: &Limit, now: Timestamp) -> u64 {

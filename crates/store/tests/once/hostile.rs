@@ -55,7 +55,7 @@ async fn a_record_that_cannot_be_read_is_none() {
         Forgery::Script("r.at = string.rep('9', 30)"),
     ] {
         let settlement = first(copy_of(&redis, &forgery).await);
-        let left = settlement.lines.iter().map(|line| line.report.remaining);
+        let left = settlement.results.iter().map(|line| line.report.remaining);
         assert_eq!(left.collect::<Vec<_>>(), [8, 8]);
     }
 }
@@ -70,7 +70,7 @@ async fn what_a_record_says_wrongly_of_a_counter_is_looked_up() {
         let OpOutcome::Replayed { settlement, note } = settled else {
             panic!("{text}: {settled:?}")
         };
-        let left = settlement.lines.iter().map(|line| line.report.remaining);
+        let left = settlement.results.iter().map(|line| line.report.remaining);
         assert_eq!(left.collect::<Vec<_>>(), [9, 9], "{text}");
         assert_eq!(note, "d00000001-a1");
     }

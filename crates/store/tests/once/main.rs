@@ -72,7 +72,7 @@ async fn left(store: &impl Store, charges: &[Charge<'_>]) -> Vec<u64> {
     let looks: Vec<Charge<'_>> =
         charges.iter().map(|charge| Charge { cost: 0, ..*charge }).collect();
     let looked = store.settle(&looks, NO_MOMENT).await.expect("a store that answers");
-    looked.lines.iter().map(|line| line.report.remaining).collect()
+    looked.results.iter().map(|line| line.report.remaining).collect()
 }
 
 /// Settings of somebody who waits longer than any server takes.

@@ -69,7 +69,7 @@ async fn copies_get_the_first_answer<S: Store>(
     ];
     let name = format!("copies {}", clients[0]);
     let settled = first(settle(&**a, &charges, &call(&name, 1, "one")).await);
-    assert!(settled.passed && settled.lines.len() == 3 && !settled.lines[2].admitted);
+    assert!(settled.passed && settled.results.len() == 3 && !settled.results[2].admitted);
     // What happens in between changes nothing.
     let other = [one(key("five", clients[0]), &five)];
     assert!(b.settle(&other, crate::NO_MOMENT).await.expect("an answer").passed);
@@ -131,7 +131,7 @@ async fn what_is_refused_is_not_known<S: Store>(
         let name = format!("refused {refuses} {}", clients[0]);
         for (node, body) in [(a, 1), (b, 1), (b, 2)] {
             let settled = first(settle(&**node, &charges, &call(&name, body, "")).await);
-            let fitted: Vec<bool> = settled.lines.iter().map(|line| line.admitted).collect();
+            let fitted: Vec<bool> = settled.results.iter().map(|line| line.admitted).collect();
             assert!(!settled.passed, "{name}");
             assert_eq!(fitted, [0, 1, 2].map(|n| n != refuses), "{name}");
             let expected = [0, 1, 2].map(|n| if n == refuses { 0 } else { 9 });
@@ -157,10 +157,10 @@ async fn other_rules_are_looked_at<S: Store>(
         let rules = [of("kept"), of("new"), one(key("gone", clients[0]), &changed)];
         let again = settle(&**b, &rules, &call(&name, 1, "two")).await;
         let OpOutcome::Replayed { settlement, note } = again else { panic!("{name}: {again:?}") };
-        assert_eq!((settlement.lines[0], &*note), (settled.lines[0], "one"), "{name}");
+        assert_eq!((settlement.results[0], &*note), (settled.results[0], "one"), "{name}");
         assert_eq!(settlement.now, settled.now, "{name}");
-        assert!(settlement.lines.iter().all(|line| line.admitted), "{name}");
-        assert_eq!(settlement.lines[1].report.remaining, 9, "{name}");
+        assert!(settlement.results.iter().all(|line| line.admitted), "{name}");
+        assert_eq!(settlement.results[1].report.remaining, 9, "{name}");
     }
     assert_eq!(left(&**a, &[of("kept"), of("gone"), of("new")]).await, [8, 8, 9], "{name}");
 }

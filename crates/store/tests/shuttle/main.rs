@@ -48,7 +48,7 @@ fn passes(store: &MemoryStore, charges: &[Charge<'_>], now: Timestamp) -> u64 {
 
 fn used(store: &MemoryStore, key: Key<'_>, limit: &Limit, now: Timestamp) -> u64 {
     let look = Charge { cost: 0, ..one(key, limit) };
-    limit.capacity() - store.settle_now(&[look], now).lines[0].report.remaining
+    limit.capacity() - store.settle_now(&[look], now).results[0].report.remaining
 }
 
 /// Runs the same work in three threads and adds up what they return.

@@ -24,9 +24,9 @@ const RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
 /// The largest integer of a structured field (RFC 9651): fifteen digits.
-const LARGEST_INTEGER: u64 = 999_999_999_999_999;
+const MAX_INTEGER: u64 = 999_999_999_999_999;
 /// Enough for the fields of a request with two or three rules.
-const USUAL_LENGTH: usize = 256;
+const TEXT_CAPACITY: usize = 256;
 
 /// Writes the fields that report a decision, and replaces any of the same name.
 ///
@@ -203,7 +203,7 @@ struct Text(String);
 
 impl Default for Text {
     fn default() -> Self {
-        Self(String::with_capacity(USUAL_LENGTH))
+        Self(String::with_capacity(TEXT_CAPACITY))
     }
 }
 
@@ -213,7 +213,7 @@ impl Text {
     }
 
     fn number(&mut self, number: u64) {
-        self.plain(itoa::Buffer::new().format(number.min(LARGEST_INTEGER)));
+        self.plain(itoa::Buffer::new().format(number.min(MAX_INTEGER)));
     }
 
     /// A string in quotes. Rule ids need no escapes; a character that a string cannot contain becomes a `?`.

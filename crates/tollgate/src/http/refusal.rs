@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 use tollgate_rules::Rule;
 
 use super::figures::retry_after;
-use crate::decision::{Basis, Decision, Refusal, RuleOutcome};
+use crate::decision::{Decision, DecisionReason, Refusal, RuleOutcome};
 
 /// The content type of the body.
 pub const PROBLEM_JSON: &str = "application/problem+json";
@@ -23,7 +23,7 @@ pub fn refusal_body(decision: &Decision, decision_id: &str, out: &mut Vec<u8>) -
     let body = Body {
         error: ErrorMember {
             code,
-            message: Message(decision),
+            message: RefusalMessage(decision),
             retry_after: (refusal != Refusal::Denied).then(|| retry_after(decision)),
             rule_id: refused_by(decision).map(|rule| &*rule.id),
             decision_id,
@@ -95,7 +95,7 @@ struct Body<'a> {
 #[derive(Serialize)]
 struct ErrorMember<'a> {
     code: &'static str,
-    message: Message<'a>,
+    message: RefusalMessage<'a>,
     /// `null` means never; without the member, waiting does not help.
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_after: Option<Option<u64>>,
@@ -116,31 +116,31 @@ impl Serialize for ViolatedPolicies<'_> {
 }
 
 /// The refusal in a sentence.
-struct Message<'a>(&'a Decision);
+struct RefusalMessage<'a>(&'a Decision);
 
-impl Serialize for Message<'_> {
+impl Serialize for RefusalMessage<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
 
-impl fmt::Display for Message<'_> {
+impl fmt::Display for RefusalMessage<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(decision) = self;
-        match (decision.basis(), refused_by(decision)) {
-            (Basis::MissingIdentifier { .. }, Some(rule)) => {
+        match (decision.reason(), refused_by(decision)) {
+            (DecisionReason::MissingIdentifier { .. }, Some(rule)) => {
                 write!(f, "Rule {} needs to know who is asking: ", rule.id)?;
                 for (number, identifier) in rule.identifiers.iter().enumerate() {
                     write!(f, "{}{identifier}", if number > 0 { ", " } else { "" })?;
                 }
                 f.write_str(".")
             }
-            (Basis::Banned { .. }, Some(rule)) => {
+            (DecisionReason::Banned { .. }, Some(rule)) => {
                 let seconds = retry_after(decision).unwrap_or_default();
                 write!(f, "Rule {} has banned this client, which kept exceeding it. ", rule.id)?;
                 write!(f, "Try again in {seconds} s.")
             }
-            (Basis::StoreUnavailable { .. }, _) => {
+            (DecisionReason::StoreUnavailable { .. }, _) => {
                 f.write_str("The limit cannot be checked at the moment.")
             }
             _ => match decision.binding() {

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use tollgate_core::{Charge, Key, Line, Mode, Timestamp};
+use tollgate_core::{Charge, ChargeResult, Key, Mode, Timestamp};
 use tollgate_rules::document::Consistency;
 use tollgate_rules::{Penalty, Rule, RuleSet, Subject};
 use tollgate_store::{Op, OpOutcome, Settlement, Store};
@@ -23,7 +23,7 @@ pub(crate) use bans::Banning;
 pub use bans::{Ban, BanCounts};
 
 /// The largest identifiers of a client that can be banned, in bytes: bans are kept for long.
-const LONGEST_SUBJECT: usize = 1024;
+const MAX_SUBJECT_BYTES: usize = 1024;
 
 /// How the refusals of rules with a penalty are counted.
 #[derive(Default)]
@@ -72,23 +72,23 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             .collect();
         let charges: Vec<[Charge<'_>; 1]> =
             refused.iter().map(|refused| [self.charge_for(refused)]).collect();
-        let lines = self.settler.count_refusals(&refused, &charges, now).await;
-        let due = refused.iter().zip(lines).filter(|(_, line)| is_full(line));
+        let results = self.settler.count_refusals(&refused, &charges, now).await;
+        let due = refused.iter().zip(results).filter(|(_, result)| is_full(result));
         self.ban(due.map(|(refused, _)| refused.ban(now)))
     }
 
     /// Counts a refusal, as the settings of the limiter say.
     #[cold]
-    pub(crate) fn note_refusal(&self, decision: &Decision, line: usize, rule: &Rule) {
+    pub(crate) fn note_refusal(&self, decision: &Decision, result: usize, rule: &Rule) {
         let policy = &decision.snapshot.policy;
-        let Some(Charge { key, .. }) = decision.plan.charge(line, policy.rules()) else { return };
+        let Some(Charge { key, .. }) = decision.plan.charge(result, policy.rules()) else { return };
         if matches!(self.penalties, Penalties::Ignored) {
             return;
         }
         // Where bans are written to a catalog, long values are digests here, so that no client is too long to be
         // banned.
         let subject = policy.directory().subject_of(rule, &key);
-        if subject.as_bytes().len() > LONGEST_SUBJECT {
+        if subject.as_bytes().len() > MAX_SUBJECT_BYTES {
             return;
         }
         let offence = Offence { rule_id: Arc::clone(&rule.id), subject };
@@ -141,8 +141,8 @@ impl<'a> Refused<'a> {
 }
 
 /// Whether a counter has as many refusals as lead to a ban.
-fn is_full(line: &Line) -> bool {
-    line.report.remaining == 0
+fn is_full(result: &ChargeResult) -> bool {
+    result.report.remaining == 0
 }
 
 impl<S: Store> Settler<S> {
@@ -152,7 +152,7 @@ impl<S: Store> Settler<S> {
         refused: &[Refused<'_>],
         charges: &[[Charge<'_>; 1]],
         now: Timestamp,
-    ) -> Vec<Line> {
+    ) -> Vec<ChargeResult> {
         let is_local = |refused: &Refused<'_>| {
             self.store.is_shared() && refused.rule.consistency == Consistency::Local
         };
@@ -165,31 +165,31 @@ impl<S: Store> Settler<S> {
         let mut outcomes = self.submit(&shared, now).await.into_iter();
         let count = |(refused, charge): (&Refused<'_>, &[Charge<'_>; 1])| {
             let outcome = if is_local(refused) { None } else { outcomes.next() };
-            let lines = match outcome {
-                Some(Ok(OpOutcome::Settled(settlement))) => settlement.lines,
-                _ => self.local.settle_now(charge, now).lines,
+            let results = match outcome {
+                Some(Ok(OpOutcome::Settled(settlement))) => settlement.results,
+                _ => self.local.settle_now(charge, now).results,
             };
-            only(&lines)
+            only(&results)
         };
         refused.iter().zip(charges).map(count).collect()
     }
 
     /// Counts a refusal locally.
-    fn count_refusal_here(&self, charge: &Charge<'_>, now: Timestamp) -> Line {
+    fn count_refusal_here(&self, charge: &Charge<'_>, now: Timestamp) -> ChargeResult {
         let charges = [*charge];
         let mut settlement = Settlement::default();
         if !self.store.try_settle(&charges.as_slice().into(), now, &mut settlement) {
             settlement = self.local.settle_now(&charges, now);
         }
-        only(&settlement.lines)
+        only(&settlement.results)
     }
 }
 
 /// The result of the only charge. Without one nothing was counted, which bans no client.
-fn only(lines: &[Line]) -> Line {
-    lines.first().copied().unwrap_or_else(|| {
-        let mut line = Line::default();
-        line.report.remaining = 1;
-        line
+fn only(results: &[ChargeResult]) -> ChargeResult {
+    results.first().copied().unwrap_or_else(|| {
+        let mut result = ChargeResult::default();
+        result.report.remaining = 1;
+        result
     })
 }

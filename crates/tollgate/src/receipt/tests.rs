@@ -71,8 +71,9 @@ fn only_what_is_rare_is_kept_whole() {
         let is_whole = matches!(decision.receipt().0, Form::Whole(_));
         let is_own = decision.plan.planned().iter().any(|line| line.own_limit.is_some());
         let is_long = keys(&decision).iter().any(|(subject, ..)| subject.len() > 100);
-        let is_rare =
-            decision.basis != Basis::Rules || is_own || (is_long && decision.is_allowed());
+        let is_rare = decision.reason != DecisionReason::Rules
+            || is_own
+            || (is_long && decision.is_allowed());
         assert_eq!(is_whole, is_rare, "{decision:?}");
     });
 }

@@ -13,15 +13,15 @@ use crate::identity::{CredentialProblem, Extractor, HttpRequest, Identity, Secre
 /// Attributes that the program knows beyond HTTP.
 type OwnAttributes = Box<dyn Attributes + Send + Sync>;
 /// A function that the program gives, called for each request.
-type AskedOf<T> = Option<Arc<dyn Fn(&Parts) -> T + Send + Sync>>;
+type PerRequest<T> = Option<Arc<dyn Fn(&Parts) -> T + Send + Sync>>;
 
 /// How to identify the client of a request.
 #[derive(Clone, Default)]
 pub(super) struct Callers {
     /// The peer address of the connection.
-    pub(super) address: AskedOf<Option<IpAddr>>,
+    pub(super) address: PerRequest<Option<IpAddr>>,
     pub(super) extractor: Option<Arc<Extractor>>,
-    pub(super) own: AskedOf<OwnAttributes>,
+    pub(super) own: PerRequest<OwnAttributes>,
 }
 
 /// The client of a request.
@@ -68,7 +68,7 @@ impl Caller {
     }
 
     /// The request as rules see it, with the path that they match.
-    pub(super) fn asking<'a>(&'a self, parts: &'a Parts, path: &'a str) -> Asked<'a> {
+    pub(super) fn asking<'a>(&'a self, parts: &'a Parts, path: &'a str) -> LayerRequest<'a> {
         let request = HttpRequest {
             identity: &self.identity,
             method: parts.method.as_str(),
@@ -78,17 +78,17 @@ impl Caller {
             headers: &parts.headers,
             cost: 1,
         };
-        Asked { request, own: self.own.as_deref() }
+        LayerRequest { request, own: self.own.as_deref() }
     }
 }
 
 /// A request: the program's attributes first, then those of HTTP.
-pub(super) struct Asked<'a> {
+pub(super) struct LayerRequest<'a> {
     request: HttpRequest<'a>,
     own: Option<&'a (dyn Attributes + Send + Sync)>,
 }
 
-impl Attributes for Asked<'_> {
+impl Attributes for LayerRequest<'_> {
     fn get(&self, attribute: Attribute<'_>) -> Option<&str> {
         let own = self.own.and_then(|own| own.get(attribute)).filter(|value| !value.is_empty());
         own.or_else(|| self.request.get(attribute))

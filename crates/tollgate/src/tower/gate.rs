@@ -10,10 +10,10 @@ use bytes::Bytes;
 use tollgate_core::Micros;
 use tollgate_store::Store;
 
-use super::answer::{Answers, bad_credentials, bad_path};
 use super::caller::Callers;
-use super::hold::{Places, Turn};
+use super::delay::{Places, Turn};
 use super::observed::{Observed, Observer};
+use super::response::{ResponseBuilder, bad_credentials, bad_path};
 use crate::clock::{Clock, Stopwatch};
 use crate::decision::Decision;
 use crate::http::{PathMatching, write_fields};
@@ -22,12 +22,12 @@ use crate::limiter::Limiter;
 /// The response header of the inner service with the final cost of a request.
 const PRICE: HeaderName = HeaderName::from_static("x-request-cost");
 /// How many requests are delayed at a time by default.
-const MOST_HELD: usize = 10_000;
+const MAX_DELAYED: usize = 10_000;
 
 pub(super) struct Gate<S, C> {
     pub(super) limiter: Arc<Limiter<S, C>>,
     pub(super) callers: Callers,
-    pub(super) answers: Answers,
+    pub(super) answers: ResponseBuilder,
     pub(super) places: Places,
     pub(super) observer: Option<Observer>,
     pub(super) paths: PathMatching,
@@ -38,8 +38,8 @@ impl<S, C> Gate<S, C> {
         Self {
             limiter,
             callers: Callers::default(),
-            answers: Answers::default(),
-            places: Places::new(MOST_HELD),
+            answers: ResponseBuilder::default(),
+            places: Places::new(MAX_DELAYED),
             observer: None,
             paths: PathMatching::default(),
         }

@@ -10,7 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use bytes::Bytes;
 
-use crate::decision::{Basis, Decision, Refusal};
+use crate::decision::{Decision, DecisionReason, Refusal};
 use crate::http::retry_after;
 
 const STATUS: HeaderName = HeaderName::from_static("grpc-status");
@@ -44,12 +44,12 @@ pub(super) fn refusal(decision: &Decision) -> Response<Bytes> {
         Some(Refusal::RateLimited | Refusal::Banned) | None => Code::ResourceExhausted,
     };
     let refuser = decision.refuser().map_or("", |rule| &rule.id);
-    let message = match (decision.basis(), decision.binding()) {
-        (Basis::MissingIdentifier { .. }, _) => {
+    let message = match (decision.reason(), decision.binding()) {
+        (DecisionReason::MissingIdentifier { .. }, _) => {
             format!("rule {refuser} needs to know who is asking")
         }
-        (Basis::Banned { .. }, _) => format!("rule {refuser} has banned this client"),
-        (Basis::StoreUnavailable { .. }, _) => {
+        (DecisionReason::Banned { .. }, _) => format!("rule {refuser} has banned this client"),
+        (DecisionReason::StoreUnavailable { .. }, _) => {
             "the limit cannot be checked at the moment".to_owned()
         }
         (_, Some(binding)) => format!("the limit of rule {} is reached", binding.rule.id),

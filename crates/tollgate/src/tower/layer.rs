@@ -104,7 +104,7 @@ impl<S, C> RateLimitLayer<S, C> {
     /// Sets how many requests may be delayed at the same time. One more is refused and not charged; its `Retry-After`
     /// is its delay. The default is 10,000.
     #[must_use]
-    pub fn hold_at_most(self, requests: usize) -> Self {
+    pub fn max_delayed(self, requests: usize) -> Self {
         self.with(|gate| gate.places = gate.places.resized(requests))
     }
 
@@ -114,7 +114,7 @@ impl<S, C> RateLimitLayer<S, C> {
     /// [`identify_with`](Self::identify_with) finds; of IPv6, the /64. Requests without an address share the places
     /// of all.
     #[must_use]
-    pub fn hold_at_most_per_client(self, requests: usize) -> Self {
+    pub fn max_delayed_per_client(self, requests: usize) -> Self {
         self.with(|gate| gate.places = gate.places.shared_by(requests))
     }
 
@@ -135,7 +135,7 @@ impl<S, C> RateLimitLayer<S, C> {
 
     /// How many requests are delayed now.
     #[must_use]
-    pub fn held(&self) -> usize {
+    pub fn delayed(&self) -> usize {
         self.gate.places.taken()
     }
 
@@ -159,7 +159,7 @@ impl<S, C> Clone for RateLimitLayer<S, C> {
 
 impl<S, C> fmt::Debug for RateLimitLayer<S, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RateLimitLayer").field("held", &self.held()).finish_non_exhaustive()
+        f.debug_struct("RateLimitLayer").field("delayed", &self.delayed()).finish_non_exhaustive()
     }
 }
 

@@ -26,21 +26,21 @@
 //! `X-Request-Cost` of the response, which is removed, is the final cost of the request.
 //!
 //! Requests that a rule delays wait here, which needs a tokio runtime with timers: as many at most as
-//! [`RateLimitLayer::hold_at_most`] sets. A client that disconnects frees its place.
+//! [`RateLimitLayer::max_delayed`] sets. A client that disconnects frees its place.
 //!
 //! [`RateLimitLayer::observe`] shows decisions to logs and metrics.
 
-mod answer;
 mod body;
 mod caller;
+mod delay;
 mod gate;
 mod grpc;
-mod hold;
 mod layer;
 mod observed;
+mod response;
 mod service;
 
 pub use body::ResponseBody;
 pub use layer::RateLimitLayer;
-pub use observed::{NotJudged, Observed};
+pub use observed::{NotChecked, Observed};
 pub use service::{RateLimit, ResponseFuture};

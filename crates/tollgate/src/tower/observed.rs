@@ -16,7 +16,7 @@ pub(super) type Observer = Arc<dyn Fn(&Observed<'_>) -> Option<String> + Send + 
 /// An extension of responses to requests that were refused before any rule was checked, for their path or their
 /// credentials. Observers do not see such requests.
 #[derive(Clone, Copy, Debug)]
-pub struct NotJudged;
+pub struct NotChecked;
 
 /// A request that was checked, borrowed until the observer returns.
 #[non_exhaustive]

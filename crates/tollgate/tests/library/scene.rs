@@ -8,8 +8,8 @@ use std::task::{Context, Poll, Waker};
 use proptest::test_runner::Config;
 use tollgate::store::StoreError;
 use tollgate::{
-    Attribute, Attributes, Basis, CheckTarget, Decision, Limiter, ManualClock, Micros, Peek,
-    Policy, Refusal, Request, RuleOutcome, SoftState, Store, Timestamp,
+    Attribute, Attributes, CheckTarget, Decision, DecisionReason, Limiter, ManualClock, Micros,
+    Peek, Policy, Refusal, Request, RuleOutcome, SoftState, Store, Timestamp,
 };
 
 /// Midnight, where windows of every usual length begin.
@@ -117,17 +117,19 @@ pub(crate) fn request(text: &str) -> Request<'_> {
 /// A decision in a few words: `allowed by per_user, 3 left`.
 pub(crate) fn render(decision: &Decision) -> String {
     let because = |reason: &Option<_>| reason.as_deref().unwrap_or("no reason").to_owned();
-    let mut words = match decision.basis() {
-        Basis::NoRule => vec!["no rule".to_owned()],
-        Basis::AllowListed { reason } => vec![format!("never limited: {}", because(reason))],
-        Basis::DenyListed { reason, .. } => vec![format!("denied: {}", because(reason))],
-        Basis::MissingIdentifier { .. } => vec!["denied: identifier missing".to_owned()],
-        Basis::Banned { rule, .. } => {
+    let mut words = match decision.reason() {
+        DecisionReason::NoRule => vec!["no rule".to_owned()],
+        DecisionReason::AllowListed { reason } => {
+            vec![format!("never limited: {}", because(reason))]
+        }
+        DecisionReason::DenyListed { reason, .. } => vec![format!("denied: {}", because(reason))],
+        DecisionReason::MissingIdentifier { .. } => vec!["denied: identifier missing".to_owned()],
+        DecisionReason::Banned { rule, .. } => {
             let rule = decision.policy().rules().get(*rule).map(|rule| rule.id.to_string());
             vec![format!("banned by {}", rule.unwrap_or_default())]
         }
-        Basis::StoreUnavailable { .. } => vec!["refused: store unavailable".to_owned()],
-        Basis::Rules => match decision.binding() {
+        DecisionReason::StoreUnavailable { .. } => vec!["refused: store unavailable".to_owned()],
+        DecisionReason::Rules => match decision.binding() {
             Some(binding) => vec![
                 format!("{} by {}", verdict(decision), binding.rule.id),
                 format!("{} left", binding.outcome.report.remaining),

@@ -109,7 +109,7 @@ impl Crowd {
     fn leave(&self) {
         let leavers = self.sent.iter().enumerate().filter(|(number, _)| leaves(*number));
         leavers.for_each(|(_, sent)| sent.abort());
-        until("places", || (self.gate.layer.held() == HELD - LEAVERS).then_some(()));
+        until("places", || (self.gate.layer.delayed() == HELD - LEAVERS).then_some(()));
     }
 
     /// Waits until all have gone who did not leave: each once, none before its turn. How late they
@@ -125,7 +125,7 @@ impl Crowd {
                 Err(error) => assert!(error.is_cancelled() && leaves(number), "{number}: {error}"),
             }
         }
-        assert_eq!(self.gate.layer.held(), 0);
+        assert_eq!(self.gate.layer.delayed(), 0);
         let came = self.gate.came();
         let mut numbers: Vec<usize> = came.iter().map(|(number, _)| *number).collect();
         numbers.sort_unstable();
@@ -165,14 +165,14 @@ async fn round() -> bool {
     let before = memory::kept();
     crowd.come(HELD).await;
     let each = (memory::kept() - before) / HELD;
-    assert_eq!(crowd.gate.layer.held(), HELD);
+    assert_eq!(crowd.gate.layer.delayed(), HELD);
     assert!(crowd.gate.came().is_empty(), "all are held at once");
     assert!(each <= MOST_BYTES_EACH, "{each} bytes for each that waits");
     crowd.refuse().await;
     // Who leaves gives the place back, but not the turn: who comes instead is behind all others.
     crowd.leave();
     crowd.come(LEAVERS).await;
-    assert_eq!(crowd.gate.layer.held(), HELD);
+    assert_eq!(crowd.gate.layer.delayed(), HELD);
     crowd.refuse().await;
 
     let turns = (0..HELD + LEAVERS).filter(|number| !leaves(*number));
@@ -209,7 +209,7 @@ async fn all_at_once(policy: &str, spacing: Micros) {
         let answer = timeout(PATIENCE, sent).await.expect("nobody is forgotten");
         assert_eq!(answer.expect("no panic").map(|answer| answer.status()), Ok(StatusCode::OK));
     }
-    assert_eq!(gate.layer.held(), 0);
+    assert_eq!(gate.layer.delayed(), 0);
     let came = gate.came();
     for (turn, (_, moment)) in (0..).zip(&came) {
         let turn = start.plus(Micros::new(turn * spacing.get()));

@@ -52,7 +52,7 @@ impl<C: Clock + 'static> Gate<C> {
     pub(crate) fn new(policy: &str, clock: C, held: usize) -> Self {
         let policy = Policy::from_text(policy).expect("a sound policy");
         let limiter = Limiter::builder().policy(policy).clock(clock).build();
-        let layer = RateLimitLayer::new(limiter).hold_at_most(held);
+        let layer = RateLimitLayer::new(limiter).max_delayed(held);
         // With room, so that what is taken down is not taken for the cost of those who wait.
         let came = Arc::new(Mutex::new(Vec::with_capacity(2 * held)));
         let service = layer.layer(Behind { came: Arc::clone(&came) });

@@ -26,11 +26,11 @@ async fn one_by_one() {
     for number in 1..=HELD {
         sent.push(gate.judged(number).await.map(tokio::spawn).expect("held"));
     }
-    assert_eq!(gate.layer.held(), HELD);
+    assert_eq!(gate.layer.delayed(), HELD);
     for (number, sent) in (1..).zip(sent) {
         assert!(sent.await.expect("no panic").is_ok());
         assert_eq!(moment() - start, Duration::from_millis(number));
-        assert_eq!(gate.layer.held() as u64, HELD as u64 - number);
+        assert_eq!(gate.layer.delayed() as u64, HELD as u64 - number);
     }
     let order = gate.came().into_iter().map(|(number, _)| number);
     assert!(order.eq(0..=HELD), "in order, each once");

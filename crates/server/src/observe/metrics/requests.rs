@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tollgate::{Basis, Decision, Micros, Refusal};
+use tollgate::{Decision, DecisionReason, Micros, Refusal};
 
 /// Where requests come in.
 #[derive(Clone, Copy, Debug)]
@@ -61,8 +61,8 @@ impl RequestOutcome {
             Some(Refusal::RateLimited) => Self::Refused,
             Some(Refusal::Denied | Refusal::Banned) => Self::Denied,
             Some(Refusal::StoreUnavailable) => Self::Error,
-            None => match decision.basis() {
-                Basis::NoRule | Basis::AllowListed { .. } => Self::Unlimited,
+            None => match decision.reason() {
+                DecisionReason::NoRule | DecisionReason::AllowListed { .. } => Self::Unlimited,
                 _ if matches!(entry, Entry::Envoy) && finds_nothing_left(decision) => Self::Refused,
                 _ if decision.delay().is_some_and(|delay| delay > Micros::ZERO) => Self::Throttled,
                 _ => Self::Allowed,

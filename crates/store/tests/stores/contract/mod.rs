@@ -9,7 +9,7 @@ use std::future::{Future, ready};
 
 use draw::Reach;
 use suite::check_store;
-use tollgate_core::{Charge, Line, Mode, Timestamp};
+use tollgate_core::{Charge, ChargeResult, Mode, Timestamp};
 use tollgate_store::{MemoryStore, Op, OpOutcome, Outcomes, SettleRequest, Settlement, Store};
 
 const CASES: u32 = 400;
@@ -63,12 +63,12 @@ impl Store for SideBySide {
                 outcomes.extend(self.0.submit_now(run, now));
                 continue;
             }
-            let mut lines = vec![Line::default(); charges.len()];
-            self.0.settle_each(&charges, now, &mut lines);
-            outcomes.extend(charges.iter().zip(lines).map(|(charge, line)| {
+            let mut results = vec![ChargeResult::default(); charges.len()];
+            self.0.settle_each(&charges, now, &mut results);
+            outcomes.extend(charges.iter().zip(results).map(|(charge, line)| {
                 let passed = line.admitted || charge.mode != Mode::Enforce;
-                let lines = [line].into_iter().collect();
-                let settlement = Settlement { now, passed, lines, ..Settlement::default() };
+                let results = [line].into_iter().collect();
+                let settlement = Settlement { now, passed, results, ..Settlement::default() };
                 Ok(OpOutcome::Settled(settlement))
             }));
         }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use tollgate_core::{
-    Algorithm, Charge, Key, Limit, Line, Micros, Mode, Quota, State, Timestamp, settle,
+    Algorithm, Charge, ChargeResult, Key, Limit, Micros, Mode, Quota, State, Timestamp, settle,
 };
 
 /// How long a store may keep a counter at least, once it is worth nothing.
@@ -29,10 +29,10 @@ impl Model {
         charges: &[Charge<'_>],
         is_dry_run: bool,
         now: Timestamp,
-    ) -> (bool, Vec<Line>) {
+    ) -> (bool, Vec<ChargeResult>) {
         let mut states: Vec<Option<State>> =
             numbers.iter().map(|number| self.state(*number).cloned()).collect();
-        let mut lines = vec![Line::default(); charges.len()];
+        let mut results = vec![ChargeResult::default(); charges.len()];
         let passed = if is_dry_run {
             // As beside a charge that never fits.
             let blocked = Quota::new(Algorithm::FixedWindow, 0, Micros::from_secs(1));
@@ -41,24 +41,24 @@ impl Model {
             let never = Charge { key, limit: &blocked, cost: 1, mode: Mode::Enforce };
             let never = [charges, &[never]].concat();
             states.push(None);
-            lines.push(Line::default());
-            settle(&never, &mut states, now, &mut lines);
-            lines.pop();
-            let fits = |(charge, line): (&Charge<'_>, &Line)| {
+            results.push(ChargeResult::default());
+            settle(&never, &mut states, now, &mut results);
+            results.pop();
+            let fits = |(charge, line): (&Charge<'_>, &ChargeResult)| {
                 line.admitted || charge.mode != Mode::Enforce
             };
-            charges.iter().zip(&lines).all(fits)
+            charges.iter().zip(&results).all(fits)
         } else {
-            settle(charges, &mut states, now, &mut lines)
+            settle(charges, &mut states, now, &mut results)
         };
         for (number, (state, (charge, line))) in
-            numbers.iter().zip(states.into_iter().zip(charges.iter().zip(&lines)))
+            numbers.iter().zip(states.into_iter().zip(charges.iter().zip(&results)))
         {
             if let Some(state) = state.filter(|_| line.written) {
                 self.counters.insert(*number, Counter { state, limit: *charge.limit });
             }
         }
-        (passed, lines)
+        (passed, results)
     }
 
     pub(crate) fn refund(

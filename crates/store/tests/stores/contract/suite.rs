@@ -174,9 +174,9 @@ impl<S: Store> Run<'_, S> {
         now: Timestamp,
     ) -> TestCaseResult {
         let settled = settled.expect("a store that answers");
-        let (passed, lines) =
+        let (passed, results) =
             self.model.settle(&request.numbers, &request.charges, is_dry_run, now);
-        prop_assert_eq!(settled.lines.as_slice(), lines.as_slice(), "lines of {:?}", request);
+        prop_assert_eq!(settled.results.as_slice(), results.as_slice(), "results of {:?}", request);
         prop_assert_eq!(settled.passed, passed, "verdict on {:?}", request);
         Ok(())
     }

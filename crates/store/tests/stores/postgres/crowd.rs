@@ -81,7 +81,7 @@ async fn whoever_asks_in_another_order_gets_an_answer_too() {
         let wide = limit(Algorithm::Gcra, 1_000_000);
         let look = [Charge { cost: 0, ..one(subject, &wide) }];
         let looked = nodes[0].settle(&look, Timestamp::EPOCH).await.expect("an answer");
-        assert_eq!(looked.lines[0].report.remaining, 1_000_000 - 60, "{subject}");
+        assert_eq!(looked.results[0].report.remaining, 1_000_000 - 60, "{subject}");
     }
     assert_eq!(
         postgres.query("SELECT deadlocks FROM pg_stat_database WHERE datname='postgres'"),
@@ -124,7 +124,7 @@ async fn batch_of(store: &PostgresStore, large: &Limit, requests: usize) {
     let settled = store.settle_batch(&vec![charges.as_slice(); requests], Timestamp::EPOCH).await;
     let remaining = settled.iter().map(|settled| {
         let settled = settled.as_ref().expect("a database that answers");
-        (settled.passed, settled.lines[0].report.remaining)
+        (settled.passed, settled.results[0].report.remaining)
     });
     let expected = (0..requests as u64 - 1).rev().map(|left| (true, left)).chain([(false, 0)]);
     assert!(remaining.eq(expected), "{settled:?}");

@@ -127,7 +127,7 @@ async fn a_row_that_cannot_be_read_costs_its_counter_alone() {
         let requests = [&[spoiled][..], &[one(row, &two)]];
         let settle = async || {
             let settled = store.settle_batch(&requests, Timestamp::EPOCH).await;
-            let left = settled.into_iter().map(|one| one.expect("an answer").lines[0].report);
+            let left = settled.into_iter().map(|one| one.expect("an answer").results[0].report);
             left.map(|report| report.remaining).collect::<Vec<_>>()
         };
         assert_eq!(settle().await, [1, 1], "{algorithm:?}");

@@ -17,8 +17,7 @@ use crate::redis::suite::{check_store, differ};
 pub(crate) const SCRIPT: &str = include_str!("../../../src/redis/settle.lua");
 
 /// What doubles can hold.
-const REACH: Reach =
-    Reach { largest_limit: RedisStore::LARGEST_LIMIT, latest: 1 << 51, ..Reach::ALL };
+const REACH: Reach = Reach { largest_limit: RedisStore::MAX_LIMIT, latest: 1 << 51, ..Reach::ALL };
 
 /// Where stores come from, each with nothing counted yet.
 struct Source<'a> {

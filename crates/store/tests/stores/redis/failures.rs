@@ -60,14 +60,14 @@ async fn the_first_request_after_a_restart_counts_anew() {
     let limit = limit(Algorithm::FixedWindow, 10, LONG);
     for left in [9, 8] {
         let settled = take(&store, key("a", "x"), &limit).await.expect("an answer");
-        assert_eq!(settled.lines[0].report.remaining, left);
+        assert_eq!(settled.results[0].report.remaining, left);
     }
     // A connection that ended while nobody used it is no reason for an error, and neither is a
     // server that has never seen the script.
     redis.restart();
     let settled = take(&store, key("a", "x"), &limit).await;
     let settled = settled.unwrap_or_else(|error| panic!("{}", story(&error)));
-    assert_eq!(settled.lines[0].report.remaining, 9);
+    assert_eq!(settled.results[0].report.remaining, 9);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -84,7 +84,7 @@ async fn check_absent(redis: &Redis, algorithm: Algorithm, value: &Value) {
         for settled in store.settle_batch(&requests, NO_MOMENT).await {
             let settled = settled.unwrap_or_else(|error| panic!("{}: {}", what(), story(&error)));
             assert_eq!(
-                (settled.passed, settled.lines[0].report.remaining),
+                (settled.passed, settled.results[0].report.remaining),
                 (true, left),
                 "{}",
                 what()

@@ -99,7 +99,7 @@ async fn run(
         match step.action {
             Action::Charge(mode) => {
                 let settled = store.settle(&[Charge { mode, ..charge }], NO_MOMENT).await;
-                is_written = settled.expect("an answer").lines[0].written;
+                is_written = settled.expect("an answer").results[0].written;
             }
             Action::Refund => {
                 let refund = Refund { key: charge.key, limit, units: step.units, charged_at: None };
@@ -112,7 +112,7 @@ async fn run(
         }
         let look = store.settle(&[Charge { cost: 0, ..charge }], NO_MOMENT).await;
         let look = look.expect("an answer");
-        let reset_after = look.lines[0].report.reset_after.min(LONGEST);
+        let reset_after = look.results[0].report.reset_after.min(LONGEST);
         let end = look.now.plus(reset_after);
         match expiry(redis, rule) {
             Some(expiry) => {

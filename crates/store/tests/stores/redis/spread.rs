@@ -98,8 +98,8 @@ async fn requests_that_cross_each_other_never_get_more_than_the_limit() {
 type Part = (usize, &'static str, u64, u64, Mode);
 
 fn figures(settled: &Settlement) -> (bool, Vec<(bool, u64)>) {
-    let line = |line: &tollgate_core::Line| (line.admitted, line.report.remaining);
-    (settled.passed, settled.lines.iter().map(line).collect())
+    let line = |line: &tollgate_core::ChargeResult| (line.admitted, line.report.remaining);
+    (settled.passed, settled.results.iter().map(line).collect())
 }
 
 /// Requests, one after the other, and then a look at all counters: a cluster answers what a single

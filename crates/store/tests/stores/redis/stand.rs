@@ -63,7 +63,7 @@ pub(crate) async fn take(
 pub(crate) async fn remaining(store: &RedisStore, key: Key<'_>, limit: &Limit) -> u64 {
     let look = Charge { cost: 0, ..one(key, limit) };
     let settled = store.settle(&[look], NO_MOMENT).await.expect("a store that answers");
-    settled.lines[0].report.remaining
+    settled.results[0].report.remaining
 }
 
 /// Waits until the store answers about a counter.

@@ -3,7 +3,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
-use tollgate::{Attributes, Basis, Decision, Micros, Outcome, Request, SoftState};
+use tollgate::{Attributes, Decision, DecisionReason, Micros, Outcome, Request, SoftState};
 
 use crate::limiter::in_memory;
 use crate::limiter::scene::{config, request};
@@ -35,7 +35,7 @@ blacklist: [{identifier_type: user_id, identifier: mallory}]
 #[derive(Debug, PartialEq)]
 struct Answer {
     allowed: bool,
-    basis: Basis,
+    reason: DecisionReason,
     binding: Option<usize>,
     delay: Option<Micros>,
     tier: Option<String>,
@@ -45,7 +45,7 @@ struct Answer {
 fn answer(decision: &Decision) -> Answer {
     Answer {
         allowed: decision.is_allowed(),
-        basis: decision.basis().clone(),
+        reason: decision.reason().clone(),
         binding: decision.binding().map(|binding| binding.outcome.rule),
         delay: decision.delay(),
         tier: decision.tier().map(str::to_owned),

@@ -23,7 +23,7 @@ rules:
 #[tokio::test]
 async fn statuses_give_the_charge_of_their_rule_back() {
     let site = Site::start(&layer(limiter(REFUNDED))).await;
-    // Fields are those of the judgement, so the next answer tells.
+    // Fields are those of the verdict, so the next answer tells.
     for (asked, status, successes, attempts) in [
         ("/status/200", 200, 4, 99),
         ("/status/503", 503, 3, 98),

@@ -74,7 +74,7 @@ async fn they_leave_one_by_one() {
             assert_eq!(answer.await.expect("no panic").status, 200);
             assert_eq!(moment() - start, Duration::from_secs(turn), "{policy}");
         }
-        assert_eq!(layer.held(), 0);
+        assert_eq!(layer.delayed(), 0);
         // What would have to wait too long is refused by its rule.
         assert_eq!(send(&layer).await.status, 429);
     }
@@ -82,10 +82,10 @@ async fn they_leave_one_by_one() {
 
 #[tokio::test(start_paused = true)]
 async fn no_more_than_there_are_places() {
-    let layer = RateLimitLayer::new(limiter(SLOW)).hold_at_most(2);
+    let layer = RateLimitLayer::new(limiter(SLOW)).max_delayed(2);
     let sent: Vec<_> = (0..3).map(|_| tokio::spawn(send(&layer))).collect();
     tokio::task::yield_now().await;
-    assert_eq!(layer.held(), 2);
+    assert_eq!(layer.delayed(), 2);
     let start = moment();
     let refused = send(&layer).await;
     let expected = "429 retry-after=3 x-ratelimit-limit=10 content-type=application/problem+json";
@@ -97,13 +97,13 @@ async fn no_more_than_there_are_places() {
     for answer in sent {
         assert_eq!(answer.await.expect("no panic").status, 200);
     }
-    assert_eq!(layer.held(), 0);
+    assert_eq!(layer.delayed(), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn one_client_does_not_take_all_places() {
     let layer = RateLimitLayer::new(limiter(SLOW))
-        .hold_at_most(8)
+        .max_delayed(8)
         .client_address(|parts| parts.extensions.get::<IpAddr>().copied());
     let send = |client: &str| {
         let mut request = Request::<Body>::new(Empty::new());
@@ -114,7 +114,7 @@ async fn one_client_does_not_take_all_places() {
     assert_eq!(send("192.0.2.1").await, 200);
     let mut sent: Vec<_> = (0..2).map(|_| tokio::spawn(send("192.0.2.1"))).collect();
     tokio::task::yield_now().await;
-    assert_eq!(layer.held(), 2);
+    assert_eq!(layer.delayed(), 2);
     assert_eq!(send("192.0.2.1").await, 429, "it has its share");
     assert_eq!(
         layer.limiter().check(&Peek(&request(""))).now().remaining(),
@@ -123,16 +123,16 @@ async fn one_client_does_not_take_all_places() {
     );
     sent.extend(["192.0.2.2", "2001:db8::1"].map(|client| tokio::spawn(send(client))));
     tokio::task::yield_now().await;
-    assert_eq!(layer.held(), 4, "others wait as before");
+    assert_eq!(layer.delayed(), 4, "others wait as before");
     for status in sent {
         assert_eq!(status.await.expect("no panic"), 200);
     }
-    assert_eq!(layer.held(), 0);
+    assert_eq!(layer.delayed(), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_request_that_is_turned_away_counts_as_refused_by_its_rule() {
-    let layer = RateLimitLayer::new(limiter(TURNED_AWAY)).hold_at_most(0);
+    let layer = RateLimitLayer::new(limiter(TURNED_AWAY)).max_delayed(0);
     assert_eq!([send(&layer).await.status, send(&layer).await.status], [200, 429]);
     let limiter = layer.limiter();
     let counts: Vec<_> = limiter
@@ -147,27 +147,27 @@ async fn a_request_that_is_turned_away_counts_as_refused_by_its_rule() {
 
 #[tokio::test(start_paused = true)]
 async fn without_places_only_those_pass_that_need_not_wait() {
-    let layer = RateLimitLayer::new(limiter(SLOW)).hold_at_most(0);
+    let layer = RateLimitLayer::new(limiter(SLOW)).max_delayed(0);
     assert_eq!(send(&layer).await.status, 200);
     assert_eq!(send(&layer).await.status, 429);
     // Places beyond counting are as good as no bound.
-    let layer = RateLimitLayer::new(limiter(SLOW)).hold_at_most(usize::MAX);
+    let layer = RateLimitLayer::new(limiter(SLOW)).max_delayed(usize::MAX);
     assert_eq!(send(&layer).await.status, 200);
     assert_eq!(send(&layer).await.status, 200);
 }
 
 #[tokio::test(start_paused = true)]
 async fn who_leaves_gives_the_place_back_but_not_the_charge() {
-    let layer = RateLimitLayer::new(limiter(SLOW)).hold_at_most(1);
+    let layer = RateLimitLayer::new(limiter(SLOW)).max_delayed(1);
     assert_eq!(send(&layer).await.status, 200);
     {
         let mut left = pin!(send(&layer));
         let polled = left.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         assert!(matches!(polled, Poll::Pending));
-        assert_eq!(layer.held(), 1);
+        assert_eq!(layer.delayed(), 1);
         assert_eq!(send(&layer).await.status, 429);
     }
-    assert_eq!(layer.held(), 0);
+    assert_eq!(layer.delayed(), 0);
     let start = moment();
     assert_eq!(send(&layer).await.status, 200);
     assert_eq!(moment() - start, Duration::from_secs(2), "behind the one that left");
@@ -191,7 +191,7 @@ rules: [{rule_id: slow, limit: 1, window: 1h, burst: 9, identifier_type: global,
 
 async fn wait_until_held(layer: &RateLimitLayer<MemoryStore, ManualClock>, held: usize) {
     let layer = layer.clone();
-    let wait = move || until("requests held", || (layer.held() == held).then_some(()));
+    let wait = move || until("requests held", || (layer.delayed() == held).then_some(()));
     tokio::task::spawn_blocking(wait).await.expect("no panic");
 }
 

@@ -161,7 +161,7 @@ async fn what_is_held_is_seen_before_it_waits_and_what_finds_no_place_as_refused
 rules: [{rule_id: slow, limit: 1, window: 1h, burst: 9, identifier_type: global, algorithm: leaky_bucket}]
 ";
     let witness = Witness::default();
-    let layer = witness.watch(RateLimitLayer::new(limiter(policy)).hold_at_most(1));
+    let layer = witness.watch(RateLimitLayer::new(limiter(policy)).max_delayed(1));
     let send = || {
         let pass = |_: Request<Empty<Bytes>>| async {
             Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new()))
@@ -172,7 +172,7 @@ rules: [{rule_id: slow, limit: 1, window: 1h, burst: 9, identifier_type: global,
     assert_eq!(witness.seen(), ["GET / - - Passed slow"]);
     let held = tokio::spawn(send());
     tokio::task::yield_now().await;
-    assert_eq!((layer.held(), held.is_finished()), (1, false));
+    assert_eq!((layer.delayed(), held.is_finished()), (1, false));
     assert_eq!(witness.seen(), ["GET / - - Held slow"]);
     assert_eq!(send().await.expect("an answer").status(), 429);
     assert_eq!(witness.seen(), ["GET / - - RateLimited slow"]);

@@ -15,7 +15,7 @@ use crate::url::UpstreamUrl;
 
 /// The request head: its target, and what concerned the client's connection only.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct RequestHead {
     /// The host with its port, as the client wrote it.
     pub(crate) authority: Option<Authority>,
     target: PathAndQuery,
@@ -25,10 +25,10 @@ pub(crate) struct Asked {
     /// The client sent a Content-Length.
     has_length: bool,
     /// The client waits for `100 Continue` before it sends its body.
-    pub(crate) awaits_word: bool,
+    pub(crate) awaits_continue: bool,
 }
 
-impl Asked {
+impl RequestHead {
     /// Takes the hop-by-hop parts out of a head.
     pub(crate) fn take(parts: &mut Parts) -> Result<Self, Failure> {
         if parts.method == Method::CONNECT {
@@ -38,7 +38,7 @@ impl Asked {
         let authority = authority_of(parts)?;
         let upgrade = wanted_upgrade(parts);
         let takes_trailers = has_token(&parts.headers, &TE, "trailers");
-        let awaits_word =
+        let awaits_continue =
             parts.version == Version::HTTP_11 && has_token(&parts.headers, &EXPECT, "100-continue");
         strip_hop_by_hop(&mut parts.headers);
         // The body itself knows its length.
@@ -49,7 +49,7 @@ impl Asked {
         fields::join_cookies(&mut parts.headers);
         let target = parts.uri.path_and_query().cloned();
         let target = target.unwrap_or(PathAndQuery::from_static("/"));
-        Ok(Self { authority, target, upgrade, takes_trailers, has_length, awaits_word })
+        Ok(Self { authority, target, upgrade, takes_trailers, has_length, awaits_continue })
     }
 
     /// The host without its port; empty if there is none.
@@ -77,7 +77,7 @@ impl Asked {
             fields.insert(TE, HeaderValue::from_static("trailers"));
             fields.insert(CONNECTION, HeaderValue::from_static("te"));
         }
-        if self.awaits_word {
+        if self.awaits_continue {
             fields.insert(EXPECT, HeaderValue::from_static("100-continue"));
         }
     }
@@ -214,8 +214,8 @@ mod tests {
         request.body(()).expect("a request").into_parts().0
     }
 
-    fn ask(uri: &str, lines: &[(&'static str, &'static str)]) -> Result<Asked, Failure> {
-        Asked::take(&mut parts(Version::HTTP_11, "POST", uri, lines))
+    fn ask(uri: &str, lines: &[(&'static str, &'static str)]) -> Result<RequestHead, Failure> {
+        RequestHead::take(&mut parts(Version::HTTP_11, "POST", uri, lines))
     }
 
     #[test]
@@ -241,8 +241,8 @@ mod tests {
     fn the_host_must_be_clear() {
         let check = |version, uri: &str, host: &'static str, expected: Option<&str>| {
             let mut parts = parts(version, "GET", uri, &[("host", host)]);
-            let asked = Asked::take(&mut parts).ok();
-            assert_eq!(asked.as_ref().map(Asked::host), expected, "{uri} {host}");
+            let asked = RequestHead::take(&mut parts).ok();
+            assert_eq!(asked.as_ref().map(RequestHead::host), expected, "{uri} {host}");
         };
         check(Version::HTTP_11, "/", "a.example:81", Some("a.example"));
         check(Version::HTTP_11, "/", "", Some(""));
@@ -286,7 +286,7 @@ mod tests {
             ("expect", "100-continue"),
         ];
         let mut parts = parts(Version::HTTP_11, "GET", "http://a.example:81/x?y", &lines);
-        let asked = Asked::take(&mut parts).expect("a request");
+        let asked = RequestHead::take(&mut parts).expect("a request");
         let mut request = Request::from_parts(parts, Empty::<Bytes>::new());
         asked.address_http1(&mut request, &authority);
         assert_eq!(request.uri(), "/x?y");
@@ -319,7 +319,7 @@ mod tests {
     fn told_length<B: Body>(method: &str, length: Option<&'static str>, body: B) -> String {
         let lines: Vec<_> = length.map(|length| ("content-length", length)).into_iter().collect();
         let mut parts = parts(Version::HTTP_11, method, "/", &lines);
-        let asked = Asked::take(&mut parts).expect("a request");
+        let asked = RequestHead::take(&mut parts).expect("a request");
         let authority: Authority = "a".parse().expect("a host");
         let mut request = Request::from_parts(parts, body);
         asked.address_http1(&mut request, &authority);

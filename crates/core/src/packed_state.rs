@@ -2,19 +2,21 @@
 //! registers; a state that does not fit is settled as a [`State`], with the same arithmetic.
 
 use crate::kernel::{Balance, bucket::Debt, window::Counts};
-use crate::{Algorithm, BucketState, Charge, Limit, Line, Mode, State, Timestamp, WindowState};
+use crate::{
+    Algorithm, BucketState, Charge, ChargeResult, Limit, Mode, State, Timestamp, WindowState,
+};
 
-/// The compact form of a bucket or a window. It means something only beside its limit.
+/// The packed form of a bucket or a window. It means something only beside its limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Compact {
+pub struct PackedState {
     /// The time of the last admission.
     pub at: Timestamp,
     /// A debt in parts, a count, or two counts of 32 bits, the current one below.
     pub value: u64,
 }
 
-impl Compact {
-    /// The compact form of a state counted in `limit`; `None` if it is too large, or is a log.
+impl PackedState {
+    /// The packed form of a state counted in `limit`; `None` if it is too large, or is a log.
     #[must_use]
     pub fn pack(state: &State, limit: &Limit) -> Option<Self> {
         if !state.is_of(limit) {
@@ -51,12 +53,17 @@ impl Compact {
         Some(State::Window(WindowState { algorithm, window, at, current, previous }))
     }
 
-    /// The fast path of [`Compact::settle`], for nearly every request: a cost that fits a bucket whose debt is 64
+    /// The fast path of [`PackedState::settle`], for nearly every request: a cost that fits a bucket whose debt is 64
     /// bits and is neither delayed nor beyond the capacity. `None`: nothing was charged, call `settle`. It saves a
     /// third of the time of a check.
     #[must_use]
     #[inline]
-    pub fn admit(self, charge: &Charge<'_>, now: Timestamp, line: &mut Line) -> Option<Self> {
+    pub fn admit(
+        self,
+        charge: &Charge<'_>,
+        now: Timestamp,
+        result: &mut ChargeResult,
+    ) -> Option<Self> {
         let Charge { limit, cost, mode, .. } = *charge;
         let elapsed = now.as_micros().checked_sub(self.at.as_micros())?;
         let drained = elapsed.checked_mul(limit.rate.drain)?;
@@ -66,9 +73,9 @@ impl Compact {
         if taken == 0 || debt > limit.plain_room || mode == Mode::Debit {
             return None;
         }
-        line.admitted = true;
-        line.written = true;
-        line.report = limit.rate.plain_report(limit.capacity, debt);
+        result.admitted = true;
+        result.written = true;
+        result.report = limit.rate.plain_report(limit.capacity, debt);
         Some(Self { at: now, value: debt })
     }
 
@@ -76,7 +83,12 @@ impl Compact {
     /// `None`: nothing was charged, settle it as a [`State`].
     #[must_use]
     #[inline]
-    pub fn settle(self, charge: &Charge<'_>, now: Timestamp, line: &mut Line) -> Option<Self> {
+    pub fn settle(
+        self,
+        charge: &Charge<'_>,
+        now: Timestamp,
+        result: &mut ChargeResult,
+    ) -> Option<Self> {
         let limit = charge.limit;
         // Only the general path corrects a state from the future.
         if self.at > now || limit.limit == 0 {
@@ -85,15 +97,15 @@ impl Compact {
         match limit.algorithm {
             Algorithm::TokenBucket | Algorithm::LeakyBucket | Algorithm::Gcra => {
                 let debt = Debt::new(limit.rate, u128::from(self.value), self.at);
-                self.settle_balance(debt.until(now), charge, line)
+                self.settle_balance(debt.until(now), charge, result)
             }
             Algorithm::FixedWindow => {
-                self.settle_balance(Counts::new(limit, self.at, self.value, 0, now), charge, line)
+                self.settle_balance(Counts::new(limit, self.at, self.value, 0, now), charge, result)
             }
             Algorithm::SlidingWindowCounter => {
                 let (current, previous) = self.counts();
                 let counts = Counts::new(limit, self.at, current, previous, now);
-                self.settle_balance(counts, charge, line)
+                self.settle_balance(counts, charge, result)
             }
             Algorithm::SlidingWindowLog => None,
         }
@@ -121,20 +133,20 @@ impl Compact {
         self,
         balance: impl Balance,
         charge: &Charge<'_>,
-        line: &mut Line,
+        result: &mut ChargeResult,
     ) -> Option<Self> {
         let Charge { limit, cost, mode, .. } = *charge;
         let admitted = cost == 0 || mode == Mode::Debit || balance.fits(limit, cost);
         let written = admitted && cost > 0;
         let (balance, after) = if written {
             let balance = balance.add(limit, cost, limit.most(mode));
-            (balance, balance.compact()?)
+            (balance, balance.pack()?)
         } else {
             (balance, self)
         };
-        line.admitted = admitted;
-        line.written = written;
-        line.report = balance.report(limit, cost, admitted);
+        result.admitted = admitted;
+        result.written = written;
+        result.report = balance.report(limit, cost, admitted);
         Some(after)
     }
 

@@ -4,26 +4,26 @@ use crate::kernel::log;
 use crate::{Limit, Micros, State, Timestamp};
 
 /// A thread that is interrupted after it read the clock is late by less than this.
-const LEAST_PATIENCE: Micros = Micros::from_secs(1);
+const MIN_SKEW_TOLERANCE: Micros = Micros::from_secs(1);
 
 impl Limit {
     /// How far a state may be ahead of the clock before the clock that wrote it counts as wrong: one full refill of a
     /// bucket, or two windows, but at least a second, so that a late thread gains nothing.
     #[must_use]
     #[inline]
-    pub fn patience(&self) -> Micros {
+    pub fn skew_tolerance(&self) -> Micros {
         let usual = if self.algorithm.is_bucket() {
             self.refill_time()
         } else {
             Micros::new(self.window.get().saturating_mul(2))
         };
-        usual.max(LEAST_PATIENCE)
+        usual.max(MIN_SKEW_TOLERANCE)
     }
 
-    /// Corrects a state that is further ahead of the clock than the [tolerance](Self::patience): it would refuse
+    /// Corrects a state that is further ahead of the clock than the [tolerance](Self::skew_tolerance): it would refuse
     /// everything until the clock catches up. What was used stays used. Returns whether the state changed.
     #[inline]
-    pub fn heal(&self, state: &mut Option<State>, now: Timestamp) -> bool {
+    pub fn correct_clock_skew(&self, state: &mut Option<State>, now: Timestamp) -> bool {
         // A limit of zero does not read its state, so it is corrected under the next limit.
         if self.limit == 0 {
             return false;
@@ -34,7 +34,7 @@ impl Limit {
             State::Window(state) => state.at.since(now),
             State::Log(log) => log::ahead(log, now),
         };
-        let is_lost = ahead > Micros::ZERO && ahead > self.patience();
+        let is_lost = ahead > Micros::ZERO && ahead > self.skew_tolerance();
         if is_lost {
             match state {
                 State::Bucket(state) => state.at = now,

@@ -13,19 +13,19 @@ use tollgate_core::Limit;
 /// How many limits can have an index. Real policies have dozens.
 const PLACES: usize = 1 << 14;
 /// How many places after its home a limit may be in.
-const REACH: usize = 8;
+const MAX_PROBES: usize = 8;
 
 #[derive(Debug)]
-pub(crate) struct Shapes {
+pub(crate) struct LimitTable {
     limits: Box<[OnceLock<Box<Limit>>]>,
     /// The digests of the limits, by the same index: all that a settlement has to read.
     digests: Box<[AtomicU64]>,
 }
 
 /// The index of a limit.
-pub(crate) type ShapeId = NonZeroU16;
+pub(crate) type LimitId = NonZeroU16;
 
-impl Shapes {
+impl LimitTable {
     pub(crate) fn new() -> Self {
         Self {
             limits: (0..PLACES).map(|_| OnceLock::new()).collect(),
@@ -36,26 +36,26 @@ impl Shapes {
     /// Whether the index refers to this limit. Digests of 64 bits are trusted to distinguish limits, as fingerprints
     /// are trusted to distinguish keys.
     #[inline]
-    pub(crate) fn means(&self, id: ShapeId, limit: &Limit) -> bool {
+    pub(crate) fn means(&self, id: LimitId, limit: &Limit) -> bool {
         let digest = self.digests.get(usize::from(id.get()) - 1);
         digest.is_some_and(|digest| digest.load(Ordering::Relaxed) == limit.digest())
     }
 
-    pub(crate) fn get(&self, id: ShapeId) -> Option<&Limit> {
+    pub(crate) fn get(&self, id: LimitId) -> Option<&Limit> {
         self.limits.get(usize::from(id.get()) - 1)?.get().map(Box::as_ref)
     }
 
     /// The index of `limit`, which is inserted if there is a place for it.
-    pub(crate) fn id_of(&self, limit: &Limit) -> Option<ShapeId> {
+    pub(crate) fn id_of(&self, limit: &Limit) -> Option<LimitId> {
         // Two threads that race for a place agree afterwards on the winner.
         let home = usize::try_from(limit.digest() >> 32).unwrap_or(0);
-        (0..REACH).map(|step| (home + step) % PLACES).find_map(|place| {
+        (0..MAX_PROBES).map(|step| (home + step) % PLACES).find_map(|place| {
             let kept = self.limits[place].get_or_init(|| {
                 self.digests[place].store(limit.digest(), Ordering::Relaxed);
                 Box::new(*limit)
             });
             (kept.as_ref() == limit)
-                .then(|| u16::try_from(place + 1).ok().and_then(ShapeId::new))?
+                .then(|| u16::try_from(place + 1).ok().and_then(LimitId::new))?
         })
     }
 }

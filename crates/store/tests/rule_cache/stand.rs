@@ -4,63 +4,66 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::timeout;
-use tollgate_store::{Announcement, BoardError, RedisBoard, RemoteSettings};
+use tollgate_store::{PublishedRules, RedisRuleCache, RemoteSettings, RuleCacheError};
 use tollgate_testbed::{PATIENCE, RedisCluster, Stopwatch};
 
 pub(crate) use tollgate_testbed::eventually;
 
-pub(crate) const BOARD: &str = "ratelimit:rules:active";
+pub(crate) const RULES_KEY: &str = "ratelimit:rules:active";
 pub(crate) const CHANNEL: &str = "ratelimit:rules:changed";
 /// How long any call may take, and what a busy machine may add to that.
 pub(crate) const CALL_WITHIN: Duration = Duration::from_millis(2_000 + 3_000);
 
-pub(crate) fn connect(url: &str) -> RedisBoard {
-    RedisBoard::connect(url, &RemoteSettings::default()).expect("a sound URL")
+pub(crate) fn connect(url: &str) -> RedisRuleCache {
+    RedisRuleCache::connect(url, &RemoteSettings::default()).expect("a sound URL")
 }
 
-/// A board that listens, and whatever it hears from now on.
-pub(crate) async fn listening(url: &str) -> (RedisBoard, watch::Receiver<u64>) {
-    let board = connect(url);
-    let mut changes = board.changes();
+/// A rule_cache that listens, and whatever it hears from now on.
+pub(crate) async fn listening(url: &str) -> (RedisRuleCache, watch::Receiver<u64>) {
+    let rule_cache = connect(url);
+    let mut changes = rule_cache.changes();
     heard(&mut changes).await;
-    (board, changes)
+    (rule_cache, changes)
 }
 
 /// Waits until there may be something new. Says how long that took.
 pub(crate) async fn heard(changes: &mut watch::Receiver<u64>) -> Duration {
     let began = Stopwatch::start();
     let change = timeout(PATIENCE, changes.changed()).await.expect("waited in vain for a change");
-    change.expect("a board that listens");
+    change.expect("a rule_cache that listens");
     began.elapsed()
 }
 
 /// Rules of a revision, which tell by themselves which it is.
-pub(crate) fn announcement(epoch: u64, number: u64) -> Announcement {
+pub(crate) fn published_rules(epoch: u64, number: u64) -> PublishedRules {
     let rule =
         |id: &str| (id.to_owned(), format!(r#"{{"id":"{id}","epoch":{epoch},"n":{number}}}"#));
     let rules = ["api.reads", "api.writes", "login"].map(rule).to_vec();
-    Announcement { epoch, number, rules, tiers: format!(r#"["tier of {epoch}-{number}"]"#) }
+    PublishedRules { epoch, number, rules, tiers: format!(r#"["tier of {epoch}-{number}"]"#) }
 }
 
-pub(crate) async fn publish(board: &RedisBoard, announcement: &Announcement) {
-    board.publish(announcement).await.unwrap_or_else(|error| panic!("{}", story(&error)));
+pub(crate) async fn publish(rule_cache: &RedisRuleCache, published_rules: &PublishedRules) {
+    rule_cache.publish(published_rules).await.unwrap_or_else(|error| panic!("{}", story(&error)));
 }
 
-pub(crate) async fn read(board: &RedisBoard) -> Option<Announcement> {
-    board.read().await.unwrap_or_else(|error| panic!("{}", story(&error)))
+pub(crate) async fn read(rule_cache: &RedisRuleCache) -> Option<PublishedRules> {
+    rule_cache.read().await.unwrap_or_else(|error| panic!("{}", story(&error)))
 }
 
 /// Waits until a publication succeeds.
-pub(crate) async fn publish_eventually(board: &RedisBoard, announcement: &Announcement) {
-    eventually("a publication", || async { board.publish(announcement).await.ok() }).await;
+pub(crate) async fn publish_eventually(
+    rule_cache: &RedisRuleCache,
+    published_rules: &PublishedRules,
+) {
+    eventually("a publication", || async { rule_cache.publish(published_rules).await.ok() }).await;
 }
 
 /// Everybody hears of a change that somebody publishes, and finds it.
 pub(crate) async fn check_heard(
-    speaker: &RedisBoard,
-    listener: &RedisBoard,
+    speaker: &RedisRuleCache,
+    listener: &RedisRuleCache,
     changes: &mut watch::Receiver<u64>,
-    news: &Announcement,
+    news: &PublishedRules,
 ) {
     changes.mark_unchanged();
     publish_eventually(speaker, news).await;
@@ -77,7 +80,7 @@ pub(crate) fn cluster_url(cluster: &RedisCluster) -> String {
 }
 
 /// An error and what caused it, as people read it.
-pub(crate) fn story(error: &BoardError) -> String {
+pub(crate) fn story(error: &RuleCacheError) -> String {
     let source = std::error::Error::source(error).map(ToString::to_string);
     format!("{error}: {}", source.unwrap_or_default())
 }

@@ -9,7 +9,7 @@ use tokio::time::sleep;
 use tollgate_core::{Micros, Mode, decide};
 use tollgate_rules::client_network;
 
-use crate::decision::{Decision, Judged};
+use crate::decision::{Decision, RuleResult};
 use crate::stats::Event;
 
 /// The places of delayed requests. Clones share them.
@@ -119,21 +119,21 @@ impl Decision {
     /// Refuses a request that would be delayed: there is no free place. Each rule that would delay it reports its
     /// delay as the time to retry.
     pub(super) fn turn_away(&mut self) {
-        for judged in &mut self.lines {
-            let outcome = &mut judged.outcome;
+        for result in &mut self.results {
+            let outcome = &mut result.outcome;
             let delay = outcome.report.delay.take().filter(|delay| *delay > Micros::ZERO);
             if delay.is_some() && outcome.mode != Mode::Shadow {
                 outcome.admitted = false;
                 outcome.report.retry_after = delay;
             }
         }
-        self.judgement = decide(self.lines.iter().map(|judged| &judged.outcome));
+        self.verdict = decide(self.results.iter().map(|result| &result.outcome));
     }
 
     /// Counts a request that found no place as refused by each rule that would have delayed it. It has not exceeded a
     /// limit, so no penalty follows.
     pub(super) fn record_turned_away(&self) {
-        for Judged { outcome, .. } in &self.lines {
+        for RuleResult { outcome, .. } in &self.results {
             let Some(stats) = self.snapshot.stats.get(outcome.rule) else { continue };
             if !outcome.admitted && outcome.cost > 0 {
                 let is_shadow = outcome.mode == Mode::Shadow;

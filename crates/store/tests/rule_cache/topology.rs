@@ -5,21 +5,21 @@ use std::process::Command;
 use tollgate_testbed::{Redis, RedisCluster, Sentinels, until};
 
 use crate::stand::{
-    BOARD, announcement, check_heard, cluster_url, connect, heard, listening, publish, read,
+    RULES_KEY, check_heard, cluster_url, connect, heard, listening, publish, published_rules, read,
 };
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_master_that_sentinels_choose_is_followed() {
     let sentinels = Sentinels::start(3, "mymaster", 2);
     let speaker = connect(&sentinels.url());
-    let (board, mut changes) = listening(&sentinels.url()).await;
-    check_heard(&speaker, &board, &mut changes, &announcement(1, 1)).await;
+    let (rule_cache, mut changes) = listening(&sentinels.url()).await;
+    check_heard(&speaker, &rule_cache, &mut changes, &published_rules(1, 1)).await;
     for number in 2..=3 {
         sentinels.kill_master();
         // By the new master, and there.
         heard(&mut changes).await;
-        check_heard(&speaker, &board, &mut changes, &announcement(1, number)).await;
-        let there = sentinels.master().command(&["HGET", BOARD, "#revision"]);
+        check_heard(&speaker, &rule_cache, &mut changes, &published_rules(1, number)).await;
+        let there = sentinels.master().command(&["HGET", RULES_KEY, "#revision"]);
         assert_eq!(there.text(), format!("1-{number}"));
     }
 }
@@ -41,20 +41,20 @@ fn replace_master(sentinels: &Sentinels) {
 async fn a_master_that_does_not_know_it_was_replaced_is_left() {
     let sentinels = Sentinels::start(3, "mymaster", 1);
     let speaker = connect(&sentinels.url());
-    let (board, mut changes) = listening(&sentinels.url()).await;
-    check_heard(&speaker, &board, &mut changes, &announcement(1, 1)).await;
+    let (rule_cache, mut changes) = listening(&sentinels.url()).await;
+    check_heard(&speaker, &rule_cache, &mut changes, &published_rules(1, 1)).await;
     // Nobody can tell it, so it keeps its connections and answers as ever.
     let former = sentinels.master();
     former.command(&["ACL", "SETUSER", "default", "-replicaof", "-slaveof"]);
     replace_master(&sentinels);
     heard(&mut changes).await;
-    check_heard(&speaker, &board, &mut changes, &announcement(1, 2)).await;
+    check_heard(&speaker, &rule_cache, &mut changes, &published_rules(1, 2)).await;
     assert_eq!(former.info("replication")["role"], "master");
-    assert_eq!(former.command(&["HGET", BOARD, "#revision"]).text(), "1-1");
+    assert_eq!(former.command(&["HGET", RULES_KEY, "#revision"]).text(), "1-1");
 }
 
 fn slot(cluster: &RedisCluster) -> u16 {
-    let slot = cluster.nodes()[0].command(&["CLUSTER", "KEYSLOT", BOARD]).integer();
+    let slot = cluster.nodes()[0].command(&["CLUSTER", "KEYSLOT", RULES_KEY]).integer();
     u16::try_from(slot).expect("a slot")
 }
 
@@ -63,19 +63,19 @@ async fn replicas_of_a_cluster_take_over() {
     let cluster = RedisCluster::start(3, 1);
     let url = cluster_url(&cluster);
     let speaker = connect(&url);
-    let (board, mut changes) = listening(&url).await;
-    check_heard(&speaker, &board, &mut changes, &announcement(1, 1)).await;
+    let (rule_cache, mut changes) = listening(&url).await;
+    check_heard(&speaker, &rule_cache, &mut changes, &published_rules(1, 1)).await;
     let first = cluster.master_of(slot(&cluster));
     let heir = cluster.replica_of(first);
     // On demand.
     cluster.failover(heir);
     heard(&mut changes).await;
-    assert_eq!(read(&board).await, Some(announcement(1, 1)));
-    check_heard(&speaker, &board, &mut changes, &announcement(1, 2)).await;
+    assert_eq!(read(&rule_cache).await, Some(published_rules(1, 1)));
+    check_heard(&speaker, &rule_cache, &mut changes, &published_rules(1, 2)).await;
     // And after an accident.
     cluster.kill_node(heir);
     heard(&mut changes).await;
-    check_heard(&speaker, &board, &mut changes, &announcement(1, 3)).await;
+    check_heard(&speaker, &rule_cache, &mut changes, &published_rules(1, 3)).await;
     assert_eq!(cluster.master_of(slot(&cluster)), first);
 }
 
@@ -90,22 +90,28 @@ async fn the_board_is_found_while_its_slot_moves() {
         let command = ["CLUSTER", "SETSLOT", &slot.to_string(), state, &id(other)];
         assert_eq!(node.command(&command).text(), "OK", "{command:?}");
     };
-    let (board, mut changes) = listening(&cluster_url(&cluster)).await;
-    publish(&board, &announcement(1, 1)).await;
+    let (rule_cache, mut changes) = listening(&cluster_url(&cluster)).await;
+    publish(&rule_cache, &published_rules(1, 1)).await;
 
     set(to, "IMPORTING", from);
     set(from, "MIGRATING", to);
-    publish(&board, &announcement(1, 2)).await;
+    publish(&rule_cache, &published_rules(1, 2)).await;
     let port = to.port().to_string();
-    from.command(&["MIGRATE", "127.0.0.1", &port, BOARD, "0", "5000"]);
+    from.command(&["MIGRATE", "127.0.0.1", &port, RULES_KEY, "0", "5000"]);
     // In its new place, which is not yet official.
-    assert_eq!(read(&board).await, Some(announcement(1, 2)));
-    publish(&board, &announcement(1, 3)).await;
+    assert_eq!(read(&rule_cache).await, Some(published_rules(1, 2)));
+    publish(&rule_cache, &published_rules(1, 3)).await;
     set(to, "NODE", to);
     set(from, "NODE", to);
-    assert_eq!(read(&board).await, Some(announcement(1, 3)));
-    check_heard(&connect(&cluster_url(&cluster)), &board, &mut changes, &announcement(1, 4)).await;
-    assert_eq!(to.command(&["HGET", BOARD, "#revision"]).text(), "1-4");
+    assert_eq!(read(&rule_cache).await, Some(published_rules(1, 3)));
+    check_heard(
+        &connect(&cluster_url(&cluster)),
+        &rule_cache,
+        &mut changes,
+        &published_rules(1, 4),
+    )
+    .await;
+    assert_eq!(to.command(&["HGET", RULES_KEY, "#revision"]).text(), "1-4");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -114,13 +120,13 @@ async fn servers_that_are_not_named_anywhere_are_remembered() {
     let slot = slot(&cluster);
     let owner = cluster.master_of(slot);
     let stranger = (0..3).find(|node| *node != owner).expect("another master");
-    // All that is named is a server without the board, and it goes.
+    // All that is named is a server without the rule_cache, and it goes.
     let url = format!("redis+cluster://{}", cluster.nodes()[stranger].address());
-    let (board, mut changes) = listening(&url).await;
-    check_heard(&board, &board, &mut changes, &announcement(1, 1)).await;
+    let (rule_cache, mut changes) = listening(&url).await;
+    check_heard(&rule_cache, &rule_cache, &mut changes, &published_rules(1, 1)).await;
     cluster.kill_node(stranger);
     cluster.wait_until_whole();
     cluster.failover(cluster.replica_of(owner));
     heard(&mut changes).await;
-    check_heard(&board, &board, &mut changes, &announcement(1, 2)).await;
+    check_heard(&rule_cache, &rule_cache, &mut changes, &published_rules(1, 2)).await;
 }

@@ -1,4 +1,4 @@
-//! A board leaves nothing behind: no task and no connection, neither after outages nor when it is gone.
+//! A rule_cache leaves nothing behind: no task and no connection, neither after outages nor when it is gone.
 
 use std::slice;
 
@@ -7,7 +7,7 @@ use tokio::time::timeout;
 use tollgate_testbed::{PATIENCE, Redis, RedisCluster, Sentinels};
 
 use crate::stand::{
-    announcement, cluster_url, connect, eventually, heard, listening, publish_eventually, read,
+    cluster_url, connect, eventually, heard, listening, publish_eventually, published_rules, read,
 };
 
 fn tasks() -> usize {
@@ -28,12 +28,12 @@ async fn check_dropped(url: &str, servers: &[Redis]) {
     // Whoever has set them up may still be leaving.
     eventually("servers that nobody asks", || async { is_alone().then_some(()) }).await;
     let tasks_before = tasks();
-    let (board, mut changes) = listening(url).await;
-    publish_eventually(&board, &announcement(1, 1)).await;
+    let (rule_cache, mut changes) = listening(url).await;
+    publish_eventually(&rule_cache, &published_rules(1, 1)).await;
     heard(&mut changes).await;
     assert!(tasks() > tasks_before, "{url}");
     assert!(counts().iter().map(|(_, listening)| listening).sum::<usize>() == 1, "{url}");
-    drop(board);
+    drop(rule_cache);
     assert!(timeout(PATIENCE, changes.changed()).await.expect("an end").is_err(), "{url}");
     eventually("the end of all tasks and connections", || async {
         (tasks() == tasks_before && is_alone()).then_some(())
@@ -55,9 +55,9 @@ async fn a_board_that_is_dropped_leaves_sentinels_alone() {
     // Sentinels are clients themselves, and come and go.
     let listeners = || connections(sentinels.master()).1;
     let (tasks_before, listeners_before) = (tasks(), listeners());
-    let (board, _changes) = listening(&sentinels.url()).await;
+    let (rule_cache, _changes) = listening(&sentinels.url()).await;
     assert_eq!(listeners(), listeners_before + 1);
-    drop(board);
+    drop(rule_cache);
     eventually("the end of all tasks and of the one that listens", || async {
         (tasks() == tasks_before && listeners() == listeners_before).then_some(())
     })
@@ -67,12 +67,12 @@ async fn a_board_that_is_dropped_leaves_sentinels_alone() {
 #[tokio::test(flavor = "multi_thread")]
 async fn outages_leave_nothing_behind() {
     let redis = Redis::start();
-    let (board, mut changes) = listening(&redis.url()).await;
+    let (rule_cache, mut changes) = listening(&redis.url()).await;
     for number in 1..=5 {
         redis.restart();
         heard(&mut changes).await;
-        publish_eventually(&board, &announcement(1, number)).await;
-        assert_eq!(read(&board).await, Some(announcement(1, number)));
+        publish_eventually(&rule_cache, &published_rules(1, number)).await;
+        assert_eq!(read(&rule_cache).await, Some(published_rules(1, number)));
         eventually("two connections, their tasks and that of the listener", || async {
             (connections(&redis) == (1, 1) && tasks() == 3).then_some(())
         })
@@ -85,9 +85,9 @@ async fn a_board_that_is_dropped_while_nobody_answers_ends_as_well() {
     let redis = Redis::start();
     redis.pause();
     let before = tasks();
-    let board = connect(&redis.url());
-    assert!(board.read().await.is_err(), "nobody is there");
-    drop(board);
+    let rule_cache = connect(&redis.url());
+    assert!(rule_cache.read().await.is_err(), "nobody is there");
+    drop(rule_cache);
     eventually("the end of all tasks", || async { (tasks() == before).then_some(()) }).await;
     redis.resume();
 }

@@ -3,27 +3,27 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tollgate_store::{Announcement, BoardError};
+use tollgate_store::{PublishedRules, RuleCacheError};
 use tollgate_testbed::{Redis, RedisCluster, Reply, Sentinels, Stopwatch};
 
 use crate::stand::{
-    BOARD, announcement, cluster_url, connect, heard, listening, publish, publish_eventually, read,
-    story,
+    RULES_KEY, cluster_url, connect, heard, listening, publish, publish_eventually,
+    published_rules, read, story,
 };
 
 /// As many rules as anybody has, each of 300 bytes.
-fn many(number: u64) -> Announcement {
+fn many(number: u64) -> PublishedRules {
     let text = number.to_string().repeat(300);
     let rule = |place: u64| (format!("rule.{place:05}"), text[..300].to_owned());
-    Announcement { rules: (0..10_000).map(rule).collect(), ..announcement(1, number) }
+    PublishedRules { rules: (0..10_000).map(rule).collect(), ..published_rules(1, number) }
 }
 
 async fn check(url: &str) {
     let (writer, reader) = (connect(url), connect(url));
-    publish_eventually(&writer, &announcement(1, 1)).await;
-    assert_eq!(read(&reader).await, Some(announcement(1, 1)), "{url}");
+    publish_eventually(&writer, &published_rules(1, 1)).await;
+    assert_eq!(read(&reader).await, Some(published_rules(1, 1)), "{url}");
     // What is gone is gone.
-    let few = Announcement { rules: Vec::new(), tiers: String::new(), ..announcement(1, 2) };
+    let few = PublishedRules { rules: Vec::new(), tiers: String::new(), ..published_rules(1, 2) };
     publish(&writer, &few).await;
     assert_eq!(read(&reader).await, Some(few), "{url}");
 }
@@ -42,16 +42,16 @@ async fn wherever_redis_is() {
 #[tokio::test(flavor = "multi_thread")]
 async fn in_a_hash_that_others_can_read() {
     let redis = Redis::start();
-    publish(&connect(&redis.url()), &announcement(3, 14)).await;
-    publish(&connect(&format!("{}?prefix=mine:", redis.url())), &announcement(2, 7)).await;
+    publish(&connect(&redis.url()), &published_rules(3, 14)).await;
+    publish(&connect(&format!("{}?prefix=mine:", redis.url())), &published_rules(2, 7)).await;
     let check = |key: &str, field: &str, expected: &str| {
         assert_eq!(redis.command(&["HGET", key, field]).text(), expected, "{key} {field}");
     };
-    check(BOARD, "#revision", "3-14");
-    check(BOARD, "#tiers", r#"["tier of 3-14"]"#);
-    check(BOARD, "login", r#"{"id":"login","epoch":3,"n":14}"#);
-    check(&format!("mine:{BOARD}"), "#revision", "2-7");
-    assert_eq!(redis.command(&["HLEN", BOARD]), Reply::Integer(5));
+    check(RULES_KEY, "#revision", "3-14");
+    check(RULES_KEY, "#tiers", r#"["tier of 3-14"]"#);
+    check(RULES_KEY, "login", r#"{"id":"login","epoch":3,"n":14}"#);
+    check(&format!("mine:{RULES_KEY}"), "#revision", "2-7");
+    assert_eq!(redis.command(&["HLEN", RULES_KEY]), Reply::Integer(5));
     assert_eq!(redis.command(&["DBSIZE"]), Reply::Integer(2));
 }
 
@@ -61,9 +61,9 @@ async fn everybody_hears_of_it_at_once() {
     let speaker = connect(&redis.url());
     let (listener, mut changes) = listening(&redis.url()).await;
     for number in 1..=5 {
-        publish(&speaker, &announcement(1, number)).await;
+        publish(&speaker, &published_rules(1, number)).await;
         heard(&mut changes).await;
-        assert_eq!(read(&listener).await, Some(announcement(1, number)));
+        assert_eq!(read(&listener).await, Some(published_rules(1, number)));
     }
     assert_eq!(*changes.borrow(), 6, "once with the subscription, and once with each message");
 }
@@ -100,25 +100,25 @@ async fn ten_thousand_rules_are_replaced_at_one_moment() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_server_takes_new_rules_all_the_same() {
     let redis = Redis::start();
-    let board = connect(&redis.url());
+    let rule_cache = connect(&redis.url());
     redis.command(&["CONFIG", "SET", "maxmemory", "1"]);
     assert!(matches!(redis.command(&["SET", "x", "y"]), Reply::Error(_)), "it is not full");
     for number in 1..=2 {
-        publish(&board, &announcement(1, number)).await;
-        assert_eq!(read(&board).await, Some(announcement(1, number)));
+        publish(&rule_cache, &published_rules(1, number)).await;
+        assert_eq!(read(&rule_cache).await, Some(published_rules(1, number)));
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_could_not_be_read_again_is_refused() {
     let redis = Redis::start();
-    let board = connect(&redis.url());
+    let rule_cache = connect(&redis.url());
     for id in ["", "#revision", "Upper", "with space"] {
         let rules = vec![(id.to_owned(), "{}".to_owned())];
-        let refused = board.publish(&Announcement { rules, ..announcement(1, 1) }).await;
+        let refused = rule_cache.publish(&PublishedRules { rules, ..published_rules(1, 1) }).await;
         let error = refused.expect_err(id);
-        assert!(matches!(error, BoardError::Invalid(_)), "{error:?}");
+        assert!(matches!(error, RuleCacheError::Invalid(_)), "{error:?}");
         assert!(story(&error).contains("is not a rule id"), "{}", story(&error));
     }
-    assert_eq!(read(&board).await, None);
+    assert_eq!(read(&rule_cache).await, None);
 }

@@ -11,23 +11,23 @@ use tokio::time::sleep;
 
 use super::place::Place;
 use crate::redis::address::Address;
-use crate::redis::link::CONNECT_WITHIN;
+use crate::redis::connection::CONNECT_TIMEOUT;
 use crate::{StoreError, StoreErrorKind};
 
 /// The first backoff; it doubles with each attempt.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+const MIN_BACKOFF: Duration = Duration::from_millis(100);
+const MAX_BACKOFF: Duration = Duration::from_secs(5);
 /// How often the server is pinged.
-const BEAT: Duration = Duration::from_secs(1);
+const PING_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a ping may take.
-const ANSWER_WITHIN: Duration = Duration::from_secs(1);
+const PING_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Subscribes until it is dropped.
 pub(super) struct Listener {
     pub(super) place: Arc<Place>,
     pub(super) channel: String,
     /// The key of the hash.
-    pub(super) board: String,
+    pub(super) key: String,
     /// Increases whenever the rules may have changed.
     pub(super) changes: Arc<watch::Sender<u64>>,
 }
@@ -41,7 +41,7 @@ struct Subscription {
 
 impl Listener {
     pub(super) async fn listen(self) {
-        let mut pause = SHORTEST_PAUSE;
+        let mut pause = MIN_BACKOFF;
         let mut is_told = false;
         loop {
             match self.subscribe().await {
@@ -53,7 +53,7 @@ impl Listener {
                     is_told = false;
                     // A subscription that ends at once does not reset the backoff.
                     if self.stay(subscription).await {
-                        pause = SHORTEST_PAUSE;
+                        pause = MIN_BACKOFF;
                     }
                     tracing::warn!(server, "subscription to rule changes lost");
                 }
@@ -66,7 +66,7 @@ impl Listener {
                 Err(_) => {}
             }
             sleep(pause).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            pause = (pause * 2).min(MAX_BACKOFF);
         }
     }
 
@@ -84,8 +84,8 @@ impl Listener {
             Ok::<_, Infallible>(())
         };
         let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(CONNECT_WITHIN))
-            .set_response_timeout(Some(ANSWER_WITHIN))
+            .set_connection_timeout(Some(CONNECT_TIMEOUT))
+            .set_response_timeout(Some(PING_TIMEOUT))
             .set_push_sender(hear);
         let client = self.place.listening_client(&server)?;
         let away = |error| StoreError::new(StoreErrorKind::Unavailable, error);
@@ -98,12 +98,12 @@ impl Listener {
     /// Stays subscribed while the server responds and has the hash. Returns whether that was for a while.
     async fn stay(&self, mut subscription: Subscription) -> bool {
         let mut question = cmd("EXISTS");
-        question.arg(&self.board);
+        question.arg(&self.key);
         let mut is_steady = false;
         loop {
             tokio::select! {
                 () = subscription.ended.notified() => return is_steady,
-                () = sleep(BEAT) => {}
+                () = sleep(PING_INTERVAL) => {}
             }
             if !self.is_right(&mut subscription, &question).await {
                 return is_steady;

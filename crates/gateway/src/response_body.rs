@@ -14,26 +14,26 @@ use tokio::sync::OwnedSemaphorePermit;
 use crate::BodyError;
 use crate::counts::Counts;
 use crate::failure::Failure;
-use crate::patience::Patience;
+use crate::idle_timeout::IdleTimeout;
 use crate::pool::Pool;
+use crate::request_body::{Progress, RequestBody};
 use crate::trailers::passed_on;
-use crate::upload::{Progress, Upload};
 use crate::upstream::RequestPlace;
 
 /// The body of a response: that of an upstream, or a few bytes of the gateway.
 #[derive(Debug)]
-pub struct Download(Content);
+pub struct ResponseBody(Content);
 
 #[derive(Debug)]
 enum Content {
     Own(Bytes),
-    Upstream(Box<Piecewise>),
+    Upstream(Box<ResponseStream>),
 }
 
 #[derive(Debug)]
-struct Piecewise {
+struct ResponseStream {
     body: Incoming,
-    patience: Patience,
+    idle_timeout: IdleTimeout,
     counts: Arc<Counts>,
     /// Kept until the response is complete.
     held: Option<Held>,
@@ -43,7 +43,7 @@ struct Piecewise {
 #[derive(Debug)]
 pub(crate) struct Held {
     /// The connection, and the pool that it returns to.
-    line: Option<(http1::SendRequest<Upload>, Arc<Pool>)>,
+    sender: Option<(http1::SendRequest<RequestBody>, Arc<Pool>)>,
     /// The connection is not reused before the request body is complete too.
     upload: Option<Arc<Progress>>,
     _stream: Option<OwnedSemaphorePermit>,
@@ -52,22 +52,22 @@ pub(crate) struct Held {
 
 impl Held {
     pub(crate) fn new(
-        line: Option<http1::SendRequest<Upload>>,
+        sender: Option<http1::SendRequest<RequestBody>>,
         stream: Option<OwnedSemaphorePermit>,
         pool: &Arc<Pool>,
         upload: Option<Arc<Progress>>,
         place: RequestPlace,
     ) -> Self {
-        let line = line.map(|line| (line, Arc::clone(pool)));
-        Self { line, upload, _stream: stream, _place: place }
+        let sender = sender.map(|sender| (sender, Arc::clone(pool)));
+        Self { sender, upload, _stream: stream, _place: place }
     }
 
     /// The response is complete.
     fn release(mut self) {
         if self.unfinished_upload().is_none()
-            && let Some((line, pool)) = self.line.take()
+            && let Some((sender, pool)) = self.sender.take()
         {
-            pool.give_back(line);
+            pool.give_back(sender);
         }
     }
 
@@ -85,7 +85,7 @@ impl Drop for Held {
     }
 }
 
-impl Download {
+impl ResponseBody {
     /// A body of the gateway.
     pub(crate) const fn own(bytes: Bytes) -> Self {
         Self(Content::Own(bytes))
@@ -94,14 +94,18 @@ impl Download {
     /// The body of an upstream. It fails if nothing arrives within `limit` after the last frame of the request or of
     /// the response.
     pub(crate) fn new(body: Incoming, held: Held, limit: Duration, counts: Arc<Counts>) -> Self {
-        let mut piecewise =
-            Piecewise { body, patience: Patience::new(limit), counts, held: Some(held) };
+        let mut piecewise = ResponseStream {
+            body,
+            idle_timeout: IdleTimeout::new(limit),
+            counts,
+            held: Some(held),
+        };
         piecewise.release_at_end();
         Self(Content::Upstream(Box::new(piecewise)))
     }
 }
 
-impl Piecewise {
+impl ResponseStream {
     fn release_at_end(&mut self) {
         if self.body.is_end_stream() {
             self.release();
@@ -118,13 +122,14 @@ impl Piecewise {
         loop {
             let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) else {
                 let upload = self.held.as_ref().and_then(Held::unfinished_upload);
-                if self.patience.poll_run_out(upload.map(Progress::moved), context).is_pending() {
+                if self.idle_timeout.poll_run_out(upload.map(Progress::moved), context).is_pending()
+                {
                     return Poll::Pending;
                 }
                 self.counts.count_failure(Failure::BodyTimeout);
                 return Poll::Ready(Some(Err("the response body timed out".into())));
             };
-            self.patience.renew();
+            self.idle_timeout.renew();
             match frame {
                 None => {
                     self.release();
@@ -151,7 +156,7 @@ impl Piecewise {
     }
 }
 
-impl Body for Download {
+impl Body for ResponseBody {
     type Data = Bytes;
     type Error = BodyError;
 

@@ -15,16 +15,16 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Notify;
 
-use crate::upload::Upload;
+use crate::request_body::RequestBody;
 
 /// A connection whose tasks notify when they may have read something.
-pub(crate) type Connection<S> = http2::Connection<TokioIo<S>, Upload, Hearing>;
+pub(crate) type Connection<S> = http2::Connection<TokioIo<S>, RequestBody, NotifyingExecutor>;
 
 /// How many concurrent streams the upstream allows. It may change.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Allowance(Arc<AtomicUsize>);
+pub(crate) struct MaxStreams(Arc<AtomicUsize>);
 
-impl Allowance {
+impl MaxStreams {
     pub(crate) fn streams(&self) -> usize {
         self.0.load(Relaxed)
     }
@@ -45,21 +45,21 @@ impl Allowance {
 
 /// Runs the tasks of a connection, and notifies whenever one of them may have read something from the upstream.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Hearing(Arc<Notify>);
+pub(crate) struct NotifyingExecutor(Arc<Notify>);
 
-impl Hearing {
+impl NotifyingExecutor {
     /// Waits for the first SETTINGS frame of an upstream. The connection must begin with no streams allowed.
-    pub(crate) async fn first_word<S>(
+    pub(crate) async fn first_settings<S>(
         &self,
         connection: &mut Connection<S>,
-    ) -> io::Result<Allowance>
+    ) -> io::Result<MaxStreams>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         loop {
             match connection.current_max_send_streams() {
                 0 => {}
-                streams => return Ok(Allowance(Arc::new(AtomicUsize::new(streams)))),
+                streams => return Ok(MaxStreams(Arc::new(AtomicUsize::new(streams)))),
             }
             tokio::select! {
                 ended = &mut *connection => {
@@ -72,7 +72,7 @@ impl Hearing {
     }
 }
 
-impl<F> Executor<F> for Hearing
+impl<F> Executor<F> for NotifyingExecutor
 where
     F: Future<Output = ()> + Send + 'static,
 {

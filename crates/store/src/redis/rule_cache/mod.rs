@@ -5,9 +5,9 @@
 //! epoch and a number as in `1-27`. It is replaced as a whole and only by a newer revision, and then the revision is
 //! published on the channel `ratelimit:rules:changed`. If the URL has a prefix, both names begin with it.
 
-mod announcement;
 mod listener;
 mod place;
+mod published_rules;
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,25 +16,25 @@ use redis::{Cmd, Value, cmd};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-pub use self::announcement::Announcement;
 use self::listener::Listener;
 use self::place::Place;
+pub use self::published_rules::PublishedRules;
 use super::address::{DEFAULT_PREFIX, RedisUrl};
-use super::node::Failure;
+use super::node::CallFailure;
 use crate::StoreError;
 use crate::remote::RemoteSettings;
 use crate::remote::clock::wall_clock;
 
-const BOARD: &str = "ratelimit:rules:active";
+const RULES_KEY: &str = "ratelimit:rules:active";
 const CHANNEL: &str = "ratelimit:rules:changed";
 /// Replaces the rules.
 const PUBLISH: &str = include_str!("publish.lua");
 
 /// The rules in Redis, on connections that counters do not share.
 #[derive(Debug)]
-pub struct RedisBoard {
+pub struct RedisRuleCache {
     place: Arc<Place>,
-    board: String,
+    key: String,
     channel: String,
     changes: watch::Receiver<u64>,
     listener: JoinHandle<()>,
@@ -42,7 +42,7 @@ pub struct RedisBoard {
 
 /// Why the rule cache could not be used.
 #[derive(Debug)]
-pub enum BoardError {
+pub enum RuleCacheError {
     /// Redis is unreachable, too slow, or refused the call. Only a refusal means that nothing was published.
     Redis(StoreError),
     /// The key holds something else: the key, and why. It is not overwritten.
@@ -53,7 +53,7 @@ pub enum BoardError {
     Invalid(String),
 }
 
-impl RedisBoard {
+impl RedisRuleCache {
     /// The rule cache in the Redis at a URL, which is connected to in the background. Has to be called within a tokio
     /// runtime. URLs are those of [`RedisStore`](super::RedisStore).
     ///
@@ -62,17 +62,17 @@ impl RedisBoard {
     pub fn connect(url: &str, settings: &RemoteSettings) -> Result<Self, String> {
         let url = RedisUrl::parse(url)?;
         let prefix = if url.prefix == DEFAULT_PREFIX { "" } else { &url.prefix };
-        let (board, channel) = (format!("{prefix}{BOARD}"), format!("{prefix}{CHANNEL}"));
-        let place = Arc::new(Place::new(url, &board, settings)?);
+        let (key, channel) = (format!("{prefix}{RULES_KEY}"), format!("{prefix}{CHANNEL}"));
+        let place = Arc::new(Place::new(url, &key, settings)?);
         let (sender, changes) = watch::channel(0);
         let listener = Listener {
             place: Arc::clone(&place),
             channel: channel.clone(),
-            board: board.clone(),
+            key: key.clone(),
             changes: Arc::new(sender),
         };
         let listener = tokio::spawn(listener.listen());
-        Ok(Self { place, board, channel, changes, listener })
+        Ok(Self { place, key, channel, changes, listener })
     }
 
     /// Publishes rules and announces them, unless those in Redis are as new or newer. A revision from the future is
@@ -80,14 +80,14 @@ impl RedisBoard {
     ///
     /// # Errors
     /// Redis does not respond, the key holds something else, or the rules are invalid.
-    pub async fn publish(&self, announcement: &Announcement) -> Result<(), BoardError> {
-        announcement.check().map_err(BoardError::Invalid)?;
+    pub async fn publish(&self, published_rules: &PublishedRules) -> Result<(), RuleCacheError> {
+        published_rules.check().map_err(RuleCacheError::Invalid)?;
         let mut command = cmd("EVAL");
-        command.arg(PUBLISH).arg(1).arg(&self.board);
-        let (max_epoch, max_number) = Announcement::max_revision(wall_clock());
-        command.arg(announcement.epoch).arg(announcement.number).arg(&self.channel);
+        command.arg(PUBLISH).arg(1).arg(&self.key);
+        let (max_epoch, max_number) = PublishedRules::max_revision(wall_clock());
+        command.arg(published_rules.epoch).arg(published_rules.number).arg(&self.channel);
         command.arg(max_epoch).arg(max_number);
-        announcement.fields().for_each(|text| {
+        published_rules.fields().for_each(|text| {
             command.arg(text);
         });
         match self.call(&command).await? {
@@ -100,17 +100,17 @@ impl RedisBoard {
     ///
     /// # Errors
     /// Redis does not respond, the key holds something else, or its revision is implausible.
-    pub async fn read(&self) -> Result<Option<Announcement>, BoardError> {
+    pub async fn read(&self) -> Result<Option<PublishedRules>, RuleCacheError> {
         let mut command = cmd("HGETALL");
-        command.arg(&self.board);
+        command.arg(&self.key);
         let fields = redis::from_redis_value(self.call(&command).await?);
         let fields = fields.map_err(|_| self.unreadable("a field or value is not text"))?;
-        let announcement = Announcement::read(fields).map_err(|why| self.unreadable(&why))?;
-        match announcement {
+        let published_rules = PublishedRules::read(fields).map_err(|why| self.unreadable(&why))?;
+        match published_rules {
             Some(found) if !found.is_plausible(wall_clock()) => {
-                let Announcement { epoch, number, .. } = found;
-                let why = format!("{}: #revision is {epoch}-{number}", self.board);
-                Err(BoardError::Implausible(why))
+                let PublishedRules { epoch, number, .. } = found;
+                let why = format!("{}: #revision is {epoch}-{number}", self.key);
+                Err(RuleCacheError::Implausible(why))
             }
             found => Ok(found),
         }
@@ -124,27 +124,27 @@ impl RedisBoard {
         self.changes.clone()
     }
 
-    async fn call(&self, command: &Cmd) -> Result<Value, BoardError> {
+    async fn call(&self, command: &Cmd) -> Result<Value, RuleCacheError> {
         self.place.call(command).await.map_err(|failure| match failure {
-            Failure::Said(error) if error.code() == Some("WRONGTYPE") => {
+            CallFailure::Said(error) if error.code() == Some("WRONGTYPE") => {
                 self.unreadable("it is not a hash")
             }
-            failure => BoardError::Redis(failure.into()),
+            failure => RuleCacheError::Redis(failure.into()),
         })
     }
 
-    fn unreadable(&self, why: &str) -> BoardError {
-        BoardError::Unreadable(format!("{}: {why}", self.board))
+    fn unreadable(&self, why: &str) -> RuleCacheError {
+        RuleCacheError::Unreadable(format!("{}: {why}", self.key))
     }
 }
 
-impl Drop for RedisBoard {
+impl Drop for RedisRuleCache {
     fn drop(&mut self) {
         self.listener.abort();
     }
 }
 
-impl fmt::Display for BoardError {
+impl fmt::Display for RuleCacheError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Redis(error) => error.fmt(f),
@@ -159,7 +159,7 @@ impl fmt::Display for BoardError {
     }
 }
 
-impl std::error::Error for BoardError {
+impl std::error::Error for RuleCacheError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Redis(error) => error.source(),

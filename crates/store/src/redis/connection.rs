@@ -13,33 +13,33 @@ use redis::{AsyncConnectionConfig, Client, Cmd, RedisError, Value};
 use tokio::sync::watch;
 
 /// How long connecting may take. No request waits that long.
-pub(super) const CONNECT_WITHIN: Duration = Duration::from_secs(1);
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// How many commands may wait to be written.
-const WAITING_COMMANDS: usize = 1_024;
+const PIPELINE_CAPACITY: usize = 1_024;
 
 /// A connection that is being opened, is open, or failed.
 type Attempt = watch::Receiver<Option<Result<MultiplexedConnection, RedisError>>>;
 
 /// The connection to one server, reopened when it fails.
-pub(super) struct Link {
+pub(super) struct Connection {
     client: Client,
     newest: Mutex<Option<Attempt>>,
 }
 
 /// An open connection. Clones share it.
 #[derive(Clone)]
-pub(super) struct Connection {
+pub(super) struct OpenConnection {
     connection: MultiplexedConnection,
     attempt: Attempt,
 }
 
-impl fmt::Debug for Link {
+impl fmt::Debug for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Link").finish_non_exhaustive()
+        f.debug_struct("Connection").finish_non_exhaustive()
     }
 }
 
-impl Link {
+impl Connection {
     pub(super) fn new(client: Client) -> Self {
         Self { client, newest: Mutex::new(None) }
     }
@@ -50,12 +50,12 @@ impl Link {
     }
 
     /// Waits for the connection.
-    pub(super) async fn connection(&self) -> Result<Connection, RedisError> {
+    pub(super) async fn connection(&self) -> Result<OpenConnection, RedisError> {
         let attempt = self.attempt();
         let made =
             attempt.clone().wait_for(Option::is_some).await.ok().and_then(|made| made.clone());
         match made {
-            Some(made) => Ok(Connection { connection: made?, attempt }),
+            Some(made) => Ok(OpenConnection { connection: made?, attempt }),
             // The task was dropped, which happens when the runtime ends.
             None => Err(std::io::Error::from(std::io::ErrorKind::NotConnected).into()),
         }
@@ -64,7 +64,7 @@ impl Link {
     /// Sends a command. A connection that was closed while idle is replaced.
     pub(super) async fn send(
         &self,
-        connection: &mut Connection,
+        connection: &mut OpenConnection,
         command: &Cmd,
         asks: bool,
     ) -> Result<Value, RedisError> {
@@ -75,13 +75,13 @@ impl Link {
             Poll::Ready(Err(error)) if error.is_connection_dropped() => {}
             Poll::Ready(answer) => return answer,
         }
-        self.hang_up(connection);
+        self.disconnect(connection);
         *connection = self.connection().await?;
         exchange(connection.connection.clone(), command, asks).await
     }
 
     /// Drops a connection that does not work, unless it was replaced already.
-    pub(super) fn hang_up(&self, connection: &Connection) {
+    pub(super) fn disconnect(&self, connection: &OpenConnection) {
         let mut newest = self.newest.lock();
         if newest.as_ref().is_some_and(|newest| newest.same_channel(&connection.attempt)) {
             newest.take();
@@ -104,8 +104,8 @@ impl Link {
             let config = AsyncConnectionConfig::new()
                 // Callers have separate timeouts.
                 .set_response_timeout(None)
-                .set_connection_timeout(Some(CONNECT_WITHIN))
-                .set_pipeline_buffer_size(WAITING_COMMANDS);
+                .set_connection_timeout(Some(CONNECT_TIMEOUT))
+                .set_pipeline_buffer_size(PIPELINE_CAPACITY);
             tokio::select! {
                 connection = client.get_multiplexed_async_connection_with_config(&config) => {
                     // All callers may have stopped waiting.

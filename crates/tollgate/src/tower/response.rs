@@ -13,7 +13,7 @@ use bytes::Bytes;
 use serde_json::json;
 
 use super::grpc::{self, Code};
-use super::observed::NotJudged;
+use super::observed::NotChecked;
 use crate::decision::Decision;
 use crate::http::{HeaderFamilies, PROBLEM_JSON, PathProblem, refusal_body, write_fields};
 use crate::identity::CredentialProblem;
@@ -22,17 +22,17 @@ use crate::identity::CredentialProblem;
 const DECISION: HeaderName = HeaderName::from_static("x-tollgate-decision");
 
 /// A response built by the program.
-type OwnAnswer = Arc<dyn Fn(&Decision, &Parts) -> Response<Bytes> + Send + Sync>;
+type CustomResponse = Arc<dyn Fn(&Decision, &Parts) -> Response<Bytes> + Send + Sync>;
 
 /// How responses are built.
 #[derive(Clone, Default)]
-pub(super) struct Answers {
+pub(super) struct ResponseBuilder {
     pub(super) families: HeaderFamilies,
-    pub(super) own: Option<OwnAnswer>,
+    pub(super) own: Option<CustomResponse>,
     ids: Arc<Ids>,
 }
 
-impl Answers {
+impl ResponseBuilder {
     /// The response to a refused request, with the id that the observer gave it.
     pub(super) fn refusal(
         &self,
@@ -61,7 +61,7 @@ impl Answers {
 
 /// The response to a request that is refused for its credentials. The reason is in its extensions, for metrics.
 pub(super) fn bad_credentials(parts: &Parts, why: CredentialProblem) -> Response<Bytes> {
-    let mut response = not_judged(parts, why.status(), why.code(), &why.detail());
+    let mut response = not_checked(parts, why.status(), why.code(), &why.detail());
     response.extensions_mut().insert(why);
     let fields = response.headers_mut();
     if let Some(challenge) = why.challenge() {
@@ -75,11 +75,11 @@ pub(super) fn bad_credentials(parts: &Parts, why: CredentialProblem) -> Response
 
 /// The response to a request whose path is ambiguous.
 pub(super) fn bad_path(parts: &Parts, why: PathProblem) -> Response<Bytes> {
-    not_judged(parts, StatusCode::BAD_REQUEST, PathProblem::CODE, &why.to_string())
+    not_checked(parts, StatusCode::BAD_REQUEST, PathProblem::CODE, &why.to_string())
 }
 
 /// The response to a request that was refused before any rule was checked.
-fn not_judged(parts: &Parts, status: StatusCode, code: &str, detail: &str) -> Response<Bytes> {
+fn not_checked(parts: &Parts, status: StatusCode, code: &str, detail: &str) -> Response<Bytes> {
     let mut response = if grpc::is_call(parts) {
         let code = match status {
             StatusCode::UNAUTHORIZED => Code::Unauthenticated,
@@ -97,7 +97,7 @@ fn not_judged(parts: &Parts, status: StatusCode, code: &str, detail: &str) -> Re
         });
         problem(status, body.to_string().into())
     };
-    response.extensions_mut().insert(NotJudged);
+    response.extensions_mut().insert(NotChecked);
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }

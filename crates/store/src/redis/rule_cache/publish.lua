@@ -11,7 +11,7 @@
 -- As many fields and values as one call takes.
 local CHUNK = 2000
 
-local board, epoch, number, channel = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
+local key, epoch, number, channel = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 local max_epoch, max_number = ARGV[4], ARGV[5]
 
 -- Compares digits, because numbers of scripts are doubles.
@@ -27,7 +27,7 @@ local function is_beyond(one_epoch, one_number)
   return is_less(max_epoch, one_epoch) or is_less(max_number, one_number)
 end
 
-local held = redis.call('HGET', board, '#revision')
+local held = redis.call('HGET', key, '#revision')
 if held then
   local held_epoch, held_number = string.match(held, '^0*(%d+)%-0*(%d+)$')
   if not held_epoch then
@@ -39,22 +39,22 @@ if held then
   if not is_older then
     return 0
   end
-elseif redis.call('EXISTS', board) == 1 then
+elseif redis.call('EXISTS', key) == 1 then
   return -1
 end
 
 -- Scripts are not rolled back, so a missing permission has to show before anything has changed: messages are sent at
 -- the end, and no field has this name. Once a script has begun to delete, a full server lets it write.
 local revision = epoch .. '-' .. number
-local fields = redis.call('HKEYS', board)
+local fields = redis.call('HKEYS', key)
 redis.call('PUBLISH', channel, revision)
-redis.call('HDEL', board, '#')
+redis.call('HDEL', key, '#')
 
-redis.call('HSET', board, '#revision', revision)
+redis.call('HSET', key, '#revision', revision)
 local is_new = { ['#revision'] = true }
 for first = 6, #ARGV, CHUNK do
   local last = math.min(first + CHUNK - 1, #ARGV)
-  redis.call('HSET', board, unpack(ARGV, first, last))
+  redis.call('HSET', key, unpack(ARGV, first, last))
   for place = first, last, 2 do
     is_new[ARGV[place]] = true
   end
@@ -63,7 +63,7 @@ end
 -- Field by field, because a slot that is being migrated loses a key that is deleted.
 for _, field in ipairs(fields) do
   if not is_new[field] then
-    redis.call('HDEL', board, field)
+    redis.call('HDEL', key, field)
   end
 end
 return 1

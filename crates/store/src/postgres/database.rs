@@ -5,19 +5,19 @@ use std::sync::Arc;
 use super::batch::{self, Batch, Outcome};
 use super::connections::Connections;
 use super::counters::Clock;
-use super::failure::Failure;
+use super::failure::BatchFailure;
 use crate::RemoteSettings;
 use crate::remote::Job;
 use crate::remote::breaker::Breaker;
 use crate::remote::clock::Moment;
 
-pub(super) struct Node {
+pub(super) struct Database {
     pub(super) connections: Connections,
     pub(super) breaker: Breaker,
     pub(super) settings: RemoteSettings,
 }
 
-impl Node {
+impl Database {
     /// Settles a batch, and completes its jobs.
     pub(super) async fn settle(self: Arc<Self>, mut jobs: Vec<Job>) {
         let mut may_retry = true;
@@ -48,7 +48,7 @@ impl Node {
         }
     }
 
-    async fn try_to_settle(&self, jobs: &mut Vec<Job>) -> Result<Outcome, Failure> {
+    async fn try_to_settle(&self, jobs: &mut Vec<Job>) -> Result<Outcome, BatchFailure> {
         let mut connection = self.connections.take().await?;
         let timeout = self.settings.deadline;
         // Connecting may have taken longer than a caller waits.
@@ -64,7 +64,7 @@ impl Node {
         let settling = batch::settle(&mut connection, jobs, clock, timeout);
         let settled = tokio::time::timeout(timeout, settling).await;
         self.breaker.record_latency(began.elapsed());
-        match settled.unwrap_or_else(|_| Err(Failure::late())) {
+        match settled.unwrap_or_else(|_| Err(BatchFailure::late())) {
             Ok(outcome) => {
                 self.connections.give_back(connection);
                 if let Outcome::Done(batch) = &outcome {

@@ -4,10 +4,10 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
-use tollgate_store::BoardError;
+use tollgate_store::RuleCacheError;
 use tollgate_testbed::Redis;
 
-use crate::stand::{BOARD, announcement, connect, heard, listening, publish, read, story};
+use crate::stand::{RULES_KEY, connect, heard, listening, publish, published_rules, read, story};
 
 type Revision = (u64, u64);
 
@@ -20,14 +20,14 @@ fn revisions() -> impl Strategy<Value = Revision> {
 #[tokio::test(flavor = "multi_thread")]
 async fn revisions_have_an_order() {
     let redis = Redis::start();
-    let board = connect(&redis.url());
+    let rule_cache = connect(&redis.url());
     let check = async |older: Revision, newer: Revision| {
         for (first, second) in [(older, newer), (newer, older)] {
-            redis.command(&["DEL", BOARD]);
-            publish(&board, &announcement(first.0, first.1)).await;
-            publish(&board, &announcement(second.0, second.1)).await;
-            let expected = announcement(newer.0, newer.1);
-            assert_eq!(read(&board).await, Some(expected), "{first:?}, {second:?}");
+            redis.command(&["DEL", RULES_KEY]);
+            publish(&rule_cache, &published_rules(first.0, first.1)).await;
+            publish(&rule_cache, &published_rules(second.0, second.1)).await;
+            let expected = published_rules(newer.0, newer.1);
+            assert_eq!(read(&rule_cache).await, Some(expected), "{first:?}, {second:?}");
         }
     };
     check((0, 0), (0, 1)).await;
@@ -42,8 +42,8 @@ async fn revisions_have_an_order() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_revision_from_the_future_does_not_keep_real_rules_out() {
     let redis = Redis::start();
-    let board = connect(&redis.url());
-    let real = announcement(1_700_000_000_000_000, 7);
+    let rule_cache = connect(&redis.url());
+    let real = published_rules(1_700_000_000_000_000, 7);
     let max = u64::MAX;
     let forged = [
         format!("{max}-1"),
@@ -54,32 +54,33 @@ async fn a_revision_from_the_future_does_not_keep_real_rules_out() {
         "99999999999999999999999999-1".to_owned(),
     ];
     for revision in forged {
-        redis.command(&["DEL", BOARD]);
-        redis.command(&["HSET", BOARD, "#revision", &revision, "#tiers", "[]", "login", "{}"]);
-        let error = board.read().await.expect_err("rules from the future");
-        let is_told = matches!(error, BoardError::Implausible(_) | BoardError::Unreadable(_));
-        assert!(is_told && story(&error).contains(BOARD), "{revision}: {error:?}");
-        publish(&board, &real).await;
-        assert_eq!(read(&board).await, Some(real.clone()), "{revision}");
+        redis.command(&["DEL", RULES_KEY]);
+        redis.command(&["HSET", RULES_KEY, "#revision", &revision, "#tiers", "[]", "login", "{}"]);
+        let error = rule_cache.read().await.expect_err("rules from the future");
+        let is_told =
+            matches!(error, RuleCacheError::Implausible(_) | RuleCacheError::Unreadable(_));
+        assert!(is_told && story(&error).contains(RULES_KEY), "{revision}: {error:?}");
+        publish(&rule_cache, &real).await;
+        assert_eq!(read(&rule_cache).await, Some(real.clone()), "{revision}");
     }
 }
 
 #[test]
 fn the_newest_stays() {
     let (redis, runtime) = (Redis::start(), Runtime::new().expect("a runtime"));
-    let board = runtime.block_on(async { connect(&redis.url()) });
+    let rule_cache = runtime.block_on(async { connect(&redis.url()) });
     let traces = prop::collection::vec(revisions(), 1..8);
     let mut runner =
         TestRunner::new(Config { cases: 64, failure_persistence: None, ..Config::default() });
     let outcome = runner.run(&traces, |trace| {
-        redis.command(&["DEL", BOARD]);
+        redis.command(&["DEL", RULES_KEY]);
         runtime.block_on(async {
             let mut newest: Option<Revision> = None;
             for (epoch, number) in trace {
-                publish(&board, &announcement(epoch, number)).await;
+                publish(&rule_cache, &published_rules(epoch, number)).await;
                 newest = newest.max(Some((epoch, number)));
-                let expected = newest.map(|(epoch, number)| announcement(epoch, number));
-                prop_assert_eq!(read(&board).await, expected);
+                let expected = newest.map(|(epoch, number)| published_rules(epoch, number));
+                prop_assert_eq!(read(&rule_cache).await, expected);
             }
             Ok(())
         })
@@ -92,31 +93,31 @@ async fn the_newest_stays_though_all_speak_at_once() {
     let redis = Redis::start();
     let mut crowd = JoinSet::new();
     for node in 0..8 {
-        let board = connect(&redis.url());
+        let rule_cache = connect(&redis.url());
         crowd.spawn(async move {
             // Each in another order.
             for step in 0..50 {
-                publish(&board, &announcement(1, (step * 7 + node * 13) % 50)).await;
+                publish(&rule_cache, &published_rules(1, (step * 7 + node * 13) % 50)).await;
             }
         });
     }
     crowd.join_all().await;
-    assert_eq!(read(&connect(&redis.url())).await, Some(announcement(1, 49)));
+    assert_eq!(read(&connect(&redis.url())).await, Some(published_rules(1, 49)));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_not_newer_is_not_told() {
     let redis = Redis::start();
-    let (board, mut changes) = listening(&redis.url()).await;
-    publish(&board, &announcement(2, 5)).await;
+    let (rule_cache, mut changes) = listening(&redis.url()).await;
+    publish(&rule_cache, &published_rules(2, 5)).await;
     heard(&mut changes).await;
     for (epoch, number) in [(2, 5), (2, 4), (1, 9), (0, 0)] {
-        publish(&board, &announcement(epoch, number)).await;
+        publish(&rule_cache, &published_rules(epoch, number)).await;
     }
     // Messages keep their order: had one been sent, it would have been heard before this.
-    publish(&board, &announcement(3, 1)).await;
+    publish(&rule_cache, &published_rules(3, 1)).await;
     heard(&mut changes).await;
-    publish(&board, &announcement(3, 2)).await;
+    publish(&rule_cache, &published_rules(3, 2)).await;
     heard(&mut changes).await;
     assert_eq!(*changes.borrow(), 4);
 }

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use tollgate_core::{Micros, Timestamp};
 
 /// The largest length of a rule id.
-const LONGEST_ID: usize = 100;
+const MAX_ID_BYTES: usize = 100;
 /// The first character of fields that are not rules: no rule id begins with it.
 const OTHER: char = '#';
 /// How far the epoch of a catalog, which is a time, may be ahead of this node's clock.
@@ -20,7 +20,7 @@ const TIERS: &str = "#tiers";
 /// The rules of one revision. Those with a larger epoch are newer, and within an epoch those with a
 /// larger number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Announcement {
+pub struct PublishedRules {
     /// The epoch of the catalog: when it was created, in microseconds since 1970. A new database counts revisions
     /// from one again.
     pub epoch: u64,
@@ -32,7 +32,7 @@ pub struct Announcement {
     pub tiers: String,
 }
 
-impl Announcement {
+impl PublishedRules {
     /// Alternating fields and values, without the revision.
     pub(super) fn fields(&self) -> impl Iterator<Item = &str> {
         let rules = self.rules.iter().flat_map(|(id, rule)| [id.as_str(), rule.as_str()]);
@@ -100,17 +100,17 @@ fn read_revision(text: &str) -> Option<(u64, u64)> {
 
 fn is_rule_id(text: &str) -> bool {
     let is_known = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'.' | b'-');
-    (1..=LONGEST_ID).contains(&text.len()) && text.bytes().all(is_known)
+    (1..=MAX_ID_BYTES).contains(&text.len()) && text.bytes().all(is_known)
 }
 
 fn no_rule_id(text: &str) -> String {
     let start = start(text);
-    format!("{start:?} is not a rule id: 1 to {LONGEST_ID} of a-z, 0-9, _, . and - are expected")
+    format!("{start:?} is not a rule id: 1 to {MAX_ID_BYTES} of a-z, 0-9, _, . and - are expected")
 }
 
 /// The start of an unexpected text, for error messages.
 fn start(text: &str) -> String {
-    text.chars().take(LONGEST_ID).collect()
+    text.chars().take(MAX_ID_BYTES).collect()
 }
 
 #[cfg(test)]
@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn hashes_are_read() {
         let check = |fields: &[(&str, &str)], expected: Result<Option<(u64, u64, usize)>, &str>| {
-            let read = Announcement::read(owned(fields));
+            let read = PublishedRules::read(owned(fields));
             let read =
                 read.map(|read| read.map(|read| (read.epoch, read.number, read.rules.len())));
             match (read, expected) {
@@ -158,8 +158,8 @@ mod tests {
     fn what_cannot_be_read_again_is_not_published() {
         let check = |ids: &[&str], expected: Option<&str>| {
             let rules = ids.iter().map(|id| ((*id).to_owned(), String::new())).collect();
-            let announcement = Announcement { rules, ..Announcement::default() };
-            match (announcement.check(), expected) {
+            let published_rules = PublishedRules { rules, ..PublishedRules::default() };
+            match (published_rules.check(), expected) {
                 (Ok(()), None) => {}
                 (Err(why), Some(expected)) => {
                     assert!(why.contains(expected), "{why}");

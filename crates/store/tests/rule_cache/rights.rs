@@ -1,22 +1,24 @@
-//! Who may use a board, and that nobody learns a password from it.
+//! Who may use a rule_cache, and that nobody learns a password from it.
 
-use tollgate_store::{Announcement, BoardError, RedisBoard, RemoteSettings, StoreErrorKind};
+use tollgate_store::{
+    PublishedRules, RedisRuleCache, RemoteSettings, RuleCacheError, StoreErrorKind,
+};
 use tollgate_testbed::Redis;
 
 use crate::stand::{
-    BOARD, CHANNEL, announcement, check_heard, connect, listening, publish, read, story,
+    CHANNEL, RULES_KEY, check_heard, connect, listening, publish, published_rules, read, story,
 };
 
-/// All that a board asks of a server, for a user that may do nothing else.
+/// All that a rule_cache asks of a server, for a user that may do nothing else.
 const RIGHTS: &str = "+eval +exists +hdel +hget +hgetall +hkeys +hset +publish +subscribe";
 
 /// A URL that does not work, why, and that the password stays out of it.
 async fn check_refused(url: &str, expected: StoreErrorKind, why: &str) {
-    let board = connect(url);
-    let publishing = board.publish(&announcement(1, 2)).await;
+    let rule_cache = connect(url);
+    let publishing = rule_cache.publish(&published_rules(1, 2)).await;
     let error = publishing.expect_err(url);
-    let told = format!("{}, {error:?}, {board:?}", story(&error));
-    let BoardError::Redis(cause) = &error else { panic!("{told}") };
+    let told = format!("{}, {error:?}, {rule_cache:?}", story(&error));
+    let RuleCacheError::Redis(cause) = &error else { panic!("{told}") };
     assert_eq!(cause.kind(), expected, "{told}");
     assert!(told.contains(why), "{told}");
     assert!(!told.contains("secret") && !told.contains("guess"), "{told}");
@@ -25,45 +27,45 @@ async fn check_refused(url: &str, expected: StoreErrorKind, why: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_user_needs_no_more_rights_than_these() {
     let redis = Redis::builder()
-        .user("node", &format!("on >secret ~{BOARD} &{CHANNEL} {RIGHTS}"))
+        .user("node", &format!("on >secret ~{RULES_KEY} &{CHANNEL} {RIGHTS}"))
         .user("stranger", &format!("on >secret ~other:* &{CHANNEL} {RIGHTS}"))
-        .user("mute", &format!("on >secret ~{BOARD} &other {RIGHTS}"))
+        .user("mute", &format!("on >secret ~{RULES_KEY} &other {RIGHTS}"))
         .start();
     let url = |who: &str| format!("redis://{who}@{}", redis.address());
-    let (board, mut changes) = listening(&url("node:secret")).await;
-    check_heard(&board, &board, &mut changes, &announcement(1, 1)).await;
+    let (rule_cache, mut changes) = listening(&url("node:secret")).await;
+    check_heard(&rule_cache, &rule_cache, &mut changes, &published_rules(1, 1)).await;
     let (refused, away) = (StoreErrorKind::Refused, StoreErrorKind::Unavailable);
     check_refused(&url("stranger:secret"), refused, "NOPERM").await;
     check_refused(&url("mute:secret"), refused, "can't publish").await;
     check_refused(&url("node:guess"), away, "authentication failed").await;
     check_refused(&url(":guess"), away, "authentication failed").await;
-    assert_eq!(read(&board).await, Some(announcement(1, 1)));
+    assert_eq!(read(&rule_cache).await, Some(published_rules(1, 1)));
 }
 
 /// Without any one of these rights, rules are refused, and those that are there stay whole.
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_lacks_a_right_changes_nothing() {
     let redis = Redis::start();
-    let board = connect(&redis.url());
-    publish(&board, &announcement(1, 1)).await;
+    let rule_cache = connect(&redis.url());
+    publish(&rule_cache, &published_rules(1, 1)).await;
     for right in ["eval", "hdel", "hget", "hkeys", "hset", "publish"] {
-        let grant = format!("~{BOARD} &{CHANNEL} on >secret {RIGHTS} -{right}");
+        let grant = format!("~{RULES_KEY} &{CHANNEL} on >secret {RIGHTS} -{right}");
         let words: Vec<&str> =
             ["ACL", "SETUSER", right].into_iter().chain(grant.split(' ')).collect();
         assert_eq!(redis.command(&words).text(), "OK", "{words:?}");
-        let other = Announcement { rules: Vec::new(), ..announcement(1, 2) };
+        let other = PublishedRules { rules: Vec::new(), ..published_rules(1, 2) };
         let poor = connect(&format!("redis://{right}:secret@{}", redis.address()));
         let error = poor.publish(&other).await.expect_err(right);
-        let BoardError::Redis(cause) = &error else { panic!("without {right}: {error:?}") };
+        let RuleCacheError::Redis(cause) = &error else { panic!("without {right}: {error:?}") };
         assert_eq!(cause.kind(), StoreErrorKind::Refused, "without {right}: {}", story(&error));
-        assert_eq!(read(&board).await, Some(announcement(1, 1)), "without {right}");
+        assert_eq!(read(&rule_cache).await, Some(published_rules(1, 1)), "without {right}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_url_that_is_wrong_is_told_without_its_password() {
     for url in ["http://:secret@host", "redis://:secret@", "redis+sentinel://:secret@host", ""] {
-        let problem = RedisBoard::connect(url, &RemoteSettings::default()).expect_err(url);
+        let problem = RedisRuleCache::connect(url, &RemoteSettings::default()).expect_err(url);
         assert!(!problem.is_empty() && !problem.contains("secret"), "{problem}");
     }
 }

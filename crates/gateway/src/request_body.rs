@@ -17,31 +17,31 @@ use tokio::sync::oneshot;
 use crate::BodyError;
 use crate::failure::Failure;
 use crate::guard::FieldGuard;
-use crate::patience::{LastMove, Patience};
+use crate::idle_timeout::{IdleTimeout, LastMove};
 use crate::trailers::passed_on;
 use crate::upload_timer::{UploadLimits, UploadTimer};
 
 /// How long an upstream may take to send `100 Continue`. Some never do.
-const WORD: Duration = Duration::from_secs(1);
+const CONTINUE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The body of a request; `None` if it is empty.
-pub(crate) struct Upload(Option<Piecewise>);
+pub(crate) struct RequestBody(Option<RequestStream>);
 
-struct Piecewise {
+struct RequestStream {
     body: UnsyncBoxBody<Bytes, BodyError>,
     progress: Arc<Progress>,
     timer: UploadTimer,
     /// Filters its trailers.
     guard: Arc<FieldGuard>,
-    word: Option<Word>,
+    word: Option<ContinueSignal>,
     stop: oneshot::Receiver<()>,
 }
 
 /// The `100 Continue` that is awaited before the body is read.
-struct Word {
+struct ContinueSignal {
     /// `None` once a response came instead.
     said: Option<oneshot::Receiver<()>>,
-    patience: Patience,
+    idle_timeout: IdleTimeout,
 }
 
 /// The progress of the body, for the task that waits for the response.
@@ -55,7 +55,7 @@ pub(crate) struct Progress {
     /// The upstream would take more, but the client has sent nothing yet.
     awaits_client: AtomicBool,
     /// The client has not been sent `100 Continue` yet.
-    awaits_word: AtomicBool,
+    awaits_continue: AtomicBool,
     is_over: AtomicBool,
     is_late: AtomicBool,
     is_broken: AtomicBool,
@@ -69,7 +69,7 @@ impl Progress {
             moved: LastMove::now(),
             has_answer: AtomicBool::new(false),
             awaits_client: AtomicBool::new(false),
-            awaits_word: AtomicBool::new(false),
+            awaits_continue: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
             is_late: AtomicBool::new(false),
             is_broken: AtomicBool::new(false),
@@ -100,7 +100,7 @@ impl Progress {
     /// Continue` is no longer sent.
     pub(crate) fn answer_begins(&self) {
         self.has_answer.store(true, Relaxed);
-        if self.awaits_word.load(Relaxed) {
+        if self.awaits_continue.load(Relaxed) {
             self.stop();
         }
     }
@@ -121,7 +121,7 @@ impl Progress {
     }
 }
 
-impl Upload {
+impl RequestBody {
     /// A body that has to arrive within these limits.
     pub(crate) fn new<B>(body: B, limits: UploadLimits, guard: &Arc<FieldGuard>) -> Self
     where
@@ -131,7 +131,7 @@ impl Upload {
             return Self(None);
         }
         let (sender, stop) = oneshot::channel();
-        Self(Some(Piecewise {
+        Self(Some(RequestStream {
             body: body.map_err(Into::into).boxed_unsync(),
             progress: Arc::new(Progress::new(sender)),
             timer: UploadTimer::new(limits),
@@ -156,16 +156,19 @@ impl Upload {
 
     /// Delays reading the body until the returned sender is used, or a timeout has passed; for ever if it is dropped
     /// before.
-    pub(crate) fn await_word(&mut self) -> Option<oneshot::Sender<()>> {
+    pub(crate) fn await_continue(&mut self) -> Option<oneshot::Sender<()>> {
         let body = self.0.as_mut()?;
         let (sender, said) = oneshot::channel();
-        body.progress.awaits_word.store(true, Relaxed);
-        body.word = Some(Word { said: Some(said), patience: Patience::new(WORD) });
+        body.progress.awaits_continue.store(true, Relaxed);
+        body.word = Some(ContinueSignal {
+            said: Some(said),
+            idle_timeout: IdleTimeout::new(CONTINUE_TIMEOUT),
+        });
         Some(sender)
     }
 }
 
-impl Body for Upload {
+impl Body for RequestBody {
     type Data = Bytes;
     type Error = BodyError;
 
@@ -190,7 +193,7 @@ impl Body for Upload {
     }
 }
 
-impl Piecewise {
+impl RequestStream {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         if let Poll::Ready(Ok(())) = Pin::new(&mut self.stop).poll(context) {
             return Poll::Ready(Some(Err("the response is complete".into())));
@@ -203,11 +206,11 @@ impl Piecewise {
                     word.said = None;
                     return Poll::Pending;
                 }
-                Poll::Pending if word.patience.poll_run_out(None, context).is_ready() => {}
+                Poll::Pending if word.idle_timeout.poll_run_out(None, context).is_ready() => {}
                 Poll::Pending => return Poll::Pending,
             }
             self.word = None;
-            self.progress.awaits_word.store(false, Relaxed);
+            self.progress.awaits_continue.store(false, Relaxed);
         }
         loop {
             let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) else {
@@ -258,8 +261,8 @@ impl Piecewise {
     }
 }
 
-impl fmt::Debug for Upload {
+impl fmt::Debug for RequestBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Upload").field("size", &self.size_hint()).finish_non_exhaustive()
+        f.debug_struct("RequestBody").field("size", &self.size_hint()).finish_non_exhaustive()
     }
 }

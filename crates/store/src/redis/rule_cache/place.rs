@@ -8,18 +8,18 @@ use redis::{Client, Cmd, Value};
 use tokio::time::timeout;
 
 use crate::redis::address::{Address, Kind, RedisUrl};
-use crate::redis::node::{Failure, Node};
+use crate::redis::node::{CallFailure, Node};
 use crate::redis::router::{ask_cluster, ask_sentinels, seeds};
 use crate::redis::slot::slot_of_key;
 use crate::remote::RemoteSettings;
 use crate::{StoreError, StoreErrorKind};
 
 /// The timeout of a call, with everything needed to make it.
-const CALL_WITHIN: Duration = Duration::from_secs(2);
+const CALL_TIMEOUT: Duration = Duration::from_secs(2);
 /// The timeout of a sentinel or cluster node that is asked for the server.
-const SAY_WITHIN: Duration = Duration::from_millis(300);
+const DISCOVERY_TIMEOUT: Duration = Duration::from_millis(300);
 /// How often a call is redirected before it fails.
-const MOST_HOPS: usize = 4;
+const MAX_REDIRECTS: usize = 4;
 
 /// The server that has the rules.
 #[derive(Debug)]
@@ -36,15 +36,11 @@ pub(super) struct Place {
 }
 
 impl Place {
-    pub(super) fn new(
-        url: RedisUrl,
-        board: &str,
-        settings: &RemoteSettings,
-    ) -> Result<Self, String> {
-        let settings = RemoteSettings { deadline: SAY_WITHIN, ..settings.clone() };
+    pub(super) fn new(url: RedisUrl, key: &str, settings: &RemoteSettings) -> Result<Self, String> {
+        let settings = RemoteSettings { deadline: DISCOVERY_TIMEOUT, ..settings.clone() };
         Ok(Self {
             seeds: seeds(&url, &settings)?,
-            slot: slot_of_key(board),
+            slot: slot_of_key(key),
             url,
             settings,
             peers: Mutex::default(),
@@ -76,10 +72,10 @@ impl Place {
     }
 
     /// Calls the server that has the rules.
-    pub(super) async fn call(&self, command: &Cmd) -> Result<Value, Failure> {
-        let answer = timeout(CALL_WITHIN, self.deliver(command)).await;
+    pub(super) async fn call(&self, command: &Cmd) -> Result<Value, CallFailure> {
+        let answer = timeout(CALL_TIMEOUT, self.deliver(command)).await;
         let answer =
-            answer.unwrap_or_else(|_| Err(Failure::Silent(StoreErrorKind::Timeout.into())));
+            answer.unwrap_or_else(|_| Err(CallFailure::Silent(StoreErrorKind::Timeout.into())));
         if answer.is_err() {
             // The next call searches again, on a new connection: this one may be half open.
             self.holder.lock().take();
@@ -87,30 +83,30 @@ impl Place {
         answer
     }
 
-    async fn deliver(&self, command: &Cmd) -> Result<Value, Failure> {
+    async fn deliver(&self, command: &Cmd) -> Result<Value, CallFailure> {
         let known = self.holder.lock().clone();
         let mut node = match known {
             Some(node) => node,
-            None => self.find().await.map_err(Failure::Silent)?,
+            None => self.find().await.map_err(CallFailure::Silent)?,
         };
         let mut asks = false;
-        for _ in 0..MOST_HOPS {
+        for _ in 0..MAX_REDIRECTS {
             let error = match node.call(command, asks).await {
-                Err(Failure::Said(error)) => error,
+                Err(CallFailure::Said(error)) => error,
                 answer => return answer,
             };
             let place = error.redirect_node().map(|(place, _slot)| place);
             let place = place.and_then(|place| Address::named_by(&node.address, place));
             let next = match (error.code(), place) {
                 (Some("MOVED"), Some(owner)) => self.hold_at(owner),
-                (Some("ASK"), Some(heir)) => self.node(heir, CALL_WITHIN),
-                _ => return Err(Failure::Said(error)),
+                (Some("ASK"), Some(heir)) => self.node(heir, CALL_TIMEOUT),
+                _ => return Err(CallFailure::Said(error)),
             };
             asks = error.code() == Some("ASK");
-            node = next.map_err(Failure::Silent)?;
+            node = next.map_err(CallFailure::Silent)?;
         }
         let redirects = "too many redirects";
-        Err(Failure::Silent(StoreError::new(StoreErrorKind::Unavailable, redirects)))
+        Err(CallFailure::Silent(StoreError::new(StoreErrorKind::Unavailable, redirects)))
     }
 
     async fn find_in_cluster(&self) -> Option<Address> {
@@ -121,7 +117,7 @@ impl Place {
         addresses.dedup();
         let peers = addresses.into_iter().filter_map(|address| {
             let peer = known.iter().find(|peer| peer.address == *address).cloned();
-            peer.or_else(|| self.node(address.clone(), SAY_WITHIN).ok())
+            peer.or_else(|| self.node(address.clone(), DISCOVERY_TIMEOUT).ok())
         });
         *self.peers.lock() = peers.collect();
         owners.into_iter().nth(usize::from(self.slot))?
@@ -132,7 +128,7 @@ impl Place {
         let mut holder = self.holder.lock();
         match &*holder {
             Some(node) if node.address == address => Ok(Arc::clone(node)),
-            _ => Ok(Arc::clone(holder.insert(self.node(address, CALL_WITHIN)?))),
+            _ => Ok(Arc::clone(holder.insert(self.node(address, CALL_TIMEOUT)?))),
         }
     }
 

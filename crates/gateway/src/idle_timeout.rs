@@ -10,13 +10,13 @@ use tollgate::Stopwatch;
 
 /// Expires if nothing arrives for too long. A timer exists only while something is awaited.
 #[derive(Debug)]
-pub(crate) struct Patience {
+pub(crate) struct IdleTimeout {
     limit: Duration,
     timer: Option<Pin<Box<Sleep>>>,
     is_running: bool,
 }
 
-impl Patience {
+impl IdleTimeout {
     pub(crate) const fn new(limit: Duration) -> Self {
         Self { limit, timer: None, is_running: false }
     }

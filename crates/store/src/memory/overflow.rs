@@ -4,7 +4,7 @@
 use tollgate_core::{Limit, State};
 
 #[derive(Debug)]
-struct Spilled {
+struct Overflowed {
     /// The limit the state is counted in.
     limit: Limit,
     /// Absent while it is being changed.
@@ -14,24 +14,24 @@ struct Spilled {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Spill {
+pub(crate) struct Overflow {
     /// Boxed, so that a free place takes eight bytes.
-    places: Vec<Option<Box<Spilled>>>,
+    places: Vec<Option<Box<Overflowed>>>,
     free: Vec<usize>,
     /// The heap that the states take.
     bytes: usize,
 }
 
-impl Spill {
+impl Overflow {
     pub(crate) fn heap_bytes(&self) -> usize {
         self.bytes
-            + self.places.capacity() * size_of::<Option<Box<Spilled>>>()
+            + self.places.capacity() * size_of::<Option<Box<Overflowed>>>()
             + self.free.capacity() * size_of::<usize>()
     }
 
     pub(crate) fn get(&self, place: usize) -> Option<(&Limit, &State)> {
-        let spilled = self.places.get(place)?.as_deref()?;
-        Some((&spilled.limit, spilled.state.as_ref()?))
+        let overflowed = self.places.get(place)?.as_deref()?;
+        Some((&overflowed.limit, overflowed.state.as_ref()?))
     }
 
     /// Takes the state out, to be changed and put back: a log is not copied.
@@ -39,19 +39,19 @@ impl Spill {
         self.places.get_mut(place)?.as_deref_mut()?.state.take()
     }
 
-    /// Returns an unchanged state that [`Spill::take`] took.
+    /// Returns an unchanged state that [`Overflow::take`] took.
     pub(crate) fn put_back(&mut self, place: usize, state: State) {
-        if let Some(Some(spilled)) = self.places.get_mut(place) {
-            spilled.state = Some(state);
+        if let Some(Some(overflowed)) = self.places.get_mut(place) {
+            overflowed.state = Some(state);
         }
     }
 
     /// Replaces the state at `place` with one counted in `limit`.
     pub(crate) fn replace(&mut self, place: usize, limit: &Limit, state: State) {
-        if let Some(Some(spilled)) = self.places.get_mut(place) {
+        if let Some(Some(overflowed)) = self.places.get_mut(place) {
             let bytes = bytes_of(&state);
-            self.bytes = self.bytes - spilled.bytes + bytes;
-            **spilled = Spilled { limit: *limit, state: Some(state), bytes };
+            self.bytes = self.bytes - overflowed.bytes + bytes;
+            **overflowed = Overflowed { limit: *limit, state: Some(state), bytes };
         }
     }
 
@@ -59,18 +59,18 @@ impl Spill {
     pub(crate) fn add(&mut self, limit: &Limit, state: State) -> usize {
         let bytes = bytes_of(&state);
         self.bytes += bytes;
-        let spilled = Some(Box::new(Spilled { limit: *limit, state: Some(state), bytes }));
+        let overflowed = Some(Box::new(Overflowed { limit: *limit, state: Some(state), bytes }));
         if let Some(place) = self.free.pop() {
-            self.places[place] = spilled;
+            self.places[place] = overflowed;
             return place;
         }
-        self.places.push(spilled);
+        self.places.push(overflowed);
         self.places.len() - 1
     }
 
     pub(crate) fn release(&mut self, place: usize) {
-        if let Some(spilled) = self.places.get_mut(place).and_then(Option::take) {
-            self.bytes -= spilled.bytes;
+        if let Some(overflowed) = self.places.get_mut(place).and_then(Option::take) {
+            self.bytes -= overflowed.bytes;
             self.free.push(place);
         }
         if self.free.len() == self.places.len() {
@@ -87,5 +87,5 @@ fn bytes_of(state: &State) -> usize {
         State::Log(log) => size_of_val(log.as_ref()) + log.heap_bytes() + 2 * PER_BLOCK,
         State::Bucket(_) | State::Window(_) => 0,
     };
-    size_of::<Spilled>() + PER_BLOCK + log
+    size_of::<Overflowed>() + PER_BLOCK + log
 }

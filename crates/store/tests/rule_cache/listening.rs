@@ -3,25 +3,25 @@
 
 use std::time::Duration;
 
-use tollgate_store::{BoardError, RedisBoard, StoreErrorKind};
+use tollgate_store::{RedisRuleCache, RuleCacheError, StoreErrorKind};
 use tollgate_testbed::{Fault, FaultProxy, Redis, Stopwatch};
 
 use crate::stand::{
-    CALL_WITHIN, announcement, check_heard, connect, eventually, heard, listening, publish, read,
-    story,
+    CALL_WITHIN, check_heard, connect, eventually, heard, listening, publish, published_rules,
+    read, story,
 };
 
 /// Within which a dead connection has to be noticed, and what a busy machine may add to that.
 const NOTICED_WITHIN: Duration = Duration::from_millis(3_000 + 3_000);
 
 /// A call that nobody answers ends in time.
-async fn check_bounded(board: &RedisBoard, expected: StoreErrorKind) {
+async fn check_bounded(rule_cache: &RedisRuleCache, expected: StoreErrorKind) {
     let began = Stopwatch::start();
-    let reading = board.read().await.map(drop);
-    let publishing = board.publish(&announcement(0, 1)).await;
+    let reading = rule_cache.read().await.map(drop);
+    let publishing = rule_cache.publish(&published_rules(0, 1)).await;
     let time = began.elapsed();
     for error in [reading, publishing].map(|answer| answer.expect_err("nobody is there")) {
-        let BoardError::Redis(cause) = &error else { panic!("{error:?}") };
+        let RuleCacheError::Redis(cause) = &error else { panic!("{error:?}") };
         assert_eq!(cause.kind(), expected, "{}", story(&error));
     }
     assert!(time < CALL_WITHIN * 2, "{time:?}");
@@ -31,27 +31,27 @@ async fn check_bounded(board: &RedisBoard, expected: StoreErrorKind) {
 async fn a_server_that_comes_later_is_found() {
     let redis = Redis::start();
     redis.kill();
-    let board = connect(&redis.url());
-    check_bounded(&board, StoreErrorKind::Unavailable).await;
-    let mut changes = board.changes();
-    assert!(!changes.has_changed().expect("a board"));
+    let rule_cache = connect(&redis.url());
+    check_bounded(&rule_cache, StoreErrorKind::Unavailable).await;
+    let mut changes = rule_cache.changes();
+    assert!(!changes.has_changed().expect("a rule_cache"));
     redis.restart();
     heard(&mut changes).await;
-    check_heard(&board, &board, &mut changes, &announcement(1, 1)).await;
+    check_heard(&rule_cache, &rule_cache, &mut changes, &published_rules(1, 1)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_was_killed_is_found_again() {
     let redis = Redis::start();
     let speaker = connect(&redis.url());
-    let (board, mut changes) = listening(&redis.url()).await;
+    let (rule_cache, mut changes) = listening(&redis.url()).await;
     for number in 1..=3 {
         redis.kill();
-        check_bounded(&board, StoreErrorKind::Unavailable).await;
+        check_bounded(&rule_cache, StoreErrorKind::Unavailable).await;
         redis.restart();
         // Whatever was said meanwhile was missed.
         heard(&mut changes).await;
-        check_heard(&speaker, &board, &mut changes, &announcement(1, number)).await;
+        check_heard(&speaker, &rule_cache, &mut changes, &published_rules(1, number)).await;
     }
 }
 
@@ -69,22 +69,22 @@ async fn a_subscription_that_ends_is_made_anew_at_once() {
 async fn a_server_that_stood_still_is_heard_again() {
     let redis = Redis::start();
     let speaker = connect(&redis.url());
-    let (board, mut changes) = listening(&redis.url()).await;
-    publish(&speaker, &announcement(1, 1)).await;
+    let (rule_cache, mut changes) = listening(&redis.url()).await;
+    publish(&speaker, &published_rules(1, 1)).await;
     heard(&mut changes).await;
     redis.pause();
-    check_bounded(&board, StoreErrorKind::Timeout).await;
+    check_bounded(&rule_cache, StoreErrorKind::Timeout).await;
     redis.resume();
-    check_heard(&speaker, &board, &mut changes, &announcement(1, 2)).await;
+    check_heard(&speaker, &rule_cache, &mut changes, &published_rules(1, 2)).await;
 }
 
-/// Breaks the network of a board, and mends it.
+/// Breaks the network of a rule_cache, and mends it.
 async fn check_network(fault: Fault) {
     let redis = Redis::start();
     let proxy = FaultProxy::start(redis.address());
     let speaker = connect(&redis.url());
-    let (board, mut changes) = listening(&format!("redis://{}", proxy.address())).await;
-    publish(&speaker, &announcement(1, 1)).await;
+    let (rule_cache, mut changes) = listening(&format!("redis://{}", proxy.address())).await;
+    publish(&speaker, &published_rules(1, 1)).await;
     heard(&mut changes).await;
     let before = *changes.borrow();
     proxy.set(fault);
@@ -96,13 +96,13 @@ async fn check_network(fault: Fault) {
     let time = began.elapsed();
     println!("{fault:?}: given up after {time:?}");
     assert!(time < NOTICED_WITHIN, "{fault:?}: {time:?}");
-    publish(&speaker, &announcement(1, 2)).await;
+    publish(&speaker, &published_rules(1, 2)).await;
     assert_eq!(*changes.borrow(), before, "{fault:?}: heard of it all the same");
     proxy.set(Fault::Pass);
     // It was missed, but not overlooked.
     heard(&mut changes).await;
-    assert_eq!(read(&board).await, Some(announcement(1, 2)), "{fault:?}");
-    check_heard(&speaker, &board, &mut changes, &announcement(1, 3)).await;
+    assert_eq!(read(&rule_cache).await, Some(published_rules(1, 2)), "{fault:?}");
+    check_heard(&speaker, &rule_cache, &mut changes, &published_rules(1, 3)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -119,13 +119,13 @@ async fn a_connection_that_was_reset_is_made_anew() {
 async fn calls_through_a_silent_network_end_in_time_and_work_again_after_it() {
     let redis = Redis::start();
     let proxy = FaultProxy::start(redis.address());
-    let board = connect(&format!("redis://{}", proxy.address()));
-    publish(&board, &announcement(1, 1)).await;
+    let rule_cache = connect(&format!("redis://{}", proxy.address()));
+    publish(&rule_cache, &published_rules(1, 1)).await;
     proxy.set(Fault::Silence);
-    check_bounded(&board, StoreErrorKind::Timeout).await;
+    check_bounded(&rule_cache, StoreErrorKind::Timeout).await;
     // The network is well again some day, but a connection that nobody answered on is not used again.
     eventually("the end of all connections", || async { (proxy.connections() == 0).then_some(()) })
         .await;
     proxy.set(Fault::Pass);
-    assert_eq!(read(&board).await, Some(announcement(1, 1)));
+    assert_eq!(read(&rule_cache).await, Some(published_rules(1, 1)));
 }
