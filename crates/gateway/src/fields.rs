@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_no_further() {
+    fn hop_by_hop_fields_are_removed() {
         let check = |lines: &[(&'static str, &'static str)], expected: &str| {
             assert_eq!(left(lines, strip_hop_by_hop), expected, "{lines:?}");
         };
@@ -137,7 +137,7 @@ mod tests {
     proptest! {
         /// Only hop-by-hop fields and those that `Connection` names are removed.
         #[test]
-        fn whatever_is_named_goes_and_nothing_else(
+        fn only_fields_named_by_connection_are_removed(
             connection in "[ -~]{0,40}",
             names in prop::collection::vec("[a-e-]{1,3}", 0..8),
         ) {

@@ -182,7 +182,7 @@ x-tenant: acme";
     }
 
     #[test]
-    fn gateways_are_counted_whoever_tells() {
+    fn gateways_are_counted_from_any_peer() {
         let check = |is_trusted: bool, lines: &[&'static str], expected: Option<u32>| {
             let mut fields = HeaderMap::new();
             for line in lines {

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_credential_may_have_an_underscore_of_its_own() {
+    fn a_credential_field_may_contain_an_underscore() {
         let guard = FieldGuard {
             credential_fields: vec![HeaderName::from_static("x_key")],
             ..FieldGuard::default()

@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_upstream_is_asked() {
+    fn the_head_for_an_upstream() {
         let authority: Authority = "a.example:81".parse().expect("a host");
         let lines = [
             ("te", "gzip, trailers"),
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn the_length_of_a_body_is_told_where_nobody_else_would() {
+    fn a_content_length_is_added_where_the_library_adds_none() {
         let nothing = || Empty::<Bytes>::new();
         for method in ["POST", "PUT", "PATCH"] {
             assert_eq!(told_length(method, None, nothing()), "Some(\"0\") None", "{method}");

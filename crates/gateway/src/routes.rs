@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_route_is_for() {
+    fn requests_without_a_route_are_refused() {
         let routes = table(&[("api.example.com", "/v1/*")], false);
         assert_eq!(routes.find("api.example.com", "/v2"), Err(Failure::NoRoute));
         assert_eq!(routes.find("other", "/v1/x"), Err(Failure::NoRoute));

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_of_trailers() {
+    fn trailers_are_filtered() {
         let check = |names: &[&'static str], expected: &[&str]| {
             let mut trailers = HeaderMap::new();
             for name in names {

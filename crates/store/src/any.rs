@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_store_is_told() {
+    fn invalid_store_urls_are_errors() {
         for wrong in ["", "memory:x", "mysql://h", "localhost"] {
             let problem = StoreUrl::parse(wrong).expect_err(wrong);
             assert!(problem.contains("write memory:"), "{wrong}: {problem}");

@@ -73,7 +73,7 @@ fn the_binding_rule() {
 }
 
 #[test]
-fn the_longest_delay_holds_the_request() {
+fn the_longest_delay_applies_to_the_request() {
     check(&[delayed(0, left(5, 10))], true, Some(0), Some(0));
     check(&[delayed(7, left(5, 10)), left(1, 10)], true, Some(1), Some(7));
     check(&[delayed(7, left(5, 10)), delayed(9, left(6, 10))], true, Some(0), Some(9));

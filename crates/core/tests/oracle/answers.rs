@@ -56,42 +56,42 @@ fn equals_the_model(trace: &Trace, healing: Healing) -> TestCaseResult {
 }
 
 #[test]
-fn of_requests_alone() {
+fn requests_equal_the_model() {
     for_every_algorithm(600, Menu::default(), |trace| equals_the_model(trace, Healing::Off));
 }
 
 #[test]
-fn with_refunds_and_debits() {
+fn refunds_and_debits_equal_the_model() {
     let menu = Menu { corrections: true, ..Menu::default() };
     for_every_algorithm(600, menu, |trace| equals_the_model(trace, Healing::Off));
 }
 
 #[test]
-fn while_limit_and_burst_change() {
+fn changes_of_limit_and_burst_equal_the_model() {
     let menu = Menu { changes: true, ..Menu::default() };
     for_every_algorithm(600, menu, |trace| equals_the_model(trace, Healing::Off));
 }
 
 #[test]
-fn while_window_and_algorithm_change() {
+fn changes_of_window_and_algorithm_equal_the_model() {
     let menu = Menu { replacements: true, ..Menu::default() };
     for_every_algorithm(300, menu, |trace| equals_the_model(trace, Healing::Off));
 }
 
 #[test]
-fn while_the_clock_steps_back() {
+fn a_clock_that_steps_back_equals_the_model() {
     let menu = Menu { backwards: true, ..Menu::default() };
     for_every_algorithm(600, menu, |trace| equals_the_model(trace, Healing::Off));
 }
 
 #[test]
-fn while_the_clock_steps_back_and_counters_heal() {
+fn corrected_clock_skew_equals_the_model() {
     let menu = Menu { backwards: true, ..Menu::default() };
     for_every_algorithm(600, menu, |trace| equals_the_model(trace, Healing::On));
 }
 
 #[test]
-fn with_everything_at_once() {
+fn everything_at_once_equals_the_model() {
     for_every_algorithm(600, Menu::EVERYTHING, |trace| equals_the_model(trace, Healing::Off));
     for_every_algorithm(600, Menu::EVERYTHING, |trace| equals_the_model(trace, Healing::On));
 }

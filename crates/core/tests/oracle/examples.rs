@@ -147,7 +147,7 @@ fn another_window_or_algorithm_is_another_counter() {
 }
 
 #[test]
-fn only_a_state_of_the_same_kind_is_healed() {
+fn only_a_matching_state_is_corrected() {
     for algorithm in Algorithm::ALL {
         let (here, there) = (per(10, 10 * S)(algorithm), per(10, S)(algorithm));
         let mut counter = Counter::new(&Trace { quota: here, start: 100 * S, steps: Vec::new() });

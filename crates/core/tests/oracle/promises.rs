@@ -249,7 +249,7 @@ fn a_clock_that_steps_back_frees_nothing() {
 }
 
 #[test]
-fn losing_an_idle_state_changes_no_answer() {
+fn losing_an_idle_state_changes_no_decision() {
     let menu = Menu { backwards: false, ..Menu::EVERYTHING };
     for_every_algorithm(300, menu, idle_states_are_worth_nothing);
 }

@@ -222,7 +222,7 @@ fn a_compact_counter_settles_like_its_state() {
 }
 
 #[test]
-fn what_takes_the_long_way() {
+fn only_small_states_settle_packed() {
     let now = Timestamp::from_secs(600);
     let (soon, wide) = (now.plus(Micros::new(1)), u64::from(u32::MAX));
     for algorithm in Algorithm::ALL {

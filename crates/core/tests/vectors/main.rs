@@ -70,7 +70,7 @@ fn replay(vector: &Vector) {
 }
 
 #[test]
-fn every_vector_is_answered_exactly() {
+fn every_vector_is_decided_exactly() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vectors");
     let mut replayed = 0;
     for entry in fs::read_dir(folder).expect("the folder of vectors") {

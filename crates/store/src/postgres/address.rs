@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_without_secrets() {
+    fn errors_omit_secrets() {
         check("", Err("write postgres://"));
         check("mysql://me:hunter2@example.org/limits", Err("write postgres://"));
         check("example.org", Err("write postgres://"));

@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn problems_are_told_without_the_password() {
+    fn errors_omit_the_password() {
         let check = |url: &str, expected: &str| {
             let problem = RedisUrl::parse(url).expect_err(url);
             assert!(problem.contains(expected), "{url}: {problem}");

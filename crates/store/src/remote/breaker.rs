@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_fails_too_often_is_left_alone() {
+    fn three_failures_in_a_row_open_the_breaker() {
         let long = Duration::from_secs(3_600);
         check(long, "", BreakerState::Closed);
         check(long, "--+--+", BreakerState::Closed);

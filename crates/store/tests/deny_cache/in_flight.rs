@@ -133,7 +133,7 @@ impl Store for Yielding {
 
 /// The time stands still, so a stale refusal would stay: what was given back could not be had again.
 #[test]
-fn threads_get_what_was_given_back() {
+fn threads_see_refunds() {
     const ROUNDS: usize = 300;
     const ASKING: usize = 3;
     const REFUNDS: u64 = 4;

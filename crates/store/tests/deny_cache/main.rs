@@ -36,7 +36,7 @@ fn and_for_a_second_at_most() {
 }
 
 #[test]
-fn what_never_passes_is_known_for_a_second() {
+fn a_charge_that_never_fits_is_cached_for_a_second() {
     check(&[
         ("0 blocked=1", "asked: refused, 0 left"),
         ("999999 blocked=1", "known: blocked, never"),
@@ -48,7 +48,7 @@ fn what_never_passes_is_known_for_a_second() {
 }
 
 #[test]
-fn a_smaller_cost_is_asked_and_a_larger_one_is_not() {
+fn a_smaller_cost_is_sent_and_a_larger_one_is_cached() {
     check(&[
         ("0 slow=5", "asked: passed, 5 left"),
         ("0 slow=8", "asked: refused, 5 left"),
@@ -137,7 +137,7 @@ fn a_refund_that_fails_may_have_been_made() {
 }
 
 #[test]
-fn only_enforced_charges_are_remembered_and_answered() {
+fn only_enforced_charges_are_cached() {
     check(&[
         ("0 slow~11", "asked: passed, 10 left"),
         ("0 slow=11", "asked: refused, 10 left"),
@@ -161,7 +161,7 @@ fn a_charge_that_fitted_is_not_remembered() {
 }
 
 #[test]
-fn every_charge_that_was_refused_is_remembered_and_the_longest_wait_answers() {
+fn every_refused_charge_is_cached_and_the_longest_wait_is_reported() {
     check(&[
         ("0 fast=10 slow=10", "asked: passed, 0 left, 0 left"),
         ("0 fast=1 slow=1", "asked: refused, 0 left, 0 left"),
@@ -176,7 +176,7 @@ fn every_charge_that_was_refused_is_remembered_and_the_longest_wait_answers() {
 
 /// A debit is taken from a refused request as well.
 #[test]
-fn a_request_with_a_debit_is_asked() {
+fn a_request_with_a_debit_is_sent() {
     check(&[
         ("0 slow=10", "asked: passed, 0 left"),
         ("0 slow=1", "asked: refused, 0 left"),
@@ -187,7 +187,7 @@ fn a_request_with_a_debit_is_asked() {
 }
 
 #[test]
-fn a_dry_run_is_asked_and_teaches_nothing() {
+fn a_dry_run_is_sent_and_not_cached() {
     check(&[
         ("0 slow=10", "asked: passed, 0 left"),
         ("0 try slow=1", "asked: refused, 0 left"),
@@ -199,7 +199,7 @@ fn a_dry_run_is_asked_and_teaches_nothing() {
 }
 
 #[test]
-fn a_store_that_does_not_answer_teaches_nothing() {
+fn a_store_failure_is_not_cached() {
     check(&[
         ("0 slow=10", "asked: passed, 0 left"),
         ("down", ""),
@@ -216,7 +216,7 @@ fn a_store_that_does_not_answer_teaches_nothing() {
 }
 
 #[test]
-fn of_a_batch_the_rest_is_asked_and_the_answers_are_in_order() {
+fn uncached_requests_of_a_batch_are_sent_and_results_keep_their_order() {
     check(&[
         (
             "0 slow=10 | slow=1 | other=4",
@@ -345,7 +345,7 @@ fn a_newer_refusal_overwrites_an_older_one() {
 }
 
 #[test]
-fn what_is_known_is_answered_at_once_and_the_rest_by_a_store_that_can() {
+fn try_settle_uses_the_cache_and_then_the_store() {
     let (cache, limit) = (DenyCache::new(MemoryStore::with_bytes(0)), gcra(10));
     assert!(!cache.is_shared());
     let refused = [charge(1, &limit, 11)];

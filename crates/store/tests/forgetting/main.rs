@@ -96,7 +96,7 @@ fn check_sweep(algorithm: Algorithm, short_lived: u32, long_lived: u32) {
 }
 
 #[test]
-fn a_sweep_forgets_what_has_expired_and_nothing_else() {
+fn a_sweep_removes_only_expired_counters() {
     for algorithm in Algorithm::ALL {
         for (short_lived, long_lived) in
             [(1, 0), (0, 1), (1_000, 0), (1_000, 1), (1_000, 1_000), (300, 5_000), (20_000, 2_000)]
@@ -198,7 +198,7 @@ fn a_refund_under_another_limit_loses_nothing() {
 
 /// A rule that is blocked for a while forgets nobody, whatever the clock does meanwhile.
 #[test]
-fn a_blocked_rule_forgets_nobody() {
+fn a_blocked_rule_resets_no_counter() {
     for algorithm in Algorithm::ALL {
         let (open, blocked) = (limit(algorithm, 5, HOUR), limit(algorithm, 0, HOUR));
         let store = MemoryStore::with_bytes(0);

@@ -119,7 +119,7 @@ const SIEGES: [fn(u64, usize); 5] = [
 
 /// Each siege has a process to itself: what an allocator keeps of an earlier one would be counted.
 #[test]
-fn the_cap_holds_and_nobody_exhausted_is_forgotten() {
+fn the_cap_holds_and_exhausted_counters_are_kept() {
     let keys = setting("TOLLGATE_SOAK_KEYS", 2_000_000);
     let cap = usize::try_from(setting("TOLLGATE_SOAK_BYTES", 16 << 20)).expect("a size");
     if let Ok(siege) = std::env::var(SIEGE) {

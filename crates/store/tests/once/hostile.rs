@@ -61,7 +61,7 @@ async fn a_record_that_cannot_be_read_is_none() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_record_says_wrongly_of_a_counter_is_looked_up() {
+async fn an_invalid_result_in_a_record_is_read_from_the_counter() {
     let redis = Redis::start();
     let all = |text: &str| format!("for k in pairs(r.said) do r.said[k] = {text} end");
     for text in ["'x'", "'11garbage'", "7", "string.rep('1', 1000)", "'11' .. string.rep('9', 30)"]

@@ -17,7 +17,7 @@ use crate::{
 use tollgate_testbed::eventually;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_did_not_hear_the_answer_can_ask_again() {
+async fn a_retry_after_a_lost_response_is_charged_once() {
     let server = Redis::start();
     let proxy = FaultProxy::start(server.address());
     let (other, through) =
@@ -91,7 +91,7 @@ async fn a_connection_that_ends_is_made_again_within_the_deadline() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_slot_that_is_away_takes_nothing_from_the_others() {
+async fn an_unavailable_slot_leaves_no_charge_in_the_others() {
     let cluster = RedisCluster::start(3, 0);
     let settings = RemoteSettings { deadline: PATIENCE, failures: 100, ..patient() };
     let store = redis(&cluster_url(&cluster), settings).await;

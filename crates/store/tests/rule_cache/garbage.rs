@@ -28,7 +28,7 @@ async fn check(redis: &Redis, commands: &[&[&str]], why: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_ours_is_left_alone() {
+async fn a_key_of_another_program_is_not_overwritten() {
     let redis = Redis::start();
     check(&redis, &[&["SET", RULES_KEY, "x"]], "not a hash").await;
     check(&redis, &[&["RPUSH", RULES_KEY, "x"]], "not a hash").await;
@@ -58,7 +58,7 @@ async fn check_mended(redis: &Redis, command: &[&str], why: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_ours_is_mended_by_the_next_change() {
+async fn invalid_rules_of_ours_are_replaced_by_the_next_publish() {
     let redis = Redis::start();
     check_mended(&redis, &["HDEL", RULES_KEY, "#tiers"], "#tiers is missing").await;
     check_mended(&redis, &["HSET", RULES_KEY, "Not An Id", "{}"], "is not a rule id").await;
@@ -69,7 +69,7 @@ async fn what_was_ours_is_mended_by_the_next_change() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn garbage_on_the_channel_is_a_reason_to_look_and_no_more() {
+async fn garbage_on_the_channel_causes_a_read() {
     let redis = Redis::start();
     let (rule_cache, mut changes) = listening(&redis.url()).await;
     redis.command(&["SET", RULES_KEY, "x"]);

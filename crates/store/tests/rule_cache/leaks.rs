@@ -42,7 +42,7 @@ async fn check_dropped(url: &str, servers: &[Redis]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_board_that_is_dropped_ends_its_tasks_and_connections() {
+async fn a_dropped_rule_cache_ends_its_tasks_and_connections() {
     let redis = Redis::start();
     check_dropped(&redis.url(), slice::from_ref(&redis)).await;
     let cluster = RedisCluster::start(3, 0);
@@ -50,7 +50,7 @@ async fn a_board_that_is_dropped_ends_its_tasks_and_connections() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_board_that_is_dropped_leaves_sentinels_alone() {
+async fn a_dropped_rule_cache_disconnects_from_sentinels() {
     let sentinels = Sentinels::start(3, "mymaster", 0);
     // Sentinels are clients themselves, and come and go.
     let listeners = || connections(sentinels.master()).1;
@@ -81,7 +81,7 @@ async fn outages_leave_nothing_behind() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_board_that_is_dropped_while_nobody_answers_ends_as_well() {
+async fn a_rule_cache_dropped_without_a_server_ends_its_tasks() {
     let redis = Redis::start();
     redis.pause();
     let before = tasks();

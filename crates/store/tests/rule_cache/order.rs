@@ -106,7 +106,7 @@ async fn the_newest_stays_though_all_speak_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_newer_is_not_told() {
+async fn older_rules_are_not_announced() {
     let redis = Redis::start();
     let (rule_cache, mut changes) = listening(&redis.url()).await;
     publish(&rule_cache, &published_rules(2, 5)).await;

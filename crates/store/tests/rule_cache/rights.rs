@@ -44,7 +44,7 @@ async fn a_user_needs_no_more_rights_than_these() {
 
 /// Without any one of these rights, rules are refused, and those that are there stay whole.
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_lacks_a_right_changes_nothing() {
+async fn a_missing_permission_changes_nothing() {
     let redis = Redis::start();
     let rule_cache = connect(&redis.url());
     publish(&rule_cache, &published_rules(1, 1)).await;
@@ -63,7 +63,7 @@ async fn whoever_lacks_a_right_changes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_url_that_is_wrong_is_told_without_its_password() {
+async fn errors_about_a_url_omit_its_password() {
     for url in ["http://:secret@host", "redis://:secret@", "redis+sentinel://:secret@host", ""] {
         let problem = RedisRuleCache::connect(url, &RemoteSettings::default()).expect_err(url);
         assert!(!problem.is_empty() && !problem.contains("secret"), "{problem}");

@@ -56,7 +56,7 @@ async fn in_a_hash_that_others_can_read() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn everybody_hears_of_it_at_once() {
+async fn every_node_is_notified_at_once() {
     let redis = Redis::start();
     let speaker = connect(&redis.url());
     let (listener, mut changes) = listening(&redis.url()).await;
@@ -69,7 +69,7 @@ async fn everybody_hears_of_it_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ten_thousand_rules_are_replaced_at_one_moment() {
+async fn ten_thousand_rules_are_replaced_atomically() {
     let redis = Redis::start();
     let (writer, reader) = (connect(&redis.url()), connect(&redis.url()));
     publish(&writer, &many(0)).await;
@@ -110,7 +110,7 @@ async fn a_full_server_takes_new_rules_all_the_same() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_could_not_be_read_again_is_refused() {
+async fn unreadable_rules_are_refused() {
     let redis = Redis::start();
     let rule_cache = connect(&redis.url());
     for id in ["", "#revision", "Upper", "with space"] {

@@ -66,7 +66,7 @@ fn a_receipt_opens_as_the_decision_it_was() {
 }
 
 #[test]
-fn only_what_is_rare_is_kept_whole() {
+fn only_rare_decisions_are_kept_unpacked() {
     traffic(|_, decision| {
         let is_whole = matches!(decision.receipt().0, Form::Whole(_));
         let is_own = decision.plan.planned().iter().any(|line| line.own_limit.is_some());
@@ -79,7 +79,7 @@ fn only_what_is_rare_is_kept_whole() {
 }
 
 #[test]
-fn what_a_receipt_gives_back_is_free_again() {
+fn a_refunded_receipt_frees_its_units() {
     traffic(|limiter, _| {
         let request = Request::new().user_id("fresh").path("/orders").tier("gold");
         let charged = limiter.check(&request).now();

@@ -152,7 +152,7 @@ mod tests {
 
     /// A failed call makes the next one search for the server, also without a subscription.
     #[tokio::test(flavor = "multi_thread")]
-    async fn after_a_failure_the_server_is_looked_for_again() {
+    async fn a_failed_call_makes_the_next_one_find_the_server() {
         let sentinels = Sentinels::start(3, "mymaster", 1);
         let url = RedisUrl::parse(&sentinels.url()).expect("a valid URL");
         let place = Place::new(url, "a key", &RemoteSettings::default()).expect("a valid URL");

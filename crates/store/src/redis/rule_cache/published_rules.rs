@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_again_is_not_published() {
+    fn unreadable_rules_are_not_published() {
         let check = |ids: &[&str], expected: Option<&str>| {
             let rules = ids.iter().map(|id| ((*id).to_owned(), String::new())).collect();
             let published_rules = PublishedRules { rules, ..PublishedRules::default() };

@@ -63,7 +63,7 @@ async fn two_nodes_admit_exactly_the_limit() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_asks_in_another_order_gets_an_answer_too() {
+async fn requests_in_another_order_do_not_deadlock() {
     let postgres = Postgres::start();
     let nodes = nodes(&postgres);
     let times = 50 * u64::from(draw::config(1).cases);
@@ -95,7 +95,7 @@ fn transactions(postgres: &Postgres) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn those_who_ask_at_once_share_transactions() {
+async fn concurrent_requests_share_transactions() {
     let postgres = Postgres::start();
     let store = Arc::new(patient(&postgres.url()));
     let large = limit(Algorithm::TokenBucket, 1_000);

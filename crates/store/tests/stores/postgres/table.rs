@@ -40,7 +40,7 @@ async fn a_table_that_was_dropped_is_made_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_may_not_make_tables_can_use_them() {
+async fn an_account_without_create_permission_can_use_the_tables() {
     let postgres = Postgres::start();
     charge(&patient(&postgres.url()), "a", &limit(Algorithm::Gcra, 1)).await.expect("an answer");
     postgres.query(
@@ -54,7 +54,7 @@ async fn whoever_may_not_make_tables_can_use_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_has_expired_is_swept_and_nothing_else() {
+async fn only_expired_rows_are_swept() {
     let postgres = Postgres::start();
     let store = Arc::new(patient(&postgres.url()));
     let moment = Quota::new(Algorithm::TokenBucket, 1, Micros::from_millis(1));

@@ -42,7 +42,7 @@ async fn a_server_that_comes_later_is_found() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cluster_that_comes_later_is_found_though_nobody_asks() {
+async fn a_cluster_that_starts_later_is_found_without_requests() {
     let cluster = RedisCluster::start(3, 0);
     cluster.nodes().iter().for_each(Redis::kill);
     let store = RedisStore::connect(&cluster_url(&cluster), patient()).expect("a sound URL");
@@ -71,7 +71,7 @@ async fn the_first_request_after_a_restart_counts_anew() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_notices_that_scripts_are_forgotten() {
+async fn a_flushed_script_cache_fails_no_request() {
     let redis = Redis::start();
     let store = connect(&redis.url(), RemoteSettings { failures: 1, ..patient() }).await;
     let is_over = Arc::new(AtomicBool::new(false));
@@ -99,7 +99,7 @@ async fn nobody_notices_that_scripts_are_forgotten() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_stands_still_is_left_alone() {
+async fn a_stopped_server_opens_the_breaker() {
     let redis = Redis::start();
     let settings = RemoteSettings::default();
     let (deadline, probe_after) = (settings.deadline, settings.probe_after);

@@ -212,7 +212,7 @@ async fn check_answered(
 }
 
 #[test]
-fn whatever_is_in_a_counter_there_is_an_answer() {
+fn any_counter_value_gets_a_decision() {
     let (redis, runtime) = (Redis::start(), Runtime::new().expect("a runtime"));
     let store = runtime.block_on(strict(&redis));
     let limits = Algorithm::ALL.map(|algorithm| limit(algorithm, 10, WINDOW));

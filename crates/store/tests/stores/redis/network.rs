@@ -73,7 +73,7 @@ async fn check(fault: Fault, deadline: Duration, expected: Result<(), StoreError
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_slow_network_passes_or_is_told_of() {
+async fn a_slow_network_passes_or_is_a_timeout() {
     check(latency(30), PATIENCE, Ok(())).await;
     check(latency(200), DEADLINE, Err(StoreErrorKind::Timeout)).await;
 }
@@ -102,7 +102,7 @@ async fn connecting_may_take_longer_than_a_request_may() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn all_who_wait_for_a_connection_wait_for_the_same() {
+async fn concurrent_requests_share_one_connection_attempt() {
     let remote = Remote::start();
     remote.proxy.set(latency(20));
     let before = remote.connections_so_far();
@@ -117,7 +117,7 @@ async fn all_who_wait_for_a_connection_wait_for_the_same() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_not_sent_in_time_is_never_charged() {
+async fn a_request_not_sent_in_time_is_never_charged() {
     let remote = Remote::start();
     // The connection takes longer than whoever waits for it does.
     remote.proxy.set(latency(700));

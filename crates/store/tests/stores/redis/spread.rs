@@ -178,7 +178,7 @@ async fn check_away(spread: &Spread, store: &RedisStore, rule: &str, expected: S
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_charged_is_given_back_when_a_server_is_away() {
+async fn charges_are_refunded_when_another_server_is_unavailable() {
     let spread = Spread::start().await;
     let url = cluster_url(&spread.cluster);
     let deadline = std::time::Duration::from_millis(500);

@@ -65,7 +65,7 @@ fn move_slot(nodes: [&Redis; 2], slot: u16, keys: &[String]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_notices_that_slots_move() {
+async fn slot_migration_fails_no_request() {
     let cluster = RedisCluster::start(3, 0);
     let load = Load::start(connect(&cluster_url(&cluster), patient()).await);
     load.settle_in().await;

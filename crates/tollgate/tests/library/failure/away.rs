@@ -164,7 +164,7 @@ fn the_decision_says_why() {
 }
 
 #[test]
-fn degraded_answers_are_counted() {
+fn degraded_decisions_are_counted() {
     let mut scene = Scene::new(&policy("fallback_factor: 1"), FaultyStore::new(Micros::ZERO));
     scene.step("0 check user_id=u");
     scene.limiter.store().set_fault(Some(StoreErrorKind::Timeout));

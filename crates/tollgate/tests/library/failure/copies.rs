@@ -124,7 +124,7 @@ fn copies_are_neither_charged_nor_counted() {
 }
 
 #[test]
-fn refusals_are_judged_anew() {
+fn refused_requests_are_checked_again() {
     let refused = "refused by shared, 4 left, never";
     check(
         SHARED,
@@ -137,12 +137,12 @@ fn refusals_are_judged_anew() {
 }
 
 #[test]
-fn what_no_rule_counts_is_not_asked_about() {
+fn a_request_without_rules_does_not_call_the_store() {
     check(SHARED, &[("1 user_id=u", "no rule"), ("2 user_id=u", "no rule")]);
 }
 
 #[test]
-fn a_store_that_is_away_knows_no_copies_and_fails_nobody() {
+fn an_unavailable_store_treats_every_copy_as_the_first() {
     let answer = "allowed, degraded";
     check(SHARED, &[("away", ""), ("1 tenant=t", answer), ("2 tenant=t", answer)]);
     let closed = "refused: store unavailable, degraded";
@@ -158,7 +158,7 @@ fn a_store_that_is_away_knows_no_copies_and_fails_nobody() {
 }
 
 #[test]
-fn a_copy_gives_back_what_it_took_here() {
+fn a_copy_refunds_its_local_charge() {
     check(
         MIXED,
         &[
@@ -178,7 +178,7 @@ fn a_copy_gives_back_what_it_took_here() {
 }
 
 #[test]
-fn what_is_refused_here_is_not_charged_there() {
+fn a_local_refusal_charges_nothing_in_the_store() {
     check(
         MIXED,
         &[
@@ -191,7 +191,7 @@ fn what_is_refused_here_is_not_charged_there() {
 }
 
 #[test]
-fn what_is_refused_there_is_not_charged_here() {
+fn a_refusal_by_the_store_charges_nothing_locally() {
     check(
         MIXED,
         &[

@@ -68,7 +68,7 @@ fn the_decision_names_the_rule_that_refused_and_no_other() {
 
 /// What is counted on this node is at hand, so it is told, and nothing stays charged there.
 #[test]
-fn rules_of_this_node_are_told_as_well() {
+fn local_rules_are_in_the_decision() {
     let on_this_node = |rule: &str| {
         POLICY.replace(
             &format!("{{rule_id: {rule},"),
@@ -80,7 +80,7 @@ fn rules_of_this_node_are_told_as_well() {
 }
 
 #[test]
-fn after_a_second_the_store_is_asked_again() {
+fn after_a_second_the_store_is_called_again() {
     let mut scene = scene(POLICY);
     for (millis, figures, hits) in [(999, 1, 1), (1_000, 3, 1), (1_500, 1, 2)] {
         scene.limiter.clock().set(MIDNIGHT.plus(Micros::from_millis(millis)));
@@ -105,7 +105,7 @@ fn a_reset_and_a_raised_limit_take_effect_at_once() {
 
 /// Whoever wants to know why gets every figure, as it is.
 #[test]
-fn an_explanation_asks_the_store() {
+fn an_explanation_reads_the_store() {
     let scene = scene(POLICY);
     for _ in 0..2 {
         let explained = at_once(scene.limiter.explain(&request(OVER)));

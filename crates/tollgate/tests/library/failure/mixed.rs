@@ -94,7 +94,7 @@ fn without_the_store_both_count_here() {
 /// What only watches on this node did not count what did not fit, so it has nothing to give back
 /// when the store refuses.
 #[test]
-fn only_what_was_taken_is_given_back() {
+fn only_charged_units_are_refunded() {
     check(
         &policy("action: log_only", "cost: 1"),
         &[

@@ -19,7 +19,7 @@ rules:
 ";
 
 #[test]
-fn a_limit_answers_429() {
+fn a_limit_responds_429() {
     check(TWO, &[], "user_id=u tenant=t", 200, "");
     check(
         TWO,
@@ -39,7 +39,7 @@ fn a_limit_answers_429() {
 }
 
 #[test]
-fn what_can_never_pass_is_told_so() {
+fn a_request_that_never_passes_says_so() {
     check(
         TWO,
         &[],
@@ -72,7 +72,7 @@ blacklist: [{identifier_type: ip, identifier: 10.6.6.0/24, reason: owes us money
 }
 
 #[test]
-fn a_limit_that_cannot_be_checked_answers_503() {
+fn an_unavailable_store_responds_503() {
     check(
         "rules: [{rule_id: strict, limit: 9, window: 1m, identifier_type: user_id, on_store_failure: closed}]",
         &["down"],

@@ -173,7 +173,7 @@ fn a_refusal_says_when_to_come_back() {
 
 /// What is tolerated beyond the limit is back before anything is left to report.
 #[test]
-fn nobody_is_sent_back_before_something_is_left() {
+fn retry_after_is_not_before_something_is_left() {
     check(
         USUAL,
         "rules: [{rule_id: r, limit: 10, window: 1m, identifier_type: user_id, algorithm: gcra, soft: {grace: 2}}]",
@@ -329,7 +329,7 @@ proptest! {
     /// Whatever was asked: who is told to wait passes after that time, and at the moment of the reset
     /// everything is there again.
     #[test]
-    fn the_times_that_are_told_are_true(
+    fn reported_times_are_exact(
         algorithm in select(&Algorithm::ALL[..]),
         limit in 1..50_u64,
         window_ms in 1..100_000_u64,

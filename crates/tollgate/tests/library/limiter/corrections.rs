@@ -24,7 +24,7 @@ fn a_peek_charges_nothing() {
 }
 
 #[test]
-fn a_refund_gives_back_what_was_charged() {
+fn a_refund_returns_what_was_charged() {
     for algorithm in
         ["fixed_window", "sliding_window_log", "sliding_window_counter", "gcra", "token_bucket"]
     {
@@ -132,7 +132,7 @@ rules:
 }
 
 #[test]
-fn a_refund_of_a_look_or_of_no_rule_does_nothing() {
+fn a_refund_of_a_peek_or_of_no_rule_does_nothing() {
     check(
         &policy("gcra"),
         &[
@@ -170,7 +170,7 @@ rules:
 }
 
 #[test]
-fn one_rule_can_be_asked_by_name() {
+fn one_rule_can_be_checked_by_name() {
     let policy = "
 rules:
   - {rule_id: posts, limit: 2, window: 1m, identifier_type: user_id, algorithm: fixed_window, applies_to: {methods: [POST]}}
@@ -216,7 +216,7 @@ fn a_credit_gives_back_without_knowing_the_decision() {
 }
 
 #[test]
-fn one_rule_is_forgotten_alone() {
+fn one_rule_is_reset_alone() {
     let policy = "
 rules:
   - {rule_id: user, limit: 5, window: 1m, identifier_type: user_id, algorithm: fixed_window}

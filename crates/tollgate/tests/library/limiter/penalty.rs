@@ -68,7 +68,7 @@ fn refusals_too_far_apart_lead_nowhere() {
 }
 
 #[test]
-fn looks_and_rules_that_only_watch_ban_nobody() {
+fn peeks_and_shadow_rules_ban_no_client() {
     check(&[
         ("0 check /watched ip=10.0.0.1", "allowed by all, 99 left, watch would refuse"),
         ("0 check /watched ip=10.0.0.1", "allowed by all, 98 left, watch would refuse"),
@@ -336,7 +336,7 @@ proptest! {
 }
 
 #[test]
-fn a_moment_before_1970_bans_nobody_for_ever() {
+fn a_time_before_1970_bans_no_client_for_ever() {
     let limiter = limiter(Penalties::Here);
     limiter.clock().set(Timestamp::EPOCH);
     for _ in 0..4 {

@@ -92,7 +92,7 @@ blacklist: [{identifier_type: user_id, identifier: banned}]",
 }
 
 #[test]
-fn statistics_count_what_each_rule_said() {
+fn statistics_count_the_outcomes_of_each_rule() {
     let mut scene = in_memory(POLICY);
     for step in [
         "0 check GET / user_id=u tenant=acme",

@@ -85,7 +85,7 @@ overrides:
 }
 
 #[test]
-fn a_rule_that_only_watches_refuses_nobody() {
+fn a_shadow_rule_refuses_no_request() {
     let policy = "
 rules:
   - {rule_id: watch, limit: 1, window: 1m, identifier_type: user_id, algorithm: fixed_window, action: log_only}
@@ -118,7 +118,7 @@ rules:
 }
 
 #[test]
-fn throttled_requests_are_told_to_wait() {
+fn throttled_requests_have_a_delay() {
     let policy = |algorithm: &str| {
         format!(
             "rules: [{{rule_id: r, limit: 10, window: 10s, burst: 2, identifier_type: user_id, \

@@ -21,7 +21,7 @@ rules:
 ";
 
 #[tokio::test]
-async fn statuses_give_the_charge_of_their_rule_back() {
+async fn refund_on_statuses_refund_their_rule() {
     let site = Site::start(&layer(limiter(REFUNDED))).await;
     // Fields are those of the verdict, so the next answer tells.
     for (asked, status, successes, attempts) in [
@@ -69,7 +69,7 @@ async fn the_price_is_what_the_request_costs_in_all() {
 }
 
 #[tokio::test]
-async fn what_was_refused_has_no_price() {
+async fn a_refused_request_has_no_final_cost() {
     let layer = layer(limiter(PRICED));
     let site = Site::start(&layer).await;
     check(

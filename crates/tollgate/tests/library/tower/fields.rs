@@ -9,7 +9,7 @@ rules: [{rule_id: per_user, limit: 5, window: 1m, identifier_type: user_id, algo
 ";
 
 #[tokio::test]
-async fn every_judged_answer_has_them() {
+async fn every_checked_response_has_the_fields() {
     let site = Site::start(&layer(limiter(PER_USER))).await;
     check(
         &site,
@@ -33,7 +33,7 @@ async fn every_judged_answer_has_them() {
 }
 
 #[tokio::test]
-async fn what_no_rule_applies_to_has_none() {
+async fn a_request_without_rules_has_no_fields() {
     let site = Site::start(&layer(limiter(PER_USER))).await;
     check(&site, &[("/", "200 x-ratelimit-limit=- ratelimit=- x-tollgate-decision=-")]).await;
 }
@@ -58,7 +58,7 @@ async fn families_are_a_choice() {
 }
 
 #[tokio::test]
-async fn a_rule_that_only_watches_refuses_nobody() {
+async fn a_shadow_rule_refuses_no_request() {
     let watching = "
 rules: [{rule_id: watch, limit: 1, window: 1m, identifier_type: ip, action: log_only}]
 ";

@@ -48,7 +48,7 @@ async fn call(
 }
 
 #[tokio::test]
-async fn what_passes_has_the_fields() {
+async fn allowed_calls_have_the_fields() {
     let mut client = connect(layer(limiter(POLICY))).await;
     let metadata = call(&mut client, &[("x-user", "u")]).await.expect("it passes");
     assert_eq!(metadata.get("x-ratelimit-limit").expect("a field"), "1");
@@ -88,7 +88,7 @@ async fn refusals_have_the_codes_of_grpc() {
 }
 
 #[tokio::test]
-async fn who_is_not_known_is_told_by_which_rule() {
+async fn a_missing_identifier_names_its_rule() {
     let policy = "
 rules: [{rule_id: keyed, limit: 9, window: 1m, identifier_type: api_key, on_missing: deny}]
 ";

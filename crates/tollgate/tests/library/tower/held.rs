@@ -131,7 +131,7 @@ async fn one_client_does_not_take_all_places() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_is_turned_away_counts_as_refused_by_its_rule() {
+async fn a_request_without_a_place_counts_as_refused_by_its_rule() {
     let layer = RateLimitLayer::new(limiter(TURNED_AWAY)).max_delayed(0);
     assert_eq!([send(&layer).await.status, send(&layer).await.status], [200, 429]);
     let limiter = layer.limiter();
@@ -157,7 +157,7 @@ async fn without_places_only_those_pass_that_need_not_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_leaves_gives_the_place_back_but_not_the_charge() {
+async fn a_disconnected_client_frees_its_place_but_stays_charged() {
     let layer = RateLimitLayer::new(limiter(SLOW)).max_delayed(1);
     assert_eq!(send(&layer).await.status, 200);
     {

@@ -39,7 +39,7 @@ async fn a_strict_layer_refuses_paths_that_can_be_read_in_two_ways() {
 }
 
 #[tokio::test]
-async fn a_layer_is_lenient_unless_told_otherwise() {
+async fn a_layer_is_lenient_by_default() {
     let site = Site::start(&RateLimitLayer::new(limiter(POLICY)).client_address(peer)).await;
     let steps = [
         ("/Login", "200 x-ratelimit-remaining=0"),

@@ -52,7 +52,7 @@ proptest! {
     #![proptest_config(config(200))]
 
     #[test]
-    fn what_counts_in_the_end_is_the_worth(
+    fn the_final_cost_is_charged(
         algorithm in prop::sample::select(&ALGORITHMS[..]),
         requests in prop::collection::vec((0_u64..=20, 0_u64..=20), 0..=4),
     ) {
@@ -109,7 +109,7 @@ fn corrections_go_where_the_charge_went() {
 }
 
 #[test]
-fn a_store_that_went_away_in_between_is_an_error() {
+fn a_store_that_fails_before_the_correction_is_an_error() {
     let scene = shared("");
     for worth in [0, 2] {
         scene.limiter.store().set_fault(None);

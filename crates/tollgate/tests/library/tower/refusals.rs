@@ -64,7 +64,7 @@ async fn the_body_says_it_again() {
 }
 
 #[tokio::test]
-async fn a_limit_that_cannot_be_checked_answers_503() {
+async fn an_unavailable_store_responds_503() {
     let policy = "
 rules:
   - {rule_id: closed, limit: 9, window: 1m, identifier_type: ip, on_store_failure: closed, applies_to: {endpoints: [/closed]}}
@@ -103,7 +103,7 @@ async fn calls_of_grpc_are_known_by_their_content_type() {
 }
 
 #[tokio::test]
-async fn a_program_may_answer_in_its_own_words() {
+async fn a_program_may_send_a_custom_response() {
     let layer = layer(limiter(POLICY)).refused_with(|decision, parts| {
         let rule = decision.binding().map_or("nobody", |binding| &*binding.rule.id);
         let mut response = Response::new(format!("{rule} refuses {}", parts.uri.path()));

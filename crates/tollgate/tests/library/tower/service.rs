@@ -77,7 +77,7 @@ async fn the_service_that_was_ready_is_the_one_that_is_called() {
 }
 
 #[tokio::test]
-async fn readiness_is_that_of_the_service_and_judges_nobody() {
+async fn readiness_is_that_of_the_service_and_checks_nothing() {
     let layer = RateLimitLayer::new(limiter(TWO_FOR_ALL));
     let inner = OncePerReady { is_ready: false, polls: Arc::default() };
     let mut service = layer.layer(inner);

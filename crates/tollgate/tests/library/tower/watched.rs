@@ -77,7 +77,7 @@ fn told(observed: &Observed<'_>) -> String {
 }
 
 #[tokio::test]
-async fn whatever_is_judged_is_seen_once() {
+async fn every_checked_request_is_observed_once() {
     let witness = Witness::default();
     let site = Site::start(&witness.watch(layer(limiter(POLICY)))).await;
     for (asked, status, expected) in [
@@ -95,7 +95,7 @@ async fn whatever_is_judged_is_seen_once() {
 }
 
 #[tokio::test]
-async fn what_is_not_judged_is_not_seen() {
+async fn requests_refused_before_the_check_are_not_observed() {
     let witness = Witness::default();
     let extractor = Extractor::new(IdentityConfig::default()).expect("settings");
     let site = Site::start(&witness.watch(layer(limiter(POLICY)).identify(extractor))).await;
@@ -106,7 +106,7 @@ async fn what_is_not_judged_is_not_seen() {
 }
 
 #[tokio::test]
-async fn a_store_that_is_away_is_seen() {
+async fn an_unavailable_store_is_observed() {
     let policy = "
 rules:
   - {rule_id: closed, limit: 9, window: 1m, identifier_type: ip, on_store_failure: closed, applies_to: {endpoints: [/closed]}}
@@ -156,7 +156,7 @@ async fn refusals_go_by_the_name_that_they_are_given() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_held_is_seen_before_it_waits_and_what_finds_no_place_as_refused() {
+async fn delayed_requests_are_observed_before_the_delay_and_those_without_a_place_as_refused() {
     let policy = "
 rules: [{rule_id: slow, limit: 1, window: 1h, burst: 9, identifier_type: global, algorithm: leaky_bucket}]
 ";
