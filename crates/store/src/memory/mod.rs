@@ -315,7 +315,7 @@ impl MemoryStore {
         let mut shard = self.lock(at.shard);
         if let Some(index) = shard.page(at).0.find(at.name, &self.common) {
             self.update_page(&mut shard, at, |page, overflow| {
-                page.remove(index, overflow, &self.common)
+                page.remove(index, overflow, &self.common);
             });
         }
     }

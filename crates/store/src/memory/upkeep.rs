@@ -77,7 +77,7 @@ impl MemoryStore {
             let at = self.location(turn % self.hints.len(), Name::of(0));
             if let Some(mut shard) = self.shards[at.shard].0.try_lock() {
                 self.update_page(&mut shard, at, |page, overflow| {
-                    self.evict(page, overflow, policy, now)
+                    self.evict(page, overflow, policy, now);
                 });
             }
             if !self.is_over() {

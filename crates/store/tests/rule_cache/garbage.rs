@@ -1,4 +1,4 @@
-//! What others wrote where the rule_cache should be is told of, and left as it is.
+//! A key that another program wrote is reported, and not overwritten.
 
 use tollgate_store::RuleCacheError;
 use tollgate_testbed::{Redis, Reply};

@@ -1,4 +1,4 @@
-//! A rule_cache leaves nothing behind: no task and no connection, neither after outages nor when it is gone.
+//! A dropped rule cache leaves no task and no connection, also after outages.
 
 use std::slice;
 

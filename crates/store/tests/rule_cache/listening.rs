@@ -78,7 +78,7 @@ async fn a_server_that_stood_still_is_heard_again() {
     check_heard(&speaker, &rule_cache, &mut changes, &published_rules(1, 2)).await;
 }
 
-/// Breaks the network of a rule_cache, and mends it.
+/// Breaks the network of a rule cache, and mends it.
 async fn check_network(fault: Fault) {
     let redis = Redis::start();
     let proxy = FaultProxy::start(redis.address());

@@ -1,4 +1,4 @@
-//! Who may use a rule_cache, and that nobody learns a password from it.
+//! The permissions that a rule cache needs, and errors that omit the password.
 
 use tollgate_store::{
     PublishedRules, RedisRuleCache, RemoteSettings, RuleCacheError, StoreErrorKind,
@@ -9,7 +9,7 @@ use crate::stand::{
     CHANNEL, RULES_KEY, check_heard, connect, listening, publish, published_rules, read, story,
 };
 
-/// All that a rule_cache asks of a server, for a user that may do nothing else.
+/// All that a rule cache asks of a server, for a user that may do nothing else.
 const RIGHTS: &str = "+eval +exists +hdel +hget +hgetall +hkeys +hset +publish +subscribe";
 
 /// A URL that does not work, why, and that the password stays out of it.

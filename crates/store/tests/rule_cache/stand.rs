@@ -18,7 +18,7 @@ pub(crate) fn connect(url: &str) -> RedisRuleCache {
     RedisRuleCache::connect(url, &RemoteSettings::default()).expect("a sound URL")
 }
 
-/// A rule_cache that listens, and whatever it hears from now on.
+/// A rule cache that listens, and whatever it hears from now on.
 pub(crate) async fn listening(url: &str) -> (RedisRuleCache, watch::Receiver<u64>) {
     let rule_cache = connect(url);
     let mut changes = rule_cache.changes();

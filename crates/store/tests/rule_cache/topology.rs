@@ -120,7 +120,7 @@ async fn servers_that_are_not_named_anywhere_are_remembered() {
     let slot = slot(&cluster);
     let owner = cluster.master_of(slot);
     let stranger = (0..3).find(|node| *node != owner).expect("another master");
-    // All that is named is a server without the rule_cache, and it goes.
+    // All that is named is a server without the rule cache, and it goes.
     let url = format!("redis+cluster://{}", cluster.nodes()[stranger].address());
     let (rule_cache, mut changes) = listening(&url).await;
     check_heard(&rule_cache, &rule_cache, &mut changes, &published_rules(1, 1)).await;
