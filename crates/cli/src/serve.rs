@@ -11,8 +11,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{sleep, timeout};
 use tollgate_server::listen::{Listener, Shutdown, ShutdownTrigger, Tls, serve};
-use tollgate_server::settings::{CheckAuth, Effective, Settings};
-use tollgate_server::{App, Gateway, exposure};
+use tollgate_server::settings::{CheckAuth, Effective, Settings, exposure};
+use tollgate_server::{App, Gateway};
 use tracing::{info, warn};
 
 use crate::failure::Failure;

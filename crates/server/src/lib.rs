@@ -6,29 +6,13 @@
 
 mod admin;
 mod app;
-mod board;
 mod check;
-mod discreet;
 mod edge;
-mod example;
-pub mod exposure;
-mod extract;
-mod follower;
-mod handlers;
-pub mod listen;
 mod observe;
-mod offload;
-mod openapi;
-mod paging;
-mod penalty;
-mod policy_source;
-mod problem;
-mod routes;
-mod rulebook;
+mod policy;
 pub mod settings;
-mod state;
-mod wire;
 
 pub use app::App;
+pub use app::state::StartError;
 pub use edge::gateway::{Gateway, GatewayBody};
-pub use state::StartError;
+pub use edge::listen;

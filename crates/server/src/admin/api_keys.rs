@@ -11,13 +11,13 @@ use utoipa::ToSchema;
 use super::response::ChangesAnswer;
 use super::secrets;
 use super::write::is_dry_run;
-use crate::extract::{JsonBody, Operator, Viewer};
-use crate::openapi::{
+use crate::app::state::ServerState;
+use crate::edge::http::extract::{JsonBody, Operator, Viewer};
+use crate::edge::http::openapi::{
     AdminProblems, BodyProblems, PageParameters, PageProblems, TrialParameter, WriteProblems,
 };
-use crate::problem::{Problem, ProblemBody};
-use crate::state::ServerState;
-use crate::wire::decode::decode;
+use crate::edge::http::problem::{Problem, ProblemBody};
+use crate::edge::http::wire::decode::decode;
 
 /// An API key that is to be known.
 #[derive(Deserialize, ToSchema)]
@@ -92,7 +92,7 @@ pub(crate) async fn get(
     Viewer(session): Viewer,
     OriginalUri(uri): OriginalUri,
 ) -> Result<Response, Problem> {
-    let catalog = &app.rulebook.catalog()?.catalog;
+    let catalog = &app.policy_source.catalog()?.catalog;
     let mut fields = session.fields;
     let filters = ["tier", "tenant"];
     let page = secrets::page(catalog, &mut fields, &uri, Kind::ApiKey, &filters).await?;
@@ -124,7 +124,7 @@ pub(crate) async fn post(
     OriginalUri(uri): OriginalUri,
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
-    let follower = app.rulebook.catalog()?;
+    let catalog_sync = app.policy_source.catalog()?;
     let ApiKeyBody { key, name, owner, tier, tenant } = decode(&body)?;
     for (field, text) in
         [("name", &name), ("owner", &owner), ("tier", &tier), ("tenant", &tenant), ("key", &key)]
@@ -139,7 +139,7 @@ pub(crate) async fn post(
             (made, Some(shown))
         }
     };
-    let view = follower.view();
+    let view = catalog_sync.view();
     if key.is_some_and(|key| {
         let digest = digest_of(&key);
         view.api_keys().values().any(|known| known.digest == digest)

@@ -16,8 +16,8 @@ use tollgate::Timestamp;
 use tollgate::rules::parse_time;
 use tollgate_catalog::{Role, Token};
 
-use crate::listen::CertificateDigest;
-use crate::problem::Problem;
+use crate::edge::http::problem::Problem;
+use crate::edge::listen::CertificateDigest;
 
 /// The header for a token where `Authorization` belongs to somebody else, as behind a proxy.
 pub(crate) const TOKEN_HEADER: &str = "x-tollgate-token";

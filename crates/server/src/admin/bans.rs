@@ -13,12 +13,12 @@ use utoipa::ToSchema;
 
 use super::read::find;
 use super::response::{refusal, wrong};
-use crate::extract::{RuleEditor, Session};
-use crate::openapi::{AdminProblems, WriteProblems};
-use crate::paging::Parameters;
-use crate::penalty;
-use crate::problem::{Problem, ProblemBody};
-use crate::state::{ServerState, Shared};
+use crate::app::state::{ServerState, Shared};
+use crate::edge::http::extract::{RuleEditor, Session};
+use crate::edge::http::openapi::{AdminProblems, WriteProblems};
+use crate::edge::http::paging::Parameters;
+use crate::edge::http::problem::{Problem, ProblemBody};
+use crate::policy::bans;
 
 /// How many bans were lifted.
 #[derive(Debug, Serialize, ToSchema)]
@@ -81,7 +81,7 @@ pub(crate) async fn delete(
         // The rule is gone, and its bans are still there.
         None => Subject::new(&values),
     };
-    let lifted = penalty::lift(&app, session.author(), vec![(Arc::from(rule_id), subject)]).await;
+    let lifted = bans::lift(&app, session.author(), vec![(Arc::from(rule_id), subject)]).await;
     match lifted.map_err(|error| refusal(&error))? {
         0 => Err(unknown()),
         _ => Ok((StatusCode::NO_CONTENT, session.fields).into_response()),
@@ -95,7 +95,7 @@ fn unknown() -> Problem {
 /// Refuses to lift bans of rules that administrators of the tenant did not write. Bans of rules that they
 /// cannot see do not exist for them.
 async fn check_rule(app: &Shared, own: &str, rule_id: &str) -> Result<(), Problem> {
-    let catalog = &app.rulebook.catalog()?.catalog;
+    let catalog = &app.policy_source.catalog()?.catalog;
     let rule = find(catalog, Kind::Rule, rule_id).await?;
     let rule = rule.filter(|rule| rule.tenant.as_deref() == Some(own)).ok_or_else(unknown)?;
     if rule.author_tenant.as_deref() == Some(own) {
@@ -154,7 +154,7 @@ async fn delete_all(
             banning.push(rule_id);
         }
     }
-    let lifted = penalty::lift_all(app, session.author(), banning).await;
+    let lifted = bans::lift_all(app, session.author(), banning).await;
     let lifted = lifted.map_err(|error| refusal(&error))?;
     Ok((session.fields, Json(LiftedAnswer { lifted })).into_response())
 }

@@ -6,9 +6,9 @@ use bytes::Bytes;
 use http::request::Parts;
 
 use crate::admin::auth::Right;
-use crate::extract::{JsonBody, Session, admit, read_name};
-use crate::problem::Problem;
-use crate::state::ServerState;
+use crate::app::state::ServerState;
+use crate::edge::http::extract::{JsonBody, Session, admit, read_name};
+use crate::edge::http::problem::Problem;
 
 pub(crate) struct Call {
     pub(crate) app: ServerState,

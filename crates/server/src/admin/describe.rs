@@ -15,12 +15,12 @@ use super::call::Call;
 use super::resources::{Id, Key, Put, Resource};
 use super::response::{RuleOrTrial, RuleWritten};
 use super::{read, write};
-use crate::openapi::{
+use crate::app::state::ServerState;
+use crate::edge::http::openapi::{
     AdminProblems, BodyProblems, PageParameters, PageProblems, WriteParameters, WriteProblems,
     problem,
 };
-use crate::problem::Problem;
-use crate::state::ServerState;
+use crate::edge::http::problem::Problem;
 
 /// What paths begin with,
 const API: &str = "/api/v1/";

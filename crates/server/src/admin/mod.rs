@@ -19,7 +19,7 @@ mod write;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::state::ServerState;
+use crate::app::state::ServerState;
 use describe::in_both_families;
 use resources::RESOURCES;
 pub(crate) use response::{ChangeAnswer, action, refusal};

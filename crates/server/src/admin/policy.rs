@@ -14,12 +14,12 @@ use tollgate_catalog::{Expect, Filter, Intent, Kind};
 
 use super::response::{ChangesAnswer, invalid, refusal, shown, tag};
 use super::write::{expectation, text_of, write};
-use crate::extract::{RuleEditor, RuleViewer, Session, count_written, read_json};
-use crate::openapi::{AdminProblems, BodyProblems, WriteProblems};
-use crate::paging::Parameters;
-use crate::problem::{Problem, ProblemBody};
-use crate::rulebook::Rulebook;
-use crate::state::ServerState;
+use crate::app::state::ServerState;
+use crate::edge::http::extract::{RuleEditor, RuleViewer, Session, count_written, read_json};
+use crate::edge::http::openapi::{AdminProblems, BodyProblems, WriteProblems};
+use crate::edge::http::paging::Parameters;
+use crate::edge::http::problem::{Problem, ProblemBody};
+use crate::policy::source::PolicySource;
 
 /// How many entries are read at a time.
 const PAGE: usize = 1_000;
@@ -45,16 +45,17 @@ pub(crate) async fn get(
     Parameters::read(&uri, &[])?;
     let tenant = session.tenant();
     let mut fields = session.fields;
-    fields.insert(header::ETAG, tag(app.rulebook.in_force().revision.number));
-    let document = match &app.rulebook {
-        Rulebook::Catalog(follower) => {
+    fields.insert(header::ETAG, tag(app.policy_source.in_force().revision.number));
+    let document = match &app.policy_source {
+        PolicySource::Catalog(catalog_sync) => {
             let mut document = PolicyAnswer::new();
             for kind in KINDS {
                 let filter = Filter { tenant: tenant.clone(), ..Filter::default() };
                 let mut entries = Vec::new();
                 let mut after = None;
                 loop {
-                    let page = follower.catalog.page(kind, &filter, after.as_deref(), PAGE).await;
+                    let page =
+                        catalog_sync.catalog.page(kind, &filter, after.as_deref(), PAGE).await;
                     let page = page.map_err(|error| refusal(&error))?;
                     entries.extend(page.entries.iter().map(|stored| shown(stored, false)));
                     after = page.next;
@@ -68,7 +69,7 @@ pub(crate) async fn get(
             }
             document
         }
-        Rulebook::File(source) => {
+        PolicySource::File(source) => {
             let loaded = source.loaded.load();
             let Some(tenant) = tenant else {
                 return Ok((fields, Json(json!(loaded.document))).into_response());
@@ -106,7 +107,7 @@ pub(crate) async fn put(
     OriginalUri(uri): OriginalUri,
     request: Request<Body>,
 ) -> Result<Response, Problem> {
-    app.rulebook.catalog()?;
+    app.policy_source.catalog()?;
     let parameters = Parameters::read(&uri, &["prune", "dry_run"])?;
     let dry_run = parameters.flag("dry_run")?;
     let prune = parameters.one("prune")?.map_or_else(|| Ok(Vec::new()), kinds)?;

@@ -13,11 +13,11 @@ use tollgate_catalog::{Catalog, Entry, Filter, Kind, Stored, ban_name};
 use super::call::Call;
 use super::resources::{List, Resource};
 use super::response::{missing, refusal, shown, tag, wrong};
-use crate::paging::{Parameters, link_next};
-use crate::penalty;
-use crate::problem::Problem;
-use crate::rulebook::Rulebook;
-use crate::state::Shared;
+use crate::app::state::Shared;
+use crate::edge::http::paging::{Parameters, link_next};
+use crate::edge::http::problem::Problem;
+use crate::policy::bans;
+use crate::policy::source::PolicySource;
 
 /// Some entries as JSON, and the name after which the next page begins.
 type Entries = (Vec<Box<RawValue>>, Option<String>);
@@ -36,21 +36,21 @@ pub(crate) async fn list(
     let detail = parameters.flag("detail")?;
     let filter = filter(&parameters, resource.kind, session.tenant())?;
     let mut fields = session.fields;
-    let (entries, next) = match (&app.rulebook, resource.kind) {
-        (Rulebook::Catalog(follower), kind) => {
-            let page = follower.catalog.page(kind, &filter, after, limit).await;
+    let (entries, next) = match (&app.policy_source, resource.kind) {
+        (PolicySource::Catalog(catalog_sync), kind) => {
+            let page = catalog_sync.catalog.page(kind, &filter, after, limit).await;
             let page = page.map_err(|error| refusal(&error))?;
             let entries = page.entries.iter().filter(|it| is_in_force(it, app.now()));
             (entries.map(|stored| shown(stored, detail)).collect(), page.next)
         }
-        (Rulebook::File(_), Kind::Ban) => bans_of_node(&app, &filter, after, limit),
-        (Rulebook::File(source), kind) => {
+        (PolicySource::File(_), Kind::Ban) => bans_of_node(&app, &filter, after, limit),
+        (PolicySource::File(source), kind) => {
             entries_of_file(&source.loaded.load().document, kind, &filter, after, limit)
         }
     };
     link_next(&mut fields, &parts.uri, "after", next.as_deref());
     if resource.kind == Kind::Rule {
-        fields.insert(header::ETAG, tag(app.rulebook.in_force().revision.number));
+        fields.insert(header::ETAG, tag(app.policy_source.in_force().revision.number));
     }
     Ok((fields, Json(BTreeMap::from([(resource.kind.plural(), entries)]))).into_response())
 }
@@ -62,15 +62,15 @@ pub(crate) async fn get(mut call: Call, resource: &'static Resource) -> Result<R
     let tenant = session.tenant();
     let is_visible = |of: Option<&str>| tenant.is_none() || of == tenant.as_deref();
     let mut fields = session.fields;
-    let entry = match &app.rulebook {
-        Rulebook::Catalog(follower) => {
-            let found = find(&follower.catalog, resource.kind, &name).await?;
+    let entry = match &app.policy_source {
+        PolicySource::Catalog(catalog_sync) => {
+            let found = find(&catalog_sync.catalog, resource.kind, &name).await?;
             found.filter(|it| is_visible(it.tenant.as_deref())).map(|stored| {
                 fields.insert(header::ETAG, tag(stored.version));
                 shown(&stored, false)
             })
         }
-        Rulebook::File(source) => {
+        PolicySource::File(source) => {
             let loaded = source.loaded.load();
             let mut entries = entries_of(&loaded.document, resource.kind).into_iter();
             let found = entries.find(|entry| entry.name().is_ok_and(|it| it == name));
@@ -142,7 +142,7 @@ fn bans_of_node(app: &Shared, filter: &Filter, after: Option<&str>, limit: usize
     let tenant = |rule_id: &str| policy.rules().find(rule_id)?.tenant.as_deref().map(str::to_owned);
     let bans = app.limiter.own_bans(usize::MAX).into_iter().filter(|ban| ban.until > now);
     let found = bans
-        .map(|ban| penalty::entry_of(&ban, tenant(&ban.rule_id)))
+        .map(|ban| bans::entry_of(&ban, tenant(&ban.rule_id)))
         .filter(|ban| filter.rule_id.as_ref().is_none_or(|rule_id| ban.rule_id == *rule_id))
         .filter(|ban| filter.tenant.is_none() || ban.tenant == filter.tenant)
         .map(|ban| (ban_name(&ban.rule_id, &ban.identifier), Entry::Ban(ban)));

@@ -12,10 +12,10 @@ use tollgate_api::DocumentProblem;
 use tollgate_catalog::{CatalogError, Change, Kind, Stored, Update};
 use utoipa::ToSchema;
 
-use crate::extract::Session;
-use crate::problem::Problem;
-use crate::wire::check::unknown_rule;
-use crate::wire::time::rfc_3339;
+use crate::edge::http::extract::Session;
+use crate::edge::http::problem::Problem;
+use crate::edge::http::wire::check::unknown_rule;
+use crate::edge::http::wire::time::rfc_3339;
 
 /// How many problems of a document a response lists.
 const MAX_PROBLEMS: usize = 100;

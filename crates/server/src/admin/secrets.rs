@@ -11,11 +11,11 @@ use utoipa::ToSchema;
 use super::read::find;
 use super::response::{dry_run_response, invalid, missing, refusal, tag};
 use super::write::write;
-use crate::extract::Session;
-use crate::paging::{Parameters, link_next};
-use crate::problem::Problem;
-use crate::state::ServerState;
-use crate::wire::time::rfc_3339;
+use crate::app::state::ServerState;
+use crate::edge::http::extract::Session;
+use crate::edge::http::paging::{Parameters, link_next};
+use crate::edge::http::problem::Problem;
+use crate::edge::http::wire::time::rfc_3339;
 
 /// The longest text of a key or token.
 const MAX_BYTES: usize = 1_024;
@@ -72,7 +72,7 @@ pub(crate) async fn keep<A: Serialize>(
     if dry_run {
         return Ok(dry_run_response(session, &written));
     }
-    let stored = find(&app.rulebook.catalog()?.catalog, kind, &name).await?;
+    let stored = find(&app.policy_source.catalog()?.catalog, kind, &name).await?;
     let stored = stored.ok_or_else(|| missing(kind, &name))?;
     let mut fields = session.fields;
     fields.insert(header::ETAG, tag(stored.version));

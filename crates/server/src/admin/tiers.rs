@@ -13,12 +13,12 @@ use tollgate_catalog::{Intent, Kind};
 use super::policy::read_document;
 use super::response::ChangesAnswer;
 use super::write::{is_dry_run, write};
-use crate::extract::{JsonBody, Operator, Viewer};
-use crate::openapi::{AdminProblems, BodyProblems, TrialParameter, WriteProblems};
-use crate::paging::Parameters;
-use crate::problem::{Problem, ProblemBody};
-use crate::rulebook::Rulebook;
-use crate::state::ServerState;
+use crate::app::state::ServerState;
+use crate::edge::http::extract::{JsonBody, Operator, Viewer};
+use crate::edge::http::openapi::{AdminProblems, BodyProblems, TrialParameter, WriteProblems};
+use crate::edge::http::paging::Parameters;
+use crate::edge::http::problem::{Problem, ProblemBody};
+use crate::policy::source::PolicySource;
 
 /// Lists the tiers.
 #[utoipa::path(
@@ -35,12 +35,12 @@ pub(crate) async fn get(
     OriginalUri(uri): OriginalUri,
 ) -> Result<Response, Problem> {
     Parameters::read(&uri, &[])?;
-    let tiers: Vec<Box<RawValue>> = match &app.rulebook {
-        Rulebook::Catalog(follower) => {
-            let view = follower.view();
+    let tiers: Vec<Box<RawValue>> = match &app.policy_source {
+        PolicySource::Catalog(catalog_sync) => {
+            let view = catalog_sync.view();
             view.tiers().values().filter_map(|tier| to_raw_value(tier).ok()).collect()
         }
-        Rulebook::File(source) => {
+        PolicySource::File(source) => {
             let loaded = source.loaded.load();
             loaded.document.tiers.iter().filter_map(|tier| to_raw_value(tier).ok()).collect()
         }
@@ -66,7 +66,7 @@ pub(crate) async fn put(
     OriginalUri(uri): OriginalUri,
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
-    app.rulebook.catalog()?;
+    app.policy_source.catalog()?;
     let dry_run = is_dry_run(&uri)?;
     let reading = async move { read(&body) };
     let document = Box::new(app.queues.parsing.run(&session.caller(), reading).await??);

@@ -13,14 +13,14 @@ use utoipa::ToSchema;
 use super::response::{ChangesAnswer, refusal};
 use super::secrets;
 use super::write::is_dry_run;
-use crate::extract::{JsonBody, TokenEditor, TokenViewer};
-use crate::openapi::{
+use crate::app::state::ServerState;
+use crate::edge::http::extract::{JsonBody, TokenEditor, TokenViewer};
+use crate::edge::http::openapi::{
     AdminProblems, BodyProblems, PageParameters, PageProblems, TrialParameter, WriteProblems,
 };
-use crate::problem::{Problem, ProblemBody};
-use crate::state::ServerState;
-use crate::wire::decode::decode;
-use crate::wire::time::rfc_3339;
+use crate::edge::http::problem::{Problem, ProblemBody};
+use crate::edge::http::wire::decode::decode;
+use crate::edge::http::wire::time::rfc_3339;
 
 /// A token that is to be made.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -92,7 +92,7 @@ pub(crate) async fn get(
     TokenViewer(session): TokenViewer,
     OriginalUri(uri): OriginalUri,
 ) -> Result<Response, Problem> {
-    let catalog = &app.rulebook.catalog()?.catalog;
+    let catalog = &app.policy_source.catalog()?.catalog;
     let mut fields = session.fields;
     let page = secrets::page(catalog, &mut fields, &uri, Kind::Token, &["tenant"]).await?;
     let ids: Vec<&str> = page.iter().map(|stored| stored.name.as_str()).collect();
@@ -125,7 +125,7 @@ pub(crate) async fn post(
     OriginalUri(uri): OriginalUri,
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
-    app.rulebook.catalog()?;
+    app.policy_source.catalog()?;
     let (token, shown) = read(decode(&body)?, app.now())?;
     let dry_run = is_dry_run(&uri)?;
     let entry = Entry::Token(token.clone());
@@ -136,7 +136,7 @@ pub(crate) async fn post(
 /// Refuses to remove the last token of an administrator. If two calls remove the last two at once, the server
 /// prints a new token at its next start.
 pub(crate) fn keep_last_admin(app: &ServerState, token_id: &str) -> Result<(), Problem> {
-    let (view, now) = (app.rulebook.catalog()?.view(), app.now());
+    let (view, now) = (app.policy_source.catalog()?.view(), app.now());
     let mut admins = view.tokens().values().filter(|it| it.role == Role::Admin && !it.is_over(now));
     let is_admin = view.tokens().get(token_id).is_some_and(|it| it.role == Role::Admin);
     let has_other = app.has_admin_in_settings() || admins.any(|other| other.token_id != token_id);

@@ -17,14 +17,14 @@ use utoipa::ToSchema;
 use super::resources::{CLIENTS, OVERRIDES};
 use super::response::{ChangesAnswer, wrong};
 use super::write::{is_dry_run, parse, put_entry, remove, rule_of};
-use crate::extract::{JsonBody, Operator, PathName, Viewer, read_name};
-use crate::openapi::{AdminProblems, BodyProblems, WriteParameters, WriteProblems};
-use crate::paging::Parameters;
-use crate::problem::{Problem, ProblemBody};
-use crate::state::ServerState;
-use crate::wire::ban::BanAnswer;
-use crate::wire::decode::decode;
-use crate::wire::time::rfc_3339;
+use crate::app::state::ServerState;
+use crate::edge::http::extract::{JsonBody, Operator, PathName, Viewer, read_name};
+use crate::edge::http::openapi::{AdminProblems, BodyProblems, WriteParameters, WriteProblems};
+use crate::edge::http::paging::Parameters;
+use crate::edge::http::problem::{Problem, ProblemBody};
+use crate::edge::http::wire::ban::BanAnswer;
+use crate::edge::http::wire::decode::decode;
+use crate::edge::http::wire::time::rfc_3339;
 
 const USER_ID: &str = "user_id";
 
@@ -163,7 +163,7 @@ pub(crate) async fn put_tier(
     headers: HeaderMap,
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
-    app.rulebook.catalog()?;
+    app.policy_source.catalog()?;
     let TierBody { tier } = decode(&body)?;
     let identifier = OneOrMany::one(read_name(user_id)?);
     let entry = ClientDocument { identifier_type: OneOrMany::one(USER_ID), identifier, tier };

@@ -18,10 +18,10 @@ use super::response::{
     RuleWritten, dry_run_response, invalid, missing, refusal, shown, tag, wrong,
 };
 use super::tokens::keep_last_admin;
-use crate::extract::Session;
-use crate::paging::Parameters;
-use crate::problem::Problem;
-use crate::state::ServerState;
+use crate::app::state::ServerState;
+use crate::edge::http::extract::Session;
+use crate::edge::http::paging::Parameters;
+use crate::edge::http::problem::Problem;
 
 /// Creates or replaces an entry.
 pub(crate) async fn put(mut call: Call, resource: &'static Resource) -> Result<Response, Problem> {
@@ -38,7 +38,7 @@ pub(crate) async fn put_item(
     field: &'static str,
 ) -> Result<Response, Problem> {
     let body = call.json().await?;
-    call.app.rulebook.catalog()?;
+    call.app.policy_source.catalog()?;
     let id = call.id().await?;
     let Call { app, session, parts, .. } = call;
     let name = id.clone();
@@ -57,7 +57,7 @@ pub(crate) async fn patch(
     resource: &'static Resource,
 ) -> Result<Response, Problem> {
     let body = call.json().await?;
-    let catalog = Arc::clone(&call.app.rulebook.catalog()?.catalog);
+    let catalog = Arc::clone(&call.app.policy_source.catalog()?.catalog);
     let (kind, name) = (resource.kind, call.id().await?);
     let Call { app, session, parts, .. } = call;
     let reading = async move { serde_json::from_slice(&body).ok().filter(JsonValue::is_object) };
@@ -121,7 +121,7 @@ pub(crate) async fn put_entry(
     let (kind, name) = (entry.kind(), entry.name().map_err(|flaw| invalid(&[flaw]))?);
     let advice = resource.put.as_ref().and_then(|put| put.advice);
     if let (Some(own), Some(advice)) = (session.tenant(), advice)
-        && owner(&app.rulebook.catalog()?.catalog, &entry).await?.as_deref() != Some(&own)
+        && owner(&app.policy_source.catalog()?.catalog, &entry).await?.as_deref() != Some(&own)
     {
         let list = kind.plural();
         let detail = format!("{list}: this is no entry of the tenant {own}; {advice}");
@@ -139,7 +139,7 @@ pub(crate) async fn remove(
     dry_run: bool,
 ) -> Result<Response, Problem> {
     let expect = expectation(headers, Expect::Present)?;
-    let catalog = &app.rulebook.catalog()?.catalog;
+    let catalog = &app.policy_source.catalog()?.catalog;
     // That there is no such rule is what the catalog says to operators.
     if (kind != Kind::Rule || session.tenant().is_some())
         && find_visible(catalog, &session, kind, &name).await?.is_none()
@@ -166,7 +166,7 @@ async fn write_entry(
     if dry_run {
         return Ok(dry_run_response(session, &update));
     }
-    let stored = find(&app.rulebook.catalog()?.catalog, kind, name).await?;
+    let stored = find(&app.policy_source.catalog()?.catalog, kind, name).await?;
     let stored = stored.ok_or_else(|| missing(kind, name))?;
     let mut fields = session.fields;
     fields.insert(header::ETAG, tag(stored.version));
@@ -191,7 +191,7 @@ pub(crate) async fn write(
     intent: Intent,
     dry_run: bool,
 ) -> Result<Update, Problem> {
-    let catalog = Arc::clone(&app.rulebook.catalog()?.catalog);
+    let catalog = Arc::clone(&app.policy_source.catalog()?.catalog);
     let (author, now) = (session.author(), app.now());
     let writing = async move { Box::pin(catalog.write(&author, intent, now, dry_run)).await };
     let update = app.queues.writes.run(&session.caller(), writing).await?;
@@ -202,8 +202,8 @@ pub(crate) async fn write(
         if update.changes.iter().any(|change| matches!(change.kind, Kind::Rule | Kind::Tier)) {
             let app = app.clone();
             tokio::spawn(async move {
-                if let Ok(follower) = app.rulebook.catalog() {
-                    follower.announce().await;
+                if let Ok(catalog_sync) = app.policy_source.catalog() {
+                    catalog_sync.announce().await;
                 }
             });
         }
@@ -218,7 +218,7 @@ pub(crate) async fn parse<B: AsRef<[u8]>>(
     kind: Kind,
     body: impl FnOnce() -> B + Send + 'static,
 ) -> Result<Entry, Problem> {
-    app.rulebook.catalog()?;
+    app.policy_source.catalog()?;
     let parsing = async move {
         Entry::parse(kind, text_of(body().as_ref())?).map_err(|problems| invalid(&problems))
     };

@@ -10,14 +10,14 @@ use tollgate::{
 };
 
 use crate::admin::auth::Principal;
+use crate::app::state::SharedStore;
 use crate::check::idempotency::{Idempotency, Remembered, key_reused};
 use crate::check::journal::{DecisionId, IdText, Journal};
+use crate::edge::http::problem::Problem;
+use crate::edge::http::wire::check::{CheckBody, Subject};
 use crate::observe::audit_log::{AuditLog, RequestContext};
 use crate::observe::metrics::{Entry, Metrics, RequestOutcome};
 use crate::observe::traces::note_decision;
-use crate::problem::Problem;
-use crate::state::SharedStore;
-use crate::wire::check::{CheckBody, Subject};
 
 /// How many checks of a batch are made before other calls on the thread have their turn.
 const CHECKS_PER_TURN: usize = 64;

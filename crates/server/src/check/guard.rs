@@ -8,7 +8,7 @@ use tollgate::http::{HeaderFamilies, write_fields};
 use tollgate::{Attribute, CheckTarget, Decision, Limiter, MemoryStore, Policy, Request};
 
 use crate::admin::auth::Principal;
-use crate::problem::Problem;
+use crate::edge::http::problem::Problem;
 
 /// Counters of tokens and addresses; more of them than that are not held apart.
 const BYTES: usize = 4 << 20;

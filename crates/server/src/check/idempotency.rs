@@ -21,7 +21,7 @@ use tollgate::{IdempotencyKey, Micros, Timestamp};
 
 use self::digest::{Digest, digest_of_body, digest_of_call};
 use crate::admin::auth::Principal;
-use crate::problem::Problem;
+use crate::edge::http::problem::Problem;
 
 /// The longest idempotency key.
 const MAX_KEY: usize = 255;

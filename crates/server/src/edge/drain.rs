@@ -17,7 +17,7 @@ use hyper::body::{Body as _, Frame, Incoming, SizeHint};
 use parking_lot::Mutex;
 use tokio::time::timeout;
 
-use crate::listen::Steps;
+use crate::edge::listen::Steps;
 
 /// Bodies up to this size are waited for.
 const SMALL: usize = 64 << 10;

@@ -17,14 +17,14 @@ use tollgate_gateway::{
 };
 use tower::{Layer as _, ServiceExt as _};
 
+use crate::app::state::{ServerState, Shared, SharedStore, StartError};
 use crate::check::checker::Recording;
 use crate::edge::drain::SharedBody;
-use crate::listen::Peer;
+use crate::edge::listen::Peer;
 use crate::observe::audit_log::RequestContext;
 use crate::observe::metrics::{Entry, RequestOutcome};
 use crate::observe::traces::Traces;
 use crate::settings;
-use crate::state::{ServerState, Shared, SharedStore, StartError};
 
 /// A limiter in front of upstreams. Clones are one and the same.
 #[derive(Clone, Debug)]

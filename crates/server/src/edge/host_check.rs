@@ -11,8 +11,8 @@ use http::header::{HOST, HeaderMap, HeaderValue, ORIGIN};
 use http::uri::Authority;
 use http::{Method, Request, StatusCode, Uri};
 
-use crate::handlers::authorize;
-use crate::problem::Problem;
+use crate::edge::http::handlers::authorize;
+use crate::edge::http::problem::Problem;
 use crate::settings::{CheckAuth, Settings};
 
 const SEC_FETCH_SITE: &str = "sec-fetch-site";

@@ -20,7 +20,7 @@ use tollgate::Decision;
 use tonic::Code;
 
 use crate::edge::grpc;
-use crate::wire::answer::refuser;
+use crate::edge::http::wire::answer::refuser;
 
 /// Whether anybody wants traces. All that a request costs if nobody does is to look at this.
 static IS_ON: AtomicBool = AtomicBool::new(false);

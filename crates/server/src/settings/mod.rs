@@ -7,6 +7,7 @@ mod about;
 mod audit;
 mod catalog;
 mod checks;
+pub mod exposure;
 mod gateway;
 mod identity;
 mod jwt;

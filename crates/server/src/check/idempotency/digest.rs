@@ -57,9 +57,9 @@ impl io::Write for Writer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::listen::CertificateDigest;
-    use crate::wire::check::CheckBody;
-    use crate::wire::decode::decode;
+    use crate::edge::http::wire::check::CheckBody;
+    use crate::edge::http::wire::decode::decode;
+    use crate::edge::listen::CertificateDigest;
 
     #[test]
     fn callers_and_keys_are_told_apart() {

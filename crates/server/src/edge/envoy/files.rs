@@ -19,8 +19,8 @@ use super::own::View;
 use super::response::{Answer, Status};
 use super::source::{CARRIED, FileSet};
 use super::{Ask, CarriedLimit};
-use crate::problem::Problem;
-use crate::state::ServerState;
+use crate::app::state::ServerState;
+use crate::edge::http::problem::Problem;
 
 type Lines<'a> = SmallVec<[ExplicitCharge<'a>; 4]>;
 

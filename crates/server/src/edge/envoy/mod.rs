@@ -15,10 +15,10 @@ use tollgate_import::envoy::{Descriptor, Unit};
 
 pub(crate) use response::{Answer, Status};
 
+use crate::app::state::{ServerState, SharedStore};
 use crate::check::checker::{Naming, Recording};
+use crate::edge::http::problem::Problem;
 use crate::observe::metrics::Entry;
-use crate::problem::Problem;
-use crate::state::{ServerState, SharedStore};
 
 /// The most descriptors of one request. Envoy sends a handful.
 const MOST_DESCRIPTORS: usize = 1_000;

@@ -4,9 +4,9 @@ use tollgate::{Attribute, Attributes, CheckTarget, Decision, RuleOutcome};
 
 use super::response::{Answer, Status};
 use super::{Ask, AskedDescriptor};
+use crate::app::state::ServerState;
+use crate::edge::http::problem::Problem;
 use crate::observe::audit_log::RequestContext;
-use crate::problem::Problem;
-use crate::state::ServerState;
 
 /// A descriptor as a request that rules can look at.
 pub(super) struct View<'a, 'b> {

@@ -6,7 +6,7 @@ use tollgate::store::StoreErrorKind;
 use tollgate::{Algorithm, Decision, Micros, RuleOutcome, Timestamp};
 use tollgate_import::envoy::Unit;
 
-use crate::state::ServerState;
+use crate::app::state::ServerState;
 
 /// The fields of a request that met one limit, and room for those of a refusal.
 const USUAL_FIELDS: usize = 8;

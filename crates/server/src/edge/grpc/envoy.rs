@@ -21,8 +21,8 @@ use super::definitions::envoy::service::ratelimit::v3::rate_limit_service_server
 use super::definitions::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
 use super::definitions::envoy::r#type::v3::RateLimitUnit;
 use super::{status, text};
+use crate::app::state::ServerState;
 use crate::edge::envoy::{self, Answer, Ask, AskedDescriptor, CarriedLimit};
-use crate::state::ServerState;
 use tollgate::store::StoreErrorKind;
 use tollgate_import::envoy::Unit;
 

@@ -1,6 +1,6 @@
 //! Tollgate over gRPC: which call leads to which service, who may make it, and how long it may take.
 //!
-//! Connections, their encryption and their bounds are those of [`crate::listen`], as for HTTP.
+//! Connections, their encryption and their bounds are those of [`crate::edge::listen`], as for HTTP.
 
 mod definitions;
 mod envoy;
@@ -34,12 +34,12 @@ use self::envoy::RateLimitService;
 use self::rate_limiter::RateLimiter;
 pub(crate) use self::status::code_of;
 use crate::admin::auth::Right;
+use crate::app::state::ServerState;
 use crate::edge::drain::SharedBody;
-use crate::extract::within;
-use crate::listen::Peer;
+use crate::edge::http::extract::within;
+use crate::edge::http::problem::Problem;
+use crate::edge::listen::Peer;
 use crate::observe::metrics::{Entry, Unfinished};
-use crate::problem::Problem;
-use crate::state::ServerState;
 
 const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 const CHECK_RATE_LIMIT: &str = "/tollgate.v1.RateLimiter/CheckRateLimit";

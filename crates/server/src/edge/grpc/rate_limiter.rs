@@ -15,14 +15,14 @@ use super::definitions::tollgate::v1::{
 };
 use super::{read, status};
 use crate::admin::auth::Principal;
+use crate::app::state::ServerState;
 use crate::check::checker::Recording;
 use crate::check::idempotency::Remembered;
-use crate::handlers::refund;
-use crate::listen::Peer;
+use crate::edge::http::handlers::refund;
+use crate::edge::http::problem::Problem;
+use crate::edge::http::wire::answer::{reason, refuser};
+use crate::edge::listen::Peer;
 use crate::observe::metrics::{Entry, RequestOutcome};
-use crate::problem::Problem;
-use crate::state::ServerState;
-use crate::wire::answer::{reason, refuser};
 
 /// Answers checks.
 #[derive(Debug)]

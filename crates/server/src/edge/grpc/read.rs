@@ -3,8 +3,8 @@
 use tollgate_api::{CheckRequest as HttpCheck, Identifiers, KeyType, Object, Text};
 
 use super::definitions::tollgate::v1::{CheckRequest, Identifiers as WireIdentifiers};
-use crate::problem::Problem;
-use crate::wire::check::CheckBody;
+use crate::edge::http::problem::Problem;
+use crate::edge::http::wire::check::CheckBody;
 
 /// What is there: in gRPC an empty text is none.
 fn text(text: &str) -> Option<Text<'_>> {

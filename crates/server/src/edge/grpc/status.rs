@@ -4,7 +4,7 @@ use http::{Response, StatusCode};
 use tonic::metadata::MetadataMap;
 use tonic::{Code, Status};
 
-use crate::problem::Problem;
+use crate::edge::http::problem::Problem;
 
 /// The same problem with a code of gRPC. Its header fields go along, as metadata.
 pub(super) fn of(mut problem: Problem) -> Status {

@@ -18,8 +18,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast};
 use tokio::time::sleep;
 
 use super::pieces::{Pieces, pieces};
-use crate::listen::{Shutdown, ShutdownTrigger};
-use crate::problem::Problem;
+use crate::edge::http::problem::Problem;
+use crate::edge::listen::{Shutdown, ShutdownTrigger};
 
 /// How many can listen at once.
 const SUBSCRIBERS: usize = 64;

@@ -12,7 +12,7 @@ use tollgate_catalog::CatalogError;
 use super::log::{Log, Page};
 use super::pieces::{Pieces, pieces};
 use crate::admin::refusal;
-use crate::problem::Problem;
+use crate::edge::http::problem::Problem;
 
 /// How many are sent at once.
 const EXPORTS: usize = 8;

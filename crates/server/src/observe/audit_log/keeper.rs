@@ -7,7 +7,7 @@ use tokio::time::sleep;
 use tollgate_catalog::{Catalog, CatalogError, DecisionRecord, Logged, ResetRecord};
 
 use super::Counts;
-use crate::listen::Shutdown;
+use crate::edge::listen::Shutdown;
 
 /// How often rows are tried, and how long to wait in between.
 const ATTEMPTS: u32 = 10;

@@ -15,7 +15,7 @@ use utoipa::ToSchema;
 
 pub(crate) use super::note::DecisionDetails;
 use crate::admin::{ChangeAnswer, action};
-use crate::wire::time::rfc_3339_exact;
+use crate::edge::http::wire::time::rfc_3339_exact;
 
 /// About the most bytes of changes on a page. A single change may be larger.
 const MAX_PAGE_BYTES: usize = 4 << 20;

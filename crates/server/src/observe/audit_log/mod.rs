@@ -36,12 +36,12 @@ use self::shares::Shares;
 use self::top::Top;
 pub(crate) use self::who::shortened;
 use self::writer::Writer;
+use crate::app::state::Shared;
 use crate::check::journal::IdText;
-use crate::listen::Shutdown;
-use crate::rulebook::Rulebook;
+use crate::edge::http::wire::time::rfc_3339_exact;
+use crate::edge::listen::Shutdown;
+use crate::policy::source::PolicySource;
 use crate::settings::{Audit, Settings};
-use crate::state::Shared;
-use crate::wire::time::rfc_3339_exact;
 
 /// How many notes wait at most, for each of the two who take them. A note takes a few hundred bytes,
 /// and never more than some thousand.
@@ -199,7 +199,7 @@ impl Shared {
     /// any.
     pub(crate) async fn keep_records(&self, ending: &Shutdown) {
         let Some(mut notes) = self.audit_log.taker.lock().take() else { return };
-        let Rulebook::Catalog(follower) = &self.rulebook else {
+        let PolicySource::Catalog(catalog_sync) = &self.policy_source else {
             return self.take_notes(&mut notes, None, ending).await;
         };
         let (log, to_write) = mpsc::channel(ROOM);
@@ -209,14 +209,14 @@ impl Shared {
             let log = Some(log).filter(|_| audit.settings.decisions);
             self.take_notes(&mut notes, log.as_ref(), ending).await;
         };
-        let writer = Writer::new(&follower.catalog, &audit.counts, audit.settings, ending);
+        let writer = Writer::new(&catalog_sync.catalog, &audit.counts, audit.settings, ending);
         let sweeping = async {
             tokio::select! {
-                () = self.sweep_records(&follower.catalog) => {}
+                () = self.sweep_records(&catalog_sync.catalog) => {}
                 () = ending.requested() => {}
             }
         };
-        let resetting = audit.resets.write(&follower.catalog, ending);
+        let resetting = audit.resets.write(&catalog_sync.catalog, ending);
         tokio::join!(taking, writer.write(to_write), resetting, sweeping);
     }
 

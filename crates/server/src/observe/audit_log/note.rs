@@ -12,8 +12,8 @@ use utoipa::ToSchema;
 use super::log::DecisionEntry;
 use super::{is_held, who};
 use crate::check::journal::IdText;
-use crate::wire::answer::{reason, refuser};
-use crate::wire::time::rfc_3339_exact;
+use crate::edge::http::wire::answer::{reason, refuser};
+use crate::edge::http::wire::time::rfc_3339_exact;
 
 /// What the audit log says about a request.
 pub(crate) struct RequestContext<'a> {

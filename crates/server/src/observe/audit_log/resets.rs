@@ -15,7 +15,7 @@ use tollgate_catalog::{Author, Catalog, Reset, ResetRecord};
 use super::keeper::{Keeper, Rows};
 use super::note::RequestContext;
 use super::{Counts, Outcomes, who};
-use crate::listen::Shutdown;
+use crate::edge::listen::Shutdown;
 
 /// How many resets wait at most. One takes about a kilobyte, and never more than some.
 const ROOM: usize = 1_024;

@@ -9,7 +9,7 @@ use tollgate_catalog::{Catalog, DecisionRecord};
 use super::Counts;
 use super::keeper::{Keeper, Rows};
 use super::note::Note;
-use crate::listen::Shutdown;
+use crate::edge::listen::Shutdown;
 use crate::settings::Audit;
 
 /// How many rows a transaction writes at most. Whoever changes rules waits for no more than that.

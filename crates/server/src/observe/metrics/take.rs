@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 use tollgate::{MemoryStore, RuleCounts};
 
 use super::Reading;
+use crate::app::state::Shared;
 use crate::edge::envoy::source::CARRIED;
-use crate::state::Shared;
 
 impl Shared {
     /// What each rule and each limit of Envoy's files decided.
@@ -23,7 +23,7 @@ impl Shared {
     pub(crate) fn reading(&self) -> Reading {
         let store = self.limiter.store();
         let memory = store.memory();
-        let in_force = self.rulebook.in_force();
+        let in_force = self.policy_source.in_force();
         Reading {
             rules_in_force: self.limiter.policy().rules().len(),
             requests: self.metrics.requests.read(),
@@ -34,8 +34,8 @@ impl Shared {
             skew_seconds: self.metrics.skew_seconds(),
             values: self.envoy.source.loaded.load().values.read(),
             bans: self.limiter.ban_counts(),
-            lost_refusals: self.penalty.lost(),
-            bans_not_kept: self.penalty.not_kept(),
+            lost_refusals: self.bans.lost(),
+            bans_not_kept: self.bans.not_kept(),
             checks: self.metrics.checks.read(),
             store: self.store_durations.read(),
             responses: self.metrics.responses(),
@@ -47,10 +47,10 @@ impl Shared {
             policy_revision: in_force.revision.number,
             policy_age_seconds: self.now().since(in_force.since).get() as f64 / 1e6,
             catalog_silence_seconds: self
-                .rulebook
+                .policy_source
                 .silence(self.now())
                 .map(|silence| silence.get() as f64 / 1e6),
-            config_errors: self.rulebook.errors()
+            config_errors: self.policy_source.errors()
                 + self.envoy.source.errors.load(Ordering::Relaxed),
             idempotency_keys: self.checker.idempotency.len(),
             audit: self.audit_log.outcomes(),

@@ -1,0 +1,392 @@
+//! A server without its listeners: the way of a request to its handler, and what operators do to it.
+
+mod example;
+pub(crate) mod offload;
+pub(crate) mod state;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use axum::Router;
+use axum::body::Body;
+use axum::middleware::map_request;
+use axum::response::{IntoResponse, Response};
+use http::{HeaderMap, Method, Request};
+use hyper::body::Incoming;
+use opentelemetry_sdk::trace::SdkTracer;
+use tollgate::{Policy, Revision};
+use tollgate_catalog::CatalogUrl;
+use tower::ServiceExt as _;
+
+use crate::admin::auth::{Principal, Right};
+use crate::app::state::{ServerState, StartError};
+use crate::edge::drain::SharedBody;
+use crate::edge::gateway::Gateway;
+use crate::edge::grpc::Services;
+use crate::edge::host_check::HostCheck;
+use crate::edge::http::extract::{BodyBound, read_json};
+use crate::edge::http::handlers::check;
+use crate::edge::http::problem::{IsProblem, Problem};
+use crate::edge::http::routes::{self, CHECK};
+use crate::edge::listen::{Peer, Shutdown};
+use crate::observe::metrics::Unfinished;
+use crate::observe::traces::{self, Traces};
+use crate::policy::bans;
+use crate::policy::source::PolicySource;
+use crate::settings::Settings;
+
+/// A server without its listeners. Clones are one and the same.
+#[derive(Clone, Debug)]
+pub struct App {
+    state: ServerState,
+    public: Router,
+    admin: Router,
+    grpc: Services,
+    gateway: Option<Gateway>,
+    host_check: Option<HostCheck>,
+    traces: Option<Traces>,
+}
+
+impl App {
+    /// Reads what the settings name and puts the server together.
+    ///
+    /// # Errors
+    /// What cannot be read or used, in words for whoever started the server.
+    pub async fn new(settings: &Settings) -> Result<Self, StartError> {
+        let state = ServerState::new(settings).await?;
+        let gateway = settings.gateway.as_ref();
+        let gateway = match gateway.map(|gateway| Gateway::new(&state, gateway)).transpose() {
+            Ok(gateway) => gateway,
+            Err(error) => {
+                state.close().await;
+                return Err(error);
+            }
+        };
+        Ok(Self {
+            public: routes::public(&state, settings.admin),
+            admin: routes::admin(&state, settings.http),
+            grpc: Services::new(&state),
+            gateway,
+            host_check: HostCheck::of(settings),
+            traces: None,
+            state,
+        })
+    }
+
+    /// Makes a span for each request, unless its caller wants none.
+    #[must_use]
+    pub fn with_traces(self, tracer: SdkTracer) -> Self {
+        let note_route = || map_request(traces::note_matched_path);
+        let traces = Traces::new(tracer);
+        Self {
+            public: self.public.layer(note_route()),
+            admin: self.admin.layer(note_route()),
+            gateway: self.gateway.map(|gateway| gateway.with_traces(traces.clone())),
+            traces: Some(traces),
+            ..self
+        }
+    }
+
+    /// Answers a request to the check API, and to the admin API unless that is apart.
+    pub async fn serve_public(self: Arc<Self>, request: Request<Incoming>, peer: Peer) -> Response {
+        match &self.traces {
+            None => self.answer_public(request, peer).await,
+            Some(traces) => {
+                Box::pin(traces.http(request, |request| self.answer_public(request, peer))).await
+            }
+        }
+    }
+
+    async fn answer_public(&self, request: Request<Incoming>, peer: Peer) -> Response {
+        let entry = routes::entry_of(request.method(), request.uri().path());
+        let unfinished = Unfinished::new(&self.state.metrics.requests, entry);
+        let admitted = self.host_check.as_ref().map_or(Ok(()), |check| check.admit(&request));
+        let response = if let Err(problem) = admitted {
+            let body = SharedBody::new(request.into_body());
+            Box::pin(body.answered_by(problem.into_response())).await
+        } else if request.uri().path() == CHECK && request.method() == Method::POST {
+            self.check(request, peer).await
+        } else {
+            // On the heap: an answer in the making takes kilobytes, and whoever serves a connection
+            // moves what it awaits several times.
+            Box::pin(route(&self.public, request, peer)).await
+        };
+        self.state.metrics.count_response(response.status());
+        unfinished.finish(response.extensions().get::<IsProblem>().is_some());
+        response
+    }
+
+    /// Answers a request to the admin API where it is apart.
+    pub async fn serve_admin(self: Arc<Self>, request: Request<Incoming>, peer: Peer) -> Response {
+        match &self.traces {
+            None => self.answer_admin(request, peer).await,
+            Some(traces) => {
+                Box::pin(traces.http(request, |request| self.answer_admin(request, peer))).await
+            }
+        }
+    }
+
+    async fn answer_admin(&self, request: Request<Incoming>, peer: Peer) -> Response {
+        let response = route(&self.admin, request, peer).await;
+        self.state.metrics.count_response(response.status());
+        response
+    }
+
+    /// Answers a gRPC call.
+    pub fn serve_grpc(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+        peer: Peer,
+    ) -> impl Future<Output = Response<tonic::body::Body>> + Send {
+        let answering = if self.traces.is_none() {
+            Ok(self.grpc.serve(request, peer))
+        } else {
+            Err(Box::pin(self.serve_traced(request, peer)))
+        };
+        async move {
+            match answering {
+                Ok(plain) => plain.await,
+                Err(traced) => traced.await,
+            }
+        }
+    }
+
+    async fn serve_traced(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+        peer: Peer,
+    ) -> Response<tonic::body::Body> {
+        match &self.traces {
+            None => self.grpc.serve(request, peer).await,
+            Some(traces) => traces.grpc(request, |request| self.grpc.serve(request, peer)).await,
+        }
+    }
+
+    async fn check(&self, request: Request<Incoming>, peer: Peer) -> Response {
+        traces::note_route(CHECK);
+        let (parts, body) = request.into_parts();
+        // Before the body is read: whoever may not ask does not get to fill memory either.
+        let admitted = self.state.admit(&parts.headers, peer, Right::Caller);
+        match admitted.and_then(|caller| self.state.guard.check_call().map(|()| caller)) {
+            Ok(caller) => {
+                let answered = self.answer_check(&caller, &parts.headers, body).await;
+                answered.unwrap_or_else(Problem::into_response)
+            }
+            Err(problem) => SharedBody::new(body).answered_by(problem.into_response()).await,
+        }
+    }
+
+    async fn answer_check(
+        &self,
+        caller: &Principal,
+        headers: &HeaderMap,
+        body: Incoming,
+    ) -> Result<Response, Problem> {
+        let bound = BodyBound::bodies(self.state.body_bytes);
+        let body = read_json(headers, body, bound, self.state.request_timeout).await?;
+        check::respond(&self.state, caller, headers, &body).await
+    }
+
+    /// What judges and forwards requests, if there is somewhere to forward to.
+    #[must_use]
+    pub const fn gateway(&self) -> Option<&Gateway> {
+        self.gateway.as_ref()
+    }
+
+    /// The rules in force, in a few words.
+    #[must_use]
+    pub fn policy_summary(&self) -> String {
+        self.state.policy_source.summary()
+    }
+
+    /// The body of a check to try: one that the first rule counts.
+    #[must_use]
+    pub fn example(&self) -> String {
+        let policy = self.state.limiter.policy();
+        let first = self.state.policy_source.in_force().first;
+        let first = first.and_then(|rule_id| policy.rules().find(&rule_id));
+        example::check_of(first.map_or(&[], |rule| &rule.identifiers))
+    }
+
+    /// The admin token, if none is set and there was none: for this run, or kept in the catalog from now
+    /// on. It can be shown this once only, so this is the last thing that may fail at a start.
+    ///
+    /// # Errors
+    /// The catalog does not keep it.
+    pub async fn first_admin_token(
+        &self,
+        settings: &Settings,
+    ) -> Result<Option<String>, StartError> {
+        match &self.state.policy_source {
+            PolicySource::File(_) => Ok(self.state.generated_admin_token.clone()),
+            PolicySource::Catalog(_) if settings.added_admin_token().is_some() => Ok(None),
+            PolicySource::Catalog(catalog_sync) => {
+                let token = catalog_sync.add_first_admin(self.state.now()).await?;
+                // If this fails, the token is read with the next change.
+                let _ = self.state.sync().await;
+                Ok(token)
+            }
+        }
+    }
+
+    /// Closes the catalog, once nothing uses it any more.
+    pub async fn close(&self) {
+        self.state.close().await;
+    }
+
+    /// Where the catalog is, unless the rules are in a file, or it could not be reached yet.
+    #[must_use]
+    pub fn catalog_url(&self) -> Option<&CatalogUrl> {
+        match &self.state.policy_source {
+            PolicySource::Catalog(catalog_sync) if catalog_sync.was_reached() => {
+                Some(catalog_sync.catalog.url())
+            }
+            _ => None,
+        }
+    }
+
+    /// Keeps up with a catalog that others change too, until it is dropped.
+    pub async fn follow_catalog(&self) {
+        let PolicySource::Catalog(catalog_sync) = &self.state.policy_source else { return };
+        let following = async {
+            let mut looks = 0;
+            loop {
+                let is_time_for_all = catalog_sync.wait(&mut looks).await;
+                // What cannot be read is told there, and tried again.
+                let _ = self.state.sync().await;
+                if is_time_for_all {
+                    let _ = self.state.sync_all().await;
+                    catalog_sync.announce().await;
+                }
+            }
+        };
+        let noting = self.state.note_used_tokens(&catalog_sync.catalog);
+        tokio::join!(catalog_sync.listen(), following, noting);
+    }
+
+    /// Keeps records of what was decided until the end, then those that are left, and keeps the logs
+    /// short.
+    pub async fn keep_records(&self, ending: &Shutdown) {
+        self.state.keep_records(ending).await;
+    }
+
+    /// Counts refusals and bans those who keep being refused, until it is dropped.
+    pub async fn punish(&self) {
+        bans::run(&self.state).await;
+    }
+
+    /// Says that the server takes traffic.
+    pub async fn set_ready(&self) {
+        self.grpc.report(true).await;
+    }
+
+    /// Says that the server takes no more traffic, so that load balancers look elsewhere.
+    pub async fn set_draining(&self) {
+        self.state.is_draining.store(true, Ordering::Relaxed);
+        self.state.audit_log.events.close();
+        self.grpc.report(false).await;
+    }
+
+    /// Reads the rules again and puts them in force; a file with problems leaves everything as it is.
+    pub fn reload(&self) {
+        if let PolicySource::File(source) = &self.state.policy_source {
+            self.log_reload(source.reload(self.state.now(), |policy| self.install(policy)));
+        }
+        let envoy = &self.state.envoy;
+        if let Some(read) = envoy.source.reload(|limits| self.install_envoy(limits)) {
+            self.log_envoy_reload(read);
+        }
+    }
+
+    /// Reloads the rules if their file has changed and is no longer being written: if it looks the
+    /// same as it did at the last call.
+    pub fn reload_if_changed(&self) {
+        if let PolicySource::File(source) = &self.state.policy_source
+            && let Some(read) =
+                source.reload_if_settled(self.state.now(), |policy| self.install(policy))
+        {
+            self.log_reload(read);
+        }
+        let envoy = &self.state.envoy;
+        let read = envoy.source.reload_if_settled(|limits| self.install_envoy(limits));
+        if let Some(read) = read {
+            self.log_envoy_reload(read);
+        }
+    }
+
+    /// The files for Envoy in force, in a few words; nothing if there is no directory of them.
+    #[must_use]
+    pub fn envoy_summary(&self) -> Option<String> {
+        let source = &self.state.envoy.source;
+        let config = source.loaded.load();
+        let (limits, domains) = (config.config.limits().len(), config.config.domains().count());
+        let (s, ss) = (if limits == 1 { "" } else { "s" }, if domains == 1 { "" } else { "s" });
+        let directory = source.directory()?.display();
+        Some(format!("{limits} limit{s} of {domains} domain{ss} from {directory}"))
+    }
+
+    fn log_envoy_reload(&self, read: Result<usize, String>) {
+        match read {
+            Ok(_) => {
+                tracing::info!(
+                    "limits for Envoy loaded: {}",
+                    self.envoy_summary().unwrap_or_default()
+                );
+            }
+            Err(problems) => tracing::error!(
+                "limits for Envoy not loaded, the last good ones stay in force: {problems}"
+            ),
+        }
+    }
+
+    fn install(&self, policy: &Policy) {
+        self.state.limiter.install(policy);
+        self.state.tell_revision(policy);
+    }
+
+    fn install_envoy(&self, limits: &Policy) {
+        self.state.envoy.limiter.install(limits);
+    }
+
+    fn log_reload(&self, read: Result<Revision, String>) {
+        match read {
+            Ok(Revision { number, .. }) if self.state.policy_source.in_force().rules == 0 => {
+                let summary = self.policy_summary();
+                tracing::warn!(revision = number, "rules loaded: {summary}: nothing has a limit");
+            }
+            Ok(Revision { number, .. }) => {
+                tracing::info!(revision = number, "rules loaded: {}", self.policy_summary());
+            }
+            Err(problems) => {
+                tracing::error!("rules not loaded, the last good ones stay in force: {problems}");
+            }
+        }
+    }
+
+    /// Why the keys of tokens could not be fetched from their URL the last time, if so.
+    #[must_use]
+    pub fn key_failure(&self) -> Option<String> {
+        self.state.extractor.key_failure()
+    }
+
+    /// Forgets counters that have expired (traffic does so too; this is for when there is none), and
+    /// decisions of policies long gone.
+    pub fn sweep(&self) {
+        self.state.journal.forget_old(&self.state.limiter.policy());
+        if let Some(memory) = self.state.limiter.store().memory() {
+            memory.sweep(self.state.now());
+        }
+    }
+}
+
+async fn route(router: &Router, request: Request<Incoming>, peer: Peer) -> Response {
+    let (parts, body) = request.into_parts();
+    let body = SharedBody::new(body);
+    let method = parts.method.clone();
+    let mut request = Request::from_parts(parts, Body::new(body.clone()));
+    request.extensions_mut().insert(peer);
+    match router.clone().oneshot(request).await {
+        Ok(response) => body.answered_by(routes::explain_method(&method, response)).await,
+        Err(never) => match never {},
+    }
+}

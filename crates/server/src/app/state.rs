@@ -1,0 +1,364 @@
+//! What all requests share: the limiter and everything around it.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use aws_lc_rs::rand;
+use http::HeaderMap;
+use tokio::time::sleep;
+use tollgate::http::{HeaderFamilies, PathMatching};
+use tollgate::identity::{Extractor, Identity, KnownKey, Secret, TokenVerdict};
+use tollgate::store::{AnyStore, Histogram};
+use tollgate::{Clock as _, Limiter, Micros, Policy, Stopwatch, SystemClock, Timestamp};
+use tollgate_catalog::{ApiKey, Catalog, CatalogError, Role, Token, View};
+
+use crate::admin::auth::{CheckAuth, Principal, Right, TOKEN_HEADER, Tokens, WRONG_TOKEN};
+use crate::app::offload::Queues;
+use crate::check::checker::Checker;
+use crate::check::guard::{Guard, GuardLimits};
+use crate::check::idempotency::Idempotency;
+use crate::check::journal::Journal;
+use crate::edge::envoy::source::EnvoySource;
+use crate::edge::http::extract::{BodyBound, Session};
+use crate::edge::http::problem::Problem;
+use crate::edge::listen::Peer;
+use crate::observe::audit_log::AuditLog;
+use crate::observe::metrics::Metrics;
+use crate::policy::bans::BanQueue;
+use crate::policy::catalog_sync::CatalogSync;
+use crate::policy::file::PolicyFile;
+use crate::policy::source::PolicySource;
+use crate::settings::{self, DenyStatus, RequestHeaders, Settings};
+
+/// How soon a token that is shown for the first time is noted,
+const LOOK_FOR_USED: Duration = Duration::from_secs(1);
+/// and how often at most.
+const NOTE_USED: Duration = Duration::from_mins(1);
+
+/// The state of a server. Clones are one and the same.
+#[derive(Clone, Debug)]
+pub(crate) struct ServerState(Arc<Shared>);
+
+/// The counters, for all that judge.
+pub(crate) type SharedStore = Arc<AnyStore>;
+
+/// What judges domains of Envoy that are in files of their own.
+#[derive(Debug)]
+pub(crate) struct Envoy {
+    pub(crate) source: EnvoySource,
+    pub(crate) limiter: Limiter<SharedStore>,
+}
+
+/// What all requests share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) checker: Checker,
+    pub(crate) limiter: Arc<Limiter<SharedStore>>,
+    pub(crate) store_durations: Arc<Histogram>,
+    pub(crate) envoy: Envoy,
+    pub(crate) policy_source: PolicySource,
+    pub(crate) bans: BanQueue,
+    pub(crate) extractor: Arc<Extractor>,
+    pub(crate) guard: Guard,
+    pub(crate) journal: Arc<Journal>,
+    pub(crate) audit_log: Arc<AuditLog>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) families: HeaderFamilies,
+    pub(crate) deny_status: DenyStatus,
+    pub(crate) request_headers: RequestHeaders,
+    pub(crate) paths: PathMatching,
+    pub(crate) batch_size: usize,
+    pub(crate) body_bytes: usize,
+    pub(crate) document_bound: BodyBound,
+    pub(crate) tenant_document_bound: BodyBound,
+    pub(crate) queues: Queues,
+    pub(crate) request_timeout: Duration,
+    /// The admin token of this run, where there is no catalog to keep one in and none was set.
+    pub(crate) generated_admin_token: Option<String>,
+    pub(crate) is_draining: AtomicBool,
+    pub(crate) started: Stopwatch,
+    tokens: Tokens,
+}
+
+/// Why a server cannot start.
+#[derive(Debug)]
+pub struct StartError(String);
+
+impl StartError {
+    pub(crate) fn new(error: &dyn fmt::Display) -> Self {
+        Self(error.to_string())
+    }
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for StartError {}
+
+impl Deref for ServerState {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.0
+    }
+}
+
+impl ServerState {
+    /// Reads what the settings name.
+    pub(crate) async fn new(settings: &Settings) -> Result<Self, StartError> {
+        let failed = |error: &dyn fmt::Display| StartError::new(error);
+        let extractor = Extractor::new(settings.identity.clone()).map_err(|error| {
+            // Settings of tokens are named as in the settings file.
+            let prefix = if error.setting().starts_with("jwt.") { "identity." } else { "" };
+            failed(&format!("{prefix}{error}"))
+        })?;
+        let memory = settings.memory.to_usize();
+        let store = AnyStore::open(&settings.store, memory, &settings.remote)
+            .map_err(|problem| failed(&format!("store: {problem}")))?;
+        let (store, store_durations) = (Arc::new(store), Arc::new(Histogram::default()));
+        let (source, limits) =
+            EnvoySource::open(settings.envoy_config.as_deref(), SystemClock.now())
+                .map_err(StartError)?;
+        let envoy = Envoy {
+            source,
+            limiter: Limiter::builder()
+                .policy(limits)
+                .store(Arc::clone(&store))
+                .store_durations(Arc::clone(&store_durations))
+                .build(),
+        };
+        // Last, so that a setting that is wrong leaves no new catalog behind.
+        let Opening { policy_source, policy } = Opening::of(settings).await?;
+        let limits = &settings.limits;
+        let guard_limits = GuardLimits {
+            check_calls: limits.check_calls_per_second,
+            admin_reads: limits.admin_reads_per_minute,
+            admin_writes: limits.admin_writes_per_minute,
+            tenant_bytes: limits.tenant_write_bytes_per_hour.bytes(),
+        };
+        let given = settings.added_admin_token().map(|token| token.expose().to_owned());
+        // Without a catalog to keep it in, the token is for this run.
+        let generated = match &policy_source {
+            PolicySource::File(_) if given.is_none() => {
+                let (_, secret) = Token::create(Role::Admin).map_err(|error| failed(&error))?;
+                Some(secret)
+            }
+            _ => None,
+        };
+        let admin_token = given.or_else(|| generated.clone());
+        let check_auth = match settings.check_auth {
+            settings::CheckAuth::None => CheckAuth::None,
+            settings::CheckAuth::Token => CheckAuth::Token,
+            settings::CheckAuth::Mtls => CheckAuth::Certificate,
+        };
+        let caller_token = settings.check_token.as_ref().map(Secret::expose);
+        let lifetime = Micros::new(
+            u64::try_from(settings.idempotency.kept_for.as_micros()).unwrap_or(u64::MAX),
+        );
+        let (bans, penalties) = BanQueue::new();
+        let limiter = Limiter::builder().policy(policy).store(store).penalties(penalties);
+        let limiter = limiter.path_case(settings.paths.case);
+        let limiter = Arc::new(limiter.store_durations(Arc::clone(&store_durations)).build());
+        let metrics = Arc::new(Metrics::default());
+        let journal = Arc::new(Journal::new(random_node(), settings.decisions_kept));
+        let audit_log = Arc::new(AuditLog::new(settings));
+        let checker = Checker {
+            limiter: Arc::clone(&limiter),
+            metrics: Arc::clone(&metrics),
+            journal: Arc::clone(&journal),
+            audit_log: Arc::clone(&audit_log),
+            idempotency: Idempotency::new(settings.idempotency.keys, lifetime),
+        };
+        let state = Self(Arc::new(Shared {
+            checker,
+            limiter,
+            store_durations,
+            envoy,
+            policy_source,
+            bans,
+            extractor: Arc::new(extractor),
+            guard: Guard::new(guard_limits),
+            journal,
+            audit_log,
+            metrics,
+            families: settings.headers,
+            deny_status: settings.deny_status,
+            request_headers: settings.request_headers,
+            paths: settings.paths.mode,
+            batch_size: limits.batch_size,
+            body_bytes: limits.body_bytes.to_usize(),
+            document_bound: BodyBound::documents(limits),
+            tenant_document_bound: BodyBound::tenant_documents(limits),
+            queues: Queues::default(),
+            request_timeout: limits.request_timeout,
+            generated_admin_token: generated,
+            is_draining: AtomicBool::new(false),
+            started: Stopwatch::start(),
+            tokens: Tokens::new(check_auth, admin_token.as_deref(), caller_token),
+        }));
+        state.install_first();
+        Ok(state)
+    }
+}
+
+impl Shared {
+    pub(crate) fn now(&self) -> Timestamp {
+        self.limiter.clock().now()
+    }
+
+    /// Who is calling, if that is enough for what is called.
+    pub(crate) fn admit(
+        &self,
+        headers: &HeaderMap,
+        peer: Peer,
+        right: Right,
+    ) -> Result<Principal, Problem> {
+        self.tokens.admit(headers, peer.certificate, right, self.now()).map_err(|problem| {
+            let is_wrong = problem.code() == WRONG_TOKEN;
+            let counted = if is_wrong { self.guard.wrong_token(peer.address.ip()) } else { Ok(()) };
+            counted.err().unwrap_or(problem)
+        })
+    }
+
+    /// The same for a proxy: `Authorization` is that of its client, so its own token has a header of
+    /// its own.
+    pub(crate) fn admit_proxy(&self, headers: &HeaderMap, peer: Peer) -> Result<(), Problem> {
+        if !self.tokens.needs_token(peer.certificate, Right::Caller) {
+            return Ok(());
+        }
+        let mut own = HeaderMap::new();
+        if let Some(token) = headers.get(TOKEN_HEADER) {
+            own.insert(TOKEN_HEADER, token.clone());
+        }
+        self.admit(&own, peer, Right::Caller).map(drop).map_err(Problem::for_a_proxy)
+    }
+
+    /// Who is calling the admin API, counted against the limits on it.
+    pub(crate) fn admit_admin(
+        &self,
+        headers: &HeaderMap,
+        peer: Peer,
+        right: Right,
+        is_write: bool,
+    ) -> Result<Session, Problem> {
+        let principal = self.admit(headers, peer, right)?;
+        let fields = self.guard.admin_call(&principal, is_write)?;
+        Ok(Session { principal, address: peer.address.ip(), fields })
+    }
+
+    /// Whether there is a token for administrators that nobody can revoke.
+    pub(crate) const fn has_admin_in_settings(&self) -> bool {
+        self.tokens.has_admin_in_settings()
+    }
+
+    /// Waits until the token of a principal is revoked or changed, or has expired.
+    pub(crate) async fn until_invalid(&self, principal: &Principal) {
+        self.tokens.until_invalid(principal, || self.now()).await;
+    }
+
+    /// Notes now and then in the catalog which of its tokens are in use, until it is dropped.
+    pub(crate) async fn note_used_tokens(&self, catalog: &Catalog) {
+        loop {
+            sleep(LOOK_FOR_USED).await;
+            let used = self.tokens.take_used();
+            if used.is_empty() {
+                continue;
+            }
+            // One that is still in use is noted the next time.
+            if let Err(error) = catalog.touch_tokens(used.into_iter().collect(), self.now()).await {
+                tracing::debug!("when tokens were used is not noted: {error}");
+            }
+            sleep(NOTE_USED).await;
+        }
+    }
+
+    /// Puts in force what is new in the catalog, if there is one.
+    pub(crate) async fn sync(&self) -> Result<(), CatalogError> {
+        let PolicySource::Catalog(catalog_sync) = &self.policy_source else { return Ok(()) };
+        catalog_sync.sync(self.now(), |before, view| self.install(before, view)).await
+    }
+
+    /// Reads the whole catalog again, if there is one.
+    pub(crate) async fn sync_all(&self) -> Result<(), CatalogError> {
+        let PolicySource::Catalog(catalog_sync) = &self.policy_source else { return Ok(()) };
+        catalog_sync.sync_all(self.now(), |before, view| self.install(before, view)).await
+    }
+
+    /// Closes the catalog, if there is one.
+    pub(crate) async fn close(&self) {
+        if let PolicySource::Catalog(catalog_sync) = &self.policy_source {
+            catalog_sync.close().await;
+        }
+    }
+
+    fn install_first(&self) {
+        if let PolicySource::Catalog(catalog_sync) = &self.policy_source {
+            self.install(&View::default(), &catalog_sync.view());
+        }
+    }
+
+    fn install(&self, before: &View, view: &View) {
+        self.limiter.install(view.policy());
+        self.tell_revision(view.policy());
+        if !Arc::ptr_eq(before.tokens(), view.tokens()) {
+            self.tokens.set_catalog(view.tokens());
+        }
+        if !Arc::ptr_eq(before.api_keys(), view.api_keys()) {
+            self.extractor.set_known_keys(view.api_keys().values().filter_map(known_key));
+        }
+    }
+
+    /// Who a request is from. A token that is not believed is not the client's business alone: most
+    /// are wrong for all clients at once.
+    pub(crate) async fn identify(&self, headers: &HeaderMap, peer: Peer) -> Identity {
+        let identity = self.extractor.identify(headers, peer.address.ip(), self.now()).await;
+        self.metrics.count_token(identity.token);
+        if let TokenVerdict::Rejected(problem) = identity.token {
+            let outcome = problem.name();
+            tracing::debug!(outcome, client = identity.ip, "a token is not believed: {problem}");
+        }
+        identity
+    }
+}
+
+/// Where the rules are, and those that are in force at first.
+struct Opening {
+    policy_source: PolicySource,
+    policy: Policy,
+}
+
+impl Opening {
+    async fn of(settings: &Settings) -> Result<Self, StartError> {
+        let for_redis = settings.store.is_redis();
+        let now = SystemClock.now();
+        if let Some(file) = settings.rules.as_deref() {
+            let opened = PolicyFile::open(Some(file), for_redis, now);
+            let (source, policy) = opened.map_err(StartError)?;
+            return Ok(Self { policy_source: PolicySource::File(source), policy });
+        }
+        let catalog_sync = CatalogSync::open(settings, now).await?;
+        let policy = catalog_sync.view().policy().clone();
+        Ok(Self { policy_source: PolicySource::Catalog(Box::new(catalog_sync)), policy })
+    }
+}
+
+/// A key of the catalog, for whoever recognises clients.
+fn known_key(key: &ApiKey) -> Option<KnownKey> {
+    let digest = format!("sha256:{}", key.digest).parse().ok()?;
+    let (owner, tier, tenant) = (key.owner.clone(), key.tier.clone(), key.tenant.clone());
+    Some(KnownKey { owner, tier, tenant, ..KnownKey::new(digest) })
+}
+
+/// Tells this process from others, and from itself before a restart.
+fn random_node() -> u32 {
+    let mut bytes = [0; 4];
+    // Without random numbers there would be no token either.
+    let _ = rand::fill(&mut bytes);
+    u32::from_le_bytes(bytes)
+}

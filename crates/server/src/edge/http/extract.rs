@@ -1,0 +1,363 @@
+//! What handlers take from a request: who is connected, and a JSON body of bounded size and time.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use axum::extract::rejection::PathRejection;
+use axum::extract::{FromRequest, FromRequestParts, Path, Request};
+use bytes::Bytes;
+use http::request::Parts;
+use http::{HeaderMap, StatusCode, header};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use tollgate::rules::ExplainScope;
+use tollgate_catalog::Author;
+
+use crate::admin::auth::{Principal, RIGHT_MISSING, Right, TOKEN_REQUIRED, forbidden};
+use crate::app::state::ServerState;
+use crate::edge::http::problem::Problem;
+pub(crate) use crate::edge::listen::Peer;
+use crate::settings::Limits;
+
+impl<S: Sync> FromRequestParts<S> for Peer {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        // Nobody is admitted for being unknown.
+        Ok(parts.extensions.get().copied().unwrap_or(Peer::UNKNOWN))
+    }
+}
+
+/// A caller of the check API who may call it, and not too often. Found out before a body is read.
+pub(crate) struct Caller(pub(crate) Principal);
+
+impl FromRequestParts<ServerState> for Caller {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &ServerState) -> Result<Self, Problem> {
+        let Ok(peer) = Peer::from_request_parts(parts, app).await;
+        let principal = app.admit(&parts.headers, peer, Right::Caller)?;
+        app.guard.check_call()?;
+        Ok(Self(principal))
+    }
+}
+
+/// A caller that asks why a request is limited. Found out before a body is read.
+pub(crate) struct Explainer {
+    /// Which rules it may see.
+    pub(crate) scope: ExplainScope,
+    /// Whose share of the queue it takes.
+    pub(crate) caller: String,
+}
+
+impl FromRequestParts<ServerState> for Explainer {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &ServerState) -> Result<Self, Problem> {
+        let Ok(peer) = Peer::from_request_parts(parts, app).await;
+        let principal = app.admit(&parts.headers, peer, Right::Look)?;
+        app.guard.check_call()?;
+        // An invalid token is refused, so that it cannot be guessed here.
+        let is_viewer = match app.admit(&parts.headers, peer, Right::Viewer) {
+            Ok(_) => true,
+            Err(problem) if matches!(problem.code(), TOKEN_REQUIRED | RIGHT_MISSING) => false,
+            Err(problem) => return Err(problem),
+        };
+        let caller = match &principal {
+            Principal::Anonymous => peer.address.ip().to_string(),
+            principal => principal.name().to_owned(),
+        };
+        let scope = if is_viewer { ExplainScope::All } else { ExplainScope::OwnTenant };
+        Ok(Self { scope, caller })
+    }
+}
+
+/// Whoever may look what would become of a request. Found out before a body is read.
+pub(crate) struct PeekCaller;
+
+impl FromRequestParts<ServerState> for PeekCaller {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &ServerState) -> Result<Self, Problem> {
+        let Ok(peer) = Peer::from_request_parts(parts, app).await;
+        app.admit(&parts.headers, peer, Right::Look)?;
+        app.guard.check_call()?;
+        Ok(Self)
+    }
+}
+
+/// A call of the admin API by somebody who may make it, and does not too often.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) principal: Principal,
+    pub(crate) address: IpAddr,
+    /// The header fields of the limit on such calls.
+    pub(crate) fields: HeaderMap,
+}
+
+impl Session {
+    /// Who it is, for the audit log.
+    pub(crate) fn author(&self) -> Author {
+        Author {
+            actor: self.principal.name().to_owned(),
+            role: self.principal.role().name().to_owned(),
+            tenant: self.principal.tenant().map(str::to_owned),
+            address: Some(self.address.to_string()),
+        }
+    }
+
+    /// Whose share of the server's queues its calls take: all tokens of a tenant have one share.
+    pub(crate) fn caller(&self) -> String {
+        match self.principal.tenant() {
+            Some(tenant) => format!("tenant {tenant}"),
+            None => self.principal.name().to_owned(),
+        }
+    }
+
+    /// Whether it also has another right than the one that this call needs.
+    pub(crate) fn may(&self, right: Right) -> bool {
+        right.is_of(self.principal.role())
+    }
+
+    /// The problem of a call that needs a right which it does not have.
+    pub(crate) fn lacks(&self, right: Right) -> Problem {
+        forbidden(&self.principal, right)
+    }
+
+    /// The only tenant whose rules it may see.
+    pub(crate) fn tenant(&self) -> Option<String> {
+        self.principal.tenant().map(str::to_owned)
+    }
+}
+
+/// Admits a caller of the admin API with a permission, and counts the call.
+pub(crate) fn admit(
+    parts: &mut Parts,
+    app: &ServerState,
+    right: Right,
+    is_write: bool,
+) -> Result<Session, Problem> {
+    let peer = parts.extensions.get().copied().unwrap_or(Peer::UNKNOWN);
+    let session = app.admit_admin(&parts.headers, peer, right, is_write)?;
+    if let Some(tenant) = session.tenant().filter(|_| is_write) {
+        parts.extensions.insert(TenantWriter(tenant));
+    }
+    Ok(session)
+}
+
+/// Declares who may make a call: an extractor that admits those with a right, and counts the call.
+macro_rules! sessions {
+    ($($(#[doc = $about:literal])+ $name:ident: $right:expr, writes: $is_write:literal;)+) => {$(
+        $(#[doc = $about])+
+        pub(crate) struct $name(pub(crate) Session);
+
+        impl FromRequestParts<ServerState> for $name {
+            type Rejection = Problem;
+
+            async fn from_request_parts(
+                parts: &mut Parts,
+                app: &ServerState,
+            ) -> Result<Self, Problem> {
+                admit(parts, app, $right, $is_write).map(Self)
+            }
+        }
+    )+};
+}
+
+sessions! {
+    /// Somebody who may read what concerns everybody.
+    Viewer: Right::Viewer, writes: false;
+    /// Somebody who may read rules and lists, maybe those of one tenant only.
+    RuleViewer: Right::RuleViewer, writes: false;
+    /// Somebody who may change rules and lists, maybe those of one tenant only.
+    RuleEditor: Right::RuleEditor, writes: true;
+    /// Somebody who may change what concerns everybody.
+    Operator: Right::Operator, writes: true;
+    /// Somebody who may read tokens.
+    TokenViewer: Right::Admin, writes: false;
+    /// Somebody who may change tokens.
+    TokenEditor: Right::Admin, writes: true;
+}
+
+/// An extension of requests by which an administrator of a tenant changes something: its body counts as
+/// written by that tenant.
+#[derive(Clone, Debug)]
+struct TenantWriter(String);
+
+/// Counts a body that an administrator of a tenant sent; an error if the tenant writes too much.
+pub(crate) fn count_written(app: &ServerState, parts: &Parts, bytes: usize) -> Result<(), Problem> {
+    match parts.extensions.get() {
+        Some(TenantWriter(tenant)) => app.guard.tenant_write(tenant, bytes),
+        None => Ok(()),
+    }
+}
+
+/// What a path names. Escapes in it may stand for anything, even for what is not text.
+pub(crate) type PathName = Result<Path<String>, PathRejection>;
+
+/// The name, once it is known that whoever asks may ask.
+pub(crate) fn read_name(name: PathName) -> Result<String, Problem> {
+    let Path(name) =
+        name.map_err(|error| Problem::bad_request("invalid_path", error.body_text()))?;
+    if name.contains('\0') {
+        let detail = "the path contains a NUL byte, which no name has: remove it";
+        return Err(Problem::bad_request("invalid_path", detail));
+    }
+    Ok(name)
+}
+
+/// The body of a request that says it is JSON.
+pub(crate) struct JsonBody(pub(crate) Bytes);
+
+impl FromRequest<ServerState> for JsonBody {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &ServerState) -> Result<Self, Problem> {
+        let (parts, body) = request.into_parts();
+        let bound = BodyBound::bodies(app.body_bytes);
+        let body = read_json(&parts.headers, body, bound, app.request_timeout).await?;
+        count_written(app, &parts, body.len())?;
+        Ok(Self(body))
+    }
+}
+
+/// The largest body of a call, and the setting that says so.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BodyBound {
+    pub(crate) bytes: usize,
+    pub(crate) setting: &'static str,
+}
+
+impl BodyBound {
+    pub(crate) fn documents(limits: &Limits) -> Self {
+        Self { bytes: limits.document_bytes.to_usize(), setting: "limits.document_bytes" }
+    }
+
+    pub(crate) fn tenant_documents(limits: &Limits) -> Self {
+        let bytes = limits.tenant_document_bytes.to_usize();
+        Self { bytes, setting: "limits.tenant_document_bytes" }
+    }
+
+    pub(crate) const fn bodies(bytes: usize) -> Self {
+        Self { bytes, setting: "limits.body_bytes" }
+    }
+}
+
+/// Reads a body that has to be JSON, up to so many bytes and for so long.
+pub(crate) async fn read_json(
+    headers: &HeaderMap,
+    body: impl hyper::body::Body<Data = Bytes, Error: Into<axum::BoxError>> + Send,
+    bound: BodyBound,
+    timeout: Duration,
+) -> Result<Bytes, Problem> {
+    if !is_json(headers) {
+        return Err(Problem::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "not_json",
+            "send the body as JSON, with the header `Content-Type: application/json`",
+        ));
+    }
+    let BodyBound { bytes, setting } = bound;
+    let read = Limited::new(body, bytes).collect();
+    match within(timeout, read).await {
+        Some(Ok(collected)) => Ok(collected.to_bytes()),
+        Some(Err(error)) if error.is::<LengthLimitError>() => Err(Problem::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "body_too_large",
+            format!("the body is larger than {bytes} bytes ({setting})"),
+        )),
+        Some(Err(_)) => Err(Problem::bad_request("invalid_body", "the body ended before its time")),
+        None => Err(Problem::new(
+            StatusCode::REQUEST_TIMEOUT,
+            "request_timeout",
+            "the body did not arrive in time (limits.request_timeout)",
+        )),
+    }
+}
+
+/// Waits for `future`, but not for ever. Most bodies have arrived with their headers, and then no
+/// timer is started.
+pub(crate) async fn within<T>(timeout: Duration, future: impl Future<Output = T>) -> Option<T> {
+    let mut future = std::pin::pin!(future);
+    let at_once = std::future::poll_fn(|context| {
+        std::task::Poll::Ready(match future.as_mut().poll(context) {
+            std::task::Poll::Ready(value) => Some(value),
+            std::task::Poll::Pending => None,
+        })
+    })
+    .await;
+    match at_once {
+        Some(value) => Some(value),
+        None => tokio::time::timeout(timeout, future).await.ok(),
+    }
+}
+
+/// Whether the body is JSON by its own account. A browser cannot say so across origins without
+/// asking first, so no page can check in the name of whoever reads it.
+fn is_json(headers: &HeaderMap) -> bool {
+    let Some(value) = headers.get(header::CONTENT_TYPE) else { return false };
+    let value = value.as_bytes();
+    if value == b"application/json" {
+        return true;
+    }
+    let essence = value.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+    let subtype = essence.to_ascii_lowercase();
+    subtype == b"application/json"
+        || (subtype.starts_with(b"application/") && subtype.ends_with(b"+json"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
+
+    use axum::body::Body;
+    use hyper::body::Frame;
+
+    #[test]
+    fn what_counts_as_json() {
+        let check = |value: &str, expected: bool| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::CONTENT_TYPE, value.parse().expect("a header value"));
+            assert_eq!(is_json(&headers), expected, "{value}");
+        };
+        check("application/json", true);
+        check("Application/JSON; charset=utf-8", true);
+        check("application/problem+json", true);
+        check("text/plain", false);
+        check("text/json", false);
+        check("application/x-www-form-urlencoded", false);
+        check("", false);
+        assert!(!is_json(&HeaderMap::new()));
+    }
+
+    #[tokio::test]
+    async fn bodies_are_bounded_in_size_and_time() {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONTENT_TYPE, "application/json".parse().expect("a header value"));
+        let (short, long) = (Duration::from_millis(1), Duration::from_secs(60));
+        let bound = BodyBound::bodies(4);
+        let read = |body: Body, timeout| read_json(&headers, body, bound, timeout);
+        assert_eq!(read(Body::from("1234"), long).await.expect("it fits"), "1234");
+        let status = |problem: Problem| problem.status().as_u16();
+        assert_eq!(read(Body::from("12345"), long).await.map_err(status), Err(413));
+        assert_eq!(read(Body::new(Never), short).await.map_err(status), Err(408));
+    }
+
+    /// A body that never arrives.
+    struct Never;
+
+    impl hyper::body::Body for Never {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            Poll::Pending
+        }
+    }
+}

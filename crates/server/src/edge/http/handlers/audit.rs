@@ -1,0 +1,246 @@
+//! `GET /api/v1/audit` and `/api/v1/audit/decisions`: who changed what, and who was refused; in pages,
+//! or all of it as JSON lines.
+
+use std::str::FromStr;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{OriginalUri, State};
+use axum::response::{IntoResponse, Response};
+use http::{HeaderMap, HeaderValue, Uri, header};
+use serde::Serialize;
+use serde_json::value::RawValue;
+use tollgate_catalog::{AuditFilter, AuditKind, Catalog, DecisionAction, DecisionFilter, Kind};
+use utoipa::{IntoResponses, ToSchema};
+
+use crate::admin::auth::Right;
+use crate::admin::refusal;
+use crate::app::state::ServerState;
+use crate::edge::http::extract::{RuleViewer, Session, Viewer};
+use crate::edge::http::openapi::AdminProblems;
+use crate::edge::http::paging::{Parameters, link_next};
+use crate::edge::http::problem::{Problem, ProblemBody};
+use crate::observe::audit_log::log::{ChangeEntry, DecisionEntry, Log, Wanted};
+use crate::observe::audit_log::shortened;
+use crate::policy::source::PolicySource;
+
+const LINES: &str = "application/x-ndjson";
+
+/// Changes of the catalog, the newest first.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes what is written record by record")]
+pub(crate) struct ChangesPage {
+    /// The changes.
+    records: Vec<ChangeEntry>,
+}
+
+/// Decisions, the newest first.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes what is written record by record")]
+pub(crate) struct DecisionsPage {
+    /// The decisions.
+    records: Vec<DecisionEntry>,
+}
+
+/// Why a log is not shown.
+#[derive(IntoResponses)]
+#[expect(dead_code, reason = "describes answers that problems make")]
+pub(crate) enum LogProblems {
+    /// The query cannot be read
+    #[response(status = 400, content_type = "application/problem+json")]
+    Query(ProblemBody<'static>),
+    /// The rules come from a file, so there is no log
+    #[response(status = 404, content_type = "application/problem+json")]
+    NoLog(ProblemBody<'static>),
+    /// The catalog cannot be asked, or too many exports are being sent
+    #[response(status = 503, content_type = "application/problem+json")]
+    Catalog(ProblemBody<'static>),
+}
+
+#[derive(Serialize)]
+struct Records {
+    records: Vec<Box<RawValue>>,
+}
+
+/// Lists who changed what and reset which counters, when and from where, the newest first.
+///
+/// Changes of tokens are shown to administrators only. With `Accept: application/x-ndjson` all of it is sent, one
+/// record a line.
+#[utoipa::path(
+    get, path = "/api/v1/audit", tag = "audit", security(("token" = [])),
+    params(
+        ("actor" = Option<String>, Query, description = "Only changes by this token, or part of the program"),
+        ("kind" = Option<String>, Query, description = "Only changes of entries of this kind: rule, tier, client, override, whitelist, blacklist, api_key, token, ban; or `counters` for resets"),
+        ("entry" = Option<String>, Query, description = "Only changes of the entry of this name"),
+        ("tenant" = Option<String>, Query, description = "Only changes of entries of this tenant"),
+        ("since" = Option<String>, Query, description = "Only changes from then on, in RFC 3339"),
+        ("until" = Option<String>, Query, description = "Only changes before then, in RFC 3339"),
+        ("limit" = Option<u16>, Query, description = "How many at most; 100 if not given, never more than 1000", minimum = 1, maximum = 1000),
+        ("before" = Option<String>, Query, description = "Continue before this change; the `Link` header of a page says where"),
+    ),
+    responses(
+        (status = 200, description = "The changes", content((ChangesPage = "application/json"), (String = "application/x-ndjson"))),
+        LogProblems,
+        AdminProblems,
+    )
+)]
+pub(crate) async fn changes(
+    State(app): State<ServerState>,
+    RuleViewer(session): RuleViewer,
+    OriginalUri(uri): OriginalUri,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let known = ["actor", "kind", "entry", "tenant", "since", "until", "limit", "before"];
+    let query = Parameters::read(&uri, &known)?;
+    let kinds: Vec<_> = AuditKind::all().map(|kind| (kind.name(), kind)).collect();
+    let kind = one_of(&query, "kind", &kinds)?;
+    let without_tokens = !session.may(Right::Admin);
+    if without_tokens && kind == Some(Kind::Token.into()) {
+        return Err(session.lacks(Right::Admin));
+    }
+    let filter = AuditFilter {
+        // A tenant's administrator gets no others than its own.
+        tenant: session.tenant().map_or_else(|| query.owned("tenant"), |own| Ok(Some(own)))?,
+        actor: query.owned("actor")?,
+        kind,
+        without_tokens,
+        entry: query.owned("entry")?,
+        since: query.time("since")?,
+        until: query.time("until")?,
+    };
+    let wanted = Wanted::Changes(filter, place(&query)?);
+    answer(&app, session, &uri, &headers, &query, wanted).await
+}
+
+/// Lists decisions that were kept, the newest first: all that refused, denied or held back, and a
+/// sample of the others.
+///
+/// They are written within seconds. With `Accept: application/x-ndjson` all of it is sent, one record a
+/// line.
+#[utoipa::path(
+    get, path = "/api/v1/audit/decisions", tag = "audit", security(("token" = [])),
+    params(
+        ("client" = Option<String>, Query, description = "Only decisions about this client"),
+        ("rule_id" = Option<String>, Query, description = "Only decisions that this rule spoke for"),
+        ("action" = Option<String>, Query, description = "Only those that ended like this: refused, denied, throttled, allowed, would_refuse"),
+        ("tenant" = Option<String>, Query, description = "Only decisions about requests of this tenant"),
+        ("since" = Option<String>, Query, description = "Only decisions from then on, in RFC 3339"),
+        ("until" = Option<String>, Query, description = "Only decisions before then, in RFC 3339"),
+        ("limit" = Option<u16>, Query, description = "How many at most; 100 if not given, never more than 1000", minimum = 1, maximum = 1000),
+        ("before" = Option<String>, Query, description = "Continue before this decision; the `Link` header of a page says where"),
+    ),
+    responses(
+        (status = 200, description = "The decisions", content((DecisionsPage = "application/json"), (String = "application/x-ndjson"))),
+        LogProblems,
+        AdminProblems,
+    )
+)]
+pub(crate) async fn decisions(
+    State(app): State<ServerState>,
+    Viewer(session): Viewer,
+    OriginalUri(uri): OriginalUri,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let known = ["client", "rule_id", "action", "tenant", "since", "until", "limit", "before"];
+    let query = Parameters::read(&uri, &known)?;
+    let actions = DecisionAction::ALL.map(|action| (action.name(), action));
+    let filter = DecisionFilter {
+        // Names are kept as far as they are looked for.
+        client: query.owned("client")?.map(|client| shortened(&client).to_owned()),
+        rule_id: query.owned("rule_id")?,
+        action: one_of(&query, "action", &actions)?,
+        tenant: query.owned("tenant")?.map(|tenant| shortened(&tenant).to_owned()),
+        since: query.time("since")?,
+        until: query.time("until")?,
+    };
+    let wanted = Wanted::Decisions(filter, place(&query)?);
+    answer(&app, session, &uri, &headers, &query, wanted).await
+}
+
+/// A page of a log, or all of it if lines are wanted.
+async fn answer(
+    app: &ServerState,
+    session: Session,
+    uri: &Uri,
+    headers: &HeaderMap,
+    query: &Parameters,
+    wanted: Wanted,
+) -> Result<Response, Problem> {
+    let is_for_tenant = session.tenant().is_some();
+    let mut log = Log { catalog: catalog(app)?, is_for_tenant, wanted };
+    let mut fields = session.fields;
+    fields.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    let limit = query.limit()?;
+    if accepts(headers, LINES) {
+        let most = query.one("limit")?.map_or(usize::MAX, |_| limit);
+        let body = app.audit_log.exports.begin(log, most).await?;
+        return Ok((fields, [(header::CONTENT_TYPE, LINES)], body).into_response());
+    }
+    let page = log.page(limit).await.map_err(|error| refusal(&error))?;
+    link_next(&mut fields, uri, "before", page.next.as_deref());
+    Ok((fields, Json(Records { records: page.records })).into_response())
+}
+
+/// Whether a client names a type among those it takes.
+pub(crate) fn accepts(headers: &HeaderMap, wanted: &str) -> bool {
+    let lines = headers.get_all(header::ACCEPT).iter().filter_map(|line| line.to_str().ok());
+    let mut types = lines.flat_map(|line| line.split(','));
+    types.any(|one| one.split(';').next().unwrap_or("").trim().eq_ignore_ascii_case(wanted))
+}
+
+fn catalog(app: &ServerState) -> Result<Arc<Catalog>, Problem> {
+    match &app.policy_source {
+        PolicySource::Catalog(catalog_sync) => Ok(Arc::clone(&catalog_sync.catalog)),
+        PolicySource::File(_) => Err(Problem::not_found(
+            "no_log",
+            "the rules come from a file, so changes and decisions are not kept; start the server with \
+             a catalog instead (--catalog)",
+        )),
+    }
+}
+
+/// One of a few words.
+fn one_of<T: Copy>(
+    query: &Parameters,
+    name: &str,
+    words: &[(&str, T)],
+) -> Result<Option<T>, Problem> {
+    let Some(text) = query.one(name)? else { return Ok(None) };
+    let found = words.iter().find(|(word, _)| *word == text).map(|(_, meant)| *meant);
+    found.map(Some).ok_or_else(|| {
+        let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+        let detail = format!("`{name}` is one of {}", words.join(", "));
+        Problem::bad_request("invalid_query", detail)
+    })
+}
+
+fn place<T: FromStr>(query: &Parameters) -> Result<Option<T>, Problem> {
+    let Some(text) = query.owned("before")? else { return Ok(None) };
+    text.parse().map(Some).map_err(|_| {
+        let detail = "`before` is no place in this log; the `Link` header of a page names one";
+        Problem::bad_request("invalid_query", detail)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_for_those_who_name_them() {
+        let check = |values: &[&str], expected: bool| {
+            let mut headers = HeaderMap::new();
+            for value in values {
+                headers.append(header::ACCEPT, value.parse().expect("a header value"));
+            }
+            assert_eq!(accepts(&headers, LINES), expected, "{values:?}");
+        };
+        check(&["application/x-ndjson"], true);
+        check(&["application/json, Application/X-NDJSON;q=0.9"], true);
+        check(&["text/html", "application/x-ndjson"], true);
+        check(&["application/json"], false);
+        check(&["*/*"], false);
+        check(&[""], false);
+        check(&[], false);
+    }
+}

@@ -1,0 +1,156 @@
+//! `POST /api/v1/rate-limit/check/batch`: many checks in one call, each judged on its own.
+
+use std::fmt;
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use serde::de::{SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use tollgate::Decision;
+use tollgate_api::{BatchRequest, BatchResponse, Object};
+
+use super::check::{IDEMPOTENCY_KEY, check_idempotent};
+use crate::admin::auth::Principal;
+use crate::app::state::ServerState;
+use crate::edge::http::extract::{Caller, JsonBody};
+use crate::edge::http::openapi::CallProblems;
+use crate::edge::http::problem::{Problem, ProblemBody};
+use crate::edge::http::wire::answer::{response, write};
+use crate::edge::http::wire::check::{CheckBody, Subject};
+use crate::edge::http::wire::decode::decode;
+use crate::observe::metrics::{Entry, RequestOutcome};
+
+/// How many checks find room at first.
+const USUAL_CHECKS: usize = 128;
+
+/// A [`BatchRequest`] as the limiter sees it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BatchBody<'a> {
+    #[serde(borrow, deserialize_with = "read_checks")]
+    checks: Vec<CheckBody<'a>>,
+}
+
+/// Reads checks into room for many: they are large, and moving them to where there is more takes as
+/// long as reading them.
+fn read_checks<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<CheckBody<'de>>, D::Error> {
+    struct Checks;
+
+    impl<'de> Visitor<'de> for Checks {
+        type Value = Vec<CheckBody<'de>>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list of checks")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+            let mut checks = Vec::with_capacity(USUAL_CHECKS);
+            while let Some(Object(check)) = list.next_element()? {
+                checks.push(check);
+            }
+            Ok(checks)
+        }
+    }
+
+    deserializer.deserialize_seq(Checks)
+}
+
+/// Judges up to 1,000 checks, each on its own, in order.
+///
+/// A check whose fields make no sense fails the whole call, before anything is charged. One that turns
+/// out later to be impossible (its idempotency key was used with another body, its rule is gone) is
+/// answered by `{"error": {...}}` in its place.
+#[utoipa::path(
+    post, path = "/api/v1/rate-limit/check/batch", tag = "check", security((), ("token" = [])), request_body = BatchRequest<'_>,
+    responses(
+        (status = 200, description = "Judged", body = BatchResponse<'_>),
+        (status = 400, description = "The body cannot be read", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 404, description = "No such rule", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 408, description = "The body did not arrive in time", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 413, description = "The body is too large, or holds too many checks", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 415, description = "The body is not JSON", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 422, description = "The fields of a check do not belong together, or there is none", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        CallProblems,
+    )
+)]
+pub(crate) async fn check_batch(
+    State(app): State<ServerState>,
+    Caller(principal): Caller,
+    headers: HeaderMap,
+    JsonBody(body): JsonBody,
+) -> Result<Response, Problem> {
+    if headers.contains_key(IDEMPOTENCY_KEY) {
+        let detail = "in a batch each check has a key of its own: idempotency_key";
+        return Err(Problem::bad_request("invalid_idempotency_key", detail));
+    }
+    let BatchBody { checks } = decode(&body)?;
+    let most = app.batch_size;
+    let detail =
+        || format!("checks: a batch has 1 to {most} checks, this one has {}", checks.len());
+    if checks.is_empty() {
+        return Err(Problem::unprocessable("batch_size", detail()));
+    }
+    if checks.len() > most {
+        return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "batch_size", detail()));
+    }
+    let policy = app.limiter.policy();
+    let mut subjects = Vec::with_capacity(checks.len());
+    for (place, check) in checks.iter().enumerate() {
+        let subject =
+            check.subject(|| &policy).map_err(|problem| problem.at(&format!("checks[{place}]")))?;
+        subjects.push(subject);
+    }
+    let answer = check_all(&app, &principal, &checks, &subjects).await;
+    let mut response = answer.into_response();
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    Ok(response)
+}
+
+/// Makes runs of plain checks together, and those with an idempotency key one by one.
+async fn check_all(
+    app: &ServerState,
+    principal: &Principal,
+    checks: &[CheckBody<'_>],
+    subjects: &[Subject<'_>],
+) -> Vec<u8> {
+    let mut answer = Vec::with_capacity(16 + checks.len() * 160);
+    answer.extend_from_slice(b"{\"results\":[");
+    let mut place = 0;
+    while let Some(check) = checks.get(place) {
+        if let Some(key) = &check.idempotency_key {
+            separate(&mut answer);
+            match check_idempotent(app, principal, key, check, false).await {
+                Ok((one, _)) => answer.extend_from_slice(&one.body),
+                Err(problem) => {
+                    app.metrics.requests.count(Entry::Http, RequestOutcome::Error);
+                    answer.extend_from_slice(&problem.as_item());
+                }
+            }
+            place += 1;
+            continue;
+        }
+        let run = checks[place..].iter().take_while(|check| check.idempotency_key.is_none());
+        let end = place + run.count();
+        let run = &checks[place..end];
+        let respond = |number: usize, decision: &Decision, id: Option<&str>| {
+            separate(&mut answer);
+            let detail = run.get(number).and_then(|check| check.detail).unwrap_or(false);
+            write(&response(decision, id, detail), &mut answer);
+        };
+        app.checker.check_batch(Entry::Http, run, &subjects[place..end], respond).await;
+        place = end;
+    }
+    answer.extend_from_slice(b"]}");
+    answer
+}
+
+fn separate(answer: &mut Vec<u8>) {
+    if answer.last() != Some(&b'[') {
+        answer.push(b',');
+    }
+}

@@ -1,0 +1,134 @@
+//! `POST /api/v1/rate-limit/check`: check and charge. The call that has to be fast.
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::Response;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+use tollgate::Decision;
+use tollgate::http::{HeaderFamilies, write_fields};
+use tollgate_api::{CheckRequest, CheckResponse};
+
+use crate::admin::auth::Principal;
+use crate::app::state::ServerState;
+use crate::check::checker::Recording;
+use crate::check::idempotency::Remembered;
+use crate::edge::http::extract::{Caller, JsonBody};
+use crate::edge::http::openapi::{BodyProblems, CallProblems};
+use crate::edge::http::problem::{Problem, ProblemBody};
+use crate::edge::http::wire::answer;
+use crate::edge::http::wire::check::CheckBody;
+use crate::edge::http::wire::decode::decode;
+use crate::observe::metrics::Entry;
+
+/// The idempotency key of a call.
+pub(crate) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("x-idempotency-key");
+/// Marks a response that the call got before.
+const REPLAYED: HeaderName = HeaderName::from_static("x-idempotency-replayed");
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// Judges a request and charges it to every rule that applies, or to none.
+///
+/// Always 200 when judged: `allowed` says whether the request may pass.
+#[utoipa::path(
+    post, path = "/api/v1/rate-limit/check", tag = "check", security((), ("token" = [])), request_body = CheckRequest<'_>,
+    params(("x-idempotency-key" = Option<String>, Header, min_length = 1, max_length = 255,
+        description = "Repeated within five minutes with the same body, the call gets the same answer and is charged once.")),
+    responses(
+        (status = 200, description = "Judged", body = CheckResponse<'_>),
+        (status = 404, description = "No such rule", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 422, description = "The fields do not belong together, or the key was used with another body", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        BodyProblems,
+        CallProblems,
+    )
+)]
+pub(crate) async fn check(
+    State(app): State<ServerState>,
+    Caller(principal): Caller,
+    headers: HeaderMap,
+    JsonBody(body): JsonBody,
+) -> Result<Response, Problem> {
+    respond(&app, &principal, &headers, &body).await
+}
+
+/// Checks what the body of a call describes.
+pub(crate) async fn respond(
+    app: &ServerState,
+    principal: &Principal,
+    headers: &HeaderMap,
+    body: &Bytes,
+) -> Result<Response, Problem> {
+    let check: CheckBody<'_> = decode(body)?;
+    if let Some(key) = idempotency_key(headers, &check)? {
+        // On the heap: it is large, rare, and the future of this call is moved about.
+        let checked = Box::pin(check_idempotent(app, principal, key, &check, true)).await;
+        let (Remembered { body, headers }, is_copy) = checked?;
+        let mut response = response_of(body, headers);
+        if is_copy {
+            response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
+        }
+        return Ok(response);
+    }
+    let subject = check.subject(|| app.limiter.policy())?;
+    let detail = check.detail.unwrap_or(true);
+    let checked = app.checker.check(
+        subject.of(&check),
+        Recording::of(Entry::Http, &check),
+        |_| Some(check.context()),
+        |decision, id| {
+            let Remembered { body, headers } = write(app.families, decision, id, detail);
+            response_of(body, headers)
+        },
+    );
+    Ok(checked.await)
+}
+
+/// Checks a request with an idempotency key, or repeats the response that it got before. Says whether
+/// it is a copy.
+pub(crate) async fn check_idempotent(
+    app: &ServerState,
+    principal: &Principal,
+    key: &str,
+    check: &CheckBody<'_>,
+    detail: bool,
+) -> Result<(Remembered, bool), Problem> {
+    let detail = check.detail.unwrap_or(detail);
+    let respond = |decision: &Decision, id: Option<&str>| write(app.families, decision, id, detail);
+    app.checker.check_idempotent(Entry::Http, (principal, "", key), check, respond).await
+}
+
+fn write(
+    families: HeaderFamilies,
+    decision: &Decision,
+    id: Option<&str>,
+    detail: bool,
+) -> Remembered {
+    let mut headers = HeaderMap::with_capacity(8);
+    write_fields(decision, families, &mut headers);
+    let mut body = Vec::with_capacity(256);
+    answer::write(&answer::response(decision, id, detail), &mut body);
+    Remembered { body: body.into(), headers }
+}
+
+fn response_of(body: Bytes, headers: HeaderMap) -> Response {
+    let mut response = Response::new(Body::from(body));
+    *response.headers_mut() = headers;
+    response.headers_mut().insert(header::CONTENT_TYPE, JSON);
+    response
+}
+
+/// The key of a single check: in its header, or in the body as in a batch, but not in both.
+fn idempotency_key<'a>(
+    headers: &'a HeaderMap,
+    check: &'a CheckBody<'_>,
+) -> Result<Option<&'a str>, Problem> {
+    let refuse = |detail: &str| Err(Problem::bad_request("invalid_idempotency_key", detail));
+    match (headers.get(&IDEMPOTENCY_KEY), check.idempotency_key.as_deref()) {
+        (None, key) => Ok(key),
+        (Some(_), Some(_)) => refuse("X-Idempotency-Key and idempotency_key: give one of them"),
+        (Some(key), None) => match key.to_str() {
+            Ok(key) => Ok(Some(key)),
+            Err(_) => refuse("X-Idempotency-Key is not visible ASCII"),
+        },
+    }
+}

@@ -1,0 +1,98 @@
+//! Whether the server lives, whether it takes traffic, and its figures for Prometheus.
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::{HeaderMap, StatusCode, header};
+use serde::Serialize;
+use tollgate::store::{BreakerState, RemoteStatus};
+use utoipa::ToSchema;
+
+use crate::app::state::ServerState;
+use crate::edge::http::problem::Problem;
+use crate::observe::metrics::Format;
+
+/// How the server is.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Health {
+    /// `ok`, or `draining` while the server shuts down.
+    status: &'static str,
+}
+
+/// How ready the server is.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Readiness {
+    /// `ready`, or `draining` while the server shuts down.
+    status: &'static str,
+    /// The revision of the policy in force.
+    policy_revision: u64,
+    /// How many rules are in force.
+    rules: usize,
+    /// How often a changed rules file could not be put in force.
+    config_errors: u64,
+    /// How many seconds the catalog has not been heard of. While it is away, the last good rules stay
+    /// in force, so that is no reason not to be ready.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    catalog_silence_seconds: Option<f64>,
+    /// The servers that counters are on. One that does not answer is no reason not to be ready: rules
+    /// say what happens without it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    store: Vec<StoreHealth>,
+}
+
+/// A server that counters are on.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct StoreHealth {
+    /// Where it is.
+    server: String,
+    /// Whether it answered the last call; if not, rules say what happens without it.
+    answers: bool,
+}
+
+impl From<RemoteStatus> for StoreHealth {
+    fn from(status: RemoteStatus) -> Self {
+        let answers = status.breaker == BreakerState::Closed && !status.is_failing;
+        Self { answers, server: status.server }
+    }
+}
+
+/// Whether the process lives.
+#[utoipa::path(get, path = "/health/live", tag = "health",
+    responses((status = 200, description = "It lives", body = Health)))]
+pub(crate) async fn live() -> Json<Health> {
+    Json(Health { status: "ok" })
+}
+
+/// Whether the server takes traffic.
+#[utoipa::path(get, path = "/health/ready", tag = "health",
+    responses((status = 200, description = "It does", body = Readiness),
+              (status = 503, description = "It shuts down", body = Readiness)))]
+pub(crate) async fn ready(State(app): State<ServerState>) -> Response {
+    let reading = app.reading();
+    let readiness = Readiness {
+        status: if reading.ready { "ready" } else { "draining" },
+        policy_revision: reading.policy_revision,
+        rules: reading.rules_in_force,
+        config_errors: reading.config_errors,
+        catalog_silence_seconds: reading.catalog_silence_seconds,
+        store: reading.servers.into_iter().map(StoreHealth::from).collect(),
+    };
+    let status = if reading.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (status, Json(readiness)).into_response()
+}
+
+/// Figures for Prometheus: as `OpenMetrics` if `Accept` names it, else in the text format.
+#[utoipa::path(get, path = "/metrics", tag = "health",
+    responses((status = 200, description = "The figures",
+        content((String = "text/plain"), (String = "application/openmetrics-text")))))]
+pub(crate) async fn metrics(
+    State(app): State<ServerState>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let format = Format::of(&headers);
+    let state = app.clone();
+    let page = app.metrics.pages.get(format, move || state.reading().render(format)).await;
+    let page = page.map_err(|_| Problem::internal("the metrics were not rendered: see the log"))?;
+    let fields = [(header::CONTENT_TYPE, format.content_type()), (header::VARY, "accept")];
+    Ok((fields, page).into_response())
+}

@@ -1,0 +1,83 @@
+//! `peek` and `explain`: look without charging.
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::HeaderMap;
+use tollgate::Peek;
+use tollgate::http::write_fields;
+use tollgate_api::{CheckRequest, CheckResponse};
+
+use crate::app::state::ServerState;
+use crate::check::checker::{Naming, Recording};
+use crate::edge::http::extract::{Explainer, JsonBody, PeekCaller};
+use crate::edge::http::openapi::{BodyProblems, CallProblems};
+use crate::edge::http::problem::{Problem, ProblemBody};
+use crate::edge::http::wire::answer::{response, write};
+use crate::edge::http::wire::check::CheckBody;
+use crate::edge::http::wire::decode::decode;
+use crate::observe::metrics::Entry;
+
+/// Looks at what a check would meet, without charging it.
+///
+/// Looking costs nothing, so `allowed` is true unless the client is denied altogether; look at
+/// `remaining`.
+#[utoipa::path(
+    post, path = "/api/v1/rate-limit/peek", tag = "check", security((), ("token" = [])), request_body = CheckRequest<'_>,
+    responses(
+        (status = 200, description = "Looked up", body = CheckResponse<'_>),
+        (status = 404, description = "No such rule", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 422, description = "The fields do not belong together", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        BodyProblems,
+        CallProblems,
+    )
+)]
+pub(crate) async fn peek(
+    State(app): State<ServerState>,
+    _: PeekCaller,
+    JsonBody(body): JsonBody,
+) -> Result<Response, Problem> {
+    let check: CheckBody<'_> = decode(&body)?;
+    let subject = check.subject(|| app.limiter.policy())?;
+    let checked = app.limiter.check(subject.of(&Peek(&check)));
+    let decision = checked.await;
+    let mut fields = HeaderMap::new();
+    write_fields(&decision, app.families, &mut fields);
+    let recording = Recording { entry: Entry::Http, is_request: false, naming: Naming::Kept };
+    let id = app.checker.record(&decision, recording, |_| None);
+    let mut answer = Vec::new();
+    let detail = check.detail.unwrap_or(true);
+    write(&response(&decision, id.as_deref(), detail), &mut answer);
+    let content_type = [(http::header::CONTENT_TYPE, "application/json")];
+    Ok((fields, content_type, answer).into_response())
+}
+
+/// Says of every rule whether it applies to a request and why, what is left, and which one binds.
+///
+/// Lists rules without a tenant and rules of the request's tenant. With the token of a viewer, an
+/// operator or an admin it lists all rules.
+#[utoipa::path(
+    post, path = "/api/v1/rate-limit/explain", tag = "check", security((), ("token" = [])), request_body = CheckRequest<'_>,
+    responses(
+        (status = 200, description = "Explained", body = Object),
+        (status = 404, description = "No such rule", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 422, description = "The fields do not belong together", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        BodyProblems,
+        CallProblems,
+    )
+)]
+pub(crate) async fn explain(
+    State(app): State<ServerState>,
+    Explainer { scope, caller }: Explainer,
+    JsonBody(body): JsonBody,
+) -> Result<Response, Problem> {
+    let queue = app.queues.explanations.clone();
+    let explaining = async move {
+        let check: CheckBody<'_> = decode(&body)?;
+        // The fields have to make sense, even though all rules are explained.
+        check.subject(|| app.limiter.policy())?;
+        let explained = app.limiter.explain_within(&check, scope).await;
+        Ok(Json(explained).into_response())
+    };
+    queue.run(&caller, Box::pin(explaining)).await?
+}

@@ -1,0 +1,147 @@
+//! `GET /api/v1/stats`: how requests ended on this node, and how often each rule decided what.
+
+use axum::Json;
+use axum::extract::{OriginalUri, State};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use tollgate::{BanCounts, RuleCounts};
+use utoipa::ToSchema;
+
+use crate::app::state::ServerState;
+use crate::edge::http::extract::Viewer;
+use crate::edge::http::openapi::AdminProblems;
+use crate::edge::http::paging::Parameters;
+use crate::edge::http::problem::{Problem, ProblemBody};
+use crate::observe::metrics::{RequestCounts, RequestOutcome};
+
+/// What this node did.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct StatsAnswer {
+    /// For how long it runs.
+    uptime_seconds: f64,
+    /// The revision in force.
+    revision: u64,
+    /// Requests, each counted once.
+    totals: RequestTotals,
+    /// Bans.
+    bans: BanFigures,
+    /// Every rule.
+    rules: Vec<RuleStats>,
+}
+
+/// How requests ended, whatever entry they came in at.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+pub(crate) struct RequestTotals {
+    /// All of them.
+    requests: u64,
+    /// Passed, and counted by at least one rule.
+    allowed: u64,
+    /// Refused because a limit was reached.
+    refused: u64,
+    /// Refused because the client is on the deny list, banned, or lacks a required identifier.
+    denied: u64,
+    /// Passed after a delay.
+    throttled: u64,
+    /// Passed because no rule applies, or because the client is on the allow list.
+    unlimited: u64,
+    /// Not judged: the request was invalid, or the store unavailable and a rule fails closed.
+    error: u64,
+}
+
+impl From<RequestCounts> for RequestTotals {
+    fn from(counts: RequestCounts) -> Self {
+        Self {
+            requests: counts.iter().map(|(.., count)| count).sum(),
+            allowed: counts.total(RequestOutcome::Allowed),
+            refused: counts.total(RequestOutcome::Refused),
+            denied: counts.total(RequestOutcome::Denied),
+            throttled: counts.total(RequestOutcome::Throttled),
+            unlimited: counts.total(RequestOutcome::Unlimited),
+            error: counts.total(RequestOutcome::Error),
+        }
+    }
+}
+
+/// Bans of clients.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+pub(crate) struct BanFigures {
+    /// In force now.
+    in_force: u64,
+    /// Made by this node.
+    made: u64,
+    /// Not made by this node because there were too many.
+    not_made: u64,
+}
+
+impl From<BanCounts> for BanFigures {
+    fn from(counts: BanCounts) -> Self {
+        let BanCounts { in_force, made, not_made } = counts;
+        Self { in_force: in_force as u64, made, not_made }
+    }
+}
+
+/// How often one rule said what.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct RuleStats {
+    /// The rule.
+    rule_id: String,
+    #[serde(flatten)]
+    counts: CountsAnswer,
+}
+
+/// How often something was said.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+pub(crate) struct CountsAnswer {
+    /// Requests that fitted.
+    admitted: u64,
+    /// Requests that were refused.
+    refused: u64,
+    /// Requests of clients that the rule had banned.
+    banned: u64,
+    /// Requests that a rule would have refused that only watches.
+    would_refuse: u64,
+    /// Requests close to a limit.
+    warned: u64,
+    /// Requests that were told to wait.
+    delayed: u64,
+    /// Requests judged without the shared store.
+    degraded: u64,
+}
+
+impl From<RuleCounts> for CountsAnswer {
+    fn from(counts: RuleCounts) -> Self {
+        let RuleCounts {
+            admitted, refused, banned, would_refuse, warned, delayed, degraded, ..
+        } = counts;
+        Self { admitted, refused, banned, would_refuse, warned, delayed, degraded }
+    }
+}
+
+/// Tells how often each rule admitted, refused and warned on this node.
+#[utoipa::path(
+    get, path = "/api/v1/stats", tag = "audit", security(("token" = [])),
+    responses(
+        (status = 200, description = "The figures", body = StatsAnswer),
+        (status = 400, description = "There are no parameters", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        AdminProblems,
+    )
+)]
+pub(crate) async fn stats(
+    State(app): State<ServerState>,
+    Viewer(session): Viewer,
+    OriginalUri(uri): OriginalUri,
+) -> Result<Response, Problem> {
+    Parameters::read(&uri, &[])?;
+    let rules: Vec<RuleStats> = app
+        .rule_counts()
+        .map(|(rule_id, counts)| RuleStats { rule_id: rule_id.to_string(), counts: counts.into() })
+        .collect();
+    let answer = StatsAnswer {
+        uptime_seconds: app.started.elapsed().as_secs_f64(),
+        revision: app.policy_source.in_force().revision.number,
+        totals: app.metrics.requests.read().into(),
+        bans: app.limiter.ban_counts().into(),
+        rules,
+    };
+    Ok((session.fields, Json(answer)).into_response())
+}

@@ -1,0 +1,124 @@
+//! `GET /api/v1/rate-limits/status`: what a client has left, told to the client itself.
+
+use axum::Json;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
+use axum::response::{IntoResponse, Response};
+use http::{HeaderMap, HeaderValue, header};
+use serde::{Deserialize, Serialize};
+use tollgate::CheckTarget;
+use tollgate::http::write_fields;
+use tollgate::identity::HttpRequest;
+use utoipa::ToSchema;
+
+use crate::app::state::ServerState;
+use crate::edge::http::extract::Peer;
+use crate::edge::http::problem::{Problem, ProblemBody};
+use crate::edge::http::wire::ban::BanAnswer;
+use crate::edge::http::wire::decode::shorten;
+use crate::edge::http::wire::time::rfc_3339;
+
+/// What a client wants to know its limits for.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct StatusQuery {
+    endpoint: Option<String>,
+    method: Option<String>,
+}
+
+/// What a client has left.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct StatusAnswer {
+    /// Who the client is taken for: the user, else the owner of the API key, else the address.
+    client_id: String,
+    /// The client is refused whatever it asks for.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    denied: bool,
+    /// The ban that the client is refused by; not there if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    banned: Option<BanAnswer>,
+    /// Every limit that applies, whatever is asked for.
+    limits: Vec<LimitAnswer>,
+}
+
+/// What is left of one limit.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct LimitAnswer {
+    /// The rule.
+    rule_id: String,
+    /// The most that can be in use.
+    limit: u64,
+    /// What is left.
+    remaining: u64,
+    /// When all of it is back, in RFC 3339.
+    #[schema(format = DateTime)]
+    reset_at: String,
+    /// The seconds in which the rate gives `limit` back: the window, unless there is a burst.
+    window_seconds: f64,
+}
+
+/// Tells a client its own limits: by its token, its API key, or its address.
+///
+/// Limits that hold for single endpoints are told for `?endpoint=/path` and `?method=`.
+#[utoipa::path(
+    get, path = "/api/v1/rate-limits/status", tag = "clients",
+    params(
+        ("endpoint" = Option<String>, Query, description = "Tell the limits for this path"),
+        ("method" = Option<String>, Query, description = "Tell the limits for this method; GET if not given"),
+    ),
+    responses(
+        (status = 200, description = "What is left", body = StatusAnswer),
+        (status = 400, description = "The query or the credentials cannot be read, or the endpoint is ambiguous", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 401, description = "The credentials are not valid, and identity.unverified is refuse", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 429, description = "This server is called too often", body = ProblemBody<'_>, content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn status(
+    State(app): State<ServerState>,
+    peer: Peer,
+    headers: HeaderMap,
+    query: Result<Query<StatusQuery>, QueryRejection>,
+) -> Result<Response, Problem> {
+    app.guard.status_call(peer.address.ip())?;
+    let Query(StatusQuery { endpoint, method }) =
+        query.map_err(|error| Problem::bad_request("invalid_query", shorten(error.body_text())))?;
+    let identity = app.identify(&headers, peer).await;
+    if let Some(why) = identity.credential_problem {
+        return Err(Problem::of_credentials(why));
+    }
+    let path = app.paths.read(endpoint.as_deref().unwrap_or("/")).map_err(Problem::of_path)?;
+    let request = HttpRequest {
+        identity: &identity,
+        method: method.as_deref().unwrap_or("GET"),
+        host: None,
+        path: &path,
+        headers: &headers,
+        cost: 0,
+    };
+    let decision = app.limiter.check(&request).await;
+    let banned = BanAnswer::of(&decision);
+    // The limits shown do not depend on the ban; the header fields do.
+    let unbanned = match &banned {
+        Some(_) => Some(app.limiter.check(CheckTarget::Unbanned(&request)).await),
+        None => None,
+    };
+    let limits = unbanned
+        .as_ref()
+        .unwrap_or(&decision)
+        .outcomes()
+        .filter(|outcome| !outcome.is_shadow())
+        .map(|outcome| LimitAnswer {
+            rule_id: outcome.rule.id.to_string(),
+            limit: outcome.outcome.limit,
+            remaining: outcome.outcome.report.remaining,
+            reset_at: rfc_3339(decision.now().plus(outcome.outcome.report.reset_after)),
+            window_seconds: outcome.outcome.window.get() as f64 / 1e6,
+        })
+        .collect();
+    let client_id = identity.user_id.clone().unwrap_or_else(|| identity.ip.clone());
+    let mut fields = HeaderMap::new();
+    write_fields(&decision, app.families, &mut fields);
+    fields.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    let denied = !decision.is_allowed();
+    Ok((fields, Json(StatusAnswer { client_id, denied, banned, limits })).into_response())
+}

@@ -1,0 +1,9 @@
+//! The HTTP API: routes, what handlers extract from requests, and the JSON they answer with.
+
+pub(crate) mod extract;
+pub(crate) mod handlers;
+pub(crate) mod openapi;
+pub(crate) mod paging;
+pub(crate) mod problem;
+pub(crate) mod routes;
+pub(crate) mod wire;

@@ -1,0 +1,191 @@
+//! Which path leads to which handler, and the description of all of them.
+
+use std::net::SocketAddr;
+
+use axum::Router;
+use axum::extract::Request;
+use axum::middleware::map_response;
+use axum::response::{IntoResponse, Redirect, Response};
+use axum::routing::{any, get};
+use http::{Method, StatusCode, header};
+use utoipa::openapi::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use utoipa_swagger_ui::SwaggerUi;
+
+use crate::admin;
+use crate::app::state::ServerState;
+use crate::edge::http::handlers::{
+    audit, authorize, batch, check, decisions, envoy_json, events, health, peek, refund, stats,
+    status, top,
+};
+use crate::edge::http::openapi;
+use crate::edge::http::problem::Problem;
+use crate::observe::metrics::Entry;
+
+/// The call that has to be fast goes past the router.
+pub(crate) const CHECK: &str = "/api/v1/rate-limit/check";
+const CHECK_BATCH: &str = "/api/v1/rate-limit/check/batch";
+const ENVOY_JSON: &str = "/json";
+
+/// What belongs to the admin API.
+const ADMIN_PATHS: &[&str] = &[
+    "/api/v1/rules",
+    "/api/v1/policy",
+    "/api/v1/decisions",
+    "/api/v1/whitelist",
+    "/api/v1/blacklist",
+    "/api/v1/bans",
+    "/api/v1/tiers",
+    "/api/v1/clients",
+    "/api/v1/overrides",
+    "/api/v1/users",
+    "/api/v1/api-keys",
+    "/api/v1/tokens",
+    "/api/v1/audit",
+    "/api/v1/stats",
+    "/api/v1/top",
+    "/api/v1/events",
+    "/admin",
+];
+
+/// Where what is not here is to be found: an API on a listener of its own.
+#[derive(Clone, Copy, Debug)]
+struct Elsewhere {
+    name: &'static str,
+    paths: &'static [&'static str],
+    flag: &'static str,
+    port: u16,
+}
+
+/// The entry of a call that asks whether a request may pass.
+pub(crate) fn entry_of(method: &Method, path: &str) -> Option<Entry> {
+    match path {
+        CHECK | CHECK_BATCH if method == Method::POST => Some(Entry::Http),
+        ENVOY_JSON if method == Method::POST => Some(Entry::Envoy),
+        _ if path.starts_with(authorize::PATH) => Some(Entry::Authorize),
+        _ => None,
+    }
+}
+
+/// What the check API's listener answers. `admin` is where the admin API is, if apart.
+pub(crate) fn public(state: &ServerState, admin: Option<SocketAddr>) -> Router {
+    let elsewhere = admin.map(|address| Elsewhere {
+        name: "admin API",
+        paths: ADMIN_PATHS,
+        flag: "--admin",
+        port: address.port(),
+    });
+    let router = if admin.is_some() { check_api() } else { check_api().merge(admin_api()) };
+    finish(router, state, elsewhere)
+}
+
+/// What the admin API's listener answers where it is apart. `public` is where the check API is.
+pub(crate) fn admin(state: &ServerState, public: SocketAddr) -> Router {
+    let elsewhere = Elsewhere {
+        name: "check API",
+        paths: &["/api/v1/rate-limit", "/api/v1/rate-limits", "/json"],
+        flag: "--http",
+        port: public.port(),
+    };
+    finish(admin_api().merge(health_api()), state, Some(elsewhere))
+}
+
+fn check_api() -> OpenApiRouter<ServerState> {
+    let (schemas, paths, get_authorize) = routes!(authorize::authorize);
+    health_api()
+        .routes(routes!(check::check))
+        .routes(routes!(batch::check_batch))
+        .routes(routes!(peek::peek))
+        .routes(routes!(peek::explain))
+        .routes(routes!(refund::refund))
+        .routes(routes!(refund::reset))
+        .routes(routes!(status::status))
+        .routes(routes!(envoy_json::json))
+        // Proxies ask with the method of their client, and Envoy with its path too.
+        .routes((schemas, paths, get_authorize.fallback(authorize::authorize)))
+        .route(&format!("{}/", authorize::PATH), any(authorize::authorize))
+        .route(&format!("{}/{{*path}}", authorize::PATH), any(authorize::authorize))
+}
+
+fn admin_api() -> OpenApiRouter<ServerState> {
+    admin::routes()
+        .routes(routes!(decisions::decision))
+        .routes(routes!(audit::changes))
+        .routes(routes!(audit::decisions))
+        .routes(routes!(stats::stats))
+        .routes(routes!(top::top))
+        .routes(routes!(events::events))
+}
+
+fn health_api() -> OpenApiRouter<ServerState> {
+    OpenApiRouter::new()
+        .routes(routes!(health::live))
+        .routes(routes!(health::ready))
+        .routes(routes!(health::metrics))
+}
+
+fn finish(
+    router: OpenApiRouter<ServerState>,
+    state: &ServerState,
+    elsewhere: Option<Elsewhere>,
+) -> Router {
+    let (router, api) = router.split_for_parts();
+    let api = openapi::complete(api);
+    let description = serde_json::to_string(&api).unwrap_or_default();
+    let describe = move || async move {
+        ([(header::CONTENT_TYPE, "application/json")], description).into_response()
+    };
+    router
+        .route("/openapi.json", get(describe))
+        .route("/", get(|| async { Redirect::temporary("/docs/") }))
+        .merge(docs(api))
+        .fallback(move |request: Request| async move { unknown_path(&request, elsewhere) })
+        .with_state(state.clone())
+}
+
+/// The documentation for people. What it lacks is said in our own words.
+fn docs(api: OpenApi) -> Router<ServerState> {
+    let router = Router::from(SwaggerUi::new("/docs").url("/docs/openapi.json", api));
+    router.layer(map_response(|response: Response| async {
+        if response.status() == StatusCode::NOT_FOUND {
+            let detail = "there is no such file; /docs/ is where the documentation begins";
+            return Problem::not_found("unknown_path", detail).into_response();
+        }
+        response
+    }))
+}
+
+fn unknown_path(request: &Request, elsewhere: Option<Elsewhere>) -> Problem {
+    let path: String = request.uri().path().chars().take(200).collect();
+    let is_under = |other: &&str| {
+        path.strip_prefix(*other).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    let detail = match elsewhere.filter(|elsewhere| elsewhere.paths.iter().any(is_under)) {
+        Some(Elsewhere { name, flag, port: 0, .. }) => {
+            format!("{path} belongs to the {name}, which has a port of its own ({flag})")
+        }
+        Some(Elsewhere { name, flag, port, .. }) => {
+            format!("{path} belongs to the {name}, which has a port of its own: {port} ({flag})")
+        }
+        None => format!("there is nothing at {path}; /docs lists what there is"),
+    };
+    Problem::not_found("unknown_path", detail)
+}
+
+/// The answer of a router, which knows what is possible instead of a method, but does not say it in
+/// words.
+pub(crate) fn explain_method(method: &Method, response: Response) -> Response {
+    let headers = response.headers();
+    let is_wordless = response.status() == StatusCode::METHOD_NOT_ALLOWED
+        && !headers.contains_key(header::CONTENT_TYPE);
+    let Some(allowed) = headers.get(header::ALLOW).filter(|_| is_wordless) else {
+        return response;
+    };
+    let method: String = method.as_str().chars().take(50).collect();
+    let names = allowed.to_str().unwrap_or_default().replace(',', ", ");
+    let detail = format!("{method} is not possible here; use {names}");
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "wrong_method", detail)
+        .with_header(header::ALLOW, allowed.clone())
+        .into_response()
+}

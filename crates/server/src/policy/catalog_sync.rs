@@ -1,0 +1,348 @@
+//! Follows a catalog that others change too: what is new is in force here within a second, and what is
+//! in force stays so while the catalog is away.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use tokio::runtime::Handle;
+use tokio::sync::{Mutex, Notify};
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
+use tollgate::rules::Source;
+use tollgate::{Micros, Revision, Timestamp};
+use tollgate_catalog::{
+    Catalog, CatalogError, CatalogUrl, Change, ChangesSince, Entry, Purpose, Role, Seed, Token,
+    Update, Version, View,
+};
+
+use crate::app::state::StartError;
+use crate::policy::file::DEFAULT_RULES;
+use crate::policy::rule_cache::RuleCache;
+use crate::settings::Settings;
+
+/// How often the catalog is asked whether it has changed, whoever tells us so.
+const LOOK: Duration = Duration::from_millis(500);
+/// How often everything is read again, whatever happens.
+const READ_AGAIN: Duration = Duration::from_mins(5);
+
+/// A catalog, and what of it is in force here.
+#[derive(Debug)]
+pub(crate) struct CatalogSync {
+    pub(crate) catalog: Arc<Catalog>,
+    /// What this node starts from when the catalog is away.
+    copy: Option<Catalog>,
+    rule_cache: RuleCache,
+    view: ArcSwap<View>,
+    /// When the view came into force, in microseconds.
+    in_force_since: AtomicU64,
+    /// When the catalog was heard of last, in microseconds.
+    heard_at: AtomicU64,
+    /// Whether the tables of the catalog are known to be there.
+    is_open: AtomicBool,
+    is_away: AtomicBool,
+    /// How often something could not be put in force.
+    pub(crate) errors: AtomicU64,
+    /// Held while the view changes: of two who bring it up to date, the slower one must not win.
+    turn: Mutex<()>,
+    /// Somebody says that the catalog has changed.
+    pub(crate) woken: Notify,
+}
+
+impl CatalogSync {
+    /// Opens the catalog, or starts without it. A file that cannot be opened is an error: nothing
+    /// would keep what is written.
+    pub(crate) async fn open(settings: &Settings, now: Timestamp) -> Result<Self, StartError> {
+        let (url, bounds) = (&settings.catalog, settings.limits.write_bounds());
+        let purpose = Purpose { for_redis: settings.store.is_redis(), bounds };
+        let catalog = Catalog::new(url.clone(), purpose);
+        let copy = match &settings.catalog_copy {
+            Some(file) => Some(open_copy(file, purpose, now).await?),
+            None => None,
+        };
+        for url in [Some(url), copy.as_ref().map(Catalog::url)].into_iter().flatten() {
+            warn_if_exposed(url);
+        }
+        let rule_cache =
+            settings.store.rule_cache(&settings.remote).map_err(|it| StartError::new(&it))?;
+        let rule_cache = RuleCache::new(rule_cache);
+        let (view, is_open) = match catalog.open(seed(), now, false).await {
+            Ok(_) => (catalog.view().await.map_err(|error| StartError::new(&error))?, true),
+            Err(error @ CatalogError::Away(_)) if url.is_shared() => {
+                tracing::error!("{error}; starting from the last good rules");
+                (last_good(copy.as_ref(), &rule_cache).await?, false)
+            }
+            Err(error) => return Err(StartError::new(&error)),
+        };
+        let heard_at = if is_open { now.as_micros() } else { view.version().revision.epoch };
+        let catalog_sync = Self {
+            catalog: Arc::new(catalog),
+            copy,
+            rule_cache,
+            view: ArcSwap::from_pointee(view),
+            in_force_since: AtomicU64::new(now.as_micros()),
+            heard_at: AtomicU64::new(heard_at),
+            is_open: AtomicBool::new(is_open),
+            is_away: AtomicBool::new(!is_open),
+            errors: AtomicU64::new(0),
+            turn: Mutex::default(),
+            woken: Notify::new(),
+        };
+        if is_open {
+            catalog_sync.copy_all().await;
+            catalog_sync.announce().await;
+        }
+        Ok(catalog_sync)
+    }
+
+    /// Adds a token for the first administrator, and returns it, unless there is an administrator or the
+    /// catalog is away. The token can be shown this once only, so nothing may fail between this call and
+    /// that.
+    pub(crate) async fn add_first_admin(
+        &self,
+        now: Timestamp,
+    ) -> Result<Option<String>, StartError> {
+        if !self.was_reached() || !self.lacks_admin(now) {
+            return Ok(None);
+        }
+        let (token, secret) = Token::create(Role::Admin).map_err(|it| StartError::new(&it))?;
+        let token = Token { name: Some("made at the first start".to_owned()), ..token };
+        let added = self.catalog.add_first_admin(token, now).await;
+        Ok(added.map_err(|error| StartError::new(&error))?.then_some(secret))
+    }
+
+    /// Whether the catalog could be opened, at the start or since.
+    pub(crate) fn was_reached(&self) -> bool {
+        self.is_open.load(Relaxed)
+    }
+
+    /// Closes the connections to the catalog and its copy, which leaves everything in their files.
+    pub(crate) async fn close(&self) {
+        self.catalog.close().await;
+        if let Some(copy) = &self.copy {
+            copy.close().await;
+        }
+    }
+
+    /// What is in force.
+    pub(crate) fn view(&self) -> arc_swap::Guard<Arc<View>> {
+        self.view.load()
+    }
+
+    pub(crate) fn in_force_since(&self) -> Timestamp {
+        Timestamp::from_micros(self.in_force_since.load(Relaxed))
+    }
+
+    /// How long the catalog has not been heard of.
+    pub(crate) fn silence(&self, now: Timestamp) -> Micros {
+        now.since(Timestamp::from_micros(self.heard_at.load(Relaxed)))
+    }
+
+    /// Puts in force what is new, if there is anything; `install` gets the view before and after.
+    pub(crate) async fn sync(
+        &self,
+        now: Timestamp,
+        install: impl Fn(&View, &View),
+    ) -> Result<(), CatalogError> {
+        let _turn = self.turn.lock().await;
+        let synced = self.sync_in_turn(now, install).await;
+        match &synced {
+            Ok(()) => {
+                self.heard_at.store(now.as_micros(), Relaxed);
+                if self.is_away.swap(false, Relaxed) {
+                    let number = self.view.load().version().revision.number;
+                    tracing::info!(revision = number, "the catalog answers again");
+                }
+            }
+            Err(error) => {
+                if !self.is_away.swap(true, Relaxed) {
+                    self.errors.fetch_add(1, Relaxed);
+                    tracing::error!("{error}; the last good rules stay in force");
+                }
+            }
+        }
+        synced
+    }
+
+    async fn sync_in_turn(
+        &self,
+        now: Timestamp,
+        install: impl Fn(&View, &View),
+    ) -> Result<(), CatalogError> {
+        if !self.is_open.load(Relaxed) {
+            self.catalog.open(seed(), now, false).await?;
+            self.is_open.store(true, Relaxed);
+        }
+        let before = self.view.load_full();
+        match self.catalog.since(before.version()).await? {
+            ChangesSince::Nothing => Ok(()),
+            ChangesSince::Changes(update) => {
+                let update = Arc::new(update);
+                // Rules are compiled on a thread where no request waits.
+                let applied = spawn_blocking({
+                    let (before, update) = (Arc::clone(&before), Arc::clone(&update));
+                    move || before.apply(&update)
+                });
+                match applied.await {
+                    Ok(Ok(view)) => {
+                        self.install(&before, view, now, install);
+                        self.copy_update(&update, before.version()).await;
+                        Ok(())
+                    }
+                    // Whatever it is, reading all of it tells.
+                    Ok(Err(_)) | Err(_) => self.read_all(&before, now, install).await,
+                }
+            }
+            ChangesSince::TooLong => self.read_all(&before, now, install).await,
+            ChangesSince::Restored => {
+                let Revision { number, .. } = before.version().revision;
+                tracing::warn!(
+                    revision = number,
+                    "the catalog has another history than the one in force: it was restored; \
+                     reading all of it, in a new epoch"
+                );
+                self.catalog.begin_epoch(before.version(), now).await?;
+                self.read_all(&before, now, install).await
+            }
+        }
+    }
+
+    /// Reads everything again, whatever is said to have changed.
+    pub(crate) async fn sync_all(
+        &self,
+        now: Timestamp,
+        install: impl Fn(&View, &View),
+    ) -> Result<(), CatalogError> {
+        let _turn = self.turn.lock().await;
+        let before = self.view.load_full();
+        self.read_all(&before, now, install).await
+    }
+
+    async fn read_all(
+        &self,
+        before: &View,
+        now: Timestamp,
+        install: impl Fn(&View, &View),
+    ) -> Result<(), CatalogError> {
+        let catalog = Arc::clone(&self.catalog);
+        let reading = spawn_blocking(move || Handle::current().block_on(catalog.view()));
+        let view = reading.await.map_err(|error| CatalogError::Unusable(error.to_string()))??;
+        if view.version() == before.version() {
+            return Ok(());
+        }
+        self.install(before, view, now, install);
+        self.copy_all().await;
+        Ok(())
+    }
+
+    fn install(&self, before: &View, view: View, now: Timestamp, install: impl Fn(&View, &View)) {
+        let view = Arc::new(view);
+        install(before, &view);
+        tracing::debug!(revision = view.version().revision.number, "rules in force");
+        self.view.store(view);
+        self.in_force_since.store(now.as_micros(), Relaxed);
+    }
+
+    /// Tells other nodes which rules hold.
+    pub(crate) async fn announce(&self) {
+        self.rule_cache.publish(self.view.load_full()).await;
+    }
+
+    /// Wakes whoever waits, whenever another node says that something has changed. Never ends.
+    pub(crate) async fn listen(&self) {
+        tokio::join!(self.catalog.listen(&self.woken), self.rule_cache.listen(&self.woken));
+        std::future::pending::<()>().await;
+    }
+
+    async fn copy_all(&self) {
+        if let Some(copy) = &self.copy
+            && let Err(error) = copy.copy_from(&self.catalog).await
+        {
+            self.tell_bad_copy(&error);
+        }
+    }
+
+    async fn copy_update(&self, update: &Update, before: Version) {
+        let Some(copy) = &self.copy else { return };
+        let copied = match copy.version().await {
+            Ok(version) if version == before => copy.follow(update).await,
+            Ok(_) => copy.copy_from(&self.catalog).await.map(drop),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = copied {
+            self.tell_bad_copy(&error);
+        }
+    }
+
+    fn tell_bad_copy(&self, error: &CatalogError) {
+        self.errors.fetch_add(1, Relaxed);
+        tracing::warn!("the copy that this node would start from is not up to date: {error}");
+    }
+
+    /// Waits until there may be something new; says whether everything is to be read again.
+    pub(crate) async fn wait(&self, looks: &mut u32) -> bool {
+        tokio::select! {
+            () = self.woken.notified() => {}
+            () = self.catalog.changed() => {}
+            () = sleep(LOOK) => *looks += 1,
+        }
+        let is_time = u128::from(*looks) * LOOK.as_millis() >= READ_AGAIN.as_millis();
+        if is_time {
+            *looks = 0;
+        }
+        is_time
+    }
+
+    fn lacks_admin(&self, now: Timestamp) -> bool {
+        let view = self.view.load();
+        let mut tokens = view.tokens().values();
+        !tokens.any(|token| token.role == Role::Admin && !token.is_over(now))
+    }
+}
+
+/// Warns if other users of this machine can read the file of a catalog. New files are for their owner only.
+fn warn_if_exposed(url: &CatalogUrl) {
+    if let (Some(mode), Some(file)) = (url.exposed_mode(), url.file()) {
+        let file = file.display();
+        tracing::warn!(
+            "other users can read the catalog {file} (mode {mode:o}): run `chmod 600 {file}*` unless that is intended"
+        );
+    }
+}
+
+/// The first rules of a new catalog.
+fn seed() -> Seed {
+    Seed { document: Source::parse(DEFAULT_RULES).document }
+}
+
+async fn open_copy(file: &Path, purpose: Purpose, now: Timestamp) -> Result<Catalog, StartError> {
+    let copy = Catalog::new(CatalogUrl::Sqlite(file.to_owned()), purpose);
+    let migrated = copy.migrate(now).await;
+    migrated.map_err(|error| StartError::new(&format!("catalog_copy: {error}")))?;
+    Ok(copy)
+}
+
+/// The rules that this node knew last, or those that are built in.
+async fn last_good(copy: Option<&Catalog>, rule_cache: &RuleCache) -> Result<View, StartError> {
+    if let Some(copy) = copy {
+        match copy.view().await {
+            Ok(view) if view.version() != Version::default() => return Ok(view),
+            Ok(_) => {}
+            Err(error) => tracing::error!("the copy of the catalog cannot be used: {error}"),
+        }
+    }
+    if let Some(view) = rule_cache.last_good().await {
+        tracing::warn!(
+            "starting with the rules that other nodes announced in Redis, without clients"
+        );
+        return Ok(view);
+    }
+    tracing::error!("there are no last good rules here: starting with those that are built in");
+    let invalid = |problems| StartError::new(&CatalogError::Invalid(problems));
+    let entries = Entry::all_of(Source::parse(DEFAULT_RULES).document).into_iter();
+    let changes: Result<Vec<Change>, _> = entries.map(Change::created).collect();
+    let changes = changes.map_err(|problem| invalid(vec![problem]))?;
+    View::default().apply(&Update::new(Version::default(), changes)).map_err(invalid)
+}

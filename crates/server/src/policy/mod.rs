@@ -1,0 +1,8 @@
+//! The policy in force: where it comes from, how changes reach this node, and the bans it imposes.
+
+pub(crate) mod bans;
+pub(crate) mod catalog_sync;
+pub(crate) mod file;
+pub(crate) mod redact;
+pub(crate) mod rule_cache;
+pub(crate) mod source;

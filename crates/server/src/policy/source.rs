@@ -1,0 +1,95 @@
+//! Where the rules are: in a file that somebody else writes, or in a catalog that is written here.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use tollgate::{Micros, Revision, Timestamp};
+
+use crate::edge::http::problem::Problem;
+use crate::policy::catalog_sync::CatalogSync;
+use crate::policy::file::PolicyFile;
+
+#[derive(Debug)]
+pub(crate) enum PolicySource {
+    File(PolicyFile),
+    Catalog(Box<CatalogSync>),
+}
+
+/// What is in force.
+#[derive(Clone, Debug)]
+pub(crate) struct InForce {
+    pub(crate) revision: Revision,
+    pub(crate) since: Timestamp,
+    pub(crate) rules: usize,
+    /// The first rule, for examples.
+    pub(crate) first: Option<String>,
+}
+
+impl PolicySource {
+    /// The rules in force, in a few words.
+    pub(crate) fn summary(&self) -> String {
+        let rules = self.in_force().rules;
+        let plural = if rules == 1 { "" } else { "s" };
+        match self {
+            Self::File(source) => {
+                let file =
+                    source.file().map_or_else(String::new, |file| file.display().to_string());
+                format!("{rules} rule{plural} from {file}")
+            }
+            Self::Catalog(catalog_sync) if catalog_sync.was_reached() => {
+                format!("{rules} rule{plural} in {}", catalog_sync.catalog.url())
+            }
+            Self::Catalog(catalog_sync) => format!(
+                "{rules} rule{plural}, kept or built in, until {} can be reached",
+                catalog_sync.catalog.url()
+            ),
+        }
+    }
+
+    pub(crate) fn in_force(&self) -> InForce {
+        match self {
+            Self::File(source) => {
+                let loaded = source.loaded.load();
+                let rules = &loaded.document.rules;
+                InForce {
+                    revision: loaded.revision,
+                    since: loaded.at,
+                    rules: rules.len(),
+                    first: rules.first().map(|rule| rule.rule_id.clone()),
+                }
+            }
+            Self::Catalog(catalog_sync) => {
+                let view = catalog_sync.view();
+                InForce {
+                    revision: view.version().revision,
+                    since: catalog_sync.in_force_since(),
+                    rules: view.rules().len(),
+                    first: view.rules().keys().next().cloned(),
+                }
+            }
+        }
+    }
+
+    /// How often something could not be put in force.
+    pub(crate) fn errors(&self) -> u64 {
+        match self {
+            Self::File(source) => source.errors.load(Relaxed),
+            Self::Catalog(catalog_sync) => catalog_sync.errors.load(Relaxed),
+        }
+    }
+
+    /// How long a catalog has not been heard of; nothing for a file.
+    pub(crate) fn silence(&self, now: Timestamp) -> Option<Micros> {
+        match self {
+            Self::File(_) => None,
+            Self::Catalog(catalog_sync) => Some(catalog_sync.silence(now)),
+        }
+    }
+
+    /// The catalog, for calls that need one.
+    pub(crate) fn catalog(&self) -> Result<&CatalogSync, Problem> {
+        match self {
+            Self::Catalog(catalog_sync) => Ok(catalog_sync),
+            Self::File(source) => Err(Problem::not_here(source.file())),
+        }
+    }
+}
