@@ -21,6 +21,12 @@ impl Stopwatch {
     }
 }
 
+/// The time of tokio's clock, which tests may stop and advance.
+#[must_use]
+pub fn tokio_now() -> tokio::time::Instant {
+    tokio::time::Instant::now()
+}
+
 /// A point in time to wait for.
 #[derive(Clone, Copy)]
 pub(crate) struct Moment(Instant);

@@ -19,7 +19,7 @@ mod resp;
 mod signal;
 mod wait;
 
-pub use clock::Stopwatch;
+pub use clock::{Stopwatch, tokio_now};
 pub use eventually::eventually;
 pub use port::free_port;
 pub use postgres::Postgres;

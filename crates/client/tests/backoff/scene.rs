@@ -8,16 +8,12 @@ use std::time::Duration;
 use http::{Request, Response, StatusCode};
 use tokio::time::Instant;
 use tollgate_client::backoff::{Backoff, BackoffError, BackoffLayer};
+use tollgate_testbed::tokio_now;
 use tower::util::BoxCloneSyncService;
 use tower::{Layer as _, Service as _, ServiceExt as _, service_fn};
 
 pub(crate) type Service = BoxCloneSyncService<Request<String>, Response<String>, Infallible>;
 pub(crate) type Called = Result<Response<String>, BackoffError<Infallible>>;
-
-/// The time of the clock that stands still.
-pub(crate) fn now() -> Instant {
-    tokio::time::sleep(Duration::ZERO).deadline()
-}
 
 /// A refusal or another answer with these header fields.
 pub(crate) fn answer(status: u16, fields: &[(&str, &str)]) -> Response<String> {
@@ -57,7 +53,7 @@ impl Scene {
     /// A service that gives these answers, and is content ever after.
     pub(crate) fn new(script: impl IntoIterator<Item = Response<String>>) -> Self {
         let script = Arc::new(Mutex::new(script.into_iter().collect()));
-        Self { started: now(), script, sent: Arc::default() }
+        Self { started: tokio_now(), script, sent: Arc::default() }
     }
 
     pub(crate) fn service(&self) -> Service {
@@ -81,7 +77,7 @@ impl Scene {
     }
 
     pub(crate) fn elapsed(&self) -> Duration {
-        now().duration_since(self.started)
+        tokio_now().duration_since(self.started)
     }
 
     /// Everything that was sent since the last look.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tokio::runtime::Builder;
 use tollgate::{ManualClock, Timestamp};
+use tollgate_testbed::tokio_now;
 
 use crate::gate::Gate;
 use crate::{HELD, run_alone};
@@ -20,7 +21,7 @@ fn they_go_one_by_one_at_their_millisecond() {
 
 async fn one_by_one() {
     let gate = Gate::new(POLICY, ManualClock::at(Timestamp::from_secs(1_700_000_000)), HELD);
-    let start = moment();
+    let start = tokio_now();
     assert!(gate.judged(0).await.is_err(), "the first need not wait");
     let mut sent = Vec::with_capacity(HELD);
     for number in 1..=HELD {
@@ -29,13 +30,9 @@ async fn one_by_one() {
     assert_eq!(gate.layer.delayed(), HELD);
     for (number, sent) in (1..).zip(sent) {
         assert!(sent.await.expect("no panic").is_ok());
-        assert_eq!(moment() - start, Duration::from_millis(number));
+        assert_eq!(tokio_now() - start, Duration::from_millis(number));
         assert_eq!(gate.layer.delayed() as u64, HELD as u64 - number);
     }
     let order = gate.came().into_iter().map(|(number, _)| number);
     assert!(order.eq(0..=HELD), "in order, each once");
-}
-
-fn moment() -> tokio::time::Instant {
-    tokio::time::sleep(Duration::ZERO).deadline()
 }

@@ -12,10 +12,9 @@ use http::{Request, Response};
 use http_body_util::Empty;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
-use tokio::time::{Instant, sleep};
 use tollgate::tower::{RateLimit, RateLimitLayer};
 use tollgate::{ManualClock, MemoryStore, Peek};
-use tollgate_testbed::{Stopwatch, until};
+use tollgate_testbed::{Stopwatch, tokio_now, until};
 use tower::{Layer, Service, ServiceExt, service_fn};
 
 use crate::tower::scene::request;
@@ -60,19 +59,15 @@ fn send(
     async { Answer::read(sent.await.expect("an answer")).await }
 }
 
-fn moment() -> Instant {
-    sleep(Duration::ZERO).deadline()
-}
-
 #[tokio::test(start_paused = true)]
 async fn they_leave_one_by_one() {
     for policy in [SLOW, THROTTLED] {
         let layer = RateLimitLayer::new(limiter(policy));
-        let start = moment();
+        let start = tokio_now();
         let sent: Vec<_> = (0..10).map(|_| tokio::spawn(send(&layer))).collect();
         for (turn, answer) in (0..).zip(sent) {
             assert_eq!(answer.await.expect("no panic").status, 200);
-            assert_eq!(moment() - start, Duration::from_secs(turn), "{policy}");
+            assert_eq!(tokio_now() - start, Duration::from_secs(turn), "{policy}");
         }
         assert_eq!(layer.delayed(), 0);
         // What would have to wait too long is refused by its rule.
@@ -86,12 +81,12 @@ async fn no_more_than_there_are_places() {
     let sent: Vec<_> = (0..3).map(|_| tokio::spawn(send(&layer))).collect();
     tokio::task::yield_now().await;
     assert_eq!(layer.delayed(), 2);
-    let start = moment();
+    let start = tokio_now();
     let refused = send(&layer).await;
     let expected = "429 retry-after=3 x-ratelimit-limit=10 content-type=application/problem+json";
     assert_eq!(refused.looked_at(expected), expected);
     assert!(refused.body.contains("\"violated-policies\":[\"slow\"]"), "{}", refused.body);
-    assert_eq!(moment(), start, "nobody waits for that");
+    assert_eq!(tokio_now(), start, "nobody waits for that");
     let left = layer.limiter().check(&Peek(&request(""))).now().remaining();
     assert_eq!(left, Some(7), "what is refused is not charged");
     for answer in sent {
@@ -168,9 +163,9 @@ async fn a_disconnected_client_frees_its_place_but_stays_charged() {
         assert_eq!(send(&layer).await.status, 429);
     }
     assert_eq!(layer.delayed(), 0);
-    let start = moment();
+    let start = tokio_now();
     assert_eq!(send(&layer).await.status, 200);
-    assert_eq!(moment() - start, Duration::from_secs(2), "behind the one that left");
+    assert_eq!(tokio_now() - start, Duration::from_secs(2), "behind the one that left");
 }
 
 #[tokio::test]
@@ -210,11 +205,11 @@ rules: [{rule_id: slow, limit: 20, window: 1s, identifier_type: global, algorith
 #[tokio::test(start_paused = true)]
 async fn the_service_is_called_when_the_turn_has_come() {
     let layer = RateLimitLayer::new(limiter(SLOW));
-    let start = moment();
+    let start = tokio_now();
     let mut service = served(
         &layer,
         service_fn(move |_: Request<Body>| async move {
-            Ok::<_, Infallible>(Response::new((moment() - start).as_secs().to_string()))
+            Ok::<_, Infallible>(Response::new((tokio_now() - start).as_secs().to_string()))
         }),
     );
     for turn in ["0", "1", "3"] {
