@@ -15,7 +15,7 @@ struct Settled<'a> {
 }
 
 impl MemoryStore {
-    /// Settles a single charge, the whole of most requests, into `line`.
+    /// Settles a single charge, the whole of most requests, into `result`.
     #[inline]
     pub fn settle_one(&self, charge: &Charge<'_>, now: Timestamp, result: &mut ChargeResult) {
         let at = self.locate(charge.key.fingerprint);
