@@ -51,7 +51,7 @@ pub fn write_fields(decision: &Decision, families: HeaderFamilies, headers: &mut
     }
 }
 
-/// Calls `write` with each field that [`write_fields`] writes.
+/// Calls `take` with each field that [`write_fields`] writes.
 pub fn for_each_field(
     decision: &Decision,
     families: HeaderFamilies,
