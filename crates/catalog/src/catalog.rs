@@ -48,7 +48,7 @@ pub struct Seed {
 }
 
 impl Catalog {
-    /// A catalog at a place. Nothing is asked yet.
+    /// A catalog at a place. Connects when it is first used.
     #[must_use]
     pub fn new(url: CatalogUrl, purpose: Purpose) -> Self {
         let log = DecisionLog::new(url.decision_log());
@@ -56,18 +56,17 @@ impl Catalog {
         Self { connections: Connections::new(url), log, purpose, own_write, changed }
     }
 
-    /// Where it is.
+    /// Where the catalog is.
     #[must_use]
     pub const fn url(&self) -> &CatalogUrl {
         self.connections.url()
     }
 
-    /// Makes sure that the tables are there, and fills them if they are new; says whether they were.
-    /// A file is brought up to date; a database that others use too is only if `may_migrate`, or if it
-    /// is empty.
+    /// Creates missing tables and fills new ones; returns whether they were new. A file is always
+    /// migrated; a database that other nodes share, only if `may_migrate` is set or it is empty.
     ///
     /// # Errors
-    /// The database cannot be asked, or has another version of the tables.
+    /// The database cannot be reached, or has another version of the tables.
     pub async fn open(
         &self,
         seed: Seed,
@@ -95,10 +94,10 @@ impl Catalog {
         self.begin(seed, now).await
     }
 
-    /// The version of its schema; 0 if it has none yet.
+    /// The version of the schema; 0 if there is none yet.
     ///
     /// # Errors
-    /// The database cannot be asked.
+    /// The database cannot be reached.
     pub async fn schema_version(&self) -> Result<u64, CatalogError> {
         let mut lease = self.connections.to_read().await?;
         let version = self.in_time(schema::version(lease.connection())).await?;
@@ -106,10 +105,10 @@ impl Catalog {
         Ok(version)
     }
 
-    /// Brings the schema up to date; says which version it had.
+    /// Migrates the schema to the newest version; returns the version it had.
     ///
     /// # Errors
-    /// The database cannot be asked; then it is as it was.
+    /// The database cannot be reached; then the schema is unchanged.
     pub async fn migrate(&self, now: Timestamp) -> Result<u64, CatalogError> {
         schema::migrate(&self.connections, NEWEST_SCHEMA, now.as_micros()).await
     }
@@ -117,7 +116,7 @@ impl Catalog {
     /// Brings the schema to an earlier version than the newest, for tests of migrations.
     ///
     /// # Errors
-    /// The database cannot be asked.
+    /// The database cannot be reached.
     #[doc(hidden)]
     pub async fn migrate_to(&self, version: u64, now: Timestamp) -> Result<u64, CatalogError> {
         schema::migrate(&self.connections, version, now.as_micros()).await
@@ -134,7 +133,7 @@ impl Catalog {
     /// several nodes that start at once, one adds its token.
     ///
     /// # Errors
-    /// The database cannot be asked.
+    /// The database cannot be reached.
     pub async fn add_first_admin(
         &self,
         token: Token,
@@ -146,15 +145,15 @@ impl Catalog {
     }
 
     /// Waits until all connections are closed. The last one to a file leaves everything in that file.
-    /// Nothing can be asked of the catalog afterwards.
+    /// The catalog cannot be used afterwards.
     pub async fn close(&self) {
         tokio::join!(self.connections.close(), self.log.connections.close());
     }
 
-    /// Begins a new epoch: what nodes knew of the catalog is not what happened to it.
+    /// Begins a new epoch, as after a restored backup: nodes must read everything again.
     ///
     /// # Errors
-    /// The database cannot be asked.
+    /// The database cannot be reached.
     pub async fn begin_epoch(&self, known: Version, now: Timestamp) -> Result<(), CatalogError> {
         let sql = "UPDATE tollgate_catalog SET epoch = $1 WHERE epoch = $2";
         let epoch = now.as_micros().max(known.revision.epoch + 1);
@@ -197,7 +196,7 @@ impl Catalog {
     }
 
     pub(crate) fn failed(&self, error: &sqlx::Error) -> CatalogError {
-        // Others that were idle meanwhile are not to be trusted either.
+        // Idle connections may have failed with this one.
         if !matches!(error, sqlx::Error::Database(_)) {
             self.connections.forget();
         }

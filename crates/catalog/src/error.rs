@@ -1,4 +1,4 @@
-//! Why the catalog did not do what it was asked.
+//! Errors of the catalog.
 
 use std::fmt;
 
@@ -8,16 +8,16 @@ use tollgate_rules::Problem;
 use crate::db::url::CatalogUrl;
 use crate::entry::kind::Kind;
 
-/// Why the catalog did not do what it was asked. Nothing was changed, unless it says so.
+/// Why a call to the catalog failed. Nothing was changed, except maybe after `Unknown`.
 #[derive(Debug)]
 pub enum CatalogError {
-    /// The database cannot be asked.
+    /// The database cannot be reached.
     Away(String),
-    /// The database went away while it was told to keep the change: nobody knows whether it did.
+    /// The connection failed during the commit: whether the change was made is unknown.
     Unknown(String),
     /// The database has a schema of another version, or holds what this version cannot read.
     Unusable(String),
-    /// What was written is no sound policy.
+    /// The resulting policy would be invalid.
     Invalid(Vec<Problem>),
     /// There is no such entry.
     Missing {
@@ -33,7 +33,7 @@ pub enum CatalogError {
         /// Its name.
         name: String,
     },
-    /// Somebody else has changed the entry meanwhile.
+    /// The entry was changed meanwhile by another write.
     Changed {
         /// Its kind.
         kind: Kind,
@@ -42,16 +42,16 @@ pub enum CatalogError {
         /// The version that it has now.
         version: u64,
     },
-    /// The catalog is not at the revision that it had to be at.
+    /// The catalog is not at the expected revision.
     Moved {
-        /// The revision that it is at.
+        /// The revision of the catalog now.
         revision: u64,
     },
     /// Something else still needs the entry.
     InUse(String),
     /// The file system has little room left, which is kept for operators.
     NoSpace(String),
-    /// It belongs to others than whoever wants to change it.
+    /// The author may not change the entry: it belongs to others.
     NotYours(String),
     /// Operators wrote it about a tenant, whose administrators can only read it.
     ReadOnly(String),
@@ -62,7 +62,7 @@ impl CatalogError {
         Self::Away(format!("the catalog {url} cannot be asked: {why}"))
     }
 
-    /// Full disks, dead servers, and what else a database has to say.
+    /// Sorts errors of the database: a full disk, a lost server, refused values.
     pub(crate) fn from_database(url: &CatalogUrl, error: &sqlx::Error) -> Self {
         match error {
             sqlx::Error::ColumnDecode { .. } | sqlx::Error::ColumnIndexOutOfBounds { .. } => {
@@ -86,17 +86,17 @@ impl CatalogError {
     }
 }
 
-/// What a database that works has against what it was asked.
+/// Why a reachable database refused a statement.
 enum Code {
-    /// It does not take these values.
+    /// The values violate a type or a constraint.
     Data,
-    /// It has other tables, or does not let anybody use them.
+    /// A table is missing or different, or may not be used.
     Tables,
     Other,
 }
 
 fn code_of(error: &dyn DatabaseError) -> Code {
-    // Those of PostgreSQL have five characters, of which two name a class. Those of SQLite are shorter.
+    // PostgreSQL codes have five characters, of which two name a class. SQLite codes are shorter.
     let code = error.code().unwrap_or_default();
     match code.get(..2).filter(|_| code.len() == 5) {
         Some("22" | "23" | "54") => Code::Data,

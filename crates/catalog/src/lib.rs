@@ -1,12 +1,12 @@
 //! What operators wrote: rules, tiers, clients, lists, keys and tokens, in SQLite or PostgreSQL.
 //!
 //! A [`Catalog`] is changed by [`Catalog::write`] alone: one transaction, one revision, one line in the
-//! audit log for each entry that is not what it was. What the log tells is also what nodes bring
-//! themselves up to date by: a [`View`] with the changes since its own state is the view of the newest
-//! state. A change that would make no sound policy is refused before it is kept.
+//! audit log for each entry that changed. Nodes follow the same log: a [`View`] with the changes since
+//! its version is the view of the newest version. A change that would make the policy invalid is refused
+//! before it is committed.
 //!
 //! Both databases get the same statements. What differs between them is in three files: how to
-//! connect, how to begin a transaction, and how one is told that something changed.
+//! connect, how to begin a transaction, and how a change is announced to other nodes.
 #![forbid(unsafe_code)]
 
 mod catalog;

@@ -16,14 +16,14 @@ use crate::write::validate_policy::Purpose;
 pub struct Backup {
     /// The version of its schema.
     pub schema: u64,
-    /// The state of the catalog that it is of.
+    /// The version of the catalog in the backup.
     pub version: Version,
     /// The size of its file.
     pub bytes: u64,
 }
 
 impl Catalog {
-    /// Writes a backup to a file that must not exist yet: a sound SQLite database by itself, readable by
+    /// Writes a backup to a file that must not exist yet: a complete SQLite database, readable by
     /// its owner alone. Servers go on reading and writing meanwhile.
     ///
     /// # Errors
@@ -50,7 +50,7 @@ impl Catalog {
     }
 }
 
-/// Checks a backup before anybody relies on it.
+/// Checks that a backup can be read.
 async fn inspect(file: &Path) -> Result<Backup, CatalogError> {
     let copy = Catalog::new(CatalogUrl::Sqlite(file.to_owned()), Purpose::default());
     let inspected = async {
@@ -71,7 +71,7 @@ async fn inspect(file: &Path) -> Result<Backup, CatalogError> {
     Ok(Backup { schema, version, bytes })
 }
 
-/// A file that goes again unless it is finished.
+/// A file that is removed unless it is finished.
 struct Unfinished(PathBuf);
 
 impl Unfinished {
@@ -86,7 +86,7 @@ impl Unfinished {
         Ok(Self(path))
     }
 
-    /// Gives it its name, unless another file has that by now.
+    /// Renames it to its final name, unless such a file exists by now.
     fn finish(self, file: &Path) -> io::Result<()> {
         File::open(&self.0)?.sync_all()?;
         fs::hard_link(&self.0, file)?;

@@ -1,7 +1,7 @@
 //! Connections to the database, made when they are needed and kept while they work.
 //!
-//! Whoever uses a connection gives it back after it worked. One that failed, or whose user went away in
-//! the middle of something, ends: so none is left in half a transaction.
+//! A connection is returned to the pool after a call that worked. One that failed, or whose call was
+//! cancelled, is closed, so that none stays in an open transaction.
 //!
 //! A connection to SQLite is a thread that goes on for a moment after the connection is dropped. The last
 //! one to close moves everything from the write-ahead log into the file, so a process that ends well
@@ -27,13 +27,13 @@ use crate::db::database::Connection;
 use crate::db::url::CatalogUrl;
 use crate::error::CatalogError;
 
-/// The longest that anything in the catalog may take. Nobody judged by it waits meanwhile.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+/// The longest that a call to the catalog may take. Checks do not wait for it.
+pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long connecting may take.
-const CONNECT_WITHIN: Duration = Duration::from_secs(3);
-/// How soon to try again what others are in the way of.
-const MOMENT: Duration = Duration::from_millis(10);
-/// How many read at once. Nobody who reads keeps another one waiting for ever.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// The delay before a file that another process locks is opened again.
+const BUSY_RETRY_DELAY: Duration = Duration::from_millis(10);
+/// How many connections read at once.
 const READERS: usize = 4;
 /// How many connections may be closing at the same time.
 const MAX_CLOSING: usize = 1024;
@@ -46,7 +46,7 @@ pub(crate) struct Connections {
     readers: Semaphore,
     /// Writers of this process wait here, rather than in the database.
     writers: Semaphore,
-    /// Whoever writes logs waits for nobody here but others who do.
+    /// Writers of logs wait only for each other, not for writers of entries.
     recorders: Semaphore,
     /// One permit is away for every connection that is being closed.
     closing: Arc<Semaphore>,
@@ -62,11 +62,11 @@ pub(crate) struct Lease<'a> {
 
 impl Lease<'_> {
     pub(crate) fn connection(&mut self) -> &mut Connection {
-        // Only the end of the lease takes it.
+        // Only `give_back` and `drop` take it, which end the lease.
         self.connection.as_mut().expect("a lease has a connection")
     }
 
-    /// Keeps the connection for the next one, since it works.
+    /// Returns a working connection to the pool.
     pub(crate) fn give_back(mut self) {
         self.home.idle.lock().extend(self.connection.take());
     }
@@ -109,7 +109,7 @@ impl Connections {
     }
 
     async fn lease<'a>(&'a self, places: &'a Semaphore) -> Result<Lease<'a>, CatalogError> {
-        let waiting = timeout(PATIENCE, places.acquire()).await;
+        let waiting = timeout(CALL_TIMEOUT, places.acquire()).await;
         let permit = match waiting {
             Ok(Ok(permit)) => permit,
             Ok(Err(_)) => return Err(CatalogError::away(&self.url, "it is closed")),
@@ -125,23 +125,23 @@ impl Connections {
     /// An idle connection that still works. If one does not, the others are not trusted either.
     async fn idle(&self) -> Option<Connection> {
         let mut connection = self.idle.lock().pop()?;
-        if timeout(CONNECT_WITHIN, connection.is_alive()).await == Ok(true) {
+        if timeout(CONNECT_TIMEOUT, connection.is_alive()).await == Ok(true) {
             return Some(connection);
         }
         self.forget();
         None
     }
 
-    /// A connection of its own, for whoever keeps it.
+    /// A new connection outside the pool.
     pub(crate) async fn connect(&self) -> Result<Connection, CatalogError> {
-        let connected = match timeout(CONNECT_WITHIN, open(&self.url)).await {
+        let connected = match timeout(CONNECT_TIMEOUT, open(&self.url)).await {
             Ok(connected) => connected,
             Err(_) => Err(io::Error::from(io::ErrorKind::TimedOut).into()),
         };
         connected.map_err(|error| CatalogError::from_database(&self.url, &error))
     }
 
-    /// Ends connections that may have died with the one that did.
+    /// Closes idle connections: they may have failed with the one that did.
     pub(crate) fn forget(&self) {
         let idle = std::mem::take(&mut *self.idle.lock());
         for connection in idle {
@@ -151,7 +151,7 @@ impl Connections {
 
     fn close_in_background(&self, connection: Connection) {
         let permit = Arc::clone(&self.closing).try_acquire_owned();
-        // Outside a runtime, or with very many on their way, it closes without anyone waiting for it.
+        // Outside a runtime, or if very many are closing, `close` does not wait for it.
         if let (Ok(runtime), Ok(permit)) = (Handle::try_current(), permit) {
             runtime.spawn(async move {
                 connection.close().await;
@@ -160,7 +160,7 @@ impl Connections {
         }
     }
 
-    /// Waits until all connections are closed, those in use included. Nothing can be asked afterwards.
+    /// Waits until all connections are closed, those in use included. None can be made afterwards.
     pub(crate) async fn close(&self) {
         let in_use = async {
             let places = [(&self.readers, READERS), (&self.writers, 1), (&self.recorders, 1)];
@@ -180,7 +180,7 @@ impl Connections {
     }
 }
 
-/// Whether SQLite has to wait for others. What for is in the upper bits of its code.
+/// Whether SQLite found a lock of another connection. The upper bits of its code say which lock.
 fn is_busy(error: &dyn DatabaseError) -> bool {
     let code = error.code().and_then(|code| code.parse::<u32>().ok());
     code.is_some_and(|code| code & 0xff == 5)
@@ -201,26 +201,26 @@ async fn open(url: &CatalogUrl) -> Result<Connection, sqlx::Error> {
                 .filename(file)
                 .create_if_missing(true)
                 .foreign_keys(true)
-                .busy_timeout(PATIENCE)
+                .busy_timeout(CALL_TIMEOUT)
                 .journal_mode(SqliteJournalMode::Wal)
-                // What was acknowledged is there after the power comes back.
+                // A committed write survives a loss of power.
                 .synchronous(SqliteSynchronous::Full);
             loop {
                 match SqliteConnection::connect_with(&options).await {
-                    // Another one makes the file what it has to be. SQLite does not wait for that.
+                    // Another process is setting up the file. SQLite does not wait for that.
                     Err(sqlx::Error::Database(error)) if is_busy(error.as_ref()) => {
-                        sleep(MOMENT).await;
+                        sleep(BUSY_RETRY_DELAY).await;
                     }
                     connected => break Connection::Sqlite(Box::new(connected?)),
                 }
             }
         }
         CatalogUrl::Postgres(options) => {
-            let patience = PATIENCE.as_millis().to_string();
+            let patience = CALL_TIMEOUT.as_millis().to_string();
             let options = options.as_ref().clone().options([
                 ("client_min_messages", "warning"),
                 ("statement_timeout", &patience),
-                // A node that has left must not keep others waiting.
+                // A node that was lost in a transaction must not keep its locks.
                 ("idle_in_transaction_session_timeout", &patience),
             ]);
             Connection::Postgres(Box::new(PgConnection::connect_with(&options).await?))

@@ -4,13 +4,13 @@ use sqlx::postgres::{PgConnection, PgRow};
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 use sqlx::{AssertSqlSafe, Connection as _, Row as _};
 
-/// A connection to either.
+/// A connection to SQLite or PostgreSQL.
 pub(crate) enum Connection {
     Sqlite(Box<SqliteConnection>),
     Postgres(Box<PgConnection>),
 }
 
-/// What takes the place of `$1`, `$2` and so on.
+/// The value of a parameter: `$1`, `$2` and so on.
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
     Int(Option<i64>),
@@ -72,7 +72,7 @@ macro_rules! values {
 }
 pub(crate) use values;
 
-/// A row of an answer.
+/// A row of a result.
 pub(crate) enum Row {
     Sqlite(SqliteRow),
     Postgres(PgRow),
@@ -108,7 +108,7 @@ impl Row {
 
 macro_rules! bound {
     ($sql:expr, $values:expr) => {{
-        // Statements are put together from texts of this crate; what others wrote is in the values.
+        // Statements consist of texts of this crate only; input is in the values.
         let mut query = sqlx::query(AssertSqlSafe($sql.to_owned()));
         for value in $values {
             query = match value {
@@ -125,7 +125,7 @@ impl Connection {
         matches!(self, Self::Postgres(_))
     }
 
-    /// Whether there is still somebody at the other end.
+    /// Whether the server still responds.
     pub(crate) async fn is_alive(&mut self) -> bool {
         match self {
             Self::Sqlite(connection) => connection.ping().await.is_ok(),
@@ -135,7 +135,7 @@ impl Connection {
 
     /// Closes it, and waits until it is closed.
     pub(crate) async fn close(self) {
-        // What cannot be closed any more is gone as well.
+        // A connection that cannot be closed has failed already.
         let _ = match self {
             Self::Sqlite(connection) => connection.close().await,
             Self::Postgres(connection) => connection.close().await,
@@ -166,7 +166,7 @@ impl Connection {
         }
     }
 
-    /// All rows of an answer.
+    /// All rows of a result.
     pub(crate) async fn rows(
         &mut self,
         sql: &str,
@@ -184,7 +184,7 @@ impl Connection {
         })
     }
 
-    /// The first row of an answer, if it has one.
+    /// The first row of a result, if it has one.
     pub(crate) async fn row(
         &mut self,
         sql: &str,

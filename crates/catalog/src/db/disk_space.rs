@@ -17,7 +17,7 @@ pub(crate) enum Room {
     None,
 }
 
-/// How much room there is beside this file. If the system does not tell, there is enough.
+/// How much room there is beside this file: enough, if the system does not report it.
 pub(crate) fn room_beside(file: &Path) -> Room {
     size_and_free(file).map_or(Room::Enough, |(size, free)| room(size, free))
 }

@@ -1,4 +1,4 @@
-//! Being told that somebody else has changed the catalog.
+//! Notifications that another node has changed the catalog.
 
 use std::time::Duration;
 
@@ -7,34 +7,34 @@ use tokio::sync::Notify;
 use tokio::time::sleep;
 
 use crate::catalog::Catalog;
-use crate::db::connections::PATIENCE;
+use crate::db::connections::CALL_TIMEOUT;
 use crate::db::url::CatalogUrl;
 
-/// How long to leave a database alone that does not listen.
-const PAUSE: Duration = Duration::from_secs(1);
+/// The delay before a lost listener connects again.
+const RECONNECT_DELAY: Duration = Duration::from_secs(1);
 
 impl Catalog {
-    /// Wakes `woken` whenever some node has changed the catalog, as far as the database tells. It may
-    /// fail to: whoever has to know asks now and then too. Never ends for PostgreSQL; for a file, which
-    /// tells nobody, it ends at once.
+    /// Wakes `woken` whenever PostgreSQL notifies that a node has changed the catalog. Notifications can
+    /// be lost, so callers must poll too. Never returns for PostgreSQL; returns at once for a file, which
+    /// has no notifications.
     pub async fn listen(&self, woken: &Notify) {
         let CatalogUrl::Postgres(options) = self.url() else { return };
         loop {
             if let Ok(mut listener) = listener(options).await {
-                // What happened before it listened was told to nobody here.
+                // Changes before it listened were not notified.
                 woken.notify_one();
-                // Until it loses its connection: what it does not hear meanwhile is not told either.
+                // `None` and errors mean a lost connection: notifications were missed meanwhile.
                 while let Ok(Some(_)) = listener.try_recv().await {
                     woken.notify_one();
                 }
             }
-            sleep(PAUSE).await;
+            sleep(RECONNECT_DELAY).await;
         }
     }
 }
 
 async fn listener(options: &PgConnectOptions) -> Result<PgListener, sqlx::Error> {
-    let one = PgPoolOptions::new().max_connections(1).acquire_timeout(PATIENCE);
+    let one = PgPoolOptions::new().max_connections(1).acquire_timeout(CALL_TIMEOUT);
     let mut listener = PgListener::connect_with(&one.connect_lazy_with(options.clone())).await?;
     listener.listen("tollgate_catalog").await?;
     Ok(listener)

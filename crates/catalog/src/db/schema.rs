@@ -1,4 +1,4 @@
-//! The tables, and how they come to be there: one file for each version, the same for both databases.
+//! The tables and their migrations: one file for each version, the same for both databases.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::db::database::{Connection, values};
 use crate::db::digest_keys::digest_api_keys;
 use crate::error::CatalogError;
 
-/// What made each version out of the one before.
+/// The migration from each version to the next.
 const MIGRATIONS: [&str; 7] = [
     include_str!("migrations/1_policy.sql"),
     include_str!("migrations/2_access.sql"),
@@ -20,7 +20,7 @@ const MIGRATIONS: [&str; 7] = [
     DECISION_LOG,
 ];
 
-/// The tables of the decision log. In SQLite they are in a file of their own.
+/// The tables of the decision log. In SQLite they are in a separate file.
 const DECISION_LOG: &str = include_str!("migrations/7_decision_log.sql");
 
 /// The version of the schema that this program works with.
@@ -29,8 +29,8 @@ pub const NEWEST_SCHEMA: u64 = MIGRATIONS.len() as u64;
 /// The version from which on API keys are kept as digests.
 const DIGESTS: u64 = 6;
 
-/// How long bringing the schema up to date may take.
-const MIGRATE_WITHIN: Duration = Duration::from_secs(600);
+/// How long a migration may take.
+const MIGRATE_TIMEOUT: Duration = Duration::from_secs(600);
 
 const VERSIONS: &str = "CREATE TABLE IF NOT EXISTS tollgate_migrations \
     (version BIGINT PRIMARY KEY CHECK (version > 0), applied_at BIGINT NOT NULL)";
@@ -65,7 +65,7 @@ pub(crate) async fn version(connection: &mut Connection) -> Result<u64, sqlx::Er
     connection.row(VERSION, vec![]).await?.map_or(Ok(0), |row| row.count(0))
 }
 
-/// Brings the schema up to `target`, at once or not at all; says which version it had.
+/// Migrates the schema to `target` in one transaction; returns the version it had.
 pub(crate) async fn migrate(
     connections: &Connections,
     target: u64,
@@ -74,7 +74,7 @@ pub(crate) async fn migrate(
     let url = connections.url();
     let mut lease = connections.to_write().await?;
     let migrating = migrate_at_once(lease.connection(), target, now);
-    let (before, digested) = match timeout(MIGRATE_WITHIN, migrating).await {
+    let (before, digested) = match timeout(MIGRATE_TIMEOUT, migrating).await {
         Ok(done) => done.map_err(|error| CatalogError::from_database(url, &error))?,
         Err(_) => return Err(CatalogError::away(url, "it does not answer")),
     };
@@ -85,10 +85,10 @@ pub(crate) async fn migrate(
     Ok(before)
 }
 
-/// Removes from a file what was deleted or overwritten: API keys among it.
+/// Removes deleted and overwritten rows from the file: they may contain API keys.
 async fn forget_deleted(connection: &mut Connection) {
     for sql in ["VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"] {
-        match timeout(MIGRATE_WITHIN, connection.rows(sql, vec![])).await {
+        match timeout(MIGRATE_TIMEOUT, connection.rows(sql, vec![])).await {
             Ok(Ok(_)) => {}
             Ok(Err(error)) => {
                 tracing::warn!(
@@ -113,7 +113,7 @@ async fn migrate_at_once(
     Ok(migrated)
 }
 
-/// Says which version the schema had, and in how many rows API keys became digests.
+/// Returns the version that the schema had, and in how many rows API keys became digests.
 async fn migrate_within(
     connection: &mut Connection,
     target: u64,

@@ -15,7 +15,7 @@ pub struct Stored {
     pub name: String,
     /// The entry, as JSON.
     pub body: String,
-    /// The number of the revision that made it what it is.
+    /// The number of the revision that changed it last.
     pub version: u64,
     /// When it was made, in microseconds since 1970.
     pub created_at: u64,
@@ -80,7 +80,7 @@ pub(crate) async fn find(
     row.as_ref().map(|row| Stored::from_row(kind, row)).transpose()
 }
 
-/// Makes an entry, or makes it anew. Who made it first, and when, stays.
+/// Creates or replaces an entry. Its first author and time stay.
 pub(crate) async fn put(
     connection: &mut Connection,
     name: &str,

@@ -41,8 +41,8 @@ impl CatalogUrl {
         (mode & 0o077 != 0).then_some(mode)
     }
 
-    /// Where the decision log of this catalog is: in a file of its own beside the catalog, so that a log
-    /// that has no room does not stop the catalog; or in the same PostgreSQL.
+    /// Where the decision log of this catalog is: in a separate file beside the catalog, so that a full
+    /// log does not stop the catalog; or in the same PostgreSQL.
     #[must_use]
     pub fn decision_log(&self) -> Self {
         let Self::Sqlite(file) = self else { return self.clone() };
@@ -68,7 +68,7 @@ impl CatalogUrl {
 impl FromStr for CatalogUrl {
     type Err = String;
 
-    /// Problems are told without repeating the text, for it may hold a password.
+    /// Errors do not repeat the text, which may contain a password.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         if let Some(file) = text.strip_prefix("sqlite:") {
             let file = file.strip_prefix("//").unwrap_or(file);
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn the_decision_log_is_beside_the_catalog() {
         let check = |text: &str, expected: &str| {
-            let url: CatalogUrl = text.parse().expect("a sound URL");
+            let url: CatalogUrl = text.parse().expect("a valid URL");
             assert_eq!(url.decision_log().to_string(), expected);
         };
         check("sqlite:tollgate.db", "sqlite:tollgate-decisions.db");

@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 use tollgate_core::Timestamp;
 use tollgate_rules::parse_time;
 
-/// What every token begins with, so that whoever finds one knows what it is.
+/// The prefix of every token, so that a leaked one can be recognised.
 const TOKEN_PREFIX: &str = "tg_";
-/// What every API key begins with that was made here.
+/// The prefix of every API key that was created here.
 const KEY_PREFIX: &str = "tk_";
 const ID_BYTES: usize = 6;
 const SECRET_BYTES: usize = 32;
@@ -73,7 +73,7 @@ pub struct Token {
     /// The tenant of a tenant's administrator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
-    /// When it ends, as an RFC 3339 time.
+    /// When it expires, as an RFC 3339 time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<String>,
 }
@@ -113,7 +113,7 @@ impl fmt::Display for NoRandomNumbers {
 impl std::error::Error for NoRandomNumbers {}
 
 impl Token {
-    /// A new token, and the text that its holder shows: it is told now or never.
+    /// A new token, and its secret text, which is not kept.
     ///
     /// # Errors
     /// The system gives no random numbers.
@@ -124,7 +124,7 @@ impl Token {
         Ok((token, secret))
     }
 
-    /// The token that names itself in what somebody shows; none if that is no token of ours.
+    /// The id in the text of a token; none if the text is not a token of this server.
     #[must_use]
     pub fn id_in(shown: &[u8]) -> Option<&str> {
         let shown = std::str::from_utf8(shown).ok()?.strip_prefix(TOKEN_PREFIX)?;
@@ -132,24 +132,24 @@ impl Token {
         (id.len() == 2 * ID_BYTES).then_some(id)
     }
 
-    /// Whether somebody shows this very token. How long that takes says nothing about it.
+    /// Whether the text is this token. Compares in constant time.
     #[must_use]
     pub fn is(&self, shown: &[u8]) -> bool {
         let shown = hexadecimal(digest(&SHA256, shown).as_ref());
         verify_slices_are_equal(shown.as_bytes(), self.digest.as_bytes()).is_ok()
     }
 
-    /// Whether it counts no longer.
+    /// Whether it has expired.
     #[must_use]
     pub fn is_over(&self, now: Timestamp) -> bool {
         let end = self.expires_at.as_deref();
-        // An end that cannot be read has come.
+        // A time that cannot be parsed counts as expired.
         end.is_some_and(|end| parse_time(end).is_none_or(|end| end <= now))
     }
 }
 
 impl ApiKey {
-    /// A new key, and the text that clients send: it is told now or never.
+    /// A new key, and the text that clients send, which is not kept.
     ///
     /// # Errors
     /// The system gives no random numbers.
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_that_cannot_be_read_has_come() {
+    fn a_token_whose_end_cannot_be_read_has_expired() {
         let check = |expires_at: Option<&str>, expected: bool| {
             let (mut token, _) = Token::create(Role::Admin).expect("random numbers");
             token.expires_at = expires_at.map(str::to_owned);

@@ -64,7 +64,7 @@ pub struct Ban {
 }
 
 impl Ban {
-    /// What the log of changes tells of all bans by a rule when they are lifted.
+    /// The entry in the log of changes when all bans by a rule are lifted.
     pub(crate) fn all_by(rule_id: &str, count: u64) -> Self {
         Self {
             rule_id: rule_id.to_owned(),
@@ -93,7 +93,7 @@ impl Entry {
         }
     }
 
-    /// What it is called among those of its kind: the same for all ways to write the same thing.
+    /// Its name among those of its kind: the same for all spellings of the same client.
     ///
     /// # Errors
     /// What is wrong with its identifiers.
@@ -227,7 +227,7 @@ impl Entry {
     }
 }
 
-/// What the tier of a client is called.
+/// The name of the tier of a client.
 ///
 /// # Errors
 /// What is wrong with the identifiers.
@@ -235,7 +235,7 @@ pub fn client_name(types: &[String], values: &[String]) -> Result<String, Proble
     Ok(flat(None, Client::new(types, values)?.names()))
 }
 
-/// What an override is called.
+/// The name of an override.
 ///
 /// # Errors
 /// What is wrong with the identifiers.
@@ -243,7 +243,7 @@ pub fn override_name(rule: &str, types: &[String], values: &[String]) -> Result<
     Ok(flat(Some(rule), Client::new(types, values)?.names()))
 }
 
-/// What an entry of a list is called.
+/// The name of an entry of a list.
 ///
 /// # Errors
 /// What is wrong with the identifiers.
@@ -251,7 +251,7 @@ pub fn listed_name(types: &[String], values: &[String]) -> Result<String, Proble
     Ok(flat(None, Listed::new(types, values)?.names()))
 }
 
-/// What a ban is called.
+/// The name of a ban.
 #[must_use]
 pub fn ban_name(rule_id: &str, identifier: &[String]) -> String {
     let mut parts = vec![rule_id.to_owned()];
@@ -278,7 +278,7 @@ pub(crate) fn columns_of(types: &OneOrMany, values: &OneOrMany, list: bool) -> (
     } else {
         Client::new(types, values).map(|it| it.names())
     };
-    // They were read before they got here.
+    // They were parsed before, so they are valid.
     let (types, values): (Vec<_>, Vec<_>) = names.unwrap_or_default().into_iter().unzip();
     match (types.as_slice(), values.as_slice()) {
         ([one], [value]) => (one.clone(), value.clone()),

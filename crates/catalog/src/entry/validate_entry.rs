@@ -1,4 +1,4 @@
-//! What an entry has to be like to be kept at all: what the tables demand, in words.
+//! Checks the constraints of the tables before an entry is written, for readable errors.
 
 use tollgate_rules::{Problem, parse_time};
 
@@ -8,11 +8,11 @@ use crate::entry::access::{Role, Token};
 use crate::entry::kind::Kind;
 
 /// The longest `rule_id`, in bytes.
-const LONGEST_RULE_ID: usize = 100;
-/// The longest name of anything else, and the longest text that is looked for together with a name.
-/// PostgreSQL has no room for more in an index.
-const LONGEST_NAME: usize = 1_500;
-const LONGEST_TEXT: usize = 1_024;
+const MAX_RULE_ID_BYTES: usize = 100;
+/// The longest name of anything else, and the longest text that is indexed together with a name: an
+/// index of PostgreSQL takes no more.
+const MAX_NAME_BYTES: usize = 1_500;
+const MAX_TEXT_BYTES: usize = 1_024;
 const DIGEST_DIGITS: usize = 64;
 
 /// Why an entry cannot be kept, if it cannot.
@@ -27,8 +27,9 @@ pub(crate) fn flaw(entry: &Entry, name: &str, tenant: Option<&str>) -> Option<Pr
             Some(problem.with_advice("give one value for each identifier of the rule"))
         }
         Entry::Ban(ban) => end_flaw(Some(&ban.expires_at)),
-        Entry::Rule(_) if !(1..=LONGEST_RULE_ID).contains(&name.len()) => {
-            let message = format!("a rule_id has 1 to {LONGEST_RULE_ID} bytes, not {}", name.len());
+        Entry::Rule(_) if !(1..=MAX_RULE_ID_BYTES).contains(&name.len()) => {
+            let message =
+                format!("a rule_id has 1 to {MAX_RULE_ID_BYTES} bytes, not {}", name.len());
             Some(Problem::new("rule_id", message).with_advice("write one like `api_default`"))
         }
         _ => None,
@@ -70,14 +71,14 @@ fn end_flaw(end: Option<&str>) -> Option<Problem> {
 fn name_flaw(kind: Kind, name: &str) -> Option<Problem> {
     let message = match name.len() {
         0 => format!("the {kind} has no name"),
-        1..=LONGEST_NAME if !name.contains('\0') => return None,
-        1..=LONGEST_NAME => format!("the name of the {kind} has a zero byte in it"),
-        more => format!("the name of the {kind} takes {more} bytes, of at most {LONGEST_NAME}"),
+        1..=MAX_NAME_BYTES if !name.contains('\0') => return None,
+        1..=MAX_NAME_BYTES => format!("the name of the {kind} has a zero byte in it"),
+        more => format!("the name of the {kind} takes {more} bytes, of at most {MAX_NAME_BYTES}"),
     };
     Some(Problem::new("", message).with_advice("name it by something short that people can read"))
 }
 
-/// A text in a column of its own is looked for, but for the reason of a list.
+/// Checks texts in separate columns. They are indexed, except the reason of a list.
 fn text_flaw(entry: &Entry, tenant: Option<&str>) -> Option<Problem> {
     let columns = entry.kind().columns().iter().zip(entry.columns(tenant, None));
     columns.into_iter().find_map(|(column, value)| {
@@ -88,8 +89,8 @@ fn text_flaw(entry: &Entry, tenant: Option<&str>) -> Option<Problem> {
         }
         // Identifiers are part of the name.
         let is_bounded = matches!(*column, "tenant" | "tier" | "owner" | "rule_id");
-        (is_bounded && text.len() > LONGEST_TEXT).then(|| {
-            let message = format!("it takes {} bytes, of at most {LONGEST_TEXT}", text.len());
+        (is_bounded && text.len() > MAX_TEXT_BYTES).then(|| {
+            let message = format!("it takes {} bytes, of at most {MAX_TEXT_BYTES}", text.len());
             Problem::new(*column, message).with_advice("use a shorter one")
         })
     })

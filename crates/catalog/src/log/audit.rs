@@ -46,7 +46,7 @@ impl AuditKind {
         Kind::ALL.into_iter().map(Self::Entry).chain([Self::Counters])
     }
 
-    /// The word for it.
+    /// Its name in the log.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -73,7 +73,7 @@ pub struct AuditRecord {
     pub at: Timestamp,
     /// Who: a token, or a part of the program.
     pub actor: String,
-    /// The role of whoever it was.
+    /// The role of the actor.
     pub role: String,
     /// From where.
     pub address: Option<String>,
@@ -120,8 +120,8 @@ pub(crate) enum LogTable {
 const MAX_READ: usize = 50;
 /// How many revisions, and how many resets, are forgotten at a time.
 const SWEEP: u64 = 500;
-/// All before the first one that stays, whatever the clocks said: a gap would be a change that nodes
-/// never hear of.
+/// Removes all before the first one that stays, whatever the clocks said: nodes would miss changes in
+/// a gap.
 const FORGET: &str = "DELETE FROM tollgate_revisions WHERE number < (\
     SELECT min(number) FROM tollgate_revisions WHERE changed_at >= $1 \
     OR number = (SELECT revision FROM tollgate_catalog)) \
@@ -135,7 +135,7 @@ impl Catalog {
     /// At most `limit` records, the newest first, before the one at that place.
     ///
     /// # Errors
-    /// The database cannot be asked.
+    /// The database cannot be reached.
     pub async fn audit(
         &self,
         filter: &AuditFilter,
@@ -150,7 +150,7 @@ impl Catalog {
     /// one at that place. Also returns whether there are more.
     ///
     /// # Errors
-    /// The database cannot be asked.
+    /// The database cannot be reached.
     pub async fn audit_page(
         &self,
         filter: &AuditFilter,
@@ -165,11 +165,11 @@ impl Catalog {
         Ok(page)
     }
 
-    /// Forgets some records that are older than that, but never the last change; says how many
-    /// revisions and resets went.
+    /// Removes some records that are older than that, but never the last change; returns how many
+    /// revisions and resets it removed.
     ///
     /// # Errors
-    /// The database cannot be asked.
+    /// The database cannot be reached.
     pub async fn forget_audit(
         &self,
         now: Timestamp,
@@ -193,11 +193,11 @@ async fn page(
     limit: usize,
     max_bytes: usize,
 ) -> Result<(Vec<AuditRecord>, bool), sqlx::Error> {
-    // One state for all questions.
+    // One transaction, so that all queries see one version.
     connection.begin_reading().await?;
     let (mut page, mut bytes, mut has_more) = (Vec::new(), 0, false);
     while !has_more {
-        // One more than asked for tells whether there are more.
+        // One more than `limit` shows whether there are more.
         let count = (limit.saturating_add(1) - page.len()).min(MAX_READ);
         let records = records(connection, filter, before, count).await?;
         let is_last = records.len() < count;

@@ -25,7 +25,7 @@ impl Catalog {
     /// `max` changes of bans are left. Returns how many revisions it removed; 0 if there is nothing more to do.
     ///
     /// # Errors
-    /// The database cannot be asked.
+    /// The database cannot be reached.
     pub async fn trim_ban_log(&self, max: u64) -> Result<u64, CatalogError> {
         let failed = |error: sqlx::Error| self.failed(&error);
         let mut lease = self.connections.to_read().await?;

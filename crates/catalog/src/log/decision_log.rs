@@ -8,7 +8,7 @@ use tokio::sync::OnceCell;
 use tokio::time::timeout;
 
 use crate::catalog::Catalog;
-use crate::db::connections::{Connections, Lease, PATIENCE};
+use crate::db::connections::{CALL_TIMEOUT, Connections, Lease};
 use crate::db::database::{Connection, Row, Value, values};
 use crate::db::disk_space::{Room, room_beside};
 use crate::db::schema::prepare_decision_log;
@@ -101,7 +101,7 @@ impl DecisionLog {
         asking: impl Future<Output = Result<T, sqlx::Error>>,
     ) -> Result<T, CatalogError> {
         let url = self.connections.url();
-        match timeout(PATIENCE, asking).await {
+        match timeout(CALL_TIMEOUT, asking).await {
             Ok(answer) => answer.map_err(|error| {
                 if !matches!(error, sqlx::Error::Database(_)) {
                     self.connections.forget();
@@ -119,12 +119,12 @@ impl DecisionLog {
 
 impl Catalog {
     /// Logs decisions: all of them, or none. Those that are logged already stay as they are, so that a
-    /// batch whose fate is unknown can be handed in again. The log takes about `max_bytes` at most: the
+    /// batch whose outcome is unknown can be written again. The log takes about `max_bytes` at most: the
     /// oldest records make room, those of the client that takes most of it first. It also leaves some
     /// room on its file system.
     ///
     /// # Errors
-    /// The database cannot be asked.
+    /// The database cannot be reached.
     pub async fn log_decisions(
         &self,
         records: &[DecisionRecord],
@@ -141,11 +141,11 @@ impl Catalog {
         Ok(Logged::Written)
     }
 
-    /// Forgets the oldest decisions from before `end`, about `most` of them: those of one moment go
-    /// together. Returns how many went.
+    /// Removes the oldest decisions from before `end`, about `most` of them: those of one timestamp
+    /// together. Returns how many it removed.
     ///
     /// # Errors
-    /// The database cannot be asked.
+    /// The database cannot be reached.
     pub async fn forget_decisions(&self, end: Timestamp, most: u64) -> Result<u64, CatalogError> {
         let mut lease = self.log.to_write().await?;
         let connection = lease.connection();
@@ -168,7 +168,7 @@ impl Catalog {
     /// many. Returns how many; 0 if all are moved, or there is no room for them.
     ///
     /// # Errors
-    /// The database cannot be asked.
+    /// The database cannot be reached.
     pub async fn move_earlier_decisions(
         &self,
         most: usize,
@@ -249,7 +249,7 @@ async fn trim(
     Ok(())
 }
 
-/// Takes records that are gone off the figures; returns how many bytes they took.
+/// Subtracts removed records from the totals; returns how many bytes they took.
 async fn discount(connection: &mut Connection, gone: &[Row]) -> Result<u64, sqlx::Error> {
     let freed = account(connection, &by_client(gone)?, -1).await?;
     connection.run(FORGET_CLIENTS, vec![]).await?;

@@ -10,7 +10,7 @@ use crate::catalog::Catalog;
 use crate::db::database::{Row, Value, values};
 use crate::error::CatalogError;
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DecisionAction {
     /// A limit was reached.
@@ -30,7 +30,7 @@ impl DecisionAction {
     pub const ALL: [Self; 5] =
         [Self::Refused, Self::Denied, Self::Throttled, Self::Allowed, Self::WouldRefuse];
 
-    /// The word for it.
+    /// Its name in the log.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -42,7 +42,7 @@ impl DecisionAction {
         }
     }
 
-    /// What a word stands for.
+    /// The action of that name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|action| action.name() == name)
@@ -54,17 +54,17 @@ impl DecisionAction {
 pub struct DecisionRecord {
     /// When it was made.
     pub at: Timestamp,
-    /// What its node called it.
+    /// The id that its node gave it.
     pub decision_id: String,
-    /// What became of the request.
+    /// The outcome of the request.
     pub action: DecisionAction,
-    /// The rule that spoke for it, if one did.
+    /// The rule that decided, if one did.
     pub rule_id: Option<String>,
-    /// Who asked.
+    /// The client of the request.
     pub client: String,
     /// The tenant of the request.
     pub tenant: Option<String>,
-    /// All there is to tell, as JSON.
+    /// The whole decision, as JSON.
     pub body: String,
 }
 
@@ -73,9 +73,9 @@ pub struct DecisionRecord {
 pub struct DecisionFilter {
     /// Those about this client.
     pub client: Option<String>,
-    /// Those that this rule spoke for.
+    /// Those that this rule decided.
     pub rule_id: Option<String>,
-    /// Those that ended like this.
+    /// Those with this outcome.
     pub action: Option<DecisionAction>,
     /// Those about requests of this tenant.
     pub tenant: Option<String>,
@@ -85,7 +85,7 @@ pub struct DecisionFilter {
     pub until: Option<Timestamp>,
 }
 
-/// The place of a decision in the log: when it was made, and what it is called.
+/// The place of a decision in the log: when it was made, and its id.
 pub type DecisionPlace = (Timestamp, String);
 
 pub(crate) const COLUMNS: &str = "decided_at, decision_id, action, rule_id, client, tenant, body";
@@ -94,14 +94,14 @@ impl Catalog {
     /// At most `limit` decisions, the newest first, before the one at that place.
     ///
     /// # Errors
-    /// The database cannot be asked.
+    /// The database cannot be reached.
     pub async fn decisions(
         &self,
         filter: &DecisionFilter,
         before: Option<&DecisionPlace>,
         limit: usize,
     ) -> Result<Vec<DecisionRecord>, CatalogError> {
-        // First, so that what is moved meanwhile is found twice rather than not at all.
+        // Read first, so that decisions that are moved meanwhile are found twice rather than not at all.
         let earlier = if self.log.is_moved.load(Relaxed) {
             Vec::new()
         } else {
@@ -122,7 +122,7 @@ impl Catalog {
         Ok(records)
     }
 
-    /// The same of those that an earlier version has logged, in the catalog itself.
+    /// Decisions that an earlier version logged, in the catalog itself.
     pub(crate) async fn earlier_decisions(
         &self,
         filter: &DecisionFilter,
@@ -193,7 +193,7 @@ impl DecisionFilter {
     }
 }
 
-/// None if it ended in a way that this version does not know.
+/// None if this version does not know the outcome.
 fn record_of(row: &Row) -> Result<Option<DecisionRecord>, sqlx::Error> {
     let Some(action) = DecisionAction::from_name(&row.text(2)?) else { return Ok(None) };
     Ok(Some(DecisionRecord {

@@ -1,7 +1,7 @@
-//! Counters that somebody reset: told in the audit log, though nothing in the catalog changes by it.
+//! Resets of counters in the audit log. They change nothing in the catalog.
 //!
-//! Counters are in another store, so a reset and its record cannot be one transaction: nodes hand records
-//! in afterwards. They make no revision, and nodes that follow the catalog never hear of them.
+//! Counters are in another store, so a reset and its record cannot be one transaction: nodes write records
+//! afterwards. They make no revision, and nodes that follow the catalog do not read them.
 
 use tollgate_core::Timestamp;
 
@@ -27,18 +27,18 @@ pub struct Reset {
 /// A reset, and who asked for it.
 #[derive(Clone, Debug)]
 pub struct ResetRecord {
-    /// When.
+    /// When the counter was reset.
     pub at: Timestamp,
-    /// Who, and from where.
+    /// Who reset it, and from where.
     pub author: Author,
-    /// What.
+    /// What was reset.
     pub reset: Reset,
 }
 
 /// The place of the first reset of a revision: behind all changes that one can have.
 const FIRST_PLACE: u64 = 1 << 32;
-/// PostgreSQL has no room for longer names in an index.
-const LONGEST_NAME: usize = 1_500;
+/// An index of PostgreSQL takes no longer names.
+const MAX_NAME_BYTES: usize = 1_500;
 
 const NEXT_PLACE: &str =
     "SELECT coalesce(max(place) + 1, $2) FROM tollgate_resets WHERE revision = $1";
@@ -54,10 +54,10 @@ const FORGET: &str = "DELETE FROM tollgate_resets WHERE changed_at <= (\
 
 impl Catalog {
     /// Keeps records of resets: all of them, or none. Those that are kept already stay as they are, so
-    /// that records whose fate is unknown can be handed in again.
+    /// that records whose outcome is unknown can be written again.
     ///
     /// # Errors
-    /// The database cannot be asked.
+    /// The database cannot be reached.
     pub async fn log_resets(&self, records: &[ResetRecord]) -> Result<(), CatalogError> {
         let mut lease = self.connections.to_record().await?;
         self.in_time(insert(lease.connection(), records)).await?;
@@ -68,12 +68,12 @@ impl Catalog {
 
 async fn insert(connection: &mut Connection, records: &[ResetRecord]) -> Result<(), sqlx::Error> {
     connection.begin().await?;
-    // Whoever holds this row is the only one who gives out places.
+    // The lock on this row makes this the only transaction that assigns places.
     let revision = version_of(connection, Lock::Writers).await?.revision.number;
     let next = connection.row(NEXT_PLACE, values![revision, FIRST_PLACE]).await?;
     let mut place = next.map_or(Ok(FIRST_PLACE), |row| row.count(0))?;
     for ResetRecord { at, author, reset } in records {
-        let entry = &reset.entry[..reset.entry.floor_char_boundary(LONGEST_NAME)];
+        let entry = &reset.entry[..reset.entry.floor_char_boundary(MAX_NAME_BYTES)];
         let (at, actor) = (at.as_micros(), author.actor.as_str());
         if connection.row(KNOWN, values![at, entry, actor]).await?.is_some() {
             continue;
@@ -87,7 +87,7 @@ async fn insert(connection: &mut Connection, records: &[ResetRecord]) -> Result<
     connection.commit().await
 }
 
-/// Forgets the oldest from before `end`, about `most` of them; says how many.
+/// Removes the oldest from before `end`, about `most` of them; returns how many.
 pub(crate) async fn forget(
     connection: &mut Connection,
     end: Timestamp,

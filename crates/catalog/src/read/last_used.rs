@@ -1,5 +1,4 @@
-//! When tokens were shown last. Not part of what operators wrote: it makes no revision, and nodes do not
-//! follow it.
+//! When tokens were used last. A use makes no revision, and nodes do not follow it.
 
 use std::collections::HashMap;
 
@@ -9,21 +8,21 @@ use crate::catalog::Catalog;
 use crate::db::database::{Connection, values};
 use crate::error::CatalogError;
 
-/// Nodes tell in any order what they saw; the latest counts.
+/// Nodes report uses in any order; the latest counts.
 const TOUCH: &str = "UPDATE tollgate_tokens SET last_used = $1 \
                      WHERE entry = $2 AND (last_used IS NULL OR last_used < $1)";
 
 impl Catalog {
-    /// Notes that these tokens are in use. Those that are gone meanwhile are none to note.
+    /// Records that these tokens were used. Ignores tokens that do not exist any more.
     ///
     /// # Errors
-    /// The database cannot be asked; then nothing is noted.
+    /// The database cannot be reached; then nothing is recorded.
     pub async fn touch_tokens(
         &self,
         mut token_ids: Vec<String>,
         now: Timestamp,
     ) -> Result<(), CatalogError> {
-        // In one order for all nodes, so that none waits for another that waits for it.
+        // All nodes lock in the same order, so that none deadlock.
         token_ids.sort_unstable();
         let mut lease = self.connections.to_write().await?;
         self.in_time(touch(lease.connection(), &token_ids, now)).await?;
@@ -31,10 +30,10 @@ impl Catalog {
         Ok(())
     }
 
-    /// When these tokens were shown last, as far as they ever were.
+    /// When these tokens were used last; none for tokens that never were.
     ///
     /// # Errors
-    /// The database cannot be asked.
+    /// The database cannot be reached.
     pub async fn last_used(
         &self,
         token_ids: &[&str],

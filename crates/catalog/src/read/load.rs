@@ -6,7 +6,7 @@ use tokio::time::timeout;
 use tollgate_rules::Revision;
 
 use crate::catalog::{Catalog, Version, set_version};
-use crate::db::connections::PATIENCE;
+use crate::db::connections::CALL_TIMEOUT;
 use crate::db::database::{Connection, Row, values};
 use crate::db::tables::{self, Stamp, Stored, stored};
 use crate::entry::Entry;
@@ -86,7 +86,7 @@ impl Catalog {
     /// Reads everything.
     ///
     /// # Errors
-    /// The database cannot be reached, or what it holds is no policy.
+    /// The database cannot be reached, or it holds an invalid policy.
     pub async fn view(&self) -> Result<View, CatalogError> {
         let mut lease = self.connections.to_read().await?;
         let connection = lease.connection();
@@ -163,14 +163,17 @@ impl Catalog {
         &self,
         asking: impl Future<Output = Result<T, sqlx::Error>>,
     ) -> Result<T, CatalogError> {
-        match timeout(PATIENCE, asking).await {
+        match timeout(CALL_TIMEOUT, asking).await {
             Ok(answer) => answer.map_err(|error| self.failed(&error)),
             Err(_) => Err(CatalogError::away(self.url(), "it does not answer")),
         }
     }
 
     fn unreadable(&self, error: &CatalogError) -> CatalogError {
-        CatalogError::Unusable(format!("the catalog {} holds no sound policy: {error}", self.url()))
+        CatalogError::Unusable(format!(
+            "the catalog {} holds an invalid policy: {error}",
+            self.url()
+        ))
     }
 }
 

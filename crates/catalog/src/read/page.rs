@@ -38,7 +38,7 @@ impl Catalog {
     /// The entry of that name.
     ///
     /// # Errors
-    /// The database cannot be asked.
+    /// The database cannot be reached.
     pub async fn find(&self, kind: Kind, name: &str) -> Result<Option<Stored>, CatalogError> {
         let mut lease = self.connections.to_read().await?;
         let found = self.in_time(tables::find(lease.connection(), kind, name)).await?;
@@ -50,7 +50,7 @@ impl Catalog {
     /// nothing of finds nothing.
     ///
     /// # Errors
-    /// The database cannot be asked.
+    /// The database cannot be reached.
     pub async fn page(
         &self,
         kind: Kind,

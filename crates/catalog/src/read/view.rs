@@ -233,7 +233,7 @@ fn delta_to(entry: &Entry, policy: &Policy) -> Result<Option<Delta>, Vec<Problem
         Entry::Ban(it) => {
             let subject = Subject::new(&it.identifier);
             let rule_id = it.rule_id.as_str().into();
-            // An end that cannot be read has come.
+            // A time that cannot be parsed counts as expired.
             Ok(match parse_time(&it.expires_at) {
                 Some(until) => Delta::Ban { rule_id, subject, until },
                 None => Delta::Unban { rule_id, subject },

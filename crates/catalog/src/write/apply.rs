@@ -76,8 +76,9 @@ impl Catalog {
         let sql = "SELECT entry FROM tollgate_tiers WHERE is_default = 1 AND entry <> $1";
         let Some(first) = self.other(connection, sql, values![tier]).await? else { return Ok(()) };
         Err(CatalogError::Invalid(vec![
-            Problem::new("default", format!("{first} is the default already"))
-                .with_advice("clients that nobody put into a tier can be in one only"),
+            Problem::new("default", format!("{first} is the default already")).with_advice(
+                "clients without a tier are in the default one, so there can be only one",
+            ),
         ]))
     }
 

@@ -42,7 +42,7 @@ impl Catalog {
     /// `bans`, each with the reason. Bans by rules that do not ban any more are dropped.
     ///
     /// # Errors
-    /// The database cannot be asked.
+    /// The database cannot be reached.
     pub async fn keep_bans(
         &self,
         bans: &[Ban],
@@ -76,7 +76,7 @@ impl Catalog {
     /// Removes some bans that have ended; says how many.
     ///
     /// # Errors
-    /// The database cannot be asked.
+    /// The database cannot be reached.
     pub async fn sweep_bans(&self, now: Timestamp) -> Result<usize, CatalogError> {
         let mut lease = self.connections.to_read().await?;
         let rows = lease.connection().rows(ENDED, values![now.as_micros(), SWEEP]);
@@ -102,7 +102,7 @@ impl Catalog {
     /// Lifts bans by rules that are gone, which earlier versions left behind. Returns of how many rules.
     ///
     /// # Errors
-    /// The database cannot be asked.
+    /// The database cannot be reached.
     pub async fn lift_orphaned_bans(&self, now: Timestamp) -> Result<usize, CatalogError> {
         let mut lease = self.connections.to_read().await?;
         let rows = lease.connection().rows(ORPHANED, values![MAX_ORPHANED_RULES]);

@@ -16,7 +16,7 @@ use tollgate_core::Timestamp;
 use tollgate_rules::{PolicyDocument, Revision};
 
 use crate::catalog::{Catalog, Version, set_version};
-use crate::db::connections::PATIENCE;
+use crate::db::connections::CALL_TIMEOUT;
 use crate::db::database::{Connection, values};
 use crate::db::disk_space::has_room_for_tenants;
 use crate::db::tables::{self, Stamp};
@@ -192,10 +192,10 @@ impl Catalog {
             return Err(CatalogError::NoSpace(NO_SPACE.to_owned()));
         }
         let preparing = self.prepare(lease.connection(), author, intent, now);
-        let prepared = match timeout(PATIENCE, preparing).await {
+        let prepared = match timeout(CALL_TIMEOUT, preparing).await {
             Ok(Ok(prepared)) => prepared,
             Ok(Err(error)) => {
-                let undone = timeout(PATIENCE, lease.connection().roll_back()).await;
+                let undone = timeout(CALL_TIMEOUT, lease.connection().roll_back()).await;
                 if matches!(undone, Ok(Ok(()))) {
                     lease.give_back();
                 }
@@ -209,7 +209,7 @@ impl Catalog {
             lease.give_back();
             return Ok(prepared);
         }
-        match timeout(PATIENCE, connection.commit()).await {
+        match timeout(CALL_TIMEOUT, connection.commit()).await {
             Ok(Ok(())) => {
                 lease.give_back();
                 *self.own_write.lock() = Some((prepared.before, prepared.update.clone()));
@@ -225,7 +225,7 @@ impl Catalog {
         }
     }
 
-    /// Whether there is more room than operators need. Other databases than files look after their own.
+    /// Whether a file leaves more room than operators need. PostgreSQL manages its own disk.
     async fn has_room(&self, connection: &mut Connection) -> Result<bool, CatalogError> {
         let Some(file) = self.url().file() else { return Ok(true) };
         let row = self.in_time(connection.row(UNUSED, vec![])).await?;
@@ -319,11 +319,11 @@ async fn log(
     Ok(())
 }
 
-/// Tells a state from one that has the same number in another history.
+/// Distinguishes a revision from the one with the same number in another history.
 pub(crate) fn random_stamp() -> Result<u64, CatalogError> {
     let mut bytes = [0; 8];
     let drawn = rand::fill(&mut bytes);
     drawn.map_err(|_| CatalogError::Away("the system gives no random numbers".to_owned()))?;
-    // Positive as a signed number too, which is what databases keep.
+    // Positive as a signed number too: databases have no unsigned ones.
     Ok(u64::from_le_bytes(bytes) >> 1)
 }

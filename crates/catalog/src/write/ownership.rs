@@ -89,7 +89,7 @@ pub(crate) async fn check_author(
     Err(read_only(tenant, stored.kind, &stored.name))
 }
 
-/// Notes the tenant of each change, and refuses those that the author may not make.
+/// Sets the tenant of each change, and refuses changes that the author may not make.
 pub(crate) async fn settle(
     connection: &mut Connection,
     url: &CatalogUrl,
@@ -130,7 +130,7 @@ async fn owner(
 ) -> Result<Option<Option<String>>, CatalogError> {
     Ok(match entry {
         None => None,
-        // Whatever they say of themselves.
+        // The tenant of the rule counts, not the one in the entry.
         Some(
             Entry::Override(OverrideDocument { rule_id, .. }) | Entry::Ban(Ban { rule_id, .. }),
         ) => Some(rule_owner(connection, url, rule_id, changes).await?.tenant),
@@ -138,7 +138,7 @@ async fn owner(
     })
 }
 
-/// Whose a rule is after these changes. A rule that they remove is whose it was.
+/// The tenant of a rule after these changes; of a removed rule, the tenant before.
 async fn rule_owner(
     connection: &mut Connection,
     url: &CatalogUrl,

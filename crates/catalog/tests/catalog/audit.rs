@@ -97,14 +97,14 @@ async fn records_are_found_by_every_filter() {
         check(AuditFilter { until: Some(later(10)), ..any() }, &all[4..]).await;
         check(AuditFilter { since: Some(later(5)), until: Some(later(15)), ..any() }, &all[3..5])
             .await;
-        check(AuditFilter { actor: Some("nobody".to_owned()), ..any() }, &[]).await;
+        check(AuditFilter { actor: Some("unknown".to_owned()), ..any() }, &[]).await;
     })
     .await;
 }
 
 /// Resets change nothing that nodes follow, and stand in the log where they happened.
 #[tokio::test(flavor = "multi_thread")]
-async fn resets_are_told_among_changes_and_make_no_revision() {
+async fn resets_are_logged_among_changes_and_make_no_revision() {
     everywhere(async |place| {
         let desk = Desk::open(place).await;
         let (ada, acme) = (admin(), tenant_admin("acme"));
@@ -115,7 +115,7 @@ async fn resets_are_told_among_changes_and_make_no_revision() {
             desk.write_at(vec![put(Kind::Rule, &rule("a", &json!({})))], later(2)).await.version;
         let two = [reset(&ada, "a", "u1", later(3)), reset(&acme, "a", "u2", later(3))];
         log(&two).await;
-        // Whoever does not know whether they were kept hands them in again.
+        // A node that does not know whether they were kept writes them again.
         log(&two).await;
         log(&early).await;
         assert_eq!(desk.version().await, head);
@@ -163,7 +163,7 @@ async fn resets_are_told_among_changes_and_make_no_revision() {
     .await;
 }
 
-/// Names are looked for, and databases have no room for any length.
+/// Names are indexed, and indexes bound their length.
 #[tokio::test(flavor = "multi_thread")]
 async fn long_names_of_counters_are_kept_in_part() {
     everywhere(async |place| {
@@ -204,7 +204,7 @@ async fn old_records_are_forgotten_but_never_the_last() {
 }
 
 /// A clock that was set back makes a later revision look older. It must not leave a gap, which would
-/// be a change that nodes never hear of.
+/// be a change that nodes miss.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_forgotten_leaves_no_gap() {
     everywhere(async |place| {
@@ -223,7 +223,7 @@ async fn what_is_forgotten_leaves_no_gap() {
         let ChangesSince::Changes(update) = since else { panic!("{since:?}") };
         let names: Vec<&str> = update.changes.iter().map(|change| change.name.as_str()).collect();
         assert_eq!(names, ["b", "c"]);
-        // Whoever knows the beginning alone has missed what was forgotten.
+        // A node that knows only the first version has missed removed changes.
         desk.catalog.forget_audit(later(150), Micros::from_secs(0)).await.expect("done");
         let since = desk.catalog.since(beginning).await.expect("an answer");
         assert!(matches!(since, ChangesSince::TooLong), "{since:?}");
@@ -232,7 +232,7 @@ async fn what_is_forgotten_leaves_no_gap() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn digests_are_not_told() {
+async fn digests_are_not_in_the_audit_log() {
     everywhere(async |place| {
         let desk = Desk::open(place).await;
         let key = |owner: &str| json!({"key_id": "k", "digest": "d".repeat(64), "owner": owner});

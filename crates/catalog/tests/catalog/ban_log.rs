@@ -71,7 +71,7 @@ async fn the_log_of_bans_is_bounded_and_nodes_that_follow_it_miss_nothing() {
     .await;
 }
 
-/// What is removed may leave a gap between other changes, which looked like no change at all.
+/// Removed changes may leave a gap between others. A node once took the gap for no change.
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_notice_changes_that_were_removed_between_others() {
     everywhere(async |place| {

@@ -86,11 +86,11 @@ fn banned(view: &View, seconds: u64) -> [bool; 3] {
     })
 }
 
-/// The view after what is new; a fresh look at everything says the same.
+/// The view after the new changes; it equals a view that is read anew.
 async fn follow(catalog: &Catalog, view: &View) -> View {
     let next = match catalog.since(view.version()).await.expect("an answer") {
         ChangesSince::Nothing => view.clone(),
-        ChangesSince::Changes(update) => view.apply(&update).expect("a sound view"),
+        ChangesSince::Changes(update) => view.apply(&update).expect("a valid view"),
         other => panic!("{other:?}"),
     };
     let whole = catalog.view().await.expect("a view");
@@ -113,7 +113,7 @@ async fn nodes_follow_bans_without_compiling_anything() {
             put(ban("login", &["10.0.0.1"], 10)),
             put(ban("shop", &["u1", "acme"], 20)),
             put(ban("key", &[&key], 20)),
-            put(ban("gone", &["whoever"], 20)),
+            put(ban("gone", &["u9"], 20)),
         ];
         assert_eq!(write(&catalog, bans).await, 4);
         let made = follow(&catalog, &first).await;
@@ -218,7 +218,7 @@ async fn all_bans_by_a_rule_are_lifted_at_once() {
         assert_eq!(lift_as(&penalty(), "shop").await.expect("lifted"), 1);
         assert_eq!(lift_as(&penalty(), "login").await.expect("lifted"), 1);
         assert_eq!(lift_as(&penalty(), "login").await.expect("nothing to do"), 0);
-        // One that is banned after that is banned.
+        // A ban that is written afterwards counts.
         write(&catalog, vec![put(ban("login", &["10.0.0.1"], 600))]).await;
         let view = follow(&catalog, &view).await;
         assert_eq!((banned(&view, 0), count(&catalog).await), ([true, false, false], 1));
@@ -244,7 +244,7 @@ async fn one_ban_that_cannot_be_kept_does_not_stop_the_others() {
         let places: Vec<usize> = skipped.iter().map(|(at, _)| *at).collect();
         assert_eq!(places, [1], "{skipped:?}");
         assert_eq!(count(&catalog).await, 2, "bans by a rule that is gone are dropped");
-        // What the database itself refuses.
+        // The database itself refuses invalid rows.
         let mut raw = place.raw().await;
         if place.is_shared() {
             let check = "ALTER TABLE tollgate_bans ADD CHECK (identifier NOT LIKE '%10.0.0.66%')";

@@ -1,4 +1,4 @@
-//! What the databases themselves refuse, whoever writes: by statements that no catalog makes.
+//! Constraints of the databases themselves, tested by statements that no catalog makes.
 
 use crate::desk::Desk;
 use crate::place::{Place, everywhere};

@@ -1,5 +1,5 @@
-//! Copies of a catalog, which nodes start from when the catalog is away: the same in everything that
-//! judges, and as cheap to keep up to date.
+//! Copies of a catalog, which nodes start from when the catalog is unreachable: same decisions, and as
+//! cheap to keep up to date.
 
 use serde_json::json;
 use tollgate_catalog::{Catalog, Change, ChangesSince, Filter, Kind, Purpose, Update};
@@ -78,7 +78,7 @@ async fn a_copy_is_the_original_and_follows_it() {
             check_same(&copy, &desk.catalog).await;
             assert_eq!(contents(&copy).await, contents(&desk.catalog).await);
 
-            // What was written while a rule was somebody else's goes with it.
+            // Overrides change hands together with their rule.
             let name = r#"["a","user_id","u1"]"#;
             desk.write(vec![patch(Kind::Override, name, json!({"limit": 9}))]).await;
             desk.write(vec![patch(Kind::Rule, "a", json!({"tenant": "umbrella"}))]).await;
@@ -97,7 +97,7 @@ async fn a_copy_is_the_original_and_follows_it() {
             desk.check(apply(CONTENTS, &[]), "~tier ..").await;
             let token = json!({"token_id": "t", "digest": "2".repeat(64), "role": "admin"});
             desk.write(vec![put(Kind::Token, &token), remove(Kind::Rule, "c")]).await;
-            // Once it is a catalog of its own, it goes on from there.
+            // A copy that becomes a catalog itself continues from that version.
             copy.copy_from(&desk.catalog).await.expect("a copy");
             let before = copy.version().await.expect("a version");
             let own = Desk { catalog: copy, author: crate::desk::admin() };

@@ -78,7 +78,7 @@ async fn nodes_that_write_at_once() {
     .await;
 }
 
-/// Writes rules of its own, and now and then one that all write.
+/// Writes its own rules, and now and then one that all nodes write.
 async fn write_many(catalog: Catalog, node: usize) -> Vec<Version> {
     let author = admin();
     let mut heads = Vec::new();
@@ -95,7 +95,7 @@ async fn write_many(catalog: Catalog, node: usize) -> Vec<Version> {
     heads
 }
 
-/// Of several who change what they have read, one wins and the others are told.
+/// Of several nodes that change the entry they have read, one wins and the others get an error.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn nodes_that_change_the_same() {
     everywhere(async |place| {
@@ -126,7 +126,7 @@ async fn nodes_that_change_the_same() {
     .await;
 }
 
-/// Many who use one catalog at once wait for each other, and all get an answer.
+/// Many concurrent callers of one catalog wait for each other, and all get a response.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_node_with_many_callers() {
     everywhere(async |place| {

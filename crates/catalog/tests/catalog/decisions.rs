@@ -1,5 +1,5 @@
 //! Which requests were refused: kept once, found by every filter, page by page, and forgotten in time;
-//! and nobody who changes rules has to wait for it.
+//! and writes of rules do not wait for it.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -92,7 +92,7 @@ async fn what_is_handed_in_twice_is_kept_once() {
         let records: Vec<DecisionRecord> =
             (0..512).map(|it| decision(it, DecisionAction::Refused, "a", "r")).collect();
         desk.catalog.log_decisions(&records[..300], u64::MAX).await.expect("kept");
-        // As after an answer that was lost: half of these are there.
+        // As after a lost response: half of these are logged already.
         desk.catalog.log_decisions(&records, u64::MAX).await.expect("kept");
         desk.catalog.log_decisions(&[], u64::MAX).await.expect("nothing to do");
         let kept = read(&desk.catalog, &DecisionFilter::default(), 1_000).await;
@@ -149,10 +149,10 @@ async fn the_oldest_are_forgotten_first_and_a_few_at_a_time() {
     .await;
 }
 
-/// Rules can be changed while the log is written as fast as it can be, and the other way round. Whoever
-/// waited too long would be refused.
+/// Rules can be changed while the log is written as fast as it can be, and the other way round. A write
+/// that waited too long would fail.
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_changes_rules_does_not_wait_for_the_log() {
+async fn changes_of_rules_do_not_wait_for_the_log() {
     everywhere(async |place| {
         let desk = Desk::open(place).await;
         let logged = AtomicU64::new(0);
@@ -224,7 +224,7 @@ fn is_wanted(filter: &DecisionFilter, record: &DecisionRecord) -> bool {
         && until.is_none_or(|until| record.at < until)
 }
 
-/// Both databases answer like a list that is looked through.
+/// Both databases find the same records as a scan of a list.
 #[test]
 fn any_log_is_read_like_a_list() {
     let runtime = tokio::runtime::Runtime::new().expect("threads");

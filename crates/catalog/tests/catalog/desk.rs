@@ -1,5 +1,5 @@
-//! Where edits are handed in: each is tried, then made, and whatever came of it, what every write
-//! promises is looked after.
+//! A catalog and an author. Each edit is made as a dry run, then for real, and the promises of every write
+//! are checked.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ impl From<&Stored> for Kept {
 }
 
 impl Desk {
-    /// A catalog with nothing in it, and somebody who may do everything.
+    /// An empty catalog, and an author with all permissions.
     pub(crate) async fn open(place: &Place) -> Self {
         Self::open_for(place, Purpose::default()).await
     }
@@ -59,13 +59,13 @@ impl Desk {
         Self { catalog, author: admin() }
     }
 
-    /// The same catalog, for somebody else.
+    /// The same catalog, for another author.
     pub(crate) fn of(place: &Place, author: Author) -> Self {
         Self { catalog: place.catalog(), author }
     }
 
-    /// Tries an intent, then means it. `expected` is what comes of both: the changes, or the error;
-    /// with two dots at its end, how that begins.
+    /// Makes a write as a dry run, then for real. `expected` is the result of both: the changes, or the
+    /// error; with two dots at its end, how that begins.
     pub(crate) async fn check(&self, intent: Intent, expected: &str) {
         let (head, before) = (self.version().await, contents(&self.catalog).await);
         let trial = self.catalog.write(&self.author, intent.clone(), NOW, true).await;
@@ -77,7 +77,7 @@ impl Desk {
             Some(beginning) => assert!(told.starts_with(beginning), "{told}, not {expected}"),
             None => assert_eq!(told, expected, "{intent:?}"),
         }
-        // If the trial had changed anything, it would not be what the write alone makes of it.
+        // If the dry run had changed anything, the contents would differ from those of the write alone.
         let after = contents(&self.catalog).await;
         match written {
             Ok(written) if !written.changes.is_empty() => {
@@ -90,7 +90,7 @@ impl Desk {
         }
     }
 
-    /// What was changed makes the new contents out of the old ones, and is in the log.
+    /// The changes turn the old contents into the new ones, and are in the log.
     async fn check_kept(
         &self,
         written: &Update,
@@ -169,7 +169,7 @@ pub(crate) async fn contents(catalog: &Catalog) -> Contents {
     contents
 }
 
-/// What came of a write, in a line.
+/// The result of a write, in a line.
 pub(crate) fn tell(written: &Result<Update, CatalogError>) -> String {
     match written {
         Ok(written) if written.changes.is_empty() => "nothing".to_owned(),

@@ -7,8 +7,8 @@ use proptest::sample::{select, subsequence};
 use serde_json::{Map, Value as Json, json};
 use tollgate_catalog::Kind;
 
-/// What somebody does to the catalog, how many counters somebody resets before, and whether a node looks
-/// at it afterwards.
+/// A write to the catalog, how many counters are reset before, and whether a node reads the catalog
+/// afterwards.
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
     pub(crate) tenant: Option<&'static str>,
@@ -39,7 +39,7 @@ pub(crate) enum Action {
     Remove,
 }
 
-/// What an entry has to be, seen from what it is.
+/// The condition of an edit, relative to the current entry.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Expected {
     Anything,
@@ -49,13 +49,13 @@ pub(crate) enum Expected {
     OtherVersion,
 }
 
-/// An entry as somebody writes it, and what it is called.
+/// An entry as it is written, and its name.
 #[derive(Clone, Debug)]
 pub(crate) struct Item {
     pub(crate) kind: Kind,
     pub(crate) name: String,
     pub(crate) body: Map<String, Json>,
-    /// Fields that may be set without calling it something else.
+    /// Fields that may be set without changing its name.
     pub(crate) free: &'static [&'static str],
 }
 

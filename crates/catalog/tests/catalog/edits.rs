@@ -1,4 +1,4 @@
-//! What becomes of edits: of each kind, under every expectation, alone and together, tried and meant.
+//! Results of edits: of each kind, under every condition, alone and together, as dry runs and for real.
 
 use serde_json::{Value as Json, json};
 use tollgate_catalog::{Author, Edit, Entry, Expect, Intent, Kind, Seed, Token};
@@ -64,7 +64,7 @@ async fn entries_of_each_kind_come_change_and_go() {
     .await;
 }
 
-/// One entry from its beginning to its end, and what is refused on the way.
+/// Creates, changes and removes one entry, with the refusals on the way.
 async fn check_life(desk: &Desk, kind: Kind, body: &Json, fields: Json) {
     let put = |expect: Expect| only(put_if(expect, kind, body));
     let name = entry(kind, body).name().expect("a name");
@@ -250,7 +250,7 @@ async fn a_document_for_another_revision_is_not_applied() {
         };
         desk.check(at(1), &moved(0)).await;
         desk.check(at(0), "+rule a").await;
-        // Even if it would change nothing.
+        // A write that would change nothing is refused too.
         desk.check(at(0), &moved(1)).await;
         desk.check(at(1), "nothing").await;
     })
@@ -289,7 +289,7 @@ async fn a_catalog_begins_once() {
         let head = catalog.version().await.expect("a version");
         assert_eq!((head.revision.epoch, head.revision.number), (NOW.as_micros(), 1));
         assert_eq!(contents(&catalog).await.len(), 1);
-        // Whatever becomes of it, it does not begin again.
+        // A catalog that was changed since does not begin again.
         let desk = Desk { catalog, author: crate::desk::admin() };
         desk.check(Intent::Edits(vec![remove(Kind::Rule, "first")]), "-rule first").await;
         let again = place.catalog();
@@ -335,7 +335,7 @@ async fn the_first_admin_is_added_unless_there_is_a_valid_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_catalog_that_nobody_opened_is_told_apart() {
+async fn a_write_to_a_catalog_that_was_not_opened_fails() {
     everywhere(async |place| {
         let catalog = place.catalog();
         let intent = only(put(Kind::Rule, &rule("api", &json!({}))));

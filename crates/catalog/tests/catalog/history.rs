@@ -1,5 +1,5 @@
-//! What nodes are told has become of a catalog: everything since they looked, that it is too much, or
-//! that the past is another one.
+//! What nodes read about changes of a catalog: all changes since their version, that there are too many,
+//! or that the history is another one.
 
 use serde_json::json;
 use tollgate_catalog::{AuditFilter, Catalog, ChangesSince, Edit, Kind, Version, View};
@@ -25,7 +25,7 @@ async fn since(catalog: &Catalog, known: Version) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn changes_are_told_from_any_state_on() {
+async fn changes_are_found_since_any_version() {
     everywhere(async |place| {
         let desk = Desk::open(place).await;
         let mut heads = vec![desk.version().await];
@@ -40,7 +40,7 @@ async fn changes_are_told_from_any_state_on() {
             };
             assert_eq!(since(&node, *head).await, expected);
         }
-        // Somebody who has never seen it, or comes from elsewhere.
+        // A node that has never read the catalog, or knows another one.
         assert_eq!(since(&node, Version::default()).await, "too long");
         desk.catalog.forget_audit(later(9), Micros::from_secs(0)).await.expect("done");
         for head in &heads[..5] {
@@ -51,9 +51,9 @@ async fn changes_are_told_from_any_state_on() {
     .await;
 }
 
-/// Between two looks, things come, change and go that have no place in what is there in the end.
+/// Between two reads, entries are created, changed and removed that do not fit the final state.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_came_and_went_between_two_looks() {
+async fn entries_that_came_and_went_between_two_reads_are_followed() {
     everywhere(async |place| {
         let desk = Desk::open(place).await;
         let bucket = json!({"algorithm": "token_bucket"});
@@ -115,12 +115,12 @@ async fn bodies(catalog: &Catalog) -> Vec<(Kind, String, String)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn more_changes_than_are_told_one_by_one() {
+async fn after_too_many_changes_everything_is_read() {
     everywhere(async |place| {
         let desk = Desk::open(place).await;
         let known = desk.write(limit(1)).await.version;
         let head = desk.write(limit(2)).await.version;
-        // As if that had been very many.
+        // As after very many changes.
         let more = "INSERT INTO tollgate_changes (revision, place, kind, entry, becomes) \
                     WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < COUNT) \
                     SELECT 2, n, 'ban', 'b' || n, 'BAN' FROM n";
@@ -137,9 +137,9 @@ async fn more_changes_than_are_told_one_by_one() {
     .await;
 }
 
-/// Of a kind that a newer version wrote, nothing is told one by one, and nothing fails.
+/// After a change of an unknown kind, by a newer version, everything is read and nothing fails.
 #[tokio::test(flavor = "multi_thread")]
-async fn kinds_of_a_newer_version() {
+async fn unknown_kinds_of_a_newer_version_do_no_harm() {
     everywhere(async |place| {
         let desk = Desk::open(place).await;
         let known = desk.write(limit(1)).await.version;
@@ -188,7 +188,7 @@ async fn a_backup_that_was_restored_is_noticed() {
         check(fourth, "restored").await;
         check(other_third, "2 changes, to 5").await;
 
-        // Whoever notices begins an epoch: once, however many do.
+        // A node that notices begins an epoch: once, however many notice.
         desk.catalog.begin_epoch(fourth, later(1)).await.expect("an epoch");
         desk.catalog.begin_epoch(third, later(2)).await.expect("an epoch");
         let head = desk.version().await;
@@ -214,7 +214,7 @@ enum Backup {
 }
 
 impl Backup {
-    /// Nobody may use the catalog meanwhile.
+    /// The catalog must not be used meanwhile.
     async fn take(place: &Place, desk: Desk) -> Self {
         drop(desk);
         match place {

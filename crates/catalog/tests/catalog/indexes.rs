@@ -1,4 +1,4 @@
-//! What is asked often is looked up, however many entries there are.
+//! Frequent queries use an index, however many entries there are.
 
 use tollgate_catalog::{AuditFilter, Catalog, Filter, Kind, QueryPlan};
 
@@ -55,7 +55,7 @@ async fn filled(place: &Place) -> Catalog {
     place.catalog()
 }
 
-/// An index of that name leads to the answer, and nothing goes through all rows.
+/// The query uses the index of that name, and scans no table.
 async fn check(catalog: &Catalog, question: QueryPlan, in_postgres: &str, in_sqlite: &str) {
     let plan = catalog.plan_of(&question).await.expect("a plan").join("\n");
     let index = if catalog.url().is_shared() { in_postgres } else { in_sqlite };

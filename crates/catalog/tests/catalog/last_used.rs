@@ -1,4 +1,4 @@
-//! When tokens were shown last, which is no change of the catalog.
+//! When tokens were used last, which is no change of the catalog.
 
 use tollgate_catalog::{Edit, Entry, Expect, Role, Token};
 use tollgate_core::Timestamp;
@@ -22,15 +22,15 @@ async fn the_latest_use_of_a_token_is_known_and_makes_no_revision() {
             let touched = touched.iter().map(|id| (*id).to_owned()).collect();
             let now = Timestamp::from_secs(at);
             desk.catalog.touch_tokens(touched, now).await.expect("noted");
-            let used = desk.catalog.last_used(&[first, second, "nobody"]).await.expect("known");
+            let used = desk.catalog.last_used(&[first, second, "unknown"]).await.expect("known");
             let found = [first, second].map(|id| used.get(id).copied());
             assert_eq!(found, expected.map(|at| at.map(Timestamp::from_secs)), "at {at}");
         };
         check(&[], 10, [None, None]).await;
-        check(&["nobody"], 20, [None, None]).await;
+        check(&["unknown"], 20, [None, None]).await;
         check(&[second, first], 30, [Some(30), Some(30)]).await;
         check(&[first], 50, [Some(50), Some(30)]).await;
-        // Another node was slower to tell.
+        // Another node reported later.
         check(&[first, second], 40, [Some(50), Some(40)]).await;
         assert!(desk.catalog.last_used(&[]).await.expect("nothing").is_empty());
         assert_eq!(desk.catalog.version().await.expect("a version"), before);

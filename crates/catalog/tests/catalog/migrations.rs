@@ -71,7 +71,7 @@ macro_rules! table {
     };
 }
 
-/// What stands in the way of each version: something that it makes is there already. Also how to remove it, and what
+/// An obstacle to each version: something that it creates exists already. Also how to remove it, and what
 /// the error names.
 const OBSTACLES: [(&str, &str, &str); NEWEST_SCHEMA as usize] = [
     table!("tollgate_blacklist"),
@@ -165,7 +165,7 @@ async fn who_may_migrate() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_newer_schema_is_left_alone() {
+async fn a_newer_schema_is_not_changed() {
     everywhere(async |place| {
         drop(Desk::open(place).await);
         let newer = NEWEST_SCHEMA + 1;
@@ -190,7 +190,7 @@ async fn a_newer_schema_is_left_alone() {
 async fn a_migration_that_fails_leaves_everything_as_it_was() {
     everywhere(async |place| {
         for (version, (obstruct, clear, named)) in (0..).zip(OBSTACLES) {
-            // In SQLite the decision log is a file of its own.
+            // In SQLite the decision log is a separate file.
             if !place.is_shared() && named == "tollgate_decision_total" {
                 continue;
             }

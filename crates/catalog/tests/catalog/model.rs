@@ -17,7 +17,7 @@ pub(crate) struct Kept {
     pub(crate) version: u64,
     pub(crate) created_at: u64,
     pub(crate) created_by: String,
-    /// Whose it is, or was before its rule went.
+    /// Its tenant, or the tenant before its rule was removed.
     pub(crate) owner: Option<String>,
     /// The tenant whose administrators wrote it last; none if operators did.
     pub(crate) author: Option<String>,
@@ -292,8 +292,8 @@ impl Model {
         }
         for exception in self.of(Kind::Override) {
             match text(exception, "rule_id").and_then(|id| self.rule(id)) {
-                // Whoever removed the rule hears that it is in use; whoever wrote the exception, that
-                // there is no rule.
+                // Removing the rule fails because it is in use; writing the override, because there
+                // is no rule.
                 None => wrong.extend(["invalid", "in use"]),
                 Some(rule) => {
                     let is_bucket = text(rule, "algorithm") == Some("token_bucket");

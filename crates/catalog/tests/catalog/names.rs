@@ -87,7 +87,7 @@ async fn odd_values_are_kept_as_they_are() {
     .await;
 }
 
-/// Whatever a database cannot keep is refused, by both in the same way, and by no excuse of being away.
+/// Values that a database cannot keep are refused by both in the same way, and not as unreachable.
 #[tokio::test(flavor = "multi_thread")]
 async fn values_that_cannot_be_kept_are_refused() {
     everywhere(async |place| {

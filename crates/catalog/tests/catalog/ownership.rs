@@ -139,7 +139,7 @@ async fn a_tenant_changes_nothing_else() {
             refused(listed(Kind::Whitelist, &types, &values)).await;
         }
         check(remove(Kind::Blacklist, r#"["user_id","u1"]"#), "nothing").await;
-        // Not even its own.
+        // A whitelist entry about its own tenant is refused too.
         refused(listed(Kind::Whitelist, &json!(["tenant", "user_id"]), &json!(["acme", "u1"])))
             .await;
         check(remove(Kind::Whitelist, r#"["tenant","acme"]"#), "read only: ..").await;
@@ -259,7 +259,7 @@ async fn a_tenant_is_shown_its_own() {
         assert_eq!(of("acme", Kind::Override).await, [r#"["acme.own","user_id","u1"]"#]);
         let edit = patch(Kind::Override, exceptions[0], json!({"limit": 8}));
         acme.check(only(edit.clone()), "missing: ..").await;
-        // Who got it sees it, and what becomes of it.
+        // The new tenant sees it and its later changes.
         let umbrella = Desk::of(place, tenant_admin("umbrella"));
         umbrella.check(only(edit.clone()), "read only: ..").await;
         desk.check(only(edit), "~override ..").await;

@@ -1,4 +1,4 @@
-//! Where a catalog is kept in these tests: a file, or a database of its own in a PostgreSQL that all
+//! Where a catalog is kept in these tests: a file, or a new database in a PostgreSQL that all
 //! tests of a program share while any of them runs.
 
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -52,7 +52,7 @@ impl Place {
             }
             Self::Database { server, name } => database_url(server, name),
         };
-        text.parse().expect("a sound URL")
+        text.parse().expect("a valid URL")
     }
 
     /// A catalog here, as another node would have it. Nothing is opened yet.
@@ -103,7 +103,7 @@ pub(crate) enum Raw {
 }
 
 impl Raw {
-    /// Runs statements; what the database has against them if it has.
+    /// Runs statements; the message of the database if it refuses them.
     pub(crate) async fn try_run(&mut self, sql: &str) -> Result<(), String> {
         let sql = AssertSqlSafe(sql.to_owned());
         let done = match self {

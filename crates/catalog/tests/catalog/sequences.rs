@@ -112,7 +112,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Notes resets, of which nobody who follows hears anything.
+    /// Logs resets, which nodes that follow do not read.
     async fn reset(&mut self, count: u64, author: &Author, now: Timestamp) -> TestCaseResult {
         let head = self.catalog.version().await.expect("a version");
         let user = |number: u64| format!("u{number}");
@@ -247,7 +247,7 @@ impl Stage {
                 for (catalog, is_copy) in [(&self.catalog, false), (&self.copy, true)] {
                     let page = catalog.page(kind, &filter, None, 100).await.expect("a page");
                     // A copy that skips revisions does not learn whose a ban is whose rule came and
-                    // went meanwhile. Nobody asks it.
+                    // went meanwhile. Copies are not asked for it.
                     let counts =
                         |name: &&str| !is_copy || kind != Kind::Ban || self.model.has_rule_of(name);
                     let names: Vec<&str> =

@@ -1,5 +1,5 @@
-//! What makes no sound policy is refused, with a word on what is wrong and where; and nothing goes that
-//! something else still needs.
+//! A write that would make the policy invalid is refused, with an error that says what is wrong and where;
+//! and nothing is removed that another entry still needs.
 
 use serde_json::{Value as Json, json};
 use tollgate_catalog::{Edit, Intent, Kind, Purpose};
@@ -25,7 +25,7 @@ fn client(tier: &str) -> Json {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn unsound_entries_are_refused() {
+async fn invalid_entries_are_refused() {
     everywhere(async |place| {
         let desk = Desk::open(place).await;
         desk.check(apply(BASE, &[]), "+tier pro, +tier free, +rule plain, +rule bucket").await;
@@ -36,7 +36,7 @@ async fn unsound_entries_are_refused() {
         check(Kind::Rule, rule("", &json!({})), "..").await;
         check(Kind::Rule, rule(&"r".repeat(101), &json!({})), "rule_id: a rule_id has..").await;
         check(Kind::Rule, rule("r", &json!({"identifier_type": "shoe_size"})), "rule r..").await;
-        check(Kind::Rule, rule("r", &json!({"replaces": ["nobody"]})), "rule r..").await;
+        check(Kind::Rule, rule("r", &json!({"replaces": ["missing"]})), "rule r..").await;
         check(Kind::Rule, rule("r", &json!({"replaces": ["r"]})), "rule r..").await;
         check(Kind::Rule, rule("r", &json!({"applies_to": {"user_tiers": ["gold"]}})), "rule r..")
             .await;
@@ -148,7 +148,7 @@ async fn rules_that_replace_each_other_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_others_need_stays() {
+async fn entries_that_others_refer_to_cannot_be_removed() {
     everywhere(async |place| {
         let desk = Desk::open(place).await;
         desk.check(apply(BASE, &[]), "+tier pro, ..").await;
@@ -183,7 +183,7 @@ async fn what_others_need_stays() {
             put(Kind::Client, &client("free")),
         ];
         check(together, "-api_key k, -tier pro, ~client [\"user_id\",\"u1\"]").await;
-        // Without any tier declared, a tier is just a word.
+        // If no tier is declared, any name is accepted.
         check(vec![remove(Kind::Tier, "free")], "-tier free").await;
         check(vec![put(Kind::Client, &client("gold"))], "~client [\"user_id\",\"u1\"]").await;
         let first = vec![put(Kind::Tier, &json!({"tier": "free"}))];
@@ -219,7 +219,7 @@ async fn what_redis_cannot_count_is_refused_where_it_counts() {
         // An exception that was fine is none with a larger limit to multiply.
         let larger = only(patch(Kind::Rule, "small", json!({"limit": 2_000_000_000})));
         desk.check(larger, "invalid: Redis counts exactly up to ..").await;
-        // Counted elsewhere, it is.
+        // The bound holds only for counters in Redis.
         let elsewhere = Desk::of(place, crate::desk::admin());
         let larger = only(patch(Kind::Rule, "small", json!({"limit": BEYOND})));
         elsewhere.check(larger, "~rule small").await;

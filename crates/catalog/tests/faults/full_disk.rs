@@ -1,7 +1,7 @@
 //! A file on a disk that is full: writes fail in words, what was kept stays, and reading goes on.
 //!
-//! Only a process of its own can be given a small disk, so the test starts itself again: on a small file
-//! system of its own where the kernel allows that, else with a bound on the size of files.
+//! Only a separate process can be given a small disk, so the test starts itself again: on a small separate
+//! file system where the kernel allows that, else with a bound on the size of files.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -80,7 +80,7 @@ async fn fill(folder: &Path) {
     let ballast = folder.join("ballast");
     fs::write(&ballast, vec![0; 600_000]).expect("room");
     let url = format!("sqlite:{}", folder.join("catalog.db").display());
-    let catalog = Catalog::new(url.parse().expect("a sound URL"), Purpose::default());
+    let catalog = Catalog::new(url.parse().expect("a valid URL"), Purpose::default());
     catalog.open(Seed::default(), NOW, false).await.expect("a catalog");
     let mut kept = 0;
     let error = loop {
@@ -110,7 +110,7 @@ async fn fill(folder: &Path) {
 /// Logs decisions until there is no room for more, and then changes the catalog.
 async fn fill_with_decisions(folder: &Path) {
     let url = format!("sqlite:{}", folder.join("catalog.db").display());
-    let catalog = Catalog::new(url.parse().expect("a sound URL"), Purpose::default());
+    let catalog = Catalog::new(url.parse().expect("a valid URL"), Purpose::default());
     catalog.open(Seed::default(), NOW, false).await.expect("a catalog");
     let record = |number: u64| DecisionRecord {
         at: Timestamp::from_micros(NOW.as_micros() + number),
@@ -156,11 +156,11 @@ async fn fill_with_decisions(folder: &Path) {
 /// Writes as a tenant until there is no room for more, and then as an operator.
 async fn fill_as_tenant(folder: &Path) {
     if !is_own_disk(folder) {
-        // Without a file system of its own the test would have to fill the disk of this machine.
+        // Without a separate file system the test would have to fill the disk of this machine.
         return;
     }
     let url = format!("sqlite:{}", folder.join("catalog.db").display());
-    let catalog = Catalog::new(url.parse().expect("a sound URL"), Purpose::default());
+    let catalog = Catalog::new(url.parse().expect("a valid URL"), Purpose::default());
     catalog.open(Seed::default(), NOW, false).await.expect("a catalog");
     let acme = Author {
         actor: "acme's".to_owned(),
@@ -214,14 +214,14 @@ async fn fill_as_tenant(folder: &Path) {
     catalog.write(&acme, rules(1), later, false).await.expect("a change, now that there is room");
 }
 
-/// Everything that was kept is there, wholly, and nothing else.
+/// All acknowledged writes are there, complete, and nothing else.
 async fn check(catalog: &Catalog, kept: usize) {
     let view = catalog.view().await.expect("a view");
     assert_eq!(view.version().revision.number, kept as u64);
     assert_eq!(view.policy().directory().sizes(), (0, 0, 2 * kept));
 }
 
-/// Whether the kernel gave this test a file system of its own.
+/// Whether the kernel gave this test a separate file system.
 fn is_own_disk(folder: &Path) -> bool {
     let device = |path: &Path| fs::metadata(path).expect("a folder").dev();
     device(folder) != device(folder.parent().expect("a parent"))

@@ -23,7 +23,7 @@ async fn what_was_acknowledged_survives() {
     writer.check(&catalog).await;
 }
 
-/// Between two calls, nobody notices that the server was away.
+/// A restart of the server between two calls fails no call.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restart_between_two_calls_goes_unnoticed() {
     let server = Postgres::start();

@@ -1,4 +1,4 @@
-//! Being told that somebody else has changed the catalog, whatever becomes of the connection.
+//! Notifications that another node has changed the catalog, also after the connection was lost.
 
 use std::sync::Arc;
 
@@ -51,12 +51,12 @@ fn kill_and_start(server: &Postgres) {
     server.restart();
 }
 
-/// A trial, or a write that changes nothing, wakes nobody.
+/// A dry run, or a write that changes nothing, notifies no task.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_tells_its_own_process_alone() {
+async fn a_file_notifies_only_its_own_process() {
     let folder = tempfile::tempdir().expect("a folder");
     let url = format!("sqlite:{}", folder.path().join("catalog.db").display());
-    let catalog = Catalog::new(url.parse().expect("a sound URL"), Purpose::default());
+    let catalog = Catalog::new(url.parse().expect("a valid URL"), Purpose::default());
     catalog.open(Seed::default(), NOW, false).await.expect("a catalog");
     timeout(PATIENCE, catalog.changed()).await.expect("woken by the beginning");
     // It ends at once.
@@ -70,7 +70,7 @@ async fn a_file_tells_its_own_process_alone() {
     assert!(is_changed(&catalog).await);
 }
 
-/// Whether somebody who waits for a change would go on at once.
+/// Whether a task that waits for a change would continue at once.
 async fn is_changed(catalog: &Catalog) -> bool {
     tokio::select! {
         biased;

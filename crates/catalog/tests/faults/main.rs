@@ -1,5 +1,5 @@
-//! Databases that die, stand still, or have no room left: whoever asks is told so in time and in words,
-//! what was acknowledged stays, and nothing is half done.
+//! Databases that die, stand still, or have no room left: calls fail in time with an error that
+//! says so, acknowledged writes stay, and no write is made in part.
 
 mod full_disk;
 mod killed;
@@ -18,7 +18,7 @@ const PASSWORD: &str = "hunter2";
 /// A catalog in a server, as a node has it that was given a password.
 fn node(server: &Postgres) -> Catalog {
     let url = server.url().replace("postgres@", &format!("postgres:{PASSWORD}@"));
-    Catalog::new(url.parse().expect("a sound URL"), Purpose::default())
+    Catalog::new(url.parse().expect("a valid URL"), Purpose::default())
 }
 
 async fn opened(server: &Postgres) -> Catalog {

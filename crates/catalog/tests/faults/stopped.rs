@@ -1,4 +1,4 @@
-//! A PostgreSQL that stands still: connections stay open, and nothing is answered.
+//! A PostgreSQL that is paused: connections stay open, and no call gets a response.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use tollgate_testbed::eventually;
 const WITHIN: Duration = Duration::from_millis(12_000 + 1_500);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_asks_is_told_in_time() {
+async fn calls_to_a_paused_database_fail_in_time() {
     let server = Postgres::start();
     let catalog = Arc::new(opened(&server).await);
     let other = opened(&server).await;
@@ -36,7 +36,7 @@ async fn whoever_asks_is_told_in_time() {
     );
     assert!(before.elapsed() < WITHIN, "{:?}", before.elapsed());
     server.resume();
-    // They are as good as before.
+    // Both catalogs work again.
     eventually("a view", || async { other.view().await.ok() }).await;
     writer.keeps(5).await;
     writer.check(&catalog).await;

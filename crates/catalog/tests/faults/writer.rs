@@ -1,4 +1,4 @@
-//! Somebody who writes three rules at a time, whatever happens, and remembers what came of it.
+//! A task that writes three rules at a time, whatever happens, and remembers each result.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -43,23 +43,23 @@ impl Writer {
         self.fates.lock().iter().filter(|fate| **fate == Fate::Kept).count()
     }
 
-    /// Waits until so many writes more were kept.
+    /// Waits until so many more writes were kept.
     pub(crate) async fn keeps(&self, more: usize) {
         let wanted = self.kept() + more;
         eventually("writes", || async { (self.kept() >= wanted).then_some(()) }).await;
     }
 
-    /// Waits until a write more was not.
+    /// Waits until one more write failed.
     pub(crate) async fn fails(&self) {
         let count = || self.fates.lock().iter().filter(|fate| **fate != Fate::Kept).count();
         let wanted = count() + 1;
         eventually("a failure", || async { (count() >= wanted).then_some(()) }).await;
     }
 
-    /// Stops, and compares what was told with what is there.
+    /// Stops, and compares the results of writes with the contents of the catalog.
     pub(crate) async fn check(self, catalog: &Catalog) {
         self.writing.abort();
-        // It ends in the middle of a write, of which nobody was told anything.
+        // It stops in the middle of a write, whose result is not known.
         let _ = self.writing.await;
         let fates = self.fates.lock().clone();
         let view = eventually("a view", || async { catalog.view().await.ok() }).await;

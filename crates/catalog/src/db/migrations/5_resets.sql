@@ -1,5 +1,5 @@
--- Counters that somebody reset: who, when, from where. Nothing in the catalog changes by that, so it makes
--- no revision: it stands behind the changes of the one that was in force.
+-- Resets of counters: who, when, from where. They change nothing in the catalog, so they make no revision
+-- and follow the changes of the one that was in force.
 CREATE TABLE tollgate_resets (
     revision BIGINT NOT NULL CHECK (revision >= 0),
     place BIGINT NOT NULL CHECK (place > 0),

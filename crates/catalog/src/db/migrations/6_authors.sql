@@ -1,11 +1,11 @@
 -- Who wrote an entry: the tenant whose administrators did, or NULL for operators. Only these kinds can be written by
--- administrators of a tenant. Bans belong to whoever wrote their rule.
+-- administrators of a tenant. Bans belong to the author of their rule.
 ALTER TABLE tollgate_changes ADD COLUMN author_tenant TEXT;
 ALTER TABLE tollgate_rules ADD COLUMN author_tenant TEXT;
 ALTER TABLE tollgate_overrides ADD COLUMN author_tenant TEXT;
 ALTER TABLE tollgate_blacklist ADD COLUMN author_tenant TEXT;
 
--- Known from the log, as far as it goes back. What it does not tell is the operators'.
+-- Taken from the log, as far as it goes back. All other entries are the operators'.
 UPDATE tollgate_changes SET author_tenant = tenant
     WHERE tenant IS NOT NULL
     AND revision IN (SELECT number FROM tollgate_revisions WHERE role = 'tenant-admin');

@@ -1,5 +1,5 @@
 -- Requests that were judged, with how much room each takes, in all and by client, so that the log is bounded.
--- In SQLite it is a file of its own beside the catalog. Earlier versions kept it in tollgate_decisions.
+-- In SQLite it is a separate file beside the catalog. Earlier versions kept it in tollgate_decisions.
 CREATE TABLE tollgate_decision_log (
     decided_at BIGINT NOT NULL,
     decision_id TEXT NOT NULL,
