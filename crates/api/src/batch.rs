@@ -6,7 +6,7 @@ use crate::problem::ProblemBody;
 use crate::request::CheckRequest;
 use crate::response::CheckResponse;
 
-/// Checks to be answered in order.
+/// Checks; the responses have the same order.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -33,11 +33,11 @@ pub struct BatchResponse<'a> {
 #[serde(untagged)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum BatchResult<'a> {
-    /// Judged.
+    /// The decision.
     Response(Box<CheckResponse<'a>>),
-    /// Not judged, and not charged.
+    /// The check failed, and nothing was charged.
     Error {
-        /// Why.
+        /// Why it failed.
         error: ProblemBody<'a>,
     },
 }

@@ -15,14 +15,14 @@ pub struct DecisionRecord<'a> {
     pub decision_id: Cow<'a, str>,
     /// When it was made, in RFC 3339.
     pub at: String,
-    /// What it rests on.
+    /// Why the request was allowed or refused.
     pub because: String,
     /// The tier the client was in.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub tier: Option<Cow<'a, str>>,
-    /// The policy that judged.
+    /// The revision of the policy that decided.
     pub revision: u64,
-    /// The answer that was given.
+    /// The response to the check.
     pub answer: CheckResponse<'a>,
     /// Every rule that applied.
     pub rules: Vec<RuleResult<'a>>,

@@ -1,10 +1,10 @@
-//! How a request would fare, and why. The server writes it from the library's own types.
+//! Whether a request would pass, and why. The server writes it from the library's own types.
 
 use serde::{Deserialize, Serialize};
 
 use crate::response::State;
 
-/// How a request would fare, and why.
+/// Whether a request would pass, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct ExplainResponse {
     /// Which version of the policy it is about.
@@ -51,7 +51,7 @@ pub enum TierOrigin {
     Default,
     /// There is no tier.
     Nobody,
-    /// A word of a newer server.
+    /// A value that only newer servers know.
     #[serde(other, skip_serializing)]
     Other,
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DecisionBody<'a> {
-    /// The decision, as its answer named it.
+    /// The decision, as the response to its check named it.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub decision_id: Cow<'a, str>,
 }

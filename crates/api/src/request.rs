@@ -29,10 +29,10 @@ pub struct CheckRequest<'a> {
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub key_value: Option<Text<'a>>,
-    /// By rule: how many requests this is; 1 if not given, 0 to look without charging.
+    /// By rule: how many requests this is; 1 if not given, 0 to peek without charging.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_count: Option<u64>,
-    /// By request: who asks.
+    /// By request: the identifiers of the client.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Identifiers<'static>>))]
     pub identifiers: Option<Object<Identifiers<'a>>>,
@@ -57,10 +57,10 @@ pub struct CheckRequest<'a> {
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<BTreeMap<String, String>>))]
     pub attributes: Option<BTreeMap<Text<'a>, Text<'a>>>,
-    /// What the request costs before rules multiply it; 1 if not given, 0 to look without charging.
+    /// What the request costs before rules multiply it; 1 if not given, 0 to peek without charging.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<u64>,
-    /// Whether the answer lists every rule that applied. On for a single check, off in a batch.
+    /// Whether the response lists every rule that applied. On for a single check, off in a batch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<bool>,
     /// The idempotency key of this check, in a batch or instead of the header.
@@ -69,7 +69,7 @@ pub struct CheckRequest<'a> {
     pub idempotency_key: Option<Text<'a>>,
 }
 
-/// Who asks.
+/// The identifiers of a client.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -113,7 +113,7 @@ pub enum KeyType {
 }
 
 impl KeyType {
-    /// The word for it, over HTTP and gRPC.
+    /// Its name over HTTP and gRPC.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

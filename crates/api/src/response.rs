@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// Whether a request may pass, and what there is to say about it.
+/// The decision on a request.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[cfg_attr(
@@ -29,7 +29,7 @@ pub struct CheckResponse<'a> {
     pub rule_id: Option<Cow<'a, str>>,
     /// How close the client is to its limits.
     pub state: State,
-    /// Names this decision, to have it explained or given back; not there if nothing was counted.
+    /// Names this decision, to explain or refund it; not there if nothing was counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub decision_id: Option<Cow<'a, str>>,
@@ -46,7 +46,7 @@ pub struct CheckResponse<'a> {
     /// Allowed, but the request should be held for so long.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay_ms: Option<u64>,
-    /// The shared store had no say: why.
+    /// Why the decision was made without the shared store.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub degraded: Option<String>,
     /// Every rule that applied, if asked for.
@@ -60,14 +60,14 @@ pub struct CheckResponse<'a> {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub enum State {
-    /// Nothing to say.
+    /// Neither close to a limit nor delayed.
     #[default]
     Normal,
     /// Close to a limit.
     Warning,
     /// Admitted, but only after a wait.
     Throttled,
-    /// A word of a newer server.
+    /// A value that only newer servers know.
     #[serde(other, skip_serializing)]
     Other,
 }
@@ -82,17 +82,17 @@ pub enum Reason {
     RateLimited,
     /// The client is on the deny list, or lacks an identifier that a rule requires.
     Denied,
-    /// The client kept exceeding the limit of the rule, which refuses it until `retry_after` is over.
+    /// The client kept exceeding the limit of the rule, which refuses it until `retry_after` has passed.
     Banned,
     /// The limit could not be checked, and the rule does not pass unchecked requests.
     StoreUnavailable,
-    /// A word of a newer server.
+    /// A value that only newer servers know.
     #[serde(other, skip_serializing)]
     Other,
 }
 
 impl Reason {
-    /// The word for it, over HTTP and gRPC.
+    /// Its name over HTTP and gRPC.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

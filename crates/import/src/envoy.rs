@@ -1,5 +1,5 @@
-//! The files of envoyproxy/ratelimit, read and matched as it does, so that whoever runs it behind
-//! Envoy can keep them.
+//! The files of envoyproxy/ratelimit, read and matched as it does, so that they can be kept when
+//! Tollgate replaces it.
 //!
 //! A file has one domain and a tree of descriptors. A request of Envoy names a domain and has
 //! descriptors, each a list of keys and values, which is followed down the tree entry by entry. It
@@ -18,7 +18,7 @@
 //!     value: acme
 //!     rate_limit: {unlimited: true}
 //! ";
-//! let config = EnvoyConfig::parse(&[("shop.yaml", file)]).expect("a sound file");
+//! let config = EnvoyConfig::parse(&[("shop.yaml", file)]).expect("a valid file");
 //! let descriptor = |entries| Descriptor { entries, carries_limit: false };
 //! let request = [descriptor(&[("tenant", "acme")]), descriptor(&[("tenant", "other")])];
 //! let verdicts = config.judge("shop", &request).expect("the domain is known");
@@ -28,7 +28,7 @@
 //! assert_eq!(key.as_str(), "4:shop6:tenant5:other");
 //! ```
 //!
-//! [`EnvoyConfig::to_document`] makes a policy of the files, for whoever wants to leave them behind.
+//! [`EnvoyConfig::to_document`] makes a policy of the files, which can then replace them.
 //!
 //! What is not obvious in these files:
 //!
@@ -36,7 +36,7 @@
 //!   very name, else to the first wildcard in the file that matches it, else to the node of the key
 //!   alone, and never back: a node without a limit is an exception from its wider siblings.
 //! - `*` stands for any text, anywhere in the name.
-//! - Each value has a counter of its own, unless `share_threshold` puts all that match a wildcard
+//! - Each value has its own counter, unless `share_threshold` puts all that match a wildcard
 //!   into one.
 //! - `replaces` is one step over all descriptors of a request, and an unlimited one replaces too.
 //! - `requests_per_unit` is 0 if it is left out, and 0 blocks.

@@ -1,4 +1,4 @@
-//! The limits of an nginx configuration as a policy, for whoever wants to leave `limit_req` behind.
+//! The limits of an nginx configuration as a policy, to replace `limit_req`.
 //!
 //! ```
 //! use tollgate_import::nginx::import;
@@ -10,13 +10,13 @@
 //!         location /api/ { limit_req zone=perip burst=20 nodelay; }
 //!     }
 //! }";
-//! let imported = import(&[("nginx.conf", file)], &mut |_, _| Ok(Vec::new())).expect("sound");
+//! let imported = import(&[("nginx.conf", file)], &mut |_, _| Ok(Vec::new())).expect("valid");
 //! let rule = &imported.document.rules[0];
 //! assert_eq!((rule.limit, rule.burst), (10, Some(21)));
 //! assert_eq!(rule.applies_to.endpoints, ["/api/*"]);
 //! ```
 //!
-//! What is not obvious in these files, and decides what becomes of them:
+//! What is not obvious in these files, and decides which rules are made of them:
 //!
 //! - A limit lets `burst` requests pass beside the one that the rate allows, so a burst of 20 is a
 //!   capacity of 21. Without `nodelay` they are held back, as in a leaky bucket; with `delay=N` those
@@ -24,10 +24,10 @@
 //! - A zone is a set of counters, and every limit that names it uses the same ones. Limits of one zone
 //!   that do the same are one rule, wherever they stand; others would not fit into one, and count
 //!   apart.
-//! - A location or server inherits limits only if it has none of its own. A rule applies wherever it
+//! - A location or server inherits limits only if it sets none itself. A rule applies wherever it
 //!   matches, so the rules of a narrower place replace those of a wider one, and where a narrower
 //!   place has no limits, it costs nothing.
-//! - A `return` answers before anything is counted.
+//! - A `return` responds before anything is counted.
 //! - Requests with an empty key are not counted, just as a rule skips those without its identifier.
 
 mod directive;
@@ -62,7 +62,7 @@ pub use crate::nginx::reader::{Include, NginxFile};
 pub struct Import {
     /// The policy: rules in the order in which their limits stand in the files.
     pub document: PolicyDocument,
-    /// What the rules do not say as the files do.
+    /// Where the rules differ from the files.
     pub notes: Vec<Note>,
     /// How many zones the files define.
     pub zones: usize,

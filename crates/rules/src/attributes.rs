@@ -29,7 +29,7 @@ pub enum Attribute<'a> {
 
 /// A request, as far as rules can see it.
 ///
-/// An empty value counts as absent everywhere: an empty user id identifies nobody.
+/// An empty value counts as absent everywhere: an empty user id identifies no user.
 pub trait Attributes {
     /// The value of an attribute, exactly as the request has it.
     fn get(&self, attribute: Attribute<'_>) -> Option<&str>;

@@ -1,7 +1,7 @@
 //! Values that are one of a few names.
 
 /// Declares an enum that stands in documents by the names of its variants. Names in `later` are
-/// refused with a word that they are not supported yet.
+/// refused as not supported yet.
 macro_rules! choice {
     (
         $(#[doc = $about:literal])+
@@ -70,7 +70,7 @@ macro_rules! choice {
 }
 pub(crate) use choice;
 
-/// The schema of a choice; what the names mean is told with it.
+/// The schema of a choice, with the meaning of each name.
 pub(crate) fn schema(about: &[&str], choices: &[(&str, String)]) -> schemars::Schema {
     let names = choices.iter().map(|(name, _)| *name).collect::<Vec<_>>();
     let meanings = choices.iter().map(|(name, about)| format!("\n- {name}: {about}"));

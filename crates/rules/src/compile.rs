@@ -59,7 +59,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// True if no more problems are reported, so that looking on is of no use.
+    /// True if no more problems are reported, so that compiling can stop.
     fn is_full(&self) -> bool {
         self.found >= MAX_PROBLEMS
     }
@@ -96,7 +96,8 @@ impl<'a> Compiler<'a> {
                 && let Some(first) = tiers.default.replace(Arc::clone(&name))
             {
                 let message = format!("{first} is the default already");
-                let advice = "clients that nobody put into a tier can be in one only";
+                let advice =
+                    "clients without a tier are in the default one, so there can be only one";
                 self.report(&place, Flaw::new(message, advice).within("default"));
             }
             tiers.names.push(name);

@@ -50,7 +50,7 @@ pub enum Change {
         /// The tier.
         tier: Arc<str>,
     },
-    /// The client is in no tier of its own any more.
+    /// The directory has no tier for the client any more.
     RemoveTier {
         /// Who.
         client: Client,
@@ -95,14 +95,14 @@ pub enum Change {
         /// When the ban ends.
         until: Timestamp,
     },
-    /// The rule counts the client again.
+    /// The ban of the client by the rule is lifted.
     Unban {
         /// The rule.
         rule_id: Arc<str>,
         /// Who, as the rule counts.
         subject: Subject,
     },
-    /// The rule counts all clients again that it has banned.
+    /// All bans by the rule are lifted.
     UnbanAll {
         /// The rule.
         rule_id: Arc<str>,

@@ -59,7 +59,7 @@ record! {
         pub identifier_type: OneOrMany,
         /// A glob on the first identifier's value.
         pub key_pattern: String = "*".to_owned(),
-        /// What becomes of a request that lacks the identifier.
+        /// What happens to a request that lacks the identifier.
         pub on_missing: OnMissing = OnMissing::default(),
         /// The tenant the rule belongs to and only sees.
         pub tenant: Option<String> = None,
@@ -213,7 +213,7 @@ record! {
 }
 
 choice! {
-    /// What becomes of a request that lacks the identifier.
+    /// What happens to a request that lacks the identifier.
     pub enum OnMissing {
         /// The rule does not apply to it.
         #[default]

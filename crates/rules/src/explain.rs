@@ -25,7 +25,7 @@ pub struct Explanation {
     pub path: Option<String>,
     /// The tier of the client.
     pub tier: Option<String>,
-    /// Who says so: `directory`, `request`, `default` or nobody.
+    /// Where the tier comes from: `directory`, `request`, `default` or none.
     pub tier_from: TierOrigin,
     /// The list entry that decides, whatever the rules say.
     pub listed: Option<ListedExplanation>,
@@ -43,7 +43,7 @@ pub enum ExplainScope {
     OwnTenant,
 }
 
-/// Who put a client into its tier.
+/// Where the tier of a client comes from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TierOrigin {
@@ -53,7 +53,7 @@ pub enum TierOrigin {
     Request,
     /// The policy, for clients in no other tier.
     Default,
-    /// Nobody: there is no tier.
+    /// There is no tier.
     Nobody,
 }
 
@@ -348,7 +348,7 @@ fn cut(secret: &str) -> String {
     secret.chars().take(shown).chain(['…']).collect()
 }
 
-/// What a request says can be long, and is quoted in full nowhere.
+/// Values of requests can be long, so they are never quoted in full.
 fn shortened(value: &str) -> String {
     let mut chars = value.chars();
     let start = chars.by_ref().take(100).collect::<String>();

@@ -27,7 +27,7 @@
 //!        - {rule_id: api, limit: 100, window: 1m, identifier_type: user_id,
 //!           applies_to: {endpoints: [/api/*]}}",
 //! )
-//! .expect("a sound policy");
+//! .expect("a valid policy");
 //! let hasher = std::hash::RandomState::new();
 //! let plan = policy.plan(&[&Request], Timestamp::from_secs(0), &hasher);
 //! let charge = plan.charges(policy.rules()).next().expect("the rule applies");

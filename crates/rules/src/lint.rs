@@ -19,7 +19,7 @@ use crate::source::Source;
 pub struct LintContext {
     /// How many nodes share the work.
     pub nodes: Option<u32>,
-    /// Whether proxies are named whose word on client addresses is taken.
+    /// Whether trusted proxies are configured, which report client addresses.
     pub trusted_proxies: Option<bool>,
     /// Whether counters are kept in Redis.
     pub redis: bool,

@@ -18,7 +18,7 @@ use crate::ruleset::{Rule, RuleSet};
 /// What is to be done with a request.
 ///
 /// A plan owns its keys and borrows nothing, so it can outlive the request. Up to four lines and 128
-/// bytes of keys, it needs no memory of its own.
+/// bytes of keys, it allocates nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     /// Whether the lines are to be charged at all.
@@ -86,7 +86,7 @@ impl Planned {
         self.own_limit.as_deref().unwrap_or(&rule.limit)
     }
 
-    /// What became of this line. `rule` is the rule of this line.
+    /// The result of this line. `rule` is the rule of this line.
     #[must_use]
     #[inline]
     pub fn outcome(&self, rule: &Rule, admitted: bool, report: Report) -> Outcome {
@@ -188,8 +188,8 @@ impl Plan {
     }
 
     /// Adds a line by hand: a rule, whatever its conditions, and the counter it is counted in.
-    /// `number` is the subject it is for; no other line has this rule and this counter. Nobody is
-    /// banned from it: it has no client.
+    /// `number` is the subject it is for; no other line has this rule and this counter. Bans do
+    /// not apply: it has no client.
     pub fn add(
         &mut self,
         rules: &RuleSet,
@@ -211,8 +211,8 @@ impl Plan {
         self.planned.push(planned);
     }
 
-    /// Forgets the keys, which may be long, but not the tier. What was planned cannot be charged or
-    /// given back any more.
+    /// Forgets the keys, which may be long, but not the tier. The plan cannot be charged or
+    /// refunded any more.
     pub fn forget_keys(&mut self) {
         let tier = self.tier.map_or(0, |tier| tier.end as usize);
         self.text.truncate(tier);

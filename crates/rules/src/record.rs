@@ -8,7 +8,7 @@ use tollgate_document::{Field, Node, Scope};
 /// A map with known fields.
 pub(crate) trait Record: Sized {
     /// The record, as long as every required field can be read. A field that may be left out counts
-    /// as left out when it cannot be read, and the problem is told.
+    /// as left out when it cannot be read, and the problem is reported.
     fn read(node: &Node, scope: &mut Scope) -> Option<Self>;
 }
 

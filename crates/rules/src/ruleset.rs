@@ -26,7 +26,7 @@ pub struct Rule {
     pub enabled: bool,
     /// The limit as its author means it.
     pub quota: Quota,
-    /// The same, compiled.
+    /// The limit, compiled.
     pub limit: Limit,
     /// Whether it refuses requests or only watches.
     pub mode: Mode,
@@ -42,11 +42,11 @@ pub struct Rule {
     pub fallback_factor: u32,
     /// The ban for those who keep exceeding the limit.
     pub penalty: Option<Penalty>,
-    /// Which answers give the charge back.
+    /// Which responses refund the charge.
     pub refund_on: StatusSet,
     /// What its counters are kept by; never empty.
     pub identifiers: Box<[Identifier]>,
-    /// What becomes of a request that lacks one of them.
+    /// What happens to a request that lacks one of them.
     pub on_missing: OnMissing,
     /// The tenant it belongs to and only sees.
     pub tenant: Option<Arc<str>>,
@@ -97,7 +97,7 @@ impl StatusSet {
         self.classes.contains(&(status / 100)) || self.statuses.contains(&status)
     }
 
-    /// Whether no status is.
+    /// Whether the set is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.classes.is_empty() && self.statuses.is_empty()
@@ -119,8 +119,8 @@ impl Rule {
         pattern.or(path).unwrap_or(EVERYTHING)
     }
 
-    /// Whether a request that lacks an identifier is refused. A rule that only watches refuses
-    /// nobody.
+    /// Whether a request that lacks an identifier is refused. A rule that only watches
+    /// refuses none.
     pub(crate) fn refuses_missing(&self) -> bool {
         self.on_missing == OnMissing::Deny && self.mode == Mode::Enforce
     }

@@ -127,7 +127,7 @@ impl Source {
     }
 
     /// The ids of rules that could not be read. They are missing from `document`, so that naming
-    /// one of them elsewhere is no mistake of its own.
+    /// one of them elsewhere is not another mistake.
     pub fn unread_rules(&self) -> impl Iterator<Item = &str> {
         self.unread_names("rules", "rule_id")
     }

@@ -1,5 +1,4 @@
-//! What a file of envoyproxy/ratelimit says, with everything that is wrong with it told where it
-//! stands.
+//! A file of envoyproxy/ratelimit, with everything that is wrong with it and where.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -93,7 +92,7 @@ impl DescriptorDocument {
         field("key", &["the key of an entry that Envoy sends"]),
         field("value", &["its value; any, if left out"]),
         field("rate_limit", &["what is allowed"]),
-        field("descriptors", &["what is told apart further"]),
+        field("descriptors", &["descriptors of the next entry"]),
         field("shadow_mode", &["whether the limit only watches"]),
         field("quota_mode", &["not supported"]),
         field("detailed_metric", &["whether metrics name the values of requests"]),
@@ -255,7 +254,7 @@ fn required_name(fields: &mut Fields<'_>, name: &str) -> Option<String> {
     Some(text)
 }
 
-/// Tells a problem of a field that is there.
+/// Reports a problem of a field that is there.
 fn refuse(fields: &mut Fields<'_>, name: &str, message: &str, advice: &str) {
     if let Some(Node { position, .. }) = fields.get(name) {
         fields.problem(name, *position, message, advice);

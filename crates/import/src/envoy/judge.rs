@@ -19,7 +19,7 @@ pub struct Descriptor<'a> {
     pub carries_limit: bool,
 }
 
-/// What becomes of one descriptor.
+/// The verdict on one descriptor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// No limit is for it; it passes.

@@ -22,7 +22,7 @@ pub struct EnvoyLimit {
     pub path: Box<[Step]>,
     /// How much is allowed.
     pub allowance: Allowance,
-    /// What others call it in `replaces`, and what Envoy is told.
+    /// Its name in `replaces` of other limits, and in responses to Envoy.
     pub name: Option<Box<str>>,
     /// The names of the limits that do not apply where this one does.
     pub replaces: Box<[Box<str>]>,
@@ -58,7 +58,7 @@ pub enum Allowance {
         unit: Unit,
         /// The limit as its author means it.
         quota: Quota,
-        /// The same, compiled.
+        /// The limit, compiled.
         limit: Box<Limit>,
     },
 }

@@ -71,8 +71,8 @@ impl Trail {
 pub(super) struct RuleIds(HashSet<Arc<str>>);
 
 impl RuleIds {
-    /// The id of the limit at the end of that trail: the names, if they can be told from it, else
-    /// what is left of them and a fingerprint.
+    /// The id of the limit at the end of that trail: the names, if the id is exact, else the
+    /// readable part of them and a fingerprint.
     pub(super) fn give(&mut self, trail: &Trail) -> Arc<str> {
         let exact = trail.is_exact.then(|| trail.stem.clone());
         // Two trails with one fingerprint are not to be expected, but must not share an id.

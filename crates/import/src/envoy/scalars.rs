@@ -17,8 +17,8 @@ const FLAGS: [&str; 6] = [
 /// How far into a line that is not plain ASCII a place is looked up, which takes time there.
 const MAX_COLUMN: usize = 1_000;
 
-/// Puts back every scalar of the document that YAML took for something else. What cannot be found
-/// in the text again is left alone, and refused later for not being a text.
+/// Puts back every scalar of the document that YAML took for something else. A scalar that cannot
+/// be found in the text again stays as it is, and is refused later for not being a text.
 pub(super) fn restore(root: &mut Node, text: &str) {
     restore_below(root, &Lines::new(text));
 }

@@ -1,4 +1,4 @@
-//! The limits of files as rules of a policy, for whoever wants to leave the files behind.
+//! The limits of files as rules of a policy, to replace the files.
 //!
 //! A descriptor of Envoy is a request to rules: its domain is the attribute `domain`, and each entry
 //! an attribute named like its key. There is no tree any more, so what the tree says has to be said
@@ -184,7 +184,7 @@ impl<'a> Domain<'a> {
         }
     }
 
-    /// The same for descriptors that have come to a level.
+    /// Whether descriptors that have reached a level all meet limits that become rules.
     fn are_always_counted(&self, level: &Level, steps: &[Step<'_>]) -> bool {
         let Some((Step { key, values, without }, rest)) = steps.split_first() else {
             return false;

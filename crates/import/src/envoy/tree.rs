@@ -7,7 +7,7 @@ use foldhash::fast::FixedState;
 use crate::envoy::limit::Step;
 use crate::envoy::wildcard::Wildcard;
 
-/// What is told apart on one level.
+/// The branches of one level.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Level {
     branches: Vec<Branch>,

@@ -235,7 +235,7 @@ impl Key {
         self.losses.extend(loss.filter(|loss| !self.losses.contains(loss)));
     }
 
-    /// An identifier with a name of its own, which may be too long.
+    /// Adds an identifier like `header:NAME`, whose name may be too long.
     fn add_named(&mut self, variable: &str, identifier: &str) -> Result<(), Loss> {
         if identifier.parse::<Identifier>().is_err() {
             return Err(Loss::Variable(format!("${variable}")));

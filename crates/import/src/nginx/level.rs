@@ -10,7 +10,7 @@ use crate::nginx::limit::{Limit, limit};
 use crate::nginx::place::Place;
 use crate::nginx::reader::Findings;
 
-/// What nginx refuses with, unless it is told otherwise.
+/// The status of refusals by nginx, unless `limit_req_status` sets another.
 const DEFAULT_STATUS: u16 = 503;
 
 /// What is in force at one level.
@@ -36,7 +36,7 @@ impl Default for Level {
 }
 
 impl Level {
-    /// The same without limits.
+    /// The level without its limits.
     pub(super) fn unlimited(self) -> Self {
         Self { limits: Arc::default(), ..self }
     }
@@ -49,7 +49,7 @@ impl Level {
     }
 }
 
-/// Reads one level. The limits of the outer one are inherited only if it has none of its own.
+/// Reads one level. The limits of the outer one are inherited only if it sets none itself.
 pub(super) fn level<'a>(
     directives: impl Iterator<Item = &'a Directive>,
     outer: &Level,

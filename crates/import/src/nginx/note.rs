@@ -1,5 +1,4 @@
-//! What becomes of a configuration when it is made into rules: everything that a rule says
-//! otherwise, or cannot say.
+//! Notes on the import of a configuration: everything that a rule says otherwise, or cannot say.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +7,7 @@ use tollgate_document::{printable, quote};
 
 use crate::nginx::place::Place;
 
-/// Something that the rules do not say as the files do.
+/// A difference between the rules and the files.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Note {
     /// What it is about.
@@ -120,7 +119,7 @@ pub enum Loss {
     MissingPart,
     /// Refusals have another status.
     Status(u16),
-    /// Nobody holds requests back by himself.
+    /// nginx delays requests itself; Tollgate leaves that to the caller.
     Held,
     /// The longest delay is longer than a rule can have it.
     LongDelay,
@@ -211,7 +210,7 @@ impl fmt::Display for Loss {
             ),
             Self::Program(name) => write!(
                 f,
-                "{} runs a program, which may limit requests too; nobody has looked at it",
+                "{} runs a program, which may limit requests too; it was not examined",
                 printable(name)
             ),
             Self::If => f.write_str(

@@ -16,7 +16,7 @@ const MAX_DEPTH: usize = 16;
 const MAX_FILES: usize = 1_000;
 /// How long all of them may be together.
 const MAX_BYTES: usize = 16 << 20;
-/// How many problems are told. Whoever has more has given the wrong file.
+/// How many problems are reported. A file with more is probably not an nginx configuration.
 const MAX_PROBLEMS: usize = 1_000;
 
 /// A file as it was found.
@@ -36,7 +36,7 @@ pub type Include<'a> = dyn FnMut(&str, &str) -> Result<Vec<NginxFile>, String> +
 /// What was found on the way through the files.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
-    /// What makes nginx refuse the files.
+    /// Errors for which nginx would refuse the files.
     pub(super) problems: Vec<FileProblem>,
     /// What a policy cannot say.
     pub(super) notes: Vec<Note>,

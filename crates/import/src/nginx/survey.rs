@@ -89,7 +89,7 @@ impl Survey {
             let first = known.get(&zone.name);
             if let Some(first) = first {
                 let message = format!("the zone {} is at {first} already", quote(&zone.name));
-                findings.problem(&zone.place, &message, "give every zone a name of its own");
+                findings.problem(&zone.place, &message, "give every zone a different name");
                 return false;
             }
             known.insert(Arc::clone(&zone.name), zone.place.clone());

@@ -49,8 +49,8 @@ fn has_limits(directive: &Directive) -> bool {
 struct Walk<'a> {
     site: Site,
     findings: &'a mut Findings,
-    /// The lists of limits that some request meets, by where they stand: who inherits a list has it
-    /// from the same place.
+    /// The lists of limits that some request meets, by where they stand: a level that inherits a list
+    /// has the same place.
     met: HashSet<Place>,
     /// The regions of the server at hand by the text of their pattern, and the length of the path
     /// that they have in nginx.
@@ -81,7 +81,7 @@ impl Walk<'_> {
                 return;
             }
             let mut names = Names::read(server.children());
-            // Nobody else takes requests for other hosts.
+            // No other server takes requests for other hosts.
             if is_alone && default == DefaultFor::Everywhere {
                 names.hosts.clear();
                 names.unmatched.clear();

@@ -1,11 +1,11 @@
-//! What is wrong with one value of a document, before anyone knows where it stands.
+//! What is wrong with one value of a document, before its position is known.
 
 use tollgate_document::Problem;
 
-/// Becomes a problem on its way out, when the place is known.
+/// An error without a position. It becomes a `Problem` once the position is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Flaw {
-    /// The field, seen from whoever looks at it; empty for the thing itself.
+    /// The field, relative to the value that was checked; empty for the value itself.
     pub(crate) field: String,
     /// What is wrong.
     pub(crate) message: String,
@@ -18,7 +18,7 @@ impl Flaw {
         Self { field: String::new(), message: message.into(), advice: advice.into() }
     }
 
-    /// The same flaw, seen from one level further out.
+    /// The flaw with its field relative to the value around it.
     pub(crate) fn within(mut self, field: &str) -> Self {
         let separator = if self.field.is_empty() || self.field.starts_with('[') { "" } else { "." };
         self.field = format!("{field}{separator}{}", self.field);

@@ -170,7 +170,7 @@ fn penalty(document: &RuleDocument, flaws: &mut Flaws) -> Option<Penalty> {
         ("penalty.ban_seconds", ban_seconds),
     ];
     for (field, _) in fields.iter().filter(|(_, value)| *value == 0) {
-        let flaw = Flaw::new("must be at least 1", "leave the penalty out to ban nobody");
+        let flaw = Flaw::new("must be at least 1", "leave the penalty out to ban no client");
         flaws.add(field, flaw);
     }
     let within = Micros::from_secs(within_seconds);

@@ -163,7 +163,7 @@ pub(crate) fn parse_value(kind: &Identifier, text: &str) -> Result<String, Flaw>
         Identifier::Endpoint if text == EVERYTHING => Ok(text.to_owned()),
         Identifier::Endpoint => Ok(Pattern::parse(text)?.text.to_string()),
         Identifier::Global => Err(Flaw::new(
-            "`global` names no one in particular",
+            "`global` does not name a client",
             "change the rule itself, or name a client",
         )),
         _ => Ok(text.to_owned()),

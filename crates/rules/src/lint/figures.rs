@@ -1,4 +1,4 @@
-//! Limits whose figures make no difference, or more than was bargained for.
+//! Limits whose figures have no effect, or an unexpected one.
 
 use tollgate_core::{Algorithm, Micros, Mode, Quota};
 
@@ -40,7 +40,7 @@ pub(super) fn above_its_parent(view: &View<'_>, suspect: Suspect<'_>) -> Option<
     )
 }
 
-/// Whether whoever stays within the first quota provably stays below the second. Requests of the
+/// Whether a client within the first quota provably stays below the second. Requests of the
 /// second are among those of the first and cost no more there.
 fn runs_out_first(parent: &Quota, child: &Quota) -> bool {
     let blocks = parent.limit == 0;
@@ -80,7 +80,7 @@ pub(super) fn beyond_redis(view: &View<'_>, suspect: Suspect<'_>) -> Option<Flaw
     Some(inexact(amount).within(field))
 }
 
-/// The same for what a client gets instead.
+/// An override whose limit is more than the numbers of a Redis script are sure to hold.
 pub(super) fn override_beyond_redis(view: &View<'_>, document: &OverrideDocument) -> Option<Flaw> {
     let rule = view.rules.find(&document.rule_id)?;
     let is_shared = view.context.redis && rule.consistency == Consistency::Strict;

@@ -84,7 +84,7 @@ fn known_values<'a>(identifier: &Identifier, rule: &'a Rule) -> Vec<&'a str> {
     }
 }
 
-/// No tier is declared, and nobody is put into this one.
+/// No tier is declared, and no client is in this one.
 pub(super) fn undeclared_tier(view: &View<'_>, suspect: Suspect<'_>) -> Option<Flaw> {
     let document = &view.source.document;
     if !document.tiers.is_empty() {
@@ -95,7 +95,7 @@ pub(super) fn undeclared_tier(view: &View<'_>, suspect: Suspect<'_>) -> Option<F
     let (at, tier) = tiers.iter().enumerate().find(|(_, tier)| !is_given(tier))?;
     Some(
         Flaw::new(
-            format!("nobody is in tier {tier} unless requests say so themselves"),
+            format!("no client is in tier {tier} unless requests say so themselves"),
             format!("declare it, `tiers: [{{tier: {tier}}}]`, so that a misspelt tier is found"),
         )
         .within(&format!("applies_to.user_tiers[{at}]")),

@@ -50,12 +50,12 @@ pub(super) fn open_login(_: &View<'_>, suspect: Suspect<'_>) -> Option<Flaw> {
     )
 }
 
-/// A penalty that bans nobody, or everybody.
+/// A penalty that bans no client, or all of them.
 pub(super) fn misdirected_penalty(_: &View<'_>, suspect: Suspect<'_>) -> Option<Flaw> {
     let rule = suspect.rule;
     rule.penalty.as_ref()?;
     let (message, advice) = if rule.mode == Mode::Shadow {
-        ("a rule that only watches bans nobody", "remove the penalty, or write action: reject")
+        ("a rule that only watches bans no client", "remove the penalty, or write action: reject")
     } else if rule.identifiers.iter().any(Identifier::names_client) {
         return None;
     } else {

@@ -24,7 +24,7 @@ struct CostEntry {
 }
 
 impl Costs {
-    /// `entries` are keyed by "METHOD /pattern" or "/pattern". Of the flaws, all are told.
+    /// `entries` are keyed by "METHOD /pattern" or "/pattern". Returns all flaws.
     pub(crate) fn parse<'a>(
         otherwise: u64,
         entries: impl IntoIterator<Item = (&'a String, &'a u64)>,

@@ -14,7 +14,7 @@ const MAX_GLOB: usize = 256;
 /// How many bytes the search for a literal compares in about the time of one step.
 const LITERAL_BYTES_PER_STEP: usize = 4;
 
-/// A compiled glob. The forms people use most are told apart at compile time.
+/// A compiled glob. The most common forms are distinguished at compile time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Glob {
     Any,

@@ -1,4 +1,4 @@
-//! Addresses and networks: one spelling of each, and how they are told apart.
+//! Addresses and networks: one spelling of each, and which of them are the same client.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -138,16 +138,16 @@ impl Network {
 /// It is written for every request that is counted by address, so it needs no allocation and none
 /// of the machinery of formatting.
 pub(crate) struct ClientText {
-    buffer: [u8; Self::LONGEST],
+    buffer: [u8; Self::MAX_BYTES],
     len: usize,
 }
 
 impl ClientText {
     /// The length of `ffff:ffff:ffff:ffff::/64`.
-    const LONGEST: usize = 24;
+    const MAX_BYTES: usize = 24;
 
     pub(crate) fn new(address: IpAddr) -> Self {
-        let mut text = Self { buffer: [0; Self::LONGEST], len: 0 };
+        let mut text = Self { buffer: [0; Self::MAX_BYTES], len: 0 };
         match address {
             IpAddr::V4(v4) => text.push_ipv4(v4),
             IpAddr::V6(v6) => text.push_site(v6),
@@ -227,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clients_behind_nat64_are_told_apart() {
+    fn clients_behind_nat64_are_distinguished() {
         let check = |address: &str, expected_address: &str, expected_network: &str| {
             let address: IpAddr = address.parse().expect(address);
             assert_eq!(client_address(address).to_string(), expected_address);

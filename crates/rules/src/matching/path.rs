@@ -160,7 +160,7 @@ fn unescape(digits: &[u8]) -> Option<(u8, &[u8])> {
 
 /// A pattern for paths: `/health` is exact, `{id}` in `/users/{id}` is any one segment, and `/*` at
 /// the end is any number of further segments, none included: `/api/*` covers `/api` as well, since
-/// nobody who limits `/api/*` means to leave `/api/` open.
+/// a limit for `/api/*` must not leave `/api/` open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pattern {
     /// The pattern in its normal form: counters are kept by it.

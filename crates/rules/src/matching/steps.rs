@@ -30,7 +30,7 @@ impl Steps {
 
 /// The steps that one request has taken.
 ///
-/// Each value has a share of its own: a client that sends one long value does not change how its
+/// Each value has its own share: a client that sends one long value does not change how its
 /// other values are matched.
 #[derive(Debug, Default)]
 pub(crate) struct GlobWork {

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use sha2::{Digest as _, Sha256};
 
-/// How many bytes need no memory of their own.
+/// How many bytes are kept without an allocation.
 const INLINE: usize = 128;
 /// The longest value that is written as it is. Clients choose values, and plans are kept to explain and
 /// refund them, so a longer one is written as its digest.

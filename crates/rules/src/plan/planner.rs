@@ -133,7 +133,7 @@ impl<H: BuildHasher> Planner<'_, H> {
     fn add_line(&self, plan: &mut Plan, subject: usize, facts: &Facts<'_>, matched: &Matched<'_>) {
         let Matched { at, rule, endpoint, key, .. } = *matched;
         let Some(key) = key else {
-            // Waiting does not help against this one, so it is told before a ban.
+            // Waiting does not help against this one, so it is reported rather than a ban.
             if matches!(plan.standing, Standing::Judge | Standing::Banned { .. }) {
                 plan.standing = Standing::Missing { rule: at };
             }

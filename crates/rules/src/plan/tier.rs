@@ -6,7 +6,7 @@ use crate::directory::client::Kind;
 use crate::plan::facts::Facts;
 use crate::ruleset::RuleSet;
 
-/// The tier of a request and who says so.
+/// The tier of a request and where it comes from.
 ///
 /// The directory comes before what the request itself brings: an operator's change takes effect at
 /// once, while a token with a tier in it lives on until it expires.
@@ -16,9 +16,9 @@ pub(crate) enum Tier<'a> {
     Directory(&'a str, &'a Kind),
     /// The request brought it.
     Request(&'a str),
-    /// Nobody said anything else.
+    /// Neither the directory nor the request names a tier.
     Default(&'a str),
-    /// There is no default.
+    /// Neither of them names a tier, and there is no default.
     None,
 }
 

@@ -1,4 +1,4 @@
-//! Every mistake in a document is told: in which rule, in which field, where, and what is right.
+//! Every mistake in a document is reported: in which rule, in which field, where, and what is right.
 
 use tollgate_rules::document::{Action, OnMissing};
 use tollgate_rules::{Format, OneOrMany, Position, Problem, Severity, Source};
@@ -205,7 +205,7 @@ fn the_text_is_no_document() {
 }
 
 #[test]
-fn json_is_read_strictly_when_told() {
+fn json_is_read_strictly_on_request() {
     for (text, expected) in [
         ("", "1:1 this is not JSON: expected a value, found the end of the text"),
         ("{\"rules\": [],}", "1:14 this is not JSON: expected a key in double quotes, found '}'"),
@@ -249,7 +249,7 @@ fn a_text_in_braces_may_be_either_format() {
 }
 
 #[test]
-fn all_problems_are_told_at_once() {
+fn all_problems_are_reported_at_once() {
     let text = "rules:
 - rule_id: first
   limit: five

@@ -44,7 +44,7 @@ fn banned() -> Policy {
     policy.with_directory(directory.apply(bans))
 }
 
-/// What a request meets at a moment, without its lines.
+/// The standing of a request at a time, without its lines.
 fn standing(policy: &Policy, request: &str, second: u64) -> String {
     let requests: Vec<Request> = request.split('&').map(Request::parse).collect();
     let rendered = render(&plan(policy, &requests, Timestamp::from_secs(second)), policy);
@@ -68,9 +68,9 @@ fn a_ban_holds_for_its_rule_and_client_until_it_ends() {
     check("/api/x user_id=u1 tenant=acme2", 0, "");
     check("api_key=k1", 0, "banned:key:100");
     check("api_key=k2", 0, "");
-    // Rules without a penalty, and those that only watch, ban nobody.
+    // Rules without a penalty, and those that only watch, ban no client.
     check("ip=10.0.0.9", 0, "");
-    // Of several bans the longest is told; what waiting does not change is told before.
+    // Of several bans the longest is reported; refusals that do not end by waiting come first.
     check("/api/x user_id=u1 tenant=acme ip=10.0.0.1", 0, "banned:pair:200");
     check("/api/x user_id=u1 tenant=acme ip=10.0.0.1", 150, "banned:pair:200");
     check("PUT /api/x user_id=u1 tenant=acme", 0, "missing:must");

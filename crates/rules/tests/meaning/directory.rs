@@ -234,7 +234,7 @@ fn documents_are_checked_before_they_change_anything() {
 }
 
 #[test]
-fn many_clients_are_told_apart() {
+fn many_clients_are_distinguished() {
     let changes = (0..20_000).map(|n| tier(&format!("user-{n}"), &format!("tier-{}", n % 7)));
     let directory = Directory::default().apply(changes);
     assert_eq!(directory.sizes().0, 20_000);

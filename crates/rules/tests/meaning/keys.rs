@@ -44,7 +44,7 @@ fn keys_and_their_digests_name_the_same_clients() {
         check("api_key=k2 tenant=other", None, "r(k2,other)=10*1");
         check("api_key=k1 tenant=globex", None, "denied:leaked");
         check("api_key=k3 tenant=acme", None, "allowed:-");
-        // Who has seen a digest has not got the key.
+        // A client that knows a digest does not have the key.
         let stolen = format!("api_key={K1} tenant=other");
         check(&stolen, None, &format!("r({},other)=10*1", (SECRET_DIGEST.of)(K1)));
     }

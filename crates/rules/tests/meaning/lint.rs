@@ -149,13 +149,13 @@ fn a_rule_that_matches_nothing() {
 }
 
 #[test]
-fn tiers_and_methods_that_nobody_has() {
+fn tiers_and_methods_that_no_request_has() {
     check_rules(
         QUIET,
         &[
             (
                 &["a, applies_to: {user_tiers: [pro]}"],
-                &["rules[0].applies_to.user_tiers[0]: nobody is in tier pro"],
+                &["rules[0].applies_to.user_tiers[0]: no client is in tier pro"],
             ),
             (
                 &["a, applies_to: {methods: [GTE]}"],
@@ -279,9 +279,9 @@ fn counting_by_address_behind_proxies() {
     );
     check_rules(context(Some(true)), &[(by_ip, &[])]);
     check_rules(context(Some(false)), &[(&["a"], &[])]);
-    // Who is not asked about proxies learns how to answer.
+    // The advice names --trusted-proxies only if the setting is unknown.
     let source = Source::parse("rules: [{rule_id: r, limit: 1, window: 1s, identifier_type: ip}]");
-    let policy = Policy::compile(&source).expect("a sound policy");
+    let policy = Policy::compile(&source).expect("a valid policy");
     let advice = |trusted_proxies| {
         let problems = lint(&source, &policy, &context(trusted_proxies));
         problems.into_iter().find_map(|problem| problem.advice).unwrap_or_default()
@@ -329,7 +329,7 @@ fn what_a_fleet_admits_without_its_store() {
 }
 
 #[test]
-fn overrides_that_reach_nobody() {
+fn overrides_that_never_apply() {
     let over = |kind: &str, identifier: &str| {
         format!(
             "{}overrides: [{{identifier_type: {kind}, identifier: {identifier}, rule_id: a, limit: 5}}]",
@@ -351,21 +351,21 @@ fn overrides_that_reach_nobody() {
 }
 
 #[test]
-fn disabled_rules_are_left_alone() {
+fn disabled_rules_are_not_linted() {
     check_rules(QUIET, &[(&["login, enabled: false, cost: 0, on_store_failure: open"], &[])]);
 }
 
 #[test]
-fn penalties_that_meet_nobody_or_everybody() {
-    let nobody = "rules[0].penalty: a rule that only watches bans nobody";
-    let everybody = "rules[0].penalty: all of them are banned together";
+fn penalties_that_ban_no_client_or_all_clients() {
+    let none = "rules[0].penalty: a rule that only watches bans no client";
+    let all = "rules[0].penalty: all of them are banned together";
     let penalty = "penalty: {after: 3, within_seconds: 60, ban_seconds: 600}";
     for (fields, expected) in [
         ("identifier_type: user_id", &[][..]),
         ("identifier_type: [endpoint, user_id]", &[]),
-        ("identifier_type: user_id, action: log_only", &[nobody]),
-        ("identifier_type: global", &[everybody]),
-        ("identifier_type: [endpoint, path]", &[everybody]),
+        ("identifier_type: user_id, action: log_only", &[none]),
+        ("identifier_type: global", &[all]),
+        ("identifier_type: [endpoint, path]", &[all]),
     ] {
         let text = format!("rules: [{{rule_id: a, limit: 1, window: 1m, {fields}, {penalty}}}]");
         check(QUIET, &text, expected);

@@ -307,7 +307,7 @@ fn tiers_come_from_the_directory_then_the_request_then_the_default() {
         ("user_id=u2 tenant=acme", Some("gold")),
         ("user_id=u2 tenant=other tier=pro", Some("pro")),
         ("tier=gold", Some("gold")),
-        // Nobody declared it, so it is no tier: the default one counts.
+        // It is not declared, so it is no tier: the default one counts.
         ("tier=platinum", Some("free")),
     ] {
         let plan = plan(&policy, &[Request::parse(request)], NOW);
@@ -317,7 +317,7 @@ fn tiers_come_from_the_directory_then_the_request_then_the_default() {
         crate::request::policy("clients: [{identifier_type: user_id, identifier: u1, tier: x}]");
     let moved = policy.with_directory(elsewhere.directory().clone());
     let request = Request::parse("user_id=u1");
-    assert_eq!(plan(&moved, &[request], NOW).tier(), Some("free"), "nobody declared x here");
+    assert_eq!(plan(&moved, &[request], NOW).tier(), Some("free"), "x is not declared here");
     let undeclared = crate::request::policy(&rules(&["rule_id: r, identifier_type: global"]));
     for (request, tier) in [("/", None), ("tier=platinum", Some("platinum"))] {
         let plan = plan(&undeclared, &[Request::parse(request)], NOW);

@@ -56,7 +56,7 @@ impl Attributes for Request {
     }
 }
 
-/// The policy of a text that is expected to be sound.
+/// The policy of a text that is expected to be valid.
 pub(crate) fn policy(text: &str) -> Policy {
     Policy::from_text(text).unwrap_or_else(|problems| {
         let problems = problems.iter().map(ToString::to_string).collect::<Vec<_>>();

@@ -26,7 +26,7 @@ whitelist: [{identifier_type: ip, identifier: 10.0.0.0/8, reason: >
   folded}]
 "#;
 
-/// Reads the text in every way there is, and checks what is told of it.
+/// Reads the text in every way there is, and checks the reported problems.
 fn check(text: &str) {
     let sources = [
         Source::parse(text),
@@ -141,7 +141,7 @@ fn endless_repetition() {
     }
 }
 
-/// What random texts have found: places the YAML parser saw outside of the text.
+/// Texts that random tests found: the YAML parser reported positions outside of them.
 #[test]
 fn found_before() {
     for text in ["? ", "rules: [", "%\u{1}\u{fffd}\u{0}\n", "{\"rules\": [\"a\": }"] {

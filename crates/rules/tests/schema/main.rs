@@ -104,5 +104,8 @@ fn key_facts() {
     ] {
         assert_eq!(schema.pointer(pointer), Some(&expected), "{pointer}");
     }
-    assert!(!schema.to_string().contains("\"format\""), "integer types are told by their bounds");
+    assert!(
+        !schema.to_string().contains("\"format\""),
+        "integer types are described by their bounds"
+    );
 }

@@ -73,7 +73,7 @@ impl<'a> Conditions<'a> {
         if is_first {
             self.key_pattern = Some(values.glob());
         }
-        // What counters are told apart by must be there, so it need not be asked for.
+        // A key that counters are kept by must be there, so it needs no condition.
         let is_open = values.covers(Pattern::Any) && turn.tells_apart();
         if globs.is_some() || !is_open {
             let globs = globs.unwrap_or_else(|| vec![values.glob()]);

@@ -7,7 +7,7 @@ use tollgate_rules::syntax::is_glob;
 
 use crate::envoy::to_document::pattern::{Pattern, escape};
 
-/// More globs than that would help nobody who reads the rule.
+/// A rule with more globs than that is not readable.
 const MAX_GLOBS: usize = 256;
 
 /// Globs for every value that begins with `start` and is in none of the excluded patterns, none of

@@ -1,12 +1,11 @@
-//! What becomes of a file when it is made into rules: everything that a rule says otherwise, or
-//! cannot say.
+//! Notes on the import of a file: everything that a rule says otherwise, or cannot say.
 
 use std::fmt;
 use std::sync::Arc;
 
 use tollgate_document::quote;
 
-/// Something that the rules do not say as the file does.
+/// A difference between the rules and the file.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Note {
     /// The id of the limit it is about; none if it is about every rule.
@@ -122,8 +121,8 @@ impl fmt::Display for Loss {
                 quote(text)
             ),
             Self::ManyKeys => f.write_str(
-                "its counters are told apart by more keys than those of a rule can be; no rule is \
-                 made of it",
+                "its counters are kept by more keys than those of a rule can be; no rule is made of \
+                 it",
             ),
             Self::NeverMet => f.write_str(
                 "no request meets it, since descriptors that come first in the file match all of \

@@ -22,7 +22,7 @@ type ByPattern = HashMap<(usize, String), usize>;
 
 impl Extents {
     /// Compares all drafts with all regions; none, if that is too much. Where a draft is for a part of
-    /// a region only, that part becomes a region of its own, so that each rule applies to all of a
+    /// a region only, that part becomes a separate region, so that each rule applies to all of a
     /// region or to nothing of it.
     pub(super) fn measure(
         site: &mut Site,

@@ -1,4 +1,4 @@
-//! Every mistake in a file is told: where it stands, and what is right.
+//! Every mistake in a file is reported: where it stands, and what is right.
 
 use tollgate_import::FileProblem;
 use tollgate_import::envoy::EnvoyConfig;
@@ -10,7 +10,7 @@ fn describe(FileProblem { file, problem }: &FileProblem) -> String {
     format!("{file} {} @ {place} {}; {advice}", problem.path, problem.message)
 }
 
-/// Checks that the files have just these problems, each told as
+/// Checks that the files have just these problems, each reported as
 /// `file path @ line:column message; advice`, of which a beginning is given.
 #[track_caller]
 fn check_files(files: &[(&str, &str)], expected: &[&str]) {
@@ -206,7 +206,7 @@ fn a_domain_is_in_two_files() {
 }
 
 #[test]
-fn all_mistakes_of_all_files_are_told() {
+fn all_mistakes_of_all_files_are_reported() {
     check_files(
         &[
             (

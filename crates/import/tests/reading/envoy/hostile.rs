@@ -24,7 +24,7 @@ descriptors:
   - {key: é, value: 5, rate_limit: {unit: year, requests_per_unit: 0}, quota_mode: false}
 "#;
 
-/// Reads the text and checks what is told of it.
+/// Reads the text and checks the reported problems.
 fn check(text: &str) {
     match EnvoyConfig::parse(&[("file.yaml", text)]) {
         Ok(config) => {

@@ -28,7 +28,7 @@ impl Attributes for View<'_> {
     }
 }
 
-/// The document as a policy. It must be sound, and so must what is read back of it.
+/// The document as a policy. It must be valid, and so must what is read back of it.
 #[track_caller]
 fn policy(import: &Import) -> Policy {
     let text = serde_json::to_string(&import.document).expect("a document is JSON");

@@ -46,7 +46,7 @@ fn check(descriptors: &str, rules: &[&str], notes: &[&str]) {
         format!("{limit} {}", note.loss.code())
     });
     assert_eq!(noted.collect::<Vec<_>>(), notes, "{descriptors}");
-    Policy::compile(&Source::from_document(document)).expect("a sound policy");
+    Policy::compile(&Source::from_document(document)).expect("a valid policy");
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn what_a_limit_says_a_rule_says() {
 }
 
 #[test]
-fn counters_are_told_apart_by_what_is_open() {
+fn counters_are_kept_by_keys_without_a_value() {
     let limit = "rate_limit: {unit: day}";
     for (steps, rule) in [
         (&["a"][..], "d.a 0/1d by a"),
@@ -304,7 +304,7 @@ fn what_cannot_be_said_is_noted() {
         let expected = notes.iter().map(|note| note.rsplit(' ').next().unwrap_or_default());
         assert_eq!(noted, expected.collect::<Vec<_>>(), "{descriptors}");
         assert_eq!(document.rules.len(), rules, "{descriptors}");
-        Policy::compile(&Source::from_document(document)).expect("a sound policy");
+        Policy::compile(&Source::from_document(document)).expect("a valid policy");
     }
 }
 
@@ -313,7 +313,7 @@ fn names_become_ids_where_limits_replace_each_other() {
     check(
         "
   - {key: a, rate_limit: {unit: day, name: one}}
-  - {key: b, rate_limit: {unit: day, name: two, replaces: [{name: one}, {name: nobody}]}}
+  - {key: b, rate_limit: {unit: day, name: two, replaces: [{name: one}, {name: missing}]}}
   - {key: c, rate_limit: {unlimited: true, replaces: [{name: one}]}}
   - {key: e, rate_limit: {unit: day, name: one}}
   - {key: f, rate_limit: {unit: day, name: x, replaces: [{name: y}]}}
@@ -350,7 +350,7 @@ fn domains_do_not_see_each_other() {
     };
     let files = ["two", "one*", "three"].map(file);
     let files = files.iter().map(|file| ("f.yaml", file.as_str())).collect::<Vec<_>>();
-    let config = EnvoyConfig::parse(&files).expect("sound files");
+    let config = EnvoyConfig::parse(&files).expect("valid files");
     let Import { document, notes } = config.to_document();
     let domains = document.rules.iter().map(|rule| {
         assert!(rule.replaces.is_empty(), "{}", rule.rule_id);

@@ -171,7 +171,7 @@ fn keys_and_domains_need_no_quotes_either() {
 
 /// Ids in the order of the files, one per limit.
 fn ids(files: &[(&str, &str)]) -> Vec<String> {
-    let config = EnvoyConfig::parse(files).expect("sound files");
+    let config = EnvoyConfig::parse(files).expect("valid files");
     config.limits().iter().map(|limit| limit.id.to_string()).collect()
 }
 
@@ -240,7 +240,7 @@ fn several_files_are_several_domains() {
         format!("{{domain: {domain}, descriptors: [{{key: k, rate_limit: {limit}}}]}}")
     };
     let (one, two) = (file("one", 1), file("two", 2));
-    let config = EnvoyConfig::parse(&[("1.yaml", &one), ("2.yaml", &two)]).expect("sound files");
+    let config = EnvoyConfig::parse(&[("1.yaml", &one), ("2.yaml", &two)]).expect("valid files");
     let mut domains = config.domains().collect::<Vec<_>>();
     domains.sort_unstable();
     assert_eq!(domains, ["one", "two"]);

@@ -54,7 +54,7 @@ fn in_full(line: &str) -> String {
     format!("{before} {limit}{}", in_full(rest))
 }
 
-/// What becomes of each descriptor of a request.
+/// The verdict on each descriptor of a request.
 fn outcome(config: &EnvoyConfig, request: &str, with_counter: bool) -> String {
     let verdicts = verdicts(config, "d", request).expect("the domain is there");
     let words = verdicts.iter().map(|verdict| match verdict {

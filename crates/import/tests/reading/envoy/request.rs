@@ -2,7 +2,7 @@
 
 use tollgate_import::envoy::{Allowance, Descriptor, EnvoyConfig, Verdict};
 
-/// A sound file.
+/// A valid file.
 #[track_caller]
 pub(crate) fn config(text: &str) -> EnvoyConfig {
     match EnvoyConfig::parse(&[("test.yaml", text)]) {

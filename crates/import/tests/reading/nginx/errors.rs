@@ -11,7 +11,7 @@ fn check(text: &str, expected: &str) {
 }
 
 #[test]
-fn broken_text_is_told_with_its_place() {
+fn broken_text_is_reported_with_its_place() {
     for (text, expected) in [
         (";", "1:1 unexpected ;: no directive comes before it; remove it"),
         ("a;\n ;", "2:2 unexpected ;"),
@@ -117,7 +117,7 @@ fn a_location_that_nginx_refuses_is_refused() {
 }
 
 #[test]
-fn all_problems_are_told_at_once() {
+fn all_problems_are_reported_at_once() {
     let found = problems("limit_req;\nlimit_req_status 1;\nlimit_req_zone;\nlocation { }");
     assert_eq!(found.len(), 4, "{found:?}");
     let many = problems(&"limit_req;".repeat(5_000));

@@ -27,7 +27,7 @@ server {
 server { server_name b.example.com; location /a/ { } include nothing; }
 "#;
 
-/// Reads the text and checks what is told of it.
+/// Reads the text and checks the reported problems.
 fn check(text: &str) {
     let include = &mut |_: &str, _: &str| Err("none".to_owned());
     match import(&[("nginx.conf", text)], include) {
@@ -87,7 +87,7 @@ proptest! {
 fn the_valid_text_is_valid() {
     check(VALID);
     let include = &mut |_: &str, _: &str| Err("none".to_owned());
-    let import = import(&[("nginx.conf", VALID)], include).expect("sound");
+    let import = import(&[("nginx.conf", VALID)], include).expect("valid");
     assert!(import.document.rules.len() >= 5, "{:?}", import.document.rules);
 }
 

@@ -121,7 +121,7 @@ fn what_limits_something_else_is_noted() {
         let text = format!("{Z}server {{ limit_req zone=z;\n{directives}\n}}");
         check(&text, &["z 10/1s 1 by ip"], &[&format!("line 3 {code}")]);
     }
-    // These run once, or when everything is over.
+    // These run once, or after the response.
     for directives in ["init_by_lua_block { }", "log_by_lua_block { local a = {} }"] {
         check(&format!("{Z}limit_req zone=z; {directives}"), &["z 10/1s 1 by ip"], &[]);
     }

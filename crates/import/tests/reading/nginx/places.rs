@@ -130,7 +130,7 @@ fn the_only_server_of_a_whole_configuration_takes_every_host() {
             "",
             &[],
         ),
-        // Here another one takes what nobody names.
+        // Here another server takes the hosts that no server names.
         (
             format!("server {{ listen 80 default_server; return 444; }} server {{ {limited} }}"),
             " at a.example",

@@ -3,7 +3,7 @@
 use crate::nginx::support::{K, Y, Z, check};
 
 #[test]
-fn what_has_limits_of_its_own_replaces_what_is_around_it() {
+fn a_level_with_limits_replaces_those_around_it() {
     // A server in http, a location in a server, a location in a location.
     check(
         &format!(
@@ -204,7 +204,7 @@ fn what_cannot_be_carried_over_leaves_the_wider_rule_in_force() {
 }
 
 #[test]
-fn limits_that_nobody_meets_are_noted() {
+fn limits_that_no_request_meets_are_noted() {
     check(
         &format!("{Z}{Y}limit_req zone=z;\nserver {{ limit_req zone=y; }}"),
         &["y 1/1m 1 by ip"],

@@ -109,7 +109,7 @@ fn limited_by_rules(text: &str, request: &Request<'_>) -> BTreeSet<usize> {
     charged.map(|charge| zone(charge.key.rule).expect("the number of a zone")).collect()
 }
 
-/// nginx refuses a location twice, and so does whoever reads this.
+/// nginx refuses a location twice, and so does the import.
 fn without_repetition(mut servers: Vec<Server>) -> Vec<Server> {
     let mut names = BTreeSet::new();
     servers.retain(|server| names.insert(server.name));

@@ -1,10 +1,10 @@
-//! Configurations and what becomes of them, in words that fit into a table.
+//! Configurations and the rules that are made of them, as text that fits into a table.
 
 use tollgate_import::nginx::{Import, NginxFile, Subject, import};
 use tollgate_rules::document::{Action, RuleDocument};
 use tollgate_rules::{Policy, Source};
 
-/// What becomes of one file without includes.
+/// Imports one file without includes.
 pub(crate) fn imported(text: &str) -> Import {
     let include = &mut |_: &str, _: &str| Err("there are no files".to_owned());
     import(&[("nginx.conf", text)], include).unwrap_or_else(|problems| {
@@ -63,28 +63,28 @@ pub(crate) fn codes(import: &Import) -> Vec<String> {
     told.collect()
 }
 
-/// What nearly every rule loses, and is not told in every case.
-const USUAL: [&str; 2] = [" network", " status"];
+/// Notes on nearly every rule, which the cases leave out.
+const COMMON_NOTES: [&str; 2] = [" network", " status"];
 
-/// Checks rules, and notes but for the usual ones. Every policy compiles.
+/// Checks rules, and notes except the common ones. Every policy compiles.
 #[track_caller]
 pub(crate) fn check(text: &str, rules: &[&str], notes: &[&str]) {
     let import = imported(text);
     let found = import.document.rules.iter().map(shown).collect::<Vec<_>>();
     assert_eq!(found, rules, "{text}");
     let mut told = codes(&import);
-    told.retain(|note| !USUAL.iter().any(|usual| note.ends_with(usual)));
+    told.retain(|note| !COMMON_NOTES.iter().any(|usual| note.ends_with(usual)));
     assert_eq!(told, notes, "{text}");
     compile(&import);
 }
 
-/// The policy itself, which has to be sound.
+/// The policy itself, which has to be valid.
 #[track_caller]
 pub(crate) fn compile(import: &Import) -> Policy {
     let source = Source::from_document(import.document.clone());
     Policy::compile(&source).unwrap_or_else(|problems| {
         let told = problems.iter().map(ToString::to_string).collect::<Vec<_>>();
-        panic!("no sound policy: {}", told.join("\n"))
+        panic!("not a valid policy: {}", told.join("\n"))
     })
 }
 

@@ -71,7 +71,7 @@ fn with_files(text: &str) -> Result<Import, Vec<String>> {
 
 #[test]
 fn included_files_stand_where_they_are_named() {
-    let found = with_files("http { include zones.conf; include sites/*; }").expect("sound files");
+    let found = with_files("http { include zones.conf; include sites/*; }").expect("valid files");
     let rules = found.document.rules.iter().map(shown).collect::<Vec<_>>();
     assert_eq!(rules, ["z 10/1s 1 by ip at a b"]);
     assert_eq!((found.zones, found.limits), (1, 2));
@@ -80,7 +80,7 @@ fn included_files_stand_where_they_are_named() {
 #[test]
 fn a_file_that_is_missing_is_noted() {
     let found = with_files("include zones.conf; include limit.conf;\ninclude missing/*;");
-    let found = found.expect("sound files");
+    let found = found.expect("valid files");
     assert_eq!(codes(&found), ["line 2 include", "z network", "z status"]);
     let expected = "nginx.conf:2:1: \"missing/*\" is included, and nothing is known of it: there is \
                     no such file";
@@ -107,6 +107,6 @@ fn includes_have_bounds() {
 fn several_files_are_parts_of_one_configuration() {
     let include = &mut |_: &str, _: &str| Ok(Vec::new());
     let files = [("sites.conf", "server { limit_req zone=z; }"), ("zones.conf", Z)];
-    let found = import(&files, include).expect("sound files");
+    let found = import(&files, include).expect("valid files");
     assert_eq!(found.document.rules.iter().map(shown).collect::<Vec<_>>(), ["z 10/1s 1 by ip"]);
 }
