@@ -27,7 +27,7 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Judge requests for whoever asks over HTTP.
+    /// Run a server that decides which requests may pass.
     Serve(ServeArguments),
     /// Print the settings that `serve` would run with, and where each of them comes from.
     Config(ConfigArguments),
@@ -43,7 +43,7 @@ pub(crate) enum Command {
     /// List, make and revoke the tokens of a server.
     #[command(subcommand)]
     Tokens(TokensCommand),
-    /// Bring the tables of a catalog up to date.
+    /// Migrate the schema of a catalog to the newest version.
     Migrate(MigrateArguments),
     /// Write a backup of a catalog, also while a server uses it.
     Backup(BackupArguments),
@@ -55,7 +55,7 @@ pub(crate) enum RulesCommand {
     List(ListRulesArguments),
     /// Show one rule of a server.
     Get(GetRuleArguments),
-    /// Make a server say what policy files say.
+    /// Change the policy of a server to that of policy files.
     Apply(ApplyArguments),
     /// Show what `apply` would change.
     Diff(DiffArguments),
@@ -175,7 +175,7 @@ pub(crate) struct ImportArguments {
     #[arg(long, value_name = "LIMITER")]
     pub(crate) from: ImportSource,
 
-    /// One JSON object: the policy, and notes on what it does not say as the files do.
+    /// One JSON object: the policy, and notes on where it differs from the files.
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -197,7 +197,7 @@ pub(crate) enum ImportSource {
 /// Where a server is, and how to talk to it.
 #[derive(Args, Debug)]
 pub(crate) struct ServerArguments {
-    /// The server to ask.
+    /// The server to call.
     #[arg(
         long,
         value_name = "URL",
@@ -214,16 +214,16 @@ pub(crate) struct ServerArguments {
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
 
-    /// Believe servers with a certificate of these authorities, in PEM format, instead of those that
+    /// Trust servers with a certificate of these authorities, in PEM format, instead of those that
     /// the system trusts.
     #[arg(long, value_name = "FILE")]
     pub(crate) ca: Option<PathBuf>,
 
-    /// How long to wait for an answer: 500ms, 10s.
+    /// How long to wait for a response: 500ms, 10s.
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_time)]
     pub(crate) timeout: Duration,
 
-    /// Print the server's answer as it came.
+    /// Print the response of the server as it came.
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -299,7 +299,7 @@ pub(crate) struct CheckArguments {
     #[arg(value_name = "KEY_VALUE", requires = "rule")]
     pub(crate) key_value: Option<String>,
 
-    /// Look at what is left without charging. Only a client that is not welcome at all is refused.
+    /// Peek at what is left without charging. Only a denied client is refused.
     #[arg(long, conflicts_with = "cost")]
     pub(crate) peek: bool,
 
@@ -323,7 +323,7 @@ pub(crate) struct ExplainArguments {
     #[command(flatten)]
     pub(crate) request: RequestArguments,
 
-    /// Explain a decision that was made, by the id in its answer, instead of a request.
+    /// Explain a decision that was made, by the id in its response, instead of a request.
     #[arg(long, value_name = "ID", conflicts_with = "RequestArguments")]
     pub(crate) decision: Option<String>,
 

@@ -28,7 +28,7 @@ pub(crate) async fn open(url: CatalogUrl) -> Result<Catalog, Failure> {
     ))
 }
 
-/// Whether the file of a catalog is not there yet. It would be made by looking into it.
+/// Whether the file of a catalog does not exist yet. Opening it would create it.
 pub(crate) fn is_missing(url: &CatalogUrl) -> bool {
     url.file().is_some_and(|file| !file.exists())
 }

@@ -39,7 +39,7 @@ impl Failure {
         }
     }
 
-    /// Tells the user, once, on standard error.
+    /// Prints the message on standard error.
     pub(crate) fn report(&self) -> ExitCode {
         match self {
             Self::Usage(message) => {

@@ -1,4 +1,4 @@
-//! `tollgate migrate`: brings the tables of a catalog up to date, apart from any server.
+//! `tollgate migrate`: migrates the schema of a catalog without a server.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -24,7 +24,7 @@ Examples:
   tollgate migrate --config tollgate.yaml --check
 
 The catalog is the one that `serve` would use: --catalog, TOLLGATE_CATALOG, or the settings file.
-The exit code is 0 if it is up to date, 1 if --check finds that it is not, 2 if it cannot be asked.")]
+The exit code is 0 if it is up to date, 1 if --check finds that it is not, 2 if it is unreachable.")]
 pub(crate) struct MigrateArguments {
     /// Read settings from this file, YAML or JSON.
     #[arg(long, value_name = "FILE")]
@@ -34,7 +34,7 @@ pub(crate) struct MigrateArguments {
     #[arg(long, value_name = "URL")]
     catalog: Option<String>,
 
-    /// Change nothing, tell whether something is to be done.
+    /// Change nothing, report whether a migration is needed.
     #[arg(long)]
     check: bool,
 
@@ -43,7 +43,7 @@ pub(crate) struct MigrateArguments {
     json: bool,
 }
 
-/// What was found, and what was made of it.
+/// The schema before and after.
 #[derive(Serialize)]
 struct Migration {
     catalog: String,
@@ -54,7 +54,7 @@ struct Migration {
     newest: u64,
 }
 
-/// Brings a catalog up to date, or says whether it is.
+/// Migrates a catalog, or reports whether it is up to date.
 pub(crate) fn run(arguments: &MigrateArguments) -> Result<ExitCode, Failure> {
     let flags: Vec<_> = arguments.catalog.iter().map(|url| ("catalog", url.clone())).collect();
     let settings = load(arguments.config.clone(), &flags)?.settings;

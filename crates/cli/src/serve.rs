@@ -20,11 +20,11 @@ use crate::log;
 use crate::settings::ServeArguments;
 use crate::traces::Traces;
 
-/// How often files are looked at for changes, and expired counters are forgotten.
-const UPKEEP: Duration = Duration::from_secs(2);
+/// How often files are checked for changes, and expired counters are removed.
+const UPKEEP_INTERVAL: Duration = Duration::from_secs(2);
 
-/// How long the last records of decisions may take.
-const LAST_RECORDS: Duration = Duration::from_secs(2);
+/// How long writing the last records of decisions may take.
+const LAST_RECORDS_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// What a shell reports for a process that a second Ctrl-C ended.
 const INTERRUPTED: u8 = 130;
@@ -86,7 +86,7 @@ async fn run_server(Effective { settings, .. }: &Effective) -> Result<ExitCode, 
         grpc: &grpc,
         gateway: gateway.as_ref(),
     };
-    // Whoever started the server may have stopped reading what it says.
+    // Standard output may be closed already.
     let _ = write!(io::stdout().lock(), "{summary}");
 
     let (trigger, shutdown) = Shutdown::new();
@@ -95,7 +95,7 @@ async fn run_server(Effective { settings, .. }: &Effective) -> Result<ExitCode, 
     tokio::spawn(follow(Arc::clone(&app), shutdown.clone()));
     tokio::spawn(punish(Arc::clone(&app), shutdown.clone()));
     if let Some(tls) = tls {
-        tokio::spawn(tls.follow_files(UPKEEP, shutdown.clone()));
+        tokio::spawn(tls.follow_files(UPKEEP_INTERVAL, shutdown.clone()));
     }
     let admin = admin.map(|listener| spawn_admin(listener, Arc::clone(&app), shutdown.clone()));
     let grpc = spawn_grpc(grpc, Arc::clone(&app), shutdown.clone());
@@ -130,8 +130,8 @@ async fn run_server(Effective { settings, .. }: &Effective) -> Result<ExitCode, 
             None => 0,
         };
         last_decision.request();
-        // What is not kept by then is lost.
-        let _ = timeout(LAST_RECORDS, records).await;
+        // Records that are not written by then are lost.
+        let _ = timeout(LAST_RECORDS_TIMEOUT, records).await;
         if let Some(traces) = &traces {
             traces.end().await;
         }
@@ -200,20 +200,20 @@ async fn forward(
     connections + upgrades
 }
 
-/// Keeps records of decisions until there was the last one.
+/// Writes records of decisions, up to the last one.
 fn spawn_records(app: &Arc<App>) -> (ShutdownTrigger, JoinHandle<()>) {
     let (last_decision, ending) = Shutdown::new();
     let app = Arc::clone(app);
     (last_decision, tokio::spawn(async move { app.keep_records(&ending).await }))
 }
 
-/// What has to be done at intervals. Files and sweeps take time, so threads that serve requests do not do it.
+/// Runs periodic work. Files and sweeps take time, so threads that serve requests do not do it.
 async fn upkeep(app: Arc<App>, shutdown: Shutdown) {
     let mut key_failure = None;
     loop {
         tokio::select! {
             () = shutdown.requested() => return,
-            () = sleep(UPKEEP) => {}
+            () = sleep(UPKEEP_INTERVAL) => {}
         }
         let failure = app.key_failure();
         if failure != key_failure {

@@ -237,7 +237,7 @@ mod tests {
     use super::*;
     use crate::Arguments;
 
-    /// Whoever adds a setting with a flag has to add the flag, and the other way round.
+    /// A setting with a flag needs the flag in the arguments, and the other way round.
     #[test]
     fn every_flag_sets_its_setting() {
         let command = Arguments::command();

@@ -1,5 +1,4 @@
-//! Sends traces to a collector, beside everything else: whatever happens to them, requests do not
-//! wait.
+//! Sends traces to a collector in the background. Requests never wait for it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -19,9 +18,9 @@ use tracing::{info, warn};
 use crate::failure::Failure;
 
 /// How long the collector may take for a batch of spans.
-const PATIENCE: Duration = Duration::from_secs(10);
+const EXPORT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long the last spans may take when the server ends.
-const LAST_PATIENCE: Duration = Duration::from_secs(2);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Spans on their way to a collector. At most 2,048 wait; what comes then is dropped.
 pub(crate) struct Traces {
@@ -37,7 +36,7 @@ impl Traces {
         let mut exporter = SpanExporter::builder()
             .with_tonic()
             .with_endpoint(endpoint.as_str())
-            .with_timeout(PATIENCE);
+            .with_timeout(EXPORT_TIMEOUT);
         if endpoint.starts_with("https:") {
             exporter = exporter.with_tls_config(ClientTlsConfig::new().with_enabled_roots());
         }
@@ -64,15 +63,15 @@ impl Traces {
     pub(crate) async fn end(&self) {
         let provider = self.provider.clone();
         // It blocks, and needs the runtime meanwhile.
-        let ended = spawn_blocking(move || provider.shutdown_with_timeout(LAST_PATIENCE)).await;
+        let ended = spawn_blocking(move || provider.shutdown_with_timeout(SHUTDOWN_TIMEOUT)).await;
         if !matches!(ended, Ok(Ok(()))) {
             warn!("the last traces could not be sent");
         }
     }
 
-    /// Forgets what is left.
+    /// Drops the spans that are left.
     pub(crate) fn abandon(&self) {
-        // That not everything was sent is no news.
+        // It reports that some spans were not sent, which is expected here.
         let _ = self.provider.shutdown_with_timeout(Duration::ZERO);
     }
 }
@@ -105,13 +104,13 @@ impl Watched {
 
 impl opentelemetry_sdk::trace::SpanExporter for Watched {
     async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
-        // A thread without a runtime waits here. The exporter's own patience begins when it is
+        // A thread without a runtime waits here. The exporter's own timeout begins when it is
         // connected, which may be never.
         let sent = {
             let _runtime = self.runtime.enter();
-            timeout(PATIENCE, self.exporter.export(batch))
+            timeout(EXPORT_TIMEOUT, self.exporter.export(batch))
         };
-        let result = sent.await.unwrap_or(Err(OTelSdkError::Timeout(PATIENCE)));
+        let result = sent.await.unwrap_or(Err(OTelSdkError::Timeout(EXPORT_TIMEOUT)));
         self.report(&result);
         result
     }

@@ -16,7 +16,7 @@ use crate::policy_file::PolicyFile;
 use crate::remote::call_error::problem_line;
 use crate::terminal::count;
 
-/// Policy files, read and found to be one sound document.
+/// Policy files, read and found to be one valid document.
 pub(super) struct PolicyFiles {
     pub(super) files: Vec<PolicyFile>,
     pub(super) items: Vec<Item>,
@@ -24,11 +24,11 @@ pub(super) struct PolicyFiles {
 
 /// An entry, and where it was written.
 pub(super) struct Item {
-    /// Which of the files it is in,
+    /// Which of the files it is in.
     pub(super) file: usize,
-    /// in which list,
+    /// The list it is in.
     pub(super) list: &'static str,
-    /// and which item of that it is.
+    /// Its number in that list.
     pub(super) number: usize,
     pub(super) entry: Entry,
 }

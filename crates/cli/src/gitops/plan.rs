@@ -1,4 +1,4 @@
-//! What would become of a catalog: entry by entry, field by field.
+//! The changes of a catalog: entry by entry, field by field.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::output::{Mood, Paint};
 use crate::terminal::{grouped, printable};
 
-/// What a change does, or would do, as the server tells it.
+/// The changes that the server made, or would make.
 #[derive(Debug, Deserialize)]
 pub(super) struct Plan {
     pub(super) revision: u64,
@@ -24,7 +24,7 @@ pub(super) struct Change {
     becomes: Option<Value>,
 }
 
-/// What becomes of an entry, or of a field.
+/// How an entry or a field changes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Created,
@@ -88,7 +88,7 @@ impl Change {
         Fate::of(self.was.as_ref(), self.becomes.as_ref())
     }
 
-    /// The entry in a line, and a line for each field that is not what it was. What goes was known.
+    /// The entry in a line, and a line for each changed field. Fields of removed entries are left out.
     fn render(&self, paint: Paint) -> String {
         let fate = self.fate();
         let mut lines = format!("{} {} {}\n", fate.sign(paint), printable(&self.kind), self.name());
@@ -111,7 +111,7 @@ impl Change {
         lines
     }
 
-    /// What people call it. The names of clients are lists of what they are known by.
+    /// Its name for people. The names of clients are lists of identifiers.
     fn name(&self) -> String {
         let parts: Result<Vec<String>, _> = serde_json::from_str(&self.entry);
         printable(&parts.map_or_else(|_| self.entry.clone(), |parts| parts.join(" ")))
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_tells_every_field_that_is_not_what_it_was() {
+    fn a_plan_shows_every_changed_field() {
         check("", "nothing to change (revision 7)\n");
         check(
             r#"{"kind":"rule","entry":"a","action":"create","becomes":{"rule_id":"a","limit":5}},

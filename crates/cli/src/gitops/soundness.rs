@@ -30,7 +30,7 @@ fn repeated(files: &PolicyFiles) -> Vec<(usize, Problem)> {
     let mut first: HashMap<_, &Item> = HashMap::new();
     let mut problems = Vec::new();
     for item in &files.items {
-        // A name that cannot be told is reported when the document is compiled.
+        // An invalid name is reported when the document is compiled.
         let Ok(name) = item.entry.name() else { continue };
         let earlier = *first.entry((item.list, name)).or_insert(item);
         if earlier.file != item.file {

@@ -12,8 +12,8 @@ const MAX_PATHS: usize = 1_000;
 /// The longest file that is read.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// The files of a pattern, or why there are none. A pattern that matches nothing is none of nginx'
-/// worries, but a plain name that leads nowhere is.
+/// The files of a pattern, or why there are none. As in nginx, a pattern may match
+/// nothing, but a plain name must exist.
 pub(super) fn included(top: &str, pattern: &str) -> Result<Vec<NginxFile>, String> {
     let folder = Path::new(top).parent().unwrap_or(Path::new(""));
     let paths = find(folder, pattern).map_err(|error| error.to_string())?;
@@ -124,7 +124,8 @@ fn one(pattern: &[char], c: char) -> Option<usize> {
     }
 }
 
-/// The same for a set, whose bracket is open. One that is never closed is a bracket.
+/// How much of a set, after its opening bracket, matches this character. A set that is never closed is a
+/// plain bracket.
 fn set(rest: &[char], c: char) -> Option<usize> {
     let is_negated = matches!(rest, ['!' | '^', ..]);
     let start = usize::from(is_negated);

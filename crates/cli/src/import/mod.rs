@@ -17,7 +17,7 @@ use crate::failure::Failure;
 use crate::terminal::count;
 use crate::yaml::to_yaml;
 
-/// What became of files.
+/// The result of an import.
 struct Imported {
     policy: PolicyDocument,
     notes: Vec<Told>,
@@ -25,7 +25,7 @@ struct Imported {
     counts: Vec<(usize, &'static str)>,
 }
 
-/// Something that the policy does not say as the files do.
+/// A difference between the policy and the files.
 #[derive(Serialize)]
 struct Told {
     /// The limit or rule it is about. Null, if it is about all of them, or about a place.
@@ -62,7 +62,7 @@ struct ImportAnswer<'a> {
     notes: &'a [Told],
 }
 
-/// Prints the policy, and beside it everything that it does not say as the files do.
+/// Prints the policy, and all differences from the files.
 pub(crate) fn run(arguments: &ImportArguments) -> Result<ExitCode, Failure> {
     let Imported { policy, notes, counts } = match arguments.from {
         ImportSource::Envoy => envoy::import(&arguments.files)?,
@@ -82,7 +82,7 @@ pub(crate) fn run(arguments: &ImportArguments) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Each thing that is lost once, with all that lose it.
+/// Each kind of difference once, with all limits that it is about.
 fn in_words(notes: &[Told]) -> String {
     let mut losses = Vec::<(&str, Vec<String>)>::new();
     let mut known = HashMap::new();

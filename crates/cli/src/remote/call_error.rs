@@ -84,9 +84,11 @@ fn certificate_advice(problem: &CertificateProblem, has_ca: bool) -> String {
         CertificateProblem::UnknownIssuer if has_ca => {
             "the authority of --ca did not sign its certificate".to_owned()
         }
-        CertificateProblem::UnknownIssuer => "nobody that the system trusts signed its certificate. \
-                                              Trust its authority with --ca, if that is what you want."
-            .to_owned(),
+        CertificateProblem::UnknownIssuer => {
+            "no authority that the system trusts signed its certificate. Trust its authority with --ca, \
+             if that is what you want."
+                .to_owned()
+        }
         CertificateProblem::WrongName => {
             "its certificate is for another name. Ask for one of its names (--server).".to_owned()
         }

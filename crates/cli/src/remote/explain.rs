@@ -182,7 +182,7 @@ blacklist: [{identifier_type: ip, identifier: 192.0.2.0/24, reason: abuse, expir
     /// What is shown of a limiter's own explanation.
     fn shown(request: &Request<'_>) -> String {
         let limiter = Limiter::builder()
-            .policy(Policy::from_text(POLICY).expect("a sound policy"))
+            .policy(Policy::from_text(POLICY).expect("a valid policy"))
             .store(MemoryStore::with_bytes(0))
             .clock(ManualClock::at(Timestamp::from_secs(1_700_006_400)))
             .build();
@@ -229,7 +229,7 @@ always refused, listed by 192.0.2.0/24: abuse, until 2030-01-01T00:00:00Z
         );
     }
 
-    /// It used to be told which rule binds, and not whether the request would pass.
+    /// Earlier versions named the rule that binds, but not whether the request would pass.
     #[test]
     fn the_first_line_says_whether_the_request_would_pass() {
         let check = |request: &Request<'_>, expected: &str| {

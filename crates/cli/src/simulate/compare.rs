@@ -16,7 +16,7 @@ use crate::table::{Column, table};
 use crate::terminal::{count, grouped, share, span};
 use crate::traffic::Traffic;
 
-/// What became of the traffic under one algorithm.
+/// The result of the traffic under one algorithm.
 #[derive(Serialize)]
 struct Row {
     algorithm: &'static str,

@@ -23,7 +23,7 @@ use crate::traffic::{Format, Input, Options, Traffic};
 /// What an inline rule counts a log by.
 const LOG_KEY: &str = "ip";
 
-/// Replays the traffic and prints what came of it.
+/// Replays the traffic and prints the result.
 pub(crate) fn run(arguments: &SimulateArguments) -> Result<ExitCode, Failure> {
     let inputs: Vec<Input> =
         arguments.inputs.iter().map(|input| Input::from_argument(input)).collect();

@@ -16,11 +16,11 @@ use crate::traffic::{RecordView, Traffic};
 
 /// What an inline rule counts a trace by.
 pub(super) const TRACE_KEY: &str = "attribute:key";
-/// The attribute behind it.
+/// The name of that attribute.
 const KEY: &str = "key";
 /// Enough for tens of millions of clients: a simulation should forget none.
 const STORE_BYTES: usize = 4 << 30;
-/// Nobody waits for a simulation, so a store may take its time.
+/// No request waits for a simulation, so a store may be slow.
 const DEADLINE: Duration = Duration::from_secs(5);
 /// How often the progress bar moves.
 const STRIDE: usize = 1 << 14;
@@ -59,7 +59,7 @@ impl Attributes for Recorded<'_> {
     }
 }
 
-/// What is left when the traffic is over.
+/// The state of the store at the end of the traffic.
 pub(super) struct Replayed {
     /// Counters that were forgotten because memory was full, which makes the result doubtful.
     forgotten: u64,
@@ -95,7 +95,7 @@ pub(super) fn replay<'t>(
     if let AnyStore::Redis(store) = &store
         && !runtime.block_on(store.inner().found(DEADLINE))
     {
-        return Err(Failure::usage(format!("cannot count in {url}: nobody answers there")));
+        return Err(Failure::usage(format!("cannot count in {url}: no server responds there")));
     }
     let store = NamespacedStore::new(store, SystemClock.now());
     let clock = ManualClock::default();

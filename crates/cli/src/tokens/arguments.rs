@@ -32,8 +32,8 @@ Examples:
   tollgate tokens create --role tenant-admin --tenant acme > acme.token
   tollgate tokens create --role admin --catalog sqlite:tollgate.db
 
-Standard output gets the token and nothing else. With --catalog no server is asked, so that somebody
-who lost all tokens can make one.")]
+Standard output gets the token and nothing else. With --catalog no server is called, so that a new
+token can be made after all are lost.")]
 pub(crate) struct CreateTokenArguments {
     /// What its holder may do: admin, operator, viewer, caller, tenant-admin.
     #[arg(long, value_name = "ROLE", value_parser = parse_role)]

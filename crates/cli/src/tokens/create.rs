@@ -72,11 +72,11 @@ pub(super) fn create(arguments: &CreateTokenArguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// When the token ends.
+/// When the token expires.
 fn end(arguments: &CreateTokenArguments, now: Timestamp) -> Result<Option<String>, Failure> {
     let end = arguments.expires_at.as_deref().and_then(parse_time);
     if end.is_some_and(|end| end <= now) {
-        return Err(Failure::usage("--expires-at is over already"));
+        return Err(Failure::usage("--expires-at is in the past"));
     }
     let lasting = arguments.expires_in.map(|span| now.plus(span));
     Ok(end.or(lasting).map(format_time))

@@ -19,7 +19,7 @@ pub(super) fn parse(line: &str) -> Result<Entry<'_>, Reason> {
     let log: Variables<'_> = json::parse(line)?;
     let mut entry = Entry::at(log.moment()?);
     entry.status = log.status.as_deref().map_or(Ok(None), status)?;
-    // The last of these is the address of the proxy, where nginx was told to look behind it.
+    // With the realip module of nginx, the last of these is the address of the proxy.
     entry.ip = log.remote_addr.or(log.client_ip).or(log.realip_remote_addr);
     entry.user = log.remote_user;
 

@@ -1,4 +1,4 @@
-//! The command as its users meet it: arguments in, text and exit code out.
+//! The command from outside: arguments in, text and exit code out.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -171,7 +171,7 @@ fn gzip_and_several_inputs_are_read() {
 }
 
 #[test]
-fn wrong_usage_is_told_in_a_sentence_with_exit_code_2() {
+fn wrong_usage_is_reported_in_a_sentence_with_exit_code_2() {
     let folder = tempfile::tempdir().expect("a folder");
     let bad = folder.path().join("bad.yaml");
     std::fs::write(
@@ -204,7 +204,7 @@ fn wrong_usage_is_told_in_a_sentence_with_exit_code_2() {
 }
 
 #[test]
-fn lint_tells_errors_and_doubts_with_their_places() {
+fn lint_reports_errors_and_warnings_with_their_places() {
     let folder = tempfile::tempdir().expect("a folder");
     let write = |name: &str, text: &str| {
         let path = folder.path().join(name);

@@ -510,7 +510,7 @@ fn files_are_read_with_progress() {
     assert_eq!(traffic.len(), 10_000);
     assert_eq!(traffic.sources().len(), 2);
     assert!(seen.is_sorted_by_key(|progress| progress.read));
-    assert!(seen.len() > 4, "progress is told along the way");
+    assert!(seen.len() > 4, "progress is reported while reading");
     assert_eq!(seen.last(), Some(&Progress { read: total, total: Some(total) }));
 
     let read = |path: &Path| {

@@ -137,8 +137,8 @@ fn stores_that_cannot_be_used_are_told_without_secrets() {
     let nobody = format!("127.0.0.1:{}", free_port());
     let away = format!("cannot count in redis://:***@{nobody}");
     check(&format!("redis://:hunter2@{nobody}"), &away);
-    check(&format!("redis+cluster://:hunter2@{nobody}"), "nobody answers there");
-    check(&format!("redis+sentinel://:hunter2@{nobody}/main"), "nobody answers there");
+    check(&format!("redis+cluster://:hunter2@{nobody}"), "no server responds there");
+    check(&format!("redis+sentinel://:hunter2@{nobody}/main"), "no server responds there");
     check(&format!("postgres://me:hunter2@{nobody}/limits"), "cannot count in postgres://me:***@");
     let locked = Redis::builder().password("correct-horse").start();
     check(&format!("redis://:hunter2@{}", locked.address()), "cannot count in redis://:***@");

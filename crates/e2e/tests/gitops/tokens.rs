@@ -83,7 +83,7 @@ fn what_makes_no_token() {
     check("--role tenant-admin", "needs --tenant");
     check("--role viewer --tenant acme", "only a tenant-admin has a --tenant, not the role viewer");
     check("--role viewer --expires-at soon", "write it like 2030-12-01T00:00:00Z");
-    check("--role viewer --expires-at 2001-01-01T00:00:00Z", "--expires-at is over already");
+    check("--role viewer --expires-at 2001-01-01T00:00:00Z", "--expires-at is in the past");
     check("--role viewer --expires-in 400d", "366d at most");
     check("--role viewer --expires-in 1d --expires-at 2099-01-01T00:00:00Z", "cannot be used with");
     check("--role viewer --catalog sqlite:none.db", "there is no catalog sqlite:none.db");
