@@ -15,7 +15,7 @@ use crate::error::CatalogError;
 pub enum DecisionAction {
     /// A limit was reached.
     Refused,
-    /// The client or the request is not welcome at all.
+    /// It was refused for another reason than a limit.
     Denied,
     /// It passed, but had to wait.
     Throttled,

@@ -3,20 +3,20 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Repeating one call costs this much.
+/// The cost of one retry.
 const REPEAT: u64 = 100;
 
-/// A bucket that every call fills a little, and every repetition empties by one.
+/// A bucket that every call fills a little, and every retry empties by one.
 #[derive(Debug)]
 pub(super) struct Budget {
     saved: AtomicU64,
-    /// What a call brings, in hundredths of a repetition.
+    /// How much each call adds, in hundredths of a retry.
     percent: u64,
     most: u64,
 }
 
 impl Budget {
-    /// So many repetitions per hundred calls, and as many as that at once. It begins full.
+    /// So many retries per hundred calls, and at most `at_once` at a time. It begins full.
     pub(super) fn new(percent: u32, at_once: u32) -> Self {
         let most = u64::from(at_once) * REPEAT;
         Self { saved: AtomicU64::new(most), percent: percent.into(), most }
@@ -26,13 +26,13 @@ impl Budget {
         self.save(self.percent);
     }
 
-    /// Pays for a repetition, if there is enough.
+    /// Takes one retry from the budget, if there is enough.
     pub(super) fn pay(&self) -> bool {
         let take = |saved: u64| saved.checked_sub(REPEAT);
         self.saved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
     }
 
-    /// Takes back what was paid for a repetition that is not to be.
+    /// Refunds a retry that is not sent.
     pub(super) fn take_back(&self) {
         self.save(REPEAT);
     }

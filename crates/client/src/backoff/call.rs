@@ -70,13 +70,13 @@ impl<C> RetryingCall<C> {
         let mut refusal = None;
         loop {
             if self.is_cooling_down() {
-                // Who waits takes no place from others.
+                // A call that waits must not hold the capacity of the service.
                 ready = None;
                 if let Err(cooling_down) = self.wait_until_free().await {
                     return self.give_up(cooling_down, refusal);
                 }
             }
-            // It may hold the very place that is waited for next.
+            // The response may hold the capacity that the retry waits for.
             drop(refusal);
             let mut service = match ready.take() {
                 Some(ready) => ready,
@@ -189,8 +189,8 @@ async fn made_ready<S: Service<Q>, Q>(mut service: S) -> Result<S, S::Error> {
     Ok(service)
 }
 
-/// Whom a request goes to: a host, and the port that its scheme has if none is named. Never a user name
-/// or a password, which may stand before it.
+/// The authority of a request: its host, and its port or the default one of its scheme. Never a user name
+/// or a password, which may stand before them.
 fn authority<B>(request: &Request<B>) -> String {
     let uri = request.uri();
     let named = || request.headers().get(HOST)?.to_str().ok()?.parse::<Authority>().ok();

@@ -1,4 +1,4 @@
-//! Chance, so that callers who were refused together do not come back together.
+//! Jitter, so that callers that were refused together do not retry together.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -23,7 +23,7 @@ pub enum DuringCooldown {
 /// Makes a second body like the first, so that a request can be sent again.
 pub trait CopyBody<B>: Clone {
     /// Another body with the same content; none if there cannot be one, and then the request is not
-    /// repeated.
+    /// retried.
     fn copy_body(&self, body: &B) -> Option<B>;
 }
 
@@ -71,8 +71,8 @@ impl Default for BackoffLayer {
 }
 
 impl BackoffLayer {
-    /// Three attempts within 30 seconds, up to 100 ms of chance doubled at each attempt up to 10
-    /// seconds, and repetitions for 10 % of the calls, of which ten may come at once.
+    /// Three attempts within 30 seconds, up to 100 ms of jitter doubled at each attempt up to 10
+    /// seconds, and retries for 10 % of the calls, of which ten may come at once.
     pub fn new() -> Self {
         let settings = Settings {
             attempts: 3,
@@ -109,7 +109,7 @@ impl<C> BackoffLayer<C> {
         self
     }
 
-    /// How much chance is added to the first wait, and at most. It doubles with each attempt.
+    /// How much jitter is added to the first wait, and at most. It doubles with each attempt.
     pub fn jitter(mut self, first: Duration, longest: Duration) -> Self {
         self.settings.jitter = first;
         self.settings.longest_jitter = longest;
@@ -150,12 +150,12 @@ impl<C> BackoffLayer<C> {
 }
 
 impl Settings {
-    /// Whether doing it twice is as good as doing it once.
+    /// Whether a request of this method may be sent twice.
     pub(super) fn may_repeat(&self, method: &Method) -> bool {
         self.any_method || method.is_idempotent()
     }
 
-    /// How much chance is added to the wait after an attempt, counted from 1.
+    /// How much jitter is added to the wait after an attempt, counted from 1.
     pub(super) fn chance(&self, attempt: u32) -> Duration {
         let doubled = 2_u32.saturating_pow(attempt.saturating_sub(1));
         self.jitter.saturating_mul(doubled).min(self.longest_jitter)

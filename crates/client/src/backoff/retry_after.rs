@@ -36,7 +36,7 @@ fn retry_after(headers: &HeaderMap, now: u64) -> Option<Duration> {
     Some(Duration::from_secs(seconds))
 }
 
-/// When there is more again, if nothing is left now.
+/// How long until there is more again, if nothing is left now.
 fn nothing_left(headers: &HeaderMap, now: u64) -> Option<Duration> {
     let is_spent = |name| text(headers, name).and_then(number) == Some(0);
     let lines = headers.get_all("ratelimit").iter().filter_map(|line| line.to_str().ok());

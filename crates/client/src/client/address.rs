@@ -17,12 +17,12 @@ pub(super) struct Address {
 
 impl Address {
     pub(super) fn parse(text: &str) -> Result<Self, BuildError> {
-        // An error message must not repeat a password,
+        // An error message must not repeat a password.
         if text.contains('@') {
             let why = "an address takes no user name or password: give a token instead";
             return Err(BuildError::Address(why.to_owned()));
         }
-        // nor a query, which may hold a token.
+        // An error message must not repeat a query, which may hold a token.
         let end = text.find(['?', '#']).unwrap_or(text.len());
         let (shown, rest) = text.split_at(end);
         let unusable = |why: &str| {

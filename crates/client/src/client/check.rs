@@ -127,8 +127,8 @@ impl Check {
         &mut self.0.identifiers.get_or_insert_default().0
     }
 
-    /// Refuses an empty identifier, which limits no client and which gRPC would take for a missing one. And what is
-    /// too large for servers, which would refuse a whole batch for it.
+    /// Refuses an empty identifier, which limits no client and which gRPC would take for a missing one; and a value
+    /// that is too large for servers, which would refuse a whole batch for it.
     pub(super) fn validate(&self) -> Result<(), Error> {
         let CheckRequest { rule_id, key_value, idempotency_key, .. } = &self.0;
         let none = Object::default();

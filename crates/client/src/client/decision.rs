@@ -7,7 +7,7 @@ use tollgate_api::{Reason, State};
 use super::builder::OnFailure;
 use super::error::Error;
 
-/// Whether a request may pass, and what there is to say about it.
+/// The result of a check: whether the request may pass, by which rule, until when.
 ///
 /// The figures belong to the rule that binds: of an allowed request the one with the smallest share
 /// left, of a refused one the one with the longest wait. They are `None` if no rule applied.

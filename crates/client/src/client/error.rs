@@ -30,7 +30,7 @@ pub enum Error {
     Refused {
         /// What kind of refusal it is, for programs.
         kind: RefusalKind,
-        /// The server's own word for it: a `code` of the HTTP API, or a code of gRPC.
+        /// The code of the server: a `code` of the HTTP API, or a code of gRPC.
         code: String,
         /// A sentence for people: what was wrong, where, and what would be right.
         detail: String,

@@ -157,7 +157,7 @@ fn message(Check(check): &Check) -> CheckRequest {
     }
 }
 
-/// A word of the server as the type that has a name for it.
+/// Parses a name that the server sent.
 fn word<'a, T: Deserialize<'a>>(word: &'a str) -> Option<T> {
     T::deserialize(StrDeserializer::<ValueError>::new(word)).ok()
 }

@@ -1,4 +1,4 @@
-//! What is not sent at all: calls to a service that has asked to be left alone.
+//! Calls to a service during its cooldown are not sent.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -60,13 +60,13 @@ async fn a_refusal_holds_back_all_calls_also_those_that_are_not_repeated() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_does_not_want_to_wait_fails_at_once() {
-    let left_alone = || answer(200, &[("ratelimit", "\"a\";r=0;t=60")]);
+async fn calls_that_do_not_wait_fail_at_once() {
+    let exhausted = || answer(200, &[("ratelimit", "\"a\";r=0;t=60")]);
     let impatient = BackoffLayer::new().during_cooldown(DuringCooldown::Fail);
-    // And who would have to wait for too long.
+    // A call that would have to wait for too long fails too.
     let patient = BackoffLayer::new().total(Duration::from_secs(30));
     for layer in [impatient, patient] {
-        let scene = Scene::new([left_alone()]);
+        let scene = Scene::new([exhausted()]);
         let client = scene.with(&layer);
         assert_eq!(
             status(&get(&client, "http://me:hush@A.example.com:81/x").await),
@@ -99,7 +99,7 @@ async fn a_service_without_an_authority_is_known_by_its_host() {
 
 #[tokio::test(start_paused = true)]
 async fn no_service_is_lost_for_ever() {
-    // Somebody means milliseconds.
+    // A service that means milliseconds.
     let far = [("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "1794723713000")];
     let scene = Scene::new([
         answer(200, &far),
@@ -116,8 +116,8 @@ async fn no_service_is_lost_for_ever() {
 
 #[tokio::test(start_paused = true)]
 async fn authorities_are_bounded_in_number() {
-    let left_alone = (0..50).map(|_| answer(200, &[("ratelimit", "\"a\";r=0;t=60")]));
-    let scene = Scene::new(left_alone);
+    let exhausted = (0..50).map(|_| answer(200, &[("ratelimit", "\"a\";r=0;t=60")]));
+    let scene = Scene::new(exhausted);
     let layer = BackoffLayer::new().during_cooldown(DuringCooldown::Fail).authorities(10);
     let client = scene.with(&layer);
     let uri = |number: usize| format!("http://{number}.example.com/");
@@ -132,7 +132,7 @@ async fn authorities_are_bounded_in_number() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_takes_no_place_from_others() {
+async fn waiting_calls_do_not_hold_capacity() {
     let scene = Scene::new([answer(200, &[("ratelimit", "\"a\";r=0;t=5")])]);
     let narrow = ConcurrencyLimitLayer::new(1).layer(scene.service());
     let client = BackoffLayer::new().layer(narrow);
@@ -150,7 +150,7 @@ async fn who_waits_takes_no_place_from_others() {
 
 #[tokio::test(start_paused = true)]
 async fn a_refusal_is_not_lost_when_another_call_lengthens_the_hold() {
-    // One does not wait for what holds it back, the other would wait for too long.
+    // One layer does not wait during a cooldown, the other would wait for too long.
     let impatient = BackoffLayer::new().during_cooldown(DuringCooldown::Fail);
     let patient = BackoffLayer::new().total(Duration::from_secs(30));
     for layer in [impatient, patient] {
@@ -166,7 +166,7 @@ async fn a_refusal_is_not_lost_when_another_call_lengthens_the_hold() {
         assert_eq!(status(&refused), StatusCode::TOO_MANY_REQUESTS);
         assert_eq!(refused.expect("an answer").headers()["retry-after"], "1");
         assert_eq!(scene.times().len(), 2);
-        // What was not repeated was not paid for either.
+        // A retry that was not sent is not charged to the budget.
         assert_eq!(status(&get(&client, B).await), StatusCode::OK);
         assert_eq!(scene.times().len(), 2);
     }

@@ -79,12 +79,12 @@ async fn after_the_last_attempt_the_refusal_is_the_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_has_no_time_to_wait_is_told_at_once() {
+async fn a_call_without_time_to_wait_gets_the_refusal_at_once() {
     let scene =
         Scene::new([answer(429, &[("retry-after", "8")]), answer(429, &[("retry-after", "8")])]);
     let client = scene.with(&BackoffLayer::new().total(Duration::from_secs(10)));
     assert_eq!(status(&get(&client, URI).await), StatusCode::TOO_MANY_REQUESTS);
-    // Once it waited eight seconds; another eight are too many.
+    // It waited eight seconds; another eight would exceed the total.
     assert_eq!(scene.times().len(), 2);
     assert!(scene.elapsed() < Duration::from_secs(9), "{:?}", scene.elapsed());
     for endless in ["31536000", "18446744073709551615"] {

@@ -1,4 +1,4 @@
-//! A service that answers as it is told, and remembers when it was asked what.
+//! A service with scripted responses, which remembers its requests and their times.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -50,7 +50,7 @@ pub(crate) struct Scene {
 }
 
 impl Scene {
-    /// A service that gives these answers, and is content ever after.
+    /// A service that gives these responses, and then only successes.
     pub(crate) fn new(script: impl IntoIterator<Item = Response<String>>) -> Self {
         let script = Arc::new(Mutex::new(script.into_iter().collect()));
         Self { started: tokio_now(), script, sent: Arc::default() }
@@ -80,12 +80,12 @@ impl Scene {
         tokio_now().duration_since(self.started)
     }
 
-    /// Everything that was sent since the last look.
+    /// All requests since the last call.
     pub(crate) fn sent(&self) -> Vec<Sent> {
         std::mem::take(&mut *self.sent.lock().expect("no panic"))
     }
 
-    /// When it was asked, since the last look.
+    /// The times of all requests since the last call.
     pub(crate) fn times(&self) -> Vec<Duration> {
         self.sent().into_iter().map(|sent| sent.at).collect()
     }

@@ -1,4 +1,4 @@
-//! Many checks in one call: asked so, or by tasks that know nothing of each other.
+//! Many checks in one call: of one caller, or of independent tasks.
 
 use std::time::Duration;
 
@@ -68,7 +68,7 @@ async fn checks_of_many_tasks_share_calls() {
         left.sort_unstable();
         assert_eq!(left, (744..1_000).collect::<Vec<_>>(), "{protocol:?}");
         let calls = server.calls(protocol) - before;
-        // The look at the figures may be one of them.
+        // Reading the metrics may be one of the calls.
         assert!((4..=8).contains(&calls), "{protocol:?}: {calls} calls");
         let decided = server.metric("tollgate_decisions_total{rule_id=\"per_plan\"");
         assert_eq!(decided, 256);
@@ -76,7 +76,7 @@ async fn checks_of_many_tasks_share_calls() {
 }
 
 #[tokio::test]
-async fn who_comes_alone_does_not_wait_for_others() {
+async fn a_single_check_is_sent_at_once() {
     for protocol in PROTOCOLS {
         let server = Server::start();
         let batched = server.client(protocol).batched(64, FOREVER);
@@ -103,7 +103,7 @@ fn until_judged(server: &Server, expected: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_waits_for_a_slow_call_for_longer_than_told() {
+async fn checks_wait_for_a_slow_call_no_longer_than_linger() {
     for protocol in PROTOCOLS {
         let server = Server::start();
         let (client, _proxy) = slow(&server, protocol, Duration::from_secs(3));
@@ -124,7 +124,7 @@ async fn nobody_waits_for_a_slow_call_for_longer_than_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_gives_up_before_the_call_is_not_charged() {
+async fn a_check_that_is_dropped_before_the_call_is_not_charged() {
     for protocol in PROTOCOLS {
         let server = Server::start();
         let (client, _proxy) = slow(&server, protocol, Duration::from_secs(1));
@@ -171,7 +171,7 @@ async fn one_senseless_check_does_not_harm_the_others() {
 #[tokio::test(flavor = "multi_thread")]
 async fn senseless_checks_do_not_become_a_call_for_each_check() {
     /// Calls are made 16 at a time; a few connections more may come when they are not needed any more.
-    const MOST_CONNECTIONS: usize = 48;
+    const MAX_CONNECTIONS: usize = 48;
     let server = Server::start();
     let check = async |is_senseless: fn(usize) -> bool, most_calls: u64| {
         // While the first call is under way, all others gather.
@@ -187,7 +187,7 @@ async fn senseless_checks_do_not_become_a_call_for_each_check() {
                 let result = batched.try_check(check).await;
                 assert_eq!(result.is_err(), is_senseless, "{place}: {result:?}");
                 let Err(error) = result else { return };
-                // Each is told of itself, not of its place among others.
+                // The error is about the check itself, not about its place in the batch.
                 assert_eq!(error.to_string().split(" (").next(), Some("there is no rule `nope`"));
             });
         }
@@ -195,7 +195,7 @@ async fn senseless_checks_do_not_become_a_call_for_each_check() {
         let calls = server.metric("tollgate_http_responses_total") - before;
         assert!(calls <= most_calls, "{calls} calls");
         let connections = proxy.connections();
-        assert!(connections <= MOST_CONNECTIONS, "{connections} connections");
+        assert!(connections <= MAX_CONNECTIONS, "{connections} connections");
     };
     // Two for each time that 256 can be halved, and a few for those who came first.
     check(|place| place == 200, 32).await;
@@ -203,7 +203,7 @@ async fn senseless_checks_do_not_become_a_call_for_each_check() {
 }
 
 #[tokio::test]
-async fn a_queue_that_nobody_empties_has_an_end() {
+async fn a_queue_that_is_not_emptied_is_bounded() {
     for protocol in PROTOCOLS {
         let server = Server::start();
         let proxy = FaultProxy::start(server.address(protocol));

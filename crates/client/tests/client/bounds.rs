@@ -11,7 +11,7 @@ use crate::server::{PROTOCOLS, Protocol, Server};
 /// Far longer than what a client of HTTP can send in a path or a header.
 const LONG: usize = 100_000;
 
-/// A check, and the field of it that is as long as told.
+/// A field, and a check with this text in it.
 type Case = (&'static str, fn(String) -> Check);
 
 const TEXTS: [Case; 11] = [
@@ -35,13 +35,13 @@ fn with_attributes(count: usize) -> Check {
 #[tokio::test]
 async fn what_is_too_large_for_the_server_is_not_sent() {
     let refuse = async |protocol: Protocol, check: Check, field: &str| {
-        // Nobody listens there.
+        // No server listens there.
         let client = protocol.builder("http://127.0.0.1:1").build().expect("a client");
         let error = client.try_check(&check).await.expect_err("too large");
         let Error::Refused { kind, code, detail } = &error else { panic!("{field}: {error}") };
         assert_eq!((*kind, &**code), (RefusalKind::Invalid, "invalid_check"), "{error}");
         assert!(detail.starts_with(&format!("{field}: at most ")), "{error}");
-        // Whatever it is, it is not repeated.
+        // The error does not repeat the value.
         assert!(error.to_string().len() < 100, "{error}");
     };
     for protocol in PROTOCOLS {

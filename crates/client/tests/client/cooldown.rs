@@ -33,6 +33,6 @@ async fn nothing_is_sent_after_the_last_request_that_passes() {
         }
         other => panic!("{other:?}"),
     }
-    // The look itself is one.
+    // Reading the metrics is one of the calls.
     assert_eq!(server.metric("tollgate_http_responses_total"), sent + 1);
 }

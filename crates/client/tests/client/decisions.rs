@@ -104,7 +104,7 @@ async fn a_refusal_says_why_and_until_when() {
 }
 
 #[tokio::test]
-async fn a_look_charges_nothing() {
+async fn a_peek_charges_nothing() {
     for protocol in PROTOCOLS {
         let server = Server::start();
         let client = server.client(protocol);
@@ -140,7 +140,7 @@ async fn a_key_is_charged_once() {
 }
 
 #[tokio::test]
-async fn what_makes_no_sense_is_told_and_becomes_a_value() {
+async fn an_invalid_check_is_an_error_and_fails_open() {
     async fn check(client: &Client, check: Check, kind: RefusalKind, part: &str) {
         let error = client.try_check(&check).await.expect_err(part);
         let Error::Refused { kind: found, .. } = &error else { panic!("{error}") };
@@ -187,7 +187,7 @@ async fn long_values_are_counted_and_not_refused() {
 }
 
 #[tokio::test]
-async fn a_decision_is_given_back_once() {
+async fn a_decision_is_refunded_once() {
     let server = Server::start();
     let protocol = Protocol::Http;
     let builder = protocol.builder(&server.url(protocol));

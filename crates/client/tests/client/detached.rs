@@ -1,4 +1,4 @@
-//! Connections and answers that come after the deadline: they are for the next check, not for nobody.
+//! Connections and responses that come after the deadline serve the next check.
 
 use std::io::{BufRead, BufReader, Write as _};
 use std::net::{Ipv4Addr, TcpListener};
@@ -19,7 +19,7 @@ async fn until_answered(client: &Client) {
     timeout(PATIENCE, answered).await.expect("an answer in the end");
 }
 
-/// Asks over connections that take longer to make than anybody waits.
+/// Checks over connections that take longer to make than the timeout.
 async fn ask_over_slow_connections(protocol: Protocol) {
     // A check is a few hundred bytes, so it is in time; the certificate takes three times as long.
     const BYTES_PER_SECOND: u32 = 20_000;
@@ -33,7 +33,7 @@ async fn ask_over_slow_connections(protocol: Protocol) {
     let first = client.check(&Check::new()).await;
     let Source::FailedOpen(Error::TimedOut { .. }) = first.source else { panic!("{first:?}") };
     until_answered(&client).await;
-    // Also if it is the caller who does not wait.
+    // The same holds if the caller drops the call.
     let client = builder.build().expect("a client");
     let asked = async { while timeout(TIMEOUT, client.check(&Check::new())).await.is_err() {} };
     timeout(PATIENCE, asked).await.expect("an answer in the end");
@@ -68,7 +68,7 @@ fn read_request(connection: &mut impl BufRead) -> Option<()> {
     connection.read_exact(&mut vec![0; length]).ok()
 }
 
-/// A server that takes one connection and no other, and gives its first answer when it is told to.
+/// A server that takes one connection and no other, and sends its first response on a signal.
 fn with_one_connection() -> (String, mpsc::Sender<()>) {
     const ANSWER: &str = r#"{"allowed": true, "state": "normal"}"#;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
@@ -77,10 +77,10 @@ fn with_one_connection() -> (String, mpsc::Sender<()>) {
     thread::spawn(move || {
         let (connection, _) = listener.accept().expect("a connection");
         let mut connection = BufReader::new(connection);
-        let mut is_told = false;
+        let mut is_released = false;
         while read_request(&mut connection).is_some() {
-            if !is_told {
-                is_told = told.recv().is_ok();
+            if !is_released {
+                is_released = told.recv().is_ok();
             }
             let length = ANSWER.len();
             let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n");
@@ -113,8 +113,8 @@ async fn is_served_again() -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_that_comes_late_leaves_its_connection_to_the_next_check() {
-    // The library loses a connection that it hands to somebody who has just made one of his own. That is
-    // rare, and costs a connection only.
+    // The library loses a connection that it hands to a call that has just made another. That is rare, and
+    // costs a connection only.
     let served = async {
         for _ in 0..3 {
             if is_served_again().await {

@@ -50,7 +50,7 @@ async fn suffer(server: SocketAddr, protocol: Protocol, on_failure: OnFailure, f
     let client = client(protocol, &format!("http://{}", proxy.address()), on_failure);
     until_answered(&client).await;
     proxy.set(fault);
-    // On the connection that was open, and on one of its own.
+    // On the open connection, and on a new one.
     for _ in 0..2 {
         let stopwatch = Stopwatch::start();
         let decision = client.check(&alice()).await;
@@ -90,7 +90,7 @@ async fn a_server_that_has_ended_is_said_to_be_unreachable() {
         let client = server.client(protocol);
         until_answered(&client).await;
         drop(server);
-        let error = client.try_check(&alice()).await.expect_err("nobody is there");
+        let error = client.try_check(&alice()).await.expect_err("no server is there");
         assert!(matches!(error, Error::Unreachable { .. }), "{protocol:?} {error:?}");
         assert!(error.to_string().contains(&url), "{error}");
         for error in [client.peek(&alice()).await, client.try_check(&alice()).await] {

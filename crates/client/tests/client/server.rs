@@ -72,7 +72,7 @@ impl Server {
             admin_token: Some(ADMIN_TOKEN.into()),
             ..Settings::default()
         };
-        // Whoever is cut off need not be waited for.
+        // Clients that are cut off need no grace.
         settings.limits.shutdown_grace = Duration::ZERO;
         fs::write(folder.path().join("policy.yaml"), POLICY).expect("written");
         change(&mut settings, folder.path());
@@ -88,7 +88,7 @@ impl Server {
                 let grpc = Listener::bind(settings.grpc, tls, &settings.limits).await;
                 let (http, grpc) = (http.expect("a port"), grpc.expect("a port"));
                 let addresses = (http.scheme(), http.address(), grpc.address());
-                tell.send(addresses).expect("somebody listens");
+                tell.send(addresses).expect("the receiver is alive");
                 let calls = Arc::clone(&app);
                 let public = move |request, peer| Arc::clone(&app).serve_public(request, peer);
                 let calls = move |request, peer| Arc::clone(&calls).serve_grpc(request, peer);

@@ -1,4 +1,4 @@
-//! Tokens and certificates: who believes whom.
+//! Tokens and certificates that servers and clients accept or refuse.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use tollgate_server::settings::{CheckAuth, TlsFiles};
 
 use crate::server::{PROTOCOLS, Protocol, Server};
 
-/// A certificate that vouches for itself, and its key.
+/// A self-signed certificate, and its key.
 fn certificate(folder: &Path, name: &str) -> (String, String) {
     certificate_of(vec!["localhost".to_owned()], folder, name)
 }
@@ -83,7 +83,7 @@ async fn a_certificate_is_believed_if_its_authority_is() {
         assert!(decision.is_from_server(), "{protocol:?} {decision:?}");
         let (stranger, _) = certificate(server.folder.path(), "stranger");
         let doubting = builder.authority(stranger).build().expect("a client");
-        let error = doubting.try_check(&Check::new()).await.expect_err("nobody vouches");
+        let error = doubting.try_check(&Check::new()).await.expect_err("an unknown authority");
         assert!(matches!(error, Error::Unreachable { .. }), "{protocol:?} {error}");
     }
 }
