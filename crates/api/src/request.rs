@@ -36,7 +36,7 @@ pub struct CheckRequest<'a> {
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Identifiers<'static>>))]
     pub identifiers: Option<Object<Identifiers<'a>>>,
-    /// By request: the path that was asked.
+    /// By request: the requested path.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub endpoint: Option<Text<'a>>,
@@ -44,7 +44,7 @@ pub struct CheckRequest<'a> {
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub method: Option<Text<'a>>,
-    /// By request: the host that was asked.
+    /// By request: the requested host.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub host: Option<Text<'a>>,

@@ -206,7 +206,7 @@ pub(crate) struct ServerArguments {
     )]
     pub(crate) server: String,
 
-    /// The token that the server asks for. Without one, that of `TOLLGATE_ADMIN_TOKEN` is sent.
+    /// The token that the server requires. Without one, that of `TOLLGATE_ADMIN_TOKEN` is sent.
     #[arg(long, value_name = "TOKEN", env = "TOLLGATE_TOKEN", hide_env_values = true)]
     pub(crate) token: Option<Secret>,
 
@@ -247,7 +247,7 @@ pub(crate) struct RequestArguments {
     #[arg(long)]
     pub(crate) tenant: Option<String>,
 
-    /// The path that is asked.
+    /// The path of the request.
     #[arg(long, value_name = "PATH")]
     pub(crate) endpoint: Option<String>,
 
@@ -255,7 +255,7 @@ pub(crate) struct RequestArguments {
     #[arg(long)]
     pub(crate) method: Option<String>,
 
-    /// The host that is asked.
+    /// The host of the request.
     #[arg(long)]
     pub(crate) host: Option<String>,
 
@@ -303,7 +303,7 @@ pub(crate) struct CheckArguments {
     #[arg(long, conflicts_with = "cost")]
     pub(crate) peek: bool,
 
-    /// Charge only once, however often this is asked with the same key.
+    /// Charge only once, however often it is sent with the same key.
     #[arg(long, value_name = "KEY", conflicts_with = "peek")]
     pub(crate) idempotency_key: Option<String>,
 

@@ -74,7 +74,7 @@ pub(crate) fn sparkline(values: &[u64]) -> String {
     let most = values.iter().copied().max().unwrap_or(0).max(1);
     let bar = |value: u64| {
         let height = (u128::from(value) * 7).div_ceil(u128::from(most));
-        // Nothing at all looks different from a little.
+        // Zero is blank, so that it differs from a small value.
         if value == 0 { ' ' } else { BARS[usize::try_from(height).unwrap_or(7).min(7)] }
     };
     values.iter().map(|value| bar(*value)).collect()

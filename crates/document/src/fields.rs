@@ -85,7 +85,7 @@ impl<'a> Fields<'a> {
         (!matches!(node.value, Value::Null)).then_some(node)
     }
 
-    /// Checks that just one of these fields is there; an empty list asks for nothing.
+    /// Checks that just one of these fields is there; an empty list always holds.
     pub fn require_one_of(&mut self, names: &[&str]) {
         let Some(first) = names.first() else { return };
         let advice = format!("give one of {}", names.join(" and "));

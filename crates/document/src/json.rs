@@ -1,4 +1,4 @@
-//! Reads JSON into nodes. Strict, and written by hand because no reader at hand tells positions.
+//! Reads JSON into nodes. Strict, and written by hand because the available parsers give no positions.
 
 use crate::node::{Key, MAX_DEPTH, MAX_NODES, Node, Value, quote, too_deep, too_large};
 use crate::position::Position;

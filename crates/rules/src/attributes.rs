@@ -1,6 +1,6 @@
-//! What is known about a request, asked for by name: the one thing an edge has to provide.
+//! Attributes of a request, looked up by name: the one thing an entry point has to provide.
 
-/// Something a rule can ask about a request.
+/// An attribute of a request that rules can match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Attribute<'a> {
     /// The authenticated user.
@@ -11,9 +11,9 @@ pub enum Attribute<'a> {
     Ip,
     /// The tenant the request belongs to.
     Tenant,
-    /// The host that was asked, with or without a port.
+    /// The requested host, with or without a port.
     Host,
-    /// The path that was asked, with or without a query.
+    /// The requested path, with or without a query.
     Path,
     /// The HTTP method.
     Method,

@@ -19,7 +19,7 @@ use crate::ruleset::Rule;
 /// How a policy sees one request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Explanation {
-    /// Which version of the policy answered.
+    /// The version of the policy.
     pub revision: Revision,
     /// The path as it was matched.
     pub path: Option<String>,

@@ -75,7 +75,7 @@ impl Identifier {
         }
     }
 
-    /// Whether the identifier says who is asking, rather than what is asked for.
+    /// Whether the identifier names a client, rather than what is requested.
     #[must_use]
     pub fn names_client(&self) -> bool {
         !matches!(self, Self::Endpoint | Self::Path | Self::Global)

@@ -50,7 +50,7 @@ pub fn lint(source: &Source, policy: &Policy, context: &LintContext) -> Vec<Prob
     rules.chain(overrides).chain(blacklist).map(into_warning).collect()
 }
 
-/// What a policy asks for that cannot be counted in Redis. `policy` is what `source` compiled to.
+/// Limits of a policy that cannot be counted in Redis. `policy` is what `source` compiled to.
 #[must_use]
 pub fn uncountable_in_redis(source: &Source, policy: &Policy) -> Vec<Problem> {
     let context = LintContext { redis: true, ..LintContext::default() };

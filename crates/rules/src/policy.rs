@@ -1,4 +1,4 @@
-//! What a limiter asks: rules and directory together, so that a request sees one of each.
+//! A policy: rules and directory together, so that a request sees one version of both.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;

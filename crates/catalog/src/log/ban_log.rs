@@ -10,7 +10,7 @@ use crate::write::bans::PENALTY;
 /// How many revisions are removed at a time. Each has up to 200 bans, and writers wait meanwhile.
 const MAX_REMOVED: u64 = 20;
 
-// The index by kind and entry answers both without the rows.
+// Both are answered from the index by kind and entry, without reading rows.
 pub(crate) const COUNT: &str = "SELECT count(*) FROM tollgate_changes WHERE kind = $1";
 pub(crate) const OLDEST_KEPT: &str = "SELECT revision FROM tollgate_changes WHERE kind = $1 \
     ORDER BY revision DESC LIMIT 1 OFFSET $2";

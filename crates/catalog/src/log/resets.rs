@@ -24,7 +24,7 @@ pub struct Reset {
     pub becomes: String,
 }
 
-/// A reset, and who asked for it.
+/// A reset and its author.
 #[derive(Clone, Debug)]
 pub struct ResetRecord {
     /// When the counter was reset.

@@ -323,10 +323,10 @@ async fn the_first_admin_is_added_unless_there_is_a_valid_one() {
         catalog.write(&crate::desk::admin(), only(viewer), NOW, false).await.expect("written");
         let (soon, after) = (later(3_600), later(7_200));
         let end = tollgate_rules::format_time(soon);
-        // A viewer is no administrator.
+        // The token of a viewer does not count.
         assert!(add(token("first", "admin", Some(&end)), NOW).await);
         assert!(!add(token("second", "admin", None), NOW).await, "there is one");
-        // One that has expired is none either.
+        // An expired token does not count.
         assert!(add(token("third", "admin", None), after).await);
         assert!(!add(token("fourth", "admin", None), after).await, "there is one again");
         assert_eq!(contents(&catalog).await.len(), 3);

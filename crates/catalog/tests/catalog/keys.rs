@@ -29,7 +29,7 @@ fn body(kind: Kind, types: &Json, values: &Json) -> Json {
     body
 }
 
-/// Nothing that the catalog tells has the key.
+/// Nothing that the catalog returns contains the key.
 async fn check_hidden(catalog: &Catalog) {
     let told = format!("{:?}", contents(catalog).await);
     let log = catalog.audit(&AuditFilter::default(), None, 1_000).await.expect("a log");

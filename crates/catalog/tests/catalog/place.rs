@@ -65,7 +65,7 @@ impl Place {
         self.raw_at(&self.url()).await
     }
 
-    /// The same for another file of the catalog.
+    /// A connection to another file of the catalog.
     pub(crate) async fn raw_at(&self, url: &CatalogUrl) -> Raw {
         match url {
             CatalogUrl::Sqlite(file) => {
@@ -118,7 +118,7 @@ impl Raw {
         self.try_run(sql).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
     }
 
-    /// The first column of an answer, which has to be text.
+    /// The first column of a result, which has to be text.
     pub(crate) async fn texts(&mut self, sql: &str) -> Vec<String> {
         let sql = AssertSqlSafe(sql.to_owned());
         let texts: Result<Vec<String>, sqlx::Error> = match self {

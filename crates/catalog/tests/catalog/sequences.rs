@@ -63,7 +63,7 @@ fn check(cases: u32, place: impl Fn() -> Place) {
 /// Everything that has to agree.
 struct Stage {
     catalog: Catalog,
-    /// A node that looks now and then.
+    /// A node that reads changes now and then.
     view: View,
     /// Its copy.
     copy: Catalog,
@@ -247,7 +247,7 @@ impl Stage {
                 for (catalog, is_copy) in [(&self.catalog, false), (&self.copy, true)] {
                     let page = catalog.page(kind, &filter, None, 100).await.expect("a page");
                     // A copy that skips revisions does not learn whose a ban is whose rule came and
-                    // went meanwhile. Copies are not asked for it.
+                    // went meanwhile. Copies are not read for that.
                     let counts =
                         |name: &&str| !is_copy || kind != Kind::Ban || self.model.has_rule_of(name);
                     let names: Vec<&str> =
@@ -261,7 +261,7 @@ impl Stage {
         Ok(())
     }
 
-    /// What the log tells, from nothing on, comes to what there is.
+    /// The log, applied to an empty catalog, gives the current contents.
     async fn finish(mut self) -> TestCaseResult {
         self.look().await?;
         self.compare_owners().await?;
@@ -306,7 +306,7 @@ fn object(body: &str) -> Map<String, Json> {
     serde_json::from_str(body).expect("an object")
 }
 
-/// Requests by everybody who may be named: user, tenant, address.
+/// Requests of every client that entries may name: user, tenant, address.
 const PROBES: [Probe; 6] = [
     Probe(Some("u1"), None, None),
     Probe(Some("u2"), None, None),

@@ -216,7 +216,7 @@ async fn what_redis_cannot_count_is_refused_where_it_counts() {
         check(Kind::Override, exception("big", &json!({"limit": 5})), "+override ..").await;
         let multiplied = json!({"multiplier": 1_000_000});
         check(Kind::Override, exception("small", &multiplied), "+override ..").await;
-        // An exception that was fine is none with a larger limit to multiply.
+        // A valid override becomes invalid with a larger limit to multiply.
         let larger = only(patch(Kind::Rule, "small", json!({"limit": 2_000_000_000})));
         desk.check(larger, "invalid: Redis counts exactly up to ..").await;
         // The bound holds only for counters in Redis.

@@ -37,7 +37,7 @@ async fn a_disk_that_is_full() {
     }
 }
 
-/// A log of decisions that filled the disk once kept administrators from blocking anybody.
+/// A log of decisions that filled the disk once kept administrators from blocking clients.
 #[tokio::test]
 async fn a_full_log_does_not_stop_administration() {
     match std::env::var_os(FOLDER) {

@@ -159,7 +159,7 @@ impl Loader {
     }
 }
 
-/// Reads a line in the format of its input. If that is not known yet, the line may tell.
+/// Reads a line in the format of its input. If that is not known yet, the line may show it.
 fn interpret<'a>(known: &mut Option<Format>, text: &'a str) -> Result<Entry<'a>, Tried> {
     let mut tried = Tried::new();
     for format in candidates(*known) {

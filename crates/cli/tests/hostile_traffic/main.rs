@@ -132,7 +132,7 @@ struct Written {
     agent: Option<String>,
 }
 
-/// Text that is not one of the ways of writing that there is none.
+/// Text that does not stand for a missing value, as `-` does.
 fn text() -> impl Strategy<Value = String> {
     any::<String>()
         .prop_filter("reads as missing", |text| !["", "-", "\"\""].contains(&text.as_str()))

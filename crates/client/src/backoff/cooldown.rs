@@ -1,4 +1,4 @@
-//! Until when nothing is sent to a service that asked for it; bounded in number.
+//! Cooldowns: until when nothing is sent to a service that asked for it. Bounded in number.
 
 use std::collections::HashMap;
 

@@ -136,7 +136,8 @@ impl<C> BackoffLayer<C> {
         self
     }
 
-    /// How long a cooldown lasts at most, whatever a service asks: a day by default. A service that means milliseconds is not lost for ever.
+    /// How long a cooldown lasts at most, whatever a service asks: a day by default. So a service that
+    /// sends milliseconds by mistake is not blocked for ever.
     pub fn max_cooldown(mut self, longest: Duration) -> Self {
         self.settings.max_cooldown = longest;
         self

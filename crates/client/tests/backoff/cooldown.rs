@@ -172,7 +172,7 @@ async fn a_refusal_is_not_lost_when_another_call_lengthens_the_hold() {
     }
 }
 
-/// A service with one place, which is taken until the answer is dropped.
+/// A service with a capacity of one, which is taken until the response is dropped.
 struct OnePlace {
     scene: Scene,
     free: Arc<Semaphore>,

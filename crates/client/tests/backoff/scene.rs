@@ -15,7 +15,7 @@ use tower::{Layer as _, Service as _, ServiceExt as _, service_fn};
 pub(crate) type Service = BoxCloneSyncService<Request<String>, Response<String>, Infallible>;
 pub(crate) type Called = Result<Response<String>, BackoffError<Infallible>>;
 
-/// A refusal or another answer with these header fields.
+/// A response with these header fields.
 pub(crate) fn answer(status: u16, fields: &[(&str, &str)]) -> Response<String> {
     let mut response = Response::builder().status(status);
     for (name, value) in fields {
@@ -24,11 +24,11 @@ pub(crate) fn answer(status: u16, fields: &[(&str, &str)]) -> Response<String> {
     response.body(String::new()).expect("an answer")
 }
 
-/// How long an answer takes.
+/// How long a response takes.
 #[derive(Clone, Copy)]
 struct Delay(Duration);
 
-/// The same answer, given only after a while.
+/// The same response, sent after a delay.
 pub(crate) fn delayed(delay: Duration, mut response: Response<String>) -> Response<String> {
     response.extensions_mut().insert(Delay(delay));
     response

@@ -1,4 +1,4 @@
-//! How long is waited before a call is repeated: as long as asked, and a little longer by chance.
+//! The wait before a retry: as long as asked, plus jitter.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::scene::{Scene, answer, get, status};
 
 const URI: &str = "http://api.example.com/orders";
 const CHANCE: Duration = Duration::from_millis(100);
-/// Timers tell milliseconds apart, and never end too early.
+/// Timers have a resolution of a millisecond, and never end too early.
 const TICK: Duration = Duration::from_millis(2);
 
 #[tokio::test(start_paused = true)]

@@ -87,7 +87,7 @@ async fn a_single_check_is_sent_at_once() {
     }
 }
 
-/// A client of a server whose answers take that long, and what stands between them.
+/// A client of a server whose responses take that long, and the proxy between them.
 fn slow(server: &Server, protocol: Protocol, to_client: Duration) -> (Client, FaultProxy) {
     let proxy = FaultProxy::start(server.address(protocol));
     proxy.set(Fault::Latency { to_server: Duration::ZERO, to_client });

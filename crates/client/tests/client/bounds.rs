@@ -1,5 +1,4 @@
-//! The bounds of the server are known before it is asked: one check that is too large must not cost a
-//! whole batch.
+//! The client knows the bounds of the server: one check that is too large must not fail a whole batch.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;

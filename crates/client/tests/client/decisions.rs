@@ -1,4 +1,4 @@
-//! What servers answer, and that both protocols say the same.
+//! Responses of servers, which are the same over both protocols.
 
 use std::time::Duration;
 

@@ -13,7 +13,7 @@ use tollgate_testbed::{Fault, FaultProxy, PATIENCE};
 use crate::server::Protocol;
 use crate::trust::{read, with_certificate};
 
-/// Asks until the server answers.
+/// Checks until the server responds.
 async fn until_answered(client: &Client) {
     let answered = async { while !client.check(&Check::new()).await.is_from_server() {} };
     timeout(PATIENCE, answered).await.expect("an answer in the end");

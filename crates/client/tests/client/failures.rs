@@ -25,7 +25,7 @@ fn client(protocol: Protocol, url: &str, on_failure: OnFailure) -> Client {
     builder.build().expect("a client")
 }
 
-/// Asks until the server answers.
+/// Checks until the server responds.
 async fn until_answered(client: &Client) {
     let answered = async { while !client.check(&alice().cost(0)).await.is_from_server() {} };
     tokio::time::timeout(PATIENCE, answered).await.expect("an answer in the end");
@@ -99,7 +99,7 @@ async fn a_server_that_has_ended_is_said_to_be_unreachable() {
     }
 }
 
-/// A port where every connection is answered with these bytes, and then closed.
+/// A port where every connection gets these bytes, and is then closed.
 fn answering(bytes: &'static [u8]) -> String {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let port = listener.local_addr().expect("an address").port();
@@ -131,7 +131,7 @@ async fn what_is_no_server_is_recognised() {
     let rubbish = answering(b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\n<html>");
     let client = Protocol::Grpc.builder(&rubbish).build().expect("a client");
     assert!(client.try_check(&alice()).await.is_err());
-    // A batch that has other answers than checks is none.
+    // A batch with another number of results than checks is invalid.
     let short = answering(b"HTTP/1.1 200 OK\r\ncontent-length: 14\r\n\r\n{\"results\":[]}");
     let client = Protocol::Http.builder(&short).build().expect("a client");
     let error = client.try_check_batch(&[alice()]).await.expect_err("no answer");

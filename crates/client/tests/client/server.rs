@@ -36,7 +36,7 @@ pub(crate) enum Protocol {
 pub(crate) const PROTOCOLS: [Protocol; 2] = [Protocol::Http, Protocol::Grpc];
 
 impl Protocol {
-    /// A client of this server, whose answers take as long as they take.
+    /// A client of this server, with a long timeout.
     pub(crate) fn builder(self, url: &str) -> ClientBuilder {
         let builder = Client::builder(url).timeout(PATIENCE);
         match self {
@@ -127,7 +127,7 @@ impl Server {
         figures.sum()
     }
 
-    /// How many calls with checks it has answered well.
+    /// How many calls with checks succeeded.
     pub(crate) fn calls(&self, protocol: Protocol) -> u64 {
         match protocol {
             Protocol::Http => self.metric("tollgate_http_responses_total{status=\"2xx\"}"),

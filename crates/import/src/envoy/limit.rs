@@ -1,4 +1,4 @@
-//! One limit of a file: what it allows, and what has to be known to answer Envoy.
+//! One limit of a file: what it allows, and what responses to Envoy need.
 
 use std::sync::Arc;
 

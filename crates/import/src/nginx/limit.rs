@@ -133,7 +133,7 @@ pub(super) fn limit(directive: &Directive, findings: &mut Findings) -> Option<Li
     Some(Limit { zone: zone?, burst, at_once: at_once.min(burst) })
 }
 
-/// Tells what is wrong with a word, and what to write.
+/// Reports what is wrong with a word, and what to write.
 fn refuse<T>(word: &Word, flaw: &str, right: &str, findings: &mut Findings) -> Option<T> {
     let message = format!("{} {flaw}", quote(&word.text));
     findings.problem(&word.place, &message, &format!("write {right}"));

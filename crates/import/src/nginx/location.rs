@@ -18,7 +18,7 @@ pub(super) enum Match {
     /// `/a` or `^~ /a`: everything that begins so.
     Prefix {
         path: String,
-        /// Whether regular expressions have no say beyond it.
+        /// Whether it wins over regular expressions (`^~`).
         is_firm: bool,
     },
     /// `~ \.php$`
@@ -59,7 +59,7 @@ pub(super) fn parse(directive: &Directive, findings: &mut Findings) -> Option<Ma
 /// The endpoint of a path or prefix; none, if that is every path.
 ///
 /// # Errors
-/// If there is none.
+/// No endpoint can match it.
 pub(super) fn endpoint(path: &str, is_exact: bool) -> Result<Option<Arc<str>>, Loss> {
     if path == "/" && !is_exact {
         return Ok(None);

@@ -40,7 +40,7 @@ pub(super) struct Region {
 /// What a pattern does not say about a location.
 #[derive(Debug, Default)]
 pub(super) struct Form {
-    /// Whether regular expressions have no say here.
+    /// Whether it wins over regular expressions.
     pub(super) is_firm: bool,
     /// The path, if it is a prefix that may end within a segment.
     pub(super) loose_prefix: Option<String>,

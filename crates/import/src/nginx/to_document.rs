@@ -33,7 +33,7 @@ pub(super) struct Counted<'a> {
     key: Key,
 }
 
-/// Makes the policy, and tells what it does not say.
+/// Makes the policy, with notes on what it cannot say.
 pub(super) fn to_document(
     survey: &Survey,
     mut site: Site,
@@ -68,7 +68,7 @@ pub(super) fn to_document(
     }
 }
 
-/// The drafts, and how far each of them reaches; none, if that is too much to tell.
+/// The drafts, and how far each of them reaches; none, if that takes too many steps.
 fn compared<'a>(
     site: &mut Site,
     zones: &'a HashMap<Arc<str>, Counted<'a>>,

@@ -151,7 +151,7 @@ fn in_item(flaw: Flaw, at: usize, of: usize) -> Flaw {
     if of == 1 { flaw } else { flaw.within(&format!("[{at}]")) }
 }
 
-/// The form in which requests have the same value.
+/// The value in the form that requests have.
 pub(crate) fn parse_value(kind: &Identifier, text: &str) -> Result<String, Flaw> {
     if text.is_empty() || text.len() > MAX_VALUE {
         let message = format!("an identifier has 1 to {MAX_VALUE} bytes, not {}", text.len());

@@ -1,4 +1,4 @@
-//! What a rule asks of a request before it applies, and how narrow that makes it.
+//! The conditions of a rule, and how narrow they make it.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::matching::method::MethodSet;
 use crate::matching::path::{Narrowness, Pattern};
 use crate::plan::facts::{EVERYTHING, Facts};
 
-/// Everything a request has to fulfil. What is empty asks for nothing.
+/// The conditions that a request has to fulfil. An empty one always holds.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Conditions {
     pub(crate) tenant: Option<Arc<str>>,
@@ -63,7 +63,7 @@ enum HostNarrowness {
 }
 
 impl Conditions {
-    /// The conditions the index answers: tenant, host and path.
+    /// Checks the conditions that the index covers: tenant, host and path.
     pub(crate) fn unmet_place(&self, facts: &Facts<'_>) -> Option<Unmet<'_>> {
         if self.tenant.is_some() && self.tenant.as_deref() != facts.tenant {
             return Some(Unmet::Tenant);
@@ -80,7 +80,7 @@ impl Conditions {
         None
     }
 
-    /// The conditions that are asked of every rule the index finds.
+    /// Checks the other conditions, for rules that the index finds.
     pub(crate) fn check_detail(
         &self,
         facts: &Facts<'_>,
@@ -141,7 +141,7 @@ impl Conditions {
     }
 }
 
-/// Whether every one of `narrow` is covered by one of `wide`. Empty lists ask for nothing.
+/// Whether every one of `narrow` is covered by one of `wide`. Empty lists always hold.
 fn all_covered<T>(wide: &[T], narrow: &[T], covers: impl Fn(&T, &T) -> bool) -> bool {
     wide.is_empty()
         || (!narrow.is_empty() && narrow.iter().all(|n| wide.iter().any(|w| covers(w, n))))

@@ -26,7 +26,7 @@ impl<'a> Method<'a> {
     }
 }
 
-/// The standard method that one which is none of them was probably meant to be.
+/// The standard method that a non-standard one was probably meant to be.
 pub(crate) fn standard_method_like(text: &str) -> Option<&'static str> {
     if KNOWN.iter().any(|known| known.eq_ignore_ascii_case(text)) {
         return None;

@@ -32,7 +32,7 @@ pub fn client_address(address: IpAddr) -> IpAddr {
     }
 }
 
-/// What tells clients apart that share a resource: an IPv4 address, or the first address of the /64 of an
+/// The key of a client that shares a resource with others: an IPv4 address, or the first address of the /64 of an
 /// IPv6 address.
 #[must_use]
 pub fn client_network(address: IpAddr) -> IpAddr {

@@ -57,7 +57,7 @@ impl<'a> Facts<'a> {
         self.get(Attribute::Host).and_then(host::normalise)
     }
 
-    /// The address of the client; `None` if there is none or it is none.
+    /// The address of the client; `None` if it is missing or invalid.
     pub(crate) fn address(&self) -> Option<IpAddr> {
         self.client_address().map(|client| client.address)
     }

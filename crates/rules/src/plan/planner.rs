@@ -19,7 +19,7 @@ use crate::plan::tier::Tier;
 use crate::plan::{KeySpans, Plan, Planned, Span, Standing};
 use crate::ruleset::{Rule, RuleSet};
 
-/// A policy about to be asked.
+/// Plans requests under a policy.
 pub(crate) struct Planner<'a, H> {
     pub(crate) rules: &'a RuleSet,
     pub(crate) directory: &'a Directory,

@@ -1,4 +1,4 @@
-//! Explanations agree with plans, and tell no secrets.
+//! Explanations agree with plans, and contain no secrets.
 
 use tollgate_core::Timestamp;
 use tollgate_rules::Revision;

@@ -58,7 +58,7 @@ impl Letter {
             globs.push(format!("{here}*"));
             return Some(());
         }
-        // An empty value is none, so nothing is to be said about it.
+        // An empty value counts as missing, so it needs no glob.
         if !self.is_excluded && !text.is_empty() {
             globs.push(here.clone());
         }

@@ -119,7 +119,7 @@ impl<'a> Way<'a> {
         self.keys().all(|key| keys.contains(&key))
     }
 
-    /// Whether this limit is the one to ask, where the rules of both apply to a descriptor of the
+    /// Whether this limit decides, where the rules of both apply to a descriptor of the
     /// file: it has more of the keys, or its values come first.
     pub(super) fn comes_before(&self, other: &Way<'_>) -> bool {
         if other.turns.len() != self.turns.len() {

@@ -62,7 +62,7 @@ fn a_regular_expression_matters_if_it_changes_anything() {
         " on /a/*",
         &["line 2 regex_location"],
     );
-    // Beyond these no regular expression is asked.
+    // These win over regular expressions.
     for firm in ["^~ /a/", "= /a"] {
         let server = format!("server {{ location {firm} {{ limit_req zone=z; }} {regex} }}");
         let endpoint = if firm.starts_with('=') { " on /a" } else { " on /a/*" };

@@ -84,7 +84,7 @@ fn where_nothing_is_limited_nothing_is_charged() {
         &["z 10/1s 1 by ip /static/*=0 /static/api/*=1"],
         &[],
     );
-    // What answers by itself is not limited in nginx either.
+    // A location with a `return` is not limited in nginx either.
     check(
         &format!("{Z}server {{ limit_req zone=z; location = /health {{ return 204; }} }}"),
         &["z 10/1s 1 by ip /health=0"],
