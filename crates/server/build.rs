@@ -1,4 +1,4 @@
-//! Turns the definitions in `proto` into Rust, without a compiler of the system.
+//! Compiles the definitions in `proto` to Rust, without an installed `protoc`.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let services = ["tollgate/v1/rate_limiter.proto", "envoy/service/ratelimit/v3/rls.proto"];
     let mut definitions = protox::compile(services, ["proto"])?;
     let out = PathBuf::from(env::var("OUT_DIR")?);
-    // For clients that ask the server what it can do.
+    // For reflection.
     fs::write(out.join("definitions.bin"), definitions.encode_to_vec())?;
     read_client_text_as_bytes(&mut definitions)?;
     tonic_prost_build::configure()

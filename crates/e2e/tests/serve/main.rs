@@ -103,10 +103,10 @@ fn the_admin_api_can_be_apart_and_tokens_can_be_chosen() {
     // What is elsewhere is not unknown.
     let (status, body) = ask(&server, "http", "/api/v1/rules", TOKEN);
     assert_eq!(status, 404);
-    assert!(body.contains("belongs to the admin API, which has a port of its own"), "{body}");
+    assert!(body.contains("belongs to the admin API, which has a separate port"), "{body}");
     let (status, body) = ask(&server, "admin", "/api/v1/rate-limit/check", TOKEN);
     assert_eq!(status, 404);
-    assert!(body.contains("belongs to the check API, which has a port of its own"), "{body}");
+    assert!(body.contains("belongs to the check API, which has a separate port"), "{body}");
     for listener in ["http", "admin"] {
         let (_, body) = ask(&server, listener, "/api/v1/rulesets", TOKEN);
         assert!(body.contains("there is nothing at /api/v1/rulesets"), "{body}");
@@ -129,7 +129,7 @@ fn a_server_on_all_addresses_says_so_and_names_the_port_of_its_admin_api() {
     assert!(http.contains("http://127.0.0.1:") && http.contains(" (on all addresses)  "), "{http}");
     assert!(!line("grpc ").expect("a line").contains("all addresses"), "{}", server.said);
     let (_, body) = ask(&server, "http", "/api/v1/decisions/d1", "");
-    assert!(body.contains(&format!("a port of its own: {} (--admin)", admin.port())), "{body}");
+    assert!(body.contains(&format!("a separate port: {} (--admin)", admin.port())), "{body}");
     // What to try is something that the rules count.
     assert!(server.said.contains(r#"-d '{"identifiers":{"tenant":"acme"},"#), "{}", server.said);
 }
@@ -165,7 +165,7 @@ fn why_a_token_is_not_believed_can_be_found_out() {
         assert_eq!(ask(&server, "http", "/api/v1/rate-limits/status", sent).0, 200);
     }
     let log = log_until(&mut server, "malformed");
-    assert!(log.contains("DEBUG a token is not believed: the signature of the token is"), "{log}");
+    assert!(log.contains("DEBUG a token is rejected: the signature of the token is"), "{log}");
     assert!(!log.contains(token) && !log.contains("eyJ") && !log.contains("nonsense"), "{log}");
     let (_, figures) = ask(&server, "http", "/metrics", "");
     for (outcome, count) in [("signature", 2), ("malformed", 1), ("verified", 0)] {

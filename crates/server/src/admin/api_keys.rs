@@ -19,11 +19,11 @@ use crate::edge::http::openapi::{
 use crate::edge::http::problem::{Problem, ProblemBody};
 use crate::edge::http::wire::decode::decode;
 
-/// An API key that is to be known.
+/// An API key to register.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ApiKeyBody {
-    /// A key that clients have already; one is made if there is none.
+    /// A key that clients have already; without it, the server creates one.
     #[schema(min_length = 1, max_length = 1024)]
     key: Option<String>,
     /// What it is for.
@@ -40,7 +40,7 @@ pub(crate) struct ApiKeyBody {
     tenant: Option<String>,
 }
 
-/// A known API key.
+/// A registered API key.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct ApiKeyAnswer {
     /// Names it, also in the audit log.
@@ -60,7 +60,7 @@ pub(crate) struct ApiKeyAnswer {
     /// Who made it, and when.
     #[serde(flatten)]
     made: secrets::Made,
-    /// The key, if it was made here: it is told this once.
+    /// The key, if the server created it; shown only in this response.
     #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<String>,
 }
@@ -103,9 +103,9 @@ pub(crate) async fn get(
     Ok((fields, Json(ApiKeysAnswer { api_keys: keys.collect() })).into_response())
 }
 
-/// Makes an API key, or makes one known that clients have already.
+/// Creates an API key, or registers one that clients have already.
 ///
-/// Only its digest is kept, so a key that is made here is told this once.
+/// Only its digest is stored, so a created key is shown only in this response.
 #[utoipa::path(
     post, path = "/api/v1/api-keys", tag = "keys and tokens", security(("token" = [])),
     request_body = ApiKeyBody,
@@ -144,7 +144,7 @@ pub(crate) async fn post(
         let digest = digest_of(&key);
         view.api_keys().values().any(|known| known.digest == digest)
     }) {
-        let detail = "this key is known already; remove it first to make it that of somebody else";
+        let detail = "this key is known already; to register it for another owner, remove it first";
         return Err(Problem::new(StatusCode::CONFLICT, "known_api_key", detail));
     }
     drop(view);

@@ -1,4 +1,5 @@
-//! Who may call what: by tokens of the catalog, and two that may be in the settings.
+//! Authentication and permissions: tokens of the catalog, up to two tokens of the settings, client
+//! certificates.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -19,33 +20,33 @@ use tollgate_catalog::{Role, Token};
 use crate::edge::http::problem::Problem;
 use crate::edge::listen::CertificateDigest;
 
-/// The header for a token where `Authorization` belongs to somebody else, as behind a proxy.
+/// The header for a token where `Authorization` has another use, as behind a proxy.
 pub(crate) const TOKEN_HEADER: &str = "x-tollgate-token";
 
-/// The code of the problem if there is no token,
+/// The problem code of a call without a token.
 pub(crate) const TOKEN_REQUIRED: &str = "token_required";
-/// and if the token does not have the permission.
+/// The problem code of a call whose token lacks the permission.
 pub(crate) const RIGHT_MISSING: &str = "right_missing";
-/// The code of the problem that counts as a failed login.
+/// The problem code that counts as a failed login.
 pub(crate) const WRONG_TOKEN: &str = "wrong_token";
 
-/// How long a wait for the end of a token lasts before its clock is read again.
+/// How often the clock is read while waiting for a token to expire.
 const EXPIRY_INTERVAL: Duration = Duration::from_secs(60);
 
-/// What a call needs.
+/// The permission that a call needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Right {
-    /// To ask whether requests may pass.
+    /// To check whether requests may pass.
     Caller,
-    /// To look what would become of a request, without charging it.
+    /// To peek: check a request without charging it.
     Look,
-    /// To read what concerns everybody: decisions, clients, the audit log.
+    /// To read what all tenants share: decisions, clients, the audit log.
     Viewer,
     /// To read rules and lists, maybe those of one tenant only.
     RuleViewer,
     /// To change rules and lists, maybe those of one tenant only.
     RuleEditor,
-    /// To change what concerns everybody: what was counted, clients, tiers, API keys.
+    /// To change what all tenants share: counters, clients, tiers, API keys.
     Operator,
     /// To read and change tokens.
     Admin,
@@ -62,7 +63,7 @@ impl Right {
         }
     }
 
-    /// Whether it may be had without a token.
+    /// Whether the settings can grant it without a token.
     const fn is_for_callers(self) -> bool {
         matches!(self, Self::Caller | Self::Look)
     }
@@ -81,7 +82,7 @@ impl Right {
 /// Who is calling.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Principal {
-    /// Nobody in particular, where no token is asked for.
+    /// A caller without a token, where none is required.
     Anonymous,
     /// The holder of the token for the check API that is in the settings.
     Caller,
@@ -121,10 +122,10 @@ impl Principal {
     }
 }
 
-/// How callers of the check API are known.
+/// How callers of the check API authenticate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CheckAuth {
-    /// Not at all: whoever reaches the port may ask.
+    /// Not at all: every client that reaches the port may check.
     None,
     /// By a token.
     Token,
@@ -132,16 +133,16 @@ pub(crate) enum CheckAuth {
     Certificate,
 }
 
-/// The tokens that open this server. Only their digests are kept.
+/// The valid tokens of this server. Only their digests are kept.
 pub(crate) struct Tokens {
     check_auth: CheckAuth,
     admin: Option<Digest>,
     caller: Option<Digest>,
-    /// Those of the catalog, by their ids.
+    /// The tokens of the catalog, by their ids.
     catalog: ArcSwap<HashMap<String, Arc<Token>>>,
-    /// Changes with them.
+    /// Notifies when the tokens of the catalog change.
     changes: watch::Sender<()>,
-    /// Which of these were shown since somebody asked.
+    /// Ids of the catalog's tokens that were used since the last [`Tokens::take_used`].
     used: Mutex<HashSet<String>>,
 }
 
@@ -190,7 +191,7 @@ impl Tokens {
             let end = current.expires_at.as_deref().and_then(parse_time);
             let left = end.map_or(EXPIRY_INTERVAL, |end| end.since(now).into());
             tokio::select! {
-                // The sender is part of this.
+                // The sender is a field of `self`, so the channel cannot be closed.
                 _ = changes.changed() => {}
                 () = sleep(left.min(EXPIRY_INTERVAL)) => {}
             }
@@ -202,12 +203,12 @@ impl Tokens {
         self.admin.is_some()
     }
 
-    /// Which tokens of the catalog were shown since the last time.
+    /// Takes the ids of the catalog's tokens that were used since the last call.
     pub(crate) fn take_used(&self) -> HashSet<String> {
         std::mem::take(&mut *self.used.lock())
     }
 
-    /// Whether a token is what decides.
+    /// Whether a call with this certificate needs a token for this permission.
     pub(crate) fn needs_token(&self, certificate: Option<CertificateDigest>, right: Right) -> bool {
         !right.is_for_callers()
             || match self.check_auth {
@@ -217,7 +218,7 @@ impl Tokens {
             }
     }
 
-    /// Who is calling, if that is enough for what is called.
+    /// The caller, if it is authenticated and has the permission.
     pub(crate) fn admit(
         &self,
         headers: &HeaderMap,
@@ -252,7 +253,7 @@ impl Tokens {
         if self.caller.as_ref().is_some_and(is) {
             return Some(Principal::Caller);
         }
-        // Its id is no secret, so it may be looked up; the rest takes the same time for all.
+        // The id is not secret, so a lookup is fine; the rest is compared in constant time.
         let catalog = self.catalog.load();
         let known = catalog.get(Token::id_in(token)?)?;
         if !known.is(token) {
@@ -285,7 +286,7 @@ fn digest_of(token: &str) -> Digest {
     bytes
 }
 
-/// The token of a request: our own header first, then the usual one.
+/// The token of a request: from `X-Tollgate-Token`, else from `Authorization`.
 fn token_of(headers: &HeaderMap) -> Option<&[u8]> {
     if let Some(token) = headers.get(TOKEN_HEADER) {
         return Some(token.as_bytes());
@@ -340,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn who_may_call_what() {
+    fn callers_are_admitted_by_token_or_certificate() {
         let check =
             |auth: CheckAuth, line: &str, certificate: bool, right: Right, expected: &str| {
                 let tokens = Tokens::new(auth, Some("admin-token"), Some("caller-token"));
@@ -379,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_of_the_catalog_open_what_their_role_is_for() {
+    fn tokens_of_the_catalog_have_the_permissions_of_their_role() {
         use Right::{Admin, Caller, Look, Operator, RuleEditor, RuleViewer, Viewer};
         let check = |role: Role, allowed: &[Right]| {
             let (mut token, shown) = Token::create(role).expect("random numbers");
@@ -395,7 +396,7 @@ mod tests {
             assert!(tokens.take_used().is_empty());
             token.expires_at = Some("1970-01-01T00:00:10Z".to_owned());
             tokens.set_catalog(&[(token.token_id.clone(), token)].into());
-            assert_eq!(ask(Caller).expect_err("over").code(), "expired_token");
+            assert_eq!(ask(Caller).expect_err("an expired token").code(), "expired_token");
         };
         check(Role::Admin, &[Caller, Look, Viewer, RuleViewer, RuleEditor, Operator, Admin]);
         check(Role::Operator, &[Caller, Look, Viewer, RuleViewer, RuleEditor, Operator]);

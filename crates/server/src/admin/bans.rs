@@ -146,7 +146,7 @@ async fn delete_all(
     for rule_id in rules {
         let has_bans = policy.directory().bans_of_rule(&rule_id) > 0;
         let is_own = match &own {
-            // Of several rules, those are left out that others wrote.
+            // Of several rules, those that operators wrote are left out.
             Some(own) if has_bans => check_rule(app, own, &rule_id).await.is_ok(),
             _ => true,
         };

@@ -22,9 +22,9 @@ use crate::edge::http::openapi::{
 };
 use crate::edge::http::problem::Problem;
 
-/// What paths begin with,
+/// The prefix of paths.
 const API: &str = "/api/v1/";
-/// and in the other family of paths.
+/// The prefix of the second family of paths.
 const ADMIN_API: &str = "/admin/api/v1/rate-limits/";
 
 /// Responses by their status, as OpenAPI writes them.

@@ -1,4 +1,4 @@
-//! The whole policy at once: everything that the catalog says, and a document put in its place in one
+//! The whole policy at once: exports the catalog as a document, and applies a document in one
 //! transaction.
 
 use axum::Json;
@@ -33,7 +33,7 @@ const KINDS: [Kind; 6] =
     get, path = "/api/v1/policy", tag = "rules", security(("token" = [])),
     responses(
         (status = 200, description = "The policy; the revision is the ETag", body = Object),
-        (status = 503, description = "The catalog cannot be asked", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 503, description = "The catalog is unavailable", body = ProblemBody<'_>, content_type = "application/problem+json"),
         AdminProblems,
     )
 )]
@@ -82,16 +82,16 @@ pub(crate) async fn get(
     Ok((fields, Json(in_order(document))).into_response())
 }
 
-/// Makes the catalog say what a document says, in one transaction.
+/// Applies a policy document to the catalog, in one transaction.
 ///
 /// Entries that the document does not mention stay, unless their list is named in `prune`. `If-Match`
-/// with the `ETag` of a dry run makes sure that what it told is what is changed.
+/// with the `ETag` of a dry run makes sure that exactly the changes it showed are made.
 #[utoipa::path(
     put, path = "/api/v1/policy", tag = "rules", security(("token" = [])),
     request_body(content = Object, description = "The policy document"),
     params(
-        ("prune" = Option<String>, Query, description = "Lists of which everything goes that the document does not have: rules, tiers, clients, overrides, whitelist, blacklist, separated by commas"),
-        ("dry_run" = Option<bool>, Query, description = "Change nothing, tell what would change"),
+        ("prune" = Option<String>, Query, description = "Lists from which entries that the document does not have are removed: rules, tiers, clients, overrides, whitelist, blacklist, separated by commas"),
+        ("dry_run" = Option<bool>, Query, description = "Change nothing, return what would change"),
         ("If-Match" = Option<String>, Header, description = "The revision that the catalog has to be at, as an ETag"),
     ),
     responses(
@@ -130,7 +130,7 @@ pub(crate) async fn put(
     Ok((fields, ticket.run(answer).await?).into_response())
 }
 
-/// The policy document that a body is.
+/// Parses a body as a policy document.
 pub(super) fn read_document(body: &[u8]) -> Result<PolicyDocument, Problem> {
     let source = Source::parse_as(text_of(body)?, Format::Json);
     if !source.problems.is_empty() {
@@ -151,7 +151,7 @@ fn expected_revision(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
     }
 }
 
-/// The lists of a document that have anything in them, in their order.
+/// The lists of a document that are not empty, in their order.
 type PolicyAnswer = Vec<(&'static str, Vec<Box<RawValue>>)>;
 
 /// An object with these fields, in this order.

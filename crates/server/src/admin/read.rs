@@ -19,7 +19,7 @@ use crate::edge::http::problem::Problem;
 use crate::policy::bans;
 use crate::policy::source::PolicySource;
 
-/// Some entries as JSON, and the name after which the next page begins.
+/// A page of entries as JSON, and the name after which the next page begins.
 type Entries = (Vec<Box<RawValue>>, Option<String>);
 
 /// Lists entries, page by page.

@@ -23,7 +23,7 @@ pub(crate) struct Resource {
 
 /// How a call names one entry.
 pub(crate) enum Key {
-    /// By the end of the path.
+    /// By the last segment of the path.
     Id(Id),
     /// By the client it is about, in the query.
     Client {
@@ -35,7 +35,7 @@ pub(crate) enum Key {
     },
 }
 
-/// An id that ends a path.
+/// An id in the last segment of a path.
 #[derive(Clone, Copy)]
 pub(crate) struct Id {
     pub(crate) name: &'static str,
@@ -75,7 +75,7 @@ pub(crate) struct Put {
     pub(crate) changed: &'static str,
     /// The schemas of responses after an entry was created, and changed or tried; any object if there are none.
     pub(crate) schemas: Option<(&'static str, &'static str)>,
-    /// What a tenant's administrator should do who writes an entry of another tenant.
+    /// Advice for a tenant's administrator who wrote an entry of another tenant.
     pub(crate) advice: Option<&'static str>,
 }
 
@@ -87,15 +87,15 @@ pub(crate) struct Delete {
 }
 
 const RULE_ID: Id = Id { name: "rule_id", about: "The rule", example: "api_default" };
-const DETAIL: (&str, &str) = ("detail", "Also tell version, created_at and created_by");
+const DETAIL: (&str, &str) = ("detail", "Also return version, created_at and created_by");
 const DETAIL_WITH_AUTHOR: (&str, &str) = (
     "detail",
-    "Also tell version, created_at, created_by, and written_by if a tenant-admin wrote it",
+    "Also return version, created_at, created_by, and written_by if a tenant-admin wrote it",
 );
 const TYPES: &str =
     "The type of its identifier; several for a client that is named by several at once";
 
-/// All of them. Tiers are written as a list, see `policy.rs`.
+/// All entities. Tiers are written as a list, see `tiers.rs`.
 pub(crate) static RESOURCES: [&Resource; 8] =
     [&RULES, &WHITELIST, &BLACKLIST, &BANS, &OVERRIDES, &CLIENTS, &API_KEYS, &TOKENS];
 
@@ -121,15 +121,15 @@ pub(crate) static RULES: Resource = Resource {
         ok: "The rule, as it was written; its version is the ETag",
         missing: "No such rule",
         example: "default_per_ip",
-        put: "Makes a rule of that id, or changes it.",
-        patch: "Changes some fields of a rule: a JSON merge patch, in which null stands for what is to go.",
+        put: "Creates a rule with that id, or changes it.",
+        patch: "Changes some fields of a rule: a JSON merge patch, in which null removes a field.",
         fields: r#"{"limit": 2000}"#,
     }),
     put: Some(Put {
         method: HttpMethod::Post,
-        about: "Makes a rule, or changes the one of that id.\n\n\
-                `If-None-Match: *` makes sure that it is a new one; `If-Match` with an `ETag`, that nobody else \
-                has\nchanged it meanwhile.",
+        about: "Creates a rule, or changes the one of that id.\n\n\
+                `If-None-Match: *` makes sure that it is a new one; `If-Match` with an `ETag`, that it was not \
+                changed\nmeanwhile.",
         body: "The rule",
         example: r#"{"rule_id": "api_default", "limit": 1000, "window": "1h", "identifier_type": "user_id"}"#,
         created: "Made",
@@ -139,7 +139,7 @@ pub(crate) static RULES: Resource = Resource {
     }),
     delete: Some(Delete {
         key: Key::Id(RULE_ID),
-        about: "Removes a rule. What was counted under it is forgotten in time.",
+        about: "Removes a rule. Its counters expire.",
         removed: "Removed",
     }),
 };
@@ -148,17 +148,17 @@ pub(crate) static WHITELIST: Resource = listed(
     Kind::Whitelist,
     "/api/v1/whitelist",
     "Lists clients that are never limited.",
-    "Makes a client one that is never limited, or changes why and how long.",
+    "Puts a client on the list of those never limited, or changes reason and expiry.",
 );
 
 pub(crate) static BLACKLIST: Resource = listed(
     Kind::Blacklist,
     "/api/v1/blacklist",
     "Lists clients that are always refused.",
-    "Makes a client one that is always refused, or changes why and how long.",
+    "Puts a client on the list of those always refused, or changes reason and expiry.",
 );
 
-/// The rows of both lists are alike.
+/// The row of the whitelist or of the blacklist, which differ in little.
 const fn listed(kind: Kind, path: &'static str, list: &'static str, put: &'static str) -> Resource {
     Resource {
         kind,
@@ -181,7 +181,7 @@ const fn listed(kind: Kind, path: &'static str, list: &'static str, put: &'stati
         put: Some(Put {
             method: HttpMethod::Post,
             about: put,
-            body: "The client; for `ip` also a network. Lists of types and identifiers name it by several at once",
+            body: "The client; for `ip` also a network. To name a client by several identifiers, give arrays",
             example: r#"{"identifier_type": "ip", "identifier": "10.0.0.0/8", "reason": "our own machines", "expires_at": "2030-12-01T00:00:00Z"}"#,
             created: "Put on the list",
             changed: "It was on the list: changed, or what would be",
@@ -205,7 +205,7 @@ pub(crate) static BANS: Resource = Resource {
     writer: Right::RuleEditor,
     list: Some(List {
         about: "Lists the clients that rules have banned.\n\n\
-                API keys and values of headers are told as their SHA-256 digests.",
+                API keys and values of headers are shown as their SHA-256 digests.",
         ok: "The bans, in the order of their names",
         query: &[
             DETAIL,
@@ -266,7 +266,7 @@ pub(crate) static CLIENTS: Resource = Resource {
     reader: Right::Viewer,
     writer: Right::Operator,
     list: Some(List {
-        about: "Lists clients that are in a tier of their own.",
+        about: "Lists clients that were put into a tier.",
         ok: "The clients, in the order of their names",
         query: &[
             DETAIL,
@@ -281,15 +281,15 @@ pub(crate) static CLIENTS: Resource = Resource {
         about: "Puts a client into a tier.",
         body: "The client and its tier",
         example: r#"{"identifier_type": "tenant", "identifier": "acme", "tier": "pro"}"#,
-        created: "It is in a tier of its own now",
-        changed: "It was in one: changed, or what would be",
+        created: "The client was put into the tier",
+        changed: "The client was in a tier: changed, or what would be",
         schemas: None,
         advice: None,
     }),
     delete: Some(Delete {
         key: Key::Client { rule: None, types: TYPES, example: ("tenant", "acme") },
-        about: "Takes a client out of its own tier.",
-        removed: "It is in no tier of its own any more",
+        about: "Takes a client out of the tier it was put into.",
+        removed: "The client was taken out of its tier",
     }),
 };
 
@@ -305,7 +305,7 @@ pub(crate) static API_KEYS: Resource = Resource {
     put: None,
     delete: Some(Delete {
         key: Key::Id(Id { name: "key_id", about: "The key, by its id", example: "0123456789ab" }),
-        about: "Removes an API key: nobody is known by it any more.",
+        about: "Removes an API key: it identifies no client any more.",
         removed: "Removed",
     }),
 };
@@ -327,7 +327,7 @@ pub(crate) static TOKENS: Resource = Resource {
             example: "0123456789ab",
         }),
         about: "Revokes a token: the next call with it is refused.\n\n\
-                The last token of an administrator stays, unless the settings have another.",
+                The last admin token cannot be revoked, unless the settings have another.",
         removed: "Revoked",
     }),
 };

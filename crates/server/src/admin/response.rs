@@ -23,12 +23,12 @@ const MAX_PROBLEMS: usize = 100;
 /// What a change did, or would do.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ChangesAnswer {
-    /// The revision of the catalog: the new one, or the one that it would still be.
+    /// The revision of the catalog: the new one, or with `dry_run` the current one.
     pub(crate) revision: u64,
-    /// Nothing was changed: this is what would be.
+    /// True if nothing was changed: the changes are those that would be made.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) dry_run: bool,
-    /// Every entry that is not what it was.
+    /// Every changed entry.
     pub(crate) changes: Vec<ChangeAnswer>,
 }
 
@@ -42,15 +42,15 @@ pub(crate) struct ChangeAnswer {
     pub(crate) entry: String,
     /// create, update or delete; counters are reset.
     pub(crate) action: &'static str,
-    /// What it was.
+    /// The entry before the change.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) was: Option<JsonValue>,
-    /// What it becomes.
+    /// The entry after the change.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) becomes: Option<JsonValue>,
 }
 
-/// What became of a rule.
+/// The rule that was written.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct RuleWritten {
     /// The rule.
@@ -64,12 +64,12 @@ pub(crate) struct RuleWritten {
     version: u64,
 }
 
-/// What became of a rule, or what would.
+/// The rule that was written, or with `dry_run` what would change.
 #[derive(ToSchema)]
 #[serde(untagged)]
-#[expect(dead_code, reason = "describes answers of two shapes")]
+#[expect(dead_code, reason = "describes a response of two shapes")]
 pub(crate) enum RuleOrTrial {
-    /// What became of it.
+    /// Without `dry_run`: the rule that was written.
     Written(RuleWritten),
     /// With `dry_run`: what would change.
     Trial(ChangesAnswer),
@@ -115,7 +115,7 @@ pub(crate) fn dry_run_response(session: Session, update: &Update) -> Response {
     (session.fields, Json(ChangesAnswer::new(update, true))).into_response()
 }
 
-/// The problem of a call that names no entry.
+/// The problem of a call that names an entry that does not exist.
 pub(crate) fn missing(kind: Kind, name: &str) -> Problem {
     let detail = match kind {
         Kind::Rule => return unknown_rule(name),
@@ -145,13 +145,13 @@ pub(crate) fn shown(stored: &Stored, detail: bool) -> Box<RawValue> {
             "{comma}\"version\":{version},\"created_at\":\"{created_at}\",\"created_by\":{by}{mark}}}"
         ));
     }
-    // What was read from JSON is JSON.
+    // The body was stored as JSON, so this cannot fail.
     RawValue::from_string(text).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }
 
 /// The tag of an entry: its version.
 pub(crate) fn tag(version: u64) -> HeaderValue {
-    // A number in quotes is a header value.
+    // A number in quotes is a valid header value.
     HeaderValue::from_str(&format!("\"{version}\"")).unwrap_or(HeaderValue::from_static("\"0\""))
 }
 
@@ -223,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tenant_is_told_that_the_disk_is_almost_full() {
+    fn an_almost_full_disk_is_a_507_problem() {
         let problem = refusal(&CatalogError::NoSpace("almost full".to_owned()));
         assert_eq!((problem.status().as_u16(), problem.code()), (507, "insufficient_storage"));
         assert_eq!(problem.detail(), "almost full");

@@ -48,7 +48,7 @@ pub(crate) async fn get(
     Ok((session.fields, Json(BTreeMap::from([("tiers", tiers)]))).into_response())
 }
 
-/// Replaces the tiers, in one transaction. A tier that somebody is in cannot go.
+/// Replaces the tiers, in one transaction. A tier that clients are in cannot be removed.
 #[utoipa::path(
     put, path = "/api/v1/tiers", tag = "clients", security(("token" = [])),
     request_body(content = Object, description = "All tiers; at most one is the default, for clients in no other", example = json!({"tiers": [{"tier": "free", "default": true}, {"tier": "pro"}]})),
@@ -75,7 +75,7 @@ pub(crate) async fn put(
     Ok((session.fields, Json(ChangesAnswer::new(&written, dry_run))).into_response())
 }
 
-/// A document with tiers and nothing else. They have to be there: none at all is a list of none.
+/// A document with tiers and nothing else. The list is required, also if it is empty.
 fn read(body: &[u8]) -> Result<PolicyDocument, Problem> {
     let document = read_document(body)?;
     let fields: JsonValue = serde_json::from_slice(body).unwrap_or_default();

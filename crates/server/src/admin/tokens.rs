@@ -22,7 +22,7 @@ use crate::edge::http::problem::{Problem, ProblemBody};
 use crate::edge::http::wire::decode::decode;
 use crate::edge::http::wire::time::rfc_3339;
 
-/// A token that is to be made.
+/// A token to create.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TokenBody {
@@ -34,7 +34,7 @@ pub(crate) struct TokenBody {
     /// What it is for.
     #[schema(example = "the dashboard")]
     name: Option<String>,
-    /// When it ends, in RFC 3339.
+    /// When it expires, in RFC 3339.
     #[schema(example = "2030-12-01T00:00:00Z")]
     expires_at: Option<String>,
 }
@@ -52,16 +52,16 @@ pub(crate) struct TokenAnswer {
     /// The only tenant that its holder sees.
     #[serde(skip_serializing_if = "Option::is_none")]
     tenant: Option<String>,
-    /// When it ends, in RFC 3339.
+    /// When it expires, in RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
     expires_at: Option<String>,
-    /// When it was shown last, to the minute, in RFC 3339.
+    /// When it was last used, to the minute, in RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
     last_used: Option<String>,
     /// Who made it, and when.
     #[serde(flatten)]
     made: secrets::Made,
-    /// The token itself: it is told this once, to whoever made it.
+    /// The token itself; shown only in the response to its creation.
     #[serde(skip_serializing_if = "Option::is_none")]
     token: Option<String>,
 }
@@ -106,7 +106,7 @@ pub(crate) async fn get(
     Ok((fields, Json(TokensAnswer { tokens: tokens.collect() })).into_response())
 }
 
-/// Makes a token. Only its digest is kept, so it is told this once.
+/// Creates a token. Only its digest is stored, so it is shown only in this response.
 #[utoipa::path(
     post, path = "/api/v1/tokens", tag = "keys and tokens", security(("token" = [])),
     request_body = TokenBody,
@@ -148,7 +148,7 @@ pub(crate) fn keep_last_admin(app: &ServerState, token_id: &str) -> Result<(), P
     Ok(())
 }
 
-/// A new token as a body describes it, and what its holder shows.
+/// A new token as a body describes it, and the text that its holder sends.
 fn read(body: TokenBody, now: Timestamp) -> Result<(Token, String), Problem> {
     let wrong = |detail: String| Problem::unprocessable("invalid_document", detail);
     let TokenBody { role, tenant, name, expires_at } = body;

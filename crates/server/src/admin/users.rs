@@ -1,4 +1,4 @@
-//! One user: what limits hold for it and what is left of them, its tier, its exceptions.
+//! One user: its limits and what is left of them, its tier, its overrides.
 
 use axum::Json;
 use axum::extract::{OriginalUri, State};
@@ -28,16 +28,16 @@ use crate::edge::http::wire::time::rfc_3339;
 
 const USER_ID: &str = "user_id";
 
-/// What holds for a user.
+/// The limits of a user.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct UserLimits {
     /// The user.
     user_id: String,
     /// The tier that the user is in, if there is one.
     tier: Option<UserTier>,
-    /// The list that the user is on, whatever the rules say.
+    /// The whitelist or blacklist that the user is on; it goes before the rules.
     listed: Option<UserListed>,
-    /// The ban that the user is refused by; not there if there is none.
+    /// The ban of the user; absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     banned: Option<BanAnswer>,
     /// Every limit that applies.
@@ -49,7 +49,7 @@ pub(crate) struct UserLimits {
 pub(crate) struct UserTier {
     /// Its name.
     name: String,
-    /// `client` if the user was put into it, `default` if everybody is.
+    /// `client` if the user was put into it, `default` if it is the default tier.
     from: &'static str,
 }
 
@@ -73,21 +73,21 @@ pub(crate) struct UserLimit {
     limit: u64,
     /// What is left.
     remaining: u64,
-    /// When all of it is back, in RFC 3339.
+    /// When all of it is available again, in RFC 3339.
     #[schema(format = DateTime)]
     reset_at: String,
-    /// The seconds in which the rate gives `limit` back: the window, unless there is a burst.
+    /// The seconds in which the rate refills `limit`: the window, unless there is a burst.
     window_seconds: f64,
     /// How usage is counted.
     algorithm: &'static str,
     /// `override` if it is an exception for this user, else `rule`.
     from: &'static str,
-    /// Whether it only watches.
+    /// Whether it only counts and reports, and refuses nothing.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     log_only: bool,
 }
 
-/// The tier that a user is to be in.
+/// The tier to put a user into.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TierBody {
@@ -96,20 +96,20 @@ pub(crate) struct TierBody {
     tier: String,
 }
 
-/// Tells which limits hold for a user, where they come from, and what is left of them.
+/// Shows which limits apply to a user, where they come from, and what is left of them.
 ///
-/// Nothing is charged. Limits of single endpoints are told for `endpoint` and `method`, those of a
-/// tenant's rules for `tenant`.
+/// Nothing is charged. `endpoint` and `method` add the limits of single endpoints, `tenant` those of a
+/// tenant's rules.
 #[utoipa::path(
     get, path = "/api/v1/users/{user_id}/limits", tag = "users", security(("token" = [])),
     params(
         ("user_id" = String, Path, description = "The user", example = "alice"),
-        ("endpoint" = Option<String>, Query, description = "Tell the limits for this path"),
-        ("method" = Option<String>, Query, description = "Tell the limits for this method"),
-        ("tenant" = Option<String>, Query, description = "Tell the limits within this tenant"),
+        ("endpoint" = Option<String>, Query, description = "The limits for this path"),
+        ("method" = Option<String>, Query, description = "The limits for this method"),
+        ("tenant" = Option<String>, Query, description = "The limits within this tenant"),
     ),
     responses(
-        (status = 200, description = "What holds for the user", body = UserLimits),
+        (status = 200, description = "The limits of the user", body = UserLimits),
         (status = 400, description = "The path or the query cannot be read", body = ProblemBody<'_>, content_type = "application/problem+json"),
         AdminProblems,
     )
@@ -148,8 +148,8 @@ pub(crate) async fn limits(
     request_body = TierBody,
     params(("user_id" = String, Path, description = "The user", example = "alice"), WriteParameters),
     responses(
-        (status = 201, description = "The user is in a tier of its own now", body = Object),
-        (status = 200, description = "The user was in one: changed, or what would be", body = Object),
+        (status = 201, description = "The user was put into the tier", body = Object),
+        (status = 200, description = "The user was in a tier: changed, or what would be", body = Object),
         BodyProblems,
         WriteProblems,
         AdminProblems,
@@ -170,14 +170,14 @@ pub(crate) async fn put_tier(
     put_entry(&app, session, &uri, &headers, &CLIENTS, Entry::Client(entry)).await
 }
 
-/// Takes a user out of its own tier.
+/// Takes a user out of the tier it was put into.
 #[utoipa::path(
     delete, path = "/api/v1/users/{user_id}/tier", tag = "users", security(("token" = [])),
     params(("user_id" = String, Path, description = "The user", example = "alice"), WriteParameters),
     responses(
-        (status = 204, description = "The user is in no tier of its own any more"),
+        (status = 204, description = "The user was taken out of its tier"),
         (status = 200, description = "What would change", body = ChangesAnswer),
-        (status = 404, description = "The user is in no tier of its own", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 404, description = "The user was not put into a tier", body = ProblemBody<'_>, content_type = "application/problem+json"),
         WriteProblems,
         AdminProblems,
     )
@@ -257,8 +257,8 @@ fn identifiers(user_id: PathName) -> Result<(Vec<String>, Vec<String>), Problem>
     Ok((vec![USER_ID.to_owned()], vec![read_name(user_id)?]))
 }
 
-/// An override with the user in it: behind all that was sent, so that the places of problems are those
-/// of the text as it was sent.
+/// Adds the user to an override, after all that was sent, so that positions of problems are those of the
+/// text as it was sent.
 fn of_user(body: &[u8], user_id: &str) -> Vec<u8> {
     let Ok(JsonValue::Object(fields)) = serde_json::from_slice(body) else { return body.to_vec() };
     let mut text = body.trim_ascii_end().to_vec();

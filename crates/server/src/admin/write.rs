@@ -140,7 +140,7 @@ pub(crate) async fn remove(
 ) -> Result<Response, Problem> {
     let expect = expectation(headers, Expect::Present)?;
     let catalog = &app.policy_source.catalog()?.catalog;
-    // That there is no such rule is what the catalog says to operators.
+    // For operators, the catalog reports an unknown rule.
     if (kind != Kind::Rule || session.tenant().is_some())
         && find_visible(catalog, &session, kind, &name).await?.is_none()
     {
@@ -197,7 +197,7 @@ pub(crate) async fn write(
     let update = app.queues.writes.run(&session.caller(), writing).await?;
     let update = update.map_err(|error| refusal(&error))?;
     if !dry_run && !update.changes.is_empty() {
-        // A failure is logged there, and the change comes into force later.
+        // `sync` logs a failure; the next sync then puts the change into force.
         let _ = app.sync().await;
         if update.changes.iter().any(|change| matches!(change.kind, Kind::Rule | Kind::Tier)) {
             let app = app.clone();

@@ -1,9 +1,9 @@
-//! The check that a server proposes to try, once it has started.
+//! The example check that a server prints when it has started.
 
 use serde_json::Value;
 use tollgate::rules::Identifier;
 
-/// The body of a check that has these identifiers; an address if none of them is the client's.
+/// The body of a check with these identifiers; with an address if none of them identifies a client.
 pub(crate) fn check_of(identifiers: &[Identifier]) -> String {
     let (mut who, mut attributes) = (Vec::new(), Vec::new());
     for identifier in identifiers {
@@ -28,14 +28,14 @@ pub(crate) fn check_of(identifiers: &[Identifier]) -> String {
         }
     }
     let check = format!("{{{check}\"endpoint\":\"/orders\",\"method\":\"GET\"}}");
-    // It stands between apostrophes in a shell, and names may have some.
+    // A shell gets it in single quotes, and names may contain some.
     check.replace('\'', r"'\''")
 }
 
-/// An address that belongs to nobody.
+/// An address that is reserved for documentation.
 const ADDRESS: &str = "203.0.113.9";
 
-/// A JSON object, in that order.
+/// A JSON object with these fields, in their order.
 fn object(fields: &[(String, &str)]) -> String {
     let text = |text: &str| Value::from(text).to_string();
     let fields: Vec<String> =
@@ -49,12 +49,12 @@ mod tests {
     use tollgate::Policy;
 
     #[test]
-    fn the_example_has_what_the_first_rule_counts_by() {
+    fn the_example_has_the_identifiers_of_the_rule() {
         let check = |identifiers: &str, expected: &str| {
             let policy = format!(
                 "rules: [{{rule_id: r, limit: 1, window: 1s, identifier_type: {identifiers}}}]"
             );
-            let policy = Policy::from_text(&policy).expect("a sound policy");
+            let policy = Policy::from_text(&policy).expect("a valid policy");
             let rule = policy.rules().find("r").expect("the rule");
             let expected = format!("{{{expected},\"endpoint\":\"/orders\",\"method\":\"GET\"}}");
             assert_eq!(check_of(&rule.identifiers), expected, "{identifiers}");

@@ -1,4 +1,4 @@
-//! A server without its listeners: the way of a request to its handler, and what operators do to it.
+//! A server without its listeners: routes requests to handlers, reloads rules, runs background work.
 
 mod example;
 pub(crate) mod offload;
@@ -35,7 +35,7 @@ use crate::policy::bans;
 use crate::policy::source::PolicySource;
 use crate::settings::Settings;
 
-/// A server without its listeners. Clones are one and the same.
+/// A server without its listeners. Clones share their state.
 #[derive(Clone, Debug)]
 pub struct App {
     state: ServerState,
@@ -48,10 +48,10 @@ pub struct App {
 }
 
 impl App {
-    /// Reads what the settings name and puts the server together.
+    /// Reads the files that the settings name, opens the catalog, and builds the server.
     ///
     /// # Errors
-    /// What cannot be read or used, in words for whoever started the server.
+    /// What cannot be read or used, as a message for the operator.
     pub async fn new(settings: &Settings) -> Result<Self, StartError> {
         let state = ServerState::new(settings).await?;
         let gateway = settings.gateway.as_ref();
@@ -73,7 +73,7 @@ impl App {
         })
     }
 
-    /// Makes a span for each request, unless its caller wants none.
+    /// Creates a span for each request, unless the trace of its caller is not sampled.
     #[must_use]
     pub fn with_traces(self, tracer: SdkTracer) -> Self {
         let note_route = || map_request(traces::note_matched_path);
@@ -87,7 +87,7 @@ impl App {
         }
     }
 
-    /// Answers a request to the check API, and to the admin API unless that is apart.
+    /// Serves a request to the check API, and to the admin API unless that has a separate listener.
     pub async fn serve_public(self: Arc<Self>, request: Request<Incoming>, peer: Peer) -> Response {
         match &self.traces {
             None => self.answer_public(request, peer).await,
@@ -107,8 +107,7 @@ impl App {
         } else if request.uri().path() == CHECK && request.method() == Method::POST {
             self.check(request, peer).await
         } else {
-            // On the heap: an answer in the making takes kilobytes, and whoever serves a connection
-            // moves what it awaits several times.
+            // On the heap: the future takes kilobytes, and the connection moves it several times.
             Box::pin(route(&self.public, request, peer)).await
         };
         self.state.metrics.count_response(response.status());
@@ -116,7 +115,7 @@ impl App {
         response
     }
 
-    /// Answers a request to the admin API where it is apart.
+    /// Serves a request to the admin API on a separate listener.
     pub async fn serve_admin(self: Arc<Self>, request: Request<Incoming>, peer: Peer) -> Response {
         match &self.traces {
             None => self.answer_admin(request, peer).await,
@@ -132,7 +131,7 @@ impl App {
         response
     }
 
-    /// Answers a gRPC call.
+    /// Serves a gRPC call.
     pub fn serve_grpc(
         self: Arc<Self>,
         request: Request<Incoming>,
@@ -165,7 +164,7 @@ impl App {
     async fn check(&self, request: Request<Incoming>, peer: Peer) -> Response {
         traces::note_route(CHECK);
         let (parts, body) = request.into_parts();
-        // Before the body is read: whoever may not ask does not get to fill memory either.
+        // Before the body is read, so that callers without permission cannot fill memory.
         let admitted = self.state.admit(&parts.headers, peer, Right::Caller);
         match admitted.and_then(|caller| self.state.guard.check_call().map(|()| caller)) {
             Ok(caller) => {
@@ -187,13 +186,13 @@ impl App {
         check::respond(&self.state, caller, headers, &body).await
     }
 
-    /// What judges and forwards requests, if there is somewhere to forward to.
+    /// The gateway, if there is an upstream.
     #[must_use]
     pub const fn gateway(&self) -> Option<&Gateway> {
         self.gateway.as_ref()
     }
 
-    /// The rules in force, in a few words.
+    /// A short description of the rules in force.
     #[must_use]
     pub fn policy_summary(&self) -> String {
         self.state.policy_source.summary()
@@ -208,11 +207,11 @@ impl App {
         example::check_of(first.map_or(&[], |rule| &rule.identifiers))
     }
 
-    /// The admin token, if none is set and there was none: for this run, or kept in the catalog from now
-    /// on. It can be shown this once only, so this is the last thing that may fail at a start.
+    /// The admin token, if none is set and there was none: for this run, or stored in the catalog. It
+    /// can be shown only once, so this is the last step of a start that may fail.
     ///
     /// # Errors
-    /// The catalog does not keep it.
+    /// The catalog cannot store it.
     pub async fn first_admin_token(
         &self,
         settings: &Settings,
@@ -234,7 +233,7 @@ impl App {
         self.state.close().await;
     }
 
-    /// Where the catalog is, unless the rules are in a file, or it could not be reached yet.
+    /// The URL of the catalog, unless the rules are in a file, or it could not be reached yet.
     #[must_use]
     pub fn catalog_url(&self) -> Option<&CatalogUrl> {
         match &self.state.policy_source {
@@ -245,14 +244,14 @@ impl App {
         }
     }
 
-    /// Keeps up with a catalog that others change too, until it is dropped.
+    /// Follows a catalog that others change too, until it is dropped.
     pub async fn follow_catalog(&self) {
         let PolicySource::Catalog(catalog_sync) = &self.state.policy_source else { return };
         let following = async {
             let mut looks = 0;
             loop {
                 let is_time_for_all = catalog_sync.wait(&mut looks).await;
-                // What cannot be read is told there, and tried again.
+                // `sync` logs a failure; the next round retries.
                 let _ = self.state.sync().await;
                 if is_time_for_all {
                     let _ = self.state.sync_all().await;
@@ -264,30 +263,29 @@ impl App {
         tokio::join!(catalog_sync.listen(), following, noting);
     }
 
-    /// Keeps records of what was decided until the end, then those that are left, and keeps the logs
-    /// short.
+    /// Writes the audit log until shutdown, then what is left of it, and removes old records.
     pub async fn keep_records(&self, ending: &Shutdown) {
         self.state.keep_records(ending).await;
     }
 
-    /// Counts refusals and bans those who keep being refused, until it is dropped.
+    /// Counts refusals and bans clients that are refused repeatedly, until it is dropped.
     pub async fn punish(&self) {
         bans::run(&self.state).await;
     }
 
-    /// Says that the server takes traffic.
+    /// Reports that the server takes traffic.
     pub async fn set_ready(&self) {
         self.grpc.report(true).await;
     }
 
-    /// Says that the server takes no more traffic, so that load balancers look elsewhere.
+    /// Reports that the server takes no more traffic, so that load balancers use other servers.
     pub async fn set_draining(&self) {
         self.state.is_draining.store(true, Ordering::Relaxed);
         self.state.audit_log.events.close();
         self.grpc.report(false).await;
     }
 
-    /// Reads the rules again and puts them in force; a file with problems leaves everything as it is.
+    /// Reloads the rules and puts them into force; an invalid file changes nothing.
     pub fn reload(&self) {
         if let PolicySource::File(source) = &self.state.policy_source {
             self.log_reload(source.reload(self.state.now(), |policy| self.install(policy)));
@@ -298,8 +296,8 @@ impl App {
         }
     }
 
-    /// Reloads the rules if their file has changed and is no longer being written: if it looks the
-    /// same as it did at the last call.
+    /// Reloads the rules if their file has changed and is no longer being written, which is when it is
+    /// the same as at the last call.
     pub fn reload_if_changed(&self) {
         if let PolicySource::File(source) = &self.state.policy_source
             && let Some(read) =
@@ -314,7 +312,7 @@ impl App {
         }
     }
 
-    /// The files for Envoy in force, in a few words; nothing if there is no directory of them.
+    /// A short description of the files for Envoy in force; `None` if there is no directory of them.
     #[must_use]
     pub fn envoy_summary(&self) -> Option<String> {
         let source = &self.state.envoy.source;
@@ -363,14 +361,14 @@ impl App {
         }
     }
 
-    /// Why the keys of tokens could not be fetched from their URL the last time, if so.
+    /// Why the last fetch of the keys of tokens failed, if it did.
     #[must_use]
     pub fn key_failure(&self) -> Option<String> {
         self.state.extractor.key_failure()
     }
 
-    /// Forgets counters that have expired (traffic does so too; this is for when there is none), and
-    /// decisions of policies long gone.
+    /// Removes expired counters (traffic does so too; this is for times without traffic), and decisions
+    /// of old policies.
     pub fn sweep(&self) {
         self.state.journal.forget_old(&self.state.limiter.policy());
         if let Some(memory) = self.state.limiter.store().memory() {

@@ -1,4 +1,4 @@
-//! Runs long work on threads of its own, so that checks never wait for it: parsing and compiling
+//! Runs long work on separate threads, so that checks never wait for it: parsing and compiling
 //! documents, transactions of the catalog, explanations.
 //!
 //! Each queue runs few jobs at a time and bounds how many wait, in total and for each caller. A job
@@ -28,18 +28,18 @@ struct Queue {
     jobs: Mutex<HashMap<Box<str>, usize>>,
 }
 
-/// How much a queue takes.
+/// The bounds of a queue.
 #[derive(Clone, Copy, Debug)]
 struct OffloadBounds {
     /// How many jobs run at a time.
     running: usize,
     /// How many jobs there are, waiting or running.
     jobs: usize,
-    /// How many of them one caller has.
+    /// How many jobs one caller has.
     jobs_per_caller: usize,
 }
 
-/// A place in a queue. Clones are one place; it is free when all of them are dropped.
+/// A place in a queue. Clones share the place; it is free when all of them are dropped.
 #[derive(Clone, Debug)]
 pub(crate) struct Ticket(Arc<Place>);
 
@@ -129,14 +129,14 @@ fn half_of_processors() -> usize {
     (processors / 2).clamp(1, 4)
 }
 
-/// Where long work runs.
+/// The queues for long work.
 #[derive(Debug)]
 pub(crate) struct Queues {
     /// Whole policy documents, from before their bodies are read.
     pub(crate) documents: Offload,
     /// Parsing of single entries.
     pub(crate) parsing: Offload,
-    /// Transactions of the catalog. It makes them one after the other.
+    /// Transactions of the catalog, which executes them one after the other.
     pub(crate) writes: Offload,
     pub(crate) explanations: Offload,
 }
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_caller_has_a_share_and_the_queue_an_end() {
+    fn jobs_are_bounded_per_caller_and_in_total() {
         let queue = queue();
         let status = |entered: Result<Ticket, Problem>| entered.map_err(|it| it.status().as_u16());
         let first = queue.enter("acme").expect("a place");
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_job_whose_caller_left_keeps_its_place_until_it_ends() {
+    async fn a_job_whose_caller_disconnected_keeps_its_place_until_it_ends() {
         let queue = queue();
         let (started, has_started) = tokio::sync::oneshot::channel();
         let (end, ended) = tokio::sync::oneshot::channel::<()>();

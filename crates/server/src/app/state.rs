@@ -33,19 +33,19 @@ use crate::policy::file::PolicyFile;
 use crate::policy::source::PolicySource;
 use crate::settings::{self, DenyStatus, RequestHeaders, Settings};
 
-/// How soon a token that is shown for the first time is noted,
-const LOOK_FOR_USED: Duration = Duration::from_secs(1);
-/// and how often at most.
-const NOTE_USED: Duration = Duration::from_mins(1);
+/// How soon the first use of a token is noted in the catalog.
+const TOKEN_USE_DELAY: Duration = Duration::from_secs(1);
+/// How often the use of tokens is noted in the catalog, at most.
+const TOKEN_USE_INTERVAL: Duration = Duration::from_mins(1);
 
-/// The state of a server. Clones are one and the same.
+/// The state of a server. Clones share it.
 #[derive(Clone, Debug)]
 pub(crate) struct ServerState(Arc<Shared>);
 
-/// The counters, for all that judge.
+/// The store of counters, shared by both limiters.
 pub(crate) type SharedStore = Arc<AnyStore>;
 
-/// What judges domains of Envoy that are in files of their own.
+/// The limiter for domains of Envoy that are in files of envoyproxy/ratelimit.
 #[derive(Debug)]
 pub(crate) struct Envoy {
     pub(crate) source: EnvoySource,
@@ -110,7 +110,7 @@ impl Deref for ServerState {
 }
 
 impl ServerState {
-    /// Reads what the settings name.
+    /// Opens what the settings name.
     pub(crate) async fn new(settings: &Settings) -> Result<Self, StartError> {
         let failed = |error: &dyn fmt::Display| StartError::new(error);
         let extractor = Extractor::new(settings.identity.clone()).map_err(|error| {
@@ -133,7 +133,7 @@ impl ServerState {
                 .store_durations(Arc::clone(&store_durations))
                 .build(),
         };
-        // Last, so that a setting that is wrong leaves no new catalog behind.
+        // Last, so that an invalid setting leaves no new catalog behind.
         let Opening { policy_source, policy } = Opening::of(settings).await?;
         let limits = &settings.limits;
         let guard_limits = GuardLimits {
@@ -143,7 +143,7 @@ impl ServerState {
             tenant_bytes: limits.tenant_write_bytes_per_hour.bytes(),
         };
         let given = settings.added_admin_token().map(|token| token.expose().to_owned());
-        // Without a catalog to keep it in, the token is for this run.
+        // Without a catalog that stores it, the token is valid for this run.
         let generated = match &policy_source {
             PolicySource::File(_) if given.is_none() => {
                 let (_, secret) = Token::create(Role::Admin).map_err(|error| failed(&error))?;
@@ -212,7 +212,7 @@ impl Shared {
         self.limiter.clock().now()
     }
 
-    /// Who is calling, if that is enough for what is called.
+    /// The caller, if it is authenticated and has the permission.
     pub(crate) fn admit(
         &self,
         headers: &HeaderMap,
@@ -226,8 +226,8 @@ impl Shared {
         })
     }
 
-    /// The same for a proxy: `Authorization` is that of its client, so its own token has a header of
-    /// its own.
+    /// Admits a proxy: `Authorization` is that of its client, so the proxy's token has a separate
+    /// header.
     pub(crate) fn admit_proxy(&self, headers: &HeaderMap, peer: Peer) -> Result<(), Problem> {
         if !self.tokens.needs_token(peer.certificate, Right::Caller) {
             return Ok(());
@@ -239,7 +239,7 @@ impl Shared {
         self.admit(&own, peer, Right::Caller).map(drop).map_err(Problem::for_a_proxy)
     }
 
-    /// Who is calling the admin API, counted against the limits on it.
+    /// Admits a caller of the admin API, and counts the call against its limits.
     pub(crate) fn admit_admin(
         &self,
         headers: &HeaderMap,
@@ -252,7 +252,7 @@ impl Shared {
         Ok(Session { principal, address: peer.address.ip(), fields })
     }
 
-    /// Whether there is a token for administrators that nobody can revoke.
+    /// Whether the settings have a token for administrators, which cannot be revoked.
     pub(crate) const fn has_admin_in_settings(&self) -> bool {
         self.tokens.has_admin_in_settings()
     }
@@ -262,23 +262,23 @@ impl Shared {
         self.tokens.until_invalid(principal, || self.now()).await;
     }
 
-    /// Notes now and then in the catalog which of its tokens are in use, until it is dropped.
+    /// Notes in the catalog which of its tokens are used, until it is dropped.
     pub(crate) async fn note_used_tokens(&self, catalog: &Catalog) {
         loop {
-            sleep(LOOK_FOR_USED).await;
+            sleep(TOKEN_USE_DELAY).await;
             let used = self.tokens.take_used();
             if used.is_empty() {
                 continue;
             }
-            // One that is still in use is noted the next time.
+            // If this fails, a token that is still used is noted the next time.
             if let Err(error) = catalog.touch_tokens(used.into_iter().collect(), self.now()).await {
-                tracing::debug!("when tokens were used is not noted: {error}");
+                tracing::debug!("the last use of tokens was not noted: {error}");
             }
-            sleep(NOTE_USED).await;
+            sleep(TOKEN_USE_INTERVAL).await;
         }
     }
 
-    /// Puts in force what is new in the catalog, if there is one.
+    /// Puts changes of the catalog into force, if there is one.
     pub(crate) async fn sync(&self) -> Result<(), CatalogError> {
         let PolicySource::Catalog(catalog_sync) = &self.policy_source else { return Ok(()) };
         catalog_sync.sync(self.now(), |before, view| self.install(before, view)).await
@@ -314,20 +314,20 @@ impl Shared {
         }
     }
 
-    /// Who a request is from. A token that is not believed is not the client's business alone: most
-    /// are wrong for all clients at once.
+    /// Identifies the client of a request. A rejected token is logged: often tokens of all clients are
+    /// invalid at once.
     pub(crate) async fn identify(&self, headers: &HeaderMap, peer: Peer) -> Identity {
         let identity = self.extractor.identify(headers, peer.address.ip(), self.now()).await;
         self.metrics.count_token(identity.token);
         if let TokenVerdict::Rejected(problem) = identity.token {
             let outcome = problem.name();
-            tracing::debug!(outcome, client = identity.ip, "a token is not believed: {problem}");
+            tracing::debug!(outcome, client = identity.ip, "a token is rejected: {problem}");
         }
         identity
     }
 }
 
-/// Where the rules are, and those that are in force at first.
+/// The source of the rules, and the first policy in force.
 struct Opening {
     policy_source: PolicySource,
     policy: Policy,
@@ -348,17 +348,17 @@ impl Opening {
     }
 }
 
-/// A key of the catalog, for whoever recognises clients.
+/// An API key of the catalog, for the identification of clients.
 fn known_key(key: &ApiKey) -> Option<KnownKey> {
     let digest = format!("sha256:{}", key.digest).parse().ok()?;
     let (owner, tier, tenant) = (key.owner.clone(), key.tier.clone(), key.tenant.clone());
     Some(KnownKey { owner, tier, tenant, ..KnownKey::new(digest) })
 }
 
-/// Tells this process from others, and from itself before a restart.
+/// A random number that identifies this process, also across restarts.
 fn random_node() -> u32 {
     let mut bytes = [0; 4];
-    // Without random numbers there would be no token either.
+    // Without random numbers the server could not have created a token either.
     let _ = rand::fill(&mut bytes);
     u32::from_le_bytes(bytes)
 }

@@ -1,8 +1,8 @@
-//! Request bodies that nobody reads: a refusal is often written before its body has arrived.
+//! Drains request bodies that no handler reads: a refusal is often written before the body has arrived.
 //!
-//! HTTP/2 takes it for a cancelled request if the body is dropped before the answer is out, and the
-//! answer is lost; and some clients lose it if their body is cut short. So a refusal waits a moment for
-//! a small body, without keeping any of it, and what is left goes when the answer has gone.
+//! If the body is dropped before the response is sent, HTTP/2 cancels the request and the response is
+//! lost; some clients also lose it if their body is cut short. So a refusal waits shortly for a small
+//! body, without keeping any of it, and the rest is dropped after the response is sent.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -19,21 +19,21 @@ use tokio::time::timeout;
 
 use crate::edge::listen::Steps;
 
-/// Bodies up to this size are waited for.
-const SMALL: usize = 64 << 10;
-/// But not for long.
-const PATIENCE: Duration = Duration::from_millis(500);
+/// Bodies up to this size are drained.
+const MAX_DRAINED_BYTES: usize = 64 << 10;
+/// How long a refusal waits for a body.
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// The body of a request, for its handler and for whoever answers.
+/// The body of a request, shared by its handler and its response.
 #[derive(Clone, Debug)]
 pub(crate) struct SharedBody(Arc<Mutex<Reading>>);
 
 #[derive(Debug)]
 struct Reading {
     body: Incoming,
-    /// A body in chunks does not know it by itself.
+    /// Whether the body has ended; a chunked body does not report it itself.
     is_over: bool,
-    /// Where pieces are counted.
+    /// Where frames are counted.
     steps: Option<Steps>,
 }
 
@@ -42,13 +42,14 @@ impl SharedBody {
         Self(Arc::new(Mutex::new(Reading { body, is_over: false, steps: None })))
     }
 
-    /// Has each piece counted that comes from now on: the connection lives on while its answer pauses.
-    /// Whoever answers before the body has come puts the body into the extensions of the answer for that.
+    /// Counts each further frame, so that the connection stays alive while its response pauses. A
+    /// service that responds before the body has arrived puts the body into the extensions of the
+    /// response for that.
     pub(crate) fn count_by(&self, steps: Steps) {
         self.0.lock().steps = Some(steps);
     }
 
-    /// Sees to it that an answer is not lost for the sake of a body that nobody read.
+    /// Makes sure that a response is not lost because the body was not read.
     pub(crate) async fn answered_by(mut self, response: Response) -> Response {
         let is_refusal = response.status().is_client_error() || response.status().is_server_error();
         if !is_refusal || self.is_end_stream() {
@@ -58,17 +59,17 @@ impl SharedBody {
         response.map(|body| Body::new(Keeper { body, _unread: self }))
     }
 
-    /// Waits a moment for a small body, without keeping any of it.
+    /// Waits for a small body, up to the timeout, without keeping any of it.
     pub(crate) async fn wait_out(&mut self) {
-        // Whether it came to its end or not: it was waited for.
-        let _ = timeout(PATIENCE, self.skip()).await;
+        // Draining is best effort.
+        let _ = timeout(DRAIN_TIMEOUT, self.skip()).await;
     }
 
     async fn skip(&mut self) {
         let mut skipped = 0;
         while let Some(Ok(frame)) = self.frame().await {
             skipped += frame.data_ref().map_or(0, Bytes::len);
-            if skipped > SMALL {
+            if skipped > MAX_DRAINED_BYTES {
                 return;
             }
         }
@@ -108,7 +109,7 @@ impl hyper::body::Body for SharedBody {
     }
 }
 
-/// An answer that holds the body of its request.
+/// A response that holds the body of its request.
 struct Keeper {
     body: Body,
     _unread: SharedBody,

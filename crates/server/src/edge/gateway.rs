@@ -1,4 +1,4 @@
-//! The gateway: requests judged by the rules of this server, and forwarded if they pass.
+//! The gateway: checks requests by the rules of this server, and forwards those that may pass.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::observe::metrics::{Entry, RequestOutcome};
 use crate::observe::traces::Traces;
 use crate::settings;
 
-/// A limiter in front of upstreams. Clones are one and the same.
+/// A limiter in front of upstreams. Clones share their state.
 #[derive(Clone, Debug)]
 pub struct Gateway {
     service: RateLimit<Forwarder, SharedStore>,
@@ -57,12 +57,12 @@ impl Gateway {
         Ok(Self { service, forwarder, counts, state: state.clone(), traces: None })
     }
 
-    /// Makes a span for each request, unless its caller wants none.
+    /// Creates a span for each request, unless the trace of its caller is not sampled.
     pub(crate) fn with_traces(self, traces: Traces) -> Self {
         Self { traces: Some(traces), ..self }
     }
 
-    /// Judges a request and forwards it.
+    /// Checks a request and forwards it.
     pub async fn serve(self, request: Request<Incoming>, peer: Peer) -> Response<GatewayBody> {
         match self.traces.clone() {
             None => self.answer(request, peer).await,
@@ -100,7 +100,8 @@ impl Gateway {
         if response.extensions().get::<FromUpstream>().is_some() {
             response.extensions_mut().insert(body.clone());
         } else if !awaits_word {
-            // Nobody will read it. A client that waits for a word has not sent it yet, and gets none.
+            // The body will not be read. A client that waits for `100 Continue` has not sent it yet, and
+            // gets none.
             body.wait_out().await;
         }
         if version < Version::HTTP_2 && !body.is_end_stream() {
@@ -109,15 +110,15 @@ impl Gateway {
         response.map(|content| GatewayBody { content, _unread: Some(body) })
     }
 
-    /// Waits until all upgraded connections have ended, for at most so long; then cuts off what is
-    /// left, and says how many those were.
+    /// Waits until all upgraded connections have ended, for at most `grace`; then cuts off the rest, and
+    /// returns how many those were.
     pub async fn end_upgrades(&self, grace: Duration) -> usize {
         self.forwarder.tunnels().end(grace).await
     }
 }
 
 impl Shared {
-    /// Records the decision about a request on its way. Returns the id of a refusal.
+    /// Records the decision about a request. Returns the id of a refusal.
     fn record_observed(&self, observed: &Observed<'_>) -> Option<String> {
         self.metrics.checks.observe(observed.took);
         self.metrics.count_token(observed.identity.token);
@@ -131,8 +132,8 @@ impl Shared {
     }
 }
 
-/// An answer, which holds what was not read of the body of its request: HTTP/2 would take that for a
-/// request that was cancelled.
+/// A response, which holds the unread body of its request: if that were dropped, HTTP/2 would cancel the
+/// request.
 #[derive(Debug)]
 pub struct GatewayBody {
     content: ResponseBody<ForwardedBody>,

@@ -1,9 +1,10 @@
-//! Which hosts a server on loopback answers to while it asks for no token.
+//! Which hosts a server on loopback accepts while it requires no token.
 //!
-//! A web page can reach a server on its visitor's machine under a name of its own, by changing the address of
-//! that name (DNS rebinding). Its requests name that host, so requests for unknown hosts are refused.
+//! A web page can reach a server on its visitor's machine under the page's own host name, by changing
+//! the address of that name (DNS rebinding). Its requests name that host, so requests for unknown hosts
+//! are refused.
 //!
-//! Forward-auth is not checked: proxies ask with the `Host` and `Origin` of their clients.
+//! Forward-auth is not checked: proxies send the `Host` and `Origin` of their clients.
 
 use std::net::IpAddr;
 
@@ -25,7 +26,7 @@ pub(crate) struct HostCheck {
 }
 
 impl HostCheck {
-    /// The check for the listener of the check API; none if it needs none.
+    /// The check for the listener of the check API; `None` if it needs none.
     pub(crate) fn of(settings: &Settings) -> Option<Self> {
         let is_open = settings.check_auth == CheckAuth::None;
         let is_local = settings.http.ip().to_canonical().is_loopback();
@@ -33,7 +34,7 @@ impl HostCheck {
         (is_open && is_local).then_some(Self { names })
     }
 
-    /// Whether a request may be answered.
+    /// Refuses a request for an unknown host, and a change from another site.
     pub(crate) fn admit<B>(&self, request: &Request<B>) -> Result<(), Problem> {
         let after = request.uri().path().strip_prefix(authorize::PATH);
         if after.is_some_and(|after| after.is_empty() || after.starts_with('/')) {
@@ -53,7 +54,7 @@ impl HostCheck {
         Ok(())
     }
 
-    /// Without a host, no browser has sent it.
+    /// A request without a host is accepted: browsers always send one.
     fn is_known_host(&self, uri: &Uri, headers: &HeaderMap) -> bool {
         if let Some(authority) = uri.authority() {
             return self.is_known(authority.as_str());
@@ -88,7 +89,7 @@ impl HostCheck {
     }
 }
 
-/// What is wrong with a name of this server, if anything.
+/// What is wrong with a name in the setting `hosts`, if anything.
 pub(crate) fn not_a_host(name: &str) -> Option<String> {
     let is_label = |label: &str| {
         !label.is_empty()
@@ -113,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_web_page_cannot_use_a_name_of_its_own() {
+    fn a_web_page_cannot_use_its_own_host_name() {
         let check = |host: &'static str, expected: &str| {
             assert_eq!(outcome("POST", "/x", &[("host", host)]), expected, "{host}");
         };
@@ -159,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn proxies_ask_with_the_host_of_their_client() {
+    fn forward_auth_accepts_any_host() {
         let fields = [("host", "shop.example"), ("sec-fetch-site", "cross-site")];
         for path in ["/api/v1/rate-limit/authorize", "/api/v1/rate-limit/authorize/orders"] {
             assert_eq!(outcome("POST", path, &fields), "ok");

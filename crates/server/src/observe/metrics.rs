@@ -1,4 +1,4 @@
-//! What is counted while this server works, besides what the limiter counts itself.
+//! The metrics of this server, besides those of the limiter.
 
 mod encode;
 mod format;
@@ -22,24 +22,24 @@ use self::pages::Pages;
 pub(crate) use self::reading::Reading;
 pub(crate) use self::requests::{Entry, RequestCounts, RequestOutcome, Requests, Unfinished};
 
-/// What is counted while serving.
+/// Counters of requests, responses, calls and tokens.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
     /// How requests ended.
     pub(crate) requests: Requests,
-    /// How long it takes to judge a check.
+    /// How long checks take.
     pub(crate) checks: Histogram,
-    /// Answers by class: 2xx, 4xx other than 429, 429, 5xx.
+    /// Responses by class: 2xx, 4xx other than 429, 429, 5xx.
     responses: [AtomicU64; RESPONSE_CLASSES.len()],
-    /// Answers to gRPC calls by their code.
+    /// Responses to gRPC calls by their code.
     calls: [AtomicU64; CALL_CODES.len()],
-    /// Tokens of clients that were believed, and those that were not by what was wrong with them.
+    /// Tokens of clients: verified ones, and rejected ones by their problem.
     tokens: [AtomicU64; TOKEN_VERDICTS],
-    /// What is forwarded.
+    /// The counters of the gateway.
     pub(crate) gateway: Arc<Counts>,
-    /// How far the clock of the last caller that told its time was ahead of ours.
+    /// How far the clock of the last caller that sent its time was ahead of this server's.
     skew_micros: AtomicI64,
-    /// What `/metrics` responds.
+    /// The responses of `/metrics`.
     pub(crate) pages: Pages,
 }
 
@@ -70,7 +70,7 @@ const TOKEN_VERDICTS: usize = 1 + TokenProblem::ALL.len();
 const RESPONSE_CLASSES: [&str; 4] = ["2xx", "4xx", "429", "5xx"];
 
 impl Metrics {
-    /// Counts an answer to a gRPC call.
+    /// Counts a response to a gRPC call.
     #[inline]
     pub(crate) fn count_call(&self, code: tonic::Code) {
         if let Some(count) = usize::try_from(i32::from(code)).ok().and_then(|at| self.calls.get(at))
@@ -79,7 +79,7 @@ impl Metrics {
         }
     }
 
-    /// Answers to gRPC calls so far, by code, those that occurred.
+    /// Responses to gRPC calls so far, by the codes that occurred.
     pub(crate) fn calls(&self) -> Vec<(&'static str, u64)> {
         let counts = self.calls.iter().map(|count| count.load(Ordering::Relaxed));
         CALL_CODES
@@ -89,7 +89,7 @@ impl Metrics {
             .collect()
     }
 
-    /// Counts what became of the token of a client, if it had one.
+    /// Counts the token of a client by its verdict, if it had one.
     pub(crate) fn count_token(&self, verdict: TokenVerdict) {
         let at = token_verdicts().position(|known| known == verdict);
         if let Some(count) = at.and_then(|at| self.tokens.get(at)) {
@@ -97,20 +97,20 @@ impl Metrics {
         }
     }
 
-    /// Tokens of clients so far, by what became of them.
+    /// Tokens of clients so far, by verdict.
     pub(crate) fn tokens(&self) -> Vec<(&'static str, u64)> {
         let counts = self.tokens.iter().map(|count| count.load(Ordering::Relaxed));
         token_verdicts().map(TokenVerdict::name).zip(counts).collect()
     }
 
-    /// Compares the clock of a caller with ours.
+    /// Compares the clock of a caller with this server's.
     pub(crate) fn note_skew(&self, now: Timestamp, seconds: i64, nanos: i32) {
         let theirs = seconds.saturating_mul(1_000_000).saturating_add(i64::from(nanos) / 1_000);
         let skew = theirs.saturating_sub(now.as_micros().cast_signed());
         self.skew_micros.store(skew, Ordering::Relaxed);
     }
 
-    /// How far the clock of the last caller that told its time was ahead of ours, in seconds.
+    /// How far the clock of the last caller that sent its time was ahead of this server's, in seconds.
     pub(crate) fn skew_seconds(&self) -> f64 {
         self.skew_micros.load(Ordering::Relaxed) as f64 / 1e6
     }

@@ -1,7 +1,7 @@
-//! Traces: one span for each request, joined to the trace of whoever asks.
+//! Traces: one span for each request, joined to the trace of its caller.
 //!
-//! Spans are named by routes and methods that are known here, and tell what was decided. Nothing in
-//! them is taken from what a client sent, except its trace context.
+//! Spans are named by known routes and methods, and have the decision as attributes. They contain
+//! nothing that a client sent, except its trace context.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -22,24 +22,24 @@ use tonic::Code;
 use crate::edge::grpc;
 use crate::edge::http::wire::answer::refuser;
 
-/// Whether anybody wants traces. All that a request costs if nobody does is to look at this.
+/// Whether traces are exported. If not, reading this flag is all that tracing costs a request.
 static IS_ON: AtomicBool = AtomicBool::new(false);
 
-/// The longest `tracestate` that is passed on; everybody must manage so much.
-const LONGEST_STATE: usize = 512;
+/// The longest `tracestate` that is propagated; the standard requires at least this much.
+const MAX_STATE_BYTES: usize = 512;
 
 tokio::task_local! {
-    /// What is known about the request that is being answered, if it is traced.
+    /// The notes about the current request, if it is traced.
     static NOTES: RefCell<Notes>;
 }
 
-/// What happens to a request on its way, for the end of its span.
+/// What was noted about a request, for the attributes of its span.
 #[derive(Default)]
 struct Notes {
     route: Option<Cow<'static, str>>,
     checks: i64,
     refused: i64,
-    /// Of the last check.
+    /// The rule of the last check.
     rule_id: Option<String>,
     decision_id: Option<String>,
 }
@@ -57,7 +57,7 @@ pub(crate) async fn note_matched_path(request: Request) -> Request {
     request
 }
 
-/// Notes what was decided, and how the decision is called if it is kept.
+/// Notes a decision, and its id if it is kept.
 pub(crate) fn note_decision(decision: &Decision, id: Option<&str>) {
     note(|notes| {
         notes.checks += 1;
@@ -71,12 +71,12 @@ pub(crate) fn note_decision(decision: &Decision, id: Option<&str>) {
 #[inline]
 fn note(write: impl FnOnce(&mut Notes)) {
     if IS_ON.load(Ordering::Relaxed) {
-        // Most requests may go untraced all the same.
+        // An error means that this request is not traced.
         let _ = NOTES.try_with(|notes| write(&mut notes.borrow_mut()));
     }
 }
 
-/// Makes spans.
+/// Creates spans.
 #[derive(Clone)]
 pub(crate) struct Traces {
     tracer: SdkTracer,
@@ -98,7 +98,7 @@ impl Traces {
         Self { tracer, propagator, calls: grpc::calls().into() }
     }
 
-    /// Answers a request over HTTP, and tells how it went.
+    /// Serves a request over HTTP within a span.
     pub(crate) async fn http<Q, B, F>(
         &self,
         request: http::Request<Q>,
@@ -116,7 +116,7 @@ impl Traces {
         follow_http(span, method, answer(request)).await
     }
 
-    /// The same for a request that goes on to somebody else, who finds our span before its own.
+    /// Serves a request that is forwarded within a span, and propagates that span to the upstream.
     pub(crate) async fn forwarded<Q, B, F>(
         &self,
         mut request: http::Request<Q>,
@@ -128,7 +128,8 @@ impl Traces {
         let method = known(request.method());
         let caller = self.caller(request.headers());
         let span = self.start(method.unwrap_or("HTTP"), &caller);
-        // Whoever wants no trace is taken at its word. If nobody has decided, chance has, for all.
+        // A caller that does not sample its trace is respected. Without a caller's decision, the sampler
+        // has decided for all services.
         if span.is_recording() || !caller.has_active_span() {
             let own = caller.with_remote_span_context(span.span_context().clone());
             self.propagator.inject_context(&own, &mut PassedOn(request.headers_mut()));
@@ -139,7 +140,7 @@ impl Traces {
         follow_http(span, method, answer(request)).await
     }
 
-    /// Answers a call over gRPC, and tells how it went.
+    /// Serves a call over gRPC within a span.
     pub(crate) async fn grpc<Q, B, F>(
         &self,
         request: http::Request<Q>,
@@ -170,19 +171,20 @@ impl Traces {
         .await
     }
 
-    /// The span of whoever asks, if it told.
+    /// The span of the caller, if it sent its trace context.
     fn caller(&self, headers: &HeaderMap) -> Context {
         self.propagator.extract_with_context(&Context::new(), &Caller::of(headers))
     }
 
-    /// A span, which is recorded if somebody wants it: whoever asks, or else chance.
+    /// Starts a span, which is recorded if the caller samples its trace; without a caller's trace, the
+    /// sampler decides.
     fn start(&self, name: &'static str, caller: &Context) -> Span {
         let span = self.tracer.span_builder(name).with_kind(SpanKind::Server);
         span.start_with_context(&self.tracer, caller)
     }
 }
 
-/// Waits for the answer to a request over HTTP, and tells how it went.
+/// Waits for the response to a request over HTTP, and adds its attributes to the span.
 async fn follow_http<B>(
     span: Span,
     method: Option<&'static str>,
@@ -204,7 +206,7 @@ async fn follow_http<B>(
     .await
 }
 
-/// Waits for the answer to a request, and ends its span. A request that is given up ends it too.
+/// Waits for the response to a request, and ends its span. A cancelled request ends it too.
 async fn follow<B>(
     mut span: Span,
     answer: impl Future<Output = Response<B>>,
@@ -223,7 +225,7 @@ async fn follow<B>(
     NOTES.scope(RefCell::default(), followed).await
 }
 
-/// One decision is told in full; of a batch, how many there were.
+/// Adds the decision to the span; for a batch, only the numbers of checks and refusals.
 fn tell_decisions(span: &mut Span, notes: &mut Notes) {
     match notes.checks {
         0 => {}
@@ -248,7 +250,7 @@ fn fail(span: &mut Span, kind: &str) {
     span.set_status(Status::error(""));
 }
 
-/// How a call failed, by the codes that count as failures of a server. Callers make mistakes too.
+/// The error type of a call, if its code is a failure of the server and not of the caller.
 const fn failure(code: Code) -> Option<&'static str> {
     Some(match code {
         Code::Unknown => "UNKNOWN",
@@ -261,14 +263,14 @@ const fn failure(code: Code) -> Option<&'static str> {
     })
 }
 
-/// The name of a method. Clients can make up others.
+/// The name of a known method. Clients can invent others.
 fn known(method: &Method) -> Option<&'static str> {
     const KNOWN: [&str; 9] =
         ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE", "CONNECT"];
     KNOWN.into_iter().find(|known| *known == method.as_str())
 }
 
-/// What a caller says about its own span.
+/// The trace context of a caller.
 struct Caller<'a> {
     parent: Option<&'a str>,
     state: Option<Cow<'a, str>>,
@@ -279,7 +281,7 @@ impl<'a> Caller<'a> {
         let lines = |name| headers.get_all(name).iter().map(|line| line.to_str().ok());
         let mut parents = lines("traceparent");
         let parent = parents.next().flatten();
-        // Of two lines one may be somebody else's.
+        // Of two lines, one may not be the caller's.
         let parent = if parents.next().is_some() { None } else { parent };
         let state = lines("tracestate").try_fold(None, |before: Option<Cow<'a, str>>, line| {
             Some(Some(match before {
@@ -287,7 +289,7 @@ impl<'a> Caller<'a> {
                 Some(before) => Cow::Owned(format!("{before},{}", line?)),
             }))
         });
-        let state = state.flatten().filter(|state| state.len() <= LONGEST_STATE);
+        let state = state.flatten().filter(|state| state.len() <= MAX_STATE_BYTES);
         Self { parent, state }
     }
 }
@@ -306,7 +308,7 @@ impl Extractor for Caller<'_> {
     }
 }
 
-/// What whoever is asked next is told about our span, in place of what the caller said.
+/// Writes the trace context for the upstream, in place of the caller's.
 struct PassedOn<'a>(&'a mut HeaderMap);
 
 impl Injector for PassedOn<'_> {

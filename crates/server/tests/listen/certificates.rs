@@ -1,4 +1,4 @@
-//! Certificates made up for a test, and the files they are in.
+//! Certificates for tests, and their files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tollgate_server::settings::TlsFiles;
 
-/// An authority that signs whatever a test needs.
+/// An authority that signs the certificates of a test.
 pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
     pub(crate) pem: String,

@@ -1,4 +1,4 @@
-//! Clients: one that speaks HTTP, one that sends bytes as it likes.
+//! Clients: one that speaks HTTP, one that sends any bytes.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use tokio_rustls::client::TlsStream;
 use crate::certificates::Identity;
 use crate::server::soon;
 
-/// Status and body of an answer.
+/// Status and body of a response.
 pub(crate) type Answer = (u16, String);
 
-/// Asks once over a fresh connection.
+/// Sends one request over a new connection.
 pub(crate) async fn get<S>(stream: S, version: Version, path: &str) -> Result<Answer, hyper::Error>
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -55,7 +55,7 @@ pub(crate) async fn connect_from(own: [u8; 4], address: SocketAddr) -> TcpStream
     soon("connecting", socket.connect(address)).await.expect("a connection")
 }
 
-/// Agrees on keys with a server called `localhost`, as a client with or without a certificate.
+/// Connects to a server called `localhost` over TLS, with or without a client certificate.
 pub(crate) async fn connect_tls(
     address: SocketAddr,
     roots: RootCertStore,
@@ -83,16 +83,16 @@ pub(crate) async fn send(stream: &mut TcpStream, bytes: &str) {
     stream.write_all(bytes.as_bytes()).await.expect("sent");
 }
 
-/// Everything that comes until the server closes the connection.
+/// Reads until the server closes the connection.
 pub(crate) async fn read_to_end(stream: &mut TcpStream) -> String {
     let mut bytes = Vec::new();
-    // A reset is an end as well.
+    // A reset ends the connection as well.
     let _ = soon("the end of the connection", stream.read_to_end(&mut bytes)).await;
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// One answer of HTTP/1.1, on a connection that stays open. The version stands in its first line,
-/// and at the end of its body.
+/// Reads one HTTP/1.1 response, on a connection that stays open. The version is in its first line, and
+/// at the end of its body.
 pub(crate) async fn read_answer(stream: &mut TcpStream) -> String {
     let mut text = String::new();
     while text.matches("HTTP/1.1").count() < 2 {

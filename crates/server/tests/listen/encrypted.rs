@@ -57,17 +57,17 @@ async fn client_certificates_are_seen_and_checked() {
     };
     assert_eq!(ask(Some(&authority)).await, Some(true));
     assert_eq!(ask(None).await, Some(false), "the service decides what that means");
-    assert_eq!(ask(Some(&stranger)).await, None, "signed by somebody else");
+    assert_eq!(ask(Some(&stranger)).await, None, "signed by another authority");
 }
 
 #[tokio::test]
-async fn clients_are_told_apart_by_their_certificates() {
+async fn clients_are_identified_by_their_certificates() {
     let folder = tempfile::tempdir().expect("a folder");
     let authority = Authority::new("authority");
     let client_ca = write(folder.path(), "clients.pem", &authority.pem);
     let files = authority.sign("localhost").write(folder.path());
     let (server, _) = start(TlsFiles { client_ca: Some(client_ca), ..files }).await;
-    // They have the same name, but not the same key.
+    // The certificates have the same name, but not the same key.
     let (one, other) = (authority.sign("client"), authority.sign("client"));
     let mut seen = Vec::new();
     for identity in [Some(&one), Some(&other), Some(&one), None] {
@@ -93,20 +93,20 @@ async fn a_handshake_that_never_ends_is_cut_off() {
     assert_eq!(read_to_end(&mut stream).await, "");
 }
 
-/// The certificate that a server shows.
+/// The certificate that a server presents.
 async fn certificate(server: &Server, authority: &Authority) -> CertificateDer<'static> {
     let connecting = connect_tls(server.address, authority.roots(), None, &[]);
     let stream = connecting.await.expect("a handshake");
     stream.get_ref().1.peer_certificates().expect("certificates")[0].clone()
 }
 
-/// Connects until the server shows that certificate.
+/// Connects until the server presents that certificate.
 async fn becomes(server: &Server, authority: &Authority, expected: &Identity) {
     let shown = async { while certificate(server, authority).await != expected.chain()[0] {} };
     soon("the new certificate", shown).await;
 }
 
-/// Connects often enough for the files to be looked at in between.
+/// Connects often enough for the files to be checked in between.
 async fn stays(server: &Server, authority: &Authority, expected: &Identity) {
     for _ in 0..30 {
         assert_eq!(certificate(server, authority).await, expected.chain()[0]);
@@ -114,7 +114,7 @@ async fn stays(server: &Server, authority: &Authority, expected: &Identity) {
 }
 
 #[tokio::test]
-async fn files_that_change_are_read_again_and_bad_ones_are_not_used() {
+async fn changed_files_are_reloaded_and_invalid_ones_are_not_used() {
     let authority = Authority::new("authority");
     let root = tempfile::tempdir().expect("a folder");
     // The files are reached through a link, as an orchestrator mounts them.
@@ -144,7 +144,7 @@ async fn files_that_change_are_read_again_and_bad_ones_are_not_used() {
     stays(&server, &authority, first).await;
     link_to("two");
     becomes(&server, &authority, second).await;
-    // Neither nonsense nor half of a change ends anything.
+    // An invalid file and an incomplete change leave the last certificate in force.
     fs::write(&files.certificate, "nonsense").expect("written");
     stays(&server, &authority, second).await;
     fs::write(&files.certificate, &third.certificate).expect("written");

@@ -1,4 +1,4 @@
-//! The end: what has begun is finished, what idles is closed, what takes too long is cut off.
+//! Shutdown: requests in progress are finished, idle connections are closed, slow requests are cut off.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::client::{connect, get, read_answer, read_to_end, send};
 use crate::server::{Server, soon};
 
 #[tokio::test]
-async fn what_has_begun_is_finished() {
+async fn requests_in_progress_are_finished() {
     for version in [Version::HTTP_11, Version::HTTP_2] {
         let server = Server::start(&Limits::default(), None).await;
         let mut idle = connect(server.address).await;
@@ -44,7 +44,7 @@ async fn what_has_begun_is_finished() {
 }
 
 #[tokio::test]
-async fn what_takes_too_long_is_cut_off_and_counted() {
+async fn requests_beyond_the_grace_are_cut_off_and_counted() {
     let limits = Limits { shutdown_grace: Duration::from_millis(50), ..Limits::default() };
     let server = Server::start(&limits, None).await;
     let mut stuck = Vec::new();
@@ -61,7 +61,7 @@ async fn what_takes_too_long_is_cut_off_and_counted() {
 }
 
 #[tokio::test]
-async fn a_trigger_that_is_dropped_ends_the_server() {
+async fn dropping_the_trigger_ends_the_server() {
     let Server { trigger, ended, .. } = Server::start(&Limits::default(), None).await;
     drop(trigger);
     assert_eq!(soon("the end", ended).await.expect("no panic"), 0);

@@ -1,4 +1,4 @@
-//! Which host is asked: HTTP/1.1 has to say it, and nobody may say it twice.
+//! The host of a request: HTTP/1.1 requires one, and two are refused.
 
 use http::{Request, Version};
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -34,7 +34,7 @@ async fn a_request_names_one_host() {
 }
 
 #[tokio::test]
-async fn an_address_in_the_request_line_is_no_host() {
+async fn a_host_in_the_request_line_does_not_replace_the_host_header() {
     let server = Server::start(&Limits::default(), None).await;
     let mut stream = connect(server.address).await;
     send(&mut stream, "GET http://a/ HTTP/1.1\r\nConnection: close\r\n\r\n").await;
@@ -42,7 +42,7 @@ async fn an_address_in_the_request_line_is_no_host() {
 }
 
 #[tokio::test]
-async fn http2_names_its_host_in_its_own_way() {
+async fn http2_needs_no_host_header_but_two_are_refused() {
     let server = Server::start(&Limits::default(), None).await;
     let answer = get(connect(server.address).await, Version::HTTP_2, "/").await;
     assert_eq!(answer.expect("an answer").0, 200);

@@ -1,4 +1,4 @@
-//! What a client cannot take too much of: headers, time, connections.
+//! Limits of a connection: headers, timeouts, connections.
 
 use std::time::Duration;
 
@@ -64,7 +64,7 @@ async fn fewer_or_more_header_fields_can_be_allowed() {
 #[tokio::test]
 async fn a_head_that_never_ends_is_cut_off() {
     let server = Server::start(&short(), None).await;
-    // Nothing at all, the beginning of either protocol, and a second head after a good one.
+    // No bytes at all, the beginning of either protocol, and an incomplete head.
     for beginning in ["", "GET / HT", "PRI * HTTP/2.0\r\n", "GET / HTTP/1.1\r\nHost: a\r\nX-"] {
         let mut stream = connect(server.address).await;
         send(&mut stream, beginning).await;
@@ -80,13 +80,13 @@ async fn a_head_that_never_ends_is_cut_off() {
 }
 
 #[tokio::test]
-async fn a_connection_may_pause_but_not_for_ever() {
+async fn a_connection_may_be_idle_up_to_the_idle_timeout() {
     let limits = Limits { idle_timeout: Duration::from_secs(5), ..short() };
     let server = Server::start(&limits, None).await;
     let mut stream = connect(server.address).await;
     send(&mut stream, ASK).await;
     assert!(read_answer(&mut stream).await.contains("200 OK"));
-    // Longer than a head may take: the limit for heads does not count between requests.
+    // Longer than the header timeout, which does not apply between requests.
     let pause = tokio::time::timeout(Duration::from_millis(300), read_to_end(&mut stream)).await;
     assert!(pause.is_err(), "the connection ended during a short pause");
     send(&mut stream, ASK).await;
@@ -105,16 +105,16 @@ async fn an_idle_connection_of_http2_is_closed() {
     let request = http::Request::get("http://localhost/").body(String::new()).expect("a request");
     assert_eq!(sender.send_request(request).await.expect("an answer").status(), 200);
     let ended = soon("the end of an idle connection", connection).await.expect("no panic");
-    assert!(ended.is_ok(), "it was told, not cut off: {ended:?}");
+    assert!(ended.is_ok(), "it was closed with GOAWAY, not cut off: {ended:?}");
 }
 
 #[tokio::test]
-async fn a_slow_answer_is_waited_for() {
+async fn a_slow_response_is_not_cut_off() {
     let server = Server::start(&short(), None).await;
     let mut stream = connect(server.address).await;
     send(&mut stream, "GET /slow HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").await;
     soon("the request", server.gate.arrived.notified()).await;
-    // Longer than all limits on connections, which do not count while a request is answered.
+    // Longer than all timeouts of connections, which do not apply during a request.
     let early = tokio::time::timeout(Duration::from_millis(800), read_to_end(&mut stream)).await;
     assert!(early.is_err(), "the connection ended before the answer");
     server.gate.open.add_permits(1);
@@ -122,7 +122,7 @@ async fn a_slow_answer_is_waited_for() {
 }
 
 #[tokio::test]
-async fn connections_beyond_the_limit_wait_for_room() {
+async fn connections_beyond_the_limit_wait() {
     let server = Server::start(&Limits { connections: 1, ..Limits::default() }, None).await;
     let mut first = connect(server.address).await;
     send(&mut first, ASK).await;
@@ -130,7 +130,7 @@ async fn connections_beyond_the_limit_wait_for_room() {
     let second = connect(server.address).await;
     let mut waiting = Box::pin(get(second, Version::HTTP_11, "/"));
     let early = tokio::time::timeout(Duration::from_millis(200), &mut waiting).await;
-    assert!(early.is_err(), "there is room for one connection only");
+    assert!(early.is_err(), "only one connection is allowed");
     drop(first);
     let (status, _) = soon("room", waiting).await.expect("an answer");
     assert_eq!(status, 200);
@@ -142,7 +142,7 @@ async fn one_client_cannot_take_all_connections() {
     let (greedy, modest) = ([127, 0, 0, 1], [127, 0, 0, 2]);
     let ask = async |own| {
         let mut stream = connect_from(own, server.address).await;
-        // Whoever is not wanted is cut off at any time, even while asking.
+        // A connection that is not admitted is cut off at any time, even while it sends.
         stream.write_all(ASK.as_bytes()).await.ok()?;
         let mut first = [0; 12];
         soon("an answer or the end", stream.read_exact(&mut first)).await.ok()?;
@@ -153,7 +153,7 @@ async fn one_client_cannot_take_all_connections() {
     for _ in 0..17 {
         taken.push(ask(greedy).await.expect("room"));
     }
-    assert!(ask(greedy).await.is_none(), "half of the room is taken");
+    assert!(ask(greedy).await.is_none(), "one client may have half of all connections");
     let other = ask(modest).await;
     assert!(other.is_some(), "the other half is for others");
     taken.pop();
@@ -168,7 +168,7 @@ async fn one_client_cannot_take_all_connections() {
 }
 
 #[tokio::test]
-async fn a_port_that_cannot_be_had_is_told() {
+async fn a_port_that_cannot_be_opened_is_an_error() {
     let taken = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
     let address = taken.local_addr().expect("an address");
     let error = Listener::bind(address, None, &Limits::default()).await.expect_err("it is taken");

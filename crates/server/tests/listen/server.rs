@@ -1,4 +1,4 @@
-//! A listener with a small service behind it, and the means to hold a request back.
+//! A listener with a small service behind it, and a gate that delays requests.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use tollgate_server::listen::{Listener, Peer, Shutdown, ShutdownTrigger, Tls, se
 use tollgate_server::settings::Limits;
 
 /// Long enough for anything that should happen, even on a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const WAIT_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Waits for something that should happen.
 pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
-    let waited = tokio::time::timeout(PATIENCE, future).await;
+    let waited = tokio::time::timeout(WAIT_TIMEOUT, future).await;
     waited.unwrap_or_else(|_| panic!("{what}: it did not happen"))
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct Server {
     pub(crate) gate: Gate,
 }
 
-/// Requests to `/slow` announce themselves and wait here.
+/// Requests to `/slow` notify `arrived` and wait for `open`.
 #[derive(Clone)]
 pub(crate) struct Gate {
     pub(crate) arrived: Arc<Notify>,
@@ -53,7 +53,7 @@ impl Server {
     }
 }
 
-/// Tells what the service saw: the address of the peer, whether it had a certificate, and at
+/// Responds with what the service saw: the address of the peer, whether it had a certificate, and at
 /// `/certificate` which.
 async fn answer(request: Request<Incoming>, peer: Peer, gate: Gate) -> Response<Full<Bytes>> {
     if request.uri().path() == "/slow" {

@@ -1,4 +1,4 @@
-//! What a connection of HTTP/2 may make the server hold, as the server announces it.
+//! Bounds of an HTTP/2 connection, as the server announces them.
 
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ const EMPTY_SETTINGS: [u8; 9] = [0, 0, 0, SETTINGS, 0, 0, 0, 0, 0];
 
 const MAX_CONCURRENT_STREAMS: u16 = 3;
 const INITIAL_WINDOW_SIZE: u16 = 4;
-/// What a connection may send before anything is announced.
+/// What a connection may send before the server announces a window.
 const FIRST_WINDOW: u32 = 65_535;
 
 struct Frame {

@@ -1,9 +1,8 @@
-//! Domains that are in the files of envoyproxy/ratelimit: matched as it does, but charged all or
-//! nothing.
+//! Domains in the files of envoyproxy/ratelimit: matched as in that service, but charged all or nothing.
 //!
-//! Two habits of that service are kept, for callers that pay afterwards rely on them: a look (no
-//! hits) is over the limit when nothing is left, and one descriptor alone that costs more than is
-//! left takes what there is.
+//! Two behaviours of that service are kept, since callers that charge afterwards rely on them: a peek
+//! (no hits) is over the limit when nothing is left, and a single descriptor that costs more than is
+//! left takes what is left.
 
 use std::collections::HashMap;
 
@@ -52,7 +51,7 @@ pub(super) async fn check(
             if is_alone { 0 } else { *known.entry((rule_id, counter)).or_insert(lines.len()) };
         line_of.push(Some(line));
         match lines.get_mut(line) {
-            // The very same counter again: it is charged once, with the sum.
+            // The same counter again: it is charged once, with the sum.
             Some(line) => line.cost = line.cost.saturating_add(asked.hits),
             None => {
                 let limit = carried.as_ref();
@@ -93,10 +92,10 @@ pub(super) async fn check(
     Ok(Answer::new(app, &decision, drained.as_ref(), statuses, id.as_deref()))
 }
 
-/// What was decided, and how it went where that took what was left.
+/// Returns the decision, and the second decision if the request took what was left.
 async fn settle(app: &ServerState, lines: &mut Lines<'_>) -> (Decision, Option<Decision>) {
     let limiter = &app.envoy.limiter;
-    // Looks come first: where nothing is left for one, nothing is charged to the others.
+    // Peeks come first: if nothing is left for one, nothing is charged to the others.
     if lines.iter().any(|line| line.cost == 0) && lines.iter().any(|line| line.cost > 0) {
         let looks: Lines<'_> = lines.iter().copied().filter(|line| line.cost == 0).collect();
         let looked = limiter.check(CheckTarget::Charges(&looks)).await;
@@ -112,7 +111,7 @@ async fn settle(app: &ServerState, lines: &mut Lines<'_>) -> (Decision, Option<D
         && let Some(left) = left_by_exceeded(&decision)
     {
         let rest = [ExplicitCharge { cost: left.min(line.cost), ..*line }];
-        // The request is in the statistics already. What another took in between is gone.
+        // The request is in the statistics already. Another request may have taken the rest meanwhile.
         let drained = limiter.check_unrecorded(CheckTarget::Charges(&rest)).await;
         return (decision, Some(drained));
     }
@@ -126,7 +125,7 @@ fn left_by_exceeded(decision: &Decision) -> Option<u64> {
     Some(outcome.outcome.report.remaining).filter(|left| *left > 0)
 }
 
-/// The limits that descriptors bring along, compiled.
+/// The compiled limits that descriptors carry.
 fn carried_limits(ask: &Ask<'_>) -> Result<SmallVec<[Option<Limit>; 8]>, Problem> {
     let compile = |(place, carried): (usize, Option<CarriedLimit>)| {
         let Some(CarriedLimit { requests_per_unit, unit: Some(unit) }) = carried else {

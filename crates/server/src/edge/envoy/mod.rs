@@ -1,7 +1,7 @@
-//! Envoy's rate limit service, whatever it is spoken over: requests, checks, responses.
+//! Envoy's rate limit service, over gRPC and HTTP: requests, checks, responses.
 //!
-//! A domain that is in the files of envoyproxy/ratelimit is judged by them ([`files`]); any other by
-//! our own rules ([`own`]). Either way all descriptors of a request are charged, or none.
+//! A domain that is in the files of envoyproxy/ratelimit is checked by them ([`files`]), any other by
+//! the rules of the policy ([`own`]). Either way all descriptors of a request are charged, or none.
 
 mod files;
 mod own;
@@ -20,14 +20,14 @@ use crate::check::checker::{Naming, Recording};
 use crate::edge::http::problem::Problem;
 use crate::observe::metrics::Entry;
 
-/// The most descriptors of one request. Envoy sends a handful.
-const MOST_DESCRIPTORS: usize = 1_000;
+/// How many descriptors one request may have. Envoy sends a few.
+const MAX_DESCRIPTORS: usize = 1_000;
 
-/// The largest message that is read, or `limits.body_bytes` if that is more. Envoy copies header fields
+/// The size of the largest message, or `limits.body_bytes` if that is more. Envoy copies header fields
 /// of its clients into it, 60 KiB of them by default, as often as it has descriptors for them.
 pub(crate) const MAX_MESSAGE_BYTES: usize = 4 << 20;
 
-/// What is asked about a request.
+/// A request to check.
 #[derive(Debug)]
 pub(crate) struct Ask<'a> {
     pub(crate) domain: &'a str,
@@ -38,17 +38,17 @@ pub(crate) struct Ask<'a> {
 #[derive(Debug)]
 pub(crate) struct AskedDescriptor<'a> {
     pub(crate) entries: SmallVec<[(&'a str, &'a str); 4]>,
-    /// A limit that the request brings along.
+    /// A limit that the request carries.
     pub(crate) limit: Option<CarriedLimit>,
-    /// What it costs; 0 to look.
+    /// Its cost; 0 to peek.
     pub(crate) hits: u64,
 }
 
-/// A limit that a request brings along.
+/// A limit that a request carries.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CarriedLimit {
     pub(crate) requests_per_unit: u32,
-    /// Missing if it is none that is known.
+    /// `None` if the unit is unknown.
     pub(crate) unit: Option<Unit>,
 }
 
@@ -88,8 +88,8 @@ pub(crate) fn check<'a>(
     })
 }
 
-/// Checks what Envoy's operator decides. What Envoy's clients decide, the length and the bytes of texts,
-/// is never an error: Envoy lets requests pass whose check failed.
+/// Validates what Envoy's operator configures. What Envoy's clients choose, the length and the bytes of
+/// texts, is never an error: Envoy lets requests pass whose check failed.
 fn validate(ask: &Ask<'_>) -> Result<(), Problem> {
     let refuse = |detail: String| Err(Problem::bad_request("invalid_descriptors", detail));
     if ask.domain.is_empty() {
@@ -98,9 +98,9 @@ fn validate(ask: &Ask<'_>) -> Result<(), Problem> {
     if ask.descriptors.is_empty() {
         return refuse("descriptors: there is none; send at least one".to_owned());
     }
-    if ask.descriptors.len() > MOST_DESCRIPTORS {
+    if ask.descriptors.len() > MAX_DESCRIPTORS {
         return refuse(format!(
-            "descriptors: at most {MOST_DESCRIPTORS} are allowed, these are {}",
+            "descriptors: at most {MAX_DESCRIPTORS} are allowed, these are {}",
             ask.descriptors.len()
         ));
     }

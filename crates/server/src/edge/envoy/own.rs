@@ -1,4 +1,4 @@
-//! Domains that are in no file: our own rules, with the entries of descriptors as attributes.
+//! Domains that are in no file: checked by the policy, with the entries of descriptors as attributes.
 
 use tollgate::{Attribute, Attributes, CheckTarget, Decision, RuleOutcome};
 
@@ -8,14 +8,14 @@ use crate::app::state::ServerState;
 use crate::edge::http::problem::Problem;
 use crate::observe::audit_log::RequestContext;
 
-/// A descriptor as a request that rules can look at.
+/// A descriptor as a request with attributes that rules can match.
 pub(super) struct View<'a, 'b> {
     pub(super) domain: &'a str,
     pub(super) asked: &'a AskedDescriptor<'b>,
 }
 
 impl View<'_, '_> {
-    /// What the audit log says about it.
+    /// The context for the audit log.
     pub(super) fn context(&self) -> RequestContext<'_> {
         RequestContext {
             request: self,
@@ -90,7 +90,7 @@ pub(super) async fn check(app: &ServerState, ask: &Ask<'_>) -> Result<Answer, Pr
     Ok(checked.await)
 }
 
-/// What became of each descriptor.
+/// The status of each descriptor.
 fn statuses(decision: &Decision, ask: &Ask<'_>) -> Vec<Status> {
     let mut worst: Vec<Option<RuleOutcome<'_>>> = vec![None; ask.descriptors.len()];
     for outcome in decision.outcomes() {
@@ -100,7 +100,8 @@ fn statuses(decision: &Decision, ask: &Ask<'_>) -> Vec<Status> {
             *known = Some(outcome);
         }
     }
-    // A refusal that no limit is behind (a list, a store that is away) is about the whole request.
+    // A refusal without a limit (by a list, or because the store is unavailable) is about the whole
+    // request.
     let is_refused_whole = !decision.is_allowed() && worst.iter().all(Option::is_none);
     let status = |worst: &Option<RuleOutcome<'_>>| match worst {
         Some(outcome) => Status::of(outcome, &outcome.rule.id, decision.now()),
@@ -109,8 +110,8 @@ fn statuses(decision: &Decision, ask: &Ask<'_>) -> Vec<Status> {
     worst.iter().map(status).collect()
 }
 
-/// Which of two rules has more to say about a descriptor: one that refuses, or else the one with the
-/// least left.
+/// Which of two rules is reported for a descriptor: one that refuses, or else the one with the least
+/// left.
 fn is_worse(new: &RuleOutcome<'_>, known: &RuleOutcome<'_>) -> bool {
     let rank = |outcome: &RuleOutcome<'_>| {
         let refuses = outcome.is_exceeded() && !outcome.is_shadow();

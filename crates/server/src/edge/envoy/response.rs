@@ -1,4 +1,4 @@
-//! What Envoy is told about a request.
+//! The response to Envoy.
 
 use http::{HeaderName, header};
 use tollgate::http::{PROBLEM_JSON, for_each_field, refusal_body, retry_after};
@@ -8,10 +8,10 @@ use tollgate_import::envoy::Unit;
 
 use crate::app::state::ServerState;
 
-/// The fields of a request that met one limit, and room for those of a refusal.
-const USUAL_FIELDS: usize = 8;
+/// Capacity for the fields of one limit, and those of a refusal.
+const FIELDS_CAPACITY: usize = 8;
 
-/// The answer to a request.
+/// The response to a request.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) is_over: bool,
@@ -21,9 +21,9 @@ pub(crate) struct Answer {
     pub(crate) headers: Vec<Field>,
     /// The body of a refusal.
     pub(crate) body: Vec<u8>,
-    /// Names the decision, if anything was counted.
+    /// The id of the decision, if anything was counted.
     pub(crate) decision_id: Option<String>,
-    /// Why the shared store had no say, if so.
+    /// Why the check was made without the shared store, if it was.
     pub(crate) degraded: Option<StoreErrorKind>,
 }
 
@@ -40,36 +40,36 @@ impl Field {
     }
 }
 
-/// What became of one descriptor.
+/// The result of one descriptor.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Status {
     pub(crate) is_over: bool,
     pub(crate) limit: Option<CurrentLimit>,
     pub(crate) remaining: u32,
-    /// Seconds until all of it is back.
+    /// Seconds until all of it is available again.
     pub(crate) reset_after: Option<u64>,
 }
 
-/// The limit that a descriptor met.
+/// The limit that applies to a descriptor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CurrentLimit {
     pub(crate) requests_per_unit: u32,
-    /// Missing if its window is none of Envoy's units.
+    /// `None` if its window is none of Envoy's units.
     pub(crate) unit: Option<Unit>,
     pub(crate) name: String,
 }
 
 impl Status {
-    /// A descriptor that no limit is for.
+    /// The status of a descriptor that no limit applies to.
     pub(super) const UNMATCHED: Self =
         Self { is_over: false, limit: None, remaining: 0, reset_after: None };
-    /// A descriptor that may do as it likes.
+    /// The status of a descriptor whose limit is `unlimited`.
     pub(super) const UNLIMITED: Self = Self { remaining: u32::MAX, ..Self::UNMATCHED };
 
-    /// What a rule had to say about a descriptor.
+    /// The status of a descriptor by the outcome of a rule.
     pub(super) fn of(outcome: &RuleOutcome<'_>, name: &str, now: Timestamp) -> Self {
         let figures = &outcome.outcome;
-        // Whoever only looks is over when nothing is left.
+        // A peek is over the limit when nothing is left.
         let is_exceeded =
             outcome.is_exceeded() || (figures.cost == 0 && figures.report.remaining == 0);
         let unit = Unit::ALL.into_iter().find(|unit| unit.window() == figures.window);
@@ -86,7 +86,7 @@ impl Status {
     }
 }
 
-/// Fixed windows end for everybody at the same time, whether or not anything was counted in them.
+/// Fixed windows end for all clients at the same time, whether or not anything was counted in them.
 fn reset_after(outcome: &RuleOutcome<'_>, now: Timestamp) -> u64 {
     let window = outcome.outcome.window.get();
     if outcome.rule.limit.algorithm() == Algorithm::FixedWindow && window > 0 {
@@ -100,7 +100,7 @@ fn narrow(number: u64) -> u32 {
 }
 
 impl Answer {
-    /// The response to a decision with that id. Where a refusal has taken what was left, `drained` is the
+    /// The response to a decision with that id. If a refusal took what was left, `drained` is the
     /// decision about that.
     pub(super) fn new(
         app: &ServerState,
@@ -110,7 +110,7 @@ impl Answer {
         id: Option<&str>,
     ) -> Self {
         let is_over = !decision.is_allowed() || statuses.iter().any(|status| status.is_over);
-        let mut headers = Vec::with_capacity(USUAL_FIELDS);
+        let mut headers = Vec::with_capacity(FIELDS_CAPACITY);
         let drained = drained.filter(|drained| drained.is_allowed());
         for_each_field(drained.unwrap_or(decision), app.families, |name, value| {
             headers.push(Field::new(name, value));
@@ -120,7 +120,7 @@ impl Answer {
             refusal_body(decision, id.unwrap_or_default(), &mut body);
             headers.push(Field::new(&header::CONTENT_TYPE, PROBLEM_JSON));
         }
-        // What a refusal would say, but which these two are not.
+        // The fields of a refusal, for the two cases that are no refusal by `decision`.
         if is_over && (decision.is_allowed() || drained.is_some()) {
             let wait = retry_after(decision).or_else(|| refill(decision));
             headers.extend(wait.map(|wait| Field::new(&header::RETRY_AFTER, wait.to_string())));
@@ -131,7 +131,7 @@ impl Answer {
     }
 }
 
-/// When whoever only looked may find something, in seconds.
+/// When a peek may find something left, in seconds.
 fn refill(decision: &Decision) -> Option<u64> {
     let empty =
         |outcome: &RuleOutcome<'_>| outcome.outcome.report.remaining == 0 && !outcome.is_shadow();

@@ -1,5 +1,5 @@
-//! The files of envoyproxy/ratelimit in a directory that may change. A set of files with a problem
-//! never replaces one without.
+//! The files of envoyproxy/ratelimit in a directory that may change. An invalid set of files never
+//! replaces a valid one.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -20,11 +20,11 @@ use tollgate_import::envoy::{Allowance, EnvoyConfig, EnvoyLimit};
 
 use super::values::Values;
 
-/// The rule that limits are counted under which requests bring along. Ids of limits have dots. Statistics
-/// show it only once it was used: operators have not written it.
+/// The rule under which limits that requests carry are counted. It cannot clash: ids of limits have
+/// dots. Statistics show it only once it was used, since operators did not write it.
 pub(crate) const CARRIED: &str = "carried-limit";
 
-/// All files, as they are in force.
+/// All files in force.
 #[derive(Debug, Default)]
 pub(crate) struct FileSet {
     pub(crate) config: EnvoyConfig,
@@ -32,25 +32,25 @@ pub(crate) struct FileSet {
 }
 
 impl FileSet {
-    /// What Envoy is told a limit is called.
+    /// The name of a limit in responses to Envoy.
     pub(super) fn name_of(&self, limit: usize) -> &str {
         let limit = self.config.limits().get(limit);
         limit.map_or("", |limit| limit.name.as_deref().unwrap_or(&limit.id))
     }
 }
 
-/// Keeps track of a directory.
+/// Follows a directory.
 #[derive(Debug)]
 pub(crate) struct EnvoySource {
     directory: Option<PathBuf>,
     pub(crate) loaded: ArcSwap<FileSet>,
     /// Held from reading the files until they are in force.
     watch: Mutex<Watch>,
-    /// How often a change could not be put in force.
+    /// How often a change could not be put into force.
     pub(crate) errors: AtomicU64,
 }
 
-/// What the directory has looked like.
+/// The states of the directory: when it was last read, and at the last check.
 #[derive(Debug, Default)]
 struct Watch {
     read: Option<Vec<Trace>>,
@@ -58,7 +58,7 @@ struct Watch {
     revision: Revision,
 }
 
-/// What tells one version of a file from the next without reading it.
+/// Identifies a version of a file without reading it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Trace {
     path: PathBuf,
@@ -68,7 +68,7 @@ struct Trace {
 }
 
 impl EnvoySource {
-    /// Reads the files for the first time. Without a directory there is none.
+    /// Reads the files for the first time. Without a directory there are none.
     pub(crate) fn open(directory: Option<&Path>, now: Timestamp) -> Result<(Self, Policy), String> {
         let traces = directory.and_then(|directory| traces(directory).ok());
         let config = directory.map_or_else(|| Ok(EnvoyConfig::default()), read)?;
@@ -83,14 +83,14 @@ impl EnvoySource {
         Ok((source, policy))
     }
 
-    /// Reads the files again, and has their limits installed. Says how many there are; `None`: there
+    /// Reloads the files and installs their limits. Returns how many limits there are; `None` if there
     /// is no directory.
     pub(crate) fn reload(&self, install: impl FnOnce(&Policy)) -> Option<Result<usize, String>> {
         let directory = self.directory.as_deref()?;
         Some(self.reload_watched(directory, &mut self.watch.lock(), install))
     }
 
-    /// The same if the files have changed, and two looks in a row have found them the same.
+    /// Reloads the files if they have changed and two consecutive checks have found them the same.
     pub(crate) fn reload_if_settled(
         &self,
         install: impl FnOnce(&Policy),
@@ -136,7 +136,7 @@ impl EnvoySource {
     }
 }
 
-/// The YAML files of a directory, in the order of their names. Hidden ones are none of ours.
+/// The YAML files of a directory, in the order of their names. Hidden files are ignored.
 fn traces(directory: &Path) -> io::Result<Vec<Trace>> {
     let mut traces = Vec::new();
     for entry in fs::read_dir(directory)? {
@@ -183,7 +183,7 @@ fn read(directory: &Path) -> Result<EnvoyConfig, String> {
     })
 }
 
-/// The limits as rules, so that they are counted like any other.
+/// The limits as rules, so that they are counted like other rules.
 fn policy_of(config: &EnvoyConfig) -> Result<Policy, String> {
     let rule = |limit: &EnvoyLimit| {
         let Allowance::Limited { quota, .. } = &limit.allowance else { return None };
@@ -233,13 +233,13 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_is_followed_and_a_mistake_changes_nothing() {
+    fn a_directory_is_followed_and_an_invalid_file_changes_nothing() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = |name: &str| folder.path().join(name);
         fs::write(path("shop.yaml"), file("shop", 5)).expect("written");
         fs::write(path(".hidden.yaml"), "nonsense: [").expect("written");
         fs::write(path("notes.txt"), "nonsense: [").expect("written");
-        let (source, policy) = EnvoySource::open(Some(folder.path()), NOW).expect("sound files");
+        let (source, policy) = EnvoySource::open(Some(folder.path()), NOW).expect("valid files");
         assert_eq!(policy.rules().len(), 2, "the limit, and the one for limits of requests");
         let look = || source.reload_if_settled(|_| {});
         assert!(look().is_none());
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_told() {
+    fn an_unreadable_directory_is_an_error() {
         let check = |directory: &Path, expected: &str| {
             let told = EnvoySource::open(Some(directory), NOW).expect_err(expected);
             assert!(told.contains(expected), "{told}");

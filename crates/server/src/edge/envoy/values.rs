@@ -1,5 +1,5 @@
 //! Metrics that name values of requests, where a file asks for them: `detailed_metric` and
-//! `value_to_metric`. Clients choose the values, so only so many are told apart.
+//! `value_to_metric`. Clients choose the values, so their number is bounded.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,23 +7,23 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tollgate_import::envoy::EnvoyConfig;
 
-/// How many values of all limits are counted apart; the rest of each limit are counted together.
+/// How many values of all limits are counted separately; the rest of each limit are counted together.
 const MAX_VALUES: usize = 10_000;
-/// How many of them one limit may have, so that clients of one limit do not take the values of others.
+/// How many values one limit may have, so that clients of one limit do not use up those of others.
 const MAX_VALUES_PER_LIMIT: usize = 1_000;
-/// What stands for the rest.
+/// The label of all further values.
 const OTHERS: &str = "(others)";
-/// The longest value that is shown.
-const LONGEST: usize = 200;
+/// How many bytes of a value are shown.
+const MAX_VALUE_BYTES: usize = 200;
 
-/// What was counted for one value.
+/// The counts of one value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Hits {
     pub(crate) within: u64,
     pub(crate) over: u64,
 }
 
-/// How often each value met its limit.
+/// How often each value was within or over its limit.
 #[derive(Debug, Default)]
 pub(crate) struct Values(Mutex<Table>);
 
@@ -70,7 +70,7 @@ impl Values {
             let is_shown = limit.detailed_metric || step.value_to_metric;
             if let Some(value) = is_shown.then_some(*value).or(step.value.as_deref()) {
                 label.push('_');
-                label.push_str(&value[..value.floor_char_boundary(LONGEST)]);
+                label.push_str(&value[..value.floor_char_boundary(MAX_VALUE_BYTES)]);
             }
         }
         let mut values = self.0.lock();
@@ -78,7 +78,7 @@ impl Values {
         *(if is_over { &mut hits.over } else { &mut hits.within }) += 1;
     }
 
-    /// All of them, by limit and value.
+    /// The counts of all values, by limit and value.
     pub(crate) fn read(&self) -> Vec<((Arc<str>, String), Hits)> {
         let mut all = Vec::new();
         for (limit, values) in &self.0.lock().limits {
@@ -111,7 +111,7 @@ descriptors:
 ";
 
     fn count(values: &Values, entries: &[(&str, &str)], is_over: bool) {
-        let config = EnvoyConfig::parse(&[("shop.yaml", FILE)]).expect("a sound file");
+        let config = EnvoyConfig::parse(&[("shop.yaml", FILE)]).expect("a valid file");
         let id =
             format!("shop.{}", entries.iter().map(|(key, _)| *key).collect::<Vec<_>>().join("."));
         let limit = config.limits().iter().position(|limit| *limit.id == *id);
@@ -134,9 +134,9 @@ descriptors:
     }
 
     #[test]
-    fn only_so_many_values_are_told_apart() {
+    fn the_number_of_values_is_bounded() {
         let values = Values::default();
-        let config = EnvoyConfig::parse(&[("shop.yaml", FILE)]).expect("a sound file");
+        let config = EnvoyConfig::parse(&[("shop.yaml", FILE)]).expect("a valid file");
         for number in 0..MAX_VALUES_PER_LIMIT + 500 {
             values.count(0, &config, &[("user", &number.to_string())], false);
         }
@@ -144,7 +144,7 @@ descriptors:
         assert_eq!(told.len(), MAX_VALUES_PER_LIMIT + 1);
         let others = told.iter().find(|((_, value), _)| value == OTHERS).map(|(_, hits)| *hits);
         assert_eq!(others, Some(Hits { within: 500, over: 0 }));
-        // Clients of one limit used to take the values of all others.
+        // Clients of one limit used to use up the values of all others.
         count(&values, &[("tenant", "acme"), ("path", "/")], true);
         assert!(values.read().iter().any(|((_, value), _)| value == "tenant_acme.path"));
     }

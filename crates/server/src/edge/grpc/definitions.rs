@@ -3,5 +3,5 @@
 
 include!(concat!(env!("OUT_DIR"), "/definitions.rs"));
 
-/// The definitions themselves, for clients that ask.
+/// The encoded definitions, for reflection.
 pub(crate) const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/definitions.bin"));

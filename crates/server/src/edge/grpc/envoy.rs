@@ -1,4 +1,4 @@
-//! Envoy's rate limit service in its own words.
+//! Envoy's rate limit service over gRPC.
 
 use std::future::ready;
 
@@ -29,7 +29,7 @@ use tollgate_import::envoy::Unit;
 const GRPC: &str = "application/grpc";
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 
-/// Answers Envoy.
+/// The service that Envoy calls.
 #[derive(Debug)]
 pub(super) struct RateLimitService(ServerState);
 
@@ -57,7 +57,7 @@ pub(super) fn over_limit() -> http::Response<Body> {
     let message =
         RateLimitResponse { overall_code: code(true).into(), ..RateLimitResponse::default() };
     let message = message.encode_to_vec();
-    // A frame of gRPC: not compressed, so many bytes.
+    // A gRPC frame: the flag "not compressed", then the length.
     let mut frame = vec![0];
     frame.extend_from_slice(&u32::try_from(message.len()).unwrap_or_default().to_be_bytes());
     frame.extend_from_slice(&message);
@@ -160,7 +160,7 @@ fn write(answer: Answer) -> RateLimitResponse {
     }
 }
 
-/// What Envoy can log and route by.
+/// Dynamic metadata, which Envoy can log and route by.
 fn metadata(decision_id: Option<&str>, degraded: Option<StoreErrorKind>) -> Option<Struct> {
     let text = |text: String| Value { kind: Some(Kind::StringValue(text)) };
     let mut known = Struct::default();

@@ -1,4 +1,4 @@
-//! What the head of a call says: whether it is gRPC at all, and how long its caller waits.
+//! Reads the head of a call: whether it is gRPC, and its deadline.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Version, heade
 use tonic::Status;
 use tonic::body::Body;
 
-/// Refuses in the words of HTTP what is no gRPC.
+/// Refuses requests that are not gRPC, with a plain HTTP response.
 ///
-/// Browsers speak HTTP/1.1 to ports like ours, and ask nobody before they send a plain text: without
-/// this, any page could check in the name of whoever reads it.
+/// Browsers send plain text over HTTP/1.1 without a CORS preflight: without this, any web page could
+/// call the check API from its visitor's machine.
 pub(super) fn refuse_foreign<B>(request: &Request<B>) -> Option<Response<Body>> {
     if request.version() != Version::HTTP_2 {
         let detail = "this port speaks gRPC, which needs HTTP/2; the HTTP API has another port\n";
@@ -30,7 +30,7 @@ fn refusal(status: StatusCode, detail: &'static str) -> Response<Body> {
     response
 }
 
-/// Whether messages are protocol buffers by their own account.
+/// Whether the content type says that messages are protocol buffers.
 fn is_grpc(headers: &HeaderMap) -> bool {
     let Some(value) = headers.get(header::CONTENT_TYPE) else { return false };
     let essence = value.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default();

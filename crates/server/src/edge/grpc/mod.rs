@@ -46,10 +46,10 @@ const CHECK_RATE_LIMIT: &str = "/tollgate.v1.RateLimiter/CheckRateLimit";
 const CHECK_BATCH: &str = "/tollgate.v1.RateLimiter/CheckBatch";
 const RESET: &str = "/tollgate.v1.RateLimiter/ResetLimit";
 
-/// A service that has no need to be fast.
+/// A service behind a pointer: for those that need not be fast.
 type Boxed = BoxCloneSyncService<Request<SharedBody>, Response<Body>, Infallible>;
 
-/// A call that has begun.
+/// The future of a call that has begun.
 type Called = BoxFuture<Response<Body>, Infallible>;
 
 /// The services of this server.
@@ -89,14 +89,14 @@ impl Services {
             rate_limit_service: rate_limit_service
                 .max_decoding_message_size(most.max(crate::edge::envoy::MAX_MESSAGE_BYTES)),
             health: Boxed::new(HealthServer::new(health)),
-            // The definitions are ours, and sound.
+            // The definitions are compiled in and valid, so this cannot fail.
             reflection: definitions().build_v1().ok().map(Boxed::new),
             earlier_reflection: definitions().build_v1alpha().ok().map(Boxed::new),
             reporter,
         }
     }
 
-    /// Says whether calls are welcome.
+    /// Sets the status that the health service reports.
     pub(crate) async fn report(&self, is_serving: bool) {
         let status = if is_serving { ServingStatus::Serving } else { ServingStatus::NotServing };
         for name in ["", v1::SERVICE_NAME, rls::SERVICE_NAME] {
@@ -104,8 +104,7 @@ impl Services {
         }
     }
 
-    /// Answers a call. What is held until the answer is there is small: every call is a task of its own,
-    /// and tasks are moved.
+    /// Serves a call. The future is kept small: every call is a separate task, and tasks are moved.
     pub(crate) fn serve(
         &self,
         request: Request<Incoming>,
@@ -147,7 +146,7 @@ impl Services {
             let response = if is_too_large { envoy::over_limit() } else { response };
             unfinished.finish(code != Code::Ok);
             state.metrics.count_call(if is_too_large { Code::Ok } else { code });
-            // Who has waited long enough already is not kept waiting.
+            // A caller whose deadline has passed is not kept waiting.
             if !matches!(code, Code::Ok | Code::DeadlineExceeded) && !body.is_end_stream() {
                 body.wait_out().await;
             }
@@ -187,7 +186,7 @@ impl Services {
         }
     }
 
-    /// Who is calling, if that is enough; known before the message is read.
+    /// The caller, if it has the permission; checked before the message is read.
     fn admit(
         &self,
         headers: &HeaderMap,
@@ -205,7 +204,7 @@ impl Services {
     }
 }
 
-/// How long a call may take to arrive and be judged, and what is said when it took longer.
+/// How long a call may take to arrive and be checked, and the message when it took longer.
 fn earliest(asked: Option<Duration>, most: Duration) -> (Duration, &'static str) {
     match asked {
         Some(asked) if asked <= most => (asked, "the deadline of the call has passed"),
@@ -222,7 +221,7 @@ pub(crate) fn calls() -> Vec<String> {
         tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET,
     ];
     let mut calls = Vec::new();
-    // The definitions are ours, and sound.
+    // The definitions are compiled in and valid, so this cannot fail.
     for file in sets.iter().filter_map(|set| FileDescriptorSet::decode(*set).ok()) {
         for file in &file.file {
             for service in &file.service {

@@ -24,7 +24,7 @@ use crate::edge::http::wire::answer::{reason, refuser};
 use crate::edge::listen::Peer;
 use crate::observe::metrics::{Entry, RequestOutcome};
 
-/// Answers checks.
+/// The service that callers of the check API use.
 #[derive(Debug)]
 pub(super) struct RateLimiter(ServerState);
 
@@ -52,7 +52,7 @@ impl RateLimiter {
             );
             return Ok(checked.await);
         };
-        // Remembered as bytes, for copies; the first has it already.
+        // The response is remembered as bytes for replays; the first call has the message itself.
         let mut first = None;
         let respond = |decision: &Decision, id: Option<&str>| {
             let response = first.insert(write(decision, id, request.detail));
@@ -170,11 +170,11 @@ fn result(checked: Result<CheckResponse, Problem>) -> CheckResult {
 }
 
 fn caller<T>(request: &Request<T>) -> Principal {
-    // Everybody who gets here was admitted as somebody.
+    // `Services::call` stores the principal of every admitted call.
     request.extensions().get().cloned().unwrap_or(Principal::Anonymous)
 }
 
-/// Who it is, for the audit log.
+/// The caller, for the audit log.
 fn author<T>(request: &Request<T>) -> Author {
     let caller = caller(request);
     let peer: Option<&Peer> = request.extensions().get();

@@ -1,4 +1,4 @@
-//! A check of gRPC as the check that HTTP knows.
+//! Converts a gRPC check to the check of the HTTP API.
 
 use tollgate_api::{CheckRequest as HttpCheck, Identifiers, KeyType, Object, Text};
 
@@ -6,7 +6,7 @@ use super::definitions::tollgate::v1::{CheckRequest, Identifiers as WireIdentifi
 use crate::edge::http::problem::Problem;
 use crate::edge::http::wire::check::CheckBody;
 
-/// What is there: in gRPC an empty text is none.
+/// `None` for an empty text: protocol buffers do not distinguish it from an absent one.
 fn text(text: &str) -> Option<Text<'_>> {
     (!text.is_empty()).then(|| Text::from(text))
 }
@@ -92,7 +92,7 @@ mod tests {
     use tollgate::{Attribute, Attributes as _};
 
     #[test]
-    fn an_identifier_is_what_its_dimension_says() {
+    fn dimension_sets_the_type_of_the_identifier() {
         let check = |dimension: &str, rule_id: &str, attribute: Attribute<'_>| {
             let request = CheckRequest {
                 identifier: "v".to_owned(),
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_told() {
+    fn fields_that_do_not_belong_together_are_refused() {
         let check = |request: CheckRequest, expected: &str| {
             let problem = body(&request).expect_err(expected);
             assert!(problem.detail().contains(expected), "{}", problem.detail());

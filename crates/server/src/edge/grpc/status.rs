@@ -1,4 +1,4 @@
-//! Problems as gRPC tells them.
+//! Problems as gRPC statuses.
 
 use http::{Response, StatusCode};
 use tonic::metadata::MetadataMap;
@@ -6,7 +6,7 @@ use tonic::{Code, Status};
 
 use crate::edge::http::problem::Problem;
 
-/// The same problem with a code of gRPC. Its header fields go along, as metadata.
+/// A problem as a gRPC status. Its header fields become metadata.
 pub(super) fn of(mut problem: Problem) -> Status {
     let code = match problem.status() {
         StatusCode::UNAUTHORIZED => Code::Unauthenticated,
@@ -22,7 +22,7 @@ pub(super) fn of(mut problem: Problem) -> Status {
     Status::with_metadata(code, problem.detail(), MetadataMap::from_headers(headers))
 }
 
-/// The code of an answer. Only failures carry one at the beginning; what goes well ends with it.
+/// The code of a response. Only failures have it in the headers; a success has it in the trailers.
 pub(crate) fn code_of<B>(response: &Response<B>) -> Code {
     let status = response.headers().get("grpc-status");
     status.map_or(Code::Ok, |status| Code::from_bytes(status.as_bytes()))

@@ -1,4 +1,4 @@
-//! What handlers take from a request: who is connected, and a JSON body of bounded size and time.
+//! What handlers extract from a request: the peer, the caller, and a JSON body of bounded size and time.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -24,12 +24,13 @@ impl<S: Sync> FromRequestParts<S> for Peer {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
-        // Nobody is admitted for being unknown.
+        // An unknown peer grants no permission.
         Ok(parts.extensions.get().copied().unwrap_or(Peer::UNKNOWN))
     }
 }
 
-/// A caller of the check API who may call it, and not too often. Found out before a body is read.
+/// A caller of the check API that has the permission and is within its rate. Checked before a body is
+/// read.
 pub(crate) struct Caller(pub(crate) Principal);
 
 impl FromRequestParts<ServerState> for Caller {
@@ -43,11 +44,11 @@ impl FromRequestParts<ServerState> for Caller {
     }
 }
 
-/// A caller that asks why a request is limited. Found out before a body is read.
+/// A caller that wants a request explained. Checked before a body is read.
 pub(crate) struct Explainer {
     /// Which rules it may see.
     pub(crate) scope: ExplainScope,
-    /// Whose share of the queue it takes.
+    /// The name whose share of the queue it takes.
     pub(crate) caller: String,
 }
 
@@ -73,7 +74,7 @@ impl FromRequestParts<ServerState> for Explainer {
     }
 }
 
-/// Whoever may look what would become of a request. Found out before a body is read.
+/// A caller that may peek. Checked before a body is read.
 pub(crate) struct PeekCaller;
 
 impl FromRequestParts<ServerState> for PeekCaller {
@@ -87,7 +88,7 @@ impl FromRequestParts<ServerState> for PeekCaller {
     }
 }
 
-/// A call of the admin API by somebody who may make it, and does not too often.
+/// An admitted call of the admin API: the caller has the permission and is within its rate.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) principal: Principal,
@@ -97,7 +98,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Who it is, for the audit log.
+    /// The author of its changes, for the audit log.
     pub(crate) fn author(&self) -> Author {
         Author {
             actor: self.principal.name().to_owned(),
@@ -107,7 +108,8 @@ impl Session {
         }
     }
 
-    /// Whose share of the server's queues its calls take: all tokens of a tenant have one share.
+    /// The name whose share of the server's queues its calls take: all tokens of a tenant have one
+    /// share.
     pub(crate) fn caller(&self) -> String {
         match self.principal.tenant() {
             Some(tenant) => format!("tenant {tenant}"),
@@ -115,12 +117,12 @@ impl Session {
         }
     }
 
-    /// Whether it also has another right than the one that this call needs.
+    /// Whether it also has another permission than the one that this call needs.
     pub(crate) fn may(&self, right: Right) -> bool {
         right.is_of(self.principal.role())
     }
 
-    /// The problem of a call that needs a right which it does not have.
+    /// The problem of a call without the permission it needs.
     pub(crate) fn lacks(&self, right: Right) -> Problem {
         forbidden(&self.principal, right)
     }
@@ -146,7 +148,7 @@ pub(crate) fn admit(
     Ok(session)
 }
 
-/// Declares who may make a call: an extractor that admits those with a right, and counts the call.
+/// Declares extractors that admit callers with a permission, and count the call.
 macro_rules! sessions {
     ($($(#[doc = $about:literal])+ $name:ident: $right:expr, writes: $is_write:literal;)+) => {$(
         $(#[doc = $about])+
@@ -166,17 +168,17 @@ macro_rules! sessions {
 }
 
 sessions! {
-    /// Somebody who may read what concerns everybody.
+    /// A caller that may read what all tenants share.
     Viewer: Right::Viewer, writes: false;
-    /// Somebody who may read rules and lists, maybe those of one tenant only.
+    /// A caller that may read rules and lists, maybe those of one tenant only.
     RuleViewer: Right::RuleViewer, writes: false;
-    /// Somebody who may change rules and lists, maybe those of one tenant only.
+    /// A caller that may change rules and lists, maybe those of one tenant only.
     RuleEditor: Right::RuleEditor, writes: true;
-    /// Somebody who may change what concerns everybody.
+    /// A caller that may change what all tenants share.
     Operator: Right::Operator, writes: true;
-    /// Somebody who may read tokens.
+    /// A caller that may read tokens.
     TokenViewer: Right::Admin, writes: false;
-    /// Somebody who may change tokens.
+    /// A caller that may change tokens.
     TokenEditor: Right::Admin, writes: true;
 }
 
@@ -193,10 +195,10 @@ pub(crate) fn count_written(app: &ServerState, parts: &Parts, bytes: usize) -> R
     }
 }
 
-/// What a path names. Escapes in it may stand for anything, even for what is not text.
+/// The last segment of a path. Its escapes may encode anything, also bytes that are not UTF-8.
 pub(crate) type PathName = Result<Path<String>, PathRejection>;
 
-/// The name, once it is known that whoever asks may ask.
+/// Reads the name. Handlers call it after the caller is admitted.
 pub(crate) fn read_name(name: PathName) -> Result<String, Problem> {
     let Path(name) =
         name.map_err(|error| Problem::bad_request("invalid_path", error.body_text()))?;
@@ -207,7 +209,7 @@ pub(crate) fn read_name(name: PathName) -> Result<String, Problem> {
     Ok(name)
 }
 
-/// The body of a request that says it is JSON.
+/// The body of a request whose content type is JSON.
 pub(crate) struct JsonBody(pub(crate) Bytes);
 
 impl FromRequest<ServerState> for JsonBody {
@@ -222,7 +224,7 @@ impl FromRequest<ServerState> for JsonBody {
     }
 }
 
-/// The largest body of a call, and the setting that says so.
+/// The maximal size of a body, and the setting that sets it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BodyBound {
     pub(crate) bytes: usize,
@@ -244,7 +246,7 @@ impl BodyBound {
     }
 }
 
-/// Reads a body that has to be JSON, up to so many bytes and for so long.
+/// Reads a body that has to be JSON, up to a size and within a timeout.
 pub(crate) async fn read_json(
     headers: &HeaderMap,
     body: impl hyper::body::Body<Data = Bytes, Error: Into<axum::BoxError>> + Send,
@@ -276,8 +278,8 @@ pub(crate) async fn read_json(
     }
 }
 
-/// Waits for `future`, but not for ever. Most bodies have arrived with their headers, and then no
-/// timer is started.
+/// Waits for `future`, up to a timeout. Most bodies have arrived with their headers, and then no timer
+/// is started.
 pub(crate) async fn within<T>(timeout: Duration, future: impl Future<Output = T>) -> Option<T> {
     let mut future = std::pin::pin!(future);
     let at_once = std::future::poll_fn(|context| {
@@ -293,8 +295,8 @@ pub(crate) async fn within<T>(timeout: Duration, future: impl Future<Output = T>
     }
 }
 
-/// Whether the body is JSON by its own account. A browser cannot say so across origins without
-/// asking first, so no page can check in the name of whoever reads it.
+/// Whether the content type is JSON. Browsers send that to another origin only after a CORS preflight,
+/// so no web page can call the check API from its visitor's machine.
 fn is_json(headers: &HeaderMap) -> bool {
     let Some(value) = headers.get(header::CONTENT_TYPE) else { return false };
     let value = value.as_bytes();
@@ -317,7 +319,7 @@ mod tests {
     use hyper::body::Frame;
 
     #[test]
-    fn what_counts_as_json() {
+    fn json_is_recognised_by_the_content_type() {
         let check = |value: &str, expected: bool| {
             let mut headers = HeaderMap::new();
             headers.insert(header::CONTENT_TYPE, value.parse().expect("a header value"));

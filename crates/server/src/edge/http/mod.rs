@@ -1,4 +1,4 @@
-//! The HTTP API: routes, what handlers extract from requests, and the JSON they answer with.
+//! The HTTP API: routes, what handlers extract from requests, and the JSON of responses.
 
 pub(crate) mod extract;
 pub(crate) mod handlers;

@@ -1,4 +1,4 @@
-//! The description of the API, as far as it is not written beside the handlers.
+//! The parts of the OpenAPI description that are not written beside the handlers.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use utoipa::{IntoParams, IntoResponses};
 
 use tollgate::http::PROBLEM_JSON;
 
-/// Adds what concerns all calls.
+/// Adds what all calls share.
 pub(crate) fn complete(mut api: OpenApi) -> OpenApi {
     let mut license = License::new("Apache-2.0");
     license.identifier = Some("Apache-2.0".to_owned());
@@ -33,7 +33,7 @@ pub(crate) fn complete(mut api: OpenApi) -> OpenApi {
     api
 }
 
-/// Names every call by its method and path: what handlers are called is nothing to go by.
+/// Names every operation by its method and path: names of handlers say too little.
 fn name_operations(paths: &mut Paths) {
     for (path, item) in &mut paths.paths {
         let words = path.split(|c: char| !c.is_ascii_alphanumeric()).filter(|it| !it.is_empty());
@@ -50,7 +50,7 @@ fn operations(item: &mut PathItem) -> impl Iterator<Item = (&'static str, &mut O
     calls.into_iter().filter_map(|(method, operation)| Some((method, operation.as_mut()?)))
 }
 
-/// Which part of a long list is wanted.
+/// Parameters that select a page of a list.
 pub(crate) struct PageParameters;
 
 impl IntoParams for PageParameters {
@@ -71,7 +71,7 @@ impl IntoParams for PageParameters {
     }
 }
 
-/// What goes with a change: whether to make it at all, and what must be there.
+/// Parameters of a change: `dry_run` and `If-Match`.
 pub(crate) struct WriteParameters;
 
 impl IntoParams for WriteParameters {
@@ -82,13 +82,13 @@ impl IntoParams for WriteParameters {
                 "If-Match",
                 ParameterIn::Header,
                 text(),
-                "The `ETag` of what is to be changed, so that nobody else's change is lost",
+                "The `ETag` of the entry to change, so that no other change is overwritten",
             ),
         ]
     }
 }
 
-/// What goes with a change of something that has no `ETag`.
+/// The parameter of a change of something that has no `ETag`.
 pub(crate) struct TrialParameter;
 
 impl IntoParams for TrialParameter {
@@ -99,7 +99,7 @@ impl IntoParams for TrialParameter {
 
 fn dry_run() -> Parameter {
     let flag = Object::builder().schema_type(SchemaType::new(Type::Boolean));
-    optional("dry_run", ParameterIn::Query, flag, "Change nothing, tell what would change")
+    optional("dry_run", ParameterIn::Query, flag, "Change nothing, return what would change")
 }
 
 fn text() -> ObjectBuilder {
@@ -116,7 +116,7 @@ fn optional(name: &str, place: ParameterIn, of: ObjectBuilder, about: &str) -> P
         .build()
 }
 
-/// What can be wrong with the body of any call that has one.
+/// The problems of a call with a body.
 pub(crate) struct BodyProblems;
 
 impl IntoResponses for BodyProblems {
@@ -130,7 +130,7 @@ impl IntoResponses for BodyProblems {
     }
 }
 
-/// Why a call is not answered.
+/// The problems of any call.
 pub(crate) struct CallProblems;
 
 impl IntoResponses for CallProblems {
@@ -144,32 +144,32 @@ impl IntoResponses for CallProblems {
     }
 }
 
-/// The same for the admin API, which nobody calls without a token.
+/// The problems of any call of the admin API, which always needs a token.
 pub(crate) type AdminProblems = CallProblems;
 
-/// Why a page of entries is not shown.
+/// The problems of a call that lists entries.
 pub(crate) struct PageProblems;
 
 impl IntoResponses for PageProblems {
     fn responses() -> BTreeMap<String, RefOr<Response>> {
-        problems(&[("400", "The query cannot be read"), ("503", "The catalog cannot be asked")])
+        problems(&[("400", "The query cannot be read"), ("503", "The catalog is unavailable")])
     }
 }
 
-/// Why a change is not made.
+/// The problems of a change.
 pub(crate) struct WriteProblems;
 
 impl IntoResponses for WriteProblems {
     fn responses() -> BTreeMap<String, RefOr<Response>> {
         problems(&[
             ("400", "The query, the path or the body cannot be read"),
-            ("404", "There is nothing of that name to be changed"),
+            ("404", "There is no entry of that name"),
             ("405", "The rules come from a file, and are changed there"),
-            ("409", "Something else still needs what is to go"),
-            ("412", "Somebody else has changed it meanwhile"),
+            ("409", "Still referenced by another entry"),
+            ("412", "The entry was changed meanwhile"),
             ("422", "The resulting policy would be invalid, or larger than a bound allows"),
             ("503", "The catalog cannot be reached, or too many changes are in progress"),
-            ("504", "Nobody knows whether the change was made"),
+            ("504", "Timed out; the outcome is unknown"),
             ("507", "The disk of the catalog is almost full, and the rest is kept for operators"),
         ])
     }
@@ -180,7 +180,7 @@ fn problems(described: &[(&str, &str)]) -> BTreeMap<String, RefOr<Response>> {
     described.map(|(status, text)| ((*status).to_owned(), problem(text).into())).collect()
 }
 
-/// A response that is a problem.
+/// The description of a response that is a problem.
 pub(crate) fn problem(description: &str) -> Response {
     let content = Content::new(Some(Ref::from_schema_name("ProblemBody")));
     ResponseBuilder::new().description(description).content(PROBLEM_JSON, content).build()

@@ -1,19 +1,19 @@
-//! Long lists in pages: what a call asks for in its query, and where the next page is.
+//! Long lists in pages: the query of a call, and the link to the next page.
 
 use http::{HeaderMap, HeaderValue, Uri, header};
 use tollgate_catalog::Filter;
 
 use crate::edge::http::problem::Problem;
 
-const MOST: usize = 1_000;
-const USUAL: usize = 100;
+const MAX_LIMIT: usize = 1_000;
+const DEFAULT_LIMIT: usize = 100;
 
-/// The parameters of a query, each of which may be there several times.
+/// The parameters of a query, each of which may occur several times.
 #[derive(Debug, Default)]
 pub(crate) struct Parameters(Vec<(String, String)>);
 
 impl Parameters {
-    /// Reads a query; anything but the `known` parameters is a mistake, and so is a NUL byte.
+    /// Reads a query; parameters other than the `known` ones are an error, and so is a NUL byte.
     pub(crate) fn read(uri: &Uri, known: &[&str]) -> Result<Self, Problem> {
         let query = uri.query().unwrap_or_default().as_bytes();
         let pairs: Vec<(String, String)> = form_urlencoded::parse(query)
@@ -36,7 +36,7 @@ impl Parameters {
         Ok(Self(pairs))
     }
 
-    /// The value of a parameter that can be there once.
+    /// The value of a parameter that may occur once.
     pub(crate) fn one(&self, name: &str) -> Result<Option<&str>, Problem> {
         let mut values = self.all(name);
         let first = values.next();
@@ -52,7 +52,7 @@ impl Parameters {
         self.0.iter().filter(move |(it, _)| *it == name).map(|(_, value)| value.as_str())
     }
 
-    /// A parameter that is true or false; false if it is not there.
+    /// A parameter that is true or false; false if it is absent.
     pub(crate) fn flag(&self, name: &str) -> Result<bool, Problem> {
         Ok(self.optional_flag(name)?.unwrap_or(false))
     }
@@ -75,10 +75,10 @@ impl Parameters {
 
     /// How many entries are wanted.
     pub(crate) fn limit(&self) -> Result<usize, Problem> {
-        let Some(text) = self.one("limit")? else { return Ok(USUAL) };
-        let limit = text.parse().ok().filter(|limit| (1..=MOST).contains(limit));
+        let Some(text) = self.one("limit")? else { return Ok(DEFAULT_LIMIT) };
+        let limit = text.parse().ok().filter(|limit| (1..=MAX_LIMIT).contains(limit));
         limit.ok_or_else(|| {
-            let detail = format!("`limit` is a number from 1 to {MOST}");
+            let detail = format!("`limit` is a number from 1 to {MAX_LIMIT}");
             Problem::bad_request("invalid_query", detail)
         })
     }
@@ -93,7 +93,7 @@ impl Parameters {
         })
     }
 
-    /// Which entries are wanted; a tenant's administrator gets no others than its own.
+    /// The filter for entries; a tenant's administrator gets the entries of that tenant only.
     pub(crate) fn filter(&self, own: Option<String>) -> Result<Filter, Problem> {
         Ok(Filter {
             tenant: own.map_or_else(|| self.owned("tenant"), |own| Ok(Some(own)))?,
@@ -106,7 +106,7 @@ impl Parameters {
     }
 }
 
-/// Says where the next page is: the same call, after the last entry of this one.
+/// Adds the link to the next page: the same call, after the last entry of this page.
 pub(crate) fn link_next(fields: &mut HeaderMap, uri: &Uri, name: &str, next: Option<&str>) {
     let Some(next) = next else { return };
     let query = uri.query().unwrap_or_default().as_bytes();
@@ -115,7 +115,7 @@ pub(crate) fn link_next(fields: &mut HeaderMap, uri: &Uri, name: &str, next: Opt
     serializer.extend_pairs(others);
     serializer.append_pair(name, next);
     let link = format!("<{}?{}>; rel=\"next\"", uri.path(), serializer.finish());
-    // What is escaped like that is a header value.
+    // The link is percent-encoded, so it is a valid header value.
     if let Ok(link) = HeaderValue::from_str(&link) {
         fields.insert(header::LINK, link);
     }

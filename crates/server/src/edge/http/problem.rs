@@ -1,4 +1,4 @@
-//! What is answered when something is wrong: `application/problem+json` with a stable code.
+//! Error responses: `application/problem+json` with a stable code.
 
 use std::path::Path;
 
@@ -22,7 +22,7 @@ struct Content {
     code: &'static str,
     detail: String,
     headers: HeaderMap,
-    /// What was wrong, one by one, where it can be told like that.
+    /// The single problems of a document, if it has a list of them.
     problems: Vec<DocumentProblem>,
 }
 
@@ -48,7 +48,7 @@ impl Problem {
         Self::new(StatusCode::NOT_FOUND, code, detail)
     }
 
-    /// What needs a catalog, where the rules are in a file.
+    /// The problem of a call that needs a catalog, where the rules come from a file.
     pub(crate) fn not_here(file: Option<&Path>) -> Self {
         let file = file.map_or_else(|| "a file".to_owned(), |file| file.display().to_string());
         let detail = format!(
@@ -59,7 +59,7 @@ impl Problem {
             .with_header(header::ALLOW, HeaderValue::from_static("GET, HEAD"))
     }
 
-    /// A request is refused for its credentials.
+    /// The problem of a request with invalid credentials.
     pub(crate) fn of_credentials(why: CredentialProblem) -> Self {
         let mut problem = Self::new(why.status(), why.code(), why.detail());
         if let Some(challenge) = why.challenge() {
@@ -71,12 +71,12 @@ impl Problem {
         problem
     }
 
-    /// The path of a request can be read in two ways.
+    /// The problem of a request with an ambiguous path.
     pub(crate) fn of_path(why: PathProblem) -> Self {
         Self::bad_request(PathProblem::CODE, why.to_string())
     }
 
-    /// The same problem, found at a place within the body.
+    /// Adds the position within the body.
     pub(crate) fn at(mut self, place: &str) -> Self {
         self.0.detail = format!("{place}: {}", self.0.detail);
         self
@@ -91,8 +91,8 @@ impl Problem {
         self
     }
 
-    /// The same problem, which is the proxy's own and none of its client's: no fields that a client
-    /// would act upon, and no challenge.
+    /// Turns a problem into one of the proxy, not of its client: without header fields that a client
+    /// would act upon, and without a challenge.
     pub(crate) fn for_a_proxy(mut self) -> Self {
         self.0.headers.clear();
         if self.0.status == StatusCode::TOO_MANY_REQUESTS {
@@ -145,19 +145,19 @@ impl Problem {
         }
     }
 
-    /// The problem of one check among others.
+    /// The problem of one check of a batch, as JSON.
     pub(crate) fn as_item(&self) -> Vec<u8> {
         serde_json::to_vec(&serde_json::json!({"error": self.body()})).unwrap_or_default()
     }
 }
 
-/// An extension of responses that are a problem: a check that ended with one was not judged.
+/// An extension of responses that are a problem: a check with such a response was not made.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IsProblem;
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        // Texts and numbers always serialise.
+        // Text and numbers always serialise.
         let text = serde_json::to_vec(&self.body()).unwrap_or_default();
         let Content { status, headers, .. } = *self.0;
         let mut response = Response::new(Body::from(text));

@@ -1,4 +1,4 @@
-//! Which path leads to which handler, and the description of all of them.
+//! The routes of the HTTP API, and its OpenAPI description.
 
 use std::net::SocketAddr;
 
@@ -23,12 +23,12 @@ use crate::edge::http::openapi;
 use crate::edge::http::problem::Problem;
 use crate::observe::metrics::Entry;
 
-/// The call that has to be fast goes past the router.
+/// The path of the check, which bypasses the router to be fast.
 pub(crate) const CHECK: &str = "/api/v1/rate-limit/check";
 const CHECK_BATCH: &str = "/api/v1/rate-limit/check/batch";
 const ENVOY_JSON: &str = "/json";
 
-/// What belongs to the admin API.
+/// The paths of the admin API.
 const ADMIN_PATHS: &[&str] = &[
     "/api/v1/rules",
     "/api/v1/policy",
@@ -49,7 +49,7 @@ const ADMIN_PATHS: &[&str] = &[
     "/admin",
 ];
 
-/// Where what is not here is to be found: an API on a listener of its own.
+/// An API that is on another listener.
 #[derive(Clone, Copy, Debug)]
 struct Elsewhere {
     name: &'static str,
@@ -58,7 +58,7 @@ struct Elsewhere {
     port: u16,
 }
 
-/// The entry of a call that asks whether a request may pass.
+/// The entry point of a call that checks requests.
 pub(crate) fn entry_of(method: &Method, path: &str) -> Option<Entry> {
     match path {
         CHECK | CHECK_BATCH if method == Method::POST => Some(Entry::Http),
@@ -68,7 +68,8 @@ pub(crate) fn entry_of(method: &Method, path: &str) -> Option<Entry> {
     }
 }
 
-/// What the check API's listener answers. `admin` is where the admin API is, if apart.
+/// The routes of the check API's listener. `admin` is the address of the admin API if it has a separate
+/// listener.
 pub(crate) fn public(state: &ServerState, admin: Option<SocketAddr>) -> Router {
     let elsewhere = admin.map(|address| Elsewhere {
         name: "admin API",
@@ -80,7 +81,7 @@ pub(crate) fn public(state: &ServerState, admin: Option<SocketAddr>) -> Router {
     finish(router, state, elsewhere)
 }
 
-/// What the admin API's listener answers where it is apart. `public` is where the check API is.
+/// The routes of a separate listener for the admin API. `public` is the address of the check API.
 pub(crate) fn admin(state: &ServerState, public: SocketAddr) -> Router {
     let elsewhere = Elsewhere {
         name: "check API",
@@ -102,7 +103,7 @@ fn check_api() -> OpenApiRouter<ServerState> {
         .routes(routes!(refund::reset))
         .routes(routes!(status::status))
         .routes(routes!(envoy_json::json))
-        // Proxies ask with the method of their client, and Envoy with its path too.
+        // Proxies send the method of their client, and Envoy its path too.
         .routes((schemas, paths, get_authorize.fallback(authorize::authorize)))
         .route(&format!("{}/", authorize::PATH), any(authorize::authorize))
         .route(&format!("{}/{{*path}}", authorize::PATH), any(authorize::authorize))
@@ -144,7 +145,7 @@ fn finish(
         .with_state(state.clone())
 }
 
-/// The documentation for people. What it lacks is said in our own words.
+/// The Swagger UI. A missing file is reported as a problem, as for other paths.
 fn docs(api: OpenApi) -> Router<ServerState> {
     let router = Router::from(SwaggerUi::new("/docs").url("/docs/openapi.json", api));
     router.layer(map_response(|response: Response| async {
@@ -163,18 +164,17 @@ fn unknown_path(request: &Request, elsewhere: Option<Elsewhere>) -> Problem {
     };
     let detail = match elsewhere.filter(|elsewhere| elsewhere.paths.iter().any(is_under)) {
         Some(Elsewhere { name, flag, port: 0, .. }) => {
-            format!("{path} belongs to the {name}, which has a port of its own ({flag})")
+            format!("{path} belongs to the {name}, which has a separate port ({flag})")
         }
         Some(Elsewhere { name, flag, port, .. }) => {
-            format!("{path} belongs to the {name}, which has a port of its own: {port} ({flag})")
+            format!("{path} belongs to the {name}, which has a separate port: {port} ({flag})")
         }
         None => format!("there is nothing at {path}; /docs lists what there is"),
     };
     Problem::not_found("unknown_path", detail)
 }
 
-/// The answer of a router, which knows what is possible instead of a method, but does not say it in
-/// words.
+/// Adds a problem to the router's response 405, which has the `Allow` header but no body.
 pub(crate) fn explain_method(method: &Method, response: Response) -> Response {
     let headers = response.headers();
     let is_wordless = response.status() == StatusCode::METHOD_NOT_ALLOWED

@@ -1,8 +1,8 @@
-//! What happens on a connection, and when too little does.
+//! Activity on a connection, and its header and idle timeouts.
 //!
-//! The HTTP library can limit how long a head takes, but its limit also covers the pause before it,
-//! and it sets up a timer for every request. Here a request costs a few atomic additions, and a
-//! connection looks at them now and then: times are kept to within half the shorter limit.
+//! The HTTP library can limit how long a head takes, but its limit also covers the pause before it, and
+//! it sets up a timer for every request. Here a request costs a few atomic additions, and a connection
+//! reads them periodically: timeouts are exact to within half the shorter one.
 
 use std::io;
 use std::pin::Pin;
@@ -18,22 +18,22 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::pace::Pace;
 use super::share::Seat;
 
-/// What happened on a connection so far.
+/// Counters of what happened on a connection so far.
 #[derive(Debug, Default)]
 pub(super) struct Activity {
-    /// Requests that started, pieces of answers that were handed over, and pieces of requests that came
-    /// meanwhile.
+    /// Requests that started, frames of responses that were handed over, and frames of request bodies
+    /// that arrived meanwhile.
     steps: AtomicU32,
-    /// Requests that are being answered.
+    /// Requests in progress.
     running: AtomicU32,
-    /// Something arrived that is no request yet.
+    /// Bytes arrived that do not form a request yet.
     has_unread: AtomicBool,
     /// HTTP/2: frames arrive that have nothing to do with requests.
     is_multiplexed: AtomicBool,
 }
 
 impl Activity {
-    /// A request has started.
+    /// Counts a request that has started.
     pub(super) fn begin(self: &Arc<Self>, version: Version) -> Running {
         self.steps.fetch_add(1, Relaxed);
         self.running.fetch_add(1, Relaxed);
@@ -45,44 +45,44 @@ impl Activity {
         Running { activity: Arc::clone(self), pace: is_multiplexed.then(Arc::default) }
     }
 
-    /// Whether a head is on its way: a part of it came, or the very first is still to come.
+    /// Whether a head is expected: a part of it arrived, or the connection has had no request yet.
     fn awaits_head(&self) -> bool {
         let is_new = self.steps.load(Relaxed) == 0;
         is_new || (self.has_unread.load(Relaxed) && !self.is_multiplexed.load(Relaxed))
     }
 }
 
-/// A request that is being answered, until this is dropped.
+/// A request in progress, until this is dropped.
 #[derive(Debug)]
 pub(super) struct Running {
     activity: Arc<Activity>,
-    /// A connection that carries one answer at a time has no other pace than its own.
+    /// Only for HTTP/2: a connection that carries one response at a time is watched as a whole.
     pace: Option<Arc<Pace>>,
 }
 
 impl Running {
-    /// How its answer goes out.
+    /// How its response is sent.
     pub(super) const fn pace(&self) -> Option<&Arc<Pace>> {
         self.pace.as_ref()
     }
 
-    /// For a body that still comes while the answer goes out.
+    /// Counts a request body that still arrives while the response is sent.
     pub(super) fn steps(&self) -> Steps {
         Steps(Arc::clone(&self.activity))
     }
 
-    /// The answer is there; its body is still to go out. There is none if the request was refused.
+    /// Wraps the body of the response, which is still to be sent; `None` if the request was refused.
     pub(super) fn answer<B>(self, body: Option<B>) -> AnswerBody<B> {
         AnswerBody { body, activity: Arc::clone(&self.activity), pace: self.pace.clone() }
     }
 }
 
-/// Counts what keeps a connection alive.
+/// Counts activity that keeps a connection alive.
 #[derive(Debug)]
 pub(crate) struct Steps(Arc<Activity>);
 
 impl Steps {
-    /// Something has moved.
+    /// Counts one frame.
     pub(crate) fn count(&self) {
         self.0.steps.fetch_add(1, Relaxed);
     }
@@ -90,13 +90,13 @@ impl Steps {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // What arrived in between was the body of the request.
+        // What arrived since the head was the body of the request.
         self.activity.has_unread.store(false, Relaxed);
         self.activity.running.fetch_sub(1, Relaxed);
     }
 }
 
-/// The body of an answer. Each piece that goes out shows that the client still reads.
+/// The body of a response. Each frame that is sent shows that the client still reads.
 #[derive(Debug)]
 pub(super) struct AnswerBody<B> {
     body: Option<B>,
@@ -140,7 +140,7 @@ impl<B: Body + Unpin> Body for AnswerBody<B> {
     }
 }
 
-/// A stream that notices when something arrives, and has its seat until it is closed.
+/// A stream that notes when bytes arrive, and holds its connection permits until it is closed.
 #[derive(Debug)]
 pub(super) struct Noticing<S> {
     stream: S,
@@ -199,18 +199,18 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Noticing<S> {
     }
 }
 
-/// How a connection is doing.
+/// The state of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// As it should.
+    /// Within its timeouts.
     Alive,
-    /// Nothing has happened for too long.
+    /// Nothing has happened for longer than the idle timeout.
     Idle,
-    /// A head has been on its way for too long.
+    /// A head takes longer than the header timeout.
     LateHead,
 }
 
-/// Looks at a connection now and then.
+/// Checks a connection periodically.
 #[derive(Debug)]
 pub(super) struct Watch {
     looks_for_head: u32,
@@ -221,7 +221,7 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// How often to look.
+    /// How often to check.
     pub(super) fn period(header_timeout: Duration, idle_timeout: Duration) -> Duration {
         (header_timeout.min(idle_timeout) / 2).max(Duration::from_millis(1))
     }
@@ -240,13 +240,13 @@ impl Watch {
         }
     }
 
-    /// How many looks may see nothing happen.
+    /// How many checks in sequence may see no activity.
     pub(super) const fn most_quiet(&self) -> u32 {
         self.looks_for_idle
     }
 
-    /// Looks once. What is seen for the first time may have begun up to a period ago, so one look
-    /// more is needed than fits into a limit.
+    /// Checks once. What is seen for the first time may have begun up to a period ago, so a timeout
+    /// takes one check more than fits into it.
     pub(super) fn look(&mut self, activity: &Activity) -> Verdict {
         let steps = activity.steps.load(Relaxed);
         if activity.running.load(Relaxed) > 0 || steps != self.steps {
@@ -269,9 +269,9 @@ impl Watch {
 mod tests {
     use super::*;
 
-    /// Plays events: `r` a request starts, `e` it ends, `b` bytes arrive, `p` a piece of an answer
-    /// goes out, `2` a request of HTTP/2 comes and goes, `.` a look. Two looks fit into the limit
-    /// for heads, six into the one for idling.
+    /// Plays events: `r` a request starts, `e` it ends, `b` bytes arrive, `p` a frame of a response is
+    /// sent, `2` a request of HTTP/2 starts and ends, `.` a check. Two checks fit into the header
+    /// timeout, six into the idle timeout.
     fn check(events: &str, expected: Verdict) {
         let activity = Arc::new(Activity::default());
         let mut watch = Watch::new(Duration::from_secs(2), Duration::from_secs(6));
@@ -291,26 +291,26 @@ mod tests {
     }
 
     #[test]
-    fn connections_end_when_too_little_happens() {
-        // Nothing but a connection.
+    fn connections_end_after_the_header_or_idle_timeout() {
+        // A connection without a request.
         check("..", Verdict::Alive);
         check("...", Verdict::LateHead);
-        // Bytes that come one by one are no request.
+        // Single bytes do not extend the header timeout.
         check("b.b.b.", Verdict::LateHead);
-        // A pause between requests may be longer than a head.
+        // A pause between requests may be longer than the header timeout.
         check("re.......", Verdict::Alive);
         check("re........", Verdict::Idle);
         check("re......re......", Verdict::Alive);
         // But a head that has begun must be finished.
         check("re....b..", Verdict::Alive);
         check("re....b...", Verdict::LateHead);
-        // A request may take its time, whatever its body does.
+        // A request in progress has no timeout here, whatever its body does.
         check("r..........b.b.b.", Verdict::Alive);
         check("rb.e......", Verdict::Alive);
-        // A long answer is fine as long as it moves.
+        // A long response keeps the connection alive as long as frames are sent.
         check("re...p...p...p...p", Verdict::Alive);
         check("re...p........", Verdict::Idle);
-        // Frames of HTTP/2 are no heads.
+        // Frames of HTTP/2 are not heads.
         check("2.b.b.b.b.b", Verdict::Alive);
         check("2.b.b.b.b.b.b.b.", Verdict::Idle);
     }

@@ -1,8 +1,9 @@
-//! The calls of one connection, answered where they arrive.
+//! The calls of one connection, polled first on the task of the connection.
 //!
-//! Over HTTP/2 the library wants a task for each call. But most are answered at once: then a task only
-//! costs, and what is worse, each answer goes out on its own. So all calls that have arrived are tried
-//! first, one after the other, and their answers go out together. Only who has to wait gets a task.
+//! Over HTTP/2 the library spawns a task for each call. But most calls complete at once: a task is then
+//! overhead, and each response is written separately. So all calls that have arrived are polled once,
+//! one after the other, and their responses are written together. Only a call that has to wait gets a
+//! task.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -16,15 +17,15 @@ use super::pace::{Pace, Paces};
 
 type Call = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// The calls of one connection. Clones are one and the same.
+/// The calls of one connection. Clones share them.
 #[derive(Clone, Default)]
 pub(super) struct Calls(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
-    /// How the answer of the next call goes out.
+    /// How the response of the next call is sent.
     next: Option<Arc<Pace>>,
-    /// Those that were not tried yet.
+    /// Calls that were not polled yet.
     arrived: Vec<(Call, Option<Arc<Pace>>)>,
     waiting: Paces,
 }
@@ -38,21 +39,21 @@ impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Calls {
 }
 
 impl Calls {
-    /// Says how the answer of a call goes out. The library hands the call over before it takes another
-    /// request; over HTTP/1.1 there is no pace, and nothing is handed over.
+    /// Sets how the response of the next call is sent. The library hands that call over before it takes
+    /// another request; over HTTP/1.1 there is no pace, and no call is handed over.
     pub(super) fn expect(&self, pace: Option<&Arc<Pace>>) {
         if let Some(pace) = pace {
             self.0.lock().next = Some(Arc::clone(pace));
         }
     }
 
-    /// Ends those whose clients took nothing of their answers for more than so many looks, this one
-    /// included.
+    /// Aborts calls whose clients took nothing of their responses for more than `most_quiet` checks,
+    /// this one included.
     pub(super) fn end_stuck(&self, most_quiet: u32) {
         self.0.lock().waiting.look(most_quiet);
     }
 
-    /// Serves the connection that these are the calls of, until it ends or has to wait.
+    /// Polls the connection and its calls, until it ends or has to wait.
     pub(super) fn poll<C: Future>(
         &self,
         mut connection: Pin<&mut C>,
@@ -60,7 +61,7 @@ impl Calls {
     ) -> Poll<C::Output> {
         loop {
             if let Poll::Ready(ended) = connection.as_mut().poll(context) {
-                // Whoever has not been tried yet finds the connection closed.
+                // Calls that were not polled yet find the connection closed.
                 self.try_all();
                 return Poll::Ready(ended);
             }
@@ -70,13 +71,13 @@ impl Calls {
         }
     }
 
-    /// Tries each call. `false`: there was none.
+    /// Polls each new call once. Returns false if there was none.
     fn try_all(&self) -> bool {
         let calls = std::mem::take(&mut self.0.lock().arrived);
         let is_any = !calls.is_empty();
         for (mut call, pace) in calls {
-            // A task asks again, so there is nobody to wake. And as with tasks, whoever panics takes
-            // nobody else along.
+            // A pending call is polled again by its task, so no waker is needed. A panic ends only its
+            // own call, as in a task.
             let mut context = Context::from_waker(Waker::noop());
             let tried = catch_unwind(AssertUnwindSafe(|| call.as_mut().poll(&mut context)));
             if let Ok(Poll::Pending) = tried {

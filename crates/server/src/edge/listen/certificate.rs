@@ -1,4 +1,4 @@
-//! Clients told apart by the certificates they show.
+//! Identifies clients by their certificates.
 
 use std::fmt;
 
@@ -7,8 +7,8 @@ use rustls::pki_types::CertificateDer;
 
 const BYTES: usize = 16;
 
-/// Stands for a client certificate: the first half of its SHA-256 digest, too long for anybody to
-/// find another certificate with the same.
+/// Identifies a client certificate: the first half of its SHA-256 digest, which is long enough to rule
+/// out a second certificate with the same digest.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CertificateDigest([u8; BYTES]);
 
@@ -22,7 +22,7 @@ impl CertificateDigest {
     }
 }
 
-/// As tools print it, without colons and only the first half.
+/// As tools print digests, without colons and only the first half.
 impl fmt::Debug for CertificateDigest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))

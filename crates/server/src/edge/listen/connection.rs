@@ -1,4 +1,4 @@
-//! One connection: HTTP/1.1 or HTTP/2, for as long as something happens on it.
+//! One connection: HTTP/1.1 or HTTP/2, until it ends or times out.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -32,15 +32,16 @@ use crate::settings::Limits;
 /// The HTTP library allows for this many header fields without a heap allocation.
 const HEADERS_ON_STACK: usize = 100;
 const CONCURRENT_STREAMS: u32 = 64;
-/// What a client may send before it is read, on one stream of HTTP/2 and on all of them together.
+/// How many bytes a client may send before they are read, on one stream of HTTP/2 and on all streams
+/// together.
 const STREAM_WINDOW: u32 = 256 * 1024;
 const CONNECTION_WINDOW: u32 = 1024 * 1024;
-/// What may wait for the client to read it, on one stream of HTTP/2.
+/// How many bytes may wait for the client to read them, on one stream of HTTP/2.
 const STREAM_SEND_BUFFER: usize = 64 * 1024;
 const PING_INTERVAL: Duration = Duration::from_secs(20);
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// How connections are spoken to: the same for all of a listener.
+/// The protocol settings of all connections of a listener.
 #[derive(Debug)]
 pub(super) struct Protocol {
     tls: Option<Arc<Tls>>,
@@ -64,7 +65,7 @@ impl Protocol {
     fn http(&self, calls: Calls) -> auto::Builder<Calls> {
         let mut http = auto::Builder::new(calls);
         let mut http1 = http.http1();
-        // The time a head may take is kept by a `Watch`.
+        // `Watch` enforces the header timeout.
         http1.header_read_timeout(None).max_buf_size(self.header_bytes);
         if self.header_count > HEADERS_ON_STACK {
             http1.max_headers(self.header_count);
@@ -94,7 +95,7 @@ impl Protocol {
         F: Future<Output = Response<B>> + Send + 'static,
         B: Body<Data: Send, Error: Into<Box<dyn Error + Send + Sync>>> + Send + Unpin + 'static,
     {
-        // Answers are written whole: waiting for more to send with them only costs time.
+        // Responses are written whole, so waiting for more bytes to send with them only costs time.
         let _ = stream.set_nodelay(true);
         let Some(tls) = &self.tls else {
             return self.serve_stream(stream, seat, peer, service, shutdown).await;
@@ -110,12 +111,12 @@ impl Protocol {
         self.serve_stream(stream, seat, peer, service, shutdown).await;
     }
 
-    /// Whether a head can be handed on, or with which status it is refused.
+    /// Checks a head; an error is the status it is refused with.
     fn admit<T>(&self, request: &Request<T>) -> Result<(), StatusCode> {
         if request.headers().len() > self.header_count {
             return Err(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
         }
-        // Of two hosts, a proxy before us and a service behind us might each take another.
+        // Of two hosts, a proxy before Tollgate and a service behind it might each use another.
         match request.headers().get_all(header::HOST).iter().count() {
             0 if request.version() == Version::HTTP_11 => Err(StatusCode::BAD_REQUEST),
             0 | 1 => Ok(()),
@@ -185,7 +186,7 @@ impl Protocol {
                     calls.end_stuck(watch.most_quiet());
                     match watch.look(&activity) {
                         Verdict::Alive => {}
-                        // HTTP/2 clients are told first, so that they send nothing more here.
+                        // HTTP/2 clients get a GOAWAY first, so that they send nothing more here.
                         Verdict::Idle if !is_closing => {
                             is_closing = true;
                             connection.as_mut().graceful_shutdown();
@@ -201,7 +202,7 @@ impl Protocol {
     }
 }
 
-/// Agrees on keys. Failures are the client's and tell nothing new: scanners cause most of them.
+/// Failures are logged at debug level only: most are caused by scanners.
 async fn handshake(stream: TcpStream, tls: &Tls) -> Option<TlsStream<TcpStream>> {
     match TlsAcceptor::from(tls.current()).accept(stream).await {
         Ok(stream) => Some(stream),

@@ -1,8 +1,7 @@
-//! Connections in, requests to a service, answers out; and an end that cuts nobody off.
+//! Accepts connections, passes their requests to a service, and shuts down gracefully.
 //!
-//! Everything a client could take too much of is bounded here: connections, of all clients and of
-//! one, the size of a head and the time it takes, the time without a request. What is asked and
-//! answered is not looked at.
+//! Bounds what a client could take too much of: connections, of all clients and of one, the size of a
+//! head and the time it takes, the time without a request. Requests and responses are not inspected.
 
 mod activity;
 mod calls;
@@ -38,25 +37,25 @@ use crate::settings::Limits;
 use connection::Protocol;
 use share::{Seat, Shares};
 
-const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+const MIN_ACCEPT_DELAY: Duration = Duration::from_millis(10);
+const MAX_ACCEPT_DELAY: Duration = Duration::from_secs(1);
 
-/// Who is at the other end of a connection.
+/// The client at the other end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
     /// Its address; IPv4 is never written as IPv6.
     pub address: SocketAddr,
-    /// Which certificate that was.
+    /// The certificate it presented, if it presented one.
     pub certificate: Option<CertificateDigest>,
 }
 
 impl Peer {
-    /// For requests that came over no connection of ours.
+    /// The peer of a request that did not arrive over a connection of a [`Listener`].
     pub const UNKNOWN: Self =
         Self { address: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0), certificate: None };
 }
 
-/// A port that is open, and nobody served there yet.
+/// An open port whose connections are not accepted yet.
 #[derive(Debug)]
 pub struct Listener {
     socket: TcpListener,
@@ -69,7 +68,7 @@ impl Listener {
     /// Opens a port; port 0 takes any free one.
     ///
     /// # Errors
-    /// If it cannot be had.
+    /// The port cannot be opened.
     pub async fn bind(
         address: SocketAddr,
         tls: Option<Arc<Tls>>,
@@ -81,7 +80,7 @@ impl Listener {
         Ok(Self { socket, address, tls, limits: limits.clone() })
     }
 
-    /// Where it listens, with the port that was taken.
+    /// The address it listens on, with the port that was assigned.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
@@ -94,7 +93,7 @@ impl Listener {
     }
 }
 
-/// Why a port cannot be had.
+/// Why a port cannot be opened.
 #[derive(Debug)]
 pub struct BindError {
     address: SocketAddr,
@@ -115,12 +114,12 @@ impl fmt::Display for BindError {
 
 impl Error for BindError {}
 
-/// Serves a listener until it is told to end; then finishes what has begun, for at most the time
-/// that `shutdown_grace` allows. Says how many connections were cut off.
+/// Serves a listener until shutdown is requested; then finishes requests in progress, for at most
+/// `shutdown_grace`. Returns how many connections were cut off.
 ///
-/// An answer whose body pauses for longer than `idle_timeout` is cut off too, unless something else
-/// moves on its connection: streams of events have to send something now and then. One that its client
-/// does not take for so long is cut off whatever else moves.
+/// A response whose body pauses for longer than `idle_timeout` is cut off too, unless its connection has
+/// other activity: event streams have to send something within that time. A response that its client
+/// does not read for so long is cut off in any case.
 pub async fn serve<S, F, B>(listener: Listener, service: S, shutdown: Shutdown) -> usize
 where
     S: Fn(Request<Incoming>, Peer) -> F + Clone + Send + Sync + 'static,
@@ -132,10 +131,11 @@ where
     let room = Arc::new(Semaphore::new(limits.connections));
     let shares = Shares::of(limits.connections);
     let mut connections = JoinSet::new();
-    let mut pause = SHORTEST_PAUSE;
+    let mut pause = MIN_ACCEPT_DELAY;
     let mut asked_to_end = pin!(shutdown.requested());
     loop {
-        // Room first: who finds none waits in the queue of the operating system.
+        // The permit comes first: without one, new connections wait in the queue of the operating
+        // system.
         let accepted = async {
             let place = Arc::clone(&room).acquire_owned().await;
             (place.ok(), socket.accept().await)
@@ -147,7 +147,7 @@ where
         while connections.try_join_next().is_some() {}
         match accepted {
             Ok((stream, address)) => {
-                pause = SHORTEST_PAUSE;
+                pause = MIN_ACCEPT_DELAY;
                 let address = SocketAddr::new(address.ip().to_canonical(), address.port());
                 let peer = Peer { address, ..Peer::UNKNOWN };
                 let Some(share) = shares.take(address.ip()) else {
@@ -161,14 +161,14 @@ where
                 });
             }
             Err(error) if concerns_one_client(&error) => {}
-            // No file handles are left, most likely. Trying again at once would only burn time.
+            // Most likely no file handles are left. An immediate retry would only burn time.
             Err(error) => {
-                if pause == SHORTEST_PAUSE {
+                if pause == MIN_ACCEPT_DELAY {
                     warn!(%error, "cannot accept connections for now");
                 }
                 tokio::select! {
                     () = asked_to_end.as_mut() => break,
-                    () = sleep(pause) => pause = LONGEST_PAUSE.min(pause * 2),
+                    () = sleep(pause) => pause = MAX_ACCEPT_DELAY.min(pause * 2),
                 }
             }
         }
@@ -181,7 +181,7 @@ where
     cut_off
 }
 
-/// Whether a client has gone before it was accepted.
+/// Whether a client disconnected before it was accepted.
 fn concerns_one_client(error: &io::Error) -> bool {
     use ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)

@@ -1,38 +1,38 @@
-//! Answers over HTTP/2 that their clients do not take.
+//! Ends responses over HTTP/2 that their clients do not read.
 //!
-//! What moves on a connection says nothing about one of its streams: as long as others move, one whose
-//! window stays closed would keep its answer, and all that belongs to it. The library asks no body for
-//! its next piece before the last one has gone, so who is stuck cannot notice it himself: somebody else
-//! has to look, and to end the task that sends.
+//! Activity on a connection says nothing about one of its streams: as long as others make progress, a
+//! stream whose window stays closed would keep its response and all its resources. The library does not
+//! poll a body for its next frame before the last one is sent, so a stuck body cannot notice it: the
+//! connection checks it, and aborts the task that sends it.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, Weak};
 
 use tokio::task::AbortHandle;
 
-/// How one answer goes out.
+/// How one response is sent.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
     pieces: AtomicU32,
-    /// A piece was handed over, and the next one has not been asked for yet.
+    /// A frame was handed over, and the next one has not been polled for yet.
     awaits_client: AtomicBool,
     sender: OnceLock<AbortHandle>,
 }
 
 impl Pace {
-    /// A piece was handed over.
+    /// Notes that a frame was handed over.
     pub(super) fn give(&self) {
         self.pieces.fetch_add(1, Relaxed);
         self.awaits_client.store(true, Relaxed);
     }
 
-    /// The next piece was asked for, and is not there yet.
+    /// Notes that the next frame was polled for, and the service has none yet.
     pub(super) fn await_service(&self) {
         self.awaits_client.store(false, Relaxed);
     }
 }
 
-/// The answers of one connection that could not be given at once.
+/// The responses of one connection that were not complete at once.
 #[derive(Debug, Default)]
 pub(super) struct Paces(Vec<Followed>);
 
@@ -43,21 +43,21 @@ struct Followed {
     quiet_looks: u32,
 }
 
-/// As many are followed before those that are over are forgotten.
-const ROOM: usize = 128;
+/// When this many responses are followed, finished ones are removed.
+const PACES_CAPACITY: usize = 128;
 
 impl Paces {
-    /// Follows an answer that a task sends.
+    /// Follows a response that a task sends.
     pub(super) fn follow(&mut self, pace: &Arc<Pace>, sender: AbortHandle) {
-        // There is one task for each.
+        // There is one task for each response.
         let _ = pace.sender.set(sender);
-        if self.0.len() >= ROOM {
+        if self.0.len() >= PACES_CAPACITY {
             self.0.retain(|followed| followed.pace.strong_count() > 0);
         }
         self.0.push(Followed { pace: Arc::downgrade(pace), pieces: 0, quiet_looks: 0 });
     }
 
-    /// Looks at all of them. Those of which nothing was taken for more than so many looks are ended.
+    /// Checks all responses. Aborts those of which nothing was taken for more than `most_quiet` checks.
     pub(super) fn look(&mut self, most_quiet: u32) {
         self.0.retain_mut(|followed| {
             let Some(pace) = followed.pace.upgrade() else { return false };
@@ -80,8 +80,8 @@ impl Paces {
 mod tests {
     use super::*;
 
-    /// Plays events: `p` a piece is handed over, `w` the next one is waited for, `.` a look. Three quiet
-    /// looks are one too many.
+    /// Plays events: `p` a frame is handed over, `w` the next one is waited for, `.` a check. Three
+    /// quiet checks are one too many.
     async fn check(events: &str, is_ended: bool) {
         let (pace, mut paces) = (Arc::<Pace>::default(), Paces::default());
         let task = tokio::spawn(std::future::pending::<()>());
@@ -99,27 +99,27 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_ends_when_nothing_of_it_is_taken() {
-        // A service may take its time, before the first piece and after it.
+    async fn a_response_ends_when_its_client_does_not_read_it() {
+        // A service has no timeout, before the first frame and after it.
         check("......", false).await;
         check("pw......", false).await;
-        // A client may not.
+        // A client has.
         check("p...", false).await;
         check("p....", true).await;
         check("pwp....", true).await;
-        // A piece now and then is enough.
+        // A frame now and then is enough.
         check("p..p..p..p..", false).await;
     }
 
     #[tokio::test]
-    async fn those_that_are_over_are_forgotten() {
+    async fn finished_responses_are_removed() {
         let mut paces = Paces::default();
         let task = tokio::spawn(std::future::pending::<()>());
         let open = Arc::<Pace>::default();
         paces.follow(&open, task.abort_handle());
-        for _ in 0..3 * ROOM {
+        for _ in 0..3 * PACES_CAPACITY {
             paces.follow(&Arc::default(), task.abort_handle());
-            assert!(paces.0.len() <= ROOM);
+            assert!(paces.0.len() <= PACES_CAPACITY);
         }
         paces.look(2);
         assert_eq!(paces.0.len(), 1);

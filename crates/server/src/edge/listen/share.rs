@@ -1,4 +1,4 @@
-//! How many connections each client has, so that none takes the room of all others.
+//! How many connections each client has, so that no client takes the connections of all others.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -9,10 +9,10 @@ use parking_lot::Mutex;
 use tokio::sync::OwnedSemaphorePermit;
 use tollgate::client_network;
 
-/// Even if there is little room, a client may have this many connections: a browser opens six.
-const SMALLEST_SHARE: usize = 16;
+/// A client may have this many connections even if few are allowed in all: a browser opens six.
+const MIN_SHARE: usize = 16;
 
-/// The connections of all clients that have any.
+/// The number of connections of each client that has any.
 #[derive(Debug)]
 pub(super) struct Shares {
     most: usize,
@@ -22,7 +22,7 @@ pub(super) struct Shares {
 impl Shares {
     /// One client may have half of all connections.
     pub(super) fn of(connections: usize) -> Arc<Self> {
-        Arc::new(Self { most: SMALLEST_SHARE.max(connections / 2), taken: Mutex::default() })
+        Arc::new(Self { most: MIN_SHARE.max(connections / 2), taken: Mutex::default() })
     }
 
     /// Counts a connection of a client until the share is dropped; `None` if it has too many.
@@ -57,8 +57,8 @@ impl Drop for Share {
     }
 }
 
-/// What a connection takes of the room. It goes where the stream goes, which may be changed to another
-/// protocol and outlive the requests that came over it.
+/// The permits of a connection. They belong to its stream, which may be upgraded to another protocol and
+/// outlive its requests.
 #[derive(Debug)]
 pub(super) struct Seat {
     _place: Option<OwnedSemaphorePermit>,
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_has_half_of_the_room_but_never_too_little() {
+    fn a_client_may_have_half_of_all_connections_and_at_least_16() {
         let check = |connections: usize, expected: usize| {
             let shares = Shares::of(connections);
             let taken: Vec<_> = std::iter::from_fn(|| take(&shares, "192.0.2.1")).collect();
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn who_shares_an_address_shares_its_room() {
+    fn connections_of_one_address_or_network_are_counted_together() {
         let check = |first: &str, second: &str, is_same: bool| {
             let shares = Shares::of(0);
             let _taken: Vec<_> = std::iter::from_fn(|| take(&shares, first)).collect();

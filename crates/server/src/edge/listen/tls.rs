@@ -19,7 +19,7 @@ use tracing::{info, warn};
 use super::shutdown::Shutdown;
 use crate::settings::TlsFiles;
 
-/// Certificates and keys in force.
+/// The certificates and keys in force.
 #[derive(Debug)]
 pub struct Tls {
     files: TlsFiles,
@@ -39,11 +39,11 @@ impl fmt::Display for TlsError {
 
 impl std::error::Error for TlsError {}
 
-/// What tells whether each file has changed; `None` if it cannot be seen.
+/// The state of each file, to notice changes; `None` if it cannot be read.
 type FileStates = [Option<FileState>; 3];
 
-/// Links are followed, so a link that leads elsewhere is a change. Times alone do not show that:
-/// files that were written together have the same.
+/// Identifies a version of a file. Links are followed, so a link with a new target is a change. Times
+/// alone do not show that: files that were written together have the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FileState {
     number: u64,
@@ -52,8 +52,8 @@ struct FileState {
 }
 
 impl Tls {
-    /// Reads the files. Clients may show a certificate if there is an authority to check it by;
-    /// whether they must, the service decides for each request.
+    /// Reads the files. Clients may present a certificate if there is an authority to verify it; the
+    /// service decides for each request whether they must.
     ///
     /// # Errors
     /// Which file cannot be used, and why.

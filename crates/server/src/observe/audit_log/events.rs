@@ -1,7 +1,7 @@
-//! What happens, told as it happens: server-sent events for a bounded number of subscribers.
+//! Server-sent events for a bounded number of subscribers.
 //!
-//! All subscribers read from one ring. Whoever reads too slowly finds that its place was overwritten,
-//! and is told how much it has missed.
+//! All subscribers read from one ring buffer. A subscriber that reads too slowly misses events that are
+//! overwritten, and gets an event with their number.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,16 +21,16 @@ use super::pieces::{Pieces, pieces};
 use crate::edge::http::problem::Problem;
 use crate::edge::listen::{Shutdown, ShutdownTrigger};
 
-/// How many can listen at once.
-const SUBSCRIBERS: usize = 64;
-/// How many of them can show the same token.
+/// How many subscribers there may be.
+const MAX_SUBSCRIBERS: usize = 64;
+/// How many subscribers may use the same token.
 const MAX_SUBSCRIBERS_PER_TOKEN: usize = 16;
-/// How many events a subscriber may be behind.
-const BEHIND: usize = 1_024;
-/// How often a connection shows that it is alive.
-const HEARTBEAT: Duration = Duration::from_secs(15);
+/// How many events a subscriber may lag behind.
+const EVENTS_CAPACITY: usize = 1_024;
+/// How often an idle stream sends a comment, to keep its connection open.
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
 
-/// Tells subscribers what happens.
+/// Publishes events to subscribers.
 #[derive(Debug)]
 pub(crate) struct Events {
     sender: broadcast::Sender<Bytes>,
@@ -46,19 +46,19 @@ impl Events {
     pub(crate) fn new(idle_timeout: Duration) -> Self {
         let (end, ending) = Shutdown::new();
         Self {
-            sender: broadcast::Sender::new(BEHIND),
-            places: Arc::new(Semaphore::new(SUBSCRIBERS)),
+            sender: broadcast::Sender::new(EVENTS_CAPACITY),
+            places: Arc::new(Semaphore::new(MAX_SUBSCRIBERS)),
             by_token: Arc::default(),
-            heartbeat: HEARTBEAT.min(idle_timeout / 2),
+            heartbeat: HEARTBEAT_INTERVAL.min(idle_timeout / 2),
             end,
             ending,
         }
     }
 
-    /// Tells all subscribers, if there are any.
+    /// Publishes an event to all subscribers, if there are any.
     pub(crate) fn publish<T: Serialize>(&self, name: &str, content: impl FnOnce() -> T) {
         if self.sender.receiver_count() > 0 {
-            // They may all have left meanwhile.
+            // All subscribers may have disconnected meanwhile.
             let _ = self.sender.send(event(name, &content()));
         }
     }
@@ -100,7 +100,8 @@ impl Events {
         let (code, detail) = if self.places.is_closed() {
             ("draining", "the server shuts down".to_owned())
         } else {
-            let detail = format!("{SUBSCRIBERS} others listen already, and more cannot");
+            let detail =
+                format!("{MAX_SUBSCRIBERS} event streams are open already, which is the most");
             ("too_many_subscribers", detail)
         };
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, code, detail)
@@ -109,7 +110,8 @@ impl Events {
 }
 
 fn no_share() -> Problem {
-    let detail = format!("{MAX_SUBSCRIBERS_PER_TOKEN} listen with this token already");
+    let detail =
+        format!("{MAX_SUBSCRIBERS_PER_TOKEN} event streams are open with this token already");
     Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_subscribers_of_token", detail)
         .with_header(header::RETRY_AFTER, HeaderValue::from_static("10"))
 }
@@ -153,9 +155,9 @@ struct Subscription {
 }
 
 impl Subscription {
-    /// Sends what happens until the subscriber leaves.
+    /// Sends events until the subscriber disconnects.
     async fn forward(mut self) {
-        // An answer whose head comes with nothing behind it looks like none to some clients.
+        // Some clients do not see the head of a response before the first bytes of its body.
         let mut piece = Bytes::from_static(b": listening\n\n");
         while self.pieces.send(Ok(piece)).await.is_ok() {
             piece = tokio::select! {
@@ -172,7 +174,7 @@ impl Subscription {
 }
 
 fn event(name: &str, content: &impl Serialize) -> Bytes {
-    // Texts and numbers always serialise, and JSON has no line breaks of its own.
+    // Text and numbers always serialise, and compact JSON has no line breaks.
     let content = serde_json::to_string(content).unwrap_or_default();
     format!("event: {name}\ndata: {content}\n\n").into()
 }
@@ -193,7 +195,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn subscribers_hear_what_happens_and_what_they_missed() {
+    async fn subscribers_get_events_and_the_number_they_missed() {
         let events = Events::new(Duration::from_secs(75));
         events.publish("early", || json!({}));
         let mut body = listen(&events, "a").expect("a place");
@@ -201,8 +203,8 @@ mod tests {
         events.publish("decision", || json!({"client": "a\nb"}));
         let told = "event: decision\ndata: {\"client\":\"a\\nb\"}\n\n";
         assert_eq!(next(&mut body).await.as_deref(), Some(told));
-        // The task in between runs only when this one waits.
-        for number in 0..BEHIND + 10 {
+        // The forwarding task runs only when this one waits.
+        for number in 0..EVENTS_CAPACITY + 10 {
             events.publish("decision", || number);
         }
         let told = "event: lost\ndata: {\"events\":10}\n\n";
@@ -212,9 +214,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn places_are_bounded_and_given_back() {
+    async fn subscribers_are_bounded_and_free_their_place() {
         let events = Events::new(Duration::from_secs(75));
-        let mut bodies: Vec<Body> = (0..SUBSCRIBERS)
+        let mut bodies: Vec<Body> = (0..MAX_SUBSCRIBERS)
             .map(|at| listen(&events, &format!("t{}", at % 4)).expect("a place"))
             .collect();
         assert_eq!(listen(&events, "x").expect_err("no place").code(), "too_many_subscribers");
@@ -245,7 +247,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_revoked_token_hears_no_more() {
+    async fn a_revoked_token_gets_no_more_events() {
         let events = Events::new(Duration::from_secs(75));
         let (revoke, revoked) = tokio::sync::oneshot::channel::<()>();
         let mut body = events.subscribe("a", async { drop(revoked.await) }).expect("a place");
@@ -255,7 +257,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn silence_is_interrupted() {
+    async fn an_idle_stream_has_heartbeats() {
         let events = Events::new(Duration::from_millis(20));
         let mut body = listen(&events, "a").expect("a place");
         for expected in [": listening\n\n", ":\n\n", ":\n\n"] {

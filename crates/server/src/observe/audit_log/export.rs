@@ -1,5 +1,5 @@
-//! A whole log as JSON lines: read page by page while it is sent, so that it takes no more memory than
-//! a page.
+//! Exports a whole log as JSON lines: read page by page while it is sent, so that it takes the memory of
+//! one page.
 
 use std::io;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use super::pieces::{Pieces, pieces};
 use crate::admin::refusal;
 use crate::edge::http::problem::Problem;
 
-/// How many are sent at once.
-const EXPORTS: usize = 8;
+/// How many exports may run at the same time.
+const MAX_EXPORTS: usize = 8;
 /// How many records are read at a time.
 const PAGE: usize = 500;
 
-/// The exports that are being sent.
+/// The exports that are running.
 #[derive(Debug)]
 pub(crate) struct Exports {
     places: Arc<Semaphore>,
@@ -27,22 +27,22 @@ pub(crate) struct Exports {
 
 impl Default for Exports {
     fn default() -> Self {
-        Self { places: Arc::new(Semaphore::new(EXPORTS)) }
+        Self { places: Arc::new(Semaphore::new(MAX_EXPORTS)) }
     }
 }
 
 impl Exports {
-    /// A body with all records that are wanted, or so many of them.
+    /// A body with all records of the query, at most `most`.
     pub(crate) async fn begin(&self, mut log: Log, most: usize) -> Result<Body, Problem> {
         let place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| no_place())?;
-        // Here, so that a log that cannot be read is told as such.
+        // The first page is read here, so that an unreadable log has an error response.
         let first = log.page(most.min(PAGE)).await.map_err(|error| refusal(&error))?;
         let (pieces, body) = pieces();
         tokio::spawn(async move {
             let _place = place;
             if let Err(error) = send(&mut log, first, &pieces, most).await {
                 tracing::warn!("an export was cut short: {error}");
-                // The client may be gone as well.
+                // The client may have disconnected as well.
                 let _ = pieces.send(Err(io::Error::other("the log cannot be read"))).await;
             }
         });
@@ -73,7 +73,7 @@ async fn send(
 }
 
 fn no_place() -> Problem {
-    let detail = format!("{EXPORTS} exports are being sent already; wait for one to end");
+    let detail = format!("{MAX_EXPORTS} exports are being sent already; wait for one to end");
     Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_exports", detail)
         .with_header(header::RETRY_AFTER, HeaderValue::from_static("10"))
 }

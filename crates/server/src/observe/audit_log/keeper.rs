@@ -1,4 +1,4 @@
-//! Rows on their way into the catalog: tried again while it is away, and given up in the end.
+//! Writes rows to the catalog: retried while it is unavailable, and dropped after too many attempts.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
@@ -9,14 +9,14 @@ use tollgate_catalog::{Catalog, CatalogError, DecisionRecord, Logged, ResetRecor
 use super::Counts;
 use crate::edge::listen::Shutdown;
 
-/// How often rows are tried, and how long to wait in between.
-const ATTEMPTS: u32 = 10;
-const PAUSE: Duration = Duration::from_secs(1);
+/// How often a write is tried, and the delay between attempts.
+const MAX_ATTEMPTS: u32 = 10;
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// Rows of one of the logs.
 #[derive(Clone, Copy)]
 pub(super) enum Rows<'a> {
-    /// Decisions, and the most room that their log may take.
+    /// Decisions, and how many bytes their log may take.
     Decisions(&'a [DecisionRecord], u64),
     Resets(&'a [ResetRecord]),
 }
@@ -49,7 +49,7 @@ pub(super) struct Keeper<'a> {
     counts: &'a Counts,
     pub(super) ending: &'a Shutdown,
     is_failing: AtomicBool,
-    /// The log is not written, because the disk is nearly full.
+    /// Whether the log is not written because the disk is nearly full.
     has_no_space: AtomicBool,
 }
 
@@ -64,10 +64,10 @@ impl<'a> Keeper<'a> {
         }
     }
 
-    /// Keeps rows, or gives them up in the end. Meanwhile others wait, as far as there is room.
+    /// Writes rows, or drops them after too many attempts. Meanwhile others wait in the queue.
     pub(super) async fn keep(&self, rows: Rows<'_>) {
         let name = rows.name();
-        for _ in 0..ATTEMPTS {
+        for _ in 0..MAX_ATTEMPTS {
             match rows.write(self.catalog).await {
                 Ok(Logged::Written) => {
                     self.counts.written.fetch_add(rows.count(), Relaxed);
@@ -92,7 +92,7 @@ impl<'a> Keeper<'a> {
                 }
             }
             tokio::select! {
-                () = sleep(PAUSE) => {}
+                () = sleep(RETRY_DELAY) => {}
                 () = self.ending.requested() => break,
             }
         }

@@ -1,4 +1,4 @@
-//! Both logs as they are read: changes of the catalog and decisions, the newest first, page by page.
+//! Reads both logs: changes of the catalog and decisions, the newest first, page by page.
 
 use std::fmt;
 use std::str::FromStr;
@@ -22,21 +22,21 @@ const MAX_PAGE_BYTES: usize = 4 << 20;
 
 /// A change of the catalog or a reset of counters, and who made it.
 ///
-/// A reset has the kind `counters` and the action `reset`; it tells what was left before and afterwards.
+/// A reset has the kind `counters` and the action `reset`; it has what was left before and afterwards.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ChangeEntry {
-    /// The revision that it made, maybe with others. A reset makes none: it tells the one in force.
+    /// The revision that it made, maybe with other changes. A reset makes none: it has the one in force.
     revision: u64,
     /// When, in RFC 3339.
     #[schema(format = DateTime)]
     at: String,
-    /// Who: a token, or a part of the program.
+    /// Who made it: a token, or a part of the program.
     actor: String,
-    /// The role of whoever it was.
+    /// The role of the actor.
     role: String,
-    /// From where; null where a tenant-admin reads what operators did.
+    /// The address of the actor; null where a tenant-admin reads changes of operators.
     address: Option<String>,
-    /// What.
+    /// The change.
     #[serde(flatten)]
     change: ChangeAnswer,
 }
@@ -72,7 +72,7 @@ fn change_of(record: &AuditRecord) -> ChangeAnswer {
 /// A decision that was kept.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct DecisionEntry {
-    /// The decision, as its answer named it.
+    /// The id of the decision, as in the response to the check.
     pub(super) decision_id: String,
     /// When it was made, in RFC 3339.
     #[schema(format = DateTime)]
@@ -80,9 +80,9 @@ pub(crate) struct DecisionEntry {
     /// refused, denied, throttled or allowed; or `would_refuse` if a rule with `action: log_only` would
     /// have refused it.
     pub(super) action: &'static str,
-    /// The rule that spoke for the request, if one did.
+    /// The rule that decided, if one did.
     pub(super) rule_id: Option<String>,
-    /// Who asked: the user, else the API key, the address, the tenant, or whatever else is known.
+    /// The client: the user, else the API key, the address, the tenant, or other identifiers.
     pub(super) client: String,
     /// The tenant of the request.
     pub(super) tenant: Option<String>,
@@ -99,35 +99,35 @@ impl From<DecisionRecord> for DecisionEntry {
             rule_id: record.rule_id,
             client: record.client,
             tenant: record.tenant,
-            // What another version wrote is told as far as this one knows it.
+            // Of details that another version wrote, this one shows the fields it knows.
             details: serde_json::from_str(&record.body).unwrap_or_default(),
         }
     }
 }
 
-/// A log to be read, and what of it is wanted.
+/// A log, and the query for it.
 #[derive(Clone, Debug)]
 pub(crate) struct Log {
     pub(crate) catalog: Arc<Catalog>,
-    /// Whether it is for an administrator of a tenant, who does not see from where operators call.
+    /// Whether it is for an administrator of a tenant, who does not see the addresses of operators.
     pub(crate) is_for_tenant: bool,
     pub(crate) wanted: Wanted,
 }
 
-/// Which records are wanted.
+/// The query for a log.
 #[derive(Clone, Debug)]
 pub(crate) enum Wanted {
-    /// Changes of the catalog, before one of them.
+    /// Changes of the catalog, older than a position.
     Changes(AuditFilter, Option<ChangePlace>),
-    /// Decisions, before one of them.
+    /// Decisions, older than a position.
     Decisions(DecisionFilter, Option<DecisionAt>),
 }
 
-/// The place of a change, as it is named in links: `12.0`.
+/// The position of a change in the log, as links have it: `12.0`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ChangePlace(AuditPlace);
 
-/// The place of a decision, as it is named in links: its time in microseconds, a dot and its id.
+/// The position of a decision in the log, as links have it: its time in microseconds, a dot and its id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DecisionAt(DecisionPlace);
 
@@ -165,14 +165,15 @@ impl FromStr for DecisionAt {
     }
 }
 
-/// Some records, and the place of the last one.
+/// Some records, and the position of the last one if there are more.
 pub(crate) struct Page {
     pub(crate) records: Vec<Box<RawValue>>,
     pub(crate) next: Option<String>,
 }
 
 impl Log {
-    /// The next records, at most `limit`, and fewer if they are large; the log then goes on behind them.
+    /// The next records, at most `limit`, and fewer if they are large; the next call continues after
+    /// them.
     pub(crate) async fn page(&mut self, limit: usize) -> Result<Page, CatalogError> {
         match &mut self.wanted {
             Wanted::Changes(filter, before) => {
@@ -191,7 +192,7 @@ impl Log {
             }
             Wanted::Decisions(filter, before) => {
                 let at = before.as_ref().map(|DecisionAt(place)| place);
-                // One more than asked for tells whether there are more.
+                // One record beyond the limit shows whether there are more.
                 let mut found = self.catalog.decisions(filter, at, limit + 1).await?;
                 let has_more = found.len() > limit;
                 found.truncate(limit);
@@ -213,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_read_as_they_are_written_and_in_no_other_way() {
+    fn positions_have_exactly_one_spelling() {
         let check = |text: &str, is_change: bool, is_decision: bool| {
             let change = text.parse::<ChangePlace>().map(|place| place.to_string());
             assert_eq!(change, if is_change { Ok(text.to_owned()) } else { Err(()) }, "{text}");

@@ -1,9 +1,9 @@
-//! What becomes of decisions once they are answered: kept in a log, counted, and told to whoever
-//! listens. Nobody who asks whether a request may pass waits for any of it.
+//! Processes decisions in the background: writes them to a log, ranks heavy hitters, and publishes
+//! events. No check waits for it.
 //!
-//! A handler leaves a [`Note`] in a queue, if there is room. From there one task takes it to the heavy
-//! hitters ([`top`]), to subscribers ([`events`]), and to whoever writes the log ([`writer`]), which has
-//! a queue of its own: a slow database costs rows of the log, and nothing else.
+//! A handler puts a [`Note`] into a queue, unless that is full. From there one task passes it to the
+//! heavy hitters ([`top`]), to subscribers ([`events`]), and to the writer of the log ([`writer`]),
+//! which has a separate queue: a slow database costs rows of the log, and nothing else.
 
 pub(crate) mod events;
 mod export;
@@ -43,29 +43,29 @@ use crate::edge::listen::Shutdown;
 use crate::policy::source::PolicySource;
 use crate::settings::{Audit, Settings};
 
-/// How many notes wait at most, for each of the two who take them. A note takes a few hundred bytes,
-/// and never more than some thousand.
-const ROOM: usize = 8_192;
-/// How many notes are taken at a time.
-const HANDFUL: usize = 256;
+/// How many notes wait at most, in each of the two queues. A note takes a few hundred bytes, and never
+/// more than a few thousand.
+const QUEUE_CAPACITY: usize = 8_192;
+/// How many notes are taken from the queue at a time.
+const BATCH_CAPACITY: usize = 256;
 /// Its multiples are spread evenly over all numbers of 64 bits.
 const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
-/// How often old records are looked for, how many go at once, and how often in a row.
-const SWEEP: Duration = Duration::from_secs(2);
+/// How often old records are removed, how many in one transaction, and in how many transactions.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(2);
 const SWEPT_AT_ONCE: u64 = 500;
 const MOVED_AT_ONCE: usize = 500;
 const SWEEPS: u64 = 10;
 
-/// Takes note of decisions.
+/// Records decisions in the background.
 #[derive(Debug)]
 pub(crate) struct AuditLog {
     settings: Audit,
     notes: mpsc::Sender<Box<Note>>,
-    /// Waits for whoever takes the notes.
+    /// The receiver, until `keep_records` takes it.
     taker: Mutex<Option<mpsc::Receiver<Box<Note>>>>,
-    /// Allowed requests, as far as some of them are chosen.
+    /// The number of allowed requests, if a sample of them is recorded.
     allowed: AtomicU64,
-    /// Of the numbers of 64 bits, those below this one are chosen.
+    /// A request is in the sample if its hash is below this number.
     chosen_below: u64,
     counts: Counts,
     top: Mutex<Top>,
@@ -75,15 +75,15 @@ pub(crate) struct AuditLog {
     pub(crate) resets: Resets,
 }
 
-/// How many notes were written, lost, and given up, each with its name in metrics.
+/// How many notes were written, lost, and dropped after failures, each with its name in metrics.
 pub(crate) type Outcomes = [(&'static str, u64); 3];
 
-/// What became of notes so far.
+/// Counts of notes by outcome.
 #[derive(Debug, Default)]
 struct Counts {
-    /// There was no room for them at all.
+    /// Lost because the queue was full.
     missed: AtomicU64,
-    /// They were not written: too many waited, or their client or tenant has written its share.
+    /// Not written: the queue of the writer was full, or the client or tenant has used up its share.
     unwritten: AtomicU64,
     written: AtomicU64,
     failed: AtomicU64,
@@ -102,12 +102,12 @@ impl Counts {
 
 impl AuditLog {
     pub(crate) fn new(settings: &Settings) -> Self {
-        let (notes, taker) = mpsc::channel(ROOM);
+        let (notes, taker) = mpsc::channel(QUEUE_CAPACITY);
         Self {
             settings: settings.audit,
             notes,
             taker: Mutex::new(Some(taker)),
-            // Not 0, the multiples of which are no matter of chance.
+            // Not 0, which would always be in the sample.
             allowed: AtomicU64::new(1),
             chosen_below: end_of(settings.audit.sample_allowed),
             counts: Counts::default(),
@@ -119,7 +119,7 @@ impl AuditLog {
         }
     }
 
-    /// Whether a decision is worth a note: if it was not simply allowed, or by chance.
+    /// Whether a decision is recorded: if it was not simply allowed, or if it is in the sample.
     #[inline]
     pub(crate) fn wants(&self, decision: &Decision) -> bool {
         !decision.is_allowed()
@@ -133,30 +133,31 @@ impl AuditLog {
         self.chosen_below > 0 && is_below(self.chosen_below, self.allowed.fetch_add(1, Relaxed))
     }
 
-    /// Takes note of a decision that is [wanted](Self::wants), if there is room. Peeks are not noted.
+    /// Records a decision that is [wanted](Self::wants), unless the queue is full. Peeks are not
+    /// recorded.
     pub(crate) fn note(&self, decision: &Decision, id: IdText, context: &RequestContext<'_>) {
         if context.request.cost() == 0 {
             return;
         }
-        // First the room, so that a flood costs no memory.
+        // The place is reserved first, so that a flood costs no memory.
         match self.notes.try_reserve() {
             Ok(place) => place.send(Box::new(Note::new(decision, id, context))),
             Err(_) => drop(self.counts.missed.fetch_add(1, Relaxed)),
         }
     }
 
-    /// How many decisions were written to the log, lost, and given up.
+    /// How many decisions were written to the log, lost, and dropped after failures.
     pub(crate) fn outcomes(&self) -> Outcomes {
         self.counts.outcomes()
     }
 
-    /// Looks at the heavy hitters; also gets how many decisions were missed so far.
+    /// Reads the heavy hitters; `look` also gets how many decisions were missed so far.
     pub(crate) fn with_top<T>(&self, look: impl FnOnce(&Top, u64) -> T) -> T {
         let missed = self.counts.missed.load(Relaxed);
         look(&self.top.lock(), missed)
     }
 
-    /// Hands on what was noted.
+    /// Passes a note to the heavy hitters, the subscribers and the log.
     fn take(&self, app: &Shared, note: Box<Note>, log: Option<&mpsc::Sender<Box<Note>>>) {
         let missed = self.counts.missed.load(Relaxed);
         self.top.lock().count(&note, app.now(), missed);
@@ -169,12 +170,12 @@ impl AuditLog {
     }
 }
 
-/// Where a share ends, if all numbers of 64 bits are the whole.
+/// The end of a share of all numbers of 64 bits.
 fn end_of(share: f64) -> u64 {
     (share * u64::MAX as f64) as u64
 }
 
-/// Whether a request is chosen, by its number: of any that follow each other, as many as the share says.
+/// Whether a request is in the sample, by its number. Any sequence of requests has about the share.
 #[inline]
 const fn is_below(end: u64, number: u64) -> bool {
     number.wrapping_mul(GOLDEN_RATIO) < end
@@ -187,7 +188,7 @@ fn is_held(decision: &Decision) -> bool {
 }
 
 impl Shared {
-    /// Tells subscribers that other rules are in force.
+    /// Publishes the new revision to subscribers.
     pub(crate) fn tell_revision(&self, policy: &Policy) {
         self.audit_log.events.publish("revision", || {
             let at = rfc_3339_exact(self.now());
@@ -195,17 +196,17 @@ impl Shared {
         });
     }
 
-    /// Hands on what is noted until the end, then what is left. Keeps both logs short, where there are
-    /// any.
+    /// Processes notes until shutdown, then what is left. Removes old records of both logs, where there
+    /// are logs.
     pub(crate) async fn keep_records(&self, ending: &Shutdown) {
         let Some(mut notes) = self.audit_log.taker.lock().take() else { return };
         let PolicySource::Catalog(catalog_sync) = &self.policy_source else {
             return self.take_notes(&mut notes, None, ending).await;
         };
-        let (log, to_write) = mpsc::channel(ROOM);
+        let (log, to_write) = mpsc::channel(QUEUE_CAPACITY);
         let audit = &self.audit_log;
         let taking = async {
-            // The log ends when this does.
+            // The sender is dropped when this ends, which ends the log.
             let log = Some(log).filter(|_| audit.settings.decisions);
             self.take_notes(&mut notes, log.as_ref(), ending).await;
         };
@@ -226,12 +227,12 @@ impl Shared {
         log: Option<&mpsc::Sender<Box<Note>>>,
         ending: &Shutdown,
     ) {
-        let mut handful = Vec::with_capacity(HANDFUL);
+        let mut handful = Vec::with_capacity(BATCH_CAPACITY);
         loop {
             tokio::select! {
-                // What is left at the end is taken first.
+                // What is left at shutdown is taken first.
                 biased;
-                _ = notes.recv_many(&mut handful, HANDFUL) => {
+                _ = notes.recv_many(&mut handful, BATCH_CAPACITY) => {
                     for note in handful.drain(..) {
                         self.audit_log.take(self, note, log);
                     }
@@ -241,14 +242,14 @@ impl Shared {
         }
     }
 
-    /// Forgets old decisions and changes, a few at a time, so that whoever writes never waits long.
+    /// Removes old decisions and changes, a few at a time, so that writers never wait long.
     async fn sweep_records(&self, catalog: &Catalog) {
         let Audit { keep_days, max_bytes, .. } = self.audit_log.settings;
         let kept_for = Micros::from_secs(keep_days * 24 * 60 * 60);
         loop {
-            sleep(SWEEP).await;
+            sleep(SWEEP_INTERVAL).await;
             let now = self.now();
-            // Those that an earlier version has logged elsewhere.
+            // Moves decisions that an earlier version logged in another table.
             for _ in 0..SWEEPS {
                 let max_bytes = max_bytes.bytes();
                 let moved = catalog.move_earlier_decisions(MOVED_AT_ONCE, max_bytes).await;
@@ -262,7 +263,7 @@ impl Shared {
                     break;
                 }
             }
-            // A catalog that is away is told of elsewhere, and swept when it is back.
+            // `CatalogSync` logs an unavailable catalog; the next sweep retries.
             let _ = catalog.forget_audit(now, kept_for).await;
         }
     }
@@ -275,10 +276,9 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Any run of requests has its share, whatever happened before: nobody who asks in a rhythm
-        /// stays unseen.
+        /// Any sequence of requests has its share, so periodic requests cannot avoid the sample.
         #[test]
-        fn every_run_of_requests_has_its_share(
+        fn every_sequence_of_requests_has_its_share(
             share in 0.0..=1.0_f64, first in 0..u64::MAX / 2, length in 1_u64..5_000,
         ) {
             let end = end_of(share);
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn all_are_all_and_none_is_none() {
+    fn a_share_of_one_has_all_requests_and_of_zero_none() {
         assert!((1..100_000).all(|number| is_below(end_of(1.0), number)));
         assert!(!(0..100_000).any(|number| is_below(end_of(0.0), number)));
     }

@@ -1,4 +1,4 @@
-//! One decision on its way into the log: what is worth telling of a request and its judgement.
+//! One decision for the log: what is recorded of a request and its decision.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,11 +15,11 @@ use crate::check::journal::IdText;
 use crate::edge::http::wire::answer::{reason, refuser};
 use crate::edge::http::wire::time::rfc_3339_exact;
 
-/// What the audit log says about a request.
+/// What the audit log needs to know about a request.
 pub(crate) struct RequestContext<'a> {
-    /// The request that was judged.
+    /// The request that was checked.
     pub(crate) request: &'a dyn Attributes,
-    /// The path that was asked.
+    /// The path of the request.
     pub(crate) endpoint: Option<&'a str>,
     /// The HTTP method.
     pub(crate) method: Option<&'a str>,
@@ -28,14 +28,14 @@ pub(crate) struct RequestContext<'a> {
 }
 
 impl RequestContext<'_> {
-    /// The path that was asked, as far as it is kept: a query may hold secrets.
+    /// The path as it is recorded, without the query, which may contain secrets.
     pub(super) fn path(&self) -> Option<String> {
         let path = self.endpoint?.split(['?', '#']).next().unwrap_or_default();
         Some(who::shortened(path).to_owned())
     }
 }
 
-/// A decision, as far as it is worth keeping.
+/// A decision as it is recorded.
 #[derive(Debug)]
 pub(super) struct Note {
     pub(super) at: Timestamp,
@@ -47,14 +47,14 @@ pub(super) struct Note {
     pub(super) details: DecisionDetails,
 }
 
-/// What is told of a decision besides what it is found by.
+/// The fields of a recorded decision that it is not searched by.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
 #[serde(default)]
 pub(crate) struct DecisionDetails {
-    /// Refused: why.
+    /// Why it was refused, if it was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) reason: Option<String>,
-    /// The path that was asked, without its query.
+    /// The path of the request, without its query.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) endpoint: Option<String>,
     /// The HTTP method.
@@ -63,7 +63,7 @@ pub(crate) struct DecisionDetails {
     /// The tier that the client was in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) tier: Option<String>,
-    /// What the request cost under the rule that spoke for it.
+    /// The cost of the request under the rule that decided.
     pub(super) cost: u64,
     /// The limit of that rule.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -71,21 +71,21 @@ pub(crate) struct DecisionDetails {
     /// What was left of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) remaining: Option<u64>,
-    /// Refused, or would have been: the seconds after which the same request would have passed.
+    /// If it was refused, or would have been: the seconds after which the same request would have
+    /// passed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) retry_after: Option<u64>,
-    /// The shared store had no say: why.
+    /// Why the check was made without the shared store, if it was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) degraded: Option<String>,
-    /// Everything that is known about who asked. API keys and headers are told by the beginning of
-    /// their digest.
+    /// All identifiers of the client. API keys and headers are shown as the beginning of their digest.
     pub(super) identifiers: BTreeMap<String, String>,
 }
 
 impl Note {
     pub(super) fn new(decision: &Decision, id: IdText, context: &RequestContext<'_>) -> Self {
         let refusal = decision.refusal();
-        // A rule that only watches is named only if no other has refused.
+        // A shadow rule is named only if no other rule refused.
         let watching = decision.would_refuse().filter(|_| refusal.is_none());
         let binding = watching.or_else(|| decision.binding());
         let figures = binding.as_ref().map(|binding| &binding.outcome);
@@ -125,7 +125,7 @@ impl Note {
         }
     }
 
-    /// As it is told.
+    /// The note as an entry of the API.
     pub(super) fn to_entry(&self) -> DecisionEntry {
         DecisionEntry {
             decision_id: (*self.id).to_owned(),
@@ -138,7 +138,7 @@ impl Note {
         }
     }
 
-    /// As it is kept.
+    /// The note as a row of the log.
     pub(super) fn to_record(&self) -> DecisionRecord {
         DecisionRecord {
             at: self.at,
@@ -147,7 +147,7 @@ impl Note {
             rule_id: self.rule_id.as_deref().map(str::to_owned),
             client: self.client.clone(),
             tenant: self.tenant.clone(),
-            // Texts and numbers always serialise.
+            // Text and numbers always serialise.
             body: serde_json::to_string(&self.details).unwrap_or_default(),
         }
     }

@@ -1,4 +1,4 @@
-//! A body that is sent piece by piece, as somebody else makes the pieces.
+//! A response body whose pieces come from a channel.
 
 use std::io;
 use std::pin::Pin;
@@ -10,15 +10,16 @@ use hyper::body::Frame;
 use tokio::sync::mpsc;
 
 /// How many pieces wait for the client to read them.
-const AHEAD: usize = 4;
+const PIECES_CAPACITY: usize = 4;
 
-/// Makes the pieces. An error cuts the connection, so that nobody takes a part for the whole.
+/// The sender of pieces. An error cuts the connection, so that a client does not take a part for the
+/// whole.
 pub(super) type Pieces = mpsc::Sender<io::Result<Bytes>>;
 
-/// A body, and what its pieces are handed to. It ends when that is dropped; that is closed when the
-/// client is gone.
+/// A body, and the sender of its pieces. The body ends when the sender is dropped; the sender is closed
+/// when the client disconnects.
 pub(super) fn pieces() -> (Pieces, Body) {
-    let (sender, receiver) = mpsc::channel(AHEAD);
+    let (sender, receiver) = mpsc::channel(PIECES_CAPACITY);
     (sender, Body::new(InPieces(receiver)))
 }
 

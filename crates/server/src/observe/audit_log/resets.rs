@@ -1,5 +1,5 @@
-//! Resets of counters on their way into the log of changes: who asked for them, and what was left before
-//! and afterwards. Nobody who resets a counter waits for the catalog.
+//! Records resets of counters in the log of changes: who made them, and what was left before and
+//! afterwards. A reset does not wait for the catalog.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
@@ -17,32 +17,32 @@ use super::note::RequestContext;
 use super::{Counts, Outcomes, who};
 use crate::edge::listen::Shutdown;
 
-/// How many resets wait at most. One takes about a kilobyte, and never more than some.
-const ROOM: usize = 1_024;
-/// How many are written together.
-const TOGETHER: usize = 100;
+/// How many resets wait at most. One takes about a kilobyte, and never more than a few.
+const QUEUE_CAPACITY: usize = 1_024;
+/// How many resets are written together.
+const MAX_TOGETHER: usize = 100;
 
-/// Takes note of resets.
+/// Records resets in the background.
 #[derive(Debug)]
 pub(crate) struct Resets {
     queue: mpsc::Sender<ResetRecord>,
-    /// Waits for whoever writes them.
+    /// The receiver, until `write` takes it.
     taker: Mutex<Option<mpsc::Receiver<ResetRecord>>>,
     counts: Counts,
 }
 
 impl Default for Resets {
     fn default() -> Self {
-        let (queue, taker) = mpsc::channel(ROOM);
+        let (queue, taker) = mpsc::channel(QUEUE_CAPACITY);
         Self { queue, taker: Mutex::new(Some(taker)), counts: Counts::default() }
     }
 }
 
 impl Resets {
-    /// Takes note, as far as there is room.
+    /// Queues resets; those that find the queue full are lost.
     pub(crate) fn note(&self, records: Vec<ResetRecord>) {
         for record in records {
-            // Once is enough to say so: later ones are counted, and told when there is room again.
+            // Logged once: later losses are counted, and logged after the next write.
             if self.queue.try_send(record).is_err() && self.counts.missed.fetch_add(1, Relaxed) == 0
             {
                 tracing::warn!("too many resets wait for the log: some will be missing there");
@@ -50,21 +50,21 @@ impl Resets {
         }
     }
 
-    /// How many were written to the log, lost, and given up.
+    /// How many resets were written to the log, lost, and dropped after failures.
     pub(crate) fn outcomes(&self) -> Outcomes {
         self.counts.outcomes()
     }
 
-    /// Writes what is noted until the end, then what is left.
+    /// Writes resets until shutdown, then what is left.
     pub(super) async fn write(&self, catalog: &Catalog, ending: &Shutdown) {
         let Some(mut records) = self.taker.lock().take() else { return };
         let keeper = Keeper::new(catalog, &self.counts, ending);
-        let (mut together, mut told) = (Vec::with_capacity(TOGETHER), 0);
+        let (mut together, mut told) = (Vec::with_capacity(MAX_TOGETHER), 0);
         loop {
             tokio::select! {
-                // What is left at the end is written first.
+                // What is left at shutdown is written first.
                 biased;
-                _ = records.recv_many(&mut together, TOGETHER) => {
+                _ = records.recv_many(&mut together, MAX_TOGETHER) => {
                     keeper.keep(Rows::Resets(&together)).await;
                     together.clear();
                 }
@@ -79,18 +79,18 @@ impl Resets {
     }
 }
 
-/// What is left of a limit to a client.
+/// What a client has left of a limit.
 #[derive(Serialize)]
 struct Left<'a> {
     rule_id: &'a str,
     identifiers: &'a BTreeMap<String, String>,
     limit: u64,
-    /// None if the store did not tell.
+    /// `None` if the store was unavailable.
     #[serde(skip_serializing_if = "Option::is_none")]
     remaining: Option<u64>,
 }
 
-/// What is told of a reset: a record for each rule whose counter it was.
+/// The records of a reset: one for each rule whose counter was reset.
 pub(crate) fn records_of(
     author: &Author,
     context: &RequestContext<'_>,
@@ -107,7 +107,7 @@ pub(crate) fn records_of(
             let limit = own.as_ref().unwrap_or(&outcome).outcome.limit;
             let remaining = own.map(|it| remaining(&it.outcome));
             let left = Left { rule_id: &rule.id, identifiers: &identifiers, limit, remaining };
-            // Texts and numbers always serialise.
+            // Text and numbers always serialise.
             serde_json::to_string(&left).unwrap_or_default()
         };
         let reset = Reset {
@@ -121,7 +121,7 @@ pub(crate) fn records_of(
     before.outcomes().map(record).collect()
 }
 
-/// The rule, and in turn what it counts by and the client's value of that.
+/// The name of a counter: the rule, then each of its identifiers with the client's value.
 fn name_of(
     rule: &Rule,
     identifiers: &BTreeMap<String, String>,
@@ -146,13 +146,13 @@ mod tests {
     use tollgate::Timestamp;
 
     #[test]
-    fn what_finds_no_room_is_counted() {
+    fn resets_that_find_the_queue_full_are_counted() {
         let text = String::new;
         let reset = Reset { entry: text(), tenant: None, was: text(), becomes: text() };
         let at = Timestamp::from_secs(1);
         let record = ResetRecord { at, author: Author::program("a test"), reset };
         let resets = Resets::default();
-        resets.note(vec![record.clone(); ROOM]);
+        resets.note(vec![record.clone(); QUEUE_CAPACITY]);
         assert_eq!(resets.counts.missed.load(Relaxed), 0);
         resets.note(vec![record; 3]);
         assert_eq!(resets.counts.missed.load(Relaxed), 3);

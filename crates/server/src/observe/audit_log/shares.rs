@@ -1,27 +1,27 @@
-//! How many rows of the log one client or tenant may write, so that its flood leaves room for others: a token
-//! bucket for each, in bounded memory.
+//! Limits how many rows of the log one client or tenant may write, so that a flood of one does not
+//! displace others: a token bucket for each, in bounded memory.
 
 use std::collections::HashMap;
 
 use foldhash::quality::RandomState;
 use tollgate::Timestamp;
 
-/// The most clients and tenants that are watched at a time.
+/// How many clients, and how many tenants, have a bucket at a time.
 const MAX_NAMES: usize = 10_000;
-/// A client may write a tenth of all rows, and as much at once as is written in a second.
+/// A client may write a tenth of all rows, and in a burst the rows of one second.
 const CLIENT: Share = Share { divisor: 10, burst_seconds: 1 };
 /// A tenant may write half of all rows.
 const TENANT: Share = Share { divisor: 2, burst_seconds: 4 };
 
 #[derive(Clone, Copy, Debug)]
 struct Share {
-    /// Which part of the rate of the log.
+    /// The share of the rate of the log, as a divisor.
     divisor: u64,
-    /// How many seconds of the whole rate may come at once.
+    /// The burst, in seconds of the whole rate.
     burst_seconds: u64,
 }
 
-/// How much every client and tenant has written of late.
+/// How much every client and tenant has recently written.
 #[derive(Debug)]
 pub(super) struct Shares {
     rows_per_second: u64,
@@ -29,7 +29,7 @@ pub(super) struct Shares {
     tenants: HashMap<Box<str>, Bucket, RandomState>,
 }
 
-/// What is taken, in millionths of a row, and since when.
+/// What was taken, in millionths of a row, and when.
 #[derive(Clone, Copy, Debug)]
 struct Bucket {
     taken: u64,
@@ -41,7 +41,7 @@ impl Shares {
         Self { rows_per_second, clients: HashMap::default(), tenants: HashMap::default() }
     }
 
-    /// Whether a row of this client and tenant may be written; then it counts.
+    /// Whether a row of this client and tenant may be written; if so, it is counted.
     pub(super) fn take(&mut self, client: &str, tenant: Option<&str>, now: Timestamp) -> bool {
         let rate = self.rows_per_second;
         if !take(&mut self.clients, client, CLIENT, rate, now) {
@@ -76,7 +76,7 @@ fn take(
     if buckets.len() >= MAX_NAMES {
         buckets.retain(|_, bucket| left(bucket) > 0);
     }
-    // One that finds no room here is bounded by the rate of the whole log alone.
+    // A client without a bucket is bounded only by the rate of the whole log.
     if buckets.len() < MAX_NAMES {
         buckets.insert(name.into(), Bucket { taken: ROW, at: now });
     }
@@ -92,32 +92,28 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_one_client_leaves_room_for_others() {
+    fn a_flood_of_one_client_does_not_displace_others() {
         let mut shares = Shares::new(1_000);
         let mut flood = |client: &str, tenant: Option<&str>, from: u64, millis: u64| {
             let rows = (0..millis * 10).map(|row| at(from + row / 10));
             rows.filter(|now| shares.take(client, tenant, *now)).count()
         };
         assert_eq!(flood("ann", None, 0, 10_000), 1_000 + 999, "a second's worth and a tenth");
-        assert_eq!(flood("bob", None, 10_000, 50), 500, "another one is not concerned");
-        assert_eq!(flood("ann", None, 20_000, 10), 100, "what it may write comes back");
+        assert_eq!(flood("bob", None, 10_000, 50), 500, "another client is not affected");
+        assert_eq!(flood("ann", None, 20_000, 10), 100, "the bucket refills");
         let of_tenant: usize =
             (0..100).map(|client| flood(&format!("c{client}"), Some("acme"), 30_000, 100)).sum();
         assert_eq!(of_tenant, 4_000 + 49, "clients of a tenant share");
     }
 
     #[test]
-    fn only_so_many_names_are_watched() {
+    fn the_number_of_buckets_is_bounded() {
         let mut shares = Shares::new(1_000);
         for name in 0..3 * MAX_NAMES {
             assert!(shares.take(&format!("c{name}"), None, at(0)));
         }
         assert_eq!(shares.clients.len(), MAX_NAMES);
         assert!(shares.take("later", None, at(1_000)));
-        assert_eq!(
-            shares.clients.len(),
-            1,
-            "those that have written nothing of late are forgotten"
-        );
+        assert_eq!(shares.clients.len(), 1, "buckets that have refilled are removed");
     }
 }

@@ -1,9 +1,10 @@
-//! Who causes most decisions: heavy hitters of the last minutes, in bounded memory.
+//! Heavy hitters of the last minutes, in bounded memory: clients, rules and endpoints with most
+//! decisions.
 //!
-//! Time is cut into slices, and each has a sketch for everything that is ranked. A sketch counts
-//! exactly until it knows too many names. Then it takes one off every count and forgets names without
-//! any (the summary of Misra and Gries): no count is too high, none is too low by more than the sketch
-//! tells, and a name with a larger share than one in [`NAMES`] is never missing.
+//! Time is cut into slices, and each has a sketch for everything that is ranked. A sketch counts exactly
+//! until it knows too many names. Then it takes one off every count and removes names whose count is 0
+//! (the summary of Misra and Gries): no count is too high, none is too low by more than `taken_off`, and
+//! a name with a larger share than one in [`MAX_NAMES`] is never missing.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -13,14 +14,14 @@ use tollgate_catalog::DecisionAction;
 
 use super::note::Note;
 
-/// How many names a sketch knows.
-const NAMES: usize = 500;
-/// How much time a slice is for.
+/// How many names a sketch counts.
+const MAX_NAMES: usize = 500;
+/// The length of a slice.
 const SLICE_MICROS: u64 = 10_000_000;
-/// The longest that is looked back.
-pub(crate) const LONGEST_WINDOW: u64 = 300;
+/// The longest window of a ranking, in seconds.
+pub(crate) const MAX_WINDOW: u64 = 300;
 /// The slice that is being filled, and those of the longest window.
-const SLICES: usize = 1 + (LONGEST_WINDOW * 1_000_000 / SLICE_MICROS) as usize;
+const SLICES: usize = 1 + (MAX_WINDOW * 1_000_000 / SLICE_MICROS) as usize;
 
 /// What decisions are counted by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,18 +39,18 @@ impl By {
 /// Which decisions are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Of {
-    /// Those that refused.
+    /// Refused requests.
     Refused,
-    /// Those that a rule which only watches would have refused.
+    /// Requests that a shadow rule would have refused.
     WouldRefuse,
-    /// All that were noted.
+    /// All recorded requests.
     Recorded,
 }
 
 impl Of {
     const COUNT: usize = 3;
 
-    /// What a decision counts as, besides being noted.
+    /// What a decision counts as, besides `Recorded`.
     const fn from_action(action: DecisionAction) -> Option<Self> {
         match action {
             DecisionAction::Refused | DecisionAction::Denied => Some(Self::Refused),
@@ -59,11 +60,11 @@ impl Of {
     }
 }
 
-/// The heaviest hitters, the heaviest first.
+/// The names with the highest counts, in descending order.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Ranking {
     pub(crate) names: Vec<(String, u64)>,
-    /// The most by which any count may be too low.
+    /// How much any count may be too low, at most.
     pub(crate) may_lack: u64,
 }
 
@@ -120,7 +121,7 @@ impl Top {
         &mut self.slices[last]
     }
 
-    /// The heaviest hitters of the last seconds, in whole slices.
+    /// The names with the highest counts of the last seconds, in whole slices.
     pub(crate) fn ranking(
         &self,
         (by, of): (By, Of),
@@ -128,7 +129,7 @@ impl Top {
         window_seconds: u64,
         (limit, missed): (usize, u64),
     ) -> Ranking {
-        let window = window_seconds.min(LONGEST_WINDOW) * 1_000_000;
+        let window = window_seconds.min(MAX_WINDOW) * 1_000_000;
         let first = now.as_micros().saturating_sub(window) / SLICE_MICROS;
         let slices = || self.slices.iter().filter(|slice| slice.number >= first);
         let mut sums: HashMap<&str, u64> = HashMap::new();
@@ -149,7 +150,7 @@ impl Top {
     }
 }
 
-/// Counts names, as many as it has room for.
+/// Counts up to [`MAX_NAMES`] names.
 #[derive(Debug, Default)]
 struct Sketch {
     counts: HashMap<Box<str>, u64, RandomState>,
@@ -161,10 +162,10 @@ impl Sketch {
     fn count(&mut self, name: &str) {
         if let Some(count) = self.counts.get_mut(name) {
             *count += 1;
-        } else if self.counts.len() < NAMES {
+        } else if self.counts.len() < MAX_NAMES {
             self.counts.insert(name.into(), 1);
         } else {
-            // All counts together pay for this: it takes away as much as it looks at.
+            // The cost is amortised: each count that is visited was paid for by an increment.
             self.taken_off += 1;
             self.counts.retain(|_, count| {
                 *count -= 1;
@@ -180,7 +181,7 @@ mod tests {
 
     use proptest::prelude::*;
 
-    /// Ranks what was counted at these seconds, at second 1,000.
+    /// Counts names at these seconds, and ranks them at second 1,000.
     fn check(counted: &[(u64, &str)], window: u64, expected: &[(&str, u64)], may_lack: u64) {
         let mut top = Top::default();
         for (missed, (second, name)) in (0..).zip(counted) {
@@ -202,7 +203,7 @@ mod tests {
         if may_lack == 0 {
             assert_eq!(ranking.may_lack, 0);
         } else {
-            assert!(ranking.may_lack > 0, "what was missed is told");
+            assert!(ranking.may_lack > 0, "missed decisions are reported");
         }
         assert_eq!(top.ranking((By::Rule, Of::Refused), now, window, (10, 0)).names, []);
     }
@@ -224,7 +225,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_sketch_is_never_too_high_and_too_low_by_no_more_than_it_tells(
+        fn a_sketch_is_never_too_high_and_too_low_by_at_most_taken_off(
             heavy in prop::collection::vec(0_u32..40, 0..3_000),
             light in 0_u32..3_000,
         ) {
@@ -235,9 +236,9 @@ mod tests {
                 sketch.count(&name);
                 *exact.entry(name).or_default() += 1;
             }
-            prop_assert!(sketch.counts.len() <= NAMES);
-            prop_assert!(sketch.taken_off <= exact.values().sum::<u64>() / (NAMES as u64 + 1));
-            prop_assert!(exact.len() > NAMES || sketch.taken_off == 0);
+            prop_assert!(sketch.counts.len() <= MAX_NAMES);
+            prop_assert!(sketch.taken_off <= exact.values().sum::<u64>() / (MAX_NAMES as u64 + 1));
+            prop_assert!(exact.len() > MAX_NAMES || sketch.taken_off == 0);
             for (name, count) in &exact {
                 let told = sketch.counts.get(name.as_str()).copied().unwrap_or(0);
                 prop_assert!(told <= *count && *count <= told + sketch.taken_off, "{name}");

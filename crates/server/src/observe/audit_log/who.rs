@@ -1,4 +1,4 @@
-//! The client that a decision is about, in words that can be kept: no secrets, and no more than so many bytes.
+//! The identifiers of a client as they are recorded: redacted, and of bounded size.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -9,15 +9,15 @@ use tollgate_catalog::digest_of;
 
 use super::note::RequestContext;
 
-/// The longest text that is kept of what a client sent.
-const LONGEST: usize = 256;
-/// The most entries of a descriptor that are kept.
-const MOST_ENTRIES: usize = 16;
-/// The most bytes that identifiers of a record take together, besides those that name clients.
+/// How many bytes of a client's text are recorded.
+const MAX_TEXT_BYTES: usize = 256;
+/// How many entries of a descriptor are recorded.
+const MAX_ENTRIES: usize = 16;
+/// How many bytes the identifiers of a record take together, besides those that name clients.
 const MAX_OTHER_BYTES: usize = 1_024;
-/// How much of a digest tells secrets apart.
+/// How many digits of a digest are shown.
 const SHOWN_OF_DIGEST: usize = 12;
-/// Names of what is likely to be a secret.
+/// Parts of names whose values are likely to be secret.
 const SECRETS: [&str; 9] = [
     "api_key",
     "api-key",
@@ -30,7 +30,7 @@ const SECRETS: [&str; 9] = [
     "token",
 ];
 
-/// What names a client, the most telling first.
+/// The identifiers that name a client, the most specific first.
 const NAMES: [(&str, Attribute<'static>); 4] = [
     ("user_id", Attribute::UserId),
     ("api_key", Attribute::ApiKey),
@@ -38,8 +38,8 @@ const NAMES: [(&str, Attribute<'static>); 4] = [
     ("tenant", Attribute::Tenant),
 ];
 
-/// Everything that is known about a client: its names, what the rule counted it by, and what Envoy
-/// said about it.
+/// All identifiers of a client: its names, what the rule counts by, and the entries of Envoy's
+/// descriptor.
 pub(super) fn identifiers(
     context: &RequestContext<'_>,
     counted_by: &[Identifier],
@@ -67,15 +67,15 @@ pub(super) fn identifiers(
         let told = if identifier.is_secret() { digested(value) } else { discreet(&name, value) };
         known.insert(name, told);
     }
-    for (name, value) in context.entries.iter().take(MOST_ENTRIES) {
+    for (name, value) in context.entries.iter().take(MAX_ENTRIES) {
         known.entry(kept(name)).or_insert_with(|| discreet(name, value));
     }
     shorten(&mut known);
     known
 }
 
-/// Cuts the longest values first, so that they take no more than they may together. Names of clients stay as
-/// they are: records are found by them.
+/// Shortens values until they fit into the bound together, the longest first. Names of clients stay:
+/// records are searched by them.
 fn shorten(known: &mut BTreeMap<String, String>) {
     let is_other = |name: &str| NAMES.iter().all(|(known, _)| *known != name);
     for most in [64, 16] {
@@ -95,8 +95,8 @@ fn shorten(known: &mut BTreeMap<String, String>) {
     });
 }
 
-/// The one name that a client is found by: its user, else its API key, its address, its tenant, or
-/// whatever else is known.
+/// The one name that a client is searched by: its user, else its API key, its address, its tenant, or
+/// all other identifiers.
 pub(super) fn client(identifiers: &BTreeMap<String, String>) -> String {
     let named = NAMES.iter().find_map(|(name, _)| identifiers.get(*name));
     named.cloned().unwrap_or_else(|| {
@@ -105,27 +105,27 @@ pub(super) fn client(identifiers: &BTreeMap<String, String>) -> String {
     })
 }
 
-/// The beginning of a text, as far as it is kept.
+/// The part of a text that is recorded.
 pub(crate) fn shortened(text: &str) -> &str {
-    &text[..text.floor_char_boundary(LONGEST)]
+    &text[..text.floor_char_boundary(MAX_TEXT_BYTES)]
 }
 
 fn kept(text: &str) -> String {
     shortened(text).to_owned()
 }
 
-/// An address has many spellings, and is found by one.
+/// The canonical text of an address, by which it is searched.
 fn spelled(address: IpAddr) -> String {
     address.to_canonical().to_string()
 }
 
-/// A value, unless its name says that it is a secret.
+/// A value, redacted if its name says that it is a secret.
 fn discreet(name: &str, value: &str) -> String {
     let name = name.to_ascii_lowercase();
     if SECRETS.iter().any(|secret| name.contains(secret)) { digested(value) } else { kept(value) }
 }
 
-/// What tells a secret from others, and nothing else of it.
+/// The beginning of the digest of a secret.
 fn digested(secret: &str) -> String {
     let digest = digest_of(secret);
     format!("sha256:{}", digest.get(..SHOWN_OF_DIGEST).unwrap_or_default())
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_are_told_without_their_secrets() {
+    fn clients_are_recorded_without_their_secrets() {
         let check = |request: Request<'_>, counted_by: &[Identifier], entries, expected: &str| {
             assert_eq!(told(&request, counted_by, entries), expected);
         };
@@ -198,19 +198,19 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_sent_stays_short(text in ".{0,600}") {
+        fn recorded_texts_are_bounded(text in ".{0,600}") {
             let request = Request::new().user_id(&text).ip(&text).tenant(&text);
             let context = RequestContext { request: &request, endpoint: None, method: None, entries: &[(&text, &text)] };
             let known = identifiers(&context, &[]);
             for (name, value) in &known {
-                prop_assert!(name.len() <= LONGEST && value.len() <= LONGEST);
+                prop_assert!(name.len() <= MAX_TEXT_BYTES && value.len() <= MAX_TEXT_BYTES);
             }
-            prop_assert!(client(&known).len() <= LONGEST);
+            prop_assert!(client(&known).len() <= MAX_TEXT_BYTES);
         }
 
-        /// A record of long texts took 1.8 KB, and a flood of them the whole disk.
+        /// A record of long texts used to take 1.8 KB, and a flood of them filled the disk.
         #[test]
-        fn a_record_of_long_texts_stays_short(
+        fn a_record_of_long_texts_is_bounded(
             names in prop::collection::vec(("[a-z]{1,400}", ".{0,400}"), 0..20),
         ) {
             let entries: Vec<(&str, &str)> =

@@ -1,4 +1,4 @@
-//! Writes the log of decisions: in batches, and no faster than it may.
+//! Writes the log of decisions: in batches, and at a bounded rate.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use super::note::Note;
 use crate::edge::listen::Shutdown;
 use crate::settings::Audit;
 
-/// How many rows a transaction writes at most. Whoever changes rules waits for no more than that.
-const BATCH: usize = 500;
-/// How long a row may wait for others.
-const GATHERING: Duration = Duration::from_secs(1);
+/// How many rows a transaction writes at most. A change of rules waits for no more than one.
+const MAX_BATCH: usize = 500;
+/// How long a row may wait for further rows.
+const GATHER_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub(super) struct Writer<'a> {
     keeper: Keeper<'a>,
@@ -35,7 +35,7 @@ impl<'a> Writer<'a> {
         Self { keeper, rows_per_second, max_bytes }
     }
 
-    /// Writes notes until no more can come.
+    /// Writes notes until the channel is closed.
     pub(super) async fn write(self, mut notes: mpsc::Receiver<Box<Note>>) {
         let mut batch = Vec::new();
         while self.gather(&mut notes, &mut batch).await {
@@ -47,7 +47,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Gathers a batch; false if there will be no more.
+    /// Gathers a batch; false if the channel is closed.
     async fn gather(
         &self,
         notes: &mut mpsc::Receiver<Box<Note>>,
@@ -56,17 +56,17 @@ impl<'a> Writer<'a> {
         let Some(first) = notes.recv().await else { return false };
         batch.push(first.to_record());
         let filling = async {
-            while batch.len() < BATCH {
+            while batch.len() < MAX_BATCH {
                 let Some(note) = notes.recv().await else { return };
                 batch.push(note.to_record());
             }
         };
-        // Whether it is full or not.
-        let _ = timeout(GATHERING, filling).await;
+        // After the timeout a batch is written even if it is not full.
+        let _ = timeout(GATHER_TIMEOUT, filling).await;
         true
     }
 
-    /// Waits, but not at the end.
+    /// Waits, unless the server shuts down.
     async fn rest(&self, pause: Duration) {
         tokio::select! {
             () = sleep(pause) => {}

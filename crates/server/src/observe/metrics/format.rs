@@ -1,4 +1,4 @@
-//! The two formats of `/metrics`, and which of them a client asks for.
+//! The two formats of `/metrics`, and how a client selects one.
 //!
 //! The library writes `OpenMetrics`. Tools of the older text format do not read it: they know no type
 //! `info`, and the name of a counter's family ends in `_total` there.
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn open_metrics_is_for_those_who_ask_for_it() {
+    fn open_metrics_is_sent_only_if_accept_names_it() {
         let check = |lines: &[&'static str], expected: Format| {
             let mut headers = HeaderMap::new();
             for line in lines {

@@ -48,7 +48,7 @@ impl Pages {
         let page = Arc::clone(next.lock().get_or_insert_with(Arc::default));
         // If the caller that renders disconnects, another one takes over.
         let rendered = page.get_or_try_init(|| async {
-            // It is never closed.
+            // The semaphore is never closed.
             let turn = Arc::clone(&self.turn).acquire_owned().await.ok();
             // Callers that arrive from here on need newer figures.
             next.lock().take_if(|next| Arc::ptr_eq(next, &page));
@@ -72,7 +72,7 @@ mod tests {
 
     use super::*;
 
-    /// Pages that say the number of their render. The first one takes until it is allowed to end.
+    /// Pages with the number of their render. The first render waits until the test lets it end.
     struct Scene {
         pages: Arc<Pages>,
         renders: Arc<AtomicUsize>,
@@ -125,7 +125,11 @@ mod tests {
         scene.may_end.send(()).expect("it renders");
         assert_eq!(scene.first.await.expect("no panic"), "0");
         for other in others {
-            assert_eq!(other.await.expect("no panic"), "1", "they share one, and not an old one");
+            assert_eq!(
+                other.await.expect("no panic"),
+                "1",
+                "they share one render, which is newer"
+            );
         }
         assert_eq!(other_format.await.expect("no panic"), "2");
         assert_eq!(scene.renders.load(Ordering::SeqCst), 3);
@@ -141,7 +145,7 @@ mod tests {
         leaves.abort();
         scene.first.abort();
         assert!(leaves.await.is_err_and(|error| error.is_cancelled()));
-        assert_eq!(scene.renders.load(Ordering::SeqCst), 0, "the first render goes on alone");
+        assert_eq!(scene.renders.load(Ordering::SeqCst), 0, "the first render goes on");
         scene.may_end.send(()).expect("it renders");
         assert_eq!(stays.await.expect("no panic"), "1");
     }

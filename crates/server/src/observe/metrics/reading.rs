@@ -1,5 +1,5 @@
-//! What this server tells Prometheus. Labels are rule ids and fixed words; values that clients send only
-//! where a file for Envoy asks for them, and only so many.
+//! The metrics for Prometheus. Labels are rule ids and fixed words. Values that clients send are labels
+//! only where a file for Envoy asks for them, and their number is bounded.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,12 +18,12 @@ use super::{Format, RESPONSE_CLASSES, RequestCounts, servers};
 use crate::edge::envoy::values::Hits;
 use crate::observe::audit_log::Outcomes;
 
-/// Everything that is told, at one moment.
+/// All metrics at one moment.
 #[derive(Debug)]
 pub(crate) struct Reading {
     /// How requests ended.
     pub(crate) requests: RequestCounts,
-    /// Those of the policy; the figures below are also of Envoy's limits.
+    /// The rules of the policy; the counts of `rules` are also of Envoy's limits.
     pub(crate) rules_in_force: usize,
     pub(crate) rules: Vec<(Arc<str>, RuleCounts)>,
     pub(crate) bans: BanCounts,
@@ -37,30 +37,30 @@ pub(crate) struct Reading {
     pub(crate) gateway: Readings,
     pub(crate) tokens: Vec<(&'static str, u64)>,
     pub(crate) skew_seconds: f64,
-    /// How often values met a limit whose file wants them named.
+    /// Requests by value, for limits whose file asks for it.
     pub(crate) values: Vec<((Arc<str>, String), Hits)>,
-    /// The servers that counters are on.
+    /// The servers that store counters.
     pub(crate) servers: Vec<RemoteStatus>,
-    /// Requests refused without asking them.
+    /// Requests refused without a call to these servers.
     pub(crate) deny_cache_hits: u64,
     pub(crate) counters: usize,
     pub(crate) memory_bytes: usize,
     pub(crate) evictions: u64,
     pub(crate) policy_revision: u64,
     pub(crate) policy_age_seconds: f64,
-    /// How long the catalog has not been heard of, where there is one.
+    /// How long ago the catalog last responded, where there is one.
     pub(crate) catalog_silence_seconds: Option<f64>,
     pub(crate) config_errors: u64,
     pub(crate) idempotency_keys: usize,
-    /// What became of decisions that were to be logged.
+    /// Decisions for the log, by outcome.
     pub(crate) audit: Outcomes,
-    /// Resets of counters that were to be logged.
+    /// Resets for the log, by outcome.
     pub(crate) resets: Outcomes,
     pub(crate) ready: bool,
 }
 
 impl Reading {
-    /// The text that Prometheus reads.
+    /// Renders the text that Prometheus reads.
     pub(crate) fn render(self, format: Format) -> String {
         let mut registry = Registry::with_prefix("tollgate");
         registry.register_collector(Box::new(self));
@@ -213,7 +213,7 @@ impl Collector for Reading {
     }
 }
 
-/// What a gateway counts.
+/// Writes the metrics of the gateway.
 fn forwarded(encoder: &mut DescriptorEncoder<'_>, gateway: &Readings) -> fmt::Result {
     let help = "Responses of the gateway by class of status.";
     let mut metric =

@@ -1,10 +1,10 @@
-//! How requests ended, by the entry they came in at: each is counted once, however many rules judged it.
+//! How requests ended, by entry point: each is counted once, however many rules apply to it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tollgate::{Decision, DecisionReason, Micros, Refusal};
 
-/// Where requests come in.
+/// The entry point of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Entry {
     /// The check API over HTTP.
@@ -32,8 +32,8 @@ pub(crate) enum RequestOutcome {
     Throttled,
     /// It passed because no rule applies, or because its client is on the allow list.
     Unlimited,
-    /// It could not be judged: the request was invalid, its caller left before the decision, or the store
-    /// was unavailable and a rule fails closed.
+    /// It was not checked: the request was invalid, its caller disconnected before the decision, or the
+    /// store was unavailable and a rule fails closed.
     Error,
 }
 
@@ -54,7 +54,7 @@ struct EntryCounts([AtomicU64; OUTCOMES.len()]);
 pub(crate) struct RequestCounts([[u64; OUTCOMES.len()]; ENTRIES.len()]);
 
 impl RequestOutcome {
-    /// How a request ended that was checked.
+    /// The outcome of a request that was checked.
     #[inline]
     pub(crate) fn of(entry: Entry, decision: &Decision) -> Self {
         match decision.refusal() {
@@ -92,7 +92,8 @@ impl Requests {
     }
 }
 
-/// A request that is being judged. Dropped before it ended, its caller has left, and it counts as an error.
+/// A request that is being checked. If it is dropped before it ended, its caller has disconnected, and
+/// it counts as an error.
 #[derive(Debug)]
 pub(crate) struct Unfinished<'a> {
     requests: &'a Requests,
@@ -100,13 +101,14 @@ pub(crate) struct Unfinished<'a> {
 }
 
 impl<'a> Unfinished<'a> {
-    /// A request that is counted, if it came in at an entry.
+    /// A request that is counted, if it arrived at an entry point.
     #[inline]
     pub(crate) const fn new(requests: &'a Requests, entry: Option<Entry>) -> Self {
         Self { requests, entry }
     }
 
-    /// The request has ended. It counts as an error if it was not judged, else where it was.
+    /// The request has ended. It is counted here as an error if it was not checked; otherwise the check
+    /// counted it.
     #[inline]
     pub(crate) fn finish(mut self, is_error: bool) {
         if !is_error {
@@ -132,7 +134,7 @@ impl RequestCounts {
         })
     }
 
-    /// All requests that ended so, whatever their entry.
+    /// All requests with an outcome, at all entry points.
     pub(crate) fn total(&self, outcome: RequestOutcome) -> u64 {
         self.0.iter().map(|counts| counts[outcome as usize]).sum()
     }
@@ -143,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entries_and_outcomes_are_told_apart() {
+    fn requests_are_counted_by_entry_and_outcome() {
         let requests = Requests::default();
         for (entry, outcome, times) in [
             (Entry::Http, RequestOutcome::Allowed, 1),

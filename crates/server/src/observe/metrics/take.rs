@@ -1,4 +1,4 @@
-//! Reads all figures of a server at one moment.
+//! Reads all metrics of a server at one moment.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,7 +10,7 @@ use crate::app::state::Shared;
 use crate::edge::envoy::source::CARRIED;
 
 impl Shared {
-    /// What each rule and each limit of Envoy's files decided.
+    /// The counts of each rule and each limit of Envoy's files.
     pub(crate) fn rule_counts(&self) -> impl Iterator<Item = (Arc<str>, RuleCounts)> {
         let is_shown = |(rule_id, counts): &(Arc<str>, RuleCounts)| {
             **rule_id != *CARRIED || *counts != RuleCounts::default()
@@ -19,7 +19,7 @@ impl Shared {
         self.limiter.stats().into_iter().chain(of_envoy)
     }
 
-    /// All figures at this moment.
+    /// All metrics at this moment.
     pub(crate) fn reading(&self) -> Reading {
         let store = self.limiter.store();
         let memory = store.memory();

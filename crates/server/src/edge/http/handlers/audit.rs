@@ -44,7 +44,7 @@ pub(crate) struct DecisionsPage {
 
 /// Why a log is not shown.
 #[derive(IntoResponses)]
-#[expect(dead_code, reason = "describes answers that problems make")]
+#[expect(dead_code, reason = "describes responses that `Problem` makes")]
 pub(crate) enum LogProblems {
     /// The query cannot be read
     #[response(status = 400, content_type = "application/problem+json")]
@@ -52,7 +52,7 @@ pub(crate) enum LogProblems {
     /// The rules come from a file, so there is no log
     #[response(status = 404, content_type = "application/problem+json")]
     NoLog(ProblemBody<'static>),
-    /// The catalog cannot be asked, or too many exports are being sent
+    /// The catalog is unavailable, or too many exports are running
     #[response(status = 503, content_type = "application/problem+json")]
     Catalog(ProblemBody<'static>),
 }
@@ -99,7 +99,7 @@ pub(crate) async fn changes(
         return Err(session.lacks(Right::Admin));
     }
     let filter = AuditFilter {
-        // A tenant's administrator gets no others than its own.
+        // A tenant's administrator gets the changes of that tenant only.
         tenant: session.tenant().map_or_else(|| query.owned("tenant"), |own| Ok(Some(own)))?,
         actor: query.owned("actor")?,
         kind,
@@ -112,7 +112,7 @@ pub(crate) async fn changes(
     answer(&app, session, &uri, &headers, &query, wanted).await
 }
 
-/// Lists decisions that were kept, the newest first: all that refused, denied or held back, and a
+/// Lists decisions that were kept, the newest first: all refused, denied and throttled ones, and a
 /// sample of the others.
 ///
 /// They are written within seconds. With `Accept: application/x-ndjson` all of it is sent, one record a
@@ -121,7 +121,7 @@ pub(crate) async fn changes(
     get, path = "/api/v1/audit/decisions", tag = "audit", security(("token" = [])),
     params(
         ("client" = Option<String>, Query, description = "Only decisions about this client"),
-        ("rule_id" = Option<String>, Query, description = "Only decisions that this rule spoke for"),
+        ("rule_id" = Option<String>, Query, description = "Only decisions that this rule made"),
         ("action" = Option<String>, Query, description = "Only those that ended like this: refused, denied, throttled, allowed, would_refuse"),
         ("tenant" = Option<String>, Query, description = "Only decisions about requests of this tenant"),
         ("since" = Option<String>, Query, description = "Only decisions from then on, in RFC 3339"),
@@ -145,7 +145,7 @@ pub(crate) async fn decisions(
     let query = Parameters::read(&uri, &known)?;
     let actions = DecisionAction::ALL.map(|action| (action.name(), action));
     let filter = DecisionFilter {
-        // Names are kept as far as they are looked for.
+        // Names are stored shortened, so they are searched shortened.
         client: query.owned("client")?.map(|client| shortened(&client).to_owned()),
         rule_id: query.owned("rule_id")?,
         action: one_of(&query, "action", &actions)?,
@@ -181,7 +181,7 @@ async fn answer(
     Ok((fields, Json(Records { records: page.records })).into_response())
 }
 
-/// Whether a client names a type among those it takes.
+/// Whether the `Accept` header of a client names a type.
 pub(crate) fn accepts(headers: &HeaderMap, wanted: &str) -> bool {
     let lines = headers.get_all(header::ACCEPT).iter().filter_map(|line| line.to_str().ok());
     let mut types = lines.flat_map(|line| line.split(','));
@@ -199,7 +199,7 @@ fn catalog(app: &ServerState) -> Result<Arc<Catalog>, Problem> {
     }
 }
 
-/// One of a few words.
+/// A parameter whose value is one of the given words.
 fn one_of<T: Copy>(
     query: &Parameters,
     name: &str,
@@ -227,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_for_those_who_name_them() {
+    fn json_lines_are_sent_only_if_accept_names_them() {
         let check = |values: &[&str], expected: bool| {
             let mut headers = HeaderMap::new();
             for value in values {

@@ -1,5 +1,5 @@
-//! `/api/v1/rate-limit/authorize`: forward-auth. A proxy asks about the request it holds, and passes
-//! a refusal on to its client.
+//! `/api/v1/rate-limit/authorize`: forward-auth. A proxy checks the request it holds, and passes a
+//! refusal on to its client.
 
 use std::borrow::Cow;
 
@@ -20,31 +20,31 @@ use crate::observe::audit_log::RequestContext;
 use crate::observe::metrics::Entry;
 use crate::settings::{DenyStatus, RequestHeaders};
 
-/// Where this call is found; Envoy puts the path of its client behind it.
+/// The path of this call; Envoy appends the path that its client requested.
 pub(crate) const PATH: &str = "/api/v1/rate-limit/authorize";
-/// Names the decision, for whoever wants to know why.
+/// The id of the decision, by which it can be explained.
 const DECISION: http::HeaderName = http::HeaderName::from_static("x-tollgate-decision");
 /// The rule that refused, if one did.
 const RULE: http::HeaderName = http::HeaderName::from_static("x-tollgate-rule");
-/// Why the shared store had no say, if so.
+/// Why the check was made without the shared store, if it was.
 const DEGRADED: http::HeaderName = http::HeaderName::from_static("x-tollgate-degraded");
 /// The real status of a refusal, where the proxy can only pass on another one.
 const STATUS: http::HeaderName = http::HeaderName::from_static("x-tollgate-status");
 
-/// Judges the request that a proxy asks about: 200 if it may pass, 429 if not.
+/// Checks the request that a proxy holds: 200 if it may pass, 429 if not.
 ///
 /// The request is described by `X-Original-Method` and `X-Original-URI` (nginx), by
-/// `X-Forwarded-Method`, `-Uri` and `-Host` (Traefik, Caddy), or else by the method and the path
-/// behind this one (Envoy). Who asks is found in its own headers.
+/// `X-Forwarded-Method`, `-Uri` and `-Host` (Traefik, Caddy), or else by the method and the path behind
+/// this one (Envoy). The client is identified by the headers of its request.
 #[utoipa::path(
     get, path = "/api/v1/rate-limit/authorize", tag = "check",
     params(
-        ("x-original-uri" = Option<String>, Header, description = "What the client asked for, as nginx says it"),
-        ("x-forwarded-uri" = Option<String>, Header, description = "What the client asked for, as Traefik and Caddy say it"),
+        ("x-original-uri" = Option<String>, Header, description = "What the client requested, from nginx"),
+        ("x-forwarded-uri" = Option<String>, Header, description = "What the client requested, from Traefik or Caddy"),
     ),
     responses(
         (status = 200, description = "The request may pass"),
-        (status = 400, description = "The headers do not say what is asked for, or disagree; or path or credentials can be read in two ways", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 400, description = "The headers do not say what was requested, or disagree; or the path or the credentials are ambiguous", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 401, description = "A token is needed; or the client's credentials are not valid, and identity.unverified is refuse", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 403, description = "The client is on the deny list", body = Object, content_type = "application/problem+json"),
         (status = 429, description = "A limit was reached", body = Object, content_type = "application/problem+json"),
@@ -88,8 +88,8 @@ pub(crate) async fn authorize(
 }
 
 impl Shared {
-    /// The response to a proxy: 200 if the request may pass, else what its client gets. A refusal has an
-    /// id.
+    /// The response to a proxy: 200 if the request may pass, else the refusal for its client. A refusal
+    /// has an id.
     fn authorization(&self, decision: &Decision, id: Option<&str>) -> Response {
         let mut response = Response::new(Body::empty());
         write_fields(decision, self.families, response.headers_mut());
@@ -103,7 +103,7 @@ impl Shared {
             *response.status_mut() = status;
             let fields = response.headers_mut();
             fields.insert(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
-            // Not every proxy passes on the body, which says the same.
+            // The body says the same, but not every proxy passes it on.
             let binding = decision.binding().map(|binding| &*binding.rule.id);
             let rule = binding.or_else(|| refuser(decision));
             for (name, text) in [(DECISION, Some(id)), (RULE, rule)] {
@@ -119,7 +119,7 @@ impl Shared {
         response
     }
 
-    /// Refuses the request of a client for what is wrong with it, with a status that its proxy passes on.
+    /// Refuses an invalid request of a client, with a status that its proxy passes on.
     fn refuse_client(&self, problem: Problem) -> Problem {
         let status = problem.status();
         if self.deny_status == DenyStatus::Forbidden && status == StatusCode::BAD_REQUEST {
@@ -132,7 +132,7 @@ impl Shared {
     }
 }
 
-/// The request that a proxy asks about.
+/// The request that a proxy wants checked.
 #[derive(Debug, PartialEq, Eq)]
 struct Asked<'a> {
     method: Cow<'a, str>,
@@ -161,10 +161,10 @@ impl<'a> Description<'a> {
     }
 }
 
-/// The value of a header that may be there once. Of two lines one may be the client's.
+/// The value of a header that may occur once. Of two lines one may be the client's.
 ///
-/// What is not text is read as well as can be: not reading it would let a client that adds such a
-/// byte to its query slip past the rules for its path.
+/// Bytes that are not UTF-8 are replaced: ignoring the header would let a client that adds such a byte
+/// to its query bypass the rules for its path.
 fn only<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<Cow<'a, str>>, Problem> {
     let mut lines = headers.get_all(name).iter();
     let Some(line) = lines.next() else { return Ok(None) };
@@ -183,8 +183,8 @@ fn ambiguous(what: &str) -> Problem {
 }
 
 impl<'a> Asked<'a> {
-    /// Reads what the proxy says. Proxies overwrite the headers they use themselves, but pass on what
-    /// a client put into the others, so two families that disagree are not believed.
+    /// Reads the headers of the proxy. Proxies overwrite the headers they use themselves, but pass on
+    /// what a client put into the others, so two families that disagree are refused.
     fn of(
         headers: &'a HeaderMap,
         method: &'a str,
@@ -195,7 +195,7 @@ impl<'a> Asked<'a> {
         let own_host = || uri.authority().map(|authority| authority.as_str().into());
         let own_path = uri.path_and_query().map_or("/", |path| path.as_str());
         let behind = own_path.strip_prefix(PATH).filter(|path| path.starts_with('/'));
-        // Nobody but the proxy writes the path behind ours.
+        // Only the proxy can write the path behind this call's path.
         if let Some(path) = behind.filter(|_| believed == RequestHeaders::Any) {
             return Ok(Self { method: method.into(), host: own_host(), path: path.into() });
         }
@@ -229,7 +229,7 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// The path of what may be a whole URL.
+/// The path of a URI that may be a whole URL.
 fn path_of(uri: Cow<'_, str>) -> Cow<'_, str> {
     let start = match uri.split_once("://") {
         Some((scheme, rest)) if !scheme.contains(['/', '?', '#']) => {
@@ -253,7 +253,7 @@ mod tests {
 
     const ANY: RequestHeaders = RequestHeaders::Any;
 
-    /// Method, host and path of what is asked for; the status if nothing can be believed.
+    /// Method, host and path of the request, or the status of the refusal.
     fn asked(believed: RequestHeaders, lines: &[(&'static str, &str)], uri: &str) -> String {
         let lines: Vec<_> = lines.iter().map(|(name, value)| (*name, value.as_bytes())).collect();
         asked_in_bytes(believed, &lines, uri)
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn what_proxies_ask_about() {
+    fn requests_are_read_from_the_headers_of_proxies() {
         let check = |lines: &[(&'static str, &str)], behind: &str, expected: &str| {
             assert_eq!(asked(ANY, lines, &format!("{PATH}{behind}")), expected, "{lines:?}");
         };
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_text_is_not_ignored() {
+    fn headers_that_are_not_utf_8_are_not_ignored() {
         let check = |value: &[u8], expected: &str| {
             let lines = [("x-original-uri", value)];
             assert_eq!(asked_in_bytes(ANY, &lines, PATH), expected);
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_cannot_choose_the_path_it_is_judged_by() {
+    fn a_client_cannot_choose_the_path_that_is_checked() {
         let both = [("x-original-uri", "/harmless"), ("x-forwarded-uri", "/login")];
         let check = |believed, behind: &str, expected: &str| {
             assert_eq!(asked(believed, &both, &format!("{PATH}{behind}")), expected);
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_lines_none_is_believed() {
+    fn a_repeated_header_is_refused() {
         let mut headers = HeaderMap::new();
         headers.append("x-original-uri", HeaderValue::from_static("/harmless"));
         headers.append("x-original-uri", HeaderValue::from_static("/login"));
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_of_any_length_is_judged() {
+    fn a_path_of_any_length_is_checked() {
         let long = format!("/{}", "a".repeat(60_000));
         assert_eq!(asked(ANY, &[("x-original-uri", &long)], PATH), format!("GET {long}"));
         assert_eq!(asked(ANY, &[], &format!("{PATH}{long}")), format!("GET {long}"));

@@ -1,4 +1,4 @@
-//! `POST /api/v1/rate-limit/check/batch`: many checks in one call, each judged on its own.
+//! `POST /api/v1/rate-limit/check/batch`: many independent checks in one call.
 
 use std::fmt;
 
@@ -21,8 +21,8 @@ use crate::edge::http::wire::check::{CheckBody, Subject};
 use crate::edge::http::wire::decode::decode;
 use crate::observe::metrics::{Entry, RequestOutcome};
 
-/// How many checks find room at first.
-const USUAL_CHECKS: usize = 128;
+/// How many checks memory is allocated for at first.
+const CHECKS_CAPACITY: usize = 128;
 
 /// A [`BatchRequest`] as the limiter sees it.
 #[derive(Debug, Deserialize)]
@@ -32,7 +32,7 @@ struct BatchBody<'a> {
     checks: Vec<CheckBody<'a>>,
 }
 
-/// Reads checks into room for many: they are large, and moving them to where there is more takes as
+/// Reads checks into a vector with capacity: checks are large, and moving them when it grows takes as
 /// long as reading them.
 fn read_checks<'de, D: Deserializer<'de>>(
     deserializer: D,
@@ -47,7 +47,7 @@ fn read_checks<'de, D: Deserializer<'de>>(
         }
 
         fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
-            let mut checks = Vec::with_capacity(USUAL_CHECKS);
+            let mut checks = Vec::with_capacity(CHECKS_CAPACITY);
             while let Some(Object(check)) = list.next_element()? {
                 checks.push(check);
             }
@@ -58,15 +58,15 @@ fn read_checks<'de, D: Deserializer<'de>>(
     deserializer.deserialize_seq(Checks)
 }
 
-/// Judges up to 1,000 checks, each on its own, in order.
+/// Makes up to 1,000 checks, each independently, in order.
 ///
-/// A check whose fields make no sense fails the whole call, before anything is charged. One that turns
-/// out later to be impossible (its idempotency key was used with another body, its rule is gone) is
-/// answered by `{"error": {...}}` in its place.
+/// A check whose fields do not belong together fails the whole call, before anything is charged. A check
+/// that fails later (its idempotency key was used with another body, its rule was removed) has the
+/// result `{"error": {...}}` in its place.
 #[utoipa::path(
     post, path = "/api/v1/rate-limit/check/batch", tag = "check", security((), ("token" = [])), request_body = BatchRequest<'_>,
     responses(
-        (status = 200, description = "Judged", body = BatchResponse<'_>),
+        (status = 200, description = "Checked", body = BatchResponse<'_>),
         (status = 400, description = "The body cannot be read", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 404, description = "No such rule", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 408, description = "The body did not arrive in time", body = ProblemBody<'_>, content_type = "application/problem+json"),
@@ -83,7 +83,7 @@ pub(crate) async fn check_batch(
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
     if headers.contains_key(IDEMPOTENCY_KEY) {
-        let detail = "in a batch each check has a key of its own: idempotency_key";
+        let detail = "in a batch each check has its own key: idempotency_key";
         return Err(Problem::bad_request("invalid_idempotency_key", detail));
     }
     let BatchBody { checks } = decode(&body)?;

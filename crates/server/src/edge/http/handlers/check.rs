@@ -23,19 +23,19 @@ use crate::observe::metrics::Entry;
 
 /// The idempotency key of a call.
 pub(crate) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("x-idempotency-key");
-/// Marks a response that the call got before.
+/// Marks a response that is replayed.
 const REPLAYED: HeaderName = HeaderName::from_static("x-idempotency-replayed");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// Judges a request and charges it to every rule that applies, or to none.
+/// Checks a request and charges it to every rule that applies, or to none.
 ///
-/// Always 200 when judged: `allowed` says whether the request may pass.
+/// Always 200 when checked: `allowed` says whether the request may pass.
 #[utoipa::path(
     post, path = "/api/v1/rate-limit/check", tag = "check", security((), ("token" = [])), request_body = CheckRequest<'_>,
     params(("x-idempotency-key" = Option<String>, Header, min_length = 1, max_length = 255,
-        description = "Repeated within five minutes with the same body, the call gets the same answer and is charged once.")),
+        description = "A call repeated within five minutes with the same key and body gets the same response and is charged once.")),
     responses(
-        (status = 200, description = "Judged", body = CheckResponse<'_>),
+        (status = 200, description = "Checked", body = CheckResponse<'_>),
         (status = 404, description = "No such rule", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 422, description = "The fields do not belong together, or the key was used with another body", body = ProblemBody<'_>, content_type = "application/problem+json"),
         BodyProblems,
@@ -60,7 +60,7 @@ pub(crate) async fn respond(
 ) -> Result<Response, Problem> {
     let check: CheckBody<'_> = decode(body)?;
     if let Some(key) = idempotency_key(headers, &check)? {
-        // On the heap: it is large, rare, and the future of this call is moved about.
+        // On the heap: it is large and rare, and the future of this call is moved.
         let checked = Box::pin(check_idempotent(app, principal, key, &check, true)).await;
         let (Remembered { body, headers }, is_copy) = checked?;
         let mut response = response_of(body, headers);
@@ -83,8 +83,8 @@ pub(crate) async fn respond(
     Ok(checked.await)
 }
 
-/// Checks a request with an idempotency key, or repeats the response that it got before. Says whether
-/// it is a copy.
+/// Checks a request with an idempotency key, or replays the response that it got before. Returns whether
+/// it is a replay.
 pub(crate) async fn check_idempotent(
     app: &ServerState,
     principal: &Principal,

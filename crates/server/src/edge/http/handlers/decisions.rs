@@ -17,16 +17,16 @@ use crate::edge::http::problem::{Problem, ProblemBody};
 use crate::edge::http::wire::answer::{response, rule_results};
 use crate::edge::http::wire::time::rfc_3339;
 
-/// Explains a recent decision: what it rests on, and the figures of every rule at that moment.
+/// Explains a recent decision: its reason, and the figures of every rule at that moment.
 #[utoipa::path(
     get, path = "/api/v1/decisions/{decision_id}", tag = "operate",
-    params(("decision_id" = String, Path, description = "As the answer named it", example = "d1f00dbee-a2a")),
+    params(("decision_id" = String, Path, description = "The id, as in the response to the check", example = "d1f00dbee-a2a")),
     security(("token" = [])),
     responses(
         (status = 200, description = "Explained", body = DecisionRecord<'_>),
         (status = 400, description = "The path cannot be read", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 404, description = "No such decision", body = ProblemBody<'_>, content_type = "application/problem+json"),
-        (status = 409, description = "The decision was given back", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 409, description = "The decision was refunded", body = ProblemBody<'_>, content_type = "application/problem+json"),
         AdminProblems,
     )
 )]
@@ -44,7 +44,7 @@ pub(crate) async fn decision(
 
 fn explain(id: DecisionId, decision: &Decision) -> String {
     let id = id.text();
-    // Written while the decision is there; it may be gone when the answer is sent.
+    // Serialized while the decision is locked; it may be evicted when the response is sent.
     let record = DecisionRecord {
         decision_id: Cow::Borrowed(&id),
         at: rfc_3339(decision.now()),

@@ -1,5 +1,4 @@
-//! `POST /json`: Envoy's rate limit service for those who speak no gRPC, as envoyproxy/ratelimit has
-//! it.
+//! `POST /json`: Envoy's rate limit service for callers without gRPC, as in envoyproxy/ratelimit.
 
 use axum::Json;
 use axum::extract::{Request, State};
@@ -18,12 +17,12 @@ use crate::edge::http::openapi::BodyProblems;
 use crate::edge::http::problem::{Problem, ProblemBody};
 use crate::edge::http::wire::decode::decode;
 
-/// What Envoy would ask. Names may be written as in `hitsAddend` or as in `hits_addend`.
+/// The request that Envoy would send. Names may be written as in `hitsAddend` or as in `hits_addend`.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(example = json!({"domain": "shop", "descriptors": [{"entries": [{"key": "tenant", "value": "acme"}]}]}))]
 pub(crate) struct EnvoyRequest<'a> {
-    /// Which limits are meant.
+    /// The domain, which names a set of limits.
     #[serde(borrow)]
     #[schema(value_type = String, min_length = 1)]
     domain: Text<'a>,
@@ -49,7 +48,7 @@ pub(crate) struct EnvoyDescriptor<'a> {
     #[serde(default)]
     #[schema(value_type = Option<EnvoyOverride>)]
     limit: Option<Object<EnvoyOverride>>,
-    /// What this view costs, if not what the request does; 0 to look.
+    /// The cost of this view, if it differs from that of the request; 0 to peek.
     #[serde(default, alias = "hits_addend", deserialize_with = "number_or_text")]
     #[schema(value_type = Option<NumberOrText>)]
     hits_addend: Option<u64>,
@@ -115,14 +114,14 @@ fn number_or_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u
         Some(NumberOrText::Number(number)) => number,
         Some(NumberOrText::Text(text)) => text.parse().map_err(D::Error::custom)?,
     };
-    // As far as the description of this call knows numbers.
+    // The OpenAPI description of this call says `int64`.
     if number > i64::MAX.cast_unsigned() {
         return Err(D::Error::custom(format!("expected a number up to {}", i64::MAX)));
     }
     Ok(Some(number))
 }
 
-/// What Envoy would be told. What is nothing is left out.
+/// The response that Envoy would get. Empty fields are left out.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct EnvoyAnswer {
@@ -138,20 +137,20 @@ pub(crate) struct EnvoyAnswer {
     dynamic_metadata: Option<EnvoyMetadata>,
 }
 
-/// What became of one descriptor.
+/// The result of one descriptor.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct EnvoyStatus {
     /// `OK` or `OVER_LIMIT`.
     code: &'static str,
-    /// The limit it met.
+    /// The limit that applies to it.
     #[serde(skip_serializing_if = "Option::is_none")]
     current_limit: Option<EnvoyLimit>,
     /// What is left of it.
     #[serde(skip_serializing_if = "is_zero")]
     #[schema(required = false, value_type = u64, maximum = 4_294_967_295_u64)]
     limit_remaining: u32,
-    /// The seconds until all of it is back, as in `30s`.
+    /// The seconds until all of it is available again, as in `30s`.
     #[serde(skip_serializing_if = "Option::is_none")]
     duration_until_reset: Option<String>,
 }
@@ -178,13 +177,13 @@ pub(crate) struct EnvoyHeader {
     value: String,
 }
 
-/// What else there is to say.
+/// Dynamic metadata of a response.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct EnvoyMetadata {
     /// Names the decision.
     #[serde(skip_serializing_if = "Option::is_none")]
     decision_id: Option<String>,
-    /// Why the shared store had no say, if so.
+    /// Why the check was made without the shared store, if it was.
     #[serde(skip_serializing_if = "Option::is_none")]
     degraded: Option<String>,
 }
@@ -194,12 +193,12 @@ const fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
-/// Judges a request as Envoy's rate limit service would: 200 if it may pass, 429 if not.
+/// Checks a request as Envoy's rate limit service does: 200 if it may pass, 429 if not.
 #[utoipa::path(
     post, path = "/json", tag = "check", security((), ("token" = [])), request_body = EnvoyRequest<'_>,
     responses(
-        (status = 200, description = "It may pass", body = EnvoyAnswer),
-        (status = 429, description = "It may not, or this server is called too often",
+        (status = 200, description = "The request may pass", body = EnvoyAnswer),
+        (status = 429, description = "The request may not pass, or this server is called too often",
             content((EnvoyAnswer = "application/json"), (ProblemBody<'_> = "application/problem+json"))),
         (status = 401, description = "A token is needed", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 403, description = "The token has another role", body = ProblemBody<'_>, content_type = "application/problem+json"),

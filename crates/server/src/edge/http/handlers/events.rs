@@ -13,19 +13,19 @@ use crate::edge::http::problem::{Problem, ProblemBody};
 
 const EVENT_STREAM: &str = "text/event-stream";
 
-/// Tells decisions and new revisions as they happen, as server-sent events.
+/// Streams decisions and new revisions as server-sent events.
 ///
-/// Events are `decision`, `revision`, and `lost` for whoever reads too slowly. The client has to say
-/// that it wants them: `Accept: text/event-stream`. The stream ends when the token is revoked, expires, or
-/// gets another role or tenant.
+/// Events are `decision`, `revision`, and `lost` for a client that reads too slowly. The client has to
+/// send `Accept: text/event-stream`. The stream ends when the token is revoked, expires, or gets another
+/// role or tenant.
 #[utoipa::path(
     get, path = "/api/v1/events", tag = "audit", security(("token" = [])),
     responses(
         (status = 200, description = "Events, until one side ends it", body = String, content_type = "text/event-stream"),
         (status = 400, description = "There are no parameters", body = ProblemBody<'_>, content_type = "application/problem+json"),
-        (status = 406, description = "The client does not say that it takes events", body = ProblemBody<'_>, content_type = "application/problem+json"),
-        (status = 429, description = "Too many listen with this token already", body = ProblemBody<'_>, content_type = "application/problem+json"),
-        (status = 503, description = "Too many listen already, or the server shuts down", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 406, description = "`Accept` does not name text/event-stream", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 429, description = "Too many event streams are open with this token", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 503, description = "Too many event streams are open, or the server shuts down", body = ProblemBody<'_>, content_type = "application/problem+json"),
         AdminProblems,
     )
 )]
@@ -36,7 +36,7 @@ pub(crate) async fn events(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     Parameters::read(&uri, &[])?;
-    // Whoever does not know what this is would wait for its end.
+    // A client that does not expect a stream would wait for its end.
     if !accepts(&headers, EVENT_STREAM) {
         return Err(Problem::new(
             StatusCode::NOT_ACCEPTABLE,

@@ -1,4 +1,4 @@
-//! Whether the server lives, whether it takes traffic, and its figures for Prometheus.
+//! Liveness, readiness, and metrics for Prometheus.
 
 use axum::Json;
 use axum::extract::State;
@@ -12,14 +12,14 @@ use crate::app::state::ServerState;
 use crate::edge::http::problem::Problem;
 use crate::observe::metrics::Format;
 
-/// How the server is.
+/// The health of the server.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Health {
     /// `ok`, or `draining` while the server shuts down.
     status: &'static str,
 }
 
-/// How ready the server is.
+/// The readiness of the server.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Readiness {
     /// `ready`, or `draining` while the server shuts down.
@@ -30,22 +30,22 @@ pub(crate) struct Readiness {
     rules: usize,
     /// How often a changed rules file could not be put in force.
     config_errors: u64,
-    /// How many seconds the catalog has not been heard of. While it is away, the last good rules stay
-    /// in force, so that is no reason not to be ready.
+    /// Seconds since the catalog last responded. While it is unavailable, the last valid rules stay in
+    /// force, so the server stays ready.
     #[serde(skip_serializing_if = "Option::is_none")]
     catalog_silence_seconds: Option<f64>,
-    /// The servers that counters are on. One that does not answer is no reason not to be ready: rules
-    /// say what happens without it.
+    /// The servers that store counters. The server stays ready without them: each rule's
+    /// `on_store_failure` applies.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     store: Vec<StoreHealth>,
 }
 
-/// A server that counters are on.
+/// A server that stores counters.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct StoreHealth {
-    /// Where it is.
+    /// Its address.
     server: String,
-    /// Whether it answered the last call; if not, rules say what happens without it.
+    /// Whether it responded to the last call; if not, each rule's `on_store_failure` applies.
     answers: bool,
 }
 
@@ -56,17 +56,17 @@ impl From<RemoteStatus> for StoreHealth {
     }
 }
 
-/// Whether the process lives.
+/// Whether the process is alive.
 #[utoipa::path(get, path = "/health/live", tag = "health",
-    responses((status = 200, description = "It lives", body = Health)))]
+    responses((status = 200, description = "The process is alive", body = Health)))]
 pub(crate) async fn live() -> Json<Health> {
     Json(Health { status: "ok" })
 }
 
 /// Whether the server takes traffic.
 #[utoipa::path(get, path = "/health/ready", tag = "health",
-    responses((status = 200, description = "It does", body = Readiness),
-              (status = 503, description = "It shuts down", body = Readiness)))]
+    responses((status = 200, description = "The server takes traffic", body = Readiness),
+              (status = 503, description = "The server shuts down", body = Readiness)))]
 pub(crate) async fn ready(State(app): State<ServerState>) -> Response {
     let reading = app.reading();
     let readiness = Readiness {
@@ -81,7 +81,7 @@ pub(crate) async fn ready(State(app): State<ServerState>) -> Response {
     (status, Json(readiness)).into_response()
 }
 
-/// Figures for Prometheus: as `OpenMetrics` if `Accept` names it, else in the text format.
+/// Metrics for Prometheus: as `OpenMetrics` if `Accept` names it, else in the text format.
 #[utoipa::path(get, path = "/metrics", tag = "health",
     responses((status = 200, description = "The figures",
         content((String = "text/plain"), (String = "application/openmetrics-text")))))]

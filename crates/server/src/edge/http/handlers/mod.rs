@@ -1,4 +1,4 @@
-//! One file for each call of the HTTP API. They translate; what is judged is judged by the limiter.
+//! One file for each call of the HTTP API. Handlers only translate; the limiter decides.
 
 pub(crate) mod audit;
 pub(crate) mod authorize;

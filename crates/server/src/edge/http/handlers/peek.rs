@@ -1,4 +1,4 @@
-//! `peek` and `explain`: look without charging.
+//! `peek` and `explain`: read counters without charging them.
 
 use axum::Json;
 use axum::extract::State;
@@ -18,14 +18,13 @@ use crate::edge::http::wire::check::CheckBody;
 use crate::edge::http::wire::decode::decode;
 use crate::observe::metrics::Entry;
 
-/// Looks at what a check would meet, without charging it.
+/// Reads the limits and counters of a check, without charging it.
 ///
-/// Looking costs nothing, so `allowed` is true unless the client is denied altogether; look at
-/// `remaining`.
+/// A peek costs nothing, so `allowed` is true unless the client is denied; read `remaining` instead.
 #[utoipa::path(
     post, path = "/api/v1/rate-limit/peek", tag = "check", security((), ("token" = [])), request_body = CheckRequest<'_>,
     responses(
-        (status = 200, description = "Looked up", body = CheckResponse<'_>),
+        (status = 200, description = "Read", body = CheckResponse<'_>),
         (status = 404, description = "No such rule", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 422, description = "The fields do not belong together", body = ProblemBody<'_>, content_type = "application/problem+json"),
         BodyProblems,
@@ -52,7 +51,7 @@ pub(crate) async fn peek(
     Ok((fields, content_type, answer).into_response())
 }
 
-/// Says of every rule whether it applies to a request and why, what is left, and which one binds.
+/// Explains for every rule whether it applies to a request and why, what is left, and which one binds.
 ///
 /// Lists rules without a tenant and rules of the request's tenant. With the token of a viewer, an
 /// operator or an admin it lists all rules.
@@ -74,7 +73,7 @@ pub(crate) async fn explain(
     let queue = app.queues.explanations.clone();
     let explaining = async move {
         let check: CheckBody<'_> = decode(&body)?;
-        // The fields have to make sense, even though all rules are explained.
+        // The fields have to belong together, even though all rules are explained.
         check.subject(|| app.limiter.policy())?;
         let explained = app.limiter.explain_within(&check, scope).await;
         Ok(Json(explained).into_response())

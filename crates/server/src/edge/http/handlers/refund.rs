@@ -1,4 +1,4 @@
-//! `refund` and `reset`: what operators do when something was counted that should not have been.
+//! `refund` and `reset`: how operators correct what should not have been counted.
 
 use axum::Json;
 use axum::extract::State;
@@ -23,18 +23,18 @@ use crate::observe::audit_log::resets::records_of;
 use crate::policy::bans;
 use crate::policy::source::PolicySource;
 
-/// What is to be given back: a decision, or what a check costs.
+/// What to refund: a decision, or the cost of a check.
 #[derive(ToSchema)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "describes what is decoded in two steps, for better messages")]
 pub(crate) enum RefundBody<'a> {
-    /// What that decision charged, once.
+    /// Refunds what that decision charged, once.
     Decision(DecisionBody<'a>),
-    /// What such a check costs, without knowing when it was charged.
+    /// Refunds the cost of such a check, without knowing when it was charged.
     Check(Box<CheckRequest<'a>>),
 }
 
-/// Gives back what was charged.
+/// Refunds what was charged.
 ///
 /// With a `decision_id`: exactly what that decision charged, and only once. With a check: what such a
 /// check costs, to the newest window of every rule that applies.
@@ -42,11 +42,11 @@ pub(crate) enum RefundBody<'a> {
     post, path = "/api/v1/rate-limit/refund", tag = "operate", request_body = RefundBody<'_>,
     security(("token" = [])),
     responses(
-        (status = 200, description = "Given back", body = Changed),
+        (status = 200, description = "Refunded", body = Changed),
         (status = 404, description = "No such decision or rule", body = ProblemBody<'_>, content_type = "application/problem+json"),
-        (status = 409, description = "Given back already, or nothing was charged", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 409, description = "Refunded already, or nothing was charged", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 422, description = "The fields do not belong together", body = ProblemBody<'_>, content_type = "application/problem+json"),
-        (status = 503, description = "The store cannot be asked", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 503, description = "The store is unavailable", body = ProblemBody<'_>, content_type = "application/problem+json"),
         BodyProblems,
         AdminProblems,
     )
@@ -72,16 +72,16 @@ pub(crate) async fn refund(
     Ok((session.fields, Json(Changed { counters })))
 }
 
-/// Forgets what was counted for a request, under every rule that applies or under one alone, and lifts
-/// its bans by these rules.
+/// Resets the counters of a request, under every rule that applies or under one rule, and lifts its bans
+/// by these rules.
 #[utoipa::path(
     post, path = "/api/v1/rate-limit/reset", tag = "operate", request_body = CheckRequest<'_>,
     security(("token" = [])),
     responses(
-        (status = 200, description = "Forgotten", body = Changed),
+        (status = 200, description = "Reset", body = Changed),
         (status = 404, description = "No such rule", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 422, description = "The fields do not belong together", body = ProblemBody<'_>, content_type = "application/problem+json"),
-        (status = 503, description = "The store cannot be asked", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 503, description = "The store is unavailable", body = ProblemBody<'_>, content_type = "application/problem+json"),
         BodyProblems,
         AdminProblems,
     )
@@ -97,7 +97,7 @@ pub(crate) async fn reset(
     Ok((session.fields, Json(Changed { counters })))
 }
 
-/// Does something to its end, even if whoever asked for it leaves meanwhile: no reset is without record.
+/// Completes the work even if the caller disconnects meanwhile, so that every reset is recorded.
 pub(crate) async fn to_the_end<T: Send + 'static>(
     work: impl Future<Output = Result<T, Problem>> + Send + 'static,
 ) -> Result<T, Problem> {
@@ -105,7 +105,7 @@ pub(crate) async fn to_the_end<T: Send + 'static>(
     tokio::spawn(work).await.unwrap_or_else(lost)
 }
 
-/// Forgets what was counted for a check, and lifts bans of it; says how many counters that were.
+/// Resets the counters of a check, and lifts its bans; returns how many counters were reset.
 pub(crate) async fn reset_counters(
     app: &ServerState,
     author: Author,
@@ -118,7 +118,7 @@ pub(crate) async fn reset_counters(
     let peek = || app.limiter.check(subject.of(&Peek(check)));
     let before = peek().await;
     let reset = app.limiter.reset(subject.of(check)).await;
-    // A store that did not answer in time may have done it after all.
+    // A call that timed out may have been executed after all.
     if reset.as_ref().map_or_else(|error| error.kind() == StoreErrorKind::Timeout, |_| true) {
         let after = peek().await;
         note_reset(app, records_of(&author, &check.context(), &before, &after));
@@ -126,7 +126,7 @@ pub(crate) async fn reset_counters(
     reset.map_err(store_away)
 }
 
-/// Keeps who reset what, or says it where nothing is kept.
+/// Records a reset in the audit log, or in the program log where there is no catalog.
 fn note_reset(app: &Shared, records: Vec<ResetRecord>) {
     match &app.policy_source {
         PolicySource::Catalog(_) => app.audit_log.resets.note(records),
@@ -151,7 +151,7 @@ async fn refund_decision(app: &ServerState, id: &str) -> Result<usize, Problem> 
     match app.limiter.refund(decision).await {
         Ok(()) => Ok(counters),
         Err(error) => {
-            // A store that did not answer in time may have done it after all.
+            // A call that timed out may have been executed after all.
             if error.kind() != StoreErrorKind::Timeout {
                 app.journal.put_back(id, receipt);
             }
@@ -160,7 +160,7 @@ async fn refund_decision(app: &ServerState, id: &str) -> Result<usize, Problem> 
     }
 }
 
-/// Whether a body names a decision, as far as can be told without knowing its other fields.
+/// Whether a body has a `decision_id`, whatever its other fields are.
 fn names_decision(body: &[u8]) -> bool {
     #[derive(Deserialize)]
     struct Names {
@@ -188,7 +188,7 @@ pub(crate) fn missing_decision(missing: Missing, id: DecisionId) -> Problem {
             format!("decision {id} is not known here any more; recent ones are (decisions_kept)"),
         ),
         Missing::GivenBack => {
-            let detail = format!("decision {id} was given back already");
+            let detail = format!("decision {id} was refunded already");
             Problem::new(StatusCode::CONFLICT, "already_given_back", detail)
         }
     }

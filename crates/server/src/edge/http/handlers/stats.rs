@@ -14,10 +14,10 @@ use crate::edge::http::paging::Parameters;
 use crate::edge::http::problem::{Problem, ProblemBody};
 use crate::observe::metrics::{RequestCounts, RequestOutcome};
 
-/// What this node did.
+/// The figures of this node.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct StatsAnswer {
-    /// For how long it runs.
+    /// How long it has been running.
     uptime_seconds: f64,
     /// The revision in force.
     revision: u64,
@@ -29,7 +29,7 @@ pub(crate) struct StatsAnswer {
     rules: Vec<RuleStats>,
 }
 
-/// How requests ended, whatever entry they came in at.
+/// How requests ended, at all entry points together.
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 pub(crate) struct RequestTotals {
     /// All of them.
@@ -44,7 +44,7 @@ pub(crate) struct RequestTotals {
     throttled: u64,
     /// Passed because no rule applies, or because the client is on the allow list.
     unlimited: u64,
-    /// Not judged: the request was invalid, or the store unavailable and a rule fails closed.
+    /// Not checked: the request was invalid, or the store unavailable and a rule fails closed.
     error: u64,
 }
 
@@ -80,7 +80,7 @@ impl From<BanCounts> for BanFigures {
     }
 }
 
-/// How often one rule said what.
+/// The decisions of one rule.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct RuleStats {
     /// The rule.
@@ -89,22 +89,22 @@ pub(crate) struct RuleStats {
     counts: CountsAnswer,
 }
 
-/// How often something was said.
+/// Decisions by kind.
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 pub(crate) struct CountsAnswer {
-    /// Requests that fitted.
+    /// Requests within the limit.
     admitted: u64,
     /// Requests that were refused.
     refused: u64,
     /// Requests of clients that the rule had banned.
     banned: u64,
-    /// Requests that a rule would have refused that only watches.
+    /// Requests that the rule would have refused if it were not `log_only`.
     would_refuse: u64,
     /// Requests close to a limit.
     warned: u64,
-    /// Requests that were told to wait.
+    /// Requests that were delayed.
     delayed: u64,
-    /// Requests judged without the shared store.
+    /// Requests checked without the shared store.
     degraded: u64,
 }
 
@@ -117,7 +117,7 @@ impl From<RuleCounts> for CountsAnswer {
     }
 }
 
-/// Tells how often each rule admitted, refused and warned on this node.
+/// Shows how often each rule admitted, refused and warned on this node.
 #[utoipa::path(
     get, path = "/api/v1/stats", tag = "audit", security(("token" = [])),
     responses(

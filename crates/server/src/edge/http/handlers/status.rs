@@ -1,4 +1,4 @@
-//! `GET /api/v1/rate-limits/status`: what a client has left, told to the client itself.
+//! `GET /api/v1/rate-limits/status`: a client reads its own limits.
 
 use axum::Json;
 use axum::extract::rejection::QueryRejection;
@@ -18,7 +18,7 @@ use crate::edge::http::wire::ban::BanAnswer;
 use crate::edge::http::wire::decode::shorten;
 use crate::edge::http::wire::time::rfc_3339;
 
-/// What a client wants to know its limits for.
+/// The endpoint that a client wants its limits for.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct StatusQuery {
@@ -29,15 +29,15 @@ pub(crate) struct StatusQuery {
 /// What a client has left.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct StatusAnswer {
-    /// Who the client is taken for: the user, else the owner of the API key, else the address.
+    /// The identity of the client: the user, else the owner of the API key, else the address.
     client_id: String,
-    /// The client is refused whatever it asks for.
+    /// Whether every request of the client is refused.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     denied: bool,
-    /// The ban that the client is refused by; not there if there is none.
+    /// The ban of the client; absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     banned: Option<BanAnswer>,
-    /// Every limit that applies, whatever is asked for.
+    /// Every limit that applies.
     limits: Vec<LimitAnswer>,
 }
 
@@ -50,21 +50,21 @@ pub(crate) struct LimitAnswer {
     limit: u64,
     /// What is left.
     remaining: u64,
-    /// When all of it is back, in RFC 3339.
+    /// When all of it is available again, in RFC 3339.
     #[schema(format = DateTime)]
     reset_at: String,
-    /// The seconds in which the rate gives `limit` back: the window, unless there is a burst.
+    /// The seconds in which the rate refills `limit`: the window, unless there is a burst.
     window_seconds: f64,
 }
 
-/// Tells a client its own limits: by its token, its API key, or its address.
+/// Shows a client its own limits. The client is identified by its token, its API key, or its address.
 ///
-/// Limits that hold for single endpoints are told for `?endpoint=/path` and `?method=`.
+/// `?endpoint=/path` and `?method=` add the limits of single endpoints.
 #[utoipa::path(
     get, path = "/api/v1/rate-limits/status", tag = "clients",
     params(
-        ("endpoint" = Option<String>, Query, description = "Tell the limits for this path"),
-        ("method" = Option<String>, Query, description = "Tell the limits for this method; GET if not given"),
+        ("endpoint" = Option<String>, Query, description = "The limits for this path"),
+        ("method" = Option<String>, Query, description = "The limits for this method; GET if not given"),
     ),
     responses(
         (status = 200, description = "What is left", body = StatusAnswer),

@@ -1,4 +1,5 @@
-//! `GET /api/v1/top`: who causes most decisions on this node, over the last minutes.
+//! `GET /api/v1/top`: which clients, rules or endpoints cause most decisions on this node, over the last
+//! minutes.
 
 use axum::Json;
 use axum::extract::{OriginalUri, State};
@@ -11,13 +12,13 @@ use crate::edge::http::extract::Viewer;
 use crate::edge::http::openapi::AdminProblems;
 use crate::edge::http::paging::Parameters;
 use crate::edge::http::problem::{Problem, ProblemBody};
-use crate::observe::audit_log::top::{By, LONGEST_WINDOW, Of, Ranking};
+use crate::observe::audit_log::top::{By, MAX_WINDOW, Of, Ranking};
 
-const USUAL_WINDOW: u64 = 60;
-const USUAL_LIMIT: u64 = 10;
-const MOST: u64 = 100;
+const DEFAULT_WINDOW: u64 = 60;
+const DEFAULT_LIMIT: u64 = 10;
+const MAX_LIMIT: u64 = 100;
 
-/// Who causes most decisions.
+/// The clients, rules or endpoints that cause most decisions.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct TopAnswer {
     /// What is ranked: client, rule or endpoint.
@@ -28,22 +29,23 @@ pub(crate) struct TopAnswer {
     refused: TopList,
     /// By requests that passed, but that a rule with `action: log_only` would have refused.
     would_refuse: TopList,
-    /// By requests that were noted: both, the ones that had to wait, and a sample of the others.
+    /// By requests that were recorded: refused, would-refuse and delayed ones, and a sample of the
+    /// others.
     recorded: TopList,
 }
 
-/// The heaviest first.
+/// A ranking, the highest count first.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct TopList {
     /// Whether the counts are exact.
     exact: bool,
-    /// The most by which any count may be too low. None is too high.
+    /// How much any count may be too low, at most. None is too high.
     may_lack: u64,
-    /// The heaviest.
+    /// The entries with the highest counts.
     top: Vec<TopEntry>,
 }
 
-/// One of the heaviest.
+/// An entry of a ranking.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct TopEntry {
     /// The client, rule or endpoint.
@@ -60,7 +62,7 @@ impl From<Ranking> for TopList {
     }
 }
 
-/// Ranks clients, rules or endpoints by how many requests were refused, on this node and of late.
+/// Ranks clients, rules or endpoints by how many requests were recently refused on this node.
 #[utoipa::path(
     get, path = "/api/v1/top", tag = "audit", security(("token" = [])),
     params(
@@ -86,8 +88,8 @@ pub(crate) async fn top(
             Problem::bad_request("invalid_query", "`by` is client, rule or endpoint")
         })?,
     };
-    let limit = number(&query, "limit", USUAL_LIMIT, MOST)?;
-    let window = number(&query, "window", USUAL_WINDOW, LONGEST_WINDOW)?;
+    let limit = number(&query, "limit", DEFAULT_LIMIT, MAX_LIMIT)?;
+    let window = number(&query, "window", DEFAULT_WINDOW, MAX_WINDOW)?;
     let now = app.now();
     let answer = app.audit_log.with_top(|top, missed| {
         let most = usize::try_from(limit).unwrap_or(usize::MAX);

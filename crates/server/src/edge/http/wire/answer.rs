@@ -59,7 +59,7 @@ fn rule_result<'a>(decision: &Decision, outcome: &RuleOutcome<'a>) -> RuleResult
     }
 }
 
-/// Why a request was refused, as the API says it.
+/// The reason of a refusal as the API names it.
 pub(crate) const fn reason(refusal: Refusal) -> Reason {
     match refusal {
         Refusal::RateLimited => Reason::RateLimited,
@@ -96,7 +96,7 @@ pub(crate) fn write(response: &CheckResponse<'_>, out: &mut Vec<u8>) {
         _ => b",\"state\":\"normal\"",
     });
     if let Some(decision_id) = &response.decision_id {
-        // Ours, so without escapes.
+        // The server creates decision ids, and they need no escapes.
         out.extend_from_slice(b",\"decision_id\":\"");
         out.extend_from_slice(decision_id.as_bytes());
         out.push(b'"');
@@ -119,19 +119,19 @@ fn number(out: &mut Vec<u8>, name: &[u8], number: Option<u64>) {
     }
 }
 
-/// A string. Ids need no escapes; should one do so after all, it gets them.
+/// Writes a JSON string. Rule ids rarely need escapes, so the check for them comes first.
 fn text(out: &mut Vec<u8>, text: &str) {
     if text.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\') {
         out.push(b'"');
         out.extend_from_slice(text.as_bytes());
         out.push(b'"');
     } else {
-        // Texts always serialise, and a vector takes everything.
+        // Text always serialises, and writing to a vector cannot fail.
         let _ = serde_json::to_writer(out, text);
     }
 }
 
-/// A field that is rarely there.
+/// Writes a field that is rarely present.
 fn rest(out: &mut Vec<u8>, name: &str, value: Option<&impl Serialize>) {
     if let Some(value) = value {
         out.extend_from_slice(b",\"");
@@ -141,7 +141,7 @@ fn rest(out: &mut Vec<u8>, name: &str, value: Option<&impl Serialize>) {
     }
 }
 
-/// What decided, if it was no limit.
+/// Why a decision was made, if not by a limit.
 fn because(decision: &Decision) -> Option<String> {
     match decision.reason() {
         DecisionReason::Rules
@@ -161,7 +161,7 @@ fn because(decision: &Decision) -> Option<String> {
     }
 }
 
-/// The rule that refused without counting.
+/// The id of the rule that refused without counting.
 pub(crate) fn refuser(decision: &Decision) -> Option<&str> {
     decision.refuser().map(|rule| &*rule.id)
 }
@@ -171,9 +171,9 @@ mod tests {
     use super::*;
     use tollgate::{Limiter, Request};
 
-    /// Written by hand, a response reads as serde would have written it.
+    /// The handwritten JSON of a response equals that of serde.
     #[test]
-    fn responses_are_written_as_they_are_described() {
+    fn responses_are_written_as_serde_writes_them() {
         let limiter = Limiter::from_text(
             "
              blacklist: [{identifier: banned, identifier_type: user_id}]
@@ -198,7 +198,7 @@ mod tests {
                         serde_json::to_string(&response).ok()
                     );
                     let read: CheckResponse<'_> = serde_json::from_slice(&written).expect("JSON");
-                    assert_eq!(read, response, "a client reads what was written");
+                    assert_eq!(read, response, "the written response is read back");
                     states.insert((decision.is_allowed(), decision.state()));
                 }
             }

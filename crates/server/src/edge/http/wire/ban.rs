@@ -19,7 +19,7 @@ pub(crate) struct BanAnswer {
 }
 
 impl BanAnswer {
-    /// The ban that a decision rests on; none if it does not.
+    /// The ban that a decision was made by; `None` if it was made by something else.
     pub(crate) fn of(decision: &Decision) -> Option<Self> {
         let DecisionReason::Banned { until, .. } = decision.reason() else { return None };
         let rule = decision.refuser()?;

@@ -1,4 +1,4 @@
-//! One check as it is asked: by rule, or by what is known about a request.
+//! One check: by rule, or by the attributes of a request.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ impl<'a> Deref for CheckBody<'a> {
     }
 }
 
-/// What a check is judged by.
+/// Which rules a check is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Subject<'a> {
     /// One rule, whatever its conditions.
@@ -36,7 +36,7 @@ pub(crate) enum Subject<'a> {
 }
 
 impl<'a> Subject<'a> {
-    /// What is checked about a request.
+    /// The target to check for a request.
     pub(crate) fn of(self, request: &'a dyn Attributes) -> CheckTarget<'a> {
         match self {
             Self::Rule(rule_id) => CheckTarget::Rule(rule_id, request),
@@ -49,8 +49,7 @@ impl<'a> Subject<'a> {
 const MAX_ATTRIBUTES: usize = 64;
 
 impl CheckBody<'_> {
-    /// What is to be judged, if the fields that are there belong together. Only a check by rule needs
-    /// to look at the policy.
+    /// The subject of the check, if its fields belong together. Only a check by rule needs the policy.
     pub(crate) fn subject<P: Borrow<Policy>>(
         &self,
         policy: impl FnOnce() -> P,
@@ -95,7 +94,7 @@ impl CheckBody<'_> {
         Ok(Subject::Rule(rule_id))
     }
 
-    /// What the audit log says about it. A key that is no endpoint may be a secret.
+    /// The context for the audit log. A key that is not an endpoint may be a secret.
     pub(crate) fn context(&self) -> RequestContext<'_> {
         let key = self.key(|key_type| key_type == KeyType::Endpoint);
         let endpoint = self.endpoint.as_deref().or(key);
@@ -114,11 +113,11 @@ impl CheckBody<'_> {
         Ok(())
     }
 
-    /// An identifier that is empty, or an address that is none, is nobody: no rule would count it, and
-    /// the caller would never know.
+    /// Refuses empty identifiers and invalid addresses: no rule would count them, and the caller would
+    /// not notice.
     fn check_identifiers(&self) -> Result<(), Problem> {
         let Identifiers { user_id, api_key, ip, tenant } =
-            self.identifiers.as_ref().map_or(&NOBODY, |object| &object.0);
+            self.identifiers.as_ref().map_or(&NO_IDENTIFIERS, |object| &object.0);
         let texts = [
             ("identifiers.user_id", user_id),
             ("identifiers.api_key", api_key),
@@ -154,13 +153,13 @@ impl CheckBody<'_> {
         attributes.iter().find(|(key, _)| is_named(key)).map(|(_, value)| &**value)
     }
 
-    /// The value of a check by rule, if the attribute is the one it is the value of.
+    /// The `key_value` of a check by rule, if its `key_type` is a wanted one.
     fn key(&self, is_meant: impl Fn(KeyType) -> bool) -> Option<&str> {
         self.key_type.filter(|key_type| is_meant(*key_type)).and(self.key_value.as_deref())
     }
 }
 
-const NOBODY: Identifiers<'static> =
+const NO_IDENTIFIERS: Identifiers<'static> =
     Identifiers { user_id: None, api_key: None, ip: None, tenant: None };
 
 pub(crate) fn unknown_rule(rule_id: &str) -> Problem {
@@ -182,12 +181,12 @@ fn key_type_mismatch(rule_id: &str, identifiers: &[Identifier]) -> Problem {
     Problem::unprocessable("key_type_mismatch", detail)
 }
 
-/// As much of what a client sent as is quoted: all that a rule id can have.
+/// The part of a client's text that messages quote: as much as the longest rule id.
 fn beginning(text: &str) -> &str {
     text.char_indices().nth(100).map_or(text, |(end, _)| &text[..end])
 }
 
-/// The key type of a rule that counts by this alone.
+/// The key type of a rule that counts by this identifier only.
 fn key_type_of(identifier: &Identifier) -> KeyType {
     match identifier {
         Identifier::UserId => KeyType::User,
@@ -201,7 +200,7 @@ fn key_type_of(identifier: &Identifier) -> KeyType {
 
 impl Attributes for CheckBody<'_> {
     fn get(&self, attribute: Attribute<'_>) -> Option<&str> {
-        let who = self.identifiers.as_ref().map_or(&NOBODY, |object| &object.0);
+        let who = self.identifiers.as_ref().map_or(&NO_IDENTIFIERS, |object| &object.0);
         let (given, key) = match attribute {
             Attribute::UserId => (who.user_id.as_deref(), Some(KeyType::User)),
             Attribute::ApiKey => (who.api_key.as_deref(), Some(KeyType::ApiKey)),

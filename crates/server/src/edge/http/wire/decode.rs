@@ -1,13 +1,13 @@
-//! Reads JSON bodies quickly, and says exactly what is wrong with those that cannot be read.
+//! Reads JSON bodies quickly, and reports exactly what is wrong with invalid ones.
 
 use serde::Deserialize;
 use tollgate_api::Object;
 
 use crate::edge::http::problem::Problem;
 
-/// Reads a body. Only if that fails it is read again, more slowly, to find out where.
+/// Reads a body. If that fails, it is read again, more slowly, to find the position.
 pub(crate) fn decode<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Problem> {
-    // Text that is known to be text is not looked at again, string by string.
+    // UTF-8 is validated once here, not again for each string.
     let read = str::from_utf8(body).ok().and_then(|text| serde_json::from_str(text).ok());
     read.map(|Object(value)| value).ok_or_else(|| {
         let mut deserializer = serde_json::Deserializer::from_slice(body);
@@ -15,7 +15,7 @@ pub(crate) fn decode<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Proble
         let detail = match read.map(|_| deserializer.end()) {
             Err(error) => {
                 let path = error.path().to_string();
-                // In words for people who do not know our types.
+                // Users do not know the types of Rust.
                 let what = error.into_inner().to_string();
                 let what = what.replacen(", expected u64", ", expected a whole number from 0", 1);
                 if path == "." { what } else { format!("{path}: {what}") }

@@ -1,4 +1,4 @@
-//! The shapes of the check API: what is asked, and what is answered.
+//! The JSON of the check API: requests and responses.
 
 pub(crate) mod answer;
 pub(crate) mod ban;

@@ -1,15 +1,15 @@
-//! Times for people: RFC 3339.
+//! Times in RFC 3339.
 
 use tollgate::Timestamp;
 
-/// The moment in RFC 3339, in the second in which it has surely come.
+/// A time in RFC 3339, rounded up to the second.
 pub(crate) fn rfc_3339(moment: Timestamp) -> String {
     let seconds = i64::try_from(moment.as_micros().div_ceil(1_000_000)).unwrap_or(i64::MAX);
-    // What no calendar holds is as good as the last day it does.
+    // A time beyond the calendar becomes its last day.
     jiff::Timestamp::from_second(seconds).unwrap_or(jiff::Timestamp::MAX).to_string()
 }
 
-/// The very moment in RFC 3339. All are equally long, so that their texts sort as they do.
+/// A time in RFC 3339, exact to the microsecond. All texts are equally long, so that they sort by time.
 pub(crate) fn rfc_3339_exact(moment: Timestamp) -> String {
     let micros = i64::try_from(moment.as_micros()).unwrap_or(i64::MAX);
     let moment = jiff::Timestamp::from_microsecond(micros).unwrap_or(jiff::Timestamp::MAX);
@@ -21,7 +21,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments_are_told_exactly() {
+    fn times_are_exact_to_the_microsecond() {
         let check = |micros, expected: &str| {
             assert_eq!(rfc_3339_exact(Timestamp::from_micros(micros)), expected);
         };
@@ -31,7 +31,7 @@ mod tests {
     }
 
     #[test]
-    fn moments_are_rounded_up() {
+    fn times_are_rounded_up() {
         assert_eq!(rfc_3339(Timestamp::from_secs(1_700_000_000)), "2023-11-14T22:13:20Z");
         assert_eq!(rfc_3339(Timestamp::from_millis(1_700_000_000_001)), "2023-11-14T22:13:21Z");
         assert_eq!(rfc_3339(Timestamp::from_micros(u64::MAX)), jiff::Timestamp::MAX.to_string());

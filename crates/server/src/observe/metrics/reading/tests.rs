@@ -1,4 +1,4 @@
-//! Every figure is in the text, under its name and labels.
+//! Every metric is in the text, with its name and labels.
 
 use super::*;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tollgate_gateway::Counts;
 use crate::observe::metrics::{Entry, Metrics, RequestOutcome};
 
 #[test]
-fn everything_is_told() {
+fn every_metric_is_rendered() {
     let metrics = Metrics::default();
     metrics.checks.observe(Duration::from_micros(3));
     for status in [200, 204, 404, 429, 429, 503] {

@@ -1,4 +1,4 @@
-//! Checks as they are written, and what becomes of them.
+//! How checks are read from JSON, and which are refused.
 
 use super::*;
 use crate::edge::http::wire::decode::decode;
@@ -11,11 +11,11 @@ fn policy() -> Policy {
          - {rule_id: both, limit: 1, window: 1s, identifier_type: [tenant, user_id]}
          - {rule_id: plan, limit: 1, window: 1s, identifier_type: 'attribute:plan'}",
     )
-    .expect("a sound policy")
+    .expect("a valid policy")
 }
 
 #[test]
-fn what_is_judged() {
+fn the_subject_is_a_rule_or_the_request() {
     let policy = policy();
     let check = |text: &str, expected: Result<&str, &str>| {
         let body: CheckBody<'_> = decode(text.as_bytes()).expect(text);
@@ -54,9 +54,9 @@ fn what_is_judged() {
     check(&long, Ok("request"));
 }
 
-/// An address that cannot be read used to mean no limit, without a word.
+/// An invalid address used to mean no limit, silently.
 #[test]
-fn an_identifier_that_is_none_is_refused() {
+fn empty_identifiers_and_invalid_addresses_are_refused() {
     let policy = policy();
     let check = |text: &str, expected: Result<(), &str>| {
         let body: CheckBody<'_> = decode(text.as_bytes()).expect(text);
@@ -94,13 +94,13 @@ fn an_identifier_that_is_none_is_refused() {
         r#"{"rule_id":"user","key_type":"user","key_value":""}"#,
         Err("key_value: it is empty; leave out what is not known"),
     );
-    // What is no identifier may be empty, and only an address has to be one.
+    // Other fields may be empty, and only `ip` has to be an address.
     check(r#"{"endpoint":"","method":"","host":"","tier":"","attributes":{"a":""}}"#, Ok(()));
     check(r#"{"identifiers":{"user_id":"203.0.113.9:443","api_key":"[::1]"}}"#, Ok(()));
 }
 
 #[test]
-fn a_key_value_is_the_value_of_what_the_rule_counts_by() {
+fn key_value_is_the_value_of_the_identifier_of_the_rule() {
     let check = |text: &str, attribute: Attribute<'_>, expected: Option<&str>| {
         let body: CheckBody<'_> = decode(text.as_bytes()).expect(text);
         assert_eq!(body.get(attribute), expected, "{text} {attribute:?}");
@@ -121,7 +121,7 @@ fn a_key_value_is_the_value_of_what_the_rule_counts_by() {
 }
 
 #[test]
-fn a_body_that_cannot_be_read_says_where() {
+fn an_invalid_body_is_refused_with_the_position() {
     let check = |text: &str, expected: &str| {
         let problem = decode::<CheckBody<'_>>(text.as_bytes()).expect_err(text);
         assert!(problem.detail().contains(expected), "{text}: {}", problem.detail());
