@@ -37,7 +37,7 @@ fn a_database_that_is_killed_fails_writes_and_nothing_else() {
     });
     for node in &fleet.nodes {
         until("word that it is back", || {
-            node.process.errors().contains("the catalog answers again").then_some(())
+            node.process.errors().contains("the catalog is available again").then_some(())
         });
         let errors = node.process.errors();
         let told = errors.matches("the last good rules stay in force").count();

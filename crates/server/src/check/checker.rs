@@ -19,12 +19,12 @@ use crate::observe::audit_log::{AuditLog, RequestContext};
 use crate::observe::metrics::{Entry, Metrics, RequestOutcome};
 use crate::observe::traces::note_decision;
 
-/// How many checks of a batch are made before other calls on the thread have their turn.
+/// How many checks of a batch are made before other tasks on the thread may run.
 const CHECKS_PER_TURN: usize = 64;
-/// How many of them are made together.
+/// How many checks of a batch are made together.
 const CHECKS_TOGETHER: usize = Limiter::<SharedStore>::CACHED_BATCH;
 
-/// Checks requests, and records what was decided.
+/// Checks requests, and records the decisions.
 #[derive(Debug)]
 pub(crate) struct Checker {
     pub(crate) limiter: Arc<Limiter<SharedStore>>,
@@ -48,11 +48,11 @@ pub(crate) struct Recording {
 /// Which decisions have an id, under which they are kept in the journal.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Naming {
-    /// All that charged or refused: the caller gets the id.
+    /// All decisions that charged or refused: the caller gets the id.
     Kept,
-    /// The same, but one that passes has this id, which was taken before the check.
+    /// As `Kept`, but a decision that allows has this id, which was taken before the check.
     Taken(DecisionId),
-    /// Those that are audited. The client of a proxy sees the id of a refusal alone.
+    /// Decisions that are audited. The client of a proxy sees only the id of a refusal.
     Audited,
 }
 
@@ -62,7 +62,7 @@ impl Recording {
         Self { entry, is_request: check.cost() > 0, naming: Naming::Kept }
     }
 
-    /// A request on its way through a proxy or the gateway.
+    /// A request through a proxy or the gateway.
     pub(crate) const fn proxied(entry: Entry) -> Self {
         Self { entry, is_request: true, naming: Naming::Audited }
     }
@@ -87,7 +87,7 @@ impl Checker {
         })
     }
 
-    /// Checks several requests, each on its own, in order, and responds to each.
+    /// Checks several requests, each independently, in order, and responds to each.
     pub(crate) async fn check_batch(
         &self,
         entry: Entry,
@@ -125,8 +125,8 @@ impl Checker {
         self.metrics.checks.observe(stopwatch.elapsed());
     }
 
-    /// Checks a request with an idempotency key, or repeats the response that it got before. Says
-    /// whether it is a copy. Responses of one `protocol` are not repeated over another.
+    /// Checks a request with an idempotency key, or replays the response that it got before. Returns
+    /// whether it is a replay. Responses of one `protocol` are not replayed over another.
     pub(crate) async fn check_idempotent(
         &self,
         entry: Entry,
@@ -139,7 +139,7 @@ impl Checker {
         if let Some(response) = turn.response() {
             return Ok((response.clone(), true));
         }
-        // A copy gets its response also if its rule is gone by now.
+        // A repeated call gets its response also if its rule was removed.
         let subject = check.subject(|| self.limiter.policy())?;
         let respond =
             |decision: &Decision, id: Option<&str>| (decision.is_allowed(), respond(decision, id));
@@ -161,7 +161,7 @@ impl Checker {
                     (respond(&decision, id.as_deref()), false)
                 }
                 Idempotent::Replayed { decision, note } => {
-                    // The store holds what any of its clients wrote: only an id is repeated as one.
+                    // Any client of the store may have written the note: it is used only if it is an id.
                     let id = note.parse().ok().filter(|_| is_kept(&decision)).map(DecisionId::text);
                     note_decision(&decision, id.as_deref());
                     (respond(&decision, id.as_deref()), true)
@@ -213,7 +213,7 @@ impl Checker {
 }
 
 /// Whether a decision is kept: it charged something or refused the request, or a shadow rule would have.
-/// Peeks have nothing to refund, and would push out others.
+/// Peeks have nothing to refund, and would evict other decisions.
 fn is_kept(decision: &Decision) -> bool {
     !decision.is_allowed() || decision.charged() > 0 || decision.would_refuse().is_some()
 }

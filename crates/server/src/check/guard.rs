@@ -1,4 +1,4 @@
-//! Limits on the limiter itself, by its own engine: how often it may be asked, and by whom.
+//! Limits on calls of this server, counted by its own engine.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -10,22 +10,22 @@ use tollgate::{Attribute, CheckTarget, Decision, Limiter, MemoryStore, Policy, R
 use crate::admin::auth::Principal;
 use crate::edge::http::problem::Problem;
 
-/// Counters of tokens and addresses; more of them than that are not held apart.
+/// Memory for the counters of tokens and addresses; beyond it, several share a counter.
 const BYTES: usize = 4 << 20;
-/// Check calls are counted a few at a time, so that the limit on checks costs next to nothing; not
-/// more than this share of the limit, by which it may be missed,
+/// Check calls are counted several at a time, so that the limit on them costs little: at most this
+/// fraction of the limit, which is also its error.
 const SHARES: u64 = 4_096;
-/// nor more than that.
-const MOST_AT_A_TIME: u64 = 64;
-/// Wrong tokens that one address may try in a minute.
+/// How many check calls are counted at a time, at most.
+const MAX_AT_A_TIME: u64 = 64;
+/// How many wrong tokens one address may send in a minute.
 const FAILED_LOGINS: u64 = 20;
-/// How often one address may ask about itself in a second.
+/// How many status calls one address may make in a second.
 const STATUS_CALLS: u64 = 50;
 
 /// How often the server may be called.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GuardLimits {
-    /// Check calls per second, whoever calls; 0 switches the limit off.
+    /// Check calls per second, of all callers; 0 switches the limit off.
     pub(crate) check_calls: u64,
     /// Admin calls per minute and token that only read.
     pub(crate) admin_reads: u64,
@@ -40,7 +40,7 @@ pub(crate) struct Guard {
     limiter: Limiter,
     /// How many check calls are counted at a time; 0 if they are not counted.
     at_a_time: u64,
-    /// Check calls that were counted before they came.
+    /// Check calls that were counted before they arrived.
     counted_ahead: AtomicU64,
 }
 
@@ -49,7 +49,7 @@ impl Guard {
         let policy = policy(limits).unwrap_or_default();
         let store = MemoryStore::with_bytes(BYTES);
         let limiter = Limiter::builder().policy(policy).store(store).build();
-        let at_a_time = (limits.check_calls / SHARES).clamp(1, MOST_AT_A_TIME);
+        let at_a_time = (limits.check_calls / SHARES).clamp(1, MAX_AT_A_TIME);
         let at_a_time = if limits.check_calls == 0 { 0 } else { at_a_time };
         Self { limiter, at_a_time, counted_ahead: AtomicU64::new(0) }
     }
@@ -68,7 +68,7 @@ impl Guard {
 
     #[cold]
     fn count_ahead(&self) -> Result<(), Problem> {
-        // A request without identifiers meets the one rule that is for all.
+        // Only the global rule `check_calls` applies to a request without identifiers.
         let decision = self.limiter.check(&Request::new().cost(self.at_a_time)).now();
         if !decision.is_allowed() {
             return Err(refusal(&decision));
@@ -77,7 +77,7 @@ impl Guard {
         Ok(())
     }
 
-    /// Counts a call of the admin API. What is left is told in the header fields.
+    /// Counts a call of the admin API. Returns header fields with what is left.
     pub(crate) fn admin_call(
         &self,
         principal: &Principal,
@@ -88,20 +88,20 @@ impl Guard {
         passed(&self.limiter.check(CheckTarget::Rule(rule, &request)).now())
     }
 
-    /// Counts bytes that an administrator of a tenant wants to write. What is refused costs nothing.
+    /// Counts bytes that an administrator of a tenant wants to write. Refused bytes are not charged.
     pub(crate) fn tenant_write(&self, tenant: &str, bytes: usize) -> Result<(), Problem> {
         let request = Request::new().with(Attribute::Custom("tenant"), tenant).cost(bytes as u64);
         let decision = self.limiter.check(CheckTarget::Rule("tenant_bytes", &request)).now();
         passed(&decision).map(drop)
     }
 
-    /// Counts a wrong token; an error if it was one too many. The right one is not counted, so that
-    /// nobody can lock others out.
+    /// Counts a wrong token; an error if there were too many. Valid tokens are not counted, so that no
+    /// client can lock others out.
     pub(crate) fn wrong_token(&self, address: IpAddr) -> Result<(), Problem> {
         self.by_address("failed_logins", address)
     }
 
-    /// Counts a client that asks about itself, which needs no token.
+    /// Counts a status call, which needs no token.
     pub(crate) fn status_call(&self, address: IpAddr) -> Result<(), Problem> {
         self.by_address("status_calls", address)
     }
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn any_limits_make_a_sound_policy() {
+    fn any_limits_make_a_valid_policy() {
         for figure in [0, 1, 100_000, u64::from(u32::MAX)] {
             let limits = GuardLimits {
                 check_calls: figure,
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn each_limit_refuses_by_itself() {
+    fn each_limit_refuses_independently() {
         let guard = guard(limits(2, 3, 1));
         let admin = |is_write| guard.admin_call(&Principal::Admin, is_write).is_ok();
         assert_eq!([(); 3].map(|()| guard.check_call().is_ok()), [true, true, false]);
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_says_when_to_come_back() {
+    fn a_refusal_has_retry_after() {
         let guard = guard(limits(1, 0, 0));
         let mut refused =
             guard.check_call().and_then(|()| guard.check_call()).expect_err("the second");
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn guessing_tokens_comes_to_an_end() {
+    fn wrong_tokens_are_limited_per_address() {
         let guard = guard(limits(0, 1, 1));
         let (guesser, other) = ([192, 0, 2, 1].into(), [192, 0, 2, 2].into());
         for _ in 0..FAILED_LOGINS {

@@ -3,8 +3,8 @@
 //! Two copies that arrive together wait for each other: the first one charges, the second one gets its
 //! response. Only responses that allow are remembered; after a refusal the next copy is checked again.
 //!
-//! Each node remembers its own. A shared store knows the calls of all nodes, and is asked about those
-//! that this node does not know.
+//! Each node remembers the calls it served. For other calls it asks the shared store, which knows those
+//! of all nodes.
 
 mod digest;
 
@@ -26,17 +26,17 @@ use crate::edge::http::problem::Problem;
 /// The longest idempotency key.
 const MAX_KEY: usize = 255;
 const SHARDS: usize = 16;
-/// What all answers together may take.
-const MOST_BYTES: usize = 64 << 20;
+/// How many bytes all responses together may take.
+const MAX_BYTES: usize = 64 << 20;
 
-/// An answer to be given again.
+/// A response to replay.
 #[derive(Clone, Debug)]
 pub(crate) struct Remembered {
     pub(crate) body: Bytes,
     pub(crate) headers: HeaderMap,
 }
 
-/// Holds the place of a call: nobody else answers it meanwhile.
+/// Holds the lock of a call: copies of it wait meanwhile.
 #[derive(Debug)]
 pub(crate) struct Turn {
     answer: OwnedMutexGuard<Option<Remembered>>,
@@ -57,14 +57,14 @@ impl Turn {
         IdempotencyKey { call: self.call, body: self.body, note, lifetime: self.lifetime }
     }
 
-    /// Remembers the answer.
+    /// Remembers the response.
     pub(crate) fn remember(mut self, answer: Remembered) {
         self.memory.bytes.fetch_add(answer.bytes(), Ordering::Relaxed);
         *self.answer = Some(answer);
     }
 }
 
-/// A call that ends without an answer to remember leaves nothing behind.
+/// A call that ends without a response to remember leaves nothing behind.
 impl Drop for Turn {
     fn drop(&mut self) {
         if self.answer.is_none() {
@@ -91,7 +91,7 @@ pub(crate) struct Idempotency {
 #[derive(Debug, Default)]
 struct Memory {
     shards: [Mutex<Shard>; SHARDS],
-    /// What all answers take.
+    /// The bytes of all responses.
     bytes: AtomicUsize,
 }
 
@@ -104,9 +104,9 @@ impl Memory {
 #[derive(Debug, Default)]
 struct Shard {
     calls: HashMap<Digest, Call>,
-    /// The calls in the order in which they came, which is that in which they expire.
+    /// The calls in the order in which they arrived, which is also that in which they expire.
     order: VecDeque<(Timestamp, Digest, u64)>,
-    /// Tells a call from an earlier one with the same key.
+    /// Distinguishes a call from an earlier one with the same key.
     serial: u64,
 }
 
@@ -118,7 +118,7 @@ struct Call {
 }
 
 impl Call {
-    /// What its answer takes, if nobody is about to give one.
+    /// The bytes of its response; 0 if there is none or the call is in progress.
     fn bytes(&self) -> usize {
         let answer = self.answer.try_lock();
         answer.ok().and_then(|answer| answer.as_ref().map(Remembered::bytes)).unwrap_or(0)
@@ -170,7 +170,7 @@ impl Idempotency {
             return Err(key_reused());
         }
         let is_full = |shard: &Shard| {
-            shard.calls.len() >= self.keys_per_shard || bytes.load(Ordering::Relaxed) > MOST_BYTES
+            shard.calls.len() >= self.keys_per_shard || bytes.load(Ordering::Relaxed) > MAX_BYTES
         };
         while is_full(&shard) && shard.forget_oldest(bytes) {}
         let answer = Arc::new(AsyncMutex::new(None));
@@ -187,7 +187,7 @@ impl Idempotency {
     }
 }
 
-/// Two requests with one key.
+/// The problem of two different requests with one key.
 pub(crate) fn key_reused() -> Problem {
     Problem::unprocessable(
         "idempotency_key_reused",
@@ -203,7 +203,7 @@ impl Shard {
         }
     }
 
-    /// Says whether there was one.
+    /// Removes the oldest call. Returns whether there was one.
     fn forget_oldest(&mut self, bytes: &AtomicUsize) -> bool {
         let Some((_, key, serial)) = self.order.pop_front() else { return false };
         if self.calls.get(&key).is_some_and(|call| call.serial == serial)
@@ -214,14 +214,14 @@ impl Shard {
         true
     }
 
-    /// Forgets a call that has no answer, unless somebody else waits for its turn.
+    /// Removes a call that has no response, unless a copy of it waits.
     fn forget_unanswered(&mut self, key: Digest) {
-        // One reference is here, one with whoever is done.
+        // One reference is in the map, one in the turn that ends.
         let is_alone = |call: &Call| Arc::strong_count(&call.answer) <= 2;
         if self.calls.get(&key).is_some_and(is_alone) {
             self.calls.remove(&key);
         }
-        // What is left of forgotten calls goes when there is too much of it.
+        // Entries of removed calls are cleaned up when there are too many.
         if self.order.len() > 2 * self.calls.len() + 64 {
             let calls = &self.calls;
             self.order.retain(|(_, key, serial)| {
@@ -247,7 +247,7 @@ mod tests {
     fn at_once<T>(future: impl Future<Output = T>) -> T {
         match poll(future) {
             Poll::Ready(value) => value,
-            Poll::Pending => panic!("somebody else holds the turn"),
+            Poll::Pending => panic!("another call holds the turn"),
         }
     }
 
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repeated_call_gets_the_answer_of_the_first() {
+    fn a_repeated_call_gets_the_response_of_the_first() {
         let memory = Idempotency::new(100, Micros::from_secs(300));
         let turn =
             |key, body: u32, now| at_once(memory.turn("", &Principal::Caller, key, &body, now));
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_two_callers_are_two_keys() {
+    fn callers_do_not_share_keys() {
         let memory = Idempotency::new(100, Micros::from_secs(300));
         at_once(memory.turn("", &Principal::Caller, "k", &1, NOW))
             .expect("a turn")
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_remembered_is_judged_anew() {
+    fn a_call_without_a_remembered_response_is_checked_again() {
         let memory = Idempotency::new(100, Micros::from_secs(300));
         drop(at_once(memory.turn("", &Principal::Caller, "k", &1, NOW)).expect("a turn"));
         assert_eq!(memory.len(), 0, "it leaves nothing behind");
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_without_an_answer_passes_its_turn_on() {
+    fn a_call_without_a_response_passes_its_turn_on() {
         let memory = Idempotency::new(100, Micros::from_secs(300));
         let first = at_once(memory.turn("", &Principal::Caller, "k", &1, NOW)).expect("a turn");
         let mut second = pin!(memory.turn("", &Principal::Caller, "k", &1, NOW));
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_bounded_in_bytes() {
+    fn responses_are_bounded_in_bytes() {
         let memory = Idempotency::new(1_000_000, Micros::from_secs(300));
         let megabyte = Bytes::from(vec![b'x'; 1 << 20]);
         for number in 0..300_u32 {
@@ -333,7 +333,7 @@ mod tests {
             let answer = Remembered { body: megabyte.clone(), headers: HeaderMap::new() };
             turn.expect("a turn").remember(answer);
         }
-        assert!(memory.memory.bytes.load(Ordering::Relaxed) <= MOST_BYTES + (SHARDS << 20));
+        assert!(memory.memory.bytes.load(Ordering::Relaxed) <= MAX_BYTES + (SHARDS << 20));
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! Recent decisions, so that they can be explained and given back.
+//! Recent decisions, so that they can be explained and refunded.
 //!
-//! Admitted and refused requests are kept apart: a flood of either does not push out the other. Places
-//! are taken in turn, and memory for them only when they are reached.
+//! Admitted and refused requests are kept separately: a flood of either does not evict the other. Both
+//! are ring buffers, whose memory is allocated only when it is reached.
 
 use std::fmt;
 use std::ops::Deref;
@@ -12,16 +12,16 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use parking_lot::Mutex;
 use tollgate::{Decision, Policy, Receipt};
 
-/// How many policies may stay in memory for the sake of the decisions they made,
+/// How many policies the decisions they made may keep in memory.
 const KEPT_REVISIONS: u64 = 8;
-/// and how many that differ from the one in force by clients alone: these share almost everything.
+/// How many policies with the same rules may stay: these share almost everything.
 const KEPT_DELTAS: u64 = 1_000;
 
-/// What decisions may take together that need more than their place: those by many rules, for example. While
-/// they take more, further ones are not kept.
+/// How many bytes decisions may take besides their entries, as those by many rules do. While they take
+/// more, further ones are not kept.
 const MAX_HEAP_BYTES: usize = 64 << 20;
 
-/// Names a decision, and the node that made it.
+/// Identifies a decision, and the node that made it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DecisionId {
     node: u32,
@@ -36,7 +36,7 @@ impl fmt::Display for DecisionId {
     }
 }
 
-/// The text of an id, without memory of its own: every answer has one.
+/// The text of an id, without a heap allocation: every response has one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IdText {
     bytes: [u8; 27],
@@ -69,7 +69,7 @@ impl Deref for IdText {
 }
 
 impl DecisionId {
-    /// How it is written. Formatting it piece by piece would take as long as judging a request.
+    /// The text of the id. Formatting it with `write!` would take as long as checking a request.
     pub(crate) fn text(self) -> IdText {
         let mut text = IdText { bytes: [0; 27], len: 0 };
         text.push(b'd');
@@ -93,19 +93,19 @@ impl FromStr for DecisionId {
             is_allowed,
             number: u64::from_str_radix(number, 16).map_err(drop)?,
         };
-        // One spelling for each: no sign, no upper case, no leading zeros.
+        // Each id has one spelling: no sign, no upper case, no leading zeros.
         if *id.text() == *text { Ok(id) } else { Err(()) }
     }
 }
 
-/// Why a decision is not there.
+/// Why a decision is not available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Missing {
     /// Another node made it.
     OtherNode,
     /// There was no such decision, or it is too old.
     Unknown,
-    /// It was given back already.
+    /// It was refunded already.
     GivenBack,
 }
 
@@ -118,7 +118,7 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// Keeps so many admitted and as many refused decisions. `node` should be random.
+    /// Keeps `kept` admitted and as many refused decisions. `node` should be random.
     pub(crate) fn new(node: u32, kept: usize) -> Self {
         let (admitted, refused) = (Ring::new(kept), Ring::new(kept));
         Self { node, admitted, refused, heap_bytes: AtomicUsize::new(0) }
@@ -130,7 +130,7 @@ impl Journal {
         DecisionId { node: self.node, is_allowed, number }
     }
 
-    /// Keeps what is needed to explain a decision, and to give it back once.
+    /// Keeps what is needed to explain a decision, and to refund it once.
     pub(crate) fn record(&self, id: DecisionId, decision: &Decision) {
         let mut place = self.ring(id.is_allowed).place_or_new(id.number).lock();
         let before = heap_bytes(&place);
@@ -148,7 +148,7 @@ impl Journal {
         }
     }
 
-    /// Notes that a place takes other bytes now; returns what all take.
+    /// Notes the new size of an entry; returns the size of all.
     fn account(&self, before: usize, after: usize) -> usize {
         if before == after {
             return self.heap_bytes.load(Ordering::Relaxed);
@@ -157,7 +157,7 @@ impl Journal {
         self.heap_bytes.fetch_sub(before, Ordering::Relaxed) - before
     }
 
-    /// Looks at a decision.
+    /// Reads a decision.
     pub(crate) fn with<T>(
         &self,
         id: DecisionId,
@@ -172,7 +172,7 @@ impl Journal {
         })
     }
 
-    /// Takes a decision out, so that it can be given back once.
+    /// Takes a decision out, so that it can be refunded once.
     pub(crate) fn take(&self, id: DecisionId) -> Result<Decision, Missing> {
         self.entry(id, |entry| match entry {
             Some(entry) if entry.number == id.number => {
@@ -184,7 +184,7 @@ impl Journal {
         })
     }
 
-    /// Puts a decision back that could not be given back after all.
+    /// Puts a decision back whose refund failed.
     pub(crate) fn put_back(&self, id: DecisionId, receipt: Receipt) {
         let put = |entry: Option<&mut Entry>| match entry {
             Some(entry) if entry.number == id.number => {
@@ -194,11 +194,11 @@ impl Journal {
             }
             _ => Err(Missing::Unknown),
         };
-        // If its place was taken meanwhile, it is too old anyway.
+        // If its entry was overwritten meanwhile, it is too old anyway.
         let _ = self.entry(id, put);
     }
 
-    /// Forgets decisions of policies that are long gone: each holds on to the whole of its policy.
+    /// Removes decisions of old policies: each keeps its whole policy in memory.
     pub(crate) fn forget_old(&self, current: &Policy) {
         let is_old = |receipt: &Receipt| {
             let policy = receipt.policy();
@@ -236,7 +236,7 @@ impl Journal {
     }
 }
 
-/// How many places are asked for at once.
+/// How many entries are allocated at once.
 const CHUNK: usize = 64;
 
 #[derive(Debug)]
@@ -250,11 +250,11 @@ type Place = Mutex<Option<Entry>>;
 #[derive(Debug)]
 struct Entry {
     number: u64,
-    /// Missing once it was given back.
+    /// `None` once it was refunded.
     receipt: Option<Receipt>,
 }
 
-/// What is kept at a place takes so many bytes besides it.
+/// The bytes that an entry takes on the heap.
 fn heap_bytes(place: &Option<Entry>) -> usize {
     place.as_ref().and_then(|entry| entry.receipt.as_ref()).map_or(0, Receipt::heap_bytes)
 }
@@ -292,11 +292,11 @@ mod tests {
         let limiter = Limiter::from_text(
             "rules: [{rule_id: all, limit: 1000, window: 1m, identifier_type: global}]",
         );
-        limiter.expect("a sound policy").check(&Request::new()).now()
+        limiter.expect("a valid policy").check(&Request::new()).now()
     }
 
     #[test]
-    fn an_id_reads_as_it_is_written_and_in_no_other_way() {
+    fn an_id_has_exactly_one_spelling() {
         for (is_allowed, number) in [(true, 0), (false, 255), (true, u64::MAX)] {
             let id = DecisionId { node: 0xbeef, is_allowed, number };
             assert_eq!(id.to_string().parse(), Ok(id));
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn decisions_are_kept_until_their_place_is_taken() {
+    fn decisions_are_kept_until_they_are_overwritten() {
         let journal = Journal::new(1, CHUNK);
         let ids: Vec<_> = (0..CHUNK + 3).map(|_| journal.next_id(true)).collect();
         for id in &ids {
@@ -330,14 +330,14 @@ mod tests {
         assert_eq!(state(DecisionId { node: 2, ..ids[3] }), Err(Missing::OtherNode));
     }
 
-    /// A tenant with a thousand rules made the journal take gigabytes.
+    /// The decisions of a tenant with a thousand rules used to take gigabytes.
     #[test]
     fn decisions_by_many_rules_take_bounded_memory() {
         let rule = |number: usize| {
             format!("- {{rule_id: r{number}, limit: 9, window: 1m, identifier_type: global}}\n")
         };
         let rules: String = (0..200).map(rule).collect();
-        let limiter = Limiter::from_text(&format!("rules:\n{rules}")).expect("a sound policy");
+        let limiter = Limiter::from_text(&format!("rules:\n{rules}")).expect("a valid policy");
         let large = limiter.check(&Request::new()).now();
         let each = large.receipt().heap_bytes();
         assert!(each > 10_000, "{each}");
@@ -353,7 +353,7 @@ mod tests {
         let small = journal.next_id(true);
         journal.record(small, &decision());
         assert_eq!(journal.with(small, |_| ()), Ok(()), "small ones are always kept");
-        // What is given back makes room.
+        // A refund frees memory.
         assert!(journal.take(ids[0]).is_ok() && journal.take(ids[1]).is_ok());
         let next = journal.next_id(true);
         journal.record(next, &large);
@@ -373,12 +373,12 @@ mod tests {
     }
 
     #[test]
-    fn decisions_do_not_hold_on_to_policies_for_ever() {
+    fn decisions_of_old_policies_are_removed() {
         let journal = Journal::new(1, 2 * KEPT_DELTAS as usize);
         let limiter = Limiter::from_text(
             "rules: [{rule_id: all, limit: 1000, window: 1m, identifier_type: global}]",
         )
-        .expect("a sound policy");
+        .expect("a valid policy");
         let check = |revisions: u64, has_new_rules: bool, expected: u64| {
             let ids: Vec<DecisionId> = (0..revisions)
                 .map(|number| {

@@ -1,4 +1,4 @@
-//! Checks, wherever they arrive: asked of the limiter, and recorded, in one place.
+//! The one check path of all entry points: checks requests, and records decisions.
 
 pub(crate) mod checker;
 pub(crate) mod guard;

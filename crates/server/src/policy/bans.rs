@@ -1,5 +1,5 @@
 //! Bans that hold on all nodes. Refusals are counted in the background, together with other nodes; a ban
-//! is in force here at once, and the catalog takes it to the others, whenever it can be asked.
+//! is in force here at once, and reaches the other nodes through the catalog once that is available.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -17,48 +17,48 @@ use tollgate_catalog::{
 use crate::app::state::{ServerState, Shared};
 use crate::policy::source::PolicySource;
 
-/// How many refusals may wait to be counted; beyond that, some are lost.
-const WAITING: usize = 8_192;
-/// How many of them are counted together.
-const TOGETHER: usize = 1_024;
-/// How long new bans are gathered before the next ones are made: each time, the policy in force changes.
-const GATHERED: Duration = Duration::from_millis(10);
-/// How many bans are written together,
-const WRITTEN: usize = 200;
-/// and how long it takes at least until the next ones are.
-const PACE: Duration = Duration::from_millis(200);
-/// The longest pause after the catalog could not be written.
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// How often bans that have ended are looked for.
-const SWEEP: Duration = Duration::from_secs(2);
-/// After how many sweeps bans by rules that are gone are looked for.
+/// How many refusals may wait to be counted; further ones are lost.
+const QUEUE_CAPACITY: usize = 8_192;
+/// How many refusals are counted together.
+const MAX_COUNTED: usize = 1_024;
+/// How long to wait before further bans are made: each time, the policy in force changes.
+const BAN_INTERVAL: Duration = Duration::from_millis(10);
+/// How many bans are written together.
+const MAX_WRITTEN: usize = 200;
+/// How long to wait between writes to the catalog.
+const WRITE_INTERVAL: Duration = Duration::from_millis(200);
+/// The longest delay between retries of a write.
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(5);
+/// How often expired bans are removed.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(2);
+/// After how many sweeps bans by removed rules are lifted.
 const ORPHANS_EVERY: u32 = 150;
-/// How many changes of bans the log keeps: many more than nodes follow one by one, and about 30 MB.
+/// How many changes of bans the log keeps: about 30 MB, and many more than nodes apply one by one.
 const MAX_BAN_CHANGES: u64 = 100_000;
-/// After how many sweeps older ones are removed, if there are new revisions.
+/// After how many sweeps older changes are removed, if there are new revisions.
 const TRIM_EVERY: u32 = 10;
-/// After how many sweeps it is logged again that bans are not made or not kept.
+/// After how many sweeps the warning that bans are not made is repeated.
 const WARN_EVERY: u32 = 30;
 
-/// What becomes of refusals that rules punish.
+/// Refusals that rules punish, waiting to be counted.
 #[derive(Debug)]
 pub(crate) struct BanQueue {
-    /// Until somebody counts them.
+    /// The receiver, until `run` takes it.
     offences: Mutex<Option<mpsc::Receiver<Offence>>>,
-    /// How many refusals were not counted, for too many were waiting.
+    /// How many refusals were not counted because the queue was full.
     lost: Arc<AtomicU64>,
     /// How many bans could not be written to the catalog.
     not_kept: AtomicU64,
-    /// There are bans to be written.
+    /// Notified when there are bans to write.
     banned: Notify,
-    /// Held while bans are written or lifted: one that was lifted must not be written after that.
+    /// Held while bans are written or lifted: a lifted ban must not be written afterwards.
     turn: AsyncMutex<()>,
 }
 
 impl BanQueue {
-    /// A queue, and the end of it that a limiter gets.
+    /// A queue, and its sender for a limiter.
     pub(crate) fn new() -> (Self, Penalties) {
-        let (sender, receiver) = mpsc::channel(WAITING);
+        let (sender, receiver) = mpsc::channel(QUEUE_CAPACITY);
         let lost = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&lost);
         let penalties = Penalties::Told(Box::new(move |offence| {
@@ -86,7 +86,8 @@ impl BanQueue {
     }
 }
 
-/// Counts refusals and bans clients, until it is dropped. For one caller: there is one queue.
+/// Counts refusals and bans clients, until it is dropped. A second call returns at once: there is one
+/// queue.
 pub(crate) async fn run(app: &Shared) {
     let offences = app.bans.offences.lock().take();
     let Some(offences) = offences else { return };
@@ -94,48 +95,48 @@ pub(crate) async fn run(app: &Shared) {
 }
 
 async fn count(app: &Shared, mut offences: mpsc::Receiver<Offence>) {
-    let mut together = Vec::with_capacity(TOGETHER);
-    while offences.recv_many(&mut together, TOGETHER).await > 0 {
+    let mut together = Vec::with_capacity(MAX_COUNTED);
+    while offences.recv_many(&mut together, MAX_COUNTED).await > 0 {
         let banned = app.limiter.punish(&together).await;
         together.clear();
         if banned > 0 {
             app.bans.banned.notify_one();
-            sleep(GATHERED).await;
+            sleep(BAN_INTERVAL).await;
         }
     }
 }
 
-/// Writes to the catalog what this node has banned.
+/// Writes the bans of this node to the catalog.
 async fn keep(app: &Shared) {
     let PolicySource::Catalog(_) = &app.policy_source else { return };
-    let mut pause = PACE;
+    let mut pause = WRITE_INTERVAL;
     loop {
         match write_some(app).await {
             Ok(0) => {
-                pause = PACE;
+                pause = WRITE_INTERVAL;
                 app.bans.banned.notified().await;
                 continue;
             }
-            Ok(_) => pause = PACE,
+            Ok(_) => pause = WRITE_INTERVAL,
             Err(error) => {
-                if pause == PACE {
+                if pause == WRITE_INTERVAL {
                     tracing::warn!(
                         "bans hold on this node only until they can be written: {error}"
                     );
                 }
-                pause = (pause * 2).min(LONGEST_PAUSE);
+                pause = (pause * 2).min(MAX_RETRY_DELAY);
             }
         }
         sleep(pause).await;
     }
 }
 
-/// Writes some bans; returns how many were dealt with. One that the catalog cannot keep does not stop the
-/// others: it holds on this node only.
+/// Writes some bans; returns how many were processed. A ban that the catalog cannot store does not stop
+/// the others: it holds on this node only.
 async fn write_some(app: &Shared) -> Result<usize, CatalogError> {
     let Ok(catalog_sync) = app.policy_source.catalog() else { return Ok(0) };
     let _turn = app.bans.turn.lock().await;
-    let mut bans = app.limiter.unwritten_bans(WRITTEN);
+    let mut bans = app.limiter.unwritten_bans(MAX_WRITTEN);
     if bans.is_empty() {
         return Ok(0);
     }
@@ -165,11 +166,11 @@ async fn write_some(app: &Shared) -> Result<usize, CatalogError> {
     Ok(count)
 }
 
-/// Removes bans that have ended, from memory and from the catalog.
+/// Removes expired bans from memory and from the catalog.
 async fn sweep(app: &Shared) {
     let (mut warned_of, mut trimmed_at) = (0, 0);
     for sweeps in 0_u32.. {
-        sleep(SWEEP).await;
+        sleep(SWEEP_INTERVAL).await;
         app.limiter.sweep_bans();
         let counts = app.limiter.ban_counts();
         if counts.not_made > warned_of && sweeps.is_multiple_of(WARN_EVERY) {
@@ -179,7 +180,7 @@ async fn sweep(app: &Shared) {
                 bans = counts.in_force,
                 not_made = counts.not_made,
                 rule = rule.as_deref(),
-                "bans are not made: the places for bans are taken"
+                "bans are not made: the maximum number of bans is reached"
             );
         }
         let Ok(catalog_sync) = app.policy_source.catalog() else { continue };
@@ -191,8 +192,8 @@ async fn sweep(app: &Shared) {
         loop {
             match Box::pin(catalog_sync.catalog.sweep_bans(app.now())).await {
                 Ok(0) => break,
-                // Others want to write too.
-                Ok(_) => sleep(PACE).await,
+                // Lets other writers in.
+                Ok(_) => sleep(WRITE_INTERVAL).await,
                 Err(error) => {
                     tracing::debug!("bans that have ended are not removed: {error}");
                     break;
@@ -212,8 +213,8 @@ async fn trim_log(catalog: &Catalog) {
     loop {
         match catalog.trim_ban_log(MAX_BAN_CHANGES).await {
             Ok(0) => return,
-            // Others want to write too.
-            Ok(_) => sleep(PACE).await,
+            // Lets other writers in.
+            Ok(_) => sleep(WRITE_INTERVAL).await,
             Err(error) => {
                 tracing::debug!("old changes of bans stay in the log: {error}");
                 return;
@@ -222,7 +223,7 @@ async fn trim_log(catalog: &Catalog) {
     }
 }
 
-/// A ban as a catalog keeps it.
+/// A ban as an entry of the catalog.
 pub(crate) fn entry_of(ban: &Ban, tenant: Option<String>) -> BanEntry {
     BanEntry {
         rule_id: ban.rule_id.to_string(),
@@ -233,7 +234,8 @@ pub(crate) fn entry_of(ban: &Ban, tenant: Option<String>) -> BanEntry {
     }
 }
 
-/// Lifts bans everywhere. Says how many there were. Whoever asked for it may leave meanwhile.
+/// Lifts bans on all nodes. Returns how many there were. It is completed even if the request that asked
+/// for it is cancelled.
 pub(crate) async fn lift(
     app: &ServerState,
     author: Author,
@@ -264,7 +266,7 @@ async fn lift_in_turn(
         let intent = Intent::Edits(removals.collect());
         let written = catalog_sync.catalog.write(author, intent, app.now(), false);
         removed = Box::pin(written).await?.changes.len();
-        // If that fails, it is told there; here the ban is lifted all the same.
+        // `sync` logs a failure; on this node the ban is lifted anyway.
         let _ = Box::pin(app.sync()).await;
     }
     let here = clients.iter().filter(|(rule_id, subject)| app.limiter.lift_here(rule_id, subject));
@@ -279,7 +281,7 @@ async fn lift_in_turn(
     Ok(lifted)
 }
 
-/// Lifts all bans by these rules, everywhere. Returns how many there were. It is completed even if the
+/// Lifts all bans by these rules, on all nodes. Returns how many there were. It is completed even if the
 /// request that asked for it is cancelled.
 pub(crate) async fn lift_all(
     app: &ServerState,
@@ -307,7 +309,7 @@ async fn lift_all_in_turn(
         let edits = rules.iter().map(|rule_id| Edit::LiftBans { rule_id: rule_id.to_string() });
         let intent = Intent::Edits(edits.collect());
         Box::pin(catalog_sync.catalog.write(author, intent, app.now(), false)).await?;
-        // A failure is logged there; here the bans are lifted all the same.
+        // `sync` logs a failure; on this node the bans are lifted anyway.
         let _ = Box::pin(app.sync()).await;
     }
     let mut lifted = 0;
@@ -325,13 +327,13 @@ async fn lift_all_in_turn(
 mod tests {
     use super::*;
 
-    /// `tollgate_penalty_refusals_lost_total` shows them.
+    /// The metric is `tollgate_penalty_refusals_lost_total`.
     #[test]
     fn refusals_that_find_the_queue_full_are_lost_and_counted() {
         let (bans, penalties) = BanQueue::new();
         let Penalties::Told(tell) = penalties else { panic!("a queue") };
         let offence = Offence { rule_id: "r".into(), subject: Subject::new(&["u1"]) };
-        (0..WAITING).for_each(|_| tell(offence.clone()));
+        (0..QUEUE_CAPACITY).for_each(|_| tell(offence.clone()));
         assert_eq!(bans.lost(), 0);
         (0..3).for_each(|_| tell(offence.clone()));
         assert_eq!(bans.lost(), 3);

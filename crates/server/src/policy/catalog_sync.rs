@@ -1,5 +1,5 @@
-//! Follows a catalog that others change too: what is new is in force here within a second, and what is
-//! in force stays so while the catalog is away.
+//! Follows a catalog that others change too: changes are in force here within a second, and the last
+//! rules stay in force while the catalog is unavailable.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,37 +23,37 @@ use crate::policy::file::DEFAULT_RULES;
 use crate::policy::rule_cache::RuleCache;
 use crate::settings::Settings;
 
-/// How often the catalog is asked whether it has changed, whoever tells us so.
-const LOOK: Duration = Duration::from_millis(500);
-/// How often everything is read again, whatever happens.
-const READ_AGAIN: Duration = Duration::from_mins(5);
+/// How often the catalog is polled for changes, besides notifications.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
+/// How often the whole catalog is read again.
+const FULL_READ_INTERVAL: Duration = Duration::from_mins(5);
 
-/// A catalog, and what of it is in force here.
+/// A catalog, and its state that is in force on this node.
 #[derive(Debug)]
 pub(crate) struct CatalogSync {
     pub(crate) catalog: Arc<Catalog>,
-    /// What this node starts from when the catalog is away.
+    /// A copy, from which this node starts when the catalog is unavailable.
     copy: Option<Catalog>,
     rule_cache: RuleCache,
     view: ArcSwap<View>,
     /// When the view came into force, in microseconds.
     in_force_since: AtomicU64,
-    /// When the catalog was heard of last, in microseconds.
+    /// When the catalog last responded, in microseconds.
     heard_at: AtomicU64,
-    /// Whether the tables of the catalog are known to be there.
+    /// Whether the tables of the catalog are known to exist.
     is_open: AtomicBool,
     is_away: AtomicBool,
-    /// How often something could not be put in force.
+    /// How often changes could not be put into force.
     pub(crate) errors: AtomicU64,
-    /// Held while the view changes: of two who bring it up to date, the slower one must not win.
+    /// Held while the view changes: of two concurrent syncs, the slower one must not win.
     turn: Mutex<()>,
-    /// Somebody says that the catalog has changed.
+    /// Notified when another node reports a change of the catalog.
     pub(crate) woken: Notify,
 }
 
 impl CatalogSync {
-    /// Opens the catalog, or starts without it. A file that cannot be opened is an error: nothing
-    /// would keep what is written.
+    /// Opens the catalog, or starts without it. A file that cannot be opened is an error: writes could
+    /// not be stored.
     pub(crate) async fn open(settings: &Settings, now: Timestamp) -> Result<Self, StartError> {
         let (url, bounds) = (&settings.catalog, settings.limits.write_bounds());
         let purpose = Purpose { for_redis: settings.store.is_redis(), bounds };
@@ -98,8 +98,8 @@ impl CatalogSync {
     }
 
     /// Adds a token for the first administrator, and returns it, unless there is an administrator or the
-    /// catalog is away. The token can be shown this once only, so nothing may fail between this call and
-    /// that.
+    /// catalog is unavailable. The token can be shown only once, so nothing may fail between this call
+    /// and that.
     pub(crate) async fn add_first_admin(
         &self,
         now: Timestamp,
@@ -118,7 +118,7 @@ impl CatalogSync {
         self.is_open.load(Relaxed)
     }
 
-    /// Closes the connections to the catalog and its copy, which leaves everything in their files.
+    /// Closes the connections to the catalog and its copy, which writes everything to their files.
     pub(crate) async fn close(&self) {
         self.catalog.close().await;
         if let Some(copy) = &self.copy {
@@ -126,7 +126,7 @@ impl CatalogSync {
         }
     }
 
-    /// What is in force.
+    /// The state of the catalog that is in force.
     pub(crate) fn view(&self) -> arc_swap::Guard<Arc<View>> {
         self.view.load()
     }
@@ -135,12 +135,12 @@ impl CatalogSync {
         Timestamp::from_micros(self.in_force_since.load(Relaxed))
     }
 
-    /// How long the catalog has not been heard of.
+    /// How long ago the catalog last responded.
     pub(crate) fn silence(&self, now: Timestamp) -> Micros {
         now.since(Timestamp::from_micros(self.heard_at.load(Relaxed)))
     }
 
-    /// Puts in force what is new, if there is anything; `install` gets the view before and after.
+    /// Puts changes into force, if there are any; `install` gets the view before and after.
     pub(crate) async fn sync(
         &self,
         now: Timestamp,
@@ -153,7 +153,7 @@ impl CatalogSync {
                 self.heard_at.store(now.as_micros(), Relaxed);
                 if self.is_away.swap(false, Relaxed) {
                     let number = self.view.load().version().revision.number;
-                    tracing::info!(revision = number, "the catalog answers again");
+                    tracing::info!(revision = number, "the catalog is available again");
                 }
             }
             Err(error) => {
@@ -180,7 +180,7 @@ impl CatalogSync {
             ChangesSince::Nothing => Ok(()),
             ChangesSince::Changes(update) => {
                 let update = Arc::new(update);
-                // Rules are compiled on a thread where no request waits.
+                // Rules are compiled on a thread that no request waits for.
                 let applied = spawn_blocking({
                     let (before, update) = (Arc::clone(&before), Arc::clone(&update));
                     move || before.apply(&update)
@@ -191,7 +191,7 @@ impl CatalogSync {
                         self.copy_update(&update, before.version()).await;
                         Ok(())
                     }
-                    // Whatever it is, reading all of it tells.
+                    // Reading the whole catalog repairs or reports any problem.
                     Ok(Err(_)) | Err(_) => self.read_all(&before, now, install).await,
                 }
             }
@@ -209,7 +209,7 @@ impl CatalogSync {
         }
     }
 
-    /// Reads everything again, whatever is said to have changed.
+    /// Reads the whole catalog again, whether or not changes are reported.
     pub(crate) async fn sync_all(
         &self,
         now: Timestamp,
@@ -245,12 +245,12 @@ impl CatalogSync {
         self.in_force_since.store(now.as_micros(), Relaxed);
     }
 
-    /// Tells other nodes which rules hold.
+    /// Publishes the rules in force to other nodes.
     pub(crate) async fn announce(&self) {
         self.rule_cache.publish(self.view.load_full()).await;
     }
 
-    /// Wakes whoever waits, whenever another node says that something has changed. Never ends.
+    /// Notifies `woken` whenever another node reports a change. Never ends.
     pub(crate) async fn listen(&self) {
         tokio::join!(self.catalog.listen(&self.woken), self.rule_cache.listen(&self.woken));
         std::future::pending::<()>().await;
@@ -281,14 +281,15 @@ impl CatalogSync {
         tracing::warn!("the copy that this node would start from is not up to date: {error}");
     }
 
-    /// Waits until there may be something new; says whether everything is to be read again.
+    /// Waits until there may be changes; returns whether the whole catalog is to be read again.
     pub(crate) async fn wait(&self, looks: &mut u32) -> bool {
         tokio::select! {
             () = self.woken.notified() => {}
             () = self.catalog.changed() => {}
-            () = sleep(LOOK) => *looks += 1,
+            () = sleep(POLL_INTERVAL) => *looks += 1,
         }
-        let is_time = u128::from(*looks) * LOOK.as_millis() >= READ_AGAIN.as_millis();
+        let is_time =
+            u128::from(*looks) * POLL_INTERVAL.as_millis() >= FULL_READ_INTERVAL.as_millis();
         if is_time {
             *looks = 0;
         }
@@ -324,7 +325,7 @@ async fn open_copy(file: &Path, purpose: Purpose, now: Timestamp) -> Result<Cata
     Ok(copy)
 }
 
-/// The rules that this node knew last, or those that are built in.
+/// The last rules that this node knew, or the built-in ones.
 async fn last_good(copy: Option<&Catalog>, rule_cache: &RuleCache) -> Result<View, StartError> {
     if let Some(copy) = copy {
         match copy.view().await {

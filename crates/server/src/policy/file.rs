@@ -1,5 +1,5 @@
-//! Where the policy comes from: a file that may change, or what is built in. A policy that does not
-//! compile never replaces one that does.
+//! The policy from a file that may change, or the built-in one. An invalid policy never replaces a valid
+//! one.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -17,11 +17,11 @@ use tollgate::{Policy, Revision, Timestamp};
 
 use crate::policy::redact;
 
-/// What holds until somebody says otherwise.
+/// The built-in rules, for a server without other rules.
 pub(crate) const DEFAULT_RULES: &str = include_str!("default_rules.yaml");
 
-/// How many looks in a row have to find the same before it is believed.
-const LOOKS: u32 = 2;
+/// After how many consecutive checks that miss the file it is reported.
+const MAX_MISSED: u32 = 2;
 
 /// The policy in force, with the document it was made of.
 #[derive(Debug)]
@@ -31,37 +31,37 @@ pub(crate) struct Loaded {
     pub(crate) at: Timestamp,
 }
 
-/// Keeps track of the policy file.
+/// Follows the policy file.
 #[derive(Debug)]
 pub(crate) struct PolicyFile {
     file: Option<PathBuf>,
-    /// Whether its rules are to be counted in Redis, which cannot count any limit.
+    /// Whether its rules are counted in Redis, which cannot count every limit.
     for_redis: bool,
     pub(crate) loaded: ArcSwap<Loaded>,
-    /// Held from reading the file until its policy is in force. Of two reloads at once, the one that
-    /// read the older file could otherwise be the one that stays.
+    /// Held from reading the file until its policy is in force. Otherwise, of two concurrent reloads,
+    /// the one that read the older file could win.
     watch: Mutex<Watch>,
-    /// How often a change could not be put in force.
+    /// How often a change could not be put into force.
     pub(crate) errors: AtomicU64,
 }
 
-/// What the file has looked like.
+/// The states of the file that were seen.
 #[derive(Debug, Default)]
 struct Watch {
-    /// When it was read last, whether or not it was any good.
+    /// The version that was read last, valid or not.
     read: Option<Traces>,
-    /// At the last look, if that was another file than the one that was read.
+    /// The version at the last check, if that is not the one that was read.
     glimpsed: Option<Traces>,
-    /// How many looks in a row have found nothing.
+    /// How many consecutive checks have not found the file.
     missed: u32,
 }
 
-/// What tells one version of a file from the next without reading it.
+/// Identifies a version of a file without reading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Traces {
     modified: Option<SystemTime>,
     length: u64,
-    /// Two files can be written within one tick of the clock.
+    /// Two files can be written within one tick of the clock, so time and length are not enough.
     inode: u64,
 }
 
@@ -83,7 +83,7 @@ impl PolicyFile {
         for_redis: bool,
         now: Timestamp,
     ) -> Result<(Self, Policy), String> {
-        // Before reading, so that a change in between is seen as one.
+        // Before reading, so that a change meanwhile is noticed.
         let read = file.and_then(|file| Traces::of(file).ok());
         let text = text_of(file)?;
         let revision = Revision { epoch: now.as_micros(), number: 1 };
@@ -98,7 +98,7 @@ impl PolicyFile {
         Ok((source, policy))
     }
 
-    /// Reads the file again, and has its policy installed.
+    /// Reloads the file and installs its policy.
     pub(crate) fn reload(
         &self,
         now: Timestamp,
@@ -107,8 +107,8 @@ impl PolicyFile {
         self.reload_watched(&mut self.watch.lock(), now, install)
     }
 
-    /// Reads the file again if it has changed, and two looks in a row have found it the same: half a
-    /// file can be a policy too. `None` if there is nothing to do yet.
+    /// Reloads the file if it has changed and two consecutive checks have found it the same: half a file
+    /// can be a valid policy too. `None` if there is nothing to reload yet.
     pub(crate) fn reload_if_settled(
         &self,
         now: Timestamp,
@@ -124,11 +124,10 @@ impl PolicyFile {
         is_settled.then(|| self.reload_watched(&mut watch, now, install))
     }
 
-    /// Tells once that the file cannot be found any more. One that is away for a moment is being
-    /// replaced.
+    /// Logs once that the file cannot be found any more. A file that one check misses is being replaced.
     fn count_miss(&self, watch: &mut Watch, file: &Path, error: Option<&io::Error>) {
         watch.missed = error.map_or(0, |_| watch.missed.saturating_add(1));
-        if let Some(error) = error.filter(|_| watch.missed == LOOKS) {
+        if let Some(error) = error.filter(|_| watch.missed == MAX_MISSED) {
             self.errors.fetch_add(1, Ordering::Relaxed);
             tracing::warn!(
                 "the rules file {} cannot be found any more, the last good rules stay in force: {error}",
@@ -199,7 +198,7 @@ fn compile(
     })?;
     let directory = policy.directory().clone().with_digest(SECRET_DIGEST);
     let policy = policy.with_directory(directory).with_revision(revision);
-    // What the API shows.
+    // The API shows this document.
     source.document.redact_secrets();
     Ok((policy, Loaded { document: source.document, revision, at: now }))
 }
@@ -217,18 +216,18 @@ mod tests {
         source.loaded.load().document.rules.iter().map(|rule| rule.rule_id.clone()).collect()
     }
 
-    /// The number of the revision that a look puts in force, if it does.
+    /// The number of the revision that a check puts into force, if it does.
     fn look(source: &PolicyFile) -> Option<u64> {
         let mut installed = None;
         let looked = source.reload_if_settled(NOW, |policy| installed = Some(policy.revision()));
-        let revision = looked.map(|read| read.expect("a sound file"));
+        let revision = looked.map(|read| read.expect("a valid file"));
         assert_eq!(installed, revision);
         revision.map(|revision| revision.number)
     }
 
     #[test]
-    fn what_is_built_in_compiles_and_has_nothing_doubtful() {
-        let (source, policy) = PolicyFile::open(None, false, NOW).expect("sound defaults");
+    fn built_in_rules_compile_without_lint_warnings() {
+        let (source, policy) = PolicyFile::open(None, false, NOW).expect("valid defaults");
         assert!(!ids(&source).is_empty());
         assert_eq!((look(&source), look(&source)), (None, None));
         let context = tollgate::rules::LintContext {
@@ -240,19 +239,19 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_file_keeps_the_last_good_policy() {
+    fn an_invalid_file_keeps_the_last_valid_policy() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("policy.yaml");
         fs::write(&file, ONE).expect("written");
-        let (source, _) = PolicyFile::open(Some(&file), false, NOW).expect("a sound file");
+        let (source, _) = PolicyFile::open(Some(&file), false, NOW).expect("a valid file");
         fs::write(&file, BAD).expect("written");
         let problems = source
-            .reload(NOW, |_| panic!("a bad policy is never installed"))
-            .expect_err("a bad file");
+            .reload(NOW, |_| panic!("an invalid policy is never installed"))
+            .expect_err("an invalid file");
         assert!(problems.contains("limit") && problems.contains(":1:"), "{problems}");
         assert_eq!(ids(&source), ["one"]);
         assert_eq!(source.errors.load(Ordering::Relaxed), 1);
-        assert_eq!((look(&source), look(&source)), (None, None), "the bad file is read once");
+        assert_eq!((look(&source), look(&source)), (None, None), "the invalid file is read once");
         assert!(PolicyFile::open(Some(&file), false, NOW).is_err());
         assert!(
             PolicyFile::open(Some(Path::new("/nowhere/at/all")), false, NOW)
@@ -262,11 +261,11 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_still_written_is_left_alone() {
+    fn a_file_that_is_still_written_is_not_loaded() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("policy.yaml");
         fs::write(&file, ONE).expect("written");
-        let (source, _) = PolicyFile::open(Some(&file), false, NOW).expect("a sound file");
+        let (source, _) = PolicyFile::open(Some(&file), false, NOW).expect("a valid file");
         let check = |text: Option<&str>, expected: [Option<u64>; 3], id: &str| {
             match text {
                 Some(text) => fs::write(&file, text).expect("written"),
@@ -284,25 +283,25 @@ mod tests {
             assert_eq!(look(&source), None, "{half}");
         }
         check(Some(TWO), [None, Some(4), None], "two");
-        // Whoever asks for it is not kept waiting.
+        // An explicit reload does not wait.
         fs::write(&file, ONE).expect("written");
-        let revision = source.reload(NOW, |_| {}).expect("a sound file");
+        let revision = source.reload(NOW, |_| {}).expect("a valid file");
         assert_eq!((revision.number, look(&source), look(&source)), (5, None, None));
     }
 
-    /// It went unnoticed until the next start, which then failed.
+    /// A deleted file used to go unnoticed until the next start, which then failed.
     #[test]
     fn a_file_that_is_deleted_is_noticed_once() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("policy.yaml");
         fs::write(&file, ONE).expect("written");
-        let (source, _) = PolicyFile::open(Some(&file), false, NOW).expect("a sound file");
+        let (source, _) = PolicyFile::open(Some(&file), false, NOW).expect("a valid file");
         let errors = || {
             assert_eq!(look(&source), None);
             source.errors.load(Ordering::Relaxed)
         };
         assert_eq!(errors(), 0);
-        // Away for one look, as when it is replaced.
+        // One check misses the file, as when it is replaced.
         let away = folder.path().join("away.yaml");
         fs::rename(&file, &away).expect("moved");
         assert_eq!(errors(), 0);
@@ -321,17 +320,17 @@ mod tests {
     }
 
     #[test]
-    fn of_many_reloads_at_once_the_newest_file_wins() {
+    fn the_newest_file_wins_of_concurrent_reloads() {
         const THREADS: usize = 8;
         const RELOADS: usize = 25;
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("policy.yaml");
         fs::write(&file, ONE).expect("written");
-        let (source, _) = PolicyFile::open(Some(&file), false, NOW).expect("a sound file");
+        let (source, _) = PolicyFile::open(Some(&file), false, NOW).expect("a valid file");
         let installed = Mutex::new(Vec::new());
         let install = |policy: &Policy| {
             let id = policy.rules().iter().map(|rule| rule.id.to_string()).collect::<String>();
-            // Whoever is let in between reading and installing would be now.
+            // Without the lock, another thread could reload between reading and installing.
             std::thread::yield_now();
             installed.lock().push((policy.revision().number, id));
         };
@@ -344,7 +343,7 @@ mod tests {
                         let text = ONE.replace("one", &format!("rule-{thread}-{round}"));
                         fs::write(&new, text).expect("written");
                         fs::rename(&new, file).expect("replaced");
-                        source.reload(NOW, install).expect("a sound file");
+                        source.reload(NOW, install).expect("a valid file");
                     }
                 });
             }
@@ -352,7 +351,7 @@ mod tests {
         let installed = installed.into_inner();
         let revisions: Vec<u64> = installed.iter().map(|(number, _)| *number).collect();
         let expected: Vec<u64> = (2..).take(THREADS * RELOADS).collect();
-        assert_eq!(revisions, expected, "each reload has a revision of its own, in their order");
+        assert_eq!(revisions, expected, "each reload has its own revision, in their order");
         let written = Source::parse(&fs::read_to_string(&file).expect("readable"));
         let (_, last) = installed.last().expect("a policy");
         assert_eq!(*last, written.document.rules[0].rule_id);

@@ -1,16 +1,16 @@
-//! Problems of a policy, fit for a log: entries that name clients may hold API keys, so nothing of
-//! what they say is repeated.
+//! Problems of a policy for the log: entries that name clients may contain API keys, so their text is
+//! redacted.
 
 use tollgate::rules::Problem;
 
 /// The lists whose entries name clients.
 const CLIENT_LISTS: [&str; 4] = ["clients", "overrides", "whitelist", "blacklist"];
 
-/// The fields of such an entry that are about anything but the client.
+/// The fields of such an entry that do not identify the client.
 const HARMLESS_FIELDS: [&str; 7] =
     ["tier", "rule_id", "limit", "window_seconds", "burst", "multiplier", "expires_at"];
 
-/// The problem, above the line of `text` it is in unless that line may name a client.
+/// Renders a problem, with its line of `text` unless that line may name a client.
 pub(crate) fn render(problem: &Problem, file_name: &str, text: &str) -> String {
     if let Some((entry, field)) = client_entry(&problem.path) {
         return if HARMLESS_FIELDS.contains(&field) {
@@ -19,7 +19,7 @@ pub(crate) fn render(problem: &Problem, file_name: &str, text: &str) -> String {
             withheld(problem, entry, file_name).render_without_line(file_name)
         };
     }
-    // A text that cannot be read at all has no fields, so the place can be anywhere.
+    // A text that cannot be parsed has no fields, so the position can be anywhere.
     if problem.path.is_empty() || names_client(problem, text) {
         problem.render_without_line(file_name)
     } else {
@@ -38,15 +38,16 @@ fn client_entry(path: &str) -> Option<(&str, &str)> {
     Some((entry, field.trim_start_matches('.')))
 }
 
-/// What can be said without repeating anything.
+/// The problem without any text of the entry.
 fn withheld(problem: &Problem, entry: &str, file_name: &str) -> Problem {
-    let message = "this cannot be used; why is not told here, since it may hold an API key";
+    let message =
+        "this cannot be used; the reason is not shown here, since it may contain an API key";
     let advice = format!("run tollgate rules lint {file_name}");
     let told = Problem::new(entry, message).with_advice(advice);
     Problem { severity: problem.severity, position: problem.position, ..told }
 }
 
-/// Whether a client is named in the same line, as in a document that is one long line.
+/// Whether the line of a problem also names a client, as in a document of one long line.
 fn names_client(problem: &Problem, text: &str) -> bool {
     let Some(position) = problem.position else { return false };
     // Lines end as in YAML: LF, CR LF or CR.

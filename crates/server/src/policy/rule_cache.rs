@@ -1,5 +1,5 @@
-//! What nodes tell each other through the Redis that they count in: that rules have changed, and which
-//! hold, for a node that starts while the catalog is away.
+//! Rules that nodes publish in the Redis that counts for them: to notify each other of changes, and for
+//! a node that starts while the catalog is unavailable.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use tollgate::Problem;
 use tollgate::store::{PublishedRules, RedisRuleCache};
 use tollgate_catalog::{Change, Entry, Kind, Update, Version, View};
 
-/// The rules a fleet shares in Redis; none if it does not count there.
+/// The rules that a fleet shares in Redis; `None` if it does not count there.
 #[derive(Debug, Default)]
 pub(crate) struct RuleCache(Option<RedisRuleCache>);
 
@@ -18,10 +18,10 @@ impl RuleCache {
         Self(rule_cache)
     }
 
-    /// Tells the others which rules hold. That they can be told is no condition for anything.
+    /// Publishes the rules in force to other nodes. This is best effort: a failure is only logged.
     pub(crate) async fn publish(&self, view: Arc<View>) {
         let Some(rule_cache) = &self.0 else { return };
-        // There may be many rules: requests do not wait until all of them are written.
+        // There may be many rules: they are serialised on a thread that no request waits for.
         let published = spawn_blocking(move || published_rules(&view)).await;
         let Ok(Some(published)) = published else { return };
         if let Err(error) = rule_cache.publish(&published).await {
@@ -29,7 +29,7 @@ impl RuleCache {
         }
     }
 
-    /// The rules that hold, as far as Redis knows. Clients are not among them.
+    /// The last rules that were published in Redis, without clients.
     pub(crate) async fn last_good(&self) -> Option<View> {
         let published = match self.0.as_ref()?.read().await {
             Ok(published) => published?,
@@ -49,7 +49,7 @@ impl RuleCache {
         }
     }
 
-    /// Wakes `woken` whenever a node has announced rules. Never ends, unless there is no cache.
+    /// Notifies `woken` whenever a node has published rules. Never ends, unless there is no cache.
     pub(crate) async fn listen(&self, woken: &Notify) {
         let Some(rule_cache) = &self.0 else { return };
         let mut changes = rule_cache.changes();
@@ -68,7 +68,8 @@ fn published_rules(view: &View) -> Option<PublishedRules> {
     Some(PublishedRules { epoch, number, rules, tiers })
 }
 
-/// A state that no catalog is in, so that all of it is read once it can be.
+/// A view of the rules with a version that no catalog has, so that the whole catalog is read once it is
+/// available.
 fn view_of(published: &PublishedRules) -> Result<View, Vec<Problem>> {
     let unreadable = |_| vec![Problem::new("tiers", "this is not a list of tiers")];
     let tiers: Vec<serde_json::Value> =

@@ -1,4 +1,4 @@
-//! Where the rules are: in a file that somebody else writes, or in a catalog that is written here.
+//! Where the rules come from: a file that is edited elsewhere, or a catalog that this server writes.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -14,7 +14,7 @@ pub(crate) enum PolicySource {
     Catalog(Box<CatalogSync>),
 }
 
-/// What is in force.
+/// The rules in force.
 #[derive(Clone, Debug)]
 pub(crate) struct InForce {
     pub(crate) revision: Revision,
@@ -25,7 +25,7 @@ pub(crate) struct InForce {
 }
 
 impl PolicySource {
-    /// The rules in force, in a few words.
+    /// A short description of the rules in force.
     pub(crate) fn summary(&self) -> String {
         let rules = self.in_force().rules;
         let plural = if rules == 1 { "" } else { "s" };
@@ -69,7 +69,7 @@ impl PolicySource {
         }
     }
 
-    /// How often something could not be put in force.
+    /// How often changes could not be put into force.
     pub(crate) fn errors(&self) -> u64 {
         match self {
             Self::File(source) => source.errors.load(Relaxed),
@@ -77,7 +77,7 @@ impl PolicySource {
         }
     }
 
-    /// How long a catalog has not been heard of; nothing for a file.
+    /// How long ago the catalog last responded; `None` for a file.
     pub(crate) fn silence(&self, now: Timestamp) -> Option<Micros> {
         match self {
             Self::File(_) => None,

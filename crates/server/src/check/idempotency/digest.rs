@@ -1,4 +1,4 @@
-//! By what a call is known again, in all processes alike.
+//! Digests that identify a call, the same in all processes.
 
 use std::io;
 
@@ -9,7 +9,7 @@ use crate::admin::auth::Principal;
 
 const BYTES: usize = 16;
 
-/// The first half of a SHA-256: 128 bits, so that no two calls are ever taken for one.
+/// The first half of a SHA-256: 128 bits, enough to rule out collisions.
 pub(super) type Digest = [u8; BYTES];
 
 /// The digest of a caller and its key.
@@ -21,16 +21,16 @@ pub(super) fn digest_of_call(caller: &Principal, key: &str) -> Digest {
     };
     let mut context = Context::new(&SHA256);
     context.update(caller.as_bytes());
-    // No caller has it in its name.
+    // No name of a caller contains a line feed.
     context.update(b"\n");
     context.update(key.as_bytes());
     first_half(context)
 }
 
-/// The digest of what is asked. Bodies that read the same have the same, however they are written.
+/// The digest of a body. Bodies with the same content have the same digest, however they are formatted.
 pub(super) fn digest_of_body(body: &impl Serialize) -> Digest {
     let mut writer = Writer(Context::new(&SHA256));
-    // Bodies always serialise, and a digest takes everything.
+    // Bodies always serialise, and writing to a digest cannot fail.
     let _ = serde_json::to_writer(&mut writer, body);
     first_half(writer.0)
 }
@@ -62,7 +62,7 @@ mod tests {
     use crate::edge::listen::CertificateDigest;
 
     #[test]
-    fn callers_and_keys_are_told_apart() {
+    fn digests_differ_by_caller_and_key() {
         let certified =
             |der: &'static [u8]| Principal::Certified(CertificateDigest::of(&der.into()));
         let callers = [
@@ -81,7 +81,7 @@ mod tests {
         }
     }
 
-    /// Another process, and another version, has to come to the same.
+    /// Other processes and other versions have to compute the same digests.
     #[test]
     fn digests_do_not_change() {
         let check = |body: &str, as_json: &str| {
