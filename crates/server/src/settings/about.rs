@@ -1,4 +1,4 @@
-//! What each setting is for, as editors show it by the schema.
+//! The descriptions of settings, which editors show by the schema.
 
 /// The settings in the order of docs/serve.md, each with one sentence.
 const SETTINGS: &[(&str, &str)] = &[
@@ -12,7 +12,7 @@ const SETTINGS: &[(&str, &str)] = &[
     ("envoy_config", "A directory with files of envoyproxy/ratelimit."),
     ("store", "Where counters are."),
     ("store_failure.deadline", "How long a check waits for a shared store, 1ms to 1m."),
-    ("store_failure.failures", "Failures in a row that open the circuit breaker of a server."),
+    ("store_failure.failures", "Consecutive failures that open the circuit breaker of a server."),
     ("store_failure.probe_after", "How long the circuit breaker stays open, 10ms to 1h."),
     ("store_failure.drift_warning", "The clock difference to a store that is logged, 1ms to 24h."),
     (
@@ -20,7 +20,7 @@ const SETTINGS: &[(&str, &str)] = &[
         "The longest time a refusal of a shared store is cached, up to 1s; 0s for never.",
     ),
     ("memory", "The most memory that counters may take, from 1MiB."),
-    ("check_auth", "How callers of the check API are known; none on loopback if not set."),
+    ("check_auth", "How callers of the check API authenticate; none on loopback if not set."),
     ("check_token_file", "A file with the token for the check API."),
     ("admin_token_file", "A file with the token for the admin API."),
     ("headers", "The families of header fields in responses; an empty list for none."),

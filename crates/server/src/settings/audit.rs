@@ -1,4 +1,4 @@
-//! What is kept of decisions and changes, and for how long: settings of the logs in the catalog.
+//! Settings of the logs in the catalog: what is kept of decisions and changes, and for how long.
 
 use super::Settings;
 use super::layers::Layers;
@@ -10,17 +10,17 @@ use super::value::{ByteSize, Choice, Setting as _};
 pub struct Audit {
     /// Whether decisions are kept in the catalog.
     pub decisions: bool,
-    /// The share of allowed requests that is kept, from 0 to 1. All others are.
+    /// The share of allowed requests that is kept, from 0 to 1. All other requests are kept.
     pub sample_allowed: f64,
     /// The most decisions that a node writes in a second.
     pub rows_per_second: u64,
     /// How many days decisions and changes are kept.
     pub keep_days: u64,
-    /// The most room that the log of decisions takes.
+    /// The most space that the log of decisions takes.
     pub max_bytes: ByteSize,
 }
 
-/// Less than this would not hold the decisions that are written together.
+/// A smaller log could not hold the decisions that are written together.
 const MIN_BYTES: ByteSize = ByteSize::mebibytes(4);
 
 impl Default for Audit {
@@ -66,7 +66,7 @@ enum Switch {
 }
 
 impl Choice for Switch {
-    /// YAML takes the first two for the others.
+    /// YAML 1.1 reads `on` and `off` as `true` and `false`.
     const ALL: &'static [(&'static str, Self)] =
         &[("on", Self::On), ("off", Self::Off), ("true", Self::On), ("false", Self::Off)];
 }

@@ -1,4 +1,4 @@
-//! Where rules are, if not in a file: settings of the catalog.
+//! Settings of the catalog, for rules that are not in a file.
 
 use serde_json::Value as Json;
 use tollgate_catalog::CatalogUrl;
@@ -8,7 +8,7 @@ use super::Settings;
 use super::layers::Layers;
 use super::value::{Setting, problem};
 
-/// What a node starts from when PostgreSQL is away.
+/// The default copy, from which a node starts when PostgreSQL is unavailable.
 const COPY: &str = "tollgate-copy.db";
 
 pub(super) fn read(layers: &mut Layers<'_>, settings: &mut Settings) {
@@ -32,7 +32,7 @@ pub(super) fn read(layers: &mut Layers<'_>, settings: &mut Settings) {
     }
 }
 
-/// A URL may hold a password: what was found is not repeated.
+/// A URL may contain a password, so messages do not repeat it.
 impl Setting for CatalogUrl {
     fn expected() -> String {
         "sqlite:FILE, or the URL of a PostgreSQL".to_owned()

@@ -1,4 +1,4 @@
-//! What must hold between settings: nobody opens a server to the world without saying so.
+//! Checks across settings: a server is open to other machines only if its settings say so.
 
 use std::net::IpAddr;
 
@@ -6,10 +6,10 @@ use super::layers::Layers;
 use super::value::Setting as _;
 use super::{ADMIN_ON_LOOPBACK, CheckAuth, Secret, Settings};
 
-/// The fewest characters of a token.
-const SHORTEST_TOKEN: usize = 16;
+/// The shortest token, in characters.
+const MIN_TOKEN_LENGTH: usize = 16;
 
-/// Settles how callers are known, and where the admin API listens.
+/// Decides how callers authenticate, and where the admin API listens.
 pub(super) fn check_auth(
     layers: &mut Layers<'_>,
     settings: &mut Settings,
@@ -38,17 +38,16 @@ pub(super) fn check_auth(
     match (chosen, public) {
         (None, Some(public)) => {
             let message = format!(
-                "{public} can be reached from other machines, so it must be chosen how callers are \
-                 known: token, mtls, or none if whoever reaches the port may ask"
+                "{public} can be reached from other machines, so choose how callers authenticate: \
+                 token, mtls, or none if every client that reaches the port may check"
             );
             layers.refuse("check_auth", message);
         }
         (None, None) if settings.check_token.is_some() => {
-            let message =
-                "there is a check token, but nobody is asked for it; choose token or none";
+            let message = "there is a check token, but no caller needs it; choose token or none";
             layers.refuse("check_auth", message);
         }
-        // A token that cannot be used is a problem of its own.
+        // A token that cannot be used is reported as a separate problem.
         (Some(CheckAuth::Token), _)
             if settings.check_token.is_none() && !layers.has_refused("check_token") =>
         {
@@ -69,21 +68,21 @@ pub(super) fn check_auth(
     layers.resolved("check_auth", settings.check_auth.show());
 }
 
-/// A token must be hard to guess, and open nothing that it is not meant for.
+/// A token must be hard to guess, and grant nothing that it is not meant for.
 fn check_tokens(layers: &mut Layers<'_>, settings: &Settings, chosen: Option<CheckAuth>) {
     let check_token = settings.check_token.as_ref().map(Secret::expose);
     let admin_token = settings.admin_token.as_ref().map(Secret::expose);
     for (name, token) in [("check_token", check_token), ("admin_token", admin_token)] {
-        if token.is_some_and(|token| token.len() < SHORTEST_TOKEN) {
+        if token.is_some_and(|token| token.len() < MIN_TOKEN_LENGTH) {
             let message = format!(
-                "a token needs at least {SHORTEST_TOKEN} characters, so that nobody guesses it; \
-                 make one with openssl rand -hex 32"
+                "a token needs at least {MIN_TOKEN_LENGTH} characters, so that it cannot be \
+                 guessed; make one with openssl rand -hex 32"
             );
             layers.refuse(name, message);
         }
     }
     if check_token.is_some() && check_token == admin_token {
-        let message = "this is the check token too, so whoever may ask could also change \
+        let message = "this is the check token too, so every caller of the check API could change \
                        everything; choose another";
         layers.refuse("admin_token", message);
     }

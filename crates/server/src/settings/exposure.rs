@@ -1,4 +1,4 @@
-//! What is more open than its operator may think. It is no mistake, so it is a warning at start.
+//! Warns at start about settings that expose more than an operator may expect, but are valid.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;

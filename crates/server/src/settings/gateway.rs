@@ -1,4 +1,4 @@
-//! Where requests are forwarded to, and how: the settings `upstream`, `routes` and those under `gateway`.
+//! Settings of the gateway: `upstream`, `routes` and those under `gateway`.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -16,7 +16,7 @@ use super::Settings;
 use super::layers::Layers;
 use super::value::{ByteSize, Choice, Setting, at, fields, problem, unexpected};
 
-/// A port where requests are judged and forwarded.
+/// A port where requests are checked and forwarded.
 #[derive(Clone, Debug)]
 pub struct Gateway {
     /// Where it listens; port 0 takes any free one.
@@ -27,7 +27,7 @@ pub struct Gateway {
 
 const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8000);
 
-/// Takes over everything about the gateway. There is one if there is somewhere to forward to.
+/// Reads the settings of the gateway. There is one if there is an upstream.
 pub(super) fn read(layers: &mut Layers<'_>, settings: &mut Settings) {
     let mut address = LOOPBACK;
     let mut config = GatewayConfig {
@@ -95,7 +95,7 @@ pub(super) fn read(layers: &mut Layers<'_>, settings: &mut Settings) {
     settings.gateway = Some(Gateway { address, config });
 }
 
-/// The fields that are believed of trusted proxies, besides those that every proxy writes.
+/// The header fields that trusted proxies may set, besides those that every proxy sets.
 fn proxy_fields(identity: &IdentityConfig) -> Vec<HeaderName> {
     let client = match &identity.client_ip.header {
         ForwardingHeader::Single(name) => Some(name),

@@ -1,4 +1,4 @@
-//! How requests behind proxies are told apart: the settings under `identity`.
+//! How clients are identified, also behind proxies: the settings under `identity`.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroUsize;
@@ -18,7 +18,7 @@ use super::value::{Choice, Setting, at, fields, problem};
 
 const X_FORWARDED_FOR: &str = "x-forwarded-for";
 
-/// The default: a proxy on this machine is trusted. Programs that run here could do worse.
+/// The default: a proxy on this machine is trusted: programs that run here could do more harm anyway.
 pub(super) fn behind_local_proxies() -> IdentityConfig {
     let mut identity = IdentityConfig::default();
     let loopback = [(IpAddr::from(Ipv4Addr::LOCALHOST), 8), (Ipv6Addr::LOCALHOST.into(), 128)];
@@ -30,7 +30,7 @@ pub(super) fn behind_local_proxies() -> IdentityConfig {
     identity
 }
 
-/// Takes over everything about identity.
+/// Reads the settings of identity.
 pub(super) fn read(layers: &mut Layers<'_>, identity: &mut IdentityConfig) {
     let mut accepted = AcceptedKeys::Known;
     let mut known: Vec<KnownKey> = Vec::new();
@@ -146,7 +146,7 @@ impl Setting for NonZeroUsize {
     }
 }
 
-/// A map with the digest of a key and whose it is. A key is never repeated, right or wrong.
+/// A map with the digest of a key and its owner. Messages never repeat a key.
 impl Setting for KnownKey {
     fn expected() -> String {
         "a map like {key: \"sha256:...\", owner: alice, tier: pro, tenant: acme}".to_owned()

@@ -1,4 +1,4 @@
-//! Which signed tokens are believed: the settings under `identity.jwt`.
+//! How signed tokens are verified: the settings under `identity.jwt`.
 
 use std::fs;
 use std::path::PathBuf;
@@ -18,12 +18,12 @@ pub(super) const SECRET: SecretNames = SecretNames {
     variable: "TOLLGATE_JWT_SECRET",
 };
 
-/// What tokens are verified with, if anything was said about them.
+/// The configuration for tokens, if any of these settings is given.
 pub(super) fn read(layers: &mut Layers<'_>) -> Option<JwtConfig> {
     if !layers.mentions(GROUP) && !layers.is_set(SECRET.variable) {
         return None;
     }
-    // What everything but the keys is by default, does not depend on the keys.
+    // The other defaults do not depend on the keys, which are set below.
     let mut jwt = JwtConfig::new(TokenKeys::Secret(String::new().into()));
     let keys = read_keys(layers);
     layers.read("identity.jwt.algorithms", &mut jwt.algorithms);
@@ -39,7 +39,7 @@ pub(super) fn read(layers: &mut Layers<'_>) -> Option<JwtConfig> {
     Some(jwt)
 }
 
-/// The one place that keys come from.
+/// Reads the keys, which come from one place.
 fn read_keys(layers: &mut Layers<'_>) -> Option<TokenKeys> {
     let secret = layers.read_secret(&SECRET, |_| None);
     let (mut public_key_file, mut jwks_file): (Option<PathBuf>, Option<PathBuf>) = (None, None);
@@ -100,7 +100,7 @@ impl Setting for Uri {
         (uri.scheme().is_some() && uri.host().is_some()).then_some(uri)
     }
 
-    /// Without user and query, which can hold secrets.
+    /// Without user and query, which can contain secrets.
     fn show(&self) -> Json {
         let (scheme, host) =
             (self.scheme_str().unwrap_or_default(), self.host().unwrap_or_default());

@@ -1,5 +1,5 @@
-//! Flags over environment over file over defaults: finds each setting by its name, remembers where
-//! it was found, and collects everything that is wrong.
+//! Layers of settings: flags over environment over file over defaults. Finds each setting by its name,
+//! notes its origin, and collects all problems.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -15,8 +15,8 @@ use super::schema::{Property, bounded, schema};
 use super::unknown::{unknown_setting, unknown_variable};
 use super::value::Setting;
 
-/// The settings that can also be given by a flag or an environment variable. The others are for
-/// the file alone.
+/// The settings that can also be given by a flag or an environment variable. The others are only for the
+/// file.
 pub const FLAGGED: [&str; 20] = [
     "http",
     "admin",
@@ -41,7 +41,7 @@ pub const FLAGGED: [&str; 20] = [
 ];
 
 pub(super) const PREFIX: &str = "TOLLGATE_";
-/// What stands for a secret wherever settings are shown.
+/// Shown in place of a secret.
 pub(super) const HIDDEN: &str = "***";
 
 /// The flag for a setting: `--tls-client-ca` for `tls.client_ca`, `--gateway` for `gateway.address`.
@@ -61,7 +61,7 @@ pub(super) fn short(name: &str) -> &str {
     name.strip_suffix(".address").unwrap_or(name)
 }
 
-/// One setting as it is in force.
+/// One setting in force.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Its name, like `limits.header_timeout`.
@@ -73,23 +73,24 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// The value as people write it.
+    /// The value as it is written in a file.
     #[must_use]
     pub fn text(&self) -> String {
         plain(&self.value)
     }
 }
 
-/// A secret is never a setting itself: it is in an environment variable, or alone in a file.
+/// The names of a secret. It is never a setting itself: it is in an environment variable, or alone in a
+/// file.
 pub(super) struct SecretNames {
-    /// What it is called where settings are shown.
+    /// Its name where settings are shown.
     pub(super) name: &'static str,
     /// The setting that names the file.
     pub(super) file: &'static str,
     pub(super) variable: &'static str,
 }
 
-/// What was given, and what came of it so far.
+/// The given settings, and what was read of them so far.
 pub(super) struct Layers<'a> {
     flags: &'a [(&'static str, String)],
     environment: &'a BTreeMap<String, String>,
@@ -137,7 +138,7 @@ impl<'a> Layers<'a> {
                 return self.problem("config", Origin::Default, message);
             }
         };
-        // JSON too: a message of the reader of JSON could repeat a secret.
+        // JSON is read as YAML too: a message of the JSON parser could repeat a secret.
         match read_as(&text, Format::Yaml) {
             Ok(Node { value: Value::Null, .. }) => {}
             Ok(Node { value: Value::Map(entries), .. }) => self.flatten("", entries),
@@ -167,12 +168,12 @@ impl<'a> Layers<'a> {
         }
     }
 
-    /// Takes over the setting of that name, if it was given and is right.
+    /// Reads the setting of that name, if it is given and valid.
     pub(super) fn read<T: Setting>(&mut self, name: &'static str, setting: &mut T) {
         self.read_if(name, setting, |_| None);
     }
 
-    /// Takes over a setting whose value must be in a range.
+    /// Reads a setting whose value must be in a range.
     pub(super) fn read_within<T>(
         &mut self,
         name: &'static str,
@@ -191,7 +192,7 @@ impl<'a> Layers<'a> {
         self.take_over(name, setting, bounded(T::schema(), &least, &most), wrong);
     }
 
-    /// Takes over a setting whose value must pass a test, which says what is wrong with it.
+    /// Reads a setting whose value must pass a test, which returns what is wrong with it.
     pub(super) fn read_if<T: Setting>(
         &mut self,
         name: &'static str,
@@ -227,7 +228,7 @@ impl<'a> Layers<'a> {
         self.entries.push(Entry { name, value: setting.show(), origin });
     }
 
-    /// Reads a secret, if it was given and passes a test, which says what is wrong with it.
+    /// Reads a secret, if it is given and passes a test, which returns what is wrong with it.
     pub(super) fn read_secret(
         &mut self,
         names: &SecretNames,
@@ -289,7 +290,7 @@ impl<'a> Layers<'a> {
         Some((node.value, self.in_file(node.position)))
     }
 
-    /// Whether the file says anything about settings whose names begin like this.
+    /// Whether the file has settings whose names begin like this.
     pub(super) fn mentions(&self, beginning: &str) -> bool {
         self.file.keys().any(|name| name.starts_with(beginning))
     }
@@ -299,7 +300,7 @@ impl<'a> Layers<'a> {
         self.environment.get(variable).is_some_and(|text| !text.is_empty())
     }
 
-    /// Whether something is known to be wrong with settings whose names begin like this.
+    /// Whether settings whose names begin like this have problems.
     pub(super) fn has_refused(&self, beginning: &str) -> bool {
         self.refused.iter().any(|refused| refused.problem.path.starts_with(beginning))
     }
@@ -310,7 +311,7 @@ impl<'a> Layers<'a> {
         entry.map_or(Origin::Default, |entry| entry.origin.clone())
     }
 
-    /// Replaces what is shown for a setting whose value follows from others.
+    /// Replaces the shown value of a setting that follows from others.
     pub(super) fn resolved(&mut self, name: &str, value: Json) {
         if let Some(entry) = self.entries.iter_mut().find(|entry| entry.name == name) {
             entry.value = value;
@@ -321,7 +322,7 @@ impl<'a> Layers<'a> {
         self.refused.push(RefusedSetting { origin, problem: Problem::new(setting, message) });
     }
 
-    /// Something is wrong with a setting as it was given.
+    /// Adds a problem of a setting, with its origin.
     pub(super) fn refuse(&mut self, name: &str, message: impl Display) {
         self.problem(name, self.origin(name), message.to_string());
     }
@@ -335,7 +336,7 @@ impl<'a> Layers<'a> {
         schema(self.properties)
     }
 
-    /// Every setting in force, or everything that is wrong. Settings that were not read are unknown.
+    /// All settings in force, or all problems. Settings that were not read are unknown.
     pub(super) fn finish(mut self) -> Result<Vec<Entry>, RefusedSettings> {
         let file = std::mem::take(&mut self.file);
         for (name, written) in file {
@@ -360,7 +361,7 @@ impl<'a> Layers<'a> {
     }
 }
 
-/// A value as people write it.
+/// A value as it is written in a file.
 fn plain(value: &Json) -> String {
     match value {
         Json::String(text) => text.clone(),

@@ -1,7 +1,7 @@
-//! How the server is set up: what can be chosen, what holds if nobody chooses, and who chose.
+//! The settings of the server: their values, defaults and origins.
 //!
 //! Flags win over the environment, the environment over the file, the file over the defaults.
-//! [`Settings::load`] reports everything that is wrong at once.
+//! [`Settings::load`] reports all problems at once.
 
 mod about;
 mod audit;
@@ -40,70 +40,70 @@ pub use origin::{Origin, RefusedSetting, RefusedSettings};
 pub use otlp::Otlp;
 pub use value::ByteSize;
 
-/// Everything that can be chosen about a server.
+/// All settings of a server.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Where the check API listens; port 0 takes any free one.
     pub http: SocketAddr,
-    /// Where the admin API listens, if apart from the check API. [`Settings::load`] moves it to
-    /// [`ADMIN_ON_LOOPBACK`] by itself when `http` can be reached from elsewhere.
+    /// Where the admin API listens, if separate from the check API. [`Settings::load`] sets it to
+    /// [`ADMIN_ON_LOOPBACK`] if it is not set and other machines can reach `http`.
     pub admin: Option<SocketAddr>,
     /// Where gRPC and Envoy's rate limit service listen; port 0 takes any free one.
     pub grpc: SocketAddr,
     /// Names under which the check API is called on loopback without a token, besides `localhost`.
     pub hosts: Vec<String>,
-    /// Where requests are judged and forwarded, if anywhere.
+    /// The gateway, which checks and forwards requests, if there is one.
     pub gateway: Option<Gateway>,
     /// The policy file; without one, rules are in the catalog.
     pub rules: Option<PathBuf>,
-    /// Where rules and all that operators write are.
+    /// The database of rules, clients and tokens.
     pub catalog: CatalogUrl,
-    /// The file that a node starts from when the catalog is away; none for a catalog that is a file.
+    /// The file that a node starts from when the catalog is unavailable; none for a catalog that is a
+    /// file.
     pub catalog_copy: Option<PathBuf>,
     /// A directory with files of envoyproxy/ratelimit.
     pub envoy_config: Option<PathBuf>,
-    /// Where counters live.
+    /// Where counters are.
     pub store: StoreUrl,
-    /// How patient to be with counters across a network.
+    /// Timeouts and the circuit breaker of a shared store.
     pub remote: RemoteSettings,
     /// The most memory that counters may take.
     pub memory: ByteSize,
-    /// How callers of the check API are known.
+    /// How callers of the check API authenticate.
     pub check_auth: CheckAuth,
-    /// The token that callers of the check API show.
+    /// The token of callers of the check API.
     pub check_token: Option<Secret>,
-    /// The token that administrators show; without one, one is made up at start.
+    /// The token of administrators; without one, the server creates one at start.
     pub admin_token: Option<Secret>,
-    /// The header fields that tell clients their limits.
+    /// The header fields that show clients their limits.
     pub headers: HeaderFamilies,
-    /// What log lines look like.
+    /// The format of log lines.
     pub log: LogFormat,
-    /// The least that is worth a log line.
+    /// The lowest level that is logged.
     pub log_level: LogLevel,
-    /// Where traces go, and how many.
+    /// Where traces are sent, and how many.
     pub otlp: Otlp,
     /// Files for TLS; without them connections are not encrypted.
     pub tls: Option<TlsFiles>,
-    /// How requests behind proxies are told apart.
+    /// How clients are identified, also behind proxies.
     pub identity: IdentityConfig,
     /// The status of a refusal in forward-auth.
     pub deny_status: DenyStatus,
-    /// Which headers are believed to describe the request in forward-auth.
+    /// Which headers describe the request in forward-auth.
     pub request_headers: RequestHeaders,
     /// How the paths of requests are read and matched.
     pub paths: Paths,
-    /// What a single client may take from the server.
+    /// Limits on what clients may use of the server.
     pub limits: Limits,
     /// How many recent decisions can be explained.
     pub decisions_kept: usize,
     /// What is kept of decisions and changes, and for how long.
     pub audit: Audit,
-    /// How long answers are kept for repeated calls.
+    /// How long responses are kept for repeated calls.
     pub idempotency: Idempotency,
 }
 
-/// Where the admin API listens if the check API can be reached from elsewhere and nobody said where
-/// the admin API should be.
+/// Where the admin API listens if it is not set and other machines can reach the check API.
 pub const ADMIN_ON_LOOPBACK: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8082);
 
 impl Default for Settings {
@@ -142,11 +142,11 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Puts settings together from flags, by the names of the settings they set; environment
-    /// variables; and a file.
+    /// Loads settings from flags (by the names of the settings they set), environment variables and a
+    /// file.
     ///
     /// # Errors
-    /// Everything that is wrong, each with its name and origin.
+    /// All problems, each with the name and origin of its setting.
     pub fn load(
         flags: &[(&'static str, String)],
         environment: &BTreeMap<String, String>,
@@ -170,12 +170,12 @@ impl Settings {
     }
 }
 
-/// Settings in force, and where each of them came from.
+/// Settings in force, each with its origin.
 #[derive(Clone, Debug)]
 pub struct Effective {
     /// The settings.
     pub settings: Settings,
-    /// The same as texts, secrets hidden, each with its origin.
+    /// The settings as texts with their origins; secrets are hidden.
     pub entries: Vec<Entry>,
 }
 
@@ -188,10 +188,10 @@ impl Effective {
     }
 }
 
-/// How callers of the check API are known.
+/// How callers of the check API authenticate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CheckAuth {
-    /// Not at all: whoever reaches the port may ask.
+    /// Not at all: every client that reaches the port may check.
     None,
     /// By a token.
     Token,
@@ -199,32 +199,32 @@ pub enum CheckAuth {
     Mtls,
 }
 
-/// What log lines look like.
+/// The format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LogFormat {
-    /// For people.
+    /// Readable text.
     Text,
     /// One JSON object a line.
     Json,
 }
 
-/// The least that is worth a log line.
+/// The lowest level that is logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LogLevel {
-    /// What did not work.
+    /// Failures.
     Error,
-    /// What may not work soon.
+    /// What may fail soon.
     Warn,
-    /// What changed.
+    /// Changes.
     Info,
-    /// What happened.
+    /// Details of events.
     Debug,
     /// Everything.
     Trace,
 }
 
 impl LogLevel {
-    /// Its name, as loggers know it.
+    /// Its name in loggers.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -240,16 +240,16 @@ impl LogLevel {
 /// The status of a refusal in forward-auth. Some proxies pass on only a few.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DenyStatus {
-    /// 429, what it is.
+    /// 429.
     TooManyRequests,
     /// 403, for nginx: its `auth_request` takes other statuses for failures.
     Forbidden,
 }
 
-/// Which headers are believed to describe the request in forward-auth.
+/// Which headers describe the request in forward-auth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RequestHeaders {
-    /// Whichever are there, unless they disagree; the path behind ours wins over both.
+    /// Both families, unless they disagree; the path behind that of the call wins over both.
     Any,
     /// `X-Original-Method`, `-URI`, `-Host`.
     Original,
@@ -260,7 +260,7 @@ pub enum RequestHeaders {
 /// How the paths of requests are read and matched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Paths {
-    /// What the gateway and forward-auth do with paths that servers read in different ways.
+    /// What the gateway and forward-auth do with ambiguous paths, which servers read in different ways.
     pub mode: PathMatching,
     /// Whether capital letters matter.
     pub case: PathCase,
@@ -275,7 +275,7 @@ impl Default for Paths {
 /// The files that TLS needs, all PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// The certificate of this server, and those that lead to its root.
+    /// The certificate of this server with its chain.
     pub certificate: PathBuf,
     /// Its private key.
     pub key: PathBuf,
@@ -283,10 +283,10 @@ pub struct TlsFiles {
     pub client_ca: Option<PathBuf>,
 }
 
-/// What a single client may take from the server.
+/// Limits on what clients may use of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Calls of the check API, whoever calls; 0 for as many as there are.
+    /// Calls of the check API, of all callers; 0 for any number.
     pub check_calls_per_second: u64,
     /// Reading calls of the admin API, for each caller.
     pub admin_reads_per_minute: u64,
@@ -296,9 +296,9 @@ pub struct Limits {
     pub tenant_write_bytes_per_hour: ByteSize,
     /// The largest body.
     pub body_bytes: ByteSize,
-    /// The largest policy document that operators put.
+    /// The largest policy document of operators.
     pub document_bytes: ByteSize,
-    /// The largest policy document that administrators of a tenant put.
+    /// The largest policy document of administrators of a tenant.
     pub tenant_document_bytes: ByteSize,
     /// The largest rule in the catalog.
     pub rule_bytes: ByteSize,
@@ -324,10 +324,10 @@ pub struct Limits {
     pub idle_timeout: Duration,
     /// How long a request may take.
     pub request_timeout: Duration,
-    /// How long the server goes on taking traffic after it was asked to end, while it says that it is
-    /// not ready: load balancers need time to notice.
+    /// How long the server still takes traffic after the signal to shut down, while it reports that it
+    /// is not ready: load balancers need time to notice.
     pub shutdown_delay: Duration,
-    /// How long requests may take to finish when the server is asked to end.
+    /// How long requests may take to finish after the signal to shut down.
     pub shutdown_grace: Duration,
 }
 
@@ -360,7 +360,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// How much the catalog takes.
+    /// The bounds of writes to the catalog.
     pub(crate) fn write_bounds(&self) -> WriteBounds {
         WriteBounds {
             rule_bytes: self.rule_bytes.to_usize(),
@@ -372,10 +372,10 @@ impl Limits {
     }
 }
 
-/// How long answers are kept for repeated calls.
+/// How long responses are kept for repeated calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Idempotency {
-    /// The most answers.
+    /// The most responses.
     pub keys: usize,
     /// The longest time.
     pub kept_for: Duration,

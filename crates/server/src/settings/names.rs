@@ -1,4 +1,4 @@
-//! Every setting by its name: the one list of what can be written in a settings file.
+//! Reads every setting by its name: the one list of what a settings file may contain.
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -29,7 +29,7 @@ fn not_a_token(text: &str) -> Option<&'static str> {
     (!is_word).then_some("expected one word of visible ASCII characters, without spaces")
 }
 
-/// Takes over everything that was given.
+/// Reads all settings.
 pub(super) fn read_all(layers: &mut Layers<'_>, settings: &mut Settings) {
     let mut check_auth = None;
     layers.read("http", &mut settings.http);
@@ -96,7 +96,7 @@ fn read_limits(layers: &mut Layers<'_>, limits: &mut Limits) {
     layers.read_within("limits.shutdown_grace", &mut limits.shutdown_grace, graces);
 }
 
-/// Bounds on documents and on what the catalog takes.
+/// Bounds on documents and on writes to the catalog.
 fn read_document_limits(
     layers: &mut Layers<'_>,
     limits: &mut Limits,

@@ -1,4 +1,4 @@
-//! Where a setting came from, and what is wrong with it there.
+//! Where a setting came from, and its problem there.
 
 use std::fmt;
 
@@ -35,13 +35,13 @@ impl fmt::Display for Origin {
     }
 }
 
-/// One setting that cannot be used as it is. No line of the settings file is ever shown with it: a
-/// secret may have been written there by mistake.
+/// An invalid setting. Lines of the settings file are never shown with it: they may contain a secret by
+/// mistake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusedSetting {
     /// Where its value came from.
     pub origin: Origin,
-    /// What is wrong. The path is the setting, like `limits.header_timeout`, or empty for the whole file.
+    /// The problem. Its path is the setting, like `limits.header_timeout`, or empty for the whole file.
     pub problem: Problem,
 }
 
@@ -58,7 +58,7 @@ impl fmt::Display for RefusedSetting {
     }
 }
 
-/// Everything that is wrong with the settings; never empty.
+/// All problems of the settings; never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusedSettings(pub Vec<RefusedSetting>);
 

@@ -1,4 +1,4 @@
-//! Where traces go, and how many: settings for OpenTelemetry.
+//! Settings for OpenTelemetry: where traces are sent, and how many.
 
 use http::Uri;
 use http::uri::Scheme;
@@ -8,14 +8,14 @@ use tollgate_document::{Problem, Value};
 use super::layers::Layers;
 use super::value::{Setting, problem, unexpected};
 
-/// Where traces go, and how many.
+/// Where traces are sent, and how many.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Otlp {
-    /// The collector, which is spoken to over gRPC; without one there are no traces.
+    /// The collector, which takes OTLP over gRPC; without one there are no traces.
     pub endpoint: Option<String>,
     /// The share of requests that are traced if their callers have not decided, from 0 to 1.
     pub sample: f64,
-    /// What this server is called in traces.
+    /// The name of this server in traces.
     pub service_name: String,
 }
 
@@ -51,7 +51,7 @@ impl Setting for Endpoint {
         (is_known && is_bare).then(|| Self(text.to_owned()))
     }
 
-    /// A URL may hold a password: such a one is not repeated.
+    /// A URL may contain a password, so messages do not repeat such a URL.
     fn read(value: &Value) -> Result<Self, Problem> {
         let text = value.scalar().unwrap_or_default();
         if text.contains('@') {
@@ -68,7 +68,7 @@ impl Setting for Endpoint {
     }
 }
 
-/// A part of a whole.
+/// A share, from 0 to 1.
 pub(super) struct Share(pub(super) f64);
 
 impl Setting for Share {

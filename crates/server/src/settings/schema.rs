@@ -1,5 +1,5 @@
-//! The JSON schema of the settings file, for editors and checks before a deployment. It is made from
-//! the same calls that read the settings, so it cannot differ from them.
+//! The JSON schema of the settings file, for editors and checks before a deployment. The calls that read
+//! the settings also create it, so it cannot differ from them.
 
 use std::collections::BTreeMap;
 
@@ -12,11 +12,11 @@ use super::{Settings, jwt, names};
 /// A setting as the schema describes it.
 pub(super) struct Property {
     pub(super) name: &'static str,
-    /// What its type says.
+    /// The schema of its type.
     pub(super) schema: Json,
     /// Its value if it is not set; null if there is none.
     pub(super) default: Json,
-    /// What a right value is, in words.
+    /// A description of valid values.
     pub(super) expected: String,
 }
 

@@ -1,4 +1,4 @@
-//! Where counters live, and how patient to be with them: settings for stores.
+//! Settings for stores: their URL, timeouts and circuit breaker.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ pub(super) fn read(layers: &mut Layers<'_>, remote: &mut RemoteSettings) {
     remote.deny_cache = Micros::new(u64::try_from(refusals.as_micros()).unwrap_or(micros));
 }
 
-/// A URL may hold a password: what was found is not repeated.
+/// A URL may contain a password, so messages do not repeat it.
 impl Setting for StoreUrl {
     fn expected() -> String {
         "memory:, or the URL of Redis or PostgreSQL".to_owned()

@@ -1,28 +1,28 @@
-//! Names that are no settings, and the settings that were meant by them.
+//! Names of unknown settings, and the settings that were probably meant.
 
 use tollgate_document::{Problem, closest, edits};
 
 use super::layers::{FLAGGED, PREFIX, short, variable};
 
-/// The problem of a name in the file that is no setting.
+/// The problem of an unknown name in the file.
 pub(super) fn unknown_setting(name: &str, known: &[&str]) -> Problem {
     unknown(name, "setting", meant(name, known))
 }
 
-/// The problem of an environment variable that was meant to be a setting, if it was.
+/// The problem of an unknown environment variable, if it was probably meant to be a setting.
 pub(super) fn unknown_variable(name: &str, known: &[&'static str]) -> Option<Problem> {
     misspelt(name).or_else(|| only_in_file(name, known))
 }
 
-/// The setting that was meant by an unknown name: a misspelt one, or one whose group was left out.
+/// The setting that an unknown name probably means: a misspelt one, or one whose group was left out.
 fn meant<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     let last = |name: &str| name.rsplit('.').next().unwrap_or_default().to_owned();
     let by_end = || known.iter().find(|known| last(known) == last(name)).copied();
     closest(name, known.iter().copied()).or_else(by_end)
 }
 
-/// A variable that is almost one of ours. Others with our prefix are ignored: an orchestrator sets
-/// `TOLLGATE_PORT` and the like for a service named tollgate, so only few edits count here.
+/// The problem of a misspelt variable. Others with the prefix are ignored: an orchestrator sets
+/// `TOLLGATE_PORT` and the like for a service named tollgate, so only few edits are tolerated.
 fn misspelt(variable_name: &str) -> Option<Problem> {
     let written = variable_name.strip_prefix(PREFIX)?.to_lowercase();
     let secrets = ["check_token", "admin_token", "jwt_secret", "config"];
@@ -33,7 +33,8 @@ fn misspelt(variable_name: &str) -> Option<Problem> {
     Some(unknown(variable_name, "environment variable", Some(&variable(guess))))
 }
 
-/// A variable named after a setting that has none: ignored, it would be missed for a long time.
+/// The problem of a variable named after a setting that has none: if it were ignored, the mistake would
+/// go unnoticed.
 fn only_in_file(variable_name: &str, known: &[&'static str]) -> Option<Problem> {
     let is_meant = |name: &&&str| !FLAGGED.contains(*name) && variable(name) == variable_name;
     let name = known.iter().find(is_meant)?;

@@ -1,4 +1,4 @@
-//! What a setting can hold: how each kind is written, and how it is shown.
+//! The types of settings: how each is parsed and shown.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -10,31 +10,31 @@ use ipnet::IpNet;
 use serde_json::{Value as Json, json};
 use tollgate_document::{Key, Node, Problem, Value, quote};
 
-/// A kind of value.
+/// A type of setting.
 pub(super) trait Setting: Sized {
-    /// What a right value is: "a whole number".
+    /// A description of valid values: "a whole number".
     fn expected() -> String;
 
-    /// The value that a text stands for.
+    /// Parses a text.
     fn parse(text: &str) -> Option<Self>;
 
-    /// As written in a file, a flag or the environment. A problem has a position only if that is not
+    /// Reads a value of a file, a flag or the environment. A problem has a position only if that is not
     /// where the value starts.
     fn read(value: &Value) -> Result<Self, Problem> {
         let parsed = value.scalar().and_then(Self::parse);
         parsed.ok_or_else(|| unexpected(&Self::expected(), value))
     }
 
-    /// As it could be written.
+    /// The value as it could be written in a file.
     fn show(&self) -> Json;
 
-    /// What the JSON schema of the settings file says about it.
+    /// The type in the JSON schema of the settings file.
     fn schema() -> Json {
         json!({ "type": "string" })
     }
 }
 
-/// The problem of a value, whose setting is not known here.
+/// A problem of a value, whose setting the caller adds.
 pub(super) fn problem(message: impl Into<String>) -> Problem {
     Problem::new("", message)
 }
@@ -70,7 +70,7 @@ pub(super) fn fields<'a, const N: usize>(
     Ok(found)
 }
 
-/// One of a few words.
+/// A setting that is one of a few words.
 pub(super) trait Choice: Copy + PartialEq + 'static {
     const ALL: &'static [(&'static str, Self)];
 }
@@ -243,19 +243,19 @@ const SIZE_UNITS: [(&str, u64); 4] =
     [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("", 1)];
 
 impl ByteSize {
-    /// So many bytes.
+    /// A size in bytes.
     #[must_use]
     pub const fn new(bytes: u64) -> Self {
         Self(bytes)
     }
 
-    /// So many mebibytes.
+    /// A size in mebibytes.
     #[must_use]
     pub const fn mebibytes(count: u64) -> Self {
         Self(count.saturating_mul(1 << 20))
     }
 
-    /// So many kibibytes.
+    /// A size in kibibytes.
     #[must_use]
     pub const fn kibibytes(count: u64) -> Self {
         Self(count.saturating_mul(1 << 10))
@@ -281,7 +281,7 @@ impl fmt::Display for ByteSize {
 }
 
 impl FromStr for ByteSize {
-    /// What would be right.
+    /// A description of valid values.
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -382,7 +382,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_shown_can_be_read(number in 0..u64::MAX / 4) {
+        fn shown_values_can_be_parsed(number in 0..u64::MAX / 4) {
             let size = ByteSize(number);
             prop_assert_eq!(ByteSize::parse(size.show().as_str().unwrap()), Some(size));
             let time = Duration::from_millis(number);

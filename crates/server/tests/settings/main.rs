@@ -1,4 +1,4 @@
-//! Settings: who wins over whom, what each wrong value is told, and what is never shown.
+//! Settings: their precedence, the message of each invalid value, and secrets, which are never shown.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -63,7 +63,7 @@ impl Case {
         self.load().unwrap_or_else(|problems| panic!("{problems}")).settings
     }
 
-    /// What is wrong, one line each, with the folder left out.
+    /// The problems, one line each, without the folder.
     fn problems(&self) -> String {
         let problems = self.load().map(|_| "nothing").expect_err("no problem").to_string();
         problems.replace(&format!("{}/", self.folder.path().display()), "")
@@ -95,7 +95,7 @@ fn flags_win_over_environment_over_file_over_defaults() {
                 case = layer(case);
             }
         }
-        let effective = case.load().expect("sound settings");
+        let effective = case.load().expect("valid settings");
         let entry = effective.entries.iter().find(|entry| entry.name == "memory").expect("it");
         assert_eq!(entry.value, expected, "{given:?}");
         let shown = entry.origin.to_string();
@@ -255,9 +255,9 @@ fn json_is_understood_as_well() {
     }
 }
 
-/// Each wrong value gets one line, which says what would be right.
+/// Each invalid value gets one line, which says what is expected.
 #[test]
-fn wrong_values_are_told_what_would_be_right() {
+fn invalid_values_are_refused_with_what_is_expected() {
     for (file, expected) in [
         (
             "http: here",
@@ -487,11 +487,11 @@ fn wrong_values_are_told_what_would_be_right() {
 }
 
 #[test]
-fn whoever_opens_the_port_must_choose_who_may_ask() {
+fn an_open_port_needs_a_choice_of_check_auth() {
     let open = |case: Case| case.flag("http", "0.0.0.0:8080");
-    let expected = "check_auth: 0.0.0.0:8080 can be reached from other machines, so it must be \
-                    chosen how callers are known: token, mtls, or none if whoever reaches the port \
-                    may ask";
+    let expected = "check_auth: 0.0.0.0:8080 can be reached from other machines, so choose how \
+                    callers authenticate: token, mtls, or none if every client that reaches the \
+                    port may check";
     assert_eq!(open(Case::new()).problems(), expected);
     let chosen = open(Case::new()).flag("check_auth", "none").settings();
     assert_eq!(chosen.check_auth, CheckAuth::None);
@@ -501,14 +501,14 @@ fn whoever_opens_the_port_must_choose_who_may_ask() {
         assert_eq!((settings.check_auth, settings.admin), (CheckAuth::None, None), "{local}");
     }
     let with_token = Case::new().environment("TOLLGATE_CHECK_TOKEN", "let-me-in-let-me-in");
-    let expected = "check_auth: there is a check token, but nobody is asked for it; choose token \
+    let expected = "check_auth: there is a check token, but no caller needs it; choose token \
                     or none";
     assert_eq!(with_token.problems(), expected);
     assert_eq!(with_token.flag("check_auth", "token").settings().check_auth, CheckAuth::Token);
 }
 
 #[test]
-fn tokens_are_hard_to_guess_and_open_one_thing_each() {
+fn tokens_are_long_and_have_one_use_each() {
     const LONG: &str = "0123456789abcdef";
     const OTHER: &str = "fedcba9876543210";
     let check = |auth: &str, check_token: &str, admin_token: &str, expected: &[&str]| {
@@ -526,10 +526,11 @@ fn tokens_are_hard_to_guess_and_open_one_thing_each() {
         }
     };
     let short_check = "check_token (env TOLLGATE_CHECK_TOKEN): a token needs at least 16 \
-                       characters, so that nobody guesses it; make one with openssl rand -hex 32";
+                       characters, so that it cannot be guessed; make one with openssl rand -hex \
+                       32";
     let short_admin = short_check.replace("check", "admin").replace("CHECK", "ADMIN");
-    let equal = "admin_token (env TOLLGATE_ADMIN_TOKEN): this is the check token too, so whoever \
-                 may ask could also change everything; choose another";
+    let equal = "admin_token (env TOLLGATE_ADMIN_TOKEN): this is the check token too, so every \
+                 caller of the check API could change everything; choose another";
     let leftover = "check_token (env TOLLGATE_CHECK_TOKEN): with check_auth mtls, this token would \
                     open the check API to clients without a certificate; remove it, or choose \
                     check_auth token";
@@ -545,7 +546,7 @@ fn tokens_are_hard_to_guess_and_open_one_thing_each() {
 }
 
 #[test]
-fn everything_that_is_wrong_is_told_at_once() {
+fn all_problems_are_reported_at_once() {
     let case = Case::new()
         .file("memory: much\nlogs: text\nlimits:\n  connections: none\n")
         .environment("TOLLGATE_LOG", "xml")
