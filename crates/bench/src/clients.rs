@@ -7,7 +7,7 @@ use crate::keys::Draw;
 
 const CLIENTS: u32 = 10_000;
 /// How many requests are read before the first of them is checked.
-const AHEAD: usize = 64;
+const PREFETCH_CAPACITY: usize = 64;
 
 /// What is known about the requests of one client.
 #[derive(Clone, Debug, Default)]
@@ -64,13 +64,13 @@ impl Requests {
         Self {
             clients: Client::all(services),
             draw: Draw::new(1, u64::from(CLIENTS)),
-            ahead: vec![Client::default(); AHEAD],
+            ahead: vec![Client::default(); PREFETCH_CAPACITY],
             refused: 0,
         }
     }
 
     pub(crate) fn take(&mut self, steps: u32, mut check: impl FnMut(&Client) -> bool) {
-        for _ in 0..steps as usize / AHEAD {
+        for _ in 0..steps as usize / PREFETCH_CAPACITY {
             for ahead in &mut self.ahead {
                 ahead.turn_into(&self.clients[self.draw.next() as usize]);
             }

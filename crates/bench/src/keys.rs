@@ -1,4 +1,4 @@
-//! Keys as everybody meets them: short strings, drawn at random.
+//! Keys as they are common: short strings, drawn at random.
 
 use crate::Fallible;
 
@@ -88,14 +88,14 @@ impl KeyText {
 }
 
 /// How many texts are written before the first of them is checked.
-const AHEAD: usize = 64;
+const PREFETCH_CAPACITY: usize = 64;
 
 /// Keys whose texts are written ahead of their checks, as those of real requests are: reading a text right after it
 /// is written would stall the processor.
 #[derive(Clone, Debug)]
 pub(crate) struct Walk {
     draw: Draw,
-    texts: [KeyText; AHEAD],
+    texts: [KeyText; PREFETCH_CAPACITY],
     refused: u64,
 }
 
@@ -119,7 +119,7 @@ impl Walk {
         steps: u32,
         mut check: impl FnMut(&[KeyText; SIZE]) -> u64,
     ) {
-        for _ in 0..steps as usize / AHEAD {
+        for _ in 0..steps as usize / PREFETCH_CAPACITY {
             for text in &mut self.texts {
                 text.write(self.draw.next());
             }

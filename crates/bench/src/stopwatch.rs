@@ -6,7 +6,7 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-/// How many steps are taken between two looks at the clock.
+/// How many steps are taken between two reads of the clock.
 const STRIDE: u32 = 1024;
 
 /// Runs steps for about `turn` and returns how many nanoseconds of the processor one took. `steps` runs as many as

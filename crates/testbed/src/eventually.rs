@@ -6,8 +6,8 @@ use tokio::time::{interval, timeout};
 
 use crate::wait::PATIENCE;
 
-/// How soon to look again.
-const GLANCE: Duration = Duration::from_millis(5);
+/// The interval between polls.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Waits until `look` finds what it looks for, for at most [`PATIENCE`].
 pub async fn eventually<T, F: Future<Output = Option<T>>>(
@@ -15,7 +15,7 @@ pub async fn eventually<T, F: Future<Output = Option<T>>>(
     mut look: impl FnMut() -> F,
 ) -> T {
     let looking = async {
-        let mut looks = interval(GLANCE);
+        let mut looks = interval(POLL_INTERVAL);
         loop {
             looks.tick().await;
             if let Some(found) = look().await {

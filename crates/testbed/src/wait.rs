@@ -10,7 +10,7 @@ use crate::clock::Moment;
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The interval between polls.
-const GLANCE: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Waits until `look` finds what it looks for, for at most [`PATIENCE`].
 pub fn until<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
@@ -21,7 +21,7 @@ pub fn until<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
 pub(crate) fn try_until<T>(patience: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let end = Moment::after(patience);
     loop {
-        // Before the look, so that there is one after the end.
+        // Read before polling, so that the last poll comes after the timeout.
         let is_last = end.has_passed();
         if let Some(found) = look() {
             return Some(found);
@@ -29,6 +29,6 @@ pub(crate) fn try_until<T>(patience: Duration, mut look: impl FnMut() -> Option<
         if is_last {
             return None;
         }
-        thread::sleep(GLANCE);
+        thread::sleep(POLL_INTERVAL);
     }
 }

@@ -1,4 +1,4 @@
-//! Which rule speaks for a request, and how long the request is held.
+//! Which rule binds a request, and how long the request is delayed.
 
 use proptest::prelude::*;
 use tollgate_core::{Micros, Mode, Outcome, Report, Verdict, decide};
@@ -42,7 +42,7 @@ fn check(outcomes: &[Outcome], admitted: bool, binding: Option<usize>, delay: Op
 
 #[test]
 fn the_binding_rule() {
-    // Nobody to speak.
+    // No outcome binds.
     check(&[], true, None, None);
     check(&[shadow(left(0, 10))], true, None, None);
     check(&[shadow(refused(None))], true, None, None);
@@ -101,7 +101,7 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// Nobody speaks in place of a rule that has more to say.
+    /// No other outcome is stricter than the binding one.
     #[test]
     fn the_binding_rule_is_the_strictest(outcomes in prop::collection::vec(outcome(), 0..6)) {
         let judgement = decide(outcomes.iter());
@@ -109,7 +109,7 @@ proptest! {
         prop_assert_eq!(judgement.admitted, voices().all(|(_, it)| it.admitted));
         prop_assert_eq!(judgement.binding.is_some(), voices().count() > 0);
         for (index, other) in voices() {
-            let binding = judgement.binding.expect("somebody speaks");
+            let binding = judgement.binding.expect("a binding outcome");
             let speaker = &outcomes[binding];
             prop_assert!(speaker.mode != Mode::Shadow);
             prop_assert_eq!(speaker.admitted, judgement.admitted);

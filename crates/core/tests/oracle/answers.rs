@@ -20,7 +20,7 @@ fn equals_the_model(trace: &Trace, healing: Healing) -> TestCaseResult {
     for (number, step) in trace.steps.iter().enumerate() {
         counter.turn(step.clock);
         let now = counter.now;
-        // Nobody looks at a counter that is blocked.
+        // A limit of zero does not read its counter.
         if healing == Healing::On && counter.limit.limit() > 0 {
             let is_corrected = counter.limit.correct_clock_skew(&mut counter.state, now);
             prop_assert_eq!(

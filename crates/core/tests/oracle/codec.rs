@@ -33,9 +33,9 @@ proptest! {
         let _ = text.parse::<State>();
     }
 
-    /// What is read at all is read the same way when written again.
+    /// A text that parses is parsed to the same state when written again.
     #[test]
-    fn what_looks_like_a_state_settles(
+    fn a_text_that_parses_settles(
         tag in prop::sample::select(vec!["t", "l", "g", "f", "c", "s"]),
         fields in prop::collection::vec("[0-9]{0,6}[=,]?[0-9]{0,21}", 0..7),
     ) {
@@ -47,7 +47,7 @@ proptest! {
     }
 }
 
-/// Plays a story, in microseconds, and compares the text of what is remembered.
+/// Plays a story, in microseconds, and compares the text of the state.
 #[track_caller]
 fn check(quota: Quota, story: &[(u64, Action)], expected: &str) {
     let mut counter = Counter::new(&Trace { quota, start: 0, steps: Vec::new() });
@@ -69,7 +69,7 @@ fn texts_of_buckets_are_pinned() {
     check(bucket(7), &[(0, Ask(4))], "t:7:1000000:4:0:0");
     // A third of a second later, 4 units less 2333331/1000000, and one more.
     check(bucket(7), &[(0, Ask(4)), (333_333, Ask(1))], "t:7:1000000:2:666669:333333");
-    // A fraction is told in parts of the window, although the kernel counts in larger ones.
+    // A fraction is written in parts of the window, although the kernel counts in larger ones.
     check(bucket(500), &[(0, Ask(9)), (1, Ask(1))], "t:500:1000000:9:999500:1");
     check(bucket(5), &[(9, Debit(99))], "t:5:1000000:10:0:9");
     check(bucket(5), &[(9, Ask(1)), (10, refund(1))], "t:5:1000000:0:0:10");
@@ -134,7 +134,7 @@ fn malformed_texts_are_refused() {
         "t:5:1000000:0x1:0:0",
         "t:5:1000000:18446744073709551616:0:0",
         "t:5:1000000:\u{0665}:0:0",
-        // Windows nobody can have.
+        // Windows out of bounds.
         "t:5:0:0:0:0",
         "t:5:999:0:0:0",
         "t:5:31622400000001:0:0:0",

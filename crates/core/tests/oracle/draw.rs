@@ -35,7 +35,7 @@ pub(crate) enum Action {
     /// A request of this cost.
     Ask(u64),
     Debit(u64),
-    /// Gives units back; tied to the charge so many charges ago, or to none.
+    /// Refunds units; tied to the charge so many charges ago, or to none.
     Refund {
         units: u64,
         tied: Option<usize>,

@@ -18,7 +18,7 @@ const fn refund(units: u64) -> Action {
     Action::Refund { units, tied: None }
 }
 
-/// Gives back what was charged so many charges ago.
+/// Refunds what was charged so many charges ago.
 const fn refund_to(ago: usize, units: u64) -> Action {
     Action::Refund { units, tied: Some(ago) }
 }
@@ -115,7 +115,7 @@ fn a_cut_bucket_drains_at_the_old_pace_until_the_next_admission() {
             fast(algorithm),
             &[
                 (0, Ask(8), "yes, 2 left"),
-                // 5.5 units are used: looking at them changes nothing, adding to them rounds up.
+                // 5.5 units are used: a peek changes nothing, a charge rounds up.
                 (2_500 * MS, slow, "4 left"),
                 (2_500 * MS, Ask(4), "yes, 0 left"),
                 // From here on 0.2 units a second leave.
@@ -280,11 +280,11 @@ fn a_throttled_bucket_delays_what_it_cannot_serve_at_once() {
         (0, Ask(1), "yes, 0 left, wait 1000000 us"),
         (0, Ask(1), "yes, 0 left, wait 2000000 us"),
         (0, Ask(1), "no, 0 left, retry in 1000000 us"),
-        // Who takes nothing waits for nothing.
+        // A cost of zero never waits.
         (0, Ask(0), "yes, 0 left"),
     ];
     check_all(&[Algorithm::TokenBucket, Algorithm::Gcra], throttled(1), &story);
-    // Under a limit that was cut, nobody is told to wait longer than the limit allows.
+    // Under a lowered limit, no wait is longer than the limit allows.
     for algorithm in [Algorithm::TokenBucket, Algorithm::Gcra] {
         let cut = [
             (0, Ask(100), "yes, 0 left, wait 990000 us"),

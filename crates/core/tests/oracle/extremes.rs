@@ -89,7 +89,7 @@ proptest! {
     #![proptest_config(config(20_000))]
 
     #[test]
-    fn break_nothing(
+    fn extreme_inputs_do_not_panic(
         mut limit in limit(),
         mut state in state(),
         steps in vec((operation(), number(), number()), 1..12),

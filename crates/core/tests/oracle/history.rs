@@ -104,8 +104,8 @@ impl History {
         }
     }
 
-    /// The limit at whose pace a level falls while `limit` is in force: a raise takes effect at
-    /// once, a cut with the next admission.
+    /// The limit at whose rate a level falls while `limit` is in force: a raised limit takes effect at
+    /// once, a lowered one with the next admission.
     pub(crate) fn pace(&self, limit: u64) -> u64 {
         self.debt().map_or(limit, |debt| debt.limit.max(limit))
     }
@@ -173,7 +173,7 @@ impl History {
             let Event { at, limit, what } = *event;
             let debt =
                 debt.map_or(Debt { level: 0, at, limit }, |debt| self.drained(debt, at, limit));
-            // Whoever adds to a debt of a higher limit writes all of it anew, in whole units.
+            // A charge on a debt of a higher limit rewrites all of it, in whole units.
             let owed = if debt.limit == limit { debt.level } else { self.whole(debt.level) };
             Some(match what {
                 What::Charge(units) | What::Moved(units) => {
@@ -203,7 +203,7 @@ impl History {
         level.next_multiple_of(self.window.unsigned_abs())
     }
 
-    /// Moves what lies ahead of a clock that is believed again back to what it shows.
+    /// Moves events that lie in the future back to the time of the clock.
     pub(crate) fn move_back_to(&mut self, now: i128) {
         let mark = self.effective(now);
         let window = self.window;

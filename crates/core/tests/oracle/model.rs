@@ -39,8 +39,8 @@ impl Model {
         }
     }
 
-    /// What an admission at that moment would find in use: under a limit that was cut, the level
-    /// rounded up to whole units.
+    /// What an admission at that time would find in use: under a lowered limit, the level rounded up
+    /// to whole units.
     fn level_found(&self, at: i128) -> u128 {
         let level = self.level(at);
         let is_bucket = self.quota.algorithm.is_bucket();
@@ -68,7 +68,7 @@ impl Model {
                 after <= ceiling && level <= delayed
             }
             Algorithm::TokenBucket | Algorithm::Gcra => {
-                // A counter holds 64 bits of units, however patient its clients are.
+                // A counter holds 64 bits of units, however long the delay may be.
                 after <= (ceiling + delayed).min(self.in_fractions(u64::MAX.into()))
             }
             _ => after <= ceiling,
@@ -159,8 +159,8 @@ impl Model {
         self.history.record(Event { at, limit: self.quota.limit, what });
     }
 
-    /// Believes the clock again when the counter is ahead of it by more than a full refill of a
-    /// bucket, or two windows, and by more than a second.
+    /// Corrects a counter that is ahead of the clock by more than a full refill of a bucket, or two
+    /// windows, and by more than a second.
     pub(crate) fn correct_clock_skew(&mut self, now: Timestamp) -> bool {
         if !self.history.belongs_to(&self.quota) {
             return false;

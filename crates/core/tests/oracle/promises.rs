@@ -67,7 +67,7 @@ fn a_burst_after_any_idle_time_is_at_most_the_capacity() {
 }
 
 #[test]
-fn no_stretch_of_time_admits_more_than_its_share() {
+fn no_interval_admits_more_than_its_share() {
     for_every_algorithm(300, Menu::default(), |trace| {
         let mut counter = Counter::new(trace);
         let mut admitted: Vec<(u64, u64)> = Vec::new();
@@ -107,7 +107,7 @@ fn no_stretch_of_time_admits_more_than_its_share() {
     });
 }
 
-/// Asks through the one door all stores use.
+/// Settles by the function that all stores use.
 fn ask(counter: &mut Counter, cost: u64) -> (bool, ChargeResult) {
     let key = Key { fingerprint: 0, rule: "rule", subject: b"subject", rest: b"" };
     let charge = Charge { key, limit: &counter.limit, cost, mode: Mode::Enforce };
@@ -218,7 +218,7 @@ fn waits_are_exact_to_the_microsecond() {
             let (_, report) = counter.ask(cost);
             let Counter { limit, state, now, .. } = &counter;
             let forecast = Forecast { limit, state: state.as_ref(), now: *now };
-            // A saturated wait says "longer than can be told".
+            // A saturated wait means "longer than can be represented".
             let told = |wait: Option<Micros>| wait != Some(Micros::new(u64::MAX));
             if told(report.retry_after) && told(Some(report.reset_after)) && told(report.next_after)
             {

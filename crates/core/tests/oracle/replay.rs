@@ -1,4 +1,4 @@
-//! Plays a trace on the real thing: one counter, as a store would keep it.
+//! Plays a trace on one counter of the library, as a store would keep it.
 
 use tollgate_core::{Limit, Quota, Report, State, Timestamp};
 

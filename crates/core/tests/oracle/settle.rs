@@ -41,7 +41,7 @@ fn settled(items: &[Item], now: Timestamp) -> Settled {
     Settled { passed, states, lines }
 }
 
-/// The same, from the meaning of the modes and one charge at a time.
+/// The expected settlement, from the definition of the modes and one charge at a time.
 fn expected(items: &[Item], now: Timestamp) -> Settled {
     let mut states: Vec<_> = items.iter().map(|item| item.state.clone()).collect();
     let is_corrected: Vec<bool> = items
@@ -159,9 +159,9 @@ proptest! {
     }
 }
 
-/// A single charge takes a short way; in company of one that never objects it takes the long one.
+/// A single charge takes the fast path; beside one that never refuses it takes the general path.
 #[test]
-fn one_charge_alone_settles_as_in_company() {
+fn a_single_charge_settles_as_beside_others() {
     let quota = Quota::new(Algorithm::Gcra, 1, Micros::from_secs(1));
     let bystander = Item { limit: compiled(quota), state: None, cost: 0, mode: Mode::Enforce };
     for_every_algorithm(100, Menu::EVERYTHING, |trace| {
@@ -185,7 +185,7 @@ fn one_charge_alone_settles_as_in_company() {
     });
 }
 
-/// What fits into sixteen bytes is settled there; the rest takes the long way.
+/// A state that fits into sixteen bytes is settled packed; any other takes the general path.
 #[test]
 fn a_compact_counter_settles_like_its_state() {
     for_every_algorithm(200, Menu::EVERYTHING, |trace| {
@@ -276,7 +276,7 @@ fn check(charges: &[(Mode, u64, u64)], passed: bool, used: &[u64]) {
 }
 
 #[test]
-fn the_modes() {
+fn each_mode_charges_as_defined() {
     use Mode::{Debit, Enforce, Shadow};
     check(&[], true, &[]);
     check(&[(Enforce, 9, 1)], true, &[10]);
@@ -285,7 +285,7 @@ fn the_modes() {
     check(&[(Enforce, 5, 1), (Enforce, 9, 2)], false, &[5, 9]);
     check(&[(Enforce, 9, 2), (Enforce, 5, 1)], false, &[9, 5]);
     check(&[(Enforce, 5, 1), (Enforce, 9, 1)], true, &[6, 10]);
-    // A shadow refuses nobody, and counts only what passed and fitted.
+    // A shadow charge refuses no request, and counts only what passed and fitted.
     check(&[(Shadow, 9, 1)], true, &[10]);
     check(&[(Shadow, 9, 2)], true, &[9]);
     check(&[(Shadow, 9, 2), (Enforce, 5, 1)], true, &[9, 6]);
@@ -323,7 +323,7 @@ fn limits_of_different_algorithms_have_different_digests() {
             for burst in [None, Some(8), Some(11)] {
                 let burst = burst.filter(|_| algorithm.is_bucket());
                 let quota = Quota { burst, ..Quota::new(algorithm, limit, minute) };
-                let limit = quota.compile().expect("a sound quota");
+                let limit = quota.compile().expect("a valid quota");
                 let before = known.insert(limit.digest(), limit);
                 assert!(before.is_none_or(|before| before == limit), "{before:?} and {limit:?}");
             }

@@ -12,8 +12,8 @@ use super::{Fault, MAX_CONNECTIONS, Network};
 /// How long to get through to the server at most.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How soon a thread that cannot write looks whether it still has to.
-const GLANCE: Duration = Duration::from_millis(50);
+/// How soon a thread that cannot write checks whether it still has to.
+const WRITE_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// What the threads of a connection share. The last one of them closes it.
 pub(super) struct Connection {
@@ -36,7 +36,7 @@ impl Drop for Count {
 }
 
 impl Connection {
-    /// Lets a client in, if the network lets anyone in.
+    /// Accepts a client, if the network accepts connections.
     pub(super) fn admit(network: &Arc<Network>, client: TcpStream) -> Option<Arc<Self>> {
         let mut state = network.state.lock();
         let is_full = state.open >= MAX_CONNECTIONS;
@@ -64,7 +64,7 @@ impl Connection {
         for stream in [&self.client, &server] {
             // Small messages must not wait for each other: delays are what is tested here.
             stream.set_nodelay(true).ok()?;
-            stream.set_write_timeout(Some(GLANCE)).ok()?;
+            stream.set_write_timeout(Some(WRITE_TIMEOUT)).ok()?;
         }
         let server = self.server.get_or_init(|| server);
         (!self.is_over()).then_some(server)

@@ -19,10 +19,10 @@ use crate::wait::until;
 /// The most connections at a time. Each takes a few threads; further ones are reset.
 const MAX_CONNECTIONS: usize = 256;
 
-/// What the network does to what passes through it.
+/// What the network does to bytes that pass through it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Nothing bad.
+    /// Everything arrives at once.
     Pass,
     /// Everything arrives, but later.
     Latency {
@@ -52,7 +52,7 @@ pub struct FaultProxy {
 struct Network {
     server: SocketAddr,
     state: Mutex<State>,
-    /// Woken by every change of the state, and when a connection is over.
+    /// Woken by every change of the state, and when a connection has ended.
     changed: Condvar,
 }
 
@@ -190,7 +190,7 @@ impl Network {
         state.fault
     }
 
-    /// Waits until then, but not for a connection that is over.
+    /// Waits until then, but not for a connection that has ended.
     fn pause(&self, connection: &Connection, end: Moment) {
         let mut state = self.state.lock();
         while !end.has_passed() && !connection.is_over() {
@@ -198,7 +198,7 @@ impl Network {
         }
     }
 
-    /// Waits until the network is no longer silent, but not for a connection that is over.
+    /// Waits until the network is no longer silent, but not for a connection that has ended.
     fn wait_for_sound(&self, connection: &Connection) {
         let mut state = self.state.lock();
         while state.fault == Fault::Silence && !connection.is_over() {

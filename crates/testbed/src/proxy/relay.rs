@@ -43,7 +43,7 @@ struct Way<'a> {
     to: &'a TcpStream,
 }
 
-/// Serves a connection until it is over.
+/// Serves a connection until it ends.
 pub(super) fn relay(network: &Network, connection: &Connection) {
     let client = connection.client();
     if network.fault_for(connection) == Fault::Silence {
@@ -110,7 +110,7 @@ impl Way<'_> {
         self.end();
     }
 
-    /// Whether there is anyone left to pass anything on to.
+    /// Whether the other side is still connected.
     fn pass_on(&self, mut bytes: &[u8]) -> bool {
         let mut to = self.to;
         while !bytes.is_empty() && !self.connection.is_over() {

@@ -1,4 +1,4 @@
-//! How a Redis can differ from the one that lets everybody in.
+//! Options of a Redis: without any, every client may connect.
 
 use std::fmt::Write;
 
@@ -33,7 +33,7 @@ impl RedisBuilder {
         self
     }
 
-    /// A password that everybody has to know. It goes into the URL as it is.
+    /// A password that every client has to know. It goes into the URL as it is.
     #[must_use]
     pub fn password(mut self, password: &str) -> Self {
         self.password = Some(password.to_owned());

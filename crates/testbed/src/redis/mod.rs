@@ -37,12 +37,12 @@ struct Tls {
 }
 
 impl Redis {
-    /// Starts one that lets everybody in.
+    /// Starts one that every client may connect to.
     pub fn start() -> Self {
         Self::builder().start()
     }
 
-    /// Starts one that differs from that.
+    /// Starts one with other options.
     pub fn builder() -> RedisBuilder {
         RedisBuilder::default()
     }

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-/// One node in the eyes of one.
+/// One node, as another one sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Member {
     pub(super) id: String,
@@ -14,7 +14,7 @@ pub(super) struct Member {
     pub(super) has_failed: bool,
     /// Whom it follows, if it is a replica.
     pub(super) master: Option<String>,
-    /// Who claims slots with a higher number is right.
+    /// Of two nodes that claim a slot, the one with the higher epoch owns it.
     pub(super) epoch: u64,
     pub(super) slots: Vec<RangeInclusive<u16>>,
 }

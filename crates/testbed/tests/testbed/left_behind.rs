@@ -11,7 +11,7 @@ use tollgate_testbed::{Postgres, Redis, Sentinels, until};
 
 use crate::is_gone;
 
-/// Tells a process that it is the one that will be killed, and how its servers are by then.
+/// Set for the process that will be killed: whether its servers are paused by then.
 const VICTIM: &str = "TESTBED_VICTIM";
 
 /// How the line begins that names the processes of the servers.
@@ -31,7 +31,7 @@ fn be_killed(servers_are_paused: bool) {
     ids.extend(sentinels.servers().iter().filter_map(Redis::process_id));
     let ids: Vec<String> = ids.iter().map(u32::to_string).collect();
     println!("\n{SERVERS} {}", ids.join(" "));
-    // Ends if the one that should kill us ends before.
+    // Ends if the process that should kill us ends first.
     let _ = io::stdin().read_to_end(&mut Vec::new());
 }
 
@@ -41,7 +41,7 @@ fn check(test: &str, state: &str) {
         be_killed(state == "paused");
         return;
     }
-    // What a killed process leaves in the way of files goes with this.
+    // Removes the files that a killed process leaves.
     let permissions = Permissions::from_mode(0o755);
     let folder = tempfile::Builder::new().permissions(permissions).tempdir().expect("a folder");
     let mut victim = Command::new(env::current_exe().expect("this program"))

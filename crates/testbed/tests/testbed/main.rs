@@ -1,5 +1,5 @@
-//! The servers that other tests stand on: each starts, answers, fails as it is told to, comes back,
-//! and leaves nothing behind.
+//! The servers that other tests use: each starts, responds, fails on demand, comes back, and leaves
+//! nothing behind.
 
 mod cluster;
 mod left_behind;
@@ -12,13 +12,13 @@ use std::fs;
 
 use tollgate_testbed::Reply;
 
-/// Whether a process has ended, even if nobody has waited for it yet.
+/// Whether a process has ended, reaped or not.
 fn is_gone(id: u32) -> bool {
     let status = fs::read_to_string(format!("/proc/{id}/status"));
     status.map_or(true, |status| status.contains("\nState:\tZ"))
 }
 
-/// Whether a process stands still.
+/// Whether a process is stopped.
 fn is_stopped(id: u32) -> bool {
     let status = fs::read_to_string(format!("/proc/{id}/status"));
     status.is_ok_and(|status| status.contains("\nState:\tT"))

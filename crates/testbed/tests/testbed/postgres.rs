@@ -34,7 +34,7 @@ fn it_answers_is_killed_and_comes_back_with_what_it_had() {
 }
 
 #[test]
-fn a_paused_one_answers_later() {
+fn a_paused_server_responds_after_it_is_resumed() {
     let postgres = Postgres::start();
     postgres.pause();
     postgres.pause();
@@ -48,7 +48,7 @@ fn a_paused_one_answers_later() {
 }
 
 #[test]
-fn one_that_is_paused_can_be_killed_and_dropped() {
+fn a_paused_server_can_be_killed_and_dropped() {
     let postgres = Postgres::start();
     postgres.pause();
     let ids = postgres.process_ids();
@@ -63,6 +63,6 @@ fn one_that_is_paused_can_be_killed_and_dropped() {
 
 #[test]
 #[should_panic(expected = "syntax error")]
-fn what_it_does_not_understand_is_said() {
+fn an_invalid_query_is_reported() {
     Postgres::start().query("SELEC");
 }

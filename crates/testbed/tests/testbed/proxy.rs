@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use tollgate_testbed::{Fault, FaultProxy, Stopwatch, until};
 
-/// Longer than anything takes here that is not held up.
+/// Longer than anything takes here that is not delayed.
 const WHILE: Duration = Duration::from_millis(150);
 
 /// Longer than anything takes on a busy machine.
 const LONG: Duration = Duration::from_secs(10);
 
-/// A server that says everything twice.
+/// A server that sends every byte twice.
 fn echo() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
@@ -49,7 +49,7 @@ fn ask(mut stream: &TcpStream, patience: Duration) -> Result<[u8; 2], ErrorKind>
 }
 
 #[test]
-fn what_is_said_passes_and_so_does_its_end() {
+fn bytes_and_the_end_of_a_stream_pass() {
     let proxy = FaultProxy::start(echo());
     let stream = connect(&proxy);
     assert_eq!(ask(&stream, LONG), Ok(*b"aa"));
@@ -94,7 +94,7 @@ fn a_half_open_connection_says_nothing_and_is_reset_afterwards() {
 }
 
 #[test]
-fn the_end_of_the_server_is_not_heard_in_silence() {
+fn a_silent_network_hides_the_end_of_the_server() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let proxy = FaultProxy::start(listener.local_addr().expect("an address"));
     let mut client = connect(&proxy);
@@ -162,7 +162,7 @@ fn check_delay(fault: Fault, delay: Duration) {
 }
 
 #[test]
-fn answers_are_late() {
+fn latency_delays_responses() {
     let (none, some) = (Duration::ZERO, Duration::from_millis(400));
     check_delay(Fault::Latency { to_server: some, to_client: none }, some);
     check_delay(Fault::Latency { to_server: none, to_client: some }, some);
@@ -170,7 +170,7 @@ fn answers_are_late() {
 }
 
 #[test]
-fn a_narrow_way_takes_time() {
+fn a_narrow_bandwidth_takes_time() {
     let proxy = FaultProxy::start(echo());
     let stream = connect(&proxy);
     proxy.set(Fault::Bandwidth(200));
@@ -184,7 +184,7 @@ fn a_narrow_way_takes_time() {
 }
 
 #[test]
-fn what_is_late_does_not_hold_up_what_follows() {
+fn delayed_bytes_do_not_delay_those_that_follow() {
     let proxy = FaultProxy::start(echo());
     let stream = connect(&proxy);
     let delay = Duration::from_millis(100);
@@ -195,7 +195,7 @@ fn what_is_late_does_not_hold_up_what_follows() {
     let began = Stopwatch::start();
     for piece in 1..=50 {
         (&stream).write_all(b"a").expect("a way");
-        // So that it is a piece of its own.
+        // So that it is a separate chunk.
         let its_time = Duration::from_millis(2) * piece;
         until("the time of the next", || (began.elapsed() >= its_time).then_some(()));
     }

@@ -40,7 +40,7 @@ fn it_ends_when_it_is_dropped() {
 }
 
 #[test]
-fn a_paused_one_answers_later() {
+fn a_paused_server_responds_after_it_is_resumed() {
     let redis = Redis::start();
     redis.pause();
     thread::scope(|scope| {
@@ -53,7 +53,7 @@ fn a_paused_one_answers_later() {
 }
 
 #[test]
-fn it_tells_what_it_did() {
+fn info_reports_its_commands() {
     let redis = Redis::start();
     redis.command(&["CONFIG", "RESETSTAT"]);
     for _ in 0..3 {
@@ -74,7 +74,7 @@ fn settings_are_obeyed() {
 }
 
 #[test]
-fn rights_are_checked() {
+fn permissions_are_checked() {
     let redis = Redis::builder().password("secret").user("reader", "on >quiet ~* +get").start();
     assert_eq!(redis.url(), format!("redis://:secret@127.0.0.1:{}/", redis.port()));
     assert_eq!(redis.command(&["SET", "name", "value"]), text("OK"));
@@ -108,6 +108,6 @@ fn it_speaks_tls() {
 
 #[test]
 #[should_panic(expected = "Bad directive")]
-fn one_that_does_not_start_says_why() {
+fn a_server_that_does_not_start_says_why() {
     Redis::builder().setting("nonsense", "1").start();
 }

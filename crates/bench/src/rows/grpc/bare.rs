@@ -51,7 +51,7 @@ pub(crate) fn serve(address: SocketAddr) -> Fallible<()> {
     })
 }
 
-/// Admits everybody.
+/// Admits every request.
 #[derive(Debug)]
 struct Bare;
 

@@ -16,9 +16,9 @@ const NOTICEABLE: f64 = 0.1;
 /// Requests per second that the search for a rate begins with.
 const FIRST_RATE: f64 = 100.0;
 /// More than any server can bear: if it is idle then, the client is at its limit.
-const HIGHEST_RATE: f64 = 100_000.0;
-/// How much shorter responses may be than the one that was read.
-const SHORTEST: f64 = 0.95;
+const MAX_RATE: f64 = 100_000.0;
+/// How short responses may be, compared with the one that was read.
+const MIN_LENGTH_RATIO: f64 = 0.95;
 
 /// Drives servers with one kind of call.
 #[derive(Debug)]
@@ -61,7 +61,7 @@ impl H2load {
         let mut rate = FIRST_RATE;
         loop {
             let load = self.drive(server, rate, 1)?;
-            if load.used() > NOTICEABLE || rate > HIGHEST_RATE {
+            if load.used() > NOTICEABLE || rate > MAX_RATE {
                 return Ok(UNHURRIED / load.micros_per_request * 1e6);
             }
             rate *= 4.0;
@@ -91,7 +91,7 @@ impl H2load {
             // gRPC reports failures in responses without a body, which are fine for HTTP.
             Some(sums)
                 if sums.succeeded == requests
-                    && sums.bytes >= requests as f64 * length as f64 * SHORTEST =>
+                    && sums.bytes >= requests as f64 * length as f64 * MIN_LENGTH_RATIO =>
             {
                 Ok(Load {
                     requests_per_second: sums.requests_per_second,

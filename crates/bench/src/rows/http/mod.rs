@@ -1,7 +1,7 @@
 //! A server under load, over HTTP: what a check costs its processor, and how long it takes.
 //!
-//! Servers are processes of their own on one processor, their clients are on the other. Ours and its
-//! peers take turns.
+//! Servers are separate processes on one processor, their clients are on the other. Ours and its peers
+//! take turns.
 
 pub(crate) mod bare;
 mod bodies;

@@ -1,7 +1,7 @@
 //! Load at a constant rate, timed from when a request was due, not from when it was sent: a server
 //! that stalls makes later requests late too, and they count.
 //!
-//! The client polls without a pause. It has a processor of its own, and timers are too coarse for
+//! The client polls without a pause. It has its own processor, and timers are too coarse for
 //! a request every few microseconds.
 
 use std::fs;

@@ -65,7 +65,7 @@ impl Stage {
         }
     }
 
-    /// Asks once about each subject, so that all counters are there.
+    /// Checks each subject once, so that all counters exist.
     pub(super) fn enter(&self, question: &Question, subjects: u64) -> Fallible<()> {
         self.ask(question, subjects, ENTERED_AT_ONCE, Extent::EachOnce).map(drop)
     }
