@@ -1,4 +1,4 @@
-//! A refusal that is on its way while somebody gives back is out of date when it arrives.
+//! A refusal that is in flight during a refund is out of date when it arrives.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -17,14 +17,14 @@ fn is_done<T>(future: Pin<&mut impl Future<Output = T>>) -> bool {
     future.poll(&mut Context::from_waker(Waker::noop())).is_ready()
 }
 
-/// When a question and a change of its counter overlap, and which of them ends first.
+/// How a check and a change of its counter overlap, and which of them ends first.
 #[derive(Clone, Copy, Debug)]
 enum Overlap {
-    /// The change begins and ends while the answer is on its way.
+    /// The change begins and ends while the response is in flight.
     ChangeWithin,
-    /// The question is asked and answered while the change is on its way.
+    /// The check is sent and answered while the change is in flight.
     QuestionWithin,
-    /// The question is asked while the change is on its way, and answered after it.
+    /// The check is sent while the change is in flight, and answered after it.
     QuestionLater,
 }
 
@@ -79,7 +79,7 @@ fn check_overlap(overlap: Overlap, is_reset: bool, is_batch: bool) {
 }
 
 #[test]
-fn it_is_not_remembered() {
+fn a_refusal_that_overlaps_a_change_is_not_cached() {
     for overlap in [Overlap::ChangeWithin, Overlap::QuestionWithin, Overlap::QuestionLater] {
         for is_reset in [false, true] {
             for is_batch in [false, true] {
@@ -89,7 +89,7 @@ fn it_is_not_remembered() {
     }
 }
 
-/// Whoever gave up waiting does not come back to clear it.
+/// A caller that was cancelled does not come back to clear the entry.
 #[test]
 fn a_change_that_was_abandoned_may_have_been_made() {
     for is_reset in [false, true] {
@@ -111,7 +111,7 @@ fn a_change_that_was_abandoned_may_have_been_made() {
     }
 }
 
-/// A store that lets other threads run between a judgement and its answer.
+/// A store that lets other threads run between a decision and its response.
 struct Yielding(MemoryStore);
 
 impl Store for Yielding {
@@ -131,14 +131,14 @@ impl Store for Yielding {
     }
 }
 
-/// The time stands still, so a stale refusal would stay: what was given back could not be had again.
+/// The time stands still, so a stale refusal would stay, and refunded units could not be charged.
 #[test]
-fn threads_see_refunds() {
+fn refunds_are_visible_to_other_threads() {
     const ROUNDS: usize = 300;
     const ASKING: usize = 3;
     const REFUNDS: u64 = 4;
     let quota = Quota::new(Algorithm::FixedWindow, 10, Micros::from_secs(3_600));
-    let limit = quota.compile().expect("a sound quota");
+    let limit = quota.compile().expect("a valid quota");
     let key = Key { fingerprint: 1, rule: "rule", subject: b"subject", rest: b"" };
     let charges = |cost| [Charge { key, limit: &limit, cost, mode: Mode::Enforce }];
     for round in 0..ROUNDS {
@@ -163,7 +163,7 @@ fn threads_see_refunds() {
                 given.expect("a store that answers");
             }
         });
-        // Whatever nobody has taken again fits.
+        // Refunded units that were not charged again fit.
         let left: u64 = (0..=REFUNDS).map(|_| passes(2)).sum();
         assert_eq!(left + passed.into_inner(), REFUNDS, "round {round}");
     }

@@ -13,7 +13,7 @@ use tollgate_core::{
 use tollgate_store::{DenyCache, MemoryStore, SettleRequest, Settlement, Store};
 
 #[test]
-fn a_refusal_is_known_until_it_could_pass() {
+fn a_refusal_is_cached_until_it_could_pass() {
     check(&[
         ("0 fast=10", "asked: passed, 0 left"),
         ("0 fast=1", "asked: refused, 0 left"),
@@ -24,7 +24,7 @@ fn a_refusal_is_known_until_it_could_pass() {
 }
 
 #[test]
-fn and_for_a_second_at_most() {
+fn a_refusal_is_cached_for_a_second_at_most() {
     check(&[
         ("0 slow=10", "asked: passed, 0 left"),
         ("0 slow=1", "asked: refused, 0 left"),
@@ -60,7 +60,7 @@ fn a_smaller_cost_is_sent_and_a_larger_one_is_cached() {
         // The counter has changed, and the figures with it.
         ("0 slow=8", "asked: refused, 0 left"),
         ("0 slow=8", "known: slow, 60000000 us"),
-        // Of several that were asked together, the smallest is remembered.
+        // Of several costs refused in one batch, the smallest is cached.
         (
             "0 slow=2 | slow=1 | slow=3",
             "asked: refused, 0 left; asked: refused, 0 left; asked: refused, 0 left",
@@ -82,12 +82,12 @@ fn a_raised_limit_takes_effect_at_once() {
 }
 
 #[test]
-fn a_clock_that_went_back_makes_it_worthless() {
+fn a_clock_that_steps_back_invalidates_the_entry() {
     check(&[
         ("10 slow=10", "asked: passed, 0 left"),
         ("10 slow=1", "asked: refused, 0 left"),
         ("9 slow=1", "asked: refused, 0 left"),
-        // For good, and that of the earlier moment is as good as any.
+        // The refusal read at the earlier time replaces the cached one.
         ("9 slow=1", "known: slow, 59999991 us"),
         ("10 slow=1", "known: slow, 59999990 us"),
     ]);
@@ -150,7 +150,7 @@ fn only_enforced_charges_are_cached() {
 }
 
 #[test]
-fn a_charge_that_fitted_is_not_remembered() {
+fn a_charge_that_fitted_is_not_cached() {
     check(&[
         ("0 slow=10", "asked: passed, 0 left"),
         ("0 other=1 slow=1", "asked: refused, 10 left, 0 left"),
@@ -174,7 +174,7 @@ fn every_refused_charge_is_cached_and_the_longest_wait_is_reported() {
     ]);
 }
 
-/// A debit is taken from a refused request as well.
+/// A debit is charged for a refused request as well.
 #[test]
 fn a_request_with_a_debit_is_sent() {
     check(&[
@@ -208,7 +208,7 @@ fn a_store_failure_is_not_cached() {
         ("0 slow=1 | slow=1", "unavailable; unavailable"),
         ("up", ""),
         ("0 slow=1", "asked: refused, 0 left"),
-        // And it is not missed where the answer is known.
+        // A cached refusal needs no store.
         ("timeout", ""),
         ("0 slow=1", "known: slow, 60000000 us"),
         ("0 slow=1 | other=1", "known: slow, 60000000 us; timeout"),
@@ -250,7 +250,7 @@ fn a_batch_is_one_call_or_none() {
 }
 
 fn gcra(limit: u64) -> Limit {
-    Quota::new(Algorithm::Gcra, limit, Micros::from_secs(10)).compile().expect("a sound quota")
+    Quota::new(Algorithm::Gcra, limit, Micros::from_secs(10)).compile().expect("a valid quota")
 }
 
 fn charge<'a>(fingerprint: u64, limit: &'a Limit, cost: u64) -> Charge<'a> {
@@ -258,9 +258,9 @@ fn charge<'a>(fingerprint: u64, limit: &'a Limit, cost: u64) -> Charge<'a> {
     Charge { key, limit, cost, mode: Mode::Enforce }
 }
 
-/// The store is ahead of us by a minute, and stays so in what is remembered of it.
+/// The clock of the store is a minute ahead, and so are the cached figures.
 #[test]
-fn the_figures_are_those_remembered_as_time_has_changed_them() {
+fn cached_figures_advance_with_time() {
     let ahead = Micros::from_secs(60);
     let (cache, limit) = (DenyCache::new(RemoteStore::new(ahead)), gcra(10));
     let settle = |cost, now: Timestamp| {
@@ -309,7 +309,7 @@ fn the_next_unit_is_never_due_already() {
 }
 
 #[test]
-fn how_long_it_is_believed_can_be_set() {
+fn the_cache_time_can_be_set() {
     let limit = gcra(10);
     for (longest, since, is_known) in [
         (Micros::ZERO, 0, false),
@@ -327,7 +327,7 @@ fn how_long_it_is_believed_can_be_set() {
     }
 }
 
-/// There is one place for a counter, which it may have to leave to another.
+/// Two counters may share a slot of the cache, which holds one of them.
 #[test]
 fn a_newer_refusal_overwrites_an_older_one() {
     let (cache, limit) = (DenyCache::new(RemoteStore::new(Micros::ZERO)), gcra(10));

@@ -1,5 +1,5 @@
-//! A store like one across a network: it may be away, has a clock of its own, and its answers can be
-//! held up on their way.
+//! A store like one across a network: it may be unavailable, has its own clock, and its responses can
+//! be delayed.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -17,13 +17,13 @@ pub(crate) struct RemoteStore {
     fault: Mutex<Option<StoreErrorKind>>,
     calls: AtomicU64,
     requests: AtomicU64,
-    /// What is settled is not answered yet.
+    /// Holds back responses of settled requests.
     pub(crate) answers: Gate,
-    /// What is to be given back or forgotten has not arrived yet.
+    /// Holds back refunds and resets before they are made.
     pub(crate) changes: Gate,
 }
 
-/// Whoever comes to it while it is closed waits.
+/// Makes calls wait while it is closed.
 #[derive(Default)]
 pub(crate) struct Gate(AtomicBool);
 
@@ -56,7 +56,7 @@ impl RemoteStore {
 
     /// From now on every call fails like that, or none does.
     pub(crate) fn set_fault(&self, fault: Option<StoreErrorKind>) {
-        *self.fault.lock().expect("nobody panics while it is set") = fault;
+        *self.fault.lock().expect("no panic under the lock") = fault;
     }
 
     /// How often it was asked to settle something.
@@ -86,7 +86,7 @@ impl Store for RemoteStore {
         if settles == 0 {
             self.changes.pass().await;
         }
-        let fault = *self.fault.lock().expect("nobody panics while it is set");
+        let fault = *self.fault.lock().expect("no panic under the lock");
         let outcomes = match fault {
             Some(fault) => ops.iter().map(|_| Err(fault.into())).collect(),
             None => self.counters.submit_now(ops, now.plus(self.ahead)),

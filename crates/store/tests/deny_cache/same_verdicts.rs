@@ -32,7 +32,7 @@ struct Step {
 enum Action {
     Settle(Vec<Item>),
     Batch(Vec<Vec<Item>>),
-    /// Tied to the moment of the step so many steps ago, or to none.
+    /// Tied to the time of the step so many steps ago, or to none.
     Refund(Item, Option<usize>),
     Reset(usize),
 }
@@ -67,7 +67,7 @@ fn limits() -> impl Strategy<Value = Limits> {
     (quota(), quota()).prop_map(|(usual, other)| {
         let burst = usual.burst.and(other.burst);
         let changed = Quota { limit: other.limit, burst, grace: other.grace, ..usual };
-        [usual, changed, other].map(|quota| quota.compile().expect("a sound quota"))
+        [usual, changed, other].map(|quota| quota.compile().expect("a valid quota"))
     })
 }
 
@@ -175,8 +175,8 @@ impl Run<'_> {
     }
 }
 
-/// What the store was asked is the same to the last figure. What was known is a refusal of that very
-/// charge, and nobody is told to wait for longer than they have to.
+/// Results of the store are equal in every figure. A cached result is a refusal of the same charge,
+/// and its wait is not longer than necessary.
 fn compare(charges: &[Charge<'_>], settled: &Settlement, expected: &Settlement) -> TestCaseResult {
     let Some(only) = settled.only else {
         prop_assert_eq!(settled, expected, "on {:?}", charges);

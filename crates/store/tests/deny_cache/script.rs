@@ -1,4 +1,4 @@
-//! Requests written as text, and what was answered by whom read as text.
+//! Requests and results as text: what the store answered, and what the cache did.
 
 use std::hash::{BuildHasherDefault, DefaultHasher};
 
@@ -34,7 +34,7 @@ pub(crate) fn check(steps: &[(&str, &str)]) {
 impl Script {
     pub(crate) fn new() -> Self {
         let limit = |algorithm, limit, secs| {
-            Quota::new(algorithm, limit, Micros::from_secs(secs)).compile().expect("a sound quota")
+            Quota::new(algorithm, limit, Micros::from_secs(secs)).compile().expect("a valid quota")
         };
         let limits = vec![
             ("slow", limit(Algorithm::FixedWindow, 10, 60)),
@@ -46,7 +46,7 @@ impl Script {
         Self { cache: DenyCache::new(RemoteStore::new(Micros::ZERO)), limits }
     }
 
-    /// Takes one step and says what came of it.
+    /// Takes one step and returns its result.
     ///
     /// A step is a time in microseconds after midnight and a request: `1500 slow=2 fast=1`. A charge
     /// is a counter, its mode (`=` enforced, `~` shadow, `!` debit) and a cost; `slow'` is the

@@ -15,14 +15,14 @@ const NOW: Timestamp = Timestamp::from_secs(1_700_000_000);
 const ROUNDS: u64 = 100;
 const THREADS: [usize; 2] = [4, 16];
 /// No test here takes a second; one that hangs is a deadlock.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 fn key<'a>(rule: &'a str, subject: &'a [u8]) -> Key<'a> {
     Key::new(&BuildHasherDefault::<DefaultHasher>::default(), rule, subject, b"")
 }
 
 fn limit(algorithm: Algorithm, limit: u64) -> Limit {
-    Quota::new(algorithm, limit, Micros::from_secs(3_600)).compile().expect("a sound quota")
+    Quota::new(algorithm, limit, Micros::from_secs(3_600)).compile().expect("a valid quota")
 }
 
 /// One unit of a counter, enforced.
@@ -46,14 +46,14 @@ fn together<T: Send>(threads: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T>
     })
 }
 
-/// Fails if `test` has not ended after a generous while.
+/// Fails if `test` has not ended after a generous timeout.
 fn without_deadlock(test: impl FnOnce() + Send + 'static) {
     let (ended, end) = mpsc::channel();
     let running = thread::spawn(move || {
         test();
-        ended.send(()).expect("somebody who waits");
+        ended.send(()).expect("a receiver");
     });
-    match end.recv_timeout(PATIENCE) {
+    match end.recv_timeout(TEST_TIMEOUT) {
         Err(mpsc::RecvTimeoutError::Timeout) => panic!("the threads wait for each other"),
         Ok(()) | Err(mpsc::RecvTimeoutError::Disconnected) => {}
     }
@@ -65,7 +65,7 @@ fn used(store: &MemoryStore, key: Key<'_>, limit: &Limit) -> u64 {
     limit.capacity() - store.settle_now(&[look], NOW).results[0].report.remaining
 }
 
-/// Every thread asks for all of a limit; together they get it once.
+/// Every thread charges all of a limit; together they get it once.
 fn check_one_limit(algorithm: Algorithm, costs: &[u64]) {
     let (store, limit) = (MemoryStore::with_bytes(0), limit(algorithm, 100));
     for threads in THREADS {

@@ -7,7 +7,7 @@ use tollgate_store::{MemoryStore, Refund};
 
 const NOW: Timestamp = Timestamp::from_secs(1_700_000_000);
 const HOUR: Micros = Micros::from_secs(3_600);
-/// Expired counters are kept a moment longer, in case the clock steps back.
+/// Expired counters are kept for this time, in case the clock steps back.
 const SLACK: Micros = Micros::from_secs(1);
 
 fn key(subject: &[u8]) -> Key<'_> {
@@ -15,7 +15,7 @@ fn key(subject: &[u8]) -> Key<'_> {
 }
 
 fn limit(algorithm: Algorithm, units: u64, window: Micros) -> Limit {
-    Quota::new(algorithm, units, window).compile().expect("a sound quota")
+    Quota::new(algorithm, units, window).compile().expect("a valid quota")
 }
 
 /// Charges a counter; says what remains, or `None` if it is refused.
@@ -32,7 +32,7 @@ fn charge(
 }
 
 fn left(store: &MemoryStore, subject: &[u8], limit: &Limit, now: Timestamp) -> u64 {
-    charge(store, subject, limit, 0, now).expect("a look is always admitted")
+    charge(store, subject, limit, 0, now).expect("a peek is always admitted")
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn a_sweep_removes_only_expired_counters() {
 }
 
 #[test]
-fn calls_sweep_on_their_own() {
+fn calls_sweep_expired_counters() {
     let store = MemoryStore::with_bytes(0);
     let (short, long) =
         (limit(Algorithm::Gcra, 5, Micros::from_millis(100)), limit(Algorithm::Gcra, 5, HOUR));
@@ -129,7 +129,7 @@ fn calls_sweep_on_their_own() {
 }
 
 #[test]
-fn bytes_come_back() {
+fn removed_counters_free_their_bytes() {
     // Small counters, counters too large for a slot, and logs.
     let limits = [
         limit(Algorithm::FixedWindow, 10, HOUR),
@@ -196,7 +196,7 @@ fn a_refund_under_another_limit_loses_nothing() {
     }
 }
 
-/// A rule that is blocked for a while forgets nobody, whatever the clock does meanwhile.
+/// A rule that is blocked for a while keeps its counters, whatever the clock does meanwhile.
 #[test]
 fn a_blocked_rule_resets_no_counter() {
     for algorithm in Algorithm::ALL {

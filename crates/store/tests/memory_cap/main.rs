@@ -1,4 +1,4 @@
-//! Whatever clients do, the memory store stays within its cap, and whoever is exhausted stays so.
+//! Whatever clients do, the memory store stays within its cap and keeps exhausted counters.
 //!
 //! One test, so that it has the machine to itself. A campaign takes longer:
 //! `TOLLGATE_SOAK_KEYS=50000000 TOLLGATE_SOAK_BYTES=268435456 cargo test --release -p tollgate-store
@@ -14,7 +14,7 @@ const NOW: Timestamp = Timestamp::from_secs(1_700_000_000);
 const DAY: Micros = Micros::from_secs(86_400);
 /// What the process takes beside the store, and what the allocator cannot give back.
 const OVERHEAD: usize = 48 * MEBIBYTE;
-/// How often it is looked whether all is well.
+/// How often the bounds are checked.
 const INTERVAL: u64 = 1_000;
 
 fn setting(name: &str, default: u64) -> u64 {
@@ -29,7 +29,7 @@ fn resident() -> usize {
 }
 
 fn limit(algorithm: Algorithm, units: u64) -> Limit {
-    Quota::new(algorithm, units, DAY).compile().expect("a sound quota")
+    Quota::new(algorithm, units, DAY).compile().expect("a valid quota")
 }
 
 /// A store under attack, the clients to protect, and the worst that was seen.
@@ -156,7 +156,7 @@ fn logs_after_slots(keys: u64, cap: usize) {
     siege.end(&format!("{} invented clients, then {} with logs", keys / 2, keys / 8));
 }
 
-/// Clients that are all exhausted: somebody has to go, but the cap holds.
+/// Clients that are all exhausted: some of them are evicted, but the cap holds.
 fn exhausted_logs(cap: usize, clients: u64, entries: u64) {
     let mut siege = Siege::begin(cap, cap / 4);
     siege.exhausted.clear();

@@ -16,7 +16,7 @@ enum Forgery {
 /// Settles a request, changes its record, and settles a copy.
 async fn copy_of(redis: &Redis, forgery: &Forgery) -> OpOutcome {
     let settings = RemoteSettings { failures: 1, ..patient() };
-    let store = crate::RedisStore::connect(&redis.url(), settings).expect("a sound URL");
+    let store = crate::RedisStore::connect(&redis.url(), settings).expect("a valid URL");
     redis.command(&["FLUSHALL"]);
     let (ten, log) = (limit(Algorithm::Gcra, 10), limit(Algorithm::SlidingWindowLog, 10));
     let charges = [one(key("a", "x"), &ten), one(key("b", "x"), &log)];

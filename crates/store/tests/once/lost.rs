@@ -1,4 +1,4 @@
-//! Answers that get lost on their way: what was charged is charged once, whoever asks again.
+//! Lost responses: a retry with the same idempotency key is charged once, on any node.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use tollgate_store::{OpOutcome, RemoteSettings, Store as _, StoreErrorKind};
 use tollgate_testbed::{Fault, FaultProxy, PATIENCE, Redis, RedisCluster};
 
 use crate::{
-    NO_MOMENT, call, cluster_url, first, key, left, limit, one, patient, redis, settle, try_settle,
+    NO_TIME, call, cluster_url, first, key, left, limit, one, patient, redis, settle, try_settle,
 };
 use tollgate_testbed::eventually;
 
@@ -26,8 +26,8 @@ async fn a_retry_after_a_lost_response_is_charged_once() {
     let hasty = redis(&through, hasty).await;
     let ten = limit(Algorithm::SlidingWindowLog, 10);
     let charges = [one(key("rule", "client"), &ten)];
-    // The connection is there.
-    eventually("an answer", || async { hasty.settle(&charges, NO_MOMENT).await.ok() }).await;
+    // Wait for the connection.
+    eventually("an answer", || async { hasty.settle(&charges, NO_TIME).await.ok() }).await;
     let before = left(&other, &charges).await[0];
 
     proxy.set(Fault::Latency { to_server: Duration::ZERO, to_client: PATIENCE });
@@ -42,7 +42,7 @@ async fn a_retry_after_a_lost_response_is_charged_once() {
     assert_eq!(left(&other, &charges).await, [before - 1]);
 }
 
-/// A way to a server that ends in place of the next answer once it is told to.
+/// A proxy that can be made to close the connection instead of passing on the next response.
 async fn scissors(server: SocketAddr, is_to_cut: Arc<AtomicBool>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
@@ -78,15 +78,15 @@ async fn a_connection_that_ends_is_made_again_within_the_deadline() {
     let store = redis(&format!("redis://{address}"), patient()).await;
     let ten = limit(Algorithm::Gcra, 10);
     let charges = [one(key("rule", "client"), &ten)];
-    store.settle(&charges, NO_MOMENT).await.expect("an answer");
+    store.settle(&charges, NO_TIME).await.expect("an answer");
 
     is_to_cut.store(true, Ordering::SeqCst);
     let settled = settle(&store, &charges, &call("cut", 1, "one")).await;
     assert!(matches!(&settled, OpOutcome::Replayed { note, .. } if note == "one"), "{settled:?}");
     assert_eq!(left(&store, &charges).await, [8]);
-    // Without a key nobody asks twice.
+    // Without an idempotency key there is no retry.
     is_to_cut.store(true, Ordering::SeqCst);
-    store.settle(&charges, NO_MOMENT).await.expect_err("no answer");
+    store.settle(&charges, NO_TIME).await.expect_err("no answer");
     assert_eq!(left(&store, &charges).await, [7]);
 }
 
@@ -117,7 +117,7 @@ async fn an_unavailable_slot_leaves_no_charge_in_the_others() {
     let again = settle(&store, &charges, &call("whole", 1, "two")).await;
     assert_eq!(again, OpOutcome::Replayed { settlement: settled, note: "one".to_owned() });
 
-    // The one that has the record. The others go on.
+    // The server that has the record. The others keep running.
     for node in cluster.nodes() {
         node.command(&["CONFIG", "SET", "cluster-require-full-coverage", "no"]);
     }

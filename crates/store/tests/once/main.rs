@@ -1,5 +1,5 @@
 //! Requests that are charged once, against real servers: whichever node a copy reaches, it gets the
-//! answer of the first.
+//! result of the first.
 
 mod hostile;
 mod lost;
@@ -16,8 +16,8 @@ use tollgate_store::{
 };
 use tollgate_testbed::{PATIENCE, RedisCluster};
 
-/// The moment of a request, which a store with a clock of its own has no use for.
-const NO_MOMENT: Timestamp = Timestamp::EPOCH;
+/// The time of a request, which a store with its own clock ignores.
+const NO_TIME: Timestamp = Timestamp::EPOCH;
 
 /// Longer than any test.
 const HOUR: Micros = Micros::from_secs(3_600);
@@ -27,10 +27,10 @@ fn key<'a>(rule: &'a str, subject: &'a str) -> Key<'a> {
     Key::new(&hasher, rule, subject.as_bytes(), b"")
 }
 
-/// So many per year, so that nothing comes back while a test runs.
+/// So many per year, so that nothing refills while a test runs.
 fn limit(algorithm: Algorithm, limit: u64) -> Limit {
     let year = Micros::from_secs(366 * 86_400);
-    Quota::new(algorithm, limit, year).compile().expect("a sound quota")
+    Quota::new(algorithm, limit, year).compile().expect("a valid quota")
 }
 
 fn one<'a>(key: Key<'a>, limit: &'a Limit) -> Charge<'a> {
@@ -56,10 +56,10 @@ async fn try_settle(
     key: &IdempotencyKey<'_>,
 ) -> Result<OpOutcome, StoreError> {
     let request = SettleRequest { charges, idempotency: Some(key), is_dry_run: false };
-    store.submit_one(Op::Settle(request), NO_MOMENT).await
+    store.submit_one(Op::Settle(request), NO_TIME).await
 }
 
-/// What became of a request that is not a copy.
+/// The settlement of a request that is not a copy.
 fn first(settled: OpOutcome) -> Settlement {
     match settled {
         OpOutcome::Settled(settlement) => settlement,
@@ -71,18 +71,18 @@ fn first(settled: OpOutcome) -> Settlement {
 async fn left(store: &impl Store, charges: &[Charge<'_>]) -> Vec<u64> {
     let looks: Vec<Charge<'_>> =
         charges.iter().map(|charge| Charge { cost: 0, ..*charge }).collect();
-    let looked = store.settle(&looks, NO_MOMENT).await.expect("a store that answers");
+    let looked = store.settle(&looks, NO_TIME).await.expect("a store that answers");
     looked.results.iter().map(|line| line.report.remaining).collect()
 }
 
-/// Settings of somebody who waits longer than any server takes.
+/// A deadline that is longer than any server takes.
 fn patient() -> RemoteSettings {
     RemoteSettings { deadline: PATIENCE, ..RemoteSettings::default() }
 }
 
 /// A store whose servers are known.
 async fn redis(url: &str, settings: RemoteSettings) -> RedisStore {
-    let store = RedisStore::connect(url, settings).expect("a sound URL");
+    let store = RedisStore::connect(url, settings).expect("a valid URL");
     assert!(store.found(PATIENCE).await, "no server was found");
     store
 }

@@ -1,4 +1,4 @@
-//! The script, broken on purpose where it deals with copies: the promises find it out.
+//! The script, broken on purpose where it deals with copies: the tests of copies catch each mutant.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ const MUTANTS: &[(&str, &str, &str)] = &[
 /// Whether the promises are kept by two nodes with that script.
 async fn is_sound(server: &Arc<Redis>, number: usize, script: &str) -> bool {
     let url = format!("{}?prefix=mutant{number}:", server.url());
-    let node = || RedisStore::connect_with_script(&url, patient(), script).expect("a sound URL");
+    let node = || RedisStore::connect_with_script(&url, patient(), script).expect("a valid URL");
     if tokio::spawn(all([node(), node()], true)).await.is_err() {
         return false;
     }

@@ -15,26 +15,26 @@ use tollgate_testbed::eventually;
 const LAYOUTS: [[&str; 3]; 2] = [["x", "x", "x"], ["x", "y", "z"]];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn redis_keeps_them() {
+async fn copies_are_charged_once_in_redis() {
     let server = Redis::start();
     all([redis(&server.url(), patient()).await, redis(&server.url(), patient()).await], true).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_redis_cluster_keeps_them() {
+async fn copies_are_charged_once_in_a_redis_cluster() {
     let cluster = RedisCluster::start(3, 0);
     let url = cluster_url(&cluster);
     all([redis(&url, patient()).await, redis(&url, patient()).await], false).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn postgres_keeps_them() {
+async fn copies_are_charged_once_in_postgres() {
     let server = Postgres::start();
-    let store = || PostgresStore::connect(&server.url(), patient()).expect("a sound URL");
+    let store = || PostgresStore::connect(&server.url(), patient()).expect("a valid URL");
     all([store(), store()], true).await;
 }
 
-/// Two nodes. `knows_all`: a key is known whoever the request is about.
+/// Two nodes. `knows_all`: an idempotency key is shared by all clients.
 pub(crate) async fn all<S: Store + 'static>(stores: [S; 2], knows_all: bool) {
     let nodes = stores.map(|store| Arc::new(DenyCache::new(store)));
     for (layout, clients) in LAYOUTS.iter().enumerate() {
@@ -64,7 +64,7 @@ async fn copies_get_the_first_answer<S: Store>(
     let mut charges = [
         Charge { cost: 3, ..one(key("five", clients[0]), &five) },
         one(key("two", clients[1]), &two),
-        // Exceeded, but it only watches.
+        // Exceeded, but a shadow charge.
         Charge { cost: 7, mode: Mode::Shadow, ..one(key("watch", clients[2]), &five) },
     ];
     let name = format!("copies {}", clients[0]);
@@ -72,7 +72,7 @@ async fn copies_get_the_first_answer<S: Store>(
     assert!(settled.passed && settled.results.len() == 3 && !settled.results[2].admitted);
     // What happens in between changes nothing.
     let other = [one(key("five", clients[0]), &five)];
-    assert!(b.settle(&other, crate::NO_MOMENT).await.expect("an answer").passed);
+    assert!(b.settle(&other, crate::NO_TIME).await.expect("an answer").passed);
     let after = left(&**a, &charges).await;
     assert_eq!(after, [1, 1, 5], "{name}");
     for node in [b, a] {
@@ -92,7 +92,7 @@ async fn the_last_unit_is_given_to_its_copies_too<S: Store>(
     algorithm: Algorithm,
     clients: [&str; 3],
 ) {
-    // Each of the counters once is the one that is used up.
+    // Each of the counters is the exhausted one once.
     for used_up in 0..3 {
         let limits = [0, 1, 2].map(|n| limit(algorithm, if n == used_up { 1 } else { 9 }));
         let rules = [0, 1, 2].map(|n| format!("last {used_up} {n}"));
@@ -100,9 +100,9 @@ async fn the_last_unit_is_given_to_its_copies_too<S: Store>(
         let name = format!("last {used_up} {}", clients[0]);
         let settled = first(settle(&**a, &charges, &call(&name, 1, "one")).await);
         assert!(settled.passed, "{name}");
-        // Both nodes have just heard that nothing is left.
+        // Both nodes have cached the refusal.
         for node in [a, b] {
-            let refused = node.settle(&charges, crate::NO_MOMENT).await.expect("an answer");
+            let refused = node.settle(&charges, crate::NO_TIME).await.expect("an answer");
             assert!(!refused.passed, "{name}");
         }
         let again = settle(&**b, &charges, &call(&name, 1, "two")).await;
@@ -127,7 +127,7 @@ async fn what_is_refused_is_not_known<S: Store>(
         let rules = [0, 1, 2].map(|n| format!("refused {refuses} {n}"));
         let charges = [0, 1, 2].map(|n| one(key(&rules[n], clients[n]), &limits[n]));
         let spent = [charges[refuses]];
-        assert!(a.settle(&spent, crate::NO_MOMENT).await.expect("an answer").passed);
+        assert!(a.settle(&spent, crate::NO_TIME).await.expect("an answer").passed);
         let name = format!("refused {refuses} {}", clients[0]);
         for (node, body) in [(a, 1), (b, 1), (b, 2)] {
             let settled = first(settle(&**node, &charges, &call(&name, body, "")).await);
@@ -201,7 +201,7 @@ async fn what_is_known_is_forgotten<S: Store>(node: &DenyCache<S>, clients: &[St
     let name = format!("short {}", clients[1]);
     let once = IdempotencyKey { lifetime: Micros::new(300_000), ..call(&name, 1, "") };
     first(settle(node, &charges, &once).await);
-    // Nothing is said when a record expires.
+    // There is no notification when a record expires.
     eventually("an end", || async {
         let again = matches!(settle(node, &charges, &once).await, OpOutcome::Replayed { .. });
         (!again).then_some(())

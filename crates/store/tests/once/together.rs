@@ -7,7 +7,7 @@ use tollgate_store::redis::RedisStore;
 use tollgate_store::{OpOutcome, Store as _};
 use tollgate_testbed::Redis;
 
-use crate::{NO_MOMENT, call, first, key, left, limit, one, patient, redis, settle};
+use crate::{NO_TIME, call, first, key, left, limit, one, patient, redis, settle};
 use tollgate_testbed::eventually;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -20,7 +20,7 @@ async fn copies_in_one_call_find_each_other() {
 pub(crate) async fn check(server: &Redis, store: Arc<RedisStore>) {
     let ten = limit(Algorithm::FixedWindow, 10);
     let charges = [one(key("together", "client"), &ten)];
-    store.settle(&charges, NO_MOMENT).await.expect("an answer");
+    store.settle(&charges, NO_TIME).await.expect("an answer");
     let calls = || store.status()[0].calls;
 
     server.pause();
@@ -29,7 +29,7 @@ pub(crate) async fn check(server: &Redis, store: Arc<RedisStore>) {
         let (before, store) = (calls(), Arc::clone(&store));
         tokio::spawn(async move {
             let client = format!("other {number}");
-            store.settle(&[one(key("together", &client), &ten)], NO_MOMENT).await
+            store.settle(&[one(key("together", &client), &ten)], NO_TIME).await
         });
         eventually("a call", || async { (calls() > before).then_some(()) }).await;
     }

@@ -43,7 +43,7 @@ async fn a_key_of_another_program_is_not_overwritten() {
     assert_eq!(read(&rule_cache).await, Some(published_rules(1, 1)));
 }
 
-/// What somebody did to rules that were there.
+/// How published rules were damaged.
 async fn check_mended(redis: &Redis, command: &[&str], why: &str) {
     redis.command(&["DEL", RULES_KEY]);
     let rule_cache = connect(&redis.url());
@@ -52,7 +52,7 @@ async fn check_mended(redis: &Redis, command: &[&str], why: &str) {
     let error = rule_cache.read().await.expect_err("garbage that was read");
     assert!(matches!(error, RuleCacheError::Unreadable(_)), "{error:?}");
     assert!(story(&error).contains(why), "{command:?}: {}", story(&error));
-    // The next change mends it.
+    // The next publish repairs it.
     publish(&rule_cache, &published_rules(1, 2)).await;
     assert_eq!(read(&rule_cache).await, Some(published_rules(1, 2)), "{command:?}");
 }

@@ -14,19 +14,19 @@ fn tasks() -> usize {
     Handle::current().metrics().num_alive_tasks()
 }
 
-/// Connections of clients that ask, without the one that asks here, and of those that listen.
+/// Connections of clients that send commands, without our own, and of those that subscribe.
 fn connections(redis: &Redis) -> (usize, usize) {
     let count =
         |kind: &str| redis.command(&["CLIENT", "LIST", "TYPE", kind]).text().lines().count();
     (count("NORMAL") - 1, count("PUBSUB"))
 }
 
-/// Nobody else asks these servers.
+/// These servers have no other clients.
 async fn check_dropped(url: &str, servers: &[Redis]) {
     let counts = || -> Vec<(usize, usize)> { servers.iter().map(connections).collect() };
     let is_alone = || counts().iter().all(|count| *count == (0, 0));
-    // Whoever has set them up may still be leaving.
-    eventually("servers that nobody asks", || async { is_alone().then_some(()) }).await;
+    // The fixture may still be connected.
+    eventually("servers without clients", || async { is_alone().then_some(()) }).await;
     let tasks_before = tasks();
     let (rule_cache, mut changes) = listening(url).await;
     publish_eventually(&rule_cache, &published_rules(1, 1)).await;
@@ -86,7 +86,7 @@ async fn a_rule_cache_dropped_without_a_server_ends_its_tasks() {
     redis.pause();
     let before = tasks();
     let rule_cache = connect(&redis.url());
-    assert!(rule_cache.read().await.is_err(), "nobody is there");
+    assert!(rule_cache.read().await.is_err(), "no server");
     drop(rule_cache);
     eventually("the end of all tasks", || async { (tasks() == before).then_some(()) }).await;
     redis.resume();

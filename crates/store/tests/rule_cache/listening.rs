@@ -1,5 +1,5 @@
-//! Whatever happens to a server or the network, a change is heard of once they are back, and no call
-//! takes longer than it may.
+//! Whatever happens to a server or the network, a change is noticed once they are back, and no call
+//! exceeds its deadline.
 
 use std::time::Duration;
 
@@ -11,16 +11,16 @@ use crate::stand::{
     read, story,
 };
 
-/// Within which a dead connection has to be noticed, and what a busy machine may add to that.
+/// The time in which a dead connection has to be noticed, and what a busy machine may add to it.
 const NOTICED_WITHIN: Duration = Duration::from_millis(3_000 + 3_000);
 
-/// A call that nobody answers ends in time.
+/// A call without a response ends in time.
 async fn check_bounded(rule_cache: &RedisRuleCache, expected: StoreErrorKind) {
     let began = Stopwatch::start();
     let reading = rule_cache.read().await.map(drop);
     let publishing = rule_cache.publish(&published_rules(0, 1)).await;
     let time = began.elapsed();
-    for error in [reading, publishing].map(|answer| answer.expect_err("nobody is there")) {
+    for error in [reading, publishing].map(|answer| answer.expect_err("no server")) {
         let RuleCacheError::Redis(cause) = &error else { panic!("{error:?}") };
         assert_eq!(cause.kind(), expected, "{}", story(&error));
     }
@@ -49,7 +49,7 @@ async fn a_server_that_was_killed_is_found_again() {
         redis.kill();
         check_bounded(&rule_cache, StoreErrorKind::Unavailable).await;
         redis.restart();
-        // Whatever was said meanwhile was missed.
+        // Messages sent meanwhile were missed.
         heard(&mut changes).await;
         check_heard(&speaker, &rule_cache, &mut changes, &published_rules(1, number)).await;
     }
@@ -78,7 +78,7 @@ async fn a_server_that_stood_still_is_heard_again() {
     check_heard(&speaker, &rule_cache, &mut changes, &published_rules(1, 2)).await;
 }
 
-/// Breaks the network of a rule cache, and mends it.
+/// Breaks the network of a rule cache, and repairs it.
 async fn check_network(fault: Fault) {
     let redis = Redis::start();
     let proxy = FaultProxy::start(redis.address());
@@ -99,7 +99,7 @@ async fn check_network(fault: Fault) {
     publish(&speaker, &published_rules(1, 2)).await;
     assert_eq!(*changes.borrow(), before, "{fault:?}: heard of it all the same");
     proxy.set(Fault::Pass);
-    // It was missed, but not overlooked.
+    // The message was missed, but a reconnect counts as a change.
     heard(&mut changes).await;
     assert_eq!(read(&rule_cache).await, Some(published_rules(1, 2)), "{fault:?}");
     check_heard(&speaker, &rule_cache, &mut changes, &published_rules(1, 3)).await;
@@ -123,7 +123,7 @@ async fn calls_through_a_silent_network_end_in_time_and_work_again_after_it() {
     publish(&rule_cache, &published_rules(1, 1)).await;
     proxy.set(Fault::Silence);
     check_bounded(&rule_cache, StoreErrorKind::Timeout).await;
-    // The network is well again some day, but a connection that nobody answered on is not used again.
+    // When the network is back, a connection that got no response is not used again.
     eventually("the end of all connections", || async { (proxy.connections() == 0).then_some(()) })
         .await;
     proxy.set(Fault::Pass);

@@ -1,6 +1,5 @@
-//! What nodes tell each other through Redis, against real servers: that all of it arrives, that nothing
-//! old replaces anything new, and that whatever happens to servers and networks, everybody hears of a
-//! change.
+//! The rule cache in Redis, against real servers: published rules arrive whole, older rules never
+//! replace newer ones, and whatever happens to servers and networks, every node notices a change.
 
 mod garbage;
 mod leaks;

@@ -1,4 +1,4 @@
-//! Nothing old replaces anything new, whoever comes last.
+//! Older rules never replace newer ones, whichever node publishes last.
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -38,7 +38,7 @@ async fn revisions_have_an_order() {
     check((1_700_000_000_000_000, 9), (1_700_000_000_000_001, 0)).await;
 }
 
-/// What cannot be real is neither read nor does it keep real rules out.
+/// An impossible revision is not read, and does not keep real rules out.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_revision_from_the_future_does_not_keep_real_rules_out() {
     let redis = Redis::start();
@@ -89,7 +89,7 @@ fn the_newest_stays() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_newest_stays_though_all_speak_at_once() {
+async fn the_newest_stays_when_all_publish_at_once() {
     let redis = Redis::start();
     let mut crowd = JoinSet::new();
     for node in 0..8 {

@@ -11,7 +11,7 @@ use crate::stand::{
     published_rules, read, story,
 };
 
-/// As many rules as anybody has, each of 300 bytes.
+/// More rules than any real policy has, each of 300 bytes.
 fn many(number: u64) -> PublishedRules {
     let text = number.to_string().repeat(300);
     let rule = |place: u64| (format!("rule.{place:05}"), text[..300].to_owned());
@@ -22,14 +22,14 @@ async fn check(url: &str) {
     let (writer, reader) = (connect(url), connect(url));
     publish_eventually(&writer, &published_rules(1, 1)).await;
     assert_eq!(read(&reader).await, Some(published_rules(1, 1)), "{url}");
-    // What is gone is gone.
+    // Removed rules are not read any more.
     let few = PublishedRules { rules: Vec::new(), tiers: String::new(), ..published_rules(1, 2) };
     publish(&writer, &few).await;
     assert_eq!(read(&reader).await, Some(few), "{url}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn wherever_redis_is() {
+async fn published_rules_are_read_on_every_topology() {
     let redis = Redis::builder().password("secret").tls().start();
     assert_eq!(read(&connect(&redis.url())).await, None);
     check(&redis.url()).await;
@@ -40,7 +40,7 @@ async fn wherever_redis_is() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn in_a_hash_that_others_can_read() {
+async fn rules_are_kept_in_a_hash_that_other_programs_can_read() {
     let redis = Redis::start();
     publish(&connect(&redis.url()), &published_rules(3, 14)).await;
     publish(&connect(&format!("{}?prefix=mine:", redis.url())), &published_rules(2, 7)).await;
@@ -96,7 +96,7 @@ async fn ten_thousand_rules_are_replaced_atomically() {
     assert!(seen.is_sorted() && !seen.is_empty(), "{seen:?}");
 }
 
-/// Rules are few, and never as important as when something is wrong.
+/// Rules are small, and needed most when something is wrong.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_server_takes_new_rules_all_the_same() {
     let redis = Redis::start();

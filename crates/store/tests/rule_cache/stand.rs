@@ -1,4 +1,4 @@
-//! What the tests here start from: boards, announcements, and waiting to hear of one.
+//! Fixtures: rule caches, published rules, and waiting for a change.
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ pub(crate) const CHANNEL: &str = "ratelimit:rules:changed";
 pub(crate) const CALL_WITHIN: Duration = Duration::from_millis(2_000 + 3_000);
 
 pub(crate) fn connect(url: &str) -> RedisRuleCache {
-    RedisRuleCache::connect(url, &RemoteSettings::default()).expect("a sound URL")
+    RedisRuleCache::connect(url, &RemoteSettings::default()).expect("a valid URL")
 }
 
-/// A rule cache that listens, and whatever it hears from now on.
+/// A rule cache that is subscribed, and the changes from now on.
 pub(crate) async fn listening(url: &str) -> (RedisRuleCache, watch::Receiver<u64>) {
     let rule_cache = connect(url);
     let mut changes = rule_cache.changes();
@@ -34,7 +34,7 @@ pub(crate) async fn heard(changes: &mut watch::Receiver<u64>) -> Duration {
     began.elapsed()
 }
 
-/// Rules of a revision, which tell by themselves which it is.
+/// Rules of a revision, which contain its number.
 pub(crate) fn published_rules(epoch: u64, number: u64) -> PublishedRules {
     let rule =
         |id: &str| (id.to_owned(), format!(r#"{{"id":"{id}","epoch":{epoch},"n":{number}}}"#));
@@ -58,7 +58,7 @@ pub(crate) async fn publish_eventually(
     eventually("a publication", || async { rule_cache.publish(published_rules).await.ok() }).await;
 }
 
-/// Everybody hears of a change that somebody publishes, and finds it.
+/// A listener notices published rules, and reads them.
 pub(crate) async fn check_heard(
     speaker: &RedisRuleCache,
     listener: &RedisRuleCache,
@@ -68,7 +68,7 @@ pub(crate) async fn check_heard(
     changes.mark_unchanged();
     publish_eventually(speaker, news).await;
     heard(changes).await;
-    // It may have been something else that was heard.
+    // The change may have been another one.
     while listener.read().await.ok().flatten().as_ref() != Some(news) {
         heard(changes).await;
     }

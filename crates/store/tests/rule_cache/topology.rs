@@ -16,7 +16,7 @@ async fn the_master_that_sentinels_choose_is_followed() {
     check_heard(&speaker, &rule_cache, &mut changes, &published_rules(1, 1)).await;
     for number in 2..=3 {
         sentinels.kill_master();
-        // By the new master, and there.
+        // Rules are published on the new master, and read there.
         heard(&mut changes).await;
         check_heard(&speaker, &rule_cache, &mut changes, &published_rules(1, number)).await;
         let there = sentinels.master().command(&["HGET", RULES_KEY, "#revision"]);
@@ -43,7 +43,7 @@ async fn a_master_that_does_not_know_it_was_replaced_is_left() {
     let speaker = connect(&sentinels.url());
     let (rule_cache, mut changes) = listening(&sentinels.url()).await;
     check_heard(&speaker, &rule_cache, &mut changes, &published_rules(1, 1)).await;
-    // Nobody can tell it, so it keeps its connections and answers as ever.
+    // The former master cannot be demoted, so it keeps its connections and still responds.
     let former = sentinels.master();
     former.command(&["ACL", "SETUSER", "default", "-replicaof", "-slaveof"]);
     replace_master(&sentinels);
@@ -72,7 +72,7 @@ async fn replicas_of_a_cluster_take_over() {
     heard(&mut changes).await;
     assert_eq!(read(&rule_cache).await, Some(published_rules(1, 1)));
     check_heard(&speaker, &rule_cache, &mut changes, &published_rules(1, 2)).await;
-    // And after an accident.
+    // After a crash.
     cluster.kill_node(heir);
     heard(&mut changes).await;
     check_heard(&speaker, &rule_cache, &mut changes, &published_rules(1, 3)).await;
@@ -80,7 +80,7 @@ async fn replicas_of_a_cluster_take_over() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_board_is_found_while_its_slot_moves() {
+async fn the_rules_are_found_while_their_slot_moves() {
     let cluster = RedisCluster::start(3, 0);
     let slot = slot(&cluster);
     let owner = cluster.master_of(slot);
@@ -98,7 +98,7 @@ async fn the_board_is_found_while_its_slot_moves() {
     publish(&rule_cache, &published_rules(1, 2)).await;
     let port = to.port().to_string();
     from.command(&["MIGRATE", "127.0.0.1", &port, RULES_KEY, "0", "5000"]);
-    // In its new place, which is not yet official.
+    // On the node that imports the slot, before the migration ends.
     assert_eq!(read(&rule_cache).await, Some(published_rules(1, 2)));
     publish(&rule_cache, &published_rules(1, 3)).await;
     set(to, "NODE", to);
@@ -120,7 +120,7 @@ async fn servers_that_are_not_named_anywhere_are_remembered() {
     let slot = slot(&cluster);
     let owner = cluster.master_of(slot);
     let stranger = (0..3).find(|node| *node != owner).expect("another master");
-    // All that is named is a server without the rule cache, and it goes.
+    // The only server in the URL does not have the rules, and is killed.
     let url = format!("redis+cluster://{}", cluster.nodes()[stranger].address());
     let (rule_cache, mut changes) = listening(&url).await;
     check_heard(&rule_cache, &rule_cache, &mut changes, &published_rules(1, 1)).await;

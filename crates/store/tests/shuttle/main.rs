@@ -9,7 +9,7 @@ use tollgate_core::{Algorithm, Charge, Key, Limit, Micros, Mode, Quota, Timestam
 use tollgate_store::{MemoryStore, Refund};
 
 const NOW: Timestamp = Timestamp::from_secs(1_700_000_000);
-/// When everything that a short limit counted is worth nothing any more.
+/// When everything that a short limit counted has expired.
 const LATER: Timestamp = Timestamp::from_secs(1_700_000_010);
 const RANDOM: usize = 2_000;
 const PRIORITISED: usize = 1_000;
@@ -27,7 +27,7 @@ fn key(page: u8, place: u8) -> Key<'static> {
 }
 
 fn limit(algorithm: Algorithm, units: u64, window: Micros) -> Limit {
-    Quota::new(algorithm, units, window).compile().expect("a sound quota")
+    Quota::new(algorithm, units, window).compile().expect("a valid quota")
 }
 
 fn long(algorithm: Algorithm, units: u64) -> Limit {
@@ -64,7 +64,7 @@ fn in_three_threads(
     running.into_iter().map(|thread| thread.join().expect("a thread that ends")).sum()
 }
 
-/// What the store believes it holds is what it holds, and all of it can be given back.
+/// The bytes that the store reports are those it holds, and all of them can be freed.
 fn check_books(store: &MemoryStore, keys: &[Key<'_>], empty: usize) {
     let held = keys.iter().filter(|key| store.state_text(key).is_some()).count();
     assert_eq!(store.len(), held);
@@ -111,8 +111,8 @@ fn opposite_orders_do_not_deadlock() {
     });
 }
 
-/// One thread admits, one sweeps out what has expired, one forgets somebody else: all in one page,
-/// where counters move when others go.
+/// One thread admits, one sweeps expired counters, one resets another client: all in one page, where
+/// counters move when others are removed.
 #[test]
 fn sweeping_and_forgetting_lose_no_admission() {
     explore(|| {
@@ -166,9 +166,9 @@ fn refunds_and_charges_add_up() {
     });
 }
 
-/// The books are kept across pages, which threads hold at the same time.
+/// The sum of bytes is kept across pages, which threads lock at the same time.
 #[test]
-fn the_books_are_right_across_pages() {
+fn the_sum_of_bytes_is_right_across_pages() {
     explore(|| {
         let store = Arc::new(MemoryStore::with_bytes(0));
         let empty = store.bytes();

@@ -56,7 +56,7 @@ pub(crate) enum Action {
     Settle(Vec<Item>),
     DryRun(Vec<Item>),
     Batch(Vec<Vec<Item>>),
-    /// Units to give back, tied to the moment of the step so many steps ago, or to none.
+    /// Units to refund, tied to the time of the step so many steps ago, or to none.
     Refund(Vec<(Item, Option<usize>)>),
     Reset(Vec<usize>),
 }
@@ -188,7 +188,7 @@ fn family(reach: Reach) -> impl Strategy<Value = [Limit; 3]> {
         let burst = usual.burst.and(other.burst);
         let limit = nudge.map_or(other.limit, |less| usual.limit.saturating_sub(less));
         let changed = Quota { limit, burst, grace: other.grace, ..usual };
-        [usual, changed, other].map(|quota| quota.compile().expect("a sound quota"))
+        [usual, changed, other].map(|quota| quota.compile().expect("a valid quota"))
     })
 }
 

@@ -6,7 +6,7 @@ use tollgate_core::{
     Algorithm, Charge, ChargeResult, Key, Limit, Micros, Mode, Quota, State, Timestamp, settle,
 };
 
-/// How long a store may keep a counter at least, once it is worth nothing.
+/// How long a store keeps an expired counter at least.
 const SLACK: Micros = Micros::from_secs(1);
 
 #[derive(Debug, Default)]
@@ -36,7 +36,7 @@ impl Model {
         let passed = if is_dry_run {
             // As beside a charge that never fits.
             let blocked = Quota::new(Algorithm::FixedWindow, 0, Micros::from_secs(1));
-            let blocked = blocked.compile().expect("a sound quota");
+            let blocked = blocked.compile().expect("a valid quota");
             let key = Key { fingerprint: 0, rule: "", subject: b"", rest: b"" };
             let never = Charge { key, limit: &blocked, cost: 1, mode: Mode::Enforce };
             let never = [charges, &[never]].concat();
@@ -89,8 +89,8 @@ impl Model {
         self.state(number).map(State::to_string)
     }
 
-    /// Forgets a counter that a store may have forgotten: one that has been worth nothing for a
-    /// while. Says whether it was.
+    /// Forgets a counter that a store may have forgotten: one that expired a while ago. Says whether it
+    /// was.
     pub(crate) fn expire(&mut self, number: usize, now: Timestamp) -> bool {
         let expired = self
             .counters

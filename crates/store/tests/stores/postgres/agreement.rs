@@ -19,7 +19,7 @@ fn it_counts_as_memory_does() {
     let _inside = runtime.enter();
     let settings =
         RemoteSettings { deadline: AGES, uses_callers_clock: true, ..RemoteSettings::default() };
-    let store = PostgresStore::connect(&postgres.url(), settings).expect("a sound URL");
+    let store = PostgresStore::connect(&postgres.url(), settings).expect("a valid URL");
     let store = Arc::new(store);
     runtime.block_on(store.settle(&[], Timestamp::EPOCH)).expect("a database that answers");
     let make = || {

@@ -1,5 +1,5 @@
-//! Many who ask at once: a limit admits exactly what it says, nobody waits for each other in vain, and
-//! they share transactions.
+//! Concurrent requests: a limit admits exactly what it says, no transactions deadlock, and requests
+//! share transactions.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::postgres::{charge, draw, limit, one, patient};
 
 const ASKERS: u64 = 8;
 
-/// Has all askers of all nodes ask `times` times, at once, and counts whom `ask` says was admitted.
+/// Runs `ask` `times` times in each task of each node, concurrently, and counts admissions.
 async fn admitted<F>(
     nodes: &[Arc<PostgresStore>],
     times: u64,
@@ -50,7 +50,7 @@ async fn two_nodes_admit_exactly_the_limit() {
     let rounds = draw::config(1).cases;
     for round in 0..rounds {
         for algorithm in Algorithm::ALL {
-            // More is asked for than there is.
+            // The costs exceed the limit.
             let (most, times) = (100, 25);
             let ask = move |node: Arc<PostgresStore>, _| async move {
                 let subject = format!("{algorithm:?} {round}");

@@ -22,7 +22,7 @@ const AGES: Duration = Duration::from_secs(10);
 /// A store whose answers are always waited for.
 fn patient(url: &str) -> PostgresStore {
     let settings = RemoteSettings { deadline: AGES, ..RemoteSettings::default() };
-    PostgresStore::connect(url, settings).expect("a sound URL")
+    PostgresStore::connect(url, settings).expect("a valid URL")
 }
 
 fn key(subject: &str) -> Key<'_> {
@@ -33,7 +33,7 @@ fn key(subject: &str) -> Key<'_> {
 /// So many per year, so that nothing refills while a test runs.
 fn limit(algorithm: Algorithm, limit: u64) -> Limit {
     let year = Micros::from_secs(366 * 86_400);
-    Quota::new(algorithm, limit, year).compile().expect("a sound quota")
+    Quota::new(algorithm, limit, year).compile().expect("a valid quota")
 }
 
 /// One unit of a counter, enforced.

@@ -1,4 +1,4 @@
-//! A database that goes away, stands still, or comes late: whoever asks is told in time, and all is well
+//! A database that is killed, hangs, or starts late: callers get an error in time, and requests succeed
 //! again when it is back.
 
 use std::net::Ipv4Addr;
@@ -17,10 +17,10 @@ use tollgate_testbed::eventually;
 
 const DEADLINE: Duration = Duration::from_millis(100);
 const PROBE_AFTER: Duration = Duration::from_millis(150);
-/// How much later than in time an answer may be on a busy machine.
+/// What a busy machine may add to a deadline.
 const LENIENCE: Duration = Duration::from_secs(4);
 
-/// A database that is not there is refused at once, or late on a busy machine.
+/// Connections to a stopped database are refused at once, or late on a busy machine.
 const AWAY: [StoreErrorKind; 2] = [StoreErrorKind::Unavailable, StoreErrorKind::Timeout];
 
 /// How many connections a store may have: one for each batch and one to sweep.
@@ -33,7 +33,7 @@ fn hasty(url: &str) -> PostgresStore {
         probe_after: PROBE_AFTER,
         ..RemoteSettings::default()
     };
-    PostgresStore::connect(url, settings).expect("a sound URL")
+    PostgresStore::connect(url, settings).expect("a valid URL")
 }
 
 /// Charges one of very many units; what went wrong if it did, and in time.
@@ -45,7 +45,7 @@ async fn ask(store: &PostgresStore) -> Option<StoreErrorKind> {
     settled.err().map(|error| error.kind())
 }
 
-/// Asks until the store leaves the database alone.
+/// Sends requests until the circuit breaker opens.
 async fn fail_until_open(store: &PostgresStore, kinds: &[StoreErrorKind]) {
     let openings = store.status()[0].openings;
     for _ in 0..3 {
@@ -61,7 +61,7 @@ async fn fail_until_open(store: &PostgresStore, kinds: &[StoreErrorKind]) {
     assert!(is_probe || kind == Some(StoreErrorKind::Unavailable), "{kind:?}");
 }
 
-/// Asks until there is an answer.
+/// Sends requests until one succeeds.
 async fn succeed_again(store: &PostgresStore) {
     eventually("an answer", || async { ask(store).await.is_none().then_some(()) }).await;
     assert_eq!(store.status()[0].breaker, BreakerState::Closed);
@@ -203,7 +203,7 @@ async fn a_caller_that_left_while_its_rows_were_locked_is_not_charged() {
     let mut locker = PgConnection::connect(&postgres.url()).await.expect("a connection");
     let lock = sqlx::raw_sql("BEGIN; LOCK TABLE tollgate_counters").execute(&mut locker).await;
     lock.expect("a lock");
-    // They share a transaction, which has all the time in the world when one of them leaves.
+    // They share a transaction, which is far from its deadline when one of them leaves.
     let settle = |subject: &'static str| {
         let store = Arc::clone(&store);
         tokio::spawn(
@@ -233,7 +233,7 @@ async fn a_commit_that_arrives_after_the_deadline_is_not_made() {
         ..RemoteSettings::default()
     };
     let url = format!("postgres://postgres@{}/postgres", proxy.address());
-    let store = PostgresStore::connect(&url, settings).expect("a sound URL");
+    let store = PostgresStore::connect(&url, settings).expect("a valid URL");
     // Until each of its connections knows the statements.
     for _ in 0..2 * CONNECTIONS {
         succeed_again(&store).await;

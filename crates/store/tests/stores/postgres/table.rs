@@ -1,4 +1,4 @@
-//! The table: who makes it, what stays in it, and who may take it away.
+//! The table: who creates it, which rows stay, and which permissions it needs.
 
 use std::sync::Arc;
 
@@ -58,7 +58,7 @@ async fn only_expired_rows_are_swept() {
     let postgres = Postgres::start();
     let store = Arc::new(patient(&postgres.url()));
     let moment = Quota::new(Algorithm::TokenBucket, 1, Micros::from_millis(1));
-    let moment = moment.compile().expect("a sound quota");
+    let moment = moment.compile().expect("a valid quota");
     let year = limit(Algorithm::TokenBucket, 10);
     // More than one step of the sweeper, and some to stay in each page.
     let names: Vec<String> = (0..4_000).map(|number| format!("client {number}")).collect();
@@ -113,7 +113,7 @@ async fn charges_stay_within_their_page() {
 async fn a_row_that_cannot_be_read_costs_its_counter_alone() {
     let postgres = Postgres::start();
     let settings = RemoteSettings { failures: 1, deadline: AGES, ..RemoteSettings::default() };
-    let store = PostgresStore::connect(&postgres.url(), settings).expect("a sound URL");
+    let store = PostgresStore::connect(&postgres.url(), settings).expect("a valid URL");
     let rows = [
         "repeat('9', 64 << 20)",
         "'f:31622400000000:1:99999999999999999999999999'",

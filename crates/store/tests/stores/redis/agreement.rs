@@ -16,8 +16,9 @@ use crate::redis::suite::{check_store, differ};
 /// The script as it should be.
 pub(crate) const SCRIPT: &str = include_str!("../../../src/redis/settle.lua");
 
-/// What doubles can hold.
-const REACH: Reach = Reach { largest_limit: RedisStore::MAX_LIMIT, latest: 1 << 51, ..Reach::ALL };
+/// What a script can count, whose numbers are doubles.
+const DOUBLE_BOUNDS: Reach =
+    Reach { largest_limit: RedisStore::MAX_LIMIT, latest: 1 << 51, ..Reach::ALL };
 
 /// Where stores come from, each with nothing counted yet.
 struct Source<'a> {
@@ -37,7 +38,7 @@ impl<'a> Source<'a> {
         let url = format!("{}?prefix=run{}:", self.url, self.made.fetch_add(1, Ordering::Relaxed));
         let settings = RemoteSettings { uses_callers_clock: true, ..patient() };
         let store = RedisStore::connect_with_script(&url, settings, self.script);
-        let store = store.expect("a sound URL");
+        let store = store.expect("a valid URL");
         assert!(self.runtime.block_on(store.found(PATIENCE)), "no server was found");
         store
     }
@@ -57,17 +58,17 @@ fn check(cases: u32, reach: Reach, url: &str) {
 pub(crate) fn disagree(config: Config, url: &str, script: &str) -> Result<(), TestError<Trace>> {
     let source = Source::new(url, script);
     let _inside = source.runtime.enter();
-    differ(config, REACH, || source.make(), |store, key| source.text(store, key))
+    differ(config, DOUBLE_BOUNDS, || source.make(), |store, key| source.text(store, key))
 }
 
 #[test]
 fn one_server_counts_as_memory_does() {
     let redis = Redis::start();
-    check(200, REACH, &redis.url());
+    check(200, DOUBLE_BOUNDS, &redis.url());
 }
 
 #[test]
 fn a_cluster_counts_as_memory_does() {
     let cluster = RedisCluster::start(3, 0);
-    check(100, Reach { one_subject: true, ..REACH }, &cluster_url(&cluster));
+    check(100, Reach { one_subject: true, ..DOUBLE_BOUNDS }, &cluster_url(&cluster));
 }

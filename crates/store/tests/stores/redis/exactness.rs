@@ -7,7 +7,7 @@ use tollgate_store::Store as _;
 use tollgate_testbed::{Redis, RedisCluster};
 
 use crate::redis::stand::{
-    LONG, NO_MOMENT, cluster_url, connect, forget_commands, key, limit, one, patient, remaining,
+    LONG, NO_TIME, cluster_url, connect, forget_commands, key, limit, one, patient, remaining,
     script_calls,
 };
 
@@ -15,7 +15,7 @@ const NODES: usize = 4;
 const TASKS_EACH: usize = 8;
 const LIMIT: u64 = 500;
 
-/// Tasks of several nodes ask for more than there is; together they get all of it, and no more.
+/// Tasks of several nodes charge more than the limit; together they get all of it, and no more.
 async fn check_shared(url: &str, algorithm: Algorithm, costs: &'static [u64]) {
     let name: &'static str = algorithm.name();
     let limit = limit(algorithm, LIMIT, LONG);
@@ -30,7 +30,7 @@ async fn check_shared(url: &str, algorithm: Algorithm, costs: &'static [u64]) {
                 let mut admitted = 0;
                 for cost in mixed.chain([1; 30]) {
                     let charge = Charge { cost, ..one(key(name, "shared"), &limit) };
-                    let settled = store.settle(&[charge], NO_MOMENT).await.expect("an answer");
+                    let settled = store.settle(&[charge], NO_TIME).await.expect("an answer");
                     admitted += if settled.passed { cost } else { 0 };
                 }
                 admitted
@@ -60,9 +60,9 @@ async fn check_calls(url: &str, servers: &[Redis], keys: &[Key<'_>], expected: u
     let limit = limit(Algorithm::Gcra, LIMIT, LONG);
     let charges: Vec<Charge<'_>> = keys.iter().map(|key| one(*key, &limit)).collect();
     // The first time, a server has to be given the script.
-    store.settle(&charges, NO_MOMENT).await.expect("an answer");
+    store.settle(&charges, NO_TIME).await.expect("an answer");
     servers.iter().for_each(forget_commands);
-    store.settle(&charges, NO_MOMENT).await.expect("an answer");
+    store.settle(&charges, NO_TIME).await.expect("an answer");
     let calls: u64 = servers.iter().map(script_calls).sum();
     assert_eq!(calls, expected, "{keys:?} at {url}");
 }
@@ -87,14 +87,14 @@ async fn requests_that_wait_go_together() {
     let redis = Redis::start();
     let store = connect(&redis.url(), patient()).await;
     let limit = limit(Algorithm::Gcra, 1_000_000, LONG);
-    store.settle(&[one(key("a", "first"), &limit)], NO_MOMENT).await.expect("an answer");
+    store.settle(&[one(key("a", "first"), &limit)], NO_TIME).await.expect("an answer");
     forget_commands(&redis);
     let mut requests = JoinSet::new();
     for number in 0..256 {
         let store = store.clone();
         requests.spawn(async move {
             let subject = format!("client {number}");
-            store.settle(&[one(key("a", &subject), &limit)], NO_MOMENT).await.is_ok()
+            store.settle(&[one(key("a", &subject), &limit)], NO_TIME).await.is_ok()
         });
     }
     assert!(requests.join_all().await.into_iter().all(|is_settled| is_settled));
@@ -106,7 +106,7 @@ async fn requests_that_wait_go_together() {
     let charges: Vec<_> = subjects.iter().map(|subject| [one(key("a", subject), &limit)]).collect();
     let requests: Vec<&[Charge<'_>]> = charges.iter().map(<[_; 1]>::as_slice).collect();
     forget_commands(&redis);
-    let settled = store.settle_batch(&requests, NO_MOMENT).await;
+    let settled = store.settle_batch(&requests, NO_TIME).await;
     assert!(settled.len() == 256 && settled.iter().all(Result::is_ok));
     let calls = script_calls(&redis);
     println!("256 requests in a batch took {calls} calls");

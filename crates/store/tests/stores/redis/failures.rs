@@ -13,7 +13,7 @@ use tollgate_store::{BreakerState, RemoteSettings, Store as _, StoreErrorKind};
 use tollgate_testbed::{PATIENCE, Redis, RedisCluster, Stopwatch};
 
 use crate::redis::stand::{
-    LONG, NO_MOMENT, cluster_url, connect, eventually, key, limit, one, patient, remaining, story,
+    LONG, NO_TIME, cluster_url, connect, eventually, key, limit, one, patient, remaining, story,
     take, timed, until_it_answers,
 };
 
@@ -24,7 +24,7 @@ fn plenty() -> Limit {
     limit(Algorithm::Gcra, 1_000_000, LONG)
 }
 
-/// Never leaves a server alone.
+/// The circuit breaker never opens.
 fn stubborn() -> RemoteSettings {
     RemoteSettings { failures: u32::MAX, ..patient() }
 }
@@ -34,7 +34,7 @@ async fn a_server_that_comes_later_is_found() {
     let redis = Redis::start();
     redis.kill();
     let store = connect(&redis.url(), RemoteSettings::default()).await;
-    let error = take(&store, key("a", "x"), &plenty()).await.expect_err("nobody is there");
+    let error = take(&store, key("a", "x"), &plenty()).await.expect_err("no server");
     assert_eq!(error.kind(), StoreErrorKind::Unavailable);
     assert!(story(&error).contains("refused"), "{}", story(&error));
     redis.restart();
@@ -45,7 +45,7 @@ async fn a_server_that_comes_later_is_found() {
 async fn a_cluster_that_starts_later_is_found_without_requests() {
     let cluster = RedisCluster::start(3, 0);
     cluster.nodes().iter().for_each(Redis::kill);
-    let store = RedisStore::connect(&cluster_url(&cluster), patient()).expect("a sound URL");
+    let store = RedisStore::connect(&cluster_url(&cluster), patient()).expect("a valid URL");
     assert!(!store.found(Duration::from_millis(200)).await);
     cluster.nodes().iter().for_each(Redis::restart);
     cluster.wait_until_whole();
@@ -62,8 +62,8 @@ async fn the_first_request_after_a_restart_counts_anew() {
         let settled = take(&store, key("a", "x"), &limit).await.expect("an answer");
         assert_eq!(settled.results[0].report.remaining, left);
     }
-    // A connection that ended while nobody used it is no reason for an error, and neither is a
-    // server that has never seen the script.
+    // A connection that ended while idle causes no error, and neither does a server that has never
+    // seen the script.
     redis.restart();
     let settled = take(&store, key("a", "x"), &limit).await;
     let settled = settled.unwrap_or_else(|error| panic!("{}", story(&error)));
@@ -87,7 +87,7 @@ async fn a_flushed_script_cache_fails_no_request() {
         });
     }
     let missed = || redis.info("errorstats").get("errorstat_NOSCRIPT").cloned();
-    // At least a few times while somebody asks.
+    // A few times at least, under load.
     eventually("requests without a script", || async {
         redis.command(&["SCRIPT", "FLUSH"]);
         let missed = missed()?.strip_prefix("count=")?.parse::<u32>().ok()?;
@@ -158,7 +158,7 @@ async fn a_stopped_server_opens_the_breaker() {
     assert_eq!(store.status()[0].breaker, BreakerState::Closed);
 }
 
-/// A full server refuses what it would have to note, and answers what it need not.
+/// A full server fails requests that need a write, and answers those that do not.
 async fn check_full(redis: &Redis, store: &RedisStore, algorithm: Algorithm) {
     let name = algorithm.name();
     let (one_unit, ten) = (limit(algorithm, 1, LONG), limit(algorithm, 10, LONG));
@@ -176,7 +176,7 @@ async fn check_full(redis: &Redis, store: &RedisStore, algorithm: Algorithm) {
     // In one call as well.
     let charges = [[one(key(name, "used up"), &one_unit)], [one(key(name, "fresh"), &ten)]];
     let requests: Vec<&[Charge<'_>]> = charges.iter().map(<[_; 1]>::as_slice).collect();
-    let settled = store.settle_batch(&requests, NO_MOMENT).await;
+    let settled = store.settle_batch(&requests, NO_TIME).await;
     assert!(settled[0].as_ref().is_ok_and(|settled| !settled.passed), "{name}: {settled:?}");
     assert!(settled[1].is_err(), "{name}: {settled:?}");
     // Nothing half written.
@@ -186,7 +186,7 @@ async fn check_full(redis: &Redis, store: &RedisStore, algorithm: Algorithm) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_server_says_so_and_still_refuses_those_it_has_to() {
+async fn a_full_server_is_an_error_and_still_refuses_what_is_over_a_limit() {
     let redis = Redis::start();
     let store = connect(&redis.url(), stubborn()).await;
     for algorithm in Algorithm::ALL {

@@ -12,7 +12,7 @@ use tollgate_store::{BreakerState, Refund, RemoteSettings, Store as _};
 use tollgate_testbed::Redis;
 
 use crate::redis::draw::config;
-use crate::redis::stand::{NO_MOMENT, connect, key, limit, one, patient, story};
+use crate::redis::stand::{NO_TIME, connect, key, limit, one, patient, story};
 
 const WINDOW: Micros = Micros::from_secs(3_600);
 const WINDOW_MICROS: &str = "3600000000";
@@ -70,7 +70,7 @@ async fn check_absent(redis: &Redis, algorithm: Algorithm, value: &Value) {
     let store = strict(redis).await;
     let ten = limit(algorithm, 10, WINDOW);
     redis.command(&["FLUSHALL"]);
-    store.settle(&[one(key("spoiled", "x"), &ten)], NO_MOMENT).await.expect("an answer");
+    store.settle(&[one(key("spoiled", "x"), &ten)], NO_TIME).await.expect("an answer");
     let place = key_of(redis, "spoiled");
     put(redis, &place, value);
 
@@ -81,7 +81,7 @@ async fn check_absent(redis: &Redis, algorithm: Algorithm, value: &Value) {
     let what =
         || format!("{algorithm:?}, {}", format!("{value:?}").chars().take(80).collect::<String>());
     for left in [9, 8] {
-        for settled in store.settle_batch(&requests, NO_MOMENT).await {
+        for settled in store.settle_batch(&requests, NO_TIME).await {
             let settled = settled.unwrap_or_else(|error| panic!("{}: {}", what(), story(&error)));
             assert_eq!(
                 (settled.passed, settled.results[0].report.remaining),
@@ -182,7 +182,7 @@ fn value() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// Whatever is there, every request gets an answer.
+/// Every request gets a decision, whatever the value is.
 async fn check_answered(
     redis: &Redis,
     store: &RedisStore,
@@ -192,7 +192,7 @@ async fn check_answered(
     redis.command(&["FLUSHALL"]);
     for limit in limits {
         let charge = one(key(limit.algorithm().name(), "x"), limit);
-        store.settle(&[charge], NO_MOMENT).await.expect("an answer");
+        store.settle(&[charge], NO_TIME).await.expect("an answer");
         put(redis, &key_of(redis, limit.algorithm().name()), value);
     }
     for limit in limits {
@@ -200,11 +200,11 @@ async fn check_answered(
         let charged_at = Some(Timestamp::from_secs(1));
         let refund = Refund { key: charge.key, limit, units: 3, charged_at };
         for cost in [0, 1, 20] {
-            let settled = store.settle(&[Charge { cost, ..charge }], NO_MOMENT).await;
+            let settled = store.settle(&[Charge { cost, ..charge }], NO_TIME).await;
             prop_assert!(settled.is_ok(), "{:?}: {:?}", limit.algorithm(), settled);
-            prop_assert!(store.refund(&[refund], NO_MOMENT).await.is_ok());
+            prop_assert!(store.refund(&[refund], NO_TIME).await.is_ok());
             let refund = Refund { charged_at: None, ..refund };
-            prop_assert!(store.refund(&[refund], NO_MOMENT).await.is_ok());
+            prop_assert!(store.refund(&[refund], NO_TIME).await.is_ok());
         }
     }
     prop_assert_eq!(store.status()[0].failures, 0);
@@ -228,7 +228,7 @@ async fn a_value_that_may_not_be_read_does_not_count_as_absent() {
     let store = connect(&format!("redis://blind:secret@{}", redis.address()), patient()).await;
     let ten = limit(Algorithm::Gcra, 10, WINDOW);
     let error =
-        store.settle(&[one(key("a", "x"), &ten)], NO_MOMENT).await.expect_err("no permission");
+        store.settle(&[one(key("a", "x"), &ten)], NO_TIME).await.expect_err("no permission");
     assert!(story(&error).contains("can't run this command"), "{}", story(&error));
     assert_eq!(redis.info("keyspace"), BTreeMap::new());
 }

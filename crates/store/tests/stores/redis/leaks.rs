@@ -15,7 +15,7 @@ use crate::redis::stand::{
 };
 
 /// What ten outages may add to the memory of a process: less than one kept connection each.
-const MOST_BYTES: u64 = 1 << 20;
+const MAX_GROWTH_BYTES: u64 = 1 << 20;
 const BYTES_OF_A_PAGE: u64 = 4_096;
 /// Set where a test is alone in its process.
 const ALONE: &str = "TOLLGATE_TEST_ALONE";
@@ -35,17 +35,17 @@ fn memory() -> u64 {
     pages.parse::<u64>().expect("a number") * BYTES_OF_A_PAGE
 }
 
-/// Asks until a server is left alone, and goes on for a while.
+/// Sends requests until the circuit breaker opens, and then a few more.
 async fn outlive(redis: &Redis, store: &RedisStore) {
     redis.kill();
     let some = limit(Algorithm::Gcra, 1_000, LONG);
     eventually("an open breaker", || async {
-        assert!(take(store, key("a", "x"), &some).await.is_err(), "nobody is there");
+        assert!(take(store, key("a", "x"), &some).await.is_err(), "no server");
         (store.status()[0].breaker == BreakerState::Open).then_some(())
     })
     .await;
     for _ in 0..1_000 {
-        assert!(take(store, key("a", "x"), &some).await.is_err(), "nobody is there");
+        assert!(take(store, key("a", "x"), &some).await.is_err(), "no server");
     }
     redis.restart();
     until_it_answers(store, key("a", "x")).await;
@@ -73,7 +73,7 @@ async fn ten_outages() {
     let settings = RemoteSettings { probe_after, ..RemoteSettings::default() };
     let store = connect(&redis.url(), settings).await;
     let mut sizes = Vec::new();
-    // The first ones make room that is used again.
+    // The first outages allocate memory that is reused.
     for _ in 0..13 {
         outlive(&redis, &store).await;
         eventually("one connection and its task", || async {
@@ -83,7 +83,7 @@ async fn ten_outages() {
         sizes.push(memory());
     }
     println!("resident after each outage: {sizes:?}");
-    assert!(sizes[12] < sizes[2] + MOST_BYTES, "{sizes:?}");
+    assert!(sizes[12] < sizes[2] + MAX_GROWTH_BYTES, "{sizes:?}");
 }
 
 /// A store that is dropped ends what it began.

@@ -13,12 +13,12 @@ use tollgate_testbed::{Redis, Reply, until};
 
 use crate::redis::agreement::SCRIPT;
 use crate::redis::draw::config;
-use crate::redis::stand::{NO_MOMENT, key, one, patient};
+use crate::redis::stand::{NO_TIME, key, one, patient};
 
 /// What a key may be kept beyond its use.
 const SLACK: Micros = Micros::from_secs(3);
-/// For longer nothing is kept.
-const LONGEST: Micros = Micros::from_secs(10 * 365 * 24 * 3_600);
+/// No key is kept for longer.
+const MAX_LIFETIME: Micros = Micros::from_secs(10 * 365 * 24 * 3_600);
 
 const NEVER: Timestamp = Timestamp::from_micros(u64::MAX);
 const SHORT_WINDOW: Micros = Micros::from_millis(300);
@@ -45,7 +45,7 @@ fn limits(longest_window: Micros) -> impl Strategy<Value = Vec<Limit>> {
     let quota = (select(Algorithm::ALL.to_vec()), 1..=50_u64, windows, 0..=5_u64);
     let limit = quota.prop_map(|(algorithm, limit, window, grace)| {
         let quota = Quota { grace, ..Quota::new(algorithm, limit, Micros::new(window)) };
-        quota.compile().expect("a sound quota")
+        quota.compile().expect("a valid quota")
     });
     vec(limit, 3)
 }
@@ -98,21 +98,21 @@ async fn run(
         let mut is_written = false;
         match step.action {
             Action::Charge(mode) => {
-                let settled = store.settle(&[Charge { mode, ..charge }], NO_MOMENT).await;
+                let settled = store.settle(&[Charge { mode, ..charge }], NO_TIME).await;
                 is_written = settled.expect("an answer").results[0].written;
             }
             Action::Refund => {
                 let refund = Refund { key: charge.key, limit, units: step.units, charged_at: None };
-                store.refund(&[refund], NO_MOMENT).await.expect("an answer");
+                store.refund(&[refund], NO_TIME).await.expect("an answer");
             }
             Action::Reset => {
                 store.reset(&[charge.key]).await.expect("an answer");
                 prop_assert_eq!(expiry(redis, rule), None);
             }
         }
-        let look = store.settle(&[Charge { cost: 0, ..charge }], NO_MOMENT).await;
+        let look = store.settle(&[Charge { cost: 0, ..charge }], NO_TIME).await;
         let look = look.expect("an answer");
-        let reset_after = look.results[0].report.reset_after.min(LONGEST);
+        let reset_after = look.results[0].report.reset_after.min(MAX_LIFETIME);
         let end = look.now.plus(reset_after);
         match expiry(redis, rule) {
             Some(expiry) => {
@@ -142,7 +142,7 @@ pub(crate) fn lifetimes_differ(
     let runtime = Runtime::new().expect("a runtime");
     let _inside = runtime.enter();
     let store = RedisStore::connect_with_script(&redis.url(), patient(), script);
-    let store = store.expect("a sound URL");
+    let store = store.expect("a valid URL");
     TestRunner::new(config).run(&(limits(longest_window), steps()), |(limits, steps)| {
         redis.command(&["FLUSHALL"]);
         runtime.block_on(run(redis, &store, &limits, &steps))

@@ -8,7 +8,7 @@ use tollgate_core::{Algorithm, Charge, Limit};
 use tollgate_store::Store as _;
 use tollgate_store::redis::RedisStore;
 
-use crate::redis::stand::{LONG, NO_MOMENT, eventually, key, limit, one, remaining, story};
+use crate::redis::stand::{LONG, NO_TIME, eventually, key, limit, one, remaining, story};
 
 /// Each request is about all of them.
 pub(crate) const RULES: [(&str, Algorithm); 3] = [
@@ -20,7 +20,7 @@ pub(crate) const RULES: [(&str, Algorithm); 3] = [
 const SUBJECTS: usize = 18;
 /// Requests about a subject at a time.
 const CROWD: usize = 2;
-/// Nobody ever comes close.
+/// Far above what a test charges.
 const LIMIT: u64 = 1_000_000;
 
 /// Requests about several subjects. Each has to be answered, and is counted.
@@ -54,7 +54,7 @@ impl Load {
                         .zip(&shared.limits)
                         .map(|((rule, _), limit)| one(key(rule, &subject), limit))
                         .collect();
-                    let settled = store.settle(&charges, NO_MOMENT).await;
+                    let settled = store.settle(&charges, NO_TIME).await;
                     let settled = settled.unwrap_or_else(|error| panic!("{}", story(&error)));
                     assert!(settled.passed, "{settled:?}");
                     shared.admitted[number].fetch_add(1, Relaxed);
@@ -72,7 +72,7 @@ impl Load {
         .await;
     }
 
-    /// Ends it: nobody got an error, and the counters say exactly what was admitted.
+    /// Ends it: no request failed, and the counters equal what was admitted.
     pub(crate) async fn end(mut self) {
         self.shared.is_over.store(true, Relaxed);
         while let Some(ended) = self.tasks.join_next().await {

@@ -13,7 +13,7 @@ use crate::redis::draw::config;
 use crate::redis::lifetimes::lifetimes_differ;
 
 /// Traces that a mutant may survive; all but one are caught within a tenth of that.
-const MOST_TRACES: u32 = 1_500;
+const MAX_TRACES: u32 = 1_500;
 const SEED: u64 = 8;
 
 /// What is wrong with it, what stands in the script, and what the mutant has instead.
@@ -143,7 +143,7 @@ const MUTANTS: &[Mutant] = &[
         "if not length then\n    return nil",
     ),
     (
-        "what is refused is told of the wrong entry",
+        "a refusal reports the wait for the wrong entry",
         "retry = leaves(c, l.room - c.cost)",
         "retry = leaves(c, l.room)",
     ),
@@ -154,7 +154,7 @@ const MUTANTS: &[Mutant] = &[
     ),
 ];
 
-/// The same of how long keys are kept.
+/// Mutants of how long keys are kept, as above.
 const MUTANTS_OF_LIFE: &[Mutant] = &[
     ("a log is kept for ever", "    call('PEXPIRE', c.key, format('%.0f', ms))\n", ""),
     (
@@ -181,11 +181,11 @@ const MUTANTS_OF_LIFE: &[Mutant] = &[
     ("all is kept for an hour more", "ceil(life / 1000) + extra", "ceil(life / 1000) + 3600000"),
 ];
 
-/// Names those that no trace finds out.
+/// The names of mutants that no trace catches.
 fn check(mutants: &[Mutant], agrees: impl Fn(Config, &str) -> bool) {
     // The same traces every time; which of them shows it best does not matter.
     let config =
-        Config { max_shrink_iters: 0, rng_seed: RngSeed::Fixed(SEED), ..config(MOST_TRACES) };
+        Config { max_shrink_iters: 0, rng_seed: RngSeed::Fixed(SEED), ..config(MAX_TRACES) };
     let survivors: Vec<&str> = mutants
         .iter()
         .filter(|mutant| agrees(config.clone(), &mutate(mutant)))

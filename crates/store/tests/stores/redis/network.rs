@@ -1,4 +1,4 @@
-//! A network that is slow, silent or cut between the store and a server that is well.
+//! A network that is slow, silent or cut between the store and a healthy server.
 
 use std::time::Duration;
 
@@ -10,15 +10,15 @@ use tollgate_store::{RemoteSettings, Store as _, StoreErrorKind};
 use tollgate_testbed::{Fault, FaultProxy, PATIENCE, Redis};
 
 use crate::redis::stand::{
-    LONG, NO_MOMENT, connect, eventually, key, limit, one, remaining, story, take, until_it_answers,
+    LONG, NO_TIME, connect, eventually, key, limit, one, remaining, story, take, until_it_answers,
 };
 
-/// That of most people.
+/// The default.
 const DEADLINE: Duration = Duration::from_millis(50);
-const MOST: u64 = 1_000;
+const LIMIT: u64 = 1_000;
 
 fn most() -> Limit {
-    limit(Algorithm::Gcra, MOST, LONG)
+    limit(Algorithm::Gcra, LIMIT, LONG)
 }
 
 /// A round trip takes that long, half of it on each way.
@@ -43,19 +43,19 @@ impl Remote {
     /// A store that reaches the server through the network. Choosing a database takes a round trip
     /// before the first request can be sent.
     async fn store(&self, deadline: Duration) -> RedisStore {
-        // Only what happens to a request is looked at, so no server is ever left alone.
+        // The circuit breaker never opens: only single requests are tested.
         let settings = RemoteSettings { deadline, failures: u32::MAX, ..RemoteSettings::default() };
         connect(&format!("redis://{}/1", self.proxy.address()), settings).await
     }
 
-    /// How many connections there have been, with that of whoever asks.
+    /// How many connections there have been, including the one of this command.
     fn connections_so_far(&self) -> u32 {
         let stats = self.redis.info("stats");
         stats["total_connections_received"].parse().expect("a number")
     }
 }
 
-/// What a fault does to a request, and that the store gets over it.
+/// What a fault does to a request, and that the store recovers.
 async fn check(fault: Fault, deadline: Duration, expected: Result<(), StoreErrorKind>) {
     let remote = Remote::start();
     let store = remote.store(deadline).await;
@@ -110,7 +110,7 @@ async fn concurrent_requests_share_one_connection_attempt() {
     let limit = most();
     let charge = [one(key("a", "x"), &limit)];
     let requests: Vec<&[_]> = vec![&charge; 200];
-    let settled = store.settle_batch(&requests, NO_MOMENT).await;
+    let settled = store.settle_batch(&requests, NO_TIME).await;
     let problem = settled.iter().find_map(|answer| answer.as_ref().err().map(story));
     assert_eq!(problem, None);
     assert_eq!(remote.connections_so_far() - before, 2);
@@ -119,7 +119,7 @@ async fn concurrent_requests_share_one_connection_attempt() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_not_sent_in_time_is_never_charged() {
     let remote = Remote::start();
-    // The connection takes longer than whoever waits for it does.
+    // Connecting takes longer than the deadline of a request.
     remote.proxy.set(latency(700));
     let store = remote.store(Duration::from_millis(100)).await;
     let mut crowd = JoinSet::new();
@@ -134,12 +134,12 @@ async fn a_request_not_sent_in_time_is_never_charged() {
         let error = answer.expect_err("no connection in time");
         assert_eq!(error.kind(), StoreErrorKind::Timeout, "{}", story(&error));
     }
-    // Once it is there, nobody waits any more.
+    // Once it is connected, no request waits any more.
     eventually("a connection that has chosen its database", || async {
         remote.redis.command(&["CLIENT", "LIST"]).text().contains("db=1").then_some(())
     })
     .await;
     remote.proxy.set(Fault::Pass);
     until_it_answers(&store, key("a", "y")).await;
-    assert_eq!(remaining(&store, key("a", "x"), &most()).await, MOST);
+    assert_eq!(remaining(&store, key("a", "x"), &most()).await, LIMIT);
 }

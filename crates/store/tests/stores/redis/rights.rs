@@ -5,7 +5,7 @@ use tollgate_store::redis::RedisStore;
 use tollgate_store::{Refund, Store as _, StoreErrorKind};
 use tollgate_testbed::{Redis, Reply};
 
-use crate::redis::stand::{LONG, NO_MOMENT, connect, key, limit, patient, story, take};
+use crate::redis::stand::{LONG, NO_TIME, connect, key, limit, patient, story, take};
 
 /// All that the store asks of a server, for a user that may do nothing else.
 const RIGHTS: &str = "+eval +evalsha +time +getrange +set +unlink +pexpire +lindex +llen +lpush \
@@ -58,7 +58,7 @@ async fn a_user_needs_no_more_rights_than_are_documented() {
         for _ in 0..3 {
             take(&store, key, &limit).await.unwrap_or_else(|error| panic!("{}", story(&error)));
         }
-        store.refund(&[refund], NO_MOMENT).await.expect("a refund");
+        store.refund(&[refund], NO_TIME).await.expect("a refund");
         store.reset(&[key]).await.expect("a reset");
     }
     check_refused(&url("stranger"), StoreErrorKind::Refused, "NOPERM").await;

@@ -1,5 +1,5 @@
-//! Requests whose counters lie in several slots of a cluster: charged slot by slot, and yet all or
-//! nothing to whoever asks.
+//! Requests whose counters are in several slots of a cluster: charged slot by slot, and yet all or
+//! nothing for the caller.
 
 use tokio::task::JoinSet;
 use tollgate_core::{Algorithm, Charge, Key, Limit, Mode};
@@ -8,10 +8,10 @@ use tollgate_store::{Settlement, Store as _, StoreErrorKind};
 use tollgate_testbed::{Redis, RedisCluster};
 
 use crate::redis::stand::{
-    LONG, NO_MOMENT, cluster_url, connect, eventually, key, limit, one, patient, remaining, story,
+    LONG, NO_TIME, cluster_url, connect, eventually, key, limit, one, patient, remaining, story,
 };
 
-/// Somebody who lies on each of the three masters.
+/// A subject on each of the three masters.
 struct Spread {
     cluster: RedisCluster,
     subjects: Vec<String>,
@@ -20,7 +20,7 @@ struct Spread {
 impl Spread {
     async fn start() -> Self {
         let cluster = RedisCluster::start(3, 0);
-        // Whoever is left has to serve what it has.
+        // The remaining nodes have to serve their slots.
         for node in cluster.nodes() {
             node.command(&["CONFIG", "SET", "cluster-require-full-coverage", "no"]);
         }
@@ -30,10 +30,7 @@ impl Spread {
             let subject = format!("subject {number}");
             let before: Vec<i64> = cluster.nodes().iter().map(size).collect();
             let limit = limit(Algorithm::Gcra, 1, LONG);
-            store
-                .settle(&[one(key("find", &subject), &limit)], NO_MOMENT)
-                .await
-                .expect("an answer");
+            store.settle(&[one(key("find", &subject), &limit)], NO_TIME).await.expect("an answer");
             let after: Vec<i64> = cluster.nodes().iter().map(size).collect();
             let place = before.iter().zip(after).position(|(before, after)| *before != after);
             subjects[place.expect("a node that counts")].get_or_insert(subject);
@@ -53,7 +50,7 @@ fn size(node: &Redis) -> i64 {
     node.command(&["DBSIZE"]).integer()
 }
 
-/// However requests cross each other, no limit is passed, and what they could not have is back.
+/// However requests interleave, no limit is exceeded, and charges of refused ones are refunded.
 async fn check_crossing(spread: &Spread, algorithm: Algorithm) {
     const LIMIT: u64 = 60;
     let name: &'static str = algorithm.name();
@@ -68,7 +65,7 @@ async fn check_crossing(spread: &Spread, algorithm: Algorithm) {
         async move {
             let charges: Vec<Charge<'_>> =
                 subjects.iter().map(|subject| one(key(name, subject), &limit)).collect();
-            store.settle(&charges, NO_MOMENT).await.expect("an answer").passed
+            store.settle(&charges, NO_TIME).await.expect("an answer").passed
         }
     };
     let mut crowd = JoinSet::new();
@@ -76,7 +73,7 @@ async fn check_crossing(spread: &Spread, algorithm: Algorithm) {
         crowd.spawn(ask(place % 6));
     }
     let mut admitted = crowd.join_all().await.into_iter().filter(|passed| *passed).count() as u64;
-    // What was held for a moment may have refused somebody, but nothing is lost.
+    // Units charged for a moment may have refused other requests, but nothing is lost.
     while ask(0).await {
         admitted += 1;
     }
@@ -102,8 +99,8 @@ fn figures(settled: &Settlement) -> (bool, Vec<(bool, u64)>) {
     (settled.passed, settled.results.iter().map(line).collect())
 }
 
-/// Requests, one after the other, and then a look at all counters: a cluster answers what a single
-/// server answers.
+/// Requests, one after the other, and then a peek at all counters: a cluster has the results of a
+/// single server.
 async fn check_same(spread: &Spread, single: &Redis, algorithm: Algorithm, requests: &[&[Part]]) {
     let prefix = format!("{}-{requests:?}", algorithm.name())
         .replace(|letter: char| !letter.is_ascii_alphanumeric(), "-");
@@ -124,7 +121,7 @@ async fn check_same(spread: &Spread, single: &Redis, algorithm: Algorithm, reque
         let charges: Vec<Charge<'_>> = parts.iter().zip(&limits).map(charge).collect();
         let mut answers = Vec::new();
         for store in [&single_store, &spread_store] {
-            let settled = store.settle(&charges, NO_MOMENT).await.expect("an answer");
+            let settled = store.settle(&charges, NO_TIME).await.expect("an answer");
             answers.push(figures(&settled));
         }
         assert_eq!(answers[1], answers[0], "{algorithm:?}, step {number} of {requests:?}");
@@ -146,16 +143,16 @@ async fn a_refusal_in_one_slot_leaves_the_others_as_they_were() {
         // Several rules of a subject, of which one refuses.
         &[&[(0, "a", 5, 1, Enforce), (0, "b", 1, 2, Enforce), (1, "a", 5, 1, Enforce)]],
         &[&[(0, "a", 5, 1, Enforce), (0, "b", 5, 1, Enforce), (1, "a", 1, 2, Enforce)]],
-        // A shadow charge refuses nobody, and is not counted for a request that is refused.
+        // A shadow charge refuses no request, and is not counted for a refused one.
         &[&[(0, "a", 5, 1, Enforce), (1, "a", 1, 2, Shadow)]],
         &[&[(0, "a", 1, 2, Enforce), (1, "a", 5, 2, Shadow)]],
         // A debit is taken in any case.
         &[&[(0, "a", 5, 1, Enforce), (1, "a", 5, 9, Debit)]],
         &[&[(0, "a", 1, 2, Enforce), (1, "a", 5, 3, Debit), (2, "a", 5, 3, Shadow)]],
         &[&[(0, "a", 1, 2, Enforce), (1, "a", 5, 3, Debit), (1, "b", 5, 3, Enforce)]],
-        // Looks charge nothing, and do not refuse.
+        // Peeks charge nothing, and do not refuse.
         &[&[(0, "a", 5, 0, Enforce), (1, "a", 5, 1, Enforce), (2, "a", 1, 2, Enforce)]],
-        // A limit of nothing.
+        // A limit of zero.
         &[&[(0, "a", 5, 1, Enforce), (1, "a", 0, 1, Enforce)]],
     ];
     for algorithm in Algorithm::ALL {
@@ -165,12 +162,12 @@ async fn a_refusal_in_one_slot_leaves_the_others_as_they_were() {
     }
 }
 
-/// With one server away, a request gets an error, and what the others took is back.
+/// With one server down, a request gets an error, and the charges on the others are refunded.
 async fn check_away(spread: &Spread, store: &RedisStore, rule: &str, expected: StoreErrorKind) {
     let limit = limit(Algorithm::SlidingWindowLog, 10, LONG);
     let keys: Vec<Key<'_>> = spread.subjects.iter().map(|subject| key(rule, subject)).collect();
     let charges: Vec<Charge<'_>> = keys.iter().map(|key| one(*key, &limit)).collect();
-    let error = store.settle(&charges, NO_MOMENT).await.expect_err("a server that is away");
+    let error = store.settle(&charges, NO_TIME).await.expect_err("a server that is away");
     assert_eq!(error.kind(), expected, "{}", story(&error));
     for key in &keys[1..] {
         assert_eq!(remaining(store, *key, &limit).await, 10, "{key:?}");
@@ -189,7 +186,7 @@ async fn charges_are_refunded_when_another_server_is_unavailable() {
     away.resume();
     let limit = limit(Algorithm::Gcra, 10, LONG);
     eventually("a server that answers again", || async {
-        store.settle(&[one(key("back", &spread.subjects[0]), &limit)], NO_MOMENT).await.ok()
+        store.settle(&[one(key("back", &spread.subjects[0]), &limit)], NO_TIME).await.ok()
     })
     .await;
     away.kill();

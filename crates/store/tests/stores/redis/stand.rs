@@ -1,4 +1,4 @@
-//! What the tests here start from: limits, keys, charges, stores, and what a server can tell.
+//! Fixtures: limits, keys, charges, stores, and statistics of a server.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -15,8 +15,8 @@ pub(crate) use tollgate_testbed::eventually;
 /// Long enough that no window ends while a test runs.
 pub(crate) const LONG: Micros = Micros::from_secs(3_600 * 24 * 300);
 
-/// The moment of a request, which a store with a clock of its own has no use for.
-pub(crate) const NO_MOMENT: Timestamp = Timestamp::EPOCH;
+/// The time of a request, which a store with its own clock ignores.
+pub(crate) const NO_TIME: Timestamp = Timestamp::EPOCH;
 
 pub(crate) fn key<'a>(rule: &'a str, subject: &'a str) -> Key<'a> {
     let hasher = BuildHasherDefault::<DefaultHasher>::default();
@@ -24,7 +24,7 @@ pub(crate) fn key<'a>(rule: &'a str, subject: &'a str) -> Key<'a> {
 }
 
 pub(crate) fn limit(algorithm: Algorithm, limit: u64, window: Micros) -> Limit {
-    Quota::new(algorithm, limit, window).compile().expect("a sound quota")
+    Quota::new(algorithm, limit, window).compile().expect("a valid quota")
 }
 
 /// One unit of a counter, enforced.
@@ -32,14 +32,14 @@ pub(crate) fn one<'a>(key: Key<'a>, limit: &'a Limit) -> Charge<'a> {
     Charge { key, limit, cost: 1, mode: Mode::Enforce }
 }
 
-/// Settings of somebody who waits longer than any server takes.
+/// A deadline that is longer than any server takes.
 pub(crate) fn patient() -> RemoteSettings {
     RemoteSettings { deadline: PATIENCE, ..RemoteSettings::default() }
 }
 
 /// A store whose servers are known.
 pub(crate) async fn connect(url: &str, settings: RemoteSettings) -> RedisStore {
-    let store = RedisStore::connect(url, settings).expect("a sound URL");
+    let store = RedisStore::connect(url, settings).expect("a valid URL");
     assert!(store.found(PATIENCE).await, "no server was found");
     store
 }
@@ -56,13 +56,13 @@ pub(crate) async fn take(
     key: Key<'_>,
     limit: &Limit,
 ) -> Result<Settlement, StoreError> {
-    store.settle(&[one(key, limit)], NO_MOMENT).await
+    store.settle(&[one(key, limit)], NO_TIME).await
 }
 
 /// What is left of a limit.
 pub(crate) async fn remaining(store: &RedisStore, key: Key<'_>, limit: &Limit) -> u64 {
     let look = Charge { cost: 0, ..one(key, limit) };
-    let settled = store.settle(&[look], NO_MOMENT).await.expect("a store that answers");
+    let settled = store.settle(&[look], NO_TIME).await.expect("a store that answers");
     settled.results[0].report.remaining
 }
 
@@ -78,7 +78,7 @@ pub(crate) async fn timed<T>(work: impl Future<Output = T>) -> (T, Duration) {
     (work.await, began.elapsed())
 }
 
-/// How often a server was given each command since it was last asked to forget.
+/// How often a server received each command since its statistics were reset.
 pub(crate) fn commands(redis: &Redis) -> BTreeMap<String, u64> {
     let count =
         |stats: &str| stats.split(',').find_map(|fact| fact.strip_prefix("calls=")?.parse().ok());
@@ -89,13 +89,13 @@ pub(crate) fn commands(redis: &Redis) -> BTreeMap<String, u64> {
     known.collect()
 }
 
-/// How often the script was called since then.
+/// How often the script was called since the statistics were reset.
 pub(crate) fn script_calls(redis: &Redis) -> u64 {
     let commands = commands(redis);
     ["eval", "evalsha"].iter().filter_map(|name| commands.get(*name)).sum()
 }
 
-/// Makes a server forget what it was asked.
+/// Resets the statistics of a server.
 pub(crate) fn forget_commands(redis: &Redis) {
     redis.command(&["CONFIG", "RESETSTAT"]);
 }

@@ -23,7 +23,7 @@ fn slots(node: &Redis) -> BTreeMap<u16, Vec<String>> {
     slots
 }
 
-/// How often a node told somebody to try again.
+/// How often a node responded with TRYAGAIN.
 fn told_to_try_again(node: &Redis) -> u64 {
     let errors = node.info("errorstats");
     let count = errors.get("errorstat_TRYAGAIN").and_then(|stats| stats.strip_prefix("count="));
@@ -35,7 +35,7 @@ fn asked(node: &Redis) -> u64 {
     commands(node).get("asking").copied().unwrap_or(0)
 }
 
-/// Moves a slot as slowly as can be: each time it is neither here nor there, requests have to notice.
+/// Migrates a slot as slowly as possible, so that requests meet every state of the migration.
 fn move_slot(nodes: [&Redis; 2], slot: u16, keys: &[String]) {
     let [from, to] = nodes;
     let (text, port) = (slot.to_string(), to.port().to_string());
@@ -56,10 +56,10 @@ fn move_slot(nodes: [&Redis; 2], slot: u16, keys: &[String]) {
     migrate(first);
     let tried = || told_to_try_again(from) + told_to_try_again(to);
     let before = tried();
-    until("many who find a slot in two places", || (tried() > before + 50).then_some(()));
+    until("many requests during the migration", || (tried() > before + 50).then_some(()));
     migrate(others);
     let before = asked(to);
-    until("some who ask for what has left already", || (asked(to) > before + 10).then_some(()));
+    until("requests to the former node", || (asked(to) > before + 10).then_some(()));
     set(to, &["NODE", &id(to)]);
     set(from, &["NODE", &id(to)]);
 }
@@ -126,7 +126,7 @@ async fn replicas_take_over() {
     cluster.failover(heir);
     load.end().await;
 
-    // And after an accident.
+    // After a crash.
     let store = connect(&url, RemoteSettings::default()).await;
     let subjects: Vec<String> = (0..20).map(|number| format!("client {number}")).collect();
     for subject in &subjects {
@@ -151,7 +151,7 @@ async fn the_master_that_sentinels_choose_is_followed() {
     for number in 1..=2 {
         until_it_answers(&store, key("a", "x")).await;
         sentinels.kill_master();
-        assert!(take(&store, key("a", "x"), &some).await.is_err(), "who answered?");
+        assert!(take(&store, key("a", "x"), &some).await.is_err(), "an answer without a server");
         let (_, time) = timed(until_it_answers(&store, key("a", "x"))).await;
         println!("sentinels: answered again {time:?} after master {number} was killed");
     }
