@@ -33,9 +33,9 @@ impl Default for ApiKeyConfig {
 /// Which API keys count as an identity.
 #[derive(Clone, Debug)]
 pub enum ApiKeys {
-    /// These. Any other key is no identity.
+    /// These keys. Any other key is not an identity.
     Known(Vec<KnownKey>),
-    /// Every key. Somebody else must have checked it before: who can invent keys has a fresh quota
+    /// Every key. A proxy must have verified it before: a client that invents keys has a fresh quota
     /// with each of them.
     Any,
 }
@@ -60,7 +60,7 @@ pub struct KnownKey {
 }
 
 impl KnownKey {
-    /// A key that belongs to nobody in particular.
+    /// A key without an owner, tier or tenant.
     #[must_use]
     pub const fn new(key: KeyDigest) -> Self {
         Self { key, owner: None, tier: None, tenant: None }

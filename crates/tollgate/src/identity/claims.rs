@@ -30,7 +30,7 @@ impl fmt::Debug for Claims {
     }
 }
 
-/// Who holds a token.
+/// The client that a token identifies.
 #[derive(Debug, Default)]
 pub(super) struct Holder {
     pub(super) user_id: Option<String>,
@@ -46,17 +46,17 @@ mod json {
     use super::Claims;
 
     /// More claims than this are left out.
-    const MOST_CLAIMS: usize = 64;
-    /// Longer values are left out, in bytes.
-    const LONGEST_VALUE: usize = 1024;
+    const MAX_CLAIMS: usize = 64;
+    /// Longer names and values are left out.
+    const MAX_VALUE_BYTES: usize = 1024;
 
     impl Claims {
         pub(in super::super) fn from_json(claims: &Map<String, Value>) -> Self {
             let mut by_name: Vec<_> = claims
                 .iter()
                 .filter_map(|(name, value)| Some((name.clone(), text(value)?)))
-                .filter(|(name, _)| name.len() <= LONGEST_VALUE)
-                .take(MOST_CLAIMS)
+                .filter(|(name, _)| name.len() <= MAX_VALUE_BYTES)
+                .take(MAX_CLAIMS)
                 .collect();
             by_name.sort_unstable();
             Self { by_name }
@@ -84,7 +84,7 @@ mod json {
             Value::Bool(truth) => truth.to_string(),
             Value::Null | Value::Array(_) | Value::Object(_) => return None,
         };
-        (1..=LONGEST_VALUE).contains(&text.len()).then_some(text)
+        (1..=MAX_VALUE_BYTES).contains(&text.len()).then_some(text)
     }
 }
 

@@ -13,8 +13,8 @@ use tollgate_rules::client_address;
 use super::error::IdentityError;
 use super::{address, forwarded};
 
-/// Proxies in a row that are looked at. Longer chains are no real ones, and cost time.
-const MOST_HOPS: usize = 64;
+/// The most hops that are read. Longer chains are not real, and cost time.
+const MAX_HOPS: usize = 64;
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// How to find the address of a client.
@@ -22,7 +22,7 @@ const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 pub struct ClientIpConfig {
     /// The proxies whose headers are believed. None by default: the peer is the client.
     pub trusted_proxies: Vec<IpNet>,
-    /// The one header that they write. Other forwarding headers are not looked at.
+    /// The one header that they write. Other forwarding headers are ignored.
     pub header: ForwardingHeader,
     /// Take the address that stands this many places from the right, instead of the first that is
     /// not a trusted proxy: for proxies whose own addresses change. The peer must be trusted all the
@@ -47,12 +47,12 @@ impl Default for ClientIpConfig {
     }
 }
 
-/// The header in which proxies tell the address of the client.
+/// The header in which proxies send the address of the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ForwardingHeader {
     /// `X-Forwarded-For`: a list to which every proxy adds its peer.
     XForwardedFor,
-    /// `Forwarded`: the same by RFC 7239.
+    /// `Forwarded`: such a list by RFC 7239.
     Forwarded,
     /// A header with one address, such as `X-Real-IP` or `CF-Connecting-IP`. The proxy must overwrite
     /// what the client sent.
@@ -79,8 +79,8 @@ impl ClientIp {
             let problem = "a header with one address has no hops to count; leave one of them out";
             return Err(IdentityError::new("client_ip.hops", problem));
         }
-        if hops.is_some_and(|hops| hops.get() > MOST_HOPS) {
-            let problem = format!("at most {MOST_HOPS} hops are looked at");
+        if hops.is_some_and(|hops| hops.get() > MAX_HOPS) {
+            let problem = format!("at most {MAX_HOPS} hops are looked at");
             return Err(IdentityError::new("client_ip.hops", problem));
         }
         let trusted_proxies = trusted_proxies.into_iter().map(canonical).collect();
@@ -125,13 +125,13 @@ impl ClientIp {
     }
 
     /// Chooses among hops, the nearest first. One that cannot be read ends the search at the hop
-    /// before it: who stands behind it is anybody's claim.
+    /// before it: a client may have written any hop beyond it.
     fn choose(&self, mut hops: impl Iterator<Item = Option<IpAddr>>, peer: IpAddr) -> IpAddr {
         if let Some(count) = self.hops {
             return hops.nth(count.get() - 1).flatten().unwrap_or(peer);
         }
         let mut client = peer;
-        for hop in hops.take(MOST_HOPS) {
+        for hop in hops.take(MAX_HOPS) {
             let Some(hop) = hop else { break };
             client = hop;
             if !self.trusts(hop) {

@@ -1,4 +1,4 @@
-//! What is wrong with a setting, in words for whoever wrote it.
+//! The error for a setting that cannot be used.
 
 use std::fmt;
 

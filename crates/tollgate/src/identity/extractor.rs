@@ -1,4 +1,4 @@
-//! From headers and a peer to an identity: each kind of credential is asked, and the strongest wins.
+//! From headers and a peer to an identity: each kind of credential is read, and the strongest wins.
 
 use std::net::IpAddr;
 
@@ -17,22 +17,22 @@ use super::secret::Secret;
 use super::token::{TokenProblem, TokenVerdict};
 
 /// The longest tenant or tier in a header, in bytes.
-const LONGEST_NAME: usize = 512;
+const MAX_NAME_BYTES: usize = 512;
 
-/// How clients are told apart. The default believes nothing but the address of the peer.
+/// How clients are identified. The default trusts only the address of the peer.
 #[derive(Clone, Debug, Default)]
 pub struct IdentityConfig {
     /// The address of the client.
     pub client_ip: ClientIpConfig,
     /// API keys.
     pub api_key: ApiKeyConfig,
-    /// Signed tokens. Without this, `Authorization` names nobody.
+    /// Signed tokens. Without this, `Authorization` is ignored.
     #[cfg(feature = "jwt")]
     pub jwt: Option<JwtConfig>,
-    /// A header with the tenant of the request. It is only believed from trusted proxies, and they
-    /// must overwrite it: else clients choose their tenant themselves.
+    /// A header with the tenant of the request. It is read only from trusted proxies, and they must
+    /// overwrite it: else clients choose their tenant themselves.
     pub tenant_header: Option<HeaderName>,
-    /// A header with the tier of the client, under the same conditions.
+    /// A header with the tier of the client. It is read only from trusted proxies, like the tenant.
     pub tier_header: Option<HeaderName>,
     /// What to do with tokens and API keys that cannot be verified.
     pub unverified: Unverified,
@@ -49,14 +49,14 @@ pub struct Identity {
     pub ip: String,
     /// The tenant, by token, API key or header, in this order.
     pub tenant: Option<String>,
-    /// The tier, in the same order.
+    /// The tier, by token, API key or header, in this order.
     pub tier: Option<String>,
     /// What a verified token says.
     pub claims: Claims,
-    /// What became of the token.
+    /// Whether there was a token, and whether it was verified.
     pub token: TokenVerdict,
     /// Why the request has to be refused for its credentials. If it is not, clients use a credential
-    /// without its quota: a service behind may believe what does not count here.
+    /// without its quota: an upstream may accept what does not count here.
     pub credential_problem: Option<CredentialProblem>,
 }
 
@@ -74,7 +74,7 @@ pub struct Extractor {
 
 impl Extractor {
     /// Checks the settings and reads the files they name. Keys at a URL are fetched when the first
-    /// token needs them, so that an issuer that is down keeps nobody from starting.
+    /// token needs them, so that a server starts while the issuer is down.
     ///
     /// # Errors
     /// Which setting cannot be used, and why.
@@ -90,7 +90,7 @@ impl Extractor {
         })
     }
 
-    /// Says who a request is from. What cannot be verified is not believed.
+    /// Identifies the client of a request. A credential that cannot be verified is ignored.
     ///
     /// A bad token does not take a good API key away: else clients could get rid of the limits of
     /// their key by sending nonsense along.
@@ -130,7 +130,7 @@ impl Extractor {
 }
 
 impl Extractor {
-    /// The address of the client that a request is from, as far as trusted proxies tell.
+    /// The address of the client, as reported by trusted proxies.
     #[must_use]
     pub fn client_address(&self, headers: &HeaderMap, peer: IpAddr) -> IpAddr {
         client_address(self.client_ip.find(headers, peer.to_canonical()))
@@ -216,8 +216,7 @@ impl Extractor {
 #[derive(Clone, Copy, Debug)]
 struct Ambiguous;
 
-/// The value of a header that can have only one. Saying the same twice adds nothing and takes
-/// nothing away.
+/// The value of a header that can have only one. Repeating the same value changes nothing.
 fn only_value<'a>(
     headers: &'a HeaderMap,
     header: &HeaderName,
@@ -231,7 +230,7 @@ fn only_value<'a>(
 fn name_in(headers: &HeaderMap, header: &HeaderName) -> Option<String> {
     let mut lines = headers.get_all(header).iter();
     let name = lines.next()?.to_str().ok()?.trim();
-    let is_usable = (1..=LONGEST_NAME).contains(&name.len()) && lines.next().is_none();
+    let is_usable = (1..=MAX_NAME_BYTES).contains(&name.len()) && lines.next().is_none();
     is_usable.then(|| name.to_owned())
 }
 

@@ -1,4 +1,4 @@
-//! An HTTP request as rules see it: who asks, and for what.
+//! An HTTP request as rules see it: its client, and its attributes.
 
 use http::header::{HOST, HeaderMap};
 use tollgate_rules::{Attribute, Attributes};
@@ -9,20 +9,20 @@ use super::secret::Secret;
 /// What stands for a header value that is not UTF-8: U+FFFD, the replacement character.
 const NOT_UTF_8: &str = "\u{fffd}";
 
-/// A request and who it is from, to be judged by a limiter.
+/// A request and its client, to be checked by a limiter.
 #[derive(Clone, Copy, Debug)]
 pub struct HttpRequest<'a> {
-    /// Who asks.
+    /// The client.
     pub identity: &'a Identity,
     /// The method.
     pub method: &'a str,
-    /// The host that was asked. Without one, the `Host` header says it.
+    /// The host of the request. `None`: that of the `Host` header.
     pub host: Option<&'a str>,
-    /// The path that was asked, with or without a query.
+    /// The path, with or without a query.
     pub path: &'a str,
     /// All headers.
     pub headers: &'a HeaderMap,
-    /// How much it costs before rules multiply it. Zero looks without charging.
+    /// How much it costs before rules multiply it. Zero is a peek.
     pub cost: u64,
 }
 

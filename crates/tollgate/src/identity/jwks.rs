@@ -1,5 +1,5 @@
-//! Sets of keys as issuers publish them (RFC 7517). A key of no use here is left out: issuers add
-//! kinds of keys before everybody knows them.
+//! Sets of keys as issuers publish them (RFC 7517). A key of an unknown kind is left out: issuers add
+//! kinds of keys before all verifiers support them.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -9,14 +9,14 @@ use serde_json::Value;
 use super::keys::{Algorithm, KeySet, VerifyingKey};
 
 /// The most keys in a set: a token that names none is tried with each.
-const MOST_KEYS: usize = 64;
+const MAX_KEYS: usize = 64;
 
 #[derive(Deserialize)]
 struct Document {
     keys: Vec<Value>,
 }
 
-/// One key, as far as it is looked at.
+/// The members of a key that are read.
 #[derive(Deserialize)]
 struct Jwk {
     kty: String,
@@ -51,8 +51,8 @@ pub(super) fn parse(text: &[u8]) -> Result<Parsed, String> {
         let (line, column) = (error.line(), error.column());
         format!("not a JWKS, which is {{\"keys\": [...]}}, at line {line}, column {column}")
     })?;
-    if document.keys.len() > MOST_KEYS {
-        return Err(format!("{} keys, of at most {MOST_KEYS}", document.keys.len()));
+    if document.keys.len() > MAX_KEYS {
+        return Err(format!("{} keys, of at most {MAX_KEYS}", document.keys.len()));
     }
     let mut parsed = Parsed { keys: KeySet::default(), left_out: Vec::new() };
     for (at, value) in document.keys.into_iter().enumerate() {

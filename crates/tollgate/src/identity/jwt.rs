@@ -19,9 +19,9 @@ use super::secret::Secret;
 use super::token::TokenProblem;
 
 /// Clocks that differ by more are broken.
-const LONGEST_LEEWAY: Duration = Duration::from_secs(60);
+const MAX_LEEWAY: Duration = Duration::from_secs(60);
 
-/// Which tokens are believed, and what is read from them.
+/// Which tokens are accepted, and what is read from them.
 #[derive(Clone, Debug)]
 pub struct JwtConfig {
     /// The keys of the issuer.
@@ -30,8 +30,8 @@ pub struct JwtConfig {
     pub algorithms: Vec<Algorithm>,
     /// What `iss` must be.
     pub issuer: Option<String>,
-    /// Names of this service, one of which must be in `aud`. Empty: `aud` is not looked at, and
-    /// tokens that the issuer made for others count as well.
+    /// Names of this service, one of which must be in `aud`. Empty: `aud` is ignored, and tokens that
+    /// the issuer made for other services count as well.
     pub audiences: Vec<String>,
     /// How far the clocks of issuer and verifier may differ: 30 seconds by default, at most 60.
     pub leeway: Duration,
@@ -116,8 +116,8 @@ impl Verifier {
             let problem = format!("{other} does not go with these keys, which are for {names}");
             return Err(IdentityError::new("jwt.algorithms", problem));
         }
-        if config.leeway > LONGEST_LEEWAY {
-            let problem = format!("{:?}; it can be up to {LONGEST_LEEWAY:?}", config.leeway);
+        if config.leeway > MAX_LEEWAY {
+            let problem = format!("{:?}; it can be up to {MAX_LEEWAY:?}", config.leeway);
             return Err(IdentityError::new("jwt.leeway", problem));
         }
         let algorithms = if config.algorithms.is_empty() { possible } else { config.algorithms };
@@ -140,7 +140,7 @@ impl Verifier {
         }
     }
 
-    /// Verifies a token: first who signed it, then whether it is meant for here and now.
+    /// Verifies a token: first its signature, then its issuer, audience and times.
     pub(super) async fn verify(&self, token: &str, now: Timestamp) -> Result<Holder, TokenProblem> {
         let token = Token::parse(token)?;
         if !self.algorithms.contains(&token.algorithm) {
@@ -250,7 +250,7 @@ fn moment(claims: &Map<String, Value>, name: &str) -> Result<Option<Timestamp>, 
     }
 }
 
-/// Moments before 1970 become its first, those after the last one there is become that.
+/// Times before 1970 become its first microsecond, those beyond the last timestamp become that.
 fn timestamp(seconds: &Number) -> Timestamp {
     match seconds.as_u64() {
         Some(seconds) => Timestamp::from_secs(seconds),

@@ -15,8 +15,8 @@ use super::error::IdentityError;
 use super::pem;
 use super::token::TokenProblem;
 
-/// The shortest secret, in bytes: as long as what HMAC-SHA-256 makes of it.
-const SHORTEST_SECRET: usize = 32;
+/// The shortest secret: as long as the output of HMAC-SHA-256.
+const MIN_SECRET_BYTES: usize = 32;
 
 /// How a token is signed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -86,10 +86,10 @@ impl VerifyingKey {
         if secret.trim_start().starts_with("-----BEGIN ") {
             return Err("a key in PEM is not a secret; give it as a PEM key".into());
         }
-        if secret.len() < SHORTEST_SECRET {
+        if secret.len() < MIN_SECRET_BYTES {
             let found = secret.len();
             return Err(format!(
-                "a secret has at least {SHORTEST_SECRET} bytes, this one has {found}; make one with \
+                "a secret has at least {MIN_SECRET_BYTES} bytes, this one has {found}; make one with \
                  `openssl rand -base64 48`"
             ));
         }

@@ -1,17 +1,17 @@
-//! Who is asking: the client behind an HTTP request, as far as that can be known for sure.
+//! Identifies the client of an HTTP request, as far as that can be verified.
 //!
 //! An [`Extractor`] is made once from an [`IdentityConfig`] and turns the headers of a request and
-//! the address of its peer into an [`Identity`]. It never fails: what cannot be verified is not
-//! believed, and what remains is the address.
+//! the address of its peer into an [`Identity`]. It never fails: what cannot be verified is ignored,
+//! and the address remains.
 //!
-//! | what | is believed if |
+//! | what | is accepted if |
 //! |---|---|
 //! | a forwarded address | the peer is a trusted proxy |
 //! | an API key | it is known (or any key is to be taken as a name) |
 //! | a signed token (feature `jwt`) | its signature, its times, its issuer and its audience are right |
 //! | a tenant or tier in a header | the header is configured and the peer is a trusted proxy |
 //!
-//! An [`HttpRequest`] puts an identity and a request together, so that a limiter can judge it.
+//! An [`HttpRequest`] combines an identity and a request, so that a limiter can check it.
 //!
 //! ```
 //! use http::HeaderMap;
@@ -33,7 +33,7 @@
 //! headers.insert("x-forwarded-for", "1.1.1.1, 203.0.113.9".parse()?);
 //! let identity = extractor.identify(&headers, "10.0.0.7".parse()?, SystemClock.now()).await;
 //! assert_eq!(identity.user_id.as_deref(), Some("alice"));
-//! assert_eq!(identity.ip, "203.0.113.9"); // whoever sent this also wrote the 1.1.1.1
+//! assert_eq!(identity.ip, "203.0.113.9"); // the client itself wrote the 1.1.1.1
 //!
 //! let limiter = Limiter::from_text("rules: [{rule_id: r, limit: 5, window: 1s, identifier_type: user_id}]")?;
 //! let request = HttpRequest {

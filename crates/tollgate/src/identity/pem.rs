@@ -16,7 +16,7 @@ pub(super) fn public_key(text: &str) -> Result<Vec<u8>, String> {
             return Err("a certificate; take the key out of it with `openssl x509 -pubkey`".into());
         }
         label if label.ends_with("PRIVATE KEY") => {
-            return Err("a private key; whoever verifies tokens needs the public key only".into());
+            return Err("a private key; verifying tokens needs the public key only".into());
         }
         // The label is not shown: in a broken text, it may be the whole key.
         _ => return Err(format!("not a public key: {advice}")),

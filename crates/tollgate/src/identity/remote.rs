@@ -1,9 +1,9 @@
-//! Keys at a URL: fetched when they are needed, seldom, and by one request for all.
+//! Keys at a URL: fetched when they are needed, seldom, and by one fetch for all requests.
 //!
 //! A token with an unknown `kid` may be the first after the issuer changed its keys, so the set is
-//! fetched again, but not more often than every [`JwksUrl::pause`]: anybody can invent a `kid`. All
-//! who need the same fetch wait for it together. It is a task of its own, so a client that goes away
-//! does not end it. When a fetch fails, the keys of the one before stay in use.
+//! fetched again, but not more often than every [`JwksUrl::pause`]: any client can invent a `kid`.
+//! Requests that need the same fetch share it. It is a separate task, so a client that disconnects
+//! does not cancel it. When a fetch fails, the keys of the one before stay in use.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -27,23 +27,23 @@ use tollgate_core::{Micros, Timestamp};
 use super::jwks;
 use super::keys::KeySet;
 
-/// The largest set that is read, in bytes.
-const LARGEST_BODY: usize = 256 << 10;
+/// The largest set that is read.
+const MAX_BODY_BYTES: usize = 256 << 10;
 
 /// Where an issuer publishes its keys, and how often they are fetched.
 #[derive(Clone, PartialEq, Eq)]
 pub struct JwksUrl {
     /// The address: `https`, or `http` on this machine.
     pub url: Uri,
-    /// How old keys may become: 10 minutes by default. They are replaced behind the back of the
-    /// requests, which go on with the old ones.
+    /// How old keys may become: 10 minutes by default. They are replaced in the background, while
+    /// requests use the old ones.
     pub refresh: Duration,
     /// The least time between two fetches: 30 seconds by default.
     pub pause: Duration,
     /// How long one fetch may take, and with it a request that needs a key not yet known: 2 seconds
     /// by default.
     pub deadline: Duration,
-    /// Also take `http` to other machines, where anybody on the way can put in keys of their own.
+    /// Also allow `http` to other machines, where an attacker on the way can replace the keys.
     pub allow_plain_http: bool,
 }
 
@@ -104,7 +104,7 @@ pub(super) struct Loaded {
     pub(super) at: Option<Timestamp>,
 }
 
-/// The newest fetch. It is over when the channel is closed.
+/// The newest fetch. It has ended when the channel is closed.
 struct Flight {
     began: Option<Timestamp>,
     over: watch::Receiver<()>,
@@ -148,8 +148,8 @@ impl RemoteKeys {
         self.failure.load().as_deref().cloned()
     }
 
-    /// Begins a fetch unless one is under way or began lately. What it returns is closed when the
-    /// newest fetch is over.
+    /// Begins a fetch unless one is under way or began lately. The returned channel is closed when the
+    /// newest fetch has ended.
     fn fetch_unless_lately(self: &Arc<Self>, now: Timestamp) -> watch::Receiver<()> {
         let mut flight = self.flight.lock().unwrap_or_else(PoisonError::into_inner);
         let is_over = flight.over.has_changed().is_err();
@@ -192,7 +192,7 @@ impl RemoteKeys {
         if response.status() != StatusCode::OK {
             return Err(format!("answered {}, not 200", response.status().as_u16()));
         }
-        let body = Limited::new(response.into_body(), LARGEST_BODY).collect().await;
+        let body = Limited::new(response.into_body(), MAX_BODY_BYTES).collect().await;
         body.map(Collected::to_bytes).map_err(|error| causes(&*error))
     }
 }
@@ -207,7 +207,7 @@ impl fmt::Debug for RemoteKeys {
     }
 }
 
-/// Whether two moments are that far apart, in either direction: a clock that was set back must not
+/// Whether two times are that far apart, in either direction: a clock that was set back must not
 /// keep keys from being fetched until it has caught up.
 fn is_apart(one: Timestamp, other: Timestamp, span: Duration) -> bool {
     let distance = one.since(other).plus(other.since(one));
@@ -229,7 +229,7 @@ fn check(source: &JwksUrl) -> Result<(), String> {
     };
     if is_plain && !source.allow_plain_http && !is_this_machine(host) {
         return Err(format!(
-            "anybody between here and {place} could put in keys of their own; use https, or set \
+            "an attacker between here and {place} could replace the keys; use https, or set \
              allow_plain_http"
         ));
     }

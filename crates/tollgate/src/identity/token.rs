@@ -1,16 +1,16 @@
-//! What became of the token of a request.
+//! Whether the token of a request was verified, and why not.
 
 use std::fmt;
 
 /// Whether a request came with a token that could be verified.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum TokenVerdict {
-    /// It had none, or tokens are not looked at.
+    /// The request had no token, or tokens are not read.
     #[default]
     Absent,
-    /// It had one, and what the token says is true.
+    /// The token was verified.
     Verified,
-    /// It had one that tells nothing.
+    /// The token was rejected, so its claims do not count.
     Rejected(TokenProblem),
 }
 
@@ -43,7 +43,7 @@ pub enum TokenProblem {
     NotYetValid,
     /// It is by another issuer.
     Issuer,
-    /// It is for somebody else.
+    /// It is for another audience.
     Audience,
     /// The claim that names the user, or `sub`, is not text.
     User,

@@ -52,8 +52,8 @@ impl Places {
         self.0.all.saturating_sub(self.0.free.available_permits())
     }
 
-    /// A place until the delay is over or the client disconnects; `None` if all are taken, or all that this client
-    /// may have. A client without an address takes from the places of all.
+    /// A place until the delay has ended or the client disconnects; `None` if all are taken, or all that
+    /// this client may have. A client without an address takes from the places of all.
     pub(super) fn take(&self, delay: Micros, client: Option<IpAddr>) -> Option<Turn<'_>> {
         let share = match client {
             Some(client) => Some(self.0.share(client)?),

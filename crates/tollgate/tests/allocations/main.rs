@@ -1,5 +1,5 @@
-//! Judging an allowed request takes nothing from the heap: three rules of a thousand apply, and the
-//! client is known already.
+//! Checking an allowed request allocates nothing: three rules of a thousand apply, and the counters of
+//! the client exist already.
 // A global allocator is the only way to count allocations, and implementing one is unsafe.
 #![allow(unsafe_code)]
 
@@ -66,7 +66,7 @@ fn policy(algorithm: Algorithm) -> Policy {
     rule("user", "identifier_type: user_id, applies_to: {methods: [GET, POST]}");
     rule("tenant", "identifier_type: [tenant, ip], applies_to: {endpoints: ['/orders/{id}']}");
     rule("key", "identifier_type: api_key, applies_to: {hosts: ['*.example.com']}");
-    Policy::from_text(&text).expect("a sound policy")
+    Policy::from_text(&text).expect("a valid policy")
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn an_allowed_check_allocates_nothing() {
     }
 }
 
-/// The counter itself is no fiction.
+/// The allocator does count.
 #[test]
 fn allocations_are_counted() {
     assert_eq!(allocations(|| drop(std::hint::black_box(Box::new(1)))), 1);

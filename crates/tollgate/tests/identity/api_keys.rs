@@ -1,4 +1,4 @@
-//! API keys: known ones name their owner, others name nobody.
+//! API keys: known ones identify their owner, others are ignored.
 
 use tollgate::Timestamp;
 use tollgate::identity::{
@@ -47,7 +47,7 @@ fn only_known_keys_count() {
 }
 
 #[test]
-fn any_key_counts_if_that_is_wanted() {
+fn any_key_counts_if_configured() {
     let any = extractor(config(ApiKeys::Any));
     check(&any, &["x-api-key: invented"], "invented - - -");
     check(&any, &["x-api-key: with space"], "- - - -");
@@ -73,7 +73,7 @@ fn a_digest_is_as_good_as_the_key() {
 }
 
 #[test]
-fn what_is_no_key_is_refused_without_being_shown() {
+fn an_invalid_key_is_refused_without_being_shown() {
     for text in ["sha256:", "sha256:ba7816", &ABC.replace("ba", "zz"), "", "two words", "caf\u{e9}"]
     {
         let error = text.parse::<KeyDigest>().expect_err(text).to_string();

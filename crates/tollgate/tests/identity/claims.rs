@@ -6,7 +6,7 @@ use tollgate::identity::{Identity, IdentityConfig, JwtConfig};
 use crate::issuer::SECRET;
 use crate::{NOW, STRANGER, address, at_once, described, extractor, headers};
 
-/// Who the holder of these claims is, where `names` gives the claims for user, tenant and tier.
+/// The identity of these claims, where `names` gives the claims for user, tenant and tier.
 fn identity(names: [&str; 3], claims: &str) -> Identity {
     let [user, tenant, tier] = names.map(str::to_owned);
     let jwt = JwtConfig {
@@ -21,7 +21,7 @@ fn identity(names: [&str; 3], claims: &str) -> Identity {
     at_once(extractor.identify(&headers, address(STRANGER), Timestamp::from_secs(NOW)))
 }
 
-const USUAL: [&str; 3] = ["sub", "tenant", "app.tier"];
+const CLAIM_NAMES: [&str; 3] = ["sub", "tenant", "app.tier"];
 
 /// Expects `user tenant tier`, with `-` for what is not there.
 fn check(names: [&str; 3], claims: &str, expected: &str) {
@@ -32,12 +32,12 @@ fn check(names: [&str; 3], claims: &str, expected: &str) {
 
 #[test]
 fn user_tenant_and_tier_have_their_claims() {
-    check(USUAL, r#""sub":"alice","tenant":"acme","app":{"tier":"pro"}"#, "alice acme pro");
-    check(USUAL, r#""sub":"alice""#, "alice - -");
-    check(USUAL, r#""sub":"alice","tenant":7,"app":{"tier":true}"#, "alice 7 true");
-    check(USUAL, r#""sub":"alice","tenant":["acme"],"app":"pro""#, "alice - -");
-    check(USUAL, r#""sub":"alice","tenant":"","app":{"tier":null}"#, "alice - -");
-    check(USUAL, r#""tenant":"acme""#, "nobody acme -");
+    check(CLAIM_NAMES, r#""sub":"alice","tenant":"acme","app":{"tier":"pro"}"#, "alice acme pro");
+    check(CLAIM_NAMES, r#""sub":"alice""#, "alice - -");
+    check(CLAIM_NAMES, r#""sub":"alice","tenant":7,"app":{"tier":true}"#, "alice 7 true");
+    check(CLAIM_NAMES, r#""sub":"alice","tenant":["acme"],"app":"pro""#, "alice - -");
+    check(CLAIM_NAMES, r#""sub":"alice","tenant":"","app":{"tier":null}"#, "alice - -");
+    check(CLAIM_NAMES, r#""tenant":"acme""#, "unknown acme -");
     // A name with dots comes before a path.
     let named = ["sub", "https://example.com/tenant", "app.tier"];
     check(named, r#""sub":"a","https://example.com/tenant":"acme""#, "a acme -");
@@ -48,19 +48,19 @@ fn user_tenant_and_tier_have_their_claims() {
 #[test]
 fn a_user_is_named_by_text() {
     for subject in ["7", "true", "null", "[]", r#"["alice"]"#, r#"{"name":"alice"}"#, r#""""#] {
-        check(USUAL, &format!(r#""sub":{subject}"#), "User - -");
+        check(CLAIM_NAMES, &format!(r#""sub":{subject}"#), "User - -");
     }
-    check(USUAL, &format!(r#""sub":"{}""#, "x".repeat(1025)), "User - -");
+    check(CLAIM_NAMES, &format!(r#""sub":"{}""#, "x".repeat(1025)), "User - -");
     check(["uid", "t", "t"], r#""sub":7,"uid":"alice""#, "User - -");
     check(["uid", "t", "t"], r#""uid":{"name":"alice"}"#, "User - -");
-    check(["uid", "t", "t"], r#""sub":"alice""#, "nobody - -");
-    check(["uid", "t", "t"], r#""uid":null"#, "nobody - -");
+    check(["uid", "t", "t"], r#""sub":"alice""#, "unknown - -");
+    check(["uid", "t", "t"], r#""uid":null"#, "unknown - -");
 }
 
 #[test]
 fn rules_may_ask_for_claims() {
     let found = identity(
-        USUAL,
+        CLAIM_NAMES,
         r#""sub":"alice","plan":"gold","seats":5,"share":0.5,"beta":true,"none":null,"list":[1],"app":{"tier":"pro"},"empty":"""#,
     );
     for (name, expected) in [
@@ -88,7 +88,7 @@ fn rules_may_ask_for_claims() {
 #[test]
 fn claims_are_bounded() {
     let many: Vec<String> = (0..200).map(|number| format!(r#""c{number}":{number}"#)).collect();
-    assert_eq!(identity(USUAL, &many.join(",")).claims.iter().count(), 64);
-    let long = identity(USUAL, &format!(r#""sub":"a","long":"{}""#, "x".repeat(1025)));
+    assert_eq!(identity(CLAIM_NAMES, &many.join(",")).claims.iter().count(), 64);
+    let long = identity(CLAIM_NAMES, &format!(r#""sub":"a","long":"{}""#, "x".repeat(1025)));
     assert_eq!(long.claims.get("long"), None);
 }

@@ -1,4 +1,4 @@
-//! The address of the client: what proxies say is believed, what clients say is not.
+//! The address of the client: trusted proxies can report it, clients cannot.
 
 use std::num::NonZeroUsize;
 
@@ -61,7 +61,7 @@ fn the_first_untrusted_hop_from_the_right_is_the_client() {
     );
     // All trusted: the leftmost.
     through(&["x-forwarded-for: 10.3.3.3, 10.2.2.2"], "10.3.3.3");
-    // Other headers are not looked at.
+    // Other headers are ignored.
     through(&["forwarded: for=1.1.1.1", "x-real-ip: 1.1.1.1"], "10.0.0.1");
 }
 
@@ -123,7 +123,7 @@ fn hops_can_be_counted_instead() {
     };
     counted("1", "1.1.1.1, 203.0.113.9", "203.0.113.9");
     counted("2", "1.1.1.1, 203.0.113.9, 192.0.2.1", "203.0.113.9");
-    // Fewer hops than there are proxies: somebody came another way.
+    // Fewer hops than there are proxies: the request did not pass all of them.
     counted("3", "1.1.1.1, 203.0.113.9", "10.0.0.1");
     counted("2", "unknown, 203.0.113.9", "10.0.0.1");
     check(
@@ -149,7 +149,7 @@ fn forwarded_is_read_by_its_own_grammar() {
     // A quote that the client leaves open swallows nothing.
     through(&["forwarded: for=\"1.1.1.1, for=203.0.113.9"], "203.0.113.9");
     through(&["forwarded: for=\"1.1.1.1", "forwarded: for=203.0.113.9"], "203.0.113.9");
-    // What a client smuggles into a quoted value of the proxy is no element.
+    // A comma that a client smuggles into a quoted value of the proxy separates no elements.
     through(&[r#"forwarded: for=203.0.113.9;host="x, for=1.1.1.1""#], "10.0.0.1");
     through(&[r#"forwarded: for=203.0.113.9;host="x, for=1.1.1.1;a=\"""#], "10.0.0.1");
     through(&[r#"forwarded: for=203.0.113.9;host="x, for=1.1.1.1;a=\"b\"""#], "10.0.0.1");

@@ -60,7 +60,7 @@ fn the_strongest_credential_wins() {
     check(ours, &["x-api-key: full", proxy[0], proxy[1]], "key-owner key-tenant key-tier");
     check(ours, &["x-api-key: bare", proxy[0], proxy[1]], "- header-tenant header-tier");
     check(ours, &proxy, "- header-tenant header-tier");
-    // Whoever is no trusted proxy cannot choose a tenant.
+    // A peer that is not a trusted proxy cannot choose a tenant.
     check(stranger, &proxy, "- - -");
     check(stranger, &[&bare, proxy[0], proxy[1]], "alice - -");
     check(ours, &["x-tenant: a", "x-tenant: b", "x-tier:"], "- - -");

@@ -1,5 +1,5 @@
-//! Headers of every kind of nonsense: nothing panics, nobody becomes somebody, and what a client
-//! writes does not move it away from its address.
+//! Malformed headers of every kind: nothing panics, no client gains an identity, and no header that a
+//! client writes changes its address.
 
 use std::net::IpAddr;
 
@@ -81,7 +81,7 @@ fn append(headers: &mut HeaderMap, name: &'static str, value: &[u8]) {
 
 proptest! {
     #[test]
-    fn nonsense_names_nobody(
+    fn malformed_credentials_identify_no_client(
         lines in vec((prop::sample::select(
             vec!["authorization", "x-api-key", "x-forwarded-for", "forwarded", "host"],
         ), value()), 0..6),
@@ -123,7 +123,7 @@ proptest! {
     }
 
     #[test]
-    fn a_token_with_one_other_character_is_none(at in any::<prop::sample::Index>(), other in "[ -~]") {
+    fn a_token_with_one_changed_character_is_rejected(at in any::<prop::sample::Index>(), other in "[ -~]") {
         let extractor = extractor(config(ForwardingHeader::XForwardedFor));
         let token = SECRET.token(r#"{"sub":"alice","exp":1700000060}"#);
         let now = Timestamp::from_secs(NOW);

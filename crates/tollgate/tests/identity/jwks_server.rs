@@ -20,9 +20,9 @@ use tokio::task::JoinHandle;
 pub(crate) enum Answer {
     Body(String),
     Status(u16),
-    /// Never comes.
+    /// No response.
     Silence,
-    /// Comes when the gate is opened.
+    /// A response when the gate is opened.
     Behind(Arc<Semaphore>, String),
 }
 
@@ -51,19 +51,19 @@ impl JwksServer {
         *self.answer.lock().expect("no panic") = answer;
     }
 
-    /// How often it was asked.
+    /// How many requests it has received.
     pub(crate) fn asked(&self) -> usize {
         self.asked.load(Ordering::SeqCst)
     }
 
-    /// Waits until it was asked that often.
+    /// Waits for that many requests.
     pub(crate) async fn until_asked(&self, times: usize) {
         while self.asked() < times {
             tokio::task::yield_now().await;
         }
     }
 
-    /// Goes away: from now on connections are refused.
+    /// Stops: from now on connections are refused.
     pub(crate) async fn stop(&mut self) {
         self.accepting.abort();
         assert!((&mut self.accepting).await.is_err(), "it accepts until it is stopped");

@@ -38,7 +38,7 @@ fn a_token_names_its_key() {
     check(&keys, &RSA, "e", "Algorithm");
     check(&keys, &P256, "r", "Algorithm");
     check(&keys, &Issuer::p256(), "e", "Signature");
-    // A secret in the token's eyes, a public key in ours.
+    // The token claims HS256, but the key is a public key.
     check(&keys, &SECRET, "r", "Algorithm");
 }
 
@@ -73,7 +73,7 @@ fn the_purpose_of_a_key_is_respected() {
 }
 
 #[test]
-fn keys_that_nobody_knows_yet_do_no_harm() {
+fn keys_of_unknown_kinds_are_left_out() {
     let strange = [
         r#"{"kty":"AKP","alg":"ML-DSA-65","kid":"q","pub":"AAAA"}"#,
         r#"{"kty":"EC","crv":"P-521","kid":"big","x":"AA","y":"AA"}"#,
@@ -90,7 +90,7 @@ fn keys_that_nobody_knows_yet_do_no_harm() {
 }
 
 #[test]
-fn keys_that_are_none_are_left_out_and_named() {
+fn invalid_keys_are_left_out_and_named() {
     let modulus = |bytes: usize| format!("_{}", "_".repeat(bytes * 4 / 3 - 1));
     let short = format!(r#"{{"kty":"RSA","e":"AQAB","n":"{}"}}"#, modulus(129));
     let one = RSA.jwk("r", "").replace("AQAB", "AQ");
@@ -114,7 +114,7 @@ fn keys_that_are_none_are_left_out_and_named() {
 }
 
 #[test]
-fn what_is_no_set_is_refused() {
+fn an_invalid_set_is_refused() {
     let many = issuer::set_of(&vec!["{}".to_owned(); 65]);
     for (text, problem) in [
         ("", "not a JWKS, which is {\"keys\": [...]}, at line 1, column 0"),

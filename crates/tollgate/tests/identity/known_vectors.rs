@@ -5,7 +5,7 @@ use tollgate::identity::{IdentityConfig, JwtConfig, TokenKeys};
 
 use crate::{at_once, extractor, holder, key_file};
 
-/// Says who a token is by, where the issuer counts as the user: the examples name nobody else.
+/// The user of a token, where the issuer counts as the user: the examples have no other name.
 fn check(key: &str, token: &str, now: u64, expected: &str) {
     let file = key_file(&format!(r#"{{"keys":[{key}]}}"#));
     let mut jwt = JwtConfig::new(TokenKeys::JwksFile(file.path().to_owned()));

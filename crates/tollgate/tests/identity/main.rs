@@ -1,4 +1,4 @@
-//! Who a request is from, and above all who it is not from: one binary, so that it links once.
+//! The identity of a request, and which identities a client cannot claim.
 
 mod api_keys;
 mod claims;
@@ -62,12 +62,12 @@ fn extractor(config: IdentityConfig) -> Extractor {
     Extractor::new(config).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// An extractor that believes tokens of these keys.
+/// An extractor that accepts tokens of these keys.
 fn believing(keys: TokenKeys) -> Extractor {
     extractor(IdentityConfig { jwt: Some(JwtConfig::new(keys)), ..IdentityConfig::default() })
 }
 
-/// Who a stranger with a token is: the user, or why there is none.
+/// The user of a token from an untrusted peer, or why there is none.
 async fn holder(extractor: &Extractor, token: &str, now: Timestamp) -> String {
     let headers = headers(&[&format!("authorization: Bearer {token}")]);
     described(&extractor.identify(&headers, address(STRANGER), now).await)
@@ -75,7 +75,7 @@ async fn holder(extractor: &Extractor, token: &str, now: Timestamp) -> String {
 
 fn described(identity: &Identity) -> String {
     match identity.token {
-        TokenVerdict::Verified => identity.user_id.clone().unwrap_or("nobody".to_owned()),
+        TokenVerdict::Verified => identity.user_id.clone().unwrap_or("unknown".to_owned()),
         other => {
             assert_eq!(identity.user_id, None, "{other:?} names a user");
             assert_eq!(identity.claims.iter().count(), 0, "{other:?} makes claims");
@@ -87,7 +87,7 @@ fn described(identity: &Identity) -> String {
     }
 }
 
-/// What does not wait needs no runtime.
+/// Polls a future that never waits, without a runtime.
 fn at_once<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => value,

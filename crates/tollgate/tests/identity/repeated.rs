@@ -58,7 +58,7 @@ fn api_keys_that_differ_are_ambiguous() {
     check(&["x-api-key: invented", "x-api-key: carols"], "- -", true);
     check(&["x-api-key: carols", "x-api-key: carols", "x-api-key:"], "- -", true);
     check(&["x-api-key: carols", "x-api-key: caf\u{e9}"], "- -", true);
-    // What differs is refused even if no key would count: a service behind may know more of them.
+    // Keys that differ are refused even if neither is known: an upstream may know more of them.
     let no_keys = extractor(IdentityConfig::default());
     assert!(identify(&no_keys, &["x-api-key: a", "x-api-key: b"]).credential_problem.is_some());
 }
@@ -97,7 +97,7 @@ fn authorizations_that_differ_are_ambiguous() {
 #[test]
 fn a_credential_of_each_kind_is_not_ambiguous() {
     check(&[&bearer(ALICE), "x-api-key: carols"], "alice carols", false);
-    // The other credential still counts, for whoever does not refuse.
+    // The other credential still counts where the request is not refused.
     check(&["x-api-key: carols", &bearer(ALICE), &bearer(BOB)], "carol carols", true);
     check(&["x-api-key: carols", "x-api-key: daves", &bearer(ALICE)], "alice -", true);
 }

@@ -12,8 +12,8 @@ use crate::issuer::{self, Issuer};
 use crate::jwks_server::{Answer, JwksServer};
 use crate::{NOW, believing, holder, parse};
 
-/// Longer than anything here takes, so that what hangs fails.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Longer than anything here takes, so that a hanging test fails.
+const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// An issuer with two keys, one of which it will replace by the other.
 struct Scene {
@@ -66,29 +66,29 @@ impl Scene {
 }
 
 /// Plays steps of: seconds since the beginning, what is published then, the key of the token that
-/// comes, what becomes of it, and how often the keys have been fetched by then.
+/// comes, its user or problem, and how often the keys have been fetched by then.
 async fn check(deadline: Duration, steps: &[(u64, &str, &str, &str, usize)]) {
     let mut scene = Scene::new(deadline).await;
     for (number, &(seconds, published, key, expected, fetches)) in steps.iter().enumerate() {
         scene.publish(published).await;
         let now = Timestamp::from_secs(NOW + seconds);
         let token = scene.token(key);
-        let found = tokio::time::timeout(PATIENCE, holder(&scene.extractor, &token, now)).await;
+        let found = tokio::time::timeout(TEST_TIMEOUT, holder(&scene.extractor, &token, now)).await;
         assert_eq!(found.as_deref(), Ok(expected), "step {number} of {steps:?}");
-        let asked = tokio::time::timeout(PATIENCE, scene.server.until_asked(fetches)).await;
+        let asked = tokio::time::timeout(TEST_TIMEOUT, scene.server.until_asked(fetches)).await;
         assert!(asked.is_ok(), "step {number} of {steps:?}: {} fetches", scene.server.asked());
         assert_eq!(scene.server.asked(), fetches, "fetches at step {number} of {steps:?}");
     }
 }
 
-const USUAL: Duration = Duration::from_secs(2);
-/// For servers that do not answer anyway.
-const SHORT: Duration = Duration::from_millis(50);
+const FETCH_TIMEOUT: Duration = Duration::from_secs(2);
+/// For servers that do not respond anyway.
+const SHORT_TIMEOUT: Duration = Duration::from_millis(50);
 
 #[tokio::test]
 async fn keys_are_fetched_when_a_token_needs_them() {
     let steps = [(0, "a", "a", "alice", 1), (1, "", "a", "alice", 1), (599, "", "a", "alice", 1)];
-    check(USUAL, &steps).await;
+    check(FETCH_TIMEOUT, &steps).await;
 }
 
 #[tokio::test]
@@ -102,11 +102,11 @@ async fn a_new_key_is_found_at_once() {
         (201, "", "a", "UnknownKey", 3),
         (202, "", "b", "alice", 3),
     ];
-    check(USUAL, &steps).await;
+    check(FETCH_TIMEOUT, &steps).await;
 }
 
 #[tokio::test]
-async fn invented_names_do_not_make_us_fetch_all_the_time() {
+async fn invented_key_names_do_not_cause_more_fetches() {
     let steps = [
         (0, "a", "x", "UnknownKey", 1),
         (0, "", "y", "UnknownKey", 1),
@@ -115,54 +115,54 @@ async fn invented_names_do_not_make_us_fetch_all_the_time() {
         (30, "", "b", "alice", 2),
         (31, "", "z", "UnknownKey", 2),
     ];
-    check(USUAL, &steps).await;
+    check(FETCH_TIMEOUT, &steps).await;
 }
 
 #[tokio::test]
-async fn old_keys_are_refreshed_behind_the_back_of_requests() {
+async fn old_keys_are_refreshed_in_the_background() {
     let steps = [
         (0, "a", "a", "alice", 1),
-        // Answered with the keys at hand; the fetch goes on by itself.
+        // Verified with the old keys; the fetch runs in the background.
         (600, "b", "a", "alice", 2),
-        // This one waits for it, or comes later.
+        // This token waits for the fetch, or comes after it.
         (601, "", "b", "alice", 2),
         (602, "", "a", "UnknownKey", 2),
     ];
-    check(USUAL, &steps).await;
+    check(FETCH_TIMEOUT, &steps).await;
 }
 
 #[tokio::test]
-async fn old_keys_stay_when_new_ones_cannot_be_had() {
+async fn old_keys_stay_when_a_fetch_fails() {
     for trouble in ["500", "302", "nonsense", "too much"] {
         let steps = [
             (0, "a", "a", "alice", 1),
             (100, trouble, "x", "UnknownKey", 2),
             (101, "", "a", "alice", 2),
-            // Too old by now: another attempt, in vain, and one more after the pause.
+            // The keys are too old: another fetch fails, and the next one comes after the pause.
             (600, "", "a", "alice", 3),
             (601, "", "x", "UnknownKey", 3),
             (629, "", "a", "alice", 3),
             (630, "a b", "a", "alice", 4),
             (631, "", "b", "alice", 4),
         ];
-        check(USUAL, &steps).await;
+        check(FETCH_TIMEOUT, &steps).await;
     }
     let steps = [
         (0, "a", "a", "alice", 1),
         (100, "away", "b", "UnknownKey", 1),
         (10_000, "", "a", "alice", 1),
     ];
-    check(USUAL, &steps).await;
+    check(FETCH_TIMEOUT, &steps).await;
 }
 
 #[tokio::test]
-async fn an_empty_set_takes_all_keys_back() {
+async fn an_empty_set_removes_all_keys() {
     let steps = [
         (0, "a", "a", "alice", 1),
         (100, "nothing", "x", "UnknownKey", 2),
         (101, "", "a", "UnknownKey", 2),
     ];
-    check(USUAL, &steps).await;
+    check(FETCH_TIMEOUT, &steps).await;
 }
 
 #[tokio::test]
@@ -172,7 +172,7 @@ async fn a_server_that_is_down_at_first_is_found_later() {
         (10, "a", "a", "KeysUnavailable", 1),
         (30, "", "a", "alice", 2),
     ];
-    check(USUAL, &steps).await;
+    check(FETCH_TIMEOUT, &steps).await;
 }
 
 #[tokio::test]
@@ -185,7 +185,7 @@ async fn a_slow_server_is_waited_for_until_the_deadline() {
     ];
     check(Duration::from_secs(1), &steps).await;
     let steps = [(0, "silence", "a", "KeysUnavailable", 1)];
-    check(SHORT, &steps).await;
+    check(SHORT_TIMEOUT, &steps).await;
 }
 
 #[tokio::test]
@@ -195,11 +195,11 @@ async fn a_clock_that_was_set_back_does_not_stop_fetches() {
         (0, "a b", "b", "alice", 2),
         (1, "", "c", "UnknownKey", 2),
     ];
-    check(USUAL, &steps).await;
+    check(FETCH_TIMEOUT, &steps).await;
 }
 
 #[tokio::test]
-async fn failures_are_told_without_secrets() {
+async fn failures_are_reported_without_secrets() {
     for (trouble, told) in [
         ("500", "answered 500, not 200"),
         ("302", "answered 302, not 200"),
@@ -209,7 +209,8 @@ async fn failures_are_told_without_secrets() {
         ("silence", "no answer within 50ms"),
         ("away", "client error (Connect): tcp connect error"),
     ] {
-        let mut scene = Scene::new(if trouble == "silence" { SHORT } else { USUAL }).await;
+        let mut scene =
+            Scene::new(if trouble == "silence" { SHORT_TIMEOUT } else { FETCH_TIMEOUT }).await;
         assert_eq!(scene.extractor.key_failure(), None);
         scene.publish(trouble).await;
         holder(&scene.extractor, &scene.token("a"), Timestamp::from_secs(NOW)).await;
@@ -217,7 +218,7 @@ async fn failures_are_told_without_secrets() {
         let place = scene.server.url().to_string().replace("?token=hidden", "");
         assert!(failure.starts_with(&format!("{place}: {told}")), "{failure}");
     }
-    let mut scene = Scene::new(USUAL).await;
+    let mut scene = Scene::new(FETCH_TIMEOUT).await;
     holder(&scene.extractor, &scene.token("a"), Timestamp::from_secs(NOW)).await;
     assert!(scene.extractor.key_failure().is_some());
     scene.publish("a").await;
@@ -227,14 +228,14 @@ async fn failures_are_told_without_secrets() {
 
 /// A server that answers when the gate is opened.
 async fn gated() -> (Scene, Arc<Semaphore>) {
-    let scene = Scene::new(PATIENCE).await;
+    let scene = Scene::new(TEST_TIMEOUT).await;
     let gate = Arc::new(Semaphore::new(0));
     scene.server.set(Answer::Behind(Arc::clone(&gate), scene.set("a")));
     (scene, gate)
 }
 
 #[tokio::test]
-async fn all_who_need_the_same_fetch_wait_for_one() {
+async fn concurrent_requests_share_one_fetch() {
     let (scene, gate) = gated().await;
     // Even if the clock leaps meanwhile.
     let asking = (0..50).map(|number| {

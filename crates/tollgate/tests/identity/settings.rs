@@ -1,4 +1,4 @@
-//! Settings that cannot be used, and what is said about them. Secrets are never said.
+//! Settings that cannot be used, and their errors, which never contain secrets.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -76,7 +76,7 @@ fn secrets_and_pem_keys() {
     check_keys(pem("hunter2"), &format!("not a key in PEM: {begins}"));
     check_keys(pem("-----BEGIN hunter2"), &format!("not a key in PEM: {begins}"));
     check_keys(pem("-----BEGIN hunter2-----"), &format!("not a public key: {begins}"));
-    let private = "a private key; whoever verifies tokens needs the public key only";
+    let private = "a private key; verifying tokens needs the public key only";
     check_keys(pem("-----BEGIN RSA PRIVATE KEY-----\nhunter2"), private);
     check_keys(pem("-----BEGIN PRIVATE KEY-----\nhunter2"), private);
     let certificate = "a certificate; take the key out of it with `openssl x509 -pubkey`";
@@ -105,8 +105,8 @@ fn addresses_of_keys() {
     );
     check_url(
         "http://issuer.example:81/jwks.json?key=hunter2",
-        "anybody between here and http://issuer.example:81/jwks.json could put in keys of their \
-         own; use https, or set allow_plain_http",
+        "an attacker between here and http://issuer.example:81/jwks.json could replace the keys; \
+         use https, or set allow_plain_http",
     );
     for deadline in [Duration::ZERO, Duration::from_secs(31)] {
         let url = parse("http://localhost/");

@@ -93,7 +93,7 @@ fn a_token_in_another_spelling_does_not_shed_its_user() {
     check(&[b"Bearer\xa0", token.as_bytes()].concat(), unclear);
     check(&[b"Bearer ", token.as_bytes(), b"\x85"].concat(), unclear);
     check(format!("Bearer {}", "a".repeat(70_000)).as_bytes(), Err(CredentialProblem::LongToken));
-    // Other schemes, and tokens that are none of ours, are not our business.
+    // Other schemes, and tokens of other kinds, are ignored.
     for other in ["Basic YTpi", "Token abc", "Digest username=\u{fc}", "Bearer opaque/+~=="] {
         check(other.as_bytes(), Ok("-"));
     }

@@ -1,4 +1,4 @@
-//! Tokens: the right ones are believed, and each way to be wrong is told apart.
+//! Tokens: valid ones are accepted, and each problem has its own name.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ fn check(extractor: &Extractor, token: &str, expected: &str) {
     assert_eq!(at_once(holder(extractor, token, now())), expected, "{token}");
 }
 
-/// The same issuer, asked with other expectations.
+/// An extractor for tokens of the shared secret, with changed settings.
 fn expecting(change: impl FnOnce(&mut JwtConfig)) -> Extractor {
     let mut config = JwtConfig::new(SECRET.keys());
     change(&mut config);
@@ -138,7 +138,7 @@ fn a_token_has_three_parts_of_base64url() {
 }
 
 #[test]
-fn headers_of_tokens() {
+fn the_header_of_a_token_is_validated() {
     let extractor = believing(SECRET.keys());
     let with = |members: &str, expected: &str| {
         check(
@@ -176,7 +176,7 @@ fn keys_in_a_token_are_not_used() {
 }
 
 #[test]
-fn a_huge_token_is_not_even_decoded() {
+fn a_huge_token_is_not_decoded() {
     let extractor = believing(SECRET.keys());
     let padded = |length: usize| {
         SECRET.token(&format!(r#"{{"sub":"alice","exp":1700000060,"x":"{}"}}"#, "x".repeat(length)))
@@ -190,7 +190,7 @@ fn a_huge_token_is_not_even_decoded() {
 }
 
 #[test]
-fn tokens_have_their_time() {
+fn expiry_and_not_before_are_checked() {
     let extractor = believing(SECRET.keys());
     let with = |members: &str, expected: &str| {
         check(&extractor, &SECRET.token(&format!(r#"{{"sub":"alice"{members}}}"#)), expected);
@@ -212,7 +212,7 @@ fn tokens_have_their_time() {
 }
 
 #[test]
-fn time_is_the_callers() {
+fn the_caller_passes_the_time() {
     let extractor = expecting(|config| config.leeway = Duration::ZERO);
     let token = SECRET.token(r#"{"sub":"alice","nbf":1700000000,"exp":1700000060}"#);
     let at = |now: Timestamp| at_once(holder(&extractor, &token, now));
@@ -262,7 +262,7 @@ fn algorithms_can_be_narrowed() {
 }
 
 #[test]
-fn where_tokens_are_looked_for() {
+fn tokens_are_read_from_authorization_bearer() {
     let extractor = believing(SECRET.keys());
     let token = SECRET.token(ALICE);
     let with = |lines: &[&str], expected: &str| {
@@ -279,6 +279,6 @@ fn where_tokens_are_looked_for() {
 }
 
 #[test]
-fn without_keys_no_token_is_looked_at() {
+fn without_keys_tokens_are_ignored() {
     check(&extractor(IdentityConfig::default()), &SECRET.token(ALICE), "no token");
 }

@@ -1,4 +1,4 @@
-//! A shared store that fails on demand, and whose clock may differ from everybody else's.
+//! A shared store that fails on demand, and whose clock may differ from that of the nodes.
 
 use std::future::{Future, ready};
 use std::sync::Mutex;
@@ -20,7 +20,7 @@ impl FaultyStore {
 
     /// From now on every call fails like that, or none does.
     pub(crate) fn set_fault(&self, fault: Option<StoreErrorKind>) {
-        *self.fault.lock().expect("nobody panics while it is set") = fault;
+        *self.fault.lock().expect("no panic under the lock") = fault;
     }
 }
 
@@ -34,7 +34,7 @@ impl Store for FaultyStore {
     }
 
     fn submit(&self, ops: &[Op<'_>], now: Timestamp) -> impl Future<Output = Outcomes> + Send {
-        let fault = *self.fault.lock().expect("nobody panics while it is set");
+        let fault = *self.fault.lock().expect("no panic under the lock");
         ready(match fault {
             Some(fault) => ops.iter().map(|_| Err(fault.into())).collect(),
             None => self.inner.submit_now(ops, now.plus(self.ahead)),

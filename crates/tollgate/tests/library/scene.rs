@@ -1,5 +1,4 @@
-//! A limiter whose clock is set by hand, requests written as text, and decisions read as text: what
-//! the tests of this crate are made of.
+//! The fixture of these tests: a limiter with a manual clock, and requests and decisions as text.
 
 use std::future::{Future, IntoFuture};
 use std::pin::pin;
@@ -28,13 +27,13 @@ impl<S: Store> Scene<S> {
         Self { limiter, decisions: Vec::new() }
     }
 
-    /// Does one step and says what came of it.
+    /// Does one step and returns its result.
     ///
     /// A step is a time in milliseconds after midnight, a verb and a request: `1500 check GET
     /// /orders user_id=alice cost=2`. Verbs are `check` (with several requests, parted by `&`, for
     /// one with several subjects), `peek`, `rule ID`, `reset`, `credit`, the same for one rule with
-    /// `reset-rule ID` and `credit-rule ID`, and `refund`, which gives the newest decision back, or
-    /// the `oldest`.
+    /// `reset-rule ID` and `credit-rule ID`, and `refund`, which refunds the newest decision, or the
+    /// `oldest`.
     pub(crate) fn step(&mut self, step: &str) -> String {
         let (time, rest) = step.split_once(' ').expect("a time");
         let (verb, rest) = rest.split_once(' ').unwrap_or((rest, ""));
@@ -163,7 +162,7 @@ fn verdict(decision: &Decision) -> &'static str {
     if decision.is_allowed() { "allowed" } else { "refused" }
 }
 
-/// Runs what never waits.
+/// Runs a future that never waits.
 pub(crate) fn at_once<T>(future: impl IntoFuture<Output = T>) -> T {
     match pin!(future.into_future()).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => value,

@@ -12,11 +12,11 @@ use tollgate::{
 const NOW: Timestamp = Timestamp::from_secs(1_700_006_400);
 const POLICIES: u64 = 20;
 const ROUNDS: u64 = 5_000;
-/// More than all that is asked.
+/// More than all requests together.
 const STRIDE: u64 = 1_000_000;
 
 fn parse(text: &str) -> Policy {
-    Policy::from_text(text).expect("a sound policy")
+    Policy::from_text(text).expect("a valid policy")
 }
 
 fn limiter(policy: Policy) -> Limiter<MemoryStore, ManualClock> {
@@ -24,7 +24,7 @@ fn limiter(policy: Policy) -> Limiter<MemoryStore, ManualClock> {
     Limiter::builder().policy(policy).store(store).clock(ManualClock::at(NOW)).build()
 }
 
-/// A policy that can be told from all others by the names and limits of its rules.
+/// A policy that differs from all others in the names and limits of its rules.
 fn numbered(number: u64) -> Policy {
     let text = format!(
         "

@@ -1,4 +1,4 @@
-//! Every place taken, by the real clock.
+//! A layer with all places taken, by the real clock.
 
 use std::convert::Infallible;
 
@@ -26,24 +26,24 @@ rules:
     throttle: {max_delay_ms: 30000}
 ";
 const SPACING: Micros = Micros::new(200);
-/// So many units are charged before the first request, so that all have come before one goes: 3 s.
-const AHEAD: usize = 15_000;
-/// Every tenth leaves.
+/// Units charged before the first request, so that all requests arrive before one leaves: 3 s.
+const CHARGED_BEFORE: usize = 15_000;
+/// Every tenth client disconnects.
 const LEAVERS: usize = HELD / 10;
 /// A request, what the layer keeps of it, and the task it is in.
-const MOST_BYTES_EACH: usize = 4096;
+const MAX_BYTES_EACH: usize = 4096;
 /// Timers of the runtime count whole milliseconds, rounded up, and the operating system wakes it by
-/// whole milliseconds too: a request is 1 ms late on average and about 2 ms at worst, if nobody else
-/// wants the processor.
+/// whole milliseconds too: a request is 1 ms late on average and about 2 ms at worst, if no other
+/// process wants the processor.
 const LATE: u64 = 2_000;
-/// If somebody does, bare timers on the same threads are late as well, and the layer may add this.
+/// On a busy machine, bare timers on the same threads are late as well, and the layer may add this.
 const LATER_THAN_TIMERS: u64 = 1_000;
 /// A layer that keeps the threads busy makes bare timers late, too. On any machine that can run tests,
 /// half of all are less late than this.
 const LATE_IN_THE_MEDIAN: u64 = 20_000;
 /// A layer that is late is late every time; a machine that is busy is not.
 const ROUNDS: usize = 3;
-/// The limiter counts by the clock of the day, timers by another one. They drift apart by less.
+/// The limiter uses the wall clock, timers a monotonic one. They drift apart by less than this.
 const DRIFT: Micros = Micros::new(1_000);
 
 /// When the request of that number may go.
@@ -72,9 +72,9 @@ struct Crowd {
 impl Crowd {
     fn new() -> Self {
         let gate = Gate::new(POLICY, SystemClock, HELD);
-        let ahead = gate.layer.limiter().check(&Request::new().cost(AHEAD as u64)).now();
+        let ahead = gate.layer.limiter().check(&Request::new().cost(CHARGED_BEFORE as u64)).now();
         assert_eq!((ahead.is_allowed(), ahead.delay()), (true, Some(Micros::ZERO)));
-        let first = ahead.now().plus(Micros::new(SPACING.get() * AHEAD as u64));
+        let first = ahead.now().plus(Micros::new(SPACING.get() * CHARGED_BEFORE as u64));
         Self { gate, schedule: Schedule { first }, sent: Vec::with_capacity(2 * HELD) }
     }
 
@@ -112,9 +112,9 @@ impl Crowd {
         until("places", || (self.gate.layer.delayed() == HELD - LEAVERS).then_some(()));
     }
 
-    /// Waits until all have gone who did not leave: each once, none before its turn. How late they
-    /// were, and how many were overtaken by one whose turn came later by more than what timers tell
-    /// apart.
+    /// Waits for all requests that were not cancelled: each once, none before its turn. Returns how late
+    /// they were, and how many were overtaken by one whose turn came later by more than the resolution
+    /// of timers.
     async fn go(self) -> (Lateness, usize) {
         for (number, sent) in self.sent.into_iter().enumerate() {
             let answer = timeout(PATIENCE, sent).await;
@@ -130,7 +130,7 @@ impl Crowd {
         let mut numbers: Vec<usize> = came.iter().map(|(number, _)| *number).collect();
         numbers.sort_unstable();
         let expected = (0..HELD + LEAVERS).filter(|number| !leaves(*number));
-        assert!(numbers.into_iter().eq(expected), "each comes once, and nobody who left");
+        assert!(numbers.into_iter().eq(expected), "each comes once, and none that was cancelled");
         let (mut latest, mut overtaken) = (self.schedule.first, 0);
         for (number, moment) in &came {
             let turn = self.schedule.turn(*number);
@@ -167,9 +167,9 @@ async fn round() -> bool {
     let each = (memory::kept() - before) / HELD;
     assert_eq!(crowd.gate.layer.delayed(), HELD);
     assert!(crowd.gate.came().is_empty(), "all are held at once");
-    assert!(each <= MOST_BYTES_EACH, "{each} bytes for each that waits");
+    assert!(each <= MAX_BYTES_EACH, "{each} bytes for each that waits");
     crowd.refuse().await;
-    // Who leaves gives the place back, but not the turn: who comes instead is behind all others.
+    // A cancelled request frees its place, but not its turn: a new one is behind all others.
     crowd.leave();
     crowd.come(LEAVERS).await;
     assert_eq!(crowd.gate.layer.delayed(), HELD);
@@ -188,7 +188,7 @@ async fn round() -> bool {
     lateness.p99 <= bound && lateness.median <= LATE_IN_THE_MEDIAN
 }
 
-/// All come at the same time, from many threads, and nobody is forgotten.
+/// All come at the same time, from many threads, and none is forgotten.
 #[test]
 fn none_is_forgotten_when_all_come_at_once() {
     // The second one is full again after 50 us, which is less than a thread may be interrupted for
@@ -206,7 +206,7 @@ async fn all_at_once(policy: &str, spacing: Micros) {
     let start = SystemClock.now();
     let sent: Vec<_> = (0..HELD).map(|number| tokio::spawn(gate.request(number))).collect();
     for sent in sent {
-        let answer = timeout(PATIENCE, sent).await.expect("nobody is forgotten");
+        let answer = timeout(PATIENCE, sent).await.expect("every request gets a response");
         assert_eq!(answer.expect("no panic").map(|answer| answer.status()), Ok(StatusCode::OK));
     }
     assert_eq!(gate.layer.delayed(), 0);

@@ -1,4 +1,4 @@
-//! A layer in front of a service that takes down who is let through, and when.
+//! A layer in front of a service that records which requests are admitted, and when.
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};
@@ -17,7 +17,7 @@ type Body = Empty<Bytes>;
 pub(crate) type Answer = Response<ResponseBody<Body>>;
 pub(crate) type Sent = ResponseFuture<Body, Infallible>;
 
-/// Takes down the number of each request, and when it came.
+/// Records the number of each request, and when it came.
 #[derive(Clone)]
 pub(crate) struct Behind {
     came: Arc<Mutex<Vec<(usize, Timestamp)>>>,
@@ -50,16 +50,16 @@ pub(crate) struct Gate<C> {
 
 impl<C: Clock + 'static> Gate<C> {
     pub(crate) fn new(policy: &str, clock: C, held: usize) -> Self {
-        let policy = Policy::from_text(policy).expect("a sound policy");
+        let policy = Policy::from_text(policy).expect("a valid policy");
         let limiter = Limiter::builder().policy(policy).clock(clock).build();
         let layer = RateLimitLayer::new(limiter).max_delayed(held);
-        // With room, so that what is taken down is not taken for the cost of those who wait.
+        // With capacity, so that the record is not measured as memory of delayed requests.
         let came = Arc::new(Mutex::new(Vec::with_capacity(2 * held)));
         let service = layer.layer(Behind { came: Arc::clone(&came) });
         Self { layer, service, came }
     }
 
-    /// A request that is on its way as soon as somebody looks.
+    /// A request that is sent when it is first polled.
     pub(crate) fn request(&self, number: usize) -> Sent {
         let request = Request::get(format!("/orders/{number}"))
             .header("host", "api.example.com")
@@ -69,7 +69,7 @@ impl<C: Clock + 'static> Gate<C> {
         self.service.clone().call(request.expect("a request"))
     }
 
-    /// A request that is judged already; the answer, if it has one.
+    /// A request that was checked already; the response, if it has one.
     pub(crate) async fn judged(&self, number: usize) -> Result<Sent, Answer> {
         let mut sent = self.request(number);
         let look = |context: &mut Context<'_>| Poll::Ready(Pin::new(&mut sent).poll(context));
@@ -80,7 +80,7 @@ impl<C: Clock + 'static> Gate<C> {
         }
     }
 
-    /// Who came, in order, and when.
+    /// The requests that came, in order, and when.
     pub(crate) fn came(&self) -> Vec<(usize, Timestamp)> {
         self.came.lock().expect("a lock").clone()
     }

@@ -16,7 +16,7 @@ pub(crate) struct Lateness {
 }
 
 impl Lateness {
-    /// Of turns and the moments when they were taken.
+    /// From turns and the times at which they were taken.
     pub(crate) fn of(taken: impl Iterator<Item = (Timestamp, Timestamp)>) -> Self {
         let mut late: Vec<u64> = taken.map(|(turn, moment)| moment.since(turn).get()).collect();
         late.sort_unstable();

@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 
 use tokio::runtime::Builder;
 
-/// As many as a layer holds unless told otherwise.
+/// As many as a layer delays by default.
 const HELD: usize = 10_000;
 
 /// Runs a test while no other one runs: they measure, and each would be the noise of the others.

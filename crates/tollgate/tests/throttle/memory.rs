@@ -40,9 +40,9 @@ pub(crate) fn kept() -> usize {
     KEPT.load(Ordering::Relaxed)
 }
 
-/// The counter itself is no fiction.
+/// The allocator does count.
 #[test]
-fn what_is_kept_is_counted() {
+fn allocated_bytes_are_counted() {
     crate::run_alone(&mut crate::threads(), async {
         let before = kept();
         let large = std::hint::black_box(vec![0_u8; 16 << 20]);

@@ -1,4 +1,4 @@
-//! The order of all who wait, on a clock that leaves no doubt.
+//! The order of delayed requests, on a manual clock.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ rules: [{rule_id: paced, limit: 1000, window: 1s, burst: 1, identifier_type: glo
 ";
 
 #[test]
-fn they_go_one_by_one_at_their_millisecond() {
+fn delayed_requests_leave_one_by_one_at_their_millisecond() {
     run_alone(Builder::new_current_thread().start_paused(true), one_by_one());
 }
 

@@ -1,4 +1,4 @@
-//! What rules do while the store is away, and that it is asked again when it is back.
+//! What rules do while the store is unavailable, and that it is used again when it is back.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -60,12 +60,12 @@ fn a_local_rule_counts_on_this_node_under_a_larger_limit() {
             ("0 check user_id=u cost=6", "allowed by r, 0 left, warned, degraded"),
             ("timeout", ""),
             ("0 check user_id=u", "refused by r, 0 left, retry in 60000 ms, warned, degraded"),
-            // What was counted here is not brought to the store.
+            // Local charges are not copied to the store.
             ("up", ""),
             ("0 check user_id=v cost=3", "allowed by r, 0 left, warned"),
             ("0 check user_id=u", "refused by r, 0 left, retry in 60000 ms, warned"),
             ("60000 check user_id=u", "allowed by r, 2 left"),
-            // Nor forgotten when it goes away again.
+            // Local charges are kept for the next outage.
             ("down", ""),
             ("0 check user_id=u", "refused by r, 0 left, retry in 60000 ms, warned, degraded"),
         ],
@@ -93,7 +93,7 @@ rules:
                 "refused by local, 0 left, retry in 60000 ms, warned, degraded",
             ),
             ("0 check ip=192.0.2.1 cost=9", "allowed, degraded"),
-            // A rule that only watches closes nothing.
+            // A shadow rule does not fail closed.
             ("0 check tenant=acme cost=9", "allowed, degraded"),
             ("0 check header:x=y", "no rule"),
         ],
@@ -108,14 +108,14 @@ fn a_refund_goes_where_it_was_charged() {
             ("0 check user_id=u cost=2", "allowed by r, 1 left"),
             ("down", ""),
             ("0 check user_id=u cost=3", "allowed by r, 0 left, warned, degraded"),
-            // Counted on this node, so the store need not be there.
+            // Counted on this node, so the store is not needed.
             ("0 refund", "done"),
             ("0 peek user_id=u", "allowed by r, 3 left, degraded"),
             ("0 check user_id=u cost=1", "allowed by r, 2 left, degraded"),
             ("up", ""),
             ("0 refund", "done"),
             ("0 peek user_id=u", "allowed by r, 1 left"),
-            // Counted in the store, which is away.
+            // Counted in the store, which is unavailable.
             ("down", ""),
             ("0 refund", "the store cannot be reached"),
             ("0 peek user_id=u", "allowed by r, 3 left, degraded"),
@@ -224,7 +224,7 @@ rules:
 whitelist: [{identifier_type: user_id, identifier: root}]
 blacklist: [{identifier_type: user_id, identifier: mallory}]
 ";
-/// A rule that is counted on this node makes requests one by one out of a batch.
+/// With a local rule, the requests of a batch are settled one by one.
 const OWN: &str = "- {rule_id: own, limit: 4, window: 10s, identifier_type: user_id, consistency: local, algorithm: fixed_window}";
 
 fn requests() -> impl Strategy<Value = Vec<String>> {
@@ -248,7 +248,7 @@ fn faults() -> impl Strategy<Value = Option<StoreErrorKind>> {
 proptest! {
     #![proptest_config(config(300))]
 
-    /// Whether the store is there or not, a batch answers what its checks answer one by one.
+    /// With or without the store, a batch has the results of its checks one by one.
     #[test]
     fn a_batch_is_its_checks_one_by_one(
         with_own in any::<bool>(),

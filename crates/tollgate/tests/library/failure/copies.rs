@@ -44,7 +44,7 @@ impl Knowing {
         let Op::Settle(SettleRequest { idempotency: Some(key), .. }) = op else {
             return outcome(op);
         };
-        let mut known = self.known.lock().expect("nobody panicked");
+        let mut known = self.known.lock().expect("no thread panicked");
         match &*known {
             Some((body, ..)) if *body != key.body => Ok(OpOutcome::KeyReused),
             Some((_, settlement, note)) => {

@@ -1,5 +1,5 @@
-//! A refusal that this node remembers is a decision like any other, but about one rule only: nobody
-//! has looked at the others.
+//! A refusal from the deny cache is a decision like any other, but about one rule only: the other rules
+//! were not read.
 
 use tollgate::store::{DenyCache, StoreErrorKind};
 use tollgate::{Attributes, Decision, Micros, Refusal, RuleOutcome};
@@ -8,7 +8,7 @@ use crate::failure::faulty::FaultyStore;
 use crate::failure::scene::{MIDNIGHT, Scene, at_once, parse, render, request};
 
 /// How far the store's clock is ahead.
-const AHEAD: Micros = Micros::from_secs(20);
+const STORE_SKEW: Micros = Micros::from_secs(20);
 
 const POLICY: &str = "
 rules:
@@ -17,12 +17,12 @@ rules:
   - {rule_id: tenant, limit: 50, window: 1m, identifier_type: tenant, algorithm: fixed_window}
 ";
 
-/// Who asked for too much, under all three rules.
+/// A request of the exhausted user, to which all three rules apply.
 const OVER: &str = "ip=192.0.2.1 user_id=u tenant=acme";
 
-/// A scene in which the user has used up everything and was told so.
+/// A scene in which the user is exhausted, and its refusal is cached.
 fn scene(policy: &str) -> Scene<DenyCache<FaultyStore>> {
-    let mut scene = Scene::new(policy, DenyCache::new(FaultyStore::new(AHEAD)));
+    let mut scene = Scene::new(policy, DenyCache::new(FaultyStore::new(STORE_SKEW)));
     assert_eq!(scene.step("0 check user_id=u cost=3"), "allowed by user, 0 left, warned");
     let refused = scene.step(&format!("0 check {OVER}"));
     assert_eq!(refused, "refused by user, 0 left, retry in 40000 ms, warned");
@@ -37,7 +37,7 @@ fn figures(decision: &Decision) -> Vec<(String, u64)> {
     decision.outcomes().map(left).collect()
 }
 
-/// The answer half a second later, which the store need not be there for.
+/// The decision half a second later, for which the store is not needed.
 fn check_known(policy: &str, expected: &[(&str, u64)]) {
     let limiter = &scene(policy).limiter;
     limiter.store().inner().set_fault(Some(StoreErrorKind::Unavailable));
@@ -53,7 +53,7 @@ fn check_known(policy: &str, expected: &[(&str, u64)]) {
         assert_eq!(decision.refusal(), Some(Refusal::RateLimited));
         assert_eq!(decision.retry_after(), Some(Micros::from_millis(39_500)));
         assert_eq!(decision.degraded(), None);
-        assert_eq!(decision.now(), MIDNIGHT.plus(AHEAD).plus(Micros::from_millis(500)));
+        assert_eq!(decision.now(), MIDNIGHT.plus(STORE_SKEW).plus(Micros::from_millis(500)));
         assert_eq!(decision.charged(), 0);
     }
     assert_eq!(limiter.store().hits(), 2);
@@ -66,7 +66,7 @@ fn the_decision_names_the_rule_that_refused_and_no_other() {
     check_known(POLICY, &[("user", 0)]);
 }
 
-/// What is counted on this node is at hand, so it is told, and nothing stays charged there.
+/// Local rules are read, so the decision has their figures, and no charge stays there.
 #[test]
 fn local_rules_are_in_the_decision() {
     let on_this_node = |rule: &str| {
@@ -103,7 +103,7 @@ fn a_reset_and_a_raised_limit_take_effect_at_once() {
     assert_eq!(raised.step(&format!("10 check {OVER}")), "allowed by user, 26 left");
 }
 
-/// Whoever wants to know why gets every figure, as it is.
+/// An explanation has the current figures of every rule.
 #[test]
 fn an_explanation_reads_the_store() {
     let scene = scene(POLICY);

@@ -16,7 +16,7 @@ rules:
 }
 
 #[test]
-fn a_refusal_here_charges_nothing_there() {
+fn a_local_refusal_charges_nothing_in_the_store() {
     check(
         &policy("cost: 1", "cost: 1"),
         &[
@@ -28,7 +28,7 @@ fn a_refusal_here_charges_nothing_there() {
 }
 
 #[test]
-fn a_refusal_there_charges_nothing_here() {
+fn a_refusal_by_the_store_charges_nothing_locally() {
     check(
         &policy("cost: 1", "cost: 1"),
         &[
@@ -58,13 +58,13 @@ fn both_are_charged_and_refunded() {
 }
 
 #[test]
-fn an_own_rule_does_not_need_the_store() {
+fn a_local_rule_does_not_need_the_store() {
     check(
         &policy("on_store_failure: closed", "on_store_failure: closed"),
         &[
             ("down", ""),
             ("0 check user_id=u", "allowed by own, 2 left"),
-            // The other one does, and the own one gets its charge back.
+            // The shared rule does, and the charge of the local one is refunded.
             ("0 check user_id=u tenant=acme", "refused: store unavailable, degraded"),
             ("0 peek user_id=u", "allowed by own, 2 left"),
             ("up", ""),
@@ -74,7 +74,7 @@ fn an_own_rule_does_not_need_the_store() {
 }
 
 #[test]
-fn without_the_store_both_count_here() {
+fn without_the_store_both_count_locally() {
     check(
         &policy("cost: 1", "fallback_factor: 1"),
         &[
@@ -91,8 +91,8 @@ fn without_the_store_both_count_here() {
     );
 }
 
-/// What only watches on this node did not count what did not fit, so it has nothing to give back
-/// when the store refuses.
+/// A local shadow rule did not count what did not fit, so it has nothing to refund when the store
+/// refuses.
 #[test]
 fn only_charged_units_are_refunded() {
     check(
@@ -109,8 +109,7 @@ fn only_charged_units_are_refunded() {
     );
 }
 
-/// A store with a clock of its own judges at its own time; what was counted here is given back at
-/// ours.
+/// A store with its own clock decides by that clock; local charges are refunded by ours.
 #[test]
 fn a_refund_knows_both_clocks() {
     for algorithm in ["fixed_window", "sliding_window_log"] {

@@ -1,5 +1,5 @@
-//! A shared store that is away becomes a value inside the decision: each rule does what it says for
-//! that case, and nothing fails.
+//! An unavailable store is a value inside the decision: each rule applies its `on_store_failure`, and
+//! no check fails.
 
 mod away;
 mod copies;
@@ -14,8 +14,8 @@ use scene::Scene;
 use tollgate::Micros;
 use tollgate::store::StoreErrorKind;
 
-/// Asks a limiter with a shared store, step by step, and compares what it answers. Between two
-/// questions the store may go `down`, hang until the `timeout`, and come `up` again.
+/// Plays steps on a limiter with a shared store, and compares the decisions. Between two steps the
+/// store may go `down`, hang until the `timeout`, and come `up` again.
 fn check(policy: &str, steps: &[(&str, &str)]) {
     check_with(FaultyStore::new(Micros::ZERO), policy, steps);
 }

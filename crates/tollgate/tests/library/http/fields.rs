@@ -24,9 +24,9 @@ fn fields(decision: &Decision, families: HeaderFamilies) -> Vec<String> {
     headers.iter().map(|(name, value)| format!("{name}: {}", text(value))).collect()
 }
 
-const USUAL: &str = "x-ratelimit draft-11";
+const DEFAULT_FAMILIES: &str = "x-ratelimit draft-11";
 
-/// A unit drains every second and a half from `slow`; `daily` is far away, `watch` only watches.
+/// A unit drains every 1.5 seconds from `slow`; `daily` is far from its limit, `watch` is a shadow rule.
 const THREE: &str = "
 rules:
   - {rule_id: slow, limit: 40, window: 1m, burst: 10, identifier_type: user_id, algorithm: gcra}
@@ -35,9 +35,9 @@ rules:
 ";
 
 #[test]
-fn the_usual_fields() {
+fn the_default_fields() {
     check(
-        USUAL,
+        DEFAULT_FAMILIES,
         THREE,
         &[],
         "user_id=u",
@@ -51,9 +51,9 @@ fn the_usual_fields() {
             r#"ratelimit: "slow";r=9;t=2, "daily";r=999;t=86400"#,
         ],
     );
-    // A look at an untouched limit: nothing is in use, so there is nothing to wait for.
+    // A peek at an unused limit: nothing is in use, so there is nothing to wait for.
     check(
-        USUAL,
+        DEFAULT_FAMILIES,
         THREE,
         &[],
         "user_id=u cost=0",
@@ -68,7 +68,7 @@ fn the_usual_fields() {
     );
 }
 
-/// Clients were told five times the rate: fifty a second, where ten come back in a second.
+/// The fields once reported five times the rate: fifty a second, where ten come back in a second.
 #[test]
 fn with_a_burst_the_window_is_that_in_which_all_of_it_comes_back() {
     for (quota, expected) in [
@@ -97,7 +97,7 @@ fn with_a_burst_the_window_is_that_in_which_all_of_it_comes_back() {
 #[test]
 fn a_warning_says_what_is_left() {
     check(
-        USUAL,
+        DEFAULT_FAMILIES,
         THREE,
         &[],
         "user_id=u cost=8",
@@ -111,7 +111,7 @@ fn a_warning_says_what_is_left() {
             r#"ratelimit: "slow";r=2;t=2, "daily";r=992;t=86400"#,
         ],
     );
-    // A rule that does not bind may be the one that warns; one that only watches never is.
+    // A rule that does not bind may be the one that warns; a shadow rule never warns.
     let early = "
 rules:
   - {rule_id: tight, limit: 10, window: 1m, identifier_type: user_id, algorithm: fixed_window}
@@ -143,7 +143,7 @@ rules:
 #[test]
 fn a_refusal_says_when_to_come_back() {
     check(
-        USUAL,
+        DEFAULT_FAMILIES,
         THREE,
         &["0 check user_id=u cost=10"],
         "user_id=u cost=3",
@@ -167,7 +167,7 @@ fn a_refusal_says_when_to_come_back() {
         "user_id=u",
         &["retry-after: 1", "cache-control: no-store"],
     );
-    // What never passes is not sent back.
+    // A request that never fits has no Retry-After.
     check("", THREE, &[], "user_id=u cost=11", &["cache-control: no-store"]);
 }
 
@@ -175,7 +175,7 @@ fn a_refusal_says_when_to_come_back() {
 #[test]
 fn retry_after_is_not_before_something_is_left() {
     check(
-        USUAL,
+        DEFAULT_FAMILIES,
         "rules: [{rule_id: r, limit: 10, window: 1m, identifier_type: user_id, algorithm: gcra, soft: {grace: 2}}]",
         &["0 check user_id=u cost=12"],
         "user_id=u",
@@ -193,7 +193,7 @@ fn retry_after_is_not_before_something_is_left() {
 }
 
 #[test]
-fn other_families_tell_the_same_in_their_own_way() {
+fn other_families_report_the_same_figures() {
     let steps = &["500 check user_id=u cost=4"];
     let cases: [(&str, &[&str]); 4] = [
         (
@@ -229,7 +229,7 @@ fn other_families_tell_the_same_in_their_own_way() {
 }
 
 #[test]
-fn figures_that_a_field_cannot_hold() {
+fn figures_that_do_not_fit_a_field_are_rounded_capped_or_left_out() {
     let policy = |fields: &str| {
         format!(
             "rules: [{{rule_id: r, identifier_type: user_id, algorithm: fixed_window, {fields}}}]"
@@ -271,7 +271,7 @@ fn figures_that_a_field_cannot_hold() {
         ),
     ];
     for (limit, expected) in cases {
-        check(USUAL, &policy(limit), &[], "user_id=u", expected);
+        check(DEFAULT_FAMILIES, &policy(limit), &[], "user_id=u", expected);
     }
 }
 
@@ -294,11 +294,11 @@ blacklist: [{identifier_type: ip, identifier: 192.0.2.1}]
         (&["down"], "user_id=u", &["retry-after: 5", "cache-control: no-store"]),
     ];
     for (steps, asked, expected) in cases {
-        check(USUAL, policy, steps, asked, expected);
+        check(DEFAULT_FAMILIES, policy, steps, asked, expected);
     }
 }
 
-/// A node that counts alone allows more for a while, but does not promise it.
+/// A node that counts locally allows more for a while, but does not report it.
 #[test]
 fn no_more_is_left_than_the_limit() {
     check(
@@ -326,8 +326,8 @@ fn fields_of_others_are_replaced() {
 proptest! {
     #![proptest_config(config(300))]
 
-    /// Whatever was asked: who is told to wait passes after that time, and at the moment of the reset
-    /// everything is there again.
+    /// For any request: a client that waits as reported passes, and at the reset time the whole limit is
+    /// available again.
     #[test]
     fn reported_times_are_exact(
         algorithm in select(&Algorithm::ALL[..]),

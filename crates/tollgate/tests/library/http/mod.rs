@@ -1,4 +1,4 @@
-//! What decisions look like over HTTP, told as tables of requests and answers.
+//! Decisions over HTTP, as tables of requests and responses.
 
 mod bodies;
 mod families;
@@ -12,7 +12,7 @@ use scene::{Scene, at_once, request};
 use tollgate::store::StoreErrorKind;
 use tollgate::{Decision, Micros};
 
-/// A limiter under a policy after some steps; the step `down` takes the shared store away.
+/// A limiter under a policy after some steps; the step `down` makes the shared store unavailable.
 fn after(policy: &str, steps: &[&str]) -> Scene<FaultyStore> {
     let mut scene = Scene::new(policy, FaultyStore::new(Micros::ZERO));
     for step in steps {

@@ -1,4 +1,4 @@
-//! A request is charged to all rules that apply or to none, and one of them speaks for it.
+//! A request is charged to all rules that apply or to none, and one of them binds.
 
 use crate::limiter::check;
 
@@ -9,7 +9,7 @@ rules:
 ";
 
 #[test]
-fn a_refused_request_eats_nothing() {
+fn a_refused_request_charges_nothing() {
     check(
         TWO_RULES,
         &[
@@ -81,7 +81,7 @@ rules:
             ("0 check user_id=u cost=9", "allowed by minute, 0 left, warned"),
             // By share, not by number: 1 of 12 is less than 9 of 10.
             ("60000 check user_id=u", "allowed by hour, 1 left, warned"),
-            // Two rules refuse; the longer wait is told.
+            // Two rules refuse; the longer wait is reported.
             (
                 "60000 check user_id=u cost=10",
                 "refused by hour, 1 left, retry in 3540000 ms, warned",

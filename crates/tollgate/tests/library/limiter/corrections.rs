@@ -1,4 +1,4 @@
-//! Looking, giving back, forgetting, and asking one rule by name.
+//! Peeks, refunds, resets, and checks of one rule by name.
 
 use crate::limiter::check;
 
@@ -93,12 +93,12 @@ rules:
         &[
             ("0 check user_id=u", "allowed by user, 4 left"),
             ("0 check user_id=u", "allowed by user, 3 left, watch would refuse"),
-            // The rule that watches did not count the second one, so it has nothing to give back.
+            // The shadow rule did not count the second request, so it has nothing to refund.
             ("0 refund", "done"),
             ("0 check user_id=u", "allowed by user, 3 left, watch would refuse"),
             ("0 refund oldest", "done"),
             ("0 check user_id=u", "allowed by user, 3 left"),
-            // Nor has a refusal.
+            // A refusal has nothing to refund.
             (
                 "0 check user_id=u cost=4",
                 "refused by user, 3 left, retry in 60000 ms, watch would refuse",
@@ -110,7 +110,7 @@ rules:
 }
 
 #[test]
-fn a_refusal_has_nothing_to_give_back() {
+fn a_refusal_has_nothing_to_refund() {
     let policy = "
 rules:
   - {rule_id: user, limit: 5, window: 1m, identifier_type: user_id, algorithm: fixed_window}
@@ -164,7 +164,7 @@ rules:
             ("0 reset user_id=v", "1 changed"),
             ("0 check user_id=v", "allowed by user, 1 left"),
             ("0 peek ip=192.0.2.2", "allowed by address, 1 left"),
-            ("0 reset tenant=nobody", "0 changed"),
+            ("0 reset tenant=unknown", "0 changed"),
         ],
     );
 }
@@ -195,7 +195,7 @@ blacklist: [{identifier_type: user_id, identifier: mallory, reason: abuse}]
 }
 
 #[test]
-fn a_credit_gives_back_without_knowing_the_decision() {
+fn a_credit_refunds_without_the_decision() {
     for algorithm in
         ["fixed_window", "sliding_window_log", "sliding_window_counter", "gcra", "token_bucket"]
     {

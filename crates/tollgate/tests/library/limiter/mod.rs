@@ -1,5 +1,4 @@
-//! How a limiter behaves, told as scripts of questions and answers: one binary, so that it links
-//! once.
+//! How a limiter behaves, as scripts of requests and decisions.
 
 mod batch;
 mod charging;
@@ -14,7 +13,7 @@ use crate::scene;
 use scene::Scene;
 use tollgate::MemoryStore;
 
-/// Asks a limiter, step by step, and compares what it answers.
+/// Plays steps on a limiter, and compares the decisions.
 fn check(policy: &str, steps: &[(&str, &str)]) {
     let mut scene = in_memory(policy);
     for (number, (step, expected)) in steps.iter().enumerate() {

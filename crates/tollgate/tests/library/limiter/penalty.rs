@@ -1,4 +1,4 @@
-//! Bans of a limiter by itself: who is banned, when, for how long, and what that costs nobody.
+//! Bans that a limiter makes: which client is banned, when, for how long, and that others are not.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -55,7 +55,7 @@ fn so_many_refusals_lead_to_a_ban_and_it_ends() {
 }
 
 #[test]
-fn refusals_too_far_apart_lead_nowhere() {
+fn refusals_too_far_apart_ban_no_client() {
     let refused = "refused by login, 0 left, retry in";
     let mut scene = Scene::new(POLICY, MemoryStore::new());
     assert_eq!(ask(&mut scene, "0 check /login ip=10.0.0.1"), "allowed by login, 0 left");
@@ -120,7 +120,7 @@ fn penalties_can_be_ignored_or_left_to_others() {
     let ignoring = limiter(Penalties::Ignored);
     let (sender, told) = std::sync::mpsc::channel();
     let telling = limiter(Penalties::Told(Box::new(move |offence| {
-        sender.send(offence).expect("somebody listens");
+        sender.send(offence).expect("a receiver");
     })));
     for limiter in [&ignoring, &telling] {
         assert_eq!(refusal(limiter, "10.0.0.1"), None);
@@ -167,7 +167,7 @@ fn a_new_policy_keeps_bans_until_it_knows_them_itself() {
     assert!(is_banned("10.0.0.1") && is_banned("10.0.0.2"));
     limiter.install(&parse(POLICY));
     assert!(!is_banned("10.0.0.1") && is_banned("10.0.0.2"));
-    // What is handed over is as the policy says, also if it says nothing.
+    // A ban that is handed over depends on the policy, also if the policy does not have it.
     limiter.hand_over(&[ban("10.0.0.2", 30)]);
     assert!(!is_banned("10.0.0.2"));
     assert_eq!(limiter.own_bans(9), []);
@@ -231,7 +231,7 @@ fn long_identifiers_are_banned_like_others() {
         "rules: [{rule_id: one, limit: 0, window: 1s, identifier_type: user_id,
          penalty: {after: 1, within_seconds: 9, ban_seconds: 9}}]",
     )
-    .expect("a sound policy");
+    .expect("a valid policy");
     for (length, expected) in [(1_024, Refusal::Banned), (1_025, Refusal::Banned)] {
         let name = "n".repeat(length);
         let request = Request::new().user_id(&name);
@@ -261,7 +261,7 @@ fn a_ban_is_counted_and_explained() {
     assert!(!format!("{decision:?} {explained:?}").contains("10.0.0.1"));
 }
 
-/// However many threads are refused at once, nobody is banned too early, and nobody gets away.
+/// However many threads are refused at once, no client is banned too early, and all of them are.
 #[test]
 fn sixty_four_threads_are_banned_after_so_many_refusals() {
     const AFTER: u64 = 50;
@@ -269,7 +269,7 @@ fn sixty_four_threads_are_banned_after_so_many_refusals() {
         "rules: [{{rule_id: one, limit: 10, window: 366d, algorithm: fixed_window,
           identifier_type: ip, penalty: {{after: {AFTER}, within_seconds: 600, ban_seconds: 600}}}}]"
     ))
-    .expect("a sound policy");
+    .expect("a valid policy");
     for round in 0..20 {
         let ip = format!("10.0.0.{round}");
         let (refused, banned) = (AtomicU64::new(0), AtomicU64::new(0));
@@ -280,7 +280,7 @@ fn sixty_four_threads_are_banned_after_so_many_refusals() {
                         match limiter.check(&Request::new().ip(&ip)).now().refusal() {
                             Some(Refusal::RateLimited) => refused.fetch_add(1, Ordering::SeqCst),
                             Some(Refusal::Banned) => {
-                                // The refusals that led to it were told, or are about to be.
+                                // The refusals that led to it were counted, or are about to be.
                                 banned.fetch_add(1, Ordering::SeqCst);
                                 return;
                             }
@@ -291,7 +291,7 @@ fn sixty_four_threads_are_banned_after_so_many_refusals() {
             }
         });
         let (refused, banned) = (refused.into_inner(), banned.into_inner());
-        assert_eq!(banned, 64, "round {round}: everybody is banned in the end");
+        assert_eq!(banned, 64, "round {round}: every thread is banned in the end");
         // Those that were being judged meanwhile may have been refused too.
         assert!((AFTER..AFTER + 64).contains(&refused), "round {round}: {refused}");
     }

@@ -1,4 +1,4 @@
-//! What a limiter tells about itself: explanations, statistics, revisions.
+//! What a limiter reports: explanations, statistics, revisions.
 
 use tollgate::rules::Revision;
 use tollgate::{Attributes, MemoryStore, RuleCounts, SoftState};

@@ -15,10 +15,10 @@ fn warnings_begin_at_one_share_and_end_below_another() {
             ("10000 peek user_id=u", "allowed by r, 30 left, warned"),
             ("10001 peek user_id=u", "allowed by r, 30 left, warned"),
             ("11000 peek user_id=u", "allowed by r, 31 left"),
-            // Cleared is cleared: 75 % alone does not warn again.
+            // Once the warning has ended, 75 % alone does not warn again.
             ("11000 check user_id=u cost=6", "allowed by r, 25 left"),
             ("11000 check user_id=u cost=5", "allowed by r, 20 left, warned"),
-            // Nobody else is concerned.
+            // Other clients have no warning.
             ("11000 check user_id=v cost=75", "allowed by r, 25 left"),
         ],
     );

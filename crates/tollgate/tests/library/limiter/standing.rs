@@ -1,5 +1,4 @@
-//! Who a request comes from: lists, tiers, exceptions, and clients that nobody knows; and rules
-//! that do something else than refusing.
+//! The client of a request: lists, tiers, overrides, and unknown clients; and rules that do not refuse.
 
 use crate::limiter::check;
 
@@ -19,7 +18,7 @@ blacklist:
         &[
             ("0 check user_id=u ip=10.1.1.1 cost=100", "never limited: internal"),
             ("0 check user_id=root cost=100", "never limited: no reason"),
-            // What was never limited was not counted either.
+            // Exempt requests were not counted.
             ("0 check user_id=u", "allowed by r, 0 left, warned"),
             ("0 check user_id=u ip=10.6.6.6", "denied: abuse"),
             ("0 check user_id=root ip=10.6.6.6", "denied: abuse"),
@@ -34,7 +33,7 @@ blacklist:
 }
 
 #[test]
-fn a_rule_can_insist_on_its_identifier() {
+fn a_rule_can_require_its_identifier() {
     let policy = "
 rules:
   - {rule_id: all, limit: 2, window: 1m, identifier_type: global, algorithm: fixed_window}
@@ -46,7 +45,7 @@ rules:
         &[
             ("0 check /api/x user_id=u", "denied: identifier missing"),
             ("0 check /api/x api_key=", "denied: identifier missing"),
-            // The refusals were charged to nobody.
+            // The refusals charged no counter.
             ("0 check /api/x api_key=k", "allowed by all, 1 left"),
             ("0 check /home", "allowed by all, 0 left, warned"),
             ("0 check /api/x", "denied: identifier missing"),
@@ -72,12 +71,12 @@ overrides:
             ("0 check user_id=fred", "allowed by free, 1 left"),
             ("0 check user_id=paul", "allowed by pro, 19 left"),
             ("0 check user_id=fred tier=pro", "allowed by pro, 19 left"),
-            // The directory knows better than the request, and nobody invents a tier.
+            // The directory overrides the tier of the request, and an unknown tier is ignored.
             ("0 check user_id=paul tier=free", "allowed by pro, 18 left"),
             ("0 check user_id=fred tier=gold", "allowed by free, 0 left, warned"),
             ("0 check user_id=olga", "allowed by free, 4 left"),
             ("0 check user_id=max cost=3", "allowed by free, 0 left, warned"),
-            // The exception ends and leaves what was counted.
+            // The override ends, and its charges stay counted.
             ("30000 check user_id=max", "refused by free, 0 left, retry in 30000 ms, warned"),
             ("60000 check user_id=max", "allowed by free, 1 left"),
         ],
@@ -104,7 +103,7 @@ rules:
                 "0 check user_id=v ip=192.0.2.1 cost=2",
                 "refused by real, 1 left, retry in 60000 ms, watch would refuse",
             ),
-            // A refused request leaves no trace with those who watch.
+            // A refused request does not charge shadow rules.
             ("0 check user_id=w ip=192.0.2.1 cost=1", "allowed by real, 0 left, warned"),
             (
                 "0 check user_id=x ip=192.0.2.1 cost=1",
@@ -139,7 +138,7 @@ fn throttled_requests_have_a_delay() {
             ],
         );
     }
-    // A queue holds everybody but the first, and has no more places than it has.
+    // A queue delays every request but the first, up to its length.
     check(
         &policy("leaky_bucket"),
         &[

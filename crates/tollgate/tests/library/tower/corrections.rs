@@ -1,4 +1,4 @@
-//! What the answer of the service does to the charge: refunds by status, and the real price.
+//! Corrections of a charge by the response of the service: refunds by status, and the final cost.
 
 use std::future::{Future, poll_fn, ready};
 use std::pin::pin;
@@ -23,7 +23,7 @@ rules:
 #[tokio::test]
 async fn refund_on_statuses_refund_their_rule() {
     let site = Site::start(&layer(limiter(REFUNDED))).await;
-    // Fields are those of the verdict, so the next answer tells.
+    // Fields report the figures before the correction, so the next response shows it.
     for (asked, status, successes, attempts) in [
         ("/status/200", 200, 4, 99),
         ("/status/503", 503, 3, 98),
@@ -55,15 +55,15 @@ async fn the_price_is_what_the_request_costs_in_all() {
     check_price("/price/7", "200 x-ratelimit-remaining=2").await;
     check_price("/price/9", "200 x-ratelimit-remaining=0").await;
     check_price("/price/0", "200 x-ratelimit-remaining=9").await;
-    // Never refused, but whoever comes next is.
+    // The priced request passes, but the next one is refused.
     check_price("/price/10", "429 x-ratelimit-remaining=0").await;
     check_price("/price/15", "429 x-ratelimit-remaining=0").await;
     check_price("/price/18446744073709551615", "429 x-ratelimit-remaining=0").await;
-    // What is no number is no price.
+    // A price that is not a number is ignored.
     check_price("/price/many", "200 x-ratelimit-remaining=8").await;
     check_price("/price/-1", "200 x-ratelimit-remaining=8").await;
     check_price("/price/18446744073709551616", "200 x-ratelimit-remaining=8").await;
-    // A refund outweighs it.
+    // A refund overrides the price.
     check_price("/price/7/503", "200 x-ratelimit-remaining=9").await;
     check_price("/price/7/500", "200 x-ratelimit-remaining=2").await;
 }
@@ -84,7 +84,7 @@ async fn a_refused_request_has_no_final_cost() {
     .await;
 }
 
-/// A store far away: whoever asks has to wait.
+/// A slow store: every call has to wait.
 struct Far(MemoryStore);
 
 impl Store for Far {
@@ -104,7 +104,7 @@ impl Store for Far {
     }
 }
 
-/// The correction was lost with the client that left while the store was asked.
+/// The correction was once lost when the client disconnected during the call to the store.
 #[tokio::test]
 async fn a_client_that_leaves_during_a_correction_does_not_stop_it() {
     let rules = "rules: [{rule_id: r, limit: 10, window: 1d, identifier_type: path, algorithm: fixed_window, cost: 4}]";
@@ -132,5 +132,5 @@ async fn a_client_that_leaves_during_a_correction_does_not_stop_it() {
             tokio::task::yield_now().await;
         }
     };
-    timeout(Duration::from_secs(10), corrected).await.expect("what was too much is given back");
+    timeout(Duration::from_secs(10), corrected).await.expect("the excess is refunded");
 }

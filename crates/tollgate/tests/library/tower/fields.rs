@@ -20,7 +20,7 @@ async fn every_checked_response_has_the_fields() {
                  x-ratelimit-policy=5;w=60 ratelimit-policy=\"per_user\";q=5;w=60 \
                  ratelimit=\"per_user\";r=4;t=60 retry-after=- x-ratelimit-warning=-",
             ),
-            // Also what the service itself answers badly.
+            // Errors of the service have the fields too.
             ("/status/500 x-user=a", "500 x-ratelimit-remaining=3"),
             ("/status/404 x-user=a", "404 x-ratelimit-remaining=2"),
             ("POST /elsewhere x-user=b", "200 x-ratelimit-remaining=4"),

@@ -20,10 +20,10 @@ rules: [{rule_id: all, limit: 20, window: 1h, identifier_type: ip, algorithm: fi
 ";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn together_they_let_through_exactly_the_limit() {
+async fn instances_together_admit_exactly_the_limit() {
     let redis = Redis::start();
     let clock = ManualClock::at(MIDNIGHT);
-    // Nobody gives up on a busy machine, and all go by one clock.
+    // No timeout on a busy machine, and one clock for all instances.
     let settings = RemoteSettings {
         deadline: Duration::from_secs(20),
         uses_callers_clock: true,
@@ -46,7 +46,7 @@ async fn together_they_let_through_exactly_the_limit() {
         assert_eq!((count(200), count(429)), (LIMIT, 2 * LIMIT), "window {window}");
         clock.advance(Micros::from_secs(3_600));
     }
-    // What one of them learns about a price, all know.
+    // A price that one instance corrects is seen by all.
     assert_eq!(sites[0].ask("/price/15").await.fields["x-ratelimit-remaining"], "19");
     assert_eq!(sites[1].ask("/price/0").await.fields["x-ratelimit-remaining"], "4");
     assert_eq!(sites[2].ask("/").await.fields["x-ratelimit-remaining"], "4");

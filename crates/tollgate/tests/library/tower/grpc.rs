@@ -1,4 +1,4 @@
-//! The same over gRPC, with a server and a client of tonic.
+//! The layer in front of a gRPC service, with a server and a client of tonic.
 
 use std::time::Duration;
 

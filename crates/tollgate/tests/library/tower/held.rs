@@ -1,5 +1,5 @@
-//! Requests that wait for their turn: one after the other, so many at most, and no longer than their
-//! client.
+//! Delayed requests: they leave one after the other, their number is bounded, and each ends when its
+//! client disconnects.
 
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -60,7 +60,7 @@ fn send(
 }
 
 #[tokio::test(start_paused = true)]
-async fn they_leave_one_by_one() {
+async fn delayed_requests_leave_one_by_one() {
     for policy in [SLOW, THROTTLED] {
         let layer = RateLimitLayer::new(limiter(policy));
         let start = tokio_now();
@@ -70,13 +70,13 @@ async fn they_leave_one_by_one() {
             assert_eq!(tokio_now() - start, Duration::from_secs(turn), "{policy}");
         }
         assert_eq!(layer.delayed(), 0);
-        // What would have to wait too long is refused by its rule.
+        // A request with too long a delay is refused by its rule.
         assert_eq!(send(&layer).await.status, 429);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_more_than_there_are_places() {
+async fn the_number_of_delayed_requests_is_bounded() {
     let layer = RateLimitLayer::new(limiter(SLOW)).max_delayed(2);
     let sent: Vec<_> = (0..3).map(|_| tokio::spawn(send(&layer))).collect();
     tokio::task::yield_now().await;
@@ -86,7 +86,7 @@ async fn no_more_than_there_are_places() {
     let expected = "429 retry-after=3 x-ratelimit-limit=10 content-type=application/problem+json";
     assert_eq!(refused.looked_at(expected), expected);
     assert!(refused.body.contains("\"violated-policies\":[\"slow\"]"), "{}", refused.body);
-    assert_eq!(tokio_now(), start, "nobody waits for that");
+    assert_eq!(tokio_now(), start, "a refusal is not delayed");
     let left = layer.limiter().check(&Peek(&request(""))).now().remaining();
     assert_eq!(left, Some(7), "what is refused is not charged");
     for answer in sent {
@@ -141,11 +141,11 @@ async fn a_request_without_a_place_counts_as_refused_by_its_rule() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_places_only_those_pass_that_need_not_wait() {
+async fn without_places_only_undelayed_requests_pass() {
     let layer = RateLimitLayer::new(limiter(SLOW)).max_delayed(0);
     assert_eq!(send(&layer).await.status, 200);
     assert_eq!(send(&layer).await.status, 429);
-    // Places beyond counting are as good as no bound.
+    // The largest number of places means no bound.
     let layer = RateLimitLayer::new(limiter(SLOW)).max_delayed(usize::MAX);
     assert_eq!(send(&layer).await.status, 200);
     assert_eq!(send(&layer).await.status, 200);
@@ -169,7 +169,7 @@ async fn a_disconnected_client_frees_its_place_but_stays_charged() {
 }
 
 #[tokio::test]
-async fn a_connection_that_is_closed_gives_its_place_back() {
+async fn a_closed_connection_frees_its_place() {
     let policy = "
 rules: [{rule_id: slow, limit: 1, window: 1h, burst: 9, identifier_type: global, algorithm: leaky_bucket}]
 ";
@@ -191,7 +191,7 @@ async fn wait_until_held(layer: &RateLimitLayer<MemoryStore, ManualClock>, held:
 }
 
 #[tokio::test]
-async fn a_real_clock_spaces_them_too() {
+async fn a_real_clock_spaces_delayed_requests() {
     let policy = "
 rules: [{rule_id: slow, limit: 20, window: 1s, identifier_type: global, algorithm: leaky_bucket}]
 ";
@@ -203,7 +203,7 @@ rules: [{rule_id: slow, limit: 20, window: 1s, identifier_type: global, algorith
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_service_is_called_when_the_turn_has_come() {
+async fn the_service_is_called_after_the_delay() {
     let layer = RateLimitLayer::new(limiter(SLOW));
     let start = tokio_now();
     let mut service = served(

@@ -1,4 +1,4 @@
-//! Who a request is from, and what else rules can ask about it.
+//! The identity of a request, and other attributes that rules can match.
 
 use tollgate::identity::{ApiKeys, Extractor, IdentityConfig, KnownKey};
 use tollgate::tower::RateLimitLayer;
@@ -26,7 +26,7 @@ fn known() -> ApiKeys {
 }
 
 #[tokio::test]
-async fn nothing_is_known_until_it_is_said_where() {
+async fn without_an_extractor_no_identifier_is_known() {
     let policy = "
 rules:
   - {rule_id: per_address, limit: 1, window: 1m, identifier_type: ip}
@@ -62,7 +62,7 @@ async fn the_address_is_that_of_the_connection() {
 }
 
 #[tokio::test]
-async fn an_extractor_knows_keys_and_proxies() {
+async fn an_extractor_reads_keys_and_forwarded_addresses() {
     let limiter = limiter(BY_KEY_AND_ADDRESS);
     let layer = RateLimitLayer::new(limiter).client_address(peer).identify(extractor(known()));
     let site = Site::start(&layer).await;
@@ -73,7 +73,7 @@ async fn an_extractor_knows_keys_and_proxies() {
             (&format!("x-forwarded-for=192.0.2.1 {key}"), "200 x-ratelimit-limit=2"),
             (&format!("x-forwarded-for=192.0.2.2 {key}"), "200 x-ratelimit-remaining=0"),
             (&format!("x-forwarded-for=192.0.2.3 {key}"), "429 x-ratelimit-limit=2"),
-            // An invented key is nobody's.
+            // An unknown key identifies no client.
             ("x-forwarded-for=192.0.2.1 x-api-key=guess", "200 x-ratelimit-remaining=1"),
         ],
     )
@@ -93,7 +93,7 @@ async fn credentials_that_contradict_each_other_are_refused() {
 }
 
 #[tokio::test]
-async fn without_an_address_no_proxy_is_believed() {
+async fn without_an_address_no_proxy_is_trusted() {
     let layer = RateLimitLayer::new(limiter(BY_KEY_AND_ADDRESS)).identify(extractor(known()));
     let site = Site::start(&layer).await;
     check(
@@ -123,7 +123,7 @@ impl Attributes for Report {
 }
 
 #[tokio::test]
-async fn a_program_may_know_more_than_http() {
+async fn a_program_may_add_attributes() {
     let policy = "
 rules:
   - {rule_id: pages, limit: 10, window: 1m, identifier_type: [attribute:region, ip], algorithm: fixed_window}
@@ -142,7 +142,7 @@ rules:
             ("/us/10", "200 x-ratelimit-remaining=0"),
             ("/eu/7", "429 x-ratelimit-remaining=6"),
             ("/eu/6", "200 x-ratelimit-remaining=0"),
-            // What is left empty is as if it had not been said: no region, no rule.
+            // An empty attribute counts as absent: no region, no rule.
             ("/", "200 x-ratelimit-limit=-"),
         ],
     )

@@ -1,5 +1,5 @@
 //! A limiter in front of real services: axum and tonic over sockets, and services made for one test
-//! where what is asked cannot be seen from outside.
+//! where the result cannot be seen from outside.
 
 mod corrections;
 mod fields;
@@ -20,7 +20,7 @@ use crate::scene;
 use scene::MIDNIGHT;
 use site::{Site, layer, limiter};
 
-/// Sends requests to a site one after the other and compares what it answers.
+/// Sends requests to a site one after the other and compares the responses.
 ///
 /// A request is what [`Site::ask`] reads. An expectation is a status and fields, such as
 /// `429 retry-after=60`; a field that must not be there is `x-ratelimit-limit=-`.

@@ -1,5 +1,5 @@
-//! `Limiter::reprice`: whatever was charged and whatever it turned out to be worth, in the end the
-//! counter holds the worth, wherever it is kept.
+//! `Limiter::reprice`: whatever was charged and whatever the final cost is, in the end the counter
+//! holds the final cost, in every store.
 
 use proptest::prelude::*;
 use tollgate::store::StoreErrorKind;
@@ -31,8 +31,8 @@ fn shared(more: &str) -> Scene<FaultyStore> {
     Scene::new(&policy("fixed_window", more), FaultyStore::new(Micros::ZERO))
 }
 
-/// Sends requests of some cost that turn out to be worth something else, and compares what is left so
-/// many milliseconds after midnight.
+/// Sends requests whose final cost differs from the charge, and compares what is left so many
+/// milliseconds after midnight.
 fn check<S: Store>(scene: &mut Scene<S>, requests: &[(u64, u64)], millis: u64, left: u64) {
     for (cost, worth) in requests {
         let decision = at_once(scene.limiter.check(&Request::new().user_id("u").cost(*cost)));
@@ -96,7 +96,7 @@ fn corrections_go_where_the_charge_went() {
     for more in ["", ", consistency: local"] {
         check(&mut shared(more), &requests, 0, 70);
     }
-    // While the store is away, a node counts alone, and corrects alone.
+    // Without the store, a node counts and corrects locally.
     let mut scene = shared(", fallback_factor: 1");
     scene.limiter.store().set_fault(Some(StoreErrorKind::Unavailable));
     for (cost, worth) in requests {
@@ -116,6 +116,6 @@ fn a_store_that_fails_before_the_correction_is_an_error() {
         let decision = at_once(scene.limiter.check(&Request::new().user_id("u")));
         scene.limiter.store().set_fault(Some(StoreErrorKind::Timeout));
         let corrected = at_once(scene.limiter.reprice(decision, |_, _| worth));
-        assert_eq!(corrected.expect_err("nobody is there").kind(), StoreErrorKind::Timeout);
+        assert_eq!(corrected.expect_err("no server").kind(), StoreErrorKind::Timeout);
     }
 }

@@ -1,4 +1,4 @@
-//! What a refused client is told.
+//! The responses to refused clients.
 
 use http::{Response, StatusCode};
 use serde_json::Value;
@@ -37,7 +37,7 @@ async fn statuses_and_fields_say_why() {
 }
 
 #[tokio::test]
-async fn the_body_says_it_again() {
+async fn the_body_repeats_the_fields() {
     let site = Site::start(&layer(limiter(POLICY))).await;
     site.ask("/limited").await;
     let refused = site.ask("POST /limited").await;
@@ -60,7 +60,7 @@ async fn the_body_says_it_again() {
     let denied = site.ask("x-user=mallory").await;
     assert!(denied.body.contains("\"ACCESS_DENIED\""), "{}", denied.body);
     assert!(!denied.body.contains("money"), "notes of operators stay inside: {}", denied.body);
-    assert_ne!(denied.fields["x-tollgate-decision"], id, "every refusal has a name of its own");
+    assert_ne!(denied.fields["x-tollgate-decision"], id, "every refusal has its own id");
 }
 
 #[tokio::test]
@@ -70,8 +70,8 @@ rules:
   - {rule_id: closed, limit: 9, window: 1m, identifier_type: ip, on_store_failure: closed, applies_to: {endpoints: [/closed]}}
   - {rule_id: open, limit: 9, window: 1m, identifier_type: ip, on_store_failure: open}
 ";
-    let nobody = format!("redis://127.0.0.1:{}", free_port());
-    let store = RedisStore::connect(&nobody, RemoteSettings::default()).expect("a URL");
+    let unreachable = format!("redis://127.0.0.1:{}", free_port());
+    let store = RedisStore::connect(&unreachable, RemoteSettings::default()).expect("a URL");
     let limiter = Limiter::builder().policy(parse(policy)).store(store);
     let site = Site::start(&layer(limiter.clock(ManualClock::at(MIDNIGHT)).build())).await;
     check(
@@ -105,7 +105,7 @@ async fn calls_of_grpc_are_known_by_their_content_type() {
 #[tokio::test]
 async fn a_program_may_send_a_custom_response() {
     let layer = layer(limiter(POLICY)).refused_with(|decision, parts| {
-        let rule = decision.binding().map_or("nobody", |binding| &*binding.rule.id);
+        let rule = decision.binding().map_or("no rule", |binding| &*binding.rule.id);
         let mut response = Response::new(format!("{rule} refuses {}", parts.uri.path()));
         *response.status_mut() = StatusCode::IM_A_TEAPOT;
         response
@@ -116,5 +116,5 @@ async fn a_program_may_send_a_custom_response() {
     assert_eq!(refused.body, "per_address refuses /limited");
     let seen = "418 retry-after=60 x-ratelimit-remaining=0 cache-control=no-store";
     assert_eq!(refused.looked_at(seen), seen);
-    assert_eq!(site.ask("x-user=mallory").await.body, "nobody refuses /");
+    assert_eq!(site.ask("x-user=mallory").await.body, "no rule refuses /");
 }

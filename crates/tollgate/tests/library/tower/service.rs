@@ -1,4 +1,4 @@
-//! The contract of tower: readiness, clones, errors, and bodies that nobody reads.
+//! The contract of tower: readiness, clones, errors, and bodies that are not read.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -30,7 +30,7 @@ async fn hello(_: Request<Empty<Bytes>>) -> Result<Response<Full<Bytes>>, Infall
     Ok(Response::new(Full::from("hello")))
 }
 
-/// A service that serves one request each time it was found ready; a clone has to be asked anew.
+/// A service that serves one request each time it was polled ready; a clone has to be polled again.
 struct OncePerReady {
     is_ready: bool,
     polls: Arc<AtomicUsize>,
@@ -47,7 +47,7 @@ impl Service<Request<Empty<Bytes>>> for OncePerReady {
     type Error = Infallible;
     type Future = std::future::Ready<Result<Self::Response, Infallible>>;
 
-    /// Every other time it has to be asked again.
+    /// Pending on every other poll.
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         self.is_ready = self.polls.fetch_add(1, Ordering::Relaxed) % 2 == 1;
         if self.is_ready {
@@ -58,7 +58,7 @@ impl Service<Request<Empty<Bytes>>> for OncePerReady {
     }
 
     fn call(&mut self, _: Request<Empty<Bytes>>) -> Self::Future {
-        assert!(self.is_ready, "called without having been asked");
+        assert!(self.is_ready, "called without having been polled ready");
         self.is_ready = false;
         std::future::ready(Ok(Response::new(Empty::new())))
     }
@@ -73,7 +73,7 @@ async fn the_service_that_was_ready_is_the_one_that_is_called() {
         let ready = service.ready().await.expect("ready");
         assert_eq!(ready.call(ask()).await.expect("an answer").status(), status);
     }
-    assert_eq!(polls.load(Ordering::Relaxed), 6, "it was asked until it was ready, each time");
+    assert_eq!(polls.load(Ordering::Relaxed), 6, "it was polled until it was ready, each time");
 }
 
 #[tokio::test]

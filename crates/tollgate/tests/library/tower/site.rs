@@ -1,4 +1,4 @@
-//! An axum service behind a limiter, on a socket of its own, and a client that asks it.
+//! An axum service behind a limiter, on its own socket, and a client of it.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -26,7 +26,7 @@ pub(crate) fn limiter(policy: &str) -> Limiter<MemoryStore, ManualClock> {
     Limiter::builder().policy(parse(policy)).clock(ManualClock::at(MIDNIGHT)).build()
 }
 
-/// A layer that knows users by a header, as nobody should do outside of tests.
+/// A layer that trusts a header for the user, which only tests may do.
 pub(crate) fn layer<S: Store>(limiter: Limiter<S, ManualClock>) -> RateLimitLayer<S, ManualClock> {
     RateLimitLayer::new(limiter).client_address(peer).identify_with(|parts| Identity {
         user_id: parts.headers.get("x-user").and_then(|user| Some(user.to_str().ok()?.to_owned())),
@@ -46,7 +46,7 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    /// `/status/N` answers with that status, `/price/N` with a price, and everything else with 200.
+    /// `/status/N` responds with that status, `/price/N` with a price, and everything else with 200.
     pub(crate) async fn start<S: Store + 'static>(layer: &RateLimitLayer<S, ManualClock>) -> Self {
         let routes = Router::new()
             .route("/status/{status}", get(status))

@@ -1,4 +1,4 @@
-//! What observers of a layer see: every request that was judged, once, and by the name they give it.
+//! What observers of a layer see: every checked request, once, and by the id that they give it.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
@@ -26,12 +26,12 @@ rules:
 blacklist: [{identifier_type: user_id, identifier: mallory}]
 ";
 
-/// Somebody who writes down what there is to see.
+/// An observer that records what it sees.
 #[derive(Clone, Default)]
 struct Witness(Arc<Mutex<Vec<String>>>);
 
 impl Witness {
-    /// Watches a layer, and leaves names to it.
+    /// Observes a layer, which chooses the ids.
     fn watch<S: Store>(
         &self,
         layer: RateLimitLayer<S, ManualClock>,
@@ -43,7 +43,7 @@ impl Witness {
         })
     }
 
-    /// What was seen since the last look.
+    /// What was seen since the last call.
     fn seen(&self) -> Vec<String> {
         std::mem::take(&mut *self.0.lock().expect("a lock"))
     }
@@ -112,8 +112,8 @@ rules:
   - {rule_id: closed, limit: 9, window: 1m, identifier_type: ip, on_store_failure: closed, applies_to: {endpoints: [/closed]}}
   - {rule_id: open, limit: 9, window: 1m, identifier_type: ip, on_store_failure: open}
 ";
-    let nobody = format!("redis://127.0.0.1:{}", free_port());
-    let store = RedisStore::connect(&nobody, RemoteSettings::default()).expect("a URL");
+    let unreachable = format!("redis://127.0.0.1:{}", free_port());
+    let store = RedisStore::connect(&unreachable, RemoteSettings::default()).expect("a URL");
     let limiter = Limiter::builder().policy(parse(policy)).store(store);
     let witness = Witness::default();
     let layer = layer(limiter.clock(ManualClock::at(MIDNIGHT)).build());
@@ -128,7 +128,7 @@ rules:
 }
 
 #[tokio::test]
-async fn refusals_go_by_the_name_that_they_are_given() {
+async fn a_refusal_has_the_id_that_the_observer_returns() {
     let layer = layer(limiter(POLICY)).observe(|observed| {
         let name = observed.parts.headers.get("x-name")?.to_str().ok()?;
         Some(name.replace('_', "\n"))
@@ -146,7 +146,7 @@ async fn refusals_go_by_the_name_that_they_are_given() {
     assert_eq!((named(&refused), told(&refused)), (Some("case-7".into()), Some("case-7".into())));
     let call = site.ask("/keyed x-name=case-8 content-type=application/grpc").await;
     assert_eq!(named(&call).as_deref(), Some("case-8"));
-    // What does not fit into a field is told in the body alone.
+    // An id that does not fit into a field is in the body only.
     let refused = site.ask("/keyed x-name=a_b").await;
     assert_eq!((named(&refused), told(&refused)), (None, Some("a\nb".into())));
     let unnamed = site.ask("/keyed").await;
