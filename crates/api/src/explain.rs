@@ -97,7 +97,7 @@ pub struct RuleExplanation {
     /// The rule that takes its place here.
     pub replaced_by: Option<String>,
     /// What the counter is kept by; empty if the rule does not apply.
-    pub key: Vec<KeyPart>,
+    pub key: Vec<ExplainedKeyPart>,
     /// What the request would be charged.
     pub cost: u64,
     /// The limit that counts for this client.
@@ -106,7 +106,7 @@ pub struct RuleExplanation {
 
 /// One part of a key.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-pub struct KeyPart {
+pub struct ExplainedKeyPart {
     /// The kind of identifier.
     pub identifier_type: String,
     /// Its value; secrets are cut short.

@@ -7,8 +7,8 @@ use tokio::sync::Notify;
 use tollgate_core::Timestamp;
 use tollgate_rules::{PolicyDocument, Revision};
 
-use crate::db::connections::Connections;
-use crate::db::database::{Connection, values};
+use crate::db::connections::DatabaseConnections;
+use crate::db::database::{DatabaseConnection, values};
 use crate::db::schema::{self, NEWEST_SCHEMA};
 use crate::db::tables::{self, Stamp};
 use crate::db::url::CatalogUrl;
@@ -17,15 +17,15 @@ use crate::entry::access::Token;
 use crate::entry::change::{Change, Update, last_of_each};
 use crate::error::CatalogError;
 use crate::log::decision_log::DecisionLog;
-use crate::write::validate_policy::Purpose;
+use crate::write::validate_policy::PolicyBounds;
 use crate::write::{Author, Intent};
 
 /// Rules, and all that operators wrote, in a database.
 pub struct Catalog {
-    pub(crate) connections: Connections,
+    pub(crate) connections: DatabaseConnections,
     /// The decision log, which is a separate file in SQLite.
     pub(crate) log: DecisionLog,
-    pub(crate) purpose: Purpose,
+    pub(crate) policy_bounds: PolicyBounds,
     /// The last write, with the version before it, until the node that made it has followed.
     pub(crate) own_write: Mutex<Option<(Version, Update)>>,
     changed: Notify,
@@ -50,10 +50,10 @@ pub struct Seed {
 impl Catalog {
     /// A catalog at a place. Connects when it is first used.
     #[must_use]
-    pub fn new(url: CatalogUrl, purpose: Purpose) -> Self {
+    pub fn new(url: CatalogUrl, policy_bounds: PolicyBounds) -> Self {
         let log = DecisionLog::new(url.decision_log());
         let (own_write, changed) = (Mutex::default(), Notify::new());
-        Self { connections: Connections::new(url), log, purpose, own_write, changed }
+        Self { connections: DatabaseConnections::new(url), log, policy_bounds, own_write, changed }
     }
 
     /// Where the catalog is.
@@ -205,7 +205,7 @@ impl Catalog {
 }
 
 pub(crate) async fn set_version(
-    connection: &mut Connection,
+    connection: &mut DatabaseConnection,
     version: Version,
 ) -> Result<(), sqlx::Error> {
     let sql = "INSERT INTO tollgate_catalog (only_row, epoch, revision, stamp) \

@@ -71,15 +71,15 @@ impl CatalogError {
                 ))
             }
             sqlx::Error::Database(refusal) => match code_of(refusal.as_ref()) {
-                Code::Data => {
+                SqlErrorCode::Data => {
                     let message = format!("the database refuses it: {}", refusal.message());
                     Self::Invalid(vec![Problem::new("", message)])
                 }
-                Code::Tables => Self::Unusable(format!(
+                SqlErrorCode::Tables => Self::Unusable(format!(
                     "the catalog {url} is not what this program can use: {}",
                     refusal.message()
                 )),
-                Code::Other => Self::away(url, refusal.message()),
+                SqlErrorCode::Other => Self::away(url, refusal.message()),
             },
             _ => Self::away(url, error),
         }
@@ -87,7 +87,7 @@ impl CatalogError {
 }
 
 /// Why a reachable database refused a statement.
-enum Code {
+enum SqlErrorCode {
     /// The values violate a type or a constraint.
     Data,
     /// A table is missing or different, or may not be used.
@@ -95,15 +95,15 @@ enum Code {
     Other,
 }
 
-fn code_of(error: &dyn DatabaseError) -> Code {
+fn code_of(error: &dyn DatabaseError) -> SqlErrorCode {
     // PostgreSQL codes have five characters, of which two name a class. SQLite codes are shorter.
     let code = error.code().unwrap_or_default();
     match code.get(..2).filter(|_| code.len() == 5) {
-        Some("22" | "23" | "54") => Code::Data,
-        Some("42") => Code::Tables,
-        None if code == "1" => Code::Tables,
-        _ if !matches!(error.kind(), ErrorKind::Other) => Code::Data,
-        _ => Code::Other,
+        Some("22" | "23" | "54") => SqlErrorCode::Data,
+        Some("42") => SqlErrorCode::Tables,
+        None if code == "1" => SqlErrorCode::Tables,
+        _ if !matches!(error.kind(), ErrorKind::Other) => SqlErrorCode::Data,
+        _ => SqlErrorCode::Other,
     }
 }
 

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde::Serialize;
-use tollgate_catalog::{Catalog, Purpose};
+use tollgate_catalog::{Catalog, PolicyBounds};
 
 use crate::catalog::{block_on, is_missing, refused};
 use crate::failure::Failure;
@@ -44,7 +44,7 @@ pub(crate) struct BackupArguments {
 
 /// What was written.
 #[derive(Serialize)]
-struct Written {
+struct BackupWritten {
     file: String,
     catalog: String,
     schema: u64,
@@ -74,12 +74,12 @@ pub(crate) fn run(arguments: &BackupArguments) -> Result<ExitCode, Failure> {
     let (shown, file) = (url.to_string(), &arguments.file);
     let backup = block_on(async {
         // Also one that this version has yet to migrate.
-        let catalog = Catalog::new(url, Purpose::default());
+        let catalog = Catalog::new(url, PolicyBounds::default());
         let backup = catalog.back_up(file).await;
         catalog.close().await;
         backup.map_err(|error| refused(&error))
     })?;
-    let written = Written {
+    let written = BackupWritten {
         file: file.display().to_string(),
         catalog: shown,
         schema: backup.schema,
@@ -89,7 +89,7 @@ pub(crate) fn run(arguments: &BackupArguments) -> Result<ExitCode, Failure> {
     if arguments.json {
         print(&serde_json::to_string(&written).unwrap_or_default())?;
     } else {
-        let Written { file, catalog, schema, revision, bytes } = written;
+        let BackupWritten { file, catalog, schema, revision, bytes } = written;
         print(&format!(
             "{file}: the catalog {catalog} at revision {revision}, schema {schema}, {bytes} bytes"
         ))?;

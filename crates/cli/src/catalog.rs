@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use tollgate_catalog::{Catalog, CatalogError, CatalogUrl, NEWEST_SCHEMA, Purpose};
+use tollgate_catalog::{Catalog, CatalogError, CatalogUrl, NEWEST_SCHEMA, PolicyBounds};
 
 use crate::failure::Failure;
 
@@ -16,7 +16,7 @@ pub(crate) async fn open(url: CatalogUrl) -> Result<Catalog, Failure> {
     if is_missing(&url) {
         return Err(Failure::usage(format!("there is no catalog {url}")));
     }
-    let catalog = Catalog::new(url, Purpose::default());
+    let catalog = Catalog::new(url, PolicyBounds::default());
     let version = catalog.schema_version().await;
     match version {
         Ok(NEWEST_SCHEMA) => return Ok(catalog),

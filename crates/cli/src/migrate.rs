@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use serde::Serialize;
 use tollgate::{Clock as _, SystemClock};
-use tollgate_catalog::{Catalog, CatalogUrl, NEWEST_SCHEMA, Purpose};
+use tollgate_catalog::{Catalog, CatalogUrl, NEWEST_SCHEMA, PolicyBounds};
 
 use crate::catalog::{block_on, is_missing, outdated, refused};
 use crate::failure::Failure;
@@ -80,7 +80,7 @@ async fn migrate(url: CatalogUrl, only_check: bool) -> Result<Migration, Failure
     if only_check && is_missing(&url) {
         return Ok(migration(0, 0));
     }
-    let catalog = Catalog::new(url, Purpose::default());
+    let catalog = Catalog::new(url, PolicyBounds::default());
     let versions = bring_up_to_date(&catalog, only_check).await;
     catalog.close().await;
     versions.map(|(was, is)| migration(was, is))

@@ -10,13 +10,13 @@ use crate::failure::Failure;
 use crate::terminal::count;
 
 /// A policy document as it was read.
-pub(crate) struct PolicyFile {
+pub(crate) struct PolicyText {
     pub(crate) name: String,
     pub(crate) text: String,
     pub(crate) source: Source,
 }
 
-impl PolicyFile {
+impl PolicyText {
     /// Reads a file; `-` is standard input.
     pub(crate) fn read(path: &str) -> Result<Self, Failure> {
         let (name, text) = if path == "-" {

@@ -9,7 +9,7 @@ use tollgate::{Policy, Problem};
 
 use crate::arguments::LintArguments;
 use crate::failure::{FOUND_PROBLEMS, Failure};
-use crate::policy_file::PolicyFile;
+use crate::policy_file::PolicyText;
 use crate::terminal::count;
 
 /// Prints the JSON schema of the policy document.
@@ -41,7 +41,7 @@ pub(crate) fn lint(arguments: &LintArguments) -> Result<ExitCode, Failure> {
     let mut output = io::stdout().lock();
     let (mut errors, mut warnings) = (0, 0);
     for path in &arguments.files {
-        let file = PolicyFile::read(path)?;
+        let file = PolicyText::read(path)?;
         let problems = match Policy::compile(&file.source) {
             Ok(policy) => doubts(&file.source, &policy, &context),
             Err(problems) => problems,
@@ -67,7 +67,7 @@ pub(crate) fn lint(arguments: &LintArguments) -> Result<ExitCode, Failure> {
     Ok(if errors + warnings == 0 { ExitCode::SUCCESS } else { ExitCode::from(FOUND_PROBLEMS) })
 }
 
-fn line_of<'a>(file: &'a PolicyFile, problem: &'a Problem) -> ProblemLine<'a> {
+fn line_of<'a>(file: &'a PolicyText, problem: &'a Problem) -> ProblemLine<'a> {
     ProblemLine {
         file: &file.name,
         severity: problem.severity.to_string(),

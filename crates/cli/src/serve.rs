@@ -18,7 +18,7 @@ use tracing::{info, warn};
 use crate::failure::Failure;
 use crate::log;
 use crate::settings::ServeArguments;
-use crate::traces::Traces;
+use crate::traces::SpanPipeline;
 
 /// How often files are checked for changes, and expired counters are removed.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(2);
@@ -60,7 +60,7 @@ async fn run_server(Effective { settings, .. }: &Effective) -> Result<ExitCode, 
         Some(gateway) => Some(bind(gateway.address, "--gateway", tls.as_ref(), settings).await?),
         None => None,
     };
-    let traces = Traces::start(&settings.otlp)?;
+    let traces = SpanPipeline::start(&settings.otlp)?;
     let app = App::new(settings).await.map_err(|error| refused(&error))?;
     let app = Arc::new(match &traces {
         Some(traces) => app.with_traces(traces.tracer()),

@@ -23,11 +23,11 @@ const EXPORT_TIMEOUT: Duration = Duration::from_secs(10);
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Spans on their way to a collector. At most 2,048 wait; what comes then is dropped.
-pub(crate) struct Traces {
+pub(crate) struct SpanPipeline {
     provider: SdkTracerProvider,
 }
 
-impl Traces {
+impl SpanPipeline {
     /// Begins to send spans, if the settings say where. Needs a runtime, and does not wait for the
     /// collector.
     pub(crate) fn start(settings: &Otlp) -> Result<Option<Self>, Failure> {

@@ -56,11 +56,11 @@ pub struct Report {
 
 /// A counter advanced to a point in time, by its kernel.
 #[derive(Clone, Copy, Debug)]
-enum Level {
+enum CounterLevel {
     /// A limit of zero, which has no state.
     Blocked,
     Bucket(bucket::Debt),
-    Window(window::Counts),
+    Window(window::WindowCounts),
     Log(log::Live),
 }
 
@@ -167,62 +167,74 @@ impl Limit {
     }
 
     #[inline]
-    fn level(&self, state: Option<&State>, now: Timestamp) -> Level {
+    fn level(&self, state: Option<&State>, now: Timestamp) -> CounterLevel {
         if self.limit == 0 {
-            return Level::Blocked;
+            return CounterLevel::Blocked;
         }
         match self.algorithm {
             Algorithm::TokenBucket | Algorithm::LeakyBucket | Algorithm::Gcra => {
-                Level::Bucket(bucket::advance(self, state, now))
+                CounterLevel::Bucket(bucket::advance(self, state, now))
             }
             Algorithm::FixedWindow | Algorithm::SlidingWindowCounter => {
-                Level::Window(window::advance(self, state, now))
+                CounterLevel::Window(window::advance(self, state, now))
             }
-            Algorithm::SlidingWindowLog => Level::Log(log::advance(self, state, now)),
+            Algorithm::SlidingWindowLog => CounterLevel::Log(log::advance(self, state, now)),
         }
     }
 
     #[inline]
-    fn admits(&self, level: &Level, cost: u64) -> bool {
+    fn admits(&self, level: &CounterLevel, cost: u64) -> bool {
         cost == 0
             || match level {
-                Level::Blocked => false,
-                Level::Bucket(debt) => debt.fits(self, cost),
-                Level::Window(counts) => counts.fits(self, cost),
-                Level::Log(live) => live.fits(self, cost),
+                CounterLevel::Blocked => false,
+                CounterLevel::Bucket(debt) => debt.fits(self, cost),
+                CounterLevel::Window(counts) => counts.fits(self, cost),
+                CounterLevel::Log(live) => live.fits(self, cost),
             }
     }
 
     /// Charges `cost`, up to `most` in all, and returns the new level.
     #[inline]
-    fn add(&self, level: Level, state: &mut Option<State>, cost: u64, most: u64) -> Level {
+    fn add(
+        &self,
+        level: CounterLevel,
+        state: &mut Option<State>,
+        cost: u64,
+        most: u64,
+    ) -> CounterLevel {
         match level {
-            Level::Blocked => Level::Blocked,
-            Level::Bucket(debt) => {
+            CounterLevel::Blocked => CounterLevel::Blocked,
+            CounterLevel::Bucket(debt) => {
                 let debt = debt.add(self, cost, most);
                 *state = Some(State::Bucket(debt.state(self)));
-                Level::Bucket(debt)
+                CounterLevel::Bucket(debt)
             }
-            Level::Window(counts) => {
+            CounterLevel::Window(counts) => {
                 let counts = counts.add(self, cost, most);
                 *state = Some(State::Window(counts.state(self)));
-                Level::Window(counts)
+                CounterLevel::Window(counts)
             }
-            Level::Log(live) => Level::Log(log::add(self, live, state, cost, most)),
+            CounterLevel::Log(live) => CounterLevel::Log(log::add(self, live, state, cost, most)),
         }
     }
 
     #[inline]
-    fn figures(&self, level: &Level, state: Option<&State>, cost: u64, admitted: bool) -> Report {
+    fn figures(
+        &self,
+        level: &CounterLevel,
+        state: Option<&State>,
+        cost: u64,
+        admitted: bool,
+    ) -> Report {
         match level {
-            Level::Blocked => {
+            CounterLevel::Blocked => {
                 let at_once = admitted.then_some(Micros::ZERO);
                 let delay = at_once.filter(|_| self.algorithm == Algorithm::LeakyBucket);
                 Report { retry_after: at_once, delay, ..Report::default() }
             }
-            Level::Bucket(debt) => debt.report(self, cost, admitted),
-            Level::Window(counts) => counts.report(self, cost, admitted),
-            Level::Log(live) => {
+            CounterLevel::Bucket(debt) => debt.report(self, cost, admitted),
+            CounterLevel::Window(counts) => counts.report(self, cost, admitted),
+            CounterLevel::Log(live) => {
                 self.whole_units(live.used(), cost, admitted, |target| live.wait_for(state, target))
             }
         }
@@ -320,12 +332,14 @@ impl Limit {
             return;
         }
         match self.level(state.as_ref(), now) {
-            Level::Blocked => {}
-            Level::Bucket(debt) => *state = Some(State::Bucket(debt.refund(units).state(self))),
-            Level::Window(counts) => {
+            CounterLevel::Blocked => {}
+            CounterLevel::Bucket(debt) => {
+                *state = Some(State::Bucket(debt.refund(units).state(self)));
+            }
+            CounterLevel::Window(counts) => {
                 *state = Some(State::Window(counts.refund(units, charged_at).state(self)));
             }
-            Level::Log(live) => log::refund(live, state, units, charged_at),
+            CounterLevel::Log(live) => log::refund(live, state, units, charged_at),
         }
     }
 
@@ -345,10 +359,10 @@ impl Limit {
     #[must_use]
     pub fn is_idle(&self, state: &State, now: Timestamp) -> bool {
         match self.level(Some(state), now) {
-            Level::Blocked => true,
-            Level::Bucket(debt) => debt.is_zero(),
-            Level::Window(counts) => counts.is_zero(),
-            Level::Log(live) => live.used() == 0,
+            CounterLevel::Blocked => true,
+            CounterLevel::Bucket(debt) => debt.is_zero(),
+            CounterLevel::Window(counts) => counts.is_zero(),
+            CounterLevel::Log(live) => live.used() == 0,
         }
     }
 

@@ -1,7 +1,7 @@
 //! A counter in sixteen bytes, for a store in memory that knows which limit the state is counted in. It is settled in
 //! registers; a state that does not fit is settled as a [`State`], with the same arithmetic.
 
-use crate::kernel::{Balance, bucket::Debt, window::Counts};
+use crate::kernel::{Balance, bucket::Debt, window::WindowCounts};
 use crate::{
     Algorithm, BucketState, Charge, ChargeResult, Limit, Mode, State, Timestamp, WindowState,
 };
@@ -99,12 +99,14 @@ impl PackedState {
                 let debt = Debt::new(limit.rate, u128::from(self.value), self.at);
                 self.settle_balance(debt.until(now), charge, result)
             }
-            Algorithm::FixedWindow => {
-                self.settle_balance(Counts::new(limit, self.at, self.value, 0, now), charge, result)
-            }
+            Algorithm::FixedWindow => self.settle_balance(
+                WindowCounts::new(limit, self.at, self.value, 0, now),
+                charge,
+                result,
+            ),
             Algorithm::SlidingWindowCounter => {
                 let (current, previous) = self.counts();
-                let counts = Counts::new(limit, self.at, current, previous, now);
+                let counts = WindowCounts::new(limit, self.at, current, previous, now);
                 self.settle_balance(counts, charge, result)
             }
             Algorithm::SlidingWindowLog => None,
@@ -115,8 +117,9 @@ impl PackedState {
     #[must_use]
     #[inline]
     pub fn is_idle(self, limit: &Limit, now: Timestamp) -> bool {
-        let is_empty =
-            |(current, previous)| Counts::new(limit, self.at, current, previous, now).is_zero();
+        let is_empty = |(current, previous)| {
+            WindowCounts::new(limit, self.at, current, previous, now).is_zero()
+        };
         match limit.algorithm {
             _ if limit.limit == 0 => true,
             Algorithm::TokenBucket | Algorithm::LeakyBucket | Algorithm::Gcra => {

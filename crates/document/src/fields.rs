@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use crate::decode::Decode;
-use crate::node::{Key, Node, Value};
+use crate::node::{MapKey, Node, Value};
 use crate::number::exact;
 use crate::position::Position;
 use crate::scope::Scope;
@@ -26,15 +26,15 @@ pub struct Field {
 #[derive(Debug)]
 pub struct Fields<'a> {
     position: Position,
-    slots: Vec<Slot<'a>>,
+    slots: Vec<FieldSlot<'a>>,
     scope: &'a mut Scope,
 }
 
 /// A known field, and what the text has for it.
 #[derive(Clone, Copy, Debug)]
-struct Slot<'a> {
+struct FieldSlot<'a> {
     field: &'static Field,
-    given: Option<(&'a Key, &'a Node)>,
+    given: Option<(&'a MapKey, &'a Node)>,
 }
 
 impl<'a> Fields<'a> {
@@ -44,14 +44,15 @@ impl<'a> Fields<'a> {
             scope.expected(node, "a map", &list_of(known));
             return None;
         };
-        let mut slots = known.iter().map(|field| Slot { field, given: None }).collect::<Vec<_>>();
+        let mut slots =
+            known.iter().map(|field| FieldSlot { field, given: None }).collect::<Vec<_>>();
         for (key, value) in entries {
             if scope.is_full() {
                 break;
             }
             match slots.iter_mut().find(|slot| slot.field.name == key.text) {
                 None => unknown_field(key, known, scope),
-                Some(Slot { given: Some((first, _)), .. }) => scope
+                Some(FieldSlot { given: Some((first, _)), .. }) => scope
                     .in_field(&key.text, |scope| scope.given_twice(first.position, key.position)),
                 Some(slot) => slot.given = Some((key, value)),
             }
@@ -61,7 +62,7 @@ impl<'a> Fields<'a> {
 
     /// The value of a field that must be there.
     pub fn required<T: Decode>(&mut self, name: &str) -> Option<T> {
-        let Slot { field, given } = self.slot(name)?;
+        let FieldSlot { field, given } = self.slot(name)?;
         if let Some((_, node)) = given {
             return self.decode(field, node);
         }
@@ -108,7 +109,7 @@ impl<'a> Fields<'a> {
         self.scope.in_field(name, |scope| scope.problem(at, message, advice));
     }
 
-    fn slot(&self, name: &str) -> Option<Slot<'a>> {
+    fn slot(&self, name: &str) -> Option<FieldSlot<'a>> {
         self.slots.iter().find(|slot| slot.field.name == name).copied()
     }
 
@@ -136,7 +137,7 @@ fn is_within(node: &Node, range: &RangeInclusive<u64>) -> bool {
     })
 }
 
-fn unknown_field(key: &Key, known: &[Field], scope: &mut Scope) {
+fn unknown_field(key: &MapKey, known: &[Field], scope: &mut Scope) {
     let advice = guess(&key.text, known);
     scope.in_field(&key.text, |scope| {
         scope.problem(key.position, "there is no such field", advice);

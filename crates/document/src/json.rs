@@ -1,13 +1,13 @@
 //! Reads JSON into nodes. Strict, and written by hand because the available parsers give no positions.
 
-use crate::node::{Key, MAX_DEPTH, MAX_NODES, Node, Value, quote, too_deep, too_large};
+use crate::node::{MAX_DEPTH, MAX_NODES, MapKey, Node, Value, quote, too_deep, too_large};
 use crate::position::Position;
 use crate::problem::Problem;
 
 /// Reads a whole text.
 pub(crate) fn read(text: &str) -> Result<Node, Problem> {
     let mut reader =
-        Reader { text, offset: 0, counted: 0, position: Position::START, depth: 0, nodes: 0 };
+        JsonReader { text, offset: 0, counted: 0, position: Position::START, depth: 0, nodes: 0 };
     let node = reader.value()?;
     match reader.peek() {
         None => Ok(node),
@@ -15,7 +15,7 @@ pub(crate) fn read(text: &str) -> Result<Node, Problem> {
     }
 }
 
-struct Reader<'a> {
+struct JsonReader<'a> {
     text: &'a str,
     /// How far we have read, in bytes.
     offset: usize,
@@ -27,7 +27,7 @@ struct Reader<'a> {
     nodes: usize,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> JsonReader<'a> {
     fn value(&mut self) -> Result<Node, Problem> {
         let next = self.peek();
         let position = self.position();
@@ -92,7 +92,7 @@ impl<'a> Reader<'a> {
             if !self.punctuation(":") {
                 return Err(self.unexpected("a colon"));
             }
-            entries.push((Key { text, position }, self.value()?));
+            entries.push((MapKey { text, position }, self.value()?));
             if self.punctuation("}") {
                 return Ok(Value::Map(entries));
             }

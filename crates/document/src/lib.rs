@@ -33,7 +33,7 @@ mod yaml;
 pub use decode::{Decode, decode_choice, fixed_point};
 pub use fields::{Field, Fields};
 pub use format::{Format, read, read_as};
-pub use node::{Key, Node, Value, printable, quote};
+pub use node::{MapKey, Node, Value, printable, quote};
 pub use path::{Segment, nearest, segments};
 pub use position::Position;
 pub use problem::{Problem, Severity};

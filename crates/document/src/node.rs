@@ -35,12 +35,12 @@ pub enum Value {
     /// Values in order.
     List(Vec<Node>),
     /// Entries in the order of the text; a key may occur twice.
-    Map(Vec<(Key, Node)>),
+    Map(Vec<(MapKey, Node)>),
 }
 
 /// A key of a map and where it starts.
 #[derive(Clone, Debug)]
-pub struct Key {
+pub struct MapKey {
     /// The key itself.
     pub text: String,
     /// Where it starts.

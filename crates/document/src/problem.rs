@@ -100,7 +100,7 @@ impl Problem {
     /// What is wrong, and where.
     fn render_head(&self, file_name: &str) -> String {
         let margin = self.margin();
-        let mut out = format!("{}: {}{}\n", self.severity, Subject(self), self.message);
+        let mut out = format!("{}: {}{}\n", self.severity, ProblemSubject(self), self.message);
         let _ = write!(out, "{:margin$}--> {file_name}", "");
         if let Some(Position { line, column }) = self.position {
             let _ = write!(out, ":{line}:{column}");
@@ -129,7 +129,7 @@ impl fmt::Display for Problem {
         if let Some(position) = self.position {
             write!(f, "{position}: ")?;
         }
-        write!(f, "{}{}", Subject(self), self.message)?;
+        write!(f, "{}{}", ProblemSubject(self), self.message)?;
         match &self.advice {
             Some(advice) => write!(f, "; {advice}"),
             None => Ok(()),
@@ -140,9 +140,9 @@ impl fmt::Display for Problem {
 impl std::error::Error for Problem {}
 
 /// What a problem is about: the rule by its name and the field within it, else the whole path.
-struct Subject<'a>(&'a Problem);
+struct ProblemSubject<'a>(&'a Problem);
 
-impl fmt::Display for Subject<'_> {
+impl fmt::Display for ProblemSubject<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = self.0.path.as_str();
         match &self.0.rule {

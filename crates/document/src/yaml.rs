@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle};
 
-use crate::node::{Key, MAX_DEPTH, MAX_NODES, Node, Value, too_deep, too_large};
+use crate::node::{MAX_DEPTH, MAX_NODES, MapKey, Node, Value, too_deep, too_large};
 use crate::position::Position;
 use crate::problem::Problem;
 
@@ -16,7 +16,7 @@ const MAX_REPEATED: usize = 4_000_000;
 pub(crate) fn read(text: &str) -> Result<Node, Problem> {
     // Behind the last line the parser sees another one, even if it is not there.
     let end = Position::START.after(text);
-    let mut builder = Builder::default();
+    let mut builder = TreeBuilder::default();
     for event in Parser::new_from_str(text) {
         match event {
             Ok((event, span)) => builder.take(event, place(&span.start).min(end))?,
@@ -36,7 +36,7 @@ fn place(marker: &Marker) -> Position {
 
 /// Puts nodes together from events.
 #[derive(Default)]
-struct Builder {
+struct TreeBuilder {
     root: Option<Node>,
     /// The lists and maps that are still open, the outermost first.
     open: Vec<Open>,
@@ -56,10 +56,10 @@ struct Open {
 enum Items {
     List(Vec<Node>),
     /// With the key whose value comes next.
-    Map(Vec<(Key, Node)>, Option<Key>),
+    Map(Vec<(MapKey, Node)>, Option<MapKey>),
 }
 
-impl Builder {
+impl TreeBuilder {
     fn take(&mut self, event: Event<'_>, position: Position) -> Result<(), Problem> {
         let refuse = |message: &str, advice: &str| {
             Err(Problem::new("", message).at(position).with_advice(advice))
@@ -82,7 +82,7 @@ impl Builder {
                     if text == "<<" && style == ScalarStyle::Plain {
                         return refuse("merge keys are not supported", "write the fields out");
                     }
-                    *key = Some(Key { text: text.into_owned(), position });
+                    *key = Some(MapKey { text: text.into_owned(), position });
                     return Ok(());
                 }
                 let value = match style {
@@ -130,7 +130,7 @@ impl Builder {
     }
 
     /// Where the next scalar goes if it is a key.
-    fn awaited_key(&mut self) -> Option<&mut Option<Key>> {
+    fn awaited_key(&mut self) -> Option<&mut Option<MapKey>> {
         match self.open.last_mut() {
             Some(Open { items: Items::Map(_, key @ None), .. }) => Some(key),
             _ => None,

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// Whoever takes longer hangs.
+/// A server that takes longer hangs.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// An answer.
+/// A response.
 pub struct Answer {
     /// The status.
     pub status: u16,
@@ -50,7 +50,7 @@ impl Answer {
         body["code"].as_str().unwrap_or_else(|| panic!("no code: {self:?}")).to_owned()
     }
 
-    /// Reads an answer that somebody else has received.
+    /// Parses a response that another client has received.
     pub fn parse(mut bytes: &[u8]) -> io::Result<Self> {
         Self::read(&mut bytes, false)
     }
@@ -132,7 +132,7 @@ impl Connection {
         Self { stream: BufReader::new(stream), is_head: false }
     }
 
-    /// Sends bytes. A server that has heard enough may close the connection meanwhile.
+    /// Sends bytes. A server that has read enough may close the connection meanwhile.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.is_head = bytes.starts_with(b"HEAD ");
         self.stream.get_mut().write_all(bytes)
@@ -144,12 +144,12 @@ impl Connection {
         let _ = self.stream.get_mut().shutdown(Shutdown::Write);
     }
 
-    /// The next answer; an error if the connection ends instead.
+    /// The next response; an error if the connection ends instead.
     pub fn answer(&mut self) -> io::Result<Answer> {
         Answer::read(&mut self.stream, self.is_head).inspect_err(assert_no_hang)
     }
 
-    /// Sends a request and waits for its answer.
+    /// Sends a request and waits for its response.
     pub fn ask(&mut self, request: &[u8]) -> Answer {
         self.send(request).expect("sent");
         self.answer().unwrap_or_else(|error| {
@@ -161,7 +161,7 @@ impl Connection {
     /// Everything that still comes, up to the end of the connection.
     pub fn rest(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
-        // An abrupt end is an end.
+        // A reset counts as an end.
         if let Err(error) = self.stream.read_to_end(&mut bytes) {
             assert_no_hang(&error);
         }
@@ -174,7 +174,7 @@ fn assert_no_hang(error: &io::Error) {
     assert!(!is_hang, "the server hangs: neither an answer nor an end after {TIMEOUT:?}");
 }
 
-/// The bytes of a sound request.
+/// The bytes of a valid request.
 pub fn request(method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
     let mut bytes = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\n").into_bytes();
     for (name, value) in headers {

@@ -1,4 +1,4 @@
-//! A collector of traces, which tells what it receives.
+//! A collector of traces, which prints what it receives.
 
 use std::net::SocketAddr;
 
@@ -34,7 +34,7 @@ impl Collector {
         Self { process, address: SocketAddr::from(([127, 0, 0, 1], port)) }
     }
 
-    /// What the setting `otlp.endpoint` names it by.
+    /// The value for the setting `otlp.endpoint`.
     pub fn endpoint(&self) -> String {
         format!("http://{}", self.address)
     }
@@ -47,7 +47,7 @@ impl Collector {
         spans
     }
 
-    /// What it has said, as far as it has finished to say it.
+    /// The complete lines that it has printed.
     pub fn lines(&self) -> Vec<Value> {
         lines(&self.process)
     }
@@ -62,7 +62,7 @@ impl Collector {
     }
 }
 
-/// Bytes as [`Collector::has_received`] knows them.
+/// Bytes in the form that [`Collector::has_received`] takes.
 pub fn digits(text: &str) -> String {
     text.bytes().map(|byte| format!("{byte:02x}")).collect()
 }

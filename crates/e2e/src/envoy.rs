@@ -23,7 +23,7 @@ impl Envoy {
         Self::start_with(example, ports, &[])
     }
 
-    /// The same with other changes: what is written, and what is to be there instead.
+    /// Starts Envoy with an example in which texts are replaced: pairs of the old text and the new one.
     pub fn start_with(example: &str, ports: &[(&str, u16)], changes: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let example = root().join("examples").join(example);
@@ -52,7 +52,7 @@ impl Envoy {
             .arg("--admin-address-path")
             .arg(&admin_file);
         let mut process = Process::start(&mut command);
-        // Envoy tells the administrator which ports it took.
+        // The admin API of Envoy reports which ports it took.
         let admin = process.until("the address of Envoy's administrator", |_| {
             fs::read_to_string(&admin_file).ok().filter(|text| text.contains(':'))
         });
@@ -64,7 +64,7 @@ impl Envoy {
         Self { address, _process: process, _folder: folder }
     }
 
-    /// What a client with an address of its own is answered.
+    /// The response to a client with this address.
     pub fn ask(&self, client: &str, path: &str, more: &[&str]) -> Answer {
         curl_from(client, &format!("http://{}{path}", self.address), more)
     }

@@ -46,7 +46,7 @@ impl Client {
         Self::at(server.grpc_address)
     }
 
-    /// A client of whatever listens there.
+    /// A client of the server at an address.
     pub fn at(address: SocketAddr) -> Self {
         Self::open(&json!({ "address": address.to_string() }))
     }
@@ -57,7 +57,7 @@ impl Client {
         let script = root().join("crates/e2e/src/grpc_client.py");
         let mut child = python()
             .arg(script)
-            // Every retry inside the library would be a call that nobody asked for.
+            // Retries inside the library would be extra calls.
             .env("GRPC_VERBOSITY", "NONE")
             .env("PYTHONDONTWRITEBYTECODE", "1")
             .stdin(Stdio::piped())
@@ -118,7 +118,7 @@ impl Client {
             .unwrap_or_else(|failure| panic!("{method} {message}: {failure:?}"))
     }
 
-    /// Makes a call that has to fail; says how.
+    /// Makes a call that has to fail, and returns the failure.
     pub fn fail(&mut self, method: &str, message: &Value) -> Failure {
         match self.try_call(method, message) {
             Err(failure) => failure,

@@ -1,4 +1,4 @@
-"""A gRPC client that others wrote: reads calls as lines of JSON, and prints what became of each.
+"""A gRPC client that others wrote: reads calls as lines of JSON, and prints the result of each.
 
 Messages of Envoy are those that Envoy publishes; all others are learned from the server itself.
 The first line says where the server is. Numbers of 64 bits are texts, as in the JSON of protobuf.
@@ -16,7 +16,7 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
     ProtoReflectionDescriptorDatabase,
 )
 
-# Whoever takes longer hangs.
+# A server that takes longer hangs.
 TIMEOUT = 20
 
 

@@ -1,4 +1,4 @@
-//! What tests of the whole share: the server under test, clients of it, and what stands around it.
+//! Fixtures of the tests of the binary: the server under test, its clients, proxies and upstreams.
 //!
 //! This is support for tests: whatever goes wrong here is a panic that says what was wanted.
 
@@ -18,29 +18,29 @@ use std::time::Duration;
 
 use tollgate::Stopwatch;
 
-/// The longest that anything may take that is waited for. Far more than it takes: a machine may be
-/// busy with other tests.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The timeout of everything that is waited for. Far more than it takes: a machine may be busy with
+/// other tests.
+const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How soon to look again for what nobody announces: a port that closes, an answer that changes.
-const GLANCE: Duration = Duration::from_millis(10);
+/// The interval between polls for changes without a notification: a closed port, another response.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Waits until `look` finds what it looks for. It looks whenever a process of the tests has said
-/// something or has ended, and now and then besides.
+/// Polls `look` until it returns something: whenever a process of the tests has printed something or
+/// has ended, and at an interval besides.
 pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let stopwatch = Stopwatch::start();
     loop {
-        // Before the look, so that nothing said meanwhile is missed.
+        // Read before the poll, so that no output is missed.
         let heard = process::heard();
         if let Some(found) = look() {
             return found;
         }
-        assert!(stopwatch.elapsed() < PATIENCE, "waited in vain for {what}");
-        process::await_more(heard, GLANCE);
+        assert!(stopwatch.elapsed() < WAIT_TIMEOUT, "waited in vain for {what}");
+        process::await_more(heard, POLL_INTERVAL);
     }
 }
 
-/// Tells threads that what they were started for is over, in a panic too.
+/// Signals threads to stop when it is dropped, in a panic too.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {
@@ -49,7 +49,7 @@ impl Drop for Over<'_> {
     }
 }
 
-/// Does `work` on so many threads while `act` runs. `work` is told when that is over.
+/// Runs `work` on so many threads while `act` runs. The flag that `work` gets is set at the end.
 pub fn beside(threads: usize, work: impl Fn(&AtomicBool) + Sync, act: impl FnOnce()) {
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! A process that lives no longer than its test, and whose words are kept.
+//! A process that lives no longer than its test, and whose output is kept.
 
 use std::fs;
 use std::io::Read;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::until;
 
-/// How often any process of the tests has said something or fallen silent.
+/// How often any process of the tests has printed something or closed an output.
 static HEARD: Mutex<u64> = Mutex::new(0);
 static NEWS: Condvar = Condvar::new();
 
@@ -17,7 +17,7 @@ pub(crate) fn heard() -> u64 {
     *HEARD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Waits until more was heard than that, but not for ever.
+/// Waits for more output than that, with a timeout.
 pub(crate) fn await_more(heard: u64, patience: Duration) {
     let now = HEARD.lock().unwrap_or_else(PoisonError::into_inner);
     drop(NEWS.wait_timeout_while(now, patience, |now| *now == heard));
@@ -35,12 +35,12 @@ pub struct Process {
     errors: Words,
 }
 
-/// What a process says on one of its ways to say something.
+/// One output stream of a process.
 #[derive(Clone, Default)]
 struct Words(Arc<Mutex<(Vec<u8>, bool)>>);
 
 impl Words {
-    /// Listens until the process falls silent.
+    /// Reads until the stream ends.
     fn listen(mut source: impl Read + Send + 'static) -> Self {
         let words = Self::default();
         let heard = words.clone();
@@ -95,16 +95,16 @@ impl Process {
         self.errors.text()
     }
 
-    /// How it ended, once it has and all it said was heard.
+    /// Its exit status, once it has ended and all output was read.
     fn ended(&mut self) -> Option<ExitStatus> {
         let status = self.child.try_wait().expect("a state")?;
         (self.output.is_silent() && self.errors.is_silent()).then_some(status)
     }
 
-    /// Waits until `look` finds something; a process that ends meanwhile never will.
+    /// Polls `look` until it returns something; panics if the process ends before.
     pub fn until<T>(&mut self, what: &str, mut look: impl FnMut(&Self) -> Option<T>) -> T {
         until(what, || {
-            // First the question, so that nothing said before the end is missed.
+            // Read the status first, so that no output before the end is missed.
             let ended = self.ended();
             let found = look(self);
             if let (None, Some(status)) = (&found, ended) {
@@ -133,7 +133,7 @@ impl Process {
             let status = fs::read_to_string(thread.path().join("status"));
             status.is_ok_and(|status| status.contains("State:\tT"))
         };
-        until("threads that stand still", || {
+        until("stopped threads", || {
             let mut threads = fs::read_dir(&threads).expect("its threads").flatten();
             threads.all(is_stopped).then_some(())
         });

@@ -1,11 +1,11 @@
-//! Programs of others that the service is tried with.
+//! Third-party programs that the service is tested with.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::client::Answer;
 
-/// A program that `scripts/test` installs, so that a machine without it is told what to do.
+/// A program that `scripts/test` installs; without it, the panic says what to do.
 fn installed(path: &Path) -> Command {
     assert!(path.exists(), "{} is missing: scripts/test installs it", path.display());
     Command::new(path)
@@ -41,12 +41,12 @@ pub fn schemathesis() -> Command {
     from_packages("schemathesis")
 }
 
-/// Runs curl, which reads no settings and never waits for long. Says what it printed.
+/// Runs curl without its settings file and with a timeout, and returns its output.
 pub fn curl(arguments: &[&str]) -> String {
     try_curl(arguments).unwrap_or_else(|errors| panic!("curl {arguments:?}: {errors}"))
 }
 
-/// The same, for calls that may fail.
+/// Runs curl like [`curl`], for calls that may fail.
 pub fn try_curl(arguments: &[&str]) -> Result<String, String> {
     let output = installed(Path::new("/usr/bin/curl"))
         .args(["--disable", "--silent", "--show-error", "--noproxy", "*", "--max-time", "20"])
@@ -57,7 +57,7 @@ pub fn try_curl(arguments: &[&str]) -> Result<String, String> {
     if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
 }
 
-/// What curl is answered, as a client with an address of its own.
+/// The response to curl, as a client with this address.
 pub fn curl_from(client: &str, url: &str, more: &[&str]) -> Answer {
     let said = curl(&[&["--include", "--interface", client, url], more].concat());
     Answer::parse(said.as_bytes()).unwrap_or_else(|error| panic!("{error}: {said}"))

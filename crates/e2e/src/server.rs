@@ -27,7 +27,7 @@ pub const AUTHORIZE: &str = "/api/v1/rate-limit/authorize";
 /// How a server is to be started.
 #[derive(Clone, Copy, Default)]
 pub struct Setup<'a> {
-    /// The policy; without one, what is built in holds.
+    /// The policy; without one, the built-in rules apply.
     pub rules: Option<&'a str>,
     /// The settings file.
     pub settings: &'a str,
@@ -60,7 +60,7 @@ pub fn binary() -> PathBuf {
     env::var_os("CARGO_BIN_EXE_tollgate-e2e").expect("a test that cargo runs").into()
 }
 
-/// The binary, unaware of how this machine is set up.
+/// The binary, without the environment of this machine.
 pub fn tollgate() -> Command {
     let mut command = Command::new(binary());
     let own = env::vars_os().map(|(name, _)| name);
@@ -74,11 +74,11 @@ pub fn tollgate() -> Command {
 /// The command that `setup` describes, with its files in `folder`.
 pub fn command(setup: &Setup<'_>, folder: &Path) -> Command {
     let mut command = tollgate();
-    // Where its catalog is made, if there are no rules.
+    // The catalog is made here, if there are no rules.
     command.current_dir(folder);
     let settings = folder.join("tollgate.yaml");
     fs::write(&settings, setup.settings).expect("written");
-    // A variable, so that a flag wins over it.
+    // A variable, so that a flag overrides it.
     command.env("TOLLGATE_HTTP", "127.0.0.1:0").env("TOLLGATE_GRPC", "127.0.0.1:0");
     command.arg("serve").arg("--config").arg(settings);
     if let Some(rules) = setup.rules {
@@ -121,7 +121,7 @@ impl Server {
         let folder = command.get_current_dir().map(Path::to_owned).unwrap_or_default();
         let mut process = Process::start(command);
         let said = process.until("word that it serves", |process| {
-            // The last line, so everything has been said.
+            // The last line, so the output is complete.
             Some(process.output()).filter(|said| said.contains("-d '"))
         });
         let address =
@@ -137,7 +137,7 @@ impl Server {
         }
     }
 
-    /// What it said about something when it was ready: the word behind that name at the start of a line.
+    /// A value that it printed when it was ready: the word behind that name at the start of a line.
     #[must_use]
     pub fn told(&self, name: &str) -> Option<&str> {
         told(&self.said, name)
@@ -149,7 +149,7 @@ impl Server {
         self.told("token").filter(|token| token.starts_with("tg_"))
     }
 
-    /// Ends it, as it should end.
+    /// Ends it by SIGTERM, and expects a clean exit.
     pub fn stop(mut self) {
         self.process.signal("TERM");
         let ended = self.process.end();
@@ -176,7 +176,7 @@ impl Server {
         Connection::open(self.address)
     }
 
-    /// Asks over a connection of its own.
+    /// Sends a request over a new connection.
     pub fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
         self.connect().ask(&request(method, path, headers, body.as_bytes()))
     }
@@ -201,7 +201,7 @@ impl Server {
         self.ask("GET", path, &[bearer_admin()], "")
     }
 
-    /// Posts a check that is answered, and says what.
+    /// Posts a check that has to succeed, and returns the response.
     pub fn check(&self, body: &str) -> Value {
         let answer = self.post(CHECK, body);
         assert_eq!(answer.status, 200, "{body}: {answer:?}");

@@ -1,11 +1,11 @@
-//! The service behind a proxy: it answers everything, and remembers what it was asked.
+//! The service behind a proxy: it responds to every request, and records it.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// Serves until the test is over.
+/// Serves until the test ends.
 pub struct Upstream {
     /// Where it listens.
     pub address: SocketAddr,
@@ -35,7 +35,7 @@ impl Upstream {
     }
 }
 
-/// Answers every request of a connection; none of them has a body.
+/// Responds to every request of a connection; none of them has a body.
 fn serve(mut stream: &TcpStream, asked: &Mutex<Vec<String>>) {
     let mut lines = BufReader::new(stream).lines();
     let mut first = None;

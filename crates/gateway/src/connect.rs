@@ -20,10 +20,10 @@ use tokio_rustls::TlsConnector;
 use tracing::debug;
 
 use crate::max_streams::NotifyingExecutor;
-use crate::pool::{Lease, Pool};
+use crate::pool::{Pool, UpstreamLease};
 use crate::request_body::RequestBody;
 use crate::upstream::ConnectionPreference;
-use crate::url::{Protocol, UpstreamUrl};
+use crate::url::{UpstreamProtocol, UpstreamUrl};
 
 /// The largest response head, and the read buffer of bodies.
 const BUFFER: usize = 64 * 1024;
@@ -119,16 +119,18 @@ pub(crate) async fn connect(
     preference: ConnectionPreference,
     pool: &Arc<Pool>,
     time: Duration,
-) -> io::Result<Lease> {
+) -> io::Result<UpstreamLease> {
     let addresses: Vec<SocketAddr> = lookup_host((url.host(), url.port())).await?.collect();
     let stream = connect_to_any(&addresses, time).await?;
     // Requests are written whole, so Nagle's algorithm would only delay them.
     stream.set_nodelay(true)?;
     match (url.protocol(), trust) {
-        (Protocol::Plain, _) => over_http1(stream).await,
-        (Protocol::PlainHttp2, _) => over_http2(stream, preference, pool).await,
-        (Protocol::Tls, None) => Err(io::Error::other("no authorities to check certificates by")),
-        (Protocol::Tls, Some(trust)) => {
+        (UpstreamProtocol::Plain, _) => over_http1(stream).await,
+        (UpstreamProtocol::PlainHttp2, _) => over_http2(stream, preference, pool).await,
+        (UpstreamProtocol::Tls, None) => {
+            Err(io::Error::other("no authorities to check certificates by"))
+        }
+        (UpstreamProtocol::Tls, Some(trust)) => {
             let name = ServerName::try_from(url.host().to_owned()).map_err(io::Error::other)?;
             let connector = if preference == ConnectionPreference::ToUpgrade {
                 &trust.http1
@@ -165,7 +167,7 @@ async fn connect_to_any(addresses: &[SocketAddr], time: Duration) -> io::Result<
     TcpStream::connect(last).await
 }
 
-async fn over_http1<S>(stream: S) -> io::Result<Lease>
+async fn over_http1<S>(stream: S) -> io::Result<UpstreamLease>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -178,14 +180,14 @@ where
             debug!(%error, "connection to an upstream ended");
         }
     });
-    Ok(Lease { sender: Sender::Http1(sender), is_reused: false, stream: None })
+    Ok(UpstreamLease { sender: Sender::Http1(sender), is_reused: false, stream: None })
 }
 
 async fn over_http2<S>(
     stream: S,
     preference: ConnectionPreference,
     pool: &Arc<Pool>,
-) -> io::Result<Lease>
+) -> io::Result<UpstreamLease>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -203,7 +205,7 @@ where
         http.handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
     let max_streams = hearing.first_settings(&mut connection).await?;
     let lease = match preference {
-        ConnectionPreference::Own => Lease::unshared(sender),
+        ConnectionPreference::Own => UpstreamLease::unshared(sender),
         _ => pool.share(sender, max_streams.clone()),
     };
     let pool = Arc::downgrade(pool);

@@ -5,15 +5,15 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use http::StatusCode;
 
-use crate::failure::Failure;
+use crate::failure::ForwardError;
 
 const CLASSES: [&str; 6] = ["1xx", "2xx", "3xx", "4xx", "429", "5xx"];
 
 /// The counters of a gateway.
 #[derive(Debug, Default)]
-pub struct Counts {
+pub struct GatewayCounts {
     responses: [AtomicU64; CLASSES.len()],
-    failures: [AtomicU64; Failure::ALL.len()],
+    failures: [AtomicU64; ForwardError::ALL.len()],
     retries: AtomicU64,
     upgrades: AtomicU64,
 }
@@ -31,7 +31,7 @@ pub struct Readings {
     pub upgrades: u64,
 }
 
-impl Counts {
+impl GatewayCounts {
     /// Counts a response to a client, of an upstream or of the gateway.
     pub fn count_response(&self, status: StatusCode) {
         let class = match status.as_u16() {
@@ -45,8 +45,8 @@ impl Counts {
         self.responses[class].fetch_add(1, Relaxed);
     }
 
-    pub(crate) fn count_failure(&self, failure: Failure) {
-        if let Some(at) = Failure::ALL.iter().position(|known| *known == failure) {
+    pub(crate) fn count_failure(&self, failure: ForwardError) {
+        if let Some(at) = ForwardError::ALL.iter().position(|known| *known == failure) {
             self.failures[at].fetch_add(1, Relaxed);
         }
     }
@@ -67,9 +67,9 @@ impl Counts {
         let load = |count: &AtomicU64| count.load(Relaxed);
         Readings {
             responses: CLASSES.into_iter().zip(self.responses.iter().map(load)).collect(),
-            failures: Failure::ALL
+            failures: ForwardError::ALL
                 .into_iter()
-                .map(Failure::name)
+                .map(ForwardError::name)
                 .zip(self.failures.iter().map(load))
                 .collect(),
             retries: load(&self.retries),
@@ -80,7 +80,7 @@ impl Counts {
 
 /// An upgraded connection that is open.
 #[derive(Debug)]
-pub(crate) struct OpenUpgrade(Arc<Counts>);
+pub(crate) struct OpenUpgrade(Arc<GatewayCounts>);
 
 impl Drop for OpenUpgrade {
     fn drop(&mut self) {

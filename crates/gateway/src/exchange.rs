@@ -17,10 +17,10 @@ use tokio::time::timeout;
 use tracing::debug;
 
 use crate::connect::Sender;
-use crate::counts::Counts;
-use crate::failure::Failure;
-use crate::pool::Lease;
-use crate::request_body::{Progress, RequestBody};
+use crate::counts::GatewayCounts;
+use crate::failure::ForwardError;
+use crate::pool::UpstreamLease;
+use crate::request_body::{RequestBody, UploadProgress};
 use crate::request_head::{RequestHead, is_idempotent};
 use crate::upstream::{ConnectionPreference, Upstream};
 
@@ -36,7 +36,7 @@ pub(crate) struct Exchange<'a> {
     pub(crate) asked: &'a RequestHead,
     pub(crate) keeps_host: bool,
     pub(crate) response_timeout: Duration,
-    pub(crate) counts: &'a Counts,
+    pub(crate) counts: &'a GatewayCounts,
 }
 
 /// A response, and its connection.
@@ -46,15 +46,15 @@ pub(crate) struct Exchanged {
     pub(crate) sender: Option<http1::SendRequest<RequestBody>>,
     /// The stream permit of an HTTP/2 connection.
     pub(crate) stream: Option<OwnedSemaphorePermit>,
-    pub(crate) upload: Option<Arc<Progress>>,
+    pub(crate) upload: Option<Arc<UploadProgress>>,
 }
 
 /// Why there is no response.
 pub(crate) enum ExchangeError {
     /// Nothing was sent, so another upstream can get the request.
-    NotSent(Box<Request<RequestBody>>, Failure),
+    NotSent(Box<Request<RequestBody>>, ForwardError),
     /// The upstream may have processed it.
-    Failed(Failure),
+    Failed(ForwardError),
 }
 
 /// Why a connection returned no response.
@@ -84,10 +84,11 @@ impl Exchange<'_> {
         };
         let mut retries = MAX_RETRIES;
         loop {
-            let Lease { sender, is_reused, stream } = match self.upstream.lease(preference).await {
-                Ok(lease) => lease,
-                Err(failure) => return Err(ExchangeError::NotSent(request, failure)),
-            };
+            let UpstreamLease { sender, is_reused, stream } =
+                match self.upstream.lease(preference).await {
+                    Ok(lease) => lease,
+                    Err(failure) => return Err(ExchangeError::NotSent(request, failure)),
+                };
             let spare = if retries > 0 { copy_of(&request) } else { None };
             let lost = match self.send(sender, request, upload.as_deref()).await {
                 Ok((response, sender)) => {
@@ -102,7 +103,7 @@ impl Exchange<'_> {
             request = match (lost, spare) {
                 (Lost::NotSent(unsent), _) if (is_reused || is_shared) && retries > 0 => unsent,
                 (Lost::NotSent(unsent), _) => {
-                    return Err(ExchangeError::NotSent(unsent, Failure::Broken));
+                    return Err(ExchangeError::NotSent(unsent, ForwardError::Broken));
                 }
                 (Lost::Broken(error), Some(spare))
                     if was_refused(&error) || is_reused && was_closed(&error) =>
@@ -111,9 +112,11 @@ impl Exchange<'_> {
                 }
                 (Lost::Broken(error), _) => {
                     debug!(upstream = %self.upstream.url, %error, "no answer");
-                    return Err(ExchangeError::Failed(Failure::Broken));
+                    return Err(ExchangeError::Failed(ForwardError::Broken));
                 }
-                (Lost::Late, _) => return Err(ExchangeError::Failed(Failure::ResponseTimeout)),
+                (Lost::Late, _) => {
+                    return Err(ExchangeError::Failed(ForwardError::ResponseTimeout));
+                }
             };
             self.counts.count_retry();
             if let Some(stream) = stream {
@@ -129,7 +132,7 @@ impl Exchange<'_> {
         &self,
         sender: Sender,
         mut request: Box<Request<RequestBody>>,
-        upload: Option<&Progress>,
+        upload: Option<&UploadProgress>,
     ) -> Result<(Response<Incoming>, Option<http1::SendRequest<RequestBody>>), Lost> {
         let host = self.asked.host_for(&self.upstream.url, self.keeps_host);
         match sender {
@@ -159,7 +162,7 @@ impl Exchange<'_> {
     async fn in_time(
         &self,
         answer: impl Future<Output = Result<Response<Incoming>, TrySendError>>,
-        upload: Option<&Progress>,
+        upload: Option<&UploadProgress>,
     ) -> Result<Response<Incoming>, Lost> {
         let answer = match upload {
             None => timeout(self.response_timeout, answer).await.ok(),
@@ -208,7 +211,7 @@ async fn while_open<T>(
 /// separate timeout for its body.
 async fn while_moving<T>(
     answer: impl Future<Output = T>,
-    upload: &Progress,
+    upload: &UploadProgress,
     limit: Duration,
 ) -> Option<T> {
     let mut answer = pin!(answer);

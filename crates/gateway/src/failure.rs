@@ -9,7 +9,7 @@ use serde_json::json;
 
 /// Why a request was not forwarded, or its response not passed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Failure {
+pub enum ForwardError {
     /// There is no route for this host and path.
     NoRoute,
     /// All upstreams failed within the last second, and another request is probing them.
@@ -41,12 +41,12 @@ pub enum Failure {
     /// The client disconnected before its body was complete.
     ClientGone,
     /// The request head is ambiguous, or requests something unsupported.
-    Refused(Refusal),
+    Refused(HeadProblem),
 }
 
 /// What is wrong with the head of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Refusal {
+pub enum HeadProblem {
     /// Two lengths of the body.
     AmbiguousLength,
     /// An unsupported transfer coding.
@@ -59,7 +59,7 @@ pub enum Refusal {
     Connect,
 }
 
-impl Failure {
+impl ForwardError {
     pub(crate) const ALL: [Self; 20] = [
         Self::NoRoute,
         Self::NoUpstream,
@@ -76,11 +76,11 @@ impl Failure {
         Self::Loop,
         Self::ClientTimeout,
         Self::ClientGone,
-        Self::Refused(Refusal::AmbiguousLength),
-        Self::Refused(Refusal::TransferCoding),
-        Self::Refused(Refusal::Host),
-        Self::Refused(Refusal::Path),
-        Self::Refused(Refusal::Connect),
+        Self::Refused(HeadProblem::AmbiguousLength),
+        Self::Refused(HeadProblem::TransferCoding),
+        Self::Refused(HeadProblem::Host),
+        Self::Refused(HeadProblem::Path),
+        Self::Refused(HeadProblem::Connect),
     ];
 
     /// Its name, in metrics and responses. Names are stable.
@@ -163,27 +163,27 @@ impl Failure {
                 "request_incomplete",
                 "the body of the request ended too early",
             ),
-            Self::Refused(Refusal::AmbiguousLength) => (
+            Self::Refused(HeadProblem::AmbiguousLength) => (
                 StatusCode::BAD_REQUEST,
                 "ambiguous_length",
                 "there is a Content-Length and a Transfer-Encoding: send one of them",
             ),
-            Self::Refused(Refusal::TransferCoding) => (
+            Self::Refused(HeadProblem::TransferCoding) => (
                 StatusCode::NOT_IMPLEMENTED,
                 "unknown_transfer_coding",
                 "the Transfer-Encoding is not understood: send chunked, and nothing else",
             ),
-            Self::Refused(Refusal::Host) => (
+            Self::Refused(HeadProblem::Host) => (
                 StatusCode::BAD_REQUEST,
                 "ambiguous_host",
                 "the host is no host, or there are two that differ: send one",
             ),
-            Self::Refused(Refusal::Path) => (
+            Self::Refused(HeadProblem::Path) => (
                 StatusCode::BAD_REQUEST,
                 "ambiguous_path",
                 "the path has . or .. in it: send it without them",
             ),
-            Self::Refused(Refusal::Connect) => (
+            Self::Refused(HeadProblem::Connect) => (
                 StatusCode::NOT_IMPLEMENTED,
                 "connect_not_supported",
                 "this is no proxy to other places: CONNECT is not done here",
@@ -207,7 +207,7 @@ impl Failure {
         fields.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         fields.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         // Bytes after a body of unclear length are not a request.
-        if let Self::Refused(Refusal::AmbiguousLength | Refusal::TransferCoding) = self {
+        if let Self::Refused(HeadProblem::AmbiguousLength | HeadProblem::TransferCoding) = self {
             fields.insert(CONNECTION, HeaderValue::from_static("close"));
         }
         if matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {

@@ -10,7 +10,7 @@ use http::HeaderValue;
 use http::header::{FORWARDED, HeaderMap, HeaderName};
 use ipnet::IpNet;
 
-use crate::failure::Failure;
+use crate::failure::ForwardError;
 use crate::guard::FieldGuard;
 
 const FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -24,7 +24,7 @@ const GATEWAY: &str = "by=_tollgate-";
 
 /// One hop of a request: its client, and how it arrived.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Step<'a> {
+pub(crate) struct ForwardedHop<'a> {
     pub(crate) client: IpAddr,
     pub(crate) is_trusted: bool,
     pub(crate) guard: &'a FieldGuard,
@@ -41,12 +41,12 @@ pub(crate) fn is_trusted(proxies: &[IpNet], peer: IpAddr) -> bool {
     proxies.iter().any(|network| network.contains(&peer) || network.contains(&mapped))
 }
 
-impl Step<'_> {
+impl ForwardedHop<'_> {
     /// Adds this hop to the fields of a trusted proxy, or replaces those of another peer.
-    pub(crate) fn tell(&self, fields: &mut HeaderMap) -> Result<(), Failure> {
+    pub(crate) fn tell(&self, fields: &mut HeaderMap) -> Result<(), ForwardError> {
         let passed = gateways_passed(fields);
         if passed >= MAX_GATEWAYS {
-            return Err(Failure::Loop);
+            return Err(ForwardError::Loop);
         }
         self.guard.strip_head(fields, self.is_trusted);
         let address = self.client.to_canonical().to_string();
@@ -116,7 +116,7 @@ mod tests {
             proxy_fields: vec![HeaderName::from_static("x-tenant")],
             ..GatewayConfig::default()
         });
-        let step = Step {
+        let step = ForwardedHop {
             client,
             is_trusted,
             guard: &guard,
@@ -139,7 +139,7 @@ x-forwarded-host: shop.example:8443
 x-forwarded-proto: https";
 
     #[test]
-    fn a_claim_is_replaced() {
+    fn forwarding_fields_of_a_client_are_replaced() {
         assert_eq!(told(false, "192.0.2.1", &[]), FRESH);
         assert_eq!(told(false, "::ffff:192.0.2.1", &[]), FRESH);
         let claims = [
@@ -190,9 +190,9 @@ x-tenant: acme";
             }
             let client = IpAddr::from([192, 0, 2, 1]);
             let guard = &FieldGuard::default();
-            let step = Step { client, is_trusted, guard, scheme: "http", host: Some("a") };
+            let step = ForwardedHop { client, is_trusted, guard, scheme: "http", host: Some("a") };
             let told = step.tell(&mut fields).map(|()| gateways_passed(&fields));
-            assert_eq!(told, expected.ok_or(Failure::Loop), "{lines:?}");
+            assert_eq!(told, expected.ok_or(ForwardError::Loop), "{lines:?}");
         };
         for is_trusted in [true, false] {
             check(is_trusted, &[], Some(1));

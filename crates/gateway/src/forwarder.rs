@@ -20,20 +20,20 @@ use tracing::debug;
 use crate::BodyError;
 use crate::config::{GatewayConfig, HostField, Timeouts};
 use crate::connect::{TlsRoots, TlsRootsError};
-use crate::counts::Counts;
+use crate::counts::GatewayCounts;
 use crate::exchange::{Exchange, ExchangeError, Exchanged};
-use crate::failure::Failure;
+use crate::failure::ForwardError;
 use crate::fields::strip_response;
-use crate::forwarded::{Step, is_trusted};
+use crate::forwarded::{ForwardedHop, is_trusted};
 use crate::guard::FieldGuard;
 use crate::request_body::RequestBody;
 use crate::request_head::RequestHead;
 use crate::response_body::{Held, ResponseBody};
 use crate::routes::Routes;
-use crate::tunnel::{Place, Tunnels};
+use crate::tunnel::{TunnelPermit, Tunnels};
 use crate::upload_timer::UploadLimits;
 use crate::upstream::{RequestPlace, Upstream, Upstreams};
-use crate::url::{Protocol, UpstreamUrl};
+use crate::url::{UpstreamProtocol, UpstreamUrl};
 
 /// The peer address of the connection that a request came over. The listener puts it into the extensions of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +70,7 @@ struct ForwarderState {
     guard: Arc<FieldGuard>,
     scheme: &'static str,
     tunnels: Tunnels,
-    counts: Arc<Counts>,
+    counts: Arc<GatewayCounts>,
 }
 
 impl Forwarder {
@@ -78,10 +78,13 @@ impl Forwarder {
     ///
     /// # Errors
     /// The authorities cannot be read.
-    pub fn new(config: &GatewayConfig, counts: Arc<Counts>) -> Result<Self, TlsRootsError> {
+    pub fn new(config: &GatewayConfig, counts: Arc<GatewayCounts>) -> Result<Self, TlsRootsError> {
         let routed = config.routes.iter().flat_map(|route| &route.upstreams);
-        let speaks_tls =
-            config.upstreams.iter().chain(routed).any(|url| url.protocol() == Protocol::Tls);
+        let speaks_tls = config
+            .upstreams
+            .iter()
+            .chain(routed)
+            .any(|url| url.protocol() == UpstreamProtocol::Tls);
         let trust = speaks_tls.then(|| TlsRoots::load(config.ca.as_deref())).transpose()?;
         // An upstream of several routes has one pool.
         let mut known: HashMap<UpstreamUrl, Arc<Upstream>> = HashMap::new();
@@ -167,7 +170,7 @@ where
 /// What a request that upgrades to another protocol needs.
 struct Upgrade {
     client: OnUpgrade,
-    place: Place,
+    place: TunnelPermit,
 }
 
 impl ForwarderState {
@@ -175,7 +178,7 @@ impl ForwarderState {
         &self,
         mut parts: Parts,
         upload: RequestBody,
-    ) -> Result<Response<ResponseBody>, Failure> {
+    ) -> Result<Response<ResponseBody>, ForwardError> {
         let mut asked = RequestHead::take(&mut parts)?;
         asked.awaits_continue &= !upload.is_empty();
         let upstreams = self.routes.find(asked.host(), asked.path())?;
@@ -195,10 +198,10 @@ impl ForwarderState {
         };
         parts.extensions.clear();
         let mut request = Box::new(Request::from_parts(parts, upload));
-        let mut last = Failure::NoUpstream;
+        let mut last = ForwardError::NoUpstream;
         let mut turns = upstreams.turns(original);
         while let Some((upstream, place)) = turns.next().await? {
-            if asked.upgrade.is_some() && upstream.url.protocol() == Protocol::PlainHttp2 {
+            if asked.upgrade.is_some() && upstream.url.protocol() == UpstreamProtocol::PlainHttp2 {
                 // HTTP/2 cannot be upgraded: the request is sent without the upgrade.
                 (asked.upgrade, upgrade) = (None, None);
             }
@@ -215,14 +218,14 @@ impl ForwarderState {
                     return match upgrade.filter(|_| is_change) {
                         Some(upgrade) => self.change(answered.response, upgrade),
                         // The client did not request an upgrade.
-                        None if is_change => Err(Failure::Broken),
+                        None if is_change => Err(ForwardError::Broken),
                         None => Ok(self.pass_on(answered, upstream, place)),
                     };
                 }
                 Err(ExchangeError::NotSent(unsent, failure)) => {
                     debug!(upstream = %upstream.url, failure = failure.name(), "not sent");
                     request = unsent;
-                    if failure != Failure::NoUpstream {
+                    if failure != ForwardError::NoUpstream {
                         last = failure;
                     }
                 }
@@ -238,10 +241,10 @@ impl ForwarderState {
         parts: &mut Parts,
         asked: &RequestHead,
         client: IpAddr,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), ForwardError> {
         let is_completed = parts.extensions.get::<CompletedHost>().is_some();
         let host = asked.authority.as_ref().filter(|_| !is_completed);
-        let step = Step {
+        let step = ForwardedHop {
             client,
             is_trusted: is_trusted(&self.trusted_proxies, client),
             guard: &self.guard,
@@ -276,8 +279,8 @@ impl ForwarderState {
         &self,
         mut response: Response<hyper::body::Incoming>,
         Upgrade { client, place }: Upgrade,
-    ) -> Result<Response<ResponseBody>, Failure> {
-        let protocol = response.headers().get(UPGRADE).cloned().ok_or(Failure::Broken)?;
+    ) -> Result<Response<ResponseBody>, ForwardError> {
+        let protocol = response.headers().get(UPGRADE).cloned().ok_or(ForwardError::Broken)?;
         self.tunnels.open(client, hyper::upgrade::on(&mut response), place);
         let mut response = response.map(|_| ResponseBody::own(Bytes::new()));
         *response.version_mut() = Version::HTTP_11;

@@ -33,8 +33,8 @@ mod url;
 
 pub use config::{GatewayConfig, HostField, Timeouts, share_of};
 pub use connect::TlsRootsError;
-pub use counts::{Counts, Readings};
-pub use failure::Failure;
+pub use counts::{GatewayCounts, Readings};
+pub use failure::ForwardError;
 pub use forwarder::{ClientAddress, Forwarder, FromUpstream, OriginalClient, ResponseFuture};
 pub use response_body::ResponseBody;
 pub use routes::{HostPattern, PathPattern, Route};

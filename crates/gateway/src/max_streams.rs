@@ -18,7 +18,8 @@ use tokio::sync::Notify;
 use crate::request_body::RequestBody;
 
 /// A connection whose tasks notify when they may have read something.
-pub(crate) type Connection<S> = http2::Connection<TokioIo<S>, RequestBody, NotifyingExecutor>;
+pub(crate) type UpstreamConnection<S> =
+    http2::Connection<TokioIo<S>, RequestBody, NotifyingExecutor>;
 
 /// How many concurrent streams the upstream allows. It may change.
 #[derive(Clone, Debug, Default)]
@@ -30,7 +31,7 @@ impl MaxStreams {
     }
 
     /// Runs a connection to its end, and follows the number that its upstream allows.
-    pub(crate) async fn follow<S>(&self, mut connection: Connection<S>) -> hyper::Result<()>
+    pub(crate) async fn follow<S>(&self, mut connection: UpstreamConnection<S>) -> hyper::Result<()>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -51,7 +52,7 @@ impl NotifyingExecutor {
     /// Waits for the first SETTINGS frame of an upstream. The connection must begin with no streams allowed.
     pub(crate) async fn first_settings<S>(
         &self,
-        connection: &mut Connection<S>,
+        connection: &mut UpstreamConnection<S>,
     ) -> io::Result<MaxStreams>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,

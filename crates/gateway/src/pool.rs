@@ -21,14 +21,14 @@ const MAX_CONCURRENT_STREAMS: usize = 100;
 /// Connections to one upstream.
 #[derive(Debug)]
 pub(crate) struct Pool {
-    connections: Mutex<Connections>,
+    connections: Mutex<IdleConnections>,
     /// How long a connection may be idle.
     limit: Duration,
     running: Stopwatch,
 }
 
 #[derive(Debug, Default)]
-struct Connections {
+struct IdleConnections {
     /// The last one was used last.
     idle: Vec<Idle>,
     shared: Vec<SharedConnection>,
@@ -59,7 +59,7 @@ impl SharedConnection {
 
 /// A connection for one request.
 #[derive(Debug)]
-pub(crate) struct Lease {
+pub(crate) struct UpstreamLease {
     pub(crate) sender: Sender,
     /// Whether it has carried another request before, so that it may have been closed meanwhile.
     pub(crate) is_reused: bool,
@@ -67,7 +67,7 @@ pub(crate) struct Lease {
     pub(crate) stream: Option<OwnedSemaphorePermit>,
 }
 
-impl Lease {
+impl UpstreamLease {
     /// A new HTTP/2 connection that is not shared, and is closed after the request.
     pub(crate) fn unshared(sender: http2::SendRequest<RequestBody>) -> Self {
         let stream = Arc::new(Semaphore::new(1)).try_acquire_owned().ok();
@@ -81,11 +81,11 @@ impl Pool {
     }
 
     /// An existing connection.
-    pub(crate) async fn take(&self) -> Option<Lease> {
+    pub(crate) async fn take(&self) -> Option<UpstreamLease> {
         while let Some(mut sender) = self.take_idle() {
             // The last response is complete, so it is ready at once, or closed.
             if sender.is_ready() || sender.ready().await.is_ok() {
-                return Some(Lease {
+                return Some(UpstreamLease {
                     sender: Sender::Http1(sender),
                     is_reused: true,
                     stream: None,
@@ -113,7 +113,7 @@ impl Pool {
     }
 
     /// A stream of an existing HTTP/2 connection.
-    pub(crate) fn take_stream(&self) -> Option<Lease> {
+    pub(crate) fn take_stream(&self) -> Option<UpstreamLease> {
         let mut connections = self.connections.lock();
         connections.shared.retain(|shared| !shared.sender.is_closed());
         let has_room =
@@ -122,7 +122,7 @@ impl Pool {
             let stream = Arc::clone(&shared.streams).try_acquire_owned().ok()?;
             shared.used = self.running.elapsed();
             let sender = Sender::Http2(shared.sender.clone());
-            Some(Lease { sender, is_reused: true, stream: Some(stream) })
+            Some(UpstreamLease { sender, is_reused: true, stream: Some(stream) })
         })
     }
 
@@ -131,10 +131,11 @@ impl Pool {
         self: &Arc<Self>,
         sender: http2::SendRequest<RequestBody>,
         max_streams: MaxStreams,
-    ) -> Lease {
+    ) -> UpstreamLease {
         let streams = Arc::new(Semaphore::new(MAX_CONCURRENT_STREAMS));
         let stream = Arc::clone(&streams).try_acquire_owned().ok();
-        let lease = Lease { sender: Sender::Http2(sender.clone()), is_reused: false, stream };
+        let lease =
+            UpstreamLease { sender: Sender::Http2(sender.clone()), is_reused: false, stream };
         let mut connections = self.connections.lock();
         connections.shared.push(SharedConnection {
             sender,
@@ -169,7 +170,7 @@ impl Pool {
         }
     }
 
-    fn sweep_later(self: &Arc<Self>, connections: &mut Connections) {
+    fn sweep_later(self: &Arc<Self>, connections: &mut IdleConnections) {
         if !connections.is_swept {
             connections.is_swept = true;
             tokio::spawn(sweep(Arc::downgrade(self), self.limit));

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::BodyError;
-use crate::failure::Failure;
+use crate::failure::ForwardError;
 use crate::guard::FieldGuard;
 use crate::idle_timeout::{IdleTimeout, LastMove};
 use crate::trailers::passed_on;
@@ -29,7 +29,7 @@ pub(crate) struct RequestBody(Option<RequestStream>);
 
 struct RequestStream {
     body: UnsyncBoxBody<Bytes, BodyError>,
-    progress: Arc<Progress>,
+    progress: Arc<UploadProgress>,
     timer: UploadTimer,
     /// Filters its trailers.
     guard: Arc<FieldGuard>,
@@ -46,7 +46,7 @@ struct ContinueSignal {
 
 /// The progress of the body, for the task that waits for the response.
 #[derive(Debug)]
-pub(crate) struct Progress {
+pub(crate) struct UploadProgress {
     pieces: AtomicU64,
     /// When the last frame came, once there is a response.
     moved: LastMove,
@@ -62,7 +62,7 @@ pub(crate) struct Progress {
     stop: Mutex<Option<oneshot::Sender<()>>>,
 }
 
-impl Progress {
+impl UploadProgress {
     fn new(stop: oneshot::Sender<()>) -> Self {
         Self {
             pieces: AtomicU64::new(0),
@@ -112,11 +112,11 @@ impl Progress {
     }
 
     /// The failure of the client, if any.
-    pub(crate) fn failure(&self) -> Option<Failure> {
+    pub(crate) fn failure(&self) -> Option<ForwardError> {
         if self.is_late.load(Relaxed) {
-            Some(Failure::ClientTimeout)
+            Some(ForwardError::ClientTimeout)
         } else {
-            self.is_broken.load(Relaxed).then_some(Failure::ClientGone)
+            self.is_broken.load(Relaxed).then_some(ForwardError::ClientGone)
         }
     }
 }
@@ -133,7 +133,7 @@ impl RequestBody {
         let (sender, stop) = oneshot::channel();
         Self(Some(RequestStream {
             body: body.map_err(Into::into).boxed_unsync(),
-            progress: Arc::new(Progress::new(sender)),
+            progress: Arc::new(UploadProgress::new(sender)),
             timer: UploadTimer::new(limits),
             guard: Arc::clone(guard),
             word: None,
@@ -146,7 +146,7 @@ impl RequestBody {
         Self(None)
     }
 
-    pub(crate) fn progress(&self) -> Option<Arc<Progress>> {
+    pub(crate) fn progress(&self) -> Option<Arc<UploadProgress>> {
         self.0.as_ref().map(|body| Arc::clone(&body.progress))
     }
 

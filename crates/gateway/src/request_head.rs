@@ -9,7 +9,7 @@ use http::uri::{Authority, PathAndQuery, Scheme, Uri};
 use http::{Method, Request, Version};
 use http_body::Body;
 
-use crate::failure::{Failure, Refusal};
+use crate::failure::{ForwardError, HeadProblem};
 use crate::fields::{self, has_token, strip_hop_by_hop, tokens};
 use crate::url::UpstreamUrl;
 
@@ -30,9 +30,9 @@ pub(crate) struct RequestHead {
 
 impl RequestHead {
     /// Takes the hop-by-hop parts out of a head.
-    pub(crate) fn take(parts: &mut Parts) -> Result<Self, Failure> {
+    pub(crate) fn take(parts: &mut Parts) -> Result<Self, ForwardError> {
         if parts.method == Method::CONNECT {
-            return Err(Failure::Refused(Refusal::Connect));
+            return Err(ForwardError::Refused(HeadProblem::Connect));
         }
         check_framing(&parts.headers)?;
         let authority = authority_of(parts)?;
@@ -130,22 +130,22 @@ impl RequestHead {
 }
 
 /// The length of a body must be unambiguous, or bytes after it may be taken for another request.
-fn check_framing(fields: &HeaderMap) -> Result<(), Failure> {
+fn check_framing(fields: &HeaderMap) -> Result<(), ForwardError> {
     let mut codings = tokens(fields, &TRANSFER_ENCODING);
     let Some(coding) = codings.next() else { return Ok(()) };
     if !coding.eq_ignore_ascii_case(b"chunked") || codings.next().is_some() {
-        return Err(Failure::Refused(Refusal::TransferCoding));
+        return Err(ForwardError::Refused(HeadProblem::TransferCoding));
     }
     if fields.contains_key(CONTENT_LENGTH) {
-        return Err(Failure::Refused(Refusal::AmbiguousLength));
+        return Err(ForwardError::Refused(HeadProblem::AmbiguousLength));
     }
     Ok(())
 }
 
 /// The requested host. An absolute URL takes precedence over the field `Host`, as for every server; over HTTP/2 both
 /// must agree.
-fn authority_of(parts: &Parts) -> Result<Option<Authority>, Failure> {
-    let unclear = Failure::Refused(Refusal::Host);
+fn authority_of(parts: &Parts) -> Result<Option<Authority>, ForwardError> {
+    let unclear = ForwardError::Refused(HeadProblem::Host);
     let field = match parts.headers.get(HOST).map(HeaderValue::as_bytes) {
         None | Some(b"") => None,
         Some(host) => Some(Authority::try_from(host).map_err(|_| unclear)?),
@@ -214,27 +214,27 @@ mod tests {
         request.body(()).expect("a request").into_parts().0
     }
 
-    fn ask(uri: &str, lines: &[(&'static str, &'static str)]) -> Result<RequestHead, Failure> {
+    fn ask(uri: &str, lines: &[(&'static str, &'static str)]) -> Result<RequestHead, ForwardError> {
         RequestHead::take(&mut parts(Version::HTTP_11, "POST", uri, lines))
     }
 
     #[test]
     fn the_length_of_a_body_must_be_clear() {
-        let check = |lines: &[(&'static str, &'static str)], expected: Option<Refusal>| {
+        let check = |lines: &[(&'static str, &'static str)], expected: Option<HeadProblem>| {
             let failure = ask("/", lines).err();
-            assert_eq!(failure, expected.map(Failure::Refused), "{lines:?}");
+            assert_eq!(failure, expected.map(ForwardError::Refused), "{lines:?}");
         };
         let te = "transfer-encoding";
         check(&[("content-length", "5")], None);
         check(&[(te, "chunked")], None);
         check(&[(te, " Chunked ")], None);
-        check(&[(te, "chunked"), ("content-length", "5")], Some(Refusal::AmbiguousLength));
+        check(&[(te, "chunked"), ("content-length", "5")], Some(HeadProblem::AmbiguousLength));
         for coding in
             ["xchunked", "gzip", "gzip, chunked", "chunked, chunked", "identity", "chunked;x"]
         {
-            check(&[(te, coding)], Some(Refusal::TransferCoding));
+            check(&[(te, coding)], Some(HeadProblem::TransferCoding));
         }
-        check(&[(te, "chunked"), (te, "chunked")], Some(Refusal::TransferCoding));
+        check(&[(te, "chunked"), (te, "chunked")], Some(HeadProblem::TransferCoding));
     }
 
     #[test]
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn the_head_for_an_upstream() {
+    fn the_head_for_an_upstream_has_no_hop_by_hop_fields() {
         let authority: Authority = "a.example:81".parse().expect("a host");
         let lines = [
             ("te", "gzip, trailers"),

@@ -12,20 +12,20 @@ use hyper::client::conn::http1;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::BodyError;
-use crate::counts::Counts;
-use crate::failure::Failure;
+use crate::counts::GatewayCounts;
+use crate::failure::ForwardError;
 use crate::idle_timeout::IdleTimeout;
 use crate::pool::Pool;
-use crate::request_body::{Progress, RequestBody};
+use crate::request_body::{RequestBody, UploadProgress};
 use crate::trailers::passed_on;
 use crate::upstream::RequestPlace;
 
 /// The body of a response: that of an upstream, or a few bytes of the gateway.
 #[derive(Debug)]
-pub struct ResponseBody(Content);
+pub struct ResponseBody(BodyContent);
 
 #[derive(Debug)]
-enum Content {
+enum BodyContent {
     Own(Bytes),
     Upstream(Box<ResponseStream>),
 }
@@ -34,7 +34,7 @@ enum Content {
 struct ResponseStream {
     body: Incoming,
     idle_timeout: IdleTimeout,
-    counts: Arc<Counts>,
+    counts: Arc<GatewayCounts>,
     /// Kept until the response is complete.
     held: Option<Held>,
 }
@@ -45,7 +45,7 @@ pub(crate) struct Held {
     /// The connection, and the pool that it returns to.
     sender: Option<(http1::SendRequest<RequestBody>, Arc<Pool>)>,
     /// The connection is not reused before the request body is complete too.
-    upload: Option<Arc<Progress>>,
+    upload: Option<Arc<UploadProgress>>,
     _stream: Option<OwnedSemaphorePermit>,
     _place: RequestPlace,
 }
@@ -55,7 +55,7 @@ impl Held {
         sender: Option<http1::SendRequest<RequestBody>>,
         stream: Option<OwnedSemaphorePermit>,
         pool: &Arc<Pool>,
-        upload: Option<Arc<Progress>>,
+        upload: Option<Arc<UploadProgress>>,
         place: RequestPlace,
     ) -> Self {
         let sender = sender.map(|sender| (sender, Arc::clone(pool)));
@@ -71,7 +71,7 @@ impl Held {
         }
     }
 
-    fn unfinished_upload(&self) -> Option<&Progress> {
+    fn unfinished_upload(&self) -> Option<&UploadProgress> {
         self.upload.as_deref().filter(|upload| !upload.is_over())
     }
 }
@@ -88,12 +88,17 @@ impl Drop for Held {
 impl ResponseBody {
     /// A body of the gateway.
     pub(crate) const fn own(bytes: Bytes) -> Self {
-        Self(Content::Own(bytes))
+        Self(BodyContent::Own(bytes))
     }
 
     /// The body of an upstream. It fails if nothing arrives within `limit` after the last frame of the request or of
     /// the response.
-    pub(crate) fn new(body: Incoming, held: Held, limit: Duration, counts: Arc<Counts>) -> Self {
+    pub(crate) fn new(
+        body: Incoming,
+        held: Held,
+        limit: Duration,
+        counts: Arc<GatewayCounts>,
+    ) -> Self {
         let mut piecewise = ResponseStream {
             body,
             idle_timeout: IdleTimeout::new(limit),
@@ -101,7 +106,7 @@ impl ResponseBody {
             held: Some(held),
         };
         piecewise.release_at_end();
-        Self(Content::Upstream(Box::new(piecewise)))
+        Self(BodyContent::Upstream(Box::new(piecewise)))
     }
 }
 
@@ -122,11 +127,14 @@ impl ResponseStream {
         loop {
             let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) else {
                 let upload = self.held.as_ref().and_then(Held::unfinished_upload);
-                if self.idle_timeout.poll_run_out(upload.map(Progress::moved), context).is_pending()
+                if self
+                    .idle_timeout
+                    .poll_run_out(upload.map(UploadProgress::moved), context)
+                    .is_pending()
                 {
                     return Poll::Pending;
                 }
-                self.counts.count_failure(Failure::BodyTimeout);
+                self.counts.count_failure(ForwardError::BodyTimeout);
                 return Poll::Ready(Some(Err("the response body timed out".into())));
             };
             self.idle_timeout.renew();
@@ -150,9 +158,9 @@ impl ResponseStream {
     }
 
     /// A client that aborts its request aborts the response too.
-    fn broken_by(&self) -> Failure {
+    fn broken_by(&self) -> ForwardError {
         let upload = self.held.as_ref().and_then(|held| held.upload.as_deref());
-        upload.and_then(Progress::failure).unwrap_or(Failure::BodyBroken)
+        upload.and_then(UploadProgress::failure).unwrap_or(ForwardError::BodyBroken)
     }
 }
 
@@ -165,23 +173,23 @@ impl Body for ResponseBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         match &mut self.0 {
-            Content::Own(bytes) if bytes.is_empty() => Poll::Ready(None),
-            Content::Own(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
-            Content::Upstream(body) => body.poll(context),
+            BodyContent::Own(bytes) if bytes.is_empty() => Poll::Ready(None),
+            BodyContent::Own(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
+            BodyContent::Upstream(body) => body.poll(context),
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match &self.0 {
-            Content::Own(bytes) => bytes.is_empty(),
-            Content::Upstream(body) => body.body.is_end_stream(),
+            BodyContent::Own(bytes) => bytes.is_empty(),
+            BodyContent::Upstream(body) => body.body.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
-            Content::Own(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            Content::Upstream(body) => body.body.size_hint(),
+            BodyContent::Own(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            BodyContent::Upstream(body) => body.body.size_hint(),
         }
     }
 }

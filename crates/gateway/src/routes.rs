@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use crate::failure::{Failure, Refusal};
+use crate::failure::{ForwardError, HeadProblem};
 use crate::upstream::Upstreams;
 use crate::url::UpstreamUrl;
 
@@ -133,17 +133,17 @@ impl<U> Routes<U> {
     }
 
     /// The upstreams of a request. The host is without its port.
-    pub(crate) fn find(&self, host: &str, path: &str) -> Result<&U, Failure> {
+    pub(crate) fn find(&self, host: &str, path: &str) -> Result<&U, ForwardError> {
         // An upstream may resolve such a path to another one.
         if !self.routes.is_empty() && has_dot_segment(path) {
-            return Err(Failure::Refused(Refusal::Path));
+            return Err(ForwardError::Refused(HeadProblem::Path));
         }
         let host = host.strip_suffix('.').unwrap_or(host);
         let is_meant = |(named, pattern, _): &&(Option<HostPattern>, PathPattern, U)| {
             named.as_ref().is_none_or(|named| named.matches(host)) && pattern.matches(path)
         };
         let found = self.routes.iter().find(is_meant).map(|(_, _, upstreams)| upstreams);
-        found.or(self.rest.as_ref()).ok_or(Failure::NoRoute)
+        found.or(self.rest.as_ref()).ok_or(ForwardError::NoRoute)
     }
 }
 
@@ -211,8 +211,8 @@ mod tests {
     #[test]
     fn requests_without_a_route_are_refused() {
         let routes = table(&[("api.example.com", "/v1/*")], false);
-        assert_eq!(routes.find("api.example.com", "/v2"), Err(Failure::NoRoute));
-        assert_eq!(routes.find("other", "/v1/x"), Err(Failure::NoRoute));
+        assert_eq!(routes.find("api.example.com", "/v2"), Err(ForwardError::NoRoute));
+        assert_eq!(routes.find("other", "/v1/x"), Err(ForwardError::NoRoute));
         assert_eq!(table(&[("api.example.com", "/v1/*")], true).find("other", "/"), Ok(&99));
         assert_eq!(table(&[], true).find("", "/a/../b"), Ok(&99));
     }
@@ -233,7 +233,11 @@ mod tests {
             "/v1/x%5C..",
             "/v1/..%3Bx/y",
         ] {
-            assert_eq!(routes.find("", path), Err(Failure::Refused(Refusal::Path)), "{path}");
+            assert_eq!(
+                routes.find("", path),
+                Err(ForwardError::Refused(HeadProblem::Path)),
+                "{path}"
+            );
         }
         for path in ["/v1/..x", "/v1/...", "/v1/a.b", "/v1//x", "/v1/a%2fb", "/v1/a%2F..b"] {
             assert_eq!(routes.find("", path), Ok(&0), "{path}");

@@ -13,11 +13,11 @@ use tollgate::client_network;
 #[derive(Debug)]
 pub(crate) struct ClientShares {
     max_per_client: usize,
-    clients: Mutex<HashMap<IpAddr, Client>>,
+    clients: Mutex<HashMap<IpAddr, ClientUse>>,
 }
 
 #[derive(Debug)]
-struct Client {
+struct ClientUse {
     permits: Arc<Semaphore>,
     /// How many [`Membership`]s refer to this entry.
     members: usize,
@@ -47,7 +47,7 @@ impl ClientShares {
     fn join(self: &Arc<Self>, client: IpAddr) -> Membership {
         let client = client_network(client);
         let mut clients = self.clients.lock();
-        let entry = clients.entry(client).or_insert_with(|| Client {
+        let entry = clients.entry(client).or_insert_with(|| ClientUse {
             permits: Arc::new(Semaphore::new(self.max_per_client)),
             members: 0,
         });

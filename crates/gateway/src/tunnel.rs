@@ -15,8 +15,8 @@ use tokio::time::{sleep, timeout};
 use tracing::debug;
 
 use crate::config::{GatewayConfig, share_of};
-use crate::counts::Counts;
-use crate::failure::Failure;
+use crate::counts::GatewayCounts;
+use crate::failure::ForwardError;
 use crate::idle_timeout::LastMove;
 use crate::share::{ClientShare, ClientShares};
 
@@ -31,18 +31,18 @@ pub struct Tunnels {
     all: u32,
     idle: Duration,
     cut: Arc<watch::Sender<bool>>,
-    counts: Arc<Counts>,
+    counts: Arc<GatewayCounts>,
 }
 
 /// The permit of one connection.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct TunnelPermit {
     _permit: OwnedSemaphorePermit,
     _share: ClientShare,
 }
 
 impl Tunnels {
-    pub(crate) fn new(config: &GatewayConfig, counts: Arc<Counts>) -> Self {
+    pub(crate) fn new(config: &GatewayConfig, counts: Arc<GatewayCounts>) -> Self {
         let (all, idle) = (config.upgrades, config.timeouts.upgrade);
         let shares = ClientShares::new(config.upgrades_per_client.unwrap_or(share_of(all)));
         let all = u32::try_from(all.min(Semaphore::MAX_PERMITS)).unwrap_or(u32::MAX);
@@ -51,15 +51,15 @@ impl Tunnels {
     }
 
     /// A permit for an upgraded connection of a client.
-    pub(crate) fn take(&self, client: IpAddr) -> Result<Place, Failure> {
+    pub(crate) fn take(&self, client: IpAddr) -> Result<TunnelPermit, ForwardError> {
         let permit = Arc::clone(&self.places).try_acquire_owned();
-        let permit = permit.map_err(|_| Failure::TooManyUpgrades)?;
-        let share = self.shares.try_take(client).ok_or(Failure::TooManyClientUpgrades)?;
-        Ok(Place { _permit: permit, _share: share })
+        let permit = permit.map_err(|_| ForwardError::TooManyUpgrades)?;
+        let share = self.shares.try_take(client).ok_or(ForwardError::TooManyClientUpgrades)?;
+        Ok(TunnelPermit { _permit: permit, _share: share })
     }
 
     /// Copies bytes both ways in a background task.
-    pub(crate) fn open(&self, client: OnUpgrade, upstream: OnUpgrade, place: Place) {
+    pub(crate) fn open(&self, client: OnUpgrade, upstream: OnUpgrade, place: TunnelPermit) {
         let (idle, mut cut, open) = (self.idle, self.cut.subscribe(), self.counts.open_upgrade());
         tokio::spawn(async move {
             tokio::select! {
@@ -91,7 +91,7 @@ async fn run(client: OnUpgrade, upstream: OnUpgrade, idle: Duration) -> io::Resu
     let (client, upstream) =
         both.map_err(|_| io::ErrorKind::TimedOut)?.map_err(io::Error::other)?;
     let moved = Arc::new(LastMove::now());
-    let mut client = Noticing { stream: TokioIo::new(client), moved: Arc::clone(&moved) };
+    let mut client = TunnelEnd { stream: TokioIo::new(client), moved: Arc::clone(&moved) };
     let mut upstream = TokioIo::new(upstream);
     tokio::select! {
         copied = copy_bidirectional(&mut client, &mut upstream) => copied.map(drop),
@@ -107,12 +107,12 @@ async fn quiet(moved: &LastMove, idle: Duration) {
 }
 
 /// One end of a tunnel, which records when bytes move.
-struct Noticing {
+struct TunnelEnd {
     stream: TokioIo<Upgraded>,
     moved: Arc<LastMove>,
 }
 
-impl AsyncRead for Noticing {
+impl AsyncRead for TunnelEnd {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -127,7 +127,7 @@ impl AsyncRead for Noticing {
     }
 }
 
-impl AsyncWrite for Noticing {
+impl AsyncWrite for TunnelEnd {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

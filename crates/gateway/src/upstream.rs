@@ -15,10 +15,10 @@ use tracing::{info, warn};
 
 use crate::config::{GatewayConfig, share_of};
 use crate::connect::{TlsRoots, connect};
-use crate::failure::Failure;
-use crate::pool::{Lease, Pool};
+use crate::failure::ForwardError;
+use crate::pool::{Pool, UpstreamLease};
 use crate::share::{ClientShare, ClientShares};
-use crate::url::{Protocol, UpstreamUrl};
+use crate::url::{UpstreamProtocol, UpstreamUrl};
 
 /// How often an unreachable upstream is probed.
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
@@ -88,7 +88,7 @@ impl Upstream {
                 config.requests_per_client.unwrap_or(share_of(config.requests)),
             ),
             turn: Semaphore::new(1),
-            speaks_http2: AtomicBool::new(url.protocol() == Protocol::PlainHttp2),
+            speaks_http2: AtomicBool::new(url.protocol() == UpstreamProtocol::PlainHttp2),
             is_unreachable: AtomicBool::new(false),
             running: Stopwatch::start(),
             next_probe: AtomicU64::new(0),
@@ -115,14 +115,17 @@ impl Upstream {
     }
 
     /// A connection for one request.
-    pub(crate) async fn lease(&self, preference: ConnectionPreference) -> Result<Lease, Failure> {
+    pub(crate) async fn lease(
+        &self,
+        preference: ConnectionPreference,
+    ) -> Result<UpstreamLease, ForwardError> {
         timeout(self.connect_timeout, self.find(preference)).await.unwrap_or_else(|_| {
             self.mark_unreachable(&"connecting timed out");
-            Err(Failure::ConnectTimeout)
+            Err(ForwardError::ConnectTimeout)
         })
     }
 
-    async fn find(&self, preference: ConnectionPreference) -> Result<Lease, Failure> {
+    async fn find(&self, preference: ConnectionPreference) -> Result<UpstreamLease, ForwardError> {
         if preference == ConnectionPreference::Any
             && let Some(lease) = self.pool.take().await
         {
@@ -139,14 +142,17 @@ impl Upstream {
             }
         }
         if !self.may_connect() {
-            return Err(Failure::NoUpstream);
+            return Err(ForwardError::NoUpstream);
         }
         let lease = self.connect(preference).await;
         drop(turn);
         lease
     }
 
-    async fn connect(&self, preference: ConnectionPreference) -> Result<Lease, Failure> {
+    async fn connect(
+        &self,
+        preference: ConnectionPreference,
+    ) -> Result<UpstreamLease, ForwardError> {
         let (trust, time) = (self.trust.as_ref(), self.connect_timeout);
         match connect(&self.url, trust, preference, &self.pool, time).await {
             Ok(lease) => {
@@ -160,7 +166,7 @@ impl Upstream {
             }
             Err(error) => {
                 self.mark_unreachable(&error);
-                Err(Failure::Unreachable)
+                Err(ForwardError::Unreachable)
             }
         }
     }
@@ -217,7 +223,12 @@ impl Upstreams {
         let all = from.iter().chain(before);
         let (mut order, away): (Vec<_>, Vec<_>) = all.partition(|upstream| upstream.is_reachable());
         order.extend(away);
-        Turns { client, order: order.into_iter(), full: Vec::new(), failure: Failure::ClientBusy }
+        Turns {
+            client,
+            order: order.into_iter(),
+            full: Vec::new(),
+            failure: ForwardError::ClientBusy,
+        }
     }
 }
 
@@ -229,20 +240,20 @@ pub(crate) struct Turns<'a> {
     /// The upstreams without a free permit.
     full: Vec<&'a Arc<Upstream>>,
     /// The response to a client that waits for a permit in vain.
-    failure: Failure,
+    failure: ForwardError,
 }
 
 impl<'a> Turns<'a> {
     /// The next upstream, and a permit there. A request waits only if no upstream has one.
     pub(crate) async fn next(
         &mut self,
-    ) -> Result<Option<(&'a Arc<Upstream>, RequestPlace)>, Failure> {
+    ) -> Result<Option<(&'a Arc<Upstream>, RequestPlace)>, ForwardError> {
         for upstream in self.order.by_ref() {
             match upstream.try_place(self.client) {
                 Ok(place) => return Ok(Some((upstream, place))),
                 Err(full) => {
                     if full == Full::Upstream {
-                        self.failure = Failure::Busy;
+                        self.failure = ForwardError::Busy;
                     }
                     self.full.push(upstream);
                 }

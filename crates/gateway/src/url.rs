@@ -9,14 +9,14 @@ use http::uri::{Authority, Scheme, Uri};
 /// requests keep theirs.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct UpstreamUrl {
-    protocol: Protocol,
+    protocol: UpstreamProtocol,
     authority: Authority,
     port: u16,
 }
 
 /// The protocol of an upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Protocol {
+pub(crate) enum UpstreamProtocol {
     /// HTTP/1.1.
     Plain,
     /// HTTP/2 without TLS, with prior knowledge.
@@ -25,14 +25,14 @@ pub(crate) enum Protocol {
     Tls,
 }
 
-const PROTOCOLS: [(&str, Protocol, u16); 3] = [
-    ("http", Protocol::Plain, 80),
-    ("h2c", Protocol::PlainHttp2, 80),
-    ("https", Protocol::Tls, 443),
+const PROTOCOLS: [(&str, UpstreamProtocol, u16); 3] = [
+    ("http", UpstreamProtocol::Plain, 80),
+    ("h2c", UpstreamProtocol::PlainHttp2, 80),
+    ("https", UpstreamProtocol::Tls, 443),
 ];
 
 impl UpstreamUrl {
-    pub(crate) const fn protocol(&self) -> Protocol {
+    pub(crate) const fn protocol(&self) -> UpstreamProtocol {
         self.protocol
     }
 
@@ -43,7 +43,7 @@ impl UpstreamUrl {
 
     /// The scheme of requests to it.
     pub(crate) fn scheme(&self) -> Scheme {
-        if self.protocol == Protocol::Tls { Scheme::HTTPS } else { Scheme::HTTP }
+        if self.protocol == UpstreamProtocol::Tls { Scheme::HTTPS } else { Scheme::HTTP }
     }
 
     /// The host, without the brackets of IPv6.
@@ -99,16 +99,16 @@ mod tests {
 
     #[test]
     fn urls_are_understood_or_refused() {
-        let check = |text: &str, expected: Option<(&str, u16, Protocol)>| {
+        let check = |text: &str, expected: Option<(&str, u16, UpstreamProtocol)>| {
             let url = text.parse::<UpstreamUrl>().ok();
             let found = url.as_ref().map(|url| (url.host(), url.port(), url.protocol()));
             assert_eq!(found, expected, "{text}");
         };
-        check("http://10.0.0.1:3000", Some(("10.0.0.1", 3000, Protocol::Plain)));
-        check("http://backend", Some(("backend", 80, Protocol::Plain)));
-        check("http://backend/", Some(("backend", 80, Protocol::Plain)));
-        check("https://api.example.com", Some(("api.example.com", 443, Protocol::Tls)));
-        check("h2c://[::1]:50051", Some(("::1", 50051, Protocol::PlainHttp2)));
+        check("http://10.0.0.1:3000", Some(("10.0.0.1", 3000, UpstreamProtocol::Plain)));
+        check("http://backend", Some(("backend", 80, UpstreamProtocol::Plain)));
+        check("http://backend/", Some(("backend", 80, UpstreamProtocol::Plain)));
+        check("https://api.example.com", Some(("api.example.com", 443, UpstreamProtocol::Tls)));
+        check("h2c://[::1]:50051", Some(("::1", 50051, UpstreamProtocol::PlainHttp2)));
         for wrong in [
             "",
             "backend",

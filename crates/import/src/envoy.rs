@@ -62,19 +62,19 @@ use tollgate_document::{Position, Problem, quote};
 
 use crate::FileProblem;
 use crate::envoy::document::{DescriptorDocument, FileDocument};
-use crate::envoy::rule_id::{RuleIds, Trail};
-use crate::envoy::tree::{Branch, Level};
+use crate::envoy::rule_id::{EnvoyRuleIds, Trail};
+use crate::envoy::tree::{Branch, TreeLevel};
 
-pub use crate::envoy::judge::{CounterKey, Descriptor, Verdict};
-pub use crate::envoy::limit::{Allowance, EnvoyLimit, Step};
-pub use crate::envoy::to_document::Import;
-pub use crate::envoy::to_document::note::{Loss, Note};
+pub use crate::envoy::judge::{CounterKey, Descriptor, DescriptorVerdict};
+pub use crate::envoy::limit::{Allowance, EnvoyLimit, LimitStep};
+pub use crate::envoy::to_document::EnvoyImport;
+pub use crate::envoy::to_document::note::{EnvoyLoss, EnvoyNote};
 pub use crate::envoy::unit::Unit;
 
 /// The limits of all files.
 #[derive(Clone, Debug, Default)]
 pub struct EnvoyConfig {
-    domains: HashMap<Arc<str>, Level>,
+    domains: HashMap<Arc<str>, TreeLevel>,
     limits: Vec<EnvoyLimit>,
 }
 
@@ -85,7 +85,7 @@ impl EnvoyConfig {
     /// Everything that is wrong with any of them.
     pub fn parse(files: &[(&str, &str)]) -> Result<Self, Vec<FileProblem>> {
         let mut config = Self::default();
-        let mut ids = RuleIds::default();
+        let mut ids = EnvoyRuleIds::default();
         let mut problems = Vec::new();
         let mut first = HashMap::<String, (&str, Position)>::new();
         for (file, text) in files {
@@ -112,7 +112,7 @@ impl EnvoyConfig {
         if problems.is_empty() { Ok(config) } else { Err(problems) }
     }
 
-    /// All limits. A [`Verdict`] names them by their index.
+    /// All limits. A [`DescriptorVerdict`] names them by their index.
     #[must_use]
     pub fn limits(&self) -> &[EnvoyLimit] {
         &self.limits
@@ -123,27 +123,28 @@ impl EnvoyConfig {
         self.domains.keys().map(|domain| &**domain)
     }
 
-    fn add(&mut self, document: FileDocument, ids: &mut RuleIds) {
+    fn add(&mut self, document: FileDocument, ids: &mut EnvoyRuleIds) {
         let domain = Arc::<str>::from(document.domain);
         let trail = Trail::start(&domain);
-        let mut builder = Builder { limits: &mut self.limits, ids, domain: &domain, path: vec![] };
+        let mut builder =
+            LimitTreeBuilder { limits: &mut self.limits, ids, domain: &domain, path: vec![] };
         let root = builder.level(document.descriptors, &trail);
         self.domains.insert(domain, root);
     }
 }
 
 /// Turns the descriptors of a domain into a tree and a list of limits.
-struct Builder<'a> {
+struct LimitTreeBuilder<'a> {
     limits: &'a mut Vec<EnvoyLimit>,
-    ids: &'a mut RuleIds,
+    ids: &'a mut EnvoyRuleIds,
     domain: &'a Arc<str>,
     /// The way to the level that is being built.
-    path: Vec<Step>,
+    path: Vec<LimitStep>,
 }
 
-impl Builder<'_> {
-    fn level(&mut self, descriptors: Vec<DescriptorDocument>, trail: &Trail) -> Level {
-        let mut level = Level::default();
+impl LimitTreeBuilder<'_> {
+    fn level(&mut self, descriptors: Vec<DescriptorDocument>, trail: &Trail) -> TreeLevel {
+        let mut level = TreeLevel::default();
         for descriptor in descriptors {
             let name = descriptor.joined();
             let branch = self.branch(descriptor, &name, &trail.below(&name));
@@ -154,7 +155,7 @@ impl Builder<'_> {
 
     fn branch(&mut self, descriptor: DescriptorDocument, name: &str, trail: &Trail) -> Branch {
         let DescriptorDocument { shadow_mode, detailed_metric, share_threshold, .. } = descriptor;
-        let step = Step {
+        let step = LimitStep {
             key: descriptor.key.into(),
             value: descriptor.value.map(Into::into),
             share_threshold,

@@ -48,22 +48,22 @@ mod walk;
 use tollgate_rules::PolicyDocument;
 
 use crate::FileProblem;
-use crate::nginx::reader::Reader;
+use crate::nginx::reader::ConfigReader;
 use crate::nginx::survey::Survey;
 use crate::nginx::to_document::to_document;
 use crate::nginx::walk::walk;
 
-pub use crate::nginx::note::{Loss, Note, Subject};
-pub use crate::nginx::place::Place;
+pub use crate::nginx::note::{NginxLoss, NginxNote, NoteSubject};
+pub use crate::nginx::place::FilePosition;
 pub use crate::nginx::reader::{Include, NginxFile};
 
 /// A configuration as a policy.
 #[derive(Clone, Debug)]
-pub struct Import {
+pub struct NginxImport {
     /// The policy: rules in the order in which their limits stand in the files.
     pub document: PolicyDocument,
     /// Where the rules differ from the files.
-    pub notes: Vec<Note>,
+    pub notes: Vec<NginxNote>,
     /// How many zones the files define.
     pub zones: usize,
     /// How many times they limit something by one.
@@ -78,8 +78,8 @@ pub struct Import {
 pub fn import<'a>(
     files: &[(&str, &str)],
     include: &'a mut Include<'a>,
-) -> Result<Import, Vec<FileProblem>> {
-    let mut reader = Reader::new(include);
+) -> Result<NginxImport, Vec<FileProblem>> {
+    let mut reader = ConfigReader::new(include);
     let mut directives = Vec::new();
     for (name, text) in files {
         directives.append(&mut reader.read(name, text));
@@ -92,5 +92,5 @@ pub fn import<'a>(
         return Err(findings.problems);
     }
     let (zones, limits) = (survey.zones.len(), survey.uses.len());
-    Ok(Import { document, notes: findings.notes, zones, limits })
+    Ok(NginxImport { document, notes: findings.notes, zones, limits })
 }

@@ -15,7 +15,7 @@ use crate::compile::circle::find_circle;
 use crate::compile::flaw::Flaw;
 use crate::compile::rule::compile_rule;
 use crate::directory::lists::List;
-use crate::directory::{Change, Directory};
+use crate::directory::{Directory, DirectoryChange};
 use crate::document::PolicyDocument;
 use crate::ruleset::{Rule, RuleSet, Tiers};
 use crate::source::Source;
@@ -195,14 +195,14 @@ impl<'a> Compiler<'a> {
         let sound = overrides.filter(|(_, exception)| !is_broken(&exception.rule_id));
         let changes = [
             self.changes("clients", clients.iter().enumerate(), |one| {
-                Change::parse_tier(one, rules)
+                DirectoryChange::parse_tier(one, rules)
             }),
-            self.changes("overrides", sound, |one| Change::parse_exception(one, rules)),
+            self.changes("overrides", sound, |one| DirectoryChange::parse_exception(one, rules)),
             self.changes("whitelist", whitelist.iter().enumerate(), |one| {
-                Change::parse_list(List::Allow, one)
+                DirectoryChange::parse_list(List::Allow, one)
             }),
             self.changes("blacklist", blacklist.iter().enumerate(), |one| {
-                Change::parse_list(List::Deny, one)
+                DirectoryChange::parse_list(List::Deny, one)
             }),
         ];
         Directory::default().apply(changes.into_iter().flatten())
@@ -213,8 +213,8 @@ impl<'a> Compiler<'a> {
         &mut self,
         list: &str,
         items: impl Iterator<Item = (usize, &'b T)>,
-        parse: impl Fn(&T) -> Result<Change, Flaw>,
-    ) -> Vec<Change> {
+        parse: impl Fn(&T) -> Result<DirectoryChange, Flaw>,
+    ) -> Vec<DirectoryChange> {
         let mut changes = Vec::new();
         let mut places = Vec::new();
         for (at, item) in items {

@@ -23,9 +23,9 @@ use crate::compile::no_such_rule;
 use crate::compile::quota::compile_quota;
 use crate::directory::bans::{Bans, Digest, Subject, values_of};
 use crate::directory::by_kind::ByKind;
-use crate::directory::client::{Client, Kind};
+use crate::directory::client::{Client, IdentifierSet};
 use crate::directory::expiry::is_over;
-use crate::directory::lists::{Hit, List, Listed, Listing, Lists};
+use crate::directory::lists::{ClientLists, Hit, List, Listed, Listing};
 use crate::directory::overrides::Override;
 use crate::document::{ClientDocument, ListDocument, OverrideDocument};
 use crate::plan::facts::{EVERYTHING, Facts};
@@ -36,13 +36,13 @@ use crate::ruleset::{Rule, RuleSet};
 pub struct Directory {
     tiers: ByKind<Option<Arc<str>>>,
     overrides: ByKind<Arc<[Override]>>,
-    lists: Lists,
+    lists: ClientLists,
     bans: Bans,
 }
 
 /// One difference between two directories.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum DirectoryChange {
     /// The client is in this tier from now on.
     SetTier {
         /// Who.
@@ -118,7 +118,7 @@ enum Target<'a> {
     Bans(&'a str),
 }
 
-impl Change {
+impl DirectoryChange {
     /// Puts a client into a tier.
     ///
     /// # Errors
@@ -200,14 +200,14 @@ impl Change {
 impl Directory {
     /// A directory with these changes made, in order. Only what they touch is copied.
     #[must_use]
-    pub fn apply(&self, changes: impl IntoIterator<Item = Change>) -> Self {
+    pub fn apply(&self, changes: impl IntoIterator<Item = DirectoryChange>) -> Self {
         let mut next = self.clone();
         next.extend(changes);
         next
     }
 
     /// Makes these changes here, in order. Copies of this directory stay as they are.
-    pub fn extend(&mut self, changes: impl IntoIterator<Item = Change>) {
+    pub fn extend(&mut self, changes: impl IntoIterator<Item = DirectoryChange>) {
         changes.into_iter().for_each(|change| self.change(change));
     }
 
@@ -278,29 +278,37 @@ impl Directory {
         parsed.map_err(|flaw| Problem::from(flaw.within("identifier")))
     }
 
-    fn change(&mut self, change: Change) {
+    fn change(&mut self, change: DirectoryChange) {
         match change {
-            Change::SetTier { client, tier } => self.tiers.change(client, |own| *own = Some(tier)),
-            Change::RemoveTier { client } => self.tiers.change(client, |own| *own = None),
-            Change::SetOverride { client, exception } => self.overrides.change(client, |own| {
-                let others = own.iter().filter(|other| other.rule_id != exception.rule_id);
-                *own = others.cloned().chain([exception.clone()]).collect();
-            }),
-            Change::RemoveOverride { client, rule_id } => self.overrides.change(client, |own| {
-                *own = own.iter().filter(|other| other.rule_id != rule_id).cloned().collect();
-            }),
-            Change::List { listed, list, listing } => self.lists.set(listed, list, Some(listing)),
-            Change::Unlist { listed, list } => self.lists.set(listed, list, None),
-            Change::Ban { rule_id, subject, until } => {
+            DirectoryChange::SetTier { client, tier } => {
+                self.tiers.change(client, |own| *own = Some(tier));
+            }
+            DirectoryChange::RemoveTier { client } => self.tiers.change(client, |own| *own = None),
+            DirectoryChange::SetOverride { client, exception } => {
+                self.overrides.change(client, |own| {
+                    let others = own.iter().filter(|other| other.rule_id != exception.rule_id);
+                    *own = others.cloned().chain([exception.clone()]).collect();
+                });
+            }
+            DirectoryChange::RemoveOverride { client, rule_id } => {
+                self.overrides.change(client, |own| {
+                    *own = own.iter().filter(|other| other.rule_id != rule_id).cloned().collect();
+                });
+            }
+            DirectoryChange::List { listed, list, listing } => {
+                self.lists.set(listed, list, Some(listing));
+            }
+            DirectoryChange::Unlist { listed, list } => self.lists.set(listed, list, None),
+            DirectoryChange::Ban { rule_id, subject, until } => {
                 self.bans.set(&rule_id, &subject, Some(until));
             }
-            Change::Unban { rule_id, subject } => self.bans.set(&rule_id, &subject, None),
-            Change::UnbanAll { rule_id } => self.bans.remove_rule(&rule_id),
+            DirectoryChange::Unban { rule_id, subject } => self.bans.set(&rule_id, &subject, None),
+            DirectoryChange::UnbanAll { rule_id } => self.bans.remove_rule(&rule_id),
         }
     }
 
     /// The tier of the client, and what it was found by.
-    pub(crate) fn tier(&self, facts: &Facts<'_>) -> Option<(&str, &Kind)> {
+    pub(crate) fn tier(&self, facts: &Facts<'_>) -> Option<(&str, &IdentifierSet)> {
         if self.tiers.is_empty() {
             return None;
         }
@@ -316,11 +324,12 @@ impl Directory {
         facts: &Facts<'_>,
         endpoint: &str,
         now: Timestamp,
-    ) -> Option<(&Override, &Kind)> {
+    ) -> Option<(&Override, &IdentifierSet)> {
         if self.overrides.is_empty() {
             return None;
         }
-        let parts = |kind: &Kind| kind.is_composite() && kind.is_part_of(&rule.identifiers);
+        let parts =
+            |kind: &IdentifierSet| kind.is_composite() && kind.is_part_of(&rule.identifiers);
         let composite = self.overrides.find(facts, endpoint, parts).rev();
         let single = rule.identifiers.iter().flat_map(|identifier| {
             self.overrides.find(facts, endpoint, |kind| kind.is(identifier))

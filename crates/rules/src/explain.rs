@@ -7,7 +7,7 @@ use tollgate_core::{Mode, Timestamp};
 
 use crate::attributes::{Attribute, Attributes};
 use crate::directory::expiry::format_time;
-use crate::directory::lists::{By, Hit, List};
+use crate::directory::lists::{Hit, List, ListMatch};
 use crate::identifier::Identifier;
 use crate::matching::conditions::{Met, Unmet};
 use crate::plan::facts::{EVERYTHING, Facts};
@@ -333,8 +333,8 @@ impl ListedExplanation {
         Self {
             list: hit.list,
             by: match hit.by {
-                By::Kind(kind) => kind.to_string(),
-                By::Network(network) => network.to_string(),
+                ListMatch::Kind(kind) => kind.to_string(),
+                ListMatch::Network(network) => network.to_string(),
             },
             reason: hit.listing.reason.as_deref().map(str::to_owned),
             expires_at: hit.listing.expires_at.map(format_time),

@@ -71,7 +71,7 @@ pub use directory::client::Client;
 pub use directory::expiry::{format_time, parse_time};
 pub use directory::lists::{List, Listed, Listing};
 pub use directory::overrides::{Amount, Override};
-pub use directory::{Change, Directory};
+pub use directory::{Directory, DirectoryChange};
 pub use document::PolicyDocument;
 pub use explain::{
     ExplainScope, Explanation, KeyPart, ListedExplanation, QuotaExplanation, RuleExplanation,

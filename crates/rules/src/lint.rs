@@ -28,7 +28,7 @@ pub struct LintContext {
 /// Looks for what is allowed but hardly meant. `policy` is what `source` compiled to.
 #[must_use]
 pub fn lint(source: &Source, policy: &Policy, context: &LintContext) -> Vec<Problem> {
-    let view = View { source, rules: policy.rules(), context: *context };
+    let view = LintView { source, rules: policy.rules(), context: *context };
     let rules = source.document.rules.iter().enumerate().flat_map(|(at, document)| {
         let flaws = view.rules.find(&document.rule_id).filter(|rule| rule.enabled).map(|rule| {
             let suspect = Suspect { rule, document };
@@ -54,7 +54,7 @@ pub fn lint(source: &Source, policy: &Policy, context: &LintContext) -> Vec<Prob
 #[must_use]
 pub fn uncountable_in_redis(source: &Source, policy: &Policy) -> Vec<Problem> {
     let context = LintContext { redis: true, ..LintContext::default() };
-    let view = View { source, rules: policy.rules(), context };
+    let view = LintView { source, rules: policy.rules(), context };
     let rules = source.document.rules.iter().enumerate().filter_map(|(at, document)| {
         let rule = view.rules.find(&document.rule_id)?;
         let flaw = figures::beyond_redis(&view, Suspect { rule, document })?;
@@ -71,7 +71,7 @@ pub fn uncountable_in_redis(source: &Source, policy: &Policy) -> Vec<Problem> {
 
 /// What every check can see.
 #[derive(Clone, Copy)]
-struct View<'a> {
+struct LintView<'a> {
     source: &'a Source,
     rules: &'a RuleSet,
     context: LintContext,
@@ -84,7 +84,7 @@ struct Suspect<'a> {
     document: &'a RuleDocument,
 }
 
-const RULE_CHECKS: [fn(&View<'_>, Suspect<'_>) -> Option<Flaw>; 13] = [
+const RULE_CHECKS: [fn(&LintView<'_>, Suspect<'_>) -> Option<Flaw>; 13] = [
     reach::replaced_everywhere,
     reach::blocked_by_another,
     reach::matches_nothing,
@@ -100,10 +100,10 @@ const RULE_CHECKS: [fn(&View<'_>, Suspect<'_>) -> Option<Flaw>; 13] = [
     risk::fleet_of_fallbacks,
 ];
 
-const OVERRIDE_CHECKS: [fn(&View<'_>, &OverrideDocument) -> Option<Flaw>; 2] =
+const OVERRIDE_CHECKS: [fn(&LintView<'_>, &OverrideDocument) -> Option<Flaw>; 2] =
     [reach::override_of_nobody, figures::override_beyond_redis];
 
-impl View<'_> {
+impl LintView<'_> {
     /// The rules that are switched on.
     fn enabled(&self) -> impl Iterator<Item = &Rule> {
         self.rules.iter().filter(|rule| rule.enabled)

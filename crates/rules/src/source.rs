@@ -4,7 +4,8 @@
 use std::collections::HashMap;
 
 use tollgate_document::{
-    Format, Key, Node, Problem, Scope, Segment, Value, nearest, printable, read, read_as, segments,
+    Format, MapKey, Node, Problem, Scope, Segment, Value, nearest, printable, read, read_as,
+    segments,
 };
 
 use crate::document::PolicyDocument;
@@ -52,12 +53,12 @@ impl Source {
                 for (name, default) in defaults {
                     if !entries.iter().any(|(key, _)| key.text == name) {
                         let value = Value::String(default.to_owned());
-                        let key = Key { text: name.to_owned(), position };
+                        let key = MapKey { text: name.to_owned(), position };
                         entries.push((key, Node { position, value }));
                     }
                 }
             }
-            let key = Key { text: "rules".to_owned(), position };
+            let key = MapKey { text: "rules".to_owned(), position };
             let rules = Node { position, value: Value::List(vec![rule]) };
             Node { position, value: Value::Map(vec![(key, rules)]) }
         }))
@@ -69,7 +70,7 @@ impl Source {
     pub fn parse_item(text: &str, list: &str) -> Self {
         Self::from_root(read_as(text, Format::Json).map(|item| {
             let position = item.position;
-            let key = Key { text: list.to_owned(), position };
+            let key = MapKey { text: list.to_owned(), position };
             let items = Node { position, value: Value::List(vec![item]) };
             Node { position, value: Value::Map(vec![(key, items)]) }
         }))

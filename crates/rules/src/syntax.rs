@@ -7,8 +7,8 @@ use tollgate_document::Problem;
 
 use crate::compile::quota;
 use crate::matching::glob::Glob;
-use crate::matching::host::HostPattern;
-use crate::matching::path::Pattern;
+use crate::matching::host::HostMatcher;
+use crate::matching::path::PathMatcher;
 
 pub use crate::directory::client::MAX_IDENTIFIERS;
 
@@ -21,13 +21,13 @@ pub fn is_glob(text: &str) -> bool {
 /// Whether `applies_to.hosts` accepts the text.
 #[must_use]
 pub fn is_host(text: &str) -> bool {
-    HostPattern::parse(text).is_ok()
+    HostMatcher::parse(text).is_ok()
 }
 
 /// The normal form of an endpoint, if `applies_to.endpoints` accepts the text.
 #[must_use]
 pub fn endpoint(text: &str) -> Option<Arc<str>> {
-    Pattern::parse(text).ok().map(|pattern| pattern.text)
+    PathMatcher::parse(text).ok().map(|pattern| pattern.text)
 }
 
 /// The limit of a quota, within the bounds of a policy.

@@ -34,12 +34,12 @@ pub struct DenyCache<S> {
 struct CacheSlot {
     /// The number of the last clearing. The result of a call that began before it is not cached.
     cleared: u64,
-    refusal: Option<Refusal>,
+    refusal: Option<CachedRefusal>,
 }
 
 /// A counter refused this cost under one limit, so it refuses any larger one too.
 #[derive(Clone, Copy, Debug)]
-struct Refusal {
+struct CachedRefusal {
     fingerprint: u64,
     limit: Limit,
     cost: u64,
@@ -112,7 +112,7 @@ impl<S> DenyCache<S> {
     }
 
     /// The cached refusal that decides a charge. One that does not is dropped: the store may change the counter.
-    fn recall(&self, charge: &Charge<'_>, now: Timestamp) -> Option<Refusal> {
+    fn recall(&self, charge: &Charge<'_>, now: Timestamp) -> Option<CachedRefusal> {
         let mut slot = self.slot(charge.key.fingerprint).lock();
         let refusal = slot.about(charge.key.fingerprint)?;
         if refusal.answers(charge, now) {
@@ -152,7 +152,8 @@ impl<S> DenyCache<S> {
                         .retry_after
                         .map_or(self.longest, |wait| wait.min(self.longest));
                     let moments = [now, settled.now];
-                    slot.refusal = Some(Refusal::new(charge, result.report, moments, believed));
+                    slot.refusal =
+                        Some(CachedRefusal::new(charge, result.report, moments, believed));
                 }
             } else if result.written {
                 self.slot(fingerprint).lock().forget(fingerprint);
@@ -184,7 +185,7 @@ impl<S> DenyCache<S> {
 }
 
 impl CacheSlot {
-    fn about(&self, fingerprint: u64) -> Option<&Refusal> {
+    fn about(&self, fingerprint: u64) -> Option<&CachedRefusal> {
         self.refusal.as_ref().filter(|refusal| refusal.fingerprint == fingerprint)
     }
 
@@ -193,7 +194,7 @@ impl CacheSlot {
     }
 }
 
-impl Refusal {
+impl CachedRefusal {
     fn new(
         charge: &Charge<'_>,
         report: Report,

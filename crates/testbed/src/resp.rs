@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_read() {
+    fn replies_are_parsed() {
         let text = |text: &str| Reply::Text(text.to_owned());
         let list = Reply::List;
         check("+OK\r\n", &text("OK"));
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_is_refused() {
+    fn invalid_replies_are_errors() {
         for bytes in ["", "\r\n", ":x\r\n", "$5\r\nab\r\n", "*2\r\n:1\r\n", "HTTP/1.1 400\r\n"] {
             let answer = read(&mut bytes.as_bytes());
             assert!(answer.is_err(), "{bytes:?} was read as {answer:?}");

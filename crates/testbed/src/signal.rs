@@ -25,7 +25,7 @@ pub(crate) fn send(signal: &str, ids: &[u32]) {
 /// Stops processes where they are, with all of their threads, until `CONT` is sent.
 pub(crate) fn freeze(ids: &[u32]) {
     send("STOP", ids);
-    until("processes that stand still", || {
+    until("stopped processes", || {
         ids.iter().all(|id| is_gone(*id) || is_frozen(*id)).then_some(())
     });
 }
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_child_that_ended_unnoticed_is_none() {
+    fn a_child_that_ended_is_not_listed() {
         let mut child = Command::new("true").spawn().expect("`true` starts");
         until("its end", || is_gone(child.id()).then_some(()));
         assert!(!children(std::process::id()).contains(&child.id()));

@@ -18,9 +18,9 @@ use crate::soft::SoftState;
 const RECEIPT_CAPACITY: usize = 182;
 
 /// A decision in compact form, made by [`Decision::receipt`].
-pub struct Receipt(Form);
+pub struct Receipt(ReceiptForm);
 
-enum Form {
+enum ReceiptForm {
     Packed(Arc<Snapshot>, Packed),
     Whole(Box<Decision>),
 }
@@ -31,7 +31,7 @@ impl Decision {
     pub fn receipt(&self) -> Receipt {
         let mut packed = Packed::default();
         if self.pack(&mut packed).is_some() {
-            return Receipt(Form::Packed(Arc::clone(&self.snapshot), packed));
+            return Receipt(ReceiptForm::Packed(Arc::clone(&self.snapshot), packed));
         }
         let mut whole = Self {
             snapshot: Arc::clone(&self.snapshot),
@@ -47,7 +47,7 @@ impl Decision {
         if !self.is_allowed() {
             whole.plan.forget_keys();
         }
-        Receipt(Form::Whole(Box::new(whole)))
+        Receipt(ReceiptForm::Whole(Box::new(whole)))
     }
 
     /// Writes the decision; `None` if it does not fit, or has rare content.
@@ -96,7 +96,7 @@ impl Decision {
     }
 
     fn try_unpack(snapshot: &Arc<Snapshot>, packed: &Packed) -> Option<Self> {
-        let mut packed = Reader(packed.written());
+        let mut packed = ReceiptReader(packed.written());
         let now = Timestamp::from_micros(packed.fixed()?);
         let asked_at = Timestamp::from_micros(packed.fixed()?);
         let tier = packed.bytes()?.map(|tier| str::from_utf8(tier).ok());
@@ -142,7 +142,7 @@ impl Receipt {
     /// Replaces this receipt with that of another decision.
     #[inline]
     pub fn replace(&mut self, decision: &Decision) {
-        if let Form::Packed(snapshot, packed) = &mut self.0 {
+        if let ReceiptForm::Packed(snapshot, packed) = &mut self.0 {
             packed.len = 0;
             if decision.pack(packed).is_some() {
                 if !Arc::ptr_eq(snapshot, &decision.snapshot) {
@@ -157,16 +157,16 @@ impl Receipt {
     /// The decision.
     pub fn open(self) -> Decision {
         match self.0 {
-            Form::Packed(snapshot, packed) => Decision::unpack(&snapshot, &packed),
-            Form::Whole(decision) => *decision,
+            ReceiptForm::Packed(snapshot, packed) => Decision::unpack(&snapshot, &packed),
+            ReceiptForm::Whole(decision) => *decision,
         }
     }
 
     /// Reads the decision.
     pub fn look<T>(&self, look: impl FnOnce(&Decision) -> T) -> T {
         match &self.0 {
-            Form::Packed(snapshot, packed) => look(&Decision::unpack(snapshot, packed)),
-            Form::Whole(decision) => look(decision),
+            ReceiptForm::Packed(snapshot, packed) => look(&Decision::unpack(snapshot, packed)),
+            ReceiptForm::Whole(decision) => look(decision),
         }
     }
 
@@ -174,8 +174,8 @@ impl Receipt {
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
         match &self.0 {
-            Form::Packed(..) => 0,
-            Form::Whole(decision) => {
+            ReceiptForm::Packed(..) => 0,
+            ReceiptForm::Whole(decision) => {
                 let results = size_of_val(decision.results.as_slice());
                 size_of::<Decision>() + results + decision.plan.heap_bytes()
             }
@@ -186,8 +186,8 @@ impl Receipt {
     #[must_use]
     pub fn policy(&self) -> &tollgate_rules::Policy {
         match &self.0 {
-            Form::Packed(snapshot, _) => &snapshot.policy,
-            Form::Whole(decision) => decision.policy(),
+            ReceiptForm::Packed(snapshot, _) => &snapshot.policy,
+            ReceiptForm::Whole(decision) => decision.policy(),
         }
     }
 }
@@ -287,9 +287,9 @@ impl Packed {
 }
 
 /// Reads what was packed.
-struct Reader<'a>(&'a [u8]);
+struct ReceiptReader<'a>(&'a [u8]);
 
-impl<'a> Reader<'a> {
+impl<'a> ReceiptReader<'a> {
     fn byte(&mut self) -> Option<u8> {
         let (byte, rest) = self.0.split_first()?;
         self.0 = rest;

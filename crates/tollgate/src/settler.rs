@@ -24,7 +24,7 @@ pub(crate) struct Settled {
     /// The results of the charges that were counted.
     pub(crate) settlement: Settlement,
     /// Their indexes in the plan, in ascending order; `None`: those of the settlement.
-    numbers: Option<Numbers>,
+    numbers: Option<ChargeIndexes>,
     /// The rule that fails closed.
     pub(crate) closed_by: Option<usize>,
     /// Why the shared store did not count.
@@ -87,7 +87,7 @@ pub(crate) struct Settler<S> {
 
 pub(crate) type Charges<'a> = SmallVec<[Charge<'a>; 4]>;
 /// Indexes of charges of a plan.
-pub(crate) type Numbers = SmallVec<[usize; 4]>;
+pub(crate) type ChargeIndexes = SmallVec<[usize; 4]>;
 
 impl<S: Store> Settler<S> {
     /// Settles without waiting. `false`: that is not possible, and nothing was charged.
@@ -129,7 +129,7 @@ impl<S: Store> Settler<S> {
         idempotency: Option<&IdempotencyKey<'_>>,
     ) -> SettleResult {
         let indexes = 0..plan.planned().len();
-        let (local, shared): (Numbers, Numbers) =
+        let (local, shared): (ChargeIndexes, ChargeIndexes) =
             indexes.partition(|line| self.store.is_shared() && is_local(*line, plan, rules));
         let charges = |indexes: &[usize]| -> Charges<'_> {
             indexes.iter().filter_map(|line| plan.charge(*line, rules)).collect()
@@ -188,7 +188,7 @@ impl<S: Store> Settler<S> {
             charges.iter().map(|charges| Op::Settle(charges.as_slice().into())).collect();
         let outcomes = self.submit(&ops, now).await;
         let settle = |((plan, rules), outcome): (&(&Plan, &RuleSet), Result<OpOutcome, _>)| {
-            let numbers: Numbers = (0..plan.planned().len()).collect();
+            let numbers: ChargeIndexes = (0..plan.planned().len()).collect();
             let settlement = outcome.and_then(OpOutcome::settled);
             self.or_fall_back(settlement, &numbers, plan, rules, now)
         };

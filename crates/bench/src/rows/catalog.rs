@@ -22,11 +22,11 @@ const CHANGE_INTERVAL: Duration = Duration::from_millis(1);
 /// How many changes are made in a row; the clock is read around all of them.
 const CHANGES: u64 = 200;
 
-type Ours = Limiter<MemoryStore, CachedClock>;
+type OurCatalog = Limiter<MemoryStore, CachedClock>;
 
 /// A node that has everything in force.
 struct Node {
-    limiter: Ours,
+    limiter: OurCatalog,
     view: View,
 }
 

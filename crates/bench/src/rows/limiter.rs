@@ -19,12 +19,12 @@ use crate::stopwatch::nanos_per_step;
 const RULES: [(&str, &str); 3] =
     [("user_id", "gcra"), ("ip", "sliding_window_counter"), ("tenant", "fixed_window")];
 
-struct Ours {
+struct OurLimiter {
     limiter: Limiter<MemoryStore, CachedClock>,
     requests: Requests,
 }
 
-impl Ours {
+impl OurLimiter {
     /// So many rules, and requests to so many services.
     fn new(rules: u32, services: u32) -> Fallible<Self> {
         let policy = policy(rules).map_err(|problems| format!("{problems:?}"))?;
@@ -53,7 +53,7 @@ impl Ours {
 }
 
 pub(crate) fn against_limitador(scale: &Scale) -> Fallible<Vec<Row>> {
-    let mut ours = Ours::with_rules(1_000)?;
+    let mut ours = OurLimiter::with_rules(1_000)?;
     let mut requests = Requests::over_services(1);
     let limitador = Limitador::with_counters(&requests.clients)?;
     let comparison = Comparison::of(
@@ -74,8 +74,8 @@ pub(crate) fn against_limitador(scale: &Scale) -> Fallible<Vec<Row>> {
 /// same, and when they spread over all rules, which then compete for the cache.
 pub(crate) fn many_rules(scale: &Scale) -> Fallible<Vec<Row>> {
     let (few, many) = (10, 10_000);
-    let mut few_rules = Ours::with_rules(few)?;
-    let mut compare = |name: &str, mut many_rules: Ours| -> Fallible<Row> {
+    let mut few_rules = OurLimiter::with_rules(few)?;
+    let mut compare = |name: &str, mut many_rules: OurLimiter| -> Fallible<Row> {
         let comparison = Comparison::of(
             scale,
             |turn| nanos_per_step(turn, |steps| few_rules.take(steps)),
@@ -89,13 +89,13 @@ pub(crate) fn many_rules(scale: &Scale) -> Fallible<Vec<Row>> {
         Ok(row.held_to(Bar::Below(2.0)))
     };
     Ok(vec![
-        compare("limiter/rules_10_to_10000", Ours::new(many, services(few))?)?,
-        compare("limiter/rules_10_to_10000_all_used", Ours::with_rules(many)?)?,
+        compare("limiter/rules_10_to_10000", OurLimiter::new(many, services(few))?)?,
+        compare("limiter/rules_10_to_10000_all_used", OurLimiter::with_rules(many)?)?,
     ])
 }
 
 pub(crate) fn allocations(scale: &Scale) -> Fallible<Vec<Row>> {
-    let mut ours = Ours::with_rules(1_000)?;
+    let mut ours = OurLimiter::with_rules(1_000)?;
     let checks = u32::try_from(scale.of(1_000_000))?;
     // The first checks fill the buffers of the requests.
     ours.take(checks / 10);

@@ -28,7 +28,7 @@ impl Load {
 /// Makes sure that a tool is here which the load needs, and the one that pins it to a processor.
 pub(super) fn need(tool: &str, package: &str) -> Fallible<()> {
     for (tool, package) in [(tool, package), ("taskset", "util-linux")] {
-        // Without a word, some would begin to serve.
+        // Without an argument, some would begin to serve.
         let mut trial = Command::new(tool);
         trial.arg("--version").stdout(Stdio::null()).stderr(Stdio::null());
         let tried = trial.status();

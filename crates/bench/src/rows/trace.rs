@@ -10,7 +10,7 @@ const DAY_MILLIS: f64 = 86_400_000.0;
 /// quietest.
 const SWING: f64 = 0.8;
 
-/// Who asked when, ordered by client and then by time: clients do not limit each other, so their
+/// Requests, ordered by client and then by time: clients do not limit each other, so their
 /// order does not matter, and one after the other is easier on the cache.
 #[derive(Debug)]
 pub(crate) struct Trace(Vec<Arrival>);

@@ -9,7 +9,7 @@ use crate::catalog::{Catalog, Version};
 use crate::db::database::values;
 use crate::db::url::CatalogUrl;
 use crate::error::CatalogError;
-use crate::write::validate_policy::Purpose;
+use crate::write::validate_policy::PolicyBounds;
 
 /// What a backup holds.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +36,8 @@ impl Catalog {
             )));
         }
         // Written beside its place and moved there when it is whole.
-        let unfinished = Unfinished::create(file).map_err(|error| unwritable(file, &error))?;
+        let unfinished =
+            UnfinishedBackup::create(file).map_err(|error| unwritable(file, &error))?;
         let path = unfinished.0.to_str().ok_or_else(|| {
             CatalogError::Unusable(format!("{}: the name is not UTF-8", file.display()))
         })?;
@@ -52,7 +53,7 @@ impl Catalog {
 
 /// Checks that a backup can be read.
 async fn inspect(file: &Path) -> Result<Backup, CatalogError> {
-    let copy = Catalog::new(CatalogUrl::Sqlite(file.to_owned()), Purpose::default());
+    let copy = Catalog::new(CatalogUrl::Sqlite(file.to_owned()), PolicyBounds::default());
     let inspected = async {
         let mut lease = copy.connections.to_read().await?;
         let failed = |error: sqlx::Error| copy.failed(&error);
@@ -72,9 +73,9 @@ async fn inspect(file: &Path) -> Result<Backup, CatalogError> {
 }
 
 /// A file that is removed unless it is finished.
-struct Unfinished(PathBuf);
+struct UnfinishedBackup(PathBuf);
 
-impl Unfinished {
+impl UnfinishedBackup {
     fn create(file: &Path) -> io::Result<Self> {
         if file.try_exists()? {
             return Err(io::ErrorKind::AlreadyExists.into());
@@ -95,7 +96,7 @@ impl Unfinished {
     }
 }
 
-impl Drop for Unfinished {
+impl Drop for UnfinishedBackup {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.0);
     }

@@ -5,7 +5,7 @@
 //!
 //! A connection to SQLite is a thread that goes on for a moment after the connection is dropped. The last
 //! one to close moves everything from the write-ahead log into the file, so a process that ends well
-//! waits for all of them: see [`Connections::close`].
+//! waits for all of them: see [`DatabaseConnections::close`].
 
 use std::fs::OpenOptions;
 use std::io;
@@ -23,7 +23,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{sleep, timeout};
 
-use crate::db::database::Connection;
+use crate::db::database::DatabaseConnection;
 use crate::db::url::CatalogUrl;
 use crate::error::CatalogError;
 
@@ -40,9 +40,9 @@ const MAX_CLOSING: usize = 1024;
 /// How long a process that ends waits for connections in use, and then for those that are closing.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-pub(crate) struct Connections {
+pub(crate) struct DatabaseConnections {
     url: CatalogUrl,
-    idle: Mutex<Vec<Connection>>,
+    idle: Mutex<Vec<DatabaseConnection>>,
     readers: Semaphore,
     /// Writers of this process wait here, rather than in the database.
     writers: Semaphore,
@@ -53,15 +53,15 @@ pub(crate) struct Connections {
 }
 
 /// A connection in use.
-pub(crate) struct Lease<'a> {
+pub(crate) struct PooledConnection<'a> {
     /// Present until the lease ends.
-    connection: Option<Connection>,
-    home: &'a Connections,
+    connection: Option<DatabaseConnection>,
+    home: &'a DatabaseConnections,
     _permit: SemaphorePermit<'a>,
 }
 
-impl Lease<'_> {
-    pub(crate) fn connection(&mut self) -> &mut Connection {
+impl PooledConnection<'_> {
+    pub(crate) fn connection(&mut self) -> &mut DatabaseConnection {
         // Only `give_back` and `drop` take it, which end the lease.
         self.connection.as_mut().expect("a lease has a connection")
     }
@@ -72,7 +72,7 @@ impl Lease<'_> {
     }
 }
 
-impl Drop for Lease<'_> {
+impl Drop for PooledConnection<'_> {
     fn drop(&mut self) {
         if let Some(connection) = self.connection.take() {
             self.home.close_in_background(connection);
@@ -80,7 +80,7 @@ impl Drop for Lease<'_> {
     }
 }
 
-impl Connections {
+impl DatabaseConnections {
     pub(crate) fn new(url: CatalogUrl) -> Self {
         Self {
             url,
@@ -96,19 +96,22 @@ impl Connections {
         &self.url
     }
 
-    pub(crate) async fn to_read(&self) -> Result<Lease<'_>, CatalogError> {
+    pub(crate) async fn to_read(&self) -> Result<PooledConnection<'_>, CatalogError> {
         self.lease(&self.readers).await
     }
 
-    pub(crate) async fn to_write(&self) -> Result<Lease<'_>, CatalogError> {
+    pub(crate) async fn to_write(&self) -> Result<PooledConnection<'_>, CatalogError> {
         self.lease(&self.writers).await
     }
 
-    pub(crate) async fn to_record(&self) -> Result<Lease<'_>, CatalogError> {
+    pub(crate) async fn to_record(&self) -> Result<PooledConnection<'_>, CatalogError> {
         self.lease(&self.recorders).await
     }
 
-    async fn lease<'a>(&'a self, places: &'a Semaphore) -> Result<Lease<'a>, CatalogError> {
+    async fn lease<'a>(
+        &'a self,
+        places: &'a Semaphore,
+    ) -> Result<PooledConnection<'a>, CatalogError> {
         let waiting = timeout(CALL_TIMEOUT, places.acquire()).await;
         let permit = match waiting {
             Ok(Ok(permit)) => permit,
@@ -119,11 +122,11 @@ impl Connections {
             Some(connection) => connection,
             None => self.connect().await?,
         };
-        Ok(Lease { connection: Some(connection), home: self, _permit: permit })
+        Ok(PooledConnection { connection: Some(connection), home: self, _permit: permit })
     }
 
     /// An idle connection that still works. If one does not, the others are not trusted either.
-    async fn idle(&self) -> Option<Connection> {
+    async fn idle(&self) -> Option<DatabaseConnection> {
         let mut connection = self.idle.lock().pop()?;
         if timeout(CONNECT_TIMEOUT, connection.is_alive()).await == Ok(true) {
             return Some(connection);
@@ -133,7 +136,7 @@ impl Connections {
     }
 
     /// A new connection outside the pool.
-    pub(crate) async fn connect(&self) -> Result<Connection, CatalogError> {
+    pub(crate) async fn connect(&self) -> Result<DatabaseConnection, CatalogError> {
         let connected = match timeout(CONNECT_TIMEOUT, open(&self.url)).await {
             Ok(connected) => connected,
             Err(_) => Err(io::Error::from(io::ErrorKind::TimedOut).into()),
@@ -149,7 +152,7 @@ impl Connections {
         }
     }
 
-    fn close_in_background(&self, connection: Connection) {
+    fn close_in_background(&self, connection: DatabaseConnection) {
         let permit = Arc::clone(&self.closing).try_acquire_owned();
         // Outside a runtime, or if very many are closing, `close` does not wait for it.
         if let (Ok(runtime), Ok(permit)) = (Handle::try_current(), permit) {
@@ -193,7 +196,7 @@ fn create_private(file: &Path) {
     let _ = options.write(true).create_new(true).mode(0o600).open(file);
 }
 
-async fn open(url: &CatalogUrl) -> Result<Connection, sqlx::Error> {
+async fn open(url: &CatalogUrl) -> Result<DatabaseConnection, sqlx::Error> {
     Ok(match url {
         CatalogUrl::Sqlite(file) => {
             create_private(file);
@@ -211,7 +214,7 @@ async fn open(url: &CatalogUrl) -> Result<Connection, sqlx::Error> {
                     Err(sqlx::Error::Database(error)) if is_busy(error.as_ref()) => {
                         sleep(BUSY_RETRY_DELAY).await;
                     }
-                    connected => break Connection::Sqlite(Box::new(connected?)),
+                    connected => break DatabaseConnection::Sqlite(Box::new(connected?)),
                 }
             }
         }
@@ -223,7 +226,7 @@ async fn open(url: &CatalogUrl) -> Result<Connection, sqlx::Error> {
                 // A node that was lost in a transaction must not keep its locks.
                 ("idle_in_transaction_session_timeout", &patience),
             ]);
-            Connection::Postgres(Box::new(PgConnection::connect_with(&options).await?))
+            DatabaseConnection::Postgres(Box::new(PgConnection::connect_with(&options).await?))
         }
     })
 }

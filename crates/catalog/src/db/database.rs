@@ -5,7 +5,7 @@ use sqlx::sqlite::{SqliteConnection, SqliteRow};
 use sqlx::{AssertSqlSafe, Connection as _, Row as _};
 
 /// A connection to SQLite or PostgreSQL.
-pub(crate) enum Connection {
+pub(crate) enum DatabaseConnection {
     Sqlite(Box<SqliteConnection>),
     Postgres(Box<PgConnection>),
 }
@@ -120,7 +120,7 @@ macro_rules! bound {
     }};
 }
 
-impl Connection {
+impl DatabaseConnection {
     pub(crate) const fn is_postgres(&self) -> bool {
         matches!(self, Self::Postgres(_))
     }

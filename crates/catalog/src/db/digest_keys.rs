@@ -3,7 +3,7 @@
 use tollgate_rules::{OneOrMany, Problem};
 use tollgate_rules::{SECRET_DIGEST, redacted_values};
 
-use crate::db::database::{Connection, values};
+use crate::db::database::{DatabaseConnection, values};
 use crate::entry::kind::Kind;
 use crate::entry::{Entry, columns_of};
 
@@ -17,7 +17,9 @@ const CHANGES: &str = "SELECT revision, place, kind, entry, was, becomes FROM to
     AND (revision > $1 OR (revision = $1 AND place > $2)) ORDER BY revision, place LIMIT $3";
 
 /// Replaces API keys by digests everywhere; says how many rows it rewrote.
-pub(crate) async fn digest_api_keys(connection: &mut Connection) -> Result<u64, sqlx::Error> {
+pub(crate) async fn digest_api_keys(
+    connection: &mut DatabaseConnection,
+) -> Result<u64, sqlx::Error> {
     let mut rewritten = rewrite_log(connection).await?;
     for kind in KINDS {
         rewritten += rewrite_entries(connection, kind).await?;
@@ -25,7 +27,10 @@ pub(crate) async fn digest_api_keys(connection: &mut Connection) -> Result<u64, 
     Ok(rewritten)
 }
 
-async fn rewrite_entries(connection: &mut Connection, kind: Kind) -> Result<u64, sqlx::Error> {
+async fn rewrite_entries(
+    connection: &mut DatabaseConnection,
+    kind: Kind,
+) -> Result<u64, sqlx::Error> {
     let table = kind.table();
     let page = format!(
         "SELECT entry, body FROM {table} WHERE entry LIKE '%\"api_key\"%' AND entry > $1 \
@@ -72,7 +77,7 @@ fn identifier_of(entry: &Entry) -> Option<String> {
     Some(columns_of(types, values, is_list).1)
 }
 
-async fn rewrite_log(connection: &mut Connection) -> Result<u64, sqlx::Error> {
+async fn rewrite_log(connection: &mut DatabaseConnection) -> Result<u64, sqlx::Error> {
     let (mut at, mut rewritten) = ((0, 0), 0);
     // Numbers of revisions begin with 1.
     let sql = "UPDATE tollgate_changes SET entry = $3, was = $4, becomes = $5 \

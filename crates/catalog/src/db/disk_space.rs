@@ -8,7 +8,7 @@ const MAX_RESERVE: u64 = 256 << 20;
 
 /// How much room there is for a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Room {
+pub(crate) enum LogSpace {
     /// It may grow.
     Enough,
     /// New records take the place of old ones.
@@ -18,8 +18,8 @@ pub(crate) enum Room {
 }
 
 /// How much room there is beside this file: enough, if the system does not report it.
-pub(crate) fn room_beside(file: &Path) -> Room {
-    size_and_free(file).map_or(Room::Enough, |(size, free)| room(size, free))
+pub(crate) fn room_beside(file: &Path) -> LogSpace {
+    size_and_free(file).map_or(LogSpace::Enough, |(size, free)| room(size, free))
 }
 
 /// Whether tenants may write to this database, of whose pages `unused` bytes are free. The rest of the reserve
@@ -49,14 +49,14 @@ fn tenants_may_write(size: u64, free: u64, unused: u64, log: u64) -> bool {
     free.saturating_add(log) >= reserve / 2 && free.saturating_add(unused) >= reserve / 4 * 3
 }
 
-fn room(size: u64, free: u64) -> Room {
+fn room(size: u64, free: u64) -> LogSpace {
     let reserve = reserve(size);
     if free >= reserve {
-        Room::Enough
+        LogSpace::Enough
     } else if free >= reserve / 2 {
-        Room::Little
+        LogSpace::Little
     } else {
-        Room::None
+        LogSpace::None
     }
 }
 
@@ -70,14 +70,14 @@ mod tests {
         let check = |size: u64, free: u64, expected| {
             assert_eq!(room(size * MIB, free * MIB), expected, "{free} of {size} MiB");
         };
-        check(100_000, 256, Room::Enough);
-        check(100_000, 255, Room::Little);
-        check(100_000, 127, Room::None);
-        check(1_000, 100, Room::Enough);
-        check(1_000, 99, Room::Little);
-        check(1_000, 49, Room::None);
-        check(32, 16, Room::Enough);
-        check(6, 6, Room::None);
+        check(100_000, 256, LogSpace::Enough);
+        check(100_000, 255, LogSpace::Little);
+        check(100_000, 127, LogSpace::None);
+        check(1_000, 100, LogSpace::Enough);
+        check(1_000, 99, LogSpace::Little);
+        check(1_000, 49, LogSpace::None);
+        check(32, 16, LogSpace::Enough);
+        check(6, 6, LogSpace::None);
     }
 
     #[test]
@@ -102,7 +102,11 @@ mod tests {
 
     #[test]
     fn folders_are_asked() {
-        assert_eq!(room_beside(Path::new("/no/such/folder/file.db")), Room::Enough);
-        assert_ne!(room_beside(Path::new("Cargo.toml")), Room::None, "a machine with a full disk");
+        assert_eq!(room_beside(Path::new("/no/such/folder/file.db")), LogSpace::Enough);
+        assert_ne!(
+            room_beside(Path::new("Cargo.toml")),
+            LogSpace::None,
+            "a machine with a full disk"
+        );
     }
 }

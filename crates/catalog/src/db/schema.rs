@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use crate::db::connections::Connections;
-use crate::db::database::{Connection, values};
+use crate::db::connections::DatabaseConnections;
+use crate::db::database::{DatabaseConnection, values};
 use crate::db::digest_keys::digest_api_keys;
 use crate::error::CatalogError;
 
@@ -44,7 +44,9 @@ const IS_THERE_IN_POSTGRES: &str =
     "SELECT count(*) FROM pg_class WHERE oid = to_regclass('tollgate_migrations')";
 
 /// Makes the tables of the decision log in a SQLite file, unless they are there.
-pub(crate) async fn prepare_decision_log(connection: &mut Connection) -> Result<(), sqlx::Error> {
+pub(crate) async fn prepare_decision_log(
+    connection: &mut DatabaseConnection,
+) -> Result<(), sqlx::Error> {
     const IS_THERE: &str = "SELECT count(*) FROM sqlite_master WHERE type = 'table' \
                             AND name = 'tollgate_decision_total'";
     connection.begin().await?;
@@ -56,7 +58,7 @@ pub(crate) async fn prepare_decision_log(connection: &mut Connection) -> Result<
 }
 
 /// The version of the schema that the database has; 0 if it has none.
-pub(crate) async fn version(connection: &mut Connection) -> Result<u64, sqlx::Error> {
+pub(crate) async fn version(connection: &mut DatabaseConnection) -> Result<u64, sqlx::Error> {
     let sql = if connection.is_postgres() { IS_THERE_IN_POSTGRES } else { IS_THERE_IN_SQLITE };
     let is_there = connection.row(sql, vec![]).await?;
     if is_there.map_or(Ok(0), |row| row.count(0))? == 0 {
@@ -67,7 +69,7 @@ pub(crate) async fn version(connection: &mut Connection) -> Result<u64, sqlx::Er
 
 /// Migrates the schema to `target` in one transaction; returns the version it had.
 pub(crate) async fn migrate(
-    connections: &Connections,
+    connections: &DatabaseConnections,
     target: u64,
     now: u64,
 ) -> Result<u64, CatalogError> {
@@ -86,7 +88,7 @@ pub(crate) async fn migrate(
 }
 
 /// Removes deleted and overwritten rows from the file: they may contain API keys.
-async fn forget_deleted(connection: &mut Connection) {
+async fn forget_deleted(connection: &mut DatabaseConnection) {
     for sql in ["VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"] {
         match timeout(MIGRATE_TIMEOUT, connection.rows(sql, vec![])).await {
             Ok(Ok(_)) => {}
@@ -103,7 +105,7 @@ async fn forget_deleted(connection: &mut Connection) {
 }
 
 async fn migrate_at_once(
-    connection: &mut Connection,
+    connection: &mut DatabaseConnection,
     target: u64,
     now: u64,
 ) -> Result<(u64, u64), sqlx::Error> {
@@ -115,7 +117,7 @@ async fn migrate_at_once(
 
 /// Returns the version that the schema had, and in how many rows API keys became digests.
 async fn migrate_within(
-    connection: &mut Connection,
+    connection: &mut DatabaseConnection,
     target: u64,
     now: u64,
 ) -> Result<(u64, u64), sqlx::Error> {

@@ -1,6 +1,6 @@
 //! Entries as rows: the only file that writes tables of entries.
 
-use crate::db::database::{Connection, Row, values};
+use crate::db::database::{DatabaseConnection, Row, values};
 use crate::entry::Entry;
 use crate::entry::change::Change;
 use crate::entry::kind::Kind;
@@ -71,7 +71,7 @@ pub(crate) struct Stamp<'a> {
 
 /// The entry of that name.
 pub(crate) async fn find(
-    connection: &mut Connection,
+    connection: &mut DatabaseConnection,
     kind: Kind,
     entry: &str,
 ) -> Result<Option<Stored>, sqlx::Error> {
@@ -82,7 +82,7 @@ pub(crate) async fn find(
 
 /// Creates or replaces an entry. Its first author and time stay.
 pub(crate) async fn put(
-    connection: &mut Connection,
+    connection: &mut DatabaseConnection,
     name: &str,
     entry: &Entry,
     tenant: Option<&str>,
@@ -108,7 +108,7 @@ pub(crate) async fn put(
 /// Overrides and bans belong to the tenant of their rule after these changes, and overrides of a rule
 /// that operators wrote are the operators'.
 pub(crate) async fn hand_over(
-    connection: &mut Connection,
+    connection: &mut DatabaseConnection,
     changes: &[Change],
 ) -> Result<(), sqlx::Error> {
     let rules = changes.iter().filter(|it| it.kind == Kind::Rule && it.after.is_some());
@@ -130,7 +130,7 @@ pub(crate) async fn hand_over(
 }
 
 pub(crate) async fn remove(
-    connection: &mut Connection,
+    connection: &mut DatabaseConnection,
     kind: Kind,
     entry: &str,
 ) -> Result<(), sqlx::Error> {
@@ -140,7 +140,7 @@ pub(crate) async fn remove(
 
 /// Removes all bans by a rule.
 pub(crate) async fn remove_bans(
-    connection: &mut Connection,
+    connection: &mut DatabaseConnection,
     rule_id: &str,
 ) -> Result<(), sqlx::Error> {
     let sql = "DELETE FROM tollgate_bans WHERE rule_id = $1";

@@ -39,13 +39,13 @@ pub enum Entry {
     /// A token for this server.
     Token(Token),
     /// A client that a rule refuses for a while.
-    Ban(Ban),
+    Ban(BanEntry),
 }
 
 /// A client that kept exceeding the limit of a rule, which refuses it for a while.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Ban {
+pub struct BanEntry {
     /// The rule that it kept exceeding, and that refuses it.
     pub rule_id: String,
     /// The values that the rule counts the client by, in the order of its identifiers. None in the log of
@@ -63,7 +63,7 @@ pub struct Ban {
     pub lifted: Option<u64>,
 }
 
-impl Ban {
+impl BanEntry {
     /// The entry in the log of changes when all bans by a rule are lifted.
     pub(crate) fn all_by(rule_id: &str, count: u64) -> Self {
         Self {

@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 use tollgate_core::{Micros, Timestamp};
 
 use crate::catalog::Catalog;
-use crate::db::database::{Connection, Row, Value, values};
+use crate::db::database::{DatabaseConnection, Row, Value, values};
 use crate::entry::change::without_digest;
 use crate::entry::kind::Kind;
 use crate::error::CatalogError;
@@ -187,7 +187,7 @@ impl Catalog {
 }
 
 async fn page(
-    connection: &mut Connection,
+    connection: &mut DatabaseConnection,
     filter: &AuditFilter,
     mut before: Option<AuditPlace>,
     limit: usize,
@@ -219,7 +219,7 @@ async fn page(
 }
 
 async fn records(
-    connection: &mut Connection,
+    connection: &mut DatabaseConnection,
     filter: &AuditFilter,
     before: Option<AuditPlace>,
     limit: usize,

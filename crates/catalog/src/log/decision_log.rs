@@ -8,9 +8,9 @@ use tokio::sync::OnceCell;
 use tokio::time::timeout;
 
 use crate::catalog::Catalog;
-use crate::db::connections::{CALL_TIMEOUT, Connections, Lease};
-use crate::db::database::{Connection, Row, Value, values};
-use crate::db::disk_space::{Room, room_beside};
+use crate::db::connections::{CALL_TIMEOUT, DatabaseConnections, PooledConnection};
+use crate::db::database::{DatabaseConnection, Row, Value, values};
+use crate::db::disk_space::{LogSpace, room_beside};
 use crate::db::schema::prepare_decision_log;
 use crate::db::url::CatalogUrl;
 use crate::error::CatalogError;
@@ -48,7 +48,7 @@ const REMOVE_EARLIER: &str =
 
 /// Where decisions are logged.
 pub(crate) struct DecisionLog {
-    pub(crate) connections: Connections,
+    pub(crate) connections: DatabaseConnections,
     /// Set once the tables are there.
     is_prepared: OnceCell<()>,
     /// Whether the table of earlier versions is empty, as far as known.
@@ -66,17 +66,17 @@ pub enum Logged {
 
 impl DecisionLog {
     pub(crate) fn new(url: CatalogUrl) -> Self {
-        let connections = Connections::new(url);
+        let connections = DatabaseConnections::new(url);
         Self { connections, is_prepared: OnceCell::new(), is_moved: AtomicBool::new(false) }
     }
 
     /// A connection to read the log, which is made if it is not there yet.
-    pub(crate) async fn to_read(&self) -> Result<Lease<'_>, CatalogError> {
+    pub(crate) async fn to_read(&self) -> Result<PooledConnection<'_>, CatalogError> {
         self.prepare().await?;
         self.connections.to_read().await
     }
 
-    async fn to_write(&self) -> Result<Lease<'_>, CatalogError> {
+    async fn to_write(&self) -> Result<PooledConnection<'_>, CatalogError> {
         self.prepare().await?;
         self.connections.to_write().await
     }
@@ -112,8 +112,8 @@ impl DecisionLog {
         }
     }
 
-    fn room(&self) -> Room {
-        self.connections.url().file().map_or(Room::Enough, room_beside)
+    fn room(&self) -> LogSpace {
+        self.connections.url().file().map_or(LogSpace::Enough, room_beside)
     }
 }
 
@@ -131,11 +131,11 @@ impl Catalog {
         max_bytes: u64,
     ) -> Result<Logged, CatalogError> {
         let room = self.log.room();
-        if room == Room::None {
+        if room == LogSpace::None {
             return Ok(Logged::NoSpace);
         }
         let mut lease = self.log.to_write().await?;
-        let writing = write(lease.connection(), records, max_bytes, room == Room::Enough);
+        let writing = write(lease.connection(), records, max_bytes, room == LogSpace::Enough);
         self.log.in_time(writing).await?;
         lease.give_back();
         Ok(Logged::Written)
@@ -195,14 +195,14 @@ impl Catalog {
 }
 
 /// The bytes that the log takes. Until the end of the transaction, no other node writes the log.
-async fn lock_total(connection: &mut Connection) -> Result<u64, sqlx::Error> {
+async fn lock_total(connection: &mut DatabaseConnection) -> Result<u64, sqlx::Error> {
     let lock = if connection.is_postgres() { " FOR UPDATE" } else { "" };
     let row = connection.row(&format!("{TOTAL}{lock}"), vec![]).await?;
     row.map_or(Ok(0), |row| row.count(0))
 }
 
 async fn write(
-    connection: &mut Connection,
+    connection: &mut DatabaseConnection,
     records: &[DecisionRecord],
     max_bytes: u64,
     may_grow: bool,
@@ -222,7 +222,7 @@ async fn write(
 
 /// Removes records until so many bytes are free, or a few times.
 async fn trim(
-    connection: &mut Connection,
+    connection: &mut DatabaseConnection,
     needed: u64,
     most: u64,
     records: usize,
@@ -250,7 +250,7 @@ async fn trim(
 }
 
 /// Subtracts removed records from the totals; returns how many bytes they took.
-async fn discount(connection: &mut Connection, gone: &[Row]) -> Result<u64, sqlx::Error> {
+async fn discount(connection: &mut DatabaseConnection, gone: &[Row]) -> Result<u64, sqlx::Error> {
     let freed = account(connection, &by_client(gone)?, -1).await?;
     connection.run(FORGET_CLIENTS, vec![]).await?;
     Ok(freed)
@@ -265,7 +265,7 @@ fn by_client(rows: &[Row]) -> Result<BTreeMap<String, i64>, sqlx::Error> {
 }
 
 async fn account(
-    connection: &mut Connection,
+    connection: &mut DatabaseConnection,
     clients: &BTreeMap<String, i64>,
     sign: i64,
 ) -> Result<u64, sqlx::Error> {

@@ -6,7 +6,7 @@
 use tollgate_core::Timestamp;
 
 use crate::catalog::Catalog;
-use crate::db::database::{Connection, values};
+use crate::db::database::{DatabaseConnection, values};
 use crate::error::CatalogError;
 use crate::read::load::{Lock, version_of};
 use crate::write::Author;
@@ -66,7 +66,10 @@ impl Catalog {
     }
 }
 
-async fn insert(connection: &mut Connection, records: &[ResetRecord]) -> Result<(), sqlx::Error> {
+async fn insert(
+    connection: &mut DatabaseConnection,
+    records: &[ResetRecord],
+) -> Result<(), sqlx::Error> {
     connection.begin().await?;
     // The lock on this row makes this the only transaction that assigns places.
     let revision = version_of(connection, Lock::Writers).await?.revision.number;
@@ -89,7 +92,7 @@ async fn insert(connection: &mut Connection, records: &[ResetRecord]) -> Result<
 
 /// Removes the oldest from before `end`, about `most` of them; returns how many.
 pub(crate) async fn forget(
-    connection: &mut Connection,
+    connection: &mut DatabaseConnection,
     end: Timestamp,
     most: u64,
 ) -> Result<u64, sqlx::Error> {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use tollgate_core::Timestamp;
 
 use crate::catalog::Catalog;
-use crate::db::database::{Connection, values};
+use crate::db::database::{DatabaseConnection, values};
 use crate::error::CatalogError;
 
 /// Nodes report uses in any order; the latest counts.
@@ -57,7 +57,7 @@ impl Catalog {
 }
 
 async fn touch(
-    connection: &mut Connection,
+    connection: &mut DatabaseConnection,
     token_ids: &[String],
     now: Timestamp,
 ) -> Result<(), sqlx::Error> {

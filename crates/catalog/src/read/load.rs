@@ -7,7 +7,7 @@ use tollgate_rules::Revision;
 
 use crate::catalog::{Catalog, Version, set_version};
 use crate::db::connections::CALL_TIMEOUT;
-use crate::db::database::{Connection, Row, values};
+use crate::db::database::{DatabaseConnection, Row, values};
 use crate::db::tables::{self, Stamp, Stored, stored};
 use crate::entry::Entry;
 use crate::entry::change::{Change, Update};
@@ -46,7 +46,7 @@ pub(crate) enum Lock {
 }
 
 pub(crate) async fn version_of(
-    connection: &mut Connection,
+    connection: &mut DatabaseConnection,
     lock: Lock,
 ) -> Result<Version, sqlx::Error> {
     // A transaction of SQLite that writes is the only one already.
@@ -178,7 +178,7 @@ impl Catalog {
 }
 
 async fn since(
-    connection: &mut Connection,
+    connection: &mut DatabaseConnection,
     known: Version,
     own_write: Option<Update>,
 ) -> Result<ChangesSince, sqlx::Error> {
@@ -190,7 +190,7 @@ async fn since(
 }
 
 async fn since_within(
-    connection: &mut Connection,
+    connection: &mut DatabaseConnection,
     known: Version,
     own_write: Option<Update>,
 ) -> Result<ChangesSince, sqlx::Error> {
@@ -256,7 +256,7 @@ fn change_of(row: &Row) -> Result<Option<Change>, sqlx::Error> {
 }
 
 async fn page(
-    connection: &mut Connection,
+    connection: &mut DatabaseConnection,
     kind: Kind,
     after: &str,
 ) -> Result<Vec<Stored>, sqlx::Error> {

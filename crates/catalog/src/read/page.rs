@@ -27,7 +27,7 @@ pub struct Filter {
 
 /// Some entries of a kind, in the order of their names.
 #[derive(Clone, Debug)]
-pub struct Page {
+pub struct EntryPage {
     /// The entries.
     pub entries: Vec<Stored>,
     /// What to continue after, if there are more.
@@ -57,9 +57,9 @@ impl Catalog {
         filter: &Filter,
         after: Option<&str>,
         limit: usize,
-    ) -> Result<Page, CatalogError> {
+    ) -> Result<EntryPage, CatalogError> {
         let Some((sql, values)) = filter.statement(kind, after, limit) else {
-            return Ok(Page { entries: Vec::new(), next: None });
+            return Ok(EntryPage { entries: Vec::new(), next: None });
         };
         let mut lease = self.connections.to_read().await?;
         let rows = self.in_time(lease.connection().rows(&sql, values)).await?;
@@ -70,7 +70,7 @@ impl Catalog {
         let has_more = entries.len() > limit;
         entries.truncate(limit);
         let next = entries.last().filter(|_| has_more).map(|last| last.name.clone());
-        Ok(Page { entries, next })
+        Ok(EntryPage { entries, next })
     }
 }
 

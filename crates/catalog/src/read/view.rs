@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tollgate_rules::document::{RuleDocument, TierDocument};
 use tollgate_rules::{
-    Change as Delta, Client, Directory, List, Policy, PolicyDocument, Problem, SECRET_DIGEST,
+    Client, Directory, DirectoryChange, List, Policy, PolicyDocument, Problem, SECRET_DIGEST,
     Source, Subject, parse_time,
 };
 
@@ -192,30 +192,31 @@ fn compile(
 }
 
 /// What a change means to the directory of a policy.
-fn delta_of(change: &Change, policy: &Policy) -> Result<Option<Delta>, Vec<Problem>> {
+fn delta_of(change: &Change, policy: &Policy) -> Result<Option<DirectoryChange>, Vec<Problem>> {
     if let Some(entry) = &change.after {
         return delta_to(entry, policy);
     }
     let Some(entry) = change.before.as_deref() else { return Ok(None) };
     let one = |problem: Problem| vec![problem];
     Ok(Some(match entry {
-        Entry::Client(it) => Delta::RemoveTier {
+        Entry::Client(it) => DirectoryChange::RemoveTier {
             client: Client::new(&it.identifier_type, &it.identifier).map_err(one)?,
         },
-        Entry::Override(it) => Delta::RemoveOverride {
+        Entry::Override(it) => DirectoryChange::RemoveOverride {
             client: Client::new(&it.identifier_type, &it.identifier).map_err(one)?,
             rule_id: it.rule_id.as_str().into(),
         },
         Entry::Whitelist(it) => {
-            Delta::unlist(List::Allow, &it.identifier_type, &it.identifier).map_err(one)?
+            DirectoryChange::unlist(List::Allow, &it.identifier_type, &it.identifier)
+                .map_err(one)?
         }
         Entry::Blacklist(it) => {
-            Delta::unlist(List::Deny, &it.identifier_type, &it.identifier).map_err(one)?
+            DirectoryChange::unlist(List::Deny, &it.identifier_type, &it.identifier).map_err(one)?
         }
         Entry::Ban(it) if it.identifier.is_empty() => {
-            Delta::UnbanAll { rule_id: it.rule_id.as_str().into() }
+            DirectoryChange::UnbanAll { rule_id: it.rule_id.as_str().into() }
         }
-        Entry::Ban(it) => Delta::Unban {
+        Entry::Ban(it) => DirectoryChange::Unban {
             subject: Subject::new(&it.identifier),
             rule_id: it.rule_id.as_str().into(),
         },
@@ -224,19 +225,19 @@ fn delta_of(change: &Change, policy: &Policy) -> Result<Option<Delta>, Vec<Probl
 }
 
 /// What an entry means to the directory of a policy.
-fn delta_to(entry: &Entry, policy: &Policy) -> Result<Option<Delta>, Vec<Problem>> {
+fn delta_to(entry: &Entry, policy: &Policy) -> Result<Option<DirectoryChange>, Vec<Problem>> {
     let delta = match entry {
-        Entry::Client(it) => Delta::tier(it, policy.rules()),
-        Entry::Override(it) => Delta::exception(it, policy.rules()),
-        Entry::Whitelist(it) => Delta::list(List::Allow, it),
-        Entry::Blacklist(it) => Delta::list(List::Deny, it),
+        Entry::Client(it) => DirectoryChange::tier(it, policy.rules()),
+        Entry::Override(it) => DirectoryChange::exception(it, policy.rules()),
+        Entry::Whitelist(it) => DirectoryChange::list(List::Allow, it),
+        Entry::Blacklist(it) => DirectoryChange::list(List::Deny, it),
         Entry::Ban(it) => {
             let subject = Subject::new(&it.identifier);
             let rule_id = it.rule_id.as_str().into();
             // A time that cannot be parsed counts as expired.
             Ok(match parse_time(&it.expires_at) {
-                Some(until) => Delta::Ban { rule_id, subject, until },
-                None => Delta::Unban { rule_id, subject },
+                Some(until) => DirectoryChange::Ban { rule_id, subject, until },
+                None => DirectoryChange::Unban { rule_id, subject },
             })
         }
         Entry::Rule(_) | Entry::Tier(_) | Entry::ApiKey(_) | Entry::Token(_) => return Ok(None),

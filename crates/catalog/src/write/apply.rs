@@ -3,7 +3,7 @@
 use tollgate_rules::Problem;
 
 use crate::catalog::Catalog;
-use crate::db::database::{Connection, Value, values};
+use crate::db::database::{DatabaseConnection, Value, values};
 use crate::db::tables::{self, Stamp};
 use crate::entry::Entry;
 use crate::entry::change::Change;
@@ -15,7 +15,7 @@ impl Catalog {
     /// Applies one change to the table of its kind.
     pub(crate) async fn apply(
         &self,
-        connection: &mut Connection,
+        connection: &mut DatabaseConnection,
         change: &Change,
         stamp: Stamp<'_>,
     ) -> Result<(), CatalogError> {
@@ -55,7 +55,7 @@ impl Catalog {
 
     async fn require_rule(
         &self,
-        connection: &mut Connection,
+        connection: &mut DatabaseConnection,
         rule_id: &str,
     ) -> Result<(), CatalogError> {
         let rule = tables::find(connection, Kind::Rule, rule_id).await;
@@ -70,7 +70,7 @@ impl Catalog {
 
     async fn refuse_second_default(
         &self,
-        connection: &mut Connection,
+        connection: &mut DatabaseConnection,
         tier: &str,
     ) -> Result<(), CatalogError> {
         let sql = "SELECT entry FROM tollgate_tiers WHERE is_default = 1 AND entry <> $1";
@@ -84,7 +84,7 @@ impl Catalog {
 
     async fn refuse_known_secret(
         &self,
-        connection: &mut Connection,
+        connection: &mut DatabaseConnection,
         change: &Change,
         digest: &str,
     ) -> Result<(), CatalogError> {
@@ -101,7 +101,7 @@ impl Catalog {
     /// The name of another entry that is in the way.
     async fn other(
         &self,
-        connection: &mut Connection,
+        connection: &mut DatabaseConnection,
         sql: &str,
         values: Vec<Value>,
     ) -> Result<Option<String>, CatalogError> {
@@ -112,7 +112,7 @@ impl Catalog {
 
     async fn refuse_used_rule(
         &self,
-        connection: &mut Connection,
+        connection: &mut DatabaseConnection,
         rule_id: &str,
     ) -> Result<(), CatalogError> {
         let failed = |error: sqlx::Error| self.failed(&error);

@@ -8,12 +8,12 @@ use tollgate_rules::Problem;
 use tollgate_rules::document::RuleDocument;
 
 use crate::catalog::Catalog;
-use crate::db::database::{Connection, values};
+use crate::db::database::{DatabaseConnection, values};
 use crate::db::tables;
 use crate::entry::change::Change;
 use crate::entry::kind::Kind;
 use crate::entry::validate_entry;
-use crate::entry::{Ban, Entry, ban_name};
+use crate::entry::{BanEntry, Entry, ban_name};
 use crate::error::CatalogError;
 use crate::write::ownership;
 use crate::write::{Author, Edit, Expect, Intent};
@@ -45,7 +45,7 @@ impl Catalog {
     /// The database cannot be reached.
     pub async fn keep_bans(
         &self,
-        bans: &[Ban],
+        bans: &[BanEntry],
         now: Timestamp,
     ) -> Result<Vec<(usize, CatalogError)>, CatalogError> {
         let (mut sound, mut skipped) = (Vec::new(), Vec::new());
@@ -121,9 +121,9 @@ impl Catalog {
     /// Of these bans, those whose rules still ban.
     pub(crate) async fn still_wanted(
         &self,
-        connection: &mut Connection,
-        mut bans: Vec<Ban>,
-    ) -> Result<Vec<Ban>, CatalogError> {
+        connection: &mut DatabaseConnection,
+        mut bans: Vec<BanEntry>,
+    ) -> Result<Vec<BanEntry>, CatalogError> {
         let mut rules: Vec<String> = bans.iter().map(|ban| ban.rule_id.clone()).collect();
         rules.sort_unstable();
         rules.dedup();
@@ -141,7 +141,7 @@ impl Catalog {
     /// Refuses to lift bans by a rule that the author did not write, as for single bans.
     pub(crate) async fn check_ban_author(
         &self,
-        connection: &mut Connection,
+        connection: &mut DatabaseConnection,
         author: &Author,
         rule_id: &str,
     ) -> Result<(), CatalogError> {
@@ -158,7 +158,7 @@ impl Catalog {
     /// The change that lifts all bans by a rule, and how many there are; none if there are none.
     pub(crate) async fn lifting(
         &self,
-        connection: &mut Connection,
+        connection: &mut DatabaseConnection,
         author: &Author,
         rule_id: &str,
     ) -> Result<Option<(Change, u64)>, CatalogError> {
@@ -170,7 +170,7 @@ impl Catalog {
             name: ban_name(rule_id, &[]),
             tenant: None,
             author_tenant: author.tenant.clone(),
-            before: Some(Arc::new(Entry::Ban(Ban::all_by(rule_id, count)))),
+            before: Some(Arc::new(Entry::Ban(BanEntry::all_by(rule_id, count)))),
             after: None,
         };
         Ok((count > 0).then(|| (lifting(), count)))
@@ -180,7 +180,7 @@ impl Catalog {
     /// or that count by other identifiers, whose values would mean other clients.
     pub(crate) async fn lift_with_rules(
         &self,
-        connection: &mut Connection,
+        connection: &mut DatabaseConnection,
         author: &Author,
         changes: &mut Vec<Change>,
     ) -> Result<(), CatalogError> {
@@ -225,7 +225,7 @@ fn rule_in(entry: Option<&Entry>) -> Option<&RuleDocument> {
 }
 
 /// Why a ban cannot be kept, if it cannot.
-fn flaw(ban: &Ban) -> Option<Problem> {
+fn flaw(ban: &BanEntry) -> Option<Problem> {
     let name = ban_name(&ban.rule_id, &ban.identifier);
     validate_entry::flaw(&Entry::Ban(ban.clone()), &name, ban.tenant.as_deref())
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tollgate_rules::Problem;
 use tollgate_rules::document::RuleDocument;
 
-use crate::db::database::{Connection, values};
+use crate::db::database::{DatabaseConnection, values};
 use crate::db::url::CatalogUrl;
 use crate::entry::Entry;
 use crate::entry::change::Change;
@@ -81,7 +81,7 @@ fn globs_of(rule: &RuleDocument) -> usize {
 /// Checks how much a tenant has after changes of its administrators. A change that makes it less is
 /// never refused.
 pub(crate) async fn check_tenant(
-    connection: &mut Connection,
+    connection: &mut DatabaseConnection,
     url: &CatalogUrl,
     bounds: WriteBounds,
     author: &Author,

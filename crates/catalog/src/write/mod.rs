@@ -17,13 +17,13 @@ use tollgate_rules::{PolicyDocument, Revision};
 
 use crate::catalog::{Catalog, Version, set_version};
 use crate::db::connections::CALL_TIMEOUT;
-use crate::db::database::{Connection, values};
+use crate::db::database::{DatabaseConnection, values};
 use crate::db::disk_space::has_room_for_tenants;
 use crate::db::tables::{self, Stamp};
 use crate::entry::access::Token;
 use crate::entry::change::{Change, Update};
 use crate::entry::kind::Kind;
-use crate::entry::{Ban, Entry};
+use crate::entry::{BanEntry, Entry};
 use crate::error::CatalogError;
 use crate::read::load::{Lock, version_of};
 use crate::write::bans::PENALTY;
@@ -82,7 +82,7 @@ pub enum Intent {
         now: Timestamp,
     },
     /// These bans, as far as their rules still ban.
-    Bans(Vec<Ban>),
+    Bans(Vec<BanEntry>),
 }
 
 /// The write of one entry.
@@ -226,7 +226,7 @@ impl Catalog {
     }
 
     /// Whether a file leaves more room than operators need. PostgreSQL manages its own disk.
-    async fn has_room(&self, connection: &mut Connection) -> Result<bool, CatalogError> {
+    async fn has_room(&self, connection: &mut DatabaseConnection) -> Result<bool, CatalogError> {
         let Some(file) = self.url().file() else { return Ok(true) };
         let row = self.in_time(connection.row(UNUSED, vec![])).await?;
         let unused = row.map_or(Ok(0), |row| row.count(0)).map_err(|error| self.failed(&error))?;
@@ -235,7 +235,7 @@ impl Catalog {
 
     async fn prepare(
         &self,
-        connection: &mut Connection,
+        connection: &mut DatabaseConnection,
         author: &Author,
         intent: Intent,
         now: Timestamp,
@@ -264,7 +264,7 @@ impl Catalog {
             return Err(CatalogError::Moved { revision: before.revision.number });
         }
         let mut changes = self.resolve(connection, author, intent).await?;
-        bounds::check_rules(self.purpose.bounds, &changes)?;
+        bounds::check_rules(self.policy_bounds.bounds, &changes)?;
         self.lift_with_rules(connection, author, &mut changes).await?;
         if changes.is_empty() {
             return Ok(Prepared { before, update: Update::new(before, changes), begins });
@@ -285,10 +285,10 @@ impl Catalog {
             self.apply(connection, change, written).await?;
         }
         tables::hand_over(connection, &changes).await.map_err(failed)?;
-        let bounds = self.purpose.bounds;
+        let bounds = self.policy_bounds.bounds;
         bounds::check_tenant(connection, self.url(), bounds, author, &changes).await?;
         let compiled =
-            validate_policy::check(connection, self.url(), &changes, self.purpose).await?;
+            validate_policy::check(connection, self.url(), &changes, self.policy_bounds).await?;
         let (actor, role) = (author.actor.as_str(), author.role.as_str());
         let address = author.address.as_deref();
         let revision = values![number, stamp, now.as_micros(), actor, role, address];
@@ -303,7 +303,7 @@ impl Catalog {
 
 /// Writes changes to the audit log.
 async fn log(
-    connection: &mut Connection,
+    connection: &mut DatabaseConnection,
     revision: u64,
     changes: &[Change],
 ) -> Result<(), sqlx::Error> {

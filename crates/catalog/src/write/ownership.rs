@@ -2,13 +2,13 @@
 
 use tollgate_rules::document::OverrideDocument;
 
-use crate::db::database::{Connection, values};
+use crate::db::database::{DatabaseConnection, values};
 use crate::db::tables::Stored;
 use crate::db::url::CatalogUrl;
 use crate::entry::access::digest_of;
 use crate::entry::change::Change;
 use crate::entry::kind::Kind;
-use crate::entry::{Ban, Entry};
+use crate::entry::{BanEntry, Entry};
 use crate::error::CatalogError;
 use crate::write::Author;
 
@@ -69,7 +69,7 @@ fn rule_prefix(tenant: &str) -> String {
 
 /// Refuses to change an entry that the author did not write. Operators may change everything.
 pub(crate) async fn check_author(
-    connection: &mut Connection,
+    connection: &mut DatabaseConnection,
     url: &CatalogUrl,
     author: &Author,
     stored: &Stored,
@@ -91,7 +91,7 @@ pub(crate) async fn check_author(
 
 /// Sets the tenant of each change, and refuses changes that the author may not make.
 pub(crate) async fn settle(
-    connection: &mut Connection,
+    connection: &mut DatabaseConnection,
     url: &CatalogUrl,
     author: &Author,
     changes: &mut [Change],
@@ -123,7 +123,7 @@ pub(crate) async fn settle(
 
 /// The tenant of an entry, if there is an entry.
 async fn owner(
-    connection: &mut Connection,
+    connection: &mut DatabaseConnection,
     url: &CatalogUrl,
     entry: Option<&Entry>,
     changes: &[Change],
@@ -132,7 +132,8 @@ async fn owner(
         None => None,
         // The tenant of the rule counts, not the one in the entry.
         Some(
-            Entry::Override(OverrideDocument { rule_id, .. }) | Entry::Ban(Ban { rule_id, .. }),
+            Entry::Override(OverrideDocument { rule_id, .. })
+            | Entry::Ban(BanEntry { rule_id, .. }),
         ) => Some(rule_owner(connection, url, rule_id, changes).await?.tenant),
         Some(entry) => Some(entry.tenant().map(str::to_owned)),
     })
@@ -140,7 +141,7 @@ async fn owner(
 
 /// The tenant of a rule after these changes; of a removed rule, the tenant before.
 async fn rule_owner(
-    connection: &mut Connection,
+    connection: &mut DatabaseConnection,
     url: &CatalogUrl,
     rule_id: &str,
     changes: &[Change],
@@ -156,7 +157,7 @@ async fn rule_owner(
 }
 
 async fn find_rule(
-    connection: &mut Connection,
+    connection: &mut DatabaseConnection,
     url: &CatalogUrl,
     rule_id: &str,
 ) -> Result<Option<RuleOwner>, CatalogError> {
@@ -197,7 +198,8 @@ fn may_change(tenant: &str, change: &Change) -> Result<(), CatalogError> {
 fn loosened(entry: &Entry) -> Vec<&str> {
     match entry {
         Entry::Rule(rule) => rule.replaces.iter().map(String::as_str).collect(),
-        Entry::Override(OverrideDocument { rule_id, .. }) | Entry::Ban(Ban { rule_id, .. }) => {
+        Entry::Override(OverrideDocument { rule_id, .. })
+        | Entry::Ban(BanEntry { rule_id, .. }) => {
             vec![rule_id]
         }
         _ => Vec::new(),
@@ -226,7 +228,7 @@ fn check_loosened(
 /// Refuses a rule of operators that would not be in force, because a rule that administrators of a tenant wrote
 /// replaces it.
 async fn refuse_replaced(
-    connection: &mut Connection,
+    connection: &mut DatabaseConnection,
     url: &CatalogUrl,
     changes: &[Change],
 ) -> Result<(), CatalogError> {

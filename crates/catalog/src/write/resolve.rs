@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 use tollgate_rules::Problem;
 
 use crate::catalog::Catalog;
-use crate::db::database::{Connection, Value, values};
+use crate::db::database::{DatabaseConnection, Value, values};
 use crate::db::tables::{self, Stored};
 use crate::entry::access::Role;
 use crate::entry::change::Change;
@@ -28,7 +28,7 @@ impl Catalog {
     /// The changes of a write.
     pub(crate) async fn resolve(
         &self,
-        connection: &mut Connection,
+        connection: &mut DatabaseConnection,
         author: &Author,
         intent: Intent,
     ) -> Result<Vec<Change>, CatalogError> {
@@ -98,7 +98,7 @@ impl Catalog {
 
     async fn resolve_edit(
         &self,
-        connection: &mut Connection,
+        connection: &mut DatabaseConnection,
         author: &Author,
         edit: Edit,
         takes_over: bool,
@@ -170,7 +170,7 @@ impl Catalog {
 
     async fn names(
         &self,
-        connection: &mut Connection,
+        connection: &mut DatabaseConnection,
         kind: Kind,
         tenant: Option<&str>,
     ) -> Result<Vec<String>, CatalogError> {

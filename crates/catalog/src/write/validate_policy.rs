@@ -3,9 +3,9 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use tollgate_rules::{Change as Delta, List, Policy, PolicyDocument, Problem, Source};
+use tollgate_rules::{DirectoryChange, List, Policy, PolicyDocument, Problem, Source};
 
-use crate::db::database::{Connection, values};
+use crate::db::database::{DatabaseConnection, values};
 use crate::db::tables;
 use crate::db::url::CatalogUrl;
 use crate::entry::change::Change;
@@ -18,7 +18,7 @@ pub(crate) const OVERRIDES_OF: &str = "SELECT body FROM tollgate_overrides WHERE
 
 /// Who the policy is for.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Purpose {
+pub struct PolicyBounds {
     /// Counters are in Redis, which cannot count any limit.
     pub for_redis: bool,
     /// How much may be written.
@@ -28,10 +28,10 @@ pub struct Purpose {
 /// Validates the tables after these changes, within the transaction that made them. Returns the rules and tiers,
 /// compiled, if some of them changed.
 pub(crate) async fn check(
-    connection: &mut Connection,
+    connection: &mut DatabaseConnection,
     url: &CatalogUrl,
     changes: &[Change],
-    purpose: Purpose,
+    policy_bounds: PolicyBounds,
 ) -> Result<Option<Policy>, CatalogError> {
     let failed = |error: sqlx::Error| CatalogError::from_database(url, &error);
     let touches = |kind: Kind| changes.iter().any(|change| change.kind == kind);
@@ -63,12 +63,12 @@ pub(crate) async fn check(
         CatalogError::Invalid(found.into_iter().map(|it| without_list(it, "rules")).collect())
     })?;
     let mut problems = Vec::new();
-    if purpose.for_redis {
+    if policy_bounds.for_redis {
         let uncountable = tollgate_rules::uncountable_in_redis(&source, &policy);
         problems.extend(uncountable.into_iter().map(|it| without_list(it, "rules")));
     }
     for entry in changes.iter().filter_map(|change| change.after.as_deref()) {
-        problems.extend(flaws(entry, &policy, purpose));
+        problems.extend(flaws(entry, &policy, policy_bounds));
     }
     // Unchanged overrides have to fit changed rules.
     for rule in changes.iter().filter(|it| it.kind == Kind::Rule && it.after.is_some()) {
@@ -76,7 +76,7 @@ pub(crate) async fn check(
         for row in rows.map_err(failed)? {
             let body = row.text(0).map_err(failed)?;
             match Entry::parse(Kind::Override, &body) {
-                Ok(entry) => problems.extend(flaws(&entry, &policy, purpose)),
+                Ok(entry) => problems.extend(flaws(&entry, &policy, policy_bounds)),
                 Err(found) => problems.extend(found),
             }
         }
@@ -102,18 +102,18 @@ pub(crate) async fn check(
 }
 
 /// What is wrong with an entry, given the rules and tiers it refers to.
-fn flaws(entry: &Entry, policy: &Policy, purpose: Purpose) -> Vec<Problem> {
+fn flaws(entry: &Entry, policy: &Policy, policy_bounds: PolicyBounds) -> Vec<Problem> {
     let found = match entry {
-        Entry::Client(it) => Delta::tier(it, policy.rules()).err(),
-        Entry::Override(it) => Delta::exception(it, policy.rules()).err(),
-        Entry::Whitelist(it) => Delta::list(List::Allow, it).err(),
-        Entry::Blacklist(it) => Delta::list(List::Deny, it).err(),
+        Entry::Client(it) => DirectoryChange::tier(it, policy.rules()).err(),
+        Entry::Override(it) => DirectoryChange::exception(it, policy.rules()).err(),
+        Entry::Whitelist(it) => DirectoryChange::list(List::Allow, it).err(),
+        Entry::Blacklist(it) => DirectoryChange::list(List::Deny, it).err(),
         Entry::ApiKey(it) => it.tier.as_deref().and_then(|tier| unknown_tier(tier, policy)),
         Entry::Rule(_) | Entry::Tier(_) | Entry::Token(_) | Entry::Ban(_) => None,
     };
     let mut found: Vec<Problem> = found.into_iter().collect();
     if let Entry::Override(exception) = entry
-        && purpose.for_redis
+        && policy_bounds.for_redis
         && found.is_empty()
     {
         let document =
@@ -145,7 +145,7 @@ fn rules_of_overrides(changes: &[Change]) -> BTreeSet<&str> {
 
 /// All entries of a kind. Those that these changes wrote are not parsed again.
 async fn entries(
-    connection: &mut Connection,
+    connection: &mut DatabaseConnection,
     url: &CatalogUrl,
     kind: Kind,
     changes: &[Change],

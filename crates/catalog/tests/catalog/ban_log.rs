@@ -1,14 +1,14 @@
 //! Changes of bans in the log: clients cause them, so their number is bounded, and nodes still miss nothing.
 
 use serde_json::json;
-use tollgate_catalog::{AuditFilter, Ban, ChangesSince, Kind, View};
+use tollgate_catalog::{AuditFilter, BanEntry, ChangesSince, Kind, View};
 use tollgate_rules::format_time;
 
 use crate::desk::{Desk, NOW, later, put, remove, rule};
 use crate::place::{Place, everywhere};
 
-fn ban(user: usize) -> Ban {
-    Ban {
+fn ban(user: usize) -> BanEntry {
+    BanEntry {
         rule_id: "r".to_owned(),
         identifier: vec![format!("u{user}")],
         tenant: None,

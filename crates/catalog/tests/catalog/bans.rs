@@ -3,8 +3,8 @@
 use crate::place::{Place, everywhere};
 use serde_json::json;
 use tollgate_catalog::{
-    AuditFilter, Author, Ban, Catalog, ChangesSince, Edit, Entry, Expect, Filter, Intent, Kind,
-    Seed, View, ban_name,
+    AuditFilter, Author, BanEntry, Catalog, ChangesSince, Edit, Entry, Expect, Filter, Intent,
+    Kind, Seed, View, ban_name,
 };
 use tollgate_core::{Micros, Timestamp};
 use tollgate_rules::{Attribute, Attributes, Source, Standing, format_time};
@@ -26,8 +26,8 @@ fn penalty() -> Author {
     Author::program("penalty")
 }
 
-fn ban(rule_id: &str, identifier: &[&str], seconds: u64) -> Ban {
-    Ban {
+fn ban(rule_id: &str, identifier: &[&str], seconds: u64) -> BanEntry {
+    BanEntry {
         rule_id: rule_id.to_owned(),
         identifier: identifier.iter().map(|value| (*value).to_owned()).collect(),
         tenant: (rule_id == "shop").then(|| "acme".to_owned()),
@@ -36,7 +36,7 @@ fn ban(rule_id: &str, identifier: &[&str], seconds: u64) -> Ban {
     }
 }
 
-fn put(ban: Ban) -> Edit {
+fn put(ban: BanEntry) -> Edit {
     Edit::Put { entry: Entry::Ban(ban), expect: Expect::Anything }
 }
 
@@ -257,7 +257,7 @@ async fn one_ban_that_cannot_be_kept_does_not_stop_the_others() {
             )
             .await;
         }
-        let bans: Vec<Ban> =
+        let bans: Vec<BanEntry> =
             (65..68).map(|at| ban("login", &[&format!("10.0.0.{at}")], 600)).collect();
         let skipped = catalog.keep_bans(&bans, NOW).await.expect("written");
         let places: Vec<usize> = skipped.iter().map(|(at, _)| *at).collect();

@@ -1,7 +1,7 @@
 //! What a tenant's administrators write is bounded, and so is every rule.
 
 use serde_json::json;
-use tollgate_catalog::{Edit, Intent, Kind, Purpose, WriteBounds};
+use tollgate_catalog::{Edit, Intent, Kind, PolicyBounds, WriteBounds};
 
 use crate::desk::{Desk, admin, put, remove, rule, tenant_admin};
 use crate::place::{Place, everywhere};
@@ -15,7 +15,7 @@ const BOUNDS: WriteBounds = WriteBounds {
 };
 
 async fn open(place: &Place) -> Desk {
-    Desk::open_for(place, Purpose { bounds: BOUNDS, ..Purpose::default() }).await
+    Desk::open_for(place, PolicyBounds { bounds: BOUNDS, ..PolicyBounds::default() }).await
 }
 
 fn own(id: &str, description: &str) -> Edit {

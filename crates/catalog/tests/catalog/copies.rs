@@ -2,7 +2,7 @@
 //! cheap to keep up to date.
 
 use serde_json::json;
-use tollgate_catalog::{Catalog, Change, ChangesSince, Filter, Kind, Purpose, Update};
+use tollgate_catalog::{Catalog, Change, ChangesSince, Filter, Kind, PolicyBounds, Update};
 
 use crate::desk::{Contents, Desk, apply, contents, entry, patch, put, remove, rule};
 use crate::place::{Place, everywhere};
@@ -103,7 +103,7 @@ async fn a_copy_is_the_original_and_follows_it() {
             let own = Desk { catalog: copy, author: crate::desk::admin() };
             own.write(vec![put(Kind::Rule, &rule("own", &json!({})))]).await;
             // The node that wrote knows its write; others find no history.
-            let other_node = Catalog::new(own.catalog.url().clone(), Purpose::default());
+            let other_node = Catalog::new(own.catalog.url().clone(), PolicyBounds::default());
             let answer = other_node.since(before).await.expect("an answer");
             assert!(matches!(&answer, ChangesSince::TooLong), "{answer:?}");
             let answer = own.catalog.since(before).await.expect("an answer");

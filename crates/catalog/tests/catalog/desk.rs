@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::Value as Json;
 use tollgate_catalog::{
     AuditFilter, AuditKind, AuditRecord, Author, Catalog, CatalogError, Edit, Entry, Expect,
-    Filter, Intent, Kind, Purpose, Reset, ResetRecord, Seed, Stored, Update, Version,
+    Filter, Intent, Kind, PolicyBounds, Reset, ResetRecord, Seed, Stored, Update, Version,
 };
 use tollgate_core::{Micros, Timestamp};
 use tollgate_rules::Source;
@@ -49,11 +49,11 @@ impl From<&Stored> for Kept {
 impl Desk {
     /// An empty catalog, and an author with all permissions.
     pub(crate) async fn open(place: &Place) -> Self {
-        Self::open_for(place, Purpose::default()).await
+        Self::open_for(place, PolicyBounds::default()).await
     }
 
-    pub(crate) async fn open_for(place: &Place, purpose: Purpose) -> Self {
-        let catalog = Catalog::new(place.url(), purpose);
+    pub(crate) async fn open_for(place: &Place, policy_bounds: PolicyBounds) -> Self {
+        let catalog = Catalog::new(place.url(), policy_bounds);
         let is_new = catalog.open(Seed::default(), NOW, true).await.expect("a catalog");
         assert!(is_new, "a place that was empty");
         Self { catalog, author: admin() }

@@ -9,7 +9,7 @@ use sqlx::postgres::PgConnection;
 use sqlx::sqlite::SqliteConnection;
 use sqlx::{AssertSqlSafe, Connection as _, Row as _};
 use tempfile::TempDir;
-use tollgate_catalog::{Catalog, CatalogUrl, Purpose};
+use tollgate_catalog::{Catalog, CatalogUrl, PolicyBounds};
 use tollgate_testbed::Postgres;
 
 /// A place for one catalog, empty at first.
@@ -57,7 +57,7 @@ impl Place {
 
     /// A catalog here, as another node would have it. Nothing is opened yet.
     pub(crate) fn catalog(&self) -> Catalog {
-        Catalog::new(self.url(), Purpose::default())
+        Catalog::new(self.url(), PolicyBounds::default())
     }
 
     /// A connection that knows nothing of catalogs.

@@ -2,7 +2,7 @@
 //! and nothing is removed that another entry still needs.
 
 use serde_json::{Value as Json, json};
-use tollgate_catalog::{Edit, Intent, Kind, Purpose};
+use tollgate_catalog::{Edit, Intent, Kind, PolicyBounds};
 
 use crate::desk::{Desk, apply, only, patch, put, remove, rule};
 use crate::place::everywhere;
@@ -196,7 +196,9 @@ async fn entries_that_others_refer_to_cannot_be_removed() {
 async fn what_redis_cannot_count_is_refused_where_it_counts() {
     const BEYOND: u64 = (1 << 40) + 1;
     everywhere(async |place| {
-        let desk = Desk::open_for(place, Purpose { for_redis: true, ..Purpose::default() }).await;
+        let desk =
+            Desk::open_for(place, PolicyBounds { for_redis: true, ..PolicyBounds::default() })
+                .await;
         let check = async |kind: Kind, body: Json, expected: &str| {
             desk.check(only(put(kind, &body)), expected).await;
         };

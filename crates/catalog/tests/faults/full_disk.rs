@@ -10,8 +10,8 @@ use std::process::Command;
 
 use serde_json::json;
 use tollgate_catalog::{
-    Author, Ban, Catalog, CatalogError, DecisionAction, DecisionFilter, DecisionRecord, Edit,
-    Entry, Expect, Intent, Kind, Logged, Purpose, Seed,
+    Author, BanEntry, Catalog, CatalogError, DecisionAction, DecisionFilter, DecisionRecord, Edit,
+    Entry, Expect, Intent, Kind, Logged, PolicyBounds, Seed,
 };
 use tollgate_core::{Micros, Timestamp};
 
@@ -80,7 +80,7 @@ async fn fill(folder: &Path) {
     let ballast = folder.join("ballast");
     fs::write(&ballast, vec![0; 600_000]).expect("room");
     let url = format!("sqlite:{}", folder.join("catalog.db").display());
-    let catalog = Catalog::new(url.parse().expect("a valid URL"), Purpose::default());
+    let catalog = Catalog::new(url.parse().expect("a valid URL"), PolicyBounds::default());
     catalog.open(Seed::default(), NOW, false).await.expect("a catalog");
     let mut kept = 0;
     let error = loop {
@@ -99,7 +99,7 @@ async fn fill(folder: &Path) {
         check(&catalog, kept).await;
     }
     // Another node reads it as well.
-    check(&Catalog::new(catalog.url().clone(), Purpose::default()), kept).await;
+    check(&Catalog::new(catalog.url().clone(), PolicyBounds::default()), kept).await;
     if is_own_disk(folder) {
         fs::remove_file(ballast).expect("room");
         write(&catalog, kept).await.expect("a write, now that there is room");
@@ -110,7 +110,7 @@ async fn fill(folder: &Path) {
 /// Logs decisions until there is no room for more, and then changes the catalog.
 async fn fill_with_decisions(folder: &Path) {
     let url = format!("sqlite:{}", folder.join("catalog.db").display());
-    let catalog = Catalog::new(url.parse().expect("a valid URL"), Purpose::default());
+    let catalog = Catalog::new(url.parse().expect("a valid URL"), PolicyBounds::default());
     catalog.open(Seed::default(), NOW, false).await.expect("a catalog");
     let record = |number: u64| DecisionRecord {
         at: Timestamp::from_micros(NOW.as_micros() + number),
@@ -160,7 +160,7 @@ async fn fill_as_tenant(folder: &Path) {
         return;
     }
     let url = format!("sqlite:{}", folder.join("catalog.db").display());
-    let catalog = Catalog::new(url.parse().expect("a valid URL"), Purpose::default());
+    let catalog = Catalog::new(url.parse().expect("a valid URL"), PolicyBounds::default());
     catalog.open(Seed::default(), NOW, false).await.expect("a catalog");
     let acme = Author {
         actor: "acme's".to_owned(),
@@ -190,7 +190,7 @@ async fn fill_as_tenant(folder: &Path) {
     };
     assert!(matches!(error, CatalogError::NoSpace(_)), "{error:?} after {written} changes");
     catalog.write(&acme, rules(1), NOW, true).await.expect("a trial, which takes no room");
-    let ban = Ban {
+    let ban = BanEntry {
         rule_id: "acme.r0".to_owned(),
         identifier: vec!["u1".to_owned()],
         tenant: Some("acme".to_owned()),

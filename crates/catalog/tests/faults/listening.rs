@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::Notify;
 use tokio::time::timeout;
-use tollgate_catalog::{Catalog, Intent, Purpose, Seed};
+use tollgate_catalog::{Catalog, Intent, PolicyBounds, Seed};
 use tollgate_testbed::{PATIENCE, Postgres};
 
 use crate::{NOW, author, node, opened, rule};
@@ -56,7 +56,7 @@ fn kill_and_start(server: &Postgres) {
 async fn a_file_notifies_only_its_own_process() {
     let folder = tempfile::tempdir().expect("a folder");
     let url = format!("sqlite:{}", folder.path().join("catalog.db").display());
-    let catalog = Catalog::new(url.parse().expect("a valid URL"), Purpose::default());
+    let catalog = Catalog::new(url.parse().expect("a valid URL"), PolicyBounds::default());
     catalog.open(Seed::default(), NOW, false).await.expect("a catalog");
     timeout(PATIENCE, catalog.changed()).await.expect("woken by the beginning");
     // It ends at once.

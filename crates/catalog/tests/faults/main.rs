@@ -8,7 +8,7 @@ mod stopped;
 mod writer;
 
 use serde_json::json;
-use tollgate_catalog::{Author, Catalog, Edit, Entry, Expect, Kind, Purpose, Seed};
+use tollgate_catalog::{Author, Catalog, Edit, Entry, Expect, Kind, PolicyBounds, Seed};
 use tollgate_core::Timestamp;
 use tollgate_testbed::Postgres;
 
@@ -18,7 +18,7 @@ const PASSWORD: &str = "hunter2";
 /// A catalog in a server, as a node has it that was given a password.
 fn node(server: &Postgres) -> Catalog {
     let url = server.url().replace("postgres@", &format!("postgres:{PASSWORD}@"));
-    Catalog::new(url.parse().expect("a valid URL"), Purpose::default())
+    Catalog::new(url.parse().expect("a valid URL"), PolicyBounds::default())
 }
 
 async fn opened(server: &Postgres) -> Catalog {

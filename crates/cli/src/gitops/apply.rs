@@ -8,7 +8,7 @@ use http::StatusCode;
 use super::arguments::{ApplyArguments, DiffArguments, PolicyFilesArguments};
 use super::confirm::confirm;
 use super::files::PolicyFiles;
-use super::plan::Plan;
+use super::plan::ChangePlan;
 use crate::arguments::ServerArguments;
 use crate::failure::Failure;
 use crate::output::{Paint, print};
@@ -73,12 +73,12 @@ impl ApplySession {
     }
 
     /// What would change now.
-    fn plan(&self) -> Result<Fetched<Plan>, Failure> {
+    fn plan(&self) -> Result<Fetched<ChangePlan>, Failure> {
         self.put(true, None).map_err(|error| self.failure(error))
     }
 
     /// Makes the changes of a plan, and no others.
-    fn write(&self, plan: Fetched<Plan>) -> Result<Fetched<Plan>, Failure> {
+    fn write(&self, plan: Fetched<ChangePlan>) -> Result<Fetched<ChangePlan>, Failure> {
         let mut etag = plan.etag;
         for _ in 0..MAX_ATTEMPTS {
             match self.put(false, etag.as_deref()) {
@@ -105,7 +105,7 @@ impl ApplySession {
         ))
     }
 
-    fn put(&self, is_dry_run: bool, etag: Option<&str>) -> Result<Fetched<Plan>, CallError> {
+    fn put(&self, is_dry_run: bool, etag: Option<&str>) -> Result<Fetched<ChangePlan>, CallError> {
         let dry_run = is_dry_run.then(|| "dry_run=true".to_owned());
         let prune = self.prune.as_ref().map(|lists| format!("prune={lists}"));
         let query: Vec<String> = dry_run.into_iter().chain(prune).collect();

@@ -12,18 +12,18 @@ use tollgate_catalog::{Entry, Kind};
 
 use super::soundness;
 use crate::failure::Failure;
-use crate::policy_file::PolicyFile;
+use crate::policy_file::PolicyText;
 use crate::remote::call_error::problem_line;
 use crate::terminal::count;
 
 /// Policy files, read and found to be one valid document.
 pub(super) struct PolicyFiles {
-    pub(super) files: Vec<PolicyFile>,
-    pub(super) items: Vec<Item>,
+    pub(super) files: Vec<PolicyText>,
+    pub(super) items: Vec<FileEntry>,
 }
 
 /// An entry, and where it was written.
-pub(super) struct Item {
+pub(super) struct FileEntry {
     /// Which of the files it is in.
     pub(super) file: usize,
     /// The list it is in.
@@ -33,7 +33,7 @@ pub(super) struct Item {
     pub(super) entry: Entry,
 }
 
-impl Item {
+impl FileEntry {
     /// Its place within its file.
     pub(super) fn path(&self) -> String {
         format!("{}[{}]", self.list, self.number)
@@ -47,10 +47,10 @@ impl PolicyFiles {
         for path in paths {
             if Path::new(path).is_dir() {
                 for file in files_in(path)? {
-                    files.push(PolicyFile::read(&file.to_string_lossy())?);
+                    files.push(PolicyText::read(&file.to_string_lossy())?);
                 }
             } else {
-                files.push(PolicyFile::read(path)?);
+                files.push(PolicyText::read(path)?);
             }
         }
         let items = files.iter().enumerate().flat_map(|(file, it)| items_of(file, &it.source));
@@ -87,7 +87,7 @@ impl PolicyFiles {
         shown.join("\n")
     }
 
-    fn locate(&self, found: &DocumentProblem) -> Option<(&PolicyFile, Problem)> {
+    fn locate(&self, found: &DocumentProblem) -> Option<(&PolicyText, Problem)> {
         let rule_id = found.rule_id.as_ref()?;
         let mut items = self.items.iter();
         let item =
@@ -104,7 +104,7 @@ impl PolicyFiles {
 
     fn unusable(&self, problems: &[(usize, Problem)]) -> Failure {
         let render = |(file, problem): &(usize, Problem)| {
-            let PolicyFile { name, text, .. } = &self.files[*file];
+            let PolicyText { name, text, .. } = &self.files[*file];
             problem.render(name, text)
         };
         let shown: Vec<String> = problems.iter().map(render).collect();
@@ -118,13 +118,13 @@ pub(super) fn place(source: &Source, path: &str) -> Option<Position> {
     source.problem(path, "").position
 }
 
-fn items_of(file: usize, source: &Source) -> Vec<Item> {
+fn items_of(file: usize, source: &Source) -> Vec<FileEntry> {
     let mut counts: HashMap<&str, usize> = HashMap::new();
     let item = |entry: Entry| {
         let list = list_of(entry.kind())?;
         let count = counts.entry(list).or_default();
         *count += 1;
-        Some(Item { file, list, number: *count - 1, entry })
+        Some(FileEntry { file, list, number: *count - 1, entry })
     };
     Entry::all_of(source.document.clone()).into_iter().filter_map(item).collect()
 }

@@ -10,14 +10,14 @@ use crate::terminal::{grouped, printable};
 
 /// The changes that the server made, or would make.
 #[derive(Debug, Deserialize)]
-pub(super) struct Plan {
+pub(super) struct ChangePlan {
     pub(super) revision: u64,
-    pub(super) changes: Vec<Change>,
+    pub(super) changes: Vec<PlannedChange>,
 }
 
 /// An entry before and after.
 #[derive(Debug, Deserialize, PartialEq)]
-pub(super) struct Change {
+pub(super) struct PlannedChange {
     kind: String,
     entry: String,
     was: Option<Value>,
@@ -50,7 +50,7 @@ impl Fate {
     }
 }
 
-impl Plan {
+impl ChangePlan {
     /// Every change, and how many there are.
     pub(super) fn render(&self, paint: Paint) -> String {
         if self.changes.is_empty() {
@@ -64,7 +64,7 @@ impl Plan {
     /// Whether it makes the same changes. Bans come and go all the time, and those that go with a rule are
     /// not compared.
     pub(super) fn is_like(&self, other: &Self) -> bool {
-        let is_written = |change: &&Change| change.kind != "ban";
+        let is_written = |change: &&PlannedChange| change.kind != "ban";
         self.changes.iter().filter(is_written).eq(other.changes.iter().filter(is_written))
     }
 
@@ -83,7 +83,7 @@ impl Plan {
     }
 }
 
-impl Change {
+impl PlannedChange {
     fn fate(&self) -> Fate {
         Fate::of(self.was.as_ref(), self.becomes.as_ref())
     }
@@ -150,7 +150,7 @@ mod tests {
 
     fn check(changes: &str, expected: &str) {
         let plan = format!("{{\"revision\":7,\"changes\":[{changes}]}}");
-        let plan: Plan = serde_json::from_str(&plan).expect("a plan");
+        let plan: ChangePlan = serde_json::from_str(&plan).expect("a plan");
         assert_eq!(plan.render(Paint::NONE), expected);
     }
 
@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn signs_and_values_have_colours() {
         let plan = r#"{"revision":1,"changes":[{"kind":"rule","entry":"b","was":{"limit":5},"becomes":{"limit":6}}]}"#;
-        let plan: Plan = serde_json::from_str(plan).expect("a plan");
+        let plan: ChangePlan = serde_json::from_str(plan).expect("a plan");
         let seen = plan.render(Paint::ALWAYS);
         let line = "\u{1b}[1;33m~\u{1b}[0m limit: \u{1b}[1;31m5\u{1b}[0m -> \u{1b}[1;32m6\u{1b}[0m";
         assert!(seen.contains(line), "{seen:?}");

@@ -6,7 +6,7 @@ use tollgate::rules::{PolicyDocument, Source};
 use tollgate::{Policy, Problem};
 use tollgate_catalog::Entry;
 
-use super::files::{Item, PolicyFiles, place};
+use super::files::{FileEntry, PolicyFiles, place};
 
 /// Everything that is wrong, with the number of the file it is in. Texts that cannot be read are
 /// reported first: they would cause problems elsewhere.
@@ -27,7 +27,7 @@ pub(super) fn problems(files: &PolicyFiles) -> Vec<(usize, Problem)> {
 
 /// Entries that are in two files.
 fn repeated(files: &PolicyFiles) -> Vec<(usize, Problem)> {
-    let mut first: HashMap<_, &Item> = HashMap::new();
+    let mut first: HashMap<_, &FileEntry> = HashMap::new();
     let mut problems = Vec::new();
     for item in &files.items {
         // An invalid name is reported when the document is compiled.
@@ -49,7 +49,7 @@ fn repeated(files: &PolicyFiles) -> Vec<(usize, Problem)> {
 /// may have them.
 fn unsound(files: &PolicyFiles) -> Vec<(usize, Problem)> {
     let known = Known::of(&files.items);
-    let kept: Vec<(&Item, Entry)> = files
+    let kept: Vec<(&FileEntry, Entry)> = files
         .items
         .iter()
         .filter_map(|item| Some((item, known.within(item.entry.clone())?)))
@@ -79,7 +79,7 @@ struct Known<'a> {
 }
 
 impl<'a> Known<'a> {
-    fn of(items: &'a [Item]) -> Self {
+    fn of(items: &'a [FileEntry]) -> Self {
         let mut known = Self { rules: HashSet::new(), tiers: HashSet::new() };
         for item in items {
             match &item.entry {

@@ -1,8 +1,8 @@
 //! Files of envoyproxy/ratelimit.
 
-use tollgate_import::envoy::{EnvoyConfig, Import, Note};
+use tollgate_import::envoy::{EnvoyConfig, EnvoyImport, EnvoyNote};
 
-use super::file::{File, Found, read_all, unusable, with_ending};
+use super::file::{File, FoundFile, read_all, unusable, with_ending};
 use super::{Imported, Told};
 use crate::failure::Failure;
 
@@ -12,7 +12,7 @@ pub(super) fn import(paths: &[String]) -> Result<Imported, Failure> {
     let files = found.into_iter().map(text).collect::<Result<Vec<_>, _>>()?;
     let texts: Vec<_> = files.iter().map(|file| (&*file.name, &*file.text)).collect();
     let config = EnvoyConfig::parse(&texts).map_err(|problems| unusable(&problems, &files))?;
-    let Import { document, notes } = config.to_document();
+    let EnvoyImport { document, notes } = config.to_document();
     Ok(Imported {
         policy: document,
         notes: notes.iter().map(told).collect(),
@@ -20,14 +20,14 @@ pub(super) fn import(paths: &[String]) -> Result<Imported, Failure> {
     })
 }
 
-fn text(Found { name, bytes }: Found) -> Result<File, Failure> {
+fn text(FoundFile { name, bytes }: FoundFile) -> Result<File, Failure> {
     match String::from_utf8(bytes) {
         Ok(text) => Ok(File { name, text }),
         Err(_) => Err(Failure::usage(format!("cannot read {name}: it is not a text in UTF-8"))),
     }
 }
 
-fn told(note: &Note) -> Told {
+fn told(note: &EnvoyNote) -> Told {
     Told {
         limit: note.limit.as_deref().map(str::to_owned),
         place: None,

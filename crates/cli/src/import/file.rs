@@ -19,7 +19,7 @@ pub(super) struct File {
 }
 
 /// A file as it was found.
-pub(super) struct Found {
+pub(super) struct FoundFile {
     pub(super) name: String,
     pub(super) bytes: Vec<u8>,
 }
@@ -29,14 +29,14 @@ pub(super) fn read_all(
     paths: &[String],
     choose: impl Fn(&Path) -> io::Result<Vec<PathBuf>>,
     wanted: &str,
-) -> Result<Vec<Found>, Failure> {
+) -> Result<Vec<FoundFile>, Failure> {
     let mut files = Vec::new();
     for path in paths {
         if path == "-" {
             let mut bytes = Vec::new();
             let read = io::stdin().read_to_end(&mut bytes);
             read.map_err(|error| unreadable(STANDARD_INPUT, &error))?;
-            files.push(Found { name: STANDARD_INPUT.to_owned(), bytes });
+            files.push(FoundFile { name: STANDARD_INPUT.to_owned(), bytes });
             continue;
         }
         let folder = Path::new(path);
@@ -52,7 +52,7 @@ pub(super) fn read_all(
         for path in found {
             let name = path.display().to_string();
             let bytes = fs::read(&path).map_err(|error| unreadable(&name, &error))?;
-            files.push(Found { name, bytes });
+            files.push(FoundFile { name, bytes });
         }
     }
     Ok(files)

@@ -3,9 +3,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use tollgate_import::nginx::{self, Import, NginxFile, Note, Subject};
+use tollgate_import::nginx::{self, NginxFile, NginxImport, NginxNote, NoteSubject};
 
-use super::file::{File, Found, read_all, unusable, with_ending};
+use super::file::{File, FoundFile, read_all, unusable, with_ending};
 use super::include::included;
 use super::{Imported, Spot, Told};
 use crate::failure::Failure;
@@ -26,7 +26,7 @@ pub(super) fn import(paths: &[String]) -> Result<Imported, Failure> {
         Ok(found)
     };
     let imported = nginx::import(&texts, &mut include);
-    let Import { document, notes, zones, limits } =
+    let NginxImport { document, notes, zones, limits } =
         imported.map_err(|problems| unusable(&problems, &files))?;
     Ok(Imported {
         policy: document,
@@ -36,7 +36,7 @@ pub(super) fn import(paths: &[String]) -> Result<Imported, Failure> {
 }
 
 /// nginx does not care what stands in comments, and in words that mean nothing to it.
-fn text(Found { name, bytes }: Found) -> File {
+fn text(FoundFile { name, bytes }: FoundFile) -> File {
     File { name, text: String::from_utf8_lossy(&bytes).into_owned() }
 }
 
@@ -46,10 +46,10 @@ fn configuration(folder: &Path) -> io::Result<Vec<PathBuf>> {
     if whole.is_file() { Ok(vec![whole]) } else { with_ending(folder, &["conf"]) }
 }
 
-fn told(note: &Note) -> Told {
+fn told(note: &NginxNote) -> Told {
     let (limit, place) = match &note.subject {
-        Subject::Rule(id) => (Some(id.to_string()), None),
-        Subject::Place(place) => {
+        NoteSubject::Rule(id) => (Some(id.to_string()), None),
+        NoteSubject::Place(place) => {
             let (line, column) = (place.position.line, place.position.column);
             (None, Some(Spot { file: place.file.to_string(), line, column }))
         }

@@ -12,14 +12,14 @@ use crate::terminal::{count, printable};
 #[derive(Debug)]
 pub(crate) enum CallError {
     /// The server refuses it.
-    Refused(Refusal),
+    Refused(CallRefusal),
     /// There is no response, or an invalid one.
     Failed(Failure),
 }
 
 /// Why a server refuses a call.
 #[derive(Debug)]
-pub(crate) struct Refusal {
+pub(crate) struct CallRefusal {
     pub(crate) status: StatusCode,
     /// One sentence.
     pub(crate) message: String,
@@ -46,7 +46,7 @@ pub(super) fn refused(server: &str, response: &Response<Bytes>) -> CallError {
         let found = count(problems.len() as u64, "problem");
         format!("the server does not take it ({code}): {found}")
     };
-    CallError::Refused(Refusal {
+    CallError::Refused(CallRefusal {
         status,
         message: printable(&message) + advice,
         problems: problems.into_owned(),
@@ -115,8 +115,8 @@ pub(crate) fn problem_line(problem: &DocumentProblem) -> String {
     printable(&format!("{place}{message}{}", advice.unwrap_or_default()))
 }
 
-impl From<Refusal> for Failure {
-    fn from(refusal: Refusal) -> Self {
+impl From<CallRefusal> for Failure {
+    fn from(refusal: CallRefusal) -> Self {
         let lines = refusal.problems.iter().map(|problem| format!("\n  {}", problem_line(problem)));
         Self::refused(refusal.message + &lines.collect::<String>())
     }

@@ -10,12 +10,12 @@ use super::client::Remote;
 use crate::failure::Failure;
 
 /// All items of a list, as they came.
-pub(crate) struct List {
+pub(crate) struct FullList {
     name: &'static str,
     items: Vec<Box<RawValue>>,
 }
 
-impl List {
+impl FullList {
     /// Reads the list of that name, whose first page is at `path`.
     pub(crate) fn read(remote: &Remote, path: &str, name: &'static str) -> Result<Self, CallError> {
         let mut list = Self { name, items: Vec::new() };

@@ -9,7 +9,7 @@ use serde_json::Value;
 use tollgate::rules::AlgorithmName;
 
 use super::client::{Remote, segment};
-use super::list::List;
+use super::list::FullList;
 use crate::arguments::{GetRuleArguments, ListRulesArguments};
 use crate::failure::Failure;
 use crate::output::print;
@@ -26,21 +26,21 @@ struct RuleRow {
     window_seconds: Option<f64>,
     window: Option<String>,
     algorithm: Option<String>,
-    identifier_type: OneOrMany,
+    identifier_type: OneOrManyText,
     action: Option<String>,
     enabled: Option<bool>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
-enum OneOrMany {
+enum OneOrManyText {
     One(String),
     Many(Vec<String>),
 }
 
 /// Prints all rules, one a line.
 pub(crate) fn list(arguments: &ListRulesArguments) -> Result<ExitCode, Failure> {
-    let list = List::read(&Remote::new(&arguments.server)?, RULES, "rules")?;
+    let list = FullList::read(&Remote::new(&arguments.server)?, RULES, "rules")?;
     print(&if arguments.server.json { list.text() } else { render(&list.rows()?) })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -48,7 +48,7 @@ pub(crate) fn list(arguments: &ListRulesArguments) -> Result<ExitCode, Failure> 
 /// Prints one rule, one field a line.
 pub(crate) fn get(arguments: &GetRuleArguments) -> Result<ExitCode, Failure> {
     let path = format!("{RULES}/{}", segment(&arguments.rule_id));
-    let response = Remote::new(&arguments.server)?.get::<Fields>(&path)?;
+    let response = Remote::new(&arguments.server)?.get::<RawFields>(&path)?;
     print(&if arguments.server.json { response.text } else { response.value.render() })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -77,8 +77,8 @@ fn row(rule: &RuleRow) -> [String; 6] {
         (_, action) => action.unwrap_or("reject"),
     };
     let counted_by = match &rule.identifier_type {
-        OneOrMany::One(one) => one.clone(),
-        OneOrMany::Many(many) => many.join(", "),
+        OneOrManyText::One(one) => one.clone(),
+        OneOrManyText::Many(many) => many.join(", "),
     };
     [
         rule.rule_id.clone(),
@@ -92,9 +92,9 @@ fn row(rule: &RuleRow) -> [String; 6] {
 
 /// The fields of a document in the order in which they came.
 #[derive(Debug)]
-struct Fields(Vec<(String, Value)>);
+struct RawFields(Vec<(String, Value)>);
 
-impl Fields {
+impl RawFields {
     fn render(&self) -> String {
         let columns = [Column::Text("field"), Column::Text("value")];
         let rows: Vec<_> =
@@ -108,7 +108,7 @@ fn shown(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-impl<'de> Deserialize<'de> for Fields {
+impl<'de> Deserialize<'de> for RawFields {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_map(FieldsVisitor)
     }
@@ -117,18 +117,18 @@ impl<'de> Deserialize<'de> for Fields {
 struct FieldsVisitor;
 
 impl<'de> Visitor<'de> for FieldsVisitor {
-    type Value = Fields;
+    type Value = RawFields;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a rule")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Fields, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<RawFields, A::Error> {
         let mut fields = Vec::new();
         while let Some(field) = entries.next_entry()? {
             fields.push(field);
         }
-        Ok(Fields(fields))
+        Ok(RawFields(fields))
     }
 }
 
@@ -170,7 +170,7 @@ rules:
     fn a_field_is_a_line() {
         let document = Source::parse(POLICY).document;
         let answer = serde_json::to_string(&document.rules[1]).expect("JSON");
-        let answer: Fields = serde_json::from_str(&answer).expect("an answer");
+        let answer: RawFields = serde_json::from_str(&answer).expect("an answer");
         let expected = " field            value
  rule_id          old
  limit            5

@@ -11,14 +11,14 @@ use tollgate::{Algorithm, Policy};
 use super::replay::replay;
 use super::tally::Tally;
 use crate::failure::Failure;
-use crate::policy_file::PolicyFile;
+use crate::policy_file::PolicyText;
 use crate::table::{Column, table};
 use crate::terminal::{count, grouped, share, span};
 use crate::traffic::Traffic;
 
 /// The result of the traffic under one algorithm.
 #[derive(Serialize)]
-struct Row {
+struct AlgorithmRow {
     algorithm: &'static str,
     requests: u64,
     allowed: u64,
@@ -30,7 +30,7 @@ struct Row {
     unlike_log: u64,
 }
 
-pub(super) fn run(file: &PolicyFile, traffic: &Traffic, json: bool) -> Result<(), Failure> {
+pub(super) fn run(file: &PolicyText, traffic: &Traffic, json: bool) -> Result<(), Failure> {
     let exact = judge(file, Algorithm::SlidingWindowLog, traffic, &[])?;
     let mut output = io::stdout().lock();
     let mut rows = Vec::new();
@@ -50,11 +50,11 @@ pub(super) fn run(file: &PolicyFile, traffic: &Traffic, json: bool) -> Result<()
 
 /// Replays the traffic under one algorithm. Also returns each decision, to compare with.
 fn judge(
-    file: &PolicyFile,
+    file: &PolicyText,
     algorithm: Algorithm,
     traffic: &Traffic,
     exact: &[bool],
-) -> Result<(Row, Vec<bool>), Failure> {
+) -> Result<(AlgorithmRow, Vec<bool>), Failure> {
     let source = Source::from_document(with_algorithm(&file.source.document, algorithm));
     let options = CompileOptions { unbounded_log: true };
     let policy =
@@ -71,7 +71,7 @@ fn judge(
         eprint!("tollgate: {algorithm}: {doubt}");
     }
     let unlike = verdicts.iter().zip(exact).filter(|(ours, exact)| ours != exact).count();
-    let row = Row {
+    let row = AlgorithmRow {
         algorithm: algorithm.name(),
         requests: tally.requests,
         allowed: tally.allowed,
@@ -103,7 +103,7 @@ fn with_algorithm(document: &PolicyDocument, algorithm: Algorithm) -> PolicyDocu
     document
 }
 
-fn render(rows: &[Row]) -> String {
+fn render(rows: &[AlgorithmRow]) -> String {
     let requests = rows.first().map_or(0, |row| row.requests);
     let cells: Vec<[String; 7]> = rows
         .iter()

@@ -16,9 +16,9 @@ use tollgate::store::StoreUrl;
 
 use crate::arguments::SimulateArguments;
 use crate::failure::Failure;
-use crate::policy_file::PolicyFile;
+use crate::policy_file::PolicyText;
 use crate::terminal::{count, grouped, progress};
-use crate::traffic::{Format, Input, Options, Traffic};
+use crate::traffic::{Input, Options, Traffic, TrafficFormat};
 
 /// What an inline rule counts a log by.
 const LOG_KEY: &str = "ip";
@@ -31,15 +31,15 @@ pub(crate) fn run(arguments: &SimulateArguments) -> Result<ExitCode, Failure> {
         .map_err(|problem| Failure::usage(format!("--store: {problem}")))?;
     let is_inline = arguments.rule.is_some();
     let mut file = match (&arguments.rules, &arguments.rule) {
-        (Some(path), _) => PolicyFile::read(path)?,
-        (None, rule) => PolicyFile::inline(rule.as_deref().unwrap_or_default(), LOG_KEY),
+        (Some(path), _) => PolicyText::read(path)?,
+        (None, rule) => PolicyText::inline(rule.as_deref().unwrap_or_default(), LOG_KEY),
     };
     // An invalid policy is reported before hours of traffic are read.
     let mut policy = compile(&file, is_inline)?;
     let traffic = read(&inputs, arguments)?;
-    let is_trace = traffic.sources().iter().any(|source| source.format == Format::Trace);
+    let is_trace = traffic.sources().iter().any(|source| source.format == TrafficFormat::Trace);
     if let Some(rule) = arguments.rule.as_deref().filter(|_| is_trace) {
-        file = PolicyFile::inline(rule, replay::TRACE_KEY);
+        file = PolicyText::inline(rule, replay::TRACE_KEY);
         policy = compile(&file, is_inline)?;
     }
 
@@ -54,7 +54,7 @@ pub(crate) fn run(arguments: &SimulateArguments) -> Result<ExitCode, Failure> {
 }
 
 /// A log that is kept only for as long as the traffic lasts may be longer than one in service.
-fn compile(file: &PolicyFile, unbounded_log: bool) -> Result<Policy, Failure> {
+fn compile(file: &PolicyText, unbounded_log: bool) -> Result<Policy, Failure> {
     let options = CompileOptions { unbounded_log };
     Policy::compile_with(&file.source, &options).map_err(|problems| file.unusable(&problems))
 }

@@ -10,7 +10,7 @@ use super::tally::Tally;
 use crate::failure::Failure;
 use crate::table::{Column, table};
 use crate::terminal::{count, grouped, moment, share, span, sparkline};
-use crate::traffic::{Format, Traffic};
+use crate::traffic::{Traffic, TrafficFormat};
 
 pub(super) fn run(
     policy: Policy,
@@ -43,7 +43,7 @@ fn heading(traffic: &Traffic, tally: &Tally<'_>) -> String {
         lines += &format!("{}: {requests} ({format})\n", source.name);
     }
     let course = &tally.course;
-    let is_trace = traffic.sources().iter().any(|source| source.format == Format::Trace);
+    let is_trace = traffic.sources().iter().any(|source| source.format == TrafficFormat::Trace);
     let lasted = span(course.last.since(course.first).get());
     lines += &if is_trace {
         format!("{lasted} of traffic\n")

@@ -12,7 +12,7 @@ use crate::traffic::Traffic;
 
 /// The decision about one request. Durations are rounded up to whole milliseconds.
 #[derive(Serialize)]
-struct Step<'a> {
+struct SimulatedDecision<'a> {
     allowed: bool,
     /// `null` where no enforced rule applied.
     remaining: Option<u64>,
@@ -41,13 +41,13 @@ pub(super) fn run(
     Ok(output.flush()?)
 }
 
-fn step(decision: &Decision, is_inline: bool) -> Step<'_> {
+fn step(decision: &Decision, is_inline: bool) -> SimulatedDecision<'_> {
     let millis = |span: Option<Micros>| span.map(Micros::as_millis_ceil);
     let binding = decision.binding();
     let rule = binding.map(|binding| binding.rule).or_else(|| decision.refuser());
     let report = binding.map(|binding| binding.outcome.report);
     let at_once = decision.is_allowed().then_some(0);
-    Step {
+    SimulatedDecision {
         allowed: decision.is_allowed(),
         remaining: report.map(|report| report.remaining),
         retry_after_ms: at_once.or_else(|| millis(decision.retry_after())),

@@ -14,7 +14,7 @@ use arguments::{ListTokensArguments, RevokeTokenArguments};
 use crate::failure::Failure;
 use crate::output::print;
 use crate::remote::client::{Remote, segment};
-use crate::remote::list::List;
+use crate::remote::list::FullList;
 use crate::table::{Column, table};
 use crate::terminal::{count, printable};
 
@@ -41,7 +41,7 @@ pub(crate) fn run(command: &TokensCommand) -> Result<ExitCode, Failure> {
 }
 
 fn list(arguments: &ListTokensArguments) -> Result<(), Failure> {
-    let list = List::read(&Remote::new(&arguments.server)?, TOKENS, "tokens")?;
+    let list = FullList::read(&Remote::new(&arguments.server)?, TOKENS, "tokens")?;
     print(&if arguments.server.json { list.text() } else { render(list.rows()?) })
 }
 

@@ -12,12 +12,12 @@ use std::net::IpAddr;
 use memchr::{memchr, memchr_iter};
 use tollgate_core::Timestamp;
 
-use super::Reason;
-use super::record::{Entry, Pairs};
+use super::BadLineReason;
+use super::record::{LogEntry, Pairs};
 use super::{request_line, time};
 
 /// Reads a line in the combined format; referer and user agent may be missing.
-pub(super) fn parse(line: &str) -> Result<Entry<'_>, Reason> {
+pub(super) fn parse(line: &str) -> Result<LogEntry<'_>, BadLineReason> {
     let (before, time, after) = split_at_time(line)?;
     let client = client(before).ok_or("fewer than three fields before the time")?;
     let request = after.strip_prefix(" \"").ok_or("no quoted request after the time")?;
@@ -26,7 +26,7 @@ pub(super) fn parse(line: &str) -> Result<Entry<'_>, Reason> {
     let status = self::status(status)?;
     let (_size, after) = word(after).ok_or("no size after the status")?;
 
-    let mut entry = Entry::at(time);
+    let mut entry = LogEntry::at(time);
     entry.ip = present(client.address).map(Cow::Borrowed);
     entry.user = present(client.user).map(unescape);
     entry.host = client.virtual_host.and_then(present).map(Cow::Borrowed);
@@ -41,7 +41,7 @@ pub(super) fn parse(line: &str) -> Result<Entry<'_>, Reason> {
 }
 
 /// A status of up to three digits; `-` and zero mean that none was sent.
-pub(super) fn status(text: &str) -> Result<Option<u16>, Reason> {
+pub(super) fn status(text: &str) -> Result<Option<u16>, BadLineReason> {
     if text == "-" {
         return Ok(None);
     }
@@ -58,7 +58,7 @@ pub(super) fn present(text: &str) -> Option<&str> {
 
 /// The first thing in brackets that is a time, and what stands before and after it. Users can be
 /// called anything, so an earlier bracket does not count.
-fn split_at_time(line: &str) -> Result<(&str, Timestamp, &str), Reason> {
+fn split_at_time(line: &str) -> Result<(&str, Timestamp, &str), BadLineReason> {
     for bracket in memchr_iter(b'[', line.as_bytes()) {
         let start = bracket + 1;
         let end = start + time::COMMON_LOG_LENGTH;
@@ -71,14 +71,14 @@ fn split_at_time(line: &str) -> Result<(&str, Timestamp, &str), Reason> {
     Err("no time like [17/May/2015:10:05:03 +0000]".into())
 }
 
-struct Client<'a> {
+struct LoggedClient<'a> {
     virtual_host: Option<&'a str>,
     address: &'a str,
     user: &'a str,
 }
 
 /// Reads `address identity user`, with or without a virtual host before it.
-fn client(before: &str) -> Option<Client<'_>> {
+fn client(before: &str) -> Option<LoggedClient<'_>> {
     let before = before.strip_suffix(' ')?;
     let (first, rest) = before.split_once(' ')?;
     let (second, more) = rest.split_once(' ')?;
@@ -86,9 +86,9 @@ fn client(before: &str) -> Option<Client<'_>> {
     if let Some((_identity, user)) = more.split_once(' ')
         && let Some(host) = virtual_host(first, second)
     {
-        return Some(Client { virtual_host: Some(host), address: second, user });
+        return Some(LoggedClient { virtual_host: Some(host), address: second, user });
     }
-    Some(Client { virtual_host: None, address: first, user: more })
+    Some(LoggedClient { virtual_host: None, address: first, user: more })
 }
 
 /// The name of the virtual host, if the first of these words is one and the second a client.

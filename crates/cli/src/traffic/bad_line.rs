@@ -1,6 +1,6 @@
 //! Lines that could not be read, in a form that is safe to print on a terminal.
 
-use super::Reason;
+use super::BadLineReason;
 
 /// How many bad lines are kept to be shown. All are counted.
 pub(super) const KEPT: usize = 5;
@@ -16,7 +16,7 @@ pub struct BadLine {
     /// Its number, from 1.
     pub line: u64,
     /// Why it could not be read.
-    pub reason: Reason,
+    pub reason: BadLineReason,
     /// How it begins, without anything that could upset a terminal.
     pub excerpt: String,
 }

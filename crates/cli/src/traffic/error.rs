@@ -5,7 +5,7 @@ use std::{fmt, io};
 
 use tollgate_server::settings::ByteSize;
 
-use super::{Format, Reason};
+use super::{BadLineReason, TrafficFormat};
 
 /// An input that cannot be used.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ pub enum InputError {
         /// How that line begins.
         excerpt: String,
         /// The formats tried, and why the line is in none of them.
-        tried: Vec<(Format, Reason)>,
+        tried: Vec<(TrafficFormat, BadLineReason)>,
     },
     /// A trace and a log together: a trace counts from zero and has its own order, a log has dates.
     Mixed {
@@ -79,7 +79,7 @@ impl fmt::Display for InputError {
                 for (index, (format, reason)) in tried.iter().enumerate() {
                     let separator = if index == 0 { "" } else { "," };
                     let format = match format {
-                        Format::Combined => "common or combined",
+                        TrafficFormat::Combined => "common or combined",
                         _ => format.name(),
                     };
                     write!(f, "{separator} not {format} ({reason})")?;

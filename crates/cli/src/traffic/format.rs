@@ -5,12 +5,12 @@ use std::error::Error;
 use std::fmt;
 use std::str::FromStr;
 
-use super::record::Entry;
+use super::record::LogEntry;
 use super::{access_log, nginx_json, trace};
 
 /// What the lines of an input look like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum TrafficFormat {
     /// Apache's and nginx's common log format; whatever follows it is ignored.
     Common,
     /// The common log format followed by referer and user agent.
@@ -28,18 +28,18 @@ pub enum FormatChoice {
     #[default]
     Auto,
     /// Every input has this format.
-    Told(Format),
+    Told(TrafficFormat),
 }
 
 /// Why a line is not in a format.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reason(Cow<'static, str>);
+pub struct BadLineReason(Cow<'static, str>);
 
 /// A name that stands for no format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownFormat(String);
 
-impl Format {
+impl TrafficFormat {
     /// What an input of unknown format is tried as. A line fits at most one of these. Common is not
     /// among them, since every common line also reads as a combined one without headers.
     pub(super) const TRIED: [Self; 3] = [Self::Combined, Self::NginxJson, Self::Trace];
@@ -55,9 +55,9 @@ impl Format {
         }
     }
 
-    pub(super) fn parse(self, line: &str) -> Result<Entry<'_>, Reason> {
+    pub(super) fn parse(self, line: &str) -> Result<LogEntry<'_>, BadLineReason> {
         match self {
-            Self::Common => access_log::parse(line).map(Entry::without_headers),
+            Self::Common => access_log::parse(line).map(LogEntry::without_headers),
             Self::Combined => access_log::parse(line),
             Self::NginxJson => nginx_json::parse(line),
             Self::Trace => trace::parse(line),
@@ -78,15 +78,15 @@ impl FormatChoice {
     /// Every choice by name.
     pub const ALL: [(&'static str, Self); 5] = [
         ("auto", Self::Auto),
-        (Format::Common.name(), Self::Told(Format::Common)),
-        (Format::Combined.name(), Self::Told(Format::Combined)),
-        (Format::NginxJson.name(), Self::Told(Format::NginxJson)),
-        (Format::Trace.name(), Self::Told(Format::Trace)),
+        (TrafficFormat::Common.name(), Self::Told(TrafficFormat::Common)),
+        (TrafficFormat::Combined.name(), Self::Told(TrafficFormat::Combined)),
+        (TrafficFormat::NginxJson.name(), Self::Told(TrafficFormat::NginxJson)),
+        (TrafficFormat::Trace.name(), Self::Told(TrafficFormat::Trace)),
     ];
 
     /// The format, if it was given.
     #[must_use]
-    pub const fn told(self) -> Option<Format> {
+    pub const fn told(self) -> Option<TrafficFormat> {
         match self {
             Self::Auto => None,
             Self::Told(format) => Some(format),
@@ -115,19 +115,19 @@ impl fmt::Display for UnknownFormat {
 
 impl Error for UnknownFormat {}
 
-impl fmt::Display for Reason {
+impl fmt::Display for BadLineReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl From<&'static str> for Reason {
+impl From<&'static str> for BadLineReason {
     fn from(text: &'static str) -> Self {
         Self(Cow::Borrowed(text))
     }
 }
 
-impl From<String> for Reason {
+impl From<String> for BadLineReason {
     fn from(text: String) -> Self {
         Self(Cow::Owned(text))
     }

@@ -71,13 +71,13 @@ pub(super) fn total_size(inputs: &[Input]) -> Option<u64> {
 }
 
 /// A stream that reports how much was read from it.
-pub(super) struct Counted<'a, R> {
+pub(super) struct MeteredInput<'a, R> {
     stream: R,
     progress: &'a mut Progress,
     report: &'a mut dyn FnMut(Progress),
 }
 
-impl<'a, R: Read> Counted<'a, R> {
+impl<'a, R: Read> MeteredInput<'a, R> {
     pub(super) fn new(
         stream: R,
         progress: &'a mut Progress,
@@ -87,7 +87,7 @@ impl<'a, R: Read> Counted<'a, R> {
     }
 }
 
-impl<R: Read> Read for Counted<'_, R> {
+impl<R: Read> Read for MeteredInput<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.stream.read(buffer)?;
         self.progress.read += read as u64;

@@ -4,20 +4,20 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 
-use super::Reason;
+use super::BadLineReason;
 
 /// A string, borrowed from the line unless it holds escapes.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-pub(super) struct Text<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
+pub(super) struct JsonText<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
 
-impl<'a> From<Text<'a>> for Cow<'a, str> {
-    fn from(text: Text<'a>) -> Self {
+impl<'a> From<JsonText<'a>> for Cow<'a, str> {
+    fn from(text: JsonText<'a>) -> Self {
         text.0
     }
 }
 
 /// Reads a line, or says what is wrong with it.
-pub(super) fn parse<'a, T: Deserialize<'a>>(line: &'a str) -> Result<T, Reason> {
+pub(super) fn parse<'a, T: Deserialize<'a>>(line: &'a str) -> Result<T, BadLineReason> {
     // An array would do for a derived type, its elements taken for members in order.
     if !line.trim_ascii_start().starts_with('{') {
         return Err("not a JSON object".into());

@@ -9,7 +9,7 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// One line, without its line end.
 #[derive(Debug)]
-pub(super) struct Line<'a> {
+pub(super) struct InputLine<'a> {
     /// From 1.
     pub(super) number: u64,
     /// All of the line, or the beginning of one that is too long.
@@ -19,13 +19,13 @@ pub(super) struct Line<'a> {
 
 /// The lines of a stream that are not blank.
 #[derive(Debug)]
-pub(super) struct Lines<R> {
+pub(super) struct InputLines<R> {
     stream: R,
     buffer: Vec<u8>,
     number: u64,
 }
 
-impl<R: BufRead> Lines<R> {
+impl<R: BufRead> InputLines<R> {
     pub(super) fn new(stream: R) -> Self {
         Self { stream, buffer: Vec::new(), number: 0 }
     }
@@ -35,11 +35,11 @@ impl<R: BufRead> Lines<R> {
         self.number
     }
 
-    pub(super) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
+    pub(super) fn next(&mut self) -> io::Result<Option<InputLine<'_>>> {
         loop {
             let Some(too_long) = self.fill()? else { return Ok(None) };
             if too_long || !self.text().trim_ascii().is_empty() {
-                return Ok(Some(Line { number: self.number, bytes: self.text(), too_long }));
+                return Ok(Some(InputLine { number: self.number, bytes: self.text(), too_long }));
             }
         }
     }
@@ -76,7 +76,7 @@ mod tests {
 
     fn check(stream: &[u8], expected: &[(u64, usize, bool)]) {
         // A tiny buffer, so that lines, line ends and the mark are split between reads.
-        let mut lines = Lines::new(io::BufReader::with_capacity(2, stream));
+        let mut lines = InputLines::new(io::BufReader::with_capacity(2, stream));
         let mut found = Vec::new();
         while let Some(line) = lines.next().expect("memory can be read") {
             found.push((line.number, line.bytes.len(), line.too_long));
@@ -103,14 +103,14 @@ mod tests {
             }
         }
         let stream = io::repeat(b'x').take(10_000_000).chain(&b"\nshort\r\n"[..]);
-        let mut lines = Lines::new(io::BufReader::new(stream));
+        let mut lines = InputLines::new(io::BufReader::new(stream));
         let line = lines.next().expect("readable").expect("a line");
         assert!(line.too_long && line.number == 1);
         assert!(lines.buffer.capacity() < 4 * MAX_LINE, "the rest of the line is not kept");
         let line = lines.next().expect("readable").expect("another line");
         assert_eq!((line.number, line.bytes, line.too_long), (2, &b"short"[..], false));
         let too_long = [&longest[..], b"y\nz"].concat();
-        let mut lines = Lines::new(&too_long[..]);
+        let mut lines = InputLines::new(&too_long[..]);
         assert!(lines.next().expect("readable").expect("a line").too_long);
         assert_eq!(lines.next().expect("readable").expect("a line").bytes, b"z");
     }

@@ -5,12 +5,14 @@ use std::io::Read;
 
 use super::bad_line::{self, BadLine};
 use super::input::decompressed;
-use super::lines::{Line, Lines, MAX_LINE};
-use super::record::Entry;
-use super::{Format, FormatChoice, InputError, Options, Reason, Source, Traffic};
+use super::lines::{InputLine, InputLines, MAX_LINE};
+use super::record::LogEntry;
+use super::{
+    BadLineReason, FormatChoice, InputError, Options, Traffic, TrafficFormat, TrafficSource,
+};
 
 /// The formats a line was tried as, and why it is in none of them.
-type Tried = Vec<(Format, Reason)>;
+type Tried = Vec<(TrafficFormat, BadLineReason)>;
 
 /// Traffic that is being read.
 #[derive(Debug)]
@@ -22,7 +24,7 @@ pub struct Loader {
 /// What is known of the input that is being read.
 struct Current<'a> {
     name: &'a str,
-    format: Option<Format>,
+    format: Option<TrafficFormat>,
     requests: u64,
     unparsable: u64,
     /// The first line that could not be read, in case there is no other.
@@ -43,7 +45,7 @@ impl Loader {
     /// memory than allowed.
     pub fn add(&mut self, name: &str, stream: impl Read) -> Result<(), InputError> {
         let broken = |lines, cause| InputError::Read { name: name.to_owned(), lines, cause };
-        let mut lines = Lines::new(decompressed(stream).map_err(|cause| broken(0, cause))?);
+        let mut lines = InputLines::new(decompressed(stream).map_err(|cause| broken(0, cause))?);
         let pairs_before = self.traffic.records.pairs();
         let mut current = Current {
             name,
@@ -64,10 +66,12 @@ impl Loader {
             return Err(current.first_failure.unwrap_or_else(empty));
         };
         let has_headers = self.traffic.records.pairs() > pairs_before;
-        self.traffic.sources.push(Source {
+        self.traffic.sources.push(TrafficSource {
             name: name.to_owned(),
             format: match (format, self.options.format) {
-                (Format::Combined, FormatChoice::Auto) if !has_headers => Format::Common,
+                (TrafficFormat::Combined, FormatChoice::Auto) if !has_headers => {
+                    TrafficFormat::Common
+                }
                 _ => format,
             },
             requests: current.requests,
@@ -79,14 +83,19 @@ impl Loader {
     /// All that was read, in the order in which it is to be replayed.
     #[must_use]
     pub fn finish(mut self) -> Traffic {
-        let is_trace = self.traffic.sources.iter().any(|source| source.format == Format::Trace);
+        let is_trace =
+            self.traffic.sources.iter().any(|source| source.format == TrafficFormat::Trace);
         if self.options.sort && !is_trace {
             self.traffic.records.sort();
         }
         self.traffic
     }
 
-    fn add_line(&mut self, current: &mut Current<'_>, line: &Line<'_>) -> Result<(), InputError> {
+    fn add_line(
+        &mut self,
+        current: &mut Current<'_>,
+        line: &InputLine<'_>,
+    ) -> Result<(), InputError> {
         // Nearly every line is UTF-8, and this is the faster way to find that out.
         let text = str::from_utf8(line.bytes)
             .map_or_else(|_| String::from_utf8_lossy(line.bytes), Cow::Borrowed);
@@ -119,8 +128,8 @@ impl Loader {
 
     fn refuse_a_mixture(&self, current: &Current<'_>) -> Result<(), InputError> {
         let Some(earlier) = self.traffic.sources.first() else { return Ok(()) };
-        let is_trace = current.format == Some(Format::Trace);
-        let (trace, log) = match (is_trace, earlier.format == Format::Trace) {
+        let is_trace = current.format == Some(TrafficFormat::Trace);
+        let (trace, log) = match (is_trace, earlier.format == TrafficFormat::Trace) {
             (true, false) => (current.name, earlier.name.as_str()),
             (false, true) => (earlier.name.as_str(), current.name),
             _ => return Ok(()),
@@ -131,13 +140,13 @@ impl Loader {
     fn count_bad_line(
         &mut self,
         current: &mut Current<'_>,
-        line: &Line<'_>,
+        line: &InputLine<'_>,
         text: &str,
         tried: Tried,
     ) {
         current.unparsable += 1;
         if self.traffic.bad_lines.len() < bad_line::KEPT {
-            let likely = Format::likely(text);
+            let likely = TrafficFormat::likely(text);
             let likeliest = tried.iter().find(|(format, _)| *format == likely);
             if let Some((_, reason)) = likeliest.or(tried.first()) {
                 self.traffic.bad_lines.push(BadLine {
@@ -160,7 +169,7 @@ impl Loader {
 }
 
 /// Reads a line in the format of its input. If that is not known yet, the line may show it.
-fn interpret<'a>(known: &mut Option<Format>, text: &'a str) -> Result<Entry<'a>, Tried> {
+fn interpret<'a>(known: &mut Option<TrafficFormat>, text: &'a str) -> Result<LogEntry<'a>, Tried> {
     let mut tried = Tried::new();
     for format in candidates(*known) {
         match format.parse(text) {
@@ -174,12 +183,12 @@ fn interpret<'a>(known: &mut Option<Format>, text: &'a str) -> Result<Entry<'a>,
     Err(tried)
 }
 
-fn too_long(known: Option<Format>) -> Tried {
+fn too_long(known: Option<TrafficFormat>) -> Tried {
     let reason = |format| (format, format!("longer than {MAX_LINE} bytes").into());
     candidates(known).map(reason).collect()
 }
 
-fn candidates(known: Option<Format>) -> impl Iterator<Item = Format> {
-    let unknown = if known.is_none() { &Format::TRIED[..] } else { &[] };
+fn candidates(known: Option<TrafficFormat>) -> impl Iterator<Item = TrafficFormat> {
+    let unknown = if known.is_none() { &TrafficFormat::TRIED[..] } else { &[] };
     known.into_iter().chain(unknown.iter().copied())
 }

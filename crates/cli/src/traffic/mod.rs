@@ -1,7 +1,7 @@
 //! Recorded traffic, read once and held small, so that hours of it can be sorted and replayed.
 //!
 //! Inputs are access logs (common, combined, nginx JSON) or traces of JSON lines, plain or gzipped.
-//! Each line passes three steps: `lines` cuts it out, its [`Format`] reads it as an entry, and
+//! Each line passes three steps: `lines` cuts it out, its [`TrafficFormat`] reads it as an entry, and
 //! `record` keeps 64 bytes of that, with every distinct string stored once.
 
 mod access_log;
@@ -21,13 +21,13 @@ mod trace;
 
 pub use bad_line::BadLine;
 pub use error::InputError;
-pub use format::{Format, FormatChoice, Reason, UnknownFormat};
+pub use format::{BadLineReason, FormatChoice, TrafficFormat, UnknownFormat};
 pub use input::{Input, Progress};
 pub use lines::MAX_LINE;
 pub use loader::Loader;
 pub use record::RecordView;
 
-use record::Records;
+use record::TrafficRecords;
 
 /// How to read traffic.
 #[derive(Clone, Copy, Debug)]
@@ -53,11 +53,11 @@ impl Default for Options {
 
 /// What one input turned out to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Source {
+pub struct TrafficSource {
     /// The path as given, or `standard input`.
     pub name: String,
     /// The format it was read as.
-    pub format: Format,
+    pub format: TrafficFormat,
     /// How many lines are requests.
     pub requests: u64,
     /// How many lines could not be read.
@@ -67,8 +67,8 @@ pub struct Source {
 /// All requests of some inputs, in the order in which they are to be replayed.
 #[derive(Debug, Default)]
 pub struct Traffic {
-    records: Records,
-    sources: Vec<Source>,
+    records: TrafficRecords,
+    sources: Vec<TrafficSource>,
     bad_lines: Vec<BadLine>,
 }
 
@@ -87,7 +87,7 @@ impl Traffic {
         let mut loader = Loader::new(options);
         for input in inputs {
             let source = input.open()?;
-            loader.add(&input.name(), input::Counted::new(source, &mut so_far, progress))?;
+            loader.add(&input.name(), input::MeteredInput::new(source, &mut so_far, progress))?;
         }
         Ok(loader.finish())
     }
@@ -117,7 +117,7 @@ impl Traffic {
 
     /// What each input turned out to be.
     #[must_use]
-    pub fn sources(&self) -> &[Source] {
+    pub fn sources(&self) -> &[TrafficSource] {
         &self.sources
     }
 

@@ -10,14 +10,14 @@ use serde_json::value::RawValue;
 use tollgate_core::Timestamp;
 
 use super::access_log::{present, status};
-use super::json::{self, Text};
-use super::record::{Entry, Pairs};
-use super::{Reason, request_line, time};
+use super::json::{self, JsonText};
+use super::record::{LogEntry, Pairs};
+use super::{BadLineReason, request_line, time};
 
 /// Reads a line. Where several members say the same, the most exact one counts.
-pub(super) fn parse(line: &str) -> Result<Entry<'_>, Reason> {
+pub(super) fn parse(line: &str) -> Result<LogEntry<'_>, BadLineReason> {
     let log: Variables<'_> = json::parse(line)?;
-    let mut entry = Entry::at(log.moment()?);
+    let mut entry = LogEntry::at(log.moment()?);
     entry.status = log.status.as_deref().map_or(Ok(None), status)?;
     // With the realip module of nginx, the last of these is the address of the proxy.
     entry.ip = log.remote_addr.or(log.client_ip).or(log.realip_remote_addr);
@@ -84,7 +84,7 @@ struct Variables<'a> {
 }
 
 impl<'a> Variables<'a> {
-    fn moment(&self) -> Result<Timestamp, Reason> {
+    fn moment(&self) -> Result<Timestamp, BadLineReason> {
         let others =
             [&self.time_iso8601, &self.time_local, &self.at_timestamp, &self.timestamp, &self.time];
         let (text, moment) = if let Some(text) = &self.msec {
@@ -138,7 +138,7 @@ impl<'de> Deserialize<'de> for Variables<'de> {
 
             fn visit_map<M: MapAccess<'de>>(self, mut members: M) -> Result<Self::Value, M::Error> {
                 let mut variables = Variables::default();
-                while let Some(Text(name)) = members.next_key()? {
+                while let Some(JsonText(name)) = members.next_key()? {
                     if let Some(variable) = variables.named(&name) {
                         *variable = scalar(&name, members.next_value()?)?;
                     } else if let Some(header) = name.strip_prefix("http_") {
@@ -166,7 +166,7 @@ fn header_name(variable: &str) -> String {
 /// The text of a string, or a number as it was written, so that no digit is lost.
 fn scalar<'a, E: serde::de::Error>(name: &str, raw: &'a RawValue) -> Result<Variable<'a>, E> {
     let text = match raw.get().as_bytes().first() {
-        Some(b'"') => serde_json::from_str::<Text<'_>>(raw.get()).map_err(E::custom)?.0,
+        Some(b'"') => serde_json::from_str::<JsonText<'_>>(raw.get()).map_err(E::custom)?.0,
         Some(b'{' | b'[') => {
             return Err(E::custom(format_args!("{name} is neither a string nor a number")));
         }

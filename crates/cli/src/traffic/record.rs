@@ -11,7 +11,7 @@ pub(super) type Pairs<'a> = Vec<(Cow<'a, str>, Cow<'a, str>)>;
 
 /// One request as its line tells it.
 #[derive(Debug)]
-pub(super) struct Entry<'a> {
+pub(super) struct LogEntry<'a> {
     pub(super) time: Timestamp,
     pub(super) cost: u64,
     pub(super) key: Option<Cow<'a, str>>,
@@ -29,7 +29,7 @@ pub(super) struct Entry<'a> {
     pub(super) attributes: Pairs<'a>,
 }
 
-impl Entry<'_> {
+impl LogEntry<'_> {
     /// A request of cost 1 at this time, about which nothing else is known.
     pub(super) fn at(time: Timestamp) -> Self {
         Self {
@@ -57,7 +57,7 @@ impl Entry<'_> {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Record {
+struct TrafficRecord {
     time: Timestamp,
     cost: u64,
     key: Option<Symbol>,
@@ -80,27 +80,27 @@ struct Record {
 /// A name and its value.
 type Pair = (Symbol, Symbol);
 
-const _: () = assert!(size_of::<Record>() == 64, "hours of traffic must fit into memory");
+const _: () = assert!(size_of::<TrafficRecord>() == 64, "hours of traffic must fit into memory");
 
 /// How many records are made room for at least.
 const MIN_GROWTH: usize = 1_024;
 
 /// Many requests, each distinct string among them held once.
 #[derive(Debug, Default)]
-pub(super) struct Records {
-    records: Vec<Record>,
+pub(super) struct TrafficRecords {
+    records: Vec<TrafficRecord>,
     pairs: Vec<Pair>,
     strings: Strings,
 }
 
-impl Records {
+impl TrafficRecords {
     pub(super) fn len(&self) -> usize {
         self.records.len()
     }
 
     /// How much memory the requests take, with what sorting them needs.
     pub(super) fn bytes(&self, sorted: bool) -> usize {
-        let rows = self.records.len() * size_of::<Record>();
+        let rows = self.records.len() * size_of::<TrafficRecord>();
         // A stable sort keeps half of the rows in a buffer.
         let buffer = if sorted { rows / 2 } else { 0 };
         rows + buffer + self.pairs.len() * size_of::<Pair>() + self.strings.bytes_held()
@@ -112,9 +112,9 @@ impl Records {
     }
 
     /// Adds a request; `None` if there is no room for its strings.
-    pub(super) fn push(&mut self, entry: &Entry<'_>) -> Option<()> {
+    pub(super) fn push(&mut self, entry: &LogEntry<'_>) -> Option<()> {
         let first_pair = u32::try_from(self.pairs.len()).ok()?;
-        let record = Record {
+        let record = TrafficRecord {
             time: entry.time,
             cost: entry.cost,
             key: self.intern(entry.key.as_deref())?,
@@ -168,8 +168,8 @@ impl Records {
 /// One recorded request.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordView<'a> {
-    records: &'a Records,
-    record: &'a Record,
+    records: &'a TrafficRecords,
+    record: &'a TrafficRecord,
 }
 
 impl<'a> RecordView<'a> {
@@ -265,7 +265,7 @@ impl<'a> RecordView<'a> {
 
     /// Headers and attributes.
     fn pairs(self) -> (&'a [Pair], &'a [Pair]) {
-        let Record { first_pair, headers, attributes, .. } = *self.record;
+        let TrafficRecord { first_pair, headers, attributes, .. } = *self.record;
         let from_here = self.records.pairs.get(first_pair as usize..).unwrap_or_default();
         let (headers, rest) = from_here.split_at_checked(headers.into()).unwrap_or_default();
         (headers, rest.get(..attributes.into()).unwrap_or_default())

@@ -16,7 +16,7 @@ pub(super) struct Symbol(NonZeroU32);
 
 /// A place in the table: part of the string's hash, and the string.
 #[derive(Clone, Copy, Debug)]
-struct Slot {
+struct StringSlot {
     hash: u32,
     symbol: Symbol,
 }
@@ -27,7 +27,7 @@ pub(super) struct Strings {
     arena: Vec<u8>,
     count: usize,
     /// At least half empty; a power of two.
-    slots: Vec<Option<Slot>>,
+    slots: Vec<Option<StringSlot>>,
     hasher: foldhash::fast::RandomState,
 }
 
@@ -60,7 +60,7 @@ impl Strings {
             place = (place + 1) & mask;
         }
         let symbol = self.append(text)?;
-        self.slots[place] = Some(Slot { hash, symbol });
+        self.slots[place] = Some(StringSlot { hash, symbol });
         self.count += 1;
         if 2 * self.count > self.slots.len() {
             self.grow();
@@ -70,7 +70,7 @@ impl Strings {
 
     /// How much memory the strings and their table take.
     pub(super) fn bytes_held(&self) -> usize {
-        self.arena.len() + self.slots.len() * size_of::<Option<Slot>>()
+        self.arena.len() + self.slots.len() * size_of::<Option<StringSlot>>()
     }
 
     fn bytes(&self, symbol: Symbol) -> Option<&[u8]> {

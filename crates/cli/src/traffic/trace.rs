@@ -9,9 +9,9 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
 use tollgate_core::Timestamp;
 
-use super::Reason;
-use super::json::{self, Text};
-use super::record::Entry;
+use super::BadLineReason;
+use super::json::{self, JsonText};
+use super::record::LogEntry;
 
 /// The last millisecond that is still a [`Timestamp`].
 const LAST_MILLI: u64 = u64::MAX / 1_000;
@@ -24,41 +24,41 @@ struct TraceLine<'a> {
     #[serde(deserialize_with = "cost", default = "one")]
     cost: u64,
     #[serde(borrow)]
-    key: Option<Text<'a>>,
+    key: Option<JsonText<'a>>,
     #[serde(borrow)]
-    user_id: Option<Text<'a>>,
+    user_id: Option<JsonText<'a>>,
     #[serde(borrow)]
-    api_key: Option<Text<'a>>,
+    api_key: Option<JsonText<'a>>,
     #[serde(borrow)]
-    ip: Option<Text<'a>>,
+    ip: Option<JsonText<'a>>,
     #[serde(borrow)]
-    tenant: Option<Text<'a>>,
+    tenant: Option<JsonText<'a>>,
     #[serde(borrow)]
-    tier: Option<Text<'a>>,
+    tier: Option<JsonText<'a>>,
     #[serde(borrow)]
-    host: Option<Text<'a>>,
+    host: Option<JsonText<'a>>,
     #[serde(borrow)]
-    method: Option<Text<'a>>,
+    method: Option<JsonText<'a>>,
     #[serde(borrow)]
-    endpoint: Option<Text<'a>>,
+    endpoint: Option<JsonText<'a>>,
     #[serde(borrow, default)]
-    attributes: BTreeMap<Text<'a>, Text<'a>>,
+    attributes: BTreeMap<JsonText<'a>, JsonText<'a>>,
 }
 
 /// Reads a line.
-pub(super) fn parse(line: &str) -> Result<Entry<'_>, Reason> {
+pub(super) fn parse(line: &str) -> Result<LogEntry<'_>, BadLineReason> {
     let step: TraceLine<'_> = json::parse(line)?;
-    let mut entry = Entry::at(Timestamp::from_millis(step.t_ms));
+    let mut entry = LogEntry::at(Timestamp::from_millis(step.t_ms));
     entry.cost = step.cost;
-    entry.key = step.key.map(Text::into);
-    entry.user = step.user_id.map(Text::into);
-    entry.api_key = step.api_key.map(Text::into);
-    entry.ip = step.ip.map(Text::into);
-    entry.tenant = step.tenant.map(Text::into);
-    entry.tier = step.tier.map(Text::into);
-    entry.host = step.host.map(Text::into);
-    entry.method = step.method.map(Text::into);
-    entry.path = step.endpoint.map(Text::into);
+    entry.key = step.key.map(JsonText::into);
+    entry.user = step.user_id.map(JsonText::into);
+    entry.api_key = step.api_key.map(JsonText::into);
+    entry.ip = step.ip.map(JsonText::into);
+    entry.tenant = step.tenant.map(JsonText::into);
+    entry.tier = step.tier.map(JsonText::into);
+    entry.host = step.host.map(JsonText::into);
+    entry.method = step.method.map(JsonText::into);
+    entry.path = step.endpoint.map(JsonText::into);
     entry.attributes =
         step.attributes.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
 

@@ -10,7 +10,7 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use tollgate_cli::traffic::{
-    Format, FormatChoice, InputError, Loader, Options, RecordView, Traffic,
+    FormatChoice, InputError, Loader, Options, RecordView, Traffic, TrafficFormat,
 };
 use tollgate_core::Timestamp;
 
@@ -258,7 +258,7 @@ proptest! {
         server in select(vec![Server::Apache, Server::Nginx]),
     ) {
         let line = server.line(&written);
-        let traffic = load(FormatChoice::Told(Format::Combined), line.as_bytes());
+        let traffic = load(FormatChoice::Told(TrafficFormat::Combined), line.as_bytes());
         let traffic = traffic.map_err(|error| TestCaseError::fail(error.to_string()))?;
         prop_assert_eq!(traffic.len(), 1, "{}", line);
         let record = traffic.get(0).expect("one request");

@@ -7,8 +7,8 @@ use std::path::Path;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use tollgate_cli::traffic::{
-    Format, FormatChoice, Input, InputError, Loader, MAX_LINE, Options, Progress, RecordView,
-    Traffic,
+    FormatChoice, Input, InputError, Loader, MAX_LINE, Options, Progress, RecordView, Traffic,
+    TrafficFormat,
 };
 
 const LOG: &str = r#"192.0.2.1 - - [17/May/2015:10:05:03 +0000] "GET /a HTTP/1.1" 200 1"#;
@@ -70,7 +70,7 @@ fn describe(record: RecordView<'_>) -> String {
 }
 
 /// What a line says in a format; after an exclamation mark, why it says nothing.
-fn meaning(format: Format, line: &str) -> String {
+fn meaning(format: TrafficFormat, line: &str) -> String {
     let options = Options { format: FormatChoice::Told(format), sort: true, ..Options::default() };
     match load(options, &[("input", line.as_bytes())]) {
         Ok(traffic) => traffic.iter().map(describe).collect::<Vec<_>>().join("\n"),
@@ -81,7 +81,7 @@ fn meaning(format: Format, line: &str) -> String {
     }
 }
 
-fn check(format: Format, cases: &[(&str, &str)]) {
+fn check(format: TrafficFormat, cases: &[(&str, &str)]) {
     for (line, expected) in cases {
         assert_eq!(meaning(format, line), *expected, "{line}");
     }
@@ -90,7 +90,7 @@ fn check(format: Format, cases: &[(&str, &str)]) {
 #[test]
 fn combined_lines() {
     check(
-        Format::Combined,
+        TrafficFormat::Combined,
         &[
             (
                 r#"192.0.2.1 - frank [17/May/2015:10:05:03 +0000] "GET /a/b?x=1 HTTP/1.1" 200 203023 "http://r.example/" "Agent/1.0 (X; Y)""#,
@@ -222,7 +222,7 @@ fn combined_lines() {
 #[test]
 fn common_lines() {
     check(
-        Format::Common,
+        TrafficFormat::Common,
         &[
             (LOG, "1431857103000ms ip=192.0.2.1 method=GET path=/a status=200"),
             (
@@ -237,7 +237,7 @@ fn common_lines() {
 #[test]
 fn nginx_json_lines() {
     check(
-        Format::NginxJson,
+        TrafficFormat::NginxJson,
         &[
             (
                 r#"{"time_iso8601":"2015-05-17T12:05:03+02:00","remote_addr":"192.0.2.1","remote_user":"","request":"GET /a?b HTTP/1.1","status":200,"body_bytes_sent":1,"http_referer":"","http_user_agent":"A \"b\"","http_x_trace_id":"7","upstream":{"x":[1]}}"#,
@@ -291,7 +291,7 @@ fn nginx_json_lines() {
 #[test]
 fn trace_lines() {
     check(
-        Format::Trace,
+        TrafficFormat::Trace,
         &[
             (TRACE, "5ms key=k"),
             (r#"{"t_ms":0,"key":"k","cost":3}"#, "0ms cost=3 key=k"),
@@ -351,7 +351,7 @@ fn trace_lines() {
 fn a_cost_that_cannot_be_exact_is_refused() {
     for cost in ["18446744073709551616", "1e3", "1.0", "-0.5", "null", "true", "[1]", "\"1\""] {
         let line = format!(r#"{{"t_ms":1,"key":"k","cost":{cost}}}"#);
-        let meaning = meaning(Format::Trace, &line);
+        let meaning = meaning(TrafficFormat::Trace, &line);
         assert!(meaning.starts_with("! invalid type: "), "{line}: {meaning}");
         assert!(meaning.contains("expected cost as a whole number"), "{line}: {meaning}");
     }
@@ -359,7 +359,7 @@ fn a_cost_that_cannot_be_exact_is_refused() {
 
 #[test]
 fn a_format_is_recognised_by_the_first_line_that_can_be_read() {
-    let check = |input: &str, format: Format, requests: u64, unparsable: u64| {
+    let check = |input: &str, format: TrafficFormat, requests: u64, unparsable: u64| {
         let traffic = auto(input.as_bytes());
         let [source] = traffic.sources() else { panic!("one source for one input: {input}") };
         assert_eq!(
@@ -370,14 +370,14 @@ fn a_format_is_recognised_by_the_first_line_that_can_be_read() {
         assert_eq!(traffic.unparsable(), unparsable);
     };
     let combined = format!("{LOG} \"-\" \"A\"");
-    check(LOG, Format::Common, 1, 0);
-    check(&combined, Format::Combined, 1, 0);
-    check(&format!("{LOG}\n{combined}\n"), Format::Combined, 2, 0);
-    check(r#"{"time":1}"#, Format::NginxJson, 1, 0);
-    check(TRACE, Format::Trace, 1, 0);
-    check(&format!("# a trace\n{TRACE}\n{LOG}\n{TRACE}"), Format::Trace, 2, 2);
-    check(&format!("\u{feff}\r\n\r\n{LOG}\r\n \r\n{LOG}\r\n"), Format::Common, 2, 0);
-    check(&format!("\u{feff}{TRACE}"), Format::Trace, 1, 0);
+    check(LOG, TrafficFormat::Common, 1, 0);
+    check(&combined, TrafficFormat::Combined, 1, 0);
+    check(&format!("{LOG}\n{combined}\n"), TrafficFormat::Combined, 2, 0);
+    check(r#"{"time":1}"#, TrafficFormat::NginxJson, 1, 0);
+    check(TRACE, TrafficFormat::Trace, 1, 0);
+    check(&format!("# a trace\n{TRACE}\n{LOG}\n{TRACE}"), TrafficFormat::Trace, 2, 2);
+    check(&format!("\u{feff}\r\n\r\n{LOG}\r\n \r\n{LOG}\r\n"), TrafficFormat::Common, 2, 0);
+    check(&format!("\u{feff}{TRACE}"), TrafficFormat::Trace, 1, 0);
 }
 
 #[test]
@@ -430,8 +430,11 @@ fn bad_lines_are_counted_and_the_first_few_are_kept() {
     let second = [TRACE.as_bytes(), b"\nbad 3\n", &too_long, LOG.as_bytes(), b"\nbad 5\n"].concat();
     let second = [second, b"bad 6\nbad 7".to_vec()].concat();
     let streams = [("one.log", first.as_bytes()), ("two.log", &second)];
-    let options =
-        Options { format: FormatChoice::Told(Format::Combined), sort: true, ..Options::default() };
+    let options = Options {
+        format: FormatChoice::Told(TrafficFormat::Combined),
+        sort: true,
+        ..Options::default()
+    };
     let traffic = load(options, &streams).expect("a request in each");
     assert_eq!((traffic.len(), traffic.unparsable()), (2, 8));
     let kept: Vec<_> = traffic
@@ -481,8 +484,11 @@ fn inputs_that_cannot_be_used_are_named() {
     assert_eq!(error(&[log, trace]), mixed);
     assert_eq!(error(&[trace, log]), mixed);
 
-    let options =
-        Options { format: FormatChoice::Told(Format::Trace), sort: true, ..Options::default() };
+    let options = Options {
+        format: FormatChoice::Told(TrafficFormat::Trace),
+        sort: true,
+        ..Options::default()
+    };
     assert_eq!(
         load(options, &[log]).expect_err("a log is no trace").to_string(),
         format!(
@@ -530,7 +536,7 @@ fn arguments_stand_for_inputs_and_formats() {
     assert_eq!(Input::from_argument("logs/a.log").name(), "logs/a.log");
 
     assert_eq!("auto".parse(), Ok(FormatChoice::Auto));
-    assert_eq!("nginx-json".parse(), Ok(FormatChoice::Told(Format::NginxJson)));
+    assert_eq!("nginx-json".parse(), Ok(FormatChoice::Told(TrafficFormat::NginxJson)));
     for (name, choice) in FormatChoice::ALL {
         assert_eq!(name.parse(), Ok(choice));
     }
@@ -544,7 +550,10 @@ fn arguments_stand_for_inputs_and_formats() {
 fn a_day_in_the_life_of_a_server() {
     let traffic = auto(include_bytes!("combined.log"));
     let [source] = traffic.sources() else { panic!("one input") };
-    assert_eq!((source.format, source.requests, source.unparsable), (Format::Combined, 37, 2));
+    assert_eq!(
+        (source.format, source.requests, source.unparsable),
+        (TrafficFormat::Combined, 37, 2)
+    );
     let bad: Vec<_> =
         traffic.bad_lines().iter().map(|bad| (bad.line, bad.excerpt.as_str())).collect();
     assert_eq!(

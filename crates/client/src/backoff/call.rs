@@ -13,22 +13,22 @@ use tower_service::Service;
 use super::budget::Budget;
 use super::cooldown::Cooldowns;
 use super::jitter::Jitter;
-use super::layer::{CopyBody, DuringCooldown, Settings};
+use super::layer::{BackoffSettings, CopyBody, DuringCooldown};
 use super::retry_after::{is_for_later, wait_asked};
 use super::service::BackoffError;
 use crate::clock;
 
 /// What all calls through a service share.
 #[derive(Debug)]
-pub(super) struct Shared {
-    settings: Settings,
+pub(super) struct SharedBackoff {
+    settings: BackoffSettings,
     budget: Budget,
     cooldowns: Cooldowns,
     jitter: Jitter,
 }
 
-impl Shared {
-    pub(super) fn new(settings: Settings) -> Self {
+impl SharedBackoff {
+    pub(super) fn new(settings: BackoffSettings) -> Self {
         let (percent, at_once) = settings.budget;
         Self {
             budget: Budget::new(percent, at_once),
@@ -41,7 +41,7 @@ impl Shared {
 
 /// A call under way, with its retries.
 pub(super) struct RetryingCall<C> {
-    shared: Arc<Shared>,
+    shared: Arc<SharedBackoff>,
     copy_body: C,
     authority: String,
     started: Instant,
@@ -49,7 +49,7 @@ pub(super) struct RetryingCall<C> {
 }
 
 impl<C> RetryingCall<C> {
-    pub(super) fn new<B>(shared: Arc<Shared>, copy_body: C, request: &Request<B>) -> Self {
+    pub(super) fn new<B>(shared: Arc<SharedBackoff>, copy_body: C, request: &Request<B>) -> Self {
         let authority = authority(request);
         Self { shared, copy_body, authority, started: clock::now(), attempt: 1 }
     }
@@ -118,7 +118,7 @@ impl<C> RetryingCall<C> {
 
     /// Waits for the end of the cooldown, unless that takes too long.
     async fn wait_until_free<E>(&self) -> Result<(), BackoffError<E>> {
-        let Shared { settings, cooldowns, jitter, .. } = &*self.shared;
+        let SharedBackoff { settings, cooldowns, jitter, .. } = &*self.shared;
         loop {
             let now = clock::now();
             let Some(until) = cooldowns.until(&self.authority, now) else { return Ok(()) };
@@ -155,7 +155,7 @@ impl<C> RetryingCall<C> {
     fn start_cooldown<R>(&self, response: &Response<R>) -> Option<Duration> {
         let unix_seconds = clock::unix_seconds();
         let asked = wait_asked(response.status(), response.headers(), unix_seconds)?;
-        let Shared { settings, cooldowns, .. } = &*self.shared;
+        let SharedBackoff { settings, cooldowns, .. } = &*self.shared;
         let now = clock::now();
         // A cooldown that no clock can express would never end, and is not kept.
         if let Some(until) = now.checked_add(asked.min(settings.max_cooldown)) {
@@ -170,7 +170,7 @@ impl<C> RetryingCall<C> {
         response: &Response<R>,
         asked: Option<Duration>,
     ) -> Option<Duration> {
-        let Shared { settings, jitter, budget, .. } = &*self.shared;
+        let SharedBackoff { settings, jitter, budget, .. } = &*self.shared;
         let chance = jitter.up_to(settings.chance(self.attempt));
         let wait = asked.unwrap_or_default().saturating_add(chance);
         let is_wanted = is_for_later(response.status()) && self.has_time(wait);

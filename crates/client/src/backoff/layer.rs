@@ -6,7 +6,7 @@ use std::time::Duration;
 use http::Method;
 use tower_layer::Layer;
 
-use super::call::Shared;
+use super::call::SharedBackoff;
 use super::service::Backoff;
 
 /// What happens to calls to a service during its cooldown.
@@ -47,12 +47,12 @@ impl<B, F: Fn(&B) -> Option<B> + Clone> CopyBody<B> for F {
 #[derive(Clone, Debug)]
 #[must_use = "a layer does nothing until it is put onto a service"]
 pub struct BackoffLayer<C = CloneBody> {
-    settings: Settings,
+    settings: BackoffSettings,
     copy_body: C,
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Settings {
+pub(super) struct BackoffSettings {
     pub(super) attempts: u32,
     pub(super) total: Duration,
     pub(super) jitter: Duration,
@@ -74,7 +74,7 @@ impl BackoffLayer {
     /// Three attempts within 30 seconds, up to 100 ms of jitter doubled at each attempt up to 10
     /// seconds, and retries for 10 % of the calls, of which ten may come at once.
     pub fn new() -> Self {
-        let settings = Settings {
+        let settings = BackoffSettings {
             attempts: 3,
             total: Duration::from_secs(30),
             jitter: Duration::from_millis(100),
@@ -150,7 +150,7 @@ impl<C> BackoffLayer<C> {
     }
 }
 
-impl Settings {
+impl BackoffSettings {
     /// Whether a request of this method may be sent twice.
     pub(super) fn may_repeat(&self, method: &Method) -> bool {
         self.any_method || method.is_idempotent()
@@ -167,7 +167,7 @@ impl<S, C: Clone> Layer<S> for BackoffLayer<C> {
     type Service = Backoff<S, C>;
 
     fn layer(&self, inner: S) -> Backoff<S, C> {
-        let shared = Arc::new(Shared::new(self.settings.clone()));
+        let shared = Arc::new(SharedBackoff::new(self.settings.clone()));
         Backoff::new(inner, self.copy_body.clone(), shared)
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use http::{Request, Response};
 use tower_service::Service;
 
-use super::call::{RetryingCall, Shared};
+use super::call::{RetryingCall, SharedBackoff};
 use super::layer::CopyBody;
 
 /// Waits as services ask and retries what may be retried. Made by
@@ -19,7 +19,7 @@ use super::layer::CopyBody;
 pub struct Backoff<S, C> {
     inner: S,
     copy_body: C,
-    shared: Arc<Shared>,
+    shared: Arc<SharedBackoff>,
 }
 
 /// Why a call has no response.
@@ -57,7 +57,7 @@ impl<E: std::error::Error> std::error::Error for BackoffError<E> {
 }
 
 impl<S, C> Backoff<S, C> {
-    pub(super) const fn new(inner: S, copy_body: C, shared: Arc<Shared>) -> Self {
+    pub(super) const fn new(inner: S, copy_body: C, shared: Arc<SharedBackoff>) -> Self {
         Self { inner, copy_body, shared }
     }
 }

@@ -9,13 +9,13 @@ use super::builder::BuildError;
 
 /// The address of a server, maybe with a path prefix.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Address {
+pub(super) struct ServerAddress {
     /// Without a slash at the end.
     text: String,
     is_https: bool,
 }
 
-impl Address {
+impl ServerAddress {
     pub(super) fn parse(text: &str) -> Result<Self, BuildError> {
         // An error message must not repeat a password.
         if text.contains('@') {
@@ -59,7 +59,7 @@ impl Address {
     }
 }
 
-impl fmt::Display for Address {
+impl fmt::Display for ServerAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
@@ -72,7 +72,7 @@ mod tests {
     #[test]
     fn addresses() {
         let check = |text: &str, expected: Result<&str, &str>| {
-            let joined = Address::parse(text).and_then(|address| address.join("/check"));
+            let joined = ServerAddress::parse(text).and_then(|address| address.join("/check"));
             match (joined, expected) {
                 (Ok(uri), Ok(expected)) => assert_eq!(uri.to_string(), expected),
                 (Err(error), Err(part)) => {

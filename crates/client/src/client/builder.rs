@@ -7,8 +7,8 @@ use std::time::Duration;
 use http::HeaderValue;
 
 use super::Client;
-use super::address::Address;
-use super::connection::TlsFiles;
+use super::address::ServerAddress;
+use super::connection::ClientTlsFiles;
 use super::detached::DetachedCalls;
 #[cfg(feature = "grpc")]
 use super::over_grpc::Grpc;
@@ -46,7 +46,7 @@ pub struct ClientBuilder {
     token: Option<String>,
     timeout: Duration,
     on_failure: OnFailure,
-    tls: TlsFiles,
+    tls: ClientTlsFiles,
     protocol: Protocol,
 }
 
@@ -89,7 +89,7 @@ impl ClientBuilder {
             token: None,
             timeout: DEFAULT_TIMEOUT,
             on_failure: OnFailure::default(),
-            tls: TlsFiles::default(),
+            tls: ClientTlsFiles::default(),
             protocol,
         }
     }
@@ -137,7 +137,7 @@ impl ClientBuilder {
     /// # Errors
     /// If the address, the token or a certificate cannot be used.
     pub fn build(self) -> Result<Client, BuildError> {
-        let address = Address::parse(&self.server)?;
+        let address = ServerAddress::parse(&self.server)?;
         let authorization = self.token.as_deref().map(bearer).transpose()?;
         let tls = self.tls.config(address.is_https())?;
         let transport = match self.protocol {

@@ -27,18 +27,18 @@ const PING_TIMEOUT: Duration = Duration::from_secs(2);
 pub(super) type Connector = HttpsConnector<HttpConnector>;
 
 /// A pool of connections that carry bodies of this kind.
-pub(super) type Pool<B> = Client<Connector, B>;
+pub(super) type HttpPool<B> = Client<Connector, B>;
 
 /// Certificates and keys in PEM.
 #[derive(Clone, Default)]
-pub(super) struct TlsFiles {
+pub(super) struct ClientTlsFiles {
     /// The authorities to trust, instead of those of the system.
     pub(super) authority: Option<Vec<u8>>,
     /// The chain and the key of this client.
     pub(super) identity: Option<(Vec<u8>, Vec<u8>)>,
 }
 
-impl TlsFiles {
+impl ClientTlsFiles {
     /// The TLS configuration. Without https nothing is read.
     pub(super) fn config(&self, is_https: bool) -> Result<ClientConfig, BuildError> {
         let provider = Arc::new(aws_lc_rs::default_provider());

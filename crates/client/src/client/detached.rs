@@ -11,7 +11,7 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::error::Error;
-use super::transport::Call;
+use super::transport::DetachedCall;
 
 const MAX_DETACHED: usize = 64;
 /// Long enough for a lost packet of the handshake to be sent again.
@@ -26,7 +26,7 @@ pub(super) struct DetachedCalls {
 /// A call that goes on in the background if it is dropped before its response.
 pub(super) struct DetachOnDrop<T: Send + 'static> {
     /// None while it is polled and once it is ready.
-    call: Option<Call<T>>,
+    call: Option<DetachedCall<T>>,
     detached: DetachedCalls,
 }
 
@@ -35,7 +35,10 @@ impl DetachedCalls {
         Self { places: Arc::new(Semaphore::new(MAX_DETACHED)) }
     }
 
-    pub(super) fn detach_on_drop<T: Send + 'static>(&self, call: Call<T>) -> DetachOnDrop<T> {
+    pub(super) fn detach_on_drop<T: Send + 'static>(
+        &self,
+        call: DetachedCall<T>,
+    ) -> DetachOnDrop<T> {
         DetachOnDrop { call: Some(call), detached: self.clone() }
     }
 }
@@ -71,7 +74,7 @@ mod tests {
     use super::*;
 
     /// A call without a response, which holds this for as long as it goes on.
-    fn endless(held: &Arc<()>) -> Call<()> {
+    fn endless(held: &Arc<()>) -> DetachedCall<()> {
         let held = Arc::clone(held);
         Box::pin(async move {
             std::future::pending::<()>().await;
@@ -98,7 +101,7 @@ mod tests {
     #[tokio::test]
     async fn a_call_in_time_is_not_detached() {
         let detached = DetachedCalls::new();
-        let call: Call<u8> = Box::pin(async { Ok(7) });
+        let call: DetachedCall<u8> = Box::pin(async { Ok(7) });
         assert_eq!(detached.detach_on_drop(call).await, Ok(7));
         assert_eq!(detached.places.available_permits(), MAX_DETACHED);
     }

@@ -30,7 +30,7 @@ pub use self::check::Check;
 pub use self::decision::{Decision, Source};
 use self::detached::DetachedCalls;
 pub use self::error::{CertificateProblem, ConnectionFailure, Error, RefusalKind};
-use self::transport::{Call, Decisions, Transport};
+use self::transport::{Decisions, DetachedCall, Transport};
 
 /// A client of a server. Clones share their connections.
 ///
@@ -155,7 +155,7 @@ impl Client {
     }
 
     /// The result of a call, if it comes in time. If not, the call goes on in the background.
-    async fn in_time<T: Send + 'static>(&self, call: Call<T>) -> Result<T, Error> {
+    async fn in_time<T: Send + 'static>(&self, call: DetachedCall<T>) -> Result<T, Error> {
         let result = timeout(self.timeout, self.detached.detach_on_drop(call)).await;
         result.unwrap_or_else(|_| Err(self.timed_out()))
     }

@@ -17,13 +17,13 @@ use self::definitions::tollgate::v1::rate_limiter_client::RateLimiterClient;
 use self::definitions::tollgate::v1::{
     CheckBatchRequest, CheckRequest, CheckResponse, Identifiers,
 };
-use super::address::Address;
+use super::address::ServerAddress;
 use super::builder::BuildError;
 use super::check::Check;
-use super::connection::{Pool, connector, pool, unreachable};
+use super::connection::{HttpPool, connector, pool, unreachable};
 use super::decision::{Decision, Source};
 use super::error::{Error, RefusalKind};
-use super::transport::{Call, Decisions};
+use super::transport::{Decisions, DetachedCall};
 
 mod definitions {
     //! The messages and calls of the server, as Rust.
@@ -38,12 +38,12 @@ mod definitions {
 pub(super) struct Grpc {
     server: String,
     authorization: Option<MetadataValue<Ascii>>,
-    calls: RateLimiterClient<Pool<tonic::body::Body>>,
+    calls: RateLimiterClient<HttpPool<tonic::body::Body>>,
 }
 
 impl Grpc {
     pub(super) fn new(
-        address: &Address,
+        address: &ServerAddress,
         authorization: Option<HeaderValue>,
         settings: ClientConfig,
     ) -> Result<Self, BuildError> {
@@ -62,7 +62,7 @@ impl Grpc {
         })
     }
 
-    pub(super) fn check(self: Arc<Self>, check: &Check) -> Call<Decision> {
+    pub(super) fn check(self: Arc<Self>, check: &Check) -> DetachedCall<Decision> {
         let request = self.request(message(check));
         Box::pin(async move {
             let response = self.calls.clone().check_rate_limit(request).await;
@@ -71,7 +71,7 @@ impl Grpc {
         })
     }
 
-    pub(super) fn check_batch(self: Arc<Self>, checks: &[Check]) -> Call<Decisions> {
+    pub(super) fn check_batch(self: Arc<Self>, checks: &[Check]) -> DetachedCall<Decisions> {
         let checks = checks.iter().map(message).collect();
         let request = self.request(CheckBatchRequest { checks });
         Box::pin(async move {

@@ -16,13 +16,13 @@ use tollgate_api::{
     BatchRequest, BatchResponse, BatchResult, Changed, CheckResponse, DecisionBody, ProblemBody,
 };
 
-use super::address::Address;
+use super::address::ServerAddress;
 use super::builder::BuildError;
 use super::check::Check;
-use super::connection::{Pool, connector, pool, unreachable};
+use super::connection::{HttpPool, connector, pool, unreachable};
 use super::decision::{Decision, Source};
 use super::error::{Error, RefusalKind};
-use super::transport::{Call, Decisions};
+use super::transport::{Decisions, DetachedCall};
 
 /// A batch of ten thousand checks fits.
 const MAX_CHECK_RESPONSE_BYTES: usize = 8 << 20;
@@ -36,18 +36,18 @@ const AGENT: HeaderValue =
 /// A server over HTTP.
 #[derive(Debug)]
 pub(super) struct Http {
-    address: Address,
+    address: ServerAddress,
     authorization: Option<HeaderValue>,
     check: Uri,
     batch: Uri,
     peek: Uri,
     refund: Uri,
-    pool: Pool<Full<Bytes>>,
+    pool: HttpPool<Full<Bytes>>,
 }
 
 impl Http {
     pub(super) fn new(
-        address: Address,
+        address: ServerAddress,
         authorization: Option<HeaderValue>,
         settings: ClientConfig,
     ) -> Result<Self, BuildError> {
@@ -62,17 +62,17 @@ impl Http {
         })
     }
 
-    pub(super) fn check(self: Arc<Self>, check: &Check) -> Call<Decision> {
+    pub(super) fn check(self: Arc<Self>, check: &Check) -> DetachedCall<Decision> {
         let request = self.request(&self.check, &check.0);
         Box::pin(async move { Ok(self.post::<CheckResponse<'_>>(request).await?.into()) })
     }
 
-    pub(super) fn peek(self: Arc<Self>, check: &Check) -> Call<Decision> {
+    pub(super) fn peek(self: Arc<Self>, check: &Check) -> DetachedCall<Decision> {
         let request = self.request(&self.peek, &check.0);
         Box::pin(async move { Ok(self.post::<CheckResponse<'_>>(request).await?.into()) })
     }
 
-    pub(super) fn check_batch(self: Arc<Self>, checks: &[Check]) -> Call<Decisions> {
+    pub(super) fn check_batch(self: Arc<Self>, checks: &[Check]) -> DetachedCall<Decisions> {
         let batch = BatchRequest { checks: checks.iter().map(|check| check.0.clone()).collect() };
         let request = self.request(&self.batch, &batch);
         Box::pin(async move {
@@ -85,14 +85,14 @@ impl Http {
         })
     }
 
-    pub(super) fn refund(self: Arc<Self>, decision_id: &str) -> Call<u64> {
+    pub(super) fn refund(self: Arc<Self>, decision_id: &str) -> DetachedCall<u64> {
         let body = DecisionBody { decision_id: decision_id.into() };
         let request = self.request(&self.refund, &body);
         Box::pin(async move { Ok(self.post::<Changed>(request).await?.counters as u64) })
     }
 
     /// Sends any request, whose URI is a path of the API, and returns any response.
-    pub(super) fn call(self: Arc<Self>, request: Request<Bytes>) -> Call<Response<Bytes>> {
+    pub(super) fn call(self: Arc<Self>, request: Request<Bytes>) -> DetachedCall<Response<Bytes>> {
         let mut request = request.map(Full::new);
         Box::pin(async move {
             let path = request.uri().path_and_query().map_or("/", |path| path.as_str());

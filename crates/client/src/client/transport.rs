@@ -21,7 +21,7 @@ pub(super) type Decisions = Vec<Result<Decision, Error>>;
 
 /// A call under way. It borrows nothing, so that it can be detached; and it is on the heap, because it is large and
 /// futures are moved.
-pub(super) type Call<T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>;
+pub(super) type DetachedCall<T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>;
 
 /// Clones share their connections.
 #[derive(Clone, Debug)]
@@ -33,7 +33,7 @@ pub(super) enum Transport {
 }
 
 impl Transport {
-    pub(super) fn check(&self, check: &Check) -> Call<Decision> {
+    pub(super) fn check(&self, check: &Check) -> DetachedCall<Decision> {
         match self {
             #[cfg(feature = "http")]
             Self::Http(http) => Arc::clone(http).check(check),
@@ -42,7 +42,7 @@ impl Transport {
         }
     }
 
-    pub(super) fn check_batch(&self, checks: &[Check]) -> Call<Decisions> {
+    pub(super) fn check_batch(&self, checks: &[Check]) -> DetachedCall<Decisions> {
         match self {
             #[cfg(feature = "http")]
             Self::Http(http) => Arc::clone(http).check_batch(checks),
@@ -51,7 +51,7 @@ impl Transport {
         }
     }
 
-    pub(super) fn peek(&self, check: &Check) -> Call<Decision> {
+    pub(super) fn peek(&self, check: &Check) -> DetachedCall<Decision> {
         match self {
             #[cfg(feature = "http")]
             Self::Http(http) => Arc::clone(http).peek(check),
@@ -62,7 +62,7 @@ impl Transport {
     }
 
     #[cfg(feature = "http")]
-    pub(super) fn call(&self, request: Request<Bytes>) -> Call<Response<Bytes>> {
+    pub(super) fn call(&self, request: Request<Bytes>) -> DetachedCall<Response<Bytes>> {
         match self {
             Self::Http(http) => Arc::clone(http).call(request),
             #[cfg(feature = "grpc")]
@@ -71,7 +71,7 @@ impl Transport {
     }
 
     #[cfg(feature = "http")]
-    pub(super) fn refund(&self, decision_id: &str) -> Call<u64> {
+    pub(super) fn refund(&self, decision_id: &str) -> DetachedCall<u64> {
         match self {
             Self::Http(http) => Arc::clone(http).refund(decision_id),
             #[cfg(feature = "grpc")]

@@ -17,7 +17,7 @@ pub struct WindowState {
 
 /// Counts advanced to a point in time.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Counts {
+pub(crate) struct WindowCounts {
     current: u64,
     previous: u64,
     window: u64,
@@ -30,18 +30,18 @@ pub(crate) struct Counts {
 }
 
 #[inline]
-pub(crate) fn advance(limit: &Limit, state: Option<&State>, now: Timestamp) -> Counts {
+pub(crate) fn advance(limit: &Limit, state: Option<&State>, now: Timestamp) -> WindowCounts {
     match state {
         Some(State::Window(state))
             if state.algorithm == limit.algorithm && state.window == limit.window =>
         {
-            Counts::new(limit, state.at, state.current, state.previous, now)
+            WindowCounts::new(limit, state.at, state.current, state.previous, now)
         }
-        _ => Counts::new(limit, now, 0, 0, now),
+        _ => WindowCounts::new(limit, now, 0, 0, now),
     }
 }
 
-impl Counts {
+impl WindowCounts {
     /// Counts of the window of `at` and the one before, advanced to `now`.
     #[inline]
     pub(crate) fn new(
@@ -140,7 +140,7 @@ impl Counts {
     }
 }
 
-impl Balance for Counts {
+impl Balance for WindowCounts {
     #[inline]
     fn fits(&self, limit: &Limit, cost: u64) -> bool {
         let wanted = u128::from(self.current) + u128::from(cost);

@@ -1,5 +1,5 @@
 //! What the documents show must work: every policy in them is clean, all settings can be used, every
-//! session is what one sees, and every field is explained. `UPDATE_DOCS=1 cargo test --test docs`
+//! session prints what is shown, and every field is explained. `UPDATE_DOCS=1 cargo test --test docs`
 //! writes sessions anew.
 
 mod moments;
@@ -19,10 +19,10 @@ use moments::without_moments;
 use server::{PageServer, is_asked};
 use tollgate_e2e::server::binary;
 
-/// What a block of settings begins with,
+/// The first line of a block of settings.
 const SETTINGS: &str = "# tollgate.yaml\n";
-/// and a file of envoyproxy/ratelimit, which is read when the server of its page starts; any other
-/// block of YAML is a policy.
+/// The beginning of a file of envoyproxy/ratelimit, which is read when the server of its page starts.
+/// Any other block of YAML is a policy.
 const FOR_ENVOY: &str = "# ratelimit/";
 
 fn root() -> PathBuf {
@@ -118,12 +118,12 @@ fn told_under(page: &str, heading: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_page_about_serving_tells_every_setting_and_metric() {
+fn serve_md_lists_every_setting_and_metric() {
     let ran = tollgate(&["config", "--json"], "");
     let settings: Value = serde_json::from_slice(&ran.stdout).expect("settings");
     let told = told_under("docs/serve.md", "\n## All settings\n");
     for name in settings.as_object().expect("names").keys() {
-        assert!(told.contains(name), "docs/serve.md does not tell {name}");
+        assert!(told.contains(name), "docs/serve.md does not list {name}");
     }
     let folder = tempfile::tempdir().expect("a folder");
     let server = PageServer::start(folder.path());
@@ -208,7 +208,7 @@ fn run(session: &str, folder: &Path, server: Option<&PageServer>) -> String {
 }
 
 #[test]
-fn every_session_in_the_documents_is_what_one_sees() {
+fn every_session_in_the_documents_prints_what_is_shown() {
     let update = env::var_os("UPDATE_DOCS").is_some();
     let mut found = 0;
     let mut wrong = String::new();

@@ -1,16 +1,16 @@
-//! What two runs of the same session may tell differently: moments, spans, and names of decisions.
+//! What may differ between two runs of a session: times, durations, and ids of decisions.
 
 const UNITS: [&str; 4] = ["ms", "s", "min", "h"];
 /// What stands before a number of seconds that has no unit.
 const COUNTDOWNS: [&str; 4] =
     ["\"retry_after\":", "retry-after: ", ";t=", "\"durationUntilReset\":\""];
 
-/// The text with all of that left out, and columns pushed together, since their widths follow.
+/// The text without times, durations and ids, and with columns joined, since their widths vary.
 pub(crate) fn without_moments(text: &str) -> String {
     text.lines().map(|line| without_spans(&without_points(line)) + "\n").collect()
 }
 
-/// Leaves out dates, seconds since 1970, seconds that are counted down, and names of decisions.
+/// Leaves out dates, seconds since 1970, seconds that are counted down, and ids of decisions.
 fn without_points(line: &str) -> String {
     if line.starts_with("date: ") {
         return "date: #".to_owned();
@@ -57,7 +57,7 @@ fn is_date(text: &str) -> bool {
     shape == "0000-00-00 00:00:00" || shape == "0000-00-00T00:00:00"
 }
 
-/// How long the name of a decision is that stands here: `d1f00dbee-a2a`.
+/// The length of the id of a decision at this place: `d1f00dbee-a2a`.
 fn decision_id(text: &str) -> Option<usize> {
     let is_hexadecimal = |c: char| c.is_ascii_hexdigit();
     let node = text.strip_prefix('d')?;

@@ -5,9 +5,9 @@ use std::process::Command;
 
 use tollgate_e2e::server::{Server, tollgate};
 
-/// Where a server is in documents: what it takes unless told otherwise.
+/// The address of a server in documents: the default one.
 const SHOWN: &str = "127.0.0.1:8080";
-/// Commands that ask a server.
+/// Commands that call a server.
 const ASKING: [&str; 7] = [
     "tollgate check",
     "tollgate explain",
@@ -43,7 +43,7 @@ impl PageServer {
         Self(Server::run(command.env("TOLLGATE_ADMIN_TOKEN", ADMIN_TOKEN)))
     }
 
-    /// Makes a command of a document ask this server.
+    /// Makes a command of a document call this server.
     pub(crate) fn serve(&self, command: &mut Command) {
         command
             .env("TOLLGATE_SERVER", format!("http://{}", self.0.address))
@@ -55,7 +55,7 @@ impl PageServer {
         command.replace(SHOWN, &self.0.address.to_string())
     }
 
-    /// What this server says, as it is written.
+    /// The output of this server, as it is written in the document.
     pub(crate) fn to_document(&self, output: &str) -> String {
         output.replace(&self.0.address.to_string(), SHOWN)
     }

@@ -1,4 +1,4 @@
-//! Which test runs which example, and that those without one admit it and can at least be read.
+//! Which test runs which example, and that those without one say so and can at least be parsed.
 
 use std::fs;
 use std::path::Path;
@@ -27,7 +27,7 @@ const UNTESTED: [&str; 5] = [
     "traefik/dynamic.yaml",
 ];
 
-/// What they say about themselves, with the version that they were written for behind it.
+/// The comment in them, which the version follows that they were written for.
 const ADMISSION: &str = "\n# Not exercised by a test. Written against the documentation of ";
 
 /// Reads files that may hold several documents, none of which is empty.

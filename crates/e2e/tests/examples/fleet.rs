@@ -46,7 +46,7 @@ impl Instance {
         Self { address, _process: process }
     }
 
-    /// Asks so often, as the load balancer would for a client.
+    /// Sends so many requests, as the load balancer would for a client.
     fn ask(&self, client: &str, times: usize) -> Vec<Answer> {
         let mut connection = Connection::open(self.address);
         let request = request("GET", "/", &[("X-Forwarded-For", client)], b"");
@@ -58,7 +58,7 @@ fn count(answers: &[Answer], status: u16) -> usize {
     answers.iter().filter(|answer| answer.status == status).count()
 }
 
-/// Asks all instances at once, each as often as one client may ask.
+/// Sends requests to all instances at once, to each as many as the limit.
 fn ask_all(instances: &[Instance], client: &str) -> Vec<Answer> {
     let start = Barrier::new(instances.len());
     thread::scope(|scope| {
@@ -76,12 +76,12 @@ fn ask_all(instances: &[Instance], client: &str) -> Vec<Answer> {
 }
 
 #[test]
-fn together_three_instances_let_a_client_through_as_often_as_the_policy_says() {
+fn three_instances_together_admit_exactly_the_limit() {
     let redis = Redis::start();
     let instances: Vec<Instance> = (0..INSTANCES).map(|_| Instance::start(&redis)).collect();
     let mut clients = (1..=254).map(|number| format!("203.0.113.{number}"));
-    // On a busy machine Redis may miss its deadline. Then there is a 503, whose charge nobody knows,
-    // and another client tries again.
+    // On a busy machine Redis may miss its deadline. Whether a 503 was charged is unknown, so another
+    // client tries again.
     let (client, answers) = until("a client that Redis always answered for", || {
         let client = clients.next().expect("enough clients");
         let answers = ask_all(&instances, &client);

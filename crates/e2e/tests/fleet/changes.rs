@@ -1,5 +1,5 @@
-//! What operators change is seen at once, although nodes remember whom they refused; and whatever
-//! asks a node is counted in the store.
+//! Changes of operators take effect at once in spite of the deny cache, and every entry point of a node
+//! counts in the store.
 
 use std::fs;
 use std::time::Duration;
@@ -18,7 +18,7 @@ const RESET: &str = "/api/v1/rate-limit/reset";
 const BATCH: &str = "/api/v1/rate-limit/check/batch";
 
 const PATIENT: &str = "{store_failure: {deadline: 5s}, deny_cache: 1s}";
-/// How long a node may believe a refusal that another one has made untrue.
+/// How long a node may use a cached refusal that another node has invalidated.
 const BELIEVED: Duration = Duration::from_secs(1);
 /// What a busy machine may add.
 const SLACK: Duration = Duration::from_secs(3);
@@ -32,7 +32,7 @@ fn rules(limit: u64) -> String {
     )
 }
 
-/// Nodes of which both have just refused Alice.
+/// Two nodes, both of which have just refused Alice.
 fn two_that_refuse(store: &str) -> [Server; 2] {
     let nodes = nodes::start(2, store, &rules(LIMIT), PATIENT);
     let nodes: [Server; 2] = nodes.try_into().unwrap_or_else(|_| panic!("two nodes"));
@@ -103,7 +103,7 @@ fn refunds_and_resets_are_seen_at_once_here_and_soon_elsewhere() {
 }
 
 #[test]
-fn looking_charges_nothing() {
+fn a_peek_charges_nothing() {
     let redis = Redis::start();
     let nodes = nodes::start(2, &redis.url(), &rules(LIMIT), PATIENT);
     nodes[0].check(ALICE);
@@ -113,7 +113,7 @@ fn looking_charges_nothing() {
     assert_eq!(nodes[1].check(ALICE)["remaining"], LIMIT - 2);
 }
 
-/// Asks a hundred things at once: half for one client, half for many.
+/// Sends a batch of a hundred checks: half for one client, half for many.
 fn check_batch(store: &str) {
     let node = &nodes::start(1, store, &rules(LIMIT), PATIENT)[0];
     let check = |user: &str| json!({"identifiers": {"user_id": user}});
@@ -140,7 +140,7 @@ fn a_batch_is_counted_in_order() {
 }
 
 #[test]
-fn what_envoy_asks_is_counted_in_the_store() {
+fn requests_of_envoy_are_counted_in_the_store() {
     let redis = Redis::start();
     let folder = tempfile::tempdir().expect("a folder");
     let file = "{domain: shop, descriptors: [{key: user, rate_limit: {unit: year, requests_per_unit: 3}}]}";
@@ -186,7 +186,7 @@ fn limits_that_redis_cannot_count_are_refused() {
     };
     assert!(is_told(&process.errors()), "{}", process.errors());
 
-    // One unit less fits, and so does any in memory.
+    // One unit less fits, and memory takes any limit.
     let fitting = BEYOND.replace("1099511627777", "1099511627776");
     let node = &nodes::start(1, &url, &fitting, PATIENT)[0];
     let boundless = r#"{"rule_id":"boundless","key_type":"user","key_value":"alice"}"#;

@@ -1,5 +1,5 @@
-//! A store goes away under load: no client sees an error or waits, each rule does what it says, and
-//! afterwards everything is as it was.
+//! A store fails under load: no client sees an error or waits, each rule applies its
+//! `on_store_failure`, and afterwards the store is used again.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ fn rules() -> String {
     )
 }
 
-/// How a store goes away and comes back.
+/// How a store fails and comes back.
 struct Outage<'a> {
     what: &'a str,
     url: String,
@@ -49,7 +49,7 @@ struct Outage<'a> {
     forgets: bool,
 }
 
-/// What a rule says when the store has been away for a while, and its limit is used up.
+/// The decision of a rule during an outage, when its limit is exhausted.
 fn is_without_store(question: &Question, verdict: Verdict) -> bool {
     let is_allowed = question.rule == OPEN;
     let is_closed = question.rule == CLOSED;
@@ -62,7 +62,7 @@ fn check(outage: &Outage<'_>) {
     let mut over = Duration::ZERO;
     let seen = Load::run(&nodes, &questions, |load| {
         load.until_each("answers of the store", Duration::ZERO, |question, verdict| {
-            // The small limit is used up by then.
+            // The small limit is exhausted by then.
             !verdict.is_degraded && verdict.is_allowed == (question.rule != LOCAL)
         });
         nodes.iter().for_each(|node| check_figures(node, &outage.server, true));
@@ -104,14 +104,14 @@ fn check_answers(outage: &Outage<'_>, questions: &[Question], seen: &[Sighting])
         let local = seen.iter().filter(|one| questions[one.question].rule == LOCAL);
         local.filter(|one| one.is_allowed() && one.is_degraded() == is_degraded).count()
     };
-    // It was asked for until it was refused, so all that may pass has passed.
+    // Requests were sent until one was refused, so all that may pass has passed.
     assert_eq!(admitted(true), NODES * FACTOR * LIMIT, "{what}: without the store");
     let most = if outage.forgets { 2 * LIMIT } else { LIMIT };
     let found = admitted(false);
     assert!(found <= most, "{what}: the store let {found} pass, {most} are allowed");
 }
 
-/// What a node says about its store.
+/// What a node reports about its store.
 fn check_figures(node: &Server, server: &str, is_up: bool) {
     let figure = |name: &str| node.figure(&format!("tollgate_store_{name}{{server=\"{server}\"}}"));
     assert_eq!(figure("up") > 0.5, is_up);
@@ -123,8 +123,8 @@ fn check_figures(node: &Server, server: &str, is_up: bool) {
     assert_eq!((&store["server"], &store["answers"]), (&server.into(), &Value::Bool(is_up)));
 }
 
-/// There is a line when a store is left alone, one when it is back, and no other, whatever the
-/// traffic.
+/// There is one log line when the circuit breaker opens, one when it closes, and no other, whatever
+/// the traffic.
 fn check_log(node: &Server, server: &str) {
     let log = node.process.errors();
     let openings =
@@ -150,7 +150,7 @@ fn redis_is_killed() {
 }
 
 #[test]
-fn redis_stands_still() {
+fn redis_hangs() {
     let redis = Redis::start();
     check(&Outage {
         what: "Redis stopped",
@@ -163,7 +163,7 @@ fn redis_stands_still() {
 }
 
 #[test]
-fn nothing_arrives_at_redis() {
+fn the_network_to_redis_is_silent() {
     let redis = Redis::start();
     let proxy = FaultProxy::start(redis.address());
     check(&Outage {

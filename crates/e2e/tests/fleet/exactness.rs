@@ -1,9 +1,9 @@
 //! Eight nodes, one limit: exactly that many pass in every window.
 //!
 //! Windows really turn over here, by the clock of the store, and each answer says by `reset_at` which
-//! window it was counted in: windows are whole seconds, so nothing is lost by rounding. So nobody
-//! needs to know when a window begins. The first and the last window seen are only part of one
-//! and are not judged; in all others more is asked than may pass, so exactly the limit has to.
+//! window it was counted in: windows are whole seconds, so nothing is lost by rounding. So the test
+//! need not know when a window begins. The first and the last window seen are incomplete and are not
+//! checked; in all others more is requested than may pass, so exactly the limit has to.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,10 +24,10 @@ const LIMIT: usize = 300;
 const WINDOW_SECONDS: u64 = 2;
 const WINDOWS_OF_SOAK: usize = 100;
 
-/// How long a client that was refused rests.
+/// How long a client waits after a refusal.
 const REST: Duration = Duration::from_millis(1);
 
-/// Nobody is to be admitted without the store, and it is given all the time it needs.
+/// No request may be admitted without the store, so its deadline is long.
 const SETTINGS: &str = "{store_failure: {deadline: 5s}, deny_cache: 1s}";
 
 /// Those with the long window do not turn over during a test.
@@ -52,8 +52,8 @@ fn rules() -> String {
     format!("rules:\n{}{once}", rule("turning", "fixed_window", &window))
 }
 
-/// Clients of all nodes ask at once, over connections of their own, until `is_over` says so. Says what
-/// those were answered that were allowed.
+/// Clients of all nodes send checks at once, each over its own connection, until `is_over`. Returns the
+/// responses that allowed.
 fn hammer(nodes: &[Server], rule: &str, is_over: impl Fn(&Value) -> bool + Sync) -> Vec<Value> {
     let check = request("POST", CHECK, &[JSON], check_of(rule, "everybody").as_bytes());
     let start = Barrier::new(nodes.len() * CLIENTS_EACH);
@@ -86,8 +86,8 @@ fn window_of(answer: &Value) -> u64 {
     answer["reset_at"].as_u64().expect("the end of a window")
 }
 
-/// Checks so many windows in which more was asked for than the limit. A busy machine may not get to that
-/// in each of them.
+/// Checks so many windows in which more was requested than the limit. A busy machine may not get to
+/// that in each of them.
 fn check_windows(nodes: &[Server], windows: usize) {
     let seen = Mutex::new(BTreeMap::new());
     let allowed = hammer(nodes, "turning", |answer| {
@@ -110,14 +110,13 @@ fn check_windows(nodes: &[Server], windows: usize) {
     println!("{LIMIT} of {LIMIT} passed in each of {windows} windows, {} nodes", nodes.len());
 }
 
-/// The windows in which somebody was refused, without the first and the last, of which only a part was
-/// seen.
+/// The windows in which a request was refused, without the first and the last, which are incomplete.
 fn full(seen: &BTreeMap<u64, bool>) -> impl Iterator<Item = u64> {
     let whole = seen.iter().skip(1).take(seen.len().saturating_sub(2));
     whole.filter(|(_, is_refused)| **is_refused).map(|(window, _)| *window)
 }
 
-/// Checks limits that nothing comes back to.
+/// Checks limits that do not refill during the test.
 fn check_algorithms(nodes: &[Server]) {
     for algorithm in ALGORITHMS {
         let refused = AtomicU64::new(0);

@@ -1,4 +1,4 @@
-//! Clients that keep asking, and everything they saw. What is said of an outage is read from that.
+//! Clients that keep sending checks, and all responses. Figures of an outage are computed from them.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -13,38 +13,38 @@ use tollgate_e2e::client::{Answer, Connection, request};
 use tollgate_e2e::server::{CHECK, JSON, Server};
 use tollgate_e2e::{beside, until};
 
-/// How long a client rests between two questions.
+/// How long a client waits between two checks.
 const REST: Duration = Duration::from_millis(1);
-/// How many answers in a row show that something has become the rule.
+/// How many equal responses in a row count as a stable state.
 const ENOUGH: usize = 3;
 
-/// What is asked again and again.
+/// A check that is repeated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Question {
     pub(crate) rule: &'static str,
     pub(crate) client: String,
 }
 
-/// What a client was told.
+/// The decision that a client got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Verdict {
     pub(crate) is_allowed: bool,
-    /// The store had no say.
+    /// Decided without the store.
     pub(crate) is_degraded: bool,
-    /// Refused because the store had no say.
+    /// Refused because the store was unavailable.
     pub(crate) is_closed: bool,
 }
 
-/// One question, and what came of it.
+/// One check, and its response.
 #[derive(Clone, Debug)]
 pub(crate) struct Sighting {
-    /// When the answer came, since the load began.
+    /// When the response came, since the load began.
     pub(crate) at: Duration,
     pub(crate) took: Duration,
     pub(crate) node: usize,
-    /// Its place among the questions.
+    /// The index of the check.
     pub(crate) question: usize,
-    /// An error is whatever is no verdict.
+    /// An error is any response that is not a decision.
     pub(crate) verdict: Result<Verdict, String>,
 }
 
@@ -71,8 +71,8 @@ pub(crate) struct Load<'a> {
 }
 
 impl<'a> Load<'a> {
-    /// Lets clients ask while `act` runs: for each rule one of each node, over one connection that
-    /// stays open. Says what they saw.
+    /// Runs clients while `act` runs: for each rule one client of each node, over one connection that
+    /// stays open. Returns what they saw.
     pub(crate) fn run(
         nodes: &'a [Server],
         questions: &'a [Question],
@@ -98,14 +98,14 @@ impl<'a> Load<'a> {
         self.stopwatch.elapsed()
     }
 
-    /// Waits until so much time has passed since that moment.
+    /// Waits until so much time has passed since then.
     pub(crate) fn wait(&self, since: Duration, time: Duration) {
         until("some time to pass", || (self.now() >= since + time).then_some(()));
     }
 
-    /// Waits until every client of every node has got the expected answer to each of its questions, a few
-    /// times in a row. Only questions asked since that moment count. Not all have to get it at the same
-    /// time: of hundreds of answers, a busy machine always delays one.
+    /// Waits until every client of every node has got the expected decision on each of its checks, a few
+    /// times in a row. Only checks sent since then count. Not all have to get it at the same time: of
+    /// hundreds of responses, a busy machine always delays one.
     pub(crate) fn until_each(
         &self,
         what: &str,

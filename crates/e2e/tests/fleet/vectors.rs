@@ -1,4 +1,4 @@
-//! `tollgate simulate --store` gives the answers of the vectors, wherever counters are.
+//! `tollgate simulate --store` gives the results of the vectors with every store.
 
 use std::fs;
 use std::io::Write as _;
@@ -106,7 +106,7 @@ fn postgres_gives_the_answers_of_the_vectors() {
 }
 
 #[test]
-fn simulations_are_apart_from_each_other() {
+fn simulations_do_not_share_counters() {
     let (redis, postgres) = (Redis::start(), Postgres::start());
     let rule = json!({"limit": 2, "window": "1h"});
     let trace = "{\"t_ms\":0,\"key\":\"k\"}\n".repeat(3);
@@ -118,7 +118,7 @@ fn simulations_are_apart_from_each_other() {
 }
 
 #[test]
-fn stores_that_cannot_be_used_are_told_without_secrets() {
+fn errors_about_stores_omit_secrets() {
     let check = |store: &str, expected: &str| {
         let ran =
             simulate(store, &json!({"limit": 1, "window": "1s"}), "{\"t_ms\":0,\"key\":\"k\"}\n");
@@ -134,12 +134,15 @@ fn stores_that_cannot_be_used_are_told_without_secrets() {
     check("redis+sentinel://:hunter2@localhost", "the name of the master is missing");
     check("postgres://me:hunter2@localhost:many/limits", "invalid port number");
     check("postgres://me:hunter2@localhost/limits?ssl_mode=on", "`ssl_mode` is not a parameter");
-    let nobody = format!("127.0.0.1:{}", free_port());
-    let away = format!("cannot count in redis://:***@{nobody}");
-    check(&format!("redis://:hunter2@{nobody}"), &away);
-    check(&format!("redis+cluster://:hunter2@{nobody}"), "no server responds there");
-    check(&format!("redis+sentinel://:hunter2@{nobody}/main"), "no server responds there");
-    check(&format!("postgres://me:hunter2@{nobody}/limits"), "cannot count in postgres://me:***@");
+    let unreachable = format!("127.0.0.1:{}", free_port());
+    let away = format!("cannot count in redis://:***@{unreachable}");
+    check(&format!("redis://:hunter2@{unreachable}"), &away);
+    check(&format!("redis+cluster://:hunter2@{unreachable}"), "no server responds there");
+    check(&format!("redis+sentinel://:hunter2@{unreachable}/main"), "no server responds there");
+    check(
+        &format!("postgres://me:hunter2@{unreachable}/limits"),
+        "cannot count in postgres://me:***@",
+    );
     let locked = Redis::builder().password("correct-horse").start();
     check(&format!("redis://:hunter2@{}", locked.address()), "cannot count in redis://:***@");
 }

@@ -9,10 +9,10 @@ use tollgate_e2e::program::curl;
 
 const HTTP1: &str = "--http1.1";
 const HTTP2: &str = "--http2-prior-knowledge";
-/// More than a gateway could keep without being noticed.
-const MOST_GROWTH: u64 = 48 << 20;
+/// How much the gateway may grow: far less than the body.
+const MAX_GROWTH_BYTES: u64 = 48 << 20;
 
-/// The upstream as the gateway is to speak with it.
+/// Two gateways, which speak HTTP/1.1 and HTTP/2 to the upstream.
 fn upstreams(upstream: &Upstream) -> [Gateway; 2] {
     ["http", "h2c"].map(|scheme| {
         let url = format!("{scheme}://{}", upstream.address);
@@ -62,7 +62,7 @@ fn large_bodies_stream_through_in_constant_memory() {
     let upstream = Upstream::start();
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("large");
-    // It takes no room on the disk.
+    // A sparse file takes no disk space.
     File::create(&file).and_then(|file| file.set_len(length)).expect("a file");
     let file = file.to_str().expect("a name");
     for gateway in upstreams(&upstream) {
@@ -82,7 +82,7 @@ fn large_bodies_stream_through_in_constant_memory() {
             );
         }
         let grown = gateway.server.process.peak_memory() - before;
-        assert!(grown < MOST_GROWTH, "{grown} bytes were kept");
+        assert!(grown < MAX_GROWTH_BYTES, "{grown} bytes were kept");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Credentials that the service behind would believe: none of them gets around the limits of its owner.
+//! Credentials that an upstream would accept: none of them bypasses the limits of its owner.
 
 use crate::gateway::Gateway;
 use crate::raw::{RawUpstream, field};

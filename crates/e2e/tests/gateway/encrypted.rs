@@ -45,7 +45,7 @@ fn both_sides_are_encrypted() {
         }
         drop(gateway);
 
-        // An authority that nobody knows.
+        // An unknown authority.
         let other = Authority::new("others").write(folder.path(), "other.pem");
         let mut gateway = Gateway::start(NO_RULES, &format!("gateway: {{ca: {other}}}"), &[url]);
         let answer = gateway.get("/");

@@ -1,4 +1,4 @@
-//! How a gateway ends: what has begun is answered, and what never ends is cut off.
+//! Shutdown of a gateway: requests in flight are answered, and upgraded connections are cut off.
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
@@ -9,9 +9,9 @@ use crate::upstream::Upstream;
 use tollgate_e2e::client::{Connection, request};
 use tollgate_e2e::{beside, until};
 
-/// Every request that reached the upstream is answered to its client.
+/// The client gets a response to every request that reached the upstream.
 #[test]
-fn no_request_is_lost_at_the_end() {
+fn no_request_is_lost_at_shutdown() {
     let upstream = RawUpstream::echo();
     let mut gateway = Gateway::before(upstream.address);
     let (address, answered) = (gateway.address, AtomicU64::new(0));
@@ -49,7 +49,7 @@ fn no_request_is_lost_at_the_end() {
 }
 
 #[test]
-fn an_answer_on_its_way_arrives_and_an_upgrade_is_cut_off() {
+fn a_response_in_flight_arrives_and_an_upgrade_is_cut_off() {
     let upstream = Upstream::start();
     let mut gateway = Gateway::with_settings("limits: {shutdown_grace: 300ms}", upstream.address);
     let mut socket = Socket::open(gateway.address);

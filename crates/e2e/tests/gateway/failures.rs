@@ -1,4 +1,4 @@
-//! Upstreams that are away, slow, or die; and clients that do.
+//! Upstreams that are unreachable, slow, or die; and clients that do.
 
 use std::io::Write as _;
 use std::net::{TcpListener, TcpStream};
@@ -16,14 +16,14 @@ use tollgate_e2e::until;
 const TIMES: &str = "gateway: {connect_timeout: 1s, response_timeout: 500ms, body_timeout: 500ms}";
 
 #[test]
-fn an_upstream_that_is_away() {
-    // A port where nobody listens any more.
+fn an_unreachable_upstream_is_a_502_and_is_retried_once_a_second() {
+    // A port without a listener.
     let address = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a port");
     let gateway = Gateway::before(address);
     let first = gateway.get("/");
     assert_eq!((first.status, first.code().as_str()), (502, "upstream_unreachable"));
-    // One may try again in a second, and others are not kept waiting.
-    let other = until("an upstream that is left alone", || {
+    // One request a second retries the upstream, and others do not wait.
+    let other = until("an upstream that is not retried yet", || {
         Some(gateway.get("/")).filter(|answer| answer.status == 503)
     });
     assert_eq!(other.code(), "no_upstream");
@@ -31,7 +31,7 @@ fn an_upstream_that_is_away() {
     for answer in [first, other] {
         assert!(!answer.text().contains(&address.to_string()), "{answer:?}");
     }
-    // It comes back.
+    // The upstream comes back.
     let listener = TcpListener::bind(address).expect("the port");
     thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
@@ -45,26 +45,26 @@ fn an_upstream_that_is_away() {
 }
 
 #[test]
-fn an_upstream_that_is_slow() {
+fn a_slow_upstream_is_a_504() {
     let upstream = Upstream::start();
     let gateway = Gateway::with_settings(TIMES, upstream.address);
     let late = gateway.get("/hang");
     assert_eq!((late.status, late.code().as_str()), (504, "upstream_timeout"));
-    // Others are not held up.
+    // Other requests are not delayed.
     assert_eq!(gateway.get("/").status, 200);
 
     let full = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = full.local_addr().expect("an address");
-    // Nobody accepts: the handshake of TLS never comes to its end.
+    // No connection is accepted: the TLS handshake never ends.
     let gateway = Gateway::start(crate::gateway::NO_RULES, TIMES, &[format!("https://{address}")]);
     let late = gateway.get("/");
     assert_eq!((late.status, late.code().as_str()), (504, "upstream_connect_timeout"));
 }
 
-/// What an upstream says before it ends the connection or falls silent, and what its client gets: a
-/// status, or nothing but the beginning of an answer.
+/// What an upstream sends before it closes the connection or hangs, and what the client gets: a
+/// status, or only the beginning of a response.
 #[test]
-fn an_upstream_that_dies() {
+fn an_upstream_that_dies_ends_the_response() {
     let check =
         |said: &'static str, stays: bool, expected: Result<(u16, &str), &str>, kind: &str| {
             let upstream = RawUpstream::start(move |wire| {
@@ -87,7 +87,7 @@ fn an_upstream_that_dies() {
                 Err(beginning) => {
                     assert!(head.starts_with("HTTP/1.1 200 "), "{said:?}: {head}");
                     let body = String::from_utf8(socket.rest()).expect("a text");
-                    // The end of an answer in chunks is missing too.
+                    // The last chunk of a response is missing.
                     assert!(body.contains(beginning) && !body.ends_with("0\r\n\r\n"), "{body:?}");
                 }
             }
@@ -120,7 +120,7 @@ fn an_upstream_that_dies() {
 }
 
 #[test]
-fn a_client_that_dies_takes_its_request_along() {
+fn a_client_that_disconnects_cancels_its_request() {
     let upstream = Upstream::start();
     let gateway = Gateway::before(upstream.address);
     for head in ["Content-Length: 9\r\n\r\nhalf", "Transfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n"]
@@ -136,7 +136,7 @@ fn a_client_that_dies_takes_its_request_along() {
 }
 
 #[test]
-fn a_client_that_pauses_is_told() {
+fn a_client_that_pauses_gets_a_408() {
     let upstream = Upstream::start();
     let gateway = Gateway::with_settings(TIMES, upstream.address);
     let mut connection = gateway.connect();
@@ -149,7 +149,7 @@ fn a_client_that_pauses_is_told() {
 
 /// It takes longer than the limit in all, but no pause does, and the rate is above the minimum.
 #[test]
-fn a_body_may_take_its_time_as_long_as_it_moves() {
+fn a_slow_body_passes_while_it_moves() {
     let upstream = Upstream::start();
     let gateway = Gateway::with_settings("gateway: {body_timeout: 1s}", upstream.address);
     let mut connection = gateway.connect();
@@ -166,7 +166,7 @@ fn a_body_may_take_its_time_as_long_as_it_moves() {
 }
 
 #[test]
-fn an_upstream_is_not_asked_too_much_at_a_time() {
+fn requests_in_flight_to_an_upstream_are_bounded() {
     let upstream = Upstream::start();
     let settings = "gateway: {requests: 1, connect_timeout: 100ms}";
     let gateway = Gateway::with_settings(settings, upstream.address);

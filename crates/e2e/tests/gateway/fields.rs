@@ -1,4 +1,4 @@
-//! Header fields on their way through.
+//! Which header fields the gateway forwards, and which it replaces.
 
 use http::Version;
 
@@ -56,7 +56,7 @@ fn forwarding_fields_are_those_of_the_gateway() {
 }
 
 #[test]
-fn what_concerns_a_connection_goes_no_further() {
+fn hop_by_hop_fields_are_not_forwarded() {
     let upstream = Upstream::start();
     let gateway = Gateway::before(upstream.address);
     let fields = [

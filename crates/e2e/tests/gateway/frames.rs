@@ -1,4 +1,4 @@
-//! HTTP/2 frame by frame: heads that are none must not reach the upstream.
+//! HTTP/2 frame by frame: invalid heads must not reach the upstream.
 
 use crate::gateway::Gateway;
 use crate::raw::{RawUpstream, field};
@@ -17,7 +17,7 @@ pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8>
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
-/// Fields as they are, neither indexed nor compressed.
+/// Encodes fields as literals, neither indexed nor compressed.
 fn fields(lines: &[(&str, &str)]) -> Vec<u8> {
     let text = |text: &str| {
         let length = u8::try_from(text.len()).ok().filter(|length| *length < 127);
@@ -26,7 +26,7 @@ fn fields(lines: &[(&str, &str)]) -> Vec<u8> {
     lines.iter().flat_map(|(name, value)| [vec![0], text(name), text(value)].concat()).collect()
 }
 
-/// What comes of a head: a status of three digits, or the kind of frame that refuses it.
+/// The result of a head: a status of three digits, or the kind of frame that refuses it.
 fn outcome(gateway: &Gateway, lines: &[(&str, &str)], body: Option<&[u8]>) -> String {
     let mut socket = Socket::open(gateway.address);
     let flags = END_HEADERS | if body.is_some() { 0 } else { END_STREAM };
@@ -59,11 +59,11 @@ fn status(payload: &[u8]) -> String {
     }
 }
 
-const SOUND: [(&str, &str); 4] =
+const VALID: [(&str, &str); 4] =
     [(":method", "GET"), (":scheme", "http"), (":path", "/x"), (":authority", "a.example")];
 
 #[test]
-fn sound_heads_pass_and_others_do_not() {
+fn valid_heads_pass_and_others_do_not() {
     let upstream = RawUpstream::echo();
     let gateway = Gateway::before(upstream.address);
     let passes = |lines: &[(&str, &str)], body: Option<&[u8]>| {
@@ -72,21 +72,21 @@ fn sound_heads_pass_and_others_do_not() {
         assert_eq!(upstream.heads().len(), before + 1, "{lines:?}");
         upstream.heads().pop().expect("a head")
     };
-    let head = passes(&SOUND, None);
+    let head = passes(&VALID, None);
     assert!(
         head.starts_with("GET /x HTTP/1.1\r\n") && field(&head, "host") == Some("a.example"),
         "{head}"
     );
-    let more = |lines: &[(&'static str, &'static str)]| [&SOUND[..], lines].concat();
+    let more = |lines: &[(&'static str, &'static str)]| [&VALID[..], lines].concat();
     passes(&more(&[("host", "a.example")]), None);
     let head = passes(&more(&[("content-length", "3")]), Some(b"abc"));
     assert_eq!(field(&head, "content-length"), Some("3"));
-    // A body that does not say how long it is has a length all the same.
+    // A body without a content-length is forwarded with its length.
     for method in ["GET", "HEAD", "POST"] {
-        let head = passes(&[&[(":method", method)], &SOUND[1..]].concat(), Some(b"abc"));
+        let head = passes(&[&[(":method", method)], &VALID[1..]].concat(), Some(b"abc"));
         assert_eq!(field(&head, "transfer-encoding"), Some("chunked"), "{method}");
     }
-    let head = passes(&[&[(":method", "POST")], &SOUND[1..]].concat(), None);
+    let head = passes(&[&[(":method", "POST")], &VALID[1..]].concat(), None);
     assert_eq!(field(&head, "content-length"), Some("0"));
     let head = passes(&more(&[("te", "trailers"), ("cookie", "a=1"), ("cookie", "b=2")]), None);
     assert_eq!(field(&head, "te"), Some("trailers"));
@@ -104,17 +104,17 @@ fn sound_heads_pass_and_others_do_not() {
     // Pseudo fields twice, behind others, unknown, missing, or wrong.
     fails(&more(&[(":path", "/y")]), None);
     fails(&more(&[(":method", "POST")]), None);
-    fails(&[&SOUND[..3], &[("x", "1"), (":authority", "a")]].concat(), None);
+    fails(&[&VALID[..3], &[("x", "1"), (":authority", "a")]].concat(), None);
     fails(&more(&[(":status", "200")]), None);
     fails(&more(&[(":other", "1")]), None);
-    fails(&SOUND[1..], None);
-    fails(&[SOUND[0], SOUND[1], SOUND[3]], None);
+    fails(&VALID[1..], None);
+    fails(&[VALID[0], VALID[1], VALID[3]], None);
     fails(&[(":method", "GET"), (":scheme", "http"), (":path", ""), (":authority", "a")], None);
-    fails(&[(":method", "GET /y HTTP/1.1\r\nx: "), SOUND[1], SOUND[2], SOUND[3]], None);
-    fails(&[SOUND[0], SOUND[1], (":path", "/x HTTP/1.1\r\nx: "), SOUND[3]], None);
-    fails(&[SOUND[0], SOUND[1], SOUND[2], (":authority", "a\r\nx: 1")], None);
-    fails(&[SOUND[0], SOUND[1], SOUND[2], (":authority", "user@a")], None);
-    // Fields that would be two when they are written as text, or none of HTTP/2.
+    fails(&[(":method", "GET /y HTTP/1.1\r\nx: "), VALID[1], VALID[2], VALID[3]], None);
+    fails(&[VALID[0], VALID[1], (":path", "/x HTTP/1.1\r\nx: "), VALID[3]], None);
+    fails(&[VALID[0], VALID[1], VALID[2], (":authority", "a\r\nx: 1")], None);
+    fails(&[VALID[0], VALID[1], VALID[2], (":authority", "user@a")], None);
+    // Fields that would become two in HTTP/1.1, or are invalid in HTTP/2.
     fails(&more(&[("x", "1\r\ny: 2")]), None);
     fails(&more(&[("x", "1\ny: 2")]), None);
     fails(&more(&[("x\r\ny", "1")]), None);
@@ -132,12 +132,12 @@ fn sound_heads_pass_and_others_do_not() {
     assert!(seen.is_empty(), "{seen:?}");
 }
 
-/// The length must be that of the body, or what is too much becomes a request of its own.
+/// The length must be that of the body, or the rest becomes another request.
 #[test]
-fn a_length_is_that_of_the_body() {
+fn a_content_length_must_match_the_body() {
     let upstream = RawUpstream::echo();
     let gateway = Gateway::before(upstream.address);
-    let more = |length: &'static str| [&SOUND[..], &[("content-length", length)]].concat();
+    let more = |length: &'static str| [&VALID[..], &[("content-length", length)]].concat();
     for (length, body) in [
         ("0", &b"GET /hidden HTTP/1.1\r\nHost: a\r\n\r\n"[..]),
         ("2", b"abc"),
@@ -148,6 +148,6 @@ fn a_length_is_that_of_the_body() {
         assert_ne!(outcome, "200", "{length}");
     }
     assert!(upstream.heads().iter().all(|head| !head.contains("hidden")), "{:?}", upstream.heads());
-    // Connections to the upstream are as good as before.
+    // Connections to the upstream still work.
     assert_eq!(gateway.get("/").status, 200);
 }

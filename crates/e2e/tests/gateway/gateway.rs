@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use tollgate_e2e::client::{Answer, Connection, request};
 use tollgate_e2e::server::{Server, Setup};
 
-/// Nothing has a limit.
+/// A policy without rules.
 pub(crate) const NO_RULES: &str = "rules: []";
 
 pub(crate) struct Gateway {
@@ -73,7 +73,7 @@ impl Gateway {
         self.count(&format!("tollgate_gateway_failures_total{{kind=\"{kind}\"}}"))
     }
 
-    /// How many answers have had such a status.
+    /// How many responses have had such a status.
     pub(crate) fn answers(&self, status: &str) -> u64 {
         self.count(&format!("tollgate_gateway_responses_total{{status=\"{status}\"}}"))
     }

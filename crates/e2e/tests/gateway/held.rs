@@ -1,4 +1,4 @@
-//! Requests that wait in the gateway for their turn: many at once, and some whose clients leave.
+//! Requests that the gateway delays: many at once, and some whose clients disconnect.
 
 mod clients;
 mod upstream;
@@ -14,30 +14,30 @@ use upstream::Upstream;
 use crate::gateway::Gateway;
 use tollgate_e2e::until;
 
-/// Connections with their buffers, requests, tasks: whatever a request costs that waits.
-const MOST_BYTES_EACH: u64 = 32 << 10;
-/// How late half of them may be: a gateway that lets nobody go until something else happens is later.
-/// Everything less depends on who else wants the processor: the gateway, its clients and its upstream
-/// share it with all other tests.
+/// What a delayed request may cost: connection, buffers, request and task.
+const MAX_BYTES_EACH: u64 = 32 << 10;
+/// How late half of them may be: a gateway that wakes delayed requests only by other events is later.
+/// A smaller bound would depend on the load: the gateway, its clients and its upstream share the
+/// processor with all other tests.
 const LATE: Duration = Duration::from_secs(1);
-/// The limiter counts by the clock of the day, timers by another one. They drift apart by less.
+/// The limiter uses the wall clock, timers a monotonic one. They drift apart by less than this.
 const DRIFT: Duration = Duration::from_millis(1);
 
-/// As many as a gateway holds, for all clients.
-const MOST_HELD: usize = 10_000;
+/// The most delayed requests of a gateway, for all clients.
+const MAX_HELD: usize = 10_000;
 
-/// As many as there are places where `TOLLGATE_SOAK_GATEWAY` is set.
+/// The size of the test: all places of the gateway where `TOLLGATE_SOAK_GATEWAY` is set.
 struct Size {
     held: usize,
     per_second: u32,
-    /// So many units are charged before the first request, so that all have come before one goes.
+    /// Units charged before the first request, so that all requests arrive before one leaves.
     ahead: u32,
 }
 
 impl Size {
     fn chosen() -> Self {
         if std::env::var_os("TOLLGATE_SOAK_GATEWAY").is_some() {
-            Self { held: MOST_HELD, per_second: 1_000, ahead: 15_000 }
+            Self { held: MAX_HELD, per_second: 1_000, ahead: 15_000 }
         } else {
             Self { held: 1_000, per_second: 500, ahead: 2_500 }
         }
@@ -76,11 +76,11 @@ impl Scene {
         Self { gateway, upstream, clients, spacing, first }
     }
 
-    /// Waits until so many have been charged; who is refused is not.
+    /// Waits until so many have been charged; refused requests are not.
     fn await_charged(&self, requests: usize) {
         let judged = "tollgate_decisions_total{rule_id=\"paced\",outcome=\"allowed\"}";
         until("requests that wait", || {
-            // The first one charged was the one for all that is ahead.
+            // The first charge is the one of `ahead` units.
             let charged = self.gateway.count(judged).saturating_sub(1);
             (charged == requests as u64).then_some(())
         });
@@ -102,7 +102,7 @@ impl Scene {
 }
 
 #[test]
-fn who_leaves_is_not_forwarded_and_changes_nobodys_turn() {
+fn a_cancelled_request_is_not_forwarded_and_changes_no_turn() {
     let size = Size::chosen();
     let scene = Scene::start(&size);
     let Scene { gateway, clients, upstream, .. } = &scene;
@@ -118,15 +118,15 @@ fn who_leaves_is_not_forwarded_and_changes_nobodys_turn() {
     sent.extend(clients.over_http2("/second/", 4 * tenth));
     scene.await_charged(all);
     let each = (memory() - before) / all as u64;
-    assert!(each <= MOST_BYTES_EACH, "{each} bytes for each that waits");
-    if all == MOST_HELD {
+    assert!(each <= MAX_BYTES_EACH, "{each} bytes for each that waits");
+    if all == MAX_HELD {
         let refused = gateway.get("/refused");
         assert_eq!(refused.status, 429, "{refused:?}");
         assert!(refused.header("retry-after").is_some(), "{refused:?}");
         assert_eq!(refused.json()["error"]["rule_id"], "paced");
     }
     leavers.iter().flatten().for_each(Waiting::abort);
-    // Who comes instead finds the places, but not the turns.
+    // New requests get the freed places, but not the turns.
     sent.extend(clients.over_http2("/third/", 2 * tenth));
     scene.await_charged(all + 2 * tenth);
 
@@ -140,7 +140,7 @@ fn who_leaves_is_not_forwarded_and_changes_nobodys_turn() {
     ];
     let mut late: Vec<Duration> =
         groups.into_iter().flat_map(|(group, turns)| scene.lateness(group, turns)).collect();
-    assert_eq!(upstream.came("").len(), all, "nobody who left is forwarded");
+    assert_eq!(upstream.came("").len(), all, "cancelled requests are not forwarded");
     late.sort_unstable();
     let [median, p99, most] = [50, 99, 100].map(|part| late[(late.len() - 1) * part / 100]);
     println!(

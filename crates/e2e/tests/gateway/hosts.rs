@@ -1,4 +1,4 @@
-//! Requests that name no host: they are judged and routed by the host that their upstream receives.
+//! Requests without a host: they are checked and routed by the host that their upstream receives.
 
 use crate::gateway::{Gateway, NO_RULES};
 use crate::raw::{RawUpstream, field};
@@ -29,7 +29,7 @@ fn a_rule_by_host_is_not_evaded_by_sending_no_host() {
 }
 
 #[test]
-fn upstreams_with_different_hosts_receive_the_host_that_was_judged() {
+fn upstreams_with_different_hosts_receive_the_host_that_was_checked() {
     let upstreams = [(); 2].map(|()| RawUpstream::echo());
     let [first, second] = upstreams.each_ref().map(|upstream| upstream.address.port());
     let urls = [format!("http://localhost:{first}"), format!("http://127.0.0.1:{second}")];

@@ -1,4 +1,4 @@
-//! Requests that are judged on their way.
+//! Limits on requests through the gateway.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ use tollgate_e2e::program::curl_from;
 use tollgate_e2e::until;
 
 #[test]
-fn a_limit_is_kept_and_told() {
+fn a_limit_is_enforced_and_reported() {
     let upstream = Upstream::start();
     let rules = "rules: [{rule_id: per_address, limit: 2, window: 1h, identifier_type: ip}]";
     let gateway = Gateway::with_rules(rules, upstream.address);
@@ -22,7 +22,7 @@ fn a_limit_is_kept_and_told() {
     assert!(
         refused.header("retry-after").is_some() && refused.header("x-tollgate-decision").is_some()
     );
-    // Another client has its own.
+    // Another client has its own counter.
     assert_eq!(curl_from("127.0.0.9", &gateway.url("/"), &[]).status, 200);
     assert_eq!(upstream.seen().len(), 3);
     assert_eq!(["2xx", "429", "5xx"].map(|status| gateway.answers(status)), [3, 1, 0]);
@@ -31,7 +31,7 @@ fn a_limit_is_kept_and_told() {
 }
 
 #[test]
-fn failures_are_given_back_and_prices_are_charged() {
+fn failures_are_refunded_and_prices_are_charged() {
     let upstream = Upstream::start();
     let rules =
         "rules: [{rule_id: r, limit: 100, window: 1h, identifier_type: ip, refund_on: [5xx]}]";
@@ -49,7 +49,7 @@ fn failures_are_given_back_and_prices_are_charged() {
     assert_eq!(left("/status/503"), 98);
     assert_eq!(left("/cost/25"), 98);
     assert_eq!(left("/status/404"), 73);
-    // A failure of the gateway's own is one too.
+    // A failure of the gateway is refunded too.
     let url = [format!("http://{}", closed_port())];
     let gateway = Gateway::start(rules, "", &url);
     for _ in 0..3 {
@@ -66,20 +66,20 @@ fn the_body_of_a_refused_request_is_not_swallowed() {
     let upstream = Upstream::start();
     let rules = "rules: [{rule_id: none, limit: 0, window: 1h, identifier_type: global}]";
     let gateway = Gateway::with_rules(rules, upstream.address);
-    // A small one is waited for, and the connection stays.
+    // A small body is read, and the connection stays.
     let mut connection = gateway.connect();
     for _ in 0..2 {
         let answer =
             connection.ask(&tollgate_e2e::client::request("POST", "/", &[], &[b'x'; 1000]));
         assert_eq!((answer.status, answer.header("connection")), (429, None));
     }
-    // A large one is not, and the connection ends with the answer.
+    // A large body is not, and the connection ends with the response.
     let head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000000\r\n\r\n";
     connection.send(&[head.as_bytes(), &[b'x'; 100_000]].concat()).expect("sent");
     let answer = connection.answer().expect("an answer");
     assert_eq!((answer.status, answer.header("connection")), (429, Some("close")));
     assert_eq!(connection.rest(), b"");
-    // Over HTTP/2 the stream ends after the answer, and the connection goes on.
+    // Over HTTP/2 the stream ends after the response, and the connection stays.
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("large");
     std::fs::File::create(&file).and_then(|file| file.set_len(1 << 30)).expect("a file");

@@ -1,4 +1,4 @@
-//! What a hostile eye has found between client and upstream, and must not come back.
+//! Regressions between client and upstream that a security review found.
 
 use std::io::{self, BufReader};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -36,7 +36,7 @@ fn a_body_in_chunks_arrives_whatever_the_method() {
 }
 
 #[test]
-fn a_length_of_nothing_is_told() {
+fn an_empty_body_has_a_content_length() {
     let upstream = RawUpstream::echo();
     let gateway = Gateway::before(upstream.address);
     let check = |method: &str, line: &str, expected: Option<&str>| {
@@ -74,7 +74,7 @@ fn a_full_upstream_does_not_keep_a_request_from_an_equal_one() {
     assert_eq!((first.seen().len(), second.seen().len()), (1, 4));
     assert!(stopwatch.elapsed() < Duration::from_secs(20), "a request has waited");
 
-    // If all are full, whichever is free first is taken.
+    // If all are full, the first that is free is used.
     let hangs_at_second = hang();
     until("the request", || (second.seen().len() == 5).then_some(()));
     thread::scope(|scope| {
@@ -86,7 +86,7 @@ fn a_full_upstream_does_not_keep_a_request_from_an_equal_one() {
     });
 }
 
-/// A connection that is there works, whether or not another one can be made.
+/// An open connection is used, whether or not another one can be made.
 #[test]
 fn connections_that_are_there_are_used_while_new_ones_fail() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -96,7 +96,7 @@ fn connections_that_are_there_are_used_while_new_ones_fail() {
     let (leave, asked) = (Arc::clone(&may_answer), Arc::clone(&is_asked));
     let upstream = thread::spawn(move || {
         let (stream, _) = listener.accept().expect("a connection");
-        // Nobody else can connect from now on.
+        // No further connections are accepted.
         drop(listener);
         let mut stream = BufReader::new(stream);
         let mut heads = 0;
@@ -134,7 +134,7 @@ fn read_head(stream: &mut BufReader<TcpStream>) -> Option<()> {
 }
 
 #[test]
-fn one_connection_that_failed_does_not_shut_the_only_upstream_out() {
+fn one_failed_connection_does_not_exclude_the_only_upstream() {
     let address = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a port");
     let gateway = Gateway::before(address);
     assert_eq!(gateway.get("/").code(), "upstream_unreachable");
@@ -151,9 +151,9 @@ fn one_connection_that_failed_does_not_shut_the_only_upstream_out() {
     upstream.join().expect("an upstream");
 }
 
-/// Names that rules believe from proxies are no fields of a client.
+/// Fields that rules trust from proxies must not come from a client.
 #[test]
-fn fields_that_only_proxies_may_write_go_no_further() {
+fn fields_that_only_proxies_may_write_are_not_forwarded() {
     let upstream = RawUpstream::echo();
     let settings = "identity: {trusted_proxies: [127.0.0.2], client_ip_header: CF-Connecting-IP, \
                     tenant_header: X-Tenant, tier_header: X-Tier}";
@@ -172,9 +172,9 @@ fn fields_that_only_proxies_may_write_go_no_further() {
     check("127.0.0.2", [Some("192.0.2.1"), Some("acme"), Some("gold")]);
 }
 
-/// It was nearly twice as long: a piece of the body began the time anew when it was over.
+/// The timeout was once nearly doubled: a piece of the body restarted it after it had expired.
 #[test]
-fn the_time_for_an_answer_begins_with_the_last_piece_of_the_body() {
+fn the_response_timeout_begins_with_the_last_piece_of_the_body() {
     let upstream = Upstream::start();
     let gateway = Gateway::with_settings("gateway: {response_timeout: 4s}", upstream.address);
     let stopwatch = Stopwatch::start();
@@ -186,7 +186,7 @@ fn the_time_for_an_answer_begins_with_the_last_piece_of_the_body() {
 
 /// An upstream that is the gateway itself.
 #[test]
-fn a_request_that_comes_back_to_its_gateway_goes_round_no_more() {
+fn a_request_that_loops_back_to_its_gateway_is_refused() {
     for settings in ["", "identity: {trusted_proxies: []}"] {
         let gateway_address = Arc::<OnceLock<SocketAddr>>::default();
         let address = Arc::clone(&gateway_address);

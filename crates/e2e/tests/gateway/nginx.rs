@@ -1,4 +1,4 @@
-//! nginx as an upstream: plain, and over TLS with HTTP/2; and clients that ask much.
+//! nginx as an upstream: plain, and over TLS with HTTP/2; and clients that send many requests.
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -11,7 +11,7 @@ use crate::gateway::{Gateway, NO_RULES};
 use tollgate_e2e::process::Process;
 use tollgate_e2e::program::nginx;
 
-/// An nginx that answers with what it was asked, in a header field.
+/// An nginx that returns the request in a header field.
 pub(crate) struct Nginx {
     pub(crate) address: SocketAddr,
     _folder: TempDir,
@@ -20,7 +20,7 @@ pub(crate) struct Nginx {
 
 impl Nginx {
     pub(crate) fn start(listen: &str, more: &str) -> Self {
-        // nginx cannot choose a port by itself. At this address nobody else looks for one.
+        // nginx cannot choose a port by itself. No other test uses this address.
         let address =
             TcpListener::bind("127.0.0.41:0").and_then(|it| it.local_addr()).expect("a port");
         let folder = tempfile::tempdir().expect("a folder");
@@ -49,7 +49,7 @@ http {{
 }
 
 #[test]
-fn nginx_understands_what_it_is_asked() {
+fn nginx_receives_requests_unchanged() {
     let nginx = Nginx::start("", "");
     let gateway = Gateway::before(nginx.address);
     for method in ["GET", "POST", "DELETE"] {
@@ -66,14 +66,14 @@ fn nginx_understands_what_it_is_asked() {
 
 /// nginx closes each connection after 50 requests, so that many end in the middle of the run.
 #[test]
-fn much_is_asked_and_nothing_is_lost() {
+fn no_request_is_lost_under_load() {
     let nginx = Nginx::start("", "");
     ask_much(&format!("http://{}", nginx.address));
 }
 
-/// Over HTTP/2 it refuses what was sent in the meantime.
+/// Over HTTP/2, nginx refuses streams that were sent in the meantime.
 #[test]
-fn much_is_asked_over_http2_and_nothing_is_lost() {
+fn no_request_is_lost_under_load_over_http2() {
     let nginx = Nginx::start("http2", "");
     ask_much(&format!("h2c://{}", nginx.address));
 }

@@ -1,4 +1,4 @@
-//! Paths that servers read in different ways: none of them gets around the rule for another path.
+//! Paths that servers read in different ways: none of them bypasses the rule for another path.
 
 use crate::gateway::Gateway;
 use crate::raw::RawUpstream;
@@ -13,7 +13,7 @@ rules:
     applies_to: {endpoints: [/login]}
 ";
 
-/// Spellings that some server takes for `/login`, and what becomes of them once its limit is reached.
+/// Spellings that some server takes for `/login`, and the response to each once its limit is reached.
 const SPELLINGS: &[(&str, u16)] = &[
     ("/login", 429),
     ("/login/", 429),
@@ -40,7 +40,7 @@ const SPELLINGS: &[(&str, u16)] = &[
     ("/login%", 400),
 ];
 
-/// Asks the gateway and forward-auth of the same server, as two clients.
+/// Sends a request to the gateway and to forward-auth of the same server, as two clients.
 fn ask_both(gateway: &Gateway, path: &str, more: &[(&str, &str)]) -> [Answer; 2] {
     let client = ("X-Forwarded-For", "203.0.113.1");
     let fields: Vec<_> = [&[client], more].concat();

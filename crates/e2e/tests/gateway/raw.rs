@@ -10,7 +10,7 @@ use std::time::Duration;
 
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Serves until it is dropped. What goes wrong in one of its threads goes wrong in the test then.
+/// Serves until it is dropped. A panic in one of its threads then fails the test.
 pub(crate) struct RawUpstream {
     pub(crate) address: SocketAddr,
     heads: Arc<Mutex<Vec<String>>>,
@@ -19,7 +19,7 @@ pub(crate) struct RawUpstream {
     listener: Option<JoinHandle<Vec<Served>>>,
 }
 
-/// A connection as long as it is served, and who serves it.
+/// A connection while it is served, and its thread.
 type Served = (Open, JoinHandle<()>);
 type Open = Arc<Mutex<Option<TcpStream>>>;
 
@@ -77,7 +77,7 @@ impl RawUpstream {
 impl Drop for RawUpstream {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::SeqCst);
-        // It looks up when somebody comes.
+        // A connection wakes the thread that accepts.
         let _ = TcpStream::connect(self.address);
         let served = self.listener.take().map(JoinHandle::join);
         for (open, thread) in served.and_then(Result::ok).into_iter().flatten() {
@@ -150,12 +150,12 @@ impl Wire {
         Some(())
     }
 
-    /// Says something. Who listens may be gone.
+    /// Sends text. The client may be gone.
     pub(crate) fn say(&mut self, text: &str) {
         self.send(text.as_bytes());
     }
 
-    /// Sends bytes. Who listens may be gone.
+    /// Sends bytes. The client may be gone.
     pub(crate) fn send(&mut self, bytes: &[u8]) {
         let _ = self.stream.get_mut().write_all(bytes);
     }

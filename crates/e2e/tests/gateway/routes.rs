@@ -47,7 +47,7 @@ gateway: {{address: '127.0.0.1:0'}}
 }
 
 #[test]
-fn what_cannot_be_set_up_is_told() {
+fn invalid_gateway_settings_are_errors() {
     let folder = tempfile::tempdir().expect("a folder");
     let check = |settings: &str, arguments: &[&str], expected: &str| {
         let setup = Setup { rules: Some(NO_RULES), settings, arguments, ..Setup::default() };

@@ -1,5 +1,5 @@
-//! What the gateway decides is seen like what the check API decides: explained, logged, ranked, counted
-//! and traced.
+//! Decisions of the gateway are observed like those of the check API: explained, logged, ranked,
+//! counted and traced.
 
 use std::cell::RefCell;
 use std::io::{Read as _, Write as _};
@@ -51,14 +51,14 @@ fn logged(gateway: &Gateway, query: &str, count: usize) -> Vec<Value> {
     })
 }
 
-/// The name of a refusal, which its header field and its body agree on.
+/// The id of a refusal, which is the same in its header field and its body.
 fn name_of(refused: &Answer) -> String {
     let name = refused.header("x-tollgate-decision").expect("a name").to_owned();
     assert_eq!(refused.json()["error"]["decision_id"], name.as_str());
     name
 }
 
-/// Listens to events until these words were said.
+/// Reads events until one contains these words.
 fn hear(events: &mut TcpStream, words: &str) {
     let mut heard = String::new();
     while !heard.contains(words) {
@@ -70,7 +70,7 @@ fn hear(events: &mut TcpStream, words: &str) {
 }
 
 #[test]
-fn a_refusal_is_explained_logged_ranked_and_told() {
+fn a_refusal_is_explained_logged_ranked_and_sent_as_an_event() {
     let upstream = Upstream::start();
     let per_address =
         json!({"rule_id": "per_address", "limit": 1, "window": "300d", "identifier_type": "ip"});
@@ -112,7 +112,7 @@ fn a_refusal_is_explained_logged_ranked_and_told() {
 }
 
 #[test]
-fn whatever_becomes_of_a_request_is_in_the_log() {
+fn every_outcome_of_a_request_is_in_the_log() {
     let upstream = Upstream::start();
     let at = |rule: Value, path: &str| {
         let mut rule = rule;
@@ -170,7 +170,7 @@ fn whatever_becomes_of_a_request_is_in_the_log() {
 }
 
 #[test]
-fn tokens_that_are_not_believed_are_counted() {
+fn rejected_tokens_are_counted() {
     let upstream = Upstream::start();
     let secret = [("TOLLGATE_JWT_SECRET", "squeamish-ossifrage-squeamish-ossifrage")];
     let gateway = start(
@@ -182,8 +182,8 @@ fn tokens_that_are_not_believed_are_counted() {
     assert_eq!(gateway.count("tollgate_tokens_total{outcome=\"malformed\"}"), 1);
 }
 
-/// A gateway that is traced, where one client has one request; `sample` is the share of requests that
-/// nobody has decided about.
+/// A traced gateway, where one client has one request; `sample` is the share of requests without a
+/// sampling decision of the client.
 fn traced(collector: &Collector, sample: &str, upstream: &Upstream) -> Gateway {
     let rules = "rules: [{rule_id: one, limit: 1, window: 1h, identifier_type: header:x-client}]";
     let settings = format!("otlp: {{sample: {sample}}}");
@@ -212,7 +212,7 @@ fn parent(flags: &str) -> String {
 }
 
 #[test]
-fn spans_tell_what_was_decided_within_the_trace_of_the_client() {
+fn spans_have_the_decision_within_the_trace_of_the_client() {
     let (collector, upstream) = (Collector::start(), Upstream::start());
     let mut gateway = traced(&collector, "0", &upstream);
     let parent = parent("01");
@@ -254,12 +254,12 @@ fn spans_tell_what_was_decided_within_the_trace_of_the_client() {
     assert!(!collector.has_received(&digits("xyzzy")), "nothing of a request gets out");
 }
 
-/// What an upstream is told about traces.
+/// The trace context that an upstream receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Told {
-    /// What the client said.
+    /// That of the client.
     Same,
-    /// Nothing.
+    /// None.
     Nothing,
     /// The trace of the client, and another span of it.
     Joined,
@@ -342,6 +342,9 @@ fn upstreams_find_the_span_of_the_gateway_before_their_own() {
     end(&mut always);
     assert_eq!((collector.spans().len(), spans.borrow().len()), (5, 5));
     for span in spans.into_inner() {
-        assert!(collector.has_received(&span), "the upstream was told of no span: {span}");
+        assert!(
+            collector.has_received(&span),
+            "the span that the upstream got was not sent: {span}"
+        );
     }
 }

@@ -7,7 +7,7 @@ use crate::raw::RawUpstream;
 use tollgate_e2e::client::request;
 
 #[test]
-fn they_take_turns() {
+fn equal_upstreams_take_turns() {
     let upstreams: Vec<RawUpstream> = (0..3).map(|_| RawUpstream::echo()).collect();
     let urls: Vec<String> = upstreams.iter().map(|it| format!("http://{}", it.address)).collect();
     let gateway = Gateway::start(NO_RULES, "", &urls);
@@ -21,7 +21,7 @@ fn they_take_turns() {
 }
 
 #[test]
-fn one_that_is_away_costs_nobody_an_answer() {
+fn an_unreachable_upstream_fails_no_request() {
     let alive = RawUpstream::echo();
     let dead = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a port");
     let urls = [format!("http://{dead}"), format!("http://{}", alive.address)];

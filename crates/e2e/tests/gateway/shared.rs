@@ -1,5 +1,5 @@
-//! Requests that share a connection of HTTP/2, and what becomes of them when the upstream resets one, says
-//! farewell, or allows for few at a time.
+//! Requests that share an HTTP/2 connection, when the upstream resets a stream, sends GOAWAY, or allows
+//! few streams at a time.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -18,8 +18,8 @@ const REFUSED_STREAM: u8 = 7;
 const CANCEL: u8 = 8;
 const ENHANCE_YOUR_CALM: u8 = 11;
 
-/// Speaks HTTP/2 with settings of its own, and has `serve` do something about each stream. It ends when
-/// `serve` says so.
+/// An HTTP/2 server with these settings, which calls `serve` for each stream, and ends when `serve`
+/// says so.
 fn upstream(
     settings: &'static [u8],
     serve: impl Fn(&mut Wire, u32) -> bool + Send + Sync + 'static,
@@ -54,7 +54,7 @@ fn next_request(wire: &mut Wire) -> Option<u32> {
     }
 }
 
-/// Answers 200 without a body.
+/// Responds 200 without a body.
 fn answer(wire: &mut Wire, stream: u32) {
     const STATUS_200: u8 = 0x88;
     wire.send(&frame(HEADERS, END_HEADERS | END_STREAM, stream, &[STATUS_200]));
@@ -86,9 +86,9 @@ fn is_sent_again(trouble: impl Fn(&mut Wire) -> bool + Send + Sync + 'static) ->
     second == 200
 }
 
-/// The upstream may have acted upon a request that it resets, or wants to hear less.
+/// The upstream may have processed a request that it resets.
 #[test]
-fn a_request_is_sent_again_only_if_the_upstream_has_not_looked_at_it() {
+fn a_request_is_retried_only_if_the_upstream_has_not_processed_it() {
     let reset = |wire: &mut Wire, reason: u8| {
         wire.send(&frame(RESET, 0, 3, &[0, 0, 0, reason]));
         true
@@ -98,17 +98,17 @@ fn a_request_is_sent_again_only_if_the_upstream_has_not_looked_at_it() {
         wire.send(&frame(GOAWAY, 0, 0, &[0, 0, 0, 1, 0, 0, 0, NO_ERROR]));
         false
     }));
-    // The end of a connection that has waited.
+    // The end of an idle connection.
     assert!(is_sent_again(|_| false));
     assert!(!is_sent_again(move |wire| reset(wire, INTERNAL_ERROR)));
     assert!(!is_sent_again(move |wire| reset(wire, ENHANCE_YOUR_CALM)));
     assert!(!is_sent_again(move |wire| reset(wire, CANCEL)));
 }
 
-/// What is too much for a connection waited in a queue, and that counted as a slow upstream.
+/// Requests beyond the maximum of a connection once waited in a queue, like those to a slow upstream.
 #[test]
-fn an_upstream_that_allows_for_few_requests_on_a_connection_gets_more_connections() {
-    // The first two requests of a connection are never answered, and it allows for two at a time.
+fn an_upstream_that_allows_few_streams_gets_more_connections() {
+    // The first two requests of a connection get no response, and it allows two at a time.
     let upstream = upstream(&[0, MAX_CONCURRENT_STREAMS, 0, 0, 0, 2], |_, stream| {
         assert!(stream <= 3, "more than two at a time");
         true
@@ -124,9 +124,9 @@ fn an_upstream_that_allows_for_few_requests_on_a_connection_gets_more_connection
     assert_eq!(upstream.connections(), 3);
 }
 
-/// Before, the first requests were sent before the upstream had said how many it allows for.
+/// The first requests were once sent before the SETTINGS of the upstream had arrived.
 #[test]
-fn requests_that_come_at_once_share_connections_as_the_upstream_allows() {
+fn concurrent_requests_share_connections_as_the_upstream_allows() {
     let upstream = upstream(&[0, MAX_CONCURRENT_STREAMS, 0, 0, 0, 4], |_, stream| {
         assert!(stream <= 7, "more than four at a time");
         true

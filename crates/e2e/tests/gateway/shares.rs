@@ -1,4 +1,4 @@
-//! What one client may have of all connections, and for how long, once they are upgraded.
+//! The share of one client in upgraded connections, and how long they may be idle.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::upstream::Upstream;
 use tollgate_e2e::client::request;
 use tollgate_e2e::until;
 
-/// The smallest that there is.
+/// The smallest share.
 const SHARE: usize = 16;
 
 fn ask_to_upgrade(gateway: &Gateway, path: &str) -> Socket {
@@ -43,7 +43,7 @@ fn upgraded_connections_stay_in_the_share_of_their_address() {
 }
 
 #[test]
-fn only_what_was_upgraded_is_counted() {
+fn only_upgraded_connections_are_counted() {
     let upstream = Upstream::start();
     let gateway = Gateway::before(upstream.address);
     let _asking = ask_to_upgrade(&gateway, "/hang");
@@ -53,9 +53,9 @@ fn only_what_was_upgraded_is_counted() {
     assert_eq!(gateway.upgrades(), 1);
 }
 
-/// The last piece comes when the first wait has begun already.
+/// The last piece comes after the first idle timeout has begun.
 #[test]
-fn the_time_of_an_upgrade_runs_from_its_last_piece() {
+fn the_idle_timeout_of_an_upgrade_begins_with_its_last_piece() {
     let upstream = Upstream::start();
     let gateway = Gateway::with_settings("gateway: {upgrade_timeout: 4s}", upstream.address);
     let mut socket = upgraded(&gateway);

@@ -1,4 +1,4 @@
-//! Clients that take their time: one address must not exhaust what all clients share.
+//! Slow clients: one address must not exhaust what all clients share.
 
 use std::time::Duration;
 
@@ -72,7 +72,7 @@ fn upgrades_from_one_address_leave_room_for_others() {
     drop(connections);
 }
 
-/// Who is behind a trusted proxy has a share, not the proxy.
+/// Each client behind a trusted proxy has a share, not the proxy.
 #[test]
 fn clients_behind_a_trusted_proxy_have_their_own_shares() {
     let upstream = Upstream::start();
@@ -93,7 +93,7 @@ fn clients_behind_a_trusted_proxy_have_their_own_shares() {
     drop((uploads, site));
 }
 
-/// Sends a byte every 100 ms until there is an answer. Says how long that took, and the status.
+/// Sends a byte every 100 ms until there is a response. Returns how long that took, and the status.
 fn drip(gateway: &Gateway) -> (Duration, u16) {
     let mut connection = gateway.connect();
     let head = b"POST /sink HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n";
@@ -104,7 +104,7 @@ fn drip(gateway: &Gateway) -> (Duration, u16) {
         sent += 1;
         let its_time = Duration::from_millis(100) * sent;
         until("the time of a byte", || (stopwatch.elapsed() >= its_time).then_some(()));
-        // It may have been answered by now.
+        // The response may have come by now.
         let _ = connection.send(b"x");
         assert!(stopwatch.elapsed() < Duration::from_secs(20), "it goes on");
     }

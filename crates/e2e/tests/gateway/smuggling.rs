@@ -1,4 +1,4 @@
-//! Requests that two servers could understand in two ways: refused, or passed on so that there is one.
+//! Requests that two servers could read in two ways: refused, or forwarded in an unambiguous form.
 //!
 //! The upstream here reads lengths as they are written and keeps every head, so that a request that was
 //! hidden in the body of another would be seen.
@@ -7,14 +7,14 @@ use crate::gateway::Gateway;
 use crate::raw::{RawUpstream, field};
 use tollgate_e2e::program::curl_from;
 
-/// Follows whatever is sent. If it is answered, everything before it was understood.
+/// Follows the bytes under test. If it gets a response, everything before it was understood.
 const LAST: &str = "GET /last HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
 
 /// Where requests go whose bodies break off.
 const BROKEN: &str = "/broken";
 
-/// What becomes of bytes: the statuses that come back, but for that of the last request, and the first
-/// lines that the upstream sees.
+/// Sends bytes, and compares the statuses, without that of the last request, and the request lines that
+/// the upstream receives.
 fn check(
     gateway: &Gateway,
     upstream: &RawUpstream,
@@ -25,14 +25,14 @@ fn check(
     let before = upstream.heads().len();
     let shown = String::from_utf8_lossy(&bytes[..bytes.len().min(300)]).into_owned();
     let mut connection = gateway.connect();
-    // It may have heard enough before the end.
+    // The gateway may close the connection before the end.
     let _ = connection.send(&[bytes, LAST.as_bytes()].concat());
     let mut answered = Vec::new();
     while let Ok(answer) = connection.answer() {
         answered.push(answer.status);
     }
     let mut heads = upstream.heads().split_off(before);
-    // One that broke off may be seen after its client was answered.
+    // The upstream may see a broken request after its client got a response.
     heads.retain(|head| !head.contains(BROKEN));
     let mut seen: Vec<&str> = heads.iter().filter_map(|head| head.lines().next()).collect();
     if seen.last() == Some(&"GET /last HTTP/1.1") {
@@ -67,7 +67,7 @@ fn the_length_of_a_body_has_one_meaning() {
     // CL.TE: one server takes the length, the other the chunks.
     let length =
         format!("Content-Length: {}\r\nTransfer-Encoding: chunked\r\n", after_chunks.len());
-    // Here and there the chunks count, and what is behind them is not listened to.
+    // Both servers use the chunks, and what follows them is not read.
     check(&length, &after_chunks, &[200], &["POST /a HTTP/1.1"]);
     // TE.CL: the chunks hold what the length cuts off.
     let chunk = format!("{:x}\r\n{hidden}\r\n0\r\n\r\n", hidden.len());
@@ -108,7 +108,7 @@ fn the_length_of_a_body_has_one_meaning() {
     check("Transfer-Encoding: x\r\nTransfer-Encoding: chunked\r\n", &after_chunks, &[501], &[]);
     let hidden_so_far = || upstream.heads().iter().filter(|head| head.contains("/hidden")).count();
     let before = hidden_so_far();
-    // Chunks that are none. What follows them is never a request.
+    // Invalid chunks. What follows them is never a request.
     for chunk in [
         "x\r\n",
         "-1\r\nx\r\n",
@@ -126,7 +126,7 @@ fn the_length_of_a_body_has_one_meaning() {
     // HTTP/1.0 has no chunks.
     let old = b"POST /a HTTP/1.0\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
     crate::smuggling::check(&gateway, &upstream, old, &[400], &[]);
-    // Extensions of chunks go no further.
+    // Chunk extensions are not forwarded.
     check(
         "Transfer-Encoding: chunked\r\n",
         "3;a=\"b\"\r\nabc\r\n0\r\n\r\n",
@@ -168,11 +168,11 @@ fn heads_have_one_meaning() {
     refused("GET / HTTP/1.1 \r\nHost: a\r\n\r\n");
     refused("GET /a b HTTP/1.1\r\nHost: a\r\n\r\n");
     refused("G\u{1}T / HTTP/1.1\r\nHost: a\r\n\r\n");
-    // Of a whole URL and a host, the URL counts: everywhere.
+    // Of an absolute URL and a `Host`, the URL counts: for rules and for the upstream.
     check("GET http://b/x HTTP/1.1\r\nHost: a\r\n\r\n", &[200], &["GET /x HTTP/1.1"]);
     let head = last_but_one(&upstream);
     assert_eq!((field(&head, "host"), field(&head, "x-forwarded-host")), (Some("b"), Some("b")));
-    // Nobody takes fields away that the gateway writes.
+    // A client cannot remove fields that the gateway writes.
     check(
         "GET /x HTTP/1.1\r\nHost: a\r\nConnection: host, x-forwarded-for, forwarded, content-length, close\r\n\r\n",
         &[200],
@@ -191,7 +191,7 @@ fn heads_have_one_meaning() {
 }
 
 #[test]
-fn an_answer_has_one_meaning() {
+fn a_response_has_one_meaning() {
     let upstream = RawUpstream::start(|wire| {
         while wire.head().is_some() {
             wire.say(
@@ -209,7 +209,7 @@ fn an_answer_has_one_meaning() {
     );
 }
 
-/// Whoever could choose the address it is counted by had as many requests as it likes.
+/// A client that could choose its address would have no limit.
 #[test]
 fn a_client_cannot_choose_its_address() {
     let upstream = RawUpstream::echo();
@@ -226,7 +226,7 @@ fn a_client_cannot_choose_its_address() {
 }
 
 /// RFC 9112 lets a server end lines at a bare line feed, and the HTTP library does. It is harmless as long as
-/// no line feed goes on: what stood behind one is a line of its own, here and for the upstream.
+/// no bare line feed is forwarded: what follows it is a separate line, here and for the upstream.
 #[test]
 fn bare_line_feeds_are_not_passed_on() {
     let upstream = RawUpstream::echo();

@@ -20,7 +20,7 @@ impl Socket {
         self.0.get_mut().write_all(bytes).expect("sent");
     }
 
-    /// The head of an answer, as it was written.
+    /// The head of a response, as it was written.
     pub(crate) fn head(&mut self) -> String {
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
@@ -40,7 +40,7 @@ impl Socket {
         self.0.get_ref().shutdown(Shutdown::Write).expect("an end");
     }
 
-    /// Everything that still comes. An abrupt end is an end.
+    /// Everything up to the end. A reset counts as an end.
     pub(crate) fn rest(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
         if let Err(error) = self.0.read_to_end(&mut bytes) {

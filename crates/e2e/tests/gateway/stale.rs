@@ -11,8 +11,8 @@ use tollgate_e2e::client::request;
 
 const ANSWER: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
-/// Answers one request of a connection, and ends it when the next one has come: as if that had crossed
-/// the end on its way.
+/// Responds to one request of a connection, and closes it when the next one has come: as if the two
+/// had crossed.
 fn forgetful() -> (RawUpstream, Arc<AtomicUsize>) {
     let lost = Arc::<AtomicUsize>::default();
     let count = Arc::clone(&lost);
@@ -30,7 +30,7 @@ fn forgetful() -> (RawUpstream, Arc<AtomicUsize>) {
 }
 
 #[test]
-fn what_may_be_asked_twice_is_asked_again_once() {
+fn an_idempotent_request_is_retried_once() {
     let check = |method: &str, body: &[u8], expected: u16| {
         let (upstream, lost) = forgetful();
         let gateway = Gateway::before(upstream.address);
@@ -46,7 +46,7 @@ fn what_may_be_asked_twice_is_asked_again_once() {
     for method in ["GET", "HEAD", "OPTIONS", "DELETE", "PUT"] {
         check(method, b"", 200);
     }
-    // The upstream may have acted upon these.
+    // The upstream may have processed these.
     check("POST", b"", 502);
     check("PATCH", b"", 502);
     check("PUT", b"body", 502);
@@ -55,7 +55,7 @@ fn what_may_be_asked_twice_is_asked_again_once() {
 
 #[test]
 fn a_connection_that_was_seen_to_close_is_not_used() {
-    // It ends right after its answer, without a word.
+    // It closes right after its response, without `Connection: close`.
     let upstream = RawUpstream::start(|wire| {
         let Some(head) = wire.head() else { return };
         if wire.body(&head).is_some() {
@@ -71,15 +71,15 @@ fn a_connection_that_was_seen_to_close_is_not_used() {
     assert_eq!(upstream.heads().len(), upstream.connections());
 }
 
-/// One that may wait for an hour still does when one that may not has ended.
+/// A connection with an idle timeout of an hour stays when one with a short timeout has ended.
 #[test]
-fn connections_do_not_wait_for_ever() {
+fn idle_connections_have_a_timeout() {
     let serve = |idle: &str| {
         let (sender, ended) = mpsc::channel();
         let upstream = RawUpstream::start(move |wire| {
             if wire.head().is_some() {
                 wire.say(ANSWER);
-                // Nobody listens to what ends with the test.
+                // The client may be gone at the end of the test.
                 let _ = sender.send(wire.ends());
             }
         });

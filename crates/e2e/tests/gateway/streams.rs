@@ -1,4 +1,4 @@
-//! Bodies that go both ways at once: what moves goes on, and what does not move ends.
+//! Bodies in both directions at once: an exchange that moves goes on, and one that does not ends.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -27,19 +27,19 @@ use tollgate_e2e::until;
 const OPEN_POST: &[u8] =
     b"POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n";
 const OPEN_ANSWER: &str = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
-const PAUSE: Duration = Duration::from_millis(200);
+const PIECE_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Does something so many times, with a pause before each.
 fn paced(times: u32, mut act: impl FnMut()) {
     let stopwatch = Stopwatch::start();
     for time in 1..=times {
-        until("the next piece", || (stopwatch.elapsed() >= PAUSE * time).then_some(()));
+        until("the next piece", || (stopwatch.elapsed() >= PIECE_INTERVAL * time).then_some(()));
         act();
     }
 }
 
 #[test]
-fn an_answer_that_moves_does_not_end_for_an_upload_that_pauses() {
+fn a_response_that_moves_is_not_ended_by_a_paused_upload() {
     let upstream = RawUpstream::start(|wire| {
         if wire.head().is_some() {
             wire.say(OPEN_ANSWER);
@@ -58,7 +58,7 @@ fn an_answer_that_moves_does_not_end_for_an_upload_that_pauses() {
     assert_eq!(gateway.failures("request_timeout"), 0);
 }
 
-/// Begins to answer, and says more when it has read all.
+/// Begins a response, and sends the rest when it has read the whole body.
 fn patient_reader() -> RawUpstream {
     RawUpstream::start(|wire| {
         let Some(head) = wire.head() else { return };
@@ -73,7 +73,7 @@ fn patient_reader() -> RawUpstream {
 const A_SECOND: &str = "{gateway: {body_timeout: 1s}, limits: {idle_timeout: 1s}}";
 
 #[test]
-fn an_upload_that_moves_does_not_end_for_an_answer_that_pauses() {
+fn an_upload_that_moves_is_not_ended_by_a_paused_response() {
     let upstream = patient_reader();
     let gateway = Gateway::with_settings(A_SECOND, upstream.address);
     let mut socket = Socket::open(gateway.address);
@@ -101,7 +101,7 @@ impl Body for Pieces {
 }
 
 #[test]
-fn an_upload_that_moves_does_not_end_over_http2_either() {
+fn an_upload_that_moves_is_not_ended_over_http2() {
     let upstream = patient_reader();
     let gateway = Gateway::with_settings(A_SECOND, upstream.address);
     let runtime = Runtime::new().expect("a runtime");
@@ -137,7 +137,7 @@ fn an_exchange_ends_when_neither_side_moves() {
 }
 
 #[test]
-fn an_early_answer_says_that_the_connection_ends() {
+fn an_early_response_has_connection_close() {
     let upstream = RawUpstream::start(|wire| {
         while let Some(head) = wire.head() {
             let is_early = head.starts_with("POST /early ");
@@ -171,7 +171,7 @@ fn an_early_answer_says_that_the_connection_ends() {
 }
 
 #[test]
-fn trailers_are_no_way_around_what_is_removed_from_heads() {
+fn fields_removed_from_heads_are_removed_from_trailers() {
     let upstream = Upstream::start();
     let trailers = [
         ("x-check", "42"),
@@ -199,7 +199,7 @@ fn trailers_are_no_way_around_what_is_removed_from_heads() {
 }
 
 #[test]
-fn trailers_of_answers_are_stripped_too() {
+fn trailers_of_responses_are_stripped_too() {
     let upstream = RawUpstream::start(|wire| {
         while wire.head().is_some() {
             wire.say("HTTP/1.1 200 OK\r\nTrailer: x-sum, connection, x-named, keep-alive\r\n");
@@ -215,7 +215,7 @@ fn trailers_of_answers_are_stripped_too() {
     assert_eq!(said, "1\r\nx\r\n0\r\nx-sum: 7\r\n\r\n");
 }
 
-/// A connection of HTTP/2 that lets nothing of any answer come.
+/// An HTTP/2 connection whose window lets no response through.
 struct ClosedWindow {
     runtime: Runtime,
     line: http2::SendRequest<Empty<Bytes>>,
@@ -244,9 +244,9 @@ impl ClosedWindow {
     }
 }
 
-/// Others on the same connection that move do not keep it.
+/// Other streams of the same connection that move do not keep it alive.
 #[test]
-fn a_stream_whose_client_takes_nothing_is_reset() {
+fn a_stream_whose_client_does_not_read_is_reset() {
     let upstream = Upstream::start();
     let settings = "{gateway: {requests: 4, requests_per_client: 4, connect_timeout: 100ms, body_timeout: 1s}, limits: {idle_timeout: 1s}}";
     let gateway = Gateway::with_settings(settings, upstream.address);

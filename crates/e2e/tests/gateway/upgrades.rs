@@ -1,4 +1,4 @@
-//! Connections that change to another protocol.
+//! Connections that are upgraded to another protocol.
 
 use crate::gateway::Gateway;
 use crate::raw::field;
@@ -12,7 +12,7 @@ const HANDSHAKE: &str = "GET /upgrade?x=1 HTTP/1.1\r\nHost: chat.example\r\nConn
 /// A masked text frame, as clients send them.
 const FRAME: [u8; 11] = [0x81, 0x85, 1, 2, 3, 4, b'h' ^ 1, b'e' ^ 2, b'l' ^ 3, b'l' ^ 4, b'o' ^ 1];
 
-/// Changes, and says what the answer was.
+/// Upgrades a connection, and returns the response.
 fn change(gateway: &Gateway) -> (Socket, String) {
     let mut socket = Socket::open(gateway.address);
     socket.send(HANDSHAKE.as_bytes());
@@ -42,7 +42,7 @@ fn frames_of_a_web_socket_go_both_ways_until_both_sides_end() {
         assert_eq!(socket.exactly(FRAME.len()), FRAME);
     }
     assert_eq!(gateway.upgrades(), 1);
-    // One side ends; what the other still has to say arrives.
+    // One side ends; what the other still sends arrives.
     socket.send(&FRAME);
     socket.finish();
     assert_eq!(socket.rest(), FRAME);
@@ -50,7 +50,7 @@ fn frames_of_a_web_socket_go_both_ways_until_both_sides_end() {
 }
 
 #[test]
-fn there_are_only_so_many() {
+fn the_number_of_upgrades_is_bounded() {
     let upstream = Upstream::start();
     let gateway =
         Gateway::with_settings("gateway: {upgrades: 2, upgrades_per_client: 2}", upstream.address);
@@ -63,7 +63,7 @@ fn there_are_only_so_many() {
 }
 
 #[test]
-fn quiet_ones_end() {
+fn idle_upgrades_end() {
     let upstream = Upstream::start();
     let gateway = Gateway::with_settings("gateway: {upgrade_timeout: 100ms}", upstream.address);
     let (mut socket, head) = change(&gateway);
@@ -72,7 +72,7 @@ fn quiet_ones_end() {
 }
 
 #[test]
-fn nobody_changes_to_http_in_another_guise() {
+fn h2c_and_malformed_upgrades_are_not_forwarded() {
     let upstream = Upstream::start();
     let gateway = Gateway::before(upstream.address);
     for fields in [

@@ -1,4 +1,4 @@
-//! An upstream of HTTP/1.1 and HTTP/2 that remembers what it was asked, and does what the path says.
+//! An upstream of HTTP/1.1 and HTTP/2 that records requests, and does what the path says.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -19,7 +19,7 @@ use tokio::runtime::Runtime;
 
 type AnyBody = UnsyncBoxBody<Bytes, Infallible>;
 
-/// What was asked.
+/// A request that was received.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
     pub(crate) version: Version,
@@ -60,7 +60,7 @@ impl Upstream {
                 tokio::spawn(async move {
                     let service = service_fn(move |request| answer(request, Arc::clone(&memory)));
                     let http = auto::Builder::new(TokioExecutor::new());
-                    // However a connection ends, it has ended.
+                    // An error of the connection is its end.
                     let _ =
                         http.serve_connection_with_upgrades(TokioIo::new(stream), service).await;
                 });
@@ -69,7 +69,7 @@ impl Upstream {
         Self { address, seen, _runtime: runtime }
     }
 
-    /// All requests whose bodies have come to an end, in order.
+    /// All requests whose bodies have ended, in order.
     pub(crate) fn seen(&self) -> Vec<Seen> {
         self.seen.lock().expect("a lock").clone()
     }
@@ -158,7 +158,7 @@ async fn read(mut body: Incoming) -> (Option<u64>, Option<HeaderMap>) {
     (Some(length), trailers)
 }
 
-/// Changes to a protocol that gives back every byte.
+/// Upgrades to a protocol that echoes every byte.
 fn upgrade(request: &mut Request<Incoming>, memory: &Mutex<Vec<Seen>>) -> Response<AnyBody> {
     memory.lock().expect("a lock").push(Seen {
         version: request.version(),
@@ -174,7 +174,7 @@ fn upgrade(request: &mut Request<Incoming>, memory: &Mutex<Vec<Seen>>) -> Respon
     tokio::spawn(async move {
         let Ok(upgraded) = upgraded.await else { return };
         let (mut reader, mut writer) = tokio::io::split(TokioIo::new(upgraded));
-        // Who was listening may be gone.
+        // The client may be gone.
         let _ = tokio::io::copy(&mut reader, &mut writer).await;
         let _ = tokio::io::AsyncWriteExt::shutdown(&mut writer).await;
     });
@@ -185,7 +185,7 @@ fn upgrade(request: &mut Request<Incoming>, memory: &Mutex<Vec<Seen>>) -> Respon
     response
 }
 
-/// So many bytes, made as they are asked for.
+/// So many bytes, made as they are read.
 struct Source {
     left: u64,
     has_trailers: bool,

@@ -11,7 +11,7 @@ const HEAD: &[u8] =
     b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n";
 
 #[test]
-fn the_upstream_asks_for_the_body() {
+fn a_100_continue_of_the_upstream_is_forwarded() {
     let may_ask = Arc::new(AtomicBool::new(false));
     let is_allowed = Arc::clone(&may_ask);
     let upstream = RawUpstream::start(move |wire| {
@@ -34,7 +34,7 @@ fn the_upstream_asks_for_the_body() {
 }
 
 #[test]
-fn a_refusal_comes_without_a_word() {
+fn a_refusal_comes_without_a_100_continue() {
     let check = |gateway: &Gateway, expected: &str| {
         let mut connection = gateway.connect();
         connection.send(HEAD).expect("sent");
@@ -54,7 +54,7 @@ fn a_refusal_comes_without_a_word() {
 }
 
 #[test]
-fn an_upstream_that_never_asks_gets_the_body_all_the_same() {
+fn an_upstream_that_sends_no_100_continue_gets_the_body() {
     let upstream = RawUpstream::echo();
     let gateway = Gateway::before(upstream.address);
     let mut connection = gateway.connect();

@@ -1,4 +1,4 @@
-//! What files say is shown, applied in one go, and then there is nothing left to do.
+//! `rules apply` shows the changes in files, applies them at once, and finds none the second time.
 
 use serde_json::json;
 
@@ -20,7 +20,7 @@ blacklist: [{identifier_type: ip, identifier: 10.0.0.0/8, reason: test}]
 ";
 
 #[test]
-fn what_files_say_is_shown_and_applied_once() {
+fn changes_are_shown_and_applied_once() {
     let desk = Desk::new();
     desk.file("policy.yaml", POLICY);
     desk.tollgate("rules diff -f policy.yaml").expect(
@@ -30,7 +30,7 @@ fn what_files_say_is_shown_and_applied_once() {
             "6 to create, 0 to update, 0 to delete",
         ],
     );
-    // A look changes nothing.
+    // A diff changes nothing.
     desk.tollgate("rules apply -f policy.yaml --dry-run").expect(0, &["6 to create"]);
     assert!(!desk.rules().contains(&"per_user".to_owned()));
     let ran = desk.tollgate("rules apply -f policy.yaml --yes");
@@ -59,7 +59,7 @@ fn what_files_say_is_shown_and_applied_once() {
 }
 
 #[test]
-fn a_change_is_told_field_by_field() {
+fn a_change_is_shown_field_by_field() {
     let desk = Desk::with(POLICY);
     let other = POLICY
         .replace("limit: 5", "limit: 7")
@@ -108,7 +108,7 @@ fn programs_get_json() {
 fn all_changes_are_made_or_none() {
     let desk = Desk::with(POLICY);
     let before = desk.policy();
-    // The tier is still somebody's, so that nobody is listed either.
+    // A client is still in the tier, so the list does not change either.
     let listed = "blacklist: [{identifier_type: ip, identifier: 192.0.2.1}]";
     desk.file("other.yaml", &format!("tiers: [{{tier: pro}}]\n{listed}"));
     desk.tollgate("rules apply -f other.yaml --prune --yes")
@@ -117,7 +117,7 @@ fn all_changes_are_made_or_none() {
 }
 
 #[test]
-fn nobody_is_asked_where_there_is_no_terminal() {
+fn without_a_terminal_apply_needs_yes() {
     let desk = Desk::new();
     desk.file("policy.yaml", POLICY);
     let before = desk.policy();

@@ -1,4 +1,4 @@
-//! The command, run by somebody with a token, against a server with a catalog of its own.
+//! The command, run with a token against a server with its own catalog.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use tollgate_e2e::server::{ADMIN_TOKEN, Server, Setup, tollgate};
 
-/// What a command did.
+/// The result of a command.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: i32,
@@ -22,7 +22,7 @@ impl Ran {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    /// Fails unless it ended with that code and said all of this, wherever.
+    /// Fails unless it ended with that code and printed all of this, on either output.
     pub(crate) fn expect(self, code: i32, parts: &[&str]) -> Self {
         let said = format!("{}{}", self.stdout, self.stderr);
         assert_eq!(self.code, code, "{said}");
@@ -33,7 +33,7 @@ impl Ran {
     }
 }
 
-/// Runs a command to its end. Nobody sits at a terminal.
+/// Runs a command to its end, without a terminal.
 pub(crate) fn run(command: &mut Command) -> Ran {
     let output = command.stdin(std::process::Stdio::null()).output().expect("the command runs");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("readable output");

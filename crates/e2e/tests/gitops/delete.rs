@@ -11,16 +11,16 @@ rules:
 ";
 
 #[test]
-fn rules_are_removed_if_that_is_meant() {
+fn rules_are_removed_after_confirmation() {
     let desk = Desk::with(BEGIN);
     desk.tollgate("rules get a").expect(0, &[" rule_id          a\n", " limit            5\n"]);
     desk.tollgate("rules delete a").expect(2, &["no terminal; say --yes"]);
     desk.tollgate("rules delete a --json").expect(2, &["--json asks no questions"]);
     desk.tollgate("rules delete").expect(2, &["<RULE_ID>"]);
-    // All have to be there before one goes.
+    // All have to exist before one is removed.
     desk.tollgate("rules delete a nope --yes")
         .expect(1, &["there is no rule `nope` (unknown_rule)"]);
-    // What others need stays.
+    // A rule that is still referenced stays.
     desk.tollgate("rules delete b --yes").expect(1, &["b"]);
     assert_eq!(desk.rules(), ["a", "b", "c"]);
     let mut terminal = Terminal::run(&desk.command("rules delete a c"));

@@ -1,4 +1,4 @@
-//! What is exported is what `apply` takes back unchanged.
+//! `apply` takes an export back without a change.
 
 use std::fs;
 
@@ -35,7 +35,7 @@ blacklist: [{identifier_type: api_key, identifier: "007"}]
 "#;
 
 #[test]
-fn what_is_exported_is_taken_back_unchanged() {
+fn an_export_is_applied_without_changes() {
     for policy in [POLICY, "rules: []", "rules: []\ntiers: [{tier: free}]"] {
         let desk = Desk::with(policy);
         let before = desk.policy();
@@ -45,7 +45,7 @@ fn what_is_exported_is_taken_back_unchanged() {
             assert_eq!(fs::read_to_string(desk.folder().join(file)).expect("a file"), printed);
             desk.tollgate(&format!("rules diff -f {file} --prune"))
                 .expect(0, &["nothing to change"]);
-            // It makes another catalog the same one.
+            // Applied to another catalog, it makes both equal.
             let other = Desk::with(&printed);
             assert_eq!(other.policy(), before);
         };
@@ -56,7 +56,7 @@ fn what_is_exported_is_taken_back_unchanged() {
 }
 
 #[test]
-fn what_cannot_be_exported() {
+fn failed_exports_say_why() {
     let desk = Desk::new();
     desk.tollgate("rules export -o no/such/folder.yaml")
         .expect(2, &["cannot write no/such/folder.yaml: "]);

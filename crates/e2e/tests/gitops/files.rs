@@ -1,4 +1,4 @@
-//! Several files are one document, and what is wrong with it is shown where it was written.
+//! Several files are one document, and problems are shown in the file and line they are in.
 
 use crate::command::Desk;
 
@@ -25,7 +25,7 @@ fn a_folder_is_one_document() {
 }
 
 #[test]
-fn what_is_wrong_is_shown_where_it_was_written() {
+fn problems_are_shown_where_they_were_written() {
     let desk = Desk::with("rules: []");
     let check = |files: &[(&str, &str)], expected: &[&str]| {
         let names: Vec<String> = files
@@ -50,12 +50,12 @@ fn what_is_wrong_is_shown_where_it_was_written() {
             "2 |   - {rule_id: a, limit: five",
         ],
     );
-    // Files that cannot be read are told together.
+    // Files that cannot be parsed are reported together.
     check(
         &[("a.yaml", "rules: 5"), ("b.json", "{\"rules\": [}")],
         &["2 problems", "--> a.yaml:1:8", "--> b.json:1:12"],
     );
-    // The whole is more than its parts.
+    // Problems between files.
     check(
         &[
             ("a.yaml", &format!("rules:\n  - {RULE}\n")),
@@ -73,7 +73,7 @@ fn what_is_wrong_is_shown_where_it_was_written() {
         ],
         &["free is the default already", "--> b.yaml:3:26\n"],
     );
-    // An entry of its own is not to be found twice, however it is written.
+    // The same entry in two files is a problem, in every notation.
     check(
         &[
             ("a.yaml", &format!("rules:\n  - {RULE}\n")),
@@ -129,7 +129,7 @@ overrides: [{rule_id: a, identifier_type: user_id, identifier: eve, limit: 9}]
 ",
     );
     desk.tollgate("rules apply -f more.yaml --yes").expect(0, &["4 created"]);
-    // What the server has not either, it says so, and the line is shown.
+    // What the server does not have either is its error, shown with the line.
     desk.file("wrong.yaml", "rules:\n  - rule_id: c\n    limit: 1\n    window: 1s\n    identifier_type: ip\n    replaces: [nope]\n");
     desk.tollgate("rules apply -f wrong.yaml --yes").expect(
         1,

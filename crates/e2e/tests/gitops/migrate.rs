@@ -1,7 +1,7 @@
 //! Catalogs of an older schema are brought up to date, wherever they are.
 
 use tollgate::{Clock as _, SystemClock};
-use tollgate_catalog::{Catalog, NEWEST_SCHEMA, Purpose};
+use tollgate_catalog::{Catalog, NEWEST_SCHEMA, PolicyBounds};
 use tollgate_testbed::Postgres;
 
 use crate::command::{Ran, line, run};
@@ -13,7 +13,7 @@ fn migrate(arguments: &str) -> Ran {
 
 /// A catalog as an older version of this program left it.
 pub(crate) fn make_older(url: &str, schema: u64) {
-    let catalog = Catalog::new(url.parse().expect("a URL"), Purpose::default());
+    let catalog = Catalog::new(url.parse().expect("a URL"), PolicyBounds::default());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let migrated =
         runtime.expect("a runtime").block_on(catalog.migrate_to(schema, SystemClock.now()));
@@ -57,7 +57,7 @@ fn a_catalog_that_is_not_there_yet() {
     let file = folder.path().join("new.db");
     let url = format!("sqlite:{}", file.display());
     migrate(&format!("--catalog {url} --check")).expect(1, &["there is no schema in the catalog"]);
-    assert!(!file.exists(), "a look makes no file");
+    assert!(!file.exists(), "a check makes no file");
     migrate(&format!("--catalog {url}")).expect(0, &["is new, at schema"]);
     assert!(file.exists());
 }
@@ -88,11 +88,11 @@ fn the_catalog_is_the_one_that_would_be_served() {
 }
 
 #[test]
-fn catalogs_that_cannot_be_migrated() {
+fn failed_migrations_say_why() {
     let away = format!("postgres://me:hunter2@127.0.0.1:{}/rules", tollgate_testbed::free_port());
     let ran = migrate(&format!("--catalog {away}")).expect(2, &["cannot be asked"]);
     assert!(!ran.stderr.contains("hunter2"), "{}", ran.stderr);
-    // Somebody has a newer program already.
+    // A newer version has migrated the catalog.
     let postgres = Postgres::start();
     migrate(&format!("--catalog {}", postgres.url())).expect(0, &["is new"]);
     postgres.query("INSERT INTO tollgate_migrations (version, applied_at) VALUES (1000, 0)");

@@ -1,4 +1,4 @@
-//! What the files have not goes only if that is wanted, and only of lists that they have.
+//! `--prune` removes entries that are not in the files, and only of lists that the files have.
 
 use crate::command::Desk;
 
@@ -27,7 +27,7 @@ fn lists_that_are_in_the_files_are_pruned() {
     check(only_a, "--prune", &["- rule b\n", "0 to create, 0 to update, 1 to delete"], (1, 2, 1));
     let one_listed = "blacklist: [{identifier_type: ip, identifier: 192.0.2.1}]";
     check(one_listed, "--prune", &["- blacklist ip 192.0.2.2\n"], (1, 1, 1));
-    // A list without anything in it is there all the same, in either notation.
+    // An empty list counts as present, in either notation.
     check("{\"whitelist\": []}", "--prune", &["- whitelist user_id root\n"], (1, 1, 0));
     check(
         "rules: []\nblacklist: []\n",

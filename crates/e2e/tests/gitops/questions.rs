@@ -1,4 +1,4 @@
-//! Whoever sits at a terminal is asked, and sees colours; what others change meanwhile is noticed.
+//! At a terminal, `apply` asks and shows colours; changes by others meanwhile are noticed.
 
 use crate::command::Desk;
 use crate::terminal::Terminal;
@@ -18,7 +18,7 @@ fn desk() -> Desk {
 }
 
 #[test]
-fn the_answer_decides() {
+fn only_yes_applies_the_plan() {
     let desk = desk();
     let before = desk.policy();
     let check = |answer: &str, code: i32, expected: &str| {
@@ -39,7 +39,7 @@ fn the_answer_decides() {
 }
 
 #[test]
-fn colours_are_for_terminals_of_people_who_want_them() {
+fn colours_are_shown_at_a_terminal_without_no_color() {
     let desk = desk();
     let see = |no_color: Option<&str>| {
         let mut command = desk.command("rules diff -f policy.yaml");
@@ -62,7 +62,7 @@ fn colours_are_for_terminals_of_people_who_want_them() {
     assert_eq!(plain, desk.tollgate("rules diff -f policy.yaml").stdout);
 }
 
-/// Shows the plan, lets somebody else write meanwhile, and says yes.
+/// Shows the plan, writes a rule over the API meanwhile, and confirms.
 fn apply_beside(desk: &Desk, rule: &str) -> (i32, String) {
     let mut terminal = Terminal::run(&desk.command("rules apply -f policy.yaml"));
     terminal.await_text("Apply? [y/N] ");
@@ -73,7 +73,7 @@ fn apply_beside(desk: &Desk, rule: &str) -> (i32, String) {
 }
 
 #[test]
-fn a_plan_that_is_another_one_by_now_is_not_applied() {
+fn an_outdated_plan_is_not_applied() {
     let desk = desk();
     let rule = r#"{"rule_id": "a", "limit": 6, "window": "1m", "identifier_type": "user_id"}"#;
     let (code, screen) = apply_beside(&desk, rule);
@@ -85,7 +85,7 @@ fn a_plan_that_is_another_one_by_now_is_not_applied() {
 }
 
 #[test]
-fn changes_elsewhere_do_not_keep_a_plan_from_being_applied() {
+fn unrelated_changes_do_not_stop_a_plan() {
     let desk = desk();
     let rule = r#"{"rule_id": "other", "limit": 6, "window": "1m", "identifier_type": "user_id"}"#;
     let (code, screen) = apply_beside(&desk, rule);
@@ -95,7 +95,7 @@ fn changes_elsewhere_do_not_keep_a_plan_from_being_applied() {
 }
 
 #[test]
-fn the_revision_of_a_dry_run_can_be_insisted_on() {
+fn apply_can_require_the_revision_of_a_dry_run() {
     let desk = desk();
     let body = r#"{"rules": []}"#;
     let put = |query: &str, condition: &[(&str, &str)]| {

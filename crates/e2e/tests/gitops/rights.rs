@@ -1,4 +1,4 @@
-//! Who may apply what: the server says which right is missing, and a tenant touches nothing but its own.
+//! Permissions of `apply`: the server names the missing one, and a tenant changes only its own entries.
 
 use crate::command::Desk;
 
@@ -10,7 +10,7 @@ rules:
 ";
 
 #[test]
-fn the_missing_right_is_named() {
+fn the_missing_permission_is_named() {
     let desk = Desk::with(BEGIN);
     desk.file("policy.yaml", "rules: []");
     let check = |role: &str, command: &str, code: i32, expected: &str| {
@@ -51,7 +51,7 @@ fn the_token_may_be_in_a_file_or_with_the_server() {
     let viewer = desk.token("viewer");
     desk.file("viewer.token", &format!("{viewer}\n"));
     desk.file("empty.token", "\n");
-    // A file that is named wins over what is in the environment.
+    // A token file overrides the environment.
     desk.tollgate_as("hush", "rules export --token-file viewer.token").expect(0, &["everybody"]);
     desk.tollgate("rules export --token-file empty.token").expect(2, &["empty.token: it is empty"]);
     desk.tollgate("rules export --token-file none").expect(2, &["cannot use --token-file none: "]);
@@ -60,7 +60,7 @@ fn the_token_may_be_in_a_file_or_with_the_server() {
 }
 
 #[test]
-fn a_tenant_applies_its_own_only() {
+fn a_tenant_applies_only_its_own_entries() {
     let desk = Desk::with(BEGIN);
     let token = desk.token("tenant-admin --tenant acme");
     let check = |policy: &str, flags: &str, code: i32, expected: &[&str], left: &[&str]| {
@@ -80,7 +80,7 @@ fn a_tenant_applies_its_own_only() {
         &["+ rule acme.new", "2 created"],
         &["acme.gone", "acme.new", "acme.old", "everybody", "other.own"],
     );
-    // What is pruned is its own as well, and what operators wrote about the tenant is not.
+    // A tenant prunes its own entries, and not those that operators wrote about it.
     let left = ["acme.new", "acme.old", "everybody", "other.own"];
     let new = format!("rules: [{}]", own("acme.new"));
     check(&new, "--prune", 0, &["- rule acme.gone", "1 deleted"], &left);
@@ -104,7 +104,7 @@ fn a_tenant_applies_its_own_only() {
     check(other, "", 1, &["(other_tenant)"], &left);
     let white = "whitelist: [{identifier_type: tenant, identifier: acme}]";
     check(white, "", 1, &["the whitelist lifts all limits"], &left);
-    // What it exports is what it may apply.
+    // A tenant can apply what it exports.
     let ran = desk.tollgate_as(&token, "rules export -o own.yaml").expect(0, &[]);
     assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("", ""));
     desk.tollgate_as(&token, "rules diff -f own.yaml --prune").expect(0, &["nothing to change"]);

@@ -1,4 +1,4 @@
-//! A terminal with a command in it, and somebody who types.
+//! A terminal with a command in it, and its keyboard.
 
 use std::io::{Read as _, Write as _};
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 
 use tollgate_e2e::until;
 
-/// A command that takes its output for a terminal, and its input too.
+/// A command whose input and output are a terminal.
 pub(crate) struct Terminal {
     child: Child,
     keyboard: ChildStdin,

@@ -4,7 +4,7 @@ use std::fs;
 
 use tollgate::rules::parse_time;
 use tollgate::{Clock as _, SystemClock};
-use tollgate_catalog::{AuditFilter, Catalog, Purpose};
+use tollgate_catalog::{AuditFilter, Catalog, PolicyBounds};
 use tollgate_testbed::Postgres;
 
 use crate::command::{Desk, Ran, line, run};
@@ -47,7 +47,7 @@ fn a_token_is_shown_once_and_ends_when_it_is_revoked() {
 }
 
 #[test]
-fn a_token_is_what_was_asked_for() {
+fn a_token_has_the_requested_role_tenant_and_expiry() {
     let desk = Desk::new();
     let check = |arguments: &str, expected: &[(&str, &str)]| {
         let made =
@@ -72,7 +72,7 @@ fn a_token_is_what_was_asked_for() {
 }
 
 #[test]
-fn what_makes_no_token() {
+fn invalid_tokens_are_not_created() {
     let desk = Desk::new();
     let check = |arguments: &str, expected: &str| {
         let ran = desk.tollgate(&format!("tokens create {arguments}")).expect(2, &[expected]);
@@ -95,9 +95,9 @@ fn create(catalog: &str) -> Ran {
     run(&mut line(&format!("tokens create --role admin --name lost --catalog {catalog}")))
 }
 
-/// Who changed the catalog last, by its own account.
+/// The author of the last change in the catalog.
 fn last_author(url: &str) -> String {
-    let catalog = Catalog::new(url.parse().expect("a URL"), Purpose::default());
+    let catalog = Catalog::new(url.parse().expect("a URL"), PolicyBounds::default());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let everything = AuditFilter::default();
     let audit = catalog.audit(&everything, None, 1);
@@ -106,12 +106,12 @@ fn last_author(url: &str) -> String {
 }
 
 #[test]
-fn whoever_lost_all_tokens_makes_one_in_the_catalog() {
+fn a_token_can_be_created_in_the_catalog_without_a_server() {
     let postgres = Postgres::start();
     let folder = tempfile::tempdir().expect("a folder");
     let file = format!("sqlite:{}", folder.path().join("rules.db").display());
     for catalog in [file, postgres.url()] {
-        // A catalog that never was one takes no token.
+        // An empty catalog takes no token.
         run(&mut line(&format!("migrate --catalog {catalog}"))).expect(0, &["at schema"]);
         create(&catalog).expect(1, &["is empty"]);
         let setup = Setup { arguments: &["--catalog", &catalog], ..Setup::default() };
@@ -121,7 +121,7 @@ fn whoever_lost_all_tokens_makes_one_in_the_catalog() {
         let desk = Desk { server: Server::start(&setup) };
         desk.tollgate_as(made.stdout.trim(), "tokens list")
             .expect(0, &[" lost ", id(&made.stdout)]);
-        // One that does hears of it.
+        // A running server notices the token.
         let made = create(&catalog).expect(0, &[]);
         let token = made.stdout.trim();
         tollgate_e2e::until("a token that is known", || {

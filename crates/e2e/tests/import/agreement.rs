@@ -1,4 +1,4 @@
-//! A real nginx and the policy that was made of its configuration, asked the same questions.
+//! A real nginx and the policy imported from its configuration decide the same requests.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -11,7 +11,7 @@ use tollgate_testbed::{PATIENCE, free_port, until};
 
 use crate::support::{tollgate, write};
 
-/// One request in a minute: what the counters lose while the test runs is next to nothing.
+/// One request in a minute: what the counters drain while the test runs is negligible.
 const LIMITS: &str = "
 limit_req_zone $binary_remote_addr zone=server:1m rate=1r/m;
 limit_req_zone $binary_remote_addr zone=other:1m rate=1r/m;
@@ -68,7 +68,7 @@ server {
 }
 ";
 
-/// What is around it, in a process of its own.
+/// The main configuration of a separate nginx, which includes the limits.
 const AROUND: &str = "
 daemon off;
 master_process off;
@@ -108,11 +108,11 @@ const REQUESTS: [(&str, &str, &str, usize); 27] = [
     ("shop.example", "/key/x", "two", 3),
     ("shop.example", "/path/x", "", 3),
     ("shop.example", "/path/y", "", 3),
-    // What the first one refuses costs nothing in the second.
+    // A request that the first limit refuses is not charged to the second.
     ("shop.example", "/both/x", "", 5),
     ("shop.example", "/second", "", 4),
     ("shop.example", "/watched/x", "", 4),
-    // What is inherited, here and there.
+    // Inherited limits.
     ("shop.example", "/free", "", 5),
     ("shop.example", "/", "", 2),
     ("shop.example", "/anything/else", "", 3),
@@ -178,7 +178,7 @@ fn nginx(folder: &Path) -> Command {
     command
 }
 
-/// What becomes of a request.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Admitted,
@@ -186,7 +186,7 @@ enum Fate {
     Refused,
 }
 
-/// What the imported policy says to all requests, if they come at one moment.
+/// The outcomes of all requests under the imported policy, if they come at the same time.
 fn fates(folder: &Path, requests: &[(&str, &str, &str)]) -> Vec<Fate> {
     let top = folder.join("nginx.conf");
     let top = top.to_str().expect("a path");
@@ -256,8 +256,8 @@ fn an_imported_policy_admits_what_nginx_admits() {
     assert!(counts.iter().all(|count| *count > 3), "all of them are tried: {counts:?}");
 }
 
-/// Texts that nginx takes, and others that it refuses. What it knows more about than we do, like its
-/// directives, is not among them.
+/// Texts that nginx accepts, and others that it refuses. Directives that only nginx knows are not among
+/// them.
 const TEXTS: [&str; 44] = [
     "limit_req_zone $remote_addr zone=z:1m rate=1r/s;",
     "limit_req_zone $remote_addr rate=1r/s zone=z:1m;",

@@ -1,4 +1,4 @@
-//! Files of envoyproxy/ratelimit in, a policy that can be used out.
+//! Files of envoyproxy/ratelimit are imported as a valid policy.
 
 use serde_json::{Value, json};
 
@@ -82,7 +82,7 @@ rules:
 }
 
 #[test]
-fn what_is_printed_passes_the_linter() {
+fn an_imported_policy_passes_the_linter() {
     let folder = tempfile::tempdir().expect("a folder");
     write(folder.path(), "shop.yaml", SHOP);
     write(folder.path(), "mail.yml", MAIL);
@@ -103,7 +103,7 @@ fn what_is_printed_passes_the_linter() {
 }
 
 #[test]
-fn what_is_lost_is_told_once_with_all_it_concerns() {
+fn each_lost_feature_is_reported_once_with_its_limits() {
     let folder = tempfile::tempdir().expect("a folder");
     let shop = write(folder.path(), "shop.yaml", SHOP);
     let mail = write(folder.path(), "mail.yaml", MAIL);
@@ -147,7 +147,7 @@ fn files_without_limits_are_an_empty_policy() {
 }
 
 #[test]
-fn files_that_cannot_be_used_are_told_with_exit_code_2() {
+fn invalid_files_exit_with_code_2() {
     let folder = tempfile::tempdir().expect("a folder");
     let empty = folder.path().join("empty");
     std::fs::create_dir(&empty).expect("a folder");

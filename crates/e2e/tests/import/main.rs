@@ -1,4 +1,4 @@
-//! `tollgate rules import`: files of others in, a policy that can be used out.
+//! `tollgate rules import`: files of other programs become a valid policy.
 
 mod agreement;
 mod envoy;
@@ -8,7 +8,7 @@ mod support;
 use crate::support::tollgate;
 
 #[test]
-fn wrong_usage_is_told() {
+fn wrong_usage_is_an_error() {
     for (arguments, expected) in [
         (&["rules", "import", "-"][..], "--from <LIMITER>"),
         (&["rules", "import", "--from", "envoy"], "<FILE|DIR>"),

@@ -1,4 +1,4 @@
-//! Configurations of nginx in, a policy that can be used out.
+//! Configurations of nginx are imported as a valid policy.
 
 use serde_json::{Value, json};
 
@@ -100,7 +100,7 @@ fn included_files_are_read_as_nginx_does() {
         "zones.conf",
         "limit_req_zone $binary_remote_addr zone=z:1m rate=1r/s; limit_req_status 429;",
     );
-    // From the folder of the file at the top, wherever the file is that says so.
+    // Relative to the folder of the top file, wherever the including file is.
     write(
         folder.path(),
         "sites/b.conf",
@@ -125,7 +125,7 @@ fn included_files_are_read_as_nginx_does() {
         assert!(missing.starts_with(&place), "{missing}");
         assert_eq!(notes.last(), Some(&"5 files, 1 zone, 2 limits, 1 rule"));
     }
-    // Without a file that includes the rest, all of them; they start from another folder then.
+    // Without a file that includes the rest, all files are read, relative to another folder.
     let sites = folder.path().join("sites");
     let ran = import(&[sites.to_str().expect("a path")], "");
     assert_eq!(ran.code, 0, "{}", ran.stderr);

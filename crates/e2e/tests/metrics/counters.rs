@@ -1,4 +1,4 @@
-//! Metrics of one node with counters in memory: each is made to move.
+//! Metrics of one node with counters in memory: a test makes each of them change.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ use tollgate_e2e::server::{CHECK, JSON, Server, Setup};
 use tollgate_e2e::until;
 
 const BATCH: &str = "/api/v1/rate-limit/check/batch";
-/// Tests call more often than people do.
+/// Tests exceed the default limits of the admin API.
 const OFTEN: &str = "limits: {admin_reads_per_minute: 1000000, admin_writes_per_minute: 1000000}";
 
 const RULES: &str = "
@@ -151,7 +151,7 @@ fn a_rules_file_with_a_mistake() {
     });
 }
 
-/// Rules that may be out of date: the catalog is away, and the last ones stay in force.
+/// Rules that may be out of date: the catalog is unavailable, and the last ones stay in force.
 #[test]
 fn a_catalog_that_is_away() {
     let postgres = Postgres::start();

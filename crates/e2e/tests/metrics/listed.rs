@@ -1,4 +1,4 @@
-//! The list of metrics: what `/metrics` shows is what docs/serve.md lists and what tests see moving.
+//! The list of metrics: `/metrics` shows those that docs/serve.md lists and that a test sees change.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,8 +11,7 @@ use serde_json::json;
 use tollgate_e2e::program::root;
 use tollgate_e2e::server::{JSON, Server, Setup};
 
-/// For every metric the file, below `crates`, with a test in which the thing happens and the figure
-/// moves.
+/// For every metric the file, below `crates`, with a test in which it changes.
 const TESTS: &[(&str, &[&str])] = &[
     (
         "e2e/tests/metrics/counters.rs",
@@ -92,7 +91,7 @@ fn documented() -> BTreeSet<(String, String)> {
 }
 
 #[test]
-fn every_metric_is_documented_and_seen_moving() {
+fn every_metric_is_documented_and_has_a_test() {
     let server = Server::with_rules("rules: []");
     let shown = shown(&server.get("/metrics").text());
     assert_eq!(shown, documented(), "left: /metrics, right: docs/serve.md");
@@ -127,7 +126,7 @@ fn busy_server() -> Server {
     server
 }
 
-/// Runs Prometheus' own tool, and says what it has to complain about.
+/// Runs promtool, and returns its complaints.
 fn promtool(arguments: &[&str], input: &str) -> Result<(), String> {
     let path = Path::new("/usr/bin/promtool");
     assert!(path.exists(), "{} is missing: scripts/test installs it", path.display());
@@ -183,7 +182,7 @@ fn open_metrics_is_sent_only_if_it_is_asked_for() {
     check(Some(prometheus), OPEN_METRICS);
 }
 
-/// It is in no policy, so it is shown only once it was used.
+/// This rule is in no policy, so it is shown only once it was used.
 #[test]
 fn the_rule_for_limits_of_requests_is_not_shown_until_it_is_used() {
     let server = busy_server();

@@ -1,5 +1,5 @@
-//! Metrics of the real binary: all of them are documented, readable by Prometheus' own tool, and move
-//! when the thing happens that they count.
+//! Metrics of the real binary: all of them are documented, valid for promtool, and change with what
+//! they count.
 
 mod counters;
 mod listed;

@@ -12,7 +12,7 @@ use tollgate_e2e::server::{AUTHORIZE, CHECK, JSON, Server, Setup};
 use tollgate_e2e::until;
 use tollgate_e2e::upstream::Upstream;
 
-/// Two rules judge every user, so figures by rule are not figures of requests.
+/// Two rules apply to every user, so figures by rule are not figures of requests.
 const RULES: &str = "
 rules:
   - {rule_id: per_user, limit: 2, window: 300d, identifier_type: user_id, algorithm: fixed_window}
@@ -71,7 +71,7 @@ fn checks_over_http() {
     assert_eq!(server.post(CHECK, r#"{"rule_id":"nothing"}"#).status, 404);
     assert_counted(&server, "http", [3, 1, 1, 1, 2, 2]);
 
-    // Looks are no requests, and a repeated call is the same request.
+    // Peeks are not requests, and a repeated call is the same request.
     server.check(r#"{"identifiers":{"user_id":"bob"},"cost":0}"#);
     server.post("/api/v1/rate-limit/peek", &user("bob"));
     let key = ("X-Idempotency-Key", "once");
@@ -218,7 +218,7 @@ fn a_store_that_is_unavailable_is_an_error_where_a_rule_fails_closed() {
     assert_counted(&server, "http", [0, 0, 0, 0, 0, 1]);
 }
 
-/// Requests whose callers left before the decision were counted nowhere.
+/// Requests whose callers left before the decision were once not counted.
 #[test]
 fn a_caller_that_leaves_is_an_error() {
     let redis = Redis::start();

@@ -1,4 +1,4 @@
-//! Metrics of a shared store, with a real Redis and a real PostgreSQL that go away.
+//! Metrics of a shared store, with a real Redis and a real PostgreSQL that fail.
 
 use std::fs;
 use std::process::Command;
@@ -31,7 +31,7 @@ fn check(server: &Server, identifier: &str, client: &str) {
     server.check(&json!({"identifiers": {identifier: client}}).to_string());
 }
 
-/// What a node tells of its store while that answers, and once it does not.
+/// The metrics of a node while its store responds, and once it does not.
 fn see_it_go(server: &Server, name: &str, go: impl FnOnce(), kinds: &[&str]) {
     let of = |metric: &str| format!("{metric}{{server=\"{name}\"}}");
     check(server, "user_id", "ann");
@@ -40,7 +40,7 @@ fn see_it_go(server: &Server, name: &str, go: impl FnOnce(), kinds: &[&str]) {
     grows(server, &of("tollgate_store_request_seconds_count"), || check(server, "user_id", "eve"));
     grows(server, &of("tollgate_store_request_seconds_sum"), || check(server, "user_id", "dan"));
     grows(server, "tollgate_store_duration_seconds_count", || check(server, "user_id", "joe"));
-    // Asked again within a second, a client that was refused is refused without a call.
+    // Within a second, a refused client is refused again without a call to the store.
     until("a refusal without a call", || {
         check(server, "user_id", "ann");
         (value(server, "tollgate_deny_cache_hits_total") > 0.0).then_some(())

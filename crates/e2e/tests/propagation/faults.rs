@@ -1,4 +1,4 @@
-//! What becomes of requests and of writes while the catalog cannot do its work.
+//! Requests and writes while the catalog fails.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use crate::fleet::{Fleet, SLACK, SOON, limit_at, pair, put};
 use tollgate_e2e::server::Server;
 use tollgate_e2e::until;
 
-/// The longest that a write may take to say that it failed.
-const PATIENCE: Duration = Duration::from_secs(25);
+/// The longest that a write may take to fail.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(25);
 
 #[test]
 fn a_database_that_is_killed_fails_writes_and_nothing_else() {
@@ -23,10 +23,10 @@ fn a_database_that_is_killed_fails_writes_and_nothing_else() {
             let answer = fleet.write(node, 5).0;
             assert_eq!((answer.status, answer.code().as_str()), (503, "catalog_unavailable"));
             assert!(!answer.text().contains("postgres@"), "{}", answer.text());
-            assert!(stopwatch.elapsed() < PATIENCE);
+            assert!(stopwatch.elapsed() < WRITE_TIMEOUT);
             assert_eq!(limit_at(&fleet.nodes[node]), 1_000_000);
         }
-        until("silence to be told", || {
+        until("the age of the last sync", || {
             let ready = fleet.nodes[1].get("/health/ready");
             assert_eq!(ready.status, 200, "{ready:?}");
             ready.json()["catalog_silence_seconds"].as_f64().filter(|silence| *silence > 0.5)
@@ -46,7 +46,7 @@ fn a_database_that_is_killed_fails_writes_and_nothing_else() {
 }
 
 #[test]
-fn a_database_that_stands_still_fails_writes_in_time() {
+fn a_database_that_hangs_fails_writes_in_time() {
     let (postgres, redis) = (Postgres::start(), Redis::start());
     let fleet = Fleet::start(1, &postgres.url(), &redis.url());
     fleet.under_load(|| {
@@ -54,7 +54,7 @@ fn a_database_that_stands_still_fails_writes_in_time() {
         let stopwatch = Stopwatch::start();
         let answer = fleet.write(0, 5).0;
         assert!([503, 504].contains(&answer.status), "{answer:?}");
-        assert!(stopwatch.elapsed() < PATIENCE, "{:?}", stopwatch.elapsed());
+        assert!(stopwatch.elapsed() < WRITE_TIMEOUT, "{:?}", stopwatch.elapsed());
         postgres.resume();
         until("a write", || (fleet.write(0, 1_000_008).0.status == 200).then_some(()));
         fleet.until_all_have(1_000_008);
@@ -78,8 +78,8 @@ fn a_slow_link_slows_writes_and_nothing_else() {
     });
 }
 
-/// The database is put back to what it was some changes ago, and goes on from there: its numbers
-/// come again, for other changes.
+/// The database is restored to a state some changes ago: the same revisions are used again, for other
+/// changes.
 #[test]
 fn a_database_restored_from_a_backup_is_noticed() {
     let (postgres, redis) = (Postgres::start(), Redis::start());
@@ -107,13 +107,13 @@ fn a_database_restored_from_a_backup_is_noticed() {
     assert!(fleet.nodes.iter().any(has_noticed));
 }
 
-/// Does something to the database of the rules while nobody is connected to it.
+/// Runs SQL while there is no connection to the database of the rules.
 fn alone(postgres: &Postgres, sql: &str) {
     postgres.query("ALTER DATABASE rules WITH ALLOW_CONNECTIONS false");
     postgres.query(
         "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = 'rules'",
     );
-    until("nobody there", || {
+    until("no connections", || {
         let others = "SELECT count(*) FROM pg_stat_activity WHERE datname = 'rules'";
         (postgres.query(others) == "0").then_some(())
     });
@@ -124,13 +124,13 @@ fn alone(postgres: &Postgres, sql: &str) {
     }
 }
 
-/// Files of the database can grow no more: what is written is refused as a whole.
+/// Files of the database cannot grow: a write is refused as a whole.
 #[test]
 fn a_full_database_refuses_writes_whole() {
-    const MOST: u64 = 18 << 20;
+    const MAX_FILE_BYTES: u64 = 18 << 20;
     let (postgres, redis) = (Postgres::start(), Redis::start());
     let fleet = Fleet::start(1, &postgres.url(), &redis.url());
-    postgres.limit_files(Some(MOST));
+    postgres.limit_files(Some(MAX_FILE_BYTES));
     fleet.under_load(|| {
         let refused = (0..64).find_map(|round| {
             let answer = put(&fleet.nodes[0], "/api/v1/policy?prune=rules", &bulky(round));

@@ -1,4 +1,4 @@
-//! Nodes with one catalog, clients that keep asking them, and a pair of rules that always change
+//! Nodes with one catalog, clients that keep sending checks, and a pair of rules that always change
 //! together.
 
 use std::env;
@@ -38,7 +38,7 @@ impl Fleet {
             (0..count).map(|_| tempfile::tempdir().expect("a folder")).collect();
         let nodes = folders.iter().map(|folder| node(catalog, store, folder)).collect();
         let fleet = Self { nodes, _folders: folders };
-        // Nothing else is to have a say.
+        // No other rules apply.
         let begun = put(&fleet.nodes[0], "/api/v1/policy?prune=rules", &pair(1_000_000));
         Written(begun).expect_ok();
         fleet.until_all_have(1_000_000);
@@ -50,7 +50,7 @@ impl Fleet {
         Written(put(&self.nodes[node], "/api/v1/policy", &pair(limit)))
     }
 
-    /// Waits until each node judges by that limit; says how long that took.
+    /// Waits until each node applies that limit; returns how long that took.
     pub(crate) fn until_all_have(&self, limit: u64) -> Duration {
         let stopwatch = Stopwatch::start();
         for node in &self.nodes {
@@ -59,8 +59,8 @@ impl Fleet {
         stopwatch.elapsed()
     }
 
-    /// Lets two clients for each node keep asking while `act` runs. Every answer has to be a verdict by
-    /// both rules of the pair, at one and the same revision. Says how many there were.
+    /// Runs two clients for each node while `act` runs. Every response has to be a decision by both
+    /// rules of the pair, at the same revision. Returns how many there were.
     pub(crate) fn under_load(&self, act: impl FnOnce()) -> usize {
         let seen = Mutex::new(0);
         let next = std::sync::atomic::AtomicUsize::new(0);
@@ -74,18 +74,18 @@ impl Fleet {
                 assert_eq!(answer.status, 200, "{answer:?}");
                 let told = answer.json();
                 let [one, other] = limits(&told);
-                assert_eq!(one, other, "judged by a mixture: {told}");
+                assert_eq!(one, other, "decided by a mixture: {told}");
                 assert_eq!(told["allowed"], true, "{told}");
                 answers += 1;
             }
-            *seen.lock().expect("nobody failed") += answers;
+            *seen.lock().expect("no thread panicked") += answers;
         };
         beside(2 * self.nodes.len(), ask, act);
-        seen.into_inner().expect("nobody failed")
+        seen.into_inner().expect("no thread panicked")
     }
 }
 
-/// A node in a folder of its own.
+/// A node in its own folder.
 pub(crate) fn node(catalog: &str, store: &str, folder: &TempDir) -> Server {
     let copy = folder.path().join("copy.db");
     let copy = copy.to_str().expect("a path of text");
@@ -93,13 +93,13 @@ pub(crate) fn node(catalog: &str, store: &str, folder: &TempDir) -> Server {
     if catalog.starts_with("postgres") {
         arguments.extend(["--catalog-copy", copy]);
     }
-    // Tests write more often than people do.
+    // Tests exceed the default limit of writes.
     let settings = "{limits: {admin_writes_per_minute: 100000, admin_reads_per_minute: 100000}, \
                     store_failure: {deadline: 5s}}";
     Server::start(&Setup { settings, arguments: &arguments, ..Setup::default() })
 }
 
-/// What a write was answered.
+/// The response to a write.
 pub(crate) struct Written(pub(crate) Answer);
 
 impl Written {
@@ -112,7 +112,7 @@ pub(crate) fn put(node: &Server, path: &str, body: &str) -> Answer {
     node.ask("PUT", path, &[JSON, bearer_admin()], body)
 }
 
-/// Two rules that apply to everybody and always have the same limit.
+/// Two rules that apply to every request and always have the same limit.
 pub(crate) fn pair(limit: u64) -> String {
     let rule = |id: &str| json!({"rule_id": id, "limit": limit, "window": "300d", "identifier_type": "user_id"});
     json!({"rules": [rule("pair_one"), rule("pair_other")]}).to_string()
@@ -126,7 +126,7 @@ fn limits(told: &Value) -> [u64; 2] {
     })
 }
 
-/// The limit by which a node judges, if it judges by the pair.
+/// The limit that a node applies, if both rules of the pair have the same.
 pub(crate) fn limit_at(node: &Server) -> u64 {
     let [one, other] = limits(&node.check(ALICE));
     assert_eq!(one, other);

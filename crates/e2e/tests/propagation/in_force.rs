@@ -1,4 +1,4 @@
-//! A change is in force on every node within a second, whole, and no request is lost over it.
+//! A change is in force on every node within a second, as a whole, and no request fails meanwhile.
 
 use tollgate_testbed::{Postgres, Redis};
 
@@ -20,7 +20,7 @@ fn every_node_has_each_revision_within_a_second() {
     assert!(asked > changes, "{asked} requests");
 }
 
-/// Without PostgreSQL's word and without Redis, looking by itself is enough.
+/// Without notifications of PostgreSQL or Redis, polling is enough.
 #[test]
 fn nodes_on_one_file_notice_each_other() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,5 +1,5 @@
-//! Rules that change while traffic flows: how soon each node has them in force, and what becomes of
-//! requests and writes while the catalog is killed, restored from a backup, full, slow or away.
+//! Rules that change under traffic: how soon each node has them in force, and how requests and writes
+//! fare while the catalog is killed, restored from a backup, full, slow or unavailable.
 
 mod faults;
 mod fleet;

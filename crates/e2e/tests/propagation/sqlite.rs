@@ -1,5 +1,5 @@
-//! A server that is killed in the middle of writing: what it acknowledged is there, and the file is
-//! sound.
+//! A server that is killed in the middle of writing: acknowledged writes are kept, and the file is
+//! intact.
 
 use std::process::Command;
 use std::sync::Mutex;
@@ -32,21 +32,21 @@ fn what_was_acknowledged_survives_kill_9() {
                 let answer = std::panic::catch_unwind(|| put(&server, &path, &body).status);
                 match answer {
                     Ok(200 | 201) => {
-                        written.lock().expect("nobody failed").push((rule, number + 1));
+                        written.lock().expect("no thread panicked").push((rule, number + 1));
                     }
-                    // It was killed, and nobody knows what became of this one.
+                    // It was killed; the outcome of this write is unknown.
                     _ => return,
                 }
             }
         };
         beside(1, write, || {
             until("some writes", || {
-                (written.lock().expect("nobody failed").len() >= wanted).then_some(())
+                (written.lock().expect("no thread panicked").len() >= wanted).then_some(())
             });
             server.process.signal("KILL");
         });
         drop(server);
-        acknowledged.extend(written.into_inner().expect("nobody failed"));
+        acknowledged.extend(written.into_inner().expect("no thread panicked"));
         let server = node(&catalog, "memory:", &folder);
         let mut newest = std::collections::BTreeMap::new();
         for (rule, limit) in &acknowledged {
@@ -56,7 +56,7 @@ fn what_was_acknowledged_survives_kill_9() {
             let found = server.get_as_admin(&format!("/api/v1/rules/{rule}"));
             assert_eq!(found.status, 200, "{rule} is gone");
             let found = found.json()["limit"].as_u64().expect("a limit");
-            // One that was on its way when the server was killed may have been kept.
+            // A write in flight when the server was killed may have been kept.
             assert!((limit..=limit + 5).contains(&found), "{rule}: {found}, not {limit}");
         }
         assert_eq!(integrity(&file), "ok");

@@ -75,7 +75,7 @@ fn a_node_without_a_copy_starts_from_what_others_announced() {
     let late = node(&postgres.url(), &redis.url(), &folder);
     assert_eq!(limit_at(&late), 88);
     assert!(late.process.errors().contains("announced in Redis"), "{}", late.process.errors());
-    // And with neither, by what is built in.
+    // Without either, the built-in rules apply.
     redis.command(&["DEL", "ratelimit:rules:active"]);
     let folder = tempfile::tempdir().expect("a folder");
     let last = node(&postgres.url(), &redis.url(), &folder);

@@ -1,5 +1,5 @@
-//! The commands that ask a server, as their users meet them: against a server that runs, and against
-//! everything that may be there instead.
+//! The commands that call a server, against a running server, and against other programs and closed
+//! ports.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -19,7 +19,7 @@ rules:
 blacklist: [{identifier_type: api_key, identifier: stolen}]
 ";
 
-/// A server, and the URL that commands know it by.
+/// A server, and its URL for commands.
 struct Remote {
     server: Server,
     url: String,
@@ -71,7 +71,7 @@ fn tollgate(arguments: &[&str]) -> Ran {
     }
 }
 
-/// Asks, and compares the exit code and a part of what is printed where it belongs.
+/// Runs a command, and compares the exit code and a part of the right output.
 fn check(ask: impl Fn(&[&str]) -> Ran, arguments: &str, code: i32, expected: &str) {
     let ran = ask(&arguments.split_whitespace().collect::<Vec<_>>());
     assert_eq!(ran.code, code, "{arguments}: {}{}", ran.stdout, ran.stderr);
@@ -82,7 +82,7 @@ fn check(ask: impl Fn(&[&str]) -> Ran, arguments: &str, code: i32, expected: &st
 }
 
 #[test]
-fn a_check_charges_and_its_exit_code_tells() {
+fn a_check_charges_and_its_exit_code_is_the_decision() {
     let server = Remote::start();
     let check = |arguments: &str, code: i32, expected: &str| {
         check(|arguments| server.ask(arguments), arguments, code, expected);
@@ -102,7 +102,7 @@ fn a_check_charges_and_its_exit_code_tells() {
     check("check --rule per_plan --key-type custom gold --cost 4", 0, "by per_plan: 0 of 5 left");
     check("check --rule per_user --user-id zoe", 0, "allowed by per_user: 1 of 2 left");
     check("check --method POST --ip 192.0.2.7 --endpoint /a", 0, "by per_address: 99 of 100 left");
-    // Charged once, however often it is asked.
+    // Charged once, however often it is explained.
     check("check --user-id bob --idempotency-key k", 0, "1 of 2 left");
     check("check --user-id bob --idempotency-key k", 0, "1 of 2 left");
     check("check --user-id eve --idempotency-key k", 2, "idempotency");
@@ -232,7 +232,7 @@ fn json_is_printed_as_it_came() {
 }
 
 #[test]
-fn a_server_with_a_certificate_of_its_own_is_believed_if_told_so() {
+fn a_server_with_a_private_authority_is_trusted_with_ca() {
     let server = Remote::with(&[], |folder| {
         let own = rcgen::generate_simple_self_signed(["localhost".to_owned()]);
         let own = own.expect("a certificate");
@@ -247,9 +247,9 @@ fn a_server_with_a_certificate_of_its_own_is_believed_if_told_so() {
     check(&format!("check --user-id u --ca {}", file("server.pem")), 0, "allowed by per_user");
     check(&format!("check --ca {}", file("missing.pem")), 2, "cannot use --ca");
     check(&format!("check --ca {}", file("policy.yaml")), 2, "it holds no certificate in PEM");
-    // Without the file nobody vouches for it.
+    // Without the file the certificate is not trusted.
     check("check", 2, "--ca");
-    // Plain words to a port that expects TLS.
+    // Plain HTTP to a port that expects TLS.
     let plain = server.url.replace("https", "http");
     let ran = tollgate(&["check", "--server", &plain]);
     assert_eq!(ran.code, 2);
@@ -263,7 +263,7 @@ fn tls_settings(folder: &Path) -> String {
 }
 
 #[test]
-fn the_certificate_that_the_documents_make_is_believed() {
+fn the_certificate_of_the_documents_is_trusted() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/serve.md");
     let page = fs::read_to_string(page).expect("the page about serving");
     let (_, rest) = page.split_once("```sh\nopenssl req ").expect("how to make a certificate");
@@ -280,7 +280,7 @@ fn the_certificate_that_the_documents_make_is_believed() {
 }
 
 #[test]
-fn why_a_certificate_is_not_believed_is_told_in_words() {
+fn an_untrusted_certificate_is_explained() {
     let make = |names: &[&str], is_authority: bool| {
         let names: Vec<String> = names.iter().map(ToString::to_string).collect();
         let mut parameters = rcgen::CertificateParams::new(names).expect("names");
@@ -329,11 +329,11 @@ fn answering(bytes: &'static [u8]) -> String {
 }
 
 #[test]
-fn who_gets_no_answer_is_told_what_to_do() {
+fn an_unusable_response_comes_with_advice() {
     let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let closed = format!("http://{}", free.local_addr().expect("an address"));
     drop(free);
-    // Its queue takes the connection, and nobody ever looks at it.
+    // The backlog takes the connection, and it is never accepted.
     let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let silent_url = format!("http://{}", silent.local_addr().expect("an address"));
     let rubbish = answering(b"220 mail.example.com ESMTP\r\n");

@@ -9,7 +9,7 @@ use std::process::Command;
 use tollgate_e2e::program::root;
 use tollgate_e2e::server::binary;
 
-/// Requests for every entry point. `scripts/replay/run` takes 10,000 unless told otherwise.
+/// Requests for every entry point. The default of `scripts/replay/run` is 10,000.
 const REQUESTS: &str = "150";
 
 #[test]

@@ -17,12 +17,12 @@ const TOKEN: &str = "squeamish-ossifrage";
 fn command(arguments: &[&str]) -> Command {
     let mut command = tollgate();
     command.args(arguments).env("TOLLGATE_GRPC", "127.0.0.1:0");
-    // Where a catalog is made, if there are no rules.
+    // A catalog is made here, if there are no rules.
     command.current_dir(fresh_folder());
     command
 }
 
-/// A folder that nobody else uses. It goes with those of the build.
+/// A folder for one test, below those of the build.
 fn fresh_folder() -> PathBuf {
     let folder =
         tempfile::Builder::new().disable_cleanup(true).tempdir_in(env!("CARGO_TARGET_TMPDIR"));
@@ -33,7 +33,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Status and body of the answer of a listener.
+/// Status and body of the response of a listener.
 fn ask(server: &Server, listener: &str, path: &str, token: &str) -> (u16, String) {
     let url = server.told(listener).unwrap_or_else(|| panic!("no {listener}: {}", server.said));
     let address = url.strip_prefix("http://").and_then(|address| address.parse().ok());
@@ -78,7 +78,7 @@ fn a_server_starts_without_arguments_obeys_signals_and_ends() {
 fn a_second_signal_ends_at_once() {
     let mut server = Server::run(&mut command(&["serve", "--http", "127.0.0.1:0"]));
     let address = server.address;
-    // A request whose body never comes is still being answered.
+    // A request whose body never comes is still in flight.
     let mut stream = TcpStream::connect(address).expect("a connection");
     let head = "POST /api/v1/rate-limit/check HTTP/1.1\r\nHost: localhost\r\nContent-Type: \
                 application/json\r\nContent-Length: 10\r\nExpect: 100-continue\r\n\r\n";
@@ -100,7 +100,7 @@ fn the_admin_api_can_be_apart_and_tokens_can_be_chosen() {
     let server = Server::run(&mut started);
     assert!(!server.said.contains(TOKEN) && !server.said.contains("token"), "{}", server.said);
     assert_eq!(ask(&server, "admin", "/api/v1/rules", TOKEN).0, 200);
-    // What is elsewhere is not unknown.
+    // A path of the other port is not unknown.
     let (status, body) = ask(&server, "http", "/api/v1/rules", TOKEN);
     assert_eq!(status, 404);
     assert!(body.contains("belongs to the admin API, which has a separate port"), "{body}");
@@ -130,7 +130,7 @@ fn a_server_on_all_addresses_says_so_and_names_the_port_of_its_admin_api() {
     assert!(!line("grpc ").expect("a line").contains("all addresses"), "{}", server.said);
     let (_, body) = ask(&server, "http", "/api/v1/decisions/d1", "");
     assert!(body.contains(&format!("a separate port: {} (--admin)", admin.port())), "{body}");
-    // What to try is something that the rules count.
+    // The suggested call is one that the rules count.
     assert!(server.said.contains(r#"-d '{"identifiers":{"tenant":"acme"},"#), "{}", server.said);
 }
 
@@ -154,8 +154,8 @@ fn a_rules_file_without_rules_or_without_the_file_is_a_warning() {
 }
 
 #[test]
-fn why_a_token_is_not_believed_can_be_found_out() {
-    // {"sub":"alice"}, signed by somebody else.
+fn a_rejected_token_is_explained_in_the_log() {
+    // {"sub":"alice"}, signed with another key.
     let token =
         "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhbGljZSJ9.AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
     let mut started = command(&["serve", "--http", "127.0.0.1:0", "--log-level", "debug"]);
@@ -181,7 +181,7 @@ fn why_a_token_is_not_believed_can_be_found_out() {
 }
 
 #[test]
-fn what_is_possible_instead_of_a_method_is_told() {
+fn a_405_names_the_allowed_methods() {
     let server = Server::run(&mut command(&["serve", "--http", "127.0.0.1:0"]));
     let (status, body) = ask(&server, "http", "/api/v1/rate-limit/peek", "");
     assert_eq!(status, 405);
@@ -191,7 +191,7 @@ fn what_is_possible_instead_of_a_method_is_told() {
 }
 
 #[test]
-fn what_keeps_a_server_from_starting_is_told_in_a_sentence() {
+fn a_failed_start_is_explained_in_a_sentence() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("an address").to_string();
     let folder = tempfile::tempdir().expect("a folder");

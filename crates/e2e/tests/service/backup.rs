@@ -1,4 +1,4 @@
-//! `tollgate backup` of a server that goes on writing.
+//! `tollgate backup` of a server that keeps writing.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

@@ -1,4 +1,4 @@
-//! A web page in a browser on the same machine: it must not use a server that asks for no token.
+//! A web page in a browser on the same machine: it must not use a server that needs no token.
 
 use tollgate_e2e::client::{Answer, Connection};
 use tollgate_e2e::server::{AUTHORIZE, CHECK, Server, Setup};
@@ -31,7 +31,7 @@ fn a_page_cannot_rebind_its_name_to_the_check_api() {
 }
 
 #[test]
-fn a_page_of_another_site_cannot_charge_anybody() {
+fn a_page_of_another_site_cannot_charge_a_client() {
     let server = Server::start(&Setup::default());
     for field in ["Origin: https://evil.example", "Origin: null", "Sec-Fetch-Site: cross-site"] {
         let refused = check(&server, &format!("Host: localhost\r\n{field}\r\n"));
@@ -42,7 +42,7 @@ fn a_page_of_another_site_cannot_charge_anybody() {
     assert_eq!(check(&server, own).status, 200);
 }
 
-/// A token protects it, and names of all kinds lead to it.
+/// A token protects it, so every host name is accepted.
 #[test]
 fn a_server_with_a_token_answers_to_every_host() {
     let server = Server::start(&Setup {

@@ -18,7 +18,7 @@ fn parse(text: &str) -> Value {
 }
 
 #[test]
-fn what_the_server_says_to_try_works() {
+fn the_suggested_call_works() {
     let server = Server::with_rules(RULES);
     let said = server.process.output();
     let (_, command) = said.split_once("try ").expect("something to try");

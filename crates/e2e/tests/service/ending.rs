@@ -1,4 +1,4 @@
-//! How the server ends, and when it does not even begin.
+//! How the server shuts down, and when it refuses to start.
 
 use std::net::TcpStream;
 
@@ -7,7 +7,7 @@ use tollgate_e2e::server::{CHECK, Server, Setup, command};
 use tollgate_e2e::until;
 
 #[test]
-fn what_has_begun_is_answered_before_the_end() {
+fn requests_in_flight_get_responses_at_shutdown() {
     let mut server = Server::start(&Setup::default());
     let body = r#"{"identifiers":{"user_id":"alice"}}"#;
     let (half, other_half) = body.split_at(body.len() / 2);
@@ -38,7 +38,7 @@ fn what_has_begun_is_answered_before_the_end() {
 }
 
 #[test]
-fn load_balancers_have_time_to_notice() {
+fn shutdown_waits_for_load_balancers() {
     let settings = "limits: {shutdown_delay: 1h}";
     let mut server = Server::start(&Setup { settings, ..Setup::default() });
     server.process.signal("TERM");
@@ -52,7 +52,7 @@ fn load_balancers_have_time_to_notice() {
 }
 
 #[test]
-fn a_server_that_others_can_reach_asks_how_callers_are_known() {
+fn a_server_on_a_public_address_needs_check_auth() {
     let folder = tempfile::tempdir().expect("a folder");
     let check = |arguments: &[&str], expected: &str| {
         let setup = Setup { arguments, ..Setup::default() };

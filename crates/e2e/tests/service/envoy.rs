@@ -36,7 +36,7 @@ fn requests_pass_until_they_are_refused_with_429() {
         assert!(answer.header("ratelimit").is_some(), "{answer:?}");
     }
 
-    // What the client says about its address and its request does not help it.
+    // Headers of the client about its address and its request are ignored.
     let lies = ["X-Forwarded-For: 192.0.2.1", "X-Original-URI: /free", "X-Forwarded-Uri: /free"];
     let lies = lies.map(|lie| ["--header", lie]).concat();
     for more in [&[][..], &lies] {
@@ -52,7 +52,7 @@ fn requests_pass_until_they_are_refused_with_429() {
         assert_eq!(body["error"]["rule_id"], "per_address");
     }
 
-    // Method and path reach the rules, whatever the path is spelt like.
+    // Method and path reach the rules, in any spelling of the path.
     let login = ["--request", "POST", "--path-as-is"];
     assert_eq!(envoy.ask("127.0.0.3", "/login?next=/", &login).status, 200);
     assert_eq!(envoy.ask("127.0.0.3", "/a/../login", &login).status, 400, "two ways to read it");

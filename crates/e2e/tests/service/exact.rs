@@ -1,4 +1,4 @@
-//! Limits are exact over the wire, however many ask at once.
+//! Limits are exact over the wire, however many clients send checks at once.
 
 use std::sync::Barrier;
 use std::thread;
@@ -9,7 +9,7 @@ use tollgate_e2e::server::{CHECK, JSON, PEEK, Server};
 const CONNECTIONS: usize = 64;
 const LIMIT: usize = 1_000;
 
-/// Windows are so long that nothing comes back during a test.
+/// Windows are so long that nothing refills during a test.
 fn rules() -> String {
     let algorithms = [
         "fixed_window",
@@ -29,7 +29,7 @@ fn rules() -> String {
     text
 }
 
-/// Asks `times` times over each of many connections, all at once. Says how often it was allowed.
+/// Sends `times` checks over each of many connections, all at once. Returns how many were allowed.
 fn hammer(server: &Server, rule: &str, times: usize) -> usize {
     let body = format!(r#"{{"rule_id":"{rule}","key_type":"user","key_value":"alice"}}"#);
     let check = request("POST", CHECK, &[JSON], body.as_bytes());

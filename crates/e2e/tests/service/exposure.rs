@@ -1,4 +1,4 @@
-//! Settings that expose secrets: the server starts, and says so.
+//! Settings that expose secrets: the server starts with a warning.
 
 use std::fs::{Permissions, set_permissions};
 use std::os::unix::fs::PermissionsExt as _;
@@ -9,7 +9,7 @@ use tollgate_e2e::server::{Server, Setup};
 const NO_TLS: &str = "admin tokens cross the network unencrypted";
 const READABLE: &str = "every user can read";
 
-/// What a server says on its way up, once it has said `expected`.
+/// The log of a server that starts, once it contains `expected`.
 fn said(arguments: &[&str], key_mode: u32, expected: &str) -> String {
     let folder = tempfile::tempdir().expect("a folder");
     let (certificate, key) = Authority::new("our own").sign(folder.path(), "localhost");

@@ -1,4 +1,4 @@
-//! Forward-auth as Traefik and Caddy do it: they pass every answer but 2xx on as it is.
+//! Forward-auth as Traefik and Caddy do it: they pass every response but 2xx on as it is.
 
 use tollgate_e2e::client::Answer;
 use tollgate_e2e::server::{AUTHORIZE, Server, Setup};
@@ -41,11 +41,11 @@ fn check(client: &str, headers: &[(&str, &str)]) {
     assert_eq!(refused.header("x-tollgate-rule"), Some("orders"));
     assert_eq!(body["violated-policies"], serde_json::json!(["orders"]));
 
-    // The client cannot repeat a call for nothing: keys are for callers of the check API.
+    // The client cannot repeat a call for free: idempotency keys are for callers of the check API.
     assert_eq!(ask(&[("X-Idempotency-Key", "again")]).status, 429);
     let other = [("X-Forwarded-For", "198.51.100.7")];
     let other = server.ask("GET", AUTHORIZE, &[&other, headers].concat(), "");
-    assert_eq!(other.status, 200, "another client has a quota of its own");
+    assert_eq!(other.status, 200, "another client has its own quota");
 }
 
 #[test]

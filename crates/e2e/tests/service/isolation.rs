@@ -121,7 +121,7 @@ fn hostile_globs_do_not_delay_checks() {
                     for _ in 0..5 {
                         let answer = connection.ask(&check);
                         assert_eq!(answer.status, 200, "{answer:?}");
-                        // Too long to compare, so it is counted.
+                        // The value is too long to be compared, so the rule applies.
                         assert!(answer.text().contains("hostile"), "{answer:?}");
                     }
                 });
@@ -132,7 +132,7 @@ fn hostile_globs_do_not_delay_checks() {
 }
 
 #[test]
-fn a_tenant_is_told_which_bound_a_document_exceeds() {
+fn an_error_names_the_bound_that_a_document_exceeds() {
     let server = start(
         "{limits: {tenant_document_bytes: 2KiB, document_bytes: 4KiB, rule_bytes: 1KiB, \
          globs_per_rule: 2, rules_per_tenant: 2}}",

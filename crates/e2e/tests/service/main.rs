@@ -1,4 +1,4 @@
-//! The service as its users meet it: the real binary, asked by real clients and real proxies.
+//! The service: the real binary, called by real clients and real proxies.
 
 mod admin;
 mod audit;

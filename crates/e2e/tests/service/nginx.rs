@@ -19,7 +19,7 @@ rules:
 blacklist: [{identifier_type: ip, identifier: 127.0.0.66}]
 ";
 
-/// The words in front of everything in `examples/nginx.conf`, in a process of its own.
+/// The main configuration for `examples/nginx.conf`, in a separate process.
 const AROUND: &str = "
 daemon off;
 master_process off;
@@ -67,8 +67,8 @@ impl Nginx {
     }
 }
 
-/// A port that nobody listened on a moment ago, since nginx cannot choose one by itself. It is at an
-/// address where nobody else looks for one.
+/// A port that was just free, since nginx cannot choose one by itself. It is at an address that no other
+/// test uses.
 fn free_address(host: &str) -> SocketAddr {
     TcpListener::bind((host, 0)).and_then(|socket| socket.local_addr()).expect("a port")
 }
@@ -101,7 +101,7 @@ fn check(deny_status: &str, host: &str) {
         assert_eq!(answer.header("x-ratelimit-warning"), warning);
     }
 
-    // What the client says about its address and its request does not help it.
+    // Headers of the client about its address and its request are ignored.
     let lies = ["X-Forwarded-For: 192.0.2.1", "X-Original-URI: /free", "X-Forwarded-Uri: /free"];
     let lies = lies.map(|lie| ["--header", lie]).concat();
     for more in [&[][..], &lies] {
@@ -121,7 +121,7 @@ fn check(deny_status: &str, host: &str) {
     }
 
     let other = nginx.ask("127.0.0.3", "/orders", &["--request", "DELETE"]);
-    assert_eq!(other.status, 200, "another address has a quota of its own");
+    assert_eq!(other.status, 200, "another address has its own quota");
     let denied = nginx.ask("127.0.0.66", "/orders", &[]);
     assert_eq!(denied.status, 403, "on the deny list");
     let body = denied.json();
@@ -146,7 +146,7 @@ fn check(deny_status: &str, host: &str) {
     assert_eq!(is_silent, deny_status == "403", "{complaints}");
 
     drop(server);
-    let unavailable = until("nginx noticing that nobody can be asked", || {
+    let unavailable = until("nginx noticing that the server is gone", || {
         Some(nginx.ask("127.0.0.4", "/orders", &[])).filter(|answer| answer.status != 200)
     });
     assert_eq!(unavailable.status, 503, "{unavailable:?}");

@@ -1,4 +1,4 @@
-//! Two nodes that share a store answer a repeated call as one: the same answer, charged once.
+//! Two nodes that share a store treat a repeated call as one: the same response, charged once.
 
 use std::sync::Barrier;
 use std::thread;
@@ -12,7 +12,7 @@ use tollgate_e2e::server::{CHECK, JSON, PEEK, Server, Setup};
 
 const BATCH: &str = "/api/v1/rate-limit/check/batch";
 
-/// Windows are so long that nothing comes back during a test, and without the store nothing passes.
+/// Windows are so long that nothing refills during a test, and rules fail closed.
 const RULES: &str = "
 rules:
 - {rule_id: bucket, limit: 100, window: 300d, identifier_type: user_id, on_store_failure: closed}
@@ -39,7 +39,7 @@ fn check(server: &Server, key: &str, body: &str) -> Answer {
     server.ask("POST", CHECK, &[JSON, ("X-Idempotency-Key", key)], body)
 }
 
-/// The fields that tell a client its limits.
+/// The header fields about limits.
 fn fields(answer: &Answer) -> Vec<Option<&str>> {
     let names = ["limit", "remaining", "reset", "policy"].map(|name| format!("x-ratelimit-{name}"));
     let more = ["ratelimit", "ratelimit-policy", "content-type"].map(str::to_owned);
@@ -48,7 +48,7 @@ fn fields(answer: &Answer) -> Vec<Option<&str>> {
     fields
 }
 
-/// Asks both nodes the same, one after the other and then many times at once.
+/// Sends a call to both nodes, one after the other and then many times at once.
 fn repeated_calls_are_one(store: &str) {
     let [a, b] = nodes(store, RULES);
     let body = r#"{"identifiers":{"user_id":"ann","ip":"192.0.2.1"},"cost":3}"#;
@@ -58,7 +58,7 @@ fn repeated_calls_are_one(store: &str) {
     assert_eq!((&said["allowed"], &said["degraded"]), (&json!(true), &Value::Null), "{said}");
     assert_eq!(said["rules"].as_array().map(Vec::len), Some(4), "{said}");
     assert_eq!(first.header("x-idempotency-replayed"), None);
-    // What others do in between changes nothing.
+    // Other calls in between change nothing.
     assert_eq!(b.check(body)["allowed"], true);
     let same = r#"{"cost":3,"identifiers":{"ip":"192.0.2.1","user_id":"ann"}}"#;
     for (node, body) in [(&b, same), (&a, body), (&b, body)] {
@@ -71,7 +71,7 @@ fn repeated_calls_are_one(store: &str) {
         let other = check(node, "order 17", &body.replace("ann", "bob"));
         assert_eq!((other.status, &*other.code()), (422, "idempotency_key_reused"), "{other:?}");
     }
-    // Twice three: by the first, and by whoever came in between.
+    // Charged twice: by the first call, and by the one in between.
     assert_eq!(b.post(PEEK, body).json()["remaining"], 3);
     let decided = |node: &Server| {
         node.figure("tollgate_decisions_total{rule_id=\"bucket\",outcome=\"allowed\"}")
@@ -115,7 +115,7 @@ fn postgres_knows_the_calls_of_all_nodes() {
 }
 
 #[test]
-fn a_refusal_is_judged_anew_on_every_node() {
+fn a_refused_call_is_checked_again_on_every_node() {
     let redis = Redis::start();
     let [a, b] = nodes(&redis.url(), RULES);
     let body = r#"{"identifiers":{"user_id":"dora"},"cost":51}"#;
@@ -124,10 +124,10 @@ fn a_refusal_is_judged_anew_on_every_node() {
         assert_eq!(refused.json()["allowed"], false, "{refused:?}");
         assert_eq!(refused.header("x-idempotency-replayed"), None, "{refused:?}");
     }
-    // Nothing was remembered, not even the body.
+    // A refusal records nothing, not even the body.
     let less = check(&b, "too much", &body.replace("51", "50"));
     assert_eq!(less.json()["allowed"], true, "{less:?}");
-    // The last units: whoever repeats that call has passed, whoever asks anew has not.
+    // The last units: a copy of that call passes, a new call does not.
     assert_eq!(a.check(&body.replace("51", "50"))["allowed"], false);
     let again = check(&a, "too much", &body.replace("51", "50"));
     assert_eq!(again.text(), less.text());
@@ -170,7 +170,7 @@ fn calls_over_grpc_are_known_on_all_nodes_too() {
         let left = client.call(GET_REMAINING_QUOTA, &json!({"identifier": "gus"}));
         assert_eq!(left["remaining"], "47");
     }
-    // Over HTTP the same key is another one.
+    // Over HTTP the same key names another call.
     let body = r#"{"identifiers":{"user_id":"gus"}}"#;
     assert_eq!(check(&nodes[0], "once", body).json()["remaining"], 46);
 }
@@ -197,7 +197,7 @@ rules:
         [left("together"), left("alone")]
     };
     assert_eq!((left(&a), left(&b)), ([Some(95), Some(4)], [Some(95), Some(9)]));
-    // Used up on this node, which has not let the first one pass.
+    // This exhausts the local limit of the node, which did not admit the first call.
     assert_eq!(b.check(body)["allowed"], true);
     for _ in 0..2 {
         let again = check(&b, "once", body).json();

@@ -1,4 +1,4 @@
-//! The service keeps to its own description, as a fuzzer that reads the description finds.
+//! The service responds as described, checked by a fuzzer that reads the description.
 
 use serde_json::Map;
 
@@ -11,7 +11,7 @@ const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_co
                       response_schema_conformance,response_headers_conformance,\
                       negative_data_rejection";
 
-/// Has a fuzzer call everything with a token.
+/// Runs a fuzzer on every call with a token.
 pub(crate) fn fuzz(server: &Server, token: &str, arguments: &[&str]) {
     let output = schemathesis()
         .current_dir(server.folder())
@@ -32,7 +32,7 @@ pub(crate) fn fuzz(server: &Server, token: &str, arguments: &[&str]) {
 }
 
 #[test]
-fn every_answer_is_one_that_is_described() {
+fn every_response_is_described() {
     let server = Server::start(&Setup {
         settings: "limits: {admin_reads_per_minute: 1000000, admin_writes_per_minute: 1000000}",
         ..Setup::default()

@@ -1,4 +1,4 @@
-//! What operators do: look, give back, forget, ask why.
+//! Calls of operators: peek, refund, reset, explain.
 
 use serde_json::json;
 
@@ -14,15 +14,15 @@ rules:
 ";
 const ALICE: &str = r#"{"identifiers":{"user_id":"alice","tenant":"acme"}}"#;
 
-/// What Alice has left, whatever others of her tenant have.
+/// What Alice has left of her own limit.
 fn remaining(server: &Server) -> u64 {
     let answer = server.post(PEEK, r#"{"identifiers":{"user_id":"alice"}}"#);
-    assert_eq!(answer.json()["allowed"], true, "looking is always allowed: {answer:?}");
+    assert_eq!(answer.json()["allowed"], true, "a peek is always allowed: {answer:?}");
     answer.json()["remaining"].as_u64().expect("a number")
 }
 
 #[test]
-fn a_decision_is_given_back_once() {
+fn a_decision_is_refunded_once() {
     let server = Server::with_rules(RULES);
     let decision = server.check(ALICE)["decision_id"].clone();
     server.check(ALICE);
@@ -52,7 +52,7 @@ fn a_decision_is_given_back_once() {
 }
 
 #[test]
-fn a_check_is_given_back_and_forgotten() {
+fn a_check_is_refunded_and_reset() {
     let server = Server::with_rules(RULES);
     for _ in 0..3 {
         server.check(ALICE);
@@ -68,7 +68,7 @@ fn a_check_is_given_back_and_forgotten() {
 }
 
 #[test]
-fn a_decision_is_explained_until_it_is_given_back() {
+fn a_decision_is_explained_until_it_is_refunded() {
     let server = Server::with_rules(RULES);
     let allowed = server.check(ALICE);
     let refused = server.check(r#"{"identifiers":{"user_id":"alice"},"cost":6}"#);

@@ -1,4 +1,4 @@
-//! No spelling of a path slips past the rule for it.
+//! No spelling of a path bypasses the rule for it.
 
 use serde_json::json;
 
@@ -46,7 +46,7 @@ const SPELLINGS: &[&str] = &[
 /// These are something else, and not limited.
 const OTHERS: &[&str] = &["/LOGIN", "/log%69n2", "/login/a", "/a/login", "/logi", "/"];
 
-/// Has a client log in once, as often as it may, and try again in every way.
+/// A client logs in once, which is its limit, and then with every spelling.
 fn check(client: &str, server: &Server, ask: impl Fn(&str) -> Vec<u8>) {
     let mut connection = server.connect();
     let mut is_allowed = |path: &str| {
@@ -54,7 +54,7 @@ fn check(client: &str, server: &Server, ask: impl Fn(&str) -> Vec<u8>) {
         match answer.status {
             200 if answer.body.is_empty() => true,
             200 => answer.json()["allowed"] == true,
-            // Who cannot be understood does not pass either.
+            // A malformed path does not pass either.
             400 | 429 => false,
             _ => panic!("{client} {path}: {answer:?}"),
         }

@@ -1,4 +1,4 @@
-//! Rules that change while the server is asked.
+//! Rules that change under load.
 
 use std::fs;
 use std::net::TcpListener;
@@ -18,7 +18,7 @@ const ALICE: &str = r#"{"identifiers":{"user_id":"alice"}}"#;
 const BROKEN: &str =
     "rules: [{rule_id: per_user, limit: lots, window: 1h, identifier_type: user_id}]";
 
-/// Asks without pause while `act` runs; every answer has to be a good one.
+/// Sends checks without a pause while `act` runs; every response has to be a decision.
 fn under_load(server: &Server, act: impl FnOnce()) {
     let crowd = request("POST", CHECK, &[JSON], br#"{"identifiers":{"user_id":"crowd"}}"#);
     let ask = |is_over: &AtomicBool| {
@@ -73,7 +73,7 @@ fn broken_rules_leave_the_last_good_ones_in_force() {
     let log = server.process.errors();
     assert!(log.contains("the last good ones stay in force") && log.contains("lots"), "{log}");
 
-    // Told to, it does not wait until it notices by itself.
+    // SIGHUP reloads at once.
     fs::write(server.rules_file(), rules(6)).expect("written");
     server.process.signal("HUP");
     until("the rules after a signal", || (limit_and_remaining(&server) == (6, 6)).then_some(()));
@@ -94,24 +94,24 @@ fn api_keys_in_broken_rules_stay_out_of_the_log() {
 }
 
 #[test]
-fn keys_that_cannot_be_fetched_are_told_once() {
-    // Takes connections, and never answers.
+fn a_failed_fetch_of_keys_is_logged_once() {
+    // Accepts connections, and never responds.
     let issuer = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = issuer.local_addr().expect("an address");
     let settings = format!("identity: {{jwt: {{jwks_url: 'http://{address}/keys?secret=hush'}}}}");
     let first = rules(5);
     let setup = Setup { rules: Some(&first), settings: &settings, ..Setup::default() };
     let server = Server::start(&setup);
-    // {"alg":"ES256","kid":"a"}, {}, and a signature of nothing.
+    // {"alg":"ES256","kid":"a"}, {}, and an invalid signature.
     let token = ("Authorization", "Bearer eyJhbGciOiJFUzI1NiIsImtpZCI6ImEifQ.e30.AAAA");
     let target = [("X-Original-URI", "/orders"), ("X-Original-Method", "GET")];
     let answer = server.ask("GET", AUTHORIZE, &[&[token][..], &target].concat(), "");
-    assert_eq!(answer.status, 200, "who is not known is nobody in particular: {answer:?}");
+    assert_eq!(answer.status, 200, "an unverified token identifies no client: {answer:?}");
     let told = "the keys of tokens cannot be fetched: ";
-    until("word of the keys", || server.process.errors().contains(told).then_some(()));
-    // A change of the rules takes two looks at the file, and with each the keys are looked at too.
+    until("a log line about the keys", || server.process.errors().contains(told).then_some(()));
+    // A change of the rules takes two polls of the file, and each of them checks the keys too.
     fs::write(server.rules_file(), rules(6)).expect("written");
-    until("two more looks", || server.process.errors().contains("rules loaded").then_some(()));
+    until("two more polls", || server.process.errors().contains("rules loaded").then_some(()));
     let log = server.process.errors();
     assert_eq!(log.matches(told).count(), 1, "{log}");
     assert!(!log.contains("hush"), "{log}");

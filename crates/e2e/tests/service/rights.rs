@@ -1,4 +1,4 @@
-//! Who may call what, and how often.
+//! The permission that each call needs, and how often calls may be made.
 
 use tollgate_e2e::client::{Answer, Connection, request};
 use tollgate_e2e::server::{
@@ -8,10 +8,10 @@ use tollgate_e2e::server::{
 const RULES: &str =
     "rules: [{rule_id: per_user, limit: 1000, window: 1h, identifier_type: user_id}]";
 
-/// Statuses for nobody, the holder of the token for callers, and the administrator.
+/// Statuses without a token, with the token for callers, and with that of the administrator.
 type Statuses = [u16; 3];
 
-/// What a call is answered where whoever reaches the port may ask, and where a token is needed.
+/// The statuses of a call where checks need no token, and where they need one.
 struct Call {
     method: &'static str,
     path: &'static str,
@@ -76,7 +76,7 @@ fn start(settings: &str) -> Server {
 }
 
 #[test]
-fn every_call_asks_for_its_right() {
+fn every_call_needs_its_permission() {
     for (settings, is_open) in [("check_auth: none", true), ("check_auth: token", false)] {
         let server = start(settings);
         let mut connection = server.connect();
@@ -89,7 +89,7 @@ fn every_call_asks_for_its_right() {
                     ("Authorization", &bearer),
                     ("X-Tollgate-Token", token.unwrap_or_default()),
                 ];
-                // Proxies pass `Authorization` on, so there it is that of their client.
+                // Proxies forward `Authorization`, so for them it is that of their client.
                 let is_proxy = call.path.starts_with(AUTHORIZE);
                 headers.retain(|(name, value)| {
                     !value.is_empty() && (*name != "X-Tollgate-Token" || is_proxy)
@@ -103,7 +103,7 @@ fn every_call_asks_for_its_right() {
             assert_eq!(statuses, expected, "{settings} {} {}", call.method, call.path);
             for answer in answers.iter().filter(|answer| answer.status >= 400) {
                 assert!(!answer.code().is_empty());
-                // A challenge would reach the client of a proxy, who is not asked.
+                // A challenge would reach the client of the proxy, which has no token.
                 let is_challenged = answer.status == 401 && !call.path.starts_with(AUTHORIZE);
                 let has_challenge = answer.header("www-authenticate").is_some();
                 assert_eq!(has_challenge, is_challenged, "{answer:?}");
@@ -115,7 +115,7 @@ fn every_call_asks_for_its_right() {
 }
 
 #[test]
-fn the_admin_api_can_be_where_others_cannot_reach_it() {
+fn the_admin_api_can_have_another_address() {
     let server = Server::start(&Setup {
         rules: Some(RULES),
         arguments: &["--admin", "127.0.0.1:0"],
@@ -148,7 +148,7 @@ fn the_token_of_a_proxy_is_not_that_of_its_client() {
 }
 
 #[test]
-fn guessing_tokens_comes_to_an_end() {
+fn guesses_of_tokens_are_bounded() {
     let server = start("check_auth: token");
     let guess = |token: &str| {
         let bearer = format!("Bearer {token}");
@@ -161,11 +161,11 @@ fn guessing_tokens_comes_to_an_end() {
     let refused = guess("guess-20");
     assert_eq!((refused.status, refused.code().as_str()), (429, "too_many_calls"));
     assert!(refused.header("retry-after").is_some(), "{refused:?}");
-    assert_eq!(guess(CALLER_TOKEN).status, 200, "nobody is locked out");
+    assert_eq!(guess(CALLER_TOKEN).status, 200, "the right token still works");
     assert!(!server.process.errors().contains("guess-"), "{}", server.process.errors());
 }
 
-/// Calls until a call is refused; says how many were not.
+/// Calls until a call is refused; returns how many were not.
 fn count(most: usize, mut ask: impl FnMut() -> Answer) -> (usize, Answer) {
     for passed in 0..=most {
         let answer = ask();
@@ -197,7 +197,7 @@ fn administrators_are_limited_too() {
 }
 
 #[test]
-fn the_server_can_be_asked_only_so_often() {
+fn calls_to_the_server_are_rate_limited() {
     let server = start("{check_auth: none, limits: {check_calls_per_second: 1}}");
     let mut connection = server.connect();
     let check = request("POST", CHECK, &[JSON], ALICE.as_bytes());

@@ -73,7 +73,7 @@ fn a_later_start_and_the_401_say_how_to_make_another_token() {
     assert_eq!(second.token(), None, "{}", second.said);
     let advice = "tollgate tokens create --role admin --catalog sqlite:tollgate.db";
     assert!(second.said.contains(advice), "{}", second.said);
-    // The advice, while the server runs.
+    // The advice of the server works while it runs.
     let arguments: Vec<&str> = advice.split(' ').skip(1).collect();
     let made = run(folder.path(), &arguments);
     assert!(made.status.success(), "{made:?}");
@@ -83,7 +83,7 @@ fn a_later_start_and_the_401_say_how_to_make_another_token() {
     });
 }
 
-/// The token in the environment of the server was an admin of the server's own, also after it was revoked.
+/// The token in the environment of the server was once accepted even after it was revoked.
 #[test]
 fn a_token_of_the_catalog_can_be_revoked_though_the_server_was_given_it() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -124,13 +124,13 @@ fn files(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn a_clean_stop_leaves_one_sound_file() {
+fn a_clean_stop_leaves_one_intact_file() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut token = None;
     for round in 0..8 {
         let server = start(folder.path(), &[]);
         token = token.or_else(|| server.token().map(str::to_owned));
-        // Every other one is stopped as soon as it serves.
+        // Every other server is stopped as soon as it serves.
         if round % 2 == 1 {
             let rule = format!(
                 r#"{{"rule_id":"rule_{round}","limit":1,"window":"1m","identifier_type":"ip"}}"#

@@ -1,4 +1,4 @@
-//! What clients are told about their own limits: by a token, an API key, or their address.
+//! The status of a client's own limits: by a token, an API key, or its address.
 
 use serde_json::{Value, json};
 
@@ -40,7 +40,7 @@ fn status(server: &Server, query: &str, headers: &[(&str, &str)]) -> Value {
     answer.json()
 }
 
-/// The rules that a client is told about, and what is left of each.
+/// The rules in the status of a client, and what is left of each.
 fn limits(status: &Value) -> Vec<(String, u64)> {
     let limits = status["limits"].as_array().expect("limits").iter();
     let limit = |limit: &Value| {
@@ -67,7 +67,7 @@ fn clients_are_known_by_token_key_and_address() {
     check(&[], "127.0.0.1", &["per_address"]);
     check(&[("Authorization", &token)], "alice", &["per_user", "per_address"]);
     check(&[("X-API-Key", API_KEY)], "bob", &["per_user", "per_key", "per_address"]);
-    // What cannot be verified is nobody: a fresh quota for each invention would be no limit.
+    // An unverified credential identifies no client: else each invented one had a fresh quota.
     check(&[("Authorization", &forged)], "127.0.0.1", &["per_address"]);
     check(&[("X-API-Key", "invented")], "127.0.0.1", &["per_address"]);
     check(&[("X-Forwarded-For", "192.0.2.1")], "127.0.0.1", &["per_address"]);
@@ -78,7 +78,7 @@ fn clients_are_known_by_token_key_and_address() {
 }
 
 #[test]
-fn what_is_used_is_told_and_looking_costs_nothing() {
+fn the_status_reports_usage_and_charges_nothing() {
     let server = start();
     let token = ("Authorization", &*format!("Bearer {TOKEN}"));
     for _ in 0..2 {
@@ -91,7 +91,7 @@ fn what_is_used_is_told_and_looking_costs_nothing() {
     }
     let told = limits(&status(&server, "?endpoint=/login", &[]));
     let expected = json!([["login", 1], ["per_address", 28]]);
-    assert_eq!(json!(told), expected, "limits of single endpoints are told when asked for");
+    assert_eq!(json!(told), expected, "limits of single endpoints are shown on request");
     let bad = server.get("/api/v1/rate-limits/status?enpoint=/login");
     assert_eq!((bad.status, bad.code().as_str()), (400, "invalid_query"));
 }

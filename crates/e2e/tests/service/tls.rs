@@ -48,9 +48,9 @@ fn a_certificate_proves_who_the_server_is() {
     assert_eq!(encrypted.check(&trust).as_deref(), Ok("200 2"));
     let old = [&trust[..], &["--http1.1"]].concat();
     assert_eq!(encrypted.check(&old).as_deref(), Ok("200 1.1"));
-    let errors = encrypted.check(&[]).expect_err("an authority that nobody knows");
+    let errors = encrypted.check(&[]).expect_err("an unknown authority");
     assert!(errors.contains("certificate"), "{errors}");
-    // Who does not encrypt is not answered.
+    // Plain HTTP gets no response.
     let plain = encrypted.server.url(CHECK);
     assert!(try_curl(&["--json", "{}", &plain]).is_err());
 }

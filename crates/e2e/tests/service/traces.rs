@@ -21,9 +21,9 @@ rules:
   - {rule_id: per_key, limit: 100, window: 1h, identifier_type: api_key}
 ";
 const BATCH: &str = "/api/v1/rate-limit/check/batch";
-/// Something that must not get out.
+/// A secret that must not be in any span.
 const SECRET: &str = "xyzzy-0451";
-/// Makes spans leave at once.
+/// Makes spans be sent at once.
 const AT_ONCE: (&str, &str) = ("OTEL_BSP_SCHEDULE_DELAY", "20");
 
 /// Starts a server that sends its spans to `endpoint`; `settings` go into the group `otlp`.
@@ -34,7 +34,7 @@ fn server(endpoint: &str, settings: &str, environment: &[(&str, &str)]) -> Serve
     Server::start(&Setup { rules, settings, arguments: &arguments, environment })
 }
 
-/// Ends a server as an operator does. Says how long that took.
+/// Ends a server as an operator does. Returns how long that took.
 fn end(server: &mut Server) -> Duration {
     let stopwatch = Stopwatch::start();
     server.process.signal("TERM");
@@ -42,13 +42,13 @@ fn end(server: &mut Server) -> Duration {
     stopwatch.elapsed()
 }
 
-/// What a caller says about its own span, the first, second and so on of a test.
+/// The trace context of a caller: the first, second and so on of a test.
 fn parent(number: u32, flags: &str) -> String {
     format!("00-{number:032x}-{number:016x}-{flags}")
 }
 
 #[test]
-fn spans_tell_what_was_decided_and_no_secrets() {
+fn spans_have_the_decision_and_no_secrets() {
     let collector = Collector::start();
     let settings = format!("otlp: {{endpoint: '{}', sample: 0}}", collector.endpoint());
     let mut server = Server::start(&Setup {
@@ -70,7 +70,7 @@ fn spans_tell_what_was_decided_and_no_secrets() {
     };
     let check = r#"{"identifiers":{"user_id":"alice"}}"#;
     let by_key = format!(r#"{{"identifiers":{{"api_key":"{SECRET}"}}}}"#);
-    let free = r#"{"identifiers":{"tenant":"nobody"}}"#;
+    let free = r#"{"identifiers":{"tenant":"unlimited"}}"#;
     let batch = format!(r#"{{"checks":[{check},{by_key},{check}]}}"#);
     let allowed = ask("POST", CHECK, &bearer, check).json();
     let refused = ask("POST", CHECK, &bearer, check).json();
@@ -178,7 +178,7 @@ fn spans_tell_what_was_decided_and_no_secrets() {
     }
 }
 
-/// What a caller says, and the parent and the state of the span that comes of it, if there is one.
+/// The trace context of a caller, and the parent and the state of the resulting span, if there is one.
 type Case<'a> = (&'a [(&'a str, &'a str)], Option<(&'a str, &'a str)>);
 
 #[test]
@@ -260,7 +260,7 @@ fn spans_are_encrypted_on_the_way() {
 }
 
 #[test]
-fn a_collector_that_is_away_is_told_once_and_found_again() {
+fn an_unavailable_collector_is_logged_once_and_found_again() {
     let mut collector = Collector::start();
     let mut server = server(&collector.endpoint(), "", &[AT_ONCE]);
     let (lost, found) = ("traces cannot be sent to", "traces are sent to");
@@ -288,9 +288,9 @@ fn a_collector_that_is_away_is_told_once_and_found_again() {
     assert!(!collector.spans().is_empty());
 }
 
-/// One port where nobody listens, and one where somebody does, but never answers.
+/// One port without a listener, and one whose listener never responds.
 #[test]
-fn requests_and_the_end_do_not_wait_for_the_collector() {
+fn requests_and_shutdown_do_not_wait_for_the_collector() {
     const REQUESTS: usize = 5_000;
     /// How long the server waits for a collector.
     const COLLECTOR_TIMEOUT: Duration = Duration::from_secs(10);
@@ -302,7 +302,7 @@ fn requests_and_the_end_do_not_wait_for_the_collector() {
         let mut server = server(&format!("http://{address}"), "", &[AT_ONCE]);
         let check = request("POST", CHECK, &[JSON], br#"{"identifiers":{"user_id":"alice"}}"#);
         let mut connection = server.connect();
-        // More than can wait to be sent. One that waited for the collector would take as long as that has.
+        // More than the queue holds. A request that waited for the collector would take its timeout.
         for _ in 0..REQUESTS {
             let stopwatch = Stopwatch::start();
             assert_eq!(connection.ask(&check).status, 200);

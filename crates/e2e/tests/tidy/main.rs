@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Longer files hold more than one idea.
-const MOST_LINES: usize = 400;
+const MAX_LINES: usize = 400;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the root")
@@ -47,8 +47,8 @@ fn every_file_says_why_it_exists_and_holds_one_idea() {
         }
         let lines = without_tests(&text);
         let is_source = path.components().any(|part| part.as_os_str() == "src");
-        if is_source && lines > MOST_LINES {
-            wrong.push(format!("{} has {lines} lines, {MOST_LINES} are allowed", path.display()));
+        if is_source && lines > MAX_LINES {
+            wrong.push(format!("{} has {lines} lines, {MAX_LINES} are allowed", path.display()));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -133,7 +133,7 @@ fn functions_of_the_walks_are_in_the_files_beside_them() {
     assert!(steps >= 20, "{steps} steps were found");
 }
 
-/// Files that tell all algorithms apart are those that the map names for a new one.
+/// Files that match on all algorithms are those that the map names for a new one.
 #[test]
 fn the_map_names_the_files_for_a_new_algorithm() {
     let map = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("the map");

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use crate::envoy::EnvoyConfig;
 use crate::envoy::limit::{Allowance, EnvoyLimit};
-use crate::envoy::tree::{Found, Level};
+use crate::envoy::tree::{TreeLevel, TreeMatch};
 
 /// One descriptor of a request.
 #[derive(Clone, Copy)]
@@ -21,7 +21,7 @@ pub struct Descriptor<'a> {
 
 /// The verdict on one descriptor.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum DescriptorVerdict {
     /// No limit is for it; it passes.
     Unmatched,
     /// It passes, and nothing is counted.
@@ -69,7 +69,11 @@ impl EnvoyConfig {
     /// The verdict on each descriptor of one request, in their order. `None`: no file is for that
     /// domain.
     #[must_use]
-    pub fn judge(&self, domain: &str, descriptors: &[Descriptor<'_>]) -> Option<Vec<Verdict>> {
+    pub fn judge(
+        &self,
+        domain: &str,
+        descriptors: &[Descriptor<'_>],
+    ) -> Option<Vec<DescriptorVerdict>> {
         let root = self.domains.get(domain)?;
         let mut text = String::new();
         let mut replaced = SmallVec::<[&str; 8]>::new();
@@ -80,27 +84,27 @@ impl EnvoyConfig {
             push_part(&mut text, domain);
             verdicts.push(if *carries_limit {
                 push_entries(&mut text, entries);
-                Verdict::Carried { key: CounterKey(take(&mut text)) }
+                DescriptorVerdict::Carried { key: CounterKey(take(&mut text)) }
             } else if let Some((at, limit)) = self.find(root, entries, &mut text) {
                 replaced.extend(limit.replaces.iter().map(|name| &**name));
                 match limit.allowance {
-                    Allowance::Unlimited => Verdict::Unlimited,
+                    Allowance::Unlimited => DescriptorVerdict::Unlimited,
                     Allowance::Limited { .. } => {
-                        Verdict::Limit { limit: at, key: CounterKey(take(&mut text)) }
+                        DescriptorVerdict::Limit { limit: at, key: CounterKey(take(&mut text)) }
                     }
                 }
             } else {
-                Verdict::Unmatched
+                DescriptorVerdict::Unmatched
             });
         }
         // All at once: what a limit replaces does not depend on whether it is replaced itself.
         replaced.sort_unstable();
         for verdict in &mut verdicts {
-            if let Verdict::Limit { limit, .. } = verdict
+            if let DescriptorVerdict::Limit { limit, .. } = verdict
                 && let Some(name) = self.limits.get(*limit).and_then(|limit| limit.name.as_deref())
                 && replaced.binary_search(&name).is_ok()
             {
-                *verdict = Verdict::Replaced;
+                *verdict = DescriptorVerdict::Replaced;
             }
         }
         Some(verdicts)
@@ -110,14 +114,14 @@ impl EnvoyConfig {
     /// written on the way.
     fn find(
         &self,
-        root: &Level,
+        root: &TreeLevel,
         entries: &[(&str, &str)],
         text: &mut String,
     ) -> Option<(usize, &EnvoyLimit)> {
         let mut level = root;
         let mut limit = None;
         for (key, value) in entries {
-            let Found { branch, pattern } = level.find(key, value, text)?;
+            let TreeMatch { branch, pattern } = level.find(key, value, text)?;
             push_part(text, key);
             push_part(text, pattern.unwrap_or(value));
             level = &branch.below;

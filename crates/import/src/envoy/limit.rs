@@ -19,7 +19,7 @@ pub struct EnvoyLimit {
     /// The domain it is in.
     pub domain: Arc<str>,
     /// How it is reached, the outermost first; never empty.
-    pub path: Box<[Step]>,
+    pub path: Box<[LimitStep]>,
     /// How much is allowed.
     pub allowance: Allowance,
     /// Its name in `replaces` of other limits, and in responses to Envoy.
@@ -36,7 +36,7 @@ pub struct EnvoyLimit {
 
 /// One level on the way to a limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct LimitStep {
     /// The key of the entry.
     pub key: Arc<str>,
     /// Its value; any if there is none.

@@ -68,9 +68,9 @@ impl Trail {
 
 /// The ids given so far.
 #[derive(Default)]
-pub(super) struct RuleIds(HashSet<Arc<str>>);
+pub(super) struct EnvoyRuleIds(HashSet<Arc<str>>);
 
-impl RuleIds {
+impl EnvoyRuleIds {
     /// The id of the limit at the end of that trail: the names, if the id is exact, else the
     /// readable part of them and a fingerprint.
     pub(super) fn give(&mut self, trail: &Trail) -> Arc<str> {

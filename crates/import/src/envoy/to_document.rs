@@ -23,32 +23,32 @@ use tollgate_rules::document::{PolicyDocument, RuleDocument};
 
 use crate::envoy::EnvoyConfig;
 use crate::envoy::limit::EnvoyLimit;
-use crate::envoy::to_document::conditions::Conditions;
-use crate::envoy::to_document::note::{Loss, Note};
+use crate::envoy::to_document::conditions::RuleConditions;
+use crate::envoy::to_document::note::{EnvoyLoss, EnvoyNote};
 use crate::envoy::to_document::obstacle::obstacle;
-use crate::envoy::to_document::pattern::Pattern;
+use crate::envoy::to_document::pattern::ValuePattern;
 use crate::envoy::to_document::rule::rule;
 use crate::envoy::to_document::way::{Turn, Way, Ways, turns};
-use crate::envoy::tree::Level;
+use crate::envoy::tree::TreeLevel;
 
 /// Files as a policy.
 #[derive(Clone, Debug)]
-pub struct Import {
+pub struct EnvoyImport {
     /// The policy: a rule for each limit that can be one, in the order of the files.
     pub document: PolicyDocument,
     /// What the rules do not say as the files do. Where a limit is not noted, its rule applies to a
     /// descriptor just when the files lead it there, if the descriptor has the keys of one of theirs
     /// and no empty value.
-    pub notes: Vec<Note>,
+    pub notes: Vec<EnvoyNote>,
 }
 
 impl EnvoyConfig {
     /// The limits as rules for descriptors whose domain is the attribute `domain`, and whose entries
     /// are attributes named like their keys.
     #[must_use]
-    pub fn to_document(&self) -> Import {
+    pub fn to_document(&self) -> EnvoyImport {
         let mut rules = BTreeMap::new();
-        let mut notes = BTreeMap::<usize, Vec<Loss>>::new();
+        let mut notes = BTreeMap::<usize, Vec<EnvoyLoss>>::new();
         let mut has_open_values = false;
         for root in self.domains.values() {
             let domain = Domain::new(root, &self.limits);
@@ -57,19 +57,20 @@ impl EnvoyConfig {
                 if let Some(rule) = domain.rule(place, losses) {
                     rules.insert(way.at, rule);
                     has_open_values |=
-                        way.turns.iter().any(|turn| turn.values().covers(Pattern::Any));
+                        way.turns.iter().any(|turn| turn.values().covers(ValuePattern::Any));
                 }
                 lost_remarks(way.limit, losses);
             }
         }
-        let general = [(!rules.is_empty(), Loss::Entries), (has_open_values, Loss::EmptyValue)];
+        let general =
+            [(!rules.is_empty(), EnvoyLoss::Entries), (has_open_values, EnvoyLoss::EmptyValue)];
         let general = general.into_iter().filter(|(is_so, _)| *is_so);
-        let general = general.map(|(_, loss)| Note { limit: None, loss });
+        let general = general.map(|(_, loss)| EnvoyNote { limit: None, loss });
         let noted = notes.into_iter().flat_map(|(at, losses)| {
             let limit = self.limits.get(at).map(|limit| Arc::clone(&limit.id));
-            losses.into_iter().map(move |loss| Note { limit: limit.clone(), loss })
+            losses.into_iter().map(move |loss| EnvoyNote { limit: limit.clone(), loss })
         });
-        Import {
+        EnvoyImport {
             notes: general.chain(noted).collect(),
             document: PolicyDocument {
                 rules: rules.into_values().collect(),
@@ -80,32 +81,34 @@ impl EnvoyConfig {
 }
 
 /// What has nothing to do with matching.
-fn lost_remarks(limit: &EnvoyLimit, losses: &mut Vec<Loss>) {
+fn lost_remarks(limit: &EnvoyLimit, losses: &mut Vec<EnvoyLoss>) {
     if !limit.replaces.is_empty() {
-        losses.push(Loss::Replaces(limit.replaces.iter().map(|name| Arc::from(&**name)).collect()));
+        losses.push(EnvoyLoss::Replaces(
+            limit.replaces.iter().map(|name| Arc::from(&**name)).collect(),
+        ));
     }
     if limit.detailed_metric || limit.path.iter().any(|step| step.value_to_metric) {
-        losses.push(Loss::Metrics);
+        losses.push(EnvoyLoss::Metrics);
     }
     if limit.has_metadata {
-        losses.push(Loss::Metadata);
+        losses.push(EnvoyLoss::Metadata);
     }
 }
 
 /// An entry of which only the values are known that it may have.
 struct Step<'a> {
     key: &'a str,
-    values: Pattern<'a>,
+    values: ValuePattern<'a>,
     /// Except these.
-    without: Vec<Pattern<'a>>,
+    without: Vec<ValuePattern<'a>>,
 }
 
 /// One domain on its way into rules.
 struct Domain<'a> {
-    root: &'a Level,
+    root: &'a TreeLevel,
     ways: Ways<'a>,
     /// The conditions of each way, or why no rule can be made of it.
-    conditions: Vec<Result<Conditions<'a>, Loss>>,
+    conditions: Vec<Result<RuleConditions<'a>, EnvoyLoss>>,
     /// The indices of the limits that become rules.
     carried: HashSet<usize>,
     /// What each rule replaces, by the places of ways.
@@ -113,7 +116,7 @@ struct Domain<'a> {
 }
 
 impl<'a> Domain<'a> {
-    fn new(root: &'a Level, limits: &'a [EnvoyLimit]) -> Self {
+    fn new(root: &'a TreeLevel, limits: &'a [EnvoyLimit]) -> Self {
         let ways = Ways::collect(root, limits);
         let obstacles = ways.ways.iter().map(obstacle).collect::<Vec<_>>();
         let carried = ways.ways.iter().zip(&obstacles).filter(|(_, obstacle)| obstacle.is_none());
@@ -121,7 +124,7 @@ impl<'a> Domain<'a> {
         let mut domain = Self { root, ways, conditions: Vec::new(), carried, replaces: Vec::new() };
         let conditions = domain.ways.ways.iter().zip(obstacles).map(|(way, obstacle)| {
             let rivals = |number| domain.rivals_without_limit(way, number);
-            obstacle.map_or_else(|| Ok(Conditions::new(way, rivals)), Err)
+            obstacle.map_or_else(|| Ok(RuleConditions::new(way, rivals)), Err)
         });
         domain.conditions = conditions.collect();
         domain.replaces = domain.precedence();
@@ -130,7 +133,7 @@ impl<'a> Domain<'a> {
     }
 
     /// The rule for a limit, and what it does not say.
-    fn rule(&self, place: usize, losses: &mut Vec<Loss>) -> Option<RuleDocument> {
+    fn rule(&self, place: usize, losses: &mut Vec<EnvoyLoss>) -> Option<RuleDocument> {
         let way = self.ways.ways.get(place)?;
         let conditions = match self.conditions.get(place)? {
             Ok(conditions) => conditions,
@@ -139,12 +142,12 @@ impl<'a> Domain<'a> {
                 return None;
             }
         };
-        losses.extend(conditions.not_excluded.iter().map(|(key, values)| Loss::Exception {
+        losses.extend(conditions.not_excluded.iter().map(|(key, values)| EnvoyLoss::Exception {
             key: (*key).into(),
             value: values.text().into(),
         }));
         if way.turns.iter().any(Turn::is_confused) || self.has_joined_cousin(way) {
-            losses.push(Loss::JoinedNames);
+            losses.push(EnvoyLoss::JoinedNames);
         }
         losses.extend(self.ways.sequences.iter().filter_map(|keys| self.other_depth(way, keys)));
         let replaces = self.replaces.get(place)?.iter().filter_map(|at| self.ways.ways.get(*at));
@@ -165,7 +168,7 @@ impl<'a> Domain<'a> {
     }
 
     /// The values of siblings that lead past this limit, on one turn, and not always to another.
-    fn rivals_without_limit(&self, way: &Way<'a>, number: usize) -> Vec<Pattern<'a>> {
+    fn rivals_without_limit(&self, way: &Way<'a>, number: usize) -> Vec<ValuePattern<'a>> {
         let Some(turn) = way.turns.get(number) else { return Vec::new() };
         let rest = way.turns.iter().skip(number + 1);
         let rest =
@@ -185,7 +188,7 @@ impl<'a> Domain<'a> {
     }
 
     /// Whether descriptors that have reached a level all meet limits that become rules.
-    fn are_always_counted(&self, level: &Level, steps: &[Step<'_>]) -> bool {
+    fn are_always_counted(&self, level: &TreeLevel, steps: &[Step<'_>]) -> bool {
         let Some((Step { key, values, without }, rest)) = steps.split_first() else {
             return false;
         };
@@ -208,13 +211,13 @@ impl<'a> Domain<'a> {
 
     /// What is to be said about descriptors of these keys: the rule applies to them too, if it finds
     /// its own keys among them.
-    fn other_depth(&self, way: &Way<'_>, keys: &[&str]) -> Option<Loss> {
+    fn other_depth(&self, way: &Way<'_>, keys: &[&str]) -> Option<EnvoyLoss> {
         if way.keys().eq(keys.iter().copied()) || !way.is_within(keys) {
             return None;
         }
         let names = || keys.iter().map(|key| Arc::from(*key)).collect();
         if keys.iter().all(|key| way.turn_at(key).is_some()) {
-            return Some(Loss::Order(names()));
+            return Some(EnvoyLoss::Order(names()));
         }
         // The values of rivals are theirs, at any depth.
         let steps = keys.iter().map(|key| match way.turn_at(key) {
@@ -222,23 +225,24 @@ impl<'a> Domain<'a> {
                 let without = turn.rivals().map(|rival| rival.values()).collect();
                 Step { key, values: turn.values(), without }
             }
-            None => Step { key, values: Pattern::Any, without: Vec::new() },
+            None => Step { key, values: ValuePattern::Any, without: Vec::new() },
         });
         let is_replaced = self.are_always_counted(self.root, &steps.collect::<Vec<_>>());
-        (!is_replaced).then(|| Loss::Deeper(names()))
+        (!is_replaced).then(|| EnvoyLoss::Deeper(names()))
     }
 
     /// For each way those it comes before, where both rules could apply.
     fn precedence(&self) -> Vec<Vec<usize>> {
         let ways = || self.ways.ways.iter().zip(&self.conditions).enumerate();
-        let replaced_by = |(way, conditions): (&Way<'_>, &Result<Conditions<'_>, Loss>)| {
-            let Ok(own) = conditions else { return Vec::new() };
-            let replaced = ways().filter(|(_, (other, conditions))| {
-                let Ok(conditions) = conditions else { return false };
-                way.comes_before(other) && may_meet((way, own), (other, conditions))
-            });
-            replaced.map(|(place, _)| place).collect()
-        };
+        let replaced_by =
+            |(way, conditions): (&Way<'_>, &Result<RuleConditions<'_>, EnvoyLoss>)| {
+                let Ok(own) = conditions else { return Vec::new() };
+                let replaced = ways().filter(|(_, (other, conditions))| {
+                    let Ok(conditions) = conditions else { return false };
+                    way.comes_before(other) && may_meet((way, own), (other, conditions))
+                });
+                replaced.map(|(place, _)| place).collect()
+            };
         ways().map(|(_, both)| replaced_by(both)).collect()
     }
 
@@ -288,8 +292,8 @@ impl<'a> Domain<'a> {
 
 /// Whether the rules of two ways could apply to one descriptor.
 fn may_meet(
-    (way, own): (&Way<'_>, &Conditions<'_>),
-    (other, conditions): (&Way<'_>, &Conditions<'_>),
+    (way, own): (&Way<'_>, &RuleConditions<'_>),
+    (other, conditions): (&Way<'_>, &RuleConditions<'_>),
 ) -> bool {
     other.turns.iter().all(|turn| {
         let Some(own_turn) = way.turn_at(turn.key()) else { return true };

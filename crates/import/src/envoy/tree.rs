@@ -4,12 +4,12 @@ use std::collections::HashMap;
 
 use foldhash::fast::FixedState;
 
-use crate::envoy::limit::Step;
+use crate::envoy::limit::LimitStep;
 use crate::envoy::wildcard::Wildcard;
 
 /// The branches of one level.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Level {
+pub(super) struct TreeLevel {
     branches: Vec<Branch>,
     /// By key, or key and value as one name: `a_b` with `c` is the same as `a` with `b_c`.
     by_name: HashMap<Box<str>, usize, FixedState>,
@@ -21,22 +21,22 @@ pub(super) struct Level {
 #[derive(Clone, Debug)]
 pub(super) struct Branch {
     /// What the file says about the entry that leads here.
-    pub(super) step: Step,
+    pub(super) step: LimitStep,
     /// The index of its limit.
     pub(super) limit: Option<usize>,
     /// The name it is found by, if all that match it are counted together.
     pub(super) shared: Option<Box<str>>,
-    pub(super) below: Level,
+    pub(super) below: TreeLevel,
 }
 
 /// Where an entry leads.
-pub(super) struct Found<'a> {
+pub(super) struct TreeMatch<'a> {
     pub(super) branch: &'a Branch,
     /// What stands for the value in the key of the counter, if not the value.
     pub(super) pattern: Option<&'a str>,
 }
 
-impl Level {
+impl TreeLevel {
     /// Adds a branch under a name that is not there yet.
     pub(super) fn add(&mut self, name: &str, branch: Branch) {
         let at = self.branches.len();
@@ -54,7 +54,12 @@ impl Level {
     /// that for any value. There is no way back from a branch, even if it leads nowhere.
     ///
     /// `scratch` is memory to work in; it comes back as it was.
-    pub(super) fn find(&self, key: &str, value: &str, scratch: &mut String) -> Option<Found<'_>> {
+    pub(super) fn find(
+        &self,
+        key: &str,
+        value: &str,
+        scratch: &mut String,
+    ) -> Option<TreeMatch<'_>> {
         if self.branches.is_empty() {
             return None;
         }
@@ -65,12 +70,12 @@ impl Level {
         found
     }
 
-    fn find_joined(&self, key: &str, joined: &str) -> Option<Found<'_>> {
+    fn find_joined(&self, key: &str, joined: &str) -> Option<TreeMatch<'_>> {
         let branch = |at: usize, by_wildcard: bool| {
             let branch = self.branches.get(at)?;
             let shared = branch.shared.as_deref().filter(|_| by_wildcard);
             let pattern = shared.map(|name| without_key(name, key));
-            Some(Found { branch, pattern })
+            Some(TreeMatch { branch, pattern })
         };
         if let Some(at) = self.by_name.get(joined) {
             return branch(*at, false);

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use tollgate_document::{Position, Problem};
 
-use crate::nginx::lexer::{Lexer, Token, Word};
-use crate::nginx::place::Place;
+use crate::nginx::lexer::{ConfigToken, Lexer, Word};
+use crate::nginx::place::FilePosition;
 
 /// How deep blocks may be nested. Real files need six levels.
 const MAX_DEPTH: usize = 64;
@@ -14,7 +14,7 @@ const MAX_DEPTH: usize = 64;
 #[derive(Clone, Debug)]
 pub(super) struct Directive {
     pub(super) name: String,
-    pub(super) place: Place,
+    pub(super) place: FilePosition,
     pub(super) arguments: Vec<Word>,
     pub(super) block: Option<Vec<Self>>,
 }
@@ -47,19 +47,19 @@ impl Parser<'_> {
         let mut directives = Vec::new();
         loop {
             match self.lexer.next()? {
-                Some((Token::Word(name), position)) => {
+                Some((ConfigToken::Word(name), position)) => {
                     directives.push(self.directive(name, position, depth)?);
                 }
-                Some((Token::Close, _)) if opened.is_some() => return Ok(directives),
-                Some((Token::Close, position)) => {
+                Some((ConfigToken::Close, _)) if opened.is_some() => return Ok(directives),
+                Some((ConfigToken::Close, position)) => {
                     let problem = Problem::new("", "unexpected }: no block is open here");
                     return Err(problem.with_advice("remove it, or open a block").at(position));
                 }
-                Some((Token::Semicolon, position)) => {
+                Some((ConfigToken::Semicolon, position)) => {
                     let problem = Problem::new("", "unexpected ;: no directive comes before it");
                     return Err(problem.with_advice("remove it").at(position));
                 }
-                Some((Token::Open, position)) => {
+                Some((ConfigToken::Open, position)) => {
                     let problem = Problem::new("", "unexpected {: no directive comes before it");
                     return Err(problem.with_advice("name the block, as in http {").at(position));
                 }
@@ -82,14 +82,14 @@ impl Parser<'_> {
         let mut arguments = Vec::new();
         let block = loop {
             match self.lexer.next()? {
-                Some((Token::Word(text), position)) => {
+                Some((ConfigToken::Word(text), position)) => {
                     arguments.push(Word { text, place: self.place(position) });
                 }
-                Some((Token::Semicolon, _)) => break None,
-                Some((Token::Open, position)) => {
+                Some((ConfigToken::Semicolon, _)) => break None,
+                Some((ConfigToken::Open, position)) => {
                     break Some(self.block_of(&name, position, depth + 1)?);
                 }
-                Some((Token::Close, position)) => return Err(unfinished(position, "a }")),
+                Some((ConfigToken::Close, position)) => return Err(unfinished(position, "a }")),
                 None => return Err(unfinished(self.lexer.position(), "the end of the file")),
             }
         };
@@ -112,8 +112,8 @@ impl Parser<'_> {
         self.block(Some(opened), depth)
     }
 
-    fn place(&self, position: Position) -> Place {
-        Place { file: Arc::clone(self.file), position }
+    fn place(&self, position: Position) -> FilePosition {
+        FilePosition { file: Arc::clone(self.file), position }
     }
 }
 

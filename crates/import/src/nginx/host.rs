@@ -8,7 +8,7 @@ use crate::nginx::directive::Directive;
 
 /// The names of a server.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Names {
+pub(super) struct ServerNames {
     /// Those that rules can match, as they write them. None at all means every host.
     pub(super) hosts: Vec<String>,
     /// Those that rules cannot match.
@@ -17,7 +17,7 @@ pub(super) struct Names {
     pub(super) first: String,
 }
 
-impl Names {
+impl ServerNames {
     pub(super) fn read(server: &[Directive]) -> Self {
         let words = server.iter().filter(|it| it.name == "server_name");
         let words = words.flat_map(|it| &it.arguments).map(|word| word.text.to_ascii_lowercase());

@@ -6,8 +6,8 @@ use tollgate_rules::Identifier;
 use tollgate_rules::syntax::MAX_IDENTIFIERS;
 
 use crate::nginx::directive::Directive;
-use crate::nginx::note::Loss;
-use crate::nginx::place::Place;
+use crate::nginx::note::NginxLoss;
+use crate::nginx::place::FilePosition;
 
 /// How many variables may stand for each other in a row.
 const MAX_STEPS: usize = 8;
@@ -59,7 +59,7 @@ pub(super) fn flaw(text: &str) -> Option<(&'static str, &'static str)> {
 struct Definition {
     /// The directive that does.
     by: String,
-    place: Place,
+    place: FilePosition,
     /// Every text that it can stand for; none if that is not known.
     values: Option<Vec<String>>,
 }
@@ -115,7 +115,7 @@ fn values(directive: &Directive) -> Vec<String> {
 
 /// What a rule counts by in the place of a key.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Key {
+pub(super) struct ZoneKey {
     /// As rules write them. None at all means one counter for everything.
     pub(super) identifiers: Vec<String>,
     /// Whether servers count apart, by their first name.
@@ -125,27 +125,27 @@ pub(super) struct Key {
     /// Whether there are words in it, so that it is never empty.
     has_text: bool,
     /// What is different all the same.
-    pub(super) losses: Vec<Loss>,
+    pub(super) losses: Vec<NginxLoss>,
 }
 
-impl Key {
+impl ZoneKey {
     /// What to count by instead of `text`.
     ///
     /// # Errors
     /// Why no rule can.
-    pub(super) fn resolve(text: &str, definitions: &Definitions) -> Result<Self, Loss> {
+    pub(super) fn resolve(text: &str, definitions: &Definitions) -> Result<Self, NginxLoss> {
         let mut key = Self::default();
         key.add_text(text, definitions, 0)?;
         let is_empty = key.identifiers.is_empty() && !key.is_by_server && !key.has_text;
         if is_empty {
-            return Err(Loss::EmptyKey);
+            return Err(NginxLoss::EmptyKey);
         }
         if key.identifiers.len() > MAX_IDENTIFIERS {
-            return Err(Loss::LongKey);
+            return Err(NginxLoss::LongKey);
         }
         let is_composite = key.identifiers.len() > 1 || key.has_text || key.is_by_server;
         if key.can_be_missing && is_composite {
-            key.losses.push(Loss::MissingPart);
+            key.losses.push(NginxLoss::MissingPart);
         }
         Ok(key)
     }
@@ -155,9 +155,9 @@ impl Key {
         self.identifiers.is_empty() && !self.has_text
     }
 
-    fn add_text(&mut self, text: &str, known: &Definitions, step: usize) -> Result<(), Loss> {
+    fn add_text(&mut self, text: &str, known: &Definitions, step: usize) -> Result<(), NginxLoss> {
         // Only the key itself is checked when it is read; a map can hold anything.
-        let unknown = |_| Loss::Variable(text.to_owned());
+        let unknown = |_| NginxLoss::Variable(text.to_owned());
         for piece in pieces(text).map_err(unknown)? {
             match piece {
                 Piece::Text => self.has_text = true,
@@ -167,28 +167,33 @@ impl Key {
         Ok(())
     }
 
-    fn add_variable(&mut self, name: &str, known: &Definitions, step: usize) -> Result<(), Loss> {
+    fn add_variable(
+        &mut self,
+        name: &str,
+        known: &Definitions,
+        step: usize,
+    ) -> Result<(), NginxLoss> {
         if let Some(definition) = known.0.get(name) {
             return self.add_defined(name, definition, known, step);
         }
         let header = name.strip_prefix("http_").filter(|rest| !rest.is_empty());
         let claim = name.strip_prefix("jwt_claim_").filter(|rest| !rest.is_empty());
         match (name, header, claim) {
-            ("binary_remote_addr" | "remote_addr", ..) => self.add("ip", Some(Loss::Network)),
+            ("binary_remote_addr" | "remote_addr", ..) => self.add("ip", Some(NginxLoss::Network)),
             ("uri" | "document_uri", ..) => self.add("path", None),
-            ("request_uri", ..) => self.add("path", Some(Loss::Query)),
-            ("remote_user", ..) => self.add("user_id", Some(Loss::User)),
+            ("request_uri", ..) => self.add("path", Some(NginxLoss::Query)),
+            ("remote_user", ..) => self.add("user_id", Some(NginxLoss::User)),
             ("server_name", ..) => self.is_by_server = true,
-            ("host" | "http_host", ..) => self.add("header:host", Some(Loss::Host)),
-            ("http_x_api_key", ..) => self.add("api_key", Some(Loss::ApiKey)),
+            ("host" | "http_host", ..) => self.add("header:host", Some(NginxLoss::Host)),
+            ("http_x_api_key", ..) => self.add("api_key", Some(NginxLoss::ApiKey)),
             ("http_x_forwarded_for" | "http_x_real_ip", ..) => {
-                self.add("ip", Some(Loss::ForwardedAddress));
+                self.add("ip", Some(NginxLoss::ForwardedAddress));
             }
             (_, Some(header), _) => {
                 self.add_named(name, &format!("header:{}", header.replace('_', "-")))?;
             }
             (_, _, Some(claim)) => self.add_named(name, &format!("claim:{claim}"))?,
-            _ => return Err(Loss::Variable(format!("${name}"))),
+            _ => return Err(NginxLoss::Variable(format!("${name}"))),
         }
         Ok(())
     }
@@ -201,9 +206,9 @@ impl Key {
         definition: &Definition,
         known: &Definitions,
         step: usize,
-    ) -> Result<(), Loss> {
+    ) -> Result<(), NginxLoss> {
         let Definition { by, place, values } = definition;
-        let computed = || Loss::Computed {
+        let computed = || NginxLoss::Computed {
             variable: format!("${name}"),
             by: by.clone(),
             place: place.clone(),
@@ -212,13 +217,13 @@ impl Key {
         let mut counted = values.iter().filter(|value| !value.is_empty());
         let (Some(value), None) = (counted.next(), counted.next()) else {
             return Err(if values.iter().all(String::is_empty) {
-                Loss::EmptyKey
+                NginxLoss::EmptyKey
             } else {
                 computed()
             });
         };
         if values.len() > 1 {
-            self.losses.push(Loss::Exempt {
+            self.losses.push(NginxLoss::Exempt {
                 variable: format!("${name}"),
                 by: by.clone(),
                 place: place.clone(),
@@ -227,7 +232,7 @@ impl Key {
         self.add_text(value, known, step + 1)
     }
 
-    fn add(&mut self, identifier: &str, loss: Option<Loss>) {
+    fn add(&mut self, identifier: &str, loss: Option<NginxLoss>) {
         self.can_be_missing |= !matches!(identifier, "ip" | "path");
         if !self.identifiers.iter().any(|known| known == identifier) {
             self.identifiers.push(identifier.to_owned());
@@ -236,9 +241,9 @@ impl Key {
     }
 
     /// Adds an identifier like `header:NAME`, whose name may be too long.
-    fn add_named(&mut self, variable: &str, identifier: &str) -> Result<(), Loss> {
+    fn add_named(&mut self, variable: &str, identifier: &str) -> Result<(), NginxLoss> {
         if identifier.parse::<Identifier>().is_err() {
-            return Err(Loss::Variable(format!("${variable}")));
+            return Err(NginxLoss::Variable(format!("${variable}")));
         }
         self.add(identifier, None);
         Ok(())

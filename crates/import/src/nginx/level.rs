@@ -6,8 +6,8 @@ use std::sync::Arc;
 use tollgate_document::quote;
 
 use crate::nginx::directive::Directive;
-use crate::nginx::limit::{Limit, limit};
-use crate::nginx::place::Place;
+use crate::nginx::limit::{RequestLimit, limit};
+use crate::nginx::place::FilePosition;
 use crate::nginx::reader::Findings;
 
 /// The status of refusals by nginx, unless `limit_req_status` sets another.
@@ -15,27 +15,27 @@ const DEFAULT_STATUS: u16 = 503;
 
 /// What is in force at one level.
 #[derive(Clone, Debug)]
-pub(super) struct Level {
-    pub(super) limits: Arc<Limits>,
+pub(super) struct BlockLevel {
+    pub(super) limits: Arc<LevelLimits>,
     pub(super) status: u16,
     pub(super) is_dry_run: bool,
 }
 
 /// The limits that stand together at one level. All of them apply.
 #[derive(Debug, Default)]
-pub(super) struct Limits {
-    pub(super) list: Vec<Limit>,
+pub(super) struct LevelLimits {
+    pub(super) list: Vec<RequestLimit>,
     /// Where the first of them stands.
-    pub(super) place: Option<Place>,
+    pub(super) place: Option<FilePosition>,
 }
 
-impl Default for Level {
+impl Default for BlockLevel {
     fn default() -> Self {
         Self { limits: Arc::default(), status: DEFAULT_STATUS, is_dry_run: false }
     }
 }
 
-impl Level {
+impl BlockLevel {
     /// The level without its limits.
     pub(super) fn unlimited(self) -> Self {
         Self { limits: Arc::default(), ..self }
@@ -52,10 +52,10 @@ impl Level {
 /// Reads one level. The limits of the outer one are inherited only if it sets none itself.
 pub(super) fn level<'a>(
     directives: impl Iterator<Item = &'a Directive>,
-    outer: &Level,
+    outer: &BlockLevel,
     findings: &mut Findings,
-) -> Level {
-    let mut own = Limits::default();
+) -> BlockLevel {
+    let mut own = LevelLimits::default();
     let mut zones = HashSet::new();
     let (mut status, mut dry_run) = (None, None);
     for directive in directives {
@@ -75,7 +75,7 @@ pub(super) fn level<'a>(
             _ => {}
         }
     }
-    Level {
+    BlockLevel {
         limits: if own.place.is_some() { Arc::new(own) } else { Arc::clone(&outer.limits) },
         status: status.unwrap_or(outer.status),
         is_dry_run: dry_run.unwrap_or(outer.is_dry_run),
@@ -87,7 +87,7 @@ fn another(
     directive: &Directive,
     zones: &mut HashSet<Arc<str>>,
     findings: &mut Findings,
-) -> Option<Limit> {
+) -> Option<RequestLimit> {
     let limit = limit(directive, findings)?;
     if !zones.insert(Arc::clone(&limit.zone)) {
         let message = format!("the zone {} is limited here already", quote(&limit.zone));

@@ -2,11 +2,11 @@
 
 use tollgate_document::{Position, Problem};
 
-use crate::nginx::place::Place;
+use crate::nginx::place::FilePosition;
 
 /// What a text is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Token {
+pub(super) enum ConfigToken {
     /// A word, without its quotes and with its escapes resolved.
     Word(String),
     /// `;`
@@ -21,7 +21,7 @@ pub(super) enum Token {
 #[derive(Clone, Debug)]
 pub(super) struct Word {
     pub(super) text: String,
-    pub(super) place: Place,
+    pub(super) place: FilePosition,
 }
 
 /// Goes through a text once, from its start to its end.
@@ -36,17 +36,17 @@ impl<'a> Lexer<'a> {
     }
 
     /// The next token and where it starts; none at the end of the text.
-    pub(super) fn next(&mut self) -> Result<Option<(Token, Position)>, Problem> {
+    pub(super) fn next(&mut self) -> Result<Option<(ConfigToken, Position)>, Problem> {
         self.skip_space_and_comments();
         let start = self.position;
         let Some(first) = self.peek() else { return Ok(None) };
         let token = match first {
-            ';' => self.single(Token::Semicolon),
-            '{' => self.single(Token::Open),
-            '}' => self.single(Token::Close),
-            '"' | '\'' => Token::Word(self.quoted(first)?),
+            ';' => self.single(ConfigToken::Semicolon),
+            '{' => self.single(ConfigToken::Open),
+            '}' => self.single(ConfigToken::Close),
+            '"' | '\'' => ConfigToken::Word(self.quoted(first)?),
             '\0' => return Err(nul(start)),
-            _ => Token::Word(self.bare()?),
+            _ => ConfigToken::Word(self.bare()?),
         };
         Ok(Some((token, start)))
     }
@@ -110,7 +110,7 @@ impl<'a> Lexer<'a> {
         true
     }
 
-    fn single(&mut self, token: Token) -> Token {
+    fn single(&mut self, token: ConfigToken) -> ConfigToken {
         self.bump();
         token
     }

@@ -9,7 +9,7 @@ use tollgate_document::quote;
 use crate::nginx::directive::Directive;
 use crate::nginx::key::flaw;
 use crate::nginx::lexer::Word;
-use crate::nginx::place::Place;
+use crate::nginx::place::FilePosition;
 use crate::nginx::reader::Findings;
 
 /// The longest that a rule can hold a request back.
@@ -21,18 +21,18 @@ pub(super) struct Zone {
     pub(super) name: Arc<str>,
     /// As written.
     pub(super) key: String,
-    pub(super) rate: Rate,
-    pub(super) place: Place,
+    pub(super) rate: ZoneRate,
+    pub(super) place: FilePosition,
 }
 
 /// So many requests in a second or a minute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Rate {
+pub(super) struct ZoneRate {
     pub(super) requests: u64,
     pub(super) is_per_minute: bool,
 }
 
-impl Rate {
+impl ZoneRate {
     /// How long it takes to serve so many requests, rounded up.
     pub(super) fn delay_ms(self, requests: u64) -> u64 {
         let window = if self.is_per_minute { 60_000 } else { 1_000 };
@@ -44,7 +44,7 @@ impl Rate {
 /// `limit_req`: how much more than the rate of a zone may come at once. Two that do the same are
 /// equal, however they are written.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Limit {
+pub(super) struct RequestLimit {
     pub(super) zone: Arc<str>,
     pub(super) burst: u64,
     /// How many of the burst are not held back: with `nodelay`, all of them.
@@ -52,7 +52,7 @@ pub(super) struct Limit {
 }
 
 /// The arguments, in the order that people write.
-impl fmt::Display for Limit {
+impl fmt::Display for RequestLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { zone, burst, at_once } = self;
         write!(f, "limit_req zone={zone}")?;
@@ -105,7 +105,7 @@ pub(super) fn zone(directive: &Directive, findings: &mut Findings) -> Option<Zon
 }
 
 /// Reads `limit_req zone=NAME [burst=N] [nodelay | delay=N]`.
-pub(super) fn limit(directive: &Directive, findings: &mut Findings) -> Option<Limit> {
+pub(super) fn limit(directive: &Directive, findings: &mut Findings) -> Option<RequestLimit> {
     let mut zone = None;
     let mut burst = 0;
     let mut at_once = 0;
@@ -130,7 +130,7 @@ pub(super) fn limit(directive: &Directive, findings: &mut Findings) -> Option<Li
         let advice = "write limit_req zone=NAME burst=20 nodelay;";
         findings.problem(&directive.place, "limit_req names no zone", advice);
     }
-    Some(Limit { zone: zone?, burst, at_once: at_once.min(burst) })
+    Some(RequestLimit { zone: zone?, burst, at_once: at_once.min(burst) })
 }
 
 /// Reports what is wrong with a word, and what to write.
@@ -148,10 +148,10 @@ fn zone_name(text: &str) -> Option<&str> {
 }
 
 /// `10r/s`, `30r/m`; nginx takes a number alone as one per second.
-fn parse_rate(text: &str) -> Option<Rate> {
+fn parse_rate(text: &str) -> Option<ZoneRate> {
     let per_minute = text.strip_suffix("r/m");
     let requests = per_minute.unwrap_or_else(|| text.strip_suffix("r/s").unwrap_or(text));
-    Some(Rate { requests: whole(requests)?, is_per_minute: per_minute.is_some() })
+    Some(ZoneRate { requests: whole(requests)?, is_per_minute: per_minute.is_some() })
 }
 
 /// A whole number that is not 0, as far as nginx can count.

@@ -7,12 +7,12 @@ use tollgate_document::quote;
 use tollgate_rules::syntax;
 
 use crate::nginx::directive::Directive;
-use crate::nginx::note::Loss;
+use crate::nginx::note::NginxLoss;
 use crate::nginx::reader::Findings;
 
 /// The ways to say what a location matches.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Match {
+pub(super) enum LocationMatch {
     /// `= /a`: this path alone.
     Exact(String),
     /// `/a` or `^~ /a`: everything that begins so.
@@ -28,7 +28,7 @@ pub(super) enum Match {
 }
 
 /// Reads the arguments of a location. A mark may stand before the path or be part of its word.
-pub(super) fn parse(directive: &Directive, findings: &mut Findings) -> Option<Match> {
+pub(super) fn parse(directive: &Directive, findings: &mut Findings) -> Option<LocationMatch> {
     let text = |at: usize| directive.argument(at).unwrap_or_default();
     let (mark, path) = match directive.arguments.len() {
         1 => ["=", "^~", "~*", "~", "@"]
@@ -44,10 +44,10 @@ pub(super) fn parse(directive: &Directive, findings: &mut Findings) -> Option<Ma
     };
     let path = path.to_owned();
     match mark {
-        "=" => Some(Match::Exact(path)),
-        "" | "^~" => Some(Match::Prefix { path, is_firm: mark == "^~" }),
-        "~" | "~*" => Some(Match::Regex(path)),
-        "@" => Some(Match::Named(format!("@{path}"))),
+        "=" => Some(LocationMatch::Exact(path)),
+        "" | "^~" => Some(LocationMatch::Prefix { path, is_firm: mark == "^~" }),
+        "~" | "~*" => Some(LocationMatch::Regex(path)),
+        "@" => Some(LocationMatch::Named(format!("@{path}"))),
         _ => {
             let message = format!("{} is no mark of a location", quote(mark));
             findings.problem(&directive.place, &message, "write =, ^~, ~ or ~*");
@@ -60,7 +60,7 @@ pub(super) fn parse(directive: &Directive, findings: &mut Findings) -> Option<Ma
 ///
 /// # Errors
 /// No endpoint can match it.
-pub(super) fn endpoint(path: &str, is_exact: bool) -> Result<Option<Arc<str>>, Loss> {
+pub(super) fn endpoint(path: &str, is_exact: bool) -> Result<Option<Arc<str>>, NginxLoss> {
     if path == "/" && !is_exact {
         return Ok(None);
     }
@@ -72,7 +72,7 @@ pub(super) fn endpoint(path: &str, is_exact: bool) -> Result<Option<Arc<str>>, L
     }
     // A star is one in a path, but cannot be written as one.
     let pattern = syntax::endpoint(&text).filter(|it| syntax::endpoint(it).is_some());
-    pattern.map(Some).ok_or_else(|| Loss::UnwritablePath(path.to_owned()))
+    pattern.map(Some).ok_or_else(|| NginxLoss::UnwritablePath(path.to_owned()))
 }
 
 /// The path with escapes for what means something in an endpoint. nginx compares paths without

@@ -5,27 +5,27 @@ use std::sync::Arc;
 
 use tollgate_document::{printable, quote};
 
-use crate::nginx::place::Place;
+use crate::nginx::place::FilePosition;
 
 /// A difference between the rules and the files.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Note {
+pub struct NginxNote {
     /// What it is about.
-    pub subject: Subject,
+    pub subject: NoteSubject,
     /// What is different.
-    pub loss: Loss,
+    pub loss: NginxLoss,
 }
 
 /// What a note is about.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Subject {
+pub enum NoteSubject {
     /// A rule, by its id.
     Rule(Arc<str>),
     /// Something in the files.
-    Place(Place),
+    Place(FilePosition),
 }
 
-impl fmt::Display for Subject {
+impl fmt::Display for NoteSubject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Rule(id) => f.write_str(id),
@@ -35,21 +35,21 @@ impl fmt::Display for Subject {
 }
 
 /// One line: `nginx.conf:4:5: it is not carried over: limit_conn counts connections`.
-impl fmt::Display for Note {
+impl fmt::Display for NginxNote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.subject, self.loss)
     }
 }
 
-impl Note {
-    pub(super) fn at(place: &Place, loss: Loss) -> Self {
-        Self { subject: Subject::Place(place.clone()), loss }
+impl NginxNote {
+    pub(super) fn at(place: &FilePosition, loss: NginxLoss) -> Self {
+        Self { subject: NoteSubject::Place(place.clone()), loss }
     }
 }
 
 /// What a rule says otherwise than the files, or cannot say.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Loss {
+pub enum NginxLoss {
     /// Nothing is known of files that are included.
     Include {
         /// What names them.
@@ -82,7 +82,7 @@ pub enum Loss {
         /// The directive that computes it.
         by: String,
         /// Where that stands.
-        place: Place,
+        place: FilePosition,
     },
     /// No rule: no request gets there.
     NeverMet,
@@ -101,7 +101,7 @@ pub enum Loss {
         /// The directive that computes it.
         by: String,
         /// Where that stands.
-        place: Place,
+        place: FilePosition,
     },
     /// IPv6 clients count by their network.
     Network,
@@ -133,7 +133,7 @@ pub enum Loss {
     /// The rule applies elsewhere too.
     AlsoApplies {
         /// The first place.
-        place: Place,
+        place: FilePosition,
         /// How many others there are.
         others: usize,
     },
@@ -142,14 +142,14 @@ pub enum Loss {
     /// The prefix of a location ends within a segment.
     Segments(String),
     /// Requests for unknown hosts go to this server.
-    DefaultServer(Place),
+    DefaultServer(FilePosition),
     /// This name of the server is left out.
     ServerName(String),
     /// No name of the server can be matched.
-    EveryHost(Place),
+    EveryHost(FilePosition),
 }
 
-impl Loss {
+impl NginxLoss {
     /// A word that names the kind, for programs.
     #[must_use]
     pub fn code(&self) -> &'static str {
@@ -193,7 +193,7 @@ impl Loss {
 }
 
 /// A sentence about the subject, without naming it.
-impl fmt::Display for Loss {
+impl fmt::Display for NginxLoss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Include { pattern, reason } => {

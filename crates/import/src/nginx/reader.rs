@@ -7,8 +7,8 @@ use tollgate_document::{Problem, quote};
 
 use crate::FileProblem;
 use crate::nginx::directive::{Directive, parse};
-use crate::nginx::note::{Loss, Note};
-use crate::nginx::place::Place;
+use crate::nginx::note::{NginxLoss, NginxNote};
+use crate::nginx::place::FilePosition;
 
 /// How many files may include each other in a row.
 const MAX_DEPTH: usize = 16;
@@ -39,17 +39,17 @@ pub(super) struct Findings {
     /// Errors for which nginx would refuse the files.
     pub(super) problems: Vec<FileProblem>,
     /// What a policy cannot say.
-    pub(super) notes: Vec<Note>,
+    pub(super) notes: Vec<NginxNote>,
 }
 
 impl Findings {
-    pub(super) fn problem(&mut self, place: &Place, message: &str, advice: &str) {
+    pub(super) fn problem(&mut self, place: &FilePosition, message: &str, advice: &str) {
         let problem = Problem::new("", message).with_advice(advice).at(place.position);
         self.add(FileProblem { file: place.file.to_string(), problem });
     }
 
-    pub(super) fn note(&mut self, place: &Place, loss: Loss) {
-        self.notes.push(Note::at(place, loss));
+    pub(super) fn note(&mut self, place: &FilePosition, loss: NginxLoss) {
+        self.notes.push(NginxNote::at(place, loss));
     }
 
     fn add(&mut self, problem: FileProblem) {
@@ -60,7 +60,7 @@ impl Findings {
 }
 
 /// Reads a file and all that it includes.
-pub(super) struct Reader<'a> {
+pub(super) struct ConfigReader<'a> {
     include: &'a mut Include<'a>,
     files: usize,
     bytes: usize,
@@ -69,7 +69,7 @@ pub(super) struct Reader<'a> {
     pub(super) findings: Findings,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> ConfigReader<'a> {
     pub(super) fn new(include: &'a mut Include<'a>) -> Self {
         Self { include, files: 0, bytes: 0, is_full: false, findings: Findings::default() }
     }
@@ -123,7 +123,7 @@ impl<'a> Reader<'a> {
             Ok(files) => files,
             Err(reason) => {
                 let pattern = quote(&pattern.text);
-                self.findings.note(place, Loss::Include { pattern, reason });
+                self.findings.note(place, NginxLoss::Include { pattern, reason });
                 return Vec::new();
             }
         };

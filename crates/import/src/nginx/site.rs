@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use crate::nginx::host::Names;
-use crate::nginx::level::Level;
-use crate::nginx::place::Place;
+use crate::nginx::host::ServerNames;
+use crate::nginx::level::BlockLevel;
+use crate::nginx::place::FilePosition;
 
 /// All places where requests can be.
 #[derive(Debug, Default)]
 pub(super) struct Site {
     /// What is limited for requests that no server takes, if anything is.
-    pub(super) root: Option<Level>,
+    pub(super) root: Option<BlockLevel>,
     pub(super) servers: Vec<Server>,
     /// The regions of all servers. Of those that match a request, the narrowest is its own.
     pub(super) regions: Vec<Region>,
@@ -19,8 +19,8 @@ pub(super) struct Site {
 /// A server that lets requests in.
 #[derive(Debug)]
 pub(super) struct Server {
-    pub(super) place: Place,
-    pub(super) names: Names,
+    pub(super) place: FilePosition,
+    pub(super) names: ServerNames,
     /// Whether requests for hosts that no server names come here.
     pub(super) is_default: bool,
 }
@@ -28,18 +28,18 @@ pub(super) struct Server {
 /// Some of the requests to a server: those for one of its locations, or for none.
 #[derive(Debug)]
 pub(super) struct Region {
-    pub(super) place: Place,
+    pub(super) place: FilePosition,
     /// Its index in the list of servers.
     pub(super) server: usize,
     /// Every path, if there is none.
     pub(super) pattern: Option<Arc<str>>,
-    pub(super) level: Level,
-    pub(super) form: Form,
+    pub(super) level: BlockLevel,
+    pub(super) form: LocationForm,
 }
 
 /// What a pattern does not say about a location.
 #[derive(Debug, Default)]
-pub(super) struct Form {
+pub(super) struct LocationForm {
     /// Whether it wins over regular expressions.
     pub(super) is_firm: bool,
     /// The path, if it is a prefix that may end within a segment.

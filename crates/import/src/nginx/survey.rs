@@ -8,8 +8,8 @@ use tollgate_document::quote;
 use crate::nginx::directive::Directive;
 use crate::nginx::key::Definitions;
 use crate::nginx::limit::{Zone, zone};
-use crate::nginx::note::Loss;
-use crate::nginx::place::Place;
+use crate::nginx::note::NginxLoss;
+use crate::nginx::place::FilePosition;
 use crate::nginx::reader::Findings;
 
 /// What a first look at the files has found.
@@ -19,7 +19,7 @@ pub(super) struct Survey {
     pub(super) zones: Vec<Zone>,
     pub(super) definitions: Definitions,
     /// Each `limit_req`: the zone that it names, and where it stands.
-    pub(super) uses: Vec<(String, Place)>,
+    pub(super) uses: Vec<(String, FilePosition)>,
 }
 
 impl Survey {
@@ -29,11 +29,11 @@ impl Survey {
         survey.refuse_repeated_zones(findings);
         let known = survey.zones.iter().map(|zone| &*zone.name).collect::<HashSet<_>>();
         for (zone, place) in survey.uses.iter().filter(|(zone, _)| !known.contains(&**zone)) {
-            findings.note(place, Loss::UnknownZone(zone.clone()));
+            findings.note(place, NginxLoss::UnknownZone(zone.clone()));
         }
         let used = survey.uses.iter().map(|(zone, _)| &**zone).collect::<HashSet<_>>();
         for zone in survey.zones.iter().filter(|zone| !used.contains(&*zone.name)) {
-            findings.note(&zone.place, Loss::UnusedZone(zone.name.to_string()));
+            findings.note(&zone.place, NginxLoss::UnusedZone(zone.name.to_string()));
         }
         survey
     }
@@ -71,20 +71,20 @@ impl Survey {
                 let zone = words.filter_map(|word| word.strip_prefix("zone=")).next_back();
                 self.uses.extend(zone.map(|zone| (zone.to_owned(), place.clone())));
             }
-            "limit_req_log_level" => findings.note(place, Loss::LogLevel),
+            "limit_req_log_level" => findings.note(place, NginxLoss::LogLevel),
             "limit_rate" | "limit_rate_after" => {
-                findings.note(place, Loss::Directive(name.clone()));
+                findings.note(place, NginxLoss::Directive(name.clone()));
             }
             _ if name.starts_with("limit_conn") => {
-                findings.note(place, Loss::Directive(name.clone()));
+                findings.note(place, NginxLoss::Directive(name.clone()));
             }
-            _ if is_program(name) => findings.note(place, Loss::Program(name.clone())),
+            _ if is_program(name) => findings.note(place, NginxLoss::Program(name.clone())),
             _ => {}
         }
     }
 
     fn refuse_repeated_zones(&mut self, findings: &mut Findings) {
-        let mut known = HashMap::<Arc<str>, Place>::new();
+        let mut known = HashMap::<Arc<str>, FilePosition>::new();
         self.zones.retain(|zone| {
             let first = known.get(&zone.name);
             if let Some(first) = first {

@@ -15,22 +15,22 @@ use std::sync::Arc;
 
 use tollgate_rules::PolicyDocument;
 
-use crate::nginx::key::Key;
+use crate::nginx::key::ZoneKey;
 use crate::nginx::limit::Zone;
-use crate::nginx::note::{Loss, Note, Subject};
+use crate::nginx::note::{NginxLoss, NginxNote, NoteSubject};
 use crate::nginx::reader::Findings;
 use crate::nginx::site::Site;
 use crate::nginx::survey::Survey;
-use crate::nginx::to_document::draft::{Draft, drafts};
+use crate::nginx::to_document::draft::{RuleDraft, drafts};
 use crate::nginx::to_document::effort::Effort;
 use crate::nginx::to_document::exception::except;
 use crate::nginx::to_document::extent::Extents;
-use crate::nginx::to_document::rule::{RuleIds, rule};
+use crate::nginx::to_document::rule::{NginxRuleIds, rule};
 
 /// A zone, and what rules count by in its place.
-pub(super) struct Counted<'a> {
+pub(super) struct CountedZone<'a> {
     zone: &'a Zone,
-    key: Key,
+    key: ZoneKey,
 }
 
 /// Makes the policy, with notes on what it cannot say.
@@ -42,8 +42,8 @@ pub(super) fn to_document(
     let mut zones = HashMap::new();
     let used = survey.uses.iter().map(|(zone, _)| &**zone).collect::<HashSet<_>>();
     for zone in survey.zones.iter().filter(|zone| used.contains(&*zone.name)) {
-        match Key::resolve(&zone.key, &survey.definitions) {
-            Ok(key) => drop(zones.insert(Arc::clone(&zone.name), Counted { zone, key })),
+        match ZoneKey::resolve(&zone.key, &survey.definitions) {
+            Ok(key) => drop(zones.insert(Arc::clone(&zone.name), CountedZone { zone, key })),
             Err(loss) => findings.note(&zone.place, loss),
         }
     }
@@ -58,9 +58,9 @@ pub(super) fn to_document(
     note_excess(&mut drafts);
     note_what_counts_apart(&mut drafts);
     for draft in &drafts {
-        let subject = || Subject::Rule(Arc::clone(&draft.id));
+        let subject = || NoteSubject::Rule(Arc::clone(&draft.id));
         let losses = draft.losses.iter().cloned();
-        findings.notes.extend(losses.map(|loss| Note { subject: subject(), loss }));
+        findings.notes.extend(losses.map(|loss| NginxNote { subject: subject(), loss }));
     }
     PolicyDocument {
         rules: drafts.iter().map(|draft| rule(draft, &drafts)).collect(),
@@ -71,12 +71,12 @@ pub(super) fn to_document(
 /// The drafts, and how far each of them reaches; none, if that takes too many steps.
 fn compared<'a>(
     site: &mut Site,
-    zones: &'a HashMap<Arc<str>, Counted<'a>>,
+    zones: &'a HashMap<Arc<str>, CountedZone<'a>>,
     findings: &mut Findings,
-) -> Option<(Extents, Vec<Draft<'a>>)> {
+) -> Option<(Extents, Vec<RuleDraft<'a>>)> {
     let mut effort = Effort::default();
     let mut drafts = drafts(site, zones, findings, &mut effort)?;
-    let mut ids = RuleIds::default();
+    let mut ids = NginxRuleIds::default();
     for draft in &mut drafts {
         draft.id = ids.give(&draft.limit.zone);
     }
@@ -84,28 +84,28 @@ fn compared<'a>(
 }
 
 /// Where rules apply although they should not.
-fn note_excess(drafts: &mut [Draft<'_>]) {
+fn note_excess(drafts: &mut [RuleDraft<'_>]) {
     for draft in drafts {
         let mut known = HashSet::new();
         draft.excess.retain(|place| known.insert(place.clone()));
         if let [place, others @ ..] = &*draft.excess {
             let (place, others) = (place.clone(), others.len());
-            draft.note(Loss::AlsoApplies { place, others });
+            draft.note(NginxLoss::AlsoApplies { place, others });
         }
     }
 }
 
 /// Limits that use the same counters in nginx.
-fn note_what_counts_apart(drafts: &mut [Draft<'_>]) {
+fn note_what_counts_apart(drafts: &mut [RuleDraft<'_>]) {
     let mut together = HashMap::<_, usize>::new();
-    let counters = |draft: &Draft<'_>| (Arc::clone(&draft.limit.zone), draft.part.clone());
+    let counters = |draft: &RuleDraft<'_>| (Arc::clone(&draft.limit.zone), draft.part.clone());
     for draft in &*drafts {
         *together.entry(counters(draft)).or_default() += 1;
     }
     for draft in drafts {
         let rules = together.get(&counters(draft)).copied().unwrap_or_default();
         if rules > 1 {
-            draft.losses.push(Loss::Apart { zone: Arc::clone(&draft.limit.zone), rules });
+            draft.losses.push(NginxLoss::Apart { zone: Arc::clone(&draft.limit.zone), rules });
         }
     }
 }

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use tollgate_document::quote;
 
 use crate::nginx::directive::Directive;
-use crate::nginx::host::{Default as DefaultFor, Names, defaults};
-use crate::nginx::level::{Level, level};
-use crate::nginx::location::{Match, endpoint, parse};
-use crate::nginx::note::Loss;
-use crate::nginx::place::Place;
+use crate::nginx::host::{Default as DefaultFor, ServerNames, defaults};
+use crate::nginx::level::{BlockLevel, level};
+use crate::nginx::location::{LocationMatch, endpoint, parse};
+use crate::nginx::note::NginxLoss;
+use crate::nginx::place::FilePosition;
 use crate::nginx::reader::Findings;
-use crate::nginx::site::{Form, Region, Server, Site};
+use crate::nginx::site::{LocationForm, Region, Server, Site};
 
 /// How many servers and locations there may be.
 const MAX_REGIONS: usize = 10_000;
@@ -26,11 +26,11 @@ pub(super) fn walk(directives: &[Directive], findings: &mut Findings) -> Site {
     let is_whole = !http.is_empty();
     let all = loose.into_iter().chain(http.into_iter().flat_map(Directive::children));
     let all = all.collect::<Vec<_>>();
-    let root = level(all.iter().copied(), &Level::default(), findings);
+    let root = level(all.iter().copied(), &BlockLevel::default(), findings);
     let mut walk =
         Walk { site: Site::default(), findings, met: HashSet::new(), by_pattern: HashMap::new() };
     walk.servers(&all, &root, is_whole);
-    walk.note_unmet(&root, &Level::default());
+    walk.note_unmet(&root, &BlockLevel::default());
     let mut levels = walk.site.regions.iter().map(|region| &region.level);
     let is_inherited = levels.any(|level| {
         level.limits.place == root.limits.place && level.is_dry_run == root.is_dry_run
@@ -51,7 +51,7 @@ struct Walk<'a> {
     findings: &'a mut Findings,
     /// The lists of limits that some request meets, by where they stand: a level that inherits a list
     /// has the same place.
-    met: HashSet<Place>,
+    met: HashSet<FilePosition>,
     /// The regions of the server at hand by the text of their pattern, and the length of the path
     /// that they have in nginx.
     by_pattern: HashMap<String, (usize, usize)>,
@@ -59,15 +59,15 @@ struct Walk<'a> {
 
 /// A level of locations, and all those around it.
 struct Around<'a> {
-    level: &'a Level,
+    level: &'a BlockLevel,
     /// The location that they are in, if they are in one.
-    location: Option<&'a Match>,
+    location: Option<&'a LocationMatch>,
     /// The prefixes of all locations beside those that they are in, which are longer.
     rivals: Vec<&'a str>,
 }
 
 impl Walk<'_> {
-    fn servers(&mut self, http: &[&Directive], root: &Level, is_whole: bool) {
+    fn servers(&mut self, http: &[&Directive], root: &BlockLevel, is_whole: bool) {
         let servers = http.iter().copied().filter(|it| it.name == "server" && it.block.is_some());
         let servers = servers.collect::<Vec<_>>();
         let defaults = defaults(&servers);
@@ -80,7 +80,7 @@ impl Walk<'_> {
             if self.is_full(&server.place) {
                 return;
             }
-            let mut names = Names::read(server.children());
+            let mut names = ServerNames::read(server.children());
             // No other server takes requests for other hosts.
             if is_alone && default == DefaultFor::Everywhere {
                 names.hosts.clear();
@@ -93,24 +93,24 @@ impl Walk<'_> {
         // A part of a file that is included in a server.
         let loose = http.iter().copied().filter(|it| it.name == "location").collect::<Vec<_>>();
         if let Some(first) = loose.first() {
-            self.server(&first.place, Names::default(), false, &loose, root);
+            self.server(&first.place, ServerNames::default(), false, &loose, root);
         }
     }
 
     fn server(
         &mut self,
-        place: &Place,
-        names: Names,
+        place: &FilePosition,
+        names: ServerNames,
         is_default: bool,
         children: &[&Directive],
-        root: &Level,
+        root: &BlockLevel,
     ) {
         let level = level(children.iter().copied(), root, self.findings);
         self.note_conditions(children, &level);
         self.by_pattern.clear();
         self.site.servers.push(Server { place: place.clone(), names, is_default });
         let everything = self.site.regions.len();
-        self.add_region(place, None, &level, Form::default());
+        self.add_region(place, None, &level, LocationForm::default());
         let around = Around { level: &level, location: None, rivals: Vec::new() };
         self.locations(children, &around, everything);
         // A location for every path leaves nothing to the server itself, which it has replaced.
@@ -125,7 +125,7 @@ impl Walk<'_> {
         let locations =
             locations.filter_map(|it| Some((it, parse(it, self.findings)?))).collect::<Vec<_>>();
         let prefixes = locations.iter().filter_map(|(_, what)| match what {
-            Match::Prefix { path, .. } => Some(path.as_str()),
+            LocationMatch::Prefix { path, .. } => Some(path.as_str()),
             _ => None,
         });
         let prefixes = prefixes.collect::<Vec<_>>();
@@ -141,7 +141,7 @@ impl Walk<'_> {
                 level = level.unlimited();
             }
             self.note_conditions(&children, &level);
-            let (Match::Exact(path) | Match::Prefix { path, .. }) = what else {
+            let (LocationMatch::Exact(path) | LocationMatch::Prefix { path, .. }) = what else {
                 without_path.push((*directive, what, level));
                 continue;
             };
@@ -163,11 +163,17 @@ impl Walk<'_> {
     }
 
     /// A location with a path.
-    fn location(&mut self, directive: &Directive, what: &Match, level: &Level, everything: usize) {
+    fn location(
+        &mut self,
+        directive: &Directive,
+        what: &LocationMatch,
+        level: &BlockLevel,
+        everything: usize,
+    ) {
         let (path, is_exact, is_firm) = match what {
-            Match::Exact(path) => (path, true, true),
-            Match::Prefix { path, is_firm } => (path, false, *is_firm),
-            Match::Regex(_) | Match::Named(_) => return,
+            LocationMatch::Exact(path) => (path, true, true),
+            LocationMatch::Prefix { path, is_firm } => (path, false, *is_firm),
+            LocationMatch::Regex(_) | LocationMatch::Named(_) => return,
         };
         let pattern = match endpoint(path, is_exact) {
             Ok(Some(pattern)) => pattern,
@@ -187,7 +193,7 @@ impl Walk<'_> {
             }
         };
         let loose_prefix = (!is_exact && !path.ends_with('/')).then(|| path.clone());
-        let form = Form { is_firm, loose_prefix };
+        let form = LocationForm { is_firm, loose_prefix };
         let text = pattern.to_string();
         let known = self.by_pattern.get(&text).copied();
         match known.and_then(|(at, length)| Some((self.site.regions.get_mut(at)?, length))) {
@@ -205,20 +211,26 @@ impl Walk<'_> {
                     region.form = form;
                 }
                 if !is_same {
-                    self.findings.note(&lost, Loss::SamePaths(text));
+                    self.findings.note(&lost, NginxLoss::SamePaths(text));
                 }
             }
         }
     }
 
-    fn add_region(&mut self, place: &Place, pattern: Option<Arc<str>>, level: &Level, form: Form) {
+    fn add_region(
+        &mut self,
+        place: &FilePosition,
+        pattern: Option<Arc<str>>,
+        level: &BlockLevel,
+        form: LocationForm,
+    ) {
         let server = self.site.servers.len().saturating_sub(1);
         let (place, level) = (place.clone(), level.clone());
         self.site.regions.push(Region { place, server, pattern, level, form });
     }
 
     /// Whether there is no room for what stands there.
-    fn is_full(&mut self, place: &Place) -> bool {
+    fn is_full(&mut self, place: &FilePosition) -> bool {
         let is_full = self.site.regions.len() >= MAX_REGIONS;
         if is_full {
             let message = format!("there are more than {MAX_REGIONS} servers and locations");
@@ -228,12 +240,14 @@ impl Walk<'_> {
     }
 
     /// nginx refuses locations that could never match.
-    fn check_nesting(&mut self, directive: &Directive, path: &str, outer: Option<&Match>) {
+    fn check_nesting(&mut self, directive: &Directive, path: &str, outer: Option<&LocationMatch>) {
         let message = match outer {
-            Some(Match::Prefix { path: outer, .. }) if !path.starts_with(outer.as_str()) => {
+            Some(LocationMatch::Prefix { path: outer, .. })
+                if !path.starts_with(outer.as_str()) =>
+            {
                 format!("location {} is outside of location {}", quote(path), quote(outer))
             }
-            Some(Match::Exact(outer)) => {
+            Some(LocationMatch::Exact(outer)) => {
                 format!("there is nothing inside of the one path {}", quote(outer))
             }
             _ => return,
@@ -246,16 +260,18 @@ impl Walk<'_> {
     fn note_without_path(
         &mut self,
         directive: &Directive,
-        what: &Match,
-        level: &Level,
+        what: &LocationMatch,
+        level: &BlockLevel,
         around: &Around<'_>,
         first: usize,
     ) {
         self.met.extend(level.limits.place.clone());
-        let is_limited = |level: &Level| !level.limits.list.is_empty();
+        let is_limited = |level: &BlockLevel| !level.limits.list.is_empty();
         let loss = match what {
-            Match::Named(name) if is_limited(level) => Loss::NamedLocation(name.clone()),
-            Match::Regex(text) => {
+            LocationMatch::Named(name) if is_limited(level) => {
+                NginxLoss::NamedLocation(name.clone())
+            }
+            LocationMatch::Regex(text) => {
                 let beside = self.site.regions.get(first..).unwrap_or_default();
                 let mut beside = beside.iter().filter(|region| !region.form.is_firm);
                 let is_other = !level.is_like(around.level)
@@ -265,28 +281,28 @@ impl Walk<'_> {
                 if !is_other {
                     return;
                 }
-                Loss::RegexLocation(text.clone())
+                NginxLoss::RegexLocation(text.clone())
             }
             _ => return,
         };
         self.findings.note(&directive.place, loss);
     }
 
-    fn note_conditions(&mut self, children: &[&Directive], level: &Level) {
+    fn note_conditions(&mut self, children: &[&Directive], level: &BlockLevel) {
         let conditions = children.iter().filter(|it| it.name == "if");
         for condition in conditions.filter(|_| !level.limits.list.is_empty()) {
-            self.findings.note(&condition.place, Loss::If);
+            self.findings.note(&condition.place, NginxLoss::If);
         }
     }
 
     /// Tells of limits that no request meets, unless they are those of the level around.
-    fn note_unmet(&mut self, level: &Level, around: &Level) {
+    fn note_unmet(&mut self, level: &BlockLevel, around: &BlockLevel) {
         if let Some(place) = &level.limits.place
             && !self.site.servers.is_empty()
             && !self.met.contains(place)
             && around.limits.place.as_ref() != Some(place)
         {
-            self.findings.note(place, Loss::NeverMet);
+            self.findings.note(place, NginxLoss::NeverMet);
         }
     }
 }

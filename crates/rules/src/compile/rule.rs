@@ -15,9 +15,9 @@ use crate::matching::conditions::Conditions;
 use crate::matching::costs::Costs;
 use crate::matching::glob::Glob;
 use crate::matching::globs::Globs;
-use crate::matching::host::HostPattern;
+use crate::matching::host::HostMatcher;
 use crate::matching::method::MethodSet;
-use crate::matching::path::Pattern;
+use crate::matching::path::PathMatcher;
 use crate::ruleset::{Penalty, Rule, SoftLimit, StatusSet};
 
 /// How long `throttle` holds requests unless the rule says otherwise.
@@ -213,9 +213,9 @@ fn conditions(document: &RuleDocument, flaws: &mut Flaws) -> Conditions {
             Flaw::new("a tenant has a name", "leave the field out for a rule of all tenants");
         flaws.add("tenant", flaw);
     }
-    let mut patterns = flaws.items("applies_to.endpoints", endpoints, Pattern::parse);
+    let mut patterns = flaws.items("applies_to.endpoints", endpoints, PathMatcher::parse);
     patterns.sort_by_key(|pattern| Reverse(pattern.narrowness()));
-    let hosts = flaws.items("applies_to.hosts", hosts, HostPattern::parse);
+    let hosts = flaws.items("applies_to.hosts", hosts, HostMatcher::parse);
     let mut set = MethodSet::default();
     for (at, method) in methods.iter().enumerate() {
         flaws.keep(&format!("applies_to.methods[{at}]"), set.insert(method));

@@ -61,13 +61,13 @@ fn json_bytes(text: &[u8]) -> usize {
 }
 
 /// Bytes joined for a look-up.
-type Joined = SmallVec<[u8; 192]>;
+type JoinedBan = SmallVec<[u8; 192]>;
 
 impl Subject {
     /// The client that is written as these values.
     #[must_use]
     pub fn new<T: AsRef<str>>(values: &[T]) -> Self {
-        let mut joined = Joined::new();
+        let mut joined = JoinedBan::new();
         join(&mut joined, values.iter().map(|value| value.as_ref().as_bytes()));
         Self(joined.as_slice().into())
     }
@@ -188,7 +188,7 @@ impl Bans {
         identifiers: &[Identifier],
         values: impl Iterator<Item = &'v [u8]>,
     ) -> Subject {
-        let mut joined = Joined::new();
+        let mut joined = JoinedBan::new();
         self.join_discreetly(&mut joined, identifiers, values);
         Subject(joined.as_slice().into())
     }
@@ -234,7 +234,7 @@ impl Bans {
     /// Joins values, with digests in place of secrets and of long values.
     fn join_discreetly<'v>(
         &self,
-        joined: &mut Joined,
+        joined: &mut JoinedBan,
         identifiers: &[Identifier],
         values: impl Iterator<Item = &'v [u8]>,
     ) {
@@ -258,14 +258,14 @@ impl Bans {
 }
 
 /// Where the ban of a client by a rule is kept.
-fn place(rule_id: &str, subject: &[u8]) -> Joined {
-    let mut place = Joined::from_slice(rule_id.as_bytes());
+fn place(rule_id: &str, subject: &[u8]) -> JoinedBan {
+    let mut place = JoinedBan::from_slice(rule_id.as_bytes());
     place.push(SEPARATOR);
     place.extend_from_slice(subject);
     place
 }
 
-fn join<'v>(joined: &mut Joined, values: impl Iterator<Item = &'v [u8]>) {
+fn join<'v>(joined: &mut JoinedBan, values: impl Iterator<Item = &'v [u8]>) {
     for (at, value) in values.enumerate() {
         if at > 0 {
             joined.push(SEPARATOR);

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::directory::client::{Client, Kind};
+use crate::directory::client::{Client, IdentifierSet};
 use crate::directory::table::Table;
 use crate::plan::facts::Facts;
 
@@ -13,7 +13,7 @@ pub(crate) type ClientTable<V> = Table<Arc<[u8]>, V>;
 #[derive(Clone)]
 pub(crate) struct ByKind<V> {
     /// In the order of kinds, which is the order of look-ups.
-    tables: Vec<(Kind, ClientTable<V>)>,
+    tables: Vec<(IdentifierSet, ClientTable<V>)>,
 }
 
 impl<V> Default for ByKind<V> {
@@ -52,8 +52,8 @@ impl<V: Clone + Default + PartialEq> ByKind<V> {
         &'a self,
         facts: &Facts<'_>,
         endpoint: &str,
-        accept: impl Fn(&Kind) -> bool,
-    ) -> impl DoubleEndedIterator<Item = (&'a Kind, &'a V)> {
+        accept: impl Fn(&IdentifierSet) -> bool,
+    ) -> impl DoubleEndedIterator<Item = (&'a IdentifierSet, &'a V)> {
         self.tables
             .iter()
             .filter(move |(kind, _)| accept(kind))

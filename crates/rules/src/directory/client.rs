@@ -10,7 +10,7 @@ use crate::compile::flaw::Flaw;
 use crate::directory::by_kind::ClientTable;
 use crate::identifier::Identifier;
 use crate::matching::network::{ClientText, Network, parse_address};
-use crate::matching::path::{self, Pattern};
+use crate::matching::path::{self, PathMatcher};
 use crate::plan::facts::{EVERYTHING, Facts};
 use crate::secret::digest_of_key;
 
@@ -24,7 +24,7 @@ pub(crate) const SEPARATOR: u8 = 0xff;
 /// The kinds of identifiers that name a client, in their own order: `[tenant, user_id]` and
 /// `[user_id, tenant]` are the same. Single kinds come before composite ones.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Kind {
+pub(crate) struct IdentifierSet {
     count: usize,
     identifiers: Box<[Identifier]>,
 }
@@ -32,14 +32,14 @@ pub(crate) struct Kind {
 /// A client, by the values of one or several identifiers. An API key is kept as its digest.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Client {
-    pub(crate) kind: Kind,
+    pub(crate) kind: IdentifierSet,
     pub(crate) values: Arc<[u8]>,
 }
 
 /// Values joined for a look-up.
 type Joined = SmallVec<[u8; 128]>;
 
-impl Kind {
+impl IdentifierSet {
     pub(crate) fn is_composite(&self) -> bool {
         self.count > 1
     }
@@ -101,7 +101,7 @@ impl Client {
         let mut joined = Joined::new();
         pairs.iter().for_each(|(_, value)| join(&mut joined, value));
         let identifiers = pairs.into_iter().map(|(kind, _)| kind).collect::<Box<[_]>>();
-        let kind = Kind { count: identifiers.len(), identifiers };
+        let kind = IdentifierSet { count: identifiers.len(), identifiers };
         Ok(Self { kind, values: joined.as_slice().into() })
     }
 
@@ -161,7 +161,7 @@ pub(crate) fn parse_value(kind: &Identifier, text: &str) -> Result<String, Flaw>
         Identifier::Ip => parse_client_address(text),
         Identifier::Path => Ok(path::normalise(text).into_owned()),
         Identifier::Endpoint if text == EVERYTHING => Ok(text.to_owned()),
-        Identifier::Endpoint => Ok(Pattern::parse(text)?.text.to_string()),
+        Identifier::Endpoint => Ok(PathMatcher::parse(text)?.text.to_string()),
         Identifier::Global => Err(Flaw::new(
             "`global` does not name a client",
             "change the rule itself, or name a client",
@@ -187,7 +187,7 @@ fn parse_client_address(text: &str) -> Result<String, Flaw> {
 }
 
 /// As documents write it: one name, or a list.
-impl fmt::Display for Kind {
+impl fmt::Display for IdentifierSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = self.identifiers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         if self.is_composite() { write!(f, "[{names}]") } else { f.write_str(&names) }

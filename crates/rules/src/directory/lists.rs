@@ -9,7 +9,7 @@ use tollgate_document::Problem;
 
 use crate::compile::flaw::Flaw;
 use crate::directory::by_kind::ByKind;
-use crate::directory::client::{Client, Kind};
+use crate::directory::client::{Client, IdentifierSet};
 use crate::directory::expiry::{is_over, parse_expiry};
 use crate::directory::table::Table;
 use crate::document::ListDocument;
@@ -93,32 +93,32 @@ impl Listing {
 pub(crate) struct Hit<'a> {
     pub(crate) list: List,
     pub(crate) listing: &'a Listing,
-    pub(crate) by: By<'a>,
+    pub(crate) by: ListMatch<'a>,
 }
 
 /// What the entry was found by.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum By<'a> {
-    Kind(&'a Kind),
+pub(crate) enum ListMatch<'a> {
+    Kind(&'a IdentifierSet),
     Network(Network),
 }
 
 /// Both lists. Entries that have expired are as good as absent.
 #[derive(Clone, Default)]
-pub(crate) struct Lists {
-    clients: ByKind<Entry>,
-    networks: Table<Network, Entry>,
+pub(crate) struct ClientLists {
+    clients: ByKind<ListedTimes>,
+    networks: Table<Network, ListedTimes>,
     prefixes: Prefixes,
 }
 
 /// A client can be on both lists, each for its own time.
 #[derive(Clone, Default, PartialEq, Eq)]
-struct Entry {
+struct ListedTimes {
     allow: Option<Listing>,
     deny: Option<Listing>,
 }
 
-impl Entry {
+impl ListedTimes {
     fn of(&mut self, list: List) -> &mut Option<Listing> {
         match list {
             List::Allow => &mut self.allow,
@@ -134,7 +134,7 @@ impl Entry {
     }
 }
 
-impl Lists {
+impl ClientLists {
     /// Puts a client on a list, or with `None` takes it off.
     pub(crate) fn set(&mut self, listed: Listed, list: List, listing: Option<Listing>) {
         match listed.0 {
@@ -172,7 +172,7 @@ impl Lists {
         let by_client =
             self.clients.find(facts, EVERYTHING, |_| true).filter_map(move |(kind, entry)| {
                 let (list, listing) = entry.current(now)?;
-                Some(Hit { list, listing, by: By::Kind(kind) })
+                Some(Hit { list, listing, by: ListMatch::Kind(kind) })
             });
         by_network.into_iter().chain(by_client)
     }
@@ -182,7 +182,7 @@ impl Lists {
         self.prefixes.longest_first(address).find_map(|prefix| {
             let network = Network::around(address, prefix);
             let (list, listing) = self.networks.get(&network)?.current(now)?;
-            Some(Hit { list, listing, by: By::Network(network) })
+            Some(Hit { list, listing, by: ListMatch::Network(network) })
         })
     }
 }

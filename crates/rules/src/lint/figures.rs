@@ -2,7 +2,7 @@
 
 use tollgate_core::{Algorithm, Micros, Mode, Quota};
 
-use super::{Suspect, View, applies_wherever};
+use super::{LintView, Suspect, applies_wherever};
 use crate::compile::flaw::Flaw;
 use crate::directory::overrides::Override;
 use crate::document::{Consistency, OverrideDocument};
@@ -13,7 +13,7 @@ use crate::ruleset::Rule;
 const REDIS_EXACT: u64 = 1 << 40;
 
 /// A wider counter runs out before this one possibly can.
-pub(super) fn above_its_parent(view: &View<'_>, suspect: Suspect<'_>) -> Option<Flaw> {
+pub(super) fn above_its_parent(view: &LintView<'_>, suspect: Suspect<'_>) -> Option<Flaw> {
     let rule = suspect.rule;
     let is_parent = |other: &&Rule| {
         other.identifiers.len() < rule.identifiers.len()
@@ -61,7 +61,7 @@ fn runs_out_first(parent: &Quota, child: &Quota) -> bool {
 }
 
 /// Every request is free.
-pub(super) fn never_denies(_: &View<'_>, suspect: Suspect<'_>) -> Option<Flaw> {
+pub(super) fn never_denies(_: &LintView<'_>, suspect: Suspect<'_>) -> Option<Flaw> {
     let rule = suspect.rule;
     if rule.mode != Mode::Enforce || !rule.costs.are_all_free() {
         return None;
@@ -73,7 +73,7 @@ pub(super) fn never_denies(_: &View<'_>, suspect: Suspect<'_>) -> Option<Flaw> {
 }
 
 /// More than the numbers of a Redis script are sure to hold.
-pub(super) fn beyond_redis(view: &View<'_>, suspect: Suspect<'_>) -> Option<Flaw> {
+pub(super) fn beyond_redis(view: &LintView<'_>, suspect: Suspect<'_>) -> Option<Flaw> {
     let rule = suspect.rule;
     let is_shared = view.context.redis && rule.consistency == Consistency::Strict;
     let (field, amount) = beyond_exact(&rule.quota).filter(|_| is_shared)?;
@@ -81,7 +81,10 @@ pub(super) fn beyond_redis(view: &View<'_>, suspect: Suspect<'_>) -> Option<Flaw
 }
 
 /// An override whose limit is more than the numbers of a Redis script are sure to hold.
-pub(super) fn override_beyond_redis(view: &View<'_>, document: &OverrideDocument) -> Option<Flaw> {
+pub(super) fn override_beyond_redis(
+    view: &LintView<'_>,
+    document: &OverrideDocument,
+) -> Option<Flaw> {
     let rule = view.rules.find(&document.rule_id)?;
     let is_shared = view.context.redis && rule.consistency == Consistency::Strict;
     let exception = Override::parse(document).ok().filter(|_| is_shared)?;

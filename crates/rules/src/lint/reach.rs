@@ -2,7 +2,7 @@
 
 use tollgate_core::Mode;
 
-use super::{Suspect, View, applies_wherever};
+use super::{LintView, Suspect, applies_wherever};
 use crate::compile::flaw::Flaw;
 use crate::directory::client::parse_identifiers;
 use crate::document::OverrideDocument;
@@ -14,7 +14,7 @@ use crate::plan::facts::EVERYTHING;
 use crate::ruleset::Rule;
 
 /// Another rule matches everything this one does and takes its place.
-pub(super) fn replaced_everywhere(view: &View<'_>, suspect: Suspect<'_>) -> Option<Flaw> {
+pub(super) fn replaced_everywhere(view: &LintView<'_>, suspect: Suspect<'_>) -> Option<Flaw> {
     let rule = suspect.rule;
     let other =
         view.enabled().find(|other| view.replaces(other, rule) && applies_wherever(other, rule))?;
@@ -25,7 +25,7 @@ pub(super) fn replaced_everywhere(view: &View<'_>, suspect: Suspect<'_>) -> Opti
 }
 
 /// Another rule refuses everything this one could count.
-pub(super) fn blocked_by_another(view: &View<'_>, suspect: Suspect<'_>) -> Option<Flaw> {
+pub(super) fn blocked_by_another(view: &LintView<'_>, suspect: Suspect<'_>) -> Option<Flaw> {
     let rule = suspect.rule;
     let blocks = |other: &&Rule| {
         other.id != rule.id
@@ -46,7 +46,7 @@ pub(super) fn blocked_by_another(view: &View<'_>, suspect: Suspect<'_>) -> Optio
 }
 
 /// The value a rule matches against is known beforehand, and does not match.
-pub(super) fn matches_nothing(_: &View<'_>, suspect: Suspect<'_>) -> Option<Flaw> {
+pub(super) fn matches_nothing(_: &LintView<'_>, suspect: Suspect<'_>) -> Option<Flaw> {
     let rule = suspect.rule;
     let first = rule.identifiers.first()?;
     let values = known_values(first, rule);
@@ -85,7 +85,7 @@ fn known_values<'a>(identifier: &Identifier, rule: &'a Rule) -> Vec<&'a str> {
 }
 
 /// No tier is declared, and no client is in this one.
-pub(super) fn undeclared_tier(view: &View<'_>, suspect: Suspect<'_>) -> Option<Flaw> {
+pub(super) fn undeclared_tier(view: &LintView<'_>, suspect: Suspect<'_>) -> Option<Flaw> {
     let document = &view.source.document;
     if !document.tiers.is_empty() {
         return None;
@@ -103,7 +103,7 @@ pub(super) fn undeclared_tier(view: &View<'_>, suspect: Suspect<'_>) -> Option<F
 }
 
 /// A method that looks like a standard one with a typo.
-pub(super) fn misspelt_method(_: &View<'_>, suspect: Suspect<'_>) -> Option<Flaw> {
+pub(super) fn misspelt_method(_: &LintView<'_>, suspect: Suspect<'_>) -> Option<Flaw> {
     let methods = &suspect.document.applies_to.methods;
     methods.iter().enumerate().find_map(|(at, method)| {
         let meant = standard_method_like(method)?;
@@ -114,7 +114,7 @@ pub(super) fn misspelt_method(_: &View<'_>, suspect: Suspect<'_>) -> Option<Flaw
 }
 
 /// A rule that only watches, but takes the place of one that enforces.
-pub(super) fn replaced_by_a_watcher(view: &View<'_>, suspect: Suspect<'_>) -> Option<Flaw> {
+pub(super) fn replaced_by_a_watcher(view: &LintView<'_>, suspect: Suspect<'_>) -> Option<Flaw> {
     let rule = suspect.rule;
     let mut replaced = rule.replaces.iter().filter_map(|at| view.rules.get(*at));
     let enforced = replaced
@@ -129,7 +129,7 @@ pub(super) fn replaced_by_a_watcher(view: &View<'_>, suspect: Suspect<'_>) -> Op
 }
 
 /// An override by something the rule does not count by.
-pub(super) fn override_of_nobody(view: &View<'_>, document: &OverrideDocument) -> Option<Flaw> {
+pub(super) fn override_of_nobody(view: &LintView<'_>, document: &OverrideDocument) -> Option<Flaw> {
     let rule = view.rules.find(&document.rule_id)?;
     let kinds = parse_identifiers(&document.identifier_type).ok()?;
     let other = kinds.iter().find(|kind| !rule.identifiers.contains(kind))?;

@@ -2,7 +2,7 @@
 
 use tollgate_core::Mode;
 
-use super::{Suspect, View};
+use super::{LintView, Suspect};
 use crate::compile::flaw::Flaw;
 use crate::document::{Consistency, ListDocument, OnStoreFailure};
 use crate::identifier::Identifier;
@@ -12,7 +12,7 @@ use crate::matching::network::Network;
 const DEFAULT_FACTOR: u32 = 2;
 
 /// Counting by address without knowing the proxies in between.
-pub(super) fn address_of_a_proxy(view: &View<'_>, suspect: Suspect<'_>) -> Option<Flaw> {
+pub(super) fn address_of_a_proxy(view: &LintView<'_>, suspect: Suspect<'_>) -> Option<Flaw> {
     if !suspect.rule.identifiers.contains(&Identifier::Ip) {
         return None;
     }
@@ -34,7 +34,7 @@ pub(super) fn address_of_a_proxy(view: &View<'_>, suspect: Suspect<'_>) -> Optio
 }
 
 /// Something like a login that lets everyone try while the store is away.
-pub(super) fn open_login(_: &View<'_>, suspect: Suspect<'_>) -> Option<Flaw> {
+pub(super) fn open_login(_: &LintView<'_>, suspect: Suspect<'_>) -> Option<Flaw> {
     let rule = suspect.rule;
     if rule.on_store_failure != OnStoreFailure::Open || rule.consistency == Consistency::Local {
         return None;
@@ -51,7 +51,7 @@ pub(super) fn open_login(_: &View<'_>, suspect: Suspect<'_>) -> Option<Flaw> {
 }
 
 /// A penalty that bans no client, or all of them.
-pub(super) fn misdirected_penalty(_: &View<'_>, suspect: Suspect<'_>) -> Option<Flaw> {
+pub(super) fn misdirected_penalty(_: &LintView<'_>, suspect: Suspect<'_>) -> Option<Flaw> {
     let rule = suspect.rule;
     rule.penalty.as_ref()?;
     let (message, advice) = if rule.mode == Mode::Shadow {
@@ -97,7 +97,7 @@ pub(super) fn one_address_of_many(document: &ListDocument) -> Option<Flaw> {
 }
 
 /// What all nodes admit together when each of them counts alone.
-pub(super) fn fleet_of_fallbacks(view: &View<'_>, suspect: Suspect<'_>) -> Option<Flaw> {
+pub(super) fn fleet_of_fallbacks(view: &LintView<'_>, suspect: Suspect<'_>) -> Option<Flaw> {
     let rule = suspect.rule;
     let falls_back = rule.consistency == Consistency::Strict
         && rule.on_store_failure == OnStoreFailure::Local

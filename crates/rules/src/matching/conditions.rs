@@ -5,18 +5,18 @@ use std::sync::Arc;
 
 use crate::identifier::Identifier;
 use crate::matching::globs::Globs;
-use crate::matching::host::{HostPattern, suffixes};
+use crate::matching::host::{HostMatcher, suffixes};
 use crate::matching::method::MethodSet;
-use crate::matching::path::{Narrowness, Pattern};
+use crate::matching::path::{Narrowness, PathMatcher};
 use crate::plan::facts::{EVERYTHING, Facts};
 
 /// The conditions that a request has to fulfil. An empty one always holds.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Conditions {
     pub(crate) tenant: Option<Arc<str>>,
-    pub(crate) hosts: Box<[HostPattern]>,
+    pub(crate) hosts: Box<[HostMatcher]>,
     /// Narrowest first, so that the first one that matches names the endpoint.
-    pub(crate) endpoints: Box<[Pattern]>,
+    pub(crate) endpoints: Box<[PathMatcher]>,
     pub(crate) methods: Option<MethodSet>,
     pub(crate) tiers: Box<[Arc<str>]>,
     /// Each identifier must match one of its globs.
@@ -70,7 +70,7 @@ impl Conditions {
         }
         let host = facts.host();
         let is_host =
-            |pattern: &HostPattern| host.as_ref().is_some_and(|host| pattern.matches(host));
+            |pattern: &HostMatcher| host.as_ref().is_some_and(|host| pattern.matches(host));
         if !self.hosts.is_empty() && !self.hosts.iter().any(is_host) {
             return Some(Unmet::Host);
         }
@@ -108,7 +108,7 @@ impl Conditions {
     }
 
     /// The narrowest endpoint that matches the path.
-    pub(crate) fn endpoint_of(&self, facts: &Facts<'_>) -> Option<&Pattern> {
+    pub(crate) fn endpoint_of(&self, facts: &Facts<'_>) -> Option<&PathMatcher> {
         let path = facts.path.as_deref()?;
         self.endpoints.iter().find(|pattern| pattern.matches(path, facts.path_case))
     }
@@ -116,7 +116,7 @@ impl Conditions {
     /// A rule is as narrow as the widest of its alternatives.
     pub(crate) fn specificity(&self) -> Specificity {
         Specificity {
-            endpoint: self.endpoints.last().map_or(Narrowness::Any, Pattern::narrowness),
+            endpoint: self.endpoints.last().map_or(Narrowness::Any, PathMatcher::narrowness),
             host: self.hosts.iter().map(HostNarrowness::of).min().unwrap_or(HostNarrowness::Any),
             methods: self.methods.as_ref().map(|methods| Reverse(methods.len())),
             tiers: Some(Reverse(self.tiers.len())).filter(|_| !self.tiers.is_empty()),
@@ -128,8 +128,8 @@ impl Conditions {
     /// Whether every request that fulfils `other` provably fulfils these conditions too.
     pub(crate) fn covers(&self, other: &Self) -> bool {
         let tenant = self.tenant.is_none() || self.tenant == other.tenant;
-        let hosts = all_covered(&self.hosts, &other.hosts, HostPattern::covers);
-        let endpoints = all_covered(&self.endpoints, &other.endpoints, Pattern::covers);
+        let hosts = all_covered(&self.hosts, &other.hosts, HostMatcher::covers);
+        let endpoints = all_covered(&self.endpoints, &other.endpoints, PathMatcher::covers);
         let tiers = all_covered(&self.tiers, &other.tiers, |wide, narrow| wide == narrow);
         let methods = match (&self.methods, &other.methods) {
             (None, _) => true,
@@ -148,10 +148,10 @@ fn all_covered<T>(wide: &[T], narrow: &[T], covers: impl Fn(&T, &T) -> bool) -> 
 }
 
 impl HostNarrowness {
-    fn of(pattern: &HostPattern) -> Self {
+    fn of(pattern: &HostMatcher) -> Self {
         match pattern {
-            HostPattern::Exact(_) => Self::Exact,
-            HostPattern::Below(suffix) => Self::Below { labels: suffixes(suffix).count() },
+            HostMatcher::Exact(_) => Self::Exact,
+            HostMatcher::Below(suffix) => Self::Below { labels: suffixes(suffix).count() },
         }
     }
 }

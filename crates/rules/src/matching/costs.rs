@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use crate::compile::flaw::Flaw;
 use crate::matching::method::MethodSet;
-use crate::matching::path::Pattern;
+use crate::matching::path::PathMatcher;
 use crate::matching::path_index::PathIndex;
 use crate::plan::facts::Facts;
 
@@ -88,11 +88,11 @@ impl Costs {
     }
 }
 
-fn parse_endpoint(text: &str) -> Result<(Option<MethodSet>, Pattern), Flaw> {
+fn parse_endpoint(text: &str) -> Result<(Option<MethodSet>, PathMatcher), Flaw> {
     let Some((method, pattern)) = text.split_once(' ') else {
-        return Ok((None, Pattern::parse(text)?));
+        return Ok((None, PathMatcher::parse(text)?));
     };
     let mut methods = MethodSet::default();
     methods.insert(method)?;
-    Ok((Some(methods), Pattern::parse(pattern.trim_start())?))
+    Ok((Some(methods), PathMatcher::parse(pattern.trim_start())?))
 }

@@ -21,17 +21,17 @@ pub(crate) enum Glob {
     Exact(Box<str>),
     Prefix(Box<str>),
     /// Without any `*`.
-    Fixed(Segment),
+    Fixed(GlobSegment),
     /// With at least one `*`: text before the first, between two, and after the last.
     Starred {
-        first: Segment,
-        middle: Box<[Segment]>,
-        last: Segment,
+        first: GlobSegment,
+        middle: Box<[GlobSegment]>,
+        last: GlobSegment,
     },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Token {
+pub(crate) enum GlobToken {
     Char(char),
     AnyChar,
     AnyText,
@@ -51,33 +51,33 @@ impl Glob {
         let mut chars = text.chars();
         while let Some(c) = chars.next() {
             match c {
-                '*' if tokens.last() == Some(&Token::AnyText) => {}
-                '*' => tokens.push(Token::AnyText),
-                '?' => tokens.push(Token::AnyChar),
+                '*' if tokens.last() == Some(&GlobToken::AnyText) => {}
+                '*' => tokens.push(GlobToken::AnyText),
+                '?' => tokens.push(GlobToken::AnyChar),
                 '[' => tokens.push(parse_set(&mut chars)?),
-                '\\' => tokens.push(Token::Char(chars.next().ok_or_else(|| {
+                '\\' => tokens.push(GlobToken::Char(chars.next().ok_or_else(|| {
                     Flaw::new("nothing follows the backslash", "write `\\\\` for a backslash")
                 })?)),
-                c => tokens.push(Token::Char(c)),
+                c => tokens.push(GlobToken::Char(c)),
             }
         }
         Ok(Self::simplest(&tokens))
     }
 
-    fn simplest(tokens: &[Token]) -> Self {
-        let mut segments: Vec<Segment> =
-            tokens.split(|token| *token == Token::AnyText).map(Segment::new).collect();
+    fn simplest(tokens: &[GlobToken]) -> Self {
+        let mut segments: Vec<GlobSegment> =
+            tokens.split(|token| *token == GlobToken::AnyText).map(GlobSegment::new).collect();
         let last = segments.pop().unwrap_or_default();
         if segments.is_empty() {
             return match last {
-                Segment::Literal(text) => Self::Exact(text),
+                GlobSegment::Literal(text) => Self::Exact(text),
                 segment => Self::Fixed(segment),
             };
         }
         let first = segments.remove(0);
         match (first, &*segments, last.is_empty()) {
             (first, [], true) if first.is_empty() => Self::Any,
-            (Segment::Literal(text), [], true) => Self::Prefix(text),
+            (GlobSegment::Literal(text), [], true) => Self::Prefix(text),
             (first, _, _) => Self::Starred { first, middle: segments.into(), last },
         }
     }
@@ -108,7 +108,7 @@ impl Glob {
     }
 }
 
-fn parse_set(chars: &mut std::str::Chars<'_>) -> Result<Token, Flaw> {
+fn parse_set(chars: &mut std::str::Chars<'_>) -> Result<GlobToken, Flaw> {
     let unclosed = || Flaw::new("`[` has no `]`", "write `\\[` for a bracket");
     let mut ranges = Vec::new();
     let negated = chars.as_str().starts_with('!');
@@ -120,7 +120,7 @@ fn parse_set(chars: &mut std::str::Chars<'_>) -> Result<Token, Flaw> {
             ']' if ranges.is_empty() => {
                 return Err(Flaw::new("`[]` matches nothing", "list characters in the brackets"));
             }
-            ']' => return Ok(Token::Set { negated, ranges: ranges.into() }),
+            ']' => return Ok(GlobToken::Set { negated, ranges: ranges.into() }),
             '\\' => chars.next().ok_or_else(unclosed)?,
             c => c,
         };
@@ -136,20 +136,21 @@ fn parse_set(chars: &mut std::str::Chars<'_>) -> Result<Token, Flaw> {
 
 /// Text without a `*`, of a fixed number of characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Segment {
+pub(crate) enum GlobSegment {
     Literal(Box<str>),
-    Tokens(Box<[Token]>),
+    Tokens(Box<[GlobToken]>),
 }
 
-impl Default for Segment {
+impl Default for GlobSegment {
     fn default() -> Self {
         Self::Literal(Box::default())
     }
 }
 
-impl Segment {
-    fn new(tokens: &[Token]) -> Self {
-        let literal = |token: &Token| if let Token::Char(c) = token { Some(*c) } else { None };
+impl GlobSegment {
+    fn new(tokens: &[GlobToken]) -> Self {
+        let literal =
+            |token: &GlobToken| if let GlobToken::Char(c) = token { Some(*c) } else { None };
         match tokens.iter().map(literal).collect::<Option<String>>() {
             Some(text) => Self::Literal(text.into()),
             None => Self::Tokens(tokens.into()),
@@ -205,7 +206,7 @@ impl Segment {
 }
 
 /// Where the tokens end if the text starts with them.
-fn end_of(tokens: &[Token], text: &str, steps: &mut Steps) -> Option<Option<usize>> {
+fn end_of(tokens: &[GlobToken], text: &str, steps: &mut Steps) -> Option<Option<usize>> {
     let mut chars = text.chars();
     for (compared, token) in (1..).zip(tokens) {
         if !chars.next().is_some_and(|c| token.accepts(c)) {
@@ -217,7 +218,7 @@ fn end_of(tokens: &[Token], text: &str, steps: &mut Steps) -> Option<Option<usiz
     Some(Some(text.len() - chars.as_str().len()))
 }
 
-impl Token {
+impl GlobToken {
     fn accepts(&self, c: char) -> bool {
         match self {
             Self::Char(wanted) => *wanted == c,

@@ -31,14 +31,14 @@ fn without_port(raw: &str) -> &str {
 
 /// Which hosts a rule applies to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum HostPattern {
+pub(crate) enum HostMatcher {
     /// `*.example.com`: one or more labels before this suffix. Holds `example.com`.
     Below(Box<str>),
     /// This host and no other.
     Exact(Box<str>),
 }
 
-impl HostPattern {
+impl HostMatcher {
     pub(crate) fn parse(text: &str) -> Result<Self, Flaw> {
         let (name, is_below) = match text.strip_prefix("*.") {
             Some(suffix) => (suffix, true),

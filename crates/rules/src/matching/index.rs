@@ -7,7 +7,7 @@ use foldhash::fast::FixedState;
 use smallvec::SmallVec;
 
 use crate::matching::conditions::Conditions;
-use crate::matching::host::{HostPattern, suffixes};
+use crate::matching::host::{HostMatcher, suffixes};
 use crate::matching::path_index::PathIndex;
 use crate::plan::facts::Facts;
 
@@ -67,8 +67,8 @@ impl Index {
         }
         for host in &conditions.hosts {
             let by_path = match host {
-                HostPattern::Exact(name) => by_host.exact.entry(name.clone()),
-                HostPattern::Below(suffix) => by_host.below.entry(suffix.clone()),
+                HostMatcher::Exact(name) => by_host.exact.entry(name.clone()),
+                HostMatcher::Below(suffix) => by_host.below.entry(suffix.clone()),
             };
             by_path.or_default().insert(rule, conditions);
         }

@@ -162,15 +162,15 @@ fn unescape(digits: &[u8]) -> Option<(u8, &[u8])> {
 /// the end is any number of further segments, none included: `/api/*` covers `/api` as well, since
 /// a limit for `/api/*` must not leave `/api/` open.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Pattern {
+pub(crate) struct PathMatcher {
     /// The pattern in its normal form: counters are kept by it.
     pub(crate) text: Arc<str>,
-    pub(crate) segments: Box<[Segment]>,
+    pub(crate) segments: Box<[PathSegment]>,
     pub(crate) has_tail: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Segment {
+pub(crate) enum PathSegment {
     Literal(Box<str>),
     Parameter,
 }
@@ -184,7 +184,7 @@ pub(crate) enum Narrowness {
     Exact,
 }
 
-impl Pattern {
+impl PathMatcher {
     pub(crate) fn parse(text: &str) -> Result<Self, Flaw> {
         let Some(inner) = text.strip_prefix('/') else {
             return Err(Flaw::new("an endpoint starts with `/`", format!("write `/{text}`")));
@@ -212,7 +212,7 @@ impl Pattern {
         let mut normal = String::with_capacity(text.len());
         let mut segments = Vec::new();
         for segment in inner.split('/').filter(|_| !inner.is_empty()) {
-            segments.push(Segment::parse(segment, &mut normal)?);
+            segments.push(PathSegment::parse(segment, &mut normal)?);
         }
         if has_tail {
             normal.push_str("/*");
@@ -227,8 +227,9 @@ impl Pattern {
         let mut given = segments(path);
         for wanted in &self.segments {
             match (wanted, given.next()) {
-                (Segment::Parameter, Some(_)) => {}
-                (Segment::Literal(literal), Some(segment)) if case.is_same(literal, segment) => {}
+                (PathSegment::Parameter, Some(_)) => {}
+                (PathSegment::Literal(literal), Some(segment))
+                    if case.is_same(literal, segment) => {}
                 _ => return false,
             }
         }
@@ -247,12 +248,15 @@ impl Pattern {
                 .segments
                 .iter()
                 .zip(&other.segments)
-                .all(|(wide, narrow)| matches!(wide, Segment::Parameter) || wide == narrow)
+                .all(|(wide, narrow)| matches!(wide, PathSegment::Parameter) || wide == narrow)
     }
 
     pub(crate) fn narrowness(&self) -> Narrowness {
-        let literals =
-            self.segments.iter().filter(|segment| matches!(segment, Segment::Literal(_))).count();
+        let literals = self
+            .segments
+            .iter()
+            .filter(|segment| matches!(segment, PathSegment::Literal(_)))
+            .count();
         let parameters = self.segments.len() - literals;
         match (self.has_tail, parameters) {
             (true, _) => Narrowness::Tail { literals, parameters },
@@ -262,7 +266,7 @@ impl Pattern {
     }
 }
 
-impl Segment {
+impl PathSegment {
     /// Reads one segment and appends its normal form.
     fn parse(text: &str, normal: &mut String) -> Result<Self, Flaw> {
         normal.push('/');

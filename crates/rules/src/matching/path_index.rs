@@ -4,20 +4,20 @@ use std::collections::HashMap;
 
 use foldhash::fast::FixedState;
 
-use crate::matching::path::{PathCase, Pattern, Segment};
+use crate::matching::path::{PathCase, PathMatcher, PathSegment};
 
 /// Patterns by their segments. A path is walked once; literal and parameter branches are both
 /// followed, since all patterns that match count.
 #[derive(Clone, Debug)]
 pub(crate) struct PathIndex<T> {
-    nodes: Vec<Node<T>>,
+    nodes: Vec<IndexNode<T>>,
 }
 
 /// Nodes by the small letters of their literals.
 type Capitals = HashMap<Box<str>, Vec<usize>, FixedState>;
 
 #[derive(Clone, Debug)]
-struct Node<T> {
+struct IndexNode<T> {
     literals: HashMap<Box<str>, usize, FixedState>,
     /// Literals with capital letters, by their small letters. Most nodes have none.
     capitals: Option<Box<Capitals>>,
@@ -28,7 +28,7 @@ struct Node<T> {
     tails: Vec<T>,
 }
 
-impl<T> Default for Node<T> {
+impl<T> Default for IndexNode<T> {
     fn default() -> Self {
         Self {
             literals: HashMap::default(),
@@ -40,7 +40,7 @@ impl<T> Default for Node<T> {
     }
 }
 
-impl<T> Node<T> {
+impl<T> IndexNode<T> {
     fn note_capitals(&mut self, literal: &str, node: usize) {
         let folded = literal.to_ascii_lowercase();
         if folded != literal {
@@ -52,25 +52,27 @@ impl<T> Node<T> {
 
 impl<T> Default for PathIndex<T> {
     fn default() -> Self {
-        Self { nodes: vec![Node::default()] }
+        Self { nodes: vec![IndexNode::default()] }
     }
 }
 
 impl<T: Copy> PathIndex<T> {
-    pub(crate) fn insert(&mut self, pattern: &Pattern, value: T) {
+    pub(crate) fn insert(&mut self, pattern: &PathMatcher, value: T) {
         let mut at = 0;
         for segment in &pattern.segments {
             let fresh = self.nodes.len();
             let node = &mut self.nodes[at];
             at = match segment {
-                Segment::Literal(literal) => *node.literals.entry(literal.clone()).or_insert(fresh),
-                Segment::Parameter => *node.parameter.get_or_insert(fresh),
+                PathSegment::Literal(literal) => {
+                    *node.literals.entry(literal.clone()).or_insert(fresh)
+                }
+                PathSegment::Parameter => *node.parameter.get_or_insert(fresh),
             };
             if at == fresh {
-                if let Segment::Literal(literal) = segment {
+                if let PathSegment::Literal(literal) = segment {
                     node.note_capitals(literal, fresh);
                 }
-                self.nodes.push(Node::default());
+                self.nodes.push(IndexNode::default());
             }
         }
         let node = &mut self.nodes[at];

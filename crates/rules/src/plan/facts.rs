@@ -25,7 +25,7 @@ pub(crate) struct Facts<'a> {
     pub(crate) path_case: PathCase,
     pub(crate) method: Option<Method<'a>>,
     pub(crate) tenant: Option<&'a str>,
-    address: OnceCell<Option<ClientAddress<'a>>>,
+    address: OnceCell<Option<AddressFact<'a>>>,
     api_key: OnceCell<Option<SecretDigest>>,
     pub(crate) glob_work: GlobWork,
 }
@@ -73,7 +73,7 @@ impl<'a> Facts<'a> {
             return self.get(attribute);
         }
         match identifier {
-            Identifier::Ip => self.client_address().map(ClientAddress::text),
+            Identifier::Ip => self.client_address().map(AddressFact::text),
             Identifier::Path => self.path.as_deref(),
             Identifier::Endpoint => Some(endpoint),
             _ => Some(EVERYTHING),
@@ -93,8 +93,8 @@ impl<'a> Facts<'a> {
         self.api_key.get_or_init(digest).as_ref().map(SecretDigest::as_str)
     }
 
-    fn client_address(&self) -> Option<&ClientAddress<'a>> {
-        let read = || ClientAddress::new(self.get(Attribute::Ip)?);
+    fn client_address(&self) -> Option<&AddressFact<'a>> {
+        let read = || AddressFact::new(self.get(Attribute::Ip)?);
         self.address.get_or_init(read).as_ref()
     }
 }
@@ -104,7 +104,7 @@ fn present(value: Option<&str>) -> Option<&str> {
 }
 
 /// An address and the text it is counted by.
-struct ClientAddress<'a> {
+struct AddressFact<'a> {
     address: IpAddr,
     text: AddressText<'a>,
 }
@@ -115,7 +115,7 @@ enum AddressText<'a> {
     Written(ClientText),
 }
 
-impl<'a> ClientAddress<'a> {
+impl<'a> AddressFact<'a> {
     fn new(given: &'a str) -> Option<Self> {
         if let Ok(address) = given.parse::<Ipv4Addr>() {
             return Some(Self { address: address.into(), text: AddressText::Given(given) });

@@ -2,7 +2,7 @@
 
 use crate::attributes::Attribute;
 use crate::directory::Directory;
-use crate::directory::client::Kind;
+use crate::directory::client::IdentifierSet;
 use crate::plan::facts::Facts;
 use crate::ruleset::RuleSet;
 
@@ -13,7 +13,7 @@ use crate::ruleset::RuleSet;
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Tier<'a> {
     /// The directory has the client in this tier.
-    Directory(&'a str, &'a Kind),
+    Directory(&'a str, &'a IdentifierSet),
     /// The request brought it.
     Request(&'a str),
     /// Neither the directory nor the request names a tier.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use tollgate_core::{Mode, Timestamp};
-use tollgate_rules::{Change, Digest, Directory, Policy, SECRET_DIGEST, Subject};
+use tollgate_rules::{Digest, Directory, DirectoryChange, Policy, SECRET_DIGEST, Subject};
 
 use crate::request::{Request, plan, policy, render};
 
@@ -36,7 +36,7 @@ const DIGEST: Digest = Digest { prefix: "digest of ", of: |secret| format!("dige
 fn banned() -> Policy {
     let policy = policy(POLICY);
     let directory = policy.directory().clone().with_digest(DIGEST);
-    let bans = BANS.iter().map(|(rule_id, values, until)| Change::Ban {
+    let bans = BANS.iter().map(|(rule_id, values, until)| DirectoryChange::Ban {
         rule_id: Arc::from(*rule_id),
         subject: Subject::new(values),
         until: Timestamp::from_secs(*until),
@@ -98,7 +98,7 @@ fn bans_end_and_are_lifted_one_by_one() {
     };
     assert_eq!(in_force(directory, 0), (6, 6));
     assert_eq!(in_force(directory, 100), (6, 1));
-    let unban = |(rule_id, values, _): &(&str, &[&str], u64)| Change::Unban {
+    let unban = |(rule_id, values, _): &(&str, &[&str], u64)| DirectoryChange::Unban {
         rule_id: Arc::from(*rule_id),
         subject: Subject::new(values),
     };
@@ -166,7 +166,7 @@ proptest! {
         let (subject, different) = (Subject::new(&one), Subject::new(&other));
         prop_assert_eq!(subject.values(), one.clone());
         prop_assert_eq!(subject == different, one == other);
-        let ban = Change::Ban {
+        let ban = DirectoryChange::Ban {
             rule_id: Arc::from(rule.as_str()),
             subject,
             until: Timestamp::from_secs(1),
@@ -238,7 +238,7 @@ fn a_client_with_a_long_identifier_is_the_one_that_operators_write() {
         let written = if user.len() > 1_024 { (SECRET_DIGEST.of)(user) } else { user.to_owned() };
         let subject = directory.parse_subject(rule, &[written]).expect("a client");
         let until = Timestamp::from_secs(100);
-        let ban = Change::Ban { rule_id: Arc::from("one"), subject, until };
+        let ban = DirectoryChange::Ban { rule_id: Arc::from("one"), subject, until };
         let policy = base.clone().with_directory(directory.apply([ban]));
         assert_eq!(standing(&policy, &format!("user_id={user}"), 0), "banned:one:100");
     }
@@ -249,7 +249,8 @@ fn all_bans_by_a_rule_are_lifted() {
     let policy = banned();
     let of_login = |directory: &Directory| directory.bans_of_rule("login");
     assert_eq!((policy.directory().bans(), of_login(policy.directory())), (6, 2));
-    let directory = policy.directory().apply([Change::UnbanAll { rule_id: Arc::from("login") }]);
+    let directory =
+        policy.directory().apply([DirectoryChange::UnbanAll { rule_id: Arc::from("login") }]);
     assert_eq!(
         (directory.bans(), of_login(&directory), directory.banned_by("login").len()),
         (4, 0, 0)

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tollgate_core::Timestamp;
 use tollgate_rules::document::{ClientDocument, ListDocument, OverrideDocument};
-use tollgate_rules::{Change, Client, Directory, List, OneOrMany, Policy};
+use tollgate_rules::{Client, Directory, DirectoryChange, List, OneOrMany, Policy};
 
 use crate::request::{Request, plan, policy, render};
 
@@ -140,18 +140,18 @@ fn client(user: &str) -> Client {
     Client::new(&["user_id"], &[user]).expect("a client")
 }
 
-fn tier(user: &str, tier: &str) -> Change {
-    Change::SetTier { client: client(user), tier: tier.into() }
+fn tier(user: &str, tier: &str) -> DirectoryChange {
+    DirectoryChange::SetTier { client: client(user), tier: tier.into() }
 }
 
-fn listing(list: List, kind: &str, identifier: &str) -> Change {
+fn listing(list: List, kind: &str, identifier: &str) -> DirectoryChange {
     let document = ListDocument {
         identifier_type: OneOrMany::one(kind),
         identifier: OneOrMany::one(identifier),
         reason: None,
         expires_at: None,
     };
-    Change::list(list, &document).expect("an entry")
+    DirectoryChange::list(list, &document).expect("an entry")
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn changes_make_another_directory() {
         multiplier: None,
         expires_at: None,
     };
-    let exception = Change::exception(&exception, policy.rules()).expect("an override");
+    let exception = DirectoryChange::exception(&exception, policy.rules()).expect("an override");
     let deny = listing(List::Deny, "ip", "10.0.0.0/8");
     let first = policy.directory().apply([exception, tier("u", "pro"), deny]);
     let with_first = policy.with_directory(first.clone());
@@ -176,10 +176,10 @@ fn changes_make_another_directory() {
     assert_eq!(first.sizes(), (1, 1, 1));
 
     let undone = first.apply([
-        Change::RemoveOverride { client: client("u"), rule_id: "r".into() },
-        Change::RemoveTier { client: client("u") },
-        Change::unlist(List::Deny, &["ip"], &["10.0.0.0/8"]).expect("an entry"),
-        Change::RemoveTier { client: client("unknown") },
+        DirectoryChange::RemoveOverride { client: client("u"), rule_id: "r".into() },
+        DirectoryChange::RemoveTier { client: client("u") },
+        DirectoryChange::unlist(List::Deny, &["ip"], &["10.0.0.0/8"]).expect("an entry"),
+        DirectoryChange::RemoveTier { client: client("unknown") },
     ]);
     assert_eq!(undone.sizes(), (0, 0, 0));
     let with_undone = policy.with_directory(undone);
@@ -196,7 +196,7 @@ fn later_changes_win() {
         tier("u", "pro"),
         listing(List::Allow, "user_id", "v"),
         listing(List::Deny, "user_id", "v"),
-        Change::unlist(List::Deny, &["user_id"], &["v"]).expect("an entry"),
+        DirectoryChange::unlist(List::Deny, &["user_id"], &["v"]).expect("an entry"),
     ];
     let policy = policy.with_directory(Directory::default().apply(changes));
     let request = Request::parse("user_id=u");
@@ -228,7 +228,7 @@ fn documents_are_checked_before_they_change_anything() {
         (document("192.0.2.1", "gold"), Some("tier")),
         (document("192.0.2", "pro"), Some("identifier")),
     ] {
-        let problem = Change::tier(&document, policy.rules()).err();
+        let problem = DirectoryChange::tier(&document, policy.rules()).err();
         assert_eq!(problem.map(|problem| problem.path).as_deref(), expected, "{document:?}");
     }
 }

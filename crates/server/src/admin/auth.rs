@@ -124,7 +124,7 @@ impl Principal {
 
 /// How callers of the check API authenticate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum CheckAuth {
+pub(crate) enum CheckAccess {
     /// Not at all: every client that reaches the port may check.
     None,
     /// By a token.
@@ -135,9 +135,9 @@ pub(crate) enum CheckAuth {
 
 /// The valid tokens of this server. Only their digests are kept.
 pub(crate) struct Tokens {
-    check_auth: CheckAuth,
-    admin: Option<Digest>,
-    caller: Option<Digest>,
+    check_auth: CheckAccess,
+    admin: Option<TokenDigest>,
+    caller: Option<TokenDigest>,
     /// The tokens of the catalog, by their ids.
     catalog: ArcSwap<HashMap<String, Arc<Token>>>,
     /// Notifies when the tokens of the catalog change.
@@ -146,7 +146,7 @@ pub(crate) struct Tokens {
     used: Mutex<HashSet<String>>,
 }
 
-type Digest = [u8; SHA256_OUTPUT_LEN];
+type TokenDigest = [u8; SHA256_OUTPUT_LEN];
 
 impl fmt::Debug for Tokens {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -155,7 +155,7 @@ impl fmt::Debug for Tokens {
 }
 
 impl Tokens {
-    pub(crate) fn new(check_auth: CheckAuth, admin: Option<&str>, caller: Option<&str>) -> Self {
+    pub(crate) fn new(check_auth: CheckAccess, admin: Option<&str>, caller: Option<&str>) -> Self {
         Self {
             check_auth,
             admin: admin.map(digest_of),
@@ -212,9 +212,9 @@ impl Tokens {
     pub(crate) fn needs_token(&self, certificate: Option<CertificateDigest>, right: Right) -> bool {
         !right.is_for_callers()
             || match self.check_auth {
-                CheckAuth::None => false,
-                CheckAuth::Token => true,
-                CheckAuth::Certificate => certificate.is_none(),
+                CheckAccess::None => false,
+                CheckAccess::Token => true,
+                CheckAccess::Certificate => certificate.is_none(),
             }
     }
 
@@ -246,7 +246,7 @@ impl Tokens {
 
     fn principal(&self, token: &[u8]) -> Option<Principal> {
         let presented = digest(&SHA256, token);
-        let is = |known: &Digest| verify_slices_are_equal(presented.as_ref(), known).is_ok();
+        let is = |known: &TokenDigest| verify_slices_are_equal(presented.as_ref(), known).is_ok();
         if self.admin.as_ref().is_some_and(is) {
             return Some(Principal::Admin);
         }
@@ -268,7 +268,7 @@ impl Tokens {
 
     fn unauthorized(&self, right: Right) -> Problem {
         let detail = match (right, self.check_auth) {
-            (Right::Caller | Right::Look, CheckAuth::Certificate) => {
+            (Right::Caller | Right::Look, CheckAccess::Certificate) => {
                 "the check API needs a client certificate, or a token".to_owned()
             }
             _ => format!(
@@ -280,7 +280,7 @@ impl Tokens {
     }
 }
 
-fn digest_of(token: &str) -> Digest {
+fn digest_of(token: &str) -> TokenDigest {
     let mut bytes = [0; SHA256_OUTPUT_LEN];
     bytes.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());
     bytes
@@ -327,9 +327,9 @@ mod tests {
     use rustls::pki_types::CertificateDer;
 
     const NOW: Timestamp = Timestamp::from_secs(10);
-    const NONE: CheckAuth = CheckAuth::None;
-    const TOKEN: CheckAuth = CheckAuth::Token;
-    const CERTIFICATE: CheckAuth = CheckAuth::Certificate;
+    const NONE: CheckAccess = CheckAccess::None;
+    const TOKEN: CheckAccess = CheckAccess::Token;
+    const CERTIFICATE: CheckAccess = CheckAccess::Certificate;
 
     fn headers(line: &str) -> HeaderMap {
         let mut headers = HeaderMap::new();
@@ -343,7 +343,7 @@ mod tests {
     #[test]
     fn callers_are_admitted_by_token_or_certificate() {
         let check =
-            |auth: CheckAuth, line: &str, certificate: bool, right: Right, expected: &str| {
+            |auth: CheckAccess, line: &str, certificate: bool, right: Right, expected: &str| {
                 let tokens = Tokens::new(auth, Some("admin-token"), Some("caller-token"));
                 let certificate = certificate
                     .then(|| CertificateDigest::of(&CertificateDer::from_slice(b"a certificate")));

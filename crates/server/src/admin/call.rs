@@ -10,14 +10,14 @@ use crate::app::state::ServerState;
 use crate::edge::http::extract::{JsonBody, Session, admit, read_name};
 use crate::edge::http::problem::Problem;
 
-pub(crate) struct Call {
+pub(crate) struct AdminCall {
     pub(crate) app: ServerState,
     pub(crate) session: Session,
     pub(crate) parts: Parts,
     body: Body,
 }
 
-impl Call {
+impl AdminCall {
     /// Admits a caller with a permission, before its body is read.
     pub(crate) fn admit(
         app: ServerState,

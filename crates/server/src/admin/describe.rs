@@ -11,8 +11,8 @@ use utoipa::openapi::{RefOr, Schema};
 use utoipa::{IntoParams, IntoResponses, PartialSchema as _, ToSchema as _};
 use utoipa_axum::router::UtoipaMethodRouter;
 
-use super::call::Call;
-use super::resources::{Id, Key, Put, Resource};
+use super::call::AdminCall;
+use super::resources::{EntryKey, Id, Put, Resource};
 use super::response::{RuleOrTrial, RuleWritten};
 use super::{read, write};
 use crate::app::state::ServerState;
@@ -78,7 +78,7 @@ impl Resource {
             removed.insert("204".to_owned(), json!({"description": delete.removed}));
             let key = delete.key.parameters();
             let operation = self.write_operation(delete.about, key, &Json::Null, [removed]);
-            let id = if let Key::Id(id) = delete.key { Some(id) } else { None };
+            let id = if let EntryKey::Id(id) = delete.key { Some(id) } else { None };
             let handle = move |call| write::delete(call, self, &delete.key);
             routes.push(self.route(HttpMethod::Delete, id, operation, handle));
         }
@@ -91,7 +91,7 @@ impl Resource {
         method: HttpMethod,
         id: Option<Id>,
         operation: Operation,
-        handle: impl Fn(Call) -> F + Clone + Send + Sync + 'static,
+        handle: impl Fn(AdminCall) -> F + Clone + Send + Sync + 'static,
     ) -> UtoipaMethodRouter<ServerState>
     where
         F: Future<Output = Result<Response, Problem>> + Send + 'static,
@@ -106,7 +106,7 @@ impl Resource {
         let is_write = method != HttpMethod::Get;
         let methods =
             on(filter, move |State(app): State<ServerState>, request: Request| async move {
-                handle(Call::admit(app, request, right, is_write)?).await
+                handle(AdminCall::admit(app, request, right, is_write)?).await
             });
         let path = match id {
             Some(id) => format!("{}/{{{}}}", self.path, id.name),
@@ -176,7 +176,7 @@ impl Id {
     }
 }
 
-impl Key {
+impl EntryKey {
     fn parameters(&self) -> Vec<Json> {
         let (rule, types, example) = match self {
             Self::Id(id) => return vec![id.parameter()],

@@ -10,8 +10,8 @@ use tollgate::Timestamp;
 use tollgate::rules::{Client, Listed, PolicyDocument, Problem as Flaw, SECRET_DIGEST, parse_time};
 use tollgate_catalog::{Catalog, Entry, Filter, Kind, Stored, ban_name};
 
-use super::call::Call;
-use super::resources::{List, Resource};
+use super::call::AdminCall;
+use super::resources::{ListCall, Resource};
 use super::response::{missing, refusal, shown, tag, wrong};
 use crate::app::state::Shared;
 use crate::edge::http::paging::{Parameters, link_next};
@@ -24,11 +24,11 @@ type Entries = (Vec<Box<RawValue>>, Option<String>);
 
 /// Lists entries, page by page.
 pub(crate) async fn list(
-    call: Call,
+    call: AdminCall,
     resource: &'static Resource,
-    list: &'static List,
+    list: &'static ListCall,
 ) -> Result<Response, Problem> {
-    let Call { app, session, parts, .. } = call;
+    let AdminCall { app, session, parts, .. } = call;
     let query = list.query.iter().map(|(name, _)| *name);
     let known: Vec<&str> = ["limit", "after"].into_iter().chain(query).collect();
     let parameters = Parameters::read(&parts.uri, &known)?;
@@ -56,9 +56,12 @@ pub(crate) async fn list(
 }
 
 /// Shows one entry.
-pub(crate) async fn get(mut call: Call, resource: &'static Resource) -> Result<Response, Problem> {
+pub(crate) async fn get(
+    mut call: AdminCall,
+    resource: &'static Resource,
+) -> Result<Response, Problem> {
     let name = call.id().await?;
-    let Call { app, session, .. } = call;
+    let AdminCall { app, session, .. } = call;
     let tenant = session.tenant();
     let is_visible = |of: Option<&str>| tenant.is_none() || of == tenant.as_deref();
     let mut fields = session.fields;

@@ -15,14 +15,14 @@ pub(crate) struct Resource {
     pub(crate) tag: &'static str,
     pub(crate) reader: Right,
     pub(crate) writer: Right,
-    pub(crate) list: Option<List>,
+    pub(crate) list: Option<ListCall>,
     pub(crate) item: Option<Item>,
     pub(crate) put: Option<Put>,
     pub(crate) delete: Option<Delete>,
 }
 
 /// How a call names one entry.
-pub(crate) enum Key {
+pub(crate) enum EntryKey {
     /// By the last segment of the path.
     Id(Id),
     /// By the client it is about, in the query.
@@ -57,7 +57,7 @@ pub(crate) struct Item {
 }
 
 /// A call that lists entries.
-pub(crate) struct List {
+pub(crate) struct ListCall {
     /// The summary, and in further paragraphs the description.
     pub(crate) about: &'static str,
     pub(crate) ok: &'static str,
@@ -81,7 +81,7 @@ pub(crate) struct Put {
 
 /// A call that removes an entry.
 pub(crate) struct Delete {
-    pub(crate) key: Key,
+    pub(crate) key: EntryKey,
     pub(crate) about: &'static str,
     pub(crate) removed: &'static str,
 }
@@ -106,7 +106,7 @@ pub(crate) static RULES: Resource = Resource {
     tag: "rules",
     reader: Right::RuleViewer,
     writer: Right::RuleEditor,
-    list: Some(List {
+    list: Some(ListCall {
         about: "Lists the rules, in the order of their ids.",
         ok: "The rules, in a form that can be put into a file",
         query: &[
@@ -138,7 +138,7 @@ pub(crate) static RULES: Resource = Resource {
         advice: None,
     }),
     delete: Some(Delete {
-        key: Key::Id(RULE_ID),
+        key: EntryKey::Id(RULE_ID),
         about: "Removes a rule. Its counters expire.",
         removed: "Removed",
     }),
@@ -167,7 +167,7 @@ const fn listed(kind: Kind, path: &'static str, list: &'static str, put: &'stati
         tag: "lists",
         reader: Right::RuleViewer,
         writer: Right::RuleEditor,
-        list: Some(List {
+        list: Some(ListCall {
             about: list,
             ok: "The entries, in the order of their names",
             query: &[
@@ -189,7 +189,7 @@ const fn listed(kind: Kind, path: &'static str, list: &'static str, put: &'stati
             advice: Some("add the identifier_type `tenant`, and the tenant to the identifier"),
         }),
         delete: Some(Delete {
-            key: Key::Client { rule: None, types: TYPES, example: ("ip", "10.0.0.0/8") },
+            key: EntryKey::Client { rule: None, types: TYPES, example: ("ip", "10.0.0.0/8") },
             about: "Takes a client off the list.",
             removed: "Taken off",
         }),
@@ -203,7 +203,7 @@ pub(crate) static BANS: Resource = Resource {
     tag: "rules",
     reader: Right::RuleViewer,
     writer: Right::RuleEditor,
-    list: Some(List {
+    list: Some(ListCall {
         about: "Lists the clients that rules have banned.\n\n\
                 API keys and values of headers are shown as their SHA-256 digests.",
         ok: "The bans, in the order of their names",
@@ -225,7 +225,7 @@ pub(crate) static OVERRIDES: Resource = Resource {
     tag: "rules",
     reader: Right::RuleViewer,
     writer: Right::RuleEditor,
-    list: Some(List {
+    list: Some(ListCall {
         about: "Lists exceptions from rules.",
         ok: "The exceptions, in the order of their names",
         query: &[
@@ -248,7 +248,7 @@ pub(crate) static OVERRIDES: Resource = Resource {
         advice: Some("name a rule of that tenant"),
     }),
     delete: Some(Delete {
-        key: Key::Client {
+        key: EntryKey::Client {
             rule: Some("api_default"),
             types: "The type of the client's identifier; several for a client that is named by several at once",
             example: ("user_id", "alice"),
@@ -265,7 +265,7 @@ pub(crate) static CLIENTS: Resource = Resource {
     tag: "clients",
     reader: Right::Viewer,
     writer: Right::Operator,
-    list: Some(List {
+    list: Some(ListCall {
         about: "Lists clients that were put into a tier.",
         ok: "The clients, in the order of their names",
         query: &[
@@ -287,7 +287,7 @@ pub(crate) static CLIENTS: Resource = Resource {
         advice: None,
     }),
     delete: Some(Delete {
-        key: Key::Client { rule: None, types: TYPES, example: ("tenant", "acme") },
+        key: EntryKey::Client { rule: None, types: TYPES, example: ("tenant", "acme") },
         about: "Takes a client out of the tier it was put into.",
         removed: "The client was taken out of its tier",
     }),
@@ -304,7 +304,11 @@ pub(crate) static API_KEYS: Resource = Resource {
     item: None,
     put: None,
     delete: Some(Delete {
-        key: Key::Id(Id { name: "key_id", about: "The key, by its id", example: "0123456789ab" }),
+        key: EntryKey::Id(Id {
+            name: "key_id",
+            about: "The key, by its id",
+            example: "0123456789ab",
+        }),
         about: "Removes an API key: it identifies no client any more.",
         removed: "Removed",
     }),
@@ -321,7 +325,7 @@ pub(crate) static TOKENS: Resource = Resource {
     item: None,
     put: None,
     delete: Some(Delete {
-        key: Key::Id(Id {
+        key: EntryKey::Id(Id {
             name: "token_id",
             about: "The token, by its id",
             example: "0123456789ab",

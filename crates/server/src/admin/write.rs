@@ -11,9 +11,9 @@ use tollgate_catalog::{
     override_name,
 };
 
-use super::call::Call;
+use super::call::AdminCall;
 use super::read::{find, identifiers};
-use super::resources::{Key, Resource};
+use super::resources::{EntryKey, Resource};
 use super::response::{
     RuleWritten, dry_run_response, invalid, missing, refusal, shown, tag, wrong,
 };
@@ -24,23 +24,26 @@ use crate::edge::http::paging::Parameters;
 use crate::edge::http::problem::Problem;
 
 /// Creates or replaces an entry.
-pub(crate) async fn put(mut call: Call, resource: &'static Resource) -> Result<Response, Problem> {
+pub(crate) async fn put(
+    mut call: AdminCall,
+    resource: &'static Resource,
+) -> Result<Response, Problem> {
     let body = call.json().await?;
-    let Call { app, session, parts, .. } = call;
+    let AdminCall { app, session, parts, .. } = call;
     let entry = parse(&app, &session, resource.kind, move || body).await?;
     put_entry(&app, session, &parts.uri, &parts.headers, resource, entry).await
 }
 
 /// Creates or replaces an entry at the path of its id, which the body may leave out.
 pub(crate) async fn put_item(
-    mut call: Call,
+    mut call: AdminCall,
     resource: &'static Resource,
     field: &'static str,
 ) -> Result<Response, Problem> {
     let body = call.json().await?;
     call.app.policy_source.catalog()?;
     let id = call.id().await?;
-    let Call { app, session, parts, .. } = call;
+    let AdminCall { app, session, parts, .. } = call;
     let name = id.clone();
     let body = move || with_field(&body, field, &name);
     let entry = parse(&app, &session, resource.kind, body).await?;
@@ -53,13 +56,13 @@ pub(crate) async fn put_item(
 
 /// Changes some fields of an entry by a JSON merge patch.
 pub(crate) async fn patch(
-    mut call: Call,
+    mut call: AdminCall,
     resource: &'static Resource,
 ) -> Result<Response, Problem> {
     let body = call.json().await?;
     let catalog = Arc::clone(&call.app.policy_source.catalog()?.catalog);
     let (kind, name) = (resource.kind, call.id().await?);
-    let Call { app, session, parts, .. } = call;
+    let AdminCall { app, session, parts, .. } = call;
     let reading = async move { serde_json::from_slice(&body).ok().filter(JsonValue::is_object) };
     let fields = app.queues.parsing.run(&session.caller(), reading).await?;
     let fields = fields
@@ -78,14 +81,14 @@ pub(crate) async fn patch(
 
 /// Removes an entry.
 pub(crate) async fn delete(
-    mut call: Call,
+    mut call: AdminCall,
     resource: &'static Resource,
-    key: &'static Key,
+    key: &'static EntryKey,
 ) -> Result<Response, Problem> {
     let kind = resource.kind;
     let (name, dry_run) = match key {
-        Key::Id(_) => (call.id().await?, is_dry_run(&call.parts.uri)?),
-        Key::Client { rule, .. } => {
+        EntryKey::Id(_) => (call.id().await?, is_dry_run(&call.parts.uri)?),
+        EntryKey::Client { rule, .. } => {
             let mut known = vec!["identifier_type", "identifier", "dry_run"];
             if rule.is_some() {
                 known.insert(0, "rule_id");
@@ -100,7 +103,7 @@ pub(crate) async fn delete(
             (name.map_err(|flaw| wrong(&flaw))?, parameters.flag("dry_run")?)
         }
     };
-    let Call { app, session, parts, .. } = call;
+    let AdminCall { app, session, parts, .. } = call;
     if kind == Kind::Token {
         keep_last_admin(&app, &name)?;
     }

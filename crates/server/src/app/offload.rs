@@ -18,10 +18,10 @@ use crate::edge::http::problem::Problem;
 
 /// A queue of long work.
 #[derive(Clone, Debug)]
-pub(crate) struct Offload(Arc<Queue>);
+pub(crate) struct Offload(Arc<JobQueue>);
 
 #[derive(Debug)]
-struct Queue {
+struct JobQueue {
     bounds: OffloadBounds,
     running: Arc<Semaphore>,
     /// How many jobs each caller has, waiting or running.
@@ -41,18 +41,18 @@ struct OffloadBounds {
 
 /// A place in a queue. Clones share the place; it is free when all of them are dropped.
 #[derive(Clone, Debug)]
-pub(crate) struct Ticket(Arc<Place>);
+pub(crate) struct Ticket(Arc<JobPermit>);
 
 #[derive(Debug)]
-struct Place {
-    queue: Arc<Queue>,
+struct JobPermit {
+    queue: Arc<JobQueue>,
     caller: Box<str>,
 }
 
 impl Offload {
     fn new(bounds: OffloadBounds) -> Self {
         let running = Arc::new(Semaphore::new(bounds.running));
-        Self(Arc::new(Queue { bounds, running, jobs: Mutex::default() }))
+        Self(Arc::new(JobQueue { bounds, running, jobs: Mutex::default() }))
     }
 
     /// Takes a place for a caller.
@@ -74,7 +74,7 @@ impl Offload {
             return Err(busy(StatusCode::SERVICE_UNAVAILABLE, "busy", detail));
         }
         *jobs.entry(caller.into()).or_default() += 1;
-        Ok(Ticket(Arc::new(Place { queue: Arc::clone(&self.0), caller: caller.into() })))
+        Ok(Ticket(Arc::new(JobPermit { queue: Arc::clone(&self.0), caller: caller.into() })))
     }
 
     /// Runs a job when it is its turn.
@@ -106,7 +106,7 @@ impl Ticket {
     }
 }
 
-impl Drop for Place {
+impl Drop for JobPermit {
     fn drop(&mut self) {
         let mut jobs = self.queue.jobs.lock();
         if let Some(own) = jobs.get_mut(&self.caller) {

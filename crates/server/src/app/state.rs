@@ -15,7 +15,7 @@ use tollgate::store::{AnyStore, Histogram};
 use tollgate::{Clock as _, Limiter, Micros, Policy, Stopwatch, SystemClock, Timestamp};
 use tollgate_catalog::{ApiKey, Catalog, CatalogError, Role, Token, View};
 
-use crate::admin::auth::{CheckAuth, Principal, Right, TOKEN_HEADER, Tokens, WRONG_TOKEN};
+use crate::admin::auth::{CheckAccess, Principal, Right, TOKEN_HEADER, Tokens, WRONG_TOKEN};
 use crate::app::offload::Queues;
 use crate::check::checker::Checker;
 use crate::check::guard::{Guard, GuardLimits};
@@ -153,9 +153,9 @@ impl ServerState {
         };
         let admin_token = given.or_else(|| generated.clone());
         let check_auth = match settings.check_auth {
-            settings::CheckAuth::None => CheckAuth::None,
-            settings::CheckAuth::Token => CheckAuth::Token,
-            settings::CheckAuth::Mtls => CheckAuth::Certificate,
+            settings::CheckAuth::None => CheckAccess::None,
+            settings::CheckAuth::Token => CheckAccess::Token,
+            settings::CheckAuth::Mtls => CheckAccess::Certificate,
         };
         let caller_token = settings.check_token.as_ref().map(Secret::expose);
         let lifetime = Micros::new(

@@ -14,9 +14,9 @@ use crate::app::state::SharedStore;
 use crate::check::idempotency::{Idempotency, Remembered, key_reused};
 use crate::check::journal::{DecisionId, IdText, Journal};
 use crate::edge::http::problem::Problem;
-use crate::edge::http::wire::check::{CheckBody, Subject};
+use crate::edge::http::wire::check::{CheckBody, CheckSubject};
 use crate::observe::audit_log::{AuditLog, RequestContext};
-use crate::observe::metrics::{Entry, Metrics, RequestOutcome};
+use crate::observe::metrics::{EntryPoint, Metrics, RequestOutcome};
 use crate::observe::traces::note_decision;
 
 /// How many checks of a batch are made before other tasks on the thread may run.
@@ -38,7 +38,7 @@ pub(crate) struct Checker {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Recording {
     /// Where it arrived.
-    pub(crate) entry: Entry,
+    pub(crate) entry: EntryPoint,
     /// Whether it counts as a request. A peek does not.
     pub(crate) is_request: bool,
     /// Which decisions have an id.
@@ -58,12 +58,12 @@ pub(crate) enum Naming {
 
 impl Recording {
     /// A check of the check API.
-    pub(crate) fn of(entry: Entry, check: &CheckBody<'_>) -> Self {
+    pub(crate) fn of(entry: EntryPoint, check: &CheckBody<'_>) -> Self {
         Self { entry, is_request: check.cost() > 0, naming: Naming::Kept }
     }
 
     /// A request through a proxy or the gateway.
-    pub(crate) const fn proxied(entry: Entry) -> Self {
+    pub(crate) const fn proxied(entry: EntryPoint) -> Self {
         Self { entry, is_request: true, naming: Naming::Audited }
     }
 }
@@ -90,9 +90,9 @@ impl Checker {
     /// Checks several requests, each independently, in order, and responds to each.
     pub(crate) async fn check_batch(
         &self,
-        entry: Entry,
+        entry: EntryPoint,
         checks: &[CheckBody<'_>],
-        subjects: &[Subject<'_>],
+        subjects: &[CheckSubject<'_>],
         mut respond: impl FnMut(usize, &Decision, Option<&str>),
     ) {
         let stopwatch = Stopwatch::start();
@@ -129,7 +129,7 @@ impl Checker {
     /// whether it is a replay. Responses of one `protocol` are not replayed over another.
     pub(crate) async fn check_idempotent(
         &self,
-        entry: Entry,
+        entry: EntryPoint,
         (caller, protocol, key): (&Principal, &str, &str),
         check: &CheckBody<'_>,
         respond: impl FnOnce(&Decision, Option<&str>) -> Remembered + Send,

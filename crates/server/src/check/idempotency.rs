@@ -19,7 +19,7 @@ use serde::Serialize;
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 use tollgate::{IdempotencyKey, Micros, Timestamp};
 
-use self::digest::{Digest, digest_of_body, digest_of_call};
+use self::digest::{CallDigest, digest_of_body, digest_of_call};
 use crate::admin::auth::Principal;
 use crate::edge::http::problem::Problem;
 
@@ -38,15 +38,15 @@ pub(crate) struct Remembered {
 
 /// Holds the lock of a call: copies of it wait meanwhile.
 #[derive(Debug)]
-pub(crate) struct Turn {
+pub(crate) struct IdempotentTurn {
     answer: OwnedMutexGuard<Option<Remembered>>,
     memory: Arc<Memory>,
-    call: Digest,
-    body: Digest,
+    call: CallDigest,
+    body: CallDigest,
     lifetime: Micros,
 }
 
-impl Turn {
+impl IdempotentTurn {
     /// The response that the call got before, if there was one.
     pub(crate) fn response(&self) -> Option<&Remembered> {
         self.answer.as_ref()
@@ -65,7 +65,7 @@ impl Turn {
 }
 
 /// A call that ends without a response to remember leaves nothing behind.
-impl Drop for Turn {
+impl Drop for IdempotentTurn {
     fn drop(&mut self) {
         if self.answer.is_none() {
             self.memory.shard(self.call).lock().forget_unanswered(self.call);
@@ -90,34 +90,34 @@ pub(crate) struct Idempotency {
 
 #[derive(Debug, Default)]
 struct Memory {
-    shards: [Mutex<Shard>; SHARDS],
+    shards: [Mutex<CallShard>; SHARDS],
     /// The bytes of all responses.
     bytes: AtomicUsize,
 }
 
 impl Memory {
-    fn shard(&self, call: Digest) -> &Mutex<Shard> {
+    fn shard(&self, call: CallDigest) -> &Mutex<CallShard> {
         &self.shards[usize::from(call[0]) % SHARDS]
     }
 }
 
 #[derive(Debug, Default)]
-struct Shard {
-    calls: HashMap<Digest, Call>,
+struct CallShard {
+    calls: HashMap<CallDigest, IdempotentCall>,
     /// The calls in the order in which they arrived, which is also that in which they expire.
-    order: VecDeque<(Timestamp, Digest, u64)>,
+    order: VecDeque<(Timestamp, CallDigest, u64)>,
     /// Distinguishes a call from an earlier one with the same key.
     serial: u64,
 }
 
 #[derive(Debug)]
-struct Call {
+struct IdempotentCall {
     serial: u64,
-    body: Digest,
+    body: CallDigest,
     answer: Arc<AsyncMutex<Option<Remembered>>>,
 }
 
-impl Call {
+impl IdempotentCall {
     /// The bytes of its response; 0 if there is none or the call is in progress.
     fn bytes(&self) -> usize {
         let answer = self.answer.try_lock();
@@ -140,7 +140,7 @@ impl Idempotency {
         key: &str,
         body: &impl Serialize,
         now: Timestamp,
-    ) -> Result<Turn, Problem> {
+    ) -> Result<IdempotentTurn, Problem> {
         if key.is_empty() || key.len() > MAX_KEY {
             return Err(Problem::bad_request(
                 "invalid_idempotency_key",
@@ -151,13 +151,13 @@ impl Idempotency {
         let body = digest_of_body(body);
         let answer = self.place(call, body, now)?.lock_owned().await;
         let (memory, lifetime) = (Arc::clone(&self.memory), self.lifetime);
-        Ok(Turn { answer, memory, call, body, lifetime })
+        Ok(IdempotentTurn { answer, memory, call, body, lifetime })
     }
 
     fn place(
         &self,
-        key: Digest,
-        body: Digest,
+        key: CallDigest,
+        body: CallDigest,
         now: Timestamp,
     ) -> Result<Arc<AsyncMutex<Option<Remembered>>>, Problem> {
         let mut shard = self.memory.shard(key).lock();
@@ -169,14 +169,14 @@ impl Idempotency {
             }
             return Err(key_reused());
         }
-        let is_full = |shard: &Shard| {
+        let is_full = |shard: &CallShard| {
             shard.calls.len() >= self.keys_per_shard || bytes.load(Ordering::Relaxed) > MAX_BYTES
         };
         while is_full(&shard) && shard.forget_oldest(bytes) {}
         let answer = Arc::new(AsyncMutex::new(None));
         shard.serial += 1;
         let serial = shard.serial;
-        shard.calls.insert(key, Call { serial, body, answer: Arc::clone(&answer) });
+        shard.calls.insert(key, IdempotentCall { serial, body, answer: Arc::clone(&answer) });
         shard.order.push_back((now.plus(self.lifetime), key, serial));
         Ok(answer)
     }
@@ -196,7 +196,7 @@ pub(crate) fn key_reused() -> Problem {
     )
 }
 
-impl Shard {
+impl CallShard {
     fn forget_expired(&mut self, now: Timestamp, bytes: &AtomicUsize) {
         while self.order.front().is_some_and(|(expires, ..)| *expires <= now) {
             self.forget_oldest(bytes);
@@ -215,9 +215,9 @@ impl Shard {
     }
 
     /// Removes a call that has no response, unless a copy of it waits.
-    fn forget_unanswered(&mut self, key: Digest) {
+    fn forget_unanswered(&mut self, key: CallDigest) {
         // One reference is in the map, one in the turn that ends.
-        let is_alone = |call: &Call| Arc::strong_count(&call.answer) <= 2;
+        let is_alone = |call: &IdempotentCall| Arc::strong_count(&call.answer) <= 2;
         if self.calls.get(&key).is_some_and(is_alone) {
             self.calls.remove(&key);
         }
@@ -255,7 +255,7 @@ mod tests {
         Remembered { body: Bytes::from_static(text.as_bytes()), headers: HeaderMap::new() }
     }
 
-    fn answered(turn: &Turn) -> Option<&[u8]> {
+    fn answered(turn: &IdempotentTurn) -> Option<&[u8]> {
         turn.response().map(|answer| &*answer.body)
     }
 

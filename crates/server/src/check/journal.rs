@@ -135,11 +135,13 @@ impl Journal {
         let mut place = self.ring(id.is_allowed).place_or_new(id.number).lock();
         let before = heap_bytes(&place);
         match &mut *place {
-            Some(Entry { number, receipt: Some(receipt) }) => {
+            Some(JournalEntry { number, receipt: Some(receipt) }) => {
                 *number = id.number;
                 receipt.replace(decision);
             }
-            place => *place = Some(Entry { number: id.number, receipt: Some(decision.receipt()) }),
+            place => {
+                *place = Some(JournalEntry { number: id.number, receipt: Some(decision.receipt()) });
+            }
         }
         let after = heap_bytes(&place);
         if self.account(before, after) > MAX_HEAP_BYTES && after > 0 {
@@ -186,7 +188,7 @@ impl Journal {
 
     /// Puts a decision back whose refund failed.
     pub(crate) fn put_back(&self, id: DecisionId, receipt: Receipt) {
-        let put = |entry: Option<&mut Entry>| match entry {
+        let put = |entry: Option<&mut JournalEntry>| match entry {
             Some(entry) if entry.number == id.number => {
                 self.account(0, receipt.heap_bytes());
                 entry.receipt = Some(receipt);
@@ -220,7 +222,7 @@ impl Journal {
     fn entry<T>(
         &self,
         id: DecisionId,
-        look: impl FnOnce(Option<&mut Entry>) -> Result<T, Missing>,
+        look: impl FnOnce(Option<&mut JournalEntry>) -> Result<T, Missing>,
     ) -> Result<T, Missing> {
         if id.node != self.node {
             return Err(Missing::OtherNode);
@@ -241,21 +243,21 @@ const CHUNK: usize = 64;
 
 #[derive(Debug)]
 struct Ring {
-    chunks: Box<[OnceLock<Box<[Place]>>]>,
+    chunks: Box<[OnceLock<Box<[JournalPlace]>>]>,
     next: AtomicU64,
 }
 
-type Place = Mutex<Option<Entry>>;
+type JournalPlace = Mutex<Option<JournalEntry>>;
 
 #[derive(Debug)]
-struct Entry {
+struct JournalEntry {
     number: u64,
     /// `None` once it was refunded.
     receipt: Option<Receipt>,
 }
 
 /// The bytes that an entry takes on the heap.
-fn heap_bytes(place: &Option<Entry>) -> usize {
+fn heap_bytes(place: &Option<JournalEntry>) -> usize {
     place.as_ref().and_then(|entry| entry.receipt.as_ref()).map_or(0, Receipt::heap_bytes)
 }
 
@@ -265,13 +267,13 @@ impl Ring {
         Self { chunks: (0..chunks).map(|_| OnceLock::new()).collect(), next: AtomicU64::new(0) }
     }
 
-    fn place_or_new(&self, number: u64) -> &Place {
+    fn place_or_new(&self, number: u64) -> &JournalPlace {
         let (chunk, place) = self.locate(number);
-        let new = || (0..CHUNK).map(|_| Place::default()).collect();
+        let new = || (0..CHUNK).map(|_| JournalPlace::default()).collect();
         &self.chunks[chunk].get_or_init(new)[place]
     }
 
-    fn place(&self, number: u64) -> Option<&Place> {
+    fn place(&self, number: u64) -> Option<&JournalPlace> {
         let (chunk, place) = self.locate(number);
         self.chunks[chunk].get()?.get(place)
     }

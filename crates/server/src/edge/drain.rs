@@ -17,7 +17,7 @@ use hyper::body::{Body as _, Frame, Incoming, SizeHint};
 use parking_lot::Mutex;
 use tokio::time::timeout;
 
-use crate::edge::listen::Steps;
+use crate::edge::listen::ActivityCounter;
 
 /// Bodies up to this size are drained.
 const MAX_DRAINED_BYTES: usize = 64 << 10;
@@ -26,26 +26,26 @@ const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The body of a request, shared by its handler and its response.
 #[derive(Clone, Debug)]
-pub(crate) struct SharedBody(Arc<Mutex<Reading>>);
+pub(crate) struct SharedBody(Arc<Mutex<BodyState>>);
 
 #[derive(Debug)]
-struct Reading {
+struct BodyState {
     body: Incoming,
     /// Whether the body has ended; a chunked body does not report it itself.
     is_over: bool,
     /// Where frames are counted.
-    steps: Option<Steps>,
+    steps: Option<ActivityCounter>,
 }
 
 impl SharedBody {
     pub(crate) fn new(body: Incoming) -> Self {
-        Self(Arc::new(Mutex::new(Reading { body, is_over: false, steps: None })))
+        Self(Arc::new(Mutex::new(BodyState { body, is_over: false, steps: None })))
     }
 
     /// Counts each further frame, so that the connection stays alive while its response pauses. A
     /// service that responds before the body has arrived puts the body into the extensions of the
     /// response for that.
-    pub(crate) fn count_by(&self, steps: Steps) {
+    pub(crate) fn count_by(&self, steps: ActivityCounter) {
         self.0.lock().steps = Some(steps);
     }
 
@@ -56,7 +56,7 @@ impl SharedBody {
             return response;
         }
         self.wait_out().await;
-        response.map(|body| Body::new(Keeper { body, _unread: self }))
+        response.map(|body| Body::new(BodyHolder { body, _unread: self }))
     }
 
     /// Waits for a small body, up to the timeout, without keeping any of it.
@@ -110,12 +110,12 @@ impl hyper::body::Body for SharedBody {
 }
 
 /// A response that holds the body of its request.
-struct Keeper {
+struct BodyHolder {
     body: Body,
     _unread: SharedBody,
 }
 
-impl hyper::body::Body for Keeper {
+impl hyper::body::Body for BodyHolder {
     type Data = Bytes;
     type Error = axum::Error;
 

@@ -13,7 +13,8 @@ use tollgate::Decision;
 use tollgate::identity::{CredentialProblem, TokenVerdict};
 use tollgate::tower::{NotChecked, Observed, RateLimit, RateLimitLayer, ResponseBody};
 use tollgate_gateway::{
-    ClientAddress, Counts, Forwarder, FromUpstream, OriginalClient, ResponseBody as ForwardedBody,
+    ClientAddress, Forwarder, FromUpstream, GatewayCounts, OriginalClient,
+    ResponseBody as ForwardedBody,
 };
 use tower::{Layer as _, ServiceExt as _};
 
@@ -22,7 +23,7 @@ use crate::check::checker::Recording;
 use crate::edge::drain::SharedBody;
 use crate::edge::listen::Peer;
 use crate::observe::audit_log::RequestContext;
-use crate::observe::metrics::{Entry, RequestOutcome};
+use crate::observe::metrics::{EntryPoint, RequestOutcome};
 use crate::observe::traces::Traces;
 use crate::settings;
 
@@ -31,7 +32,7 @@ use crate::settings;
 pub struct Gateway {
     service: RateLimit<Forwarder, SharedStore>,
     forwarder: Forwarder,
-    counts: Arc<Counts>,
+    counts: Arc<GatewayCounts>,
     state: ServerState,
     traces: Option<Traces>,
 }
@@ -39,7 +40,7 @@ pub struct Gateway {
 impl Gateway {
     pub(crate) fn new(
         state: &ServerState,
-        settings: &settings::Gateway,
+        settings: &settings::GatewaySettings,
     ) -> Result<Self, StartError> {
         let counts = Arc::clone(&state.metrics.gateway);
         let forwarder = Forwarder::new(&settings.config, Arc::clone(&counts))
@@ -88,7 +89,7 @@ impl Gateway {
         };
         self.counts.count_response(response.status());
         if response.extensions().get::<NotChecked>().is_some() {
-            self.state.metrics.requests.count(Entry::Gateway, RequestOutcome::Error);
+            self.state.metrics.requests.count(EntryPoint::Gateway, RequestOutcome::Error);
         }
         let refused = response.extensions().get::<CredentialProblem>();
         if let Some(problem) = refused.and_then(|refused| refused.token_problem()) {
@@ -127,7 +128,7 @@ impl Shared {
             let (endpoint, method) = (Some(parts.uri.path()), Some(parts.method.as_str()));
             Some(RequestContext { request, endpoint, method, entries: &[] })
         };
-        let recording = Recording::proxied(Entry::Gateway);
+        let recording = Recording::proxied(EntryPoint::Gateway);
         self.checker.record(observed.decision, recording, context).map(|id| (*id).to_owned())
     }
 }

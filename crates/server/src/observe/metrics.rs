@@ -15,12 +15,12 @@ use http::StatusCode;
 use tollgate::Timestamp;
 use tollgate::identity::{TokenProblem, TokenVerdict};
 use tollgate::store::Histogram;
-use tollgate_gateway::Counts;
+use tollgate_gateway::GatewayCounts;
 
-pub(crate) use self::format::Format;
+pub(crate) use self::format::MetricsFormat;
 use self::pages::Pages;
-pub(crate) use self::reading::Reading;
-pub(crate) use self::requests::{Entry, RequestCounts, RequestOutcome, Requests, Unfinished};
+pub(crate) use self::reading::MetricsSnapshot;
+pub(crate) use self::requests::{EntryPoint, RequestCounts, RequestOutcome, Requests, Unfinished};
 
 /// Counters of requests, responses, calls and tokens.
 #[derive(Debug, Default)]
@@ -36,7 +36,7 @@ pub(crate) struct Metrics {
     /// Tokens of clients: verified ones, and rejected ones by their problem.
     tokens: [AtomicU64; TOKEN_VERDICTS],
     /// The counters of the gateway.
-    pub(crate) gateway: Arc<Counts>,
+    pub(crate) gateway: Arc<GatewayCounts>,
     /// How far the clock of the last caller that sent its time was ahead of this server's.
     skew_micros: AtomicI64,
     /// The responses of `/metrics`.

@@ -173,7 +173,7 @@ impl Traces {
 
     /// The span of the caller, if it sent its trace context.
     fn caller(&self, headers: &HeaderMap) -> Context {
-        self.propagator.extract_with_context(&Context::new(), &Caller::of(headers))
+        self.propagator.extract_with_context(&Context::new(), &ParentSpan::of(headers))
     }
 
     /// Starts a span, which is recorded if the caller samples its trace; without a caller's trace, the
@@ -271,12 +271,12 @@ fn known(method: &Method) -> Option<&'static str> {
 }
 
 /// The trace context of a caller.
-struct Caller<'a> {
+struct ParentSpan<'a> {
     parent: Option<&'a str>,
     state: Option<Cow<'a, str>>,
 }
 
-impl<'a> Caller<'a> {
+impl<'a> ParentSpan<'a> {
     fn of(headers: &'a HeaderMap) -> Self {
         let lines = |name| headers.get_all(name).iter().map(|line| line.to_str().ok());
         let mut parents = lines("traceparent");
@@ -294,7 +294,7 @@ impl<'a> Caller<'a> {
     }
 }
 
-impl Extractor for Caller<'_> {
+impl Extractor for ParentSpan<'_> {
     fn get(&self, key: &str) -> Option<&str> {
         match key {
             "traceparent" => self.parent,

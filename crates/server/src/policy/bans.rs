@@ -11,7 +11,7 @@ use tokio::time::sleep;
 use tollgate::rules::{Subject, format_time};
 use tollgate::{Ban, Offence, Penalties};
 use tollgate_catalog::{
-    Author, Ban as BanEntry, Catalog, CatalogError, Edit, Expect, Intent, Kind, ban_name,
+    Author, BanEntry, Catalog, CatalogError, Edit, Expect, Intent, Kind, ban_name,
 };
 
 use crate::app::state::{ServerState, Shared};

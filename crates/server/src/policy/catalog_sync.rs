@@ -14,8 +14,8 @@ use tokio::time::sleep;
 use tollgate::rules::Source;
 use tollgate::{Micros, Revision, Timestamp};
 use tollgate_catalog::{
-    Catalog, CatalogError, CatalogUrl, Change, ChangesSince, Entry, Purpose, Role, Seed, Token,
-    Update, Version, View,
+    Catalog, CatalogError, CatalogUrl, Change, ChangesSince, Entry, PolicyBounds, Role, Seed,
+    Token, Update, Version, View,
 };
 
 use crate::app::state::StartError;
@@ -56,10 +56,10 @@ impl CatalogSync {
     /// not be stored.
     pub(crate) async fn open(settings: &Settings, now: Timestamp) -> Result<Self, StartError> {
         let (url, bounds) = (&settings.catalog, settings.limits.write_bounds());
-        let purpose = Purpose { for_redis: settings.store.is_redis(), bounds };
-        let catalog = Catalog::new(url.clone(), purpose);
+        let policy_bounds = PolicyBounds { for_redis: settings.store.is_redis(), bounds };
+        let catalog = Catalog::new(url.clone(), policy_bounds);
         let copy = match &settings.catalog_copy {
-            Some(file) => Some(open_copy(file, purpose, now).await?),
+            Some(file) => Some(open_copy(file, policy_bounds, now).await?),
             None => None,
         };
         for url in [Some(url), copy.as_ref().map(Catalog::url)].into_iter().flatten() {
@@ -318,8 +318,12 @@ fn seed() -> Seed {
     Seed { document: Source::parse(DEFAULT_RULES).document }
 }
 
-async fn open_copy(file: &Path, purpose: Purpose, now: Timestamp) -> Result<Catalog, StartError> {
-    let copy = Catalog::new(CatalogUrl::Sqlite(file.to_owned()), purpose);
+async fn open_copy(
+    file: &Path,
+    policy_bounds: PolicyBounds,
+    now: Timestamp,
+) -> Result<Catalog, StartError> {
+    let copy = Catalog::new(CatalogUrl::Sqlite(file.to_owned()), policy_bounds);
     let migrated = copy.migrate(now).await;
     migrated.map_err(|error| StartError::new(&format!("catalog_copy: {error}")))?;
     Ok(copy)

@@ -25,7 +25,7 @@ const MAX_MISSED: u32 = 2;
 
 /// The policy in force, with the document it was made of.
 #[derive(Debug)]
-pub(crate) struct Loaded {
+pub(crate) struct LoadedPolicy {
     pub(crate) document: PolicyDocument,
     pub(crate) revision: Revision,
     pub(crate) at: Timestamp,
@@ -37,35 +37,35 @@ pub(crate) struct PolicyFile {
     file: Option<PathBuf>,
     /// Whether its rules are counted in Redis, which cannot count every limit.
     for_redis: bool,
-    pub(crate) loaded: ArcSwap<Loaded>,
+    pub(crate) loaded: ArcSwap<LoadedPolicy>,
     /// Held from reading the file until its policy is in force. Otherwise, of two concurrent reloads,
     /// the one that read the older file could win.
-    watch: Mutex<Watch>,
+    watch: Mutex<FileWatch>,
     /// How often a change could not be put into force.
     pub(crate) errors: AtomicU64,
 }
 
 /// The states of the file that were seen.
 #[derive(Debug, Default)]
-struct Watch {
+struct FileWatch {
     /// The version that was read last, valid or not.
-    read: Option<Traces>,
+    read: Option<FileStamp>,
     /// The version at the last check, if that is not the one that was read.
-    glimpsed: Option<Traces>,
+    glimpsed: Option<FileStamp>,
     /// How many consecutive checks have not found the file.
     missed: u32,
 }
 
 /// Identifies a version of a file without reading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Traces {
+struct FileStamp {
     modified: Option<SystemTime>,
     length: u64,
     /// Two files can be written within one tick of the clock, so time and length are not enough.
     inode: u64,
 }
 
-impl Traces {
+impl FileStamp {
     fn of(file: &Path) -> io::Result<Self> {
         let metadata = fs::metadata(file)?;
         Ok(Self {
@@ -84,7 +84,7 @@ impl PolicyFile {
         now: Timestamp,
     ) -> Result<(Self, Policy), String> {
         // Before reading, so that a change meanwhile is noticed.
-        let read = file.and_then(|file| Traces::of(file).ok());
+        let read = file.and_then(|file| FileStamp::of(file).ok());
         let text = text_of(file)?;
         let revision = Revision { epoch: now.as_micros(), number: 1 };
         let (policy, loaded) = compile(file, &text, for_redis, revision, now)?;
@@ -92,7 +92,7 @@ impl PolicyFile {
             file: file.map(Path::to_owned),
             for_redis,
             loaded: ArcSwap::from_pointee(loaded),
-            watch: Mutex::new(Watch { read, ..Watch::default() }),
+            watch: Mutex::new(FileWatch { read, ..FileWatch::default() }),
             errors: AtomicU64::new(0),
         };
         Ok((source, policy))
@@ -116,7 +116,7 @@ impl PolicyFile {
     ) -> Option<Result<Revision, String>> {
         let file = self.file.as_deref()?;
         let mut watch = self.watch.lock();
-        let traces = Traces::of(file);
+        let traces = FileStamp::of(file);
         self.count_miss(&mut watch, file, traces.as_ref().err());
         let found = traces.ok().filter(|found| watch.read != Some(*found));
         let before = mem::replace(&mut watch.glimpsed, found);
@@ -125,7 +125,7 @@ impl PolicyFile {
     }
 
     /// Logs once that the file cannot be found any more. A file that one check misses is being replaced.
-    fn count_miss(&self, watch: &mut Watch, file: &Path, error: Option<&io::Error>) {
+    fn count_miss(&self, watch: &mut FileWatch, file: &Path, error: Option<&io::Error>) {
         watch.missed = error.map_or(0, |_| watch.missed.saturating_add(1));
         if let Some(error) = error.filter(|_| watch.missed == MAX_MISSED) {
             self.errors.fetch_add(1, Ordering::Relaxed);
@@ -138,13 +138,13 @@ impl PolicyFile {
 
     fn reload_watched(
         &self,
-        watch: &mut Watch,
+        watch: &mut FileWatch,
         now: Timestamp,
         install: impl FnOnce(&Policy),
     ) -> Result<Revision, String> {
         let file = self.file.as_deref();
-        let read = file.and_then(|file| Traces::of(file).ok());
-        *watch = Watch { read, ..Watch::default() };
+        let read = file.and_then(|file| FileStamp::of(file).ok());
+        *watch = FileWatch { read, ..FileWatch::default() };
         let Revision { epoch, number } = self.loaded.load().revision;
         let revision = Revision { epoch, number: number + 1 };
         let read =
@@ -180,7 +180,7 @@ fn compile(
     for_redis: bool,
     revision: Revision,
     now: Timestamp,
-) -> Result<(Policy, Loaded), String> {
+) -> Result<(Policy, LoadedPolicy), String> {
     let mut source = Source::parse(text);
     let compiled = Policy::compile(&source).and_then(|policy| {
         let uncountable =
@@ -200,7 +200,7 @@ fn compile(
     let policy = policy.with_directory(directory).with_revision(revision);
     // The API shows this document.
     source.document.redact_secrets();
-    Ok((policy, Loaded { document: source.document, revision, at: now }))
+    Ok((policy, LoadedPolicy { document: source.document, revision, at: now }))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::Settings;
 use super::layers::Layers;
-use super::otlp::Share;
+use super::otlp::Ratio;
 use super::value::{ByteSize, Choice, Setting as _};
 
 /// What is kept of decisions and changes, and for how long.
@@ -47,7 +47,7 @@ pub(super) fn read(layers: &mut Layers<'_>, settings: &mut Settings) {
     audit.decisions = decisions != Some(Switch::Off) && has_catalog;
     let shown = if audit.decisions { Switch::On } else { Switch::Off };
     layers.resolved("audit.decisions", shown.show());
-    let mut sample = Share(audit.sample_allowed);
+    let mut sample = Ratio(audit.sample_allowed);
     layers.read("audit.sample_allowed", &mut sample);
     audit.sample_allowed = sample.0;
     layers.read_within("audit.rows_per_second", &mut audit.rows_per_second, 1..=100_000);

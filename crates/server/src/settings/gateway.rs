@@ -18,7 +18,7 @@ use super::value::{ByteSize, Choice, Setting, at, fields, problem, unexpected};
 
 /// A port where requests are checked and forwarded.
 #[derive(Clone, Debug)]
-pub struct Gateway {
+pub struct GatewaySettings {
     /// Where it listens; port 0 takes any free one.
     pub address: SocketAddr,
     /// Where requests go.
@@ -92,7 +92,7 @@ pub(super) fn read(layers: &mut Layers<'_>, settings: &mut Settings) {
             format!("this is where {name} listens; choose another port"),
         );
     }
-    settings.gateway = Some(Gateway { address, config });
+    settings.gateway = Some(GatewaySettings { address, config });
 }
 
 /// The header fields that trusted proxies may set, besides those that every proxy sets.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use http::Uri;
 use serde_json::Value as Json;
-use tollgate::identity::{Algorithm, JwksUrl, JwtConfig, TokenKeys};
+use tollgate::identity::{JwksUrl, JwtConfig, SigningAlgorithm, TokenKeys};
 
 use super::layers::{Layers, SecretNames};
 use super::value::{Choice, Setting};
@@ -81,7 +81,7 @@ fn read_keys(layers: &mut Layers<'_>) -> Option<TokenKeys> {
     keys.flatten()
 }
 
-impl Choice for Algorithm {
+impl Choice for SigningAlgorithm {
     const ALL: &'static [(&'static str, Self)] = &[
         (Self::Hs256.name(), Self::Hs256),
         (Self::Rs256.name(), Self::Rs256),

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value as Json;
 use tollgate::identity::Secret;
-use tollgate_document::{Format, Key, Node, Position, Problem, Value, read_as};
+use tollgate_document::{Format, MapKey, Node, Position, Problem, Value, read_as};
 
 use super::origin::{Origin, RefusedSetting, RefusedSettings};
 use super::schema::{Property, bounded, schema};
@@ -63,7 +63,7 @@ pub(super) fn short(name: &str) -> &str {
 
 /// One setting in force.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct EffectiveSetting {
     /// Its name, like `limits.header_timeout`.
     pub name: &'static str,
     /// Its value, as it could be written in the file; secrets are hidden.
@@ -72,7 +72,7 @@ pub struct Entry {
     pub origin: Origin,
 }
 
-impl Entry {
+impl EffectiveSetting {
     /// The value as it is written in a file.
     #[must_use]
     pub fn text(&self) -> String {
@@ -97,7 +97,7 @@ pub(super) struct Layers<'a> {
     file_name: String,
     file: BTreeMap<String, Written>,
     known: Vec<&'static str>,
-    entries: Vec<Entry>,
+    entries: Vec<EffectiveSetting>,
     properties: Vec<Property>,
     refused: Vec<RefusedSetting>,
 }
@@ -154,8 +154,8 @@ impl<'a> Layers<'a> {
     }
 
     /// Names of settings are paths: `limits: {body_bytes: 1MiB}` is `limits.body_bytes`.
-    fn flatten(&mut self, group: &str, entries: Vec<(Key, Node)>) {
-        for (Key { text: key, position }, node) in entries {
+    fn flatten(&mut self, group: &str, entries: Vec<(MapKey, Node)>) {
+        for (MapKey { text: key, position }, node) in entries {
             let name = if group.is_empty() { key } else { format!("{group}.{key}") };
             if let Value::Map(entries) = node.value {
                 self.flatten(&name, entries);
@@ -225,7 +225,7 @@ impl<'a> Layers<'a> {
                 }
             }
         }
-        self.entries.push(Entry { name, value: setting.show(), origin });
+        self.entries.push(EffectiveSetting { name, value: setting.show(), origin });
     }
 
     /// Reads a secret, if it is given and passes a test, which returns what is wrong with it.
@@ -260,7 +260,11 @@ impl<'a> Layers<'a> {
                 return None;
             }
             (None, None) => {
-                self.entries.push(Entry { name, value: Json::Null, origin: Origin::Default });
+                self.entries.push(EffectiveSetting {
+                    name,
+                    value: Json::Null,
+                    origin: Origin::Default,
+                });
                 return None;
             }
         };
@@ -269,7 +273,7 @@ impl<'a> Layers<'a> {
             self.problem(name, origin, message);
             return None;
         }
-        self.entries.push(Entry { name, value: HIDDEN.into(), origin });
+        self.entries.push(EffectiveSetting { name, value: HIDDEN.into(), origin });
         Some(text.into())
     }
 
@@ -337,7 +341,7 @@ impl<'a> Layers<'a> {
     }
 
     /// All settings in force, or all problems. Settings that were not read are unknown.
-    pub(super) fn finish(mut self) -> Result<Vec<Entry>, RefusedSettings> {
+    pub(super) fn finish(mut self) -> Result<Vec<EffectiveSetting>, RefusedSettings> {
         let file = std::mem::take(&mut self.file);
         for (name, written) in file {
             let is_group = self.known.iter().any(|known| known.starts_with(&format!("{name}.")));

@@ -34,8 +34,8 @@ pub use tollgate_catalog::CatalogUrl;
 use tollgate_catalog::{Token, WriteBounds};
 
 pub use audit::Audit;
-pub use gateway::Gateway;
-pub use layers::{Entry, FLAGGED, flag, variable};
+pub use gateway::GatewaySettings;
+pub use layers::{EffectiveSetting, FLAGGED, flag, variable};
 pub use origin::{Origin, RefusedSetting, RefusedSettings};
 pub use otlp::Otlp;
 pub use value::ByteSize;
@@ -53,7 +53,7 @@ pub struct Settings {
     /// Names under which the check API is called on loopback without a token, besides `localhost`.
     pub hosts: Vec<String>,
     /// The gateway, which checks and forwards requests, if there is one.
-    pub gateway: Option<Gateway>,
+    pub gateway: Option<GatewaySettings>,
     /// The policy file; without one, rules are in the catalog.
     pub rules: Option<PathBuf>,
     /// The database of rules, clients and tokens.
@@ -100,7 +100,7 @@ pub struct Settings {
     /// What is kept of decisions and changes, and for how long.
     pub audit: Audit,
     /// How long responses are kept for repeated calls.
-    pub idempotency: Idempotency,
+    pub idempotency: IdempotencySettings,
 }
 
 /// Where the admin API listens if it is not set and other machines can reach the check API.
@@ -136,7 +136,7 @@ impl Default for Settings {
             limits: Limits::default(),
             decisions_kept: 16_384,
             audit: Audit::default(),
-            idempotency: Idempotency { keys: 100_000, kept_for: Duration::from_mins(5) },
+            idempotency: IdempotencySettings { keys: 100_000, kept_for: Duration::from_mins(5) },
         }
     }
 }
@@ -176,7 +176,7 @@ pub struct Effective {
     /// The settings.
     pub settings: Settings,
     /// The settings as texts with their origins; secrets are hidden.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<EffectiveSetting>,
 }
 
 impl Effective {
@@ -374,7 +374,7 @@ impl Limits {
 
 /// How long responses are kept for repeated calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Idempotency {
+pub struct IdempotencySettings {
     /// The most responses.
     pub keys: usize,
     /// The longest time.

@@ -12,8 +12,8 @@ use tollgate_document::{Problem, Value};
 use super::layers::{Layers, SecretNames};
 use super::value::{ByteSize, Choice, Setting, problem};
 use super::{
-    CheckAuth, DenyStatus, Idempotency, Limits, LogFormat, LogLevel, RequestHeaders, Settings,
-    TlsFiles,
+    CheckAuth, DenyStatus, IdempotencySettings, Limits, LogFormat, LogLevel, RequestHeaders,
+    Settings, TlsFiles,
 };
 use super::{audit, catalog, checks, gateway, identity, otlp, store};
 use crate::edge::host_check::not_a_host;
@@ -62,7 +62,7 @@ pub(super) fn read_all(layers: &mut Layers<'_>, settings: &mut Settings) {
     read_limits(layers, &mut settings.limits);
     layers.read_within("decisions_kept", &mut settings.decisions_kept, 0..=10_000_000);
     audit::read(layers, settings);
-    let Idempotency { keys, kept_for } = &mut settings.idempotency;
+    let IdempotencySettings { keys, kept_for } = &mut settings.idempotency;
     layers.read_within("idempotency.keys", keys, 0..=100_000_000);
     let mut seconds = kept_for.as_secs();
     layers.read_within("idempotency.seconds", &mut seconds, 1..=86_400);

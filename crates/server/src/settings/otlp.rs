@@ -29,7 +29,7 @@ pub(super) fn read(layers: &mut Layers<'_>, otlp: &mut Otlp) {
     let mut endpoint: Option<Endpoint> = None;
     layers.read("otlp.endpoint", &mut endpoint);
     otlp.endpoint = endpoint.map(|Endpoint(url)| url);
-    let mut sample = Share(otlp.sample);
+    let mut sample = Ratio(otlp.sample);
     layers.read("otlp.sample", &mut sample);
     otlp.sample = sample.0;
     layers.read("otlp.service_name", &mut otlp.service_name);
@@ -69,9 +69,9 @@ impl Setting for Endpoint {
 }
 
 /// A share, from 0 to 1.
-pub(super) struct Share(pub(super) f64);
+pub(super) struct Ratio(pub(super) f64);
 
-impl Setting for Share {
+impl Setting for Ratio {
     fn expected() -> String {
         "a number from 0 to 1".to_owned()
     }

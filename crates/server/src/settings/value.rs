@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use serde_json::{Value as Json, json};
-use tollgate_document::{Key, Node, Problem, Value, quote};
+use tollgate_document::{MapKey, Node, Problem, Value, quote};
 
 /// A type of setting.
 pub(super) trait Setting: Sized {
@@ -52,7 +52,7 @@ pub(super) fn at(node: &Node, problem: Problem) -> Problem {
 
 /// The fields of a map that is an item of a list, in the order of `known`.
 pub(super) fn fields<'a, const N: usize>(
-    entries: &'a [(Key, Node)],
+    entries: &'a [(MapKey, Node)],
     kind: &str,
     known: [&str; N],
 ) -> Result<[Option<&'a Node>; N], Problem> {

@@ -7,7 +7,7 @@ use super::sync::MutexGuard;
 use super::{Location, MemoryStore, Shard};
 
 /// A charge that was settled, and the state it left.
-struct Settled<'a> {
+struct SettledCharge<'a> {
     index: Option<usize>,
     charge: &'a Charge<'a>,
     written: bool,
@@ -48,7 +48,12 @@ impl MemoryStore {
         let (charges, states) = (std::slice::from_ref(charge), std::slice::from_mut(&mut state));
         settle(charges, states, now, std::slice::from_mut(result));
         if let Some(state) = state {
-            self.keep(shard, at, Settled { index, charge, written: result.written, state }, now);
+            self.keep(
+                shard,
+                at,
+                SettledCharge { index, charge, written: result.written, state },
+                now,
+            );
         }
     }
 
@@ -97,7 +102,7 @@ impl MemoryStore {
                 (std::slice::from_ref(charge), std::slice::from_mut(&mut state));
             passed &= dry_run(charges, states, now, std::slice::from_mut(result));
             if let Some(state) = state {
-                let settled = Settled { index, charge, written: result.written, state };
+                let settled = SettledCharge { index, charge, written: result.written, state };
                 self.keep(&mut shard, at, settled, now);
             }
         }
@@ -158,7 +163,8 @@ impl MemoryStore {
                 let index = indices[i];
                 if let Some(state) = states[i].take_if(|_| index.is_some() == known) {
                     let at = self.locate(charge.key.fingerprint);
-                    let settled = Settled { index, charge, written: results[i].written, state };
+                    let settled =
+                        SettledCharge { index, charge, written: results[i].written, state };
                     self.keep(&mut shards[position(order, at)], at, settled, now);
                 }
             }
@@ -167,8 +173,8 @@ impl MemoryStore {
     }
 
     /// Stores a settled state: back, over the old one, or into a new slot.
-    fn keep(&self, shard: &mut Shard, at: Location, settled: Settled<'_>, now: Timestamp) {
-        let Settled { index, charge, written, state } = settled;
+    fn keep(&self, shard: &mut Shard, at: Location, settled: SettledCharge<'_>, now: Timestamp) {
+        let SettledCharge { index, charge, written, state } = settled;
         let common = &self.common;
         match index {
             Some(index) if !written => {

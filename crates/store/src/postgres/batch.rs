@@ -6,7 +6,7 @@ use std::time::Duration;
 use sqlx::{AssertSqlSafe, Executor as _, PgConnection};
 use tollgate_core::{Micros, Timestamp};
 
-use super::counters::{Changes, Clock, Counters};
+use super::counters::{Changes, Counters, TimeSource};
 use super::failure::BatchFailure;
 use crate::remote::Job;
 use crate::{OpOutcome, StoreErrorKind};
@@ -60,7 +60,7 @@ fn commit_before(deadline: Timestamp) -> String {
 
 /// How a batch ended.
 #[derive(Debug)]
-pub(super) enum Outcome {
+pub(super) enum BatchEnd {
     /// The transaction was committed, or changed nothing.
     Done(Batch),
     /// A caller stopped waiting, so the transaction was rolled back. The others can be settled without
@@ -84,9 +84,9 @@ pub(super) struct Batch {
 pub(super) async fn settle(
     connection: &mut PgConnection,
     jobs: &mut Vec<Job>,
-    clock: Clock,
+    clock: TimeSource,
     timeout: Duration,
-) -> Result<Outcome, BatchFailure> {
+) -> Result<BatchEnd, BatchFailure> {
     let mut counters = Counters::of(jobs.iter().map(|job| &job.op), clock);
     connection.execute(BEGIN).await.map_err(BatchFailure::before_commit)?;
     let (states, expiries, locked_at): (Vec<String>, Vec<i64>, i64) = sqlx::query_as(LOCK)
@@ -109,20 +109,20 @@ pub(super) async fn settle(
     if names.is_empty() {
         // Also removes rows that were inserted.
         connection.execute(ROLLBACK).await.map_err(BatchFailure::before_commit)?;
-        return Ok(Outcome::Done(Batch { now, outcomes }));
+        return Ok(BatchEnd::Done(Batch { now, outcomes }));
     }
     let write = sqlx::query(WRITE).bind(names).bind(states).bind(expiries);
     write.execute(&mut *connection).await.map_err(BatchFailure::before_commit)?;
     if !jobs.iter().any(Job::is_cancelled) {
         let commit = sqlx::raw_sql(AssertSqlSafe(commit_before(deadline)));
         match commit.execute(&mut *connection).await.map_err(BatchFailure::at_commit) {
-            Ok(_) => return Ok(Outcome::Done(Batch { now, outcomes })),
+            Ok(_) => return Ok(BatchEnd::Done(Batch { now, outcomes })),
             Err(failure) if failure.is_too_late() => {}
             Err(failure) => return Err(failure),
         }
     }
     connection.execute(ROLLBACK).await.map_err(BatchFailure::before_commit)?;
-    Ok(Outcome::RolledBack)
+    Ok(BatchEnd::RolledBack)
 }
 
 /// Fails requests that have timed out, and removes those whose callers stopped waiting.

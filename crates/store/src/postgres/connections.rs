@@ -20,7 +20,7 @@ use super::schema;
 /// The connect timeout. No request waits that long, but the next one finds a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
-pub(super) struct Connections {
+pub(super) struct PostgresConnections {
     options: PgConnectOptions,
     /// The timeout of a statement, in milliseconds.
     most_millis: u128,
@@ -28,7 +28,7 @@ pub(super) struct Connections {
     is_migrated: AtomicBool,
 }
 
-impl Connections {
+impl PostgresConnections {
     pub(super) fn new(options: PgConnectOptions, deadline: Duration) -> Self {
         // Silences the notice that a table exists already.
         let options = options.options([("client_min_messages", "warning")]);

@@ -30,7 +30,7 @@ const NAMELESS: Key<'_> = Key { fingerprint: 0, rule: "", subject: b"", rest: b"
 
 /// Which clock dates a request.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Clock {
+pub(super) enum TimeSource {
     Database,
     Caller,
 }
@@ -39,7 +39,7 @@ pub(super) enum Clock {
 #[derive(Debug)]
 pub(super) struct Counters {
     counters: BTreeMap<CounterName, Counter>,
-    clock: Clock,
+    clock: TimeSource,
     max_state_bytes: i32,
     /// When the rows were locked, by the database's clock.
     locked_at: Timestamp,
@@ -72,7 +72,7 @@ pub(super) struct Changes<'a> {
 
 impl Counters {
     /// The counters of these operations.
-    pub(super) fn of<'a>(ops: impl Iterator<Item = &'a OwnedOp>, clock: Clock) -> Self {
+    pub(super) fn of<'a>(ops: impl Iterator<Item = &'a OwnedOp>, clock: TimeSource) -> Self {
         let (mut counters, mut max_log_units) = (BTreeMap::new(), 0);
         for op in ops {
             counters.extend(op.names().map(|name| (name.clone(), Counter::default())));
@@ -111,8 +111,8 @@ impl Counters {
     /// Carries out an operation that was requested at `asked_at` by the caller's clock.
     pub(super) fn apply(&mut self, op: &OwnedOp, asked_at: Timestamp) -> OpOutcome {
         let now = match self.clock {
-            Clock::Database => self.locked_at,
-            Clock::Caller => asked_at,
+            TimeSource::Database => self.locked_at,
+            TimeSource::Caller => asked_at,
         };
         match op {
             OwnedOp::Settle { charges, idempotency: None, is_dry_run } => {
@@ -237,8 +237,8 @@ impl Counters {
     /// When a state expires, by the clock that rows are swept by.
     fn expiry(&self, reset_after: Micros) -> i64 {
         let slack = match self.clock {
-            Clock::Database => SLACK,
-            Clock::Caller => SLACK_OF_CALLERS,
+            TimeSource::Database => SLACK,
+            TimeSource::Caller => SLACK_OF_CALLERS,
         };
         let expires_at = self.locked_at.plus(reset_after).plus(slack);
         i64::try_from(expires_at.as_micros()).unwrap_or(i64::MAX)

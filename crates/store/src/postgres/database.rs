@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::batch::{self, Batch, Outcome};
-use super::connections::Connections;
-use super::counters::Clock;
+use super::batch::{self, Batch, BatchEnd};
+use super::connections::PostgresConnections;
+use super::counters::TimeSource;
 use super::failure::BatchFailure;
 use crate::RemoteSettings;
 use crate::remote::Job;
@@ -12,7 +12,7 @@ use crate::remote::breaker::Breaker;
 use crate::remote::clock::Moment;
 
 pub(super) struct Database {
-    pub(super) connections: Connections,
+    pub(super) connections: PostgresConnections,
     pub(super) breaker: Breaker,
     pub(super) settings: RemoteSettings,
 }
@@ -24,8 +24,8 @@ impl Database {
         let settled = loop {
             match self.try_to_settle(&mut jobs).await {
                 // Each retry has fewer callers, so this ends.
-                Ok(Outcome::RolledBack) => {}
-                Ok(Outcome::Done(batch)) => break Ok(batch.outcomes),
+                Ok(BatchEnd::RolledBack) => {}
+                Ok(BatchEnd::Done(batch)) => break Ok(batch.outcomes),
                 Err(failure) if may_retry && failure.may_retry() => may_retry = false,
                 Err(failure) => break Err(failure),
             }
@@ -48,17 +48,17 @@ impl Database {
         }
     }
 
-    async fn try_to_settle(&self, jobs: &mut Vec<Job>) -> Result<Outcome, BatchFailure> {
+    async fn try_to_settle(&self, jobs: &mut Vec<Job>) -> Result<BatchEnd, BatchFailure> {
         let mut connection = self.connections.take().await?;
         let timeout = self.settings.deadline;
         // Connecting may have taken longer than a caller waits.
         batch::drop_late(jobs, timeout);
         if jobs.is_empty() {
             self.connections.give_back(connection);
-            return Ok(Outcome::Done(Batch::default()));
+            return Ok(BatchEnd::Done(Batch::default()));
         }
         let is_callers = self.settings.uses_callers_clock;
-        let clock = if is_callers { Clock::Caller } else { Clock::Database };
+        let clock = if is_callers { TimeSource::Caller } else { TimeSource::Database };
         let began = Moment::now();
         self.breaker.count_call();
         let settling = batch::settle(&mut connection, jobs, clock, timeout);
@@ -67,7 +67,7 @@ impl Database {
         match settled.unwrap_or_else(|_| Err(BatchFailure::late())) {
             Ok(outcome) => {
                 self.connections.give_back(connection);
-                if let Outcome::Done(batch) = &outcome {
+                if let BatchEnd::Done(batch) = &outcome {
                     self.breaker.note_clock(batch.now);
                 }
                 Ok(outcome)

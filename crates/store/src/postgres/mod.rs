@@ -23,7 +23,7 @@ use tokio::runtime::Handle;
 use tokio::time::timeout;
 use tollgate_core::{Key, Timestamp};
 
-use self::connections::Connections;
+use self::connections::PostgresConnections;
 use self::database::Database;
 use self::sweep::Sweeper;
 use crate::remote::breaker::Breaker;
@@ -72,7 +72,7 @@ impl PostgresStore {
             return Err("a store in PostgreSQL needs a Tokio runtime".to_owned());
         }
         let database = Arc::new(Database {
-            connections: Connections::new(options, settings.deadline),
+            connections: PostgresConnections::new(options, settings.deadline),
             breaker: Breaker::new(server, &settings),
             settings,
         });

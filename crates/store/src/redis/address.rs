@@ -48,7 +48,7 @@ impl fmt::Display for Address {
 
 /// How servers are discovered.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum Discovery {
     /// A single server.
     Single,
     /// Sentinels know the master of this name.
@@ -60,7 +60,7 @@ pub(super) enum Kind {
 /// The parts of a URL.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct RedisUrl {
-    pub(super) kind: Kind,
+    pub(super) kind: Discovery,
     /// At least one.
     pub(super) addresses: Vec<Address>,
     pub(super) prefix: String,
@@ -69,12 +69,12 @@ pub(super) struct RedisUrl {
     /// Sentinels have a separate password.
     sentinel_password: Option<String>,
     database: u32,
-    tls: Option<TlsFiles>,
+    tls: Option<RedisTlsFiles>,
 }
 
 /// Files for TLS.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct TlsFiles {
+struct RedisTlsFiles {
     authorities: Option<PathBuf>,
     certificate: Option<PathBuf>,
     key: Option<PathBuf>,
@@ -118,14 +118,14 @@ impl RedisUrl {
             None => (decode(who)?, None),
         };
         let (kind, database) = match how {
-            "" => (Kind::Single, path),
-            "cluster" => (Kind::Cluster, path),
+            "" => (Discovery::Single, path),
+            "cluster" => (Discovery::Cluster, path),
             "sentinel" => {
                 let (master, database) = path.split_once('/').unwrap_or((path, ""));
                 if master.is_empty() {
                     return Err(format!("the name of the master is missing; {HELP}"));
                 }
-                (Kind::Sentinel(decode(master)?), database)
+                (Discovery::Sentinel(decode(master)?), database)
             }
             _ => return Err(HELP.to_owned()),
         };
@@ -135,14 +135,14 @@ impl RedisUrl {
                 .parse()
                 .map_err(|_| format!("the database has to be a number, as in /1; {HELP}"))?,
         };
-        if kind == Kind::Cluster && database != 0 {
+        if kind == Discovery::Cluster && database != 0 {
             return Err("a Redis Cluster has only the database 0".to_owned());
         }
-        let is_sentinel = matches!(kind, Kind::Sentinel(_));
+        let is_sentinel = matches!(kind, Discovery::Sentinel(_));
         let port = if is_sentinel { DEFAULT_SENTINEL_PORT } else { DEFAULT_PORT };
         let addresses =
             hosts.split(',').map(|host| address(host, port)).collect::<Result<Vec<_>, _>>()?;
-        if kind == Kind::Single && addresses.len() > 1 {
+        if kind == Discovery::Single && addresses.len() > 1 {
             return Err(format!(
                 "several servers need redis+sentinel:// or redis+cluster://; {HELP}"
             ));
@@ -155,7 +155,7 @@ impl RedisUrl {
             password,
             sentinel_password: None,
             database,
-            tls: is_tls.then(TlsFiles::default),
+            tls: is_tls.then(RedisTlsFiles::default),
         };
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -244,7 +244,7 @@ impl RedisUrl {
     }
 }
 
-impl TlsFiles {
+impl RedisTlsFiles {
     fn read(&self) -> Result<TlsCertificates, String> {
         let read = |path: &Path| {
             fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))
@@ -302,22 +302,22 @@ mod tests {
 
     #[test]
     fn urls_say_where_redis_is() {
-        let check = |url: &str, kind: Kind, addresses: &[&str], database: u32| {
+        let check = |url: &str, kind: Discovery, addresses: &[&str], database: u32| {
             let parsed = RedisUrl::parse(url).unwrap_or_else(|problem| panic!("{url}: {problem}"));
             let shown: Vec<String> = parsed.addresses.iter().map(ToString::to_string).collect();
             assert_eq!((parsed.kind, parsed.database), (kind, database), "{url}");
             assert_eq!(shown, addresses, "{url}");
         };
-        check("redis://localhost", Kind::Single, &["localhost:6379"], 0);
-        check("redis://10.0.0.1:7000/3", Kind::Single, &["10.0.0.1:7000"], 3);
-        check("rediss://[::1]:7000/", Kind::Single, &["[::1]:7000"], 0);
-        check("redis+cluster://a:1,b,c:3", Kind::Cluster, &["a:1", "b:6379", "c:3"], 0);
-        let sentinel = Kind::Sentinel("mymaster".to_owned());
+        check("redis://localhost", Discovery::Single, &["localhost:6379"], 0);
+        check("redis://10.0.0.1:7000/3", Discovery::Single, &["10.0.0.1:7000"], 3);
+        check("rediss://[::1]:7000/", Discovery::Single, &["[::1]:7000"], 0);
+        check("redis+cluster://a:1,b,c:3", Discovery::Cluster, &["a:1", "b:6379", "c:3"], 0);
+        let sentinel = Discovery::Sentinel("mymaster".to_owned());
         check("redis+sentinel://a,b:2/mymaster/1", sentinel, &["a:26379", "b:2"], 1);
     }
 
     #[test]
-    fn servers_name_each_other() {
+    fn addresses_sent_by_servers_are_read() {
         let asked = Address { host: "asked".to_owned(), port: 1 };
         let check = |place: &str, expected: Option<&str>| {
             let named = Address::named_by(&asked, place).map(|address| address.to_string());

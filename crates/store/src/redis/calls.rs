@@ -10,9 +10,9 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::address::Address;
-use super::node::{CallFailure, Node};
+use super::node::{CallFailure, RedisNode};
 use super::router::Router;
-use super::script::{self, Call};
+use super::script::{self, ScriptCall};
 use super::slot::slot;
 use crate::remote::clock::Moment;
 use crate::remote::{CounterName, Job, OwnedOp};
@@ -28,7 +28,7 @@ const EXTRA_TTL_MS: u64 = 2_000;
 const EXTRA_TTL_MS_RECORDED: u64 = 3_600_000;
 
 /// Settles jobs on a server, and completes them.
-pub(super) async fn settle(router: Arc<Router>, node: Arc<Node>, mut jobs: Vec<Job>) {
+pub(super) async fn settle(router: Arc<Router>, node: Arc<RedisNode>, mut jobs: Vec<Job>) {
     // One call has one time.
     while router.settings.uses_callers_clock && !jobs.is_empty() {
         let now = jobs.first().map(|job| job.now);
@@ -40,7 +40,7 @@ pub(super) async fn settle(router: Arc<Router>, node: Arc<Node>, mut jobs: Vec<J
     settle_run(&router, &node, jobs).await;
 }
 
-async fn settle_run(router: &Arc<Router>, node: &Arc<Node>, jobs: Vec<Job>) {
+async fn settle_run(router: &Arc<Router>, node: &Arc<RedisNode>, jobs: Vec<Job>) {
     let (resets, counts): (Vec<Job>, Vec<Job>) =
         jobs.into_iter().partition(|job| matches!(job.op, OwnedOp::Reset(_)));
     let mut groups: BTreeMap<u16, Vec<Job>> = BTreeMap::new();
@@ -64,7 +64,7 @@ async fn settle_run(router: &Arc<Router>, node: &Arc<Node>, jobs: Vec<Job>) {
 }
 
 /// One call for all of these.
-async fn settle_together(router: Arc<Router>, node: Arc<Node>, mut jobs: Vec<Job>) {
+async fn settle_together(router: Arc<Router>, node: Arc<RedisNode>, mut jobs: Vec<Job>) {
     if let Err(failure) = node.is_ready().await {
         return fail(&router, &node, jobs, failure.into());
     }
@@ -76,15 +76,15 @@ async fn settle_together(router: Arc<Router>, node: Arc<Node>, mut jobs: Vec<Job
     let uses_ours = router.settings.uses_callers_clock;
     let now = jobs.first().map(|job| job.now).filter(|_| uses_ours);
     let extra = if uses_ours { EXTRA_TTL_MS_RECORDED } else { EXTRA_TTL_MS };
-    let call = Call::new(jobs.iter().map(|job| &job.op), now, extra);
+    let call = ScriptCall::new(jobs.iter().map(|job| &job.op), now, extra);
     let run = router.run(Arc::clone(&node), |form| {
         let mut command = match form {
-            Form::Digest => {
+            ScriptForm::Digest => {
                 let mut command = cmd("EVALSHA");
                 command.arg(router.digest());
                 command
             }
-            Form::Source => {
+            ScriptForm::Source => {
                 let mut command = cmd("EVAL");
                 command.arg(&*router.script);
                 command
@@ -112,7 +112,7 @@ async fn settle_together(router: Arc<Router>, node: Arc<Node>, mut jobs: Vec<Job
     }
 }
 
-fn fail(router: &Router, node: &Node, jobs: Vec<Job>, error: StoreError) {
+fn fail(router: &Router, node: &RedisNode, jobs: Vec<Job>, error: StoreError) {
     node.breaker.call_ended(Some(&error));
     router.poll_soon();
     let kind = error.kind();
@@ -123,7 +123,7 @@ fn fail(router: &Router, node: &Node, jobs: Vec<Job>, error: StoreError) {
     }
 }
 
-async fn reset(router: Arc<Router>, node: Arc<Node>, job: Job) {
+async fn reset(router: Arc<Router>, node: Arc<RedisNode>, job: Job) {
     let names: Vec<&CounterName> = job.op.names().collect();
     let run = router.run(node, |_| {
         let mut command = cmd("UNLINK");
@@ -138,7 +138,7 @@ async fn reset(router: Arc<Router>, node: Arc<Node>, job: Job) {
 
 /// How the script is sent.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Form {
+pub(super) enum ScriptForm {
     /// By its digest.
     Digest,
     /// As source, for servers that have not cached it.
@@ -149,11 +149,11 @@ impl Router {
     /// Calls the server that has the counters, and searches for it until the timeout.
     pub(super) async fn run(
         &self,
-        mut node: Arc<Node>,
-        command: impl Fn(Form) -> Cmd,
+        mut node: Arc<RedisNode>,
+        command: impl Fn(ScriptForm) -> Cmd,
     ) -> Result<Value, StoreError> {
         let began = Moment::now();
-        let (mut form, mut asks, mut hops) = (Form::Digest, false, 0);
+        let (mut form, mut asks, mut hops) = (ScriptForm::Digest, false, 0);
         while began.elapsed() < self.settings.deadline {
             let error = match node.call(&command(form), asks).await {
                 Ok(value) => return Ok(value),
@@ -164,7 +164,7 @@ impl Router {
                 .redirect_node()
                 .and_then(|(place, _slot)| self.node_at(&Address::named_by(&node.address, place)?));
             match (error.code(), moved) {
-                (Some("NOSCRIPT"), _) => form = Form::Source,
+                (Some("NOSCRIPT"), _) => form = ScriptForm::Source,
                 (Some("MOVED"), Some(owner)) => {
                     self.poll_soon();
                     (node, asks, hops) = (owner, false, hops + 1);

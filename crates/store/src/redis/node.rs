@@ -15,14 +15,14 @@ use crate::remote::clock::Moment;
 use crate::{StoreError, StoreErrorKind};
 
 /// One server.
-pub(super) struct Node {
+pub(super) struct RedisNode {
     pub(super) address: Address,
     pub(super) breaker: Arc<Breaker>,
     deadline: Duration,
     link: Connection,
 }
 
-impl fmt::Debug for Node {
+impl fmt::Debug for RedisNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Node").field("address", &self.address).finish_non_exhaustive()
     }
@@ -37,7 +37,7 @@ pub(super) enum CallFailure {
     Silent(StoreError),
 }
 
-impl Node {
+impl RedisNode {
     pub(super) fn new(address: Address, client: Client, settings: &RemoteSettings) -> Self {
         let breaker = Arc::new(Breaker::new(address.to_string(), settings));
         Self { address, breaker, deadline: settings.deadline, link: Connection::new(client) }

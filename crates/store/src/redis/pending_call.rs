@@ -8,14 +8,14 @@ use tollgate_core::Timestamp;
 
 use super::router::Router;
 use crate::remote::breaker::{Admitted, Breaker};
-use crate::remote::{OpResult, OwnedOp, Pending, may_be_unknown};
+use crate::remote::{OpResult, OwnedOp, PendingResult, may_be_unknown};
 use crate::{StoreError, StoreErrorKind};
 
 /// An operation that was sent to one server.
 #[derive(Debug)]
 pub(super) struct PendingCall {
     admitted: Admitted<Arc<Breaker>>,
-    pending: Pending,
+    pending: PendingResult,
 }
 
 impl PendingCall {

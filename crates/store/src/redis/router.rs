@@ -10,9 +10,9 @@ use redis::{Cmd, Value, cmd};
 use tokio::sync::{Notify, watch};
 use tokio::time::{sleep, timeout};
 
-use super::address::{Address, Kind, RedisUrl};
+use super::address::{Address, Discovery, RedisUrl};
 use super::calls;
-use super::node::Node;
+use super::node::RedisNode;
 use super::script;
 use super::slot::SLOTS;
 use crate::remote::{Job, Queue, RemoteSettings};
@@ -35,22 +35,22 @@ const NO_SERVER: u16 = u16::MAX;
 
 /// A server with counters, and the queue to it.
 #[derive(Clone, Debug)]
-pub(super) struct Route {
-    pub(super) node: Arc<Node>,
+pub(super) struct ServerRoute {
+    pub(super) node: Arc<RedisNode>,
     pub(super) queue: Queue,
 }
 
 /// The server of each slot.
 #[derive(Debug, Default)]
 pub(super) struct SlotTable {
-    routes: Vec<Route>,
+    routes: Vec<ServerRoute>,
     /// For each slot the index of its server; empty: all are on the first.
     owners: Vec<u16>,
 }
 
 impl SlotTable {
     /// The server of a slot.
-    pub(super) fn route(&self, slot: u16) -> Option<&Route> {
+    pub(super) fn route(&self, slot: u16) -> Option<&ServerRoute> {
         if self.owners.is_empty() {
             return self.routes.first();
         }
@@ -58,7 +58,7 @@ impl SlotTable {
         self.routes.get(usize::from(*owner))
     }
 
-    pub(super) fn routes(&self) -> &[Route] {
+    pub(super) fn routes(&self) -> &[ServerRoute] {
         &self.routes
     }
 }
@@ -70,12 +70,12 @@ pub(super) struct Router {
     pub(super) settings: RemoteSettings,
     pub(super) slot_table: ArcSwap<SlotTable>,
     /// The servers or sentinels in the URL.
-    seeds: Vec<Arc<Node>>,
+    seeds: Vec<Arc<RedisNode>>,
     wake: Arc<Notify>,
     /// Becomes true when the servers are known.
     found: watch::Sender<bool>,
     /// Servers that calls were redirected to before they were in the slot table.
-    guests: Mutex<Vec<Arc<Node>>>,
+    guests: Mutex<Vec<Arc<RedisNode>>>,
     pub(super) script: Box<str>,
     digest: String,
 }
@@ -90,7 +90,7 @@ impl Router {
         let seeds = seeds(&url, &settings)?;
         let wake = Arc::new(Notify::new());
         let slot_table = ArcSwap::from_pointee(SlotTable::default());
-        let found = watch::Sender::new(url.kind == Kind::Single);
+        let found = watch::Sender::new(url.kind == Discovery::Single);
         let router = Arc::new(Self {
             url,
             settings,
@@ -103,14 +103,14 @@ impl Router {
             digest: script::digest(script),
         });
         let period = match router.url.kind {
-            Kind::Single => {
+            Discovery::Single => {
                 let route = router.seeds.first().map(|node| router.route_to(Arc::clone(node)));
                 let routes = route.into_iter().collect();
                 router.slot_table.store(Arc::new(SlotTable { routes, owners: Vec::new() }));
                 return Ok(router);
             }
-            Kind::Sentinel(_) => SENTINEL_POLL_INTERVAL,
-            Kind::Cluster => CLUSTER_POLL_INTERVAL,
+            Discovery::Sentinel(_) => SENTINEL_POLL_INTERVAL,
+            Discovery::Cluster => CLUSTER_POLL_INTERVAL,
         };
         let weak = Arc::downgrade(&router);
         tokio::spawn(follow(weak, wake, period));
@@ -124,7 +124,7 @@ impl Router {
 
     /// Whether several servers share the counters, so that not all can be charged in one call.
     pub(super) fn is_cluster(&self) -> bool {
-        self.url.kind == Kind::Cluster
+        self.url.kind == Discovery::Cluster
     }
 
     /// Polls soon: a counter was not where it was expected.
@@ -133,14 +133,14 @@ impl Router {
     }
 
     /// The server at an address, which may be a new one.
-    pub(super) fn node_at(&self, address: &Address) -> Option<Arc<Node>> {
+    pub(super) fn node_at(&self, address: &Address) -> Option<Arc<RedisNode>> {
         let slot_table = self.slot_table.load();
         let known = slot_table.routes.iter().find(|route| route.node.address == *address);
         known.map(|route| Arc::clone(&route.node)).or_else(|| self.guest(address))
     }
 
     /// A server outside the slot table, with one connection for all calls.
-    fn guest(&self, address: &Address) -> Option<Arc<Node>> {
+    fn guest(&self, address: &Address) -> Option<Arc<RedisNode>> {
         let mut guests = self.guests.lock();
         if let Some(guest) = guests.iter().find(|guest| guest.address == *address) {
             return Some(Arc::clone(guest));
@@ -151,12 +151,12 @@ impl Router {
         Some(guest)
     }
 
-    fn new_node(&self, address: &Address) -> Option<Arc<Node>> {
+    fn new_node(&self, address: &Address) -> Option<Arc<RedisNode>> {
         let client = self.url.client(address).ok()?;
-        Some(Arc::new(Node::new(address.clone(), client, &self.settings)))
+        Some(Arc::new(RedisNode::new(address.clone(), client, &self.settings)))
     }
 
-    fn route_to(self: &Arc<Self>, node: Arc<Node>) -> Route {
+    fn route_to(self: &Arc<Self>, node: Arc<RedisNode>) -> ServerRoute {
         let router = Arc::downgrade(self);
         let served = Arc::clone(&node);
         // The first request should not wait for the connection.
@@ -171,24 +171,24 @@ impl Router {
                 }
             }
         });
-        Route { node, queue }
+        ServerRoute { node, queue }
     }
 
     /// Returns whether the servers are known.
     async fn refresh(self: &Arc<Self>) -> bool {
         let found = match &self.url.kind {
-            Kind::Single => return true,
-            Kind::Sentinel(name) => {
+            Discovery::Single => return true,
+            Discovery::Sentinel(name) => {
                 ask_sentinels(&self.seeds, name).await.map(|master| vec![Some(master)])
             }
-            Kind::Cluster => {
+            Discovery::Cluster => {
                 let known = self.slot_table.load_full();
                 ask_cluster(known.routes.iter().map(|route| &route.node).chain(&self.seeds)).await
             }
         };
         let Some(owners) = found else { return false };
         let before = self.slot_table.load();
-        let mut routes: Vec<Route> = Vec::new();
+        let mut routes: Vec<ServerRoute> = Vec::new();
         let mut places: HashMap<&Address, u16> = HashMap::new();
         for address in owners.iter().flatten() {
             if places.contains_key(address) {
@@ -208,7 +208,7 @@ impl Router {
         } else {
             Vec::new()
         };
-        let address = |routes: &[Route]| -> Vec<Address> {
+        let address = |routes: &[ServerRoute]| -> Vec<Address> {
             routes.iter().map(|route| route.node.address.clone()).collect()
         };
         let (old, new) = (address(&before.routes), address(&routes));
@@ -229,19 +229,22 @@ impl Router {
 }
 
 /// The servers or sentinels in a URL.
-pub(super) fn seeds(url: &RedisUrl, settings: &RemoteSettings) -> Result<Vec<Arc<Node>>, String> {
+pub(super) fn seeds(
+    url: &RedisUrl,
+    settings: &RemoteSettings,
+) -> Result<Vec<Arc<RedisNode>>, String> {
     let seed = |address: &Address| {
         let client = match url.kind {
-            Kind::Sentinel(_) => url.sentinel_client(address)?,
-            Kind::Single | Kind::Cluster => url.client(address)?,
+            Discovery::Sentinel(_) => url.sentinel_client(address)?,
+            Discovery::Single | Discovery::Cluster => url.client(address)?,
         };
-        Ok(Arc::new(Node::new(address.clone(), client, settings)))
+        Ok(Arc::new(RedisNode::new(address.clone(), client, settings)))
     };
     url.addresses.iter().map(seed).collect()
 }
 
 /// The master of this name, by the majority of the sentinels that respond.
-pub(super) async fn ask_sentinels(sentinels: &[Arc<Node>], name: &str) -> Option<Address> {
+pub(super) async fn ask_sentinels(sentinels: &[Arc<RedisNode>], name: &str) -> Option<Address> {
     let mut question = cmd("SENTINEL");
     question.arg("GET-MASTER-ADDR-BY-NAME").arg(name);
     let mut votes: HashMap<Address, usize> = HashMap::new();
@@ -259,7 +262,7 @@ pub(super) async fn ask_sentinels(sentinels: &[Arc<Node>], name: &str) -> Option
 
 /// The owner of each slot, by the first server that responds.
 pub(super) async fn ask_cluster(
-    nodes: impl Iterator<Item = &Arc<Node>>,
+    nodes: impl Iterator<Item = &Arc<RedisNode>>,
 ) -> Option<Vec<Option<Address>>> {
     let mut question = cmd("CLUSTER");
     question.arg("SLOTS");
@@ -295,7 +298,7 @@ async fn follow(router: Weak<Router>, wake: Arc<Notify>, period: Duration) {
     }
 }
 
-async fn ask(node: &Node, question: &Cmd) -> Option<Value> {
+async fn ask(node: &RedisNode, question: &Cmd) -> Option<Value> {
     node.call(question, false).await.ok()
 }
 

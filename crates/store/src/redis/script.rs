@@ -45,7 +45,7 @@ pub(super) fn holds(limit: &Limit) -> bool {
 
 /// One call of the script.
 #[derive(Debug)]
-pub(super) struct Call<'a> {
+pub(super) struct ScriptCall<'a> {
     ops: SmallVec<[&'a OwnedOp; 4]>,
     /// The time by the caller's clock; `None`: by that of the server.
     pub(super) now: Option<Timestamp>,
@@ -53,7 +53,7 @@ pub(super) struct Call<'a> {
     pub(super) extra_ms: u64,
 }
 
-impl<'a> Call<'a> {
+impl<'a> ScriptCall<'a> {
     pub(super) fn new(
         ops: impl Iterator<Item = &'a OwnedOp>,
         now: Option<Timestamp>,
@@ -81,7 +81,7 @@ impl<'a> Call<'a> {
     }
 
     fn numbers(&self) -> Vec<u8> {
-        let mut limits = Limits::default();
+        let mut limits = ScriptLimits::default();
         let mut requests = Numbers::default();
         for op in &self.ops {
             match op {
@@ -148,7 +148,7 @@ impl<'a> Call<'a> {
     }
 }
 
-fn push_charges(charges: &[OwnedCharge], limits: &mut Limits, requests: &mut Numbers) {
+fn push_charges(charges: &[OwnedCharge], limits: &mut ScriptLimits, requests: &mut Numbers) {
     requests.push(charges.len() as u64);
     for OwnedCharge { limit, cost, mode, .. } in charges {
         requests.push(limits.place(limit));
@@ -251,12 +251,12 @@ pub(super) fn failed(why: &str) -> StoreError {
 
 /// Limits that a call refers to, each written once.
 #[derive(Debug, Default)]
-struct Limits {
+struct ScriptLimits {
     known: SmallVec<[Limit; 4]>,
     numbers: Numbers,
 }
 
-impl Limits {
+impl ScriptLimits {
     /// The index of a limit, starting at one.
     fn place(&mut self, limit: &Limit) -> u64 {
         let place = self.known.iter().position(|known| known == limit).unwrap_or_else(|| {

@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sums_are_those_of_the_cluster() {
+    fn slots_are_those_of_a_redis_cluster() {
         assert_eq!(crc16(b"123456789"), 0x31c3);
         assert_eq!(slot_of_key("foo"), 12_182);
         assert_eq!(slot_of_key(""), 0);

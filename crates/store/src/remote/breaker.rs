@@ -22,7 +22,7 @@ pub(crate) struct Breaker {
     most_failures: u32,
     probe_after: Duration,
     most_drift: Duration,
-    state: Mutex<State>,
+    state: Mutex<BreakerPhase>,
     /// Whether a caller has left before its call ended, and no call has ended since.
     is_abandoned: AtomicBool,
     openings: AtomicU64,
@@ -35,7 +35,7 @@ pub(crate) struct Breaker {
 }
 
 #[derive(Debug)]
-struct State {
+struct BreakerPhase {
     /// Failures since the last success.
     in_a_row: u32,
     /// When it opened.
@@ -62,7 +62,7 @@ impl Breaker {
             most_failures: settings.failures.max(1),
             probe_after: settings.probe_after,
             most_drift: settings.drift,
-            state: Mutex::new(State {
+            state: Mutex::new(BreakerPhase {
                 in_a_row: 0,
                 opened_at: None,
                 open_since: None,
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn only_one_request_tries() {
+    fn only_one_request_probes() {
         let settings = RemoteSettings {
             failures: 1,
             probe_after: Duration::ZERO,

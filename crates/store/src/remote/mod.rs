@@ -16,7 +16,7 @@ use tollgate_core::{Charge, Limit, Micros, Mode, Timestamp};
 pub(crate) use idempotency_record::IdempotencyRecord;
 pub(crate) use name::CounterName;
 #[cfg(feature = "redis")]
-pub(crate) use queue::Pending;
+pub(crate) use queue::PendingResult;
 pub(crate) use queue::{Job, Queue};
 pub use settings::{BreakerState, RemoteSettings, RemoteStatus};
 

@@ -53,9 +53,9 @@ impl Job {
 
 /// The result of an operation that is under way.
 #[derive(Debug)]
-pub(crate) struct Pending(oneshot::Receiver<OpResult>);
+pub(crate) struct PendingResult(oneshot::Receiver<OpResult>);
 
-impl Pending {
+impl PendingResult {
     pub(crate) async fn result(&mut self) -> OpResult {
         // The batch may have been dropped with its server.
         (&mut self.0).await.unwrap_or_else(|_| Err(StoreErrorKind::Unavailable.into()))
@@ -110,7 +110,7 @@ impl Queue {
     }
 
     /// Sends an operation. Fails if the queue is full.
-    pub(crate) fn send(&self, op: OwnedOp, now: Timestamp) -> Result<Pending, StoreError> {
+    pub(crate) fn send(&self, op: OwnedOp, now: Timestamp) -> Result<PendingResult, StoreError> {
         let (job, pending) = job(op, now);
         self.push(vec![job])?;
         Ok(pending)
@@ -122,7 +122,7 @@ impl Queue {
         &self,
         ops: Vec<OwnedOp>,
         now: Timestamp,
-    ) -> Result<Vec<Pending>, StoreError> {
+    ) -> Result<Vec<PendingResult>, StoreError> {
         let (jobs, pending) = ops.into_iter().map(|op| job(op, now)).unzip();
         self.push(jobs)?;
         Ok(pending)
@@ -137,7 +137,7 @@ fn counters_of(jobs: &[Job]) -> usize {
     jobs.iter().map(|job| job.op.names().count()).sum()
 }
 
-fn job(op: OwnedOp, now: Timestamp) -> (Job, Pending) {
+fn job(op: OwnedOp, now: Timestamp) -> (Job, PendingResult) {
     let (result, pending) = oneshot::channel();
     let job = Job {
         op,
@@ -146,5 +146,5 @@ fn job(op: OwnedOp, now: Timestamp) -> (Job, Pending) {
         queued_at: Moment::now(),
         result,
     };
-    (job, Pending(pending))
+    (job, PendingResult(pending))
 }

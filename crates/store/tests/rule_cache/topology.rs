@@ -24,7 +24,7 @@ async fn the_master_that_sentinels_choose_is_followed() {
     }
 }
 
-/// Asks a sentinel to replace a master that is well.
+/// Makes a sentinel replace a healthy master.
 fn replace_master(sentinels: &Sentinels) {
     let url = sentinels.url();
     let mut ports = url.split([':', ',', '/']).filter_map(|word| word.parse::<u16>().ok());

@@ -30,7 +30,7 @@ pub struct Redis {
     tls: Option<Tls>,
 }
 
-/// Where it speaks TLS, and who vouches for it.
+/// Its TLS port, and the certificate of its authority.
 struct Tls {
     port: u16,
     authority: PathBuf,

@@ -1,4 +1,4 @@
-//! What a node of a cluster believes about all nodes, as it says it to `CLUSTER NODES`.
+//! The view of a node on its cluster, as `CLUSTER NODES` returns it.
 
 use std::ops::RangeInclusive;
 
@@ -12,7 +12,7 @@ pub(super) struct Member {
     pub(super) is_master: bool,
     /// Whether it is considered unreachable.
     pub(super) has_failed: bool,
-    /// Whom it follows, if it is a replica.
+    /// Its master, if it is a replica.
     pub(super) master: Option<String>,
     /// Of two nodes that claim a slot, the one with the higher epoch owns it.
     pub(super) epoch: u64,

@@ -40,7 +40,7 @@ fn a_paused_server_responds_after_it_is_resumed() {
     postgres.pause();
     thread::scope(|scope| {
         let ids = postgres.process_ids();
-        until("processes that stand still", || ids.iter().all(|id| is_stopped(*id)).then_some(()));
+        until("stopped processes", || ids.iter().all(|id| is_stopped(*id)).then_some(()));
         let answer = scope.spawn(|| postgres.query("SELECT 1"));
         postgres.resume();
         assert_eq!(answer.join().expect("an answer"), "1");

@@ -45,7 +45,7 @@ fn a_paused_server_responds_after_it_is_resumed() {
     redis.pause();
     thread::scope(|scope| {
         let id = redis.process_id().expect("a process");
-        until("a process that stands still", || is_stopped(id).then_some(()));
+        until("a stopped process", || is_stopped(id).then_some(()));
         let answer = scope.spawn(|| redis.command(&["PING"]));
         redis.resume();
         assert_eq!(answer.join().expect("an answer"), text("PONG"));

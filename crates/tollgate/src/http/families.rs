@@ -83,7 +83,7 @@ impl std::error::Error for CollidingFamilies {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeaderFamilies {
     pub(super) x: Option<ResetForm>,
-    pub(super) draft: Option<Draft>,
+    pub(super) draft: Option<HeaderDraft>,
 }
 
 /// The unit of `X-RateLimit-Reset`.
@@ -95,7 +95,7 @@ pub(super) enum ResetForm {
 
 /// The draft whose fields are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Draft {
+pub(super) enum HeaderDraft {
     Eleven,
     Seven,
     Six,
@@ -131,9 +131,9 @@ impl HeaderFamilies {
             ResetForm::Delta => HeaderFamily::XRateLimitDelta,
         });
         let draft = self.draft.map(|draft| match draft {
-            Draft::Eleven => HeaderFamily::Draft11,
-            Draft::Seven => HeaderFamily::Draft7,
-            Draft::Six => HeaderFamily::Draft6,
+            HeaderDraft::Eleven => HeaderFamily::Draft11,
+            HeaderDraft::Seven => HeaderFamily::Draft7,
+            HeaderDraft::Six => HeaderFamily::Draft6,
         });
         x.into_iter().chain(draft)
     }
@@ -142,9 +142,9 @@ impl HeaderFamilies {
         match family {
             HeaderFamily::XRateLimit => self.x = Some(ResetForm::Epoch),
             HeaderFamily::XRateLimitDelta => self.x = Some(ResetForm::Delta),
-            HeaderFamily::Draft11 => self.draft = Some(Draft::Eleven),
-            HeaderFamily::Draft7 => self.draft = Some(Draft::Seven),
-            HeaderFamily::Draft6 => self.draft = Some(Draft::Six),
+            HeaderFamily::Draft11 => self.draft = Some(HeaderDraft::Eleven),
+            HeaderFamily::Draft7 => self.draft = Some(HeaderDraft::Seven),
+            HeaderFamily::Draft6 => self.draft = Some(HeaderDraft::Six),
         }
         self
     }

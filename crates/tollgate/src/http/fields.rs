@@ -5,9 +5,9 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 use tollgate_core::Micros;
 
-use super::families::{Draft, HeaderFamilies, ResetForm};
+use super::families::{HeaderDraft, HeaderFamilies, ResetForm};
 use super::figures::{remaining, reset_at, retry_after};
-use super::listed::{Listed, enforced};
+use super::listed::{RuleList, enforced};
 use crate::decision::{Decision, RuleOutcome};
 use crate::soft::SoftState;
 
@@ -45,7 +45,7 @@ const TEXT_CAPACITY: usize = 256;
 /// A refusal also has `Cache-Control: no-store` and, if the request may pass later, `Retry-After`, whatever the
 /// families.
 pub fn write_fields(decision: &Decision, families: HeaderFamilies, headers: &mut HeaderMap) {
-    Fields::of(decision, families).insert_into(headers);
+    HeaderFields::of(decision, families).insert_into(headers);
     if !decision.is_allowed() {
         headers.insert(CACHE_CONTROL, NO_STORE);
     }
@@ -57,7 +57,7 @@ pub fn for_each_field(
     families: HeaderFamilies,
     mut take: impl FnMut(&HeaderName, &str),
 ) {
-    let fields = Fields::of(decision, families);
+    let fields = HeaderFields::of(decision, families);
     let mut start = 0;
     for (name, end) in &fields.ends {
         take(name, &fields.text.0[start..*end]);
@@ -70,13 +70,13 @@ pub fn for_each_field(
 
 /// Fields whose values share one text.
 #[derive(Default)]
-struct Fields {
-    text: Text,
+struct HeaderFields {
+    text: FieldText,
     /// Each with the end of its value.
     ends: SmallVec<[(HeaderName, usize); 8]>,
 }
 
-impl Fields {
+impl HeaderFields {
     fn of(decision: &Decision, families: HeaderFamilies) -> Self {
         let mut fields = Self::default();
         if let Some(binding) = decision.binding() {
@@ -84,9 +84,9 @@ impl Fields {
                 fields.x(decision, &binding, reset);
             }
             match families.draft {
-                Some(Draft::Eleven) => fields.draft_11(decision),
-                Some(Draft::Seven) => fields.draft_7(decision, &binding),
-                Some(Draft::Six) => fields.draft_6(decision, &binding),
+                Some(HeaderDraft::Eleven) => fields.draft_11(decision),
+                Some(HeaderDraft::Seven) => fields.draft_7(decision, &binding),
+                Some(HeaderDraft::Six) => fields.draft_6(decision, &binding),
                 None => {}
             }
         }
@@ -96,7 +96,7 @@ impl Fields {
         fields
     }
 
-    fn field(&mut self, name: HeaderName, write: impl FnOnce(&mut Text)) {
+    fn field(&mut self, name: HeaderName, write: impl FnOnce(&mut FieldText)) {
         write(&mut self.text);
         self.ends.push((name, self.text.0.len()));
     }
@@ -124,7 +124,7 @@ impl Fields {
     }
 
     fn draft_11(&mut self, decision: &Decision) {
-        let listed = Listed::of(decision);
+        let listed = RuleList::of(decision);
         self.field(POLICY, |text| {
             text.list(listed.iter(decision), |text, outcome| {
                 text.string(&outcome.rule.id);
@@ -165,8 +165,8 @@ impl Fields {
 
     /// Policies had no names before draft 8.
     fn early_policy(&mut self, decision: &Decision) {
-        let listed = Listed::of(decision);
-        self.field(POLICY, |text| text.list(listed.iter(decision), Text::quota));
+        let listed = RuleList::of(decision);
+        self.field(POLICY, |text| text.list(listed.iter(decision), FieldText::quota));
     }
 
     fn insert_into(self, headers: &mut HeaderMap) {
@@ -199,15 +199,15 @@ fn warned<'a>(decision: &'a Decision, binding: RuleOutcome<'a>) -> Option<RuleOu
 }
 
 /// Writes structured fields.
-struct Text(String);
+struct FieldText(String);
 
-impl Default for Text {
+impl Default for FieldText {
     fn default() -> Self {
         Self(String::with_capacity(TEXT_CAPACITY))
     }
 }
 
-impl Text {
+impl FieldText {
     fn plain(&mut self, text: &str) {
         self.0.push_str(text);
     }

@@ -14,12 +14,12 @@ const MAX_LIST_BYTES: usize = 1_024;
 const FIGURES_BYTES: usize = 44;
 
 /// The rules that the list fields name, in the order of reports.
-pub(super) struct Listed {
+pub(super) struct RuleList {
     /// The indexes of the rules that are named, sorted; `None`: all of them.
     chosen: Option<Vec<usize>>,
 }
 
-impl Listed {
+impl RuleList {
     pub(super) fn of(decision: &Decision) -> Self {
         let bytes: usize = enforced(decision).map(|outcome| bytes_of(&outcome)).sum();
         let chosen = (bytes > MAX_LIST_BYTES).then(|| choose(decision));

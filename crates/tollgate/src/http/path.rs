@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_strict_path_is() {
+    fn strict_matching_refuses_ambiguous_paths() {
         use PathProblem::*;
         let check = |path: &str, expected: Result<&str, PathProblem>| {
             let read = PathMatching::Strict.read(path);
@@ -190,7 +190,7 @@ mod tests {
     proptest! {
         /// A path that was accepted has nothing that is refused, and reading it again changes nothing.
         #[test]
-        fn reading_is_final(path in "(/|\\.|;|%2e|%2F|%3b|%20|%|a|\\\\|\\?|é){0,12}") {
+        fn reading_an_accepted_path_again_changes_nothing(path in "(/|\\.|;|%2e|%2F|%3b|%20|%|a|\\\\|\\?|é){0,12}") {
             if let Ok(read) = PathMatching::Strict.read(&path) {
                 prop_assert!(!read.contains([';', '\\', '?']));
                 prop_assert!(!read.split('/').any(|segment| matches!(segment, "." | "..")));

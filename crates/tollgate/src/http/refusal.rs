@@ -19,7 +19,7 @@ pub const PROBLEM_JSON: &str = "application/problem+json";
 /// The reasons of lists are not included: they are notes for operators.
 pub fn refusal_body(decision: &Decision, decision_id: &str, out: &mut Vec<u8>) -> StatusCode {
     let Some(refusal) = decision.refusal() else { return StatusCode::OK };
-    let Kind { status, code, problem_type, title } = kind(refusal);
+    let RefusalParts { status, code, problem_type, title } = kind(refusal);
     let body = Body {
         error: ErrorMember {
             code,
@@ -40,34 +40,34 @@ pub fn refusal_body(decision: &Decision, decision_id: &str, out: &mut Vec<u8>) -
 }
 
 /// The fixed parts of a kind of refusal.
-struct Kind {
+struct RefusalParts {
     status: StatusCode,
     code: &'static str,
     problem_type: &'static str,
     title: &'static str,
 }
 
-const fn kind(refusal: Refusal) -> Kind {
+const fn kind(refusal: Refusal) -> RefusalParts {
     match refusal {
-        Refusal::RateLimited => Kind {
+        Refusal::RateLimited => RefusalParts {
             status: StatusCode::TOO_MANY_REQUESTS,
             code: "RATE_LIMIT_EXCEEDED",
             problem_type: "https://iana.org/assignments/http-problem-types#quota-exceeded",
             title: "Request cannot be satisfied as assigned quota has been exceeded",
         },
-        Refusal::Banned => Kind {
+        Refusal::Banned => RefusalParts {
             status: StatusCode::TOO_MANY_REQUESTS,
             code: "CLIENT_BANNED",
             problem_type: "https://iana.org/assignments/http-problem-types#abnormal-usage-detected",
             title: "Request not satisfied due to detection of abnormal request pattern",
         },
-        Refusal::Denied => Kind {
+        Refusal::Denied => RefusalParts {
             status: StatusCode::FORBIDDEN,
             code: "ACCESS_DENIED",
             problem_type: "about:blank",
             title: "Forbidden",
         },
-        Refusal::StoreUnavailable => Kind {
+        Refusal::StoreUnavailable => RefusalParts {
             status: StatusCode::SERVICE_UNAVAILABLE,
             code: "STORE_UNAVAILABLE",
             problem_type: "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",

@@ -138,7 +138,7 @@ pub(super) struct ApiKeyring {
 enum Accepted {
     Known {
         fixed: KnownKeys,
-        /// Those that come and go while requests are judged.
+        /// Keys that change while requests are checked.
         changing: ArcSwap<KnownKeys>,
     },
     Any,

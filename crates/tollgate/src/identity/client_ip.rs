@@ -1,6 +1,6 @@
 //! The address of the client, seen through the proxies in between.
 //!
-//! Only the peer of the socket is certain. What a header says is believed as far as trusted proxies
+//! Only the peer of the socket is certain. A header is trusted as far as trusted proxies
 //! wrote it, and they write on the right: the leftmost address is whatever the client likes.
 
 use std::net::{IpAddr, Ipv6Addr};
@@ -20,7 +20,7 @@ const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 /// How to find the address of a client.
 #[derive(Clone, Debug)]
 pub struct ClientIpConfig {
-    /// The proxies whose headers are believed. None by default: the peer is the client.
+    /// The proxies whose headers are trusted. None by default: the peer is the client.
     pub trusted_proxies: Vec<IpNet>,
     /// The one header that they write. Other forwarding headers are ignored.
     pub header: ForwardingHeader,
@@ -88,7 +88,7 @@ impl ClientIp {
         Ok(Self { trusted_proxies, header, hops, ipv6_mask })
     }
 
-    /// Whether headers of this peer are believed. The address must be canonical.
+    /// Whether headers of this peer are trusted. The address must be canonical.
     pub(super) fn trusts(&self, peer: IpAddr) -> bool {
         self.trusted_proxies.iter().any(|network| network.contains(&peer))
     }

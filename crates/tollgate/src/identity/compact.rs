@@ -1,10 +1,10 @@
-//! A token in its compact form (RFC 7515), taken apart before anything in it is believed.
+//! A token in its compact form (RFC 7515), parsed before it is verified.
 
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use base64::{Engine, alphabet};
 use serde_json::{Map, Value};
 
-use super::keys::{Algorithm, Signed};
+use super::keys::{Signed, SigningAlgorithm};
 use super::token::TokenProblem;
 
 /// The longest token, in bytes: as long as all headers of a request may be by default.
@@ -19,9 +19,9 @@ const LENIENT_BASE64: GeneralPurpose = GeneralPurpose::new(
 );
 
 /// A token whose header could be read. Keys or addresses of keys in it (`jwk`, `jku`, `x5u`, `x5c`)
-/// are not looked at.
-pub(super) struct Token<'a> {
-    pub(super) algorithm: Algorithm,
+/// are ignored.
+pub(super) struct CompactToken<'a> {
+    pub(super) algorithm: SigningAlgorithm,
     kid: Option<String>,
     payload: &'a str,
     /// What is signed: header and payload as they were sent.
@@ -29,7 +29,7 @@ pub(super) struct Token<'a> {
     signature: Vec<u8>,
 }
 
-impl<'a> Token<'a> {
+impl<'a> CompactToken<'a> {
     pub(super) fn parse(token: &'a str) -> Result<Self, TokenProblem> {
         if token.len() > MAX_TOKEN_BYTES {
             return Err(TokenProblem::TooLong);
@@ -47,7 +47,7 @@ impl<'a> Token<'a> {
             return Err(TokenProblem::Type);
         }
         let name = header.get("alg").and_then(Value::as_str).ok_or(TokenProblem::Malformed)?;
-        let algorithm = Algorithm::named(name).ok_or(TokenProblem::Algorithm)?;
+        let algorithm = SigningAlgorithm::named(name).ok_or(TokenProblem::Algorithm)?;
         let kid = match header.remove("kid") {
             None => None,
             Some(Value::String(kid)) => Some(kid),

@@ -38,7 +38,7 @@ pub struct IdentityConfig {
     pub unverified: Unverified,
 }
 
-/// Who a request is from.
+/// The client of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
     /// The user, by a verified token or by the owner of a known API key.
@@ -60,7 +60,7 @@ pub struct Identity {
     pub credential_problem: Option<CredentialProblem>,
 }
 
-/// Finds out who a request is from. Made once, shared by all requests.
+/// Identifies the client of a request. Made once, shared by all requests.
 #[derive(Debug)]
 pub struct Extractor {
     client_ip: ClientIp,

@@ -6,7 +6,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::keys::{Algorithm, KeySet, VerifyingKey};
+use super::keys::{KeySet, SigningAlgorithm, VerifyingKey};
 
 /// The most keys in a set: a token that names none is tried with each.
 const MAX_KEYS: usize = 64;
@@ -82,7 +82,7 @@ fn verifying_key(jwk: &Jwk) -> Result<VerifyingKey, String> {
         (kind, curve) => Err(format!("a key of kind {kind} {}", curve.unwrap_or_default())),
     }?;
     match jwk.alg.as_deref() {
-        Some(name) if Algorithm::named(name) != Some(key.algorithm) => {
+        Some(name) if SigningAlgorithm::named(name) != Some(key.algorithm) => {
             Err(format!("for algorithm `{name}`, not {}", key.algorithm))
         }
         _ => Ok(key),

@@ -10,10 +10,10 @@ use serde_json::{Map, Number, Value};
 use tollgate_core::{Micros, Timestamp};
 
 use super::claims::{self, Claims, Holder};
-use super::compact::Token;
+use super::compact::CompactToken;
 use super::error::IdentityError;
 use super::jwks;
-use super::keys::{Algorithm, KeySet, Signed, VerifyingKey};
+use super::keys::{KeySet, Signed, SigningAlgorithm, VerifyingKey};
 use super::remote::{JwksUrl, RemoteKeys};
 use super::secret::Secret;
 use super::token::TokenProblem;
@@ -27,7 +27,7 @@ pub struct JwtConfig {
     /// The keys of the issuer.
     pub keys: TokenKeys,
     /// The algorithms that are accepted. Empty: those the keys are made for.
-    pub algorithms: Vec<Algorithm>,
+    pub algorithms: Vec<SigningAlgorithm>,
     /// What `iss` must be.
     pub issuer: Option<String>,
     /// Names of this service, one of which must be in `aud`. Empty: `aud` is ignored, and tokens that
@@ -90,7 +90,7 @@ impl TokenKeys {
 #[derive(Debug)]
 pub(super) struct Verifier {
     keys: Keys,
-    algorithms: Vec<Algorithm>,
+    algorithms: Vec<SigningAlgorithm>,
     issuer: Option<String>,
     audiences: Vec<String>,
     leeway: Micros,
@@ -142,7 +142,7 @@ impl Verifier {
 
     /// Verifies a token: first its signature, then its issuer, audience and times.
     pub(super) async fn verify(&self, token: &str, now: Timestamp) -> Result<Holder, TokenProblem> {
-        let token = Token::parse(token)?;
+        let token = CompactToken::parse(token)?;
         if !self.algorithms.contains(&token.algorithm) {
             return Err(TokenProblem::Algorithm);
         }
@@ -220,10 +220,10 @@ impl Keys {
         }
     }
 
-    fn algorithms(&self) -> Vec<Algorithm> {
+    fn algorithms(&self) -> Vec<SigningAlgorithm> {
         match self {
             Self::One(key) => vec![key.algorithm],
-            Self::Set(_) | Self::Remote(_) => Algorithm::PUBLIC.to_vec(),
+            Self::Set(_) | Self::Remote(_) => SigningAlgorithm::PUBLIC.to_vec(),
         }
     }
 

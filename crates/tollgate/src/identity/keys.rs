@@ -20,7 +20,7 @@ const MIN_SECRET_BYTES: usize = 32;
 
 /// How a token is signed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Algorithm {
+pub enum SigningAlgorithm {
     /// HMAC with SHA-256, by a shared secret.
     Hs256,
     /// RSA (PKCS #1 v1.5) with SHA-256.
@@ -31,7 +31,7 @@ pub enum Algorithm {
     EdDsa,
 }
 
-impl Algorithm {
+impl SigningAlgorithm {
     /// All that work with public keys.
     pub(super) const PUBLIC: [Self; 3] = [Self::Rs256, Self::Es256, Self::EdDsa];
 
@@ -53,7 +53,7 @@ impl Algorithm {
     }
 }
 
-impl FromStr for Algorithm {
+impl FromStr for SigningAlgorithm {
     type Err = IdentityError;
 
     fn from_str(name: &str) -> Result<Self, Self::Err> {
@@ -64,7 +64,7 @@ impl FromStr for Algorithm {
     }
 }
 
-impl fmt::Display for Algorithm {
+impl fmt::Display for SigningAlgorithm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -72,7 +72,7 @@ impl fmt::Display for Algorithm {
 
 /// A key and the one algorithm that it is used with.
 pub(super) struct VerifyingKey {
-    pub(super) algorithm: Algorithm,
+    pub(super) algorithm: SigningAlgorithm,
     material: Material,
 }
 
@@ -94,7 +94,7 @@ impl VerifyingKey {
             ));
         }
         let key = Box::new(hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes()));
-        Ok(Self { algorithm: Algorithm::Hs256, material: Material::Secret(key) })
+        Ok(Self { algorithm: SigningAlgorithm::Hs256, material: Material::Secret(key) })
     }
 
     /// Reads a public key in PEM, whose kind says which algorithm it is for.
@@ -103,8 +103,10 @@ impl VerifyingKey {
         if let Ok(key) = ParsedPublicKey::new(&RSA_PKCS1_2048_8192_SHA256, &der) {
             return Self::rsa(key);
         }
-        let others: [(Algorithm, &'static dyn VerificationAlgorithm); 2] =
-            [(Algorithm::Es256, &ECDSA_P256_SHA256_FIXED), (Algorithm::EdDsa, &ED25519)];
+        let others: [(SigningAlgorithm, &'static dyn VerificationAlgorithm); 2] = [
+            (SigningAlgorithm::Es256, &ECDSA_P256_SHA256_FIXED),
+            (SigningAlgorithm::EdDsa, &ED25519),
+        ];
         others
             .into_iter()
             .find_map(|(algorithm, kind)| Self::public(algorithm, kind, &der))
@@ -123,14 +125,14 @@ impl VerifyingKey {
     pub(super) fn from_p256(x: &[u8], y: &[u8]) -> Result<Self, String> {
         let point = [&[4], x, y].concat();
         let is_whole = x.len() == 32 && y.len() == 32;
-        Self::public(Algorithm::Es256, &ECDSA_P256_SHA256_FIXED, &point)
+        Self::public(SigningAlgorithm::Es256, &ECDSA_P256_SHA256_FIXED, &point)
             .filter(|_| is_whole)
             .ok_or_else(|| "not a point on P-256".into())
     }
 
     /// An Ed25519 key.
     pub(super) fn from_ed25519(key: &[u8]) -> Result<Self, String> {
-        Self::public(Algorithm::EdDsa, &ED25519, key)
+        Self::public(SigningAlgorithm::EdDsa, &ED25519, key)
             .filter(|_| key.len() == 32)
             .ok_or_else(|| "not an Ed25519 key".into())
     }
@@ -141,11 +143,11 @@ impl VerifyingKey {
         let der = der.map_err(|_| "not an RSA key")?;
         PublicEncryptingKey::from_der(der.as_ref())
             .map_err(|_| "an RSA key must have 2048 to 8192 bits")?;
-        Ok(Self { algorithm: Algorithm::Rs256, material: Material::Public(key) })
+        Ok(Self { algorithm: SigningAlgorithm::Rs256, material: Material::Public(key) })
     }
 
     fn public(
-        algorithm: Algorithm,
+        algorithm: SigningAlgorithm,
         kind: &'static dyn VerificationAlgorithm,
         bytes: &[u8],
     ) -> Option<Self> {
@@ -182,7 +184,7 @@ pub(super) struct KeySet {
 /// What of a token says which key to take, and what that key is to verify.
 #[derive(Clone, Copy)]
 pub(super) struct Signed<'a> {
-    pub(super) algorithm: Algorithm,
+    pub(super) algorithm: SigningAlgorithm,
     pub(super) kid: Option<&'a str>,
     pub(super) message: &'a [u8],
     pub(super) signature: &'a [u8],

@@ -83,7 +83,7 @@ pub use http_request::HttpRequest;
 #[cfg(feature = "jwt")]
 pub use jwt::{JwtConfig, TokenKeys};
 #[cfg(feature = "jwt")]
-pub use keys::Algorithm;
+pub use keys::SigningAlgorithm;
 #[cfg(feature = "jwt")]
 pub use remote::JwksUrl;
 pub use secret::Secret;

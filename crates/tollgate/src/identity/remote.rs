@@ -65,7 +65,7 @@ impl JwksUrl {
 impl fmt::Debug for JwksUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("JwksUrl")
-            .field("url", &format_args!("{}", Place(&self.url)))
+            .field("url", &format_args!("{}", RedactedUrl(&self.url)))
             .field("refresh", &self.refresh)
             .field("pause", &self.pause)
             .field("deadline", &self.deadline)
@@ -75,9 +75,9 @@ impl fmt::Debug for JwksUrl {
 }
 
 /// A URL as it may be shown.
-struct Place<'a>(&'a Uri);
+struct RedactedUrl<'a>(&'a Uri);
 
-impl fmt::Display for Place<'_> {
+impl fmt::Display for RedactedUrl<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = self.0.scheme_str().unwrap_or_default();
         write!(f, "{scheme}://{}", self.0.host().unwrap_or_default())?;
@@ -182,7 +182,8 @@ impl RemoteKeys {
             }
             Err(reason) => Some(reason),
         };
-        let failure = failure.map(|why| Arc::new(format!("{}: {why}", Place(&self.source.url))));
+        let failure =
+            failure.map(|why| Arc::new(format!("{}: {why}", RedactedUrl(&self.source.url))));
         self.failure.store(failure);
     }
 
@@ -215,7 +216,7 @@ fn is_apart(one: Timestamp, other: Timestamp, span: Duration) -> bool {
 }
 
 fn check(source: &JwksUrl) -> Result<(), String> {
-    let place = Place(&source.url);
+    let place = RedactedUrl(&source.url);
     let Some(host) = source.url.host() else {
         return Err("not a URL such as https://issuer.example/jwks.json".into());
     };
@@ -244,7 +245,7 @@ fn is_this_machine(host: &str) -> bool {
     host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
-/// Certificates are judged by the system's authorities. Without TLS there are none to load.
+/// Certificates are verified with the system's authorities. Without TLS there are none to load.
 fn connector(source: &JwksUrl) -> Result<HttpsConnector<HttpConnector>, String> {
     let provider = aws_lc_rs::default_provider();
     if source.url.scheme() == Some(&Scheme::HTTPS) {

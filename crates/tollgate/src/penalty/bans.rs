@@ -4,12 +4,12 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tollgate_core::{Charge, Timestamp};
-use tollgate_rules::{Change, Plan, Policy, Rule, Subject};
+use tollgate_rules::{DirectoryChange, Plan, Policy, Rule, Subject};
 use tollgate_store::{Store, StoreError};
 
 use super::Offence;
 use super::own_bans::OwnBans;
-use super::room::Room;
+use super::room::BanBounds;
 use crate::clock::Clock;
 use crate::decision::Decision;
 use crate::limiter::Limiter;
@@ -45,11 +45,11 @@ pub struct BanCounts {
 #[derive(Debug)]
 pub(crate) struct Banning {
     /// Locked while the policy or its bans change.
-    state: Mutex<State>,
+    state: Mutex<BanState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct BanState {
     policy: Policy,
     own: OwnBans,
     made: u64,
@@ -61,31 +61,33 @@ struct State {
 impl Banning {
     pub(crate) fn new(policy: Policy) -> Self {
         let own = OwnBans::default();
-        Self { state: Mutex::new(State { policy, own, made: 0, not_made: 0, not_made_by: None }) }
+        Self {
+            state: Mutex::new(BanState { policy, own, made: 0, not_made: 0, not_made_by: None }),
+        }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, BanState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl BanState {
     /// Removes local bans that have ended; the policy may have later ones.
-    fn end_own(&mut self, now: Timestamp) -> Vec<Change> {
+    fn end_own(&mut self, now: Timestamp) -> Vec<DirectoryChange> {
         let ended = self.own.end(now);
         ended.iter().map(|ban| self.as_in_policy(&ban.rule_id, &ban.subject)).collect()
     }
 
-    fn as_in_policy(&self, rule_id: &Arc<str>, subject: &Subject) -> Change {
+    fn as_in_policy(&self, rule_id: &Arc<str>, subject: &Subject) -> DirectoryChange {
         let (rule_id, subject) = (Arc::clone(rule_id), subject.clone());
         match self.policy.directory().ban_end(&rule_id, &subject) {
-            Some(until) => Change::Ban { rule_id, subject, until },
-            None => Change::Unban { rule_id, subject },
+            Some(until) => DirectoryChange::Ban { rule_id, subject, until },
+            None => DirectoryChange::Unban { rule_id, subject },
         }
     }
 }
 
-impl From<Ban> for Change {
+impl From<Ban> for DirectoryChange {
     fn from(Ban { rule_id, subject, until }: Ban) -> Self {
         Self::Ban { rule_id, subject, until }
     }
@@ -107,7 +109,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         let policy = if state.own.len() == 0 {
             policy.clone()
         } else {
-            policy.with_directory(directory.apply(state.own.all().map(Change::from)))
+            policy.with_directory(directory.apply(state.own.all().map(DirectoryChange::from)))
         };
         let before = self.snapshot.load();
         self.snapshot.store(Arc::new(Snapshot::new(policy, Some(&before))));
@@ -129,9 +131,9 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         let (mut changes, mut made) = (state.end_own(now), 0);
         let rules = snapshot.policy.rules();
         let mut room = if changes.is_empty() {
-            Room::new(rules, directory)
+            BanBounds::new(rules, directory)
         } else {
-            Room::new(rules, &directory.apply(changes.iter().cloned()))
+            BanBounds::new(rules, &directory.apply(changes.iter().cloned()))
         };
         for ban in new {
             if !room.take(&ban.rule_id, rules.find(&ban.rule_id)) {
@@ -189,7 +191,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         };
         state.own.forget_one(rule_id, subject);
         let (rule_id, subject) = (rule_id.into(), subject.clone());
-        self.change_directory(vec![Change::Unban { rule_id, subject }]);
+        self.change_directory(vec![DirectoryChange::Unban { rule_id, subject }]);
         end > now
     }
 
@@ -206,7 +208,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         let lifted = self.snapshot.load().policy.directory().bans_of_rule(rule_id);
         state.own.forget(|ban| &*ban.rule_id == rule_id);
         if lifted > 0 {
-            self.change_directory(vec![Change::UnbanAll { rule_id: rule_id.into() }]);
+            self.change_directory(vec![DirectoryChange::UnbanAll { rule_id: rule_id.into() }]);
         }
         lifted
     }
@@ -307,7 +309,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     }
 
     /// The caller has locked the state.
-    fn change_directory(&self, changes: Vec<Change>) {
+    fn change_directory(&self, changes: Vec<DirectoryChange>) {
         if changes.is_empty() {
             return;
         }

@@ -15,14 +15,14 @@ pub(super) const MAX_BANS_PER_TENANT: usize = 10_000;
 
 /// Counts bans against the bounds.
 #[derive(Debug, Default)]
-pub(super) struct Room {
+pub(super) struct BanBounds {
     total: usize,
     of_tenants: usize,
     by_tenant: HashMap<Arc<str>, usize>,
     by_rule: HashMap<Arc<str>, usize>,
 }
 
-impl Room {
+impl BanBounds {
     /// Counts existing bans.
     pub(super) fn new(rules: &RuleSet, directory: &Directory) -> Self {
         let mut room = Self { total: directory.bans(), ..Self::default() };
@@ -72,7 +72,7 @@ rules:
 - {rule_id: cart, limit: 1, window: 1m, identifier_type: ip, tenant: acme}
 ";
 
-    fn fill(room: &mut Room, policy: &Policy, rule_id: &str) -> usize {
+    fn fill(room: &mut BanBounds, policy: &Policy, rule_id: &str) -> usize {
         let (rule_id, rule) = (Arc::from(rule_id), policy.rules().find(rule_id));
         (0..MAX_BANS + 1).take_while(|_| room.take(&rule_id, rule)).count()
     }
@@ -80,7 +80,7 @@ rules:
     #[test]
     fn no_rule_and_no_tenant_takes_the_places_of_others() {
         let policy = Policy::compile(&Source::parse(RULES)).expect("a policy");
-        let mut room = Room::new(policy.rules(), policy.directory());
+        let mut room = BanBounds::new(policy.rules(), policy.directory());
         assert_eq!(fill(&mut room, &policy, "shop"), MAX_BANS_PER_TENANT);
         assert_eq!(fill(&mut room, &policy, "cart"), 0, "rules of a tenant share its places");
         assert_eq!(fill(&mut room, &policy, "login"), 45_000);
@@ -97,7 +97,7 @@ rules:
             .collect();
         let policy =
             Policy::compile(&Source::parse(&format!("rules:\n{rules}"))).expect("a policy");
-        let mut room = Room::new(policy.rules(), policy.directory());
+        let mut room = BanBounds::new(policy.rules(), policy.directory());
         let made: usize = (0..60).map(|at| fill(&mut room, &policy, &format!("r{at}"))).sum();
         assert_eq!(made, MAX_BANS_OF_TENANTS);
         assert_eq!(fill(&mut room, &policy, "login"), 25_000);

@@ -68,7 +68,7 @@ fn a_receipt_opens_as_the_decision_it_was() {
 #[test]
 fn only_rare_decisions_are_kept_unpacked() {
     traffic(|_, decision| {
-        let is_whole = matches!(decision.receipt().0, Form::Whole(_));
+        let is_whole = matches!(decision.receipt().0, ReceiptForm::Whole(_));
         let is_own = decision.plan.planned().iter().any(|line| line.own_limit.is_some());
         let is_long = keys(&decision).iter().any(|(subject, ..)| subject.len() > 100);
         let is_rare = decision.reason != DecisionReason::Rules

@@ -12,14 +12,14 @@ pin_project! {
     #[derive(Debug)]
     pub struct ResponseBody<B> {
         #[pin]
-        content: Content<B>,
+        content: LayerContent<B>,
     }
 }
 
 pin_project! {
     #[project = Projected]
     #[derive(Debug)]
-    enum Content<B> {
+    enum LayerContent<B> {
         Inner { #[pin] body: B },
         Own { bytes: Bytes },
     }
@@ -28,12 +28,12 @@ pin_project! {
 impl<B> ResponseBody<B> {
     /// The body of the inner service.
     pub(super) const fn inner(body: B) -> Self {
-        Self { content: Content::Inner { body } }
+        Self { content: LayerContent::Inner { body } }
     }
 
     /// The body of a refusal.
     pub(super) const fn own(bytes: Bytes) -> Self {
-        Self { content: Content::Own { bytes } }
+        Self { content: LayerContent::Own { bytes } }
     }
 }
 
@@ -54,15 +54,15 @@ impl<B: Body<Data = Bytes>> Body for ResponseBody<B> {
 
     fn is_end_stream(&self) -> bool {
         match &self.content {
-            Content::Inner { body } => body.is_end_stream(),
-            Content::Own { bytes } => bytes.is_empty(),
+            LayerContent::Inner { body } => body.is_end_stream(),
+            LayerContent::Own { bytes } => bytes.is_empty(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.content {
-            Content::Inner { body } => body.size_hint(),
-            Content::Own { bytes } => SizeHint::with_exact(bytes.len() as u64),
+            LayerContent::Inner { body } => body.size_hint(),
+            LayerContent::Own { bytes } => SizeHint::with_exact(bytes.len() as u64),
         }
     }
 }

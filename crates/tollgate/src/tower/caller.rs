@@ -25,13 +25,13 @@ pub(super) struct Callers {
 }
 
 /// The client of a request.
-pub(super) struct Caller {
+pub(super) struct LayerClient {
     identity: Identity,
     own: Option<OwnAttributes>,
 }
 
 impl Callers {
-    pub(super) async fn identify(&self, parts: &Parts, now: Timestamp) -> Caller {
+    pub(super) async fn identify(&self, parts: &Parts, now: Timestamp) -> LayerClient {
         let peer = self.address.as_ref().and_then(|address| address(parts));
         let mut identity = match &self.extractor {
             Some(extractor) => {
@@ -47,11 +47,11 @@ impl Callers {
         if peer.is_none() {
             identity.ip.clear();
         }
-        Caller { identity, own: self.own.as_ref().map(|own| own(parts)) }
+        LayerClient { identity, own: self.own.as_ref().map(|own| own(parts)) }
     }
 }
 
-impl Caller {
+impl LayerClient {
     /// Why the request has to be refused for its credentials.
     pub(super) const fn credential_problem(&self) -> Option<CredentialProblem> {
         self.identity.credential_problem

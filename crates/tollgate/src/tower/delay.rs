@@ -14,10 +14,10 @@ use crate::stats::Event;
 
 /// The places of delayed requests. Clones share them.
 #[derive(Clone, Debug)]
-pub(super) struct Places(Arc<Pool>);
+pub(super) struct DelayPlaces(Arc<DelayPool>);
 
 #[derive(Debug)]
-struct Pool {
+struct DelayPool {
     free: Semaphore,
     all: usize,
     /// How many places one client may have; `None`: a quarter of all.
@@ -26,7 +26,7 @@ struct Pool {
     clients: Mutex<HashMap<IpAddr, usize>>,
 }
 
-impl Places {
+impl DelayPlaces {
     pub(super) fn new(all: usize) -> Self {
         Self::with(all, None)
     }
@@ -34,7 +34,7 @@ impl Places {
     fn with(all: usize, per_client: Option<usize>) -> Self {
         let all = all.min(Semaphore::MAX_PERMITS);
         let clients = Mutex::default();
-        Self(Arc::new(Pool { free: Semaphore::new(all), all, per_client, clients }))
+        Self(Arc::new(DelayPool { free: Semaphore::new(all), all, per_client, clients }))
     }
 
     /// New places, `all` in number, with the same share per client.
@@ -54,18 +54,18 @@ impl Places {
 
     /// A place until the delay has ended or the client disconnects; `None` if all are taken, or all that
     /// this client may have. A client without an address takes from the places of all.
-    pub(super) fn take(&self, delay: Micros, client: Option<IpAddr>) -> Option<Turn<'_>> {
+    pub(super) fn take(&self, delay: Micros, client: Option<IpAddr>) -> Option<DelayTurn<'_>> {
         let share = match client {
             Some(client) => Some(self.0.share(client)?),
             None => None,
         };
-        Some(Turn { _place: self.0.free.try_acquire().ok()?, _share: share, delay })
+        Some(DelayTurn { _place: self.0.free.try_acquire().ok()?, _share: share, delay })
     }
 }
 
-impl Pool {
+impl DelayPool {
     /// One place of the share of a client. An IPv6 client is its /64.
-    fn share(&self, client: IpAddr) -> Option<Share<'_>> {
+    fn share(&self, client: IpAddr) -> Option<ClientDelays<'_>> {
         let client = client_network(client);
         let mut clients = self.clients();
         let taken = clients.get(&client).copied().unwrap_or(0);
@@ -73,7 +73,7 @@ impl Pool {
             return None;
         }
         clients.insert(client, taken + 1);
-        Some(Share { pool: self, client })
+        Some(ClientDelays { pool: self, client })
     }
 
     fn clients(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
@@ -83,12 +83,12 @@ impl Pool {
 
 /// One place of the share of a client, returned on drop.
 #[derive(Debug)]
-struct Share<'a> {
-    pool: &'a Pool,
+struct ClientDelays<'a> {
+    pool: &'a DelayPool,
     client: IpAddr,
 }
 
-impl Drop for Share<'_> {
+impl Drop for ClientDelays<'_> {
     fn drop(&mut self) {
         let mut clients = self.pool.clients();
         if let Some(taken) = clients.get_mut(&self.client) {
@@ -102,13 +102,13 @@ impl Drop for Share<'_> {
 
 /// A place, and how long the request is delayed.
 #[derive(Debug)]
-pub(super) struct Turn<'a> {
+pub(super) struct DelayTurn<'a> {
     _place: SemaphorePermit<'a>,
-    _share: Option<Share<'a>>,
+    _share: Option<ClientDelays<'a>>,
     delay: Micros,
 }
 
-impl Turn<'_> {
+impl DelayTurn<'_> {
     /// Waits for the delay, and frees the place.
     pub(super) async fn wait(self) {
         sleep(self.delay.into()).await;
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn one_client_cannot_take_the_places_of_others() {
-        let places = Places::new(8);
+        let places = DelayPlaces::new(8);
         let take = |client: &str| places.take(Micros::new(1), Some(client.parse().expect(client)));
         let held = [take("192.0.2.1").expect("the first"), take("192.0.2.1").expect("the second")];
         assert!(take("192.0.2.1").is_none(), "a quarter");
@@ -169,11 +169,13 @@ mod tests {
 
     #[test]
     fn the_share_of_a_client_can_be_chosen() {
-        for places in [Places::new(9).shared_by(3), Places::new(1).shared_by(3).resized(9)] {
+        for places in
+            [DelayPlaces::new(9).shared_by(3), DelayPlaces::new(1).shared_by(3).resized(9)]
+        {
             let client = Some("192.0.2.1".parse().expect("an address"));
             let _held = [(); 3].map(|()| places.take(Micros::new(1), client).expect("a place"));
             assert!(places.take(Micros::new(1), client).is_none());
         }
-        assert!(Places::new(0).take(Micros::new(1), None).is_none());
+        assert!(DelayPlaces::new(0).take(Micros::new(1), None).is_none());
     }
 }

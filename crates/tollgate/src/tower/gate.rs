@@ -11,7 +11,7 @@ use tollgate_core::Micros;
 use tollgate_store::Store;
 
 use super::caller::Callers;
-use super::delay::{Places, Turn};
+use super::delay::{DelayPlaces, DelayTurn};
 use super::observed::{Observed, Observer};
 use super::response::{ResponseBuilder, bad_credentials, bad_path};
 use crate::clock::{Clock, Stopwatch};
@@ -28,7 +28,7 @@ pub(super) struct Gate<S, C> {
     pub(super) limiter: Arc<Limiter<S, C>>,
     pub(super) callers: Callers,
     pub(super) answers: ResponseBuilder,
-    pub(super) places: Places,
+    pub(super) places: DelayPlaces,
     pub(super) observer: Option<Observer>,
     pub(super) paths: PathMatching,
 }
@@ -39,7 +39,7 @@ impl<S, C> Gate<S, C> {
             limiter,
             callers: Callers::default(),
             answers: ResponseBuilder::default(),
-            places: Places::new(MAX_DELAYED),
+            places: DelayPlaces::new(MAX_DELAYED),
             observer: None,
             paths: PathMatching::default(),
         }
@@ -78,7 +78,7 @@ impl<S: Store, C: Clock> Gate<S, C> {
     async fn judge(
         &self,
         parts: &Parts,
-    ) -> Result<(Box<Decision>, Option<Turn<'_>>), Box<Response<Bytes>>> {
+    ) -> Result<(Box<Decision>, Option<DelayTurn<'_>>), Box<Response<Bytes>>> {
         let path = self.paths.read(parts.uri.path());
         let path = path.map_err(|problem| Box::new(bad_path(parts, problem)))?;
         let caller = self.callers.identify(parts, self.limiter.clock().now()).await;

@@ -21,7 +21,7 @@ const RETRY_INFO: &str = "type.googleapis.com/google.rpc.RetryInfo";
 
 /// The gRPC status codes that a layer responds with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Code {
+pub(super) enum GrpcCode {
     InvalidArgument = 3,
     PermissionDenied = 7,
     ResourceExhausted = 8,
@@ -39,9 +39,9 @@ pub(super) fn is_call(parts: &Parts) -> bool {
 /// The response to a refused call.
 pub(super) fn refusal(decision: &Decision) -> Response<Bytes> {
     let code = match decision.refusal() {
-        Some(Refusal::Denied) => Code::PermissionDenied,
-        Some(Refusal::StoreUnavailable) => Code::Unavailable,
-        Some(Refusal::RateLimited | Refusal::Banned) | None => Code::ResourceExhausted,
+        Some(Refusal::Denied) => GrpcCode::PermissionDenied,
+        Some(Refusal::StoreUnavailable) => GrpcCode::Unavailable,
+        Some(Refusal::RateLimited | Refusal::Banned) | None => GrpcCode::ResourceExhausted,
     };
     let refuser = decision.refuser().map_or("", |rule| &rule.id);
     let message = match (decision.reason(), decision.binding()) {
@@ -60,7 +60,7 @@ pub(super) fn refusal(decision: &Decision) -> Response<Bytes> {
 
 /// A trailers-only response: the status is in the header fields, and there is no body. The message has to be plain
 /// ASCII without `%`, which would need escaping.
-pub(super) fn failure(code: Code, message: &str, retry_after: Option<u64>) -> Response<Bytes> {
+pub(super) fn failure(code: GrpcCode, message: &str, retry_after: Option<u64>) -> Response<Bytes> {
     let mut response = Response::new(Bytes::new());
     let fields = response.headers_mut();
     fields.insert(CONTENT_TYPE, HeaderValue::from_static(GRPC));
@@ -77,7 +77,7 @@ pub(super) fn failure(code: Code, message: &str, retry_after: Option<u64>) -> Re
 }
 
 /// A `google.rpc.Status` with a `google.rpc.RetryInfo`.
-fn details(code: Code, message: &str, seconds: u64) -> Vec<u8> {
+fn details(code: GrpcCode, message: &str, seconds: u64) -> Vec<u8> {
     let delay = Message::default().number(1, seconds);
     let retry_info = Message::default().bytes(1, &delay.0);
     let any = Message::default().bytes(1, RETRY_INFO.as_bytes()).bytes(2, &retry_info.0);

@@ -12,7 +12,7 @@ use ::http::{Response, StatusCode};
 use bytes::Bytes;
 use serde_json::json;
 
-use super::grpc::{self, Code};
+use super::grpc::{self, GrpcCode};
 use super::observed::NotChecked;
 use crate::decision::Decision;
 use crate::http::{HeaderFamilies, PROBLEM_JSON, PathProblem, refusal_body, write_fields};
@@ -82,9 +82,9 @@ pub(super) fn bad_path(parts: &Parts, why: PathProblem) -> Response<Bytes> {
 fn not_checked(parts: &Parts, status: StatusCode, code: &str, detail: &str) -> Response<Bytes> {
     let mut response = if grpc::is_call(parts) {
         let code = match status {
-            StatusCode::UNAUTHORIZED => Code::Unauthenticated,
-            StatusCode::SERVICE_UNAVAILABLE => Code::Unavailable,
-            _ => Code::InvalidArgument,
+            StatusCode::UNAUTHORIZED => GrpcCode::Unauthenticated,
+            StatusCode::SERVICE_UNAVAILABLE => GrpcCode::Unavailable,
+            _ => GrpcCode::InvalidArgument,
         };
         grpc::failure(code, detail, None)
     } else {

@@ -79,6 +79,18 @@ fn append(headers: &mut HeaderMap, name: &'static str, value: &[u8]) {
     headers.append(HeaderName::from_static(name), value);
 }
 
+/// The six bits that a character of Base64 for URLs stands for.
+fn base64url_digit(character: u8) -> Option<u8> {
+    match character {
+        b'A'..=b'Z' => Some(character - b'A'),
+        b'a'..=b'z' => Some(character - b'a' + 26),
+        b'0'..=b'9' => Some(character - b'0' + 52),
+        b'-' => Some(62),
+        b'_' => Some(63),
+        _ => None,
+    }
+}
+
 proptest! {
     #[test]
     fn malformed_credentials_identify_no_client(
@@ -131,6 +143,10 @@ proptest! {
         let at = at.index(token.len());
         let changed = format!("{}{other}{}", &token[..at], &token[at + 1..]);
         prop_assume!(changed != token);
+        // The last character of a signature has two bits that carry nothing, and servers ignore them.
+        let last_bits = |token: &str| token.bytes().last().and_then(base64url_digit).map(|it| it >> 2);
+        let is_last = at + 1 == token.len();
+        prop_assume!(!is_last || last_bits(&changed) != last_bits(&token));
         prop_assert_ne!(at_once(holder(&extractor, &changed, now)), "alice");
     }
 }

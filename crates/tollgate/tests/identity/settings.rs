@@ -4,8 +4,8 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use tollgate::identity::{
-    Algorithm, ApiKeys, Extractor, ForwardingHeader, IdentityConfig, JwksUrl, JwtConfig, KnownKey,
-    TokenKeys,
+    ApiKeys, Extractor, ForwardingHeader, IdentityConfig, JwksUrl, JwtConfig, KnownKey,
+    SigningAlgorithm, TokenKeys,
 };
 
 use crate::issuer::{P256, RSA, SECRET};
@@ -143,13 +143,13 @@ fn algorithms_and_leeway() {
         check(|config| config.jwt = Some(jwt), expected);
     };
     check_jwt(
-        &|jwt| jwt.algorithms = vec![Algorithm::Hs256, Algorithm::Rs256],
+        &|jwt| jwt.algorithms = vec![SigningAlgorithm::Hs256, SigningAlgorithm::Rs256],
         "jwt.algorithms: RS256 does not go with these keys, which are for HS256",
     );
     check_jwt(&|jwt| jwt.leeway = Duration::from_secs(61), "jwt.leeway: 61s; it can be up to 60s");
-    assert_eq!("EdDSA".parse(), Ok(Algorithm::EdDsa));
+    assert_eq!("EdDSA".parse(), Ok(SigningAlgorithm::EdDsa));
     assert_eq!(
-        "none".parse::<Algorithm>().unwrap_err().to_string(),
+        "none".parse::<SigningAlgorithm>().unwrap_err().to_string(),
         "jwt.algorithms: `none` is none of HS256, RS256, ES256 and EdDSA"
     );
 }

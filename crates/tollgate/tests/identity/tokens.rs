@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use tollgate::identity::{Algorithm, Extractor, IdentityConfig, JwtConfig, TokenKeys};
+use tollgate::identity::{Extractor, IdentityConfig, JwtConfig, SigningAlgorithm, TokenKeys};
 use tollgate::{Micros, Timestamp};
 
 use crate::issuer::{self, ED25519, Issuer, P256, RSA, SECRET};
@@ -255,7 +255,7 @@ fn issuer_and_audience_must_be_right() {
 fn algorithms_can_be_narrowed() {
     let file = key_file(&issuer::set_of(&[RSA.jwk("r", ""), P256.jwk("e", "")]));
     let mut config = JwtConfig::new(TokenKeys::JwksFile(file.path().to_owned()));
-    config.algorithms = vec![Algorithm::Es256];
+    config.algorithms = vec![SigningAlgorithm::Es256];
     let extractor = extractor(IdentityConfig { jwt: Some(config), ..IdentityConfig::default() });
     check(&extractor, &P256.token_with(r#"{"alg":"ES256","kid":"e"}"#, ALICE), "alice");
     check(&extractor, &RSA.token_with(r#"{"alg":"RS256","kid":"r"}"#, ALICE), "Algorithm");

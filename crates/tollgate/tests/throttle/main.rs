@@ -1,5 +1,5 @@
 //! Ten thousand requests that wait for their turn at once, by the real clock on the real runtime: what
-//! they cost, how punctually they go, and what happens to the places of those who leave.
+//! they cost, how punctually they leave, and that cancelled ones free their places.
 
 mod full;
 mod gate;

@@ -1,4 +1,4 @@
-//! How much memory the process has asked for and not given back, to the byte.
+//! How much memory the process has allocated and not freed, to the byte.
 // A global allocator is the only way to count what is kept, and implementing one is unsafe.
 #![allow(unsafe_code)]
 

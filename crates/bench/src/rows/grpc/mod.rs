@@ -23,13 +23,13 @@ const EACH_WAITS: [u32; 2] = [64, 1];
 const FEW_WITH_MANY: [u32; 2] = [4, 64];
 
 /// How long, how often and for how many users servers are driven.
-struct Extent {
+struct GrpcExtent {
     keys: u64,
     rounds: usize,
     seconds: u64,
 }
 
-impl Extent {
+impl GrpcExtent {
     fn of(scale: &Scale) -> Self {
         // h2load counts in whole seconds.
         let seconds = (scale.of(4_000) / 1_000).max(1);
@@ -69,7 +69,7 @@ fn against_bare(name: &str, call: Call, clients: [u32; 2], scale: &Scale) -> Fal
         }
     };
     let bare = Server::bare(Protocol::Grpc)?;
-    let Extent { keys, rounds, seconds } = Extent::of(scale);
+    let GrpcExtent { keys, rounds, seconds } = GrpcExtent::of(scale);
     let h2load = H2load::new(directory.path(), call, clients, keys)?;
     let rate = h2load.unhurried(&ours)?;
     let drive = |server| h2load.drive(server, rate, seconds);
@@ -81,7 +81,7 @@ fn against_bare(name: &str, call: Call, clients: [u32; 2], scale: &Scale) -> Fal
 pub(crate) fn batch(scale: &Scale) -> Fallible<Vec<Row>> {
     let directory = tempfile::tempdir()?;
     let ours = Server::ours(directory.path(), Protocol::Grpc)?;
-    let Extent { keys, rounds, seconds } = Extent::of(scale);
+    let GrpcExtent { keys, rounds, seconds } = GrpcExtent::of(scale);
     let h2load = H2load::new(directory.path(), Call::Batch, EACH_WAITS, keys)?;
     let rate = h2load.unhurried(&ours)?;
     let [loads] = in_turns(rounds, [&|| h2load.drive(&ours, rate, seconds)])?;

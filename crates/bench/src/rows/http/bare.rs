@@ -18,7 +18,7 @@ use crate::rows::server::RULE;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(dead_code, reason = "the question is read, but nothing depends on it")]
-struct Question {
+struct BareRequest {
     rule_id: Option<String>,
     key_type: Option<String>,
     key_value: Option<String>,
@@ -66,7 +66,7 @@ pub(crate) fn serve(address: SocketAddr) -> Fallible<()> {
     })
 }
 
-async fn answer(Json(_): Json<Question>) -> Json<Answer> {
+async fn answer(Json(_): Json<BareRequest>) -> Json<Answer> {
     Json(Answer {
         allowed: true,
         limit: LIMIT,

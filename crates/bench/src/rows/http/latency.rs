@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::pace::Delays;
-use super::{CHECK_PATH, Stage, bodies};
+use super::{CHECK_PATH, HttpStage, bodies};
 use crate::Fallible;
 use crate::process::ask;
 use crate::row::{Bar, Row};
@@ -18,7 +18,7 @@ const TOLERATED: f64 = 0.002;
 
 /// Against a handler that checks nothing.
 pub(crate) fn latency(scale: &Scale) -> Fallible<Vec<Row>> {
-    let stage = Stage::new(scale)?;
+    let stage = HttpStage::new(scale)?;
     let (ours, bare) = (stage.ours(&[])?, Server::bare(Protocol::Http)?);
     let row = added("http/latency", &stage, &ours, &bare, 0.0)?;
     Ok(vec![row.held_to(Bar::Below(1.0))])
@@ -29,7 +29,7 @@ pub(crate) fn latency(scale: &Scale) -> Fallible<Vec<Row>> {
 /// median leaves it out.
 pub(in crate::rows) fn added(
     name: &str,
-    stage: &Stage,
+    stage: &HttpStage,
     ours: &Server,
     peer: &Server,
     degraded: f64,

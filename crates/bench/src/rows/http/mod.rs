@@ -27,7 +27,7 @@ const BATCH_PATH: &str = "/api/v1/rate-limit/check/batch";
 const THROTTLE_PATH: &str = "/throttle";
 
 /// Clients and what they send.
-pub(super) struct Stage {
+pub(super) struct HttpStage {
     directory: TempDir,
     wrk: Wrk,
     keys: u64,
@@ -37,7 +37,7 @@ pub(super) struct Stage {
     turn: Duration,
 }
 
-impl Stage {
+impl HttpStage {
     pub(super) fn new(scale: &Scale) -> Fallible<Self> {
         let directory = tempfile::tempdir()?;
         // wrk counts in whole seconds.
@@ -61,7 +61,7 @@ impl Stage {
 
 /// What a single check costs, against a handler that checks nothing.
 pub(crate) fn check(scale: &Scale) -> Fallible<Vec<Row>> {
-    let stage = Stage::new(scale)?;
+    let stage = HttpStage::new(scale)?;
     let checks = stage.file("checks", bodies::checks(stage.keys))?;
     let (ours, bare) = (stage.ours(&[])?, Server::bare(Protocol::Http)?);
     let count = stage.wrk.unhurried(&ours, CHECK_PATH, &checks)?;
@@ -72,7 +72,7 @@ pub(crate) fn check(scale: &Scale) -> Fallible<Vec<Row>> {
 
 /// HTTP checks against throttlecrab's server.
 pub(crate) fn check_against_throttlecrab(scale: &Scale) -> Fallible<Vec<Row>> {
-    let stage = Stage::new(scale)?;
+    let stage = HttpStage::new(scale)?;
     let Some(throttlecrab) = Server::throttlecrab(stage.keys)? else {
         eprintln!("left out: scripts/bench-peers brings throttlecrab-server");
         return Ok(Vec::new());
@@ -92,7 +92,7 @@ pub(crate) fn check_against_throttlecrab(scale: &Scale) -> Fallible<Vec<Row>> {
 
 /// How many checks in batches a second of the processor is good for.
 pub(crate) fn batch(scale: &Scale) -> Fallible<Vec<Row>> {
-    let stage = Stage::new(scale)?;
+    let stage = HttpStage::new(scale)?;
     let batches = stage.file("batches", bodies::batches(stage.keys))?;
     let ours = stage.ours(&[])?;
     let count = stage.wrk.unhurried(&ours, BATCH_PATH, &batches)?;

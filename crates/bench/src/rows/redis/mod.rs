@@ -18,7 +18,7 @@ use stage::Stage;
 
 /// How many checks are under way on a busy node.
 const BUSY: usize = 256;
-/// The same for requests that are several calls each.
+/// How many checks are under way where each is several calls.
 const FAIRLY_BUSY: usize = 64;
 
 /// Checks that go together, against one call for each.

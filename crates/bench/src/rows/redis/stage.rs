@@ -70,7 +70,7 @@ impl Stage {
         self.ask(question, subjects, ENTERED_AT_ONCE, Extent::EachOnce).map(drop)
     }
 
-    /// Asks for a turn.
+    /// Runs one turn.
     pub(super) fn drive(
         &self,
         question: &Question,

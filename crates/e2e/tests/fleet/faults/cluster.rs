@@ -6,13 +6,13 @@ use super::{Fault, Forgets, LONG_OUTAGE, OUTAGE, fill, make_room, try_out};
 use crate::nodes::cluster_url;
 
 const MASTERS: usize = 3;
-/// Belongs to the master that suffers.
+/// A slot of the master that has the fault.
 const SLOT: u16 = 0;
 /// Enough that some of the clients watched are among them.
 const MOVED_SLOTS: u16 = 1_500;
 
 #[test]
-fn a_cluster() {
+fn faults_of_a_cluster_stay_within_bounds() {
     let cluster = &RedisCluster::start(MASTERS, 1);
     let master = || cluster.master_of(SLOT);
     let restart_all_that_ended = || {
@@ -49,7 +49,7 @@ fn a_cluster() {
         }),
         Fault::new("kill -9 of a master", Forgets::WhatWasOnItsWay, |_| {
             cluster.kill_node(master());
-            // Now its replica is.
+            // Its replica is the master now.
             master();
             cluster.wait_until_whole();
         })
@@ -67,7 +67,7 @@ fn a_cluster() {
 }
 
 #[test]
-fn sentinels() {
+fn faults_behind_sentinels_stay_within_bounds() {
     let sentinels = &Sentinels::start(3, "main", 1);
     let faults = [Fault::new("kill -9 of the master", Forgets::WhatWasOnItsWay, |_| {
         let before = sentinels.master_address();

@@ -1,5 +1,5 @@
-//! Everything that can happen to a store, under load: a row of figures for each fault. A build tries
-//! those that are soon over, `scripts/soak/fleet` tries all of them.
+//! Faults of a store under load: a row of figures for each. A build runs the short ones,
+//! `scripts/soak/fleet` runs all of them.
 
 mod cluster;
 mod row;
@@ -13,7 +13,7 @@ use self::row::measure;
 use crate::load::Load;
 use crate::nodes::{self, is_soak};
 
-/// How long a fault lasts that somebody has to end.
+/// How long a fault lasts that the test has to end.
 const OUTAGE: Duration = Duration::from_secs(3);
 const LONG_OUTAGE: Duration = Duration::from_secs(10);
 
@@ -26,17 +26,17 @@ enum Forgets {
     Everything,
 }
 
-/// Something bad, and what it may cost.
+/// A fault, and what it may cost.
 struct Fault<'a> {
     name: &'static str,
-    /// Whether it is over soon enough for every build.
+    /// Whether it is short enough for every build.
     is_short: bool,
-    /// Whether nodes may get through it without a single answer of their own.
+    /// Whether nodes may decide every request with the store in spite of it.
     is_harmless: bool,
     forgets: Forgets,
-    /// Does it, and returns when the store is well again.
+    /// Causes the fault, and returns when the store is healthy again.
     strike: Box<dyn Fn(&Load<'_>) + 'a>,
-    /// Puts everything back into its place when nobody looks.
+    /// Restores the servers after the measurement.
     mend: Box<dyn Fn() + 'a>,
 }
 
@@ -52,7 +52,7 @@ impl<'a> Fault<'a> {
         }
     }
 
-    /// One that clients need not notice.
+    /// A fault that clients need not notice.
     fn harmless(name: &'static str, strike: impl Fn(&Load<'_>) + 'a) -> Self {
         Self { is_harmless: true, ..Self::new(name, Forgets::Nothing, strike) }
     }
@@ -80,7 +80,7 @@ fn try_out(store: &str, url: &str, faults: &[Fault<'_>]) {
     assert!(broken.is_empty(), "{}", broken.join("\n"));
 }
 
-/// Leaves a server no room: it has twice as much as it may have, and evicts nothing.
+/// Fills a server: it has twice its `maxmemory`, and evicts nothing.
 fn fill(redis: &Redis) {
     let used: u64 = redis.info("memory")["used_memory"].parse().expect("a number");
     redis.command(&["CONFIG", "SET", "maxmemory", &(used / 2).to_string()]);

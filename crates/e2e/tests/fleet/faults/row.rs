@@ -1,9 +1,9 @@
 //! What a fault did to clients, and whether that is within the bounds.
 //!
-//! Two rules are watched, each for many clients, so that all servers of a cluster have some of them.
-//! The limits of the one are used up before the fault: whatever passes afterwards is beyond the limit.
-//! Those of the other are never used up. It is charged all the time and never without the store, so
-//! what the store says was used at the end can be compared with what was admitted.
+//! Two rules are measured, each for many clients, so that all servers of a cluster have some of them.
+//! The limits of one are exhausted before the fault: whatever passes afterwards is beyond the limit.
+//! Those of the other are never exhausted. It is charged all the time and never without the store, so
+//! what the store has counted at the end can be compared with what was admitted.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,7 +24,7 @@ const PLENTY: u64 = 1_000_000_000;
 const USED_UP: &str = "used_up";
 const STEADY: &str = "steady";
 
-/// How long there is nothing but load, to compare with.
+/// How long the load runs before the fault, to compare with.
 const BEFORE: Duration = Duration::from_secs(1);
 /// The default of `store_failure.deadline`, by which a campaign measures.
 const DEADLINE: Duration = Duration::from_millis(50);
@@ -33,8 +33,8 @@ const SLACK: Duration = Duration::from_millis(2_500);
 /// The longest that a replica may lag behind.
 const LAG: Duration = Duration::from_secs(1);
 
-/// How long nodes wait for the store. Beside other tests, processes are not scheduled for longer than the
-/// default, and a store that is well would be taken for one that is away.
+/// The deadline of the store. Beside other tests, a process may not be scheduled for longer than the
+/// default, and a healthy store would look unavailable.
 pub(super) const fn settings(is_soak: bool) -> &'static str {
     if is_soak { "{}" } else { "store_failure: {deadline: 250ms}" }
 }
@@ -55,16 +55,16 @@ pub(super) struct Row {
     store: String,
     fault: &'static str,
     answers: usize,
-    /// Answers that the store had no say in.
+    /// Decisions made without the store.
     degraded: usize,
     errors: usize,
-    /// How much longer than usual the slowest answer took.
+    /// How much longer than before the fault the slowest response took.
     added_latency: Duration,
-    /// From the first answer without the store to the last.
+    /// From the first decision without the store to the last.
     degraded_for: Duration,
-    /// From the end of the fault to the last answer without the store.
+    /// From the end of the fault to the last decision without the store.
     recovery: Duration,
-    /// Admitted by nodes of themselves, and how many may be.
+    /// Admitted by nodes without the store, and how many may be.
     by_nodes: (u64, u64),
     /// Admitted by the store beyond the limit, and how many may be.
     by_store: (u64, u64),
@@ -100,7 +100,7 @@ impl fmt::Display for Row {
     }
 }
 
-/// Strikes while clients ask.
+/// Causes the fault under load.
 pub(super) fn measure(store: &str, nodes: &[Server], fault: &Fault<'_>) -> Row {
     let questions: Vec<Question> = [USED_UP, STEADY]
         .into_iter()
@@ -120,7 +120,7 @@ pub(super) fn measure(store: &str, nodes: &[Server], fault: &Fault<'_>) -> Row {
     measured.row(store, fault)
 }
 
-/// Whether the store has answered what it does when all is well.
+/// Whether the decision is the one of a healthy store.
 fn is_as_usual(question: &Question, verdict: Verdict) -> bool {
     !verdict.is_degraded && verdict.is_allowed == (question.rule == STEADY)
 }

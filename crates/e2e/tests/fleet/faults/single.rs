@@ -8,7 +8,7 @@ use super::{Fault, Forgets, LONG_OUTAGE, OUTAGE, fill, make_room, try_out};
 use crate::load::Load;
 
 #[test]
-fn one_redis() {
+fn faults_of_one_redis_stay_within_bounds() {
     let redis = &Redis::start();
     let faults = [
         Fault::new("kill -9, back after 3 s", Forgets::Everything, |load| {
@@ -37,7 +37,7 @@ fn one_redis() {
 }
 
 #[test]
-fn one_redis_behind_a_bad_network() {
+fn faults_of_the_network_to_redis_stay_within_bounds() {
     use tollgate_testbed::Fault as Network;
     let redis = Redis::start();
     let proxy = &FaultProxy::start(redis.address());
@@ -63,7 +63,7 @@ fn one_redis_behind_a_bad_network() {
 }
 
 #[test]
-fn one_postgres() {
+fn faults_of_one_postgres_stay_within_bounds() {
     let postgres = &Postgres::start();
     let faults = [
         // Its table is one that PostgreSQL empties after a crash.

@@ -1,4 +1,4 @@
-//! Many clients at once, each of which may leave before it is answered.
+//! Many clients at once, each of which may disconnect before its response.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -17,10 +17,10 @@ use tokio::time::timeout;
 const STREAMS: usize = 50;
 /// Requests come from as many clients: one may have a quarter of all places.
 const CLIENTS: usize = 8;
-/// Whoever waits for longer was forgotten.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// A request that takes longer was forgotten.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A request on its way, and what it is answered in the end.
+/// A request in flight, and its status in the end.
 pub(super) type Waiting = JoinHandle<StatusCode>;
 
 pub(super) struct Clients {
@@ -34,7 +34,7 @@ impl Clients {
         Self { runtime: runtime.expect("a runtime"), gateway }
     }
 
-    /// So many requests as streams of connections that they share. Who leaves resets the stream.
+    /// So many requests as streams of shared connections. Cancelling one resets its stream.
     pub(super) fn over_http2(&self, group: &str, requests: usize) -> Vec<Waiting> {
         let numbers: Vec<usize> = (0..requests).collect();
         let connections = numbers.chunks(STREAMS).map(|numbers| {
@@ -60,7 +60,7 @@ impl Clients {
         connections.flatten().collect()
     }
 
-    /// So many requests, each on a connection of its own. Who leaves closes it.
+    /// So many requests, each on its own connection. Cancelling one closes it.
     pub(super) fn over_http1(&self, group: &str, requests: usize) -> Vec<Waiting> {
         let send = |number| {
             let (request, gateway) = (self.request(group, number), self.gateway);
@@ -84,10 +84,10 @@ impl Clients {
         request.body(Empty::new()).expect("a request")
     }
 
-    /// The answer to one request.
+    /// The status of the response to one request.
     pub(super) fn answer(&self, waiting: Waiting) -> StatusCode {
-        let answer = self.runtime.block_on(async { timeout(PATIENCE, waiting).await });
-        answer.expect("nobody is forgotten").expect("no panic")
+        let answer = self.runtime.block_on(async { timeout(RESPONSE_TIMEOUT, waiting).await });
+        answer.expect("every request gets a response").expect("no panic")
     }
 }
 

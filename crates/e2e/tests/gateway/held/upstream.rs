@@ -1,4 +1,4 @@
-//! An upstream that takes down when each request came.
+//! An upstream that records when each request came.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 use tollgate::Stopwatch;
 
-/// Paths and moments, in order.
+/// Paths and times, in order.
 type Came = Arc<Mutex<Vec<(String, Duration)>>>;
 
 /// Runs until it is dropped.
@@ -43,7 +43,7 @@ impl Upstream {
                     list.push((path, stopwatch.elapsed()));
                     async { Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new())) }
                 });
-                // However a connection ends, it has ended.
+                // An error of the connection is its end.
                 tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
             }
         });

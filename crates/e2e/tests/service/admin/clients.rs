@@ -1,4 +1,4 @@
-//! Tiers, who is in them, and exceptions from rules.
+//! Tiers, their clients, and overrides of rules.
 
 use serde_json::json;
 
@@ -37,7 +37,7 @@ fn tiers_are_replaced_all_at_once() {
         (step("PUT", TIERS, r#"[{"tier": "a"}]"#), 422, "invalid_document"),
         (step("PUT", "/api/v1/tiers?prune=tiers", TWO), 400, "invalid_query"),
         (step("GET", "/api/v1/tiers?limit=1", ""), 400, "takes none"),
-        // What somebody needs stays.
+        // An entry that is still referenced stays.
         (step("PUT", CLIENTS, pro), 201, ""),
         (step("PUT", TIERS, r#"{"tiers": [{"tier": "free"}]}"#), 409, "still_in_use"),
         (step("POST", "/api/v1/rules", rule), 422, "gold"),

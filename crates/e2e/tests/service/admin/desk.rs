@@ -1,11 +1,11 @@
-//! A server with a catalog of its own, and whoever has tokens for it.
+//! A server with its own catalog, and tokens for it.
 
 use serde_json::{Value, json};
 
 use tollgate_e2e::client::{Answer, request};
 use tollgate_e2e::server::{ADMIN_TOKEN, CALLER_TOKEN, JSON, Server, Setup};
 
-/// Tests call more often than people do.
+/// Tests exceed the default limits of the admin API.
 const SETTINGS: &str = "{check_auth: token, limits: {admin_reads_per_minute: 1000000, \
                         admin_writes_per_minute: 1000000}}";
 
@@ -14,7 +14,7 @@ pub(crate) struct Desk {
     pub(crate) server: Server,
 }
 
-/// One call, and what is expected of its answer.
+/// One call of the admin API.
 pub(crate) struct Step<'a> {
     method: &'a str,
     path: &'a str,
@@ -28,7 +28,7 @@ pub(crate) const fn step<'a>(method: &'a str, path: &'a str, body: &'a str) -> S
 }
 
 impl<'a> Step<'a> {
-    /// The same call with a header field, as `If-Match`.
+    /// This call with a header field such as `If-Match`.
     pub(crate) const fn when(self, name: &'a str, value: &'a str) -> Self {
         Self { condition: Some((name, value)), ..self }
     }
@@ -43,7 +43,7 @@ impl Desk {
         })
     }
 
-    /// The same, where rules are in a file.
+    /// A server with rules in a file.
     pub(crate) fn with_rules(rules: &str) -> Self {
         Self::with(&Setup {
             settings: SETTINGS,
@@ -78,7 +78,7 @@ impl Desk {
         self.call(ADMIN_TOKEN, &step(method, path, body))
     }
 
-    /// What an administrator reads.
+    /// The response to an administrator who reads a path.
     pub(crate) fn read(&self, path: &str) -> Value {
         let answer = self.as_admin("GET", path, "");
         assert_eq!(answer.status, 200, "{path}: {answer:?}");
@@ -92,8 +92,8 @@ impl Desk {
         if answer.body.is_empty() { Value::Null } else { answer.json() }
     }
 
-    /// Calls one after the other as an administrator. Each has to be answered with its status, and
-    /// its answer has to say what is expected.
+    /// Makes calls one after the other as an administrator. Each response must have the expected status
+    /// and text.
     pub(crate) fn check(&self, steps: &[(Step<'_>, u16, &str)]) {
         for (number, (step, status, words)) in steps.iter().enumerate() {
             let answer = self.call(ADMIN_TOKEN, step);

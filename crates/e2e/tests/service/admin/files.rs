@@ -1,4 +1,4 @@
-//! Where the rules are in a file, it can be read here, and is written elsewhere.
+//! With rules in a file, the admin API reads them and does not write them.
 
 use super::desk::{Desk, step};
 
@@ -14,7 +14,7 @@ blacklist: [{identifier_type: [tenant, user_id], identifier: [acme, eve], reason
 ";
 
 #[test]
-fn what_the_file_says_is_shown() {
+fn rules_of_the_file_are_shown() {
     let desk = Desk::with_rules(RULES);
     let check = |path: &str, expected: &str| {
         let answer = desk.as_admin("GET", path, "");
@@ -53,7 +53,7 @@ fn what_the_file_says_is_shown() {
 }
 
 #[test]
-fn nothing_is_written_here() {
+fn writes_are_refused() {
     let desk = Desk::with_rules(RULES);
     let listed = r#"{"identifier_type": "ip", "identifier": "10.0.0.1"}"#;
     let of_address = "?identifier_type=ip&identifier=10.0.0.1";

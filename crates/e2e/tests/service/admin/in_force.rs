@@ -1,4 +1,4 @@
-//! What is changed is in force on that node when the call returns.
+//! A change is in force on the node that was called when the call returns.
 
 use serde_json::{Value, json};
 
@@ -42,7 +42,7 @@ fn a_raised_limit_lets_the_next_check_pass() {
         assert!(is_allowed(&desk, "alice"), "round {round}");
         assert!(!is_allowed(&desk, "alice"), "round {round}");
     }
-    // An exception, and a tier.
+    // An override, and a tier.
     assert!(!is_allowed(&desk, "alice"));
     let exception = r#"{"rule_id": "api", "limit": 4}"#;
     desk.prepare("POST", "/api/v1/users/alice/override", exception);
@@ -116,7 +116,7 @@ fn an_api_key_is_known_to_the_next_call_of_a_proxy() {
         answer.header("x-ratelimit-limit").map(str::to_owned)
     };
     let body = r#"{"owner": "carol", "tier": "pro"}"#;
-    assert_eq!(ask("sk_live_1"), None, "nobody is known by it yet");
+    assert_eq!(ask("sk_live_1"), None, "no client has the key yet");
     let made = desk.prepare("POST", "/api/v1/api-keys", body);
     let key = text(&made, "key");
     assert_eq!(ask(&key).as_deref(), Some("3"));

@@ -1,4 +1,4 @@
-//! API keys and tokens: made once, kept as digests, and gone when they are revoked.
+//! API keys and tokens: shown once, kept as digests, and invalid once revoked.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ const KEYS: &str = "/api/v1/api-keys";
 const TOKENS: &str = "/api/v1/tokens";
 
 #[test]
-fn api_keys_are_made_told_once_and_removed() {
+fn api_keys_are_made_shown_once_and_removed() {
     let desk = Desk::open();
     desk.prepare("PUT", "/api/v1/tiers", r#"{"tiers": [{"tier": "pro"}]}"#);
     let body = r#"{"name": "import", "owner": "alice", "tier": "pro", "tenant": "acme"}"#;
@@ -23,7 +23,7 @@ fn api_keys_are_made_told_once_and_removed() {
     assert!(key.starts_with(&format!("tk_{id}_")), "{made}");
     assert_eq!(made["owner"], "alice");
     let given = desk.prepare("POST", KEYS, r#"{"key": "sk_live_1", "owner": "bob"}"#);
-    assert_eq!(given["key"], Value::Null, "whoever gave it knows it");
+    assert_eq!(given["key"], Value::Null, "the caller knows it");
     let listed = desk.read(KEYS);
     assert_eq!(listed["api_keys"].as_array().map(Vec::len), Some(2));
     let told = listed.to_string();
@@ -57,7 +57,7 @@ fn api_keys_are_made_told_once_and_removed() {
 }
 
 #[test]
-fn tokens_are_made_told_once_and_revoked() {
+fn tokens_are_made_shown_once_and_revoked() {
     let desk = Desk::open();
     let body = r#"{"role": "viewer", "name": "dashboard", "expires_at": "2090-01-01T00:00:00Z"}"#;
     desk.prepare("POST", "/api/v1/tokens?dry_run=true", body);
@@ -113,7 +113,7 @@ fn printed_token(server: &Server) -> String {
 
 #[test]
 fn the_last_administrator_is_not_locked_out() {
-    // An empty variable is as good as none.
+    // An empty variable counts as absent.
     let environment = [("TOLLGATE_ADMIN_TOKEN", "")];
     let desk = Desk::with(&Setup { environment: &environment, ..Setup::default() });
     let first = printed_token(&desk.server);
@@ -131,14 +131,14 @@ fn the_last_administrator_is_not_locked_out() {
     let refused = desk.call(&text(&second, "token"), &step("DELETE", &second_path, ""));
     assert_eq!((refused.status, refused.code().as_str()), (409, "last_admin_token"));
 
-    // One in the settings is always there.
+    // A token in the settings is always valid.
     let settled = Desk::open();
     let made = settled.prepare("POST", TOKENS, r#"{"role": "admin"}"#);
     settled.prepare("DELETE", &format!("{TOKENS}/{}", text(&made, "token_id")), "");
 }
 
 #[test]
-fn guessing_the_secret_of_a_known_token_comes_to_an_end() {
+fn guesses_of_the_secret_of_a_known_token_are_bounded() {
     let desk = Desk::open();
     let token = desk.token("operator", None);
     let guess = |number: usize| {
@@ -157,6 +157,6 @@ fn guessing_the_secret_of_a_known_token_comes_to_an_end() {
     assert!(refused.header("retry-after").is_some(), "{refused:?}");
     for known in [token.as_str(), ADMIN_TOKEN] {
         let answer = desk.call(known, &step("GET", "/api/v1/rules", ""));
-        assert_eq!(answer.status, 200, "nobody is locked out: {answer:?}");
+        assert_eq!(answer.status, 200, "no other client is locked out: {answer:?}");
     }
 }

@@ -53,7 +53,7 @@ fn entries_are_made_changed_and_removed() {
 }
 
 #[test]
-fn entries_are_found_by_what_they_are() {
+fn entries_are_found_by_their_fields() {
     let desk = Desk::open();
     let path = "/api/v1/blacklist";
     for body in [
@@ -73,7 +73,7 @@ fn entries_are_found_by_what_they_are() {
     };
     check("identifier_type=user_id", &["\"eve\""]);
     check("identifier=eve", &["\"eve\""]);
-    check("identifier=nobody", &[]);
+    check("identifier=unknown", &[]);
     check("identifier_type=ip&identifier=2001:DB8:0::1", &["\"2001:db8::1\""]);
     check("tenant=acme", &["[\"acme\",\"wile\"]"]);
     check("tenant=acme&identifier_type=user_id", &[]);
@@ -82,7 +82,7 @@ fn entries_are_found_by_what_they_are() {
 }
 
 #[test]
-fn what_cannot_be_listed_is_told() {
+fn invalid_list_entries_are_errors() {
     let desk = Desk::open();
     let path = "/api/v1/whitelist";
     let post = |body: &'static str| step("POST", path, body);

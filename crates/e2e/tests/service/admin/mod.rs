@@ -1,4 +1,4 @@
-//! The admin API: who may call what, what each call does, and that it is in force at once.
+//! The admin API: permissions, what each call does, and that changes are in force at once.
 
 mod clients;
 mod desk;

@@ -9,7 +9,7 @@ use tollgate_e2e::server::ADMIN_TOKEN;
 
 const MANY: usize = 250;
 
-/// Follows the links from page to page; says how long each page is, and what `name` is in all entries.
+/// Follows the links from page to page; returns the length of each page, and `name` of all entries.
 fn follow(desk: &Desk, first: &str, list: &str, name: &str) -> (Vec<usize>, BTreeSet<String>) {
     let (mut lengths, mut names) = (Vec::new(), BTreeSet::new());
     let mut next = Some(first.to_owned());
@@ -76,6 +76,6 @@ fn every_entry_is_on_one_page() {
     check("/admin/api/v1/rate-limits/whitelist", "identifier", &[100, 100, 50]);
     check("/api/v1/clients?tier=pro&detail=true", "identifier", &[100, 100, 50]);
     check("/api/v1/overrides?limit=200&rule_id=r7", "identifier", &[200, 50]);
-    let nobody = follow(&desk, "/api/v1/clients?tier=free", "clients", "identifier");
-    assert_eq!(nobody, (vec![0], BTreeSet::new()));
+    let none = follow(&desk, "/api/v1/clients?tier=free", "clients", "identifier");
+    assert_eq!(none, (vec![0], BTreeSet::new()));
 }

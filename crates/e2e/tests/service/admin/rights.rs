@@ -17,7 +17,7 @@ use tollgate_e2e::server::JSON;
 use tollgate_e2e::until;
 
 const METHODS: [&str; 5] = ["get", "put", "post", "patch", "delete"];
-/// Guesses that one address has; more are refused for being too many.
+/// How many guesses one address has; more are refused as too many.
 const GUESSES: usize = 15;
 
 /// Every call that the description has: method and path.
@@ -36,7 +36,7 @@ fn least(method: &str, path: &str) -> Least {
     found.map_or_else(missing, |(_, _, least)| *least)
 }
 
-/// A path with names of nothing in it, and a body that can be read but says nothing.
+/// A path with names of missing entries, and an empty but valid body.
 fn filled(path: &str) -> String {
     let parts = path.split('/').map(|part| if part.starts_with('{') { "nope" } else { part });
     parts.collect::<Vec<_>>().join("/")
@@ -46,7 +46,7 @@ fn body(method: &str) -> &'static str {
     if matches!(method, "get" | "delete") { "" } else { "{}" }
 }
 
-/// The head of an answer, and its body if it is an error: a stream of events has no end.
+/// The head of a response, and its body if it is an error: a stream of events has no end.
 fn ask(desk: &Desk, method: &str, path: &str, token: Option<&str>) -> Answer {
     let mut headers = vec![JSON, ("Connection", "close"), ("X-Original-URI", "/")];
     headers.extend(token.map(|token| ("X-Tollgate-Token", token)));
@@ -84,7 +84,7 @@ fn expired_token(desk: &Desk) -> String {
 }
 
 #[test]
-fn every_call_is_for_those_who_have_the_right_to_it() {
+fn every_call_needs_its_permission() {
     let desk = Desk::open();
     let description = desk.server.get("/openapi.json").json();
     let calls = described(&description);
@@ -121,8 +121,8 @@ fn every_call_is_for_those_who_have_the_right_to_it() {
             &["-X", &method_name, "-H", "X-Tollgate-Token: nonsense", "--json", body(method)],
         );
         for (who, answer) in [
-            ("nobody", ask(&desk, method, path, None)),
-            ("the holder of a token that is over", ask(&desk, method, path, Some(&expired))),
+            ("a client without a token", ask(&desk, method, path, None)),
+            ("the holder of an expired token", ask(&desk, method, path, Some(&expired))),
             ("the holder of a wrong token", wrong),
         ] {
             assert_eq!(answer.status == 401, !is_open, "{method} {path} by {who}: {answer:?}");
@@ -131,7 +131,7 @@ fn every_call_is_for_those_who_have_the_right_to_it() {
 }
 
 #[test]
-fn the_description_tells_every_call_once_and_nothing_else() {
+fn the_description_lists_every_call_once() {
     let desk = Desk::open();
     let description = desk.server.get("/openapi.json").json();
     let calls = described(&description);
@@ -143,7 +143,7 @@ fn the_description_tells_every_call_once_and_nothing_else() {
     for (method, path) in &calls {
         let call = &description["paths"][path][method];
         assert!(names.insert(text(call, "operationId")), "{method} {path}: its name is taken");
-        // Callers need none where the settings say so, and proxies have a header of their own.
+        // Checks need no token where the settings say so, and proxies have another header.
         let least = least(method, path);
         if !matches!(least, Least::Nothing | Least::Caller | Least::Look) {
             assert_eq!(call["security"], json!([{"token": []}]), "{method} {path}");

@@ -1,21 +1,21 @@
-//! Which right each call of the description needs. A call that is missing here fails a test.
+//! Which permission each call of the description needs. A call that is missing here fails a test.
 
-/// The least right that a call needs.
+/// The permission that a call needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Least {
-    /// None: whoever reaches the port may call.
+    /// None: any client that reaches the port may call.
     Nothing,
-    /// To ask whether requests may pass.
+    /// To check requests.
     Caller,
-    /// To look without charging.
+    /// To peek.
     Look,
-    /// To read what concerns everybody.
+    /// To read what concerns all tenants.
     Viewer,
     /// To read rules and lists, maybe of one tenant.
     RuleViewer,
     /// To change rules and lists, maybe of one tenant.
     RuleEditor,
-    /// To change what concerns everybody.
+    /// To change what concerns all tenants.
     Operator,
     /// To read and change tokens.
     Admin,
@@ -36,7 +36,7 @@ impl Least {
         }
     }
 
-    /// What a refusal calls it.
+    /// Its name in a refusal.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Nothing => "",

@@ -78,7 +78,7 @@ fn a_policy_is_put_in_force_as_a_whole_or_not_at_all() {
     ]);
     let all = desk.read(POLICY);
     assert_eq!(all["rules"].as_array().map(Vec::len), Some(1), "{all}");
-    // What is shown can be put back.
+    // A policy that was read can be written back.
     let again = desk.prepare("PUT", "/api/v1/policy?prune=rules", &all.to_string());
     assert_eq!(again["changes"].as_array().map(Vec::len), Some(0), "{again}");
 }

@@ -1,4 +1,5 @@
-//! What must not be shown: API keys that name clients, and tokens to those who may not list them.
+//! Secrets that must not be shown: API keys that name clients, and tokens to roles that may not list
+//! them.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -47,7 +48,7 @@ fn api_keys_on_lists_are_shown_as_digests() {
             "/api/v1/clients?identifier_type=tenant&identifier_type=api_key&identifier=acme&identifier={written}"
         );
         desk.prepare("DELETE", &of_client, "");
-        // Written in one way, removed in the other.
+        // Written as a key, removed by its digest, and the other way round.
         let other = if written == KEY { digest.as_str() } else { KEY };
         desk.prepare(
             "DELETE",
@@ -134,7 +135,7 @@ fn viewers_do_not_see_tokens_in_the_audit_log() {
     assert!(told.to_string().contains("secret-name"), "{told}");
 }
 
-/// The same answer for names that no database has, whatever the call.
+/// Names that no database can store get the same response from every call.
 #[test]
 fn nul_bytes_in_names_are_a_400() {
     let desk = Desk::open();

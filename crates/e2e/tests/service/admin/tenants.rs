@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::desk::{Desk, Step, step};
 
-/// What operators wrote about everybody, and about one tenant.
+/// What operators wrote about all clients, and about one tenant.
 const POLICY: &str = r#"{
   "rules": [
     {"rule_id": "shared", "limit": 100, "window": "1h", "identifier_type": "user_id"},
@@ -44,7 +44,7 @@ fn open() -> (Desk, String) {
 }
 
 #[test]
-fn only_what_is_its_own_is_shown() {
+fn a_tenant_sees_only_its_own_entries() {
     let (desk, token) = open();
     let check = |path: &str, list: &str, expected: Value| {
         let answer = desk.call(&token, &step("GET", path, ""));
@@ -82,10 +82,10 @@ fn only_what_is_its_own_is_shown() {
     assert_eq!(policy.json(), own);
 }
 
-/// Two calls that differ in a name, one of which others have, and the other one nobody: they are told
+/// Two calls that differ in a name, one of another tenant and one that does not exist: the responses are
 /// the same, and nothing is changed.
 #[test]
-fn what_others_have_is_as_if_it_were_not_there() {
+fn entries_of_other_tenants_look_missing() {
     let (desk, token) = open();
     let before = desk.read("/api/v1/policy");
     let check = |method: &str, path: &str, body: &str, statuses: &[u16]| {
@@ -93,7 +93,7 @@ fn what_others_have_is_as_if_it_were_not_there() {
             [("Accept", "*/*"), ("If-Match", "*"), ("If-None-Match", "*"), ("If-Match", "\"1\"")]
         {
             for dry_run in ["", "dry_run=true"] {
-                let told = ["globex", "nobody"].map(|whose| {
+                let told = ["globex", "zenith"].map(|whose| {
                     let join = if path.contains('?') { "&" } else { "?" };
                     let path = format!("{path}{join}{dry_run}").replace("OTHER", whose);
                     let path = path.trim_end_matches(['?', '&']);
@@ -115,7 +115,7 @@ fn what_others_have_is_as_if_it_were_not_there() {
     check("PUT", "/api/v1/rules/OTHER_api", rule, &[403]);
     check("POST", "/api/v1/rules", rule, &[403]);
     for conditions in [[("Accept", "*/*")], [("If-Match", "\"1\"")]] {
-        let told = ["globex_api", "nobody_api"].map(|id| {
+        let told = ["globex_api", "zenith_api"].map(|id| {
             let document = format!(r#"{{"rules": [{}]}}"#, rule.replace("OTHER_api", id));
             let step = step("PUT", "/api/v1/policy?dry_run=true", &document);
             let answer = desk.call(&token, &step.when(conditions[0].0, conditions[0].1));
@@ -147,7 +147,7 @@ fn what_others_have_is_as_if_it_were_not_there() {
 }
 
 #[test]
-fn nothing_is_written_beyond_its_own() {
+fn a_tenant_cannot_write_entries_of_others() {
     let (desk, token) = open();
     let before = desk.read("/api/v1/policy");
     let rule = |id: &str, tenant: &str, more: &str| {
@@ -182,7 +182,7 @@ fn nothing_is_written_beyond_its_own() {
     let own = r#"{"identifier_type": ["tenant", "user_id"], "identifier": ["acme", "tom"]}"#;
     check("POST", "/api/v1/blacklist", of_all);
     check("POST", "/api/v1/whitelist", of_all);
-    // It would lift limits of others, too.
+    // It would lift limits of other tenants, too.
     check("POST", "/api/v1/whitelist", own);
     check("PUT", "/api/v1/policy", &alone(&rule("globex_api", acme, "")));
     check("PUT", "/api/v1/policy", &alone(&rule("new", "", "")));
@@ -198,7 +198,7 @@ fn nothing_is_written_beyond_its_own() {
 }
 
 #[test]
-fn its_own_is_written_and_pruned() {
+fn a_tenant_writes_and_prunes_its_own_entries() {
     let (desk, token) = open();
     let check = |method: &str, path: &str, body: &str, status: u16| {
         let answer = desk.call(&token, &step(method, path, body));
@@ -231,7 +231,7 @@ fn its_own_is_written_and_pruned() {
     assert_eq!(counts, [2, 1, 1, 2, 1, 2], "{left}");
 }
 
-/// Operators decide about a tenant, and its administrators cannot lift that.
+/// The administrators of a tenant cannot lift what operators decided about it.
 #[test]
 fn a_tenant_admin_cannot_lift_what_operators_imposed() {
     let (desk, token) = open();
@@ -270,7 +270,7 @@ fn a_tenant_admin_cannot_lift_what_operators_imposed() {
         desk.call(&token, &step("DELETE", "/api/v1/bans?rule_id=acme_cap&identifier=tom", ""));
     assert_eq!((lifted.status, lifted.code().as_str()), (403, "read_only"), "{lifted:?}");
     assert_eq!(desk.read("/api/v1/policy"), before, "nothing was changed");
-    // All of it is shown to the tenant, which can tell what is its own.
+    // All of it is shown to the tenant, with its own entries marked.
     let read = |path: &str| desk.call(&token, &step("GET", path, "")).json();
     assert_eq!(read("/api/v1/rules/acme_cap")["limit"], 2);
     let rules = read("/api/v1/rules?detail=true");

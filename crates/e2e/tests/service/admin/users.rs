@@ -1,4 +1,4 @@
-//! One user: what holds for it, and its exceptions.
+//! One user: its limits, and its overrides.
 
 use serde_json::{Value, json};
 
@@ -30,7 +30,7 @@ fn limits(desk: &Desk, query: &str) -> Value {
 }
 
 #[test]
-fn what_holds_for_a_user_is_told_with_its_origin() {
+fn the_limits_of_a_user_are_shown_with_their_origin() {
     let desk = open();
     let told = desk.read("/api/v1/users/alice/limits");
     assert_eq!(told["user_id"], "alice");
@@ -44,7 +44,7 @@ fn what_holds_for_a_user_is_told_with_its_origin() {
     let check = request("POST", CHECK, &[JSON, ("Authorization", &bearer)], body);
     assert_eq!(desk.server.connect().ask(&check).json()["remaining"], 7);
     for _ in 0..2 {
-        assert_eq!(limits(&desk, ""), json!([["api", 10, 7, "rule"]]), "looking is free");
+        assert_eq!(limits(&desk, ""), json!([["api", 10, 7, "rule"]]), "a peek charges nothing");
     }
     let of_exports = "?endpoint=/exports&method=POST";
     let both = json!([["exports", 2, 2, "rule"], ["api", 10, 7, "rule"]]);

@@ -1,4 +1,4 @@
-//! A catalog that is away: requests are judged as ever, and their decisions are kept when it is back.
+//! An unavailable catalog: checks go on, and their decisions are written when it is back.
 
 use serde_json::json;
 use tollgate_testbed::Postgres;

@@ -1,4 +1,4 @@
-//! Who changed what, when, from where, what it was before and what it is now.
+//! The audit log: author, time, address, the entry before and the entry now.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use tollgate_e2e::server::{ADMIN_TOKEN, JSON, Server};
 
 const AUDIT: &str = "/api/v1/audit";
 
-/// A call that changes something, and what the log says of it: kind, name and action.
+/// A call that changes something, and its record in the log: kind, name and action.
 type Made = (&'static str, &'static str, &'static str, &'static str);
 
 /// Every call that changes the catalog. `{key}` and `{token}` are made on the way.
@@ -61,7 +61,7 @@ const OTHERS: [&str; 9] = [
 ];
 
 #[test]
-fn every_change_is_told_with_its_author_and_what_was_before() {
+fn every_change_is_logged_with_its_author_and_the_entry_before() {
     let server = start("{}", &json!({"rules": []}));
     let (mut key, mut token, mut secret) = (String::new(), String::new(), String::new());
     for (method, path, body, told) in CHANGES {
@@ -88,7 +88,7 @@ fn every_change_is_told_with_its_author_and_what_was_before() {
         };
         assert!(is_right, "{last:?}");
     }
-    // An entry was what it became last.
+    // The state before a change equals the state after the last one.
     let of_r = records(&server, "/api/v1/audit?kind=rule&entry=r");
     assert_eq!(of_r.len(), 4);
     for pair in of_r.windows(2) {
@@ -103,7 +103,7 @@ fn every_change_is_told_with_its_author_and_what_was_before() {
 }
 
 #[test]
-fn no_call_that_changes_something_is_forgotten_here() {
+fn every_call_that_changes_something_is_tested_here() {
     let server = start("{}", &json!({"rules": []}));
     let description = server.get("/openapi.json").json();
     let plain = |path: &str| {
@@ -127,7 +127,7 @@ fn no_call_that_changes_something_is_forgotten_here() {
 }
 
 #[test]
-fn what_changes_nothing_is_not_told() {
+fn a_call_that_changes_nothing_is_not_logged() {
     let server = start("{}", &json!({"rules": [rule("r", 5)]}));
     let before = records(&server, AUDIT);
     let try_call = |method: &str, path: &str, body: &str, status: u16| {
@@ -179,7 +179,7 @@ fn the_log_is_found_by_every_filter_and_read_in_pages() {
     };
     check("entry=a", &["tier a create", "rule a update", "rule a create"]);
     check("entry=a&kind=tier", &["tier a create"]);
-    check("actor=nobody", &[]);
+    check("actor=unknown", &[]);
     check("actor=admin&kind=rule&entry=b", &["rule b create"]);
     check(&format!("since={middle}"), &["tier a create", "rule a update"]);
     check(&format!("until={middle}&entry=a"), &["rule a create"]);
@@ -202,7 +202,7 @@ fn the_log_is_found_by_every_filter_and_read_in_pages() {
 }
 
 #[test]
-fn a_tenant_sees_its_own_changes_alone() {
+fn a_tenant_sees_only_its_own_changes() {
     let own = json!({"rule_id": "own", "limit": 1, "window": "1h", "identifier_type": "user_id", "tenant": "acme"});
     let server = start("{}", &json!({"rules": [own, rule("other", 1)]}));
     let made =
@@ -230,7 +230,7 @@ fn rules_from_a_file_have_no_log() {
         let answer = server.get_as_admin(path);
         assert_eq!((answer.status, answer.code().as_str()), (404, "no_log"), "{answer:?}");
     }
-    // Everything else is told all the same.
+    // Statistics need no log.
     super::check(&server, "ann", 2);
     let stats = read(&server, "/api/v1/stats");
     assert_eq!(stats["totals"]["refused"], 1);

@@ -1,4 +1,4 @@
-//! Which requests were refused, denied or held back: all of them, found by every filter.
+//! The decision log: refused, denied and delayed requests, found by every filter.
 
 use std::fs;
 use std::ops::RangeInclusive;
@@ -15,7 +15,7 @@ use tollgate_e2e::until;
 const FIELDS: [&str; 3] = ["client", "rule_id", "action"];
 
 #[test]
-fn whatever_is_not_simply_allowed_is_kept() {
+fn refused_denied_and_delayed_requests_are_logged() {
     let slow = json!({"rule_id": "slow", "algorithm": "gcra", "limit": 1, "window": "300d", "identifier_type": "ip",
         "action": "throttle", "throttle": {"max_delay_ms": 31_622_400_000_u64}});
     let policy = json!({"rules": [rule("r", 1), slow], "blacklist": [{"identifier_type": "user_id", "identifier": "eve"}]});
@@ -26,7 +26,7 @@ fn whatever_is_not_simply_allowed_is_kept() {
     for delayed in [false, true] {
         assert_eq!(server.check(waiting)["delay_ms"].is_number(), delayed);
     }
-    // Looks are no requests.
+    // Peeks are not logged.
     for body in [r#"{"identifiers": {"user_id": "eve"}}"#, r#"{"identifiers": {"user_id": "ann"}}"#]
     {
         assert_eq!(server.post(PEEK, body).status, 200);
@@ -85,7 +85,7 @@ fn allowed_requests_are_sampled() {
             &json!({"rules": [rule("r", 1_000_000)]}),
         );
         check(&server, "ann", requests);
-        // Written after all of them.
+        // Written after all the others.
         call(&server, "PATCH", "/api/v1/rules/r", r#"{"limit": 0}"#);
         check(&server, "bob", 1);
         until("the last record", || {
@@ -101,7 +101,7 @@ fn allowed_requests_are_sampled() {
 }
 
 #[test]
-fn nothing_is_kept_where_nobody_wants_it() {
+fn decisions_off_logs_nothing() {
     let server = start("{decisions: off}", &json!({"rules": [rule("r", 0)]}));
     check(&server, "ann", 3);
     let top = until("a ranking", || {
@@ -114,7 +114,7 @@ fn nothing_is_kept_where_nobody_wants_it() {
 }
 
 #[test]
-fn secrets_are_told_by_their_digests() {
+fn secrets_are_logged_as_digests() {
     let by_header =
         json!({"rule_id": "h", "limit": 0, "window": "1h", "identifier_type": "header:x-device"});
     let server = start("{}", &json!({"rules": [rule("r", 0), by_header]}));
@@ -129,7 +129,7 @@ fn secrets_are_told_by_their_digests() {
     let all = settled(&server, DECISIONS, 3);
     let told = serde_json::to_string(&all).expect("a text");
     assert!(!told.contains("ossifrage"), "{told}");
-    // What `printf ossifrage | sha256sum` begins with.
+    // The beginning of `printf ossifrage | sha256sum`.
     let one = "sha256:fc497d9ad15f";
     let clients = brief(&all, &["client", "rule_id", "endpoint"]);
     assert_eq!(clients, [format!("{one} h -"), format!("{one} h -"), "ann r /x".to_owned()]);
@@ -141,7 +141,7 @@ fn secrets_are_told_by_their_digests() {
 }
 
 #[test]
-fn the_last_decisions_are_kept_at_the_end() {
+fn the_last_decisions_are_written_at_shutdown() {
     let mut server = start("{}", &json!({"rules": [rule("r", 0)]}));
     check(&server, "ann", 5);
     server.process.signal("TERM");

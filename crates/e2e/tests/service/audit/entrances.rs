@@ -1,4 +1,4 @@
-//! Whichever way a request comes to be judged, its decision is kept.
+//! Decisions of every entry point are logged.
 
 use std::fs;
 
@@ -18,7 +18,7 @@ descriptors:
 ";
 
 #[test]
-fn every_way_in_leads_to_the_log() {
+fn decisions_of_every_entry_point_are_logged() {
     let folder = tempfile::tempdir().expect("a folder");
     let directory = folder.path().join("ratelimit");
     fs::create_dir(&directory).expect("a directory");
@@ -65,7 +65,7 @@ fn every_way_in_leads_to_the_log() {
     assert_eq!(brief(&kept, &fields), [
         "http users refused PUT /a",
         "once users refused PUT /a",
-        // A refused key is judged anew.
+        // A refused call is checked again under its idempotency key.
         "once users refused PUT /a",
         "batch 1 users refused PUT /a",
         "batch 2 users refused PUT /a",
@@ -80,7 +80,7 @@ fn every_way_in_leads_to_the_log() {
     ]);
     let ids: std::collections::BTreeSet<String> =
         brief(&kept, &["decision_id"]).into_iter().collect();
-    assert_eq!(ids.len(), kept.len(), "each has a name of its own");
+    assert_eq!(ids.len(), kept.len(), "each has its own id");
     assert_eq!(kept[9]["identifiers"], json!({"database": "orders"}));
     assert_eq!(kept[5]["identifiers"]["ip"], "127.0.0.1");
 }

@@ -1,4 +1,4 @@
-//! What happens, as subscribers hear it.
+//! The stream of events, as subscribers receive it.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -13,22 +13,22 @@ use tollgate_e2e::client::request;
 use tollgate_e2e::server::{Server, bearer_admin};
 use tollgate_e2e::until;
 
-/// Far longer than anything takes that is waited for.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Far longer than any event takes.
+const EVENT_TIMEOUT: Duration = Duration::from_secs(60);
 const EVENTS: &str = "/api/v1/events";
 const LAST_CHUNK: &str = "\r\n0\r\n\r\n";
 const STREAM: (&str, &str) = ("Accept", "text/event-stream");
 
-/// Somebody who listens.
+/// A client that reads the stream.
 struct Subscriber {
     stream: TcpStream,
     heard: String,
-    /// How much of it was looked through: it may be long.
+    /// How much of it was searched: it may be long.
     searched: usize,
 }
 
 impl Subscriber {
-    /// Asks to hear what happens; does not read the answer yet.
+    /// Requests the stream; does not read the response yet.
     fn ask(server: &Server) -> Self {
         Self::ask_as(server, bearer_admin())
     }
@@ -41,7 +41,7 @@ impl Subscriber {
         Self { stream, heard: String::new(), searched: 0 }
     }
 
-    /// The same, once it listens.
+    /// Requests the stream, and waits until it is subscribed.
     fn new(server: &Server) -> Self {
         Self::new_as(server, bearer_admin())
     }
@@ -65,13 +65,13 @@ impl Subscriber {
         length > 0
     }
 
-    /// Listens until it has heard that; says all that it heard.
+    /// Reads until the words have come; returns all that was read.
     fn until(&mut self, words: &str) -> &str {
         self.until_any(&[words]);
         &self.heard
     }
 
-    /// Listens until it has heard one of these after what was waited for before; says which.
+    /// Reads until one of the words has come since the last call; returns which.
     fn until_any(&mut self, any: &[&str]) -> usize {
         let longest = any.iter().map(|words| words.len()).max().unwrap_or(0);
         let stopwatch = Stopwatch::start();
@@ -87,13 +87,13 @@ impl Subscriber {
             self.searched = self.searched.max(self.heard.len().saturating_sub(longest));
             assert!(self.read(), "no {any:?} before the end: {:.2000}", self.heard);
             // Heartbeats go on for ever.
-            assert!(stopwatch.elapsed() < PATIENCE, "no {any:?}: {:.2000}", self.heard);
+            assert!(stopwatch.elapsed() < EVENT_TIMEOUT, "no {any:?}: {:.2000}", self.heard);
         }
     }
 }
 
 #[test]
-fn decisions_and_revisions_are_told_as_they_happen() {
+fn decisions_and_revisions_are_sent_as_they_happen() {
     let server = start("{}", &json!({"rules": [rule("r", 0)]}));
     let mut subscribers = [(); 2].map(|()| Subscriber::new(&server));
     assert!(subscribers[0].heard.contains("content-type: text/event-stream"));
@@ -112,7 +112,7 @@ fn decisions_and_revisions_are_told_as_they_happen() {
 }
 
 #[test]
-fn only_so_many_can_listen_and_whoever_leaves_makes_room() {
+fn the_number_of_subscribers_is_bounded_and_places_are_freed() {
     let server = start("{}", &json!({"rules": []}));
     // One token has a quarter of the places.
     let mut subscribers: Vec<Subscriber> = (0..16).map(|_| Subscriber::new(&server)).collect();
@@ -134,7 +134,7 @@ fn only_so_many_can_listen_and_whoever_leaves_makes_room() {
     until("a place", || Subscriber::ask_as(&server, bearer).is_admitted().then_some(()));
 }
 
-/// Makes a token; gives its id, and the header that shows it.
+/// Makes a token; returns its id, and the header with it.
 fn token(server: &Server, body: &Value) -> (String, String) {
     let made = server.post_as_admin("/api/v1/tokens", &body.to_string());
     assert_eq!(made.status, 201, "{made:?}");
@@ -167,7 +167,7 @@ fn a_token_that_is_revoked_or_expires_loses_its_stream() {
 }
 
 #[test]
-fn whoever_does_not_ask_for_events_gets_none() {
+fn a_client_that_does_not_accept_events_gets_none() {
     let server = start("{}", &json!({"rules": []}));
     for accept in ["*/*", "application/json"] {
         let answer = server.ask("GET", EVENTS, &[("Accept", accept), bearer_admin()], "");
@@ -177,20 +177,20 @@ fn whoever_does_not_ask_for_events_gets_none() {
 }
 
 #[test]
-fn whoever_reads_too_slowly_is_told_what_it_missed() {
+fn a_slow_subscriber_gets_an_event_about_missed_events() {
     let server = start("{decisions: off}", &json!({"rules": [rule("r", 0)]}));
     let mut slow = Subscriber::ask(&server);
     let mut quick = Subscriber::new(&server);
     let (user, endpoint) = ("u".repeat(250), "/".repeat(250));
     let one = json!({"identifiers": {"user_id": user}, "endpoint": endpoint});
     let checks = json!({"checks": vec![one; 1_000]}).to_string();
-    // Far more than all buffers between here and there hold; none of it is waited for.
+    // Far more than all buffers on the way hold; the server does not wait for the reader.
     for _ in 0..120 {
         assert_eq!(server.post("/api/v1/rate-limit/check/batch", &checks).status, 200);
     }
     slow.until("event: lost\ndata: {\"events\":");
     quick.until("event: decision");
-    // It goes on. While it is still behind, it misses changes too, and hears that it did.
+    // It reads on. While it is still behind, it misses changes too, and gets an event about that.
     let hears_change = |limit: u32| {
         call(&server, "PATCH", "/api/v1/rules/r", &json!({"limit": limit}).to_string());
         slow.until_any(&["event: revision", "event: lost"]) == 0
@@ -199,7 +199,7 @@ fn whoever_reads_too_slowly_is_told_what_it_missed() {
 }
 
 #[test]
-fn the_end_of_the_server_ends_its_events() {
+fn shutdown_ends_the_stream() {
     let mut server = start("{}", &json!({"rules": []}));
     let mut subscriber = Subscriber::new(&server);
     server.process.signal("TERM");

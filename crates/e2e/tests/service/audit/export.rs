@@ -52,7 +52,7 @@ fn lines(server: &Server, path: &str) -> Vec<Value> {
 #[test]
 fn a_long_log_is_sent_whole_in_little_memory() {
     let server = start();
-    // Once before, so that what it takes for ever is there.
+    // Once before, so that lasting allocations are made.
     assert_eq!(lines(&server, &format!("{DECISIONS}?limit=1000")).len(), 1_000);
     let before = server.process.peak_memory();
     let all = lines(&server, DECISIONS);
@@ -61,12 +61,12 @@ fn a_long_log_is_sent_whole_in_little_memory() {
     assert!(times.is_sorted_by(|a, b| a > b), "the newest first, each once");
     let grown = server.process.peak_memory() - before;
     let size = COUNT * WIDTH as u64;
-    // A page, what SQLite keeps of its file, and what the allocator has not given back.
+    // A page, the cache of SQLite, and memory that the allocator has not returned.
     assert!(grown < size / 4, "{grown} bytes more for {size}");
 
     assert_eq!(lines(&server, &format!("{DECISIONS}?client=ann")).len() as u64, COUNT / 4);
     assert_eq!(lines(&server, &format!("{DECISIONS}?limit=7")).len(), 7);
-    assert_eq!(lines(&server, &format!("{DECISIONS}?client=nobody")), Vec::<Value>::new());
+    assert_eq!(lines(&server, &format!("{DECISIONS}?client=unknown")), Vec::<Value>::new());
     let after = format!("{DECISIONS}?before={}.x", Timestamp::from_secs(1).as_micros());
     assert_eq!(lines(&server, &after), Vec::<Value>::new());
     let changes = lines(&server, "/api/v1/audit");
@@ -74,7 +74,7 @@ fn a_long_log_is_sent_whole_in_little_memory() {
 }
 
 #[test]
-fn exports_that_nobody_reads_are_bounded() {
+fn exports_that_are_not_read_are_bounded() {
     let server = start();
     let ask = request("GET", DECISIONS, &[LINES, bearer_admin()], b"");
     let begin = || {

@@ -1,4 +1,4 @@
-//! A flood of refusals: requests are answered as ever, and what the log has no room for is counted.
+//! A flood of refusals: requests get responses as before, and decisions that the log drops are counted.
 
 use std::fs;
 use std::path::Path;
@@ -28,7 +28,7 @@ fn a_flood_is_answered_and_every_refusal_is_written_or_counted_as_lost() {
         start("{sample_allowed: 0, rows_per_second: 4000}", &json!({"rules": [rule("r", 0)]}));
     let check = json!({"identifiers": {"user_id": "ann"}, "endpoint": "/orders"});
     let body = server.folder().join("body.json");
-    // Several clients, for one alone may write a tenth of what the log takes.
+    // Several clients, because one may write only a tenth of what the log takes.
     let of = |user: usize| json!({"identifiers": {"user_id": format!("u{user}")}, "endpoint": "/orders"});
     let checks: Vec<_> = (0..BATCH).map(of).collect();
     fs::write(&body, json!({ "checks": checks }).to_string()).expect("written");
@@ -54,8 +54,8 @@ fn a_flood_is_answered_and_every_refusal_is_written_or_counted_as_lost() {
     let report = String::from_utf8_lossy(&output.stdout);
     let failed = figure(&report, "requests:", "failed") + figure(&report, "requests:", "errored");
     assert_eq!(failed, 0, "{report}");
-    // Requests that were cut off at the end may have been judged as well, and may still be: so the
-    // server is asked, until two looks in a row find the same.
+    // Requests that were cut off at the end may have been checked as well, and may still be: so the
+    // metrics are polled until they do not change.
     let mut before = 0;
     let [written, lost, failed] = until("an end of writing", || {
         let outcomes = outcomes(&server);
@@ -66,13 +66,13 @@ fn a_flood_is_answered_and_every_refusal_is_written_or_counted_as_lost() {
     });
     assert_eq!(failed, 0);
     assert!(written > 4_000 && lost > 0, "written {written}, lost {lost}: no flood\n{report}");
-    // It is over, and there is room again.
+    // The flood has ended, and the log has room again.
     assert_eq!(server.post(CHECK, &check.to_string()).status, 200);
     until("one more", || (outcomes(&server)[0] > written).then_some(()));
     assert_eq!(outcomes(&server)[1], lost);
 }
 
-/// One client that floods is one of many in the log.
+/// A client that floods takes only its share of the log.
 #[test]
 fn a_flood_of_one_client_leaves_room_for_the_refusals_of_others() {
     let server =

@@ -1,4 +1,4 @@
-//! What is kept of changes and decisions, and how it is read: logs, figures, rankings and events.
+//! The logs of changes and decisions, and how they are read: filters, figures, rankings and events.
 
 mod away;
 mod changes;
@@ -15,18 +15,18 @@ mod watching;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use tollgate_catalog::{Catalog, CatalogUrl, Purpose};
+use tollgate_catalog::{Catalog, CatalogUrl, PolicyBounds};
 
 use tollgate_e2e::client::Answer;
 use tollgate_e2e::server::{CHECK, JSON, Server, Setup, bearer_admin};
 use tollgate_e2e::until;
 
-/// Tests call more often than people do.
+/// Tests exceed the default limits of the admin API.
 const OFTEN: &str = "limits: {admin_reads_per_minute: 1000000, admin_writes_per_minute: 1000000, check_calls_per_second: 0}";
 
 const DECISIONS: &str = "/api/v1/audit/decisions";
 
-/// A server with a catalog, where these rules hold, and nothing else.
+/// A server with a catalog that holds only this policy.
 fn start(audit: &str, policy: &Value) -> Server {
     let settings = format!("{OFTEN}\naudit: {audit}");
     let server = Server::start(&Setup { settings: &settings, ..Setup::default() });
@@ -39,7 +39,7 @@ fn put_policy(server: &Server, policy: &Value) {
     assert_eq!(put.status, 200, "{put:?}");
 }
 
-/// A rule that never forgets, by user.
+/// A rule with a very long window, by user.
 fn rule(rule_id: &str, limit: u64) -> Value {
     json!({"rule_id": rule_id, "limit": limit, "window": "300d", "identifier_type": "user_id"})
 }
@@ -98,7 +98,7 @@ fn outcomes(server: &Server) -> [u64; 3] {
 
 /// The catalog of a server whose files are there.
 fn catalog(folder: &Path) -> Catalog {
-    Catalog::new(CatalogUrl::Sqlite(folder.join("tollgate.db")), Purpose::default())
+    Catalog::new(CatalogUrl::Sqlite(folder.join("tollgate.db")), PolicyBounds::default())
 }
 
 fn wait_for<T>(answer: impl Future<Output = T>) -> T {

@@ -1,4 +1,4 @@
-//! Whoever resets counters is told in the log of changes: who, from where, and what was left before.
+//! Resets of counters are in the audit log: by whom, from where, and what was left before.
 
 use serde_json::{Value, json};
 use tollgate_catalog::{AuditFilter, AuditKind};
@@ -27,7 +27,7 @@ fn reset(server: &Server, body: &Value) -> Answer {
     answer
 }
 
-/// The resets in the log, once there are so many. They are written in a moment.
+/// The resets in the log, once there are so many. They are written in the background.
 fn resets(server: &Server, count: usize) -> Vec<Value> {
     until("records of resets", || {
         let found = records(server, RESETS);
@@ -39,7 +39,7 @@ fn ann() -> Value {
     json!({"identifiers": {"user_id": "ann"}})
 }
 
-/// What every catalog promises of resets.
+/// How every catalog logs resets.
 fn check_resets(server: &Server) {
     let by_key =
         json!({"rule_id": "keys", "limit": 7, "window": "300d", "identifier_type": "api_key"});
@@ -54,7 +54,7 @@ fn check_resets(server: &Server) {
     reset(server, &json!({"identifiers": {"api_key": SECRET}}));
     let mut client = Client::of(server);
     client.try_call_as(ADMIN_TOKEN, RESET_LIMIT, &ann()).expect("forgotten");
-    // Nothing is counted for nobody.
+    // Without identifiers there is no counter.
     assert_eq!(reset(server, &json!({})).json(), json!({"counters": 0}));
 
     let log = resets(server, 6);
@@ -83,7 +83,7 @@ fn check_resets(server: &Server) {
 
     let entry = format!("{RESETS}&entry=%5B%22s%22,%22user_id%22,%22ann%22%5D");
     assert_eq!(records(server, &entry).len(), 3);
-    assert_eq!(records(server, &format!("{RESETS}&actor=nobody")), Vec::<Value>::new());
+    assert_eq!(records(server, &format!("{RESETS}&actor=unknown")), Vec::<Value>::new());
     // Page by page, and among changes, it is the same log.
     let all = records(server, "/api/v1/audit");
     assert_eq!(all, [log.clone(), changes].concat());
@@ -93,7 +93,7 @@ fn check_resets(server: &Server) {
         export.lines().map(|line| serde_json::from_str(line).expect("a record")).collect();
     assert_eq!(lines, all);
     assert!(!export.contains(SECRET), "{export}");
-    // Nobody who follows the catalog or changes it meanwhile notices.
+    // A reset does not change the revision of the catalog.
     let after = server.get_as_admin("/api/v1/policy");
     assert_eq!(after.header("etag"), policy.header("etag"));
     assert!(log.iter().all(|record| record["revision"] == all[6]["revision"]), "{log:?}");
@@ -128,7 +128,7 @@ fn a_tenant_sees_resets_under_its_own_rules() {
 }
 
 #[test]
-fn a_reset_does_not_wait_for_a_catalog_that_is_away() {
+fn a_reset_does_not_wait_for_an_unavailable_catalog() {
     let database = Postgres::start();
     let mut server = start_with(&database);
     put_policy(&server, &json!({"rules": [rule("r", 5)]}));
@@ -156,7 +156,7 @@ fn a_reset_does_not_wait_for_a_catalog_that_is_away() {
 }
 
 #[test]
-fn a_reset_that_cannot_be_kept_is_said_to_be_missing() {
+fn a_reset_that_cannot_be_logged_is_reported() {
     let database = Postgres::start();
     let mut server = start_with(&database);
     put_policy(&server, &json!({"rules": [rule("r", 5), rule("s", 5)]}));
@@ -169,9 +169,9 @@ fn a_reset_that_cannot_be_kept_is_said_to_be_missing() {
     assert!(line.is_some_and(|line| line.contains("missing=2")), "{errors}");
 }
 
-/// What waits for the log when the server ends gets the chance that decisions get.
+/// Resets that wait for the log at shutdown are written, as decisions are.
 #[test]
-fn a_reset_just_before_the_end_is_kept() {
+fn a_reset_just_before_shutdown_is_logged() {
     let mut server = start("{}", &json!({"rules": [rule("r", 5)]}));
     reset(&server, &ann());
     server.process.signal("TERM");
@@ -182,7 +182,7 @@ fn a_reset_just_before_the_end_is_kept() {
 }
 
 #[test]
-fn without_a_catalog_it_is_said_who_reset_counters() {
+fn without_a_catalog_resets_are_log_lines() {
     let mut server = Server::with_rules(
         "rules: [{rule_id: r, limit: 5, window: 300d, identifier_type: user_id}]",
     );

@@ -1,4 +1,4 @@
-//! Old records go, a few at a time, and newer ones stay.
+//! Old records are deleted, a few at a time, and newer ones stay.
 
 use serde_json::json;
 use tollgate::{Clock as _, Micros, SystemClock, Timestamp};
@@ -29,7 +29,7 @@ fn decision(number: usize, at: Timestamp) -> DecisionRecord {
 }
 
 #[test]
-fn records_are_kept_for_so_many_days() {
+fn records_are_deleted_after_the_retention_time() {
     let folder = tempfile::tempdir().expect("a folder");
     let catalog = catalog(folder.path());
     wait_for(async {
@@ -42,7 +42,7 @@ fn records_are_kept_for_so_many_days() {
             let written = catalog.write(&author, Intent::Edits(edits), ago(days), false).await;
             assert_eq!(written.expect("written").changes.len(), 1);
         }
-        // More than one step takes.
+        // More than one step deletes.
         let old: Vec<_> = (0..2_000).map(|number| decision(number, ago(4))).collect();
         catalog.log_decisions(&old, u64::MAX).await.expect("kept");
         let new: Vec<_> = (2_000..2_003).map(|number| decision(number, ago(2))).collect();

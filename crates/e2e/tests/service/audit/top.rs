@@ -1,4 +1,4 @@
-//! Who is refused most.
+//! The ranking of clients by refusals.
 
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ fn names(list: &Value) -> Vec<String> {
 }
 
 #[test]
-fn the_heaviest_come_first() {
+fn the_most_refused_clients_come_first() {
     let by_user = json!({"rule_id": "users", "limit": 0, "window": "1h", "identifier_type": "user_id", "key_pattern": "u*"});
     let others = json!({"rule_id": "others", "limit": 1, "window": "1h", "identifier_type": "user_id", "key_pattern": "o*"});
     let server = start("{sample_allowed: 1}", &json!({"rules": [by_user, others]}));
@@ -46,7 +46,7 @@ fn the_heaviest_come_first() {
         let answer = server.get_as_admin(&format!("/api/v1/top?{query}"));
         assert_eq!((answer.status, answer.code().as_str()), (400, "invalid_query"), "{query}");
     }
-    // One who stands out does so among thousands who do not, and the ranking says what it may lack.
+    // A heavy client stands out among thousands of others, and the ranking states its error.
     for thousand in 0..4 {
         let names: Vec<String> = (0..600).map(|number| format!("u {thousand} {number}")).collect();
         let mut crowd: Vec<_> = names.iter().map(|name| (name.as_str(), "/d", 1)).collect();

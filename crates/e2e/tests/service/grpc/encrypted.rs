@@ -47,7 +47,7 @@ fn ann() -> Value {
     request("any", &[&["user=ann"]])
 }
 
-/// What a client without definitions learns: nothing but the code.
+/// The response to a client without definitions: only the code.
 fn raw_code(client: &mut Client, token: Option<&str>) -> String {
     let metadata =
         token.map_or(json!({}), |token| json!({"authorization": format!("Bearer {token}")}));
@@ -61,9 +61,9 @@ fn a_certificate_proves_who_the_server_is() {
     let mut trusting = encrypted.client(&encrypted.authority, None);
     assert_eq!(trusting.call(SHOULD_RATE_LIMIT, &ann())["overall_code"], "OK");
     let mut doubting = encrypted.client(&encrypted.other_authority, None);
-    assert_eq!(raw_code(&mut doubting, None), "UNAVAILABLE", "an authority that nobody knows");
+    assert_eq!(raw_code(&mut doubting, None), "UNAVAILABLE", "an unknown authority");
     let mut plain = Client::of(&encrypted.server);
-    assert_eq!(raw_code(&mut plain, None), "UNAVAILABLE", "who does not encrypt is not answered");
+    assert_eq!(raw_code(&mut plain, None), "UNAVAILABLE", "plain text gets no response");
 }
 
 #[test]
@@ -72,9 +72,9 @@ fn a_client_certificate_opens_the_service() {
     let mut known = encrypted.client(&encrypted.authority, Some(&encrypted.client));
     assert_eq!(known.call(SHOULD_RATE_LIMIT, &ann())["overall_code"], "OK");
     assert_eq!(raw_code(&mut known, None), "OK");
-    let mut nobody = encrypted.client(&encrypted.authority, None);
-    assert_eq!(raw_code(&mut nobody, None), "UNAUTHENTICATED", "no certificate");
-    assert_eq!(raw_code(&mut nobody, Some(ADMIN_TOKEN)), "OK", "a token does as well");
+    let mut anonymous = encrypted.client(&encrypted.authority, None);
+    assert_eq!(raw_code(&mut anonymous, None), "UNAUTHENTICATED", "no certificate");
+    assert_eq!(raw_code(&mut anonymous, Some(ADMIN_TOKEN)), "OK", "a token does as well");
     let mut stranger = encrypted.client(&encrypted.authority, Some(&encrypted.stranger));
     assert_eq!(raw_code(&mut stranger, None), "UNAVAILABLE", "of another authority");
 }

@@ -1,4 +1,4 @@
-//! Limits are exact when gRPC and HTTP ask for the same at once.
+//! Limits are exact when gRPC and HTTP charge the same counters at once.
 
 use std::sync::Barrier;
 use std::thread;
@@ -22,7 +22,7 @@ const ALGORITHMS: [&str; 6] = [
     "gcra",
 ];
 
-/// Windows are so long that nothing comes back during a test. Each rule has an attribute of its own.
+/// Windows are so long that nothing refills during a test. Each rule has its own attribute.
 fn rules() -> String {
     let rule = |algorithm: &&str| {
         format!(
@@ -33,7 +33,7 @@ fn rules() -> String {
     format!("rules:\n{}", ALGORITHMS.iter().map(rule).collect::<String>())
 }
 
-/// How often HTTP is allowed while gRPC asks too; the last to arrive says `go`.
+/// How many checks over HTTP are allowed while gRPC sends checks too; the last to arrive says `go`.
 fn hammer_http(server: &Server, body: &str, go: impl FnOnce() + Send) -> usize {
     let check = request("POST", CHECK, &[JSON], body.as_bytes());
     let start = Barrier::new(CONNECTIONS + 1);

@@ -1,4 +1,4 @@
-//! What load balancers and curious clients ask before anything else.
+//! Health checks and reflection, for load balancers and clients without definitions.
 
 use serde_json::json;
 
@@ -10,7 +10,7 @@ const SERVICES: [&str; 3] =
     ["", "tollgate.v1.RateLimiter", "envoy.service.ratelimit.v3.RateLimitService"];
 
 #[test]
-fn services_say_that_they_serve_until_the_end_is_near() {
+fn services_report_serving_until_shutdown_begins() {
     let settings = "limits: {shutdown_delay: 1h}";
     let mut server = Server::start(&Setup { settings, ..Setup::default() });
     let mut client = Client::of(&server);
@@ -33,7 +33,7 @@ fn services_say_that_they_serve_until_the_end_is_near() {
         });
     }
     let answer = client.call(CHECK_RATE_LIMIT, &json!({"identifier": "ann"}));
-    assert_eq!(answer["allowed"], true, "calls are answered until the delay is over");
+    assert_eq!(answer["allowed"], true, "calls are answered until the delay has ended");
     server.process.signal("TERM");
     assert_eq!(server.process.end().code(), Some(0), "{}", server.process.errors());
     let failure = client.fail(CHECK_RATE_LIMIT, &json!({"identifier": "ann"}));
@@ -45,7 +45,7 @@ fn the_server_describes_its_services() {
     let server = Server::start(&Setup::default());
     let mut client = Client::of(&server);
     let found = client.ask(&json!({"services": true})).expect("services");
-    // The newer of the two ways to ask, which the client knows nothing about: field 7, and no text.
+    // The newer version of reflection, which the client does not know: field 7, and no text.
     let newer = "grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
     let listed = client.ask(&json!({"raw": newer, "bytes": "3a00"})).expect("services");
     let hex = |text: &str| text.bytes().map(|byte| format!("{byte:02x}")).collect::<String>();

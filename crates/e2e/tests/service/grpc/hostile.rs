@@ -1,5 +1,5 @@
-//! Clients that send nonsense over gRPC, on purpose or not: every one of them gets a clear answer, and
-//! nobody else notices.
+//! Malformed input over gRPC, on purpose or not: every client gets a clear response, and other clients
+//! are not affected.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -33,10 +33,10 @@ const METHODS: [&str; 5] =
     [CHECK_RATE_LIMIT, GET_REMAINING_QUOTA, CHECK_BATCH, SHOULD_RATE_LIMIT, RESET_LIMIT];
 /// A well-behaved client waits no longer than that, even while others misbehave on a busy machine.
 const LONG: Duration = Duration::from_secs(5);
-/// What is said to those whose message does not come.
+/// The error for a call whose message does not come.
 const LATE: &str = "the call did not arrive in time (limits.request_timeout)";
-/// Everything that a server needs, and some room. Counters have 4 MiB of it.
-const MOST_MEMORY: u64 = 192 << 20;
+/// What a server needs, with a margin. Counters have 4 MiB of it.
+const MAX_MEMORY_BYTES: u64 = 192 << 20;
 
 fn start() -> Server {
     Server::start(&Setup { rules: Some(RULES), settings: SETTINGS, ..Setup::default() })
@@ -51,8 +51,8 @@ fn behave_well(client: &mut Client) {
     assert!(stopwatch.elapsed() < LONG, "answers took {:?}", stopwatch.elapsed());
 }
 
-/// Behaves well while `misbehave` runs, and is answered every time. Afterwards the server is as good
-/// as new.
+/// Sends valid calls while `misbehave` runs; each gets a response. Afterwards the server works as
+/// before.
 fn beside_a_good_client(server: &Server, misbehave: impl FnOnce(&mut Client)) {
     let answered = AtomicUsize::new(0);
     let ask = |is_over: &AtomicBool| {
@@ -69,14 +69,14 @@ fn beside_a_good_client(server: &Server, misbehave: impl FnOnce(&mut Client)) {
     let log = server.process.errors();
     assert!(!log.contains("panicked"), "{log}");
     let peak = server.process.peak_memory();
-    assert!(peak < MOST_MEMORY, "{peak} bytes of memory");
+    assert!(peak < MAX_MEMORY_BYTES, "{peak} bytes of memory");
 }
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Sends bytes as a message; says what became of it.
+/// Sends bytes as a message; returns the result.
 fn send(client: &mut Client, method: &str, bytes: &str, times: usize) -> Result<Value, Failure> {
     client.ask(&json!({"raw": method, "bytes": bytes, "times": times}))
 }
@@ -147,7 +147,7 @@ fn too_much_of_anything_is_refused() {
 }
 
 #[test]
-fn what_is_not_there_is_unimplemented() {
+fn unknown_calls_are_unimplemented() {
     let server = start();
     beside_a_good_client(&server, |client| {
         for method in [
@@ -168,7 +168,7 @@ fn what_is_not_there_is_unimplemented() {
     });
 }
 
-/// A call by curl, which lets its user write every header. The message is an empty one.
+/// A call by curl, which can send any header. The message is empty.
 fn curl_call(server: &Server, method: &str, more: &[&str]) -> Answer {
     let frame = server.folder().join("frame");
     std::fs::write(&frame, [0; 5]).expect("written");
@@ -182,7 +182,7 @@ fn curl_call(server: &Server, method: &str, more: &[&str]) -> Answer {
 }
 
 #[test]
-fn heads_that_make_no_sense_are_refused() {
+fn malformed_heads_are_refused() {
     let server = start();
     beside_a_good_client(&server, |_| {
         for timeout in ["", "m", "5", "5x", "-5m", "123456789m", "5 m", "forever"] {
@@ -241,7 +241,7 @@ fn a_call_ends_with_its_deadline() {
 }
 
 #[test]
-fn bytes_that_are_no_http_end_the_connection() {
+fn bytes_that_are_not_http_end_the_connection() {
     let server = start();
     beside_a_good_client(&server, |_| {
         let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -250,7 +250,7 @@ fn bytes_that_are_no_http_end_the_connection() {
             let length = random.below(300);
             let noise: Vec<u8> = (0..length).map(|_| random.byte()).collect();
             let mut connection = Connection::open(server.grpc_address);
-            // The answer may come before everything is sent.
+            // The response may come before everything is sent.
             let _ = connection
                 .send(&[if number % 2 == 0 { &preface[..] } else { b"" }, &noise].concat());
             connection.finish();
@@ -260,14 +260,14 @@ fn bytes_that_are_no_http_end_the_connection() {
 }
 
 #[test]
-fn clients_that_say_nothing_are_cut_off() {
+fn silent_clients_are_cut_off() {
     let server = start();
     beside_a_good_client(&server, |client| {
         let silent: Vec<_> = (0..200).map(|_| Connection::open(server.grpc_address)).collect();
         for method in METHODS.into_iter().chain(["grpc.health.v1.Health/Watch"]) {
             let silence = json!({"silence": 4, "streams": 50, "method": method});
             let ends = client.ask(&silence).expect("ends");
-            // Who may not call is told so without waiting for a message.
+            // A call without permission is refused without waiting for its message.
             let late = format!("DEADLINE_EXCEEDED: {LATE}");
             let expected = if method == RESET_LIMIT { "UNAUTHENTICATED: " } else { &late };
             let ends = ends.as_object().expect("ends");

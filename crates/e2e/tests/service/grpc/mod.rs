@@ -1,4 +1,4 @@
-//! gRPC as its clients meet it: the check API, health, reflection, rights, encryption, and nonsense.
+//! gRPC: the check API, health, reflection, permissions, encryption, and malformed input.
 
 mod encrypted;
 mod exact;

@@ -16,7 +16,7 @@ rules:
 blacklist: [{identifier_type: user_id, identifier: mallory, reason: abuse}]
 ";
 
-/// Parts of an answer, as one text: whether it passed, what is left, and by which rule.
+/// Parts of a response, as one text: whether it passed, what is left, and by which rule.
 fn brief(answer: &Value) -> String {
     let allowed = answer["allowed"].as_bool().expect("a verdict");
     let left = answer["remaining"].as_str().unwrap_or("-");
@@ -24,7 +24,7 @@ fn brief(answer: &Value) -> String {
 }
 
 #[test]
-fn a_check_is_judged_as_over_http() {
+fn a_check_is_decided_as_over_http() {
     let server = Server::with_rules(RULES);
     let mut client = Client::of(&server);
     let answer = client.call(CHECK_RATE_LIMIT, &json!({"identifier": "ann", "cost": "2"}));
@@ -92,7 +92,7 @@ fn every_field_of_a_check_counts() {
 }
 
 #[test]
-fn checks_that_make_no_sense_are_told_so() {
+fn invalid_checks_are_errors() {
     let server = Server::with_rules(RULES);
     let mut client = Client::of(&server);
     let mut check = |message: Value, code: &str, expected: &str| {
@@ -125,7 +125,7 @@ fn checks_that_make_no_sense_are_told_so() {
 }
 
 #[test]
-fn a_look_costs_nothing_and_a_reset_forgets() {
+fn a_peek_charges_nothing_and_a_reset_clears_the_counter() {
     let server = Server::with_rules(RULES);
     let mut client = Client::of(&server);
     let ann = json!({"identifiers": {"user_id": "ann", "tenant": "acme"}});
@@ -163,7 +163,7 @@ fn a_batch_is_answered_in_order() {
     assert_eq!(results, expected.map(|text| format!("{text} per_user")));
     assert_eq!(answer["results"][1]["response"]["rules"].as_array().map(Vec::len), Some(1));
 
-    // A key that was used for something else spoils only its own check.
+    // A reused idempotency key fails only its own check.
     let abused = json!({"identifier": "bob", "idempotency_key": "once"});
     let answer = client.call(CHECK_BATCH, &json!({"checks": [other, abused, other]}));
     assert_eq!(brief(&answer["results"][0]["response"]), "true 2 per_user");
@@ -181,7 +181,7 @@ fn a_batch_is_answered_in_order() {
     assert_eq!(full["results"].as_array().map(Vec::len), Some(1_000));
 }
 
-/// Keys were a few characters shorter than over HTTP.
+/// Idempotency keys were once a few characters shorter than over HTTP.
 #[test]
 fn keys_are_as_long_as_over_http() {
     let server = Server::with_rules(RULES);
@@ -206,7 +206,7 @@ fn a_repeated_call_is_charged_once() {
     let other = json!({"identifier": "ann", "cost": "1", "idempotency_key": "once"});
     let failure = client.fail(CHECK_RATE_LIMIT, &other);
     assert_eq!(failure.code, "INVALID_ARGUMENT", "{failure:?}");
-    // A refusal is not remembered: the same call may pass later.
+    // A refusal is not recorded: the same call may pass later.
     let dear = json!({"identifier": "ann", "cost": "4", "idempotency_key": "later"});
     assert_eq!(client.call(CHECK_RATE_LIMIT, &dear)["allowed"], false);
     client.try_call_as(ADMIN_TOKEN, RESET_LIMIT, &json!({"identifier": "ann"})).expect("forgotten");

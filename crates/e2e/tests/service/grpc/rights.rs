@@ -1,4 +1,4 @@
-//! Who may make which call.
+//! The permission that each call needs.
 
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ fn code(answer: Result<Value, Failure>) -> String {
 }
 
 #[test]
-fn every_call_asks_for_its_right() {
+fn every_call_needs_its_permission() {
     const OPEN: [&str; 3] = ["OK", "OK", "OK"];
     const CALLERS: [&str; 3] = ["UNAUTHENTICATED", "OK", "OK"];
     const OPERATORS: [&str; 3] = ["UNAUTHENTICATED", "PERMISSION_DENIED", "OK"];
@@ -50,7 +50,7 @@ fn every_call_asks_for_its_right() {
 }
 
 #[test]
-fn guessing_tokens_comes_to_an_end() {
+fn guesses_of_tokens_are_bounded() {
     let server = start("check_auth: token");
     let mut client = Client::of(&server);
     let message = json!({"identifier": "ann"});
@@ -61,12 +61,12 @@ fn guessing_tokens_comes_to_an_end() {
     let refused = guess("guess-20").expect_err("too many guesses");
     assert_eq!(refused.code, "RESOURCE_EXHAUSTED", "{refused:?}");
     assert!(refused.metadata["retry-after"].is_string(), "{refused:?}");
-    assert_eq!(code(guess(CALLER_TOKEN)), "OK", "nobody is locked out");
+    assert_eq!(code(guess(CALLER_TOKEN)), "OK", "the right token still works");
     assert!(!server.process.errors().contains("guess-"), "{}", server.process.errors());
 }
 
 #[test]
-fn the_server_can_be_asked_only_so_often() {
+fn calls_to_the_server_are_rate_limited() {
     let server = start("{check_auth: none, limits: {check_calls_per_second: 1}}");
     let mut client = Client::of(&server);
     let asked = request("any", &[&["user=ann"]]);
@@ -78,7 +78,7 @@ fn the_server_can_be_asked_only_so_often() {
 }
 
 #[test]
-fn a_port_that_others_can_reach_asks_how_callers_are_known() {
+fn a_port_on_a_public_address_needs_check_auth() {
     let folder = tempfile::tempdir().expect("a folder");
     let check = |address: &str| {
         let setup = Setup { arguments: &["--grpc", address], ..Setup::default() };

@@ -1,9 +1,9 @@
-//! Bodies that no call understands.
+//! Bodies that are invalid for every call.
 
 use super::random::Random;
 
-/// What is damaged, and what is sent in the wrong wrapping.
-pub(super) const SOUND: &str =
+/// The valid body that is damaged, or sent with a wrong type or encoding.
+pub(super) const VALID: &str =
     r#"{"identifiers":{"user_id":"u","ip":"203.0.113.9"},"endpoint":"/a","method":"GET","cost":2}"#;
 
 const OTHERS: &[&str] = &[
@@ -73,7 +73,7 @@ pub(super) fn hand_made() -> Vec<Vec<u8>> {
         "{\"identifiers\":\"u\"}",
         "{\"identifiers\":{\"user_id\":1}}",
         "{\"identifiers\":{\"user_id\":{}}}",
-        "{\"identifiers\":{\"nobody\":\"u\"}}",
+        "{\"identifiers\":{\"unknown\":\"u\"}}",
         "{\"endpoint\":1}",
         "{\"endpoint\":\"\\ud800\"}",
         "{\"endpoint\":\"\\x\"}",
@@ -137,9 +137,9 @@ pub(super) fn hand_made() -> Vec<Vec<u8>> {
     bodies
 }
 
-/// A sound body that something happened to.
+/// A valid body with random damage.
 pub(super) fn damaged(random: &mut Random) -> Vec<u8> {
-    let texts: Vec<&str> = [SOUND].iter().chain(OTHERS).copied().collect();
+    let texts: Vec<&str> = [VALID].iter().chain(OTHERS).copied().collect();
     let mut body = random.pick(&texts).as_bytes().to_vec();
     random.damage(&mut body);
     body

@@ -1,14 +1,14 @@
-//! Requests that are hardly requests.
+//! Malformed requests.
 
 use Expected::{End, Status, StatusOrEnd};
 
 use super::random::Random;
 
-/// What becomes of bytes that are sent.
+/// The expected result of sending bytes.
 pub(super) enum Expected {
-    /// An answer with this status.
+    /// A response with this status.
     Status(u16),
-    /// No answer: the client ends in the middle of something, and so does the connection.
+    /// No response: the client ends in the middle of a request, and so does the connection.
     End,
     /// This status, unless the server notices first that the client has gone.
     StatusOrEnd(u16),
@@ -21,13 +21,13 @@ pub(super) fn check_with(rest: &[u8]) -> Vec<u8> {
     [head.as_bytes(), rest].concat()
 }
 
-/// What a proxy asks, with one header field.
+/// A forward-auth request with one header field.
 pub(super) fn authorize_with(name: &str, value: &[u8]) -> Vec<u8> {
     let head = format!("GET /api/v1/rate-limit/authorize HTTP/1.1\r\nHost: localhost\r\n{name}: ");
     [head.as_bytes(), value, b"\r\n\r\n"].concat()
 }
 
-/// Bytes that are no sound request, and a few that are, although they look odd.
+/// Bytes that are not a valid request, and a few that are, although they look odd.
 pub(super) fn hand_made() -> Vec<(Vec<u8>, Expected)> {
     let live = "GET /health/live HTTP/1.1\r\n";
     let text = |text: &str, expected| (text.as_bytes().to_vec(), expected);
@@ -58,7 +58,7 @@ pub(super) fn hand_made() -> Vec<(Vec<u8>, Expected)> {
         live_with(": a\r\n\r\n", Status(400)),
         live_with("X-\u{0}: a\r\n\r\n", Status(400)),
         live_with("X-A: \u{0}\r\n\r\n", Status(400)),
-        // The answer comes before everything was sent, so it may get lost.
+        // The response comes before everything was sent, so it may get lost.
         live_with(&format!("Host: localhost\r\nX: {long}\r\n\r\n"), StatusOrEnd(431)),
         live_with(&format!("Host: localhost\r\n{}\r\n", "X: 1\r\n".repeat(101)), StatusOrEnd(431)),
         live_with(
@@ -79,7 +79,7 @@ pub(super) fn hand_made() -> Vec<(Vec<u8>, Expected)> {
         check_with("Expect: miracles\r\nContent-Length: 3\r\n\r\n{]}", Status(400)),
         // With two lengths the chunks count, so this body is empty.
         check_with("Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", Status(400)),
-        // A server on loopback that asks for no token answers to its own names only.
+        // A server on loopback that needs no token accepts only its own host names.
         live_with("\r\n", Status(400)),
         live_with("Host: localhost\r\nHost: b\r\n\r\n", Status(400)),
         text(
@@ -89,20 +89,20 @@ pub(super) fn hand_made() -> Vec<(Vec<u8>, Expected)> {
     ]
 }
 
-/// A sound head that something happened to.
+/// A valid head with random damage.
 pub(super) fn damaged(random: &mut Random) -> Vec<u8> {
-    const SOUND: &[&str] = &[
+    const VALID: &[&str] = &[
         "POST /api/v1/rate-limit/check HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}",
         "GET /api/v1/rate-limit/authorize/a/b?c HTTP/1.1\r\nHost: localhost\r\nX-Forwarded-For: 192.0.2.1, 10.0.0.1\r\nAuthorization: Bearer a.b.c\r\n\r\n",
         "POST /api/v1/rate-limit/check/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\nd\r\n{\"checks\":[]}\r\n0\r\n\r\n",
         "GET /api/v1/rate-limits/status?endpoint=/a&method=GET HTTP/1.1\r\nHost: localhost\r\n\r\n",
     ];
-    let mut bytes = random.pick(SOUND).as_bytes().to_vec();
+    let mut bytes = random.pick(VALID).as_bytes().to_vec();
     random.damage(&mut bytes);
     bytes
 }
 
-/// Sound requests for things that are not there.
+/// Valid requests for unknown paths and methods.
 pub(super) fn odd_requests() -> Vec<(&'static str, &'static str)> {
     let mut requests: Vec<(&str, &str)> = [
         "/nowhere",
@@ -155,7 +155,7 @@ pub(super) fn odd_requests() -> Vec<(&'static str, &'static str)> {
     requests
 }
 
-/// Header fields that say nothing sensible about a client. It is limited all the same.
+/// Header fields that identify no client. It is limited all the same.
 pub(super) fn odd_headers() -> Vec<(&'static str, Vec<u8>)> {
     let mut headers: Vec<(&str, Vec<u8>)> = Vec::new();
     let long = "1.2.3.4, ".repeat(5_000);
@@ -212,7 +212,7 @@ pub(super) fn odd_idempotency_keys() -> Vec<Vec<u8>> {
     vec![Vec::new(), vec![b'k'; 256], vec![b'k'; 50_000], vec![0xff, 0xfe], "schlüssel".into()]
 }
 
-/// A token that opens nothing. All of them are told apart by their number.
+/// An invalid token. Each has its own number.
 pub(super) fn odd_token(random: &mut Random, number: usize) -> Vec<u8> {
     let schemes: [&[u8]; 7] = [
         b"Bearer secret",

@@ -1,5 +1,5 @@
-//! Clients that send nonsense, on purpose or not: every one of them gets a clear answer, and nobody
-//! else notices.
+//! Malformed input over HTTP, on purpose or not: every client gets a clear response, and other clients
+//! are not affected.
 
 mod bodies;
 mod heads;
@@ -49,15 +49,15 @@ const WITH_BODY: &[&str] = &[
 ];
 /// A well-behaved client waits no longer than that, even while others misbehave on a busy machine.
 const LONG: Duration = Duration::from_secs(5);
-/// Everything that a server needs, and some room. Counters have 4 MiB of it.
-const MOST_MEMORY: u64 = 192 << 20;
+/// What a server needs, with a margin. Counters have 4 MiB of it.
+const MAX_MEMORY_BYTES: u64 = 192 << 20;
 
 fn start() -> Server {
     Server::start(&Setup { rules: Some(RULES), settings: SETTINGS, ..Setup::default() })
 }
 
-/// Behaves well while `misbehave` runs, and is answered every time. Afterwards the server is as good
-/// as new.
+/// Sends valid requests while `misbehave` runs; each gets a response. Afterwards the server works as
+/// before.
 fn beside_a_good_client(server: &Server, misbehave: impl FnOnce(&Server)) {
     let answered = AtomicUsize::new(0);
     let address = server.address;
@@ -73,7 +73,7 @@ fn beside_a_good_client(server: &Server, misbehave: impl FnOnce(&Server)) {
     let log = server.process.errors();
     assert!(!log.contains("panicked"), "{log}");
     let peak = server.process.peak_memory();
-    assert!(peak < MOST_MEMORY, "{peak} bytes of memory");
+    assert!(peak < MAX_MEMORY_BYTES, "{peak} bytes of memory");
     assert!(server.figure("tollgate_http_responses_total{status=\"5xx\"}") < 0.5);
 }
 
@@ -85,7 +85,7 @@ fn behave_well(address: SocketAddr) {
     assert!(stopwatch.elapsed() < LONG, "an answer took {:?}", stopwatch.elapsed());
 }
 
-/// A refusal that a client can do something with.
+/// An error with a code and a message.
 fn assert_clear(what: &str, answer: &Answer) {
     assert!((400..500).contains(&answer.status), "{what}: {answer:?}");
     assert!(!answer.code().is_empty(), "{what}: {answer:?}");
@@ -107,7 +107,7 @@ fn malformed_bodies_are_refused_clearly() {
                 let answer = connection.ask(&request("POST", path, &[JSON, bearer_admin()], &body));
                 assert_clear(&format!("{path} {}", shown(&body)), &answer);
             }
-            let body = bodies::SOUND.as_bytes();
+            let body = bodies::VALID.as_bytes();
             for content_type in bodies::CONTENT_TYPES {
                 let headers = [("Content-Type", *content_type), bearer_admin()];
                 let answer = connection.ask(&request("POST", path, &headers, body));
@@ -134,7 +134,7 @@ fn a_thousand_damaged_bodies_do_no_harm() {
             let path = random.pick(WITH_BODY);
             let body = bodies::damaged(&mut random);
             let answer = connection.ask(&request("POST", path, &[JSON, bearer_admin()], &body));
-            // Some damage is harmless: a letter of a name, say.
+            // Some damage is harmless, such as another letter in a name.
             if answer.status != 200 {
                 assert_clear(&format!("{path} {}", shown(&body)), &answer);
                 refused += 1;
@@ -149,7 +149,7 @@ fn malformed_heads_are_refused_or_cut_off() {
     beside_a_good_client(&server, |server| {
         for (bytes, expected) in heads::hand_made() {
             let mut connection = server.connect();
-            // The answer may come before everything is sent.
+            // The response may come before everything is sent.
             let _ = connection.send(&bytes);
             if !matches!(expected, Expected::Status(_)) {
                 connection.finish();
@@ -168,7 +168,7 @@ fn malformed_heads_are_refused_or_cut_off() {
             let mut connection = server.connect();
             let _ = connection.send(&bytes);
             connection.finish();
-            // Some damage is harmless, some leaves nothing that could be answered.
+            // Some damage is harmless, some leaves no request to respond to.
             if let Ok(answer) = connection.answer() {
                 assert!(answer.status < 500, "{}: {answer:?}", shown(&bytes));
             }
@@ -258,7 +258,7 @@ fn wrong_tokens_are_refused_and_never_logged() {
         }
         assert!(statuses.iter().all(|status| [401, 429].contains(status)), "{statuses:?}");
         assert_eq!(statuses.last(), Some(&429), "guessing comes to an end");
-        // Tokens and keys of clients behind a proxy are not ours to tell either.
+        // Tokens and keys of clients behind a proxy are not logged either.
         let secrets = [("Authorization", "Bearer secret-of-a-client"), ("X-API-Key", "secret-key")];
         assert_eq!(server.ask("GET", &format!("{AUTHORIZE}/"), &secrets, "").status, 200);
     });

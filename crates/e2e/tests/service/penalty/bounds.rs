@@ -1,4 +1,4 @@
-//! What many clients at once cannot do: be banned too early, get away, or fill the memory.
+//! Bounds of bans under load: not too early, not too late, and in bounded memory.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -37,7 +37,7 @@ fn sixty_four_connections_are_banned_after_so_many_refusals() {
             });
         }
     });
-    assert_eq!(banned.into_inner(), 64, "nobody gets away");
+    assert_eq!(banned.into_inner(), 64, "every connection is banned");
     let refused = refused.into_inner();
     assert!(refused >= AFTER, "banned after {refused} refusals");
     assert_eq!(count(&server, "tollgate_bans_made_total"), 1);
@@ -66,7 +66,7 @@ fn a_flood_of_invented_clients_stays_within_bounds() {
         let answer = connection.ask(&request("POST", path, &[JSON], body.as_bytes()));
         assert_eq!(answer.status, 200, "{answer:?}");
     }
-    // Every refusal was counted and banned its client, or was one too many for the queue.
+    // Every refusal was counted and banned its client, or was dropped by the full queue.
     until("everything counted", || {
         let figures = ["tollgate_bans_made_total", "tollgate_penalty_refusals_lost_total"];
         let sum: u64 = figures.iter().map(|name| count(&server, name)).sum();
@@ -78,6 +78,6 @@ fn a_flood_of_invented_clients_stays_within_bounds() {
     assert_eq!(listed(&server).len(), 100, "a page");
     let grown = server.process.peak_memory() - before;
     assert!(grown < 100 << 20, "{grown} bytes for {made} bans");
-    assert_eq!(ask(&server, "somebody else")["reason"], "rate_limited");
-    until("the next ban", || is_banned(&server, "somebody else").then_some(()));
+    assert_eq!(ask(&server, "another client")["reason"], "rate_limited");
+    until("the next ban", || is_banned(&server, "another client").then_some(()));
 }

@@ -1,5 +1,5 @@
-//! Two nodes with a catalog in PostgreSQL and counters in Redis: refusals are counted together, and a ban
-//! is one of both; without the catalog it is one of the node that made it, until it can be written.
+//! Two nodes with a catalog in PostgreSQL and counters in Redis: refusals are counted together, and a
+//! ban applies on both; without the catalog it applies on the node that made it, until it is written.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::{SETTINGS, get_banned, is_banned, lift, listed, login, make_rule, rea
 use tollgate_e2e::server::{Server, Setup};
 use tollgate_e2e::until;
 
-/// How soon a ban is one of all nodes, at the latest.
+/// How soon a ban applies on all nodes, at the latest.
 const EVERYWHERE: Duration = Duration::from_secs(1);
 /// What a busy machine may add.
 const SLACK: Duration = Duration::from_secs(3);
@@ -54,7 +54,7 @@ fn refusals_on_both_nodes_ban_on_both() {
         assert_eq!(reason(&nodes[refusal % 2], "ann"), "rate_limited");
     }
     assert!(both(false));
-    // A counter that was emptied is no reason for a ban either.
+    // A counter that was reset does not lead to a ban either.
     assert_eq!(listed(&nodes[0]), [""; 0]);
 }
 

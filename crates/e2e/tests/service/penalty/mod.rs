@@ -12,7 +12,7 @@ use tollgate_e2e::server::{JSON, Server, bearer_admin};
 use tollgate_e2e::until;
 
 pub(super) const BANS: &str = "/api/v1/bans";
-/// Tests call more often than people do.
+/// Tests exceed the default limits of the admin API.
 pub(super) const SETTINGS: &str = "{limits: {admin_reads_per_minute: 1000000, \
                                    admin_writes_per_minute: 1000000}}";
 
@@ -31,18 +31,18 @@ pub(super) fn make_rule(server: &Server, rule: &Value) {
     assert_eq!(made.status, 201, "{made:?}");
 }
 
-/// What the rule says to a client.
+/// The decision of the rule about a client.
 pub(super) fn ask(server: &Server, client: &str) -> Value {
     let check = json!({"rule_id": "login", "key_type": "user", "key_value": client});
     server.check(&check.to_string())
 }
 
-/// Why it is refused; nothing if it is not.
+/// Why it is refused; empty if it is not.
 pub(super) fn reason(server: &Server, client: &str) -> String {
     ask(server, client)["reason"].as_str().unwrap_or_default().to_owned()
 }
 
-/// The same without charging, so that nothing is refused for being asked.
+/// Whether a client is banned, by a peek, which counts as no refusal.
 pub(super) fn is_banned(server: &Server, client: &str) -> bool {
     let check = json!({"rule_id": "login", "key_type": "user", "key_value": client});
     let answer = server.post("/api/v1/rate-limit/peek", &check.to_string());
@@ -50,7 +50,7 @@ pub(super) fn is_banned(server: &Server, client: &str) -> bool {
     answer.json()["reason"] == "banned"
 }
 
-/// Is refused so often, and then banned.
+/// A client is refused so often, and then banned.
 pub(super) fn get_banned(server: &Server, client: &str, after: u64) {
     assert_eq!(reason(server, client), "", "the first one passes");
     for refusal in 0..after {

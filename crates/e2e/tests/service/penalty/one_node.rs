@@ -1,4 +1,5 @@
-//! One node: a ban is told everywhere, listed, lifted, and ends; with a catalog it outlives the process.
+//! One node: a ban is reported by every entry point, listed, lifted, and ends; with a catalog it
+//! outlives the process.
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -14,14 +15,14 @@ fn start() -> Server {
     Server::start(&Setup { settings: SETTINGS, ..Setup::default() })
 }
 
-/// The rule of a file, as the others are of a catalog.
+/// A rule in a file, not in a catalog.
 fn start_with_file(rule: &Value) -> Server {
     let rules = json!({ "rules": [rule] }).to_string();
     Server::start(&Setup { rules: Some(&rules), settings: SETTINGS, ..Setup::default() })
 }
 
 #[test]
-fn a_ban_is_told_listed_and_lifted() {
+fn a_ban_is_reported_listed_and_lifted() {
     let by_file = start_with_file(&login(3, 600));
     let by_catalog = start();
     make_rule(&by_catalog, &login(3, 600));
@@ -82,7 +83,7 @@ fn a_reset_lifts_the_ban_of_that_client() {
 }
 
 #[test]
-fn a_ban_is_told_by_every_door() {
+fn a_ban_is_reported_by_every_entry_point() {
     let rule = json!({
         "rule_id": "door", "limit": 0, "window": "1h", "identifier_type": "ip",
         "penalty": {"after": 1, "within_seconds": 600, "ban_seconds": 600},
@@ -174,7 +175,7 @@ fn secrets_are_listed_as_digests_and_lifted_either_way() {
 }
 
 #[test]
-fn bad_calls_are_told_what_would_be_right() {
+fn errors_of_bad_calls_say_what_would_be_right() {
     let server = start();
     make_rule(&server, &login(1, 600));
     for (query, status, words) in [
@@ -188,8 +189,8 @@ fn bad_calls_are_told_what_would_be_right() {
         ),
         ("?rule_id=login&rule_id=x&identifier=a", 400, "twice"),
         ("?rule_id=login&identifier=a&x=1", 400, "there is no parameter `x`"),
-        ("?rule_id=login&identifier=nobody", 404, "there is no such ban"),
-        ("?rule_id=gone&identifier=nobody", 404, "there is no such ban"),
+        ("?rule_id=login&identifier=unknown", 404, "there is no such ban"),
+        ("?rule_id=gone&identifier=unknown", 404, "there is no such ban"),
     ] {
         let answer = server.ask("DELETE", &format!("{BANS}{query}"), &[bearer_admin()], "");
         assert_eq!(answer.status, status, "{query}: {answer:?}");
@@ -230,7 +231,7 @@ fn tenant_admins_lift_bans_of_their_own_rules_only() {
     );
     assert_eq!(call("DELETE", "?rule_id=login&identifier=ann").status, 404);
     assert_eq!(call("DELETE", "?rule_id=gone&identifier=ann").status, 404);
-    // What operators banned stays so.
+    // Bans by rules of operators stay.
     let kept = call("DELETE", "?rule_id=shop&identifier=ann");
     assert_eq!((kept.status, kept.code().as_str()), (403, "read_only"), "{kept:?}");
     assert_eq!(call("DELETE", "?rule_id=acme.shop&identifier=ann").status, 204);

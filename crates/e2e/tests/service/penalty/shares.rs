@@ -1,4 +1,4 @@
-//! Bans of one rule or tenant do not stand in the way of others: they have a share, go with their rule, and
+//! Bans of one rule or tenant leave room for others: they have a share, are removed with their rule, and
 //! are lifted together.
 
 use serde_json::{Value, json};
@@ -160,7 +160,7 @@ fn limits_of_a_banned_user_are_listed_with_the_ban() {
 }
 
 #[test]
-fn a_check_tells_lists_and_missing_identifiers() {
+fn a_check_reports_lists_and_missing_identifiers() {
     let policy = json!({
         "rules": [{"rule_id": "keys", "limit": 9, "window": "1h", "identifier_type": "api_key",
                    "on_missing": "deny"}],

@@ -1,4 +1,4 @@
-//! Every field of an answer.
+//! Every field of a response.
 
 use serde_json::{Value, json};
 
@@ -20,10 +20,10 @@ descriptors:
 ";
 
 #[test]
-fn an_answer_says_everything() {
+fn a_response_has_every_field() {
     let server = start(FILE);
     let mut client = Client::of(&server);
-    let ask = request("test", &[&["user=ann"], &["nobody=knows"], &["named=x"]]);
+    let ask = request("test", &[&["user=ann"], &["unknown=value"], &["named=x"]]);
     let answer = client.should_rate_limit(&ask);
 
     assert_eq!(brief(&answer), "OK, OK 1, OK 0, OK 8");
@@ -63,11 +63,11 @@ fn an_answer_says_everything() {
 }
 
 #[test]
-fn a_request_that_nothing_is_known_about_passes() {
+fn an_unknown_request_passes() {
     let server = start(FILE);
     let mut client = Client::of(&server);
     let answer =
-        client.should_rate_limit(&request("test", &[&["nobody=knows"], &["user=a", "too=deep"]]));
+        client.should_rate_limit(&request("test", &[&["unknown=value"], &["user=a", "too=deep"]]));
     assert_eq!(brief(&answer), "OK, OK 0, OK 0");
     assert_eq!(answer["dynamic_metadata"], Value::Null, "nothing was decided");
     assert_eq!(answer["response_headers_to_add"], json!([]));
@@ -98,7 +98,7 @@ fn units_are_those_of_envoy() {
 }
 
 #[test]
-fn requests_that_make_no_sense_are_told_so() {
+fn invalid_requests_are_errors() {
     let server = start(FILE);
     let mut client = Client::of(&server);
     let mut check = |request: &Value, expected: &str| {

@@ -53,7 +53,7 @@ fn a_value_of_any_length_is_counted() {
         }
         let other = format!("{long}y");
         assert_eq!(ask(&mut client, &[&[&other]]), "OK, OK 1", "another value of {length} bytes");
-        // A long value next to a limit that is used up does not hide it.
+        // A long value next to an exhausted limit does not hide it.
         let long_key = format!("{}=x", "k".repeat(length));
         let both = ask(&mut client, &[&[&long], &[&long_key]]);
         assert_eq!(both, "OVER_LIMIT, OVER_LIMIT 0, OK 0", "{length} bytes");
@@ -92,7 +92,7 @@ fn bytes_that_are_not_utf_8_are_counted() {
     assert!(!is_over(&send_raw(&mut client, &message(b"\xff", b"key", b"x"))));
 }
 
-/// More than is read cannot be judged. An error would let the request pass.
+/// A message beyond the bound cannot be checked. An error would let the request pass.
 #[test]
 fn a_message_that_is_too_large_is_refused_and_not_an_error() {
     let server = start(FILE);

@@ -1,4 +1,4 @@
-//! What a request costs, and who pays.
+//! The cost of a request, and which counters are charged.
 
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ descriptors:
   - {key: watched, shadow_mode: true, rate_limit: {unit: year, requests_per_unit: 1}}
 ";
 
-/// Asks about one user; the request and the descriptor may each say what it costs.
+/// Sends a request of one user; the request and the descriptor may each have a cost.
 fn hit(client: &mut Client, user: &str, of_request: Value, own: Value) -> String {
     let mut asked = request("test", &[&[&format!("user={user}")]]);
     asked["hits_addend"] = of_request;
@@ -39,13 +39,13 @@ fn the_descriptor_says_what_it_costs_or_else_the_request() {
     check(json!(5), json!("1"), "OK, OK 5");
     check(json!(5), json!("0"), "OK, OK 5");
     check(Value::Null, json!("5"), "OK, OK 0");
-    // Whoever only looks learns that nothing is left.
+    // A peek reports that nothing is left.
     check(json!(5), json!("0"), "OVER_LIMIT, OVER_LIMIT 0");
     check(Value::Null, Value::Null, "OVER_LIMIT, OVER_LIMIT 0");
 }
 
 #[test]
-fn who_pays_afterwards_takes_what_is_left() {
+fn a_cost_beyond_the_limit_takes_what_is_left() {
     let server = start(FILE);
     let mut client = Client::of(&server);
     let mut check = |user: &str, own: Value, expected: &str| {
@@ -59,7 +59,7 @@ fn who_pays_afterwards_takes_what_is_left() {
 }
 
 #[test]
-fn clients_are_told_what_a_drained_or_empty_limit_means_for_them() {
+fn fields_report_a_drained_or_empty_limit() {
     let server = start(FILE);
     let mut client = Client::of(&server);
     let mut check = |own: &str, remaining: &str, waits: bool| {
@@ -72,9 +72,9 @@ fn clients_are_told_what_a_drained_or_empty_limit_means_for_them() {
         assert_eq!(header(&answer, "cache-control").is_some(), waits, "{own}");
     };
     check("4", "6", false);
-    // Costs more than is left, and takes that.
+    // It costs more than is left, and takes what is left.
     check("7", "0", true);
-    // Looks, and finds nothing.
+    // A peek finds nothing left.
     check("0", "0", true);
 }
 
@@ -90,12 +90,12 @@ fn all_descriptors_are_charged_or_none() {
         assert_eq!(ask(&mut client, both), "OVER_LIMIT, OK 7, OVER_LIMIT 0");
     }
     assert_eq!(ask(&mut client, &[&["user=ann"]]), "OK, OK 6", "the refusals took nothing");
-    // Neither does one that costs more than is left, for it is not alone.
+    // Nor is anything charged if one of several costs more than is left.
     let mut dear = request("test", &[&["user=bob"], &["other=y"]]);
     dear["hits_addend"] = json!(4);
     assert_eq!(brief(&client.should_rate_limit(&dear)), "OVER_LIMIT, OK 10, OVER_LIMIT 0");
     assert_eq!(ask(&mut client, &[&["other=y"]]), "OK, OK 2");
-    // A look that finds nothing left refuses the others too.
+    // A peek that finds nothing left refuses the others too.
     let mut look = request("test", both);
     look["descriptors"][1]["hits_addend"] = json!("0");
     assert_eq!(brief(&client.should_rate_limit(&look)), "OVER_LIMIT, OK 6, OVER_LIMIT 0");
@@ -113,7 +113,7 @@ fn one_counter_that_is_named_twice_is_charged_twice() {
 }
 
 #[test]
-fn some_are_never_limited_and_some_always() {
+fn unlimited_descriptors_pass_and_limits_of_zero_refuse() {
     let server = start(FILE);
     let mut client = Client::of(&server);
     let unlimited = "OK, OK 4294967295";
@@ -134,7 +134,7 @@ fn some_are_never_limited_and_some_always() {
 }
 
 #[test]
-fn a_shadow_counts_and_refuses_nobody() {
+fn a_shadow_limit_counts_and_refuses_no_request() {
     let server = start(FILE);
     let mut client = Client::of(&server);
     assert_eq!(ask(&mut client, &[&["watched=x"]]), "OK, OK 0");
@@ -150,7 +150,7 @@ fn a_shadow_counts_and_refuses_nobody() {
 }
 
 #[test]
-fn a_request_can_bring_its_limit_along() {
+fn a_request_can_carry_its_limit() {
     let server = start(FILE);
     let mut client = Client::of(&server);
     let carried = |entry: &str, limit: u32, unit: &str| {
@@ -167,7 +167,7 @@ fn a_request_can_bring_its_limit_along() {
     let refused = client.should_rate_limit(&carried("user=ann", 2, "MONTH"));
     assert_eq!(brief(&refused), "OVER_LIMIT, OVER_LIMIT 0");
     assert!(header(&refused, "retry-after").is_some(), "{refused}");
-    // Others with the same limit have counters of their own, and what files know is not needed.
+    // Others with the same limit have their own counters, and no file has to have the limit.
     assert_eq!(brief(&client.should_rate_limit(&carried("user=bob", 2, "MONTH"))), "OK, OK 1");
     assert_eq!(brief(&client.should_rate_limit(&carried("new=x", 1, "DAY"))), "OK, OK 0");
     assert_eq!(

@@ -1,4 +1,4 @@
-//! `POST /json`, for those who speak no gRPC.
+//! `POST /json`, for clients without gRPC.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ fn ask(server: &Server, body: &Value) -> Answer {
     server.post("/json", &body.to_string())
 }
 
-/// The names of HTTP's answer as gRPC has them.
+/// The field names of the JSON response, as gRPC has them.
 fn in_brief(answer: &Value) -> String {
     let statuses = answer["statuses"].as_array().expect("statuses").iter();
     let statuses = statuses.map(|status| {
@@ -57,7 +57,7 @@ fn both_spellings_mean_the_same() {
 }
 
 #[test]
-fn an_answer_has_the_names_of_protobuf() {
+fn a_response_has_the_names_of_protobuf() {
     let server = start_with(FILE, &Setup::default());
     let entries = json!([{"key": "user", "value": "a"}]);
     let body = json!({"domain": "test", "descriptors": [{"entries": entries}, {"entries": [{"key": "no"}]}]});
@@ -113,7 +113,7 @@ fn bodies_that_cannot_be_read_are_refused() {
 }
 
 #[test]
-fn a_token_opens_it() {
+fn json_needs_a_token_where_checks_do() {
     let setup = Setup {
         settings: "check_auth: token",
         environment: &[("TOLLGATE_CHECK_TOKEN", CALLER_TOKEN)],

@@ -1,4 +1,4 @@
-//! Which limit of the files a descriptor meets.
+//! Which limit of the files applies to a descriptor.
 
 use super::{ask, start};
 use tollgate_e2e::grpc::Client;
@@ -33,7 +33,7 @@ fn descriptors_find_their_limits() {
     check(&[&["tenant=a", "path=/login"]], "OK, OK 4");
     check(&[&["tenant=b", "path=/login"]], "OK, OK 4");
     check(&[&["tenant=a"]], "OK, OK 98");
-    // A value without a limit is spared; deeper and other keys are unknown.
+    // A value without a limit is unlimited; deeper and other keys are unknown.
     check(&[&["tenant=a", "path=/free"]], "OK, OK 0");
     check(&[&["tenant=a", "path=/login", "more=1"]], "OK, OK 0");
     check(&[&["path=/login"]], "OK, OK 0");
@@ -45,7 +45,7 @@ fn descriptors_find_their_limits() {
     check(&[&["page=a1"]], "OK, OK 19");
     check(&[&["page=a2"]], "OK, OK 19");
     check(&[&["page=ab"]], "OK, OK 29");
-    // What is replaced is not counted.
+    // A replaced limit is not counted.
     check(&[&["plan=x"]], "OK, OK 39");
     check(&[&["plan=x"], &["gold=x"]], "OK, OK 0, OK 59");
     check(&[&["open=x"], &["plan=x"]], "OK, OK 4294967295, OK 0");

@@ -33,7 +33,7 @@ fn values_are_named_where_a_file_asks_for_it() {
     check("test.detailed", "detailed_x", "within", 2.0);
     check("test.detailed", "detailed_x", "over", 1.0);
     check("test.tenant.path", "tenant_acme.path", "within", 3.0);
-    assert!(!server.get("/metrics").text().contains("secret"), "nobody asked for these");
+    assert!(!server.get("/metrics").text().contains("secret"), "not named in the file");
 }
 
 #[test]

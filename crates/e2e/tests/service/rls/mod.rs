@@ -1,4 +1,4 @@
-//! Envoy's rate limit service, asked by Envoy, by a client with Envoy's own messages, and over HTTP.
+//! Envoy's rate limit service, called by Envoy, by a client with Envoy's own messages, and over HTTP.
 
 mod answers;
 mod client_text;
@@ -18,7 +18,7 @@ use serde_json::Value;
 use tollgate_e2e::grpc::{Client, request};
 use tollgate_e2e::server::{Server, Setup};
 
-/// Starts a server with one file of envoyproxy/ratelimit. Limits of a year do not come back during a
+/// Starts a server with one file of envoyproxy/ratelimit. Limits of a year do not refill during a
 /// test.
 fn start(file: &str) -> Server {
     start_with(file, &Setup::default())
@@ -34,15 +34,15 @@ fn start_with(file: &str, setup: &Setup<'_>) -> Server {
     Server::start_in(folder, &Setup { arguments: &arguments, ..*setup })
 }
 
-/// Puts a file in its place at once, as whoever deploys should.
+/// Replaces a file atomically, as a deployment should.
 fn write(directory: &Path, name: &str, text: &str) {
     let new = directory.join(".new");
     fs::write(&new, text).expect("written");
     fs::rename(new, directory.join(name)).expect("renamed");
 }
 
-/// Asks about descriptors in the domain `test`, and shortens the answer: what became of the request,
-/// and what became and is left of each descriptor.
+/// Sends descriptors in the domain `test`, and shortens the response: the code of the request, and the
+/// code and the rest of each descriptor.
 fn ask(client: &mut Client, descriptors: &[&[&str]]) -> String {
     brief(&client.should_rate_limit(&request("test", descriptors)))
 }
@@ -59,7 +59,7 @@ fn brief(answer: &Value) -> String {
     text
 }
 
-/// A header that Envoy is told to send.
+/// A header that Envoy has to add to its response.
 fn header<'a>(answer: &'a Value, name: &str) -> Option<&'a str> {
     let headers = answer["response_headers_to_add"].as_array().expect("headers");
     let found: Vec<_> = headers.iter().filter(|header| header["key"] == name).collect();

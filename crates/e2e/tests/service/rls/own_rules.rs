@@ -1,4 +1,4 @@
-//! Domains that are in no file: our own rules, shared with every other way to ask.
+//! Domains that are in no file: the rules of the policy, shared with every other entry point.
 
 use serde_json::{Value, json};
 
@@ -31,7 +31,7 @@ fn check(client: &mut Client, domain: &str, descriptors: &[&[&str]], expected: &
 }
 
 #[test]
-fn entries_are_what_rules_look_at() {
+fn entries_are_attributes_of_rules() {
     let server = Server::with_rules(RULES);
     let client = &mut Client::of(&server);
     check(client, "any", &[&["user_id=ann"]], "OK, OK 4");
@@ -45,7 +45,7 @@ fn entries_are_what_rules_look_at() {
     check(client, "two", &[&["shop=x"]], "OK, OK 3");
     check(client, "one", &[&["shop=x"]], "OK, OK 2");
     check(client, "any", &[&["nothing=known"]], "OK, OK 0");
-    // Each descriptor is told the limit that binds it.
+    // Each descriptor has the limit that binds it.
     let both = ask(client, "any", &[&["user=bob"], login]);
     assert_eq!(brief(&both), "OK, OK 4, OK 0");
     let names = [0, 1].map(|place| both["statuses"][place]["current_limit"]["name"].clone());
@@ -57,7 +57,7 @@ fn entries_are_what_rules_look_at() {
 }
 
 #[test]
-fn a_refused_descriptor_takes_nothing_from_the_others() {
+fn a_refused_descriptor_charges_nothing_to_the_others() {
     let server = Server::with_rules(RULES);
     let client = &mut Client::of(&server);
     let login = &["remote_address=192.0.2.1", "path=/login", "method=POST"][..];
@@ -67,20 +67,20 @@ fn a_refused_descriptor_takes_nothing_from_the_others() {
     assert_eq!(brief(&refused), "OVER_LIMIT, OK 5, OVER_LIMIT 0");
     assert!(header(&refused, "retry-after").is_some(), "{refused}");
     check(client, "any", &[&["user=ann"]], "OK, OK 4");
-    // A list is about the whole request.
+    // A list applies to the whole request.
     let denied = ask(client, "any", &[&["user=mallory"], &["plan=x"]]);
     assert_eq!(denied["overall_code"], "OVER_LIMIT", "{denied}");
     check(client, "any", &[&["plan=x"]], "OK, OK 2");
 }
 
 #[test]
-fn both_kinds_of_domains_live_side_by_side() {
+fn both_kinds_of_domains_work_together() {
     let file = "{domain: test, descriptors: [{key: user, rate_limit: {unit: year, requests_per_unit: 2}}]}";
     let server = start_with(file, &Setup { rules: Some(RULES), ..Setup::default() });
     let client = &mut Client::of(&server);
     check(client, "test", &[&["user=ann"]], "OK, OK 1");
     check(client, "any", &[&["user=ann"]], "OK, OK 4");
     let over_http = server.check(r#"{"identifiers":{"user_id":"ann"}}"#);
-    assert_eq!(over_http["remaining"], 3, "rules count for all who ask");
+    assert_eq!(over_http["remaining"], 3, "rules count for every entry point");
     check(client, "any", &[&["user=ann"]], "OK, OK 2");
 }

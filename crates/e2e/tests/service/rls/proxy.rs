@@ -11,7 +11,7 @@ use tollgate_e2e::server::{Server, Setup};
 use tollgate_e2e::upstream::Upstream;
 use tollgate_e2e::{beside, until};
 
-/// What an address may ask for in a day, by the example.
+/// The requests per day of an address, by the example.
 const PER_ADDRESS: usize = 40;
 /// The id of the limit of logins: characters that ids do not have are hyphens, and digits follow.
 const LOGIN: &str = "shop.path_-login-.remote_address-b60c42e9637f1b03";
@@ -32,7 +32,7 @@ fn start_envoy(server: &Server, upstream: &Upstream, changes: &[(&str, &str)]) -
     Envoy::start_with("envoy-ratelimit.yaml", &ports, changes)
 }
 
-/// A free address that the system gives to nobody by itself, so that it is still free after a restart.
+/// A free address outside the ephemeral ports, so that it is still free after a restart.
 fn lasting_address() -> String {
     let start = u16::try_from(std::process::id() % 10_000).unwrap_or(0) + 20_000;
     let mut addresses = (start..32_000).map(|port| format!("127.0.0.1:{port}"));
@@ -85,7 +85,7 @@ fn requests_pass_until_they_are_refused_with_429() {
     assert_refused(&envoy.ask("127.0.0.3", "/login", &login), LOGIN);
     assert_passed(&envoy.ask("127.0.0.4", "/login", &login));
 
-    // By the address alone. What was refused above did not cost it anything.
+    // By the address alone. The refusals above did not charge it.
     for left in (0..PER_ADDRESS - 5).rev() {
         let answer = envoy.ask("127.0.0.3", "/", &[]);
         assert_passed(&answer);
@@ -133,7 +133,7 @@ fn a_client_cannot_switch_limits_off_by_what_it_sends() {
 }
 
 #[test]
-fn a_query_does_not_give_the_limit_of_logins_anew() {
+fn a_query_does_not_reset_the_limit_of_logins() {
     let server = start(&[]);
     let upstream = Upstream::start();
     let envoy = start_envoy(&server, &upstream, PATIENT);
@@ -151,18 +151,18 @@ fn without_tollgate_requests_pass() {
     let upstream = Upstream::start();
     let envoy = start_envoy(&server, &upstream, &[]);
     let trial = ["--header", "X-Tenant: trial"];
-    // On a busy machine an answer may be late, and then a request passes.
+    // On a busy machine a response may be late, and then a request passes.
     let until_refused = || {
         until("a refusal", || (envoy.ask("127.0.0.2", "/", &trial).status == 429).then_some(()));
     };
     until_refused();
 
-    // It hears nothing and says nothing.
+    // The server hangs.
     server.process.freeze();
     for _ in 0..2 {
         let answer = envoy.ask("127.0.0.2", "/", &trial);
         assert_passed(&answer);
-        assert_eq!(answer.header("x-ratelimit-limit"), None, "nobody was asked");
+        assert_eq!(answer.header("x-ratelimit-limit"), None, "no check was made");
     }
     server.process.signal("CONT");
     until_refused();

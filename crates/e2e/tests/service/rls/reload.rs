@@ -20,7 +20,7 @@ fn directory(server: &Server) -> PathBuf {
     server.folder().join("ratelimit")
 }
 
-/// Waits until a look at a counter is answered so.
+/// Waits until a peek at a counter has this result.
 fn until_seen(client: &mut Client, user: &str, expected: &str) {
     let mut look = tollgate_e2e::grpc::request("test", &[&[&format!("user={user}")]]);
     look["descriptors"][0]["hits_addend"] = "0".into();
@@ -37,7 +37,7 @@ fn changed_files_take_effect_and_counters_survive() {
     assert_eq!(ask(&mut client, &[&["user=ann"]]), "OK, OK 4");
     write(&directory(&server), "test.yaml", &file("test", 9));
     until_seen(&mut client, "ann", "OK, OK 8");
-    // Another file, and then it is gone.
+    // Another file is added, and then removed.
     write(&directory(&server), "more.yml", &file("more", 3));
     let more = tollgate_e2e::grpc::request("more", &[&["user=ann"]]);
     until("the new domain", || {
@@ -67,7 +67,7 @@ fn a_mistake_leaves_the_last_good_files_in_force() {
     assert!(log.contains("the last good ones stay in force"), "{log}");
     assert!(server.figure("tollgate_config_errors_total") >= 1.0);
     assert_eq!(ask(&mut client, &[&["user=ann"]]), "OK, OK 3");
-    // All files of a set are good, or none is taken.
+    // All files of a set are valid, or none is loaded.
     write(&directory(&server), "more.yaml", &file("more", 3));
     server.process.signal("HUP");
     until("another word of the mistake", || {
@@ -76,7 +76,7 @@ fn a_mistake_leaves_the_last_good_files_in_force() {
     });
     let more = client.should_rate_limit(&tollgate_e2e::grpc::request("more", &[&["user=ann"]]));
     assert_ne!(more["statuses"][0]["current_limit"]["name"], "more.user", "{more}");
-    // Told to, the server does not wait until it notices by itself.
+    // SIGHUP reloads at once.
     fs::write(directory(&server).join("test.yaml"), file("test", 7)).expect("written");
     server.process.signal("HUP");
     until_seen(&mut client, "ann", "OK, OK 5");
@@ -84,7 +84,7 @@ fn a_mistake_leaves_the_last_good_files_in_force() {
 }
 
 #[test]
-fn what_cannot_be_used_does_not_start() {
+fn invalid_files_stop_the_start() {
     let folder = tempfile::tempdir().expect("a folder");
     let files = folder.path().join("files");
     let check = |directory: &Path, expected: &[&str]| {

@@ -3,27 +3,27 @@
 use std::collections::BTreeMap;
 
 use crate::envoy::to_document::exclusion::all_but;
-use crate::envoy::to_document::pattern::Pattern;
+use crate::envoy::to_document::pattern::ValuePattern;
 use crate::envoy::to_document::way::{Turn, Way};
 
 /// The attribute that holds the domain.
 pub(super) const DOMAIN: &str = "domain";
 
 /// The conditions of one rule.
-pub(super) struct Conditions<'a> {
+pub(super) struct RuleConditions<'a> {
     pub(super) attributes: BTreeMap<String, Vec<String>>,
     pub(super) key_pattern: Option<String>,
     pub(super) identifiers: Vec<String>,
     /// What is excluded, by the key.
-    excluded: Vec<(&'a str, Pattern<'a>)>,
+    excluded: Vec<(&'a str, ValuePattern<'a>)>,
     /// What would have to be excluded, and cannot be.
-    pub(super) not_excluded: Vec<(&'a str, Pattern<'a>)>,
+    pub(super) not_excluded: Vec<(&'a str, ValuePattern<'a>)>,
 }
 
-impl<'a> Conditions<'a> {
+impl<'a> RuleConditions<'a> {
     /// Conditions for the way to a limit, without the values of its rivals on a turn.
-    pub(super) fn new(way: &Way<'a>, rivals: impl Fn(usize) -> Vec<Pattern<'a>>) -> Self {
-        let domain = Pattern::Exact(&way.limit.domain).glob();
+    pub(super) fn new(way: &Way<'a>, rivals: impl Fn(usize) -> Vec<ValuePattern<'a>>) -> Self {
+        let domain = ValuePattern::Exact(&way.limit.domain).glob();
         let mut conditions = Self {
             attributes: BTreeMap::from([(DOMAIN.to_owned(), vec![domain])]),
             key_pattern: None,
@@ -46,22 +46,23 @@ impl<'a> Conditions<'a> {
         excluded.any(|(_, excluded)| excluded.covers(turn.values()))
     }
 
-    fn add(&mut self, turn: &Turn<'a>, rivals: Vec<Pattern<'a>>) {
+    fn add(&mut self, turn: &Turn<'a>, rivals: Vec<ValuePattern<'a>>) {
         let (key, values) = (turn.key(), turn.values());
         let identifier = format!("attribute:{key}");
         let (excluded, not_excluded): (Vec<_>, Vec<_>) = rivals
             .into_iter()
-            .partition(|rival| !matches!(rival, Pattern::Any | Pattern::Stars(_)));
+            .partition(|rival| !matches!(rival, ValuePattern::Any | ValuePattern::Stars(_)));
         self.not_excluded.extend(not_excluded.into_iter().map(|rival| (key, rival)));
         // A glob for the first identifier, and others for the attribute: together they are an "and".
-        let is_split =
-            matches!(values, Pattern::Stars(_)) && turn.tells_apart() && self.key_pattern.is_none();
+        let is_split = matches!(values, ValuePattern::Stars(_))
+            && turn.tells_apart()
+            && self.key_pattern.is_none();
         let globs = match values {
             _ if excluded.is_empty() => None,
-            Pattern::Any => all_but("", &excluded),
-            Pattern::Prefix(start) => all_but(start, &excluded),
-            Pattern::Stars(_) if is_split => all_but("", &excluded),
-            Pattern::Stars(_) | Pattern::Exact(_) => None,
+            ValuePattern::Any => all_but("", &excluded),
+            ValuePattern::Prefix(start) => all_but(start, &excluded),
+            ValuePattern::Stars(_) if is_split => all_but("", &excluded),
+            ValuePattern::Stars(_) | ValuePattern::Exact(_) => None,
         };
         let fate = if globs.is_some() { &mut self.excluded } else { &mut self.not_excluded };
         fate.extend(excluded.into_iter().map(|rival| (key, rival)));
@@ -74,7 +75,7 @@ impl<'a> Conditions<'a> {
             self.key_pattern = Some(values.glob());
         }
         // A key that counters are kept by must be there, so it needs no condition.
-        let is_open = values.covers(Pattern::Any) && turn.tells_apart();
+        let is_open = values.covers(ValuePattern::Any) && turn.tells_apart();
         if globs.is_some() || !is_open {
             let globs = globs.unwrap_or_else(|| vec![values.glob()]);
             self.attributes.insert(attribute(key), globs);

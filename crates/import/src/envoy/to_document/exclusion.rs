@@ -5,20 +5,20 @@ use std::collections::BTreeMap;
 
 use tollgate_rules::syntax::is_glob;
 
-use crate::envoy::to_document::pattern::{Pattern, escape};
+use crate::envoy::to_document::pattern::{ValuePattern, escape};
 
 /// A rule with more globs than that is not readable.
 const MAX_GLOBS: usize = 256;
 
 /// Globs for every value that begins with `start` and is in none of the excluded patterns, none of
 /// which covers all of it. `None`: it cannot be written, or only at great length.
-pub(super) fn all_but(start: &str, excluded: &[Pattern<'_>]) -> Option<Vec<String>> {
+pub(super) fn all_but(start: &str, excluded: &[ValuePattern<'_>]) -> Option<Vec<String>> {
     let mut root = Letter::default();
     for pattern in excluded {
         let (text, takes_longer) = match pattern {
-            Pattern::Exact(value) => (value, false),
-            Pattern::Prefix(start) => (start, true),
-            Pattern::Any | Pattern::Stars(_) => return None,
+            ValuePattern::Exact(value) => (value, false),
+            ValuePattern::Prefix(start) => (start, true),
+            ValuePattern::Any | ValuePattern::Stars(_) => return None,
         };
         let Some(rest) = text.strip_prefix(start) else { continue };
         let mut letter = &mut root;
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn everything_else_is_listed() {
-        use Pattern::{Any, Exact, Prefix, Stars};
+        use ValuePattern::{Any, Exact, Prefix, Stars};
         for (start, excluded, expected) in [
             ("", &[Exact("ab")][..], Some(&["[!a]*", "a", "a[!b]*", "ab?*"][..])),
             ("", &[Prefix("ab")], Some(&["[!a]*", "a", "a[!b]*"])),

@@ -7,15 +7,15 @@ use tollgate_document::quote;
 
 /// A difference between the rules and the file.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Note {
+pub struct EnvoyNote {
     /// The id of the limit it is about; none if it is about every rule.
     pub limit: Option<Arc<str>>,
     /// What is different.
-    pub loss: Loss,
+    pub loss: EnvoyLoss,
 }
 
 /// One line: `shop.tenant_acme: it is unlimited, so no rule is made of it`.
-impl fmt::Display for Note {
+impl fmt::Display for EnvoyNote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let limit = self.limit.as_deref().unwrap_or("every rule");
         write!(f, "{limit}: {}", self.loss)
@@ -24,7 +24,7 @@ impl fmt::Display for Note {
 
 /// What a rule says otherwise than a file, or cannot say.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Loss {
+pub enum EnvoyLoss {
     /// A rule looks for its own keys only, in any order, and takes key and value apart.
     Entries,
     /// A rule does not see an entry whose value is empty.
@@ -65,7 +65,7 @@ pub enum Loss {
     Metadata,
 }
 
-impl Loss {
+impl EnvoyLoss {
     /// A word that names the kind, for programs.
     #[must_use]
     pub fn code(&self) -> &'static str {
@@ -91,7 +91,7 @@ impl Loss {
 }
 
 /// A sentence about the limit, without naming it.
-impl fmt::Display for Loss {
+impl fmt::Display for EnvoyLoss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Entries => f.write_str(

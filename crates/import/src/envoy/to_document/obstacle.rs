@@ -9,18 +9,18 @@ use tollgate_rules::syntax::is_glob;
 
 use crate::envoy::limit::Allowance;
 use crate::envoy::to_document::conditions::DOMAIN;
-use crate::envoy::to_document::note::Loss;
-use crate::envoy::to_document::pattern::Pattern;
+use crate::envoy::to_document::note::EnvoyLoss;
+use crate::envoy::to_document::pattern::ValuePattern;
 use crate::envoy::to_document::way::Way;
 
 /// Why no rule can be made of a limit.
-pub(super) fn obstacle(way: &Way<'_>) -> Option<Loss> {
+pub(super) fn obstacle(way: &Way<'_>) -> Option<EnvoyLoss> {
     if matches!(way.limit.allowance, Allowance::Unlimited) {
-        return Some(Loss::Unlimited);
+        return Some(EnvoyLoss::Unlimited);
     }
-    let is_writable = |pattern: Pattern<'_>| is_glob(&pattern.glob());
-    if !is_writable(Pattern::Exact(&way.limit.domain)) {
-        return Some(Loss::Unwritable(Arc::clone(&way.limit.domain)));
+    let is_writable = |pattern: ValuePattern<'_>| is_glob(&pattern.glob());
+    if !is_writable(ValuePattern::Exact(&way.limit.domain)) {
+        return Some(EnvoyLoss::Unwritable(Arc::clone(&way.limit.domain)));
     }
     let mut keys = HashSet::new();
     let mut identifiers = 0;
@@ -28,24 +28,24 @@ pub(super) fn obstacle(way: &Way<'_>) -> Option<Loss> {
         let key = || Arc::clone(&turn.branch.step.key);
         let identifier = format!("attribute:{}", turn.key());
         if turn.key().contains('*') {
-            return Some(Loss::KeyWildcard);
+            return Some(EnvoyLoss::KeyWildcard);
         }
         if turn.key() == DOMAIN {
-            return Some(Loss::DomainKey);
+            return Some(EnvoyLoss::DomainKey);
         }
         if identifier.parse::<Identifier>().is_err() {
-            return Some(Loss::Unwritable(key()));
+            return Some(EnvoyLoss::Unwritable(key()));
         }
         if !keys.insert(turn.key()) {
-            return Some(Loss::RepeatedKey(key()));
+            return Some(EnvoyLoss::RepeatedKey(key()));
         }
         if !is_writable(turn.values()) {
-            return Some(Loss::Unwritable(turn.values().text().into()));
+            return Some(EnvoyLoss::Unwritable(turn.values().text().into()));
         }
         if turn.rivals().any(|rival| rival.values().covers(turn.values())) {
-            return Some(Loss::NeverMet);
+            return Some(EnvoyLoss::NeverMet);
         }
         identifiers += usize::from(turn.tells_apart());
     }
-    (identifiers > MAX_IDENTIFIERS).then_some(Loss::ManyKeys)
+    (identifiers > MAX_IDENTIFIERS).then_some(EnvoyLoss::ManyKeys)
 }

@@ -2,12 +2,12 @@
 
 use std::borrow::Cow;
 
-use crate::envoy::limit::Step;
+use crate::envoy::limit::LimitStep;
 use crate::envoy::wildcard::Wildcard;
 
 /// The values a node is for, as far as its own line in the file says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Pattern<'a> {
+pub(super) enum ValuePattern<'a> {
     /// Every value.
     Any,
     /// Just this one.
@@ -18,8 +18,8 @@ pub(super) enum Pattern<'a> {
     Stars(&'a str),
 }
 
-impl<'a> Pattern<'a> {
-    pub(super) fn of(step: &'a Step) -> Self {
+impl<'a> ValuePattern<'a> {
+    pub(super) fn of(step: &'a LimitStep) -> Self {
         let Some(value) = step.value.as_deref() else { return Self::Any };
         let start = value.trim_end_matches('*');
         match (start.contains('*'), start.len() == value.len()) {
@@ -30,11 +30,11 @@ impl<'a> Pattern<'a> {
     }
 
     /// Whether every value of the other is one of these.
-    pub(super) fn covers(self, other: Pattern<'_>) -> bool {
+    pub(super) fn covers(self, other: ValuePattern<'_>) -> bool {
         match (self, other) {
             (Self::Any | Self::Prefix(""), _) => true,
-            (_, Pattern::Any) => false,
-            (Self::Exact(value), other) => other == Pattern::Exact(value),
+            (_, ValuePattern::Any) => false,
+            (Self::Exact(value), other) => other == ValuePattern::Exact(value),
             (Self::Prefix(start), other) => other.head().starts_with(start),
             // What a star of the other stands for can only be taken by a star of this one.
             (Self::Stars(text), other) => {
@@ -44,11 +44,11 @@ impl<'a> Pattern<'a> {
     }
 
     /// Whether a value may be in both. Of two wildcards only their ends are compared.
-    pub(super) fn overlaps(self, other: Pattern<'_>) -> bool {
+    pub(super) fn overlaps(self, other: ValuePattern<'_>) -> bool {
         match (self, other) {
-            (Self::Any, _) | (_, Pattern::Any) => true,
+            (Self::Any, _) | (_, ValuePattern::Any) => true,
             (Self::Exact(_), other) => other.covers(self),
-            (_, Pattern::Exact(_)) => self.covers(other),
+            (_, ValuePattern::Exact(_)) => self.covers(other),
             _ => {
                 let (head, other_head) = (self.head(), other.head());
                 let (tail, other_tail) = (self.tail(), other.tail());
@@ -112,10 +112,10 @@ pub(super) fn escape(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn step(value: &str) -> Step {
+    fn step(value: &str) -> LimitStep {
         let value = Some(value).filter(|value| !value.is_empty());
         let value = value.map(Into::into);
-        Step { key: "k".into(), value, share_threshold: false, value_to_metric: false }
+        LimitStep { key: "k".into(), value, share_threshold: false, value_to_metric: false }
     }
 
     #[test]
@@ -140,7 +140,7 @@ mod tests {
             ("*a*", "b*", false, false, true),
         ] {
             let (one, two) = (step(first), step(second));
-            let (one, two) = (Pattern::of(&one), Pattern::of(&two));
+            let (one, two) = (ValuePattern::of(&one), ValuePattern::of(&two));
             let found = (one.covers(two), two.covers(one), one.overlaps(two), two.overlaps(one));
             assert_eq!(found, (covers, is_covered, overlaps, overlaps), "{first:?}, {second:?}");
         }
@@ -149,8 +149,8 @@ mod tests {
     #[test]
     fn only_stars_keep_their_meaning() {
         for (value, glob) in [("", "*"), ("a*", "a*"), ("*?[x]\\", "*\\?\\[x]\\\\"), ("a", "a")] {
-            assert_eq!(Pattern::of(&step(value)).glob(), glob, "{value:?}");
+            assert_eq!(ValuePattern::of(&step(value)).glob(), glob, "{value:?}");
         }
-        assert_eq!(Pattern::Exact("a*").glob(), "a\\*", "it stands for itself here");
+        assert_eq!(ValuePattern::Exact("a*").glob(), "a\\*", "it stands for itself here");
     }
 }

@@ -8,13 +8,13 @@ use tollgate_rules::document::{
 use tollgate_rules::{AlgorithmName, OneOrMany, Window};
 
 use crate::envoy::limit::{Allowance, EnvoyLimit};
-use crate::envoy::to_document::conditions::Conditions;
+use crate::envoy::to_document::conditions::RuleConditions;
 use crate::envoy::unit::Unit;
 
 /// The rule, unless nothing is limited.
 pub(super) fn rule(
     limit: &EnvoyLimit,
-    conditions: &Conditions<'_>,
+    conditions: &RuleConditions<'_>,
     replaces: Vec<String>,
 ) -> Option<RuleDocument> {
     let Allowance::Limited { unit, quota, .. } = &limit.allowance else { return None };

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use crate::envoy::limit::{EnvoyLimit, Step};
-use crate::envoy::to_document::pattern::Pattern;
-use crate::envoy::tree::{Branch, Level};
+use crate::envoy::limit::{EnvoyLimit, LimitStep};
+use crate::envoy::to_document::pattern::ValuePattern;
+use crate::envoy::tree::{Branch, TreeLevel};
 
 /// One branch taken on the way.
 #[derive(Clone, Copy)]
 pub(super) struct Turn<'a> {
-    pub(super) level: &'a Level,
+    pub(super) level: &'a TreeLevel,
     pub(super) branch: &'a Branch,
     /// Where the branch stands on its level.
     at: usize,
@@ -35,13 +35,13 @@ impl<'a> Turn<'a> {
         &self.branch.step.key
     }
 
-    pub(super) fn values(&self) -> Pattern<'a> {
-        Pattern::of(&self.branch.step)
+    pub(super) fn values(&self) -> ValuePattern<'a> {
+        ValuePattern::of(&self.branch.step)
     }
 
     /// Whether the values have a counter each.
     pub(super) fn tells_apart(&self) -> bool {
-        !matches!(self.values(), Pattern::Exact(_)) && !self.branch.step.share_threshold
+        !matches!(self.values(), ValuePattern::Exact(_)) && !self.branch.step.share_threshold
     }
 
     /// The branches on the level that take some of the values, each before this one could.
@@ -54,9 +54,9 @@ impl<'a> Turn<'a> {
     /// Orders the branches of one key: values, then wildcards as written, then the key alone.
     pub(super) fn rank(&self) -> (u8, usize) {
         match self.values() {
-            Pattern::Exact(_) => (0, 0),
-            Pattern::Prefix(_) | Pattern::Stars(_) => (1, self.at),
-            Pattern::Any => (2, 0),
+            ValuePattern::Exact(_) => (0, 0),
+            ValuePattern::Prefix(_) | ValuePattern::Stars(_) => (1, self.at),
+            ValuePattern::Any => (2, 0),
         }
     }
 
@@ -81,7 +81,7 @@ impl<'a> Turn<'a> {
 }
 
 /// What a node is found by.
-fn name(step: &Step) -> String {
+fn name(step: &LimitStep) -> String {
     match &step.value {
         Some(value) => format!("{}_{value}", step.key),
         None => step.key.to_string(),
@@ -98,7 +98,7 @@ fn is_name_of(name: &str, key: &str) -> bool {
 }
 
 /// The branches of one key.
-pub(super) fn turns<'a>(level: &'a Level, key: &str) -> impl Iterator<Item = Turn<'a>> {
+pub(super) fn turns<'a>(level: &'a TreeLevel, key: &str) -> impl Iterator<Item = Turn<'a>> {
     let branches = level.branches().iter().enumerate();
     let of_key = branches.filter(move |(_, branch)| *branch.step.key == *key);
     of_key.map(move |(at, branch)| Turn { level, branch, at })
@@ -134,13 +134,13 @@ impl<'a> Way<'a> {
 
 impl<'a> Ways<'a> {
     /// Goes through the whole tree, in the order of the file.
-    pub(super) fn collect(root: &'a Level, limits: &'a [EnvoyLimit]) -> Self {
+    pub(super) fn collect(root: &'a TreeLevel, limits: &'a [EnvoyLimit]) -> Self {
         let mut ways = Self::default();
         ways.walk(root, limits, &mut Vec::new());
         ways
     }
 
-    fn walk(&mut self, level: &'a Level, limits: &'a [EnvoyLimit], turns: &mut Vec<Turn<'a>>) {
+    fn walk(&mut self, level: &'a TreeLevel, limits: &'a [EnvoyLimit], turns: &mut Vec<Turn<'a>>) {
         for (at, branch) in level.branches().iter().enumerate() {
             turns.push(Turn { level, branch, at });
             self.sequences.insert(turns.iter().map(Turn::key).collect());

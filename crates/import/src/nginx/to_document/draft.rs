@@ -4,23 +4,23 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::nginx::key::Key;
-use crate::nginx::level::Level;
-use crate::nginx::limit::{Limit, MAX_DELAY_MS, Zone};
-use crate::nginx::note::Loss;
-use crate::nginx::place::Place;
+use crate::nginx::key::ZoneKey;
+use crate::nginx::level::BlockLevel;
+use crate::nginx::limit::{MAX_DELAY_MS, RequestLimit, Zone};
+use crate::nginx::note::NginxLoss;
+use crate::nginx::place::FilePosition;
 use crate::nginx::reader::Findings;
 use crate::nginx::site::{Region, Site};
-use crate::nginx::to_document::Counted;
+use crate::nginx::to_document::CountedZone;
 use crate::nginx::to_document::effort::Effort;
 
 /// What becomes a rule.
-pub(super) struct Draft<'a> {
+pub(super) struct RuleDraft<'a> {
     pub(super) id: Arc<str>,
-    pub(super) limit: Limit,
+    pub(super) limit: RequestLimit,
     pub(super) is_dry_run: bool,
     pub(super) zone: &'a Zone,
-    pub(super) key: &'a Key,
+    pub(super) key: &'a ZoneKey,
     /// What tells its counters from those of the same zone elsewhere: the name of a server, where
     /// that is part of the key.
     pub(super) part: String,
@@ -36,13 +36,13 @@ pub(super) struct Draft<'a> {
     pub(super) costs: BTreeMap<String, u64>,
     /// The indices of other drafts.
     pub(super) replaces: Vec<usize>,
-    pub(super) losses: Vec<Loss>,
+    pub(super) losses: Vec<NginxLoss>,
     /// Where it applies although it should not.
-    pub(super) excess: Vec<Place>,
+    pub(super) excess: Vec<FilePosition>,
 }
 
-impl Draft<'_> {
-    pub(super) fn note(&mut self, loss: Loss) {
+impl RuleDraft<'_> {
+    pub(super) fn note(&mut self, loss: NginxLoss) {
         if !self.losses.contains(&loss) {
             self.losses.push(loss);
         }
@@ -50,11 +50,11 @@ impl Draft<'_> {
 }
 
 /// What makes a limit another one: what it says, and whether it only watches.
-type Use = (Limit, bool);
+type Use = (RequestLimit, bool);
 
 /// Where a limit is in force.
 #[derive(Default)]
-struct Places {
+struct LimitPlaces {
     is_at_root: bool,
     regions: Vec<usize>,
 }
@@ -63,12 +63,12 @@ struct Places {
 /// many.
 pub(super) fn drafts<'a>(
     site: &Site,
-    zones: &'a HashMap<Arc<str>, Counted<'a>>,
+    zones: &'a HashMap<Arc<str>, CountedZone<'a>>,
     findings: &mut Findings,
     effort: &mut Effort,
-) -> Option<Vec<Draft<'a>>> {
+) -> Option<Vec<RuleDraft<'a>>> {
     let mut order = Vec::<Use>::new();
-    let mut places = HashMap::<Use, Places>::new();
+    let mut places = HashMap::<Use, LimitPlaces>::new();
     let root = site.root.iter().map(|level| (None, level));
     let regions = site.regions.iter().enumerate();
     for (at, level) in root.chain(regions.map(|(at, region)| (Some(at), &region.level))) {
@@ -77,7 +77,7 @@ pub(super) fn drafts<'a>(
             let limit = (limit.clone(), level.is_dry_run);
             let found = places.entry(limit.clone()).or_insert_with(|| {
                 order.push(limit);
-                Places::default()
+                LimitPlaces::default()
             });
             found.is_at_root |= at.is_none();
             found.regions.extend(at);
@@ -85,12 +85,12 @@ pub(super) fn drafts<'a>(
     }
     let mut drafts = Vec::new();
     for found in order {
-        let Places { is_at_root, regions } = places.remove(&found).unwrap_or_default();
-        let Some(Counted { zone, key }) = zones.get(&found.0.zone) else { continue };
+        let LimitPlaces { is_at_root, regions } = places.remove(&found).unwrap_or_default();
+        let Some(CountedZone { zone, key }) = zones.get(&found.0.zone) else { continue };
         let names = regions.iter().filter_map(|at| site.regions.get(*at));
         let names = names.filter_map(|region| site.servers.get(region.server));
         effort.spend(names.map(|server| server.names.hosts.len()).sum())?;
-        let plan = Plan { site, found, zone, key };
+        let plan = LimitPlan { site, found, zone, key };
         match (key.is_by_server, is_at_root) {
             (false, true) => drafts.push(plan.draft(String::new(), true, Vec::new(), regions)),
             (false, false) => plan.by_endpoints("", regions, &mut drafts),
@@ -101,18 +101,23 @@ pub(super) fn drafts<'a>(
 }
 
 /// One limit on its way to drafts.
-struct Plan<'a, 's> {
+struct LimitPlan<'a, 's> {
     site: &'s Site,
     found: Use,
     zone: &'a Zone,
-    key: &'a Key,
+    key: &'a ZoneKey,
 }
 
-impl<'a> Plan<'a, '_> {
+impl<'a> LimitPlan<'a, '_> {
     /// Servers whose first names differ count apart.
-    fn by_server(&self, regions: Vec<usize>, findings: &mut Findings, drafts: &mut Vec<Draft<'a>>) {
+    fn by_server(
+        &self,
+        regions: Vec<usize>,
+        findings: &mut Findings,
+        drafts: &mut Vec<RuleDraft<'a>>,
+    ) {
         if self.site.servers.is_empty() {
-            findings.note(&self.zone.place, Loss::Variable("$server_name".to_owned()));
+            findings.note(&self.zone.place, NginxLoss::Variable("$server_name".to_owned()));
         }
         let mut by_name = BTreeMap::<&str, Vec<usize>>::new();
         for at in regions {
@@ -124,7 +129,7 @@ impl<'a> Plan<'a, '_> {
             if name.is_empty() && self.key.is_empty_without_server() {
                 let place = regions.first().and_then(|at| self.site.regions.get(*at));
                 if let Some(region) = place {
-                    findings.note(&region.place, Loss::EmptyKey);
+                    findings.note(&region.place, NginxLoss::EmptyKey);
                 }
                 continue;
             }
@@ -133,7 +138,7 @@ impl<'a> Plan<'a, '_> {
     }
 
     /// Servers that have the same endpoints fit into one rule.
-    fn by_endpoints(&self, part: &str, regions: Vec<usize>, drafts: &mut Vec<Draft<'a>>) {
+    fn by_endpoints(&self, part: &str, regions: Vec<usize>, drafts: &mut Vec<RuleDraft<'a>>) {
         let mut by_server = BTreeMap::<usize, Vec<usize>>::new();
         for at in regions {
             let Some(region) = self.site.regions.get(at) else { continue };
@@ -176,9 +181,9 @@ impl<'a> Plan<'a, '_> {
         is_at_root: bool,
         endpoints: Vec<String>,
         regions: Vec<usize>,
-    ) -> Draft<'a> {
+    ) -> RuleDraft<'a> {
         let (limit, is_dry_run) = self.found.clone();
-        let mut draft = Draft {
+        let mut draft = RuleDraft {
             id: Arc::default(),
             limit,
             is_dry_run,
@@ -200,7 +205,7 @@ impl<'a> Plan<'a, '_> {
     }
 
     /// The hosts of all its servers.
-    fn add_hosts(&self, draft: &mut Draft<'_>) {
+    fn add_hosts(&self, draft: &mut RuleDraft<'_>) {
         if draft.is_at_root {
             return;
         }
@@ -216,19 +221,19 @@ impl<'a> Plan<'a, '_> {
         draft.hosts = hosts.into_iter().filter(|_| !is_everywhere).cloned().collect();
         for server in servers {
             if server.names.hosts.is_empty() && !server.names.unmatched.is_empty() {
-                draft.note(Loss::EveryHost(server.place.clone()));
+                draft.note(NginxLoss::EveryHost(server.place.clone()));
             } else if !is_everywhere {
                 for name in &server.names.unmatched {
-                    draft.note(Loss::ServerName(name.clone()));
+                    draft.note(NginxLoss::ServerName(name.clone()));
                 }
                 if server.is_default {
-                    draft.note(Loss::DefaultServer(server.place.clone()));
+                    draft.note(NginxLoss::DefaultServer(server.place.clone()));
                 }
             }
         }
     }
 
-    fn note_regions(&self, draft: &mut Draft<'_>) {
+    fn note_regions(&self, draft: &mut RuleDraft<'_>) {
         let regions = draft.regions.iter().filter_map(|at| self.site.regions.get(*at));
         let regions = regions.collect::<Vec<&Region>>();
         for region in &regions {
@@ -236,25 +241,25 @@ impl<'a> Plan<'a, '_> {
                 draft.endpoints.binary_search_by(|it| (**it).cmp(&**pattern)).is_ok()
             });
             if let Some(path) = region.form.loose_prefix.as_ref().filter(|_| is_endpoint) {
-                draft.note(Loss::Segments(path.clone()));
+                draft.note(NginxLoss::Segments(path.clone()));
             }
         }
         let root = self.site.root.iter().filter(|_| draft.is_at_root);
         let levels = root.chain(regions.iter().map(|region| &region.level));
-        let mut statuses = levels.map(|level: &Level| level.status).collect::<Vec<_>>();
+        let mut statuses = levels.map(|level: &BlockLevel| level.status).collect::<Vec<_>>();
         statuses.sort_unstable();
         statuses.dedup();
         if draft.is_dry_run {
             return;
         }
         for status in statuses.into_iter().filter(|status| *status != 429) {
-            draft.note(Loss::Status(status));
+            draft.note(NginxLoss::Status(status));
         }
         if draft.limit.at_once < draft.limit.burst {
-            draft.note(Loss::Held);
+            draft.note(NginxLoss::Held);
             let held = draft.limit.burst - draft.limit.at_once;
             if draft.limit.at_once > 0 && draft.zone.rate.delay_ms(held) > MAX_DELAY_MS {
-                draft.note(Loss::LongDelay);
+                draft.note(NginxLoss::LongDelay);
             }
         }
     }

@@ -4,13 +4,13 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::nginx::note::Loss;
+use crate::nginx::note::NginxLoss;
 use crate::nginx::site::Site;
-use crate::nginx::to_document::draft::{Draft, wider_patterns};
+use crate::nginx::to_document::draft::{RuleDraft, wider_patterns};
 use crate::nginx::to_document::extent::Extents;
 
 /// Adds to the drafts what keeps them from applying where their limits are not in force.
-pub(super) fn except(site: &Site, extents: &Extents, drafts: &mut [Draft<'_>]) {
+pub(super) fn except(site: &Site, extents: &Extents, drafts: &mut [RuleDraft<'_>]) {
     let mut in_force = vec![Vec::new(); site.regions.len()];
     for (at, draft) in drafts.iter().enumerate() {
         for region in &draft.regions {
@@ -45,7 +45,7 @@ struct Exceptions<'a> {
 
 impl Exceptions<'_> {
     /// Keeps a draft away from a region where other drafts, its rivals, are in force.
-    fn add(&mut self, at: usize, region: usize, rivals: &[usize], drafts: &mut [Draft<'_>]) {
+    fn add(&mut self, at: usize, region: usize, rivals: &[usize], drafts: &mut [RuleDraft<'_>]) {
         let is_replaced = |it: &usize| drafts.get(*it).is_some_and(|it| it.replaces.contains(&at));
         if rivals.iter().any(is_replaced) {
             return;
@@ -69,7 +69,7 @@ impl Exceptions<'_> {
             }
         } else if let Some(rival) = rivals.first().and_then(|rival| drafts.get_mut(*rival)) {
             rival.replaces.push(at);
-            rival.note(Loss::Fallback(id));
+            rival.note(NginxLoss::Fallback(id));
         } else if let Some(draft) = drafts.get_mut(at) {
             draft.excess.push(region.place.clone());
         }
@@ -93,7 +93,7 @@ impl Exceptions<'_> {
 
     /// Whether the draft is nowhere in force for requests that match the pattern, and for no host
     /// that is not known.
-    fn can_be_free(&self, at: usize, pattern: &str, drafts: &[Draft<'_>]) -> bool {
+    fn can_be_free(&self, at: usize, pattern: &str, drafts: &[RuleDraft<'_>]) -> bool {
         let Some((draft, own)) = drafts.get(at).zip(self.own.get(at)) else { return false };
         let takes_all = self.site.servers.iter().any(|server| server.names.hosts.is_empty());
         (!draft.is_at_root || takes_all)
@@ -101,7 +101,7 @@ impl Exceptions<'_> {
     }
 
     /// What is free below a pattern ends where a narrower one of the draft's own begins.
-    fn charge_below(&self, at: usize, drafts: &mut [Draft<'_>]) {
+    fn charge_below(&self, at: usize, drafts: &mut [RuleDraft<'_>]) {
         let Some((draft, own)) = drafts.get_mut(at).zip(self.own.get(at)) else { return };
         let regions = draft.regions.iter().filter_map(|at| self.site.regions.get(*at));
         let patterns = regions.filter_map(|region| region.pattern.as_ref());
@@ -119,7 +119,7 @@ impl Exceptions<'_> {
 }
 
 /// Whether one draft replaces the other, at once or by way of those it replaces.
-fn reaches(drafts: &[Draft<'_>], from: usize, to: usize) -> bool {
+fn reaches(drafts: &[RuleDraft<'_>], from: usize, to: usize) -> bool {
     let mut seen = HashSet::new();
     let mut open = vec![from];
     while let Some(at) = open.pop() {

@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 
 use tollgate_rules::syntax;
 
-use crate::nginx::site::{Form, Region, Site};
-use crate::nginx::to_document::draft::{Draft, wider_patterns};
+use crate::nginx::site::{LocationForm, Region, Site};
+use crate::nginx::to_document::draft::{RuleDraft, wider_patterns};
 use crate::nginx::to_document::effort::Effort;
 
 /// The regions that rules apply to, whether they should or not.
@@ -26,7 +26,7 @@ impl Extents {
     /// region or to nothing of it.
     pub(super) fn measure(
         site: &mut Site,
-        drafts: &mut [Draft<'_>],
+        drafts: &mut [RuleDraft<'_>],
         effort: &mut Effort,
     ) -> Option<Self> {
         let servers = servers(site, drafts, effort)?;
@@ -88,7 +88,7 @@ fn text(region: &Region) -> &str {
 }
 
 /// For each draft the servers whose names its hosts are or cover.
-fn servers(site: &Site, drafts: &[Draft<'_>], effort: &mut Effort) -> Option<Vec<Vec<usize>>> {
+fn servers(site: &Site, drafts: &[RuleDraft<'_>], effort: &mut Effort) -> Option<Vec<Vec<usize>>> {
     let mut named = HashMap::<&str, Vec<usize>>::new();
     let mut below = HashMap::<&str, Vec<usize>>::new();
     for (at, server) in site.servers.iter().enumerate() {
@@ -127,7 +127,7 @@ fn servers(site: &Site, drafts: &[Draft<'_>], effort: &mut Effort) -> Option<Vec
 /// Makes a region of each part of one that some draft is for.
 fn split(
     site: &mut Site,
-    drafts: &mut [Draft<'_>],
+    drafts: &mut [RuleDraft<'_>],
     servers: &[Vec<usize>],
     by_pattern: &mut ByPattern,
     effort: &mut Effort,
@@ -154,7 +154,7 @@ fn split(
                 let Region { place, level, .. } = site.regions.get(around)?;
                 let (place, level) = (place.clone(), level.clone());
                 let pattern = Some(syntax::endpoint(endpoint)?);
-                let form = Form::default();
+                let form = LocationForm::default();
                 by_pattern.insert(key, site.regions.len());
                 parts.push((around, site.regions.len()));
                 site.regions.push(Region { place, server: *server, pattern, level, form });

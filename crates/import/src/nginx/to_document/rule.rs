@@ -10,10 +10,10 @@ use tollgate_rules::document::{
 use tollgate_rules::{AlgorithmName, OneOrMany, Window};
 
 use crate::nginx::limit::MAX_DELAY_MS;
-use crate::nginx::to_document::draft::Draft;
+use crate::nginx::to_document::draft::RuleDraft;
 
 /// The rule of a draft among others, which it may replace.
-pub(super) fn rule(draft: &Draft<'_>, all: &[Draft<'_>]) -> RuleDocument {
+pub(super) fn rule(draft: &RuleDraft<'_>, all: &[RuleDraft<'_>]) -> RuleDocument {
     let rate = draft.zone.rate;
     let counting = counting(draft);
     let identifiers = &draft.key.identifiers;
@@ -70,7 +70,7 @@ struct Counting {
 /// nginx admits its burst beside the one request that the rate allows. A request is held back for
 /// as long as it is early, if at all: from the first one on, which is a leaky bucket, or from the
 /// one on that is beyond what may come at once, which is a bucket of that size that throttles.
-fn counting(draft: &Draft<'_>) -> Counting {
+fn counting(draft: &RuleDraft<'_>) -> Counting {
     let limit = &draft.limit;
     let whole = limit.burst.saturating_add(1);
     if limit.at_once == limit.burst || draft.is_dry_run {
@@ -92,9 +92,9 @@ const MAX_STEM: usize = 90;
 
 /// The ids given so far, each with how often it was wanted.
 #[derive(Default)]
-pub(super) struct RuleIds(HashMap<String, u64>);
+pub(super) struct NginxRuleIds(HashMap<String, u64>);
 
-impl RuleIds {
+impl NginxRuleIds {
     /// The name of the zone, as far as an id can have it, with a number if it is not the first.
     pub(super) fn give(&mut self, zone: &str) -> Arc<str> {
         let accepted = |c: char| match c {

@@ -1,7 +1,7 @@
 //! No file and no request makes the reader or the matcher panic, hang, or fill the memory.
 
 use proptest::prelude::*;
-use tollgate_import::envoy::{Descriptor, EnvoyConfig, Verdict};
+use tollgate_import::envoy::{Descriptor, DescriptorVerdict, EnvoyConfig};
 
 use crate::envoy::request::{config, in_words};
 use tollgate_testbed::hostile_text::{HostileText, check_shown, mutated, random_bytes};
@@ -214,6 +214,7 @@ fn many_descriptors_that_replace_each_other() {
     let mut request = vec![Descriptor { entries: &replaced, carries_limit: false }; 2_000];
     request.push(Descriptor { entries: &replacing, carries_limit: false });
     let verdicts = config.judge("d", &request).expect("the domain");
-    let counted = verdicts.iter().filter(|verdict| **verdict != Verdict::Replaced).count();
+    let counted =
+        verdicts.iter().filter(|verdict| **verdict != DescriptorVerdict::Replaced).count();
     assert_eq!(counted, 1);
 }

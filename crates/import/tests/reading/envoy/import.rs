@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;
 use tollgate_core::Timestamp;
-use tollgate_import::envoy::{Descriptor, EnvoyConfig, Import, Loss, Verdict};
+use tollgate_import::envoy::{Descriptor, DescriptorVerdict, EnvoyConfig, EnvoyImport, EnvoyLoss};
 use tollgate_rules::{Attribute, Attributes, LintContext, Policy, Severity, Source, lint};
 
 use crate::envoy::oracle::{self, Choice, Entries, Node};
@@ -30,7 +30,7 @@ impl Attributes for View<'_> {
 
 /// The document as a policy. It must be valid, and so must what is read back of it.
 #[track_caller]
-fn policy(import: &Import) -> Policy {
+fn policy(import: &EnvoyImport) -> Policy {
     let text = serde_json::to_string(&import.document).expect("a document is JSON");
     let source = Source::parse(&text);
     assert_eq!(source.document, import.document, "{text}");
@@ -56,7 +56,7 @@ fn planned(policy: &Policy, entries: &[(&str, &str)]) -> Vec<(String, Vec<u8>, V
 fn met(config: &EnvoyConfig, entries: &[(&str, &str)]) -> Option<(String, String)> {
     let descriptor = Descriptor { entries, carries_limit: false };
     match config.judge("d", &[descriptor]).expect("the domain").as_slice() {
-        [Verdict::Limit { limit, key }] => {
+        [DescriptorVerdict::Limit { limit, key }] => {
             Some((config.limits()[*limit].id.to_string(), key.as_str().to_owned()))
         }
         _ => None,
@@ -64,8 +64,8 @@ fn met(config: &EnvoyConfig, entries: &[(&str, &str)]) -> Option<(String, String
 }
 
 /// Whether a note says that a rule applies elsewhere than its limit.
-fn is_about_matching(loss: &Loss) -> bool {
-    !matches!(loss, Loss::Replaces(_) | Loss::Metrics | Loss::Metadata)
+fn is_about_matching(loss: &EnvoyLoss) -> bool {
+    !matches!(loss, EnvoyLoss::Replaces(_) | EnvoyLoss::Metrics | EnvoyLoss::Metadata)
 }
 
 /// Whether the keys are those of a node.

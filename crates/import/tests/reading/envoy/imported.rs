@@ -1,6 +1,6 @@
 //! Files and the rules that are made of them, side by side.
 
-use tollgate_import::envoy::{EnvoyConfig, Import};
+use tollgate_import::envoy::{EnvoyConfig, EnvoyImport};
 use tollgate_rules::document::{Action, RuleDocument};
 use tollgate_rules::{Policy, Source};
 
@@ -38,7 +38,7 @@ fn shown(rule: &RuleDocument) -> String {
 #[track_caller]
 fn check(descriptors: &str, rules: &[&str], notes: &[&str]) {
     let config = config(&format!("domain: d\ndescriptors:\n{descriptors}"));
-    let Import { document, notes: noted } = config.to_document();
+    let EnvoyImport { document, notes: noted } = config.to_document();
     let shown = document.rules.iter().map(shown).collect::<Vec<_>>();
     assert_eq!(shown, rules, "{descriptors}");
     let noted = noted.iter().filter(|note| note.limit.is_some()).map(|note| {
@@ -101,7 +101,7 @@ fn counters_are_kept_by_keys_without_a_value() {
         });
         let (file, _) = open.rsplit_once(", descriptors: [").expect("a step");
         let file = format!("{file}, {limit}{}", "}]".repeat(steps.len()));
-        let Import { document, .. } = config(&file).to_document();
+        let EnvoyImport { document, .. } = config(&file).to_document();
         let [found] = &*document.rules else { panic!("one rule of {file}") };
         assert_eq!(shown(found), rule, "{file}");
     }
@@ -298,7 +298,7 @@ fn what_cannot_be_said_is_noted() {
         (format!("  - {{key: a, metadata: null, {limit}}}"), 1, &[]),
     ] {
         let config = config(&format!("domain: d\ndescriptors:\n{descriptors}"));
-        let Import { document, notes: noted } = config.to_document();
+        let EnvoyImport { document, notes: noted } = config.to_document();
         let noted = noted.iter().filter(|note| note.limit.is_some());
         let noted = noted.map(|note| note.loss.code()).collect::<Vec<_>>();
         let expected = notes.iter().map(|note| note.rsplit(' ').next().unwrap_or_default());
@@ -351,7 +351,7 @@ fn domains_do_not_see_each_other() {
     let files = ["two", "one*", "three"].map(file);
     let files = files.iter().map(|file| ("f.yaml", file.as_str())).collect::<Vec<_>>();
     let config = EnvoyConfig::parse(&files).expect("valid files");
-    let Import { document, notes } = config.to_document();
+    let EnvoyImport { document, notes } = config.to_document();
     let domains = document.rules.iter().map(|rule| {
         assert!(rule.replaces.is_empty(), "{}", rule.rule_id);
         rule.applies_to.attributes["domain"].join(" ")
@@ -364,7 +364,7 @@ fn domains_do_not_see_each_other() {
 #[test]
 fn files_without_limits_are_an_empty_policy() {
     for file in ["domain: d", "{domain: d, descriptors: [{key: a}]}"] {
-        let Import { document, notes } = config(file).to_document();
+        let EnvoyImport { document, notes } = config(file).to_document();
         assert!(document.rules.is_empty() && notes.is_empty(), "{file}");
     }
 }

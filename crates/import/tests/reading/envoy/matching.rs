@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 
-use tollgate_import::envoy::{Allowance, EnvoyConfig, Verdict};
+use tollgate_import::envoy::{Allowance, DescriptorVerdict, EnvoyConfig};
 
 use crate::envoy::request::{config, in_words, verdicts};
 
@@ -58,12 +58,12 @@ fn in_full(line: &str) -> String {
 fn outcome(config: &EnvoyConfig, request: &str, with_counter: bool) -> String {
     let verdicts = verdicts(config, "d", request).expect("the domain is there");
     let words = verdicts.iter().map(|verdict| match verdict {
-        Verdict::Unmatched => "none".to_owned(),
-        Verdict::Unlimited => "unlimited".to_owned(),
-        Verdict::Replaced => "replaced".to_owned(),
-        Verdict::Carried { key } if with_counter => format!("carried @ {}", key.as_str()),
-        Verdict::Carried { .. } => "carried".to_owned(),
-        Verdict::Limit { limit, key } => {
+        DescriptorVerdict::Unmatched => "none".to_owned(),
+        DescriptorVerdict::Unlimited => "unlimited".to_owned(),
+        DescriptorVerdict::Replaced => "replaced".to_owned(),
+        DescriptorVerdict::Carried { key } if with_counter => format!("carried @ {}", key.as_str()),
+        DescriptorVerdict::Carried { .. } => "carried".to_owned(),
+        DescriptorVerdict::Limit { limit, key } => {
             let limit = &config.limits()[*limit];
             let Allowance::Limited { quota, .. } = &limit.allowance else {
                 panic!("an unlimited limit counts nothing")

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use tollgate_import::envoy::{Descriptor, Verdict};
+use tollgate_import::envoy::{Descriptor, DescriptorVerdict};
 
 use crate::envoy::request::config;
 
@@ -242,10 +242,10 @@ proptest! {
         let mut names = HashMap::new();
         for (found, expected) in found.iter().zip(expected) {
             match (found, expected) {
-                (Verdict::Unmatched, Expected::Unmatched)
-                | (Verdict::Unlimited, Expected::Unlimited)
-                | (Verdict::Replaced, Expected::Replaced) => {}
-                (Verdict::Limit { key, limit }, Expected::Counted(counter)) => {
+                (DescriptorVerdict::Unmatched, Expected::Unmatched)
+                | (DescriptorVerdict::Unlimited, Expected::Unlimited)
+                | (DescriptorVerdict::Replaced, Expected::Replaced) => {}
+                (DescriptorVerdict::Limit { key, limit }, Expected::Counted(counter)) => {
                     prop_assert!(config.limits().get(*limit).is_some());
                     prop_assert_eq!(counters.entry(counter.clone()).or_insert(key), &key);
                     prop_assert_eq!(names.entry(key).or_insert(counter.clone()), &counter);

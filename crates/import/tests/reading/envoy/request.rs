@@ -1,6 +1,6 @@
 //! Requests and verdicts in a notation short enough for tables.
 
-use tollgate_import::envoy::{Allowance, Descriptor, EnvoyConfig, Verdict};
+use tollgate_import::envoy::{Allowance, Descriptor, DescriptorVerdict, EnvoyConfig};
 
 /// A valid file.
 #[track_caller]
@@ -19,7 +19,11 @@ pub(crate) fn entries(text: &str) -> Vec<(&str, &str)> {
 
 /// The verdicts on descriptors written as `a=1,b=2 | c=3`. A `!` before a descriptor says that it
 /// carries its own limit.
-pub(crate) fn verdicts(config: &EnvoyConfig, domain: &str, request: &str) -> Option<Vec<Verdict>> {
+pub(crate) fn verdicts(
+    config: &EnvoyConfig,
+    domain: &str,
+    request: &str,
+) -> Option<Vec<DescriptorVerdict>> {
     let descriptors = request.split('|').map(str::trim);
     let descriptors = descriptors
         .map(|text| (entries(text.trim_start_matches('!')), text.starts_with('!')))
@@ -37,11 +41,11 @@ pub(crate) fn in_words(config: &EnvoyConfig, domain: &str, request: &str) -> Str
         return "no domain".to_owned();
     };
     let word = |verdict| match verdict {
-        Verdict::Unmatched => "none".to_owned(),
-        Verdict::Unlimited => "unlimited".to_owned(),
-        Verdict::Replaced => "replaced".to_owned(),
-        Verdict::Carried { .. } => "carried".to_owned(),
-        Verdict::Limit { limit, .. } => match &config.limits()[limit].allowance {
+        DescriptorVerdict::Unmatched => "none".to_owned(),
+        DescriptorVerdict::Unlimited => "unlimited".to_owned(),
+        DescriptorVerdict::Replaced => "replaced".to_owned(),
+        DescriptorVerdict::Carried { .. } => "carried".to_owned(),
+        DescriptorVerdict::Limit { limit, .. } => match &config.limits()[limit].allowance {
             Allowance::Limited { quota, .. } => quota.limit.to_string(),
             Allowance::Unlimited => panic!("an unlimited limit counts nothing"),
         },
@@ -53,7 +57,9 @@ pub(crate) fn in_words(config: &EnvoyConfig, domain: &str, request: &str) -> Str
 #[track_caller]
 pub(crate) fn counter(config: &EnvoyConfig, domain: &str, request: &str) -> String {
     match verdicts(config, domain, request).as_deref() {
-        Some([Verdict::Limit { key, .. } | Verdict::Carried { key }]) => key.as_str().to_owned(),
+        Some([DescriptorVerdict::Limit { key, .. } | DescriptorVerdict::Carried { key }]) => {
+            key.as_str().to_owned()
+        }
         other => panic!("{request} is not counted: {other:?}"),
     }
 }

@@ -1,6 +1,6 @@
 //! Rates, bursts and delays, and what they are as rules.
 
-use tollgate_import::nginx::Subject;
+use tollgate_import::nginx::NoteSubject;
 
 use crate::nginx::support::{Y, Z, check, codes, imported};
 
@@ -176,7 +176,7 @@ fn a_rule_says_where_it_is_from() {
 fn notes_say_what_they_are_about() {
     let import = imported(&format!("{Z}limit_req zone=z;\n  limit_conn a 1;"));
     assert_eq!(codes(&import), ["line 3 directive", "z network", "z status"]);
-    let Subject::Place(place) = &import.notes[0].subject else { panic!("a place") };
+    let NoteSubject::Place(place) = &import.notes[0].subject else { panic!("a place") };
     assert_eq!(place.to_string(), "nginx.conf:3:3");
     let told = import.notes.iter().map(ToString::to_string).collect::<Vec<_>>();
     assert!(told[0].starts_with("nginx.conf:3:3: limit_conn limits something other"), "{told:?}");

@@ -1,11 +1,11 @@
 //! Configurations and the rules that are made of them, as text that fits into a table.
 
-use tollgate_import::nginx::{Import, NginxFile, Subject, import};
+use tollgate_import::nginx::{NginxFile, NginxImport, NoteSubject, import};
 use tollgate_rules::document::{Action, RuleDocument};
 use tollgate_rules::{Policy, Source};
 
 /// Imports one file without includes.
-pub(crate) fn imported(text: &str) -> Import {
+pub(crate) fn imported(text: &str) -> NginxImport {
     let include = &mut |_: &str, _: &str| Err("there are no files".to_owned());
     import(&[("nginx.conf", text)], include).unwrap_or_else(|problems| {
         let told = problems.iter().map(ToString::to_string).collect::<Vec<_>>();
@@ -55,10 +55,10 @@ pub(crate) fn shown(rule: &RuleDocument) -> String {
 }
 
 /// The notes, each as `subject code`. A place is its line.
-pub(crate) fn codes(import: &Import) -> Vec<String> {
+pub(crate) fn codes(import: &NginxImport) -> Vec<String> {
     let told = import.notes.iter().map(|note| match &note.subject {
-        Subject::Rule(id) => format!("{id} {}", note.loss.code()),
-        Subject::Place(place) => format!("line {} {}", place.position.line, note.loss.code()),
+        NoteSubject::Rule(id) => format!("{id} {}", note.loss.code()),
+        NoteSubject::Place(place) => format!("line {} {}", place.position.line, note.loss.code()),
     });
     told.collect()
 }
@@ -80,7 +80,7 @@ pub(crate) fn check(text: &str, rules: &[&str], notes: &[&str]) {
 
 /// The policy itself, which has to be valid.
 #[track_caller]
-pub(crate) fn compile(import: &Import) -> Policy {
+pub(crate) fn compile(import: &NginxImport) -> Policy {
     let source = Source::from_document(import.document.clone());
     Policy::compile(&source).unwrap_or_else(|problems| {
         let told = problems.iter().map(ToString::to_string).collect::<Vec<_>>();

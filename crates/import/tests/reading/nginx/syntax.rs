@@ -1,6 +1,6 @@
 //! Quotes, escapes, comments and includes.
 
-use tollgate_import::nginx::{Import, NginxFile, import};
+use tollgate_import::nginx::{NginxFile, NginxImport, import};
 
 use crate::nginx::support::{Z, check, codes, shown};
 
@@ -52,7 +52,7 @@ const FILES: [(&str, &str); 8] = [
 ];
 
 /// Imports a file that may include the others.
-fn with_files(text: &str) -> Result<Import, Vec<String>> {
+fn with_files(text: &str) -> Result<NginxImport, Vec<String>> {
     let find = |name: &str| FILES.iter().find(|(known, _)| *known == name).map(|(_, text)| *text);
     let mut include = |top: &str, pattern: &str| {
         assert_eq!(top, "nginx.conf", "the folder at the top is where nginx starts");

@@ -10,10 +10,10 @@ use crate::admin::auth::Principal;
 const BYTES: usize = 16;
 
 /// The first half of a SHA-256: 128 bits, enough to rule out collisions.
-pub(super) type Digest = [u8; BYTES];
+pub(super) type CallDigest = [u8; BYTES];
 
 /// The digest of a caller and its key.
-pub(super) fn digest_of_call(caller: &Principal, key: &str) -> Digest {
+pub(super) fn digest_of_call(caller: &Principal, key: &str) -> CallDigest {
     let caller = match caller {
         Principal::Certified(certificate) => format!("certificate {certificate:?}"),
         Principal::Token(token) => format!("token {}", token.token_id),
@@ -28,22 +28,22 @@ pub(super) fn digest_of_call(caller: &Principal, key: &str) -> Digest {
 }
 
 /// The digest of a body. Bodies with the same content have the same digest, however they are formatted.
-pub(super) fn digest_of_body(body: &impl Serialize) -> Digest {
-    let mut writer = Writer(Context::new(&SHA256));
+pub(super) fn digest_of_body(body: &impl Serialize) -> CallDigest {
+    let mut writer = DigestWriter(Context::new(&SHA256));
     // Bodies always serialise, and writing to a digest cannot fail.
     let _ = serde_json::to_writer(&mut writer, body);
     first_half(writer.0)
 }
 
-fn first_half(context: Context) -> Digest {
+fn first_half(context: Context) -> CallDigest {
     let mut half = [0; BYTES];
     half.copy_from_slice(&context.finish().as_ref()[..BYTES]);
     half
 }
 
-struct Writer(Context);
+struct DigestWriter(Context);
 
-impl io::Write for Writer {
+impl io::Write for DigestWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.update(bytes);
         Ok(bytes.len())

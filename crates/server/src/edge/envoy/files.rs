@@ -12,9 +12,9 @@ use tollgate::{
     Algorithm, CheckTarget, Decision, ExplicitCharge, Mode, Quota, RuleOutcome, Stopwatch,
 };
 use tollgate_core::Limit;
-use tollgate_import::envoy::Verdict;
+use tollgate_import::envoy::DescriptorVerdict;
 
-use super::own::View;
+use super::own::DescriptorRequest;
 use super::response::{Answer, Status};
 use super::source::{CARRIED, FileSet};
 use super::{Ask, CarriedLimit};
@@ -27,7 +27,7 @@ pub(super) async fn check(
     app: &ServerState,
     set: &FileSet,
     ask: &Ask<'_>,
-    verdicts: &[Verdict],
+    verdicts: &[DescriptorVerdict],
 ) -> Result<Answer, Problem> {
     let stopwatch = Stopwatch::start();
     let carried = carried_limits(ask)?;
@@ -36,12 +36,14 @@ pub(super) async fn check(
     let mut line_of = SmallVec::<[Option<usize>; 8]>::new();
     for ((verdict, asked), carried) in verdicts.iter().zip(&ask.descriptors).zip(&carried) {
         let (rule_id, counter) = match verdict {
-            Verdict::Limit { limit, key } => match set.config.limits().get(*limit) {
+            DescriptorVerdict::Limit { limit, key } => match set.config.limits().get(*limit) {
                 Some(limit) => (&*limit.id, key.as_str()),
                 None => (CARRIED, key.as_str()),
             },
-            Verdict::Carried { key } => (CARRIED, key.as_str()),
-            Verdict::Unmatched | Verdict::Unlimited | Verdict::Replaced => {
+            DescriptorVerdict::Carried { key } => (CARRIED, key.as_str()),
+            DescriptorVerdict::Unmatched
+            | DescriptorVerdict::Unlimited
+            | DescriptorVerdict::Replaced => {
                 line_of.push(None);
                 continue;
             }
@@ -71,22 +73,22 @@ pub(super) async fn check(
     let statuses = verdicts.iter().zip(&line_of).map(|(verdict, line)| {
         let outcome = line.and_then(|line| outcomes.get(line)?.as_ref());
         let name = match verdict {
-            Verdict::Unlimited => return Status::UNLIMITED,
-            Verdict::Limit { limit, .. } => set.name_of(*limit),
+            DescriptorVerdict::Unlimited => return Status::UNLIMITED,
+            DescriptorVerdict::Limit { limit, .. } => set.name_of(*limit),
             _ => "",
         };
         outcome.map_or(Status::UNMATCHED, |outcome| Status::of(outcome, name, decision.now()))
     });
     let statuses: Vec<Status> = statuses.collect();
     for ((verdict, asked), status) in verdicts.iter().zip(&ask.descriptors).zip(&statuses) {
-        if let Verdict::Limit { limit, .. } = verdict {
+        if let DescriptorVerdict::Limit { limit, .. } = verdict {
             set.values.count(*limit, &set.config, &asked.entries, status.is_over);
         }
     }
     let line = decision.binding().map_or(0, |binding| binding.subject);
     let asked = line_of.iter().position(|of| *of == Some(line));
     let asked = asked.and_then(|place| ask.descriptors.get(place));
-    let asked = asked.map(|asked| View { domain: ask.domain, asked });
+    let asked = asked.map(|asked| DescriptorRequest { domain: ask.domain, asked });
     let context = |_: &Decision| Some(asked.as_ref()?.context());
     let id = app.checker.record(&decision, ask.recording(), context);
     Ok(Answer::new(app, &decision, drained.as_ref(), statuses, id.as_deref()))

@@ -18,7 +18,7 @@ pub(crate) use response::{Answer, Status};
 use crate::app::state::{ServerState, SharedStore};
 use crate::check::checker::{Naming, Recording};
 use crate::edge::http::problem::Problem;
-use crate::observe::metrics::Entry;
+use crate::observe::metrics::EntryPoint;
 
 /// How many descriptors one request may have. Envoy sends a few.
 const MAX_DESCRIPTORS: usize = 1_000;
@@ -61,7 +61,7 @@ impl Ask<'_> {
     /// How the check is recorded. A request whose descriptors all peek is counted when it is charged.
     fn recording(&self) -> Recording {
         let is_request = self.descriptors.iter().any(|asked| asked.hits > 0);
-        Recording { entry: Entry::Envoy, is_request, naming: Naming::Kept }
+        Recording { entry: EntryPoint::Envoy, is_request, naming: Naming::Kept }
     }
 }
 

@@ -9,12 +9,12 @@ use crate::edge::http::problem::Problem;
 use crate::observe::audit_log::RequestContext;
 
 /// A descriptor as a request with attributes that rules can match.
-pub(super) struct View<'a, 'b> {
+pub(super) struct DescriptorRequest<'a, 'b> {
     pub(super) domain: &'a str,
     pub(super) asked: &'a AskedDescriptor<'b>,
 }
 
-impl View<'_, '_> {
+impl DescriptorRequest<'_, '_> {
     /// The context for the audit log.
     pub(super) fn context(&self) -> RequestContext<'_> {
         RequestContext {
@@ -38,7 +38,7 @@ impl View<'_, '_> {
 
 /// The keys that Envoy's actions and most configurations use have their usual meaning; every key is
 /// an attribute of that name, and `domain` is one too.
-impl Attributes for View<'_, '_> {
+impl Attributes for DescriptorRequest<'_, '_> {
     fn get(&self, attribute: Attribute<'_>) -> Option<&str> {
         match attribute {
             Attribute::UserId => self.entry(&["user_id", "user"]),
@@ -71,8 +71,8 @@ pub(super) async fn check(app: &ServerState, ask: &Ask<'_>) -> Result<Answer, Pr
             ),
         ));
     }
-    let view = |asked| View { domain: ask.domain, asked };
-    let views: Vec<View<'_, '_>> = ask.descriptors.iter().map(view).collect();
+    let view = |asked| DescriptorRequest { domain: ask.domain, asked };
+    let views: Vec<DescriptorRequest<'_, '_>> = ask.descriptors.iter().map(view).collect();
     let checked = {
         let subjects: Vec<&dyn Attributes> =
             views.iter().map(|view| view as &dyn Attributes).collect();

@@ -18,7 +18,7 @@ pub(crate) struct Answer {
     /// One for each descriptor, in their order.
     pub(crate) statuses: Vec<Status>,
     /// Fields for the client.
-    pub(crate) headers: Vec<Field>,
+    pub(crate) headers: Vec<HeaderField>,
     /// The body of a refusal.
     pub(crate) body: Vec<u8>,
     /// The id of the decision, if anything was counted.
@@ -29,12 +29,12 @@ pub(crate) struct Answer {
 
 /// A header field for the client.
 #[derive(Debug)]
-pub(crate) struct Field {
+pub(crate) struct HeaderField {
     pub(crate) name: String,
     pub(crate) value: String,
 }
 
-impl Field {
+impl HeaderField {
     fn new(name: &HeaderName, value: impl Into<String>) -> Self {
         Self { name: name.as_str().to_owned(), value: value.into() }
     }
@@ -113,18 +113,19 @@ impl Answer {
         let mut headers = Vec::with_capacity(FIELDS_CAPACITY);
         let drained = drained.filter(|drained| drained.is_allowed());
         for_each_field(drained.unwrap_or(decision), app.families, |name, value| {
-            headers.push(Field::new(name, value));
+            headers.push(HeaderField::new(name, value));
         });
         let mut body = Vec::new();
         if !decision.is_allowed() {
             refusal_body(decision, id.unwrap_or_default(), &mut body);
-            headers.push(Field::new(&header::CONTENT_TYPE, PROBLEM_JSON));
+            headers.push(HeaderField::new(&header::CONTENT_TYPE, PROBLEM_JSON));
         }
         // The fields of a refusal, for the two cases that are no refusal by `decision`.
         if is_over && (decision.is_allowed() || drained.is_some()) {
             let wait = retry_after(decision).or_else(|| refill(decision));
-            headers.extend(wait.map(|wait| Field::new(&header::RETRY_AFTER, wait.to_string())));
-            headers.push(Field::new(&header::CACHE_CONTROL, "no-store"));
+            headers
+                .extend(wait.map(|wait| HeaderField::new(&header::RETRY_AFTER, wait.to_string())));
+            headers.push(HeaderField::new(&header::CACHE_CONTROL, "no-store"));
         }
         let (decision_id, degraded) = (id.map(str::to_owned), decision.degraded());
         Self { is_over, statuses, headers, body, decision_id, degraded }

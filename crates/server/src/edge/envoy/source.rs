@@ -45,14 +45,14 @@ pub(crate) struct EnvoySource {
     directory: Option<PathBuf>,
     pub(crate) loaded: ArcSwap<FileSet>,
     /// Held from reading the files until they are in force.
-    watch: Mutex<Watch>,
+    watch: Mutex<DirectoryWatch>,
     /// How often a change could not be put into force.
     pub(crate) errors: AtomicU64,
 }
 
 /// The states of the directory: when it was last read, and at the last check.
 #[derive(Debug, Default)]
-struct Watch {
+struct DirectoryWatch {
     read: Option<Vec<Trace>>,
     glimpsed: Option<Vec<Trace>>,
     revision: Revision,
@@ -77,7 +77,7 @@ impl EnvoySource {
         let source = Self {
             directory: directory.map(Path::to_owned),
             loaded: ArcSwap::from_pointee(FileSet { config, values: Arc::default() }),
-            watch: Mutex::new(Watch { read: traces, glimpsed: None, revision }),
+            watch: Mutex::new(DirectoryWatch { read: traces, glimpsed: None, revision }),
             errors: AtomicU64::new(0),
         };
         Ok((source, policy))
@@ -106,12 +106,12 @@ impl EnvoySource {
     fn reload_watched(
         &self,
         directory: &Path,
-        watch: &mut Watch,
+        watch: &mut DirectoryWatch,
         install: impl FnOnce(&Policy),
     ) -> Result<usize, String> {
         let Revision { epoch, number } = watch.revision;
         let revision = Revision { epoch, number: number + 1 };
-        *watch = Watch { read: traces(directory).ok(), glimpsed: None, revision };
+        *watch = DirectoryWatch { read: traces(directory).ok(), glimpsed: None, revision };
         let read = read(directory).and_then(|config| {
             let policy = policy_of(&config)?.with_revision(revision);
             Ok((config, policy))

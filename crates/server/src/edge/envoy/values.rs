@@ -25,16 +25,16 @@ pub(crate) struct Hits {
 
 /// How often each value was within or over its limit.
 #[derive(Debug, Default)]
-pub(crate) struct Values(Mutex<Table>);
+pub(crate) struct Values(Mutex<ValueTable>);
 
 #[derive(Debug, Default)]
-struct Table {
+struct ValueTable {
     limits: HashMap<Arc<str>, HashMap<String, Hits>>,
     /// How many values all limits have.
     len: usize,
 }
 
-impl Table {
+impl ValueTable {
     fn hits(&mut self, limit: &Arc<str>, value: String) -> &mut Hits {
         let values = self.limits.entry(Arc::clone(limit)).or_default();
         let is_full = self.len >= MAX_VALUES || values.len() >= MAX_VALUES_PER_LIMIT;
@@ -57,7 +57,7 @@ impl Values {
         is_over: bool,
     ) {
         let Some(limit) = config.limits().get(limit) else { return };
-        let is_named = |step: &tollgate_import::envoy::Step| step.value_to_metric;
+        let is_named = |step: &tollgate_import::envoy::LimitStep| step.value_to_metric;
         if !limit.detailed_metric && !limit.path.iter().any(is_named) {
             return;
         }

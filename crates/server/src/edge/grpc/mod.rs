@@ -39,7 +39,7 @@ use crate::edge::drain::SharedBody;
 use crate::edge::http::extract::within;
 use crate::edge::http::problem::Problem;
 use crate::edge::listen::Peer;
-use crate::observe::metrics::{Entry, Unfinished};
+use crate::observe::metrics::{EntryPoint, Unfinished};
 
 const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 const CHECK_RATE_LIMIT: &str = "/tollgate.v1.RateLimiter/CheckRateLimit";
@@ -115,8 +115,8 @@ impl Services {
         let mut body = SharedBody::new(body);
         let request = Request::from_parts(head, body.clone());
         let entry = match request.uri().path() {
-            SHOULD_RATE_LIMIT => Some(Entry::Envoy),
-            CHECK_RATE_LIMIT | CHECK_BATCH => Some(Entry::Grpc),
+            SHOULD_RATE_LIMIT => Some(EntryPoint::Envoy),
+            CHECK_RATE_LIMIT | CHECK_BATCH => Some(EntryPoint::Grpc),
             _ => None,
         };
         let called = match head::refuse_foreign(&request) {
@@ -142,7 +142,7 @@ impl Services {
                 Err((code, refusal)) => (code, *refusal),
             };
             // Envoy lets requests pass whose check failed, and its clients can make a message large.
-            let is_too_large = matches!(entry, Some(Entry::Envoy)) && code == Code::OutOfRange;
+            let is_too_large = matches!(entry, Some(EntryPoint::Envoy)) && code == Code::OutOfRange;
             let response = if is_too_large { envoy::over_limit() } else { response };
             unfinished.finish(code != Code::Ok);
             state.metrics.count_call(if is_too_large { Code::Ok } else { code });

@@ -22,7 +22,7 @@ use crate::edge::http::handlers::refund;
 use crate::edge::http::problem::Problem;
 use crate::edge::http::wire::answer::{reason, refuser};
 use crate::edge::listen::Peer;
-use crate::observe::metrics::{Entry, RequestOutcome};
+use crate::observe::metrics::{EntryPoint, RequestOutcome};
 
 /// The service that callers of the check API use.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ impl RateLimiter {
             let subject = body.subject(|| app.limiter.policy())?;
             let checked = app.checker.check(
                 subject.of(&body),
-                Recording::of(Entry::Grpc, &body),
+                Recording::of(EntryPoint::Grpc, &body),
                 |_| Some(body.context()),
                 |decision, id| write(decision, id, request.detail),
             );
@@ -59,7 +59,7 @@ impl RateLimiter {
             Remembered { body: response.encode_to_vec().into(), headers: HeaderMap::new() }
         };
         let caller = (caller, "grpc:", key);
-        let checked = app.checker.check_idempotent(Entry::Grpc, caller, &body, respond);
+        let checked = app.checker.check_idempotent(EntryPoint::Grpc, caller, &body, respond);
         let (remembered, _) = Box::pin(checked).await?;
         first
             .map_or_else(|| CheckResponse::decode(&*remembered.body), Ok)
@@ -138,7 +138,7 @@ impl server::RateLimiter for RateLimiter {
             if bodies[place].idempotency_key.is_some() {
                 let checked = self.check(&checks[place], &caller).await;
                 if checked.is_err() {
-                    self.0.metrics.requests.count(Entry::Grpc, RequestOutcome::Error);
+                    self.0.metrics.requests.count(EntryPoint::Grpc, RequestOutcome::Error);
                 }
                 results.push(result(checked));
                 place += 1;
@@ -151,7 +151,7 @@ impl server::RateLimiter for RateLimiter {
                 results.push(result(Ok(write(decision, id, detail))));
             };
             let (run, subjects) = (&bodies[place..end], &subjects[place..end]);
-            self.0.checker.check_batch(Entry::Grpc, run, subjects, respond).await;
+            self.0.checker.check_batch(EntryPoint::Grpc, run, subjects, respond).await;
             place = end;
         }
         Ok(Response::new(CheckBatchResponse { results }))

@@ -31,9 +31,9 @@ impl<S: Sync> FromRequestParts<S> for Peer {
 
 /// A caller of the check API that has the permission and is within its rate. Checked before a body is
 /// read.
-pub(crate) struct Caller(pub(crate) Principal);
+pub(crate) struct CheckCaller(pub(crate) Principal);
 
-impl FromRequestParts<ServerState> for Caller {
+impl FromRequestParts<ServerState> for CheckCaller {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &ServerState) -> Result<Self, Problem> {

@@ -14,10 +14,10 @@ const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+
 
 /// An error as a client sees it. Boxed, since hardly any call ends in one.
 #[derive(Clone, Debug)]
-pub(crate) struct Problem(Box<Content>);
+pub(crate) struct Problem(Box<ProblemContent>);
 
 #[derive(Clone, Debug)]
-struct Content {
+struct ProblemContent {
     status: StatusCode,
     code: &'static str,
     detail: String,
@@ -29,7 +29,7 @@ struct Content {
 impl Problem {
     pub(crate) fn new(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Self {
         let (detail, headers, problems) = (detail.into(), HeaderMap::new(), Vec::new());
-        Self(Box::new(Content { status, code, detail, headers, problems }))
+        Self(Box::new(ProblemContent { status, code, detail, headers, problems }))
     }
 
     pub(crate) fn bad_request(code: &'static str, detail: impl Into<String>) -> Self {
@@ -134,7 +134,7 @@ impl Problem {
 
 impl Problem {
     fn body(&self) -> ProblemBody<'_> {
-        let Content { status, code, detail, problems, .. } = &*self.0;
+        let ProblemContent { status, code, detail, problems, .. } = &*self.0;
         ProblemBody {
             r#type: "about:blank".into(),
             title: status.canonical_reason().unwrap_or("Error").into(),
@@ -159,7 +159,7 @@ impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         // Text and numbers always serialise.
         let text = serde_json::to_vec(&self.body()).unwrap_or_default();
-        let Content { status, headers, .. } = *self.0;
+        let ProblemContent { status, headers, .. } = *self.0;
         let mut response = Response::new(Body::from(text));
         *response.status_mut() = status;
         *response.headers_mut() = headers;

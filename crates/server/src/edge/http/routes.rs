@@ -21,7 +21,7 @@ use crate::edge::http::handlers::{
 };
 use crate::edge::http::openapi;
 use crate::edge::http::problem::Problem;
-use crate::observe::metrics::Entry;
+use crate::observe::metrics::EntryPoint;
 
 /// The path of the check, which bypasses the router to be fast.
 pub(crate) const CHECK: &str = "/api/v1/rate-limit/check";
@@ -59,11 +59,11 @@ struct Elsewhere {
 }
 
 /// The entry point of a call that checks requests.
-pub(crate) fn entry_of(method: &Method, path: &str) -> Option<Entry> {
+pub(crate) fn entry_of(method: &Method, path: &str) -> Option<EntryPoint> {
     match path {
-        CHECK | CHECK_BATCH if method == Method::POST => Some(Entry::Http),
-        ENVOY_JSON if method == Method::POST => Some(Entry::Envoy),
-        _ if path.starts_with(authorize::PATH) => Some(Entry::Authorize),
+        CHECK | CHECK_BATCH if method == Method::POST => Some(EntryPoint::Http),
+        ENVOY_JSON if method == Method::POST => Some(EntryPoint::Envoy),
+        _ if path.starts_with(authorize::PATH) => Some(EntryPoint::Authorize),
         _ => None,
     }
 }

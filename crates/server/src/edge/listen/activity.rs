@@ -67,8 +67,8 @@ impl Running {
     }
 
     /// Counts a request body that still arrives while the response is sent.
-    pub(super) fn steps(&self) -> Steps {
-        Steps(Arc::clone(&self.activity))
+    pub(super) fn steps(&self) -> ActivityCounter {
+        ActivityCounter(Arc::clone(&self.activity))
     }
 
     /// Wraps the body of the response, which is still to be sent; `None` if the request was refused.
@@ -79,9 +79,9 @@ impl Running {
 
 /// Counts activity that keeps a connection alive.
 #[derive(Debug)]
-pub(crate) struct Steps(Arc<Activity>);
+pub(crate) struct ActivityCounter(Arc<Activity>);
 
-impl Steps {
+impl ActivityCounter {
     /// Counts one frame.
     pub(crate) fn count(&self) {
         self.0.steps.fetch_add(1, Relaxed);
@@ -201,7 +201,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Noticing<S> {
 
 /// The state of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum ConnectionVerdict {
     /// Within its timeouts.
     Alive,
     /// Nothing has happened for longer than the idle timeout.
@@ -212,7 +212,7 @@ pub(super) enum Verdict {
 
 /// Checks a connection periodically.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(super) struct ActivityWatch {
     looks_for_head: u32,
     looks_for_idle: u32,
     steps: u32,
@@ -220,7 +220,7 @@ pub(super) struct Watch {
     awaiting: u32,
 }
 
-impl Watch {
+impl ActivityWatch {
     /// How often to check.
     pub(super) fn period(header_timeout: Duration, idle_timeout: Duration) -> Duration {
         (header_timeout.min(idle_timeout) / 2).max(Duration::from_millis(1))
@@ -247,20 +247,20 @@ impl Watch {
 
     /// Checks once. What is seen for the first time may have begun up to a period ago, so a timeout
     /// takes one check more than fits into it.
-    pub(super) fn look(&mut self, activity: &Activity) -> Verdict {
+    pub(super) fn look(&mut self, activity: &Activity) -> ConnectionVerdict {
         let steps = activity.steps.load(Relaxed);
         if activity.running.load(Relaxed) > 0 || steps != self.steps {
             (self.steps, self.quiet, self.awaiting) = (steps, 0, 0);
-            return Verdict::Alive;
+            return ConnectionVerdict::Alive;
         }
         self.quiet += 1;
         self.awaiting = if activity.awaits_head() { self.awaiting + 1 } else { 0 };
         if self.awaiting > self.looks_for_head {
-            Verdict::LateHead
+            ConnectionVerdict::LateHead
         } else if self.quiet > self.looks_for_idle {
-            Verdict::Idle
+            ConnectionVerdict::Idle
         } else {
-            Verdict::Alive
+            ConnectionVerdict::Alive
         }
     }
 }
@@ -272,11 +272,11 @@ mod tests {
     /// Plays events: `r` a request starts, `e` it ends, `b` bytes arrive, `p` a frame of a response is
     /// sent, `2` a request of HTTP/2 starts and ends, `.` a check. Two checks fit into the header
     /// timeout, six into the idle timeout.
-    fn check(events: &str, expected: Verdict) {
+    fn check(events: &str, expected: ConnectionVerdict) {
         let activity = Arc::new(Activity::default());
-        let mut watch = Watch::new(Duration::from_secs(2), Duration::from_secs(6));
+        let mut watch = ActivityWatch::new(Duration::from_secs(2), Duration::from_secs(6));
         let mut running = Vec::new();
-        let mut verdict = Verdict::Alive;
+        let mut verdict = ConnectionVerdict::Alive;
         for event in events.chars() {
             match event {
                 'r' => running.push(activity.begin(Version::HTTP_11)),
@@ -293,25 +293,25 @@ mod tests {
     #[test]
     fn connections_end_after_the_header_or_idle_timeout() {
         // A connection without a request.
-        check("..", Verdict::Alive);
-        check("...", Verdict::LateHead);
+        check("..", ConnectionVerdict::Alive);
+        check("...", ConnectionVerdict::LateHead);
         // Single bytes do not extend the header timeout.
-        check("b.b.b.", Verdict::LateHead);
+        check("b.b.b.", ConnectionVerdict::LateHead);
         // A pause between requests may be longer than the header timeout.
-        check("re.......", Verdict::Alive);
-        check("re........", Verdict::Idle);
-        check("re......re......", Verdict::Alive);
+        check("re.......", ConnectionVerdict::Alive);
+        check("re........", ConnectionVerdict::Idle);
+        check("re......re......", ConnectionVerdict::Alive);
         // But a head that has begun must be finished.
-        check("re....b..", Verdict::Alive);
-        check("re....b...", Verdict::LateHead);
+        check("re....b..", ConnectionVerdict::Alive);
+        check("re....b...", ConnectionVerdict::LateHead);
         // A request in progress has no timeout here, whatever its body does.
-        check("r..........b.b.b.", Verdict::Alive);
-        check("rb.e......", Verdict::Alive);
+        check("r..........b.b.b.", ConnectionVerdict::Alive);
+        check("rb.e......", ConnectionVerdict::Alive);
         // A long response keeps the connection alive as long as frames are sent.
-        check("re...p...p...p...p", Verdict::Alive);
-        check("re...p........", Verdict::Idle);
+        check("re...p...p...p...p", ConnectionVerdict::Alive);
+        check("re...p........", ConnectionVerdict::Idle);
         // Frames of HTTP/2 are not heads.
-        check("2.b.b.b.b.b", Verdict::Alive);
-        check("2.b.b.b.b.b.b.b.", Verdict::Idle);
+        check("2.b.b.b.b.b", ConnectionVerdict::Alive);
+        check("2.b.b.b.b.b.b.b.", ConnectionVerdict::Idle);
     }
 }

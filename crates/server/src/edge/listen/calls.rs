@@ -15,18 +15,18 @@ use parking_lot::Mutex;
 
 use super::pace::{Pace, Paces};
 
-type Call = Pin<Box<dyn Future<Output = ()> + Send>>;
+type ExecutedCall = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The calls of one connection. Clones share them.
 #[derive(Clone, Default)]
-pub(super) struct Calls(Arc<Mutex<State>>);
+pub(super) struct Calls(Arc<Mutex<CallState>>);
 
 #[derive(Default)]
-struct State {
+struct CallState {
     /// How the response of the next call is sent.
     next: Option<Arc<Pace>>,
     /// Calls that were not polled yet.
-    arrived: Vec<(Call, Option<Arc<Pace>>)>,
+    arrived: Vec<(ExecutedCall, Option<Arc<Pace>>)>,
     waiting: Paces,
 }
 

@@ -20,7 +20,7 @@ use tokio_rustls::server::TlsStream;
 use tracing::debug;
 
 use super::Peer;
-use super::activity::{Activity, Noticing, Verdict, Watch};
+use super::activity::{Activity, ActivityWatch, ConnectionVerdict, Noticing};
 use super::calls::Calls;
 use super::certificate::CertificateDigest;
 use super::share::Seat;
@@ -43,7 +43,7 @@ const PING_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The protocol settings of all connections of a listener.
 #[derive(Debug)]
-pub(super) struct Protocol {
+pub(super) struct ConnectionOptions {
     tls: Option<Arc<Tls>>,
     header_bytes: usize,
     header_count: usize,
@@ -51,7 +51,7 @@ pub(super) struct Protocol {
     idle_timeout: Duration,
 }
 
-impl Protocol {
+impl ConnectionOptions {
     pub(super) fn new(limits: &Limits, tls: Option<Arc<Tls>>) -> Self {
         Self {
             tls,
@@ -164,8 +164,8 @@ impl Protocol {
         let http = self.http(calls.clone());
         let mut connection = pin!(http.serve_connection_with_upgrades(stream, service));
         let mut asked_to_end = pin!(shutdown.requested());
-        let mut watch = Watch::new(self.header_timeout, self.idle_timeout);
-        let mut looks = interval(Watch::period(self.header_timeout, self.idle_timeout));
+        let mut watch = ActivityWatch::new(self.header_timeout, self.idle_timeout);
+        let mut looks = interval(ActivityWatch::period(self.header_timeout, self.idle_timeout));
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         looks.reset();
         let (mut is_draining, mut is_closing) = (false, false);
@@ -185,9 +185,9 @@ impl Protocol {
                 _ = looks.tick() => {
                     calls.end_stuck(watch.most_quiet());
                     match watch.look(&activity) {
-                        Verdict::Alive => {}
+                        ConnectionVerdict::Alive => {}
                         // HTTP/2 clients get a GOAWAY first, so that they send nothing more here.
-                        Verdict::Idle if !is_closing => {
+                        ConnectionVerdict::Idle if !is_closing => {
                             is_closing = true;
                             connection.as_mut().graceful_shutdown();
                         }

@@ -28,13 +28,13 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tracing::{debug, warn};
 
-pub(crate) use activity::Steps;
+pub(crate) use activity::ActivityCounter;
 pub use certificate::CertificateDigest;
 pub use shutdown::{Shutdown, ShutdownTrigger};
 pub use tls::{Tls, TlsError};
 
 use crate::settings::Limits;
-use connection::Protocol;
+use connection::ConnectionOptions;
 use share::{Seat, Shares};
 
 const MIN_ACCEPT_DELAY: Duration = Duration::from_millis(10);
@@ -127,7 +127,7 @@ where
     B: Body<Data: Send, Error: Into<Box<dyn Error + Send + Sync>>> + Send + Unpin + 'static,
 {
     let Listener { socket, tls, limits, .. } = listener;
-    let protocol = Arc::new(Protocol::new(&limits, tls));
+    let protocol = Arc::new(ConnectionOptions::new(&limits, tls));
     let room = Arc::new(Semaphore::new(limits.connections));
     let shares = Shares::of(limits.connections);
     let mut connections = JoinSet::new();

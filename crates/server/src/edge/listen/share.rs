@@ -26,7 +26,7 @@ impl Shares {
     }
 
     /// Counts a connection of a client until the share is dropped; `None` if it has too many.
-    pub(super) fn take(self: &Arc<Self>, address: IpAddr) -> Option<Share> {
+    pub(super) fn take(self: &Arc<Self>, address: IpAddr) -> Option<ClientConnections> {
         // All addresses of an IPv6 /64 belong to one client.
         let client = client_network(address);
         let mut taken = self.taken.lock();
@@ -35,18 +35,18 @@ impl Shares {
             Entry::Occupied(mut entry) => *entry.get_mut() += 1,
             Entry::Vacant(entry) => drop(entry.insert(1)),
         }
-        Some(Share { client, shares: Arc::clone(self) })
+        Some(ClientConnections { client, shares: Arc::clone(self) })
     }
 }
 
 /// One connection of a client.
 #[derive(Debug)]
-pub(super) struct Share {
+pub(super) struct ClientConnections {
     client: IpAddr,
     shares: Arc<Shares>,
 }
 
-impl Drop for Share {
+impl Drop for ClientConnections {
     fn drop(&mut self) {
         if let Entry::Occupied(mut entry) = self.shares.taken.lock().entry(self.client) {
             *entry.get_mut() -= 1;
@@ -62,11 +62,11 @@ impl Drop for Share {
 #[derive(Debug)]
 pub(super) struct Seat {
     _place: Option<OwnedSemaphorePermit>,
-    _share: Share,
+    _share: ClientConnections,
 }
 
 impl Seat {
-    pub(super) const fn new(place: Option<OwnedSemaphorePermit>, share: Share) -> Self {
+    pub(super) const fn new(place: Option<OwnedSemaphorePermit>, share: ClientConnections) -> Self {
         Self { _place: place, _share: share }
     }
 }
@@ -75,7 +75,7 @@ impl Seat {
 mod tests {
     use super::*;
 
-    fn take(shares: &Arc<Shares>, address: &str) -> Option<Share> {
+    fn take(shares: &Arc<Shares>, address: &str) -> Option<ClientConnections> {
         shares.take(address.parse().expect("an address"))
     }
 

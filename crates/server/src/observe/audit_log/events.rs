@@ -76,9 +76,9 @@ impl Events {
         revoked: impl Future<Output = ()> + Send + 'static,
     ) -> Result<Body, Problem> {
         let place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| self.no_place())?;
-        let share = Share::take(&self.by_token, token).ok_or_else(no_share)?;
+        let share = SubscriberPlace::take(&self.by_token, token).ok_or_else(no_share)?;
         let (pieces, body) = pieces();
-        let subscription = Subscription {
+        let subscription = EventSubscription {
             events: self.sender.subscribe(),
             pieces,
             heartbeat: self.heartbeat,
@@ -117,12 +117,12 @@ fn no_share() -> Problem {
 }
 
 /// The place of one subscriber among those with the same token.
-struct Share {
+struct SubscriberPlace {
     token: String,
     by_token: Arc<Mutex<HashMap<String, usize>>>,
 }
 
-impl Share {
+impl SubscriberPlace {
     fn take(by_token: &Arc<Mutex<HashMap<String, usize>>>, token: &str) -> Option<Self> {
         let mut counts = by_token.lock();
         let count = counts.entry(token.to_owned()).or_default();
@@ -134,7 +134,7 @@ impl Share {
     }
 }
 
-impl Drop for Share {
+impl Drop for SubscriberPlace {
     fn drop(&mut self) {
         let mut counts = self.by_token.lock();
         if let Some(count) = counts.get_mut(&self.token) {
@@ -146,15 +146,15 @@ impl Drop for Share {
     }
 }
 
-struct Subscription {
+struct EventSubscription {
     events: broadcast::Receiver<Bytes>,
     pieces: Pieces,
     heartbeat: Duration,
     _place: OwnedSemaphorePermit,
-    _share: Share,
+    _share: SubscriberPlace,
 }
 
-impl Subscription {
+impl EventSubscription {
     /// Sends events until the subscriber disconnects.
     async fn forward(mut self) {
         // Some clients do not see the head of a response before the first bytes of its body.

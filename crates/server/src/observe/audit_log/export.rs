@@ -9,7 +9,7 @@ use http::{HeaderValue, StatusCode, header};
 use tokio::sync::Semaphore;
 use tollgate_catalog::CatalogError;
 
-use super::log::{Log, Page};
+use super::log::{AuditPage, Log};
 use super::pieces::{Pieces, pieces};
 use crate::admin::refusal;
 use crate::edge::http::problem::Problem;
@@ -52,7 +52,7 @@ impl Exports {
 
 async fn send(
     log: &mut Log,
-    mut page: Page,
+    mut page: AuditPage,
     pieces: &Pieces,
     most: usize,
 ) -> Result<(), CatalogError> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 use tollgate_catalog::{Catalog, CatalogError, DecisionRecord, Logged, ResetRecord};
 
-use super::Counts;
+use super::AuditCounts;
 use crate::edge::listen::Shutdown;
 
 /// How often a write is tried, and the delay between attempts.
@@ -44,17 +44,17 @@ impl Rows<'_> {
     }
 }
 
-pub(super) struct Keeper<'a> {
+pub(super) struct RetryingWriter<'a> {
     catalog: &'a Catalog,
-    counts: &'a Counts,
+    counts: &'a AuditCounts,
     pub(super) ending: &'a Shutdown,
     is_failing: AtomicBool,
     /// Whether the log is not written because the disk is nearly full.
     has_no_space: AtomicBool,
 }
 
-impl<'a> Keeper<'a> {
-    pub(super) fn new(catalog: &'a Catalog, counts: &'a Counts, ending: &'a Shutdown) -> Self {
+impl<'a> RetryingWriter<'a> {
+    pub(super) fn new(catalog: &'a Catalog, counts: &'a AuditCounts, ending: &'a Shutdown) -> Self {
         Self {
             catalog,
             counts,

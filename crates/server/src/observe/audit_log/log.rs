@@ -166,7 +166,7 @@ impl FromStr for DecisionAt {
 }
 
 /// Some records, and the position of the last one if there are more.
-pub(crate) struct Page {
+pub(crate) struct AuditPage {
     pub(crate) records: Vec<Box<RawValue>>,
     pub(crate) next: Option<String>,
 }
@@ -174,7 +174,7 @@ pub(crate) struct Page {
 impl Log {
     /// The next records, at most `limit`, and fewer if they are large; the next call continues after
     /// them.
-    pub(crate) async fn page(&mut self, limit: usize) -> Result<Page, CatalogError> {
+    pub(crate) async fn page(&mut self, limit: usize) -> Result<AuditPage, CatalogError> {
         match &mut self.wanted {
             Wanted::Changes(filter, before) => {
                 let at = before.map(|ChangePlace(place)| place);
@@ -188,7 +188,7 @@ impl Log {
                 }
                 let records =
                     found.iter().filter_map(|it| to_raw_value(&ChangeEntry::from(it)).ok());
-                Ok(Page { records: records.collect(), next })
+                Ok(AuditPage { records: records.collect(), next })
             }
             Wanted::Decisions(filter, before) => {
                 let at = before.as_ref().map(|DecisionAt(place)| place);
@@ -203,7 +203,7 @@ impl Log {
                 }
                 let entries = found.into_iter().map(DecisionEntry::from);
                 let records = entries.filter_map(|entry| to_raw_value(&entry).ok()).collect();
-                Ok(Page { records, next })
+                Ok(AuditPage { records, next })
             }
         }
     }

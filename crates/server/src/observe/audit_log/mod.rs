@@ -1,7 +1,7 @@
 //! Processes decisions in the background: writes them to a log, ranks heavy hitters, and publishes
 //! events. No check waits for it.
 //!
-//! A handler puts a [`Note`] into a queue, unless that is full. From there one task passes it to the
+//! A handler puts a [`DecisionEvent`] into a queue, unless that is full. From there one task passes it to the
 //! heavy hitters ([`top`]), to subscribers ([`events`]), and to the writer of the log ([`writer`]),
 //! which has a separate queue: a slow database costs rows of the log, and nothing else.
 
@@ -29,13 +29,13 @@ use tollgate_catalog::Catalog;
 
 use self::events::Events;
 use self::export::Exports;
-use self::note::Note;
+use self::note::DecisionEvent;
 pub(crate) use self::note::RequestContext;
 use self::resets::Resets;
-use self::shares::Shares;
+use self::shares::WriteShares;
 use self::top::Top;
 pub(crate) use self::who::shortened;
-use self::writer::Writer;
+use self::writer::AuditWriter;
 use crate::app::state::Shared;
 use crate::check::journal::IdText;
 use crate::edge::http::wire::time::rfc_3339_exact;
@@ -60,27 +60,27 @@ const SWEEPS: u64 = 10;
 #[derive(Debug)]
 pub(crate) struct AuditLog {
     settings: Audit,
-    notes: mpsc::Sender<Box<Note>>,
+    notes: mpsc::Sender<Box<DecisionEvent>>,
     /// The receiver, until `keep_records` takes it.
-    taker: Mutex<Option<mpsc::Receiver<Box<Note>>>>,
+    taker: Mutex<Option<mpsc::Receiver<Box<DecisionEvent>>>>,
     /// The number of allowed requests, if a sample of them is recorded.
     allowed: AtomicU64,
     /// A request is in the sample if its hash is below this number.
     chosen_below: u64,
-    counts: Counts,
+    counts: AuditCounts,
     top: Mutex<Top>,
-    shares: Mutex<Shares>,
+    shares: Mutex<WriteShares>,
     pub(crate) events: Events,
     pub(crate) exports: Exports,
     pub(crate) resets: Resets,
 }
 
 /// How many notes were written, lost, and dropped after failures, each with its name in metrics.
-pub(crate) type Outcomes = [(&'static str, u64); 3];
+pub(crate) type AuditOutcomes = [(&'static str, u64); 3];
 
 /// Counts of notes by outcome.
 #[derive(Debug, Default)]
-struct Counts {
+struct AuditCounts {
     /// Lost because the queue was full.
     missed: AtomicU64,
     /// Not written: the queue of the writer was full, or the client or tenant has used up its share.
@@ -89,8 +89,8 @@ struct Counts {
     failed: AtomicU64,
 }
 
-impl Counts {
-    fn outcomes(&self) -> Outcomes {
+impl AuditCounts {
+    fn outcomes(&self) -> AuditOutcomes {
         let Self { missed, unwritten, written, failed } = self;
         [
             ("written", written.load(Relaxed)),
@@ -110,9 +110,9 @@ impl AuditLog {
             // Not 0, which would always be in the sample.
             allowed: AtomicU64::new(1),
             chosen_below: end_of(settings.audit.sample_allowed),
-            counts: Counts::default(),
+            counts: AuditCounts::default(),
             top: Mutex::default(),
-            shares: Mutex::new(Shares::new(settings.audit.rows_per_second)),
+            shares: Mutex::new(WriteShares::new(settings.audit.rows_per_second)),
             events: Events::new(settings.limits.idle_timeout),
             exports: Exports::default(),
             resets: Resets::default(),
@@ -141,13 +141,13 @@ impl AuditLog {
         }
         // The place is reserved first, so that a flood costs no memory.
         match self.notes.try_reserve() {
-            Ok(place) => place.send(Box::new(Note::new(decision, id, context))),
+            Ok(place) => place.send(Box::new(DecisionEvent::new(decision, id, context))),
             Err(_) => drop(self.counts.missed.fetch_add(1, Relaxed)),
         }
     }
 
     /// How many decisions were written to the log, lost, and dropped after failures.
-    pub(crate) fn outcomes(&self) -> Outcomes {
+    pub(crate) fn outcomes(&self) -> AuditOutcomes {
         self.counts.outcomes()
     }
 
@@ -158,7 +158,12 @@ impl AuditLog {
     }
 
     /// Passes a note to the heavy hitters, the subscribers and the log.
-    fn take(&self, app: &Shared, note: Box<Note>, log: Option<&mpsc::Sender<Box<Note>>>) {
+    fn take(
+        &self,
+        app: &Shared,
+        note: Box<DecisionEvent>,
+        log: Option<&mpsc::Sender<Box<DecisionEvent>>>,
+    ) {
         let missed = self.counts.missed.load(Relaxed);
         self.top.lock().count(&note, app.now(), missed);
         self.events.publish("decision", || note.to_entry());
@@ -210,7 +215,7 @@ impl Shared {
             let log = Some(log).filter(|_| audit.settings.decisions);
             self.take_notes(&mut notes, log.as_ref(), ending).await;
         };
-        let writer = Writer::new(&catalog_sync.catalog, &audit.counts, audit.settings, ending);
+        let writer = AuditWriter::new(&catalog_sync.catalog, &audit.counts, audit.settings, ending);
         let sweeping = async {
             tokio::select! {
                 () = self.sweep_records(&catalog_sync.catalog) => {}
@@ -223,8 +228,8 @@ impl Shared {
 
     async fn take_notes(
         &self,
-        notes: &mut mpsc::Receiver<Box<Note>>,
-        log: Option<&mpsc::Sender<Box<Note>>>,
+        notes: &mut mpsc::Receiver<Box<DecisionEvent>>,
+        log: Option<&mpsc::Sender<Box<DecisionEvent>>>,
         ending: &Shutdown,
     ) {
         let mut handful = Vec::with_capacity(BATCH_CAPACITY);

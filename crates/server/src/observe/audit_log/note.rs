@@ -37,7 +37,7 @@ impl RequestContext<'_> {
 
 /// A decision as it is recorded.
 #[derive(Debug)]
-pub(super) struct Note {
+pub(super) struct DecisionEvent {
     pub(super) at: Timestamp,
     pub(super) id: IdText,
     pub(super) action: DecisionAction,
@@ -82,7 +82,7 @@ pub(crate) struct DecisionDetails {
     pub(super) identifiers: BTreeMap<String, String>,
 }
 
-impl Note {
+impl DecisionEvent {
     pub(super) fn new(decision: &Decision, id: IdText, context: &RequestContext<'_>) -> Self {
         let refusal = decision.refusal();
         // A shadow rule is named only if no other rule refused.

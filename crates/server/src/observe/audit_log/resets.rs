@@ -12,9 +12,9 @@ use tollgate::rules::{Identifier, Rule};
 use tollgate::{Decision, RuleOutcome};
 use tollgate_catalog::{Author, Catalog, Reset, ResetRecord};
 
-use super::keeper::{Keeper, Rows};
+use super::keeper::{RetryingWriter, Rows};
 use super::note::RequestContext;
-use super::{Counts, Outcomes, who};
+use super::{AuditCounts, AuditOutcomes, who};
 use crate::edge::listen::Shutdown;
 
 /// How many resets wait at most. One takes about a kilobyte, and never more than a few.
@@ -28,13 +28,13 @@ pub(crate) struct Resets {
     queue: mpsc::Sender<ResetRecord>,
     /// The receiver, until `write` takes it.
     taker: Mutex<Option<mpsc::Receiver<ResetRecord>>>,
-    counts: Counts,
+    counts: AuditCounts,
 }
 
 impl Default for Resets {
     fn default() -> Self {
         let (queue, taker) = mpsc::channel(QUEUE_CAPACITY);
-        Self { queue, taker: Mutex::new(Some(taker)), counts: Counts::default() }
+        Self { queue, taker: Mutex::new(Some(taker)), counts: AuditCounts::default() }
     }
 }
 
@@ -51,14 +51,14 @@ impl Resets {
     }
 
     /// How many resets were written to the log, lost, and dropped after failures.
-    pub(crate) fn outcomes(&self) -> Outcomes {
+    pub(crate) fn outcomes(&self) -> AuditOutcomes {
         self.counts.outcomes()
     }
 
     /// Writes resets until shutdown, then what is left.
     pub(super) async fn write(&self, catalog: &Catalog, ending: &Shutdown) {
         let Some(mut records) = self.taker.lock().take() else { return };
-        let keeper = Keeper::new(catalog, &self.counts, ending);
+        let keeper = RetryingWriter::new(catalog, &self.counts, ending);
         let (mut together, mut told) = (Vec::with_capacity(MAX_TOGETHER), 0);
         loop {
             tokio::select! {

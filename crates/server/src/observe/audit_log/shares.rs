@@ -9,12 +9,12 @@ use tollgate::Timestamp;
 /// How many clients, and how many tenants, have a bucket at a time.
 const MAX_NAMES: usize = 10_000;
 /// A client may write a tenth of all rows, and in a burst the rows of one second.
-const CLIENT: Share = Share { divisor: 10, burst_seconds: 1 };
+const CLIENT: WrittenBytes = WrittenBytes { divisor: 10, burst_seconds: 1 };
 /// A tenant may write half of all rows.
-const TENANT: Share = Share { divisor: 2, burst_seconds: 4 };
+const TENANT: WrittenBytes = WrittenBytes { divisor: 2, burst_seconds: 4 };
 
 #[derive(Clone, Copy, Debug)]
-struct Share {
+struct WrittenBytes {
     /// The share of the rate of the log, as a divisor.
     divisor: u64,
     /// The burst, in seconds of the whole rate.
@@ -23,7 +23,7 @@ struct Share {
 
 /// How much every client and tenant has recently written.
 #[derive(Debug)]
-pub(super) struct Shares {
+pub(super) struct WriteShares {
     rows_per_second: u64,
     clients: HashMap<Box<str>, Bucket, RandomState>,
     tenants: HashMap<Box<str>, Bucket, RandomState>,
@@ -36,7 +36,7 @@ struct Bucket {
     at: Timestamp,
 }
 
-impl Shares {
+impl WriteShares {
     pub(super) fn new(rows_per_second: u64) -> Self {
         Self { rows_per_second, clients: HashMap::default(), tenants: HashMap::default() }
     }
@@ -54,7 +54,7 @@ impl Shares {
 fn take(
     buckets: &mut HashMap<Box<str>, Bucket, RandomState>,
     name: &str,
-    share: Share,
+    share: WrittenBytes,
     rows_per_second: u64,
     now: Timestamp,
 ) -> bool {
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn a_flood_of_one_client_does_not_displace_others() {
-        let mut shares = Shares::new(1_000);
+        let mut shares = WriteShares::new(1_000);
         let mut flood = |client: &str, tenant: Option<&str>, from: u64, millis: u64| {
             let rows = (0..millis * 10).map(|row| at(from + row / 10));
             rows.filter(|now| shares.take(client, tenant, *now)).count()
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn the_number_of_buckets_is_bounded() {
-        let mut shares = Shares::new(1_000);
+        let mut shares = WriteShares::new(1_000);
         for name in 0..3 * MAX_NAMES {
             assert!(shares.take(&format!("c{name}"), None, at(0)));
         }

@@ -12,7 +12,7 @@ use foldhash::quality::RandomState;
 use tollgate::Timestamp;
 use tollgate_catalog::DecisionAction;
 
-use super::note::Note;
+use super::note::DecisionEvent;
 
 /// How many names a sketch counts.
 const MAX_NAMES: usize = 500;
@@ -25,13 +25,13 @@ const SLICES: usize = 1 + (MAX_WINDOW * 1_000_000 / SLICE_MICROS) as usize;
 
 /// What decisions are counted by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum By {
+pub(crate) enum TopBy {
     Client,
     Rule,
     Endpoint,
 }
 
-impl By {
+impl TopBy {
     pub(crate) const ALL: [(&'static str, Self); 3] =
         [("client", Self::Client), ("rule", Self::Rule), ("endpoint", Self::Endpoint)];
 }
@@ -79,21 +79,21 @@ struct Slice {
     number: u64,
     /// How many decisions had been missed before it began.
     missed_before: u64,
-    /// For each of [`By`], one for each of [`Of`].
-    sketches: [[Sketch; Of::COUNT]; By::ALL.len()],
+    /// For each of [`TopBy`], one for each of [`Of`].
+    sketches: [[Sketch; Of::COUNT]; TopBy::ALL.len()],
 }
 
 impl Top {
-    pub(super) fn count(&mut self, note: &Note, now: Timestamp, missed: u64) {
+    pub(super) fn count(&mut self, note: &DecisionEvent, now: Timestamp, missed: u64) {
         let rule_id = note.rule_id.as_deref();
         let names = [Some(note.client.as_str()), rule_id, note.details.endpoint.as_deref()];
         self.count_names(names, Of::from_action(note.action), now, missed);
     }
 
-    /// Counts a decision by its names, in the order of [`By`].
+    /// Counts a decision by its names, in the order of [`TopBy`].
     fn count_names(
         &mut self,
-        names: [Option<&str>; By::ALL.len()],
+        names: [Option<&str>; TopBy::ALL.len()],
         of: Option<Of>,
         now: Timestamp,
         missed: u64,
@@ -124,7 +124,7 @@ impl Top {
     /// The names with the highest counts of the last seconds, in whole slices.
     pub(crate) fn ranking(
         &self,
-        (by, of): (By, Of),
+        (by, of): (TopBy, Of),
         now: Timestamp,
         window_seconds: u64,
         (limit, missed): (usize, u64),
@@ -196,7 +196,7 @@ mod tests {
         assert!(top.slices.len() <= SLICES, "{}", top.slices.len());
         let missed = counted.len() as u64 * may_lack;
         let now = Timestamp::from_secs(1_000);
-        let ranking = top.ranking((By::Client, Of::Refused), now, window, (10, missed));
+        let ranking = top.ranking((TopBy::Client, Of::Refused), now, window, (10, missed));
         let names: Vec<(&str, u64)> =
             ranking.names.iter().map(|(name, count)| (name.as_str(), *count)).collect();
         assert_eq!(names, expected, "{counted:?}");
@@ -205,7 +205,7 @@ mod tests {
         } else {
             assert!(ranking.may_lack > 0, "missed decisions are reported");
         }
-        assert_eq!(top.ranking((By::Rule, Of::Refused), now, window, (10, 0)).names, []);
+        assert_eq!(top.ranking((TopBy::Rule, Of::Refused), now, window, (10, 0)).names, []);
     }
 
     #[test]

@@ -6,9 +6,9 @@ use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 use tollgate_catalog::{Catalog, DecisionRecord};
 
-use super::Counts;
-use super::keeper::{Keeper, Rows};
-use super::note::Note;
+use super::AuditCounts;
+use super::keeper::{RetryingWriter, Rows};
+use super::note::DecisionEvent;
 use crate::edge::listen::Shutdown;
 use crate::settings::Audit;
 
@@ -17,26 +17,26 @@ const MAX_BATCH: usize = 500;
 /// How long a row may wait for further rows.
 const GATHER_TIMEOUT: Duration = Duration::from_secs(1);
 
-pub(super) struct Writer<'a> {
-    keeper: Keeper<'a>,
+pub(super) struct AuditWriter<'a> {
+    keeper: RetryingWriter<'a>,
     rows_per_second: u64,
     max_bytes: u64,
 }
 
-impl<'a> Writer<'a> {
+impl<'a> AuditWriter<'a> {
     pub(super) fn new(
         catalog: &'a Catalog,
-        counts: &'a Counts,
+        counts: &'a AuditCounts,
         settings: Audit,
         ending: &'a Shutdown,
     ) -> Self {
-        let keeper = Keeper::new(catalog, counts, ending);
+        let keeper = RetryingWriter::new(catalog, counts, ending);
         let (rows_per_second, max_bytes) = (settings.rows_per_second, settings.max_bytes.bytes());
         Self { keeper, rows_per_second, max_bytes }
     }
 
     /// Writes notes until the channel is closed.
-    pub(super) async fn write(self, mut notes: mpsc::Receiver<Box<Note>>) {
+    pub(super) async fn write(self, mut notes: mpsc::Receiver<Box<DecisionEvent>>) {
         let mut batch = Vec::new();
         while self.gather(&mut notes, &mut batch).await {
             let least = Duration::from_secs(1) * u32::try_from(batch.len()).unwrap_or(u32::MAX)
@@ -50,7 +50,7 @@ impl<'a> Writer<'a> {
     /// Gathers a batch; false if the channel is closed.
     async fn gather(
         &self,
-        notes: &mut mpsc::Receiver<Box<Note>>,
+        notes: &mut mpsc::Receiver<Box<DecisionEvent>>,
         batch: &mut Vec<DecisionRecord>,
     ) -> bool {
         let Some(first) = notes.recv().await else { return false };

@@ -10,14 +10,14 @@ use http::{HeaderMap, header};
 
 /// A format of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Format {
+pub(crate) enum MetricsFormat {
     /// The text format of Prometheus, version 0.0.4. Every tool reads it.
     Text,
     /// `OpenMetrics` 1.0.0.
     OpenMetrics,
 }
 
-impl Format {
+impl MetricsFormat {
     /// The format that the `Accept` header asks for: `OpenMetrics` only if it is named there, and text
     /// is not preferred.
     pub(crate) fn of(headers: &HeaderMap) -> Self {
@@ -97,28 +97,28 @@ mod tests {
 
     #[test]
     fn open_metrics_is_sent_only_if_accept_names_it() {
-        let check = |lines: &[&'static str], expected: Format| {
+        let check = |lines: &[&'static str], expected: MetricsFormat| {
             let mut headers = HeaderMap::new();
             for line in lines {
                 headers.append(header::ACCEPT, line.parse().expect("a header value"));
             }
-            assert_eq!(Format::of(&headers), expected, "{lines:?}");
+            assert_eq!(MetricsFormat::of(&headers), expected, "{lines:?}");
         };
-        check(&[], Format::Text);
-        check(&["*/*"], Format::Text);
-        check(&["text/plain"], Format::Text);
-        check(&["application/json"], Format::Text);
-        check(&["application/openmetrics-text"], Format::OpenMetrics);
-        check(&["application/openmetrics-text; q=0"], Format::Text);
-        check(&["application/openmetrics-text;version=2.0.0"], Format::Text);
+        check(&[], MetricsFormat::Text);
+        check(&["*/*"], MetricsFormat::Text);
+        check(&["text/plain"], MetricsFormat::Text);
+        check(&["application/json"], MetricsFormat::Text);
+        check(&["application/openmetrics-text"], MetricsFormat::OpenMetrics);
+        check(&["application/openmetrics-text; q=0"], MetricsFormat::Text);
+        check(&["application/openmetrics-text;version=2.0.0"], MetricsFormat::Text);
         // What Prometheus 2.42 and 3 send.
         let prometheus = "application/openmetrics-text;version=1.0.0,\
             application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
-        check(&[prometheus], Format::OpenMetrics);
+        check(&[prometheus], MetricsFormat::OpenMetrics);
         let text_first =
             "text/plain;version=0.0.4,application/openmetrics-text;version=1.0.0;q=0.9";
-        check(&[text_first], Format::Text);
-        check(&["text/plain;q=0.5", "Application/OpenMetrics-Text"], Format::OpenMetrics);
+        check(&[text_first], MetricsFormat::Text);
+        check(&["text/plain;q=0.5", "Application/OpenMetrics-Text"], MetricsFormat::OpenMetrics);
     }
 
     #[test]
@@ -129,7 +129,10 @@ mod tests {
         let expected = "# HELP a_total Counts.\n# TYPE a_total counter\na_total{x=\"# EOF\"} 1\n\
             # HELP b_info The program.\n# TYPE b_info gauge\nb_info{version=\"1\"} 1\n\
             # HELP c A gauge.\n# TYPE c gauge\nc 0.5\n";
-        assert_eq!(Format::Text.of_open_metrics(open_metrics.to_owned()), expected);
-        assert_eq!(Format::OpenMetrics.of_open_metrics(open_metrics.to_owned()), open_metrics);
+        assert_eq!(MetricsFormat::Text.of_open_metrics(open_metrics.to_owned()), expected);
+        assert_eq!(
+            MetricsFormat::OpenMetrics.of_open_metrics(open_metrics.to_owned()),
+            open_metrics
+        );
     }
 }

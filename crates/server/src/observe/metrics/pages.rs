@@ -11,17 +11,17 @@ use parking_lot::Mutex;
 use tokio::sync::{OnceCell, Semaphore};
 use tokio::task::{JoinError, spawn_blocking};
 
-use super::Format;
+use super::MetricsFormat;
 
 /// A page that is rendered once, for all callers that wait for it.
-type Page = OnceCell<Bytes>;
+type RenderedPage = OnceCell<Bytes>;
 
 /// The pages that callers wait for.
 #[derive(Debug)]
 pub(crate) struct Pages {
     turn: Arc<Semaphore>,
-    next_text: Mutex<Option<Arc<Page>>>,
-    next_open_metrics: Mutex<Option<Arc<Page>>>,
+    next_text: Mutex<Option<Arc<RenderedPage>>>,
+    next_open_metrics: Mutex<Option<Arc<RenderedPage>>>,
 }
 
 impl Default for Pages {
@@ -38,12 +38,12 @@ impl Pages {
     /// A page whose render began after this call.
     pub(crate) async fn get(
         &self,
-        format: Format,
+        format: MetricsFormat,
         render: impl FnOnce() -> String + Send + 'static,
     ) -> Result<Bytes, JoinError> {
         let next = match format {
-            Format::Text => &self.next_text,
-            Format::OpenMetrics => &self.next_open_metrics,
+            MetricsFormat::Text => &self.next_text,
+            MetricsFormat::OpenMetrics => &self.next_open_metrics,
         };
         let page = Arc::clone(next.lock().get_or_insert_with(Arc::default));
         // If the caller that renders disconnects, another one takes over.
@@ -94,14 +94,14 @@ mod tests {
                         let _ = ends.recv();
                         renders.fetch_add(1, Ordering::SeqCst).to_string()
                     };
-                    text(pages.get(Format::Text, render).await)
+                    text(pages.get(MetricsFormat::Text, render).await)
                 }
             });
             has_begun.await.expect("it renders");
             Self { pages, renders, may_end, first }
         }
 
-        fn get(&self, format: Format) -> JoinHandle<String> {
+        fn get(&self, format: MetricsFormat) -> JoinHandle<String> {
             let (pages, renders) = (Arc::clone(&self.pages), Arc::clone(&self.renders));
             let render = move || renders.fetch_add(1, Ordering::SeqCst).to_string();
             tokio::spawn(async move { text(pages.get(format, render).await) })
@@ -116,8 +116,8 @@ mod tests {
     #[tokio::test]
     async fn many_scrapes_do_not_occupy_the_threads_that_check() {
         let scene = Scene::start().await;
-        let others: Vec<_> = (0..100).map(|_| scene.get(Format::Text)).collect();
-        let other_format = scene.get(Format::OpenMetrics);
+        let others: Vec<_> = (0..100).map(|_| scene.get(MetricsFormat::Text)).collect();
+        let other_format = scene.get(MetricsFormat::OpenMetrics);
         for _ in 0..300 {
             yield_now().await;
         }
@@ -138,7 +138,7 @@ mod tests {
     #[tokio::test]
     async fn a_caller_that_disconnects_does_not_keep_others_from_their_page() {
         let scene = Scene::start().await;
-        let [leaves, stays] = [(); 2].map(|()| scene.get(Format::Text));
+        let [leaves, stays] = [(); 2].map(|()| scene.get(MetricsFormat::Text));
         for _ in 0..10 {
             yield_now().await;
         }

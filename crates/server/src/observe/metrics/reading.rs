@@ -14,13 +14,13 @@ use tollgate::{BanCounts, RuleCounts};
 use tollgate_gateway::Readings;
 
 use super::encode::{by_outcome, counter, histogram, write_counter};
-use super::{Format, RESPONSE_CLASSES, RequestCounts, servers};
+use super::{MetricsFormat, RESPONSE_CLASSES, RequestCounts, servers};
 use crate::edge::envoy::values::Hits;
-use crate::observe::audit_log::Outcomes;
+use crate::observe::audit_log::AuditOutcomes;
 
 /// All metrics at one moment.
 #[derive(Debug)]
-pub(crate) struct Reading {
+pub(crate) struct MetricsSnapshot {
     /// How requests ended.
     pub(crate) requests: RequestCounts,
     /// The rules of the policy; the counts of `rules` are also of Envoy's limits.
@@ -53,15 +53,15 @@ pub(crate) struct Reading {
     pub(crate) config_errors: u64,
     pub(crate) idempotency_keys: usize,
     /// Decisions for the log, by outcome.
-    pub(crate) audit: Outcomes,
+    pub(crate) audit: AuditOutcomes,
     /// Resets for the log, by outcome.
-    pub(crate) resets: Outcomes,
+    pub(crate) resets: AuditOutcomes,
     pub(crate) ready: bool,
 }
 
-impl Reading {
+impl MetricsSnapshot {
     /// Renders the text that Prometheus reads.
-    pub(crate) fn render(self, format: Format) -> String {
+    pub(crate) fn render(self, format: MetricsFormat) -> String {
         let mut registry = Registry::with_prefix("tollgate");
         registry.register_collector(Box::new(self));
         let mut text = String::new();
@@ -86,7 +86,7 @@ impl Reading {
     }
 }
 
-impl Collector for Reading {
+impl Collector for MetricsSnapshot {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let info = [("version", env!("CARGO_PKG_VERSION"))];
         let mut metric = encoder.encode_descriptor(

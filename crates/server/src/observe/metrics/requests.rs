@@ -6,7 +6,7 @@ use tollgate::{Decision, DecisionReason, Micros, Refusal};
 
 /// The entry point of a request.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Entry {
+pub(crate) enum EntryPoint {
     /// The check API over HTTP.
     Http,
     /// The check API over gRPC.
@@ -56,14 +56,16 @@ pub(crate) struct RequestCounts([[u64; OUTCOMES.len()]; ENTRIES.len()]);
 impl RequestOutcome {
     /// The outcome of a request that was checked.
     #[inline]
-    pub(crate) fn of(entry: Entry, decision: &Decision) -> Self {
+    pub(crate) fn of(entry: EntryPoint, decision: &Decision) -> Self {
         match decision.refusal() {
             Some(Refusal::RateLimited) => Self::Refused,
             Some(Refusal::Denied | Refusal::Banned) => Self::Denied,
             Some(Refusal::StoreUnavailable) => Self::Error,
             None => match decision.reason() {
                 DecisionReason::NoRule | DecisionReason::AllowListed { .. } => Self::Unlimited,
-                _ if matches!(entry, Entry::Envoy) && finds_nothing_left(decision) => Self::Refused,
+                _ if matches!(entry, EntryPoint::Envoy) && finds_nothing_left(decision) => {
+                    Self::Refused
+                }
                 _ if decision.delay().is_some_and(|delay| delay > Micros::ZERO) => Self::Throttled,
                 _ => Self::Allowed,
             },
@@ -82,7 +84,7 @@ fn finds_nothing_left(decision: &Decision) -> bool {
 impl Requests {
     /// Counts a request.
     #[inline]
-    pub(crate) fn count(&self, entry: Entry, outcome: RequestOutcome) {
+    pub(crate) fn count(&self, entry: EntryPoint, outcome: RequestOutcome) {
         self.0[entry as usize].0[outcome as usize].fetch_add(1, Ordering::Relaxed);
     }
 
@@ -97,13 +99,13 @@ impl Requests {
 #[derive(Debug)]
 pub(crate) struct Unfinished<'a> {
     requests: &'a Requests,
-    entry: Option<Entry>,
+    entry: Option<EntryPoint>,
 }
 
 impl<'a> Unfinished<'a> {
     /// A request that is counted, if it arrived at an entry point.
     #[inline]
-    pub(crate) const fn new(requests: &'a Requests, entry: Option<Entry>) -> Self {
+    pub(crate) const fn new(requests: &'a Requests, entry: Option<EntryPoint>) -> Self {
         Self { requests, entry }
     }
 
@@ -148,13 +150,13 @@ mod tests {
     fn requests_are_counted_by_entry_and_outcome() {
         let requests = Requests::default();
         for (entry, outcome, times) in [
-            (Entry::Http, RequestOutcome::Allowed, 1),
-            (Entry::Grpc, RequestOutcome::Refused, 2),
-            (Entry::Envoy, RequestOutcome::Denied, 3),
-            (Entry::Authorize, RequestOutcome::Throttled, 4),
-            (Entry::Gateway, RequestOutcome::Unlimited, 5),
-            (Entry::Gateway, RequestOutcome::Error, 6),
-            (Entry::Http, RequestOutcome::Error, 1),
+            (EntryPoint::Http, RequestOutcome::Allowed, 1),
+            (EntryPoint::Grpc, RequestOutcome::Refused, 2),
+            (EntryPoint::Envoy, RequestOutcome::Denied, 3),
+            (EntryPoint::Authorize, RequestOutcome::Throttled, 4),
+            (EntryPoint::Gateway, RequestOutcome::Unlimited, 5),
+            (EntryPoint::Gateway, RequestOutcome::Error, 6),
+            (EntryPoint::Http, RequestOutcome::Error, 1),
         ] {
             (0..times).for_each(|_| requests.count(entry, outcome));
         }

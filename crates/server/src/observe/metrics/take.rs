@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use tollgate::{MemoryStore, RuleCounts};
 
-use super::Reading;
+use super::MetricsSnapshot;
 use crate::app::state::Shared;
 use crate::edge::envoy::source::CARRIED;
 
@@ -20,11 +20,11 @@ impl Shared {
     }
 
     /// All metrics at this moment.
-    pub(crate) fn reading(&self) -> Reading {
+    pub(crate) fn reading(&self) -> MetricsSnapshot {
         let store = self.limiter.store();
         let memory = store.memory();
         let in_force = self.policy_source.in_force();
-        Reading {
+        MetricsSnapshot {
             rules_in_force: self.limiter.policy().rules().len(),
             requests: self.metrics.requests.read(),
             rules: self.rule_counts().collect(),

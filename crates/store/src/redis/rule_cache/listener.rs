@@ -9,7 +9,7 @@ use redis::{AsyncConnectionConfig, Cmd, PushInfo, PushKind, cmd};
 use tokio::sync::{Notify, watch};
 use tokio::time::sleep;
 
-use super::place::Place;
+use super::place::RuleServer;
 use crate::redis::address::Address;
 use crate::redis::connection::CONNECT_TIMEOUT;
 use crate::{StoreError, StoreErrorKind};
@@ -23,8 +23,8 @@ const PING_INTERVAL: Duration = Duration::from_secs(1);
 const PING_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Subscribes until it is dropped.
-pub(super) struct Listener {
-    pub(super) place: Arc<Place>,
+pub(super) struct RuleListener {
+    pub(super) place: Arc<RuleServer>,
     pub(super) channel: String,
     /// The key of the hash.
     pub(super) key: String,
@@ -39,7 +39,7 @@ struct Subscription {
     ended: Arc<Notify>,
 }
 
-impl Listener {
+impl RuleListener {
     pub(super) async fn listen(self) {
         let mut pause = MIN_BACKOFF;
         let mut is_told = false;

@@ -16,8 +16,8 @@ use redis::{Cmd, Value, cmd};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use self::listener::Listener;
-use self::place::Place;
+use self::listener::RuleListener;
+use self::place::RuleServer;
 pub use self::published_rules::PublishedRules;
 use super::address::{DEFAULT_PREFIX, RedisUrl};
 use super::node::CallFailure;
@@ -33,7 +33,7 @@ const PUBLISH: &str = include_str!("publish.lua");
 /// The rules in Redis, on connections that counters do not share.
 #[derive(Debug)]
 pub struct RedisRuleCache {
-    place: Arc<Place>,
+    place: Arc<RuleServer>,
     key: String,
     channel: String,
     changes: watch::Receiver<u64>,
@@ -63,9 +63,9 @@ impl RedisRuleCache {
         let url = RedisUrl::parse(url)?;
         let prefix = if url.prefix == DEFAULT_PREFIX { "" } else { &url.prefix };
         let (key, channel) = (format!("{prefix}{RULES_KEY}"), format!("{prefix}{CHANNEL}"));
-        let place = Arc::new(Place::new(url, &key, settings)?);
+        let place = Arc::new(RuleServer::new(url, &key, settings)?);
         let (sender, changes) = watch::channel(0);
-        let listener = Listener {
+        let listener = RuleListener {
             place: Arc::clone(&place),
             channel: channel.clone(),
             key: key.clone(),

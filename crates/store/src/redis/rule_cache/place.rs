@@ -7,8 +7,8 @@ use parking_lot::Mutex;
 use redis::{Client, Cmd, Value};
 use tokio::time::timeout;
 
-use crate::redis::address::{Address, Kind, RedisUrl};
-use crate::redis::node::{CallFailure, Node};
+use crate::redis::address::{Address, Discovery, RedisUrl};
+use crate::redis::node::{CallFailure, RedisNode};
 use crate::redis::router::{ask_cluster, ask_sentinels, seeds};
 use crate::redis::slot::slot_of_key;
 use crate::remote::RemoteSettings;
@@ -23,19 +23,19 @@ const MAX_REDIRECTS: usize = 4;
 
 /// The server that has the rules.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct RuleServer {
     url: RedisUrl,
     slot: u16,
     settings: RemoteSettings,
     /// The servers or sentinels in the URL.
-    seeds: Vec<Arc<Node>>,
+    seeds: Vec<Arc<RedisNode>>,
     /// Other nodes of the cluster, for when those of the URL are unreachable.
-    peers: Mutex<Vec<Arc<Node>>>,
+    peers: Mutex<Vec<Arc<RedisNode>>>,
     /// The server that has the rules, as far as is known.
-    holder: Mutex<Option<Arc<Node>>>,
+    holder: Mutex<Option<Arc<RedisNode>>>,
 }
 
-impl Place {
+impl RuleServer {
     pub(super) fn new(url: RedisUrl, key: &str, settings: &RemoteSettings) -> Result<Self, String> {
         let settings = RemoteSettings { deadline: DISCOVERY_TIMEOUT, ..settings.clone() };
         Ok(Self {
@@ -50,15 +50,15 @@ impl Place {
 
     /// Whether the server can be replaced by an election that it does not notice.
     pub(super) fn is_elected(&self) -> bool {
-        matches!(self.url.kind, Kind::Sentinel(_))
+        matches!(self.url.kind, Discovery::Sentinel(_))
     }
 
     /// Asks sentinels or the cluster for the server.
-    pub(super) async fn find(&self) -> Result<Arc<Node>, StoreError> {
+    pub(super) async fn find(&self) -> Result<Arc<RedisNode>, StoreError> {
         let address = match &self.url.kind {
-            Kind::Single => self.url.addresses.first().cloned(),
-            Kind::Sentinel(name) => ask_sentinels(&self.seeds, name).await,
-            Kind::Cluster => self.find_in_cluster().await,
+            Discovery::Single => self.url.addresses.first().cloned(),
+            Discovery::Sentinel(name) => ask_sentinels(&self.seeds, name).await,
+            Discovery::Cluster => self.find_in_cluster().await,
         };
         let not_found = "no sentinel or cluster node named the server";
         self.hold_at(
@@ -124,7 +124,7 @@ impl Place {
     }
 
     /// Stores which server has the rules.
-    fn hold_at(&self, address: Address) -> Result<Arc<Node>, StoreError> {
+    fn hold_at(&self, address: Address) -> Result<Arc<RedisNode>, StoreError> {
         let mut holder = self.holder.lock();
         match &*holder {
             Some(node) if node.address == address => Ok(Arc::clone(node)),
@@ -132,10 +132,10 @@ impl Place {
         }
     }
 
-    fn node(&self, address: Address, deadline: Duration) -> Result<Arc<Node>, StoreError> {
+    fn node(&self, address: Address, deadline: Duration) -> Result<Arc<RedisNode>, StoreError> {
         let client = self.url.client(&address).map_err(no_client)?;
         let settings = RemoteSettings { deadline, ..self.settings.clone() };
-        Ok(Arc::new(Node::new(address, client, &settings)))
+        Ok(Arc::new(RedisNode::new(address, client, &settings)))
     }
 }
 
@@ -155,7 +155,7 @@ mod tests {
     async fn a_failed_call_makes_the_next_one_find_the_server() {
         let sentinels = Sentinels::start(3, "mymaster", 1);
         let url = RedisUrl::parse(&sentinels.url()).expect("a valid URL");
-        let place = Place::new(url, "a key", &RemoteSettings::default()).expect("a valid URL");
+        let place = RuleServer::new(url, "a key", &RemoteSettings::default()).expect("a valid URL");
         place.call(&cmd("PING")).await.expect("a response of the first master");
         sentinels.kill_master();
         let answered = timeout(PATIENCE, async {

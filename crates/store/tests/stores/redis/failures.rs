@@ -1,5 +1,5 @@
-//! A server that is away, slow, empty or full, and what callers see of it: a clear error in time, and
-//! nothing at all once it is back.
+//! A server that is unavailable, slow, empty or full, and what callers see of it: a clear error in
+//! time, and nothing at all once it is back.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +17,7 @@ use crate::redis::stand::{
     take, timed, until_it_answers,
 };
 
-/// What a busy machine may add to a deadline: far less than the pause of a server that stands still.
+/// What a busy machine may add to a deadline: far less than the pause of a stopped server.
 const SCHEDULING: Duration = Duration::from_millis(2_500);
 
 fn plenty() -> Limit {
@@ -111,7 +111,7 @@ async fn a_stopped_server_opens_the_breaker() {
     // One after the other, so that each failure is a call.
     for _ in 0..5 {
         let (answer, time) = timed(take(&store, key("a", "x"), &plenty())).await;
-        kinds.push(answer.expect_err("a server that stands still").kind());
+        kinds.push(answer.expect_err("a stopped server").kind());
         longest = longest.max(time);
     }
     assert_eq!(kinds, [StoreErrorKind::Timeout; 5]);
@@ -126,7 +126,7 @@ async fn a_stopped_server_opens_the_breaker() {
             while began.elapsed() < Duration::from_secs(3) {
                 pace.tick().await;
                 let (answer, time) = timed(take(&store, key("a", "x"), &plenty())).await;
-                let kind = answer.expect_err("a server that stands still").kind();
+                let kind = answer.expect_err("a stopped server").kind();
                 times.push((kind, time));
             }
             times
@@ -194,7 +194,7 @@ async fn a_full_server_is_an_error_and_still_refuses_what_is_over_a_limit() {
     }
 }
 
-/// Envoy waits for 20 ms unless told otherwise, the store for 50: all callers left before a call had failed, so the
+/// Envoy waits for 20 ms by default, the store for 50: all callers left before a call had failed, so the
 /// circuit breaker stayed closed and no limit held.
 #[tokio::test(flavor = "multi_thread")]
 async fn callers_that_wait_less_than_the_store_open_the_circuit_breaker_too() {

@@ -1,4 +1,4 @@
-//! Who may use a server, and where on it: passwords, users, TLS, databases and prefixes.
+//! Access to a server: passwords, users, TLS, databases and prefixes.
 
 use tollgate_core::{Algorithm, Limit};
 use tollgate_store::redis::RedisStore;

@@ -30,7 +30,7 @@ fn told_to_try_again(node: &Redis) -> u64 {
     count.map_or(0, |count| count.parse().expect("a number"))
 }
 
-/// How often a node was asked for what it did not have yet.
+/// How often a node received ASKING: requests for a slot that it is importing.
 fn asked(node: &Redis) -> u64 {
     commands(node).get("asking").copied().unwrap_or(0)
 }
@@ -59,7 +59,7 @@ fn move_slot(nodes: [&Redis; 2], slot: u16, keys: &[String]) {
     until("many requests during the migration", || (tried() > before + 50).then_some(()));
     migrate(others);
     let before = asked(to);
-    until("requests to the former node", || (asked(to) > before + 10).then_some(()));
+    until("requests that are redirected by ASK", || (asked(to) > before + 10).then_some(()));
     set(to, &["NODE", &id(to)]);
     set(from, &["NODE", &id(to)]);
 }

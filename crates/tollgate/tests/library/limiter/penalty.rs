@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use proptest::prelude::*;
-use tollgate::rules::{Change, Subject};
+use tollgate::rules::{DirectoryChange, Subject};
 use tollgate::{
     Ban, Limiter, ManualClock, MemoryStore, Micros, Offence, Penalties, Policy, Refusal, Request,
     Timestamp,
@@ -145,7 +145,7 @@ fn ban(ip: &str, seconds: u64) -> Ban {
 
 fn with_bans(bans: &[Ban]) -> Policy {
     let policy = parse(POLICY);
-    let changes = bans.iter().map(|Ban { rule_id, subject, until }| Change::Ban {
+    let changes = bans.iter().map(|Ban { rule_id, subject, until }| DirectoryChange::Ban {
         rule_id: Arc::clone(rule_id),
         subject: subject.clone(),
         until: *until,
@@ -292,7 +292,7 @@ fn sixty_four_threads_are_banned_after_so_many_refusals() {
         });
         let (refused, banned) = (refused.into_inner(), banned.into_inner());
         assert_eq!(banned, 64, "round {round}: every thread is banned in the end");
-        // Those that were being judged meanwhile may have been refused too.
+        // Requests that were being checked meanwhile may have been refused too.
         assert!((AFTER..AFTER + 64).contains(&refused), "round {round}: {refused}");
     }
     assert_eq!(limiter.ban_counts().made, 20);
@@ -301,7 +301,7 @@ fn sixty_four_threads_are_banned_after_so_many_refusals() {
 proptest! {
     #![proptest_config(config(64))]
 
-    /// A slow model: the moments of refusals in a list.
+    /// A slow model: the times of refusals in a list.
     #[test]
     fn bans_are_those_of_a_slow_model(
         steps in prop::collection::vec((0_u64..8, 0_usize..3), 1..80),

@@ -17,7 +17,7 @@ use crate::edge::http::extract::Peer;
 use crate::edge::http::problem::{Problem, ProblemBody};
 use crate::edge::http::wire::answer::refuser;
 use crate::observe::audit_log::RequestContext;
-use crate::observe::metrics::Entry;
+use crate::observe::metrics::EntryPoint;
 use crate::settings::{DenyStatus, RequestHeaders};
 
 /// The path of this call; Envoy appends the path that its client requested.
@@ -80,7 +80,7 @@ pub(crate) async fn authorize(
     };
     let checked = app.checker.check(
         CheckTarget::Request(&request),
-        Recording::proxied(Entry::Authorize),
+        Recording::proxied(EntryPoint::Authorize),
         context,
         |decision, id| app.authorization(decision, id),
     );

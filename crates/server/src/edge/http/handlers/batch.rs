@@ -13,13 +13,13 @@ use tollgate_api::{BatchRequest, BatchResponse, Object};
 use super::check::{IDEMPOTENCY_KEY, check_idempotent};
 use crate::admin::auth::Principal;
 use crate::app::state::ServerState;
-use crate::edge::http::extract::{Caller, JsonBody};
+use crate::edge::http::extract::{CheckCaller, JsonBody};
 use crate::edge::http::openapi::CallProblems;
 use crate::edge::http::problem::{Problem, ProblemBody};
 use crate::edge::http::wire::answer::{response, write};
-use crate::edge::http::wire::check::{CheckBody, Subject};
+use crate::edge::http::wire::check::{CheckBody, CheckSubject};
 use crate::edge::http::wire::decode::decode;
-use crate::observe::metrics::{Entry, RequestOutcome};
+use crate::observe::metrics::{EntryPoint, RequestOutcome};
 
 /// How many checks memory is allocated for at first.
 const CHECKS_CAPACITY: usize = 128;
@@ -78,7 +78,7 @@ fn read_checks<'de, D: Deserializer<'de>>(
 )]
 pub(crate) async fn check_batch(
     State(app): State<ServerState>,
-    Caller(principal): Caller,
+    CheckCaller(principal): CheckCaller,
     headers: HeaderMap,
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
@@ -116,7 +116,7 @@ async fn check_all(
     app: &ServerState,
     principal: &Principal,
     checks: &[CheckBody<'_>],
-    subjects: &[Subject<'_>],
+    subjects: &[CheckSubject<'_>],
 ) -> Vec<u8> {
     let mut answer = Vec::with_capacity(16 + checks.len() * 160);
     answer.extend_from_slice(b"{\"results\":[");
@@ -127,7 +127,7 @@ async fn check_all(
             match check_idempotent(app, principal, key, check, false).await {
                 Ok((one, _)) => answer.extend_from_slice(&one.body),
                 Err(problem) => {
-                    app.metrics.requests.count(Entry::Http, RequestOutcome::Error);
+                    app.metrics.requests.count(EntryPoint::Http, RequestOutcome::Error);
                     answer.extend_from_slice(&problem.as_item());
                 }
             }
@@ -142,7 +142,7 @@ async fn check_all(
             let detail = run.get(number).and_then(|check| check.detail).unwrap_or(false);
             write(&response(decision, id, detail), &mut answer);
         };
-        app.checker.check_batch(Entry::Http, run, &subjects[place..end], respond).await;
+        app.checker.check_batch(EntryPoint::Http, run, &subjects[place..end], respond).await;
         place = end;
     }
     answer.extend_from_slice(b"]}");

@@ -13,13 +13,13 @@ use crate::admin::auth::Principal;
 use crate::app::state::ServerState;
 use crate::check::checker::Recording;
 use crate::check::idempotency::Remembered;
-use crate::edge::http::extract::{Caller, JsonBody};
+use crate::edge::http::extract::{CheckCaller, JsonBody};
 use crate::edge::http::openapi::{BodyProblems, CallProblems};
 use crate::edge::http::problem::{Problem, ProblemBody};
 use crate::edge::http::wire::answer;
 use crate::edge::http::wire::check::CheckBody;
 use crate::edge::http::wire::decode::decode;
-use crate::observe::metrics::Entry;
+use crate::observe::metrics::EntryPoint;
 
 /// The idempotency key of a call.
 pub(crate) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("x-idempotency-key");
@@ -44,7 +44,7 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 )]
 pub(crate) async fn check(
     State(app): State<ServerState>,
-    Caller(principal): Caller,
+    CheckCaller(principal): CheckCaller,
     headers: HeaderMap,
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
@@ -73,7 +73,7 @@ pub(crate) async fn respond(
     let detail = check.detail.unwrap_or(true);
     let checked = app.checker.check(
         subject.of(&check),
-        Recording::of(Entry::Http, &check),
+        Recording::of(EntryPoint::Http, &check),
         |_| Some(check.context()),
         |decision, id| {
             let Remembered { body, headers } = write(app.families, decision, id, detail);
@@ -94,7 +94,7 @@ pub(crate) async fn check_idempotent(
 ) -> Result<(Remembered, bool), Problem> {
     let detail = check.detail.unwrap_or(detail);
     let respond = |decision: &Decision, id: Option<&str>| write(app.families, decision, id, detail);
-    app.checker.check_idempotent(Entry::Http, (principal, "", key), check, respond).await
+    app.checker.check_idempotent(EntryPoint::Http, (principal, "", key), check, respond).await
 }
 
 fn write(

@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 
 use crate::app::state::ServerState;
 use crate::edge::envoy::{self, Answer, Ask, AskedDescriptor, CarriedLimit, Status};
-use crate::edge::http::extract::{BodyBound, Caller, read_json};
+use crate::edge::http::extract::{BodyBound, CheckCaller, read_json};
 use crate::edge::http::openapi::BodyProblems;
 use crate::edge::http::problem::{Problem, ProblemBody};
 use crate::edge::http::wire::decode::decode;
@@ -145,7 +145,7 @@ pub(crate) struct EnvoyStatus {
     code: &'static str,
     /// The limit that applies to it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    current_limit: Option<EnvoyLimit>,
+    current_limit: Option<LimitReply>,
     /// What is left of it.
     #[serde(skip_serializing_if = "is_zero")]
     #[schema(required = false, value_type = u64, maximum = 4_294_967_295_u64)]
@@ -158,7 +158,7 @@ pub(crate) struct EnvoyStatus {
 /// A limit.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct EnvoyLimit {
+pub(crate) struct LimitReply {
     /// How many requests.
     #[schema(value_type = u64, maximum = 4_294_967_295_u64)]
     requests_per_unit: u32,
@@ -207,7 +207,7 @@ const fn is_zero(number: &u32) -> bool {
 )]
 pub(crate) async fn json(
     State(app): State<ServerState>,
-    _: Caller,
+    _: CheckCaller,
     request: Request,
 ) -> Result<Response, Problem> {
     let (parts, body) = request.into_parts();
@@ -275,7 +275,7 @@ impl From<&Status> for EnvoyStatus {
         };
         Self {
             code: code(status.is_over),
-            current_limit: status.limit.as_ref().map(|limit| EnvoyLimit {
+            current_limit: status.limit.as_ref().map(|limit| LimitReply {
                 requests_per_unit: limit.requests_per_unit,
                 unit: unit(limit.unit),
                 name: limit.name.clone(),

@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 
 use crate::app::state::ServerState;
 use crate::edge::http::problem::Problem;
-use crate::observe::metrics::Format;
+use crate::observe::metrics::MetricsFormat;
 
 /// The health of the server.
 #[derive(Debug, Serialize, ToSchema)]
@@ -89,7 +89,7 @@ pub(crate) async fn metrics(
     State(app): State<ServerState>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let format = Format::of(&headers);
+    let format = MetricsFormat::of(&headers);
     let state = app.clone();
     let page = app.metrics.pages.get(format, move || state.reading().render(format)).await;
     let page = page.map_err(|_| Problem::internal("the metrics were not rendered: see the log"))?;

@@ -16,7 +16,7 @@ use crate::edge::http::problem::{Problem, ProblemBody};
 use crate::edge::http::wire::answer::{response, write};
 use crate::edge::http::wire::check::CheckBody;
 use crate::edge::http::wire::decode::decode;
-use crate::observe::metrics::Entry;
+use crate::observe::metrics::EntryPoint;
 
 /// Reads the limits and counters of a check, without charging it.
 ///
@@ -42,7 +42,7 @@ pub(crate) async fn peek(
     let decision = checked.await;
     let mut fields = HeaderMap::new();
     write_fields(&decision, app.families, &mut fields);
-    let recording = Recording { entry: Entry::Http, is_request: false, naming: Naming::Kept };
+    let recording = Recording { entry: EntryPoint::Http, is_request: false, naming: Naming::Kept };
     let id = app.checker.record(&decision, recording, |_| None);
     let mut answer = Vec::new();
     let detail = check.detail.unwrap_or(true);

@@ -12,7 +12,7 @@ use crate::edge::http::extract::Viewer;
 use crate::edge::http::openapi::AdminProblems;
 use crate::edge::http::paging::Parameters;
 use crate::edge::http::problem::{Problem, ProblemBody};
-use crate::observe::audit_log::top::{By, MAX_WINDOW, Of, Ranking};
+use crate::observe::audit_log::top::{MAX_WINDOW, Of, Ranking, TopBy};
 
 const DEFAULT_WINDOW: u64 = 60;
 const DEFAULT_LIMIT: u64 = 10;
@@ -83,8 +83,8 @@ pub(crate) async fn top(
 ) -> Result<Response, Problem> {
     let query = Parameters::read(&uri, &["by", "limit", "window"])?;
     let (name, by) = match query.one("by")? {
-        None => By::ALL[0],
-        Some(text) => *By::ALL.iter().find(|(name, _)| *name == text).ok_or_else(|| {
+        None => TopBy::ALL[0],
+        Some(text) => *TopBy::ALL.iter().find(|(name, _)| *name == text).ok_or_else(|| {
             Problem::bad_request("invalid_query", "`by` is client, rule or endpoint")
         })?,
     };

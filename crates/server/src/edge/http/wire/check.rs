@@ -28,14 +28,14 @@ impl<'a> Deref for CheckBody<'a> {
 
 /// Which rules a check is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Subject<'a> {
+pub(crate) enum CheckSubject<'a> {
     /// One rule, whatever its conditions.
     Rule(&'a str),
     /// All rules that match.
     Request,
 }
 
-impl<'a> Subject<'a> {
+impl<'a> CheckSubject<'a> {
     /// The target to check for a request.
     pub(crate) fn of(self, request: &'a dyn Attributes) -> CheckTarget<'a> {
         match self {
@@ -53,7 +53,7 @@ impl CheckBody<'_> {
     pub(crate) fn subject<P: Borrow<Policy>>(
         &self,
         policy: impl FnOnce() -> P,
-    ) -> Result<Subject<'_>, Problem> {
+    ) -> Result<CheckSubject<'_>, Problem> {
         self.check_attribute_count()?;
         let subject = self.judged_by(policy)?;
         self.check_identifiers()?;
@@ -63,7 +63,7 @@ impl CheckBody<'_> {
     fn judged_by<P: Borrow<Policy>>(
         &self,
         policy: impl FnOnce() -> P,
-    ) -> Result<Subject<'_>, Problem> {
+    ) -> Result<CheckSubject<'_>, Problem> {
         let Some(rule_id) = self.rule_id.as_deref() else {
             if self.key_type.is_some() || self.key_value.is_some() || self.request_count.is_some() {
                 return Err(Problem::unprocessable(
@@ -72,7 +72,7 @@ impl CheckBody<'_> {
                      or ask by request with identifiers, endpoint, method and cost",
                 ));
             }
-            return Ok(Subject::Request);
+            return Ok(CheckSubject::Request);
         };
         if self.request_count.is_some() && self.cost.is_some() {
             let detail =
@@ -91,7 +91,7 @@ impl CheckBody<'_> {
             let detail = "key_type and key_value go together";
             return Err(Problem::unprocessable("invalid_check", detail));
         }
-        Ok(Subject::Rule(rule_id))
+        Ok(CheckSubject::Rule(rule_id))
     }
 
     /// The context for the audit log. A key that is not an endpoint may be a secret.

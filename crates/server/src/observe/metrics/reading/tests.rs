@@ -6,9 +6,9 @@ use std::time::Duration;
 use http::StatusCode;
 use tollgate::identity::{TokenProblem, TokenVerdict};
 use tollgate::store::{BreakerState, Histogram};
-use tollgate_gateway::Counts;
+use tollgate_gateway::GatewayCounts;
 
-use crate::observe::metrics::{Entry, Metrics, RequestOutcome};
+use crate::observe::metrics::{EntryPoint, Metrics, RequestOutcome};
 
 #[test]
 fn every_metric_is_rendered() {
@@ -17,7 +17,7 @@ fn every_metric_is_rendered() {
     for status in [200, 204, 404, 429, 429, 503] {
         metrics.count_response(StatusCode::from_u16(status).expect("a status"));
     }
-    metrics.requests.count(Entry::Envoy, RequestOutcome::Refused);
+    metrics.requests.count(EntryPoint::Envoy, RequestOutcome::Refused);
     for verdict in [
         TokenVerdict::Absent,
         TokenVerdict::Verified,
@@ -35,7 +35,7 @@ fn every_metric_is_rendered() {
         fallback_open: 3,
         ..RuleCounts::default()
     };
-    let text = Reading {
+    let text = MetricsSnapshot {
         requests: metrics.requests.read(),
         rules_in_force: 1,
         rules: vec![("per_ip".into(), counts)],
@@ -46,7 +46,7 @@ fn every_metric_is_rendered() {
         store: Histogram::default().read(),
         responses: metrics.responses(),
         calls: vec![("OK", 9)],
-        gateway: Counts::default().read(),
+        gateway: GatewayCounts::default().read(),
         tokens: metrics.tokens(),
         skew_seconds: -0.25,
         values: vec![(("shop.user".into(), "user_7".into()), Hits { within: 3, over: 1 })],
@@ -74,7 +74,7 @@ fn every_metric_is_rendered() {
         resets: [("written", 0), ("lost", 0), ("failed", 1)],
         ready: true,
     }
-    .render(Format::OpenMetrics);
+    .render(MetricsFormat::OpenMetrics);
     for line in [
         "tollgate_decisions_total{rule_id=\"per_ip\",outcome=\"allowed\"} 7",
         "tollgate_decisions_total{rule_id=\"per_ip\",outcome=\"refused\"} 2",

@@ -20,8 +20,8 @@ fn the_subject_is_a_rule_or_the_request() {
     let check = |text: &str, expected: Result<&str, &str>| {
         let body: CheckBody<'_> = decode(text.as_bytes()).expect(text);
         let judged = body.subject(|| &policy).map(|subject| match subject {
-            Subject::Rule(rule) => rule.to_owned(),
-            Subject::Request => "request".to_owned(),
+            CheckSubject::Rule(rule) => rule.to_owned(),
+            CheckSubject::Request => "request".to_owned(),
         });
         match (judged, expected) {
             (Ok(judged), Ok(expected)) => assert_eq!(judged, expected, "{text}"),
