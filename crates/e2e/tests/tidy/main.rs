@@ -1,5 +1,8 @@
 //! The rules of the house, as far as a program can check them.
 
+mod names;
+mod words;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
