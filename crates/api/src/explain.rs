@@ -50,7 +50,8 @@ pub enum TierOrigin {
     /// The policy, for clients in no other tier.
     Default,
     /// There is no tier.
-    Nobody,
+    #[serde(rename = "nobody")]
+    Untiered,
     /// A value that only newer servers know.
     #[serde(other, skip_serializing)]
     Other,

@@ -54,7 +54,8 @@ pub enum TierOrigin {
     /// The policy, for clients in no other tier.
     Default,
     /// There is no tier.
-    Nobody,
+    #[serde(rename = "nobody")]
+    Untiered,
 }
 
 /// The list entry that a request met.
@@ -177,7 +178,7 @@ pub(crate) fn explain(
             Tier::Directory(_, kind) => TierOrigin::Directory(kind.to_string()),
             Tier::Request(_) => TierOrigin::Request,
             Tier::Default(_) => TierOrigin::Default,
-            Tier::None => TierOrigin::Nobody,
+            Tier::None => TierOrigin::Untiered,
         },
         listed: policy.directory().listing(&facts, now).map(ListedExplanation::new),
         rules: {

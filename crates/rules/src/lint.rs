@@ -101,7 +101,7 @@ const RULE_CHECKS: [fn(&LintView<'_>, Suspect<'_>) -> Option<Flaw>; 13] = [
 ];
 
 const OVERRIDE_CHECKS: [fn(&LintView<'_>, &OverrideDocument) -> Option<Flaw>; 2] =
-    [reach::override_of_nobody, figures::override_beyond_redis];
+    [reach::override_without_client, figures::override_beyond_redis];
 
 impl LintView<'_> {
     /// The rules that are switched on.

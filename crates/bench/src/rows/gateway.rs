@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rate_is_told() {
+    fn the_rate_is_printed() {
         assert_eq!(rate("x\nRequests/sec:     11.90\n"), Some(11.9));
         assert_eq!(rate("x"), None);
     }

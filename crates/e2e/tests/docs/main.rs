@@ -135,8 +135,8 @@ fn serve_md_lists_every_setting_and_metric() {
         .collect();
     assert!(families.len() > 10, "{figures}");
     for family in families {
-        let is_told = told.iter().any(|name| name.starts_with(family));
-        assert!(is_told, "docs/serve.md does not tell {family}");
+        let is_reported = told.iter().any(|name| name.starts_with(family));
+        assert!(is_reported, "docs/serve.md does not tell {family}");
     }
 }
 
@@ -150,9 +150,9 @@ fn the_reference_explains_every_field() {
     let fields =
         shapes.filter_map(|shape| shape["properties"].as_object()).flat_map(|it| it.keys());
     for field in fields {
-        let is_told =
+        let is_reported =
             [format!("`{field}`"), format!(".{field}`")].iter().any(|it| reference.contains(it));
-        assert!(is_told, "docs/rules.md does not explain {field}");
+        assert!(is_reported, "docs/rules.md does not explain {field}");
     }
 }
 

@@ -81,8 +81,9 @@ fn every_example_has_a_test_or_says_that_it_has_none() {
     for example in UNTESTED {
         let text = text_of(&format!("examples/{example}"));
         let version = text.split_once(ADMISSION).and_then(|(_, rest)| rest.split('\n').next());
-        let is_told = version.is_some_and(|version| version.contains(|c: char| c.is_ascii_digit()));
-        assert!(is_told, "{example} does not say which version it was written for");
+        let is_reported =
+            version.is_some_and(|version| version.contains(|c: char| c.is_ascii_digit()));
+        assert!(is_reported, "{example} does not say which version it was written for");
         assert!(page.contains(&format!("](../examples/{example})")), "no link to {example}");
     }
 }

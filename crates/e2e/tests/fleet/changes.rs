@@ -179,12 +179,12 @@ fn limits_that_redis_cannot_count_are_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut process = Process::start(&mut command(&setup, folder.path()));
     assert_eq!(process.end().code(), Some(2), "{}", process.errors());
-    let is_told = |said: &str| {
+    let is_reported = |said: &str| {
         said.contains("policy.yaml:7:12")
             && said.contains("1099511627777")
             && said.contains("Redis")
     };
-    assert!(is_told(&process.errors()), "{}", process.errors());
+    assert!(is_reported(&process.errors()), "{}", process.errors());
 
     // One unit less fits, and memory takes any limit.
     let fitting = BEYOND.replace("1099511627777", "1099511627776");
@@ -198,7 +198,7 @@ fn limits_that_redis_cannot_count_are_refused() {
     let log = until("word of the new file", || {
         Some(node.process.errors()).filter(|log| log.contains("the last good ones stay in force"))
     });
-    assert!(is_told(&log), "{log}");
+    assert!(is_reported(&log), "{log}");
     let answer = node.check(boundless);
     assert_eq!((&answer["allowed"], &answer["limit"]), (&json!(true), &json!(1_u64 << 40)));
 }

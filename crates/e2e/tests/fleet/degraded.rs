@@ -130,10 +130,10 @@ fn check_log(node: &Server, server: &str) {
     let openings =
         node.figure(&format!("tollgate_store_breaker_opened_total{{server=\"{server}\"}}"));
     let lines = |text: &str| log.lines().filter(|line| line.contains(text)).count();
-    let (left_alone, back) = (lines("circuit breaker opened"), lines("circuit breaker closed"));
-    assert!((1..=3).contains(&left_alone), "{log}");
-    assert!((left_alone as f64 - openings).abs() < 0.5 && back == left_alone, "{openings}: {log}");
-    assert_eq!(log.lines().count(), left_alone + back, "{log}");
+    let (opened, back) = (lines("circuit breaker opened"), lines("circuit breaker closed"));
+    assert!((1..=3).contains(&opened), "{log}");
+    assert!((opened as f64 - openings).abs() < 0.5 && back == opened, "{openings}: {log}");
+    assert_eq!(log.lines().count(), opened + back, "{log}");
 }
 
 #[test]

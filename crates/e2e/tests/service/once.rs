@@ -180,7 +180,7 @@ fn a_copy_takes_nothing_from_the_counters_of_its_node() {
     let rules = "
 rules:
 - {rule_id: together, limit: 100, window: 300d, identifier_type: user_id, on_store_failure: closed}
-- {rule_id: alone, limit: 9, window: 300d, identifier_type: user_id, consistency: local}
+- {rule_id: local, limit: 9, window: 300d, identifier_type: user_id, consistency: local}
 ";
     let redis = Redis::start();
     let [a, b] = nodes(&redis.url(), rules);
@@ -194,7 +194,7 @@ rules:
             let rule = rules.into_iter().find(|found| found["rule_id"] == rule);
             rule.and_then(|rule| rule["remaining"].as_u64())
         };
-        [left("together"), left("alone")]
+        [left("together"), left("local")]
     };
     assert_eq!((left(&a), left(&b)), ([Some(95), Some(4)], [Some(95), Some(9)]));
     // This exhausts the local limit of the node, which did not admit the first call.

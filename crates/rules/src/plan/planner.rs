@@ -163,12 +163,12 @@ impl<H: BuildHasher> Planner<'_, H> {
     fn note_ban(&self, plan: &mut Plan, at: usize, rule: &Rule, key: KeySpans) {
         let values = values_of(key.subject.of(&plan.text), key.rest.of(&plan.text));
         let Some(until) = self.directory.banned_until(rule, values, self.now) else { return };
-        let is_told = match plan.standing {
+        let is_decisive = match plan.standing {
             Standing::Judge => true,
             Standing::Banned { until: known, .. } => until > known,
             Standing::Allowed { .. } | Standing::Denied { .. } | Standing::Missing { .. } => false,
         };
-        if is_told {
+        if is_decisive {
             plan.standing = Standing::Banned { rule: at, until };
         }
     }

@@ -140,7 +140,8 @@ impl Journal {
                 receipt.replace(decision);
             }
             place => {
-                *place = Some(JournalEntry { number: id.number, receipt: Some(decision.receipt()) });
+                *place =
+                    Some(JournalEntry { number: id.number, receipt: Some(decision.receipt()) });
             }
         }
         let after = heap_bytes(&place);

@@ -51,7 +51,7 @@ struct BreakerPhase {
 pub(crate) struct Admitted<B: Deref<Target = Breaker>> {
     breaker: B,
     is_probe: bool,
-    is_told: bool,
+    is_recorded: bool,
 }
 
 impl Breaker {
@@ -212,13 +212,13 @@ impl Breaker {
 impl<B: Deref<Target = Breaker>> Admitted<B> {
     pub(crate) fn new(breaker: B) -> Result<Self, StoreError> {
         let is_probe = breaker.try_admit()?;
-        Ok(Self { breaker, is_probe, is_told: false })
+        Ok(Self { breaker, is_probe, is_recorded: false })
     }
 
     /// Records the result of the request. A server that refuses is a failure as well. A value that cannot be read is
     /// none: other counters work as before.
     pub(crate) fn record<T>(mut self, answer: &Result<T, StoreError>) {
-        self.is_told = true;
+        self.is_recorded = true;
         match answer {
             Ok(_) => self.breaker.succeeded(),
             Err(error) if error.kind() == StoreErrorKind::Corrupt => {
@@ -232,7 +232,7 @@ impl<B: Deref<Target = Breaker>> Admitted<B> {
 
 impl<B: Deref<Target = Breaker>> Drop for Admitted<B> {
     fn drop(&mut self) {
-        if self.is_told {
+        if self.is_recorded {
             return;
         }
         self.breaker.is_abandoned.store(true, Relaxed);

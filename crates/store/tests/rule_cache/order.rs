@@ -57,9 +57,9 @@ async fn a_revision_from_the_future_does_not_keep_real_rules_out() {
         redis.command(&["DEL", RULES_KEY]);
         redis.command(&["HSET", RULES_KEY, "#revision", &revision, "#tiers", "[]", "login", "{}"]);
         let error = rule_cache.read().await.expect_err("rules from the future");
-        let is_told =
+        let is_reported =
             matches!(error, RuleCacheError::Implausible(_) | RuleCacheError::Unreadable(_));
-        assert!(is_told && story(&error).contains(RULES_KEY), "{revision}: {error:?}");
+        assert!(is_reported && story(&error).contains(RULES_KEY), "{revision}: {error:?}");
         publish(&rule_cache, &real).await;
         assert_eq!(read(&rule_cache).await, Some(real.clone()), "{revision}");
     }

@@ -42,7 +42,7 @@ struct Subscription {
 impl RuleListener {
     pub(super) async fn listen(self) {
         let mut pause = MIN_BACKOFF;
-        let mut is_told = false;
+        let mut is_reported = false;
         loop {
             match self.subscribe().await {
                 Ok(subscription) => {
@@ -50,15 +50,15 @@ impl RuleListener {
                     tracing::info!(server, "subscribed to rule changes");
                     // Messages from before the subscription were missed.
                     count_up(&self.changes);
-                    is_told = false;
+                    is_reported = false;
                     // A subscription that ends at once does not reset the backoff.
                     if self.stay(subscription).await {
                         pause = MIN_BACKOFF;
                     }
                     tracing::warn!(server, "subscription to rule changes lost");
                 }
-                Err(error) if !is_told => {
-                    is_told = true;
+                Err(error) if !is_reported => {
+                    is_reported = true;
                     let source = std::error::Error::source(&error).map(ToString::to_string);
                     let why = source.unwrap_or_default();
                     tracing::warn!(%error, why, "cannot subscribe to rule changes");
