@@ -9,7 +9,7 @@ use crate::response::{CheckResponse, RuleResult};
 /// A recent decision.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct RecentDecision<'a> {
+pub struct DecisionRecord<'a> {
     /// The decision.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub decision_id: Cow<'a, str>,

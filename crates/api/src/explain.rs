@@ -98,7 +98,7 @@ pub struct RuleExplanation {
     /// The rule that takes its place here.
     pub replaced_by: Option<String>,
     /// What the counter is kept by; empty if the rule does not apply.
-    pub key: Vec<ExplainedKeyPart>,
+    pub key: Vec<KeyPart>,
     /// What the request would be charged.
     pub cost: u64,
     /// The limit that counts for this client.
@@ -107,7 +107,7 @@ pub struct RuleExplanation {
 
 /// One part of a key.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-pub struct ExplainedKeyPart {
+pub struct KeyPart {
     /// The kind of identifier.
     pub identifier_type: String,
     /// Its value; secrets are cut short.

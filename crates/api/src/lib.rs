@@ -15,10 +15,10 @@ mod response;
 mod text;
 
 pub use batch::{BatchRequest, BatchResponse, BatchResult};
-pub use decision::RecentDecision;
+pub use decision::DecisionRecord;
 pub use explain::{
-    CounterFigures, ExplainResponse, ExplainedKeyPart, ListEntry, ListName, PolicyRevision,
-    QuotaFigures, RuleExplanation, TierOrigin,
+    CounterFigures, ExplainResponse, KeyPart, ListEntry, ListName, PolicyRevision, QuotaFigures,
+    RuleExplanation, TierOrigin,
 };
 pub use object::Object;
 pub use problem::{DocumentProblem, ProblemBody};

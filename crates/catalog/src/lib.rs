@@ -29,7 +29,7 @@ pub use entry::{BanEntry, Entry, ban_name, client_name, listed_name, override_na
 pub use error::CatalogError;
 pub use log::audit::{AuditFilter, AuditKind, AuditPlace, AuditRecord};
 pub use log::decision_log::Logged;
-pub use log::decisions::{DecisionAction, DecisionFilter, DecisionPlace, DecisionRecord};
+pub use log::decisions::{DecisionAction, DecisionFilter, DecisionPlace, LoggedDecision};
 pub use log::resets::{Reset, ResetRecord};
 pub use read::load::ChangesSince;
 pub use read::page::{EntryPage, Filter};

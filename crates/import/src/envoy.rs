@@ -66,7 +66,7 @@ use crate::envoy::rule_id::{EnvoyRuleIds, Trail};
 use crate::envoy::tree::{Branch, TreeLevel};
 
 pub use crate::envoy::judge::{CounterKey, Descriptor, DescriptorVerdict};
-pub use crate::envoy::limit::{Allowance, EnvoyLimit, LimitStep};
+pub use crate::envoy::limit::{Allowance, FileLimit, LimitStep};
 pub use crate::envoy::to_document::EnvoyImport;
 pub use crate::envoy::to_document::note::{EnvoyLoss, EnvoyNote};
 pub use crate::envoy::unit::Unit;
@@ -75,7 +75,7 @@ pub use crate::envoy::unit::Unit;
 #[derive(Clone, Debug, Default)]
 pub struct EnvoyConfig {
     domains: HashMap<Arc<str>, TreeLevel>,
-    limits: Vec<EnvoyLimit>,
+    limits: Vec<FileLimit>,
 }
 
 impl EnvoyConfig {
@@ -114,7 +114,7 @@ impl EnvoyConfig {
 
     /// All limits. A [`DescriptorVerdict`] names them by their index.
     #[must_use]
-    pub fn limits(&self) -> &[EnvoyLimit] {
+    pub fn limits(&self) -> &[FileLimit] {
         &self.limits
     }
 
@@ -135,7 +135,7 @@ impl EnvoyConfig {
 
 /// Turns the descriptors of a domain into a tree and a list of limits.
 struct LimitTreeBuilder<'a> {
-    limits: &'a mut Vec<EnvoyLimit>,
+    limits: &'a mut Vec<FileLimit>,
     ids: &'a mut EnvoyRuleIds,
     domain: &'a Arc<str>,
     /// The way to the level that is being built.
@@ -163,7 +163,7 @@ impl LimitTreeBuilder<'_> {
         };
         self.path.push(step.clone());
         let limit = descriptor.rate_limit.map(|document| {
-            self.limits.push(EnvoyLimit {
+            self.limits.push(FileLimit {
                 id: self.ids.give(trail),
                 domain: Arc::clone(self.domain),
                 path: self.path.clone().into(),

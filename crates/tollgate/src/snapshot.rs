@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use tollgate_rules::Policy;
 
-use crate::stats::{RuleStats, carry_over};
+use crate::stats::{RuleCounters, carry_over};
 
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     pub(crate) policy: Policy,
     /// One for each rule, in the order of the rules.
-    pub(crate) stats: Arc<[Arc<RuleStats>]>,
+    pub(crate) stats: Arc<[Arc<RuleCounters>]>,
 }
 
 impl Snapshot {

@@ -58,7 +58,7 @@ const STRIPES: usize = 4;
 
 /// Counters of one rule, striped so that threads seldom write to the same cache line.
 #[derive(Debug, Default)]
-pub(crate) struct RuleStats {
+pub(crate) struct RuleCounters {
     stripes: [Stripe; STRIPES],
     /// Rare, so threads may share them.
     fallbacks: [AtomicU64; FALLBACKS],
@@ -84,7 +84,7 @@ fn stripe() -> usize {
     })
 }
 
-impl RuleStats {
+impl RuleCounters {
     pub(crate) fn count(&self, event: Event) {
         self.stripes[stripe()].0[event as usize].fetch_add(1, Ordering::Relaxed);
     }
@@ -117,8 +117,8 @@ impl RuleStats {
 /// Counters for every rule of a set; those of rules that were there before go on.
 pub(crate) fn carry_over(
     rules: &RuleSet,
-    before: Option<(&RuleSet, &[Arc<RuleStats>])>,
-) -> Vec<Arc<RuleStats>> {
+    before: Option<(&RuleSet, &[Arc<RuleCounters>])>,
+) -> Vec<Arc<RuleCounters>> {
     let known = |id: &str| {
         let (rules, stats) = before?;
         stats.get(rules.index_of(id)?).cloned()

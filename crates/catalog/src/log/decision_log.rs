@@ -14,7 +14,7 @@ use crate::db::disk_space::{LogSpace, room_beside};
 use crate::db::schema::prepare_decision_log;
 use crate::db::url::CatalogUrl;
 use crate::error::CatalogError;
-use crate::log::decisions::{COLUMNS, DecisionFilter, DecisionRecord, storable};
+use crate::log::decisions::{COLUMNS, DecisionFilter, LoggedDecision, storable};
 use tollgate_core::Timestamp;
 
 /// How many rows a statement inserts.
@@ -127,7 +127,7 @@ impl Catalog {
     /// The database cannot be reached.
     pub async fn log_decisions(
         &self,
-        records: &[DecisionRecord],
+        records: &[LoggedDecision],
         max_bytes: u64,
     ) -> Result<Logged, CatalogError> {
         let room = self.log.room();
@@ -203,7 +203,7 @@ async fn lock_total(connection: &mut DatabaseConnection) -> Result<u64, sqlx::Er
 
 async fn write(
     connection: &mut DatabaseConnection,
-    records: &[DecisionRecord],
+    records: &[LoggedDecision],
     max_bytes: u64,
     may_grow: bool,
 ) -> Result<(), sqlx::Error> {
@@ -213,7 +213,7 @@ async fn write(
     let most = if may_grow { max_bytes } else { max_bytes.min(total) };
     trim(connection, (total + new).saturating_sub(most), most, records.len()).await?;
     for chunk in records.chunks(INSERTED_ROWS) {
-        let values = chunk.iter().flat_map(DecisionRecord::values).collect();
+        let values = chunk.iter().flat_map(LoggedDecision::values).collect();
         let added = connection.rows(&insertion(chunk.len()), values).await?;
         account(connection, &by_client(&added)?, 1).await?;
     }
@@ -302,7 +302,7 @@ fn insertion(rows: usize) -> String {
     )
 }
 
-impl DecisionRecord {
+impl LoggedDecision {
     /// About how many bytes it takes in the log, with its part of the indexes.
     fn bytes(&self) -> usize {
         let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);

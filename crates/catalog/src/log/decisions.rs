@@ -51,7 +51,7 @@ impl DecisionAction {
 
 /// A decision as it is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DecisionRecord {
+pub struct LoggedDecision {
     /// When it was made.
     pub at: Timestamp,
     /// The id that its node gave it.
@@ -100,7 +100,7 @@ impl Catalog {
         filter: &DecisionFilter,
         before: Option<&DecisionPlace>,
         limit: usize,
-    ) -> Result<Vec<DecisionRecord>, CatalogError> {
+    ) -> Result<Vec<LoggedDecision>, CatalogError> {
         // Read first, so that decisions that are moved meanwhile are found twice rather than not at all.
         let earlier = if self.log.is_moved.load(Relaxed) {
             Vec::new()
@@ -114,7 +114,7 @@ impl Catalog {
         let mut records = self.records_of(&rows)?;
         if !earlier.is_empty() {
             records.extend(earlier);
-            let place = |it: &DecisionRecord| (it.at, it.decision_id.clone());
+            let place = |it: &LoggedDecision| (it.at, it.decision_id.clone());
             records.sort_by_cached_key(|it| Reverse(place(it)));
             records.dedup_by_key(|it| place(&*it));
             records.truncate(limit);
@@ -128,7 +128,7 @@ impl Catalog {
         filter: &DecisionFilter,
         before: Option<&DecisionPlace>,
         limit: usize,
-    ) -> Result<Vec<DecisionRecord>, CatalogError> {
+    ) -> Result<Vec<LoggedDecision>, CatalogError> {
         let (sql, values) = filter.statement("tollgate_decisions", before, limit);
         let mut lease = self.connections.to_read().await?;
         let rows = self.in_time(lease.connection().rows(&sql, values)).await?;
@@ -136,7 +136,7 @@ impl Catalog {
         self.records_of(&rows)
     }
 
-    fn records_of(&self, rows: &[Row]) -> Result<Vec<DecisionRecord>, CatalogError> {
+    fn records_of(&self, rows: &[Row]) -> Result<Vec<LoggedDecision>, CatalogError> {
         let records = rows.iter().filter_map(|row| record_of(row).transpose());
         records.collect::<Result<_, _>>().map_err(|error| self.failed(&error))
     }
@@ -194,9 +194,9 @@ impl DecisionFilter {
 }
 
 /// None if this version does not know the outcome.
-fn record_of(row: &Row) -> Result<Option<DecisionRecord>, sqlx::Error> {
+fn record_of(row: &Row) -> Result<Option<LoggedDecision>, sqlx::Error> {
     let Some(action) = DecisionAction::from_name(&row.text(2)?) else { return Ok(None) };
-    Ok(Some(DecisionRecord {
+    Ok(Some(LoggedDecision {
         at: Timestamp::from_micros(row.count(0)?),
         decision_id: row.text(1)?,
         action,

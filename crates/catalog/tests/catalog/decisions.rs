@@ -7,15 +7,15 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::json;
 use tollgate_catalog::{
-    Catalog, DecisionAction, DecisionFilter, DecisionPlace, DecisionRecord, Kind,
+    Catalog, DecisionAction, DecisionFilter, DecisionPlace, Kind, LoggedDecision,
 };
 use tollgate_core::Timestamp;
 
 use crate::desk::{Desk, NOW, later, put, rule};
 use crate::place::{Place, everywhere};
 
-fn decision(number: u64, action: DecisionAction, client: &str, rule_id: &str) -> DecisionRecord {
-    DecisionRecord {
+fn decision(number: u64, action: DecisionAction, client: &str, rule_id: &str) -> LoggedDecision {
+    LoggedDecision {
         at: later(number),
         decision_id: format!("d00000001-r{number:x}"),
         action,
@@ -26,13 +26,13 @@ fn decision(number: u64, action: DecisionAction, client: &str, rule_id: &str) ->
     }
 }
 
-fn numbers(records: &[DecisionRecord]) -> Vec<u64> {
-    let number = |record: &DecisionRecord| record.at.since(NOW).get() / 1_000_000;
+fn numbers(records: &[LoggedDecision]) -> Vec<u64> {
+    let number = |record: &LoggedDecision| record.at.since(NOW).get() / 1_000_000;
     records.iter().map(number).collect()
 }
 
 /// All decisions that are wanted, read so many at a time.
-async fn read(catalog: &Catalog, filter: &DecisionFilter, limit: usize) -> Vec<DecisionRecord> {
+async fn read(catalog: &Catalog, filter: &DecisionFilter, limit: usize) -> Vec<LoggedDecision> {
     let (mut all, mut before): (_, Option<DecisionPlace>) = (Vec::new(), None);
     loop {
         let page = catalog.decisions(filter, before.as_ref(), limit).await.expect("a page");
@@ -89,7 +89,7 @@ async fn decisions_are_found_by_every_filter() {
 async fn what_is_handed_in_twice_is_kept_once() {
     everywhere(async |place| {
         let desk = Desk::open(place).await;
-        let records: Vec<DecisionRecord> =
+        let records: Vec<LoggedDecision> =
             (0..512).map(|it| decision(it, DecisionAction::Refused, "a", "r")).collect();
         desk.catalog.log_decisions(&records[..300], u64::MAX).await.expect("kept");
         // As after a lost response: half of these are logged already.
@@ -125,7 +125,7 @@ async fn whatever_clients_send_can_be_kept() {
 async fn the_oldest_are_forgotten_first_and_a_few_at_a_time() {
     everywhere(async |place| {
         let desk = Desk::open(place).await;
-        let mut records: Vec<DecisionRecord> =
+        let mut records: Vec<LoggedDecision> =
             (0..20).map(|it| decision(it, DecisionAction::Refused, "a", "r")).collect();
         // A batch of requests is judged at one moment.
         for record in &mut records[5..10] {
@@ -159,7 +159,7 @@ async fn changes_of_rules_do_not_wait_for_the_log() {
         let logging = async {
             for batch in 0.. {
                 let numbers = batch * 500..(batch + 1) * 500;
-                let records: Vec<DecisionRecord> = numbers
+                let records: Vec<LoggedDecision> = numbers
                     .map(|number| decision(number, DecisionAction::Refused, "a", "r"))
                     .collect();
                 desk.catalog.log_decisions(&records, u64::MAX).await.expect("kept");
@@ -184,11 +184,11 @@ async fn changes_of_rules_do_not_wait_for_the_log() {
     .await;
 }
 
-fn some_decision() -> impl Strategy<Value = DecisionRecord> {
+fn some_decision() -> impl Strategy<Value = LoggedDecision> {
     let name = || prop::sample::select(vec!["a", "b", "c"]);
     let parts = (0_u64..30, 0_u64..50, 0_usize..4, name(), prop::option::of(name()));
     (parts, prop::option::of(name())).prop_map(|((at, id, action, client, rule_id), tenant)| {
-        DecisionRecord {
+        LoggedDecision {
             at: Timestamp::from_secs(at),
             decision_id: format!("d{id}"),
             action: DecisionAction::ALL[action],
@@ -214,7 +214,7 @@ fn some_filter() -> impl Strategy<Value = DecisionFilter> {
     })
 }
 
-fn is_wanted(filter: &DecisionFilter, record: &DecisionRecord) -> bool {
+fn is_wanted(filter: &DecisionFilter, record: &LoggedDecision) -> bool {
     let DecisionFilter { client, rule_id, tenant, action, since, until } = filter;
     client.as_ref().is_none_or(|client| *client == record.client)
         && rule_id.as_ref().is_none_or(|rule_id| Some(rule_id) == record.rule_id.as_ref())
@@ -231,11 +231,11 @@ fn any_log_is_read_like_a_list() {
     let mut runner = TestRunner::new(Config::with_cases(8));
     let logs = prop::collection::vec(some_decision(), 0..150);
     let questions = prop::collection::vec((some_filter(), 1_usize..40), 1..20);
-    let check = |(log, questions): (Vec<DecisionRecord>, Vec<(DecisionFilter, usize)>)| {
-        let mut model: Vec<DecisionRecord> = Vec::new();
+    let check = |(log, questions): (Vec<LoggedDecision>, Vec<(DecisionFilter, usize)>)| {
+        let mut model: Vec<LoggedDecision> = Vec::new();
         for record in &log {
             let is_same =
-                |it: &DecisionRecord| (it.at, &it.decision_id) == (record.at, &record.decision_id);
+                |it: &LoggedDecision| (it.at, &it.decision_id) == (record.at, &record.decision_id);
             if !model.iter().any(is_same) {
                 model.push(record.clone());
             }
@@ -248,7 +248,7 @@ fn any_log_is_read_like_a_list() {
                 for (filter, limit) in &questions {
                     let found = read(&desk.catalog, filter, *limit).await;
                     let expected = model.iter().filter(|record| is_wanted(filter, record));
-                    let expected: Vec<DecisionRecord> = expected.cloned().collect();
+                    let expected: Vec<LoggedDecision> = expected.cloned().collect();
                     prop_assert_eq!(found, expected, "{:?}", filter);
                 }
             }

@@ -5,7 +5,7 @@ use std::fs;
 
 use serde_json::json;
 use tollgate_catalog::{
-    Catalog, DecisionAction, DecisionFilter, DecisionRecord, Logged, NEWEST_SCHEMA,
+    Catalog, DecisionAction, DecisionFilter, Logged, LoggedDecision, NEWEST_SCHEMA,
 };
 
 use crate::desk::{Desk, NOW, later};
@@ -14,9 +14,9 @@ use crate::place::{Place, everywhere};
 const MAX_BYTES: u64 = 4 << 20;
 
 /// A refusal with texts that are as long as the log takes them.
-fn refusal(number: u64, client: &str) -> DecisionRecord {
+fn refusal(number: u64, client: &str) -> LoggedDecision {
     let body = json!({"endpoint": "/".repeat(256), "identifiers": {"x": "y".repeat(1_000)}});
-    DecisionRecord {
+    LoggedDecision {
         at: later(number),
         decision_id: format!("d00000001-r{number:x}"),
         action: DecisionAction::Refused,
@@ -27,7 +27,7 @@ fn refusal(number: u64, client: &str) -> DecisionRecord {
     }
 }
 
-async fn log(catalog: &Catalog, records: &[DecisionRecord]) {
+async fn log(catalog: &Catalog, records: &[LoggedDecision]) {
     let logged = catalog.log_decisions(records, MAX_BYTES).await.expect("an answer");
     assert_eq!(logged, Logged::Written);
 }
@@ -58,7 +58,7 @@ async fn a_flood_does_not_fill_the_disk() {
         let desk = Desk::open(place).await;
         let mut number = 0;
         for batch in 0..30 {
-            let records: Vec<DecisionRecord> = (0..300)
+            let records: Vec<LoggedDecision> = (0..300)
                 .map(|_| {
                     number += 1;
                     refusal(number, &format!("client {number}"))
@@ -87,12 +87,12 @@ async fn a_flood_does_not_fill_the_disk() {
 async fn a_flood_of_one_client_does_not_push_out_others() {
     everywhere(async |place| {
         let desk = Desk::open(place).await;
-        let early: Vec<DecisionRecord> =
+        let early: Vec<LoggedDecision> =
             (0..100).map(|number| refusal(number, &format!("client {}", number % 20))).collect();
         log(&desk.catalog, &early).await;
         for batch in 1..30 {
             let numbers = batch * 300..(batch + 1) * 300;
-            let flood: Vec<DecisionRecord> =
+            let flood: Vec<LoggedDecision> =
                 numbers.map(|number| refusal(number, "mallory")).collect();
             log(&desk.catalog, &flood).await;
         }
@@ -113,7 +113,7 @@ async fn several_nodes_share_one_bound() {
         let writing = nodes.iter().zip(0_u64..).map(|(node, at)| async move {
             for batch in 0_u64..10 {
                 let number = |row: u64| 1_000_000 * at + 200 * batch + row;
-                let records: Vec<DecisionRecord> = (0..200)
+                let records: Vec<LoggedDecision> = (0..200)
                     .map(|row| refusal(number(row), &format!("client {}", row % 7)))
                     .collect();
                 log(node, &records).await;

@@ -10,8 +10,8 @@ use std::process::Command;
 
 use serde_json::json;
 use tollgate_catalog::{
-    Author, BanEntry, Catalog, CatalogError, DecisionAction, DecisionFilter, DecisionRecord, Edit,
-    Entry, Expect, Intent, Kind, Logged, PolicyBounds, Seed,
+    Author, BanEntry, Catalog, CatalogError, DecisionAction, DecisionFilter, Edit, Entry, Expect,
+    Intent, Kind, Logged, LoggedDecision, PolicyBounds, Seed,
 };
 use tollgate_core::{Micros, Timestamp};
 
@@ -112,7 +112,7 @@ async fn fill_with_decisions(folder: &Path) {
     let url = format!("sqlite:{}", folder.join("catalog.db").display());
     let catalog = Catalog::new(url.parse().expect("a valid URL"), PolicyBounds::default());
     catalog.open(Seed::default(), NOW, false).await.expect("a catalog");
-    let record = |number: u64| DecisionRecord {
+    let record = |number: u64| LoggedDecision {
         at: Timestamp::from_micros(NOW.as_micros() + number),
         decision_id: format!("d00000001-r{number:x}"),
         action: DecisionAction::Refused,
@@ -122,7 +122,7 @@ async fn fill_with_decisions(folder: &Path) {
         body: json!({"endpoint": "/".repeat(1_500)}).to_string(),
     };
     let log = async |batch: u64| {
-        let records: Vec<DecisionRecord> = (0..500).map(|row| record(batch * 500 + row)).collect();
+        let records: Vec<LoggedDecision> = (0..500).map(|row| record(batch * 500 + row)).collect();
         catalog.log_decisions(&records, 1 << 30).await.expect("no error for want of room")
     };
     for batch in 0..60 {

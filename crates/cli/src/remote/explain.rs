@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 use tollgate_api::{
-    CounterFigures, ExplainResponse, ListEntry, ListName, RecentDecision, RuleExplanation,
+    CounterFigures, DecisionRecord, ExplainResponse, ListEntry, ListName, RuleExplanation,
     TierOrigin,
 };
 
@@ -22,7 +22,7 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> Result<ExitCode, Failure>
     let remote = Remote::new(&arguments.server)?;
     if let Some(id) = &arguments.decision {
         let path = format!("/api/v1/decisions/{}", segment(id));
-        let response = remote.get::<RecentDecision<'_>>(&path)?;
+        let response = remote.get::<DecisionRecord<'_>>(&path)?;
         print(&if arguments.server.json { response.text } else { decided(&response.value) })?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -54,8 +54,8 @@ fn render(response: &ExplainResponse) -> String {
 }
 
 /// What is known of a decision that was made.
-fn decided(record: &RecentDecision<'_>) -> String {
-    let RecentDecision { at, because, tier, revision, answer, rules, .. } = record;
+fn decided(record: &DecisionRecord<'_>) -> String {
+    let DecisionRecord { at, because, tier, revision, answer, rules, .. } = record;
     let result = if answer.allowed { "allowed" } else { "refused" };
     let tier = tier.as_ref().map_or_else(|| "no tier".to_owned(), |tier| format!("tier {tier}"));
     let told = format!("{result} {at}: {because}");
@@ -253,7 +253,7 @@ always refused, listed by 192.0.2.0/24: abuse, until 2030-01-01T00:00:00Z
         let answer = r#"{"decision_id":"d1","at":"2026-11-15T06:43:13Z","because":"rule user was exceeded and binds","tier":null,"revision":2,
             "answer":{"allowed":false,"limit":4,"remaining":0,"reset_at":1431857103,"rule_id":"user","state":"normal","decision_id":"d1","retry_after":60,"reason":"rate_limited"},
             "rules":[{"rule_id":"user","allowed":false,"limit":4,"remaining":0,"window_seconds":3600.0,"cost":1,"reset_at":1431857103,"retry_after":60,"state":"normal"}]}"#;
-        let answer: RecentDecision<'_> = serde_json::from_str(answer).expect("an answer");
+        let answer: DecisionRecord<'_> = serde_json::from_str(answer).expect("an answer");
         assert_eq!(
             decided(&answer),
             "\

@@ -7,7 +7,7 @@ use std::mem::take;
 use smallvec::SmallVec;
 
 use crate::envoy::EnvoyConfig;
-use crate::envoy::limit::{Allowance, EnvoyLimit};
+use crate::envoy::limit::{Allowance, FileLimit};
 use crate::envoy::tree::{TreeLevel, TreeMatch};
 
 /// One descriptor of a request.
@@ -117,7 +117,7 @@ impl EnvoyConfig {
         root: &TreeLevel,
         entries: &[(&str, &str)],
         text: &mut String,
-    ) -> Option<(usize, &EnvoyLimit)> {
+    ) -> Option<(usize, &FileLimit)> {
         let mut level = root;
         let mut limit = None;
         for (key, value) in entries {

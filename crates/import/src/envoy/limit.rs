@@ -8,7 +8,7 @@ use crate::envoy::unit::Unit;
 
 /// One limit.
 #[derive(Clone, Debug)]
-pub struct EnvoyLimit {
+pub struct FileLimit {
     /// Names the limit: 1 to 100 of a-z, 0-9, underscore, dot and hyphen, different for each.
     ///
     /// It is the domain and then, for each level, the key or `key_value`, joined with dots:

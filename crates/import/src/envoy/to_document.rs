@@ -22,7 +22,7 @@ use std::sync::Arc;
 use tollgate_rules::document::{PolicyDocument, RuleDocument};
 
 use crate::envoy::EnvoyConfig;
-use crate::envoy::limit::EnvoyLimit;
+use crate::envoy::limit::FileLimit;
 use crate::envoy::to_document::conditions::RuleConditions;
 use crate::envoy::to_document::note::{EnvoyLoss, EnvoyNote};
 use crate::envoy::to_document::obstacle::obstacle;
@@ -81,7 +81,7 @@ impl EnvoyConfig {
 }
 
 /// What has nothing to do with matching.
-fn lost_remarks(limit: &EnvoyLimit, losses: &mut Vec<EnvoyLoss>) {
+fn lost_remarks(limit: &FileLimit, losses: &mut Vec<EnvoyLoss>) {
     if !limit.replaces.is_empty() {
         losses.push(EnvoyLoss::Replaces(
             limit.replaces.iter().map(|name| Arc::from(&**name)).collect(),
@@ -116,7 +116,7 @@ struct Domain<'a> {
 }
 
 impl<'a> Domain<'a> {
-    fn new(root: &'a TreeLevel, limits: &'a [EnvoyLimit]) -> Self {
+    fn new(root: &'a TreeLevel, limits: &'a [FileLimit]) -> Self {
         let ways = Ways::collect(root, limits);
         let obstacles = ways.ways.iter().map(obstacle).collect::<Vec<_>>();
         let carried = ways.ways.iter().zip(&obstacles).filter(|(_, obstacle)| obstacle.is_none());

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 
 use serde_json::Value;
 use tollgate::{Clock as _, SystemClock, Timestamp};
-use tollgate_catalog::{DecisionAction, DecisionRecord, Seed};
+use tollgate_catalog::{DecisionAction, LoggedDecision, Seed};
 
 use super::{DECISIONS, catalog, wait_for};
 use tollgate_e2e::client::request;
@@ -24,7 +24,7 @@ fn start() -> Server {
     wait_for(async {
         catalog.open(Seed::default(), SystemClock.now(), true).await.expect("a catalog");
         for thousand in 0..COUNT / 1_000 {
-            let record = |number: u64| DecisionRecord {
+            let record = |number: u64| LoggedDecision {
                 at: Timestamp::from_micros(start + number),
                 decision_id: format!("d00000001-r{number:x}"),
                 action: DecisionAction::Refused,

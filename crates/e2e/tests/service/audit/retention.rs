@@ -3,7 +3,7 @@
 use serde_json::json;
 use tollgate::{Clock as _, Micros, SystemClock, Timestamp};
 use tollgate_catalog::{
-    Author, DecisionAction, DecisionRecord, Edit, Entry, Expect, Intent, Kind, Seed,
+    Author, DecisionAction, Edit, Entry, Expect, Intent, Kind, LoggedDecision, Seed,
 };
 
 use super::{DECISIONS, catalog, records, rule, wait_for};
@@ -16,8 +16,8 @@ fn ago(days: u64) -> Timestamp {
     SystemClock.now().minus(Micros::from_secs(days * DAY.get() / 1_000_000))
 }
 
-fn decision(number: usize, at: Timestamp) -> DecisionRecord {
-    DecisionRecord {
+fn decision(number: usize, at: Timestamp) -> LoggedDecision {
+    LoggedDecision {
         at: Timestamp::from_micros(at.as_micros() + number as u64),
         decision_id: format!("d00000001-r{number:x}"),
         action: DecisionAction::Refused,

@@ -7,13 +7,13 @@ use tollgate_rules::document::{
 };
 use tollgate_rules::{AlgorithmName, OneOrMany, Window};
 
-use crate::envoy::limit::{Allowance, EnvoyLimit};
+use crate::envoy::limit::{Allowance, FileLimit};
 use crate::envoy::to_document::conditions::RuleConditions;
 use crate::envoy::unit::Unit;
 
 /// The rule, unless nothing is limited.
 pub(super) fn rule(
-    limit: &EnvoyLimit,
+    limit: &FileLimit,
     conditions: &RuleConditions<'_>,
     replaces: Vec<String>,
 ) -> Option<RuleDocument> {

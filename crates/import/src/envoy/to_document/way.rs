@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::envoy::limit::{EnvoyLimit, LimitStep};
+use crate::envoy::limit::{FileLimit, LimitStep};
 use crate::envoy::to_document::pattern::ValuePattern;
 use crate::envoy::tree::{Branch, TreeLevel};
 
@@ -19,7 +19,7 @@ pub(super) struct Turn<'a> {
 pub(super) struct Way<'a> {
     /// The index of the limit.
     pub(super) at: usize,
-    pub(super) limit: &'a EnvoyLimit,
+    pub(super) limit: &'a FileLimit,
     pub(super) turns: Vec<Turn<'a>>,
 }
 
@@ -134,13 +134,13 @@ impl<'a> Way<'a> {
 
 impl<'a> Ways<'a> {
     /// Goes through the whole tree, in the order of the file.
-    pub(super) fn collect(root: &'a TreeLevel, limits: &'a [EnvoyLimit]) -> Self {
+    pub(super) fn collect(root: &'a TreeLevel, limits: &'a [FileLimit]) -> Self {
         let mut ways = Self::default();
         ways.walk(root, limits, &mut Vec::new());
         ways
     }
 
-    fn walk(&mut self, level: &'a TreeLevel, limits: &'a [EnvoyLimit], turns: &mut Vec<Turn<'a>>) {
+    fn walk(&mut self, level: &'a TreeLevel, limits: &'a [FileLimit], turns: &mut Vec<Turn<'a>>) {
         for (at, branch) in level.branches().iter().enumerate() {
             turns.push(Turn { level, branch, at });
             self.sequences.insert(turns.iter().map(Turn::key).collect());

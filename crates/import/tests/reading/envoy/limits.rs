@@ -1,13 +1,13 @@
 //! What limits are, once they are read.
 
 use tollgate_core::{Algorithm, Micros, Quota};
-use tollgate_import::envoy::{Allowance, EnvoyConfig, EnvoyLimit, Unit};
+use tollgate_import::envoy::{Allowance, EnvoyConfig, FileLimit, Unit};
 
 use crate::envoy::request::{config, entries, in_words};
 
 /// The only limit of a file.
 #[track_caller]
-fn only_limit(file: &str) -> EnvoyLimit {
+fn only_limit(file: &str) -> FileLimit {
     let config = config(file);
     let [limit] = config.limits() else { panic!("one limit in {file}") };
     limit.clone()

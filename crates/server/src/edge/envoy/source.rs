@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use serde_json::json;
 use tollgate::rules::Source;
 use tollgate::{Policy, Revision, Timestamp};
-use tollgate_import::envoy::{Allowance, EnvoyConfig, EnvoyLimit};
+use tollgate_import::envoy::{Allowance, EnvoyConfig, FileLimit};
 
 use super::values::Values;
 
@@ -185,7 +185,7 @@ fn read(directory: &Path) -> Result<EnvoyConfig, String> {
 
 /// The limits as rules, so that they are counted like other rules.
 fn policy_of(config: &EnvoyConfig) -> Result<Policy, String> {
-    let rule = |limit: &EnvoyLimit| {
+    let rule = |limit: &FileLimit| {
         let Allowance::Limited { quota, .. } = &limit.allowance else { return None };
         let mut rule = json!({
             "rule_id": &*limit.id,

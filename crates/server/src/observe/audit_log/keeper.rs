@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use tokio::time::sleep;
-use tollgate_catalog::{Catalog, CatalogError, DecisionRecord, Logged, ResetRecord};
+use tollgate_catalog::{Catalog, CatalogError, Logged, LoggedDecision, ResetRecord};
 
 use super::AuditCounts;
 use crate::edge::listen::Shutdown;
@@ -17,7 +17,7 @@ const RETRY_DELAY: Duration = Duration::from_secs(1);
 #[derive(Clone, Copy)]
 pub(super) enum Rows<'a> {
     /// Decisions, and how many bytes their log may take.
-    Decisions(&'a [DecisionRecord], u64),
+    Decisions(&'a [LoggedDecision], u64),
     Resets(&'a [ResetRecord]),
 }
 

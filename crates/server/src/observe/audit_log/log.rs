@@ -9,7 +9,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use tollgate::Timestamp;
 use tollgate_catalog::{
     AuditFilter, AuditKind, AuditPlace, AuditRecord, Catalog, CatalogError, DecisionFilter,
-    DecisionPlace, DecisionRecord, Role,
+    DecisionPlace, LoggedDecision, Role,
 };
 use utoipa::ToSchema;
 
@@ -90,8 +90,8 @@ pub(crate) struct DecisionEntry {
     pub(super) details: DecisionDetails,
 }
 
-impl From<DecisionRecord> for DecisionEntry {
-    fn from(record: DecisionRecord) -> Self {
+impl From<LoggedDecision> for DecisionEntry {
+    fn from(record: LoggedDecision) -> Self {
         Self {
             decision_id: record.decision_id,
             at: rfc_3339_exact(record.at),

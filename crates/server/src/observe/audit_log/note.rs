@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use tollgate::http::{remaining, retry_after, retry_after_rule};
 use tollgate::{Attributes, Decision, Refusal, Timestamp};
-use tollgate_catalog::{DecisionAction, DecisionRecord};
+use tollgate_catalog::{DecisionAction, LoggedDecision};
 use utoipa::ToSchema;
 
 use super::log::DecisionEntry;
@@ -139,8 +139,8 @@ impl DecisionEvent {
     }
 
     /// The note as a row of the log.
-    pub(super) fn to_record(&self) -> DecisionRecord {
-        DecisionRecord {
+    pub(super) fn to_record(&self) -> LoggedDecision {
+        LoggedDecision {
             at: self.at,
             decision_id: (*self.id).to_owned(),
             action: self.action,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
-use tollgate_catalog::{Catalog, DecisionRecord};
+use tollgate_catalog::{Catalog, LoggedDecision};
 
 use super::AuditCounts;
 use super::keeper::{RetryingWriter, Rows};
@@ -51,7 +51,7 @@ impl<'a> AuditWriter<'a> {
     async fn gather(
         &self,
         notes: &mut mpsc::Receiver<Box<DecisionEvent>>,
-        batch: &mut Vec<DecisionRecord>,
+        batch: &mut Vec<LoggedDecision>,
     ) -> bool {
         let Some(first) = notes.recv().await else { return false };
         batch.push(first.to_record());

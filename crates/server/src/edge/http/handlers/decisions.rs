@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header;
 use tollgate::{Decision, DecisionReason};
-use tollgate_api::RecentDecision;
+use tollgate_api::DecisionRecord;
 
 use super::refund::{missing_decision, parse_id};
 use crate::app::state::ServerState;
@@ -23,7 +23,7 @@ use crate::edge::http::wire::time::rfc_3339;
     params(("decision_id" = String, Path, description = "The id, as in the response to the check", example = "d1f00dbee-a2a")),
     security(("token" = [])),
     responses(
-        (status = 200, description = "Explained", body = RecentDecision<'_>),
+        (status = 200, description = "Explained", body = DecisionRecord<'_>),
         (status = 400, description = "The path cannot be read", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 404, description = "No such decision", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 409, description = "The decision was refunded", body = ProblemBody<'_>, content_type = "application/problem+json"),
@@ -45,7 +45,7 @@ pub(crate) async fn decision(
 fn explain(id: DecisionId, decision: &Decision) -> String {
     let id = id.text();
     // Serialized while the decision is locked; it may be evicted when the response is sent.
-    let record = RecentDecision {
+    let record = DecisionRecord {
         decision_id: Cow::Borrowed(&id),
         at: rfc_3339(decision.now()),
         because: because(decision),

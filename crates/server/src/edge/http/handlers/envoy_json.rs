@@ -145,7 +145,7 @@ pub(crate) struct EnvoyStatus {
     code: &'static str,
     /// The limit that applies to it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    current_limit: Option<LimitReply>,
+    current_limit: Option<EnvoyLimit>,
     /// What is left of it.
     #[serde(skip_serializing_if = "is_zero")]
     #[schema(required = false, value_type = u64, maximum = 4_294_967_295_u64)]
@@ -158,7 +158,7 @@ pub(crate) struct EnvoyStatus {
 /// A limit.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct LimitReply {
+pub(crate) struct EnvoyLimit {
     /// How many requests.
     #[schema(value_type = u64, maximum = 4_294_967_295_u64)]
     requests_per_unit: u32,
@@ -275,7 +275,7 @@ impl From<&Status> for EnvoyStatus {
         };
         Self {
             code: code(status.is_over),
-            current_limit: status.limit.as_ref().map(|limit| LimitReply {
+            current_limit: status.limit.as_ref().map(|limit| EnvoyLimit {
                 requests_per_unit: limit.requests_per_unit,
                 unit: unit(limit.unit),
                 name: limit.name.clone(),

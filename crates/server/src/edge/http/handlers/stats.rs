@@ -26,7 +26,7 @@ pub(crate) struct StatsAnswer {
     /// Bans.
     bans: BanFigures,
     /// Every rule.
-    rules: Vec<RuleStatsView>,
+    rules: Vec<RuleStats>,
 }
 
 /// How requests ended, at all entry points together.
@@ -82,7 +82,7 @@ impl From<BanCounts> for BanFigures {
 
 /// The decisions of one rule.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct RuleStatsView {
+pub(crate) struct RuleStats {
     /// The rule.
     rule_id: String,
     #[serde(flatten)]
@@ -132,12 +132,9 @@ pub(crate) async fn stats(
     OriginalUri(uri): OriginalUri,
 ) -> Result<Response, Problem> {
     Parameters::read(&uri, &[])?;
-    let rules: Vec<RuleStatsView> = app
+    let rules: Vec<RuleStats> = app
         .rule_counts()
-        .map(|(rule_id, counts)| RuleStatsView {
-            rule_id: rule_id.to_string(),
-            counts: counts.into(),
-        })
+        .map(|(rule_id, counts)| RuleStats { rule_id: rule_id.to_string(), counts: counts.into() })
         .collect();
     let answer = StatsAnswer {
         uptime_seconds: app.started.elapsed().as_secs_f64(),
