@@ -7,6 +7,7 @@ pub mod client;
 pub mod collector;
 pub mod envoy;
 pub mod grpc;
+pub mod nginx;
 pub mod process;
 pub mod program;
 pub mod server;

@@ -1,7 +1,7 @@
 //! TLS on both sides.
 
 use crate::gateway::{Gateway, NO_RULES};
-use crate::nginx::Nginx;
+use crate::nginx;
 use tollgate_e2e::certificates::Authority;
 use tollgate_e2e::program::curl;
 use tollgate_e2e::server::{Server, Setup};
@@ -16,7 +16,7 @@ fn both_sides_are_encrypted() {
     let files =
         format!("ssl_certificate {upstream_certificate}; ssl_certificate_key {upstream_key};");
     for (listen, spoken) in [("ssl http2", "HTTP/2.0"), ("ssl", "HTTP/1.1")] {
-        let nginx = Nginx::start(listen, &files);
+        let nginx = nginx::start(listen, &files);
         let url = format!("https://{}", nginx.address);
         let arguments = [
             "--gateway",

@@ -1,56 +1,30 @@
 //! nginx as an upstream: plain, and over TLS with HTTP/2; and clients that send many requests.
 
 use std::fs;
-use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
 
-use tempfile::TempDir;
-
 use crate::gateway::{Gateway, NO_RULES};
-use tollgate_e2e::process::Process;
-use tollgate_e2e::program::nginx;
+use tollgate_e2e::nginx::{Nginx, free_address};
 
-/// An nginx that returns the request in a header field.
-pub(crate) struct Nginx {
-    pub(crate) address: SocketAddr,
-    _folder: TempDir,
-    _process: Process,
-}
-
-impl Nginx {
-    pub(crate) fn start(listen: &str, more: &str) -> Self {
-        // nginx cannot choose a port by itself. No other test uses this address.
-        let address =
-            TcpListener::bind("127.0.0.41:0").and_then(|it| it.local_addr()).expect("a port");
-        let folder = tempfile::tempdir().expect("a folder");
-        let config = format!(
-            "daemon off; master_process off; pid nginx.pid; error_log error.log;
-events {{ worker_connections 1024; }}
-http {{
-    access_log off; keepalive_requests 50; client_max_body_size 0;
-    client_body_temp_path body; proxy_temp_path proxy; fastcgi_temp_path fastcgi;
-    uwsgi_temp_path uwsgi; scgi_temp_path scgi;
-    server {{
-        listen {address} {listen};
-        {more}
-        location / {{ add_header x-seen $server_protocol:$host:$request_method:$http_x_forwarded_for; return 200 hello; }}
-    }}
+/// nginx that responds with what it received in a header field.
+pub(crate) fn start(listen: &str, more: &str) -> Nginx {
+    let address = free_address("127.0.0.41");
+    let site = format!(
+        "keepalive_requests 50; client_max_body_size 0;
+server {{
+    listen {address} {listen};
+    {more}
+    location / {{ add_header x-seen $server_protocol:$host:$request_method:$http_x_forwarded_for; return 200 hello; }}
 }}
 "
-        );
-        fs::write(folder.path().join("nginx.conf"), config).expect("written");
-        let mut command = nginx();
-        command.arg("-p").arg(folder.path()).args(["-c", "nginx.conf", "-e", "error.log"]);
-        let mut process = Process::start(&mut command);
-        process.until("nginx", |_| TcpStream::connect(address).ok());
-        Self { address, _folder: folder, _process: process }
-    }
+    );
+    Nginx::start(address, &site)
 }
 
 #[test]
 fn nginx_receives_requests_unchanged() {
-    let nginx = Nginx::start("", "");
+    let nginx = start("", "");
     let gateway = Gateway::before(nginx.address);
     for method in ["GET", "POST", "DELETE"] {
         let answer = gateway.ask(method, "/", &[("Host", "x")], b"");
@@ -67,14 +41,14 @@ fn nginx_receives_requests_unchanged() {
 /// nginx closes each connection after 50 requests, so that many end in the middle of the run.
 #[test]
 fn no_request_is_lost_under_load() {
-    let nginx = Nginx::start("", "");
+    let nginx = start("", "");
     ask_much(&format!("http://{}", nginx.address));
 }
 
 /// Over HTTP/2, nginx refuses streams that were sent in the meantime.
 #[test]
 fn no_request_is_lost_under_load_over_http2() {
-    let nginx = Nginx::start("http2", "");
+    let nginx = start("http2", "");
     ask_much(&format!("h2c://{}", nginx.address));
 }
 
@@ -82,7 +56,7 @@ fn no_request_is_lost_under_load_over_http2() {
 /// timed out. Here every eighth ends one.
 #[test]
 fn requests_that_meet_the_end_of_a_connection_are_not_forgotten() {
-    let nginx = Nginx::start("http2", "keepalive_requests 8;");
+    let nginx = start("http2", "keepalive_requests 8;");
     let gateway = Gateway::start(NO_RULES, "", &[format!("h2c://{}", nginx.address)]);
     all_succeed(&gateway, &["--h1", "-n", "8000", "-c", "16"]);
     assert_eq!(gateway.answers("5xx"), 0);

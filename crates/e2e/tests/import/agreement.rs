@@ -1,13 +1,12 @@
 //! A real nginx and the policy imported from its configuration decide the same requests.
 
 use std::io::{self, Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
-use tempfile::TempDir;
-use tollgate_testbed::{PATIENCE, free_port, until};
+use tollgate_e2e::nginx::{Nginx, command, free_address};
+use tollgate_testbed::PATIENCE;
 
 use crate::support::{tollgate, write};
 
@@ -68,24 +67,6 @@ server {
 }
 ";
 
-/// The main configuration of a separate nginx, which includes the limits.
-const AROUND: &str = "
-daemon off;
-master_process off;
-pid nginx.pid;
-error_log error.log;
-events {}
-http {
-    access_log off;
-    client_body_temp_path body;
-    proxy_temp_path proxy;
-    fastcgi_temp_path fastcgi;
-    uwsgi_temp_path uwsgi;
-    scgi_temp_path scgi;
-    include limits.conf;
-}
-";
-
 /// Host, path, API key, and how often.
 const REQUESTS: [(&str, &str, &str, usize); 27] = [
     ("shop.example", "/strict/x", "", 3),
@@ -122,60 +103,14 @@ const REQUESTS: [(&str, &str, &str, usize); 27] = [
     ("other.example", "/free", "", 1),
 ];
 
-struct Nginx {
-    address: SocketAddr,
-    folder: TempDir,
-    process: Child,
-}
-
-impl Nginx {
-    fn start() -> Self {
-        let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
-        let folder = tempfile::tempdir().expect("a folder");
-        let limits = LIMITS.replace("ADDRESS", &address.to_string());
-        write(folder.path(), "limits.conf", limits);
-        write(folder.path(), "nginx.conf", AROUND);
-        let mut command = nginx(folder.path());
-        let process = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-        let mut nginx = Self { address, folder, process: process.expect("nginx starts") };
-        until("nginx", || {
-            let ended = nginx.process.try_wait().expect("its state");
-            assert!(ended.is_none(), "{}", nginx.log());
-            TcpStream::connect(address).ok()
-        });
-        nginx
-    }
-
-    fn log(&self) -> String {
-        std::fs::read_to_string(self.folder.path().join("error.log")).unwrap_or_default()
-    }
-
-    /// Sends a request, and does not wait.
-    fn send(&self, host: &str, path: &str, api_key: &str) -> TcpStream {
-        let mut stream = TcpStream::connect(self.address).expect("a connection");
-        let request = format!(
-            "GET {path} HTTP/1.1\r\nHost: {host}\r\nX-API-Key: {api_key}\r\nConnection: close\r\n\r\n"
-        );
-        stream.write_all(request.as_bytes()).expect("sent");
-        stream
-    }
-}
-
-impl Drop for Nginx {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-/// nginx with the configuration in a folder. Missing, it fails the test.
-fn nginx(folder: &Path) -> Command {
-    let path = Path::new("/usr/sbin/nginx");
-    assert!(path.exists(), "{} is missing: scripts/test installs it", path.display());
-    let mut command = Command::new(path);
-    command.arg("-p").arg(folder).args(["-c", "nginx.conf", "-e", "error.log"]);
-    command
+/// Sends a request, and does not wait.
+fn send(nginx: &Nginx, host: &str, path: &str, api_key: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(nginx.address).expect("a connection");
+    let request = format!(
+        "GET {path} HTTP/1.1\r\nHost: {host}\r\nX-API-Key: {api_key}\r\nConnection: close\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes()).expect("sent");
+    stream
 }
 
 /// The outcome of a request.
@@ -220,7 +155,8 @@ fn fates(folder: &Path, requests: &[(&str, &str, &str)]) -> Vec<Fate> {
 
 #[test]
 fn an_imported_policy_admits_what_nginx_admits() {
-    let nginx = Nginx::start();
+    let address = free_address("127.0.0.42");
+    let nginx = Nginx::start(address, &LIMITS.replace("ADDRESS", &address.to_string()));
     let requests = REQUESTS.iter().flat_map(|&(host, path, api_key, times)| {
         std::iter::repeat_n((host, path, api_key), times)
     });
@@ -229,7 +165,7 @@ fn an_imported_policy_admits_what_nginx_admits() {
     assert_eq!(fates.len(), requests.len());
     let mut held = Vec::new();
     for (number, ((host, path, api_key), expected)) in requests.iter().zip(&fates).enumerate() {
-        let mut stream = nginx.send(host, path, api_key);
+        let mut stream = send(&nginx, host, path, api_key);
         if *expected == Fate::Held {
             held.push((number, stream));
             continue;
@@ -312,7 +248,7 @@ fn nginx_refuses_what_cannot_be_imported() {
         let text = text.replace("Z ", "limit_req_zone $uri zone=y:1m rate=1r/s; ");
         let whole = format!("pid nginx.pid;\nevents {{}}\nhttp {{ {text} }}\n");
         let top = write(folder.path(), "nginx.conf", whole);
-        let tested = nginx(folder.path()).arg("-t").output().expect("nginx runs");
+        let tested = command(folder.path()).arg("-t").output().expect("nginx runs");
         let imported = tollgate(&["rules", "import", "--from", "nginx", &top], "");
         let told = String::from_utf8_lossy(&tested.stderr);
         let code = if tested.status.success() { 0 } else { 2 };

@@ -1,14 +1,13 @@
 //! nginx with `auth_request`, set up as in `examples/nginx.conf`.
 
 use std::fs;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::SocketAddr;
 
 use serde_json::Value;
-use tempfile::TempDir;
 
 use tollgate_e2e::client::Answer;
-use tollgate_e2e::process::Process;
-use tollgate_e2e::program::{curl_from, nginx, root};
+use tollgate_e2e::nginx::{Nginx, free_address};
+use tollgate_e2e::program::{curl_from, root};
 use tollgate_e2e::server::{Server, Setup};
 use tollgate_e2e::until;
 use tollgate_e2e::upstream::Upstream;
@@ -19,33 +18,11 @@ rules:
 blacklist: [{identifier_type: ip, identifier: 127.0.0.66}]
 ";
 
-/// The main configuration for `examples/nginx.conf`, in a separate process.
-const AROUND: &str = "
-daemon off;
-master_process off;
-pid nginx.pid;
-error_log error.log;
-events {}
-http {
-    access_log off;
-    client_body_temp_path body;
-    proxy_temp_path proxy;
-    fastcgi_temp_path fastcgi;
-    uwsgi_temp_path uwsgi;
-    scgi_temp_path scgi;
-    include example.conf;
-}
-";
+/// nginx with `examples/nginx.conf`.
+struct ExampleSite(Nginx);
 
-struct Nginx {
-    address: SocketAddr,
-    folder: TempDir,
-    _process: Process,
-}
-
-impl Nginx {
+impl ExampleSite {
     fn start(address: SocketAddr, tollgate: SocketAddr, upstream: SocketAddr) -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
         let example = fs::read_to_string(root().join("examples/nginx.conf"));
         let mut example = example.expect("the example");
         for (written, real) in [("8000", address), ("8080", tollgate), ("3000", upstream)] {
@@ -53,24 +30,12 @@ impl Nginx {
             assert!(example.contains(&written), "no {written} in the example");
             example = example.replace(&written, &real.to_string());
         }
-        fs::write(folder.path().join("example.conf"), example).expect("written");
-        fs::write(folder.path().join("nginx.conf"), AROUND).expect("written");
-        let mut command = nginx();
-        command.arg("-p").arg(folder.path()).args(["-c", "nginx.conf", "-e", "error.log"]);
-        let mut process = Process::start(&mut command);
-        process.until("nginx", |_| TcpStream::connect(address).ok());
-        Self { address, folder, _process: process }
+        Self(Nginx::start(address, &example))
     }
 
     fn ask(&self, client: &str, path: &str, more: &[&str]) -> Answer {
-        curl_from(client, &format!("http://{}{path}", self.address), more)
+        curl_from(client, &format!("http://{}{path}", self.0.address), more)
     }
-}
-
-/// A port that was just free, since nginx cannot choose one by itself. It is at an address that no other
-/// test uses.
-fn free_address(host: &str) -> SocketAddr {
-    TcpListener::bind((host, 0)).and_then(|socket| socket.local_addr()).expect("a port")
 }
 
 /// A refusal that reached a client can be traced.
@@ -87,7 +52,7 @@ fn check(deny_status: &str, host: &str) {
     let server =
         Server::start(&Setup { rules: Some(RULES), settings: &settings, ..Setup::default() });
     let upstream = Upstream::start();
-    let nginx = Nginx::start(free_address(host), server.address, upstream.address);
+    let nginx = ExampleSite::start(free_address(host), server.address, upstream.address);
 
     for (left, path) in [("1", "/orders?page=1"), ("0", "/orders?page=2")] {
         let answer = nginx.ask("127.0.0.2", path, &[]);
@@ -141,7 +106,7 @@ fn check(deny_status: &str, host: &str) {
         assert_eq!(ambiguous.json()["error"]["code"], "AMBIGUOUS_REQUEST");
     }
 
-    let complaints = fs::read_to_string(nginx.folder.path().join("error.log")).expect("a log");
+    let complaints = nginx.0.log();
     let is_silent = !complaints.contains("unexpected status");
     assert_eq!(is_silent, deny_status == "403", "{complaints}");
 
