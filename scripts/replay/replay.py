@@ -2,10 +2,12 @@
 
     scripts/replay/run record BINARY FILE [--requests N]
     scripts/replay/run compare FILE BINARY
+    scripts/replay/run instructions BINARY [--requests N]
 
 A change of the code that should not change behaviour is recorded before and compared after it. Requests are
 drawn from a fixed seed, N for every entry point. Times, ids of decisions and secrets are masked. Intended
-changes are listed in changes.txt, which is applied to the record before the comparison.
+changes are listed in changes.txt, which is applied to the record before the comparison. `instructions` counts
+what the binary executes for the same requests (valgrind has to be installed), where times would be noise.
 """
 
 import argparse
@@ -18,6 +20,7 @@ import re
 import sys
 from pathlib import Path
 
+from instructions import instructions
 from requests_of import ENTRIES
 from world import World
 
@@ -124,7 +127,13 @@ def main():
     comparing = commands.add_parser('compare')
     comparing.add_argument('file')
     comparing.add_argument('binary')
+    counting = commands.add_parser('instructions')
+    counting.add_argument('binary')
+    counting.add_argument('--requests', type=int, default=2_000, help='for every entry point')
     arguments = parser.parse_args()
+    if arguments.command == 'instructions':
+        instructions(arguments.binary, arguments.requests)
+        return 0
     if arguments.command == 'record':
         record(arguments.binary, arguments.file, arguments.requests)
         return 0

@@ -43,8 +43,8 @@ class Echo(http.server.BaseHTTPRequestHandler):
 class World:
     """Two servers of one binary: one with rules in a file, for checks; one with a catalog, for administration."""
 
-    def __init__(self, binary):
-        self.binary = str(Path(binary).resolve())
+    def __init__(self, binary, launcher=()):
+        self.binary, self.launcher = str(Path(binary).resolve()), list(launcher)
 
     def __enter__(self):
         self.folder = tempfile.TemporaryDirectory()
@@ -65,7 +65,7 @@ class World:
         environment = {key: value for key, value in os.environ.items() if not key.startswith('TOLLGATE_')}
         environment |= {'TOLLGATE_HTTP': '127.0.0.1:0', 'TOLLGATE_GRPC': '127.0.0.1:0', 'TOLLGATE_ADMIN_TOKEN': ADMIN_TOKEN}
         process = subprocess.Popen(
-            [self.binary, 'serve', '--config', str(HERE / 'tollgate.yaml'), *arguments],
+            [*self.launcher, self.binary, 'serve', '--config', str(HERE / 'tollgate.yaml'), *arguments],
             cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         self.processes.append(process)
         addresses = {}
