@@ -81,7 +81,7 @@ pub use identifier::Identifier;
 pub use lint::{LintContext, lint, uncountable_in_redis};
 pub use matching::network::{client_address, client_network};
 pub use matching::path::{PathCase, normalise as normalise_path};
-pub use plan::{Plan, Planned, Restored, Standing};
+pub use plan::{Admission, Plan, Planned, Restored};
 pub use policy::{Policy, Revision};
 pub use ruleset::{Penalty, Rule, RuleSet, SoftLimit, StatusSet};
 pub use schema::schema;

@@ -22,7 +22,7 @@ use crate::ruleset::{Rule, RuleSet};
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     /// Whether the lines are to be charged at all.
-    pub standing: Standing,
+    pub admission: Admission,
     pub(crate) planned: SmallVec<[Planned; 4]>,
     /// The text of all keys, and of the tier.
     pub(crate) text: KeyText,
@@ -31,7 +31,7 @@ pub struct Plan {
 
 /// How a request stands before anything is counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Standing {
+pub enum Admission {
     /// Charge the lines; without any, no rule applies.
     #[default]
     Judge,
@@ -158,7 +158,7 @@ impl Plan {
     /// Whether there is anything to charge.
     #[must_use]
     pub fn is_to_be_counted(&self) -> bool {
-        self.standing == Standing::Judge && !self.planned.is_empty()
+        self.admission == Admission::Judge && !self.planned.is_empty()
     }
 
     /// A plan as it was made before, without exceptions for its client.

@@ -6,7 +6,7 @@ use arc_swap::ArcSwap;
 use foldhash::quality::RandomState;
 use tollgate_core::{ChargeResult, Mode, Outcome, Verdict, decide};
 use tollgate_rules::{
-    Attributes, ExplainScope, PathCase, Plan, Planned, Policy, Revision, Standing,
+    Admission, Attributes, ExplainScope, PathCase, Plan, Planned, Policy, Revision,
 };
 use tollgate_store::{IdempotencyKey, MemoryStore, Store};
 
@@ -243,21 +243,21 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         let refused = Verdict { admitted: false, binding: None, delay: None };
         let allowed = Verdict { admitted: true, ..refused };
         let Decision { snapshot, plan, results, .. } = decision;
-        let (verdict, reason) = match &plan.standing {
-            Standing::Allowed { reason } => {
+        let (verdict, reason) = match &plan.admission {
+            Admission::Allowed { reason } => {
                 (allowed, DecisionReason::AllowListed { reason: reason.clone() })
             }
-            Standing::Denied { reason, expires_at } => {
+            Admission::Denied { reason, expires_at } => {
                 let (reason, expires_at) = (reason.clone(), *expires_at);
                 (refused, DecisionReason::DenyListed { reason, expires_at })
             }
-            Standing::Missing { rule } => {
+            Admission::Missing { rule } => {
                 (refused, DecisionReason::MissingIdentifier { rule: *rule })
             }
-            Standing::Banned { rule, until } => {
+            Admission::Banned { rule, until } => {
                 (refused, DecisionReason::Banned { rule: *rule, until: *until })
             }
-            Standing::Judge => match settled.closed_by {
+            Admission::Judge => match settled.closed_by {
                 Some(rule) => (refused, DecisionReason::StoreUnavailable { rule }),
                 None if plan.planned().is_empty() => (allowed, DecisionReason::NoRule),
                 None => {

@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use tollgate_core::{Micros, Mode, Report, Timestamp, decide};
-use tollgate_rules::{Plan, Restored, Standing};
+use tollgate_rules::{Admission, Plan, Restored};
 
 use crate::decision::{Decision, DecisionReason, RuleResult};
 use crate::snapshot::Snapshot;
@@ -56,7 +56,7 @@ impl Decision {
         let Self { snapshot, plan, reason, degraded, asked_at, now, results, .. } = self;
         let is_ordinary = *reason == DecisionReason::Rules
             && degraded.is_none()
-            && plan.standing == Standing::Judge
+            && plan.admission == Admission::Judge
             && results.len() == plan.planned().len();
         if !is_ordinary {
             return None;

@@ -3,7 +3,7 @@
 use std::hash::BuildHasher;
 
 use tollgate_core::{Limit, Timestamp};
-use tollgate_rules::{Attribute, Attributes, Plan, Policy, Standing};
+use tollgate_rules::{Admission, Attribute, Attributes, Plan, Policy};
 
 /// What is checked, and by which rules.
 #[derive(Clone, Copy)]
@@ -59,8 +59,8 @@ impl CheckTarget<'_> {
             Self::Request(request) => policy.plan_into(plan, &[request], now, hasher),
             Self::Unbanned(request) => {
                 policy.plan_into(plan, &[request], now, hasher);
-                if matches!(plan.standing, Standing::Banned { .. }) {
-                    plan.standing = Standing::Judge;
+                if matches!(plan.admission, Admission::Banned { .. }) {
+                    plan.admission = Admission::Judge;
                 }
             }
             Self::Views(views) => policy.plan_into(plan, views, now, hasher),

@@ -5,15 +5,16 @@ use tollgate_catalog::{AuditFilter, AuditKind, AuditRecord, Author, ChangesSince
 use tollgate_core::Micros;
 
 use crate::desk::{
-    Desk, NOW, admin, later, patch, put, remove, reset, reset_of, rule, subject_of, tenant_admin,
+    NOW, TestCatalog, admin, later, patch, put, remove, reset, reset_of, rule, subject_of,
+    tenant_admin,
 };
 use crate::place::{Place, everywhere};
 
 /// Six revisions by three authors, five seconds apart.
-async fn told(place: &Place) -> Desk {
-    let desk = Desk::open(place).await;
-    let of_acme = Desk::of(place, tenant_admin("acme"));
-    let program = Desk::of(place, Author::program("penalties"));
+async fn told(place: &Place) -> TestCatalog {
+    let desk = TestCatalog::open(place).await;
+    let of_acme = TestCatalog::of(place, tenant_admin("acme"));
+    let program = TestCatalog::of(place, Author::program("penalties"));
     let own = json!({"tenant": "acme"});
     desk.write(vec![put(Kind::Rule, &rule("a", &own)), put(Kind::Rule, &rule("b", &json!({})))])
         .await;
@@ -41,7 +42,7 @@ fn short(record: &AuditRecord) -> String {
 }
 
 /// A filter finds these, whether at once or page by page.
-async fn check_found(desk: &Desk, filter: &AuditFilter, expected: &[&str]) {
+async fn check_found(desk: &TestCatalog, filter: &AuditFilter, expected: &[&str]) {
     let log = desk.catalog.audit(filter, None, 100).await.expect("a log");
     let found: Vec<String> = log.iter().map(short).collect();
     assert_eq!(found, expected, "{filter:?}");
@@ -106,7 +107,7 @@ async fn records_are_found_by_every_filter() {
 #[tokio::test(flavor = "multi_thread")]
 async fn resets_are_logged_among_changes_and_make_no_revision() {
     everywhere(async |place| {
-        let desk = Desk::open(place).await;
+        let desk = TestCatalog::open(place).await;
         let (ada, acme) = (admin(), tenant_admin("acme"));
         let log = async |records| desk.catalog.log_resets(records).await.expect("kept");
         let early = [reset(&ada, "a", "u1", later(1))];
@@ -167,7 +168,7 @@ async fn resets_are_logged_among_changes_and_make_no_revision() {
 #[tokio::test(flavor = "multi_thread")]
 async fn long_names_of_counters_are_kept_in_part() {
     everywhere(async |place| {
-        let desk = Desk::open(place).await;
+        let desk = TestCatalog::open(place).await;
         let long = [reset(&admin(), "a", &"\u{e9}".repeat(5_000), NOW)];
         desk.catalog.log_resets(&long).await.expect("kept");
         desk.catalog.log_resets(&long).await.expect("kept");
@@ -208,7 +209,7 @@ async fn old_records_are_forgotten_but_never_the_last() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_forgotten_leaves_no_gap() {
     everywhere(async |place| {
-        let desk = Desk::open(place).await;
+        let desk = TestCatalog::open(place).await;
         let beginning = desk.version().await;
         let write = async |id: &str, seconds: u64| {
             desk.write_at(vec![put(Kind::Rule, &rule(id, &json!({})))], later(seconds))
@@ -234,7 +235,7 @@ async fn what_is_forgotten_leaves_no_gap() {
 #[tokio::test(flavor = "multi_thread")]
 async fn digests_are_not_in_the_audit_log() {
     everywhere(async |place| {
-        let desk = Desk::open(place).await;
+        let desk = TestCatalog::open(place).await;
         let key = |owner: &str| json!({"key_id": "k", "digest": "d".repeat(64), "owner": owner});
         desk.write(vec![put(Kind::ApiKey, &key("u1"))]).await;
         desk.write(vec![put(Kind::ApiKey, &key("u2"))]).await;

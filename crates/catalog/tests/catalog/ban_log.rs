@@ -4,7 +4,7 @@ use serde_json::json;
 use tollgate_catalog::{AuditFilter, BanEntry, ChangesSince, Kind, View};
 use tollgate_rules::format_time;
 
-use crate::desk::{Desk, NOW, later, put, remove, rule};
+use crate::desk::{NOW, TestCatalog, later, put, remove, rule};
 use crate::place::{Place, everywhere};
 
 fn ban(user: usize) -> BanEntry {
@@ -17,15 +17,15 @@ fn ban(user: usize) -> BanEntry {
     }
 }
 
-async fn open(place: &Place) -> Desk {
-    let desk = Desk::open(place).await;
+async fn open(place: &Place) -> TestCatalog {
+    let desk = TestCatalog::open(place).await;
     let penalty = json!({"penalty": {"after": 3, "within_seconds": 60, "ban_seconds": 600}});
     desk.write(vec![put(Kind::Rule, &rule("r", &penalty))]).await;
     desk
 }
 
 /// Bans these users, one revision each.
-async fn ban_all(desk: &Desk, users: std::ops::Range<usize>) {
+async fn ban_all(desk: &TestCatalog, users: std::ops::Range<usize>) {
     for user in users {
         let skipped = desk.catalog.keep_bans(&[ban(user)], NOW).await.expect("an answer");
         assert!(skipped.is_empty(), "{skipped:?}");

@@ -7,7 +7,7 @@ use tollgate_catalog::{
     Kind, Seed, View, ban_name,
 };
 use tollgate_core::{Micros, Timestamp};
-use tollgate_rules::{Attribute, Attributes, Source, Standing, format_time};
+use tollgate_rules::{Admission, Attribute, Attributes, Source, format_time};
 
 const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
 const RULES: &str = "
@@ -82,7 +82,7 @@ fn banned(view: &View, seconds: u64) -> [bool; 3] {
     [ADDRESS, SHOPPER, KEY].map(|request| {
         let hasher = std::hash::RandomState::new();
         let plan = view.policy().plan(&[&request], later(seconds), &hasher);
-        matches!(plan.standing, Standing::Banned { .. })
+        matches!(plan.admission, Admission::Banned { .. })
     })
 }
 

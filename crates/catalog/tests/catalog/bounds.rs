@@ -3,7 +3,7 @@
 use serde_json::json;
 use tollgate_catalog::{Edit, Intent, Kind, PolicyBounds, WriteBounds};
 
-use crate::desk::{Desk, admin, put, remove, rule, tenant_admin};
+use crate::desk::{TestCatalog, admin, put, remove, rule, tenant_admin};
 use crate::place::{Place, everywhere};
 
 const BOUNDS: WriteBounds = WriteBounds {
@@ -14,8 +14,8 @@ const BOUNDS: WriteBounds = WriteBounds {
     entries_per_tenant: 2,
 };
 
-async fn open(place: &Place) -> Desk {
-    Desk::open_for(place, PolicyBounds { bounds: BOUNDS, ..PolicyBounds::default() }).await
+async fn open(place: &Place) -> TestCatalog {
+    TestCatalog::open_for(place, PolicyBounds { bounds: BOUNDS, ..PolicyBounds::default() }).await
 }
 
 fn own(id: &str, description: &str) -> Edit {
@@ -53,7 +53,7 @@ async fn a_tenant_cannot_grow_without_bound() {
     everywhere(async |place| {
         let mut desk = open(place).await;
         desk.author = tenant_admin("acme");
-        let check = async |desk: &Desk, edit: Edit, expected: &str| {
+        let check = async |desk: &TestCatalog, edit: Edit, expected: &str| {
             desk.check(Intent::Edits(vec![edit]), expected).await;
         };
         check(&desk, own("acme.one", ""), "+rule acme.one").await;

@@ -1,6 +1,6 @@
 //! Constraints of the databases themselves, tested by statements that no catalog makes.
 
-use crate::desk::Desk;
+use crate::desk::TestCatalog;
 use crate::place::{Place, everywhere};
 
 /// A row that can be kept, as its columns and their values.
@@ -59,7 +59,7 @@ async fn check(place: &Place, fine: &[String], wrong: &str, constraint: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn rows_that_make_no_sense() {
     everywhere(async |place| {
-        Desk::open(place).await;
+        TestCatalog::open(place).await;
         let mut raw = place.raw().await;
         let there = with(&[RULE, STORED].concat(), &[("entry", "'there'")]);
         raw.run(&insert("tollgate_rules", &there)).await;
@@ -115,7 +115,7 @@ fn tables() -> [(&'static str, Row); 9] {
 #[tokio::test(flavor = "multi_thread")]
 async fn rows_that_are_there_already() {
     everywhere(async |place| {
-        Desk::open(place).await;
+        TestCatalog::open(place).await;
         let mut raw = place.raw().await;
         let there = with(&[RULE, STORED].concat(), &[("entry", "'there'")]);
         raw.run(&insert("tollgate_rules", &there)).await;
@@ -147,7 +147,7 @@ async fn rows_that_are_there_already() {
 #[tokio::test(flavor = "multi_thread")]
 async fn rows_that_refer_to_nothing() {
     everywhere(async |place| {
-        Desk::open(place).await;
+        TestCatalog::open(place).await;
         let rule =
             insert("tollgate_rules", &with(&[RULE, STORED].concat(), &[("entry", "'there'")]));
         let row = [OVERRIDE, STORED].concat();

@@ -4,7 +4,7 @@
 use serde_json::json;
 use tollgate_catalog::{Catalog, Change, ChangesSince, Filter, Kind, PolicyBounds, Update};
 
-use crate::desk::{Contents, Desk, apply, contents, entry, patch, put, remove, rule};
+use crate::desk::{Contents, TestCatalog, apply, contents, entry, patch, put, remove, rule};
 use crate::place::{Place, everywhere};
 
 const CONTENTS: &str = "
@@ -19,8 +19,8 @@ const CONTENTS: &str = "
     whitelist: [{identifier_type: ip, identifier: 192.0.2.0/24}]
     blacklist: [{identifier_type: [tenant, user_id], identifier: [acme, u1]}]";
 
-async fn filled(place: &Place) -> Desk {
-    let desk = Desk::open(place).await;
+async fn filled(place: &Place) -> TestCatalog {
+    let desk = TestCatalog::open(place).await;
     desk.check(apply(CONTENTS, &[]), "+tier pro, ..").await;
     let key = json!({"key_id": "k", "digest": "1".repeat(64), "tier": "pro", "tenant": "acme"});
     let token = json!({
@@ -100,7 +100,7 @@ async fn a_copy_is_the_original_and_follows_it() {
             // A copy that becomes a catalog itself continues from that version.
             copy.copy_from(&desk.catalog).await.expect("a copy");
             let before = copy.version().await.expect("a version");
-            let own = Desk { catalog: copy, author: crate::desk::admin() };
+            let own = TestCatalog { catalog: copy, author: crate::desk::admin() };
             own.write(vec![put(Kind::Rule, &rule("own", &json!({})))]).await;
             // The node that wrote knows its write; others find no history.
             let other_node = Catalog::new(own.catalog.url().clone(), PolicyBounds::default());

@@ -6,7 +6,7 @@ use serde_json::json;
 use tollgate_catalog::{Catalog, ChangesSince, Intent, Kind, Seed, Version};
 use tollgate_rules::Source;
 
-use crate::desk::{Desk, NOW, admin, contents, only, put, rule};
+use crate::desk::{NOW, TestCatalog, admin, contents, only, put, rule};
 use crate::place::{Place, everywhere};
 
 const NODES: usize = 4;
@@ -50,7 +50,7 @@ async fn nodes_that_start_at_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn nodes_that_write_at_once() {
     everywhere(async |place| {
-        let desk = Desk::open(place).await;
+        let desk = TestCatalog::open(place).await;
         let beginning = desk.version().await;
         let nodes: Vec<_> =
             (0..NODES).map(|node| tokio::spawn(write_many(place.catalog(), node))).collect();
@@ -99,7 +99,7 @@ async fn write_many(catalog: Catalog, node: usize) -> Vec<Version> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn nodes_that_change_the_same() {
     everywhere(async |place| {
-        let desk = Desk::open(place).await;
+        let desk = TestCatalog::open(place).await;
         let version = desk.write(vec![put(Kind::Rule, &rule("api", &json!({})))]).await.version;
         let expect = tollgate_catalog::Expect::Version(version.revision.number);
         let writers: Vec<_> = (0..NODES)
@@ -130,7 +130,7 @@ async fn nodes_that_change_the_same() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_node_with_many_callers() {
     everywhere(async |place| {
-        let desk = std::sync::Arc::new(Desk::open(place).await);
+        let desk = std::sync::Arc::new(TestCatalog::open(place).await);
         let callers: Vec<_> = (0..40)
             .map(|number| {
                 let desk = std::sync::Arc::clone(&desk);

@@ -11,7 +11,7 @@ use tollgate_catalog::{
 };
 use tollgate_core::Timestamp;
 
-use crate::desk::{Desk, NOW, later, put, rule};
+use crate::desk::{NOW, TestCatalog, later, put, rule};
 use crate::place::{Place, everywhere};
 
 fn decision(number: u64, action: DecisionAction, client: &str, rule_id: &str) -> LoggedDecision {
@@ -47,7 +47,7 @@ async fn read(catalog: &Catalog, filter: &DecisionFilter, limit: usize) -> Vec<L
 async fn decisions_are_found_by_every_filter() {
     use DecisionAction::{Allowed, Denied, Refused, Throttled};
     everywhere(async |place| {
-        let desk = Desk::open(place).await;
+        let desk = TestCatalog::open(place).await;
         let mut records = vec![
             decision(0, Refused, "alice", "per_user"),
             decision(1, Allowed, "alice", "per_user"),
@@ -88,7 +88,7 @@ async fn decisions_are_found_by_every_filter() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_handed_in_twice_is_kept_once() {
     everywhere(async |place| {
-        let desk = Desk::open(place).await;
+        let desk = TestCatalog::open(place).await;
         let records: Vec<LoggedDecision> =
             (0..512).map(|it| decision(it, DecisionAction::Refused, "a", "r")).collect();
         desk.catalog.log_decisions(&records[..300], u64::MAX).await.expect("kept");
@@ -105,7 +105,7 @@ async fn what_is_handed_in_twice_is_kept_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn whatever_clients_send_can_be_kept() {
     everywhere(async |place| {
-        let desk = Desk::open(place).await;
+        let desk = TestCatalog::open(place).await;
         let sent = ["\0", "a\0b", "'; DROP TABLE tollgate_decisions; --", "é\u{1f600}", "", "$1"];
         for (number, client) in (0..).zip(sent) {
             let mut record = decision(number, DecisionAction::Refused, client, client);
@@ -124,7 +124,7 @@ async fn whatever_clients_send_can_be_kept() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_oldest_are_forgotten_first_and_a_few_at_a_time() {
     everywhere(async |place| {
-        let desk = Desk::open(place).await;
+        let desk = TestCatalog::open(place).await;
         let mut records: Vec<LoggedDecision> =
             (0..20).map(|it| decision(it, DecisionAction::Refused, "a", "r")).collect();
         // A batch of requests is judged at one moment.
@@ -154,7 +154,7 @@ async fn the_oldest_are_forgotten_first_and_a_few_at_a_time() {
 #[tokio::test(flavor = "multi_thread")]
 async fn changes_of_rules_do_not_wait_for_the_log() {
     everywhere(async |place| {
-        let desk = Desk::open(place).await;
+        let desk = TestCatalog::open(place).await;
         let logged = AtomicU64::new(0);
         let logging = async {
             for batch in 0.. {
@@ -243,7 +243,7 @@ fn any_log_is_read_like_a_list() {
         model.sort_by(|a, b| (b.at, &b.decision_id).cmp(&(a.at, &a.decision_id)));
         runtime.block_on(async {
             for place in [Place::file(), Place::database()] {
-                let desk = Desk::open(&place).await;
+                let desk = TestCatalog::open(&place).await;
                 desk.catalog.log_decisions(&log, u64::MAX).await.expect("kept");
                 for (filter, limit) in &questions {
                     let found = read(&desk.catalog, filter, *limit).await;

@@ -22,7 +22,7 @@ pub(crate) fn later(seconds: u64) -> Timestamp {
     NOW.plus(Micros::from_secs(seconds))
 }
 
-pub(crate) struct Desk {
+pub(crate) struct TestCatalog {
     pub(crate) catalog: Catalog,
     pub(crate) author: Author,
 }
@@ -46,7 +46,7 @@ impl From<&Stored> for Kept {
     }
 }
 
-impl Desk {
+impl TestCatalog {
     /// An empty catalog, and an author with all permissions.
     pub(crate) async fn open(place: &Place) -> Self {
         Self::open_for(place, PolicyBounds::default()).await

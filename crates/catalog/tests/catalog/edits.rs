@@ -5,7 +5,7 @@ use tollgate_catalog::{Author, Edit, Entry, Expect, Intent, Kind, Seed, Token};
 use tollgate_rules::Source;
 
 use crate::desk::{
-    Desk, NOW, apply, contents, entry, later, only, patch, put, put_if, remove, rule, tell,
+    NOW, TestCatalog, apply, contents, entry, later, only, patch, put, put_if, remove, rule, tell,
 };
 use crate::place::everywhere;
 
@@ -51,7 +51,7 @@ fn specimens() -> Vec<(Kind, Json, Json)> {
 #[tokio::test(flavor = "multi_thread")]
 async fn entries_of_each_kind_come_change_and_go() {
     everywhere(async |place| {
-        let desk = Desk::open(place).await;
+        let desk = TestCatalog::open(place).await;
         let base = "
             rules: [{rule_id: base, limit: 1, window: 1s, identifier_type: user_id}]
             tiers: [{tier: basic}, {tier: better}]";
@@ -65,7 +65,7 @@ async fn entries_of_each_kind_come_change_and_go() {
 }
 
 /// Creates, changes and removes one entry, with the refusals on the way.
-async fn check_life(desk: &Desk, kind: Kind, body: &Json, fields: Json) {
+async fn check_life(desk: &TestCatalog, kind: Kind, body: &Json, fields: Json) {
     let put = |expect: Expect| only(put_if(expect, kind, body));
     let name = entry(kind, body).name().expect("a name");
     let patch = |expect: Expect, fields: &Json| {
@@ -120,7 +120,7 @@ async fn check_life(desk: &Desk, kind: Kind, body: &Json, fields: Json) {
 #[tokio::test(flavor = "multi_thread")]
 async fn patches_that_make_no_entry() {
     everywhere(async |place| {
-        let desk = Desk::open(place).await;
+        let desk = TestCatalog::open(place).await;
         desk.write(vec![put(Kind::Rule, &rule("api", &json!({})))]).await;
         let check = async |fields: Json, expected: &str| {
             desk.check(only(patch(Kind::Rule, "api", fields)), expected).await;
@@ -144,7 +144,7 @@ async fn patches_that_make_no_entry() {
 #[tokio::test(flavor = "multi_thread")]
 async fn one_bad_edit_among_fifty_spoils_all() {
     everywhere(async |place| {
-        let desk = Desk::open(place).await;
+        let desk = TestCatalog::open(place).await;
         desk.write(vec![
             put(Kind::Rule, &rule("there", &json!({}))),
             put(Kind::Tier, &json!({"tier": "basic"})),
@@ -186,9 +186,9 @@ fn remove_present(name: &str) -> Edit {
 #[tokio::test(flavor = "multi_thread")]
 async fn who_made_an_entry_stays() {
     everywhere(async |place| {
-        let desk = Desk::open(place).await;
+        let desk = TestCatalog::open(place).await;
         desk.write(vec![put(Kind::Rule, &rule("api", &json!({})))]).await;
-        let other = Desk::of(place, Author::program("a part"));
+        let other = TestCatalog::of(place, Author::program("a part"));
         other.write_at(vec![patch(Kind::Rule, "api", json!({"limit": 1}))], later(5)).await;
         let kept = desk.catalog.find(Kind::Rule, "api").await.expect("an answer").expect("a rule");
         assert_eq!((kept.version, kept.created_by.as_str()), (2, "ada"));
@@ -201,7 +201,7 @@ async fn who_made_an_entry_stays() {
 async fn documents_are_applied_as_a_whole() {
     const ALL: [Kind; 3] = [Kind::Rule, Kind::Tier, Kind::Override];
     everywhere(async |place| {
-        let desk = Desk::open(place).await;
+        let desk = TestCatalog::open(place).await;
         let first = "
             rules:
               - {rule_id: a, limit: 1, window: 1s, identifier_type: user_id, replaces: [b]}
@@ -237,7 +237,7 @@ async fn documents_are_applied_as_a_whole() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_document_for_another_revision_is_not_applied() {
     everywhere(async |place| {
-        let desk = Desk::open(place).await;
+        let desk = TestCatalog::open(place).await;
         let at = |number: u64| {
             let text = "rules: [{rule_id: a, limit: 1, window: 1s, identifier_type: user_id}]";
             let Intent::Apply { document, prune, .. } = apply(text, &[]) else {
@@ -260,7 +260,7 @@ async fn a_document_for_another_revision_is_not_applied() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_default_tier_moves_in_one_write() {
     everywhere(async |place| {
-        let desk = Desk::open(place).await;
+        let desk = TestCatalog::open(place).await;
         let tiers = |default: &str| {
             let tier =
                 |name: &str| put(Kind::Tier, &json!({"tier": name, "default": name == default}));
@@ -290,7 +290,7 @@ async fn a_catalog_begins_once() {
         assert_eq!((head.revision.epoch, head.revision.number), (NOW.as_micros(), 1));
         assert_eq!(contents(&catalog).await.len(), 1);
         // A catalog that was changed since does not begin again.
-        let desk = Desk { catalog, author: crate::desk::admin() };
+        let desk = TestCatalog { catalog, author: crate::desk::admin() };
         desk.check(Intent::Edits(vec![remove(Kind::Rule, "first")]), "-rule first").await;
         let again = place.catalog();
         assert!(!again.open(beginning(), later(9), false).await.expect("a catalog"));

@@ -6,7 +6,7 @@ use tollgate_catalog::{AuditFilter, Catalog, ChangesSince, Edit, Kind, Version, 
 use tollgate_core::Micros;
 use tollgate_testbed::Postgres;
 
-use crate::desk::{Desk, NOW, contents, later, patch, put, remove, rule};
+use crate::desk::{NOW, TestCatalog, contents, later, patch, put, remove, rule};
 use crate::place::{Place, everywhere};
 
 fn limit(limit: u64) -> Vec<Edit> {
@@ -27,7 +27,7 @@ async fn since(catalog: &Catalog, known: Version) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn changes_are_found_since_any_version() {
     everywhere(async |place| {
-        let desk = Desk::open(place).await;
+        let desk = TestCatalog::open(place).await;
         let mut heads = vec![desk.version().await];
         for number in 1..=5 {
             heads.push(desk.write(limit(number)).await.version);
@@ -55,7 +55,7 @@ async fn changes_are_found_since_any_version() {
 #[tokio::test(flavor = "multi_thread")]
 async fn entries_that_came_and_went_between_two_reads_are_followed() {
     everywhere(async |place| {
-        let desk = Desk::open(place).await;
+        let desk = TestCatalog::open(place).await;
         let bucket = json!({"algorithm": "token_bucket"});
         desk.write(vec![put(Kind::Rule, &rule("stays", &bucket))]).await;
         let node = place.catalog();
@@ -91,7 +91,7 @@ async fn entries_that_came_and_went_between_two_reads_are_followed() {
 
         // A copy that hears of it all at once is the same too.
         let copy = Place::file();
-        let copy = Desk::open(&copy).await.catalog;
+        let copy = TestCatalog::open(&copy).await.catalog;
         copy.copy_from(&node).await.expect("a copy");
         desk.write(vec![put(Kind::Tier, &json!({"tier": "short"}))]).await;
         desk.write(vec![remove(Kind::Tier, "short")]).await;
@@ -117,7 +117,7 @@ async fn bodies(catalog: &Catalog) -> Vec<(Kind, String, String)> {
 #[tokio::test(flavor = "multi_thread")]
 async fn after_too_many_changes_everything_is_read() {
     everywhere(async |place| {
-        let desk = Desk::open(place).await;
+        let desk = TestCatalog::open(place).await;
         let known = desk.write(limit(1)).await.version;
         let head = desk.write(limit(2)).await.version;
         // As after very many changes.
@@ -141,7 +141,7 @@ async fn after_too_many_changes_everything_is_read() {
 #[tokio::test(flavor = "multi_thread")]
 async fn unknown_kinds_of_a_newer_version_do_no_harm() {
     everywhere(async |place| {
-        let desk = Desk::open(place).await;
+        let desk = TestCatalog::open(place).await;
         let known = desk.write(limit(1)).await.version;
         desk.write(limit(2)).await;
         let mut raw = place.raw().await;
@@ -156,17 +156,17 @@ async fn unknown_kinds_of_a_newer_version_do_no_harm() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_backup_that_was_restored_is_noticed() {
     everywhere(async |place| {
-        let desk = Desk::open(place).await;
+        let desk = TestCatalog::open(place).await;
         let first = desk.write(limit(1)).await.version;
         let second = desk.write(limit(2)).await.version;
         let backup = Backup::take(place, desk).await;
-        let desk = Desk::of(place, crate::desk::admin());
+        let desk = TestCatalog::of(place, crate::desk::admin());
         let third = desk.write(limit(3)).await.version;
         let fourth = desk.write(limit(4)).await.version;
         assert_eq!(since(&desk.catalog, second).await, "2 changes, to 4");
         backup.restore(place, desk).await;
 
-        let desk = Desk::of(place, crate::desk::admin());
+        let desk = TestCatalog::of(place, crate::desk::admin());
         let check = async |known: Version, expected: &str| {
             assert_eq!(since(&desk.catalog, known).await, expected, "from {known:?}");
         };
@@ -215,7 +215,7 @@ enum Backup {
 
 impl Backup {
     /// The catalog must not be used meanwhile.
-    async fn take(place: &Place, desk: Desk) -> Self {
+    async fn take(place: &Place, desk: TestCatalog) -> Self {
         drop(desk);
         match place {
             Place::File { folder } => {
@@ -233,7 +233,7 @@ impl Backup {
         }
     }
 
-    async fn restore(&self, place: &Place, desk: Desk) {
+    async fn restore(&self, place: &Place, desk: TestCatalog) {
         drop(desk);
         match (self, place) {
             (Self::File(copy), Place::File { folder }) => {

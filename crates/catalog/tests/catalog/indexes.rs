@@ -2,7 +2,7 @@
 
 use tollgate_catalog::{AuditFilter, Catalog, Filter, Kind, QueryPlan};
 
-use crate::desk::Desk;
+use crate::desk::TestCatalog;
 use crate::place::{Place, everywhere};
 
 /// Some thousand rows in the tables that grow.
@@ -45,7 +45,7 @@ const ROWS: &str = "
 
 /// A catalog with many entries, on which a database goes through all of them only if it has to.
 async fn filled(place: &Place) -> Catalog {
-    drop(Desk::open(place).await);
+    drop(TestCatalog::open(place).await);
     let mut raw = place.raw().await;
     raw.run(ROWS).await;
     if place.is_shared() {

@@ -5,9 +5,9 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::{Value as Json, json};
 use tollgate_catalog::{AuditFilter, Catalog, Filter, Kind, Seed};
-use tollgate_rules::{Attribute, Attributes, Standing};
+use tollgate_rules::{Admission, Attribute, Attributes};
 
-use crate::desk::{Desk, NOW, admin, apply, contents, only, put, rule};
+use crate::desk::{NOW, TestCatalog, admin, apply, contents, only, put, rule};
 use crate::place::{Place, everywhere};
 
 const KEY: &str = "sk_live_PLAINTEXT_0001";
@@ -54,13 +54,13 @@ async fn is_denied(catalog: &Catalog) -> bool {
     let view = catalog.view().await.expect("a view");
     let hasher = std::hash::RandomState::new();
     let plan = view.policy().plan(&[&Holder], NOW, &hasher);
-    matches!(plan.standing, Standing::Denied { .. })
+    matches!(plan.admission, Admission::Denied { .. })
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn api_keys_of_clients_are_kept_as_digests() {
     everywhere(async |place| {
-        let desk = Desk::open(place).await;
+        let desk = TestCatalog::open(place).await;
         let api = rule("api", &json!({"identifier_type": ["api_key", "user_id"]}));
         desk.write(vec![put(Kind::Rule, &api)]).await;
         for kind in [Kind::Client, Kind::Override, Kind::Whitelist, Kind::Blacklist] {
@@ -149,7 +149,7 @@ async fn a_migration_replaces_api_keys_by_digests_also_in_the_log() {
 overrides: [{{identifier_type: api_key, identifier: {KEY}, rule_id: api, limit: 2}}]
 blacklist: [{{identifier_type: api_key, identifier: {KEY}}}]"
         );
-        let desk = Desk { catalog, author: admin() };
+        let desk = TestCatalog { catalog, author: admin() };
         desk.check(apply(&same, &[Kind::Override, Kind::Blacklist]), "nothing").await;
         // Nothing is left between the rows of a file either.
         if let Some(file) = place.url().file() {
@@ -167,7 +167,7 @@ blacklist: [{{identifier_type: api_key, identifier: {KEY}}}]"
 #[tokio::test(flavor = "multi_thread")]
 async fn files_of_a_catalog_are_for_their_owner_only() {
     let place = Place::file();
-    let desk = Desk::open(&place).await;
+    let desk = TestCatalog::open(&place).await;
     desk.write(vec![put(Kind::Rule, &rule("api", &json!({})))]).await;
     let url = place.url();
     let file = url.file().expect("a file").to_owned();

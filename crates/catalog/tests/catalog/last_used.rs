@@ -3,13 +3,13 @@
 use tollgate_catalog::{Edit, Entry, Expect, Role, Token};
 use tollgate_core::Timestamp;
 
-use crate::desk::Desk;
+use crate::desk::TestCatalog;
 use crate::place::everywhere;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_latest_use_of_a_token_is_known_and_makes_no_revision() {
     everywhere(async |place| {
-        let desk = Desk::open(place).await;
+        let desk = TestCatalog::open(place).await;
         let tokens = [0, 1].map(|_| Token::create(Role::Viewer).expect("random numbers").0);
         let put = |token: &Token| Edit::Put {
             entry: Entry::Token(token.clone()),

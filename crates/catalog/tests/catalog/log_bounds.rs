@@ -8,7 +8,7 @@ use tollgate_catalog::{
     Catalog, DecisionAction, DecisionFilter, Logged, LoggedDecision, NEWEST_SCHEMA,
 };
 
-use crate::desk::{Desk, NOW, later};
+use crate::desk::{NOW, TestCatalog, later};
 use crate::place::{Place, everywhere};
 
 const MAX_BYTES: u64 = 4 << 20;
@@ -55,7 +55,7 @@ async fn size(place: &Place) -> (u64, u64) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flood_does_not_fill_the_disk() {
     everywhere(async |place| {
-        let desk = Desk::open(place).await;
+        let desk = TestCatalog::open(place).await;
         let mut number = 0;
         for batch in 0..30 {
             let records: Vec<LoggedDecision> = (0..300)
@@ -86,7 +86,7 @@ async fn a_flood_does_not_fill_the_disk() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flood_of_one_client_does_not_push_out_others() {
     everywhere(async |place| {
-        let desk = Desk::open(place).await;
+        let desk = TestCatalog::open(place).await;
         let early: Vec<LoggedDecision> =
             (0..100).map(|number| refusal(number, &format!("client {}", number % 20))).collect();
         log(&desk.catalog, &early).await;
@@ -108,7 +108,7 @@ async fn a_flood_of_one_client_does_not_push_out_others() {
 #[tokio::test(flavor = "multi_thread")]
 async fn several_nodes_share_one_bound() {
     everywhere(async |place| {
-        let desk = Desk::open(place).await;
+        let desk = TestCatalog::open(place).await;
         let nodes: Vec<Catalog> = (0..3).map(|_| place.catalog()).collect();
         let writing = nodes.iter().zip(0_u64..).map(|(node, at)| async move {
             for batch in 0_u64..10 {
@@ -143,7 +143,7 @@ async fn decisions_of_earlier_versions_are_read_and_moved() {
             "INSERT INTO tollgate_decisions (decided_at, decision_id, action, client, body) VALUES {rows}"
         );
         place.raw().await.run(&sql).await;
-        let desk = Desk::open(place).await;
+        let desk = TestCatalog::open(place).await;
         assert_eq!(desk.catalog.schema_version().await.expect("a version"), NEWEST_SCHEMA);
         log(&desk.catalog, &[refusal(7, "ann")]).await;
         let ids = async || {

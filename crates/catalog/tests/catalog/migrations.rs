@@ -3,7 +3,7 @@
 use serde_json::json;
 use tollgate_catalog::{AuditFilter, DecisionFilter, Kind, NEWEST_SCHEMA, Seed};
 
-use crate::desk::{Desk, NOW, admin, contents, name_of, put, rule};
+use crate::desk::{NOW, TestCatalog, admin, contents, name_of, put, rule};
 use crate::place::{Place, everywhere};
 
 /// Rows in the tables of each version, as they were made then.
@@ -125,7 +125,7 @@ async fn every_version_becomes_the_newest_with_all_it_has() {
                 let found = found.expect("a page");
                 assert_eq!((found.len(), found[0].decision_id.as_str()), (1, "d"));
             }
-            let desk = Desk { catalog, author: admin() };
+            let desk = TestCatalog { catalog, author: admin() };
             desk.check(crate::desk::only(put(Kind::Rule, &rule("new", &json!({})))), "+rule new")
                 .await;
             let log = desk.catalog.audit(&AuditFilter::default(), None, 9).await.expect("a log");
@@ -167,7 +167,7 @@ async fn who_may_migrate() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_newer_schema_is_not_changed() {
     everywhere(async |place| {
-        drop(Desk::open(place).await);
+        drop(TestCatalog::open(place).await);
         let newer = NEWEST_SCHEMA + 1;
         let sql =
             format!("INSERT INTO tollgate_migrations (version, applied_at) VALUES ({newer}, 1)");

@@ -3,13 +3,13 @@
 use serde_json::{Value as Json, json};
 use tollgate_catalog::{Filter, Kind};
 
-use crate::desk::{Desk, contents, only, put};
+use crate::desk::{TestCatalog, contents, only, put};
 use crate::place::everywhere;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_same_client_in_two_ways_is_one_entry() {
     everywhere(async |place| {
-        let desk = Desk::open(place).await;
+        let desk = TestCatalog::open(place).await;
         let rule = crate::desk::rule("api", &json!({"identifier_type": ["tenant", "user_id"]}));
         desk.write(vec![put(Kind::Rule, &rule)]).await;
         let check =
@@ -74,7 +74,7 @@ fn list((types, values): (Json, Json)) -> Json {
 #[tokio::test(flavor = "multi_thread")]
 async fn odd_values_are_kept_as_they_are() {
     everywhere(async |place| {
-        let desk = Desk::open(place).await;
+        let desk = TestCatalog::open(place).await;
         for value in ["'; DROP TABLE tollgate_rules; --", "$1", "\u{1f600}", "a\tb\"c\\", "%_", " "]
         {
             let body = json!({"identifier_type": "user_id", "identifier": value});
@@ -91,7 +91,7 @@ async fn odd_values_are_kept_as_they_are() {
 #[tokio::test(flavor = "multi_thread")]
 async fn values_that_cannot_be_kept_are_refused() {
     everywhere(async |place| {
-        let desk = Desk::open(place).await;
+        let desk = TestCatalog::open(place).await;
         let check = async |kind: Kind, body: Json| {
             desk.check(only(put(kind, &body)), "invalid: ..").await;
         };

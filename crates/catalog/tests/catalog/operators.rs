@@ -3,7 +3,7 @@
 use serde_json::json;
 use tollgate_catalog::{Edit, Expect, Kind};
 
-use crate::desk::{Desk, apply, only, patch, put, put_if, remove, rule, tenant_admin};
+use crate::desk::{TestCatalog, apply, only, patch, put, put_if, remove, rule, tenant_admin};
 use crate::place::everywhere;
 
 fn exception(rule_id: &str) -> Edit {
@@ -25,7 +25,7 @@ const BLOCKED: &str = r#"["tenant","acme"]"#;
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_admin_cannot_lift_what_operators_imposed() {
     everywhere(async |place| {
-        let operator = Desk::open(place).await;
+        let operator = TestCatalog::open(place).await;
         let cap = rule("acme_cap", &json!({"tenant": "acme", "limit": 2}));
         let ban = json!({
             "rule_id": "acme_cap", "identifier": ["u1"], "expires_at": "2030-01-01T00:00:00Z",
@@ -34,7 +34,7 @@ async fn a_tenant_admin_cannot_lift_what_operators_imposed() {
             .write(vec![blocked("did not pay"), put(Kind::Rule, &cap), put(Kind::Ban, &ban)])
             .await;
         operator.write(vec![put(Kind::Rule, &rule("acme.reserved", &json!({})))]).await;
-        let tenant = Desk::of(place, tenant_admin("acme"));
+        let tenant = TestCatalog::of(place, tenant_admin("acme"));
         let check = async |edit: Edit, expected: &str| tenant.check(only(edit), expected).await;
         for edit in [
             remove(Kind::Blacklist, BLOCKED),
@@ -63,8 +63,8 @@ async fn a_tenant_admin_cannot_lift_what_operators_imposed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_an_operator_writes_becomes_the_operators() {
     everywhere(async |place| {
-        let operator = Desk::open(place).await;
-        let tenant = Desk::of(place, tenant_admin("acme"));
+        let operator = TestCatalog::open(place).await;
+        let tenant = TestCatalog::of(place, tenant_admin("acme"));
         let own = |id: &str| put(Kind::Rule, &rule(id, &json!({"tenant": "acme"})));
         tenant.write(vec![own("acme.a"), exception("acme.a"), blocked("moved out")]).await;
         // A document of operators that says the same leaves it to the tenant.
@@ -95,8 +95,8 @@ async fn what_an_operator_writes_becomes_the_operators() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_cannot_write_a_rule_that_a_tenants_rule_replaces() {
     everywhere(async |place| {
-        let operator = Desk::open(place).await;
-        let tenant = Desk::of(place, tenant_admin("acme"));
+        let operator = TestCatalog::open(place).await;
+        let tenant = TestCatalog::of(place, tenant_admin("acme"));
         let own = |id: &str, replaces: &[&str]| {
             put(Kind::Rule, &rule(id, &json!({"tenant": "acme", "replaces": replaces})))
         };
@@ -112,13 +112,13 @@ async fn an_operator_cannot_write_a_rule_that_a_tenants_rule_replaces() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_admin_cannot_tell_whether_others_have_a_rule() {
     everywhere(async |place| {
-        let operator = Desk::open(place).await;
+        let operator = TestCatalog::open(place).await;
         for (id, tenant) in
             [("taken", None), ("acme.b.c", Some("acme.b")), ("acme_x", Some("other"))]
         {
             operator.write(vec![put(Kind::Rule, &rule(id, &json!({"tenant": tenant})))]).await;
         }
-        let tenant = Desk::of(place, tenant_admin("acme"));
+        let tenant = TestCatalog::of(place, tenant_admin("acme"));
         let pairs = [("taken", "free0"), ("acme.b.c", "acme.b.d"), ("acme_x", "acme_y")];
         for expect in [Expect::Anything, Expect::Absent, Expect::Present, Expect::Version(1)] {
             for (taken, free) in pairs {
@@ -142,11 +142,11 @@ async fn a_tenant_admin_cannot_tell_whether_others_have_a_rule() {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_tenant_has_ids_for_its_rules() {
     everywhere(async |place| {
-        let _operator = Desk::open(place).await;
+        let _operator = TestCatalog::open(place).await;
         for (tenant, prefix) in
             [("example.com", "example.com."), ("Acme Inc", "tenant-42cf7a26a3123b9e.")]
         {
-            let desk = Desk::of(place, tenant_admin(tenant));
+            let desk = TestCatalog::of(place, tenant_admin(tenant));
             let own = |id: &str| only(put(Kind::Rule, &rule(id, &json!({"tenant": tenant}))));
             desk.check(
                 own("x"),

@@ -4,7 +4,7 @@ use serde_json::{Value as Json, json};
 use tollgate_catalog::{AuditFilter, Edit, Filter, Intent, Kind};
 
 use crate::desk::{
-    Desk, admin, apply, contents, only, patch, put, remove, rule, subject_of, tenant_admin,
+    TestCatalog, admin, apply, contents, only, patch, put, remove, rule, subject_of, tenant_admin,
 };
 use crate::place::{Place, everywhere};
 
@@ -36,10 +36,10 @@ const OWN: &str = "
 
 /// A catalog with entries of operators about two tenants and about everybody, entries that the administrators of one
 /// tenant wrote, and one of these administrators.
-async fn of_acme(place: &Place) -> Desk {
-    let desk = Desk::open(place).await;
+async fn of_acme(place: &Place) -> TestCatalog {
+    let desk = TestCatalog::open(place).await;
     desk.check(apply(BASE, &[]), "+rule everyone, +rule acme, ..").await;
-    let acme = Desk::of(place, tenant_admin("acme"));
+    let acme = TestCatalog::of(place, tenant_admin("acme"));
     acme.check(apply(OWN, &[]), "+rule acme.own, ..").await;
     let bans = [("acme", "acme"), ("umbrella", "umbrella"), ("acme.own", "acme")];
     desk.write(bans.map(|(rule_id, tenant)| ban(rule_id, Some(tenant))).to_vec()).await;
@@ -252,7 +252,7 @@ async fn a_tenant_is_shown_its_own() {
             ]
         );
         // The rule goes to others, and its exceptions with it.
-        let desk = Desk::of(place, admin());
+        let desk = TestCatalog::of(place, admin());
         desk.write(vec![patch(Kind::Rule, "acme", json!({"tenant": "umbrella"}))]).await;
         let exceptions = [r#"["acme","user_id","u1"]"#, r#"["umbrella","user_id","u1"]"#];
         assert_eq!(of("umbrella", Kind::Override).await, exceptions);
@@ -260,7 +260,7 @@ async fn a_tenant_is_shown_its_own() {
         let edit = patch(Kind::Override, exceptions[0], json!({"limit": 8}));
         acme.check(only(edit.clone()), "missing: ..").await;
         // The new tenant sees it and its later changes.
-        let umbrella = Desk::of(place, tenant_admin("umbrella"));
+        let umbrella = TestCatalog::of(place, tenant_admin("umbrella"));
         umbrella.check(only(edit.clone()), "read only: ..").await;
         desk.check(only(edit), "~override ..").await;
         assert_eq!(log("umbrella").await[0], r#"override ["acme","user_id","u1"]"#);

@@ -3,13 +3,13 @@
 use serde_json::json;
 use tollgate_catalog::{Filter, Kind};
 
-use crate::desk::{Desk, NOW, apply, put};
+use crate::desk::{NOW, TestCatalog, apply, put};
 use crate::place::everywhere;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pages_follow_each_other_without_gaps() {
     everywhere(async |place| {
-        let desk = Desk::open(place).await;
+        let desk = TestCatalog::open(place).await;
         let names: Vec<String> = (0..25).map(|number| format!("u{number:02}")).collect();
         let listed = names.iter().map(|name| {
             put(Kind::Blacklist, &json!({"identifier_type": "user_id", "identifier": name}))
@@ -55,7 +55,7 @@ async fn filters_find_what_they_name() {
           - {rule_id: c, identifier_type: user_id, identifier: u1, limit: 1}
           - {rule_id: c, identifier_type: ip, identifier: 192.0.2.1, limit: 1}";
     everywhere(async |place| {
-        let desk = Desk::open(place).await;
+        let desk = TestCatalog::open(place).await;
         desk.check(apply(CONTENTS, &[]), "+rule a, ..").await;
         let check = async |kind: Kind, filter: Filter, expected: &[&str]| {
             let page = desk.catalog.page(kind, &filter, None, 10).await.expect("a page");
@@ -99,7 +99,7 @@ async fn filters_find_what_they_name() {
 #[tokio::test(flavor = "multi_thread")]
 async fn ends_are_kept_as_times() {
     everywhere(async |place| {
-        let desk = Desk::open(place).await;
+        let desk = TestCatalog::open(place).await;
         let body = json!({
             "identifier_type": "user_id", "identifier": "u1", "expires_at": "2027-01-15T09:00:00+01:00",
         });

@@ -15,7 +15,7 @@ use tollgate_catalog::{
 use tollgate_core::Timestamp;
 use tollgate_rules::{Attribute, Attributes, Explanation, Policy, Source};
 
-use crate::desk::{Desk, admin, contents, later, name_of, reset, reset_of, tenant_admin};
+use crate::desk::{TestCatalog, admin, contents, later, name_of, reset, reset_of, tenant_admin};
 use crate::draw::{Action, Draft, DraftEdit, Expected, Item, Step, steps};
 use crate::model::{Model, Stamp, patch};
 use crate::place::Place;
@@ -74,7 +74,7 @@ struct Stage {
 
 impl Stage {
     async fn open(place: &Place, copy: &Place) -> Self {
-        let catalog = Desk::open(place).await.catalog;
+        let catalog = TestCatalog::open(place).await.catalog;
         let view = catalog.view().await.expect("a view");
         let copy = copy.catalog();
         copy.migrate(later(0)).await.expect("tables");

@@ -4,7 +4,7 @@
 use serde_json::{Value as Json, json};
 use tollgate_catalog::{Edit, Intent, Kind, PolicyBounds};
 
-use crate::desk::{Desk, apply, only, patch, put, remove, rule};
+use crate::desk::{TestCatalog, apply, only, patch, put, remove, rule};
 use crate::place::everywhere;
 
 const BASE: &str = "
@@ -27,7 +27,7 @@ fn client(tier: &str) -> Json {
 #[tokio::test(flavor = "multi_thread")]
 async fn invalid_entries_are_refused() {
     everywhere(async |place| {
-        let desk = Desk::open(place).await;
+        let desk = TestCatalog::open(place).await;
         desk.check(apply(BASE, &[]), "+tier pro, +tier free, +rule plain, +rule bucket").await;
         let check = async |kind: Kind, body: Json, expected: &str| {
             desk.check(only(put(kind, &body)), &format!("invalid: {expected}")).await;
@@ -102,7 +102,7 @@ async fn invalid_entries_are_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn two_entries_cannot_have_one_secret() {
     everywhere(async |place| {
-        let desk = Desk::open(place).await;
+        let desk = TestCatalog::open(place).await;
         let check = async |kind: Kind, id: &str, more: Json| {
             let body = |name: &str, digit: &str| {
                 let mut body = json!({id: name, "digest": digit.repeat(64)});
@@ -129,7 +129,7 @@ async fn two_entries_cannot_have_one_secret() {
 #[tokio::test(flavor = "multi_thread")]
 async fn rules_that_replace_each_other_are_refused() {
     everywhere(async |place| {
-        let desk = Desk::open(place).await;
+        let desk = TestCatalog::open(place).await;
         let replacing =
             |id: &str, others: &[&str]| put(Kind::Rule, &rule(id, &json!({"replaces": others})));
         let chain = vec![replacing("a", &["b"]), replacing("b", &["c"]), replacing("c", &[])];
@@ -150,7 +150,7 @@ async fn rules_that_replace_each_other_are_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn entries_that_others_refer_to_cannot_be_removed() {
     everywhere(async |place| {
-        let desk = Desk::open(place).await;
+        let desk = TestCatalog::open(place).await;
         desk.check(apply(BASE, &[]), "+tier pro, ..").await;
         let key = json!({"key_id": "k", "digest": "0".repeat(64), "tier": "pro"});
         let needed = vec![
@@ -196,9 +196,11 @@ async fn entries_that_others_refer_to_cannot_be_removed() {
 async fn what_redis_cannot_count_is_refused_where_it_counts() {
     const BEYOND: u64 = (1 << 40) + 1;
     everywhere(async |place| {
-        let desk =
-            Desk::open_for(place, PolicyBounds { for_redis: true, ..PolicyBounds::default() })
-                .await;
+        let desk = TestCatalog::open_for(
+            place,
+            PolicyBounds { for_redis: true, ..PolicyBounds::default() },
+        )
+        .await;
         let check = async |kind: Kind, body: Json, expected: &str| {
             desk.check(only(put(kind, &body)), expected).await;
         };
@@ -222,7 +224,7 @@ async fn what_redis_cannot_count_is_refused_where_it_counts() {
         let larger = only(patch(Kind::Rule, "small", json!({"limit": 2_000_000_000})));
         desk.check(larger, "invalid: Redis counts exactly up to ..").await;
         // The bound holds only for counters in Redis.
-        let elsewhere = Desk::of(place, crate::desk::admin());
+        let elsewhere = TestCatalog::of(place, crate::desk::admin());
         let larger = only(patch(Kind::Rule, "small", json!({"limit": BEYOND})));
         elsewhere.check(larger, "~rule small").await;
     })

@@ -3,7 +3,7 @@
 use tollgate_import::envoy::{EnvoyConfig, EnvoyImport, EnvoyNote};
 
 use super::file::{File, FoundFile, read_all, unusable, with_ending};
-use super::{Imported, Told};
+use super::{ImportNote, Imported};
 use crate::failure::Failure;
 
 pub(super) fn import(paths: &[String]) -> Result<Imported, Failure> {
@@ -27,8 +27,8 @@ fn text(FoundFile { name, bytes }: FoundFile) -> Result<File, Failure> {
     }
 }
 
-fn told(note: &EnvoyNote) -> Told {
-    Told {
+fn told(note: &EnvoyNote) -> ImportNote {
+    ImportNote {
         limit: note.limit.as_deref().map(str::to_owned),
         place: None,
         code: note.loss.code(),

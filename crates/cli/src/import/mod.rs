@@ -20,14 +20,14 @@ use crate::yaml::to_yaml;
 /// The result of an import.
 struct Imported {
     policy: PolicyDocument,
-    notes: Vec<Told>,
+    notes: Vec<ImportNote>,
     /// How many there were of what, by its name in the singular.
     counts: Vec<(usize, &'static str)>,
 }
 
 /// A difference between the policy and the files.
 #[derive(Serialize)]
-struct Told {
+struct ImportNote {
     /// The limit or rule it is about. Null, if it is about all of them, or about a place.
     limit: Option<String>,
     #[serde(flatten)]
@@ -44,7 +44,7 @@ struct Spot {
     column: u32,
 }
 
-impl Told {
+impl ImportNote {
     /// What it is about.
     fn subject(&self) -> String {
         match (&self.limit, &self.place) {
@@ -59,7 +59,7 @@ impl Told {
 #[derive(Serialize)]
 struct ImportAnswer<'a> {
     policy: &'a PolicyDocument,
-    notes: &'a [Told],
+    notes: &'a [ImportNote],
 }
 
 /// Prints the policy, and all differences from the files.
@@ -83,7 +83,7 @@ pub(crate) fn run(arguments: &ImportArguments) -> Result<ExitCode, Failure> {
 }
 
 /// Each kind of difference once, with all limits that it is about.
-fn in_words(notes: &[Told]) -> String {
+fn in_words(notes: &[ImportNote]) -> String {
     let mut losses = Vec::<(&str, Vec<String>)>::new();
     let mut known = HashMap::new();
     for note in notes {

@@ -7,7 +7,7 @@ use tollgate_import::nginx::{self, NginxFile, NginxImport, NginxNote, NoteSubjec
 
 use super::file::{File, FoundFile, read_all, unusable, with_ending};
 use super::include::included;
-use super::{Imported, Spot, Told};
+use super::{ImportNote, Imported, Spot};
 use crate::failure::Failure;
 
 pub(super) fn import(paths: &[String]) -> Result<Imported, Failure> {
@@ -46,7 +46,7 @@ fn configuration(folder: &Path) -> io::Result<Vec<PathBuf>> {
     if whole.is_file() { Ok(vec![whole]) } else { with_ending(folder, &["conf"]) }
 }
 
-fn told(note: &NginxNote) -> Told {
+fn told(note: &NginxNote) -> ImportNote {
     let (limit, place) = match &note.subject {
         NoteSubject::Rule(id) => (Some(id.to_string()), None),
         NoteSubject::Place(place) => {
@@ -54,5 +54,5 @@ fn told(note: &NginxNote) -> Told {
             (None, Some(Spot { file: place.file.to_string(), line, column }))
         }
     };
-    Told { limit, place, code: note.loss.code(), message: note.loss.to_string() }
+    ImportNote { limit, place, code: note.loss.code(), message: note.loss.to_string() }
 }

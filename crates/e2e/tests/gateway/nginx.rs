@@ -1,6 +1,5 @@
 //! nginx as an upstream: plain, and over TLS with HTTP/2; and clients that send many requests.
 
-use std::fs;
 use std::path::Path;
 use std::process::Command;
 

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::command::Desk;
+use crate::command::TestServer;
 
 const POLICY: &str = "\
 # Who may do how much.
@@ -21,7 +21,7 @@ blacklist: [{identifier_type: ip, identifier: 10.0.0.0/8, reason: test}]
 
 #[test]
 fn changes_are_shown_and_applied_once() {
-    let desk = Desk::new();
+    let desk = TestServer::new();
     desk.file("policy.yaml", POLICY);
     desk.tollgate("rules diff -f policy.yaml").expect(
         1,
@@ -60,7 +60,7 @@ fn changes_are_shown_and_applied_once() {
 
 #[test]
 fn a_change_is_shown_field_by_field() {
-    let desk = Desk::with(POLICY);
+    let desk = TestServer::with(POLICY);
     let other = POLICY
         .replace("limit: 5", "limit: 7")
         .replace("methods: [POST]", "methods: [POST, PUT], hosts: [a.example]")
@@ -85,7 +85,7 @@ fn a_change_is_shown_field_by_field() {
 
 #[test]
 fn programs_get_json() {
-    let desk = Desk::with(POLICY);
+    let desk = TestServer::with(POLICY);
     let other = POLICY.replace("limit: 5", "limit: 7");
     desk.file("policy.yaml", &other);
     let diff = desk.tollgate("rules diff -f policy.yaml --json").expect(1, &[]).json();
@@ -106,7 +106,7 @@ fn programs_get_json() {
 
 #[test]
 fn all_changes_are_made_or_none() {
-    let desk = Desk::with(POLICY);
+    let desk = TestServer::with(POLICY);
     let before = desk.policy();
     // A client is still in the tier, so the list does not change either.
     let listed = "blacklist: [{identifier_type: ip, identifier: 192.0.2.1}]";
@@ -118,7 +118,7 @@ fn all_changes_are_made_or_none() {
 
 #[test]
 fn without_a_terminal_apply_needs_yes() {
-    let desk = Desk::new();
+    let desk = TestServer::new();
     desk.file("policy.yaml", POLICY);
     let before = desk.policy();
     desk.tollgate("rules apply -f policy.yaml")
@@ -128,7 +128,7 @@ fn without_a_terminal_apply_needs_yes() {
 
 #[test]
 fn a_server_with_rules_in_a_file_is_not_changed() {
-    let desk = Desk { server: tollgate_e2e::server::Server::with_rules(POLICY) };
+    let desk = TestServer { server: tollgate_e2e::server::Server::with_rules(POLICY) };
     desk.file("other.yaml", "rules: []");
     desk.tollgate("rules apply -f other.yaml --yes")
         .expect(1, &["change that file", "(rules_from_file)"]);
@@ -138,7 +138,7 @@ fn a_server_with_rules_in_a_file_is_not_changed() {
 /// The server keeps digests of API keys; a repository may have keys or digests.
 #[test]
 fn api_keys_in_a_repository_are_compared_by_their_digests() {
-    let desk = Desk::new();
+    let desk = TestServer::new();
     desk.file(
         "policy.yaml",
         "

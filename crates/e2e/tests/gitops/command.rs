@@ -52,11 +52,11 @@ pub(crate) fn line(words: &str) -> Command {
 }
 
 /// A server whose rules are in a catalog, and a folder for files beside it.
-pub(crate) struct Desk {
+pub(crate) struct TestServer {
     pub(crate) server: Server,
 }
 
-impl Desk {
+impl TestServer {
     /// Begins with the rules that are built in.
     pub(crate) fn new() -> Self {
         Self { server: Server::start(&Setup::default()) }

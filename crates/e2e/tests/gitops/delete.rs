@@ -1,6 +1,6 @@
 //! Single rules, shown and removed.
 
-use crate::command::Desk;
+use crate::command::TestServer;
 use crate::terminal::Terminal;
 
 const BEGIN: &str = "\
@@ -12,7 +12,7 @@ rules:
 
 #[test]
 fn rules_are_removed_after_confirmation() {
-    let desk = Desk::with(BEGIN);
+    let desk = TestServer::with(BEGIN);
     desk.tollgate("rules get a").expect(0, &[" rule_id          a\n", " limit            5\n"]);
     desk.tollgate("rules delete a").expect(2, &["no terminal; say --yes"]);
     desk.tollgate("rules delete a --json").expect(2, &["--json asks no questions"]);
@@ -43,7 +43,7 @@ fn rules_are_removed_after_confirmation() {
 fn a_list_is_shown_to_its_end() {
     let rule =
         |at: u32| format!("  - {{rule_id: r{at}, limit: 5, window: 1m, identifier_type: ip}}\n");
-    let desk = Desk::with(&format!("rules:\n{}", (0..1_050).map(rule).collect::<String>()));
+    let desk = TestServer::with(&format!("rules:\n{}", (0..1_050).map(rule).collect::<String>()));
     desk.tollgate("rules list").expect(0, &[" r0 ", " r1049 ", "\n1,050 rules\n"]);
     let list = desk.tollgate("rules list --json").expect(0, &[]).json();
     assert_eq!(list["rules"].as_array().expect("rules").len(), 1_050);

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::command::Desk;
+use crate::command::TestServer;
 
 const POLICY: &str = r#"
 rules:
@@ -37,7 +37,7 @@ blacklist: [{identifier_type: api_key, identifier: "007"}]
 #[test]
 fn an_export_is_applied_without_changes() {
     for policy in [POLICY, "rules: []", "rules: []\ntiers: [{tier: free}]"] {
-        let desk = Desk::with(policy);
+        let desk = TestServer::with(policy);
         let before = desk.policy();
         let check = |flags: &str, file: &str| {
             desk.tollgate(&format!("rules export {flags} -o {file}")).expect(0, &[]);
@@ -46,7 +46,7 @@ fn an_export_is_applied_without_changes() {
             desk.tollgate(&format!("rules diff -f {file} --prune"))
                 .expect(0, &["nothing to change"]);
             // Applied to another catalog, it makes both equal.
-            let other = Desk::with(&printed);
+            let other = TestServer::with(&printed);
             assert_eq!(other.policy(), before);
         };
         check("", "policy.yaml");
@@ -57,7 +57,7 @@ fn an_export_is_applied_without_changes() {
 
 #[test]
 fn failed_exports_say_why() {
-    let desk = Desk::new();
+    let desk = TestServer::new();
     desk.tollgate("rules export -o no/such/folder.yaml")
         .expect(2, &["cannot write no/such/folder.yaml: "]);
     desk.tollgate("rules export --format toml").expect(2, &["yaml, json"]);

@@ -1,12 +1,12 @@
 //! Several files are one document, and problems are shown in the file and line they are in.
 
-use crate::command::Desk;
+use crate::command::TestServer;
 
 const RULE: &str = "{rule_id: a, limit: 5, window: 1m, identifier_type: user_id}";
 
 #[test]
 fn a_folder_is_one_document() {
-    let desk = Desk::with("rules: []");
+    let desk = TestServer::with("rules: []");
     desk.file(
         "rules/20.yml",
         "overrides: [{rule_id: a, identifier_type: user_id, identifier: eve, limit: 9}]",
@@ -26,7 +26,7 @@ fn a_folder_is_one_document() {
 
 #[test]
 fn problems_are_shown_where_they_were_written() {
-    let desk = Desk::with("rules: []");
+    let desk = TestServer::with("rules: []");
     let check = |files: &[(&str, &str)], expected: &[&str]| {
         let names: Vec<String> = files
             .iter()
@@ -100,7 +100,7 @@ fn problems_are_shown_where_they_were_written() {
 
 #[test]
 fn files_that_are_not_there() {
-    let desk = Desk::with("rules: []");
+    let desk = TestServer::with("rules: []");
     std::fs::create_dir(desk.folder().join("empty")).expect("a folder");
     let check = |arguments: &str, expected: &str| {
         desk.tollgate(&format!("rules diff {arguments}")).expect(2, &[expected]);
@@ -112,7 +112,8 @@ fn files_that_are_not_there() {
 
 #[test]
 fn files_may_refer_to_what_the_server_has() {
-    let desk = Desk::with(&format!("rules: [{RULE}]\ntiers: [{{tier: free}}, {{tier: pro}}]"));
+    let desk =
+        TestServer::with(&format!("rules: [{RULE}]\ntiers: [{{tier: free}}, {{tier: pro}}]"));
     desk.file(
         "more.yaml",
         "\
@@ -148,7 +149,7 @@ overrides: [{rule_id: a, identifier_type: user_id, identifier: eve, limit: 9}]
 #[test]
 fn standard_input_is_a_file() {
     use std::io::Write as _;
-    let desk = Desk::with("rules: []");
+    let desk = TestServer::with("rules: []");
     let mut child = desk
         .command("rules apply -f - --yes")
         .stdin(std::process::Stdio::piped())

@@ -1,6 +1,6 @@
 //! `--prune` removes entries that are not in the files, and only of lists that the files have.
 
-use crate::command::Desk;
+use crate::command::TestServer;
 
 const BEGIN: &str = "\
 rules:
@@ -12,7 +12,7 @@ whitelist: [{identifier_type: user_id, identifier: root}]
 
 #[test]
 fn lists_that_are_in_the_files_are_pruned() {
-    let desk = Desk::with(BEGIN);
+    let desk = TestServer::with(BEGIN);
     let check = |policy: &str, flags: &str, expected: &[&str], left: (usize, usize, usize)| {
         desk.file("policy.yaml", policy);
         let code = i32::from(!expected.is_empty());

@@ -1,6 +1,6 @@
 //! At a terminal, `apply` asks and shows colours; changes by others meanwhile are noticed.
 
-use crate::command::Desk;
+use crate::command::TestServer;
 use crate::terminal::Terminal;
 use tollgate_e2e::server::{JSON, bearer_admin};
 
@@ -11,8 +11,8 @@ rules:
   - {rule_id: b, limit: 1, window: 1m, identifier_type: user_id}
 ";
 
-fn desk() -> Desk {
-    let desk = Desk::with(BEGIN);
+fn desk() -> TestServer {
+    let desk = TestServer::with(BEGIN);
     desk.file("policy.yaml", WANTED);
     desk
 }
@@ -63,7 +63,7 @@ fn colours_are_shown_at_a_terminal_without_no_color() {
 }
 
 /// Shows the plan, writes a rule over the API meanwhile, and confirms.
-fn apply_beside(desk: &Desk, rule: &str) -> (i32, String) {
+fn apply_beside(desk: &TestServer, rule: &str) -> (i32, String) {
     let mut terminal = Terminal::run(&desk.command("rules apply -f policy.yaml"));
     terminal.await_text("Apply? [y/N] ");
     let written = desk.server.ask("POST", "/api/v1/rules", &[JSON, bearer_admin()], rule);

@@ -1,6 +1,6 @@
 //! Permissions of `apply`: the server names the missing one, and a tenant changes only its own entries.
 
-use crate::command::Desk;
+use crate::command::TestServer;
 
 const BEGIN: &str = "\
 rules:
@@ -11,7 +11,7 @@ rules:
 
 #[test]
 fn the_missing_permission_is_named() {
-    let desk = Desk::with(BEGIN);
+    let desk = TestServer::with(BEGIN);
     desk.file("policy.yaml", "rules: []");
     let check = |role: &str, command: &str, code: i32, expected: &str| {
         let token = desk.token(role);
@@ -47,7 +47,7 @@ fn the_missing_permission_is_named() {
 
 #[test]
 fn the_token_may_be_in_a_file_or_with_the_server() {
-    let desk = Desk::with(BEGIN);
+    let desk = TestServer::with(BEGIN);
     let viewer = desk.token("viewer");
     desk.file("viewer.token", &format!("{viewer}\n"));
     desk.file("empty.token", "\n");
@@ -61,7 +61,7 @@ fn the_token_may_be_in_a_file_or_with_the_server() {
 
 #[test]
 fn a_tenant_applies_only_its_own_entries() {
-    let desk = Desk::with(BEGIN);
+    let desk = TestServer::with(BEGIN);
     let token = desk.token("tenant-admin --tenant acme");
     let check = |policy: &str, flags: &str, code: i32, expected: &[&str], left: &[&str]| {
         desk.file("policy.yaml", policy);

@@ -7,7 +7,7 @@ use tollgate::{Clock as _, SystemClock};
 use tollgate_catalog::{AuditFilter, Catalog, PolicyBounds};
 use tollgate_testbed::Postgres;
 
-use crate::command::{Desk, Ran, line, run};
+use crate::command::{Ran, TestServer, line, run};
 use tollgate_e2e::server::{Server, Setup};
 
 /// The id within a token.
@@ -17,7 +17,7 @@ fn id(token: &str) -> &str {
 
 #[test]
 fn a_token_is_shown_once_and_ends_when_it_is_revoked() {
-    let desk = Desk::new();
+    let desk = TestServer::new();
     let made = desk.tollgate("tokens create --role viewer --name dashboard --expires-in 30d");
     let made = made.expect(0, &["keep it: it is shown this once"]);
     let token = made.stdout.trim();
@@ -48,7 +48,7 @@ fn a_token_is_shown_once_and_ends_when_it_is_revoked() {
 
 #[test]
 fn a_token_has_the_requested_role_tenant_and_expiry() {
-    let desk = Desk::new();
+    let desk = TestServer::new();
     let check = |arguments: &str, expected: &[(&str, &str)]| {
         let made =
             desk.tollgate(&format!("tokens create --json {arguments}")).expect(0, &[]).json();
@@ -73,7 +73,7 @@ fn a_token_has_the_requested_role_tenant_and_expiry() {
 
 #[test]
 fn invalid_tokens_are_not_created() {
-    let desk = Desk::new();
+    let desk = TestServer::new();
     let check = |arguments: &str, expected: &str| {
         let ran = desk.tollgate(&format!("tokens create {arguments}")).expect(2, &[expected]);
         assert_eq!(ran.stdout, "", "{arguments}");
@@ -118,7 +118,7 @@ fn a_token_can_be_created_in_the_catalog_without_a_server() {
         drop(Server::start(&setup));
         // No server runs now.
         let made = create(&catalog).expect(0, &["for the role admin"]);
-        let desk = Desk { server: Server::start(&setup) };
+        let desk = TestServer { server: Server::start(&setup) };
         desk.tollgate_as(made.stdout.trim(), "tokens list")
             .expect(0, &[" lost ", id(&made.stdout)]);
         // A running server notices the token.

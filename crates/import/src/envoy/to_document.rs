@@ -10,11 +10,11 @@
 
 mod conditions;
 mod exclusion;
+mod limit_path;
 pub(super) mod note;
 mod obstacle;
 mod pattern;
 mod rule;
-mod way;
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -24,11 +24,11 @@ use tollgate_rules::document::{PolicyDocument, RuleDocument};
 use crate::envoy::EnvoyConfig;
 use crate::envoy::limit::FileLimit;
 use crate::envoy::to_document::conditions::RuleConditions;
+use crate::envoy::to_document::limit_path::{LimitPath, Turn, Ways, turns};
 use crate::envoy::to_document::note::{EnvoyLoss, EnvoyNote};
 use crate::envoy::to_document::obstacle::obstacle;
 use crate::envoy::to_document::pattern::ValuePattern;
 use crate::envoy::to_document::rule::rule;
-use crate::envoy::to_document::way::{Turn, Way, Ways, turns};
 use crate::envoy::tree::TreeLevel;
 
 /// Files as a policy.
@@ -157,7 +157,7 @@ impl<'a> Domain<'a> {
 
     /// Whether descriptors with the keys of another node below the same keys could have the names of this limit:
     /// `a` with the value `b`, and `a_b`.
-    fn has_joined_cousin(&self, way: &Way<'a>) -> bool {
+    fn has_joined_cousin(&self, way: &LimitPath<'a>) -> bool {
         let keys = way.turns.iter().map(Turn::key).collect::<Vec<_>>();
         way.turns.iter().enumerate().any(|(at, turn)| {
             let below_same = self.ways.sequences.iter().filter(|it| it.starts_with(&keys[..at]));
@@ -168,7 +168,7 @@ impl<'a> Domain<'a> {
     }
 
     /// The values of siblings that lead past this limit, on one turn, and not always to another.
-    fn rivals_without_limit(&self, way: &Way<'a>, number: usize) -> Vec<ValuePattern<'a>> {
+    fn rivals_without_limit(&self, way: &LimitPath<'a>, number: usize) -> Vec<ValuePattern<'a>> {
         let Some(turn) = way.turns.get(number) else { return Vec::new() };
         let rest = way.turns.iter().skip(number + 1);
         let rest =
@@ -211,7 +211,7 @@ impl<'a> Domain<'a> {
 
     /// What is to be said about descriptors of these keys: the rule applies to them too, if it finds
     /// its own keys among them.
-    fn other_depth(&self, way: &Way<'_>, keys: &[&str]) -> Option<EnvoyLoss> {
+    fn other_depth(&self, way: &LimitPath<'_>, keys: &[&str]) -> Option<EnvoyLoss> {
         if way.keys().eq(keys.iter().copied()) || !way.is_within(keys) {
             return None;
         }
@@ -235,7 +235,7 @@ impl<'a> Domain<'a> {
     fn precedence(&self) -> Vec<Vec<usize>> {
         let ways = || self.ways.ways.iter().zip(&self.conditions).enumerate();
         let replaced_by =
-            |(way, conditions): (&Way<'_>, &Result<RuleConditions<'_>, EnvoyLoss>)| {
+            |(way, conditions): (&LimitPath<'_>, &Result<RuleConditions<'_>, EnvoyLoss>)| {
                 let Ok(own) = conditions else { return Vec::new() };
                 let replaced = ways().filter(|(_, (other, conditions))| {
                     let Ok(conditions) = conditions else { return false };
@@ -253,7 +253,7 @@ impl<'a> Domain<'a> {
             if !self.carried.contains(&way.at) {
                 continue;
             }
-            let is_named = |other: &Way<'_>| {
+            let is_named = |other: &LimitPath<'_>| {
                 self.carried.contains(&other.at)
                     && other
                         .limit
@@ -292,8 +292,8 @@ impl<'a> Domain<'a> {
 
 /// Whether the rules of two ways could apply to one descriptor.
 fn may_meet(
-    (way, own): (&Way<'_>, &RuleConditions<'_>),
-    (other, conditions): (&Way<'_>, &RuleConditions<'_>),
+    (way, own): (&LimitPath<'_>, &RuleConditions<'_>),
+    (other, conditions): (&LimitPath<'_>, &RuleConditions<'_>),
 ) -> bool {
     other.turns.iter().all(|turn| {
         let Some(own_turn) = way.turn_at(turn.key()) else { return true };

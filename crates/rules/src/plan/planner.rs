@@ -16,7 +16,7 @@ use crate::matching::index::{Candidate, Candidates};
 use crate::matching::path::PathCase;
 use crate::plan::facts::Facts;
 use crate::plan::tier::Tier;
-use crate::plan::{KeySpans, Plan, Planned, Span, Standing};
+use crate::plan::{Admission, KeySpans, Plan, Planned, Span};
 use crate::ruleset::{Rule, RuleSet};
 
 /// Plans requests under a policy.
@@ -134,8 +134,8 @@ impl<H: BuildHasher> Planner<'_, H> {
         let Matched { at, rule, endpoint, key, .. } = *matched;
         let Some(key) = key else {
             // Waiting does not help against this one, so it is reported rather than a ban.
-            if matches!(plan.standing, Standing::Judge | Standing::Banned { .. }) {
-                plan.standing = Standing::Missing { rule: at };
+            if matches!(plan.admission, Admission::Judge | Admission::Banned { .. }) {
+                plan.admission = Admission::Missing { rule: at };
             }
             return;
         };
@@ -163,28 +163,30 @@ impl<H: BuildHasher> Planner<'_, H> {
     fn note_ban(&self, plan: &mut Plan, at: usize, rule: &Rule, key: KeySpans) {
         let values = values_of(key.subject.of(&plan.text), key.rest.of(&plan.text));
         let Some(until) = self.directory.banned_until(rule, values, self.now) else { return };
-        let is_decisive = match plan.standing {
-            Standing::Judge => true,
-            Standing::Banned { until: known, .. } => until > known,
-            Standing::Allowed { .. } | Standing::Denied { .. } | Standing::Missing { .. } => false,
+        let is_decisive = match plan.admission {
+            Admission::Judge => true,
+            Admission::Banned { until: known, .. } => until > known,
+            Admission::Allowed { .. } | Admission::Denied { .. } | Admission::Missing { .. } => {
+                false
+            }
         };
         if is_decisive {
-            plan.standing = Standing::Banned { rule: at, until };
+            plan.admission = Admission::Banned { rule: at, until };
         }
     }
 }
 
 fn listed(hit: Hit<'_>) -> Plan {
     let reason = hit.listing.reason.clone();
-    let standing = match hit.list {
-        List::Allow => Standing::Allowed { reason },
-        List::Deny => Standing::Denied { reason, expires_at: hit.listing.expires_at },
+    let admission = match hit.list {
+        List::Allow => Admission::Allowed { reason },
+        List::Deny => Admission::Denied { reason, expires_at: hit.listing.expires_at },
     };
-    Plan { standing, ..Plan::default() }
+    Plan { admission, ..Plan::default() }
 }
 
 fn is_allowed(plan: &Plan) -> bool {
-    matches!(plan.standing, Standing::Allowed { .. })
+    matches!(plan.admission, Admission::Allowed { .. })
 }
 
 fn note_tier(plan: &mut Plan, tier: Tier<'_>) {

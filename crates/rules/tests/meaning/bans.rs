@@ -44,8 +44,8 @@ fn banned() -> Policy {
     policy.with_directory(directory.apply(bans))
 }
 
-/// The standing of a request at a time, without its lines.
-fn standing(policy: &Policy, request: &str, second: u64) -> String {
+/// The admission of a request at a time, without its lines.
+fn admission_of(policy: &Policy, request: &str, second: u64) -> String {
     let requests: Vec<Request> = request.split('&').map(Request::parse).collect();
     let rendered = render(&plan(policy, &requests, Timestamp::from_secs(second)), policy);
     rendered.split(' ').find(|word| !word.contains('(')).unwrap_or_default().to_owned()
@@ -55,7 +55,7 @@ fn standing(policy: &Policy, request: &str, second: u64) -> String {
 fn a_ban_holds_for_its_rule_and_client_until_it_ends() {
     let policy = banned();
     let check = |request: &str, second: u64, expected: &str| {
-        assert_eq!(standing(&policy, request, second), expected, "{request} at {second}");
+        assert_eq!(admission_of(&policy, request, second), expected, "{request} at {second}");
     };
     check("ip=10.0.0.1", 0, "banned:login:100");
     check("ip=10.0.0.1", 99, "banned:login:100");
@@ -104,7 +104,7 @@ fn bans_end_and_are_lifted_one_by_one() {
     };
     let lifted = directory.apply(BANS.iter().take(1).map(unban));
     assert_eq!(in_force(&lifted, 0), (5, 5));
-    assert_eq!(standing(&policy.with_directory(lifted), "ip=10.0.0.1", 0), "");
+    assert_eq!(admission_of(&policy.with_directory(lifted), "ip=10.0.0.1", 0), "");
     assert_eq!(in_force(&directory.apply(BANS.iter().map(unban)), 0), (0, 0));
     assert_eq!(in_force(directory, 0), (6, 6), "a copy changes nothing");
 }
@@ -240,7 +240,7 @@ fn a_client_with_a_long_identifier_is_the_one_that_operators_write() {
         let until = Timestamp::from_secs(100);
         let ban = DirectoryChange::Ban { rule_id: Arc::from("one"), subject, until };
         let policy = base.clone().with_directory(directory.apply([ban]));
-        assert_eq!(standing(&policy, &format!("user_id={user}"), 0), "banned:one:100");
+        assert_eq!(admission_of(&policy, &format!("user_id={user}"), 0), "banned:one:100");
     }
 }
 
@@ -256,6 +256,6 @@ fn all_bans_by_a_rule_are_lifted() {
         (4, 0, 0)
     );
     let policy = policy.with_directory(directory);
-    assert_eq!(standing(&policy, "ip=10.0.0.1", 0), "");
-    assert_eq!(standing(&policy, "api_key=k1", 0), "banned:key:100");
+    assert_eq!(admission_of(&policy, "ip=10.0.0.1", 0), "");
+    assert_eq!(admission_of(&policy, "api_key=k1", 0), "banned:key:100");
 }

@@ -2,7 +2,7 @@
 
 use foldhash::fast::FixedState;
 use tollgate_core::{Micros, Timestamp};
-use tollgate_rules::{Attributes, Policy, Standing};
+use tollgate_rules::{Admission, Attributes, Policy};
 
 use crate::request::{Request, plan, policy, render};
 
@@ -441,7 +441,7 @@ fn an_empty_policy_judges_and_finds_nothing() {
     let policy = Policy::default();
     let plan = plan(&policy, &[Request::parse("GET / user_id=u1")], NOW);
     assert!(plan.planned().is_empty());
-    assert_eq!(plan.standing, Standing::Judge);
+    assert_eq!(plan.admission, Admission::Judge);
 }
 
 #[test]

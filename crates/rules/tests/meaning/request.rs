@@ -2,7 +2,7 @@
 
 use foldhash::fast::FixedState;
 use tollgate_core::Timestamp;
-use tollgate_rules::{Attribute, Attributes, Plan, Policy, Standing};
+use tollgate_rules::{Admission, Attribute, Attributes, Plan, Policy};
 
 /// A request: `POST /api/orders user_id=u1 header:x-region=eu cost=3`.
 #[derive(Clone, Debug, Default)]
@@ -72,18 +72,18 @@ pub(crate) fn plan(policy: &Policy, requests: &[Request], now: Timestamp) -> Pla
 /// One word per line of a plan: `rule(key,key)=limit*cost`, with a `?` for rules that only watch.
 /// Standings other than the usual one come first.
 pub(crate) fn render(plan: &Plan, policy: &Policy) -> String {
-    let mut words = match &plan.standing {
-        Standing::Judge => Vec::new(),
-        Standing::Allowed { reason } => {
+    let mut words = match &plan.admission {
+        Admission::Judge => Vec::new(),
+        Admission::Allowed { reason } => {
             vec![format!("allowed:{}", reason.as_deref().unwrap_or("-"))]
         }
-        Standing::Denied { reason, .. } => {
+        Admission::Denied { reason, .. } => {
             vec![format!("denied:{}", reason.as_deref().unwrap_or("-"))]
         }
-        Standing::Missing { rule } => {
+        Admission::Missing { rule } => {
             vec![format!("missing:{}", policy.rules().get(*rule).expect("a rule").id)]
         }
-        Standing::Banned { rule, until } => {
+        Admission::Banned { rule, until } => {
             let rule = &policy.rules().get(*rule).expect("a rule").id;
             vec![format!("banned:{rule}:{}", until.as_micros() / 1_000_000)]
         }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 use serde_json::json;
 use tollgate_core::Timestamp;
-use tollgate_rules::Standing;
+use tollgate_rules::Admission;
 
 use crate::request::{Request, plan, policy};
 
@@ -229,8 +229,8 @@ proptest! {
             let charges = plan.charges(policy.rules()).collect::<Vec<_>>();
             let found = charges.iter().map(|charge| charge.key.rule.to_owned());
             prop_assert_eq!(found.collect::<BTreeSet<_>>(), expected(false));
-            match plan.standing {
-                Standing::Missing { rule } => {
+            match plan.admission {
+                Admission::Missing { rule } => {
                     let id = policy.rules().get(rule).map(|rule| rule.id.to_string());
                     prop_assert!(expected(true).contains(&id.unwrap_or_default()));
                 }

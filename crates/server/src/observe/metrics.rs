@@ -3,9 +3,9 @@
 mod encode;
 mod format;
 mod pages;
-mod reading;
 mod requests;
 mod servers;
+mod snapshot;
 mod take;
 
 use std::sync::Arc;
@@ -19,8 +19,8 @@ use tollgate_gateway::GatewayCounts;
 
 pub(crate) use self::format::MetricsFormat;
 use self::pages::Pages;
-pub(crate) use self::reading::MetricsSnapshot;
 pub(crate) use self::requests::{EntryPoint, RequestCounts, RequestOutcome, Requests, Unfinished};
+pub(crate) use self::snapshot::MetricsSnapshot;
 
 /// Counters of requests, responses, calls and tokens.
 #[derive(Debug, Default)]

@@ -20,7 +20,7 @@ use tollgate::Decision;
 use tonic::Code;
 
 use crate::edge::grpc;
-use crate::edge::http::wire::answer::refuser;
+use crate::edge::http::wire::response::refuser;
 
 /// Whether traces are exported. If not, reading this flag is all that tracing costs a request.
 static IS_ON: AtomicBool = AtomicBool::new(false);

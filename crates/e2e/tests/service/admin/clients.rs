@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::desk::{Desk, step};
+use super::desk::{TestServer, step};
 
 const TIERS: &str = "/api/v1/tiers";
 const CLIENTS: &str = "/api/v1/clients";
@@ -13,7 +13,7 @@ const SWAPPED: &str = r#"{"tiers": [{"tier": "free"}, {"tier": "pro", "default":
 
 #[test]
 fn tiers_are_replaced_all_at_once() {
-    let desk = Desk::open();
+    let desk = TestServer::open();
     let rule = r#"{"rule_id": "gold_only", "limit": 1, "window": "1h", "identifier_type": "user_id",
         "applies_to": {"user_tiers": ["gold"]}}"#;
     let pro = r#"{"identifier_type": "user_id", "identifier": "alice", "tier": "pro"}"#;
@@ -50,7 +50,7 @@ fn tiers_are_replaced_all_at_once() {
 
 #[test]
 fn clients_are_put_into_tiers() {
-    let desk = Desk::open();
+    let desk = TestServer::open();
     desk.prepare("PUT", TIERS, TWO);
     let pro = r#"{"identifier_type": "tenant", "identifier": "acme", "tier": "pro"}"#;
     let free = r#"{"identifier_type": "tenant", "identifier": "acme", "tier": "free"}"#;
@@ -85,7 +85,7 @@ fn clients_are_put_into_tiers() {
 
 #[test]
 fn exceptions_are_made_from_rules() {
-    let desk = Desk::open();
+    let desk = TestServer::open();
     let rule = json!({"rule_id": "api", "limit": 10, "window": "1h", "identifier_type": "user_id"});
     desk.prepare("POST", "/api/v1/rules", &rule.to_string());
     let with = |fields: &str| {

@@ -10,7 +10,7 @@ const SETTINGS: &str = "{check_auth: token, limits: {admin_reads_per_minute: 100
                         admin_writes_per_minute: 1000000}}";
 
 /// A server, and the ways to call it.
-pub(crate) struct Desk {
+pub(crate) struct TestServer {
     pub(crate) server: Server,
 }
 
@@ -34,7 +34,7 @@ impl<'a> Step<'a> {
     }
 }
 
-impl Desk {
+impl TestServer {
     pub(crate) fn open() -> Self {
         Self::with(&Setup {
             settings: SETTINGS,

@@ -1,6 +1,6 @@
 //! With rules in a file, the admin API reads them and does not write them.
 
-use super::desk::{Desk, step};
+use super::desk::{TestServer, step};
 
 const RULES: &str = "
 rules: [{rule_id: api, limit: 5, window: 1h, identifier_type: user_id, tenant: acme}]
@@ -15,7 +15,7 @@ blacklist: [{identifier_type: [tenant, user_id], identifier: [acme, eve], reason
 
 #[test]
 fn rules_of_the_file_are_shown() {
-    let desk = Desk::with_rules(RULES);
+    let desk = TestServer::with_rules(RULES);
     let check = |path: &str, expected: &str| {
         let answer = desk.as_admin("GET", path, "");
         assert_eq!((answer.status, answer.text().as_str()), (200, expected), "{path}");
@@ -54,7 +54,7 @@ fn rules_of_the_file_are_shown() {
 
 #[test]
 fn writes_are_refused() {
-    let desk = Desk::with_rules(RULES);
+    let desk = TestServer::with_rules(RULES);
     let listed = r#"{"identifier_type": "ip", "identifier": "10.0.0.1"}"#;
     let of_address = "?identifier_type=ip&identifier=10.0.0.1";
     let client = r#"{"identifier_type": "user_id", "identifier": "eve", "tier": "pro"}"#;

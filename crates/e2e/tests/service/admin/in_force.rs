@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::desk::{Desk, step, text};
+use super::desk::{TestServer, step, text};
 use tollgate_e2e::client::request;
 use tollgate_e2e::server::{AUTHORIZE, CALLER_TOKEN, CHECK, JSON};
 
-fn check(desk: &Desk, user: &str) -> Value {
+fn check(desk: &TestServer, user: &str) -> Value {
     let bearer = format!("Bearer {CALLER_TOKEN}");
     let body = json!({"identifiers": {"user_id": user}}).to_string();
     let headers = [JSON, ("Authorization", bearer.as_str())];
@@ -15,12 +15,12 @@ fn check(desk: &Desk, user: &str) -> Value {
     answer.json()
 }
 
-fn is_allowed(desk: &Desk, user: &str) -> bool {
+fn is_allowed(desk: &TestServer, user: &str) -> bool {
     check(desk, user)["allowed"] == true
 }
 
-fn open() -> Desk {
-    let desk = Desk::open();
+fn open() -> TestServer {
+    let desk = TestServer::open();
     let policy = json!({
         "rules": [
             {"rule_id": "api", "limit": 1, "window": "30d", "identifier_type": "user_id"},

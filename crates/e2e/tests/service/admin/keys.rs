@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::desk::{Desk, step, text};
+use super::desk::{TestServer, step, text};
 use tollgate_e2e::server::{ADMIN_TOKEN, Server, Setup};
 use tollgate_e2e::until;
 
@@ -11,7 +11,7 @@ const TOKENS: &str = "/api/v1/tokens";
 
 #[test]
 fn api_keys_are_made_shown_once_and_removed() {
-    let desk = Desk::open();
+    let desk = TestServer::open();
     desk.prepare("PUT", "/api/v1/tiers", r#"{"tiers": [{"tier": "pro"}]}"#);
     let body = r#"{"name": "import", "owner": "alice", "tier": "pro", "tenant": "acme"}"#;
     let tried = desk.prepare("POST", "/api/v1/api-keys?dry_run=true", body);
@@ -58,7 +58,7 @@ fn api_keys_are_made_shown_once_and_removed() {
 
 #[test]
 fn tokens_are_made_shown_once_and_revoked() {
-    let desk = Desk::open();
+    let desk = TestServer::open();
     let body = r#"{"role": "viewer", "name": "dashboard", "expires_at": "2090-01-01T00:00:00Z"}"#;
     desk.prepare("POST", "/api/v1/tokens?dry_run=true", body);
     assert_eq!(desk.read(TOKENS), json!({"tokens": []}));
@@ -115,7 +115,7 @@ fn printed_token(server: &Server) -> String {
 fn the_last_administrator_is_not_locked_out() {
     // An empty variable counts as absent.
     let environment = [("TOLLGATE_ADMIN_TOKEN", "")];
-    let desk = Desk::with(&Setup { environment: &environment, ..Setup::default() });
+    let desk = TestServer::with(&Setup { environment: &environment, ..Setup::default() });
     let first = printed_token(&desk.server);
     let listed = desk.call(&first, &step("GET", TOKENS, "")).json();
     let first_path = format!("{TOKENS}/{}", text(&listed["tokens"][0], "token_id"));
@@ -132,14 +132,14 @@ fn the_last_administrator_is_not_locked_out() {
     assert_eq!((refused.status, refused.code().as_str()), (409, "last_admin_token"));
 
     // A token in the settings is always valid.
-    let settled = Desk::open();
+    let settled = TestServer::open();
     let made = settled.prepare("POST", TOKENS, r#"{"role": "admin"}"#);
     settled.prepare("DELETE", &format!("{TOKENS}/{}", text(&made, "token_id")), "");
 }
 
 #[test]
 fn guesses_of_the_secret_of_a_known_token_are_bounded() {
-    let desk = Desk::open();
+    let desk = TestServer::open();
     let token = desk.token("operator", None);
     let guess = |number: usize| {
         let mut guessed = token.clone();

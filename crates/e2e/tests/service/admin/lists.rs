@@ -1,6 +1,6 @@
 //! The whitelist and the blacklist.
 
-use super::desk::{Desk, Step, step};
+use super::desk::{Step, TestServer, step};
 
 const EXAMPLE: &str = r#"{"identifier_type": "ip", "identifier": "10.0.0.0/8", "reason": "ours"}"#;
 const COMPOSITE: &str =
@@ -15,7 +15,7 @@ fn entries_are_made_changed_and_removed() {
         "/admin/api/v1/rate-limits/whitelist",
         "/admin/api/v1/rate-limits/blacklist",
     ] {
-        let desk = Desk::open();
+        let desk = TestServer::open();
         let with = |query: &str| format!("{path}?{query}");
         let dry_run = with("dry_run=true");
         let of_ip = with("identifier_type=ip&identifier=10.0.0.0%2F8");
@@ -54,7 +54,7 @@ fn entries_are_made_changed_and_removed() {
 
 #[test]
 fn entries_are_found_by_their_fields() {
-    let desk = Desk::open();
+    let desk = TestServer::open();
     let path = "/api/v1/blacklist";
     for body in [
         EXAMPLE,
@@ -83,7 +83,7 @@ fn entries_are_found_by_their_fields() {
 
 #[test]
 fn invalid_list_entries_are_errors() {
-    let desk = Desk::open();
+    let desk = TestServer::open();
     let path = "/api/v1/whitelist";
     let post = |body: &'static str| step("POST", path, body);
     #[rustfmt::skip]
@@ -117,7 +117,7 @@ fn invalid_list_entries_are_errors() {
 
 #[test]
 fn api_keys_on_a_list_stay_out_of_the_log() {
-    let desk = Desk::open();
+    let desk = TestServer::open();
     let with_end =
         r#"{"identifier_type": "api_key", "identifier": "sk_live_1", "expires_at": "x"}"#;
     let of_key = "/api/v1/blacklist?identifier_type=api_key&identifier=sk_live_1";

@@ -4,13 +4,18 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::desk::{Desk, step};
+use super::desk::{TestServer, step};
 use tollgate_e2e::server::ADMIN_TOKEN;
 
 const MANY: usize = 250;
 
 /// Follows the links from page to page; returns the length of each page, and `name` of all entries.
-fn follow(desk: &Desk, first: &str, list: &str, name: &str) -> (Vec<usize>, BTreeSet<String>) {
+fn follow(
+    desk: &TestServer,
+    first: &str,
+    list: &str,
+    name: &str,
+) -> (Vec<usize>, BTreeSet<String>) {
     let (mut lengths, mut names) = (Vec::new(), BTreeSet::new());
     let mut next = Some(first.to_owned());
     while let Some(path) = next {
@@ -36,7 +41,7 @@ fn many(entry: impl Fn(usize) -> Value) -> Vec<Value> {
 
 #[test]
 fn every_entry_is_on_one_page() {
-    let desk = Desk::open();
+    let desk = TestServer::open();
     let user = |number: usize| format!("u&{number} \u{fc}/?");
     let rule = |number: usize| json!({"rule_id": format!("r{number}"), "limit": 1, "window": "1h", "identifier_type": "ip"});
     let listed = |number| json!({"identifier_type": "user_id", "identifier": user(number)});

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tollgate::rules::format_time;
 use tollgate::{Clock as _, Micros, SystemClock};
 
-use super::desk::{Desk, step, text};
+use super::desk::{TestServer, step, text};
 use super::rights_table::{CALLS, Least};
 use tollgate_e2e::client::{Answer, request};
 use tollgate_e2e::program::curl_from;
@@ -47,7 +47,7 @@ fn body(method: &str) -> &'static str {
 }
 
 /// The head of a response, and its body if it is an error: a stream of events has no end.
-fn ask(desk: &Desk, method: &str, path: &str, token: Option<&str>) -> Answer {
+fn ask(desk: &TestServer, method: &str, path: &str, token: Option<&str>) -> Answer {
     let mut headers = vec![JSON, ("Connection", "close"), ("X-Original-URI", "/")];
     headers.extend(token.map(|token| ("X-Tollgate-Token", token)));
     let method = method.to_uppercase();
@@ -71,7 +71,7 @@ fn ask(desk: &Desk, method: &str, path: &str, token: Option<&str>) -> Answer {
     Answer::parse(&head).unwrap_or_else(|error| panic!("{error}: {method} {path}"))
 }
 
-fn expired_token(desk: &Desk) -> String {
+fn expired_token(desk: &TestServer) -> String {
     let soon = SystemClock.now().plus(Micros::from_secs(2));
     let body = json!({"role": "admin", "expires_at": format_time(soon)}).to_string();
     let made = desk.prepare("POST", "/api/v1/tokens", &body);
@@ -85,7 +85,7 @@ fn expired_token(desk: &Desk) -> String {
 
 #[test]
 fn every_call_needs_its_permission() {
-    let desk = Desk::open();
+    let desk = TestServer::open();
     let description = desk.server.get("/openapi.json").json();
     let calls = described(&description);
     let roles = ["admin", "operator", "viewer", "caller", "tenant-admin"];
@@ -132,7 +132,7 @@ fn every_call_needs_its_permission() {
 
 #[test]
 fn the_description_lists_every_call_once() {
-    let desk = Desk::open();
+    let desk = TestServer::open();
     let description = desk.server.get("/openapi.json").json();
     let calls = described(&description);
     for (method, path, _) in CALLS {

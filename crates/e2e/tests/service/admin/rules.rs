@@ -1,6 +1,6 @@
 //! Rules one by one, and the whole policy at once.
 
-use super::desk::{Desk, step};
+use super::desk::{TestServer, step};
 
 const RULES: &str = "/api/v1/rules";
 const POLICY: &str = "/api/v1/policy";
@@ -11,7 +11,7 @@ const API: &str =
 #[test]
 fn rules_are_made_changed_and_removed() {
     for path in [RULES, "/admin/api/v1/rate-limits/rules"] {
-        let desk = Desk::open();
+        let desk = TestServer::open();
         let one = format!("{path}/api");
         let (dry_post, dry_one) = (format!("{path}?dry_run=true"), format!("{one}?dry_run=true"));
         let off = format!("{path}?enabled=false");
@@ -52,7 +52,7 @@ fn rules_are_made_changed_and_removed() {
 
 #[test]
 fn a_policy_is_put_in_force_as_a_whole_or_not_at_all() {
-    let desk = Desk::open();
+    let desk = TestServer::open();
     let before = desk.read(POLICY);
     assert_eq!(before["rules"].as_array().map(Vec::len), Some(4), "{before}");
     let only = format!(r#"{{"rules": [{API}]}}"#);

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::{Value, json};
 
-use super::desk::{Desk, step, text};
+use super::desk::{TestServer, step, text};
 use tollgate_e2e::server::{CALLER_TOKEN, Setup};
 
 const KEY: &str = "sk_live_PLAINTEXT_0001";
@@ -16,7 +16,7 @@ fn digest() -> String {
     format!("sha256:{}", tollgate_catalog::digest_of(KEY))
 }
 
-fn is_denied(desk: &Desk) -> bool {
+fn is_denied(desk: &TestServer) -> bool {
     let body = json!({"identifiers": {"api_key": KEY}}).to_string();
     let answer = desk.call(CALLER_TOKEN, &step("POST", CHECK, &body)).json();
     answer["reason"] == "denied"
@@ -24,7 +24,7 @@ fn is_denied(desk: &Desk) -> bool {
 
 #[test]
 fn api_keys_on_lists_are_shown_as_digests() {
-    let desk = Desk::open();
+    let desk = TestServer::open();
     let viewer = desk.token("viewer", None);
     let digest = digest();
     for written in [KEY, digest.as_str()] {
@@ -71,7 +71,7 @@ fn api_keys_on_lists_are_shown_as_digests() {
 #[test]
 fn api_keys_of_a_rules_file_are_shown_as_digests() {
     for written in [KEY.to_owned(), digest()] {
-        let desk = Desk::with_rules(&format!(
+        let desk = TestServer::with_rules(&format!(
             "
 rules:
 - {{rule_id: key, limit: 1, window: 1h, identifier_type: api_key,
@@ -111,7 +111,7 @@ fn a_catalog_that_other_users_can_read_is_warned_about() {
 
 #[test]
 fn viewers_do_not_see_tokens_in_the_audit_log() {
-    let desk = Desk::open();
+    let desk = TestServer::open();
     let made = desk.prepare(
         "POST",
         "/api/v1/tokens",
@@ -138,7 +138,7 @@ fn viewers_do_not_see_tokens_in_the_audit_log() {
 /// Names that no database can store get the same response from every call.
 #[test]
 fn nul_bytes_in_names_are_a_400() {
-    let desk = Desk::open();
+    let desk = TestServer::open();
     let rule = r#"{"limit": 1, "window": "1h", "identifier_type": "user_id"}"#;
     for (method, path, body) in [
         ("GET", "/api/v1/rules/a%00", ""),

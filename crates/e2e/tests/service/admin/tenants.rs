@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::desk::{Desk, Step, step};
+use super::desk::{Step, TestServer, step};
 
 /// What operators wrote about all clients, and about one tenant.
 const POLICY: &str = r#"{
@@ -34,8 +34,8 @@ const OWN: &str = r#"{
   "blacklist": [{"identifier_type": ["tenant", "user_id"], "identifier": ["acme", "tom"]}]
 }"#;
 
-fn open() -> (Desk, String) {
-    let desk = Desk::open();
+fn open() -> (TestServer, String) {
+    let desk = TestServer::open();
     desk.prepare("PUT", "/api/v1/policy?prune=rules", POLICY);
     let token = desk.token("tenant-admin", Some("acme"));
     let own = desk.call(&token, &step("PUT", "/api/v1/policy", OWN));

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::desk::{Desk, step};
+use super::desk::{TestServer, step};
 use tollgate_e2e::client::request;
 use tollgate_e2e::server::{CALLER_TOKEN, CHECK, JSON};
 
@@ -16,14 +16,14 @@ const POLICY: &str = r#"{
   "tiers": [{"tier": "free", "default": true}, {"tier": "pro"}]
 }"#;
 
-fn open() -> Desk {
-    let desk = Desk::open();
+fn open() -> TestServer {
+    let desk = TestServer::open();
     desk.prepare("PUT", "/api/v1/policy?prune=rules", POLICY);
     desk
 }
 
 /// Rule, limit, what is left, and where it comes from.
-fn limits(desk: &Desk, query: &str) -> Value {
+fn limits(desk: &TestServer, query: &str) -> Value {
     let told = desk.read(&format!("/api/v1/users/alice/limits{query}"));
     let limits = told["limits"].as_array().expect("limits").iter();
     limits.map(|it| json!([it["rule_id"], it["limit"], it["remaining"], it["from"]])).collect()

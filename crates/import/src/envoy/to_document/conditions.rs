@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::envoy::to_document::exclusion::all_but;
+use crate::envoy::to_document::limit_path::{LimitPath, Turn};
 use crate::envoy::to_document::pattern::ValuePattern;
-use crate::envoy::to_document::way::{Turn, Way};
 
 /// The attribute that holds the domain.
 pub(super) const DOMAIN: &str = "domain";
@@ -22,7 +22,10 @@ pub(super) struct RuleConditions<'a> {
 
 impl<'a> RuleConditions<'a> {
     /// Conditions for the way to a limit, without the values of its rivals on a turn.
-    pub(super) fn new(way: &Way<'a>, rivals: impl Fn(usize) -> Vec<ValuePattern<'a>>) -> Self {
+    pub(super) fn new(
+        way: &LimitPath<'a>,
+        rivals: impl Fn(usize) -> Vec<ValuePattern<'a>>,
+    ) -> Self {
         let domain = ValuePattern::Exact(&way.limit.domain).glob();
         let mut conditions = Self {
             attributes: BTreeMap::from([(DOMAIN.to_owned(), vec![domain])]),

@@ -9,12 +9,12 @@ use tollgate_rules::syntax::is_glob;
 
 use crate::envoy::limit::Allowance;
 use crate::envoy::to_document::conditions::DOMAIN;
+use crate::envoy::to_document::limit_path::LimitPath;
 use crate::envoy::to_document::note::EnvoyLoss;
 use crate::envoy::to_document::pattern::ValuePattern;
-use crate::envoy::to_document::way::Way;
 
 /// Why no rule can be made of a limit.
-pub(super) fn obstacle(way: &Way<'_>) -> Option<EnvoyLoss> {
+pub(super) fn obstacle(way: &LimitPath<'_>) -> Option<EnvoyLoss> {
     if matches!(way.limit.allowance, Allowance::Unlimited) {
         return Some(EnvoyLoss::Unlimited);
     }

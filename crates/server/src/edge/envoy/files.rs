@@ -21,7 +21,7 @@ use super::{Ask, CarriedLimit};
 use crate::app::state::ServerState;
 use crate::edge::http::problem::Problem;
 
-type Lines<'a> = SmallVec<[ExplicitCharge<'a>; 4]>;
+type FileCharges<'a> = SmallVec<[ExplicitCharge<'a>; 4]>;
 
 pub(super) async fn check(
     app: &ServerState,
@@ -31,7 +31,7 @@ pub(super) async fn check(
 ) -> Result<Answer, Problem> {
     let stopwatch = Stopwatch::start();
     let carried = carried_limits(ask)?;
-    let mut lines = Lines::new();
+    let mut lines = FileCharges::new();
     let mut known = HashMap::with_hasher(RandomState::default());
     let mut line_of = SmallVec::<[Option<usize>; 8]>::new();
     for ((verdict, asked), carried) in verdicts.iter().zip(&ask.descriptors).zip(&carried) {
@@ -95,11 +95,11 @@ pub(super) async fn check(
 }
 
 /// Returns the decision, and the second decision if the request took what was left.
-async fn settle(app: &ServerState, lines: &mut Lines<'_>) -> (Decision, Option<Decision>) {
+async fn settle(app: &ServerState, lines: &mut FileCharges<'_>) -> (Decision, Option<Decision>) {
     let limiter = &app.envoy.limiter;
     // Peeks come first: if nothing is left for one, nothing is charged to the others.
     if lines.iter().any(|line| line.cost == 0) && lines.iter().any(|line| line.cost > 0) {
-        let looks: Lines<'_> = lines.iter().copied().filter(|line| line.cost == 0).collect();
+        let looks: FileCharges<'_> = lines.iter().copied().filter(|line| line.cost == 0).collect();
         let looked = limiter.check(CheckTarget::Charges(&looks)).await;
         let is_empty = |outcome: RuleOutcome<'_>| {
             outcome.outcome.report.remaining == 0 && outcome.outcome.mode == Mode::Enforce

@@ -20,7 +20,7 @@ use crate::check::checker::Recording;
 use crate::check::idempotency::Remembered;
 use crate::edge::http::handlers::refund;
 use crate::edge::http::problem::Problem;
-use crate::edge::http::wire::answer::{reason, refuser};
+use crate::edge::http::wire::response::{reason, refuser};
 use crate::edge::listen::Peer;
 use crate::observe::metrics::{EntryPoint, RequestOutcome};
 

@@ -15,8 +15,8 @@ use http::Version;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::pace::Pace;
-use super::share::Seat;
+use super::share::ConnectionPermit;
+use super::stalled_stream::StalledStream;
 
 /// Counters of what happened on a connection so far.
 #[derive(Debug, Default)]
@@ -57,12 +57,12 @@ impl Activity {
 pub(super) struct Running {
     activity: Arc<Activity>,
     /// Only for HTTP/2: a connection that carries one response at a time is watched as a whole.
-    pace: Option<Arc<Pace>>,
+    pace: Option<Arc<StalledStream>>,
 }
 
 impl Running {
     /// How its response is sent.
-    pub(super) const fn pace(&self) -> Option<&Arc<Pace>> {
+    pub(super) const fn pace(&self) -> Option<&Arc<StalledStream>> {
         self.pace.as_ref()
     }
 
@@ -101,7 +101,7 @@ impl Drop for Running {
 pub(super) struct AnswerBody<B> {
     body: Option<B>,
     activity: Arc<Activity>,
-    pace: Option<Arc<Pace>>,
+    pace: Option<Arc<StalledStream>>,
 }
 
 impl<B: Body + Unpin> Body for AnswerBody<B> {
@@ -145,11 +145,11 @@ impl<B: Body + Unpin> Body for AnswerBody<B> {
 pub(super) struct Noticing<S> {
     stream: S,
     activity: Arc<Activity>,
-    _seat: Seat,
+    _seat: ConnectionPermit,
 }
 
 impl<S> Noticing<S> {
-    pub(super) const fn new(stream: S, activity: Arc<Activity>, seat: Seat) -> Self {
+    pub(super) const fn new(stream: S, activity: Arc<Activity>, seat: ConnectionPermit) -> Self {
         Self { stream, activity, _seat: seat }
     }
 }

@@ -21,9 +21,9 @@ use tracing::debug;
 
 use super::Peer;
 use super::activity::{Activity, ActivityWatch, ConnectionVerdict, Noticing};
-use super::calls::Calls;
 use super::certificate::CertificateDigest;
-use super::share::Seat;
+use super::inline_executor::InlineExecutor;
+use super::share::ConnectionPermit;
 use super::shutdown::Shutdown;
 use super::tls::Tls;
 use crate::edge::drain::SharedBody;
@@ -62,7 +62,7 @@ impl ConnectionOptions {
         }
     }
 
-    fn http(&self, calls: Calls) -> auto::Builder<Calls> {
+    fn http(&self, calls: InlineExecutor) -> auto::Builder<InlineExecutor> {
         let mut http = auto::Builder::new(calls);
         let mut http1 = http.http1();
         // `Watch` enforces the header timeout.
@@ -86,7 +86,7 @@ impl ConnectionOptions {
     pub(super) async fn serve<S, F, B>(
         &self,
         stream: TcpStream,
-        seat: Seat,
+        seat: ConnectionPermit,
         mut peer: Peer,
         service: S,
         shutdown: &Shutdown,
@@ -127,7 +127,7 @@ impl ConnectionOptions {
     async fn serve_stream<I, S, F, B>(
         &self,
         stream: I,
-        seat: Seat,
+        seat: ConnectionPermit,
         peer: Peer,
         service: S,
         shutdown: &Shutdown,
@@ -139,7 +139,7 @@ impl ConnectionOptions {
     {
         let activity = Arc::new(Activity::default());
         let stream = TokioIo::new(Noticing::new(stream, Arc::clone(&activity), seat));
-        let calls = Calls::default();
+        let calls = InlineExecutor::default();
         let service = service_fn(|request: Request<Incoming>| {
             let running = activity.begin(request.version());
             calls.expect(running.pace());

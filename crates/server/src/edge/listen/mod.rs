@@ -4,12 +4,12 @@
 //! head and the time it takes, the time without a request. Requests and responses are not inspected.
 
 mod activity;
-mod calls;
 mod certificate;
 mod connection;
-mod pace;
+mod inline_executor;
 mod share;
 mod shutdown;
+mod stalled_stream;
 mod tls;
 
 use std::error::Error;
@@ -35,7 +35,7 @@ pub use tls::{Tls, TlsError};
 
 use crate::settings::Limits;
 use connection::ConnectionOptions;
-use share::{Seat, Shares};
+use share::{ConnectionPermit, Shares};
 
 const MIN_ACCEPT_DELAY: Duration = Duration::from_millis(10);
 const MAX_ACCEPT_DELAY: Duration = Duration::from_secs(1);
@@ -155,7 +155,7 @@ where
                     continue;
                 };
                 let (protocol, service) = (Arc::clone(&protocol), service.clone());
-                let (shutdown, seat) = (shutdown.clone(), Seat::new(place, share));
+                let (shutdown, seat) = (shutdown.clone(), ConnectionPermit::new(place, share));
                 connections.spawn(async move {
                     protocol.serve(stream, seat, peer, service, &shutdown).await;
                 });

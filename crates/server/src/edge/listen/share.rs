@@ -60,12 +60,12 @@ impl Drop for ClientConnections {
 /// The permits of a connection. They belong to its stream, which may be upgraded to another protocol and
 /// outlive its requests.
 #[derive(Debug)]
-pub(super) struct Seat {
+pub(super) struct ConnectionPermit {
     _place: Option<OwnedSemaphorePermit>,
     _share: ClientConnections,
 }
 
-impl Seat {
+impl ConnectionPermit {
     pub(super) const fn new(place: Option<OwnedSemaphorePermit>, share: ClientConnections) -> Self {
         Self { _place: place, _share: share }
     }

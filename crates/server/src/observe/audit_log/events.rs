@@ -17,7 +17,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast};
 use tokio::time::sleep;
 
-use super::pieces::{Pieces, pieces};
+use super::channel_body::{BodySender, pieces};
 use crate::edge::http::problem::Problem;
 use crate::edge::listen::{Shutdown, ShutdownTrigger};
 
@@ -148,7 +148,7 @@ impl Drop for SubscriberPlace {
 
 struct EventSubscription {
     events: broadcast::Receiver<Bytes>,
-    pieces: Pieces,
+    pieces: BodySender,
     heartbeat: Duration,
     _place: OwnedSemaphorePermit,
     _share: SubscriberPlace,

@@ -9,8 +9,8 @@ use http::{HeaderValue, StatusCode, header};
 use tokio::sync::Semaphore;
 use tollgate_catalog::CatalogError;
 
+use super::channel_body::{BodySender, pieces};
 use super::log::{AuditPage, Log};
-use super::pieces::{Pieces, pieces};
 use crate::admin::refusal;
 use crate::edge::http::problem::Problem;
 
@@ -53,7 +53,7 @@ impl Exports {
 async fn send(
     log: &mut Log,
     mut page: AuditPage,
-    pieces: &Pieces,
+    pieces: &BodySender,
     most: usize,
 ) -> Result<(), CatalogError> {
     let mut left = most;

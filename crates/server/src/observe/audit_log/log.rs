@@ -13,7 +13,7 @@ use tollgate_catalog::{
 };
 use utoipa::ToSchema;
 
-pub(crate) use super::note::DecisionDetails;
+pub(crate) use super::decision_event::DecisionDetails;
 use crate::admin::{ChangeAnswer, action};
 use crate::edge::http::wire::time::rfc_3339_exact;
 
@@ -111,12 +111,12 @@ pub(crate) struct Log {
     pub(crate) catalog: Arc<Catalog>,
     /// Whether it is for an administrator of a tenant, who does not see the addresses of operators.
     pub(crate) is_for_tenant: bool,
-    pub(crate) wanted: Wanted,
+    pub(crate) wanted: LogQuery,
 }
 
 /// The query for a log.
 #[derive(Clone, Debug)]
-pub(crate) enum Wanted {
+pub(crate) enum LogQuery {
     /// Changes of the catalog, older than a position.
     Changes(AuditFilter, Option<ChangePlace>),
     /// Decisions, older than a position.
@@ -176,7 +176,7 @@ impl Log {
     /// them.
     pub(crate) async fn page(&mut self, limit: usize) -> Result<AuditPage, CatalogError> {
         match &mut self.wanted {
-            Wanted::Changes(filter, before) => {
+            LogQuery::Changes(filter, before) => {
                 let at = before.map(|ChangePlace(place)| place);
                 let page = self.catalog.audit_page(filter, at, limit, MAX_PAGE_BYTES).await;
                 let (mut found, has_more) = page?;
@@ -190,7 +190,7 @@ impl Log {
                     found.iter().filter_map(|it| to_raw_value(&ChangeEntry::from(it)).ok());
                 Ok(AuditPage { records: records.collect(), next })
             }
-            Wanted::Decisions(filter, before) => {
+            LogQuery::Decisions(filter, before) => {
                 let at = before.as_ref().map(|DecisionAt(place)| place);
                 // One record beyond the limit shows whether there are more.
                 let mut found = self.catalog.decisions(filter, at, limit + 1).await?;

@@ -5,16 +5,16 @@
 //! heavy hitters ([`top`]), to subscribers ([`events`]), and to the writer of the log ([`writer`]),
 //! which has a separate queue: a slow database costs rows of the log, and nothing else.
 
+mod channel_body;
+mod client_identity;
+mod decision_event;
 pub(crate) mod events;
 mod export;
-mod keeper;
 pub(crate) mod log;
-mod note;
-mod pieces;
 pub(crate) mod resets;
+mod retrying_writer;
 mod shares;
 pub(crate) mod top;
-mod who;
 mod writer;
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -27,14 +27,14 @@ use tokio::time::sleep;
 use tollgate::{Decision, Micros, Policy};
 use tollgate_catalog::Catalog;
 
+pub(crate) use self::client_identity::shortened;
+use self::decision_event::DecisionEvent;
+pub(crate) use self::decision_event::RequestContext;
 use self::events::Events;
 use self::export::Exports;
-use self::note::DecisionEvent;
-pub(crate) use self::note::RequestContext;
 use self::resets::Resets;
 use self::shares::WriteShares;
 use self::top::Top;
-pub(crate) use self::who::shortened;
 use self::writer::AuditWriter;
 use crate::app::state::Shared;
 use crate::check::journal::IdText;

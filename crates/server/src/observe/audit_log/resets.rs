@@ -12,8 +12,8 @@ use tollgate::rules::{Identifier, Rule};
 use tollgate::{Decision, RuleOutcome};
 use tollgate_catalog::{Author, Catalog, Reset, ResetRecord};
 
-use super::keeper::{RetryingWriter, Rows};
-use super::note::RequestContext;
+use super::decision_event::RequestContext;
+use super::retrying_writer::{RetryingWriter, Rows};
 use super::{AuditCounts, AuditOutcomes, who};
 use crate::edge::listen::Shutdown;
 
@@ -99,7 +99,7 @@ pub(crate) fn records_of(
 ) -> Vec<ResetRecord> {
     let record = |outcome: RuleOutcome<'_>| {
         let rule = outcome.rule;
-        let identifiers = who::identifiers(context, &rule.identifiers);
+        let identifiers = client_identity::identifiers(context, &rule.identifiers);
         let left = |decision: &Decision| {
             let told = decision.outcomes().filter(|_| decision.degraded().is_none());
             let mut own = told.filter(|it| it.rule.id == rule.id);

@@ -12,7 +12,7 @@ use foldhash::quality::RandomState;
 use tollgate::Timestamp;
 use tollgate_catalog::DecisionAction;
 
-use super::note::DecisionEvent;
+use super::decision_event::DecisionEvent;
 
 /// How many names a sketch counts.
 const MAX_NAMES: usize = 500;
@@ -38,7 +38,7 @@ impl TopBy {
 
 /// Which decisions are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Of {
+pub(crate) enum TopOutcome {
     /// Refused requests.
     Refused,
     /// Requests that a shadow rule would have refused.
@@ -47,7 +47,7 @@ pub(crate) enum Of {
     Recorded,
 }
 
-impl Of {
+impl TopOutcome {
     const COUNT: usize = 3;
 
     /// What a decision counts as, besides `Recorded`.
@@ -79,29 +79,29 @@ struct Slice {
     number: u64,
     /// How many decisions had been missed before it began.
     missed_before: u64,
-    /// For each of [`TopBy`], one for each of [`Of`].
-    sketches: [[Sketch; Of::COUNT]; TopBy::ALL.len()],
+    /// For each of [`TopBy`], one for each of [`TopOutcome`].
+    sketches: [[Sketch; TopOutcome::COUNT]; TopBy::ALL.len()],
 }
 
 impl Top {
     pub(super) fn count(&mut self, note: &DecisionEvent, now: Timestamp, missed: u64) {
         let rule_id = note.rule_id.as_deref();
         let names = [Some(note.client.as_str()), rule_id, note.details.endpoint.as_deref()];
-        self.count_names(names, Of::from_action(note.action), now, missed);
+        self.count_names(names, TopOutcome::from_action(note.action), now, missed);
     }
 
     /// Counts a decision by its names, in the order of [`TopBy`].
     fn count_names(
         &mut self,
         names: [Option<&str>; TopBy::ALL.len()],
-        of: Option<Of>,
+        of: Option<TopOutcome>,
         now: Timestamp,
         missed: u64,
     ) {
         let slice = self.slice(now, missed);
         for (sketches, name) in slice.sketches.iter_mut().zip(names) {
             let Some(name) = name else { continue };
-            sketches[Of::Recorded as usize].count(name);
+            sketches[TopOutcome::Recorded as usize].count(name);
             if let Some(of) = of {
                 sketches[of as usize].count(name);
             }
@@ -124,7 +124,7 @@ impl Top {
     /// The names with the highest counts of the last seconds, in whole slices.
     pub(crate) fn ranking(
         &self,
-        (by, of): (TopBy, Of),
+        (by, of): (TopBy, TopOutcome),
         now: Timestamp,
         window_seconds: u64,
         (limit, missed): (usize, u64),
@@ -188,7 +188,7 @@ mod tests {
             let names = [Some(*name), None, None];
             top.count_names(
                 names,
-                Some(Of::Refused),
+                Some(TopOutcome::Refused),
                 Timestamp::from_secs(*second),
                 missed * may_lack,
             );
@@ -196,7 +196,7 @@ mod tests {
         assert!(top.slices.len() <= SLICES, "{}", top.slices.len());
         let missed = counted.len() as u64 * may_lack;
         let now = Timestamp::from_secs(1_000);
-        let ranking = top.ranking((TopBy::Client, Of::Refused), now, window, (10, missed));
+        let ranking = top.ranking((TopBy::Client, TopOutcome::Refused), now, window, (10, missed));
         let names: Vec<(&str, u64)> =
             ranking.names.iter().map(|(name, count)| (name.as_str(), *count)).collect();
         assert_eq!(names, expected, "{counted:?}");
@@ -205,7 +205,7 @@ mod tests {
         } else {
             assert!(ranking.may_lack > 0, "missed decisions are reported");
         }
-        assert_eq!(top.ranking((TopBy::Rule, Of::Refused), now, window, (10, 0)).names, []);
+        assert_eq!(top.ranking((TopBy::Rule, TopOutcome::Refused), now, window, (10, 0)).names, []);
     }
 
     #[test]

@@ -7,8 +7,8 @@ use tokio::time::{sleep, timeout};
 use tollgate_catalog::{Catalog, LoggedDecision};
 
 use super::AuditCounts;
-use super::keeper::{RetryingWriter, Rows};
-use super::note::DecisionEvent;
+use super::decision_event::DecisionEvent;
+use super::retrying_writer::{RetryingWriter, Rows};
 use crate::edge::listen::Shutdown;
 use crate::settings::Audit;
 

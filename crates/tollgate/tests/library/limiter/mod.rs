@@ -1,12 +1,12 @@
 //! How a limiter behaves, as scripts of requests and decisions.
 
+mod admission;
 mod batch;
 mod charging;
 mod corrections;
 mod penalty;
 mod report;
 mod soft;
-mod standing;
 
 use crate::scene;
 

@@ -20,7 +20,7 @@ use crate::edge::http::extract::{RuleViewer, Session, Viewer};
 use crate::edge::http::openapi::AdminProblems;
 use crate::edge::http::paging::{Parameters, link_next};
 use crate::edge::http::problem::{Problem, ProblemBody};
-use crate::observe::audit_log::log::{ChangeEntry, DecisionEntry, Log, Wanted};
+use crate::observe::audit_log::log::{ChangeEntry, DecisionEntry, Log, LogQuery};
 use crate::observe::audit_log::shortened;
 use crate::policy::source::PolicySource;
 
@@ -108,7 +108,7 @@ pub(crate) async fn changes(
         since: query.time("since")?,
         until: query.time("until")?,
     };
-    let wanted = Wanted::Changes(filter, place(&query)?);
+    let wanted = LogQuery::Changes(filter, place(&query)?);
     answer(&app, session, &uri, &headers, &query, wanted).await
 }
 
@@ -153,7 +153,7 @@ pub(crate) async fn decisions(
         since: query.time("since")?,
         until: query.time("until")?,
     };
-    let wanted = Wanted::Decisions(filter, place(&query)?);
+    let wanted = LogQuery::Decisions(filter, place(&query)?);
     answer(&app, session, &uri, &headers, &query, wanted).await
 }
 
@@ -164,7 +164,7 @@ async fn answer(
     uri: &Uri,
     headers: &HeaderMap,
     query: &Parameters,
-    wanted: Wanted,
+    wanted: LogQuery,
 ) -> Result<Response, Problem> {
     let is_for_tenant = session.tenant().is_some();
     let mut log = Log { catalog: catalog(app)?, is_for_tenant, wanted };

@@ -15,7 +15,7 @@ use crate::app::state::{ServerState, Shared};
 use crate::check::checker::Recording;
 use crate::edge::http::extract::Peer;
 use crate::edge::http::problem::{Problem, ProblemBody};
-use crate::edge::http::wire::answer::refuser;
+use crate::edge::http::wire::response::refuser;
 use crate::observe::audit_log::RequestContext;
 use crate::observe::metrics::EntryPoint;
 use crate::settings::{DenyStatus, RequestHeaders};
@@ -59,7 +59,12 @@ pub(crate) async fn authorize(
     let (parts, _) = request.into_parts();
     app.admit_proxy(&parts.headers, peer)?;
     app.guard.check_call().map_err(Problem::for_a_proxy)?;
-    let asked = Asked::of(&parts.headers, parts.method.as_str(), &parts.uri, app.request_headers)?;
+    let asked = AuthorizeRequest::of(
+        &parts.headers,
+        parts.method.as_str(),
+        &parts.uri,
+        app.request_headers,
+    )?;
     let identity = app.identify(&parts.headers, peer).await;
     if let Some(why) = identity.credential_problem {
         return Err(app.refuse_client(Problem::of_credentials(why)));
@@ -134,7 +139,7 @@ impl Shared {
 
 /// The request that a proxy wants checked.
 #[derive(Debug, PartialEq, Eq)]
-struct Asked<'a> {
+struct AuthorizeRequest<'a> {
     method: Cow<'a, str>,
     host: Option<Cow<'a, str>>,
     path: Cow<'a, str>,
@@ -182,7 +187,7 @@ fn ambiguous(what: &str) -> Problem {
     Problem::bad_request("ambiguous_request", detail)
 }
 
-impl<'a> Asked<'a> {
+impl<'a> AuthorizeRequest<'a> {
     /// Reads the headers of the proxy. Proxies overwrite the headers they use themselves, but pass on
     /// what a client put into the others, so two families that disagree are refused.
     fn of(
@@ -269,8 +274,8 @@ mod tests {
             headers.insert(*name, HeaderValue::from_bytes(value).expect("a header value"));
         }
         let uri: Uri = uri.parse().expect("a URI");
-        match Asked::of(&headers, "GET", &uri, believed) {
-            Ok(Asked { method, host, path }) => {
+        match AuthorizeRequest::of(&headers, "GET", &uri, believed) {
+            Ok(AuthorizeRequest { method, host, path }) => {
                 format!("{method} {}{path}", host.unwrap_or_default())
             }
             Err(problem) => problem.status().as_u16().to_string(),
@@ -344,7 +349,7 @@ mod tests {
         headers.append("x-original-uri", HeaderValue::from_static("/harmless"));
         headers.append("x-original-uri", HeaderValue::from_static("/login"));
         let uri = Uri::from_static(PATH);
-        let refused = Asked::of(&headers, "GET", &uri, ANY).expect_err("two lines");
+        let refused = AuthorizeRequest::of(&headers, "GET", &uri, ANY).expect_err("two lines");
         assert_eq!(refused.status(), StatusCode::BAD_REQUEST);
     }
 
@@ -352,7 +357,7 @@ mod tests {
     fn the_host_of_http_2_is_that_of_its_target() {
         let headers = HeaderMap::new();
         let uri = Uri::from_static("https://api.example.com/api/v1/rate-limit/authorize/x");
-        let asked = Asked::of(&headers, "GET", &uri, ANY).expect("a path behind ours");
+        let asked = AuthorizeRequest::of(&headers, "GET", &uri, ANY).expect("a path behind ours");
         assert_eq!(asked.host.as_deref(), Some("api.example.com"));
     }
 

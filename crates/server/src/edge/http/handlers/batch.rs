@@ -16,9 +16,9 @@ use crate::app::state::ServerState;
 use crate::edge::http::extract::{CheckCaller, JsonBody};
 use crate::edge::http::openapi::CallProblems;
 use crate::edge::http::problem::{Problem, ProblemBody};
-use crate::edge::http::wire::answer::{response, write};
 use crate::edge::http::wire::check::{CheckBody, CheckSubject};
 use crate::edge::http::wire::decode::decode;
+use crate::edge::http::wire::response::{response, write};
 use crate::observe::metrics::{EntryPoint, RequestOutcome};
 
 /// How many checks memory is allocated for at first.

@@ -16,9 +16,9 @@ use crate::check::idempotency::Remembered;
 use crate::edge::http::extract::{CheckCaller, JsonBody};
 use crate::edge::http::openapi::{BodyProblems, CallProblems};
 use crate::edge::http::problem::{Problem, ProblemBody};
-use crate::edge::http::wire::answer;
 use crate::edge::http::wire::check::CheckBody;
 use crate::edge::http::wire::decode::decode;
+use crate::edge::http::wire::response;
 use crate::observe::metrics::EntryPoint;
 
 /// The idempotency key of a call.

@@ -14,7 +14,7 @@ use crate::check::journal::DecisionId;
 use crate::edge::http::extract::{PathName, Viewer, read_name};
 use crate::edge::http::openapi::AdminProblems;
 use crate::edge::http::problem::{Problem, ProblemBody};
-use crate::edge::http::wire::answer::{response, rule_results};
+use crate::edge::http::wire::response::{response, rule_results};
 use crate::edge::http::wire::time::rfc_3339;
 
 /// Explains a recent decision: its reason, and the figures of every rule at that moment.

@@ -13,9 +13,9 @@ use crate::check::checker::{Naming, Recording};
 use crate::edge::http::extract::{Explainer, JsonBody, PeekCaller};
 use crate::edge::http::openapi::{BodyProblems, CallProblems};
 use crate::edge::http::problem::{Problem, ProblemBody};
-use crate::edge::http::wire::answer::{response, write};
 use crate::edge::http::wire::check::CheckBody;
 use crate::edge::http::wire::decode::decode;
+use crate::edge::http::wire::response::{response, write};
 use crate::observe::metrics::EntryPoint;
 
 /// Reads the limits and counters of a check, without charging it.

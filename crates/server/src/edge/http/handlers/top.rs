@@ -12,7 +12,7 @@ use crate::edge::http::extract::Viewer;
 use crate::edge::http::openapi::AdminProblems;
 use crate::edge::http::paging::Parameters;
 use crate::edge::http::problem::{Problem, ProblemBody};
-use crate::observe::audit_log::top::{MAX_WINDOW, Of, Ranking, TopBy};
+use crate::observe::audit_log::top::{MAX_WINDOW, Ranking, TopBy, TopOutcome};
 
 const DEFAULT_WINDOW: u64 = 60;
 const DEFAULT_LIMIT: u64 = 10;
@@ -97,9 +97,9 @@ pub(crate) async fn top(
         TopAnswer {
             by: name,
             window_seconds: window,
-            refused: list(Of::Refused),
-            would_refuse: list(Of::WouldRefuse),
-            recorded: list(Of::Recorded),
+            refused: list(TopOutcome::Refused),
+            would_refuse: list(TopOutcome::WouldRefuse),
+            recorded: list(TopOutcome::Recorded),
         }
     });
     Ok((session.fields, Json(answer)).into_response())

@@ -1,7 +1,7 @@
 //! The JSON of the check API: requests and responses.
 
-pub(crate) mod answer;
 pub(crate) mod ban;
 pub(crate) mod check;
 pub(crate) mod decode;
+pub(crate) mod response;
 pub(crate) mod time;

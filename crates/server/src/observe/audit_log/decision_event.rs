@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 use super::log::DecisionEntry;
 use super::{is_held, who};
 use crate::check::journal::IdText;
-use crate::edge::http::wire::answer::{reason, refuser};
+use crate::edge::http::wire::response::{reason, refuser};
 use crate::edge::http::wire::time::rfc_3339_exact;
 
 /// What the audit log needs to know about a request.
@@ -31,7 +31,7 @@ impl RequestContext<'_> {
     /// The path as it is recorded, without the query, which may contain secrets.
     pub(super) fn path(&self) -> Option<String> {
         let path = self.endpoint?.split(['?', '#']).next().unwrap_or_default();
-        Some(who::shortened(path).to_owned())
+        Some(client_identity::shortened(path).to_owned())
     }
 }
 
@@ -93,7 +93,8 @@ impl DecisionEvent {
         let rule_id = binding.as_ref().map(|binding| Arc::clone(&binding.rule.id));
         let rule_id = rule_id.or_else(|| refuser(decision).map(Arc::from));
         let rule = rule_id.as_ref().and_then(|rule_id| rules.find(rule_id));
-        let identifiers = who::identifiers(context, rule.map_or(&[], |rule| &rule.identifiers));
+        let identifiers =
+            client_identity::identifiers(context, rule.map_or(&[], |rule| &rule.identifiers));
         Self {
             at: decision.now(),
             id,
@@ -105,13 +106,13 @@ impl DecisionEvent {
                 None => DecisionAction::Allowed,
             },
             rule_id,
-            client: who::client(&identifiers),
+            client: client_identity::client(&identifiers),
             tenant: identifiers.get("tenant").cloned(),
             details: DecisionDetails {
                 reason: refusal.map(|refusal| reason(refusal).name().to_owned()),
                 endpoint: context.path(),
-                method: context.method.map(|method| who::shortened(method).to_owned()),
-                tier: decision.tier().map(|tier| who::shortened(tier).to_owned()),
+                method: context.method.map(|method| client_identity::shortened(method).to_owned()),
+                tier: decision.tier().map(|tier| client_identity::shortened(tier).to_owned()),
                 cost: figures.map_or_else(|| context.request.cost(), |figures| figures.cost),
                 limit: figures.map(|figures| figures.limit),
                 remaining: figures.map(remaining),

@@ -7,7 +7,7 @@ use tollgate::Attribute;
 use tollgate::rules::Identifier;
 use tollgate_catalog::digest_of;
 
-use super::note::RequestContext;
+use super::decision_event::RequestContext;
 
 /// How many bytes of a client's text are recorded.
 const MAX_TEXT_BYTES: usize = 256;

@@ -16,7 +16,7 @@ pub(super) struct Turn<'a> {
 }
 
 /// The way to one limit, from the domain on.
-pub(super) struct Way<'a> {
+pub(super) struct LimitPath<'a> {
     /// The index of the limit.
     pub(super) at: usize,
     pub(super) limit: &'a FileLimit,
@@ -26,7 +26,7 @@ pub(super) struct Way<'a> {
 /// All ways of a domain, and the keys on the way to every node, limit or not.
 #[derive(Default)]
 pub(super) struct Ways<'a> {
-    pub(super) ways: Vec<Way<'a>>,
+    pub(super) ways: Vec<LimitPath<'a>>,
     pub(super) sequences: BTreeSet<Vec<&'a str>>,
 }
 
@@ -104,7 +104,7 @@ pub(super) fn turns<'a>(level: &'a TreeLevel, key: &str) -> impl Iterator<Item =
     of_key.map(move |(at, branch)| Turn { level, branch, at })
 }
 
-impl<'a> Way<'a> {
+impl<'a> LimitPath<'a> {
     pub(super) fn keys(&self) -> impl ExactSizeIterator<Item = &'a str> {
         self.turns.iter().map(Turn::key)
     }
@@ -121,7 +121,7 @@ impl<'a> Way<'a> {
 
     /// Whether this limit decides, where the rules of both apply to a descriptor of the
     /// file: it has more of the keys, or its values come first.
-    pub(super) fn comes_before(&self, other: &Way<'_>) -> bool {
+    pub(super) fn comes_before(&self, other: &LimitPath<'_>) -> bool {
         if other.turns.len() != self.turns.len() {
             return other.turns.len() < self.turns.len()
                 && other.keys().all(|key| self.turn_at(key).is_some());
@@ -145,7 +145,7 @@ impl<'a> Ways<'a> {
             turns.push(Turn { level, branch, at });
             self.sequences.insert(turns.iter().map(Turn::key).collect());
             let limit = branch.limit.and_then(|at| Some((at, limits.get(at)?)));
-            let way = limit.map(|(at, limit)| Way { at, limit, turns: turns.clone() });
+            let way = limit.map(|(at, limit)| LimitPath { at, limit, turns: turns.clone() });
             self.ways.extend(way);
             self.walk(&branch.below, limits, turns);
             turns.pop();

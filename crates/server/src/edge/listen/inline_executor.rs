@@ -13,24 +13,24 @@ use std::task::{Context, Poll, Waker};
 use hyper::rt::Executor;
 use parking_lot::Mutex;
 
-use super::pace::{Pace, Paces};
+use super::stalled_stream::{StalledStream, StalledStreams};
 
 type ExecutedCall = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The calls of one connection. Clones share them.
 #[derive(Clone, Default)]
-pub(super) struct Calls(Arc<Mutex<CallState>>);
+pub(super) struct InlineExecutor(Arc<Mutex<CallState>>);
 
 #[derive(Default)]
 struct CallState {
     /// How the response of the next call is sent.
-    next: Option<Arc<Pace>>,
+    next: Option<Arc<StalledStream>>,
     /// Calls that were not polled yet.
-    arrived: Vec<(ExecutedCall, Option<Arc<Pace>>)>,
-    waiting: Paces,
+    arrived: Vec<(ExecutedCall, Option<Arc<StalledStream>>)>,
+    waiting: StalledStreams,
 }
 
-impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Calls {
+impl<F: Future<Output = ()> + Send + 'static> Executor<F> for InlineExecutor {
     fn execute(&self, call: F) {
         let mut state = self.0.lock();
         let pace = state.next.take();
@@ -38,10 +38,10 @@ impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Calls {
     }
 }
 
-impl Calls {
+impl InlineExecutor {
     /// Sets how the response of the next call is sent. The library hands that call over before it takes
     /// another request; over HTTP/1.1 there is no pace, and no call is handed over.
-    pub(super) fn expect(&self, pace: Option<&Arc<Pace>>) {
+    pub(super) fn expect(&self, pace: Option<&Arc<StalledStream>>) {
         if let Some(pace) = pace {
             self.0.lock().next = Some(Arc::clone(pace));
         }

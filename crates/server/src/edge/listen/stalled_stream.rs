@@ -12,14 +12,14 @@ use tokio::task::AbortHandle;
 
 /// How one response is sent.
 #[derive(Debug, Default)]
-pub(super) struct Pace {
+pub(super) struct StalledStream {
     pieces: AtomicU32,
     /// A frame was handed over, and the next one has not been polled for yet.
     awaits_client: AtomicBool,
     sender: OnceLock<AbortHandle>,
 }
 
-impl Pace {
+impl StalledStream {
     /// Notes that a frame was handed over.
     pub(super) fn give(&self) {
         self.pieces.fetch_add(1, Relaxed);
@@ -34,11 +34,11 @@ impl Pace {
 
 /// The responses of one connection that were not complete at once.
 #[derive(Debug, Default)]
-pub(super) struct Paces(Vec<Followed>);
+pub(super) struct StalledStreams(Vec<Followed>);
 
 #[derive(Debug)]
 struct Followed {
-    pace: Weak<Pace>,
+    pace: Weak<StalledStream>,
     pieces: u32,
     quiet_looks: u32,
 }
@@ -46,9 +46,9 @@ struct Followed {
 /// When this many responses are followed, finished ones are removed.
 const PACES_CAPACITY: usize = 128;
 
-impl Paces {
+impl StalledStreams {
     /// Follows a response that a task sends.
-    pub(super) fn follow(&mut self, pace: &Arc<Pace>, sender: AbortHandle) {
+    pub(super) fn follow(&mut self, pace: &Arc<StalledStream>, sender: AbortHandle) {
         // There is one task for each response.
         let _ = pace.sender.set(sender);
         if self.0.len() >= PACES_CAPACITY {
@@ -83,7 +83,7 @@ mod tests {
     /// Plays events: `p` a frame is handed over, `w` the next one is waited for, `.` a check. Three
     /// quiet checks are one too many.
     async fn check(events: &str, is_ended: bool) {
-        let (pace, mut paces) = (Arc::<Pace>::default(), Paces::default());
+        let (pace, mut paces) = (Arc::<StalledStream>::default(), StalledStreams::default());
         let task = tokio::spawn(std::future::pending::<()>());
         paces.follow(&pace, task.abort_handle());
         for event in events.chars() {
@@ -113,9 +113,9 @@ mod tests {
 
     #[tokio::test]
     async fn finished_responses_are_removed() {
-        let mut paces = Paces::default();
+        let mut paces = StalledStreams::default();
         let task = tokio::spawn(std::future::pending::<()>());
-        let open = Arc::<Pace>::default();
+        let open = Arc::<StalledStream>::default();
         paces.follow(&open, task.abort_handle());
         for _ in 0..3 * PACES_CAPACITY {
             paces.follow(&Arc::default(), task.abort_handle());
