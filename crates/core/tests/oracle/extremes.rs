@@ -116,7 +116,7 @@ proptest! {
             let wrong = limit.report(state.as_ref(), now, cost, !fits);
             prop_assert_eq!(wrong.remaining, report.remaining);
             if let Some(state) = &state {
-                let (_, reset_after) = limit.admission(state, now);
+                let (_, reset_after) = limit.standing(state, now);
                 prop_assert_eq!(limit.is_idle(state, now), reset_after == Micros::ZERO);
                 prop_assert!(!state.to_string().is_empty());
             }

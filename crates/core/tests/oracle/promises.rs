@@ -260,7 +260,7 @@ fn idle_states_are_worth_nothing(trace: &Trace) -> TestCaseResult {
         counter.turn(step.clock);
         counter.act(step.action);
         let Counter { limit, state: Some(state), now, .. } = &counter else { continue };
-        let (exhausted, reset_after) = limit.admission(state, *now);
+        let (exhausted, reset_after) = limit.standing(state, *now);
         prop_assert_eq!(exhausted, limit.report(Some(state), *now, 0, true).remaining == 0);
         prop_assert_eq!(limit.is_idle(state, *now), reset_after == Micros::ZERO);
         if !limit.is_idle(state, *now) {

@@ -71,7 +71,7 @@ impl Page {
             let index = (start + step) % len;
             let is_spilled = matches!(self.slot(index).content(), Some(Content::Overflowed(_)));
             let standing = if policy == EvictionPolicy::Anyone || is_spilled {
-                self.examine(index, overflow, common, |limit, state| limit.admission(state, now))
+                self.examine(index, overflow, common, |limit, state| limit.standing(state, now))
             } else {
                 None
             };

@@ -10,7 +10,7 @@ use tollgate_catalog::{DecisionAction, LoggedDecision};
 use utoipa::ToSchema;
 
 use super::log::DecisionEntry;
-use super::{is_held, who};
+use super::{client_identity, is_held};
 use crate::check::journal::IdText;
 use crate::edge::http::wire::response::{reason, refuser};
 use crate::edge::http::wire::time::rfc_3339_exact;

@@ -14,7 +14,7 @@ use tollgate_catalog::{Author, Catalog, Reset, ResetRecord};
 
 use super::decision_event::RequestContext;
 use super::retrying_writer::{RetryingWriter, Rows};
-use super::{AuditCounts, AuditOutcomes, who};
+use super::{AuditCounts, AuditOutcomes, client_identity};
 use crate::edge::listen::Shutdown;
 
 /// How many resets wait at most. One takes about a kilobyte, and never more than a few.

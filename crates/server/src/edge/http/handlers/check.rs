@@ -106,7 +106,7 @@ fn write(
     let mut headers = HeaderMap::with_capacity(8);
     write_fields(decision, families, &mut headers);
     let mut body = Vec::with_capacity(256);
-    answer::write(&answer::response(decision, id, detail), &mut body);
+    response::write(&response::response(decision, id, detail), &mut body);
     Remembered { body: body.into(), headers }
 }
 
