@@ -21,7 +21,7 @@ use tollgate::Stopwatch;
 
 /// The timeout of everything that is waited for. Far more than it takes: a machine may be busy with
 /// other tests.
-const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The interval between polls for changes without a notification: a closed port, another response.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);

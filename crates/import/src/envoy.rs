@@ -7,7 +7,7 @@
 //! deeper than the tree, or less deep, meets none.
 //!
 //! ```
-//! use tollgate_import::envoy::{Descriptor, EnvoyConfig, Verdict};
+//! use tollgate_import::envoy::{Descriptor, EnvoyConfig, DescriptorVerdict};
 //!
 //! let file = "
 //! domain: shop
@@ -22,8 +22,8 @@
 //! let descriptor = |entries| Descriptor { entries, carries_limit: false };
 //! let request = [descriptor(&[("tenant", "acme")]), descriptor(&[("tenant", "other")])];
 //! let verdicts = config.judge("shop", &request).expect("the domain is known");
-//! assert_eq!(verdicts[0], Verdict::Unlimited);
-//! let Verdict::Limit { limit, key } = &verdicts[1] else { panic!("it is counted") };
+//! assert_eq!(verdicts[0], DescriptorVerdict::Unlimited);
+//! let DescriptorVerdict::Limit { limit, key } = &verdicts[1] else { panic!("it is counted") };
 //! assert_eq!(&*config.limits()[*limit].id, "shop.tenant");
 //! assert_eq!(key.as_str(), "4:shop6:tenant5:other");
 //! ```

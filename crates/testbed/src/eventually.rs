@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use tokio::time::{interval, timeout};
 
-use crate::wait::PATIENCE;
+use crate::wait::WAIT_TIMEOUT;
 
 /// The interval between polls.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Waits until `look` finds what it looks for, for at most [`PATIENCE`].
+/// Waits until `look` finds what it looks for, for at most [`WAIT_TIMEOUT`].
 pub async fn eventually<T, F: Future<Output = Option<T>>>(
     what: &str,
     mut look: impl FnMut() -> F,
@@ -23,6 +23,6 @@ pub async fn eventually<T, F: Future<Output = Option<T>>>(
             }
         }
     };
-    let found = timeout(PATIENCE, looking).await;
+    let found = timeout(WAIT_TIMEOUT, looking).await;
     found.unwrap_or_else(|_| panic!("waited in vain for {what}"))
 }

@@ -28,4 +28,4 @@ pub use redis::cluster::RedisCluster;
 pub use redis::sentinels::Sentinels;
 pub use redis::{Redis, RedisBuilder};
 pub use resp::Reply;
-pub use wait::{PATIENCE, until};
+pub use wait::{WAIT_TIMEOUT, until};

@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use tempfile::TempDir;
 
 use crate::signal;
-use crate::wait::{PATIENCE, try_until};
+use crate::wait::{WAIT_TIMEOUT, try_until};
 
 /// How long a process may take to end by itself when it is asked to.
 const GRACE: Duration = Duration::from_secs(8);
@@ -71,14 +71,14 @@ impl Process {
         let child = spawn(command).unwrap_or_else(|error| panic!("{name} does not start: {error}"));
         *self.child.lock() = Some(child);
 
-        let outcome = try_until(PATIENCE, || {
+        let outcome = try_until(WAIT_TIMEOUT, || {
             let has_ended = self.id().is_none_or(signal::is_gone);
             if !has_ended && is_ready() { Some(true) } else { has_ended.then_some(false) }
         });
         match outcome {
             Some(true) => {}
             Some(false) => panic!("{name} ended at once and said:\n{}", self.log()),
-            None => panic!("{name} is not ready after {PATIENCE:?} and said:\n{}", self.log()),
+            None => panic!("{name} is not ready after {WAIT_TIMEOUT:?} and said:\n{}", self.log()),
         }
     }
 

@@ -7,14 +7,14 @@ use crate::clock::Moment;
 
 /// The longest that anything is waited for. Far more than it takes: a machine may be busy with other
 /// tests.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The interval between polls.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Waits until `look` finds what it looks for, for at most [`PATIENCE`].
+/// Waits until `look` finds what it looks for, for at most [`WAIT_TIMEOUT`].
 pub fn until<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
-    try_until(PATIENCE, look).unwrap_or_else(|| panic!("waited in vain for {what}"))
+    try_until(WAIT_TIMEOUT, look).unwrap_or_else(|| panic!("waited in vain for {what}"))
 }
 
 /// Waits until `look` returns something; `None` after the timeout.

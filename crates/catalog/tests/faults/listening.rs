@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 use tollgate_catalog::{Catalog, Intent, PolicyBounds, Seed};
-use tollgate_testbed::{PATIENCE, Postgres};
+use tollgate_testbed::{Postgres, WAIT_TIMEOUT};
 
 use crate::{NOW, author, node, opened, rule};
 use tollgate_testbed::eventually;
@@ -19,7 +19,7 @@ async fn write(catalog: &Catalog, rule_id: &str) {
 }
 
 async fn wakes(woken: &Notify) {
-    timeout(PATIENCE, woken.notified()).await.expect("waited in vain to be woken");
+    timeout(WAIT_TIMEOUT, woken.notified()).await.expect("waited in vain to be woken");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -58,9 +58,9 @@ async fn a_file_notifies_only_its_own_process() {
     let url = format!("sqlite:{}", folder.path().join("catalog.db").display());
     let catalog = Catalog::new(url.parse().expect("a valid URL"), PolicyBounds::default());
     catalog.open(Seed::default(), NOW, false).await.expect("a catalog");
-    timeout(PATIENCE, catalog.changed()).await.expect("woken by the beginning");
+    timeout(WAIT_TIMEOUT, catalog.changed()).await.expect("woken by the beginning");
     // It ends at once.
-    timeout(PATIENCE, catalog.listen(&Notify::new())).await.expect("an end");
+    timeout(WAIT_TIMEOUT, catalog.listen(&Notify::new())).await.expect("an end");
     let intent = || Intent::Edits(vec![rule("one")]);
     catalog.write(&author(), intent(), NOW, true).await.expect("a trial");
     catalog.write(&author(), Intent::Edits(Vec::new()), NOW, false).await.expect("nothing");

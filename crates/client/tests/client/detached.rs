@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 use tollgate_client::{Check, Client, Error, Source};
-use tollgate_testbed::{Fault, FaultProxy, PATIENCE};
+use tollgate_testbed::{Fault, FaultProxy, WAIT_TIMEOUT};
 
 use crate::server::Protocol;
 use crate::trust::{read, with_certificate};
@@ -16,7 +16,7 @@ use crate::trust::{read, with_certificate};
 /// Checks until the server responds.
 async fn until_answered(client: &Client) {
     let answered = async { while !client.check(&Check::new()).await.is_from_server() {} };
-    timeout(PATIENCE, answered).await.expect("an answer in the end");
+    timeout(WAIT_TIMEOUT, answered).await.expect("an answer in the end");
 }
 
 /// Checks over connections that take longer to make than the timeout.
@@ -36,7 +36,7 @@ async fn ask_over_slow_connections(protocol: Protocol) {
     // The same holds if the caller drops the call.
     let client = builder.build().expect("a client");
     let asked = async { while timeout(TIMEOUT, client.check(&Check::new())).await.is_err() {} };
-    timeout(PATIENCE, asked).await.expect("an answer in the end");
+    timeout(WAIT_TIMEOUT, asked).await.expect("an answer in the end");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -123,5 +123,5 @@ async fn an_answer_that_comes_late_leaves_its_connection_to_the_next_check() {
         }
         false
     };
-    assert!(timeout(PATIENCE, served).await.expect("an answer in the end"));
+    assert!(timeout(WAIT_TIMEOUT, served).await.expect("an answer in the end"));
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tollgate_client::{Check, Client, Decision, Error, OnFailure, Source};
-use tollgate_testbed::{Fault, FaultProxy, PATIENCE, Stopwatch};
+use tollgate_testbed::{Fault, FaultProxy, Stopwatch, WAIT_TIMEOUT};
 
 use crate::server::{PROTOCOLS, Protocol, Server};
 
@@ -28,7 +28,7 @@ fn client(protocol: Protocol, url: &str, on_failure: OnFailure) -> Client {
 /// Checks until the server responds.
 async fn until_answered(client: &Client) {
     let answered = async { while !client.check(&alice().cost(0)).await.is_from_server() {} };
-    tokio::time::timeout(PATIENCE, answered).await.expect("an answer in the end");
+    tokio::time::timeout(WAIT_TIMEOUT, answered).await.expect("an answer in the end");
 }
 
 /// Whether a decision is that of the policy, for the reason that the fault gives.

@@ -13,7 +13,7 @@ use tollgate_client::{Client, ClientBuilder};
 use tollgate_server::App;
 use tollgate_server::listen::{Listener, Shutdown, ShutdownTrigger, Tls, serve};
 use tollgate_server::settings::Settings;
-use tollgate_testbed::PATIENCE;
+use tollgate_testbed::WAIT_TIMEOUT;
 
 pub(crate) const ADMIN_TOKEN: &str = "admin-squeamish-ossifrage";
 
@@ -38,7 +38,7 @@ pub(crate) const PROTOCOLS: [Protocol; 2] = [Protocol::Http, Protocol::Grpc];
 impl Protocol {
     /// A client of this server, with a long timeout.
     pub(crate) fn builder(self, url: &str) -> ClientBuilder {
-        let builder = Client::builder(url).timeout(PATIENCE);
+        let builder = Client::builder(url).timeout(WAIT_TIMEOUT);
         match self {
             Self::Http => builder,
             Self::Grpc => builder.grpc(),

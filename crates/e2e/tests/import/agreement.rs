@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use tollgate_e2e::nginx::{Nginx, command, free_address};
-use tollgate_testbed::PATIENCE;
+use tollgate_testbed::WAIT_TIMEOUT;
 
 use crate::support::{tollgate, write};
 
@@ -170,7 +170,7 @@ fn an_imported_policy_admits_what_nginx_admits() {
             held.push((number, stream));
             continue;
         }
-        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        stream.set_read_timeout(Some(WAIT_TIMEOUT)).expect("a timeout");
         let mut status = [0; 12];
         let read = stream.read_exact(&mut status);
         let status = String::from_utf8_lossy(&status).into_owned();

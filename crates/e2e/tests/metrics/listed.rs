@@ -68,7 +68,7 @@ const TESTS: &[(&str, &[&str])] = &[
     ("e2e/tests/service/grpc/hostile.rs", &["tollgate_grpc_responses_total"]),
     ("e2e/tests/service/grpc/rate_limiter.rs", &["tollgate_caller_skew_seconds"]),
     ("e2e/tests/service/rls/metrics.rs", &["tollgate_envoy_values_total"]),
-    ("server/src/penalty.rs", &["tollgate_penalty_refusals_lost_total"]),
+    ("server/src/policy/bans.rs", &["tollgate_penalty_refusals_lost_total"]),
 ];
 
 /// Name and type of each metric in the text format.

@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy};
 use tokio::net::{TcpListener, TcpStream};
 use tollgate_core::Algorithm;
 use tollgate_store::{OpOutcome, RemoteSettings, Store as _, StoreErrorKind};
-use tollgate_testbed::{Fault, FaultProxy, PATIENCE, Redis, RedisCluster};
+use tollgate_testbed::{Fault, FaultProxy, Redis, RedisCluster, WAIT_TIMEOUT};
 
 use crate::{
     NO_TIME, call, cluster_url, first, key, left, limit, one, patient, redis, settle, try_settle,
@@ -30,7 +30,7 @@ async fn a_retry_after_a_lost_response_is_charged_once() {
     eventually("an answer", || async { hasty.settle(&charges, NO_TIME).await.ok() }).await;
     let before = left(&other, &charges).await[0];
 
-    proxy.set(Fault::Latency { to_server: Duration::ZERO, to_client: PATIENCE });
+    proxy.set(Fault::Latency { to_server: Duration::ZERO, to_client: WAIT_TIMEOUT });
     let lost = try_settle(&hasty, &charges, &call("lost", 1, "one")).await;
     assert_eq!(lost.expect_err("no answer").kind(), StoreErrorKind::Timeout);
     eventually("the charge", || async {
@@ -93,7 +93,7 @@ async fn a_connection_that_ends_is_made_again_within_the_deadline() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unavailable_slot_leaves_no_charge_in_the_others() {
     let cluster = RedisCluster::start(3, 0);
-    let settings = RemoteSettings { deadline: PATIENCE, failures: 100, ..patient() };
+    let settings = RemoteSettings { deadline: WAIT_TIMEOUT, failures: 100, ..patient() };
     let store = redis(&cluster_url(&cluster), settings).await;
     let ten = limit(Algorithm::FixedWindow, 10);
     // Clients on each of the three servers.

@@ -14,7 +14,7 @@ use tollgate_store::redis::RedisStore;
 use tollgate_store::{
     IdempotencyKey, Op, OpOutcome, RemoteSettings, SettleRequest, Settlement, Store, StoreError,
 };
-use tollgate_testbed::{PATIENCE, RedisCluster};
+use tollgate_testbed::{RedisCluster, WAIT_TIMEOUT};
 
 /// The time of a request, which a store with its own clock ignores.
 const NO_TIME: Timestamp = Timestamp::EPOCH;
@@ -77,13 +77,13 @@ async fn left(store: &impl Store, charges: &[Charge<'_>]) -> Vec<u64> {
 
 /// A deadline that is longer than any server takes.
 fn patient() -> RemoteSettings {
-    RemoteSettings { deadline: PATIENCE, ..RemoteSettings::default() }
+    RemoteSettings { deadline: WAIT_TIMEOUT, ..RemoteSettings::default() }
 }
 
 /// A store whose servers are known.
 async fn redis(url: &str, settings: RemoteSettings) -> RedisStore {
     let store = RedisStore::connect(url, settings).expect("a valid URL");
-    assert!(store.found(PATIENCE).await, "no server was found");
+    assert!(store.found(WAIT_TIMEOUT).await, "no server was found");
     store
 }
 

@@ -4,7 +4,7 @@ use std::slice;
 
 use tokio::runtime::Handle;
 use tokio::time::timeout;
-use tollgate_testbed::{PATIENCE, Redis, RedisCluster, Sentinels};
+use tollgate_testbed::{Redis, RedisCluster, Sentinels, WAIT_TIMEOUT};
 
 use crate::stand::{
     cluster_url, connect, eventually, heard, listening, publish_eventually, published_rules, read,
@@ -34,7 +34,7 @@ async fn check_dropped(url: &str, servers: &[Redis]) {
     assert!(tasks() > tasks_before, "{url}");
     assert!(counts().iter().map(|(_, listening)| listening).sum::<usize>() == 1, "{url}");
     drop(rule_cache);
-    assert!(timeout(PATIENCE, changes.changed()).await.expect("an end").is_err(), "{url}");
+    assert!(timeout(WAIT_TIMEOUT, changes.changed()).await.expect("an end").is_err(), "{url}");
     eventually("the end of all tasks and connections", || async {
         (tasks() == tasks_before && is_alone()).then_some(())
     })

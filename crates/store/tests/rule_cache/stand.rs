@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::timeout;
 use tollgate_store::{PublishedRules, RedisRuleCache, RemoteSettings, RuleCacheError};
-use tollgate_testbed::{PATIENCE, RedisCluster, Stopwatch};
+use tollgate_testbed::{RedisCluster, Stopwatch, WAIT_TIMEOUT};
 
 pub(crate) use tollgate_testbed::eventually;
 
@@ -29,7 +29,8 @@ pub(crate) async fn listening(url: &str) -> (RedisRuleCache, watch::Receiver<u64
 /// Waits until there may be something new. Says how long that took.
 pub(crate) async fn heard(changes: &mut watch::Receiver<u64>) -> Duration {
     let began = Stopwatch::start();
-    let change = timeout(PATIENCE, changes.changed()).await.expect("waited in vain for a change");
+    let change =
+        timeout(WAIT_TIMEOUT, changes.changed()).await.expect("waited in vain for a change");
     change.expect("a rule_cache that listens");
     began.elapsed()
 }

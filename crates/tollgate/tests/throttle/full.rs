@@ -7,7 +7,7 @@ use http_body_util::BodyExt as _;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tollgate::{Clock as _, Micros, Request, SystemClock, Timestamp};
-use tollgate_testbed::{PATIENCE, until};
+use tollgate_testbed::{WAIT_TIMEOUT, until};
 
 use crate::gate::{Answer, Gate};
 use crate::lateness::{Floor, Lateness};
@@ -117,7 +117,7 @@ impl Crowd {
     /// of timers.
     async fn go(self) -> (Lateness, usize) {
         for (number, sent) in self.sent.into_iter().enumerate() {
-            let answer = timeout(PATIENCE, sent).await;
+            let answer = timeout(WAIT_TIMEOUT, sent).await;
             let answer = answer.unwrap_or_else(|_| panic!("number {number} was forgotten"));
             match answer {
                 Ok(Ok(answer)) => assert!(answer.status() == 200 && !leaves(number), "{number}"),
@@ -206,7 +206,7 @@ async fn all_at_once(policy: &str, spacing: Micros) {
     let start = SystemClock.now();
     let sent: Vec<_> = (0..HELD).map(|number| tokio::spawn(gate.request(number))).collect();
     for sent in sent {
-        let answer = timeout(PATIENCE, sent).await.expect("every request gets a response");
+        let answer = timeout(WAIT_TIMEOUT, sent).await.expect("every request gets a response");
         assert_eq!(answer.expect("no panic").map(|answer| answer.status()), Ok(StatusCode::OK));
     }
     assert_eq!(gate.layer.delayed(), 0);

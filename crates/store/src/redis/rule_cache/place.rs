@@ -146,7 +146,7 @@ fn no_client(problem: String) -> StoreError {
 #[cfg(test)]
 mod tests {
     use redis::cmd;
-    use tollgate_testbed::{PATIENCE, Sentinels};
+    use tollgate_testbed::{Sentinels, WAIT_TIMEOUT};
 
     use super::*;
 
@@ -158,7 +158,7 @@ mod tests {
         let place = RuleServer::new(url, "a key", &RemoteSettings::default()).expect("a valid URL");
         place.call(&cmd("PING")).await.expect("a response of the first master");
         sentinels.kill_master();
-        let answered = timeout(PATIENCE, async {
+        let answered = timeout(WAIT_TIMEOUT, async {
             while place.call(&cmd("PING")).await.is_err() {
                 tokio::task::yield_now().await;
             }

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use tollgate_core::Algorithm;
 use tollgate_store::postgres::PostgresStore;
 use tollgate_store::{BreakerState, RemoteSettings, StoreErrorKind};
-use tollgate_testbed::{Fault, FaultProxy, PATIENCE, Postgres, Stopwatch, until};
+use tollgate_testbed::{Fault, FaultProxy, Postgres, Stopwatch, WAIT_TIMEOUT, until};
 
 use crate::postgres::{charge, draw, key, limit, patient};
 use tollgate_testbed::eventually;
@@ -156,7 +156,7 @@ async fn only_one_request_tries_a_database_that_stands_still() {
     fail_until_open(&store, &[StoreErrorKind::Timeout]).await;
     let (before, failures) = (Stopwatch::start(), store.status()[0].failures);
     while store.status()[0].failures == failures {
-        assert!(before.elapsed() < PATIENCE, "{:?}", store.status());
+        assert!(before.elapsed() < WAIT_TIMEOUT, "{:?}", store.status());
         let answers: [_; 3] = tokio::join!(ask(&store), ask(&store), ask(&store)).into();
         let late = answers.iter().filter(|answer| **answer == Some(StoreErrorKind::Timeout));
         assert!(late.count() <= 1, "{answers:?}");

@@ -7,7 +7,7 @@ use tokio::runtime::Runtime;
 use tollgate_core::Key;
 use tollgate_store::RemoteSettings;
 use tollgate_store::redis::RedisStore;
-use tollgate_testbed::{PATIENCE, Redis, RedisCluster};
+use tollgate_testbed::{Redis, RedisCluster, WAIT_TIMEOUT};
 
 use crate::redis::draw::{Reach, Trace};
 use crate::redis::stand::{cluster_url, patient};
@@ -39,7 +39,7 @@ impl<'a> Source<'a> {
         let settings = RemoteSettings { uses_callers_clock: true, ..patient() };
         let store = RedisStore::connect_with_script(&url, settings, self.script);
         let store = store.expect("a valid URL");
-        assert!(self.runtime.block_on(store.found(PATIENCE)), "no server was found");
+        assert!(self.runtime.block_on(store.found(WAIT_TIMEOUT)), "no server was found");
         store
     }
 

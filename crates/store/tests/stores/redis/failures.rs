@@ -10,7 +10,7 @@ use tokio::time::{interval, timeout};
 use tollgate_core::{Algorithm, Charge, Limit};
 use tollgate_store::redis::RedisStore;
 use tollgate_store::{BreakerState, RemoteSettings, Store as _, StoreErrorKind};
-use tollgate_testbed::{PATIENCE, Redis, RedisCluster, Stopwatch};
+use tollgate_testbed::{Redis, RedisCluster, Stopwatch, WAIT_TIMEOUT};
 
 use crate::redis::stand::{
     LONG, NO_TIME, cluster_url, connect, eventually, key, limit, one, patient, remaining, story,
@@ -49,7 +49,7 @@ async fn a_cluster_that_starts_later_is_found_without_requests() {
     assert!(!store.found(Duration::from_millis(200)).await);
     cluster.nodes().iter().for_each(Redis::restart);
     cluster.wait_until_whole();
-    assert!(store.found(PATIENCE).await, "not found although it is there");
+    assert!(store.found(WAIT_TIMEOUT).await, "not found although it is there");
     until_it_answers(&store, key("a", "x")).await;
 }
 

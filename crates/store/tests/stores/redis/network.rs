@@ -7,7 +7,7 @@ use tokio::time::interval;
 use tollgate_core::{Algorithm, Limit};
 use tollgate_store::redis::RedisStore;
 use tollgate_store::{RemoteSettings, Store as _, StoreErrorKind};
-use tollgate_testbed::{Fault, FaultProxy, PATIENCE, Redis};
+use tollgate_testbed::{Fault, FaultProxy, Redis, WAIT_TIMEOUT};
 
 use crate::redis::stand::{
     LONG, NO_TIME, connect, eventually, key, limit, one, remaining, story, take, until_it_answers,
@@ -74,7 +74,7 @@ async fn check(fault: Fault, deadline: Duration, expected: Result<(), StoreError
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slow_network_passes_or_is_a_timeout() {
-    check(latency(30), PATIENCE, Ok(())).await;
+    check(latency(30), WAIT_TIMEOUT, Ok(())).await;
     check(latency(200), DEADLINE, Err(StoreErrorKind::Timeout)).await;
 }
 
@@ -85,7 +85,7 @@ async fn a_connection_that_is_half_open_is_replaced() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_that_is_reset_is_replaced() {
-    check(Fault::Refuse, PATIENCE, Err(StoreErrorKind::Unavailable)).await;
+    check(Fault::Refuse, WAIT_TIMEOUT, Err(StoreErrorKind::Unavailable)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tollgate_core::{Algorithm, Charge, Key, Limit, Micros, Mode, Quota, Timestamp};
 use tollgate_store::redis::RedisStore;
 use tollgate_store::{RemoteSettings, Settlement, Store, StoreError};
-use tollgate_testbed::{PATIENCE, Redis, RedisCluster, Stopwatch};
+use tollgate_testbed::{Redis, RedisCluster, Stopwatch, WAIT_TIMEOUT};
 
 pub(crate) use tollgate_testbed::eventually;
 
@@ -34,13 +34,13 @@ pub(crate) fn one<'a>(key: Key<'a>, limit: &'a Limit) -> Charge<'a> {
 
 /// A deadline that is longer than any server takes.
 pub(crate) fn patient() -> RemoteSettings {
-    RemoteSettings { deadline: PATIENCE, ..RemoteSettings::default() }
+    RemoteSettings { deadline: WAIT_TIMEOUT, ..RemoteSettings::default() }
 }
 
 /// A store whose servers are known.
 pub(crate) async fn connect(url: &str, settings: RemoteSettings) -> RedisStore {
     let store = RedisStore::connect(url, settings).expect("a valid URL");
-    assert!(store.found(PATIENCE).await, "no server was found");
+    assert!(store.found(WAIT_TIMEOUT).await, "no server was found");
     store
 }
 
