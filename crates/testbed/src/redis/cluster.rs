@@ -6,7 +6,7 @@ use super::topology::{Member, parse};
 use super::{Redis, says};
 use crate::process::run;
 use crate::resp::Reply;
-use crate::wait::until;
+use crate::wait::{WAIT_TIMEOUT, try_until, until};
 
 /// The fewest masters that can agree that one of them is gone.
 const FEWEST_MASTERS: usize = 3;
@@ -99,7 +99,15 @@ impl RedisCluster {
     /// Waits until all nodes that run agree about who serves what, every slot is served, and every
     /// replica has what its master has.
     pub fn wait_until_whole(&self) {
-        until("a cluster that is whole", || self.is_whole().then_some(()));
+        if try_until(WAIT_TIMEOUT, || self.is_whole().then_some(())).is_none() {
+            let views = self.awake().map(|(place, node)| {
+                let [nodes, info, replication] =
+                    [&["CLUSTER", "NODES"], &["CLUSTER", "INFO"], &["INFO", "replication"]]
+                        .map(|command| node.try_command(command));
+                format!("node {place}:\n{nodes:?}\n{info:?}\n{replication:?}\n")
+            });
+            panic!("waited in vain for a cluster that is whole\n{}", views.collect::<String>());
+        }
     }
 
     /// Gives each of the first nodes its part of all slots, and each an epoch, so that they need not

@@ -25,24 +25,25 @@ fn masters_are_replaced_and_slots_move_with_their_keys() {
     assert_eq!(get(replica), text("value"));
     assert!(is_moved(&get(master)));
 
+    let id = cluster.nodes()[replica].process_id().expect("a process");
+    cluster.kill_node(replica);
+    assert!(is_gone(id));
+    assert_eq!(cluster.master_of(SLOT_OF_BAR), master);
+    cluster.wait_until_whole();
+    assert_eq!(get(master), text("value"));
+
+    cluster.nodes()[replica].restart();
+    cluster.wait_until_whole();
+    assert_eq!(cluster.replica_of(master), replica);
+
+    // Slots move last: a master that is killed just after it received slots can come back without the
+    // last one of them, and Redis does not repair that by itself.
     // The key is in the last third of the slots of its master, so most of them have to go.
     let other = cluster.master_of(16_383);
-    cluster.move_slots(replica, other, SLOT_OF_BAR + 1);
+    cluster.move_slots(master, other, SLOT_OF_BAR + 1);
     assert_eq!(cluster.master_of(SLOT_OF_BAR), other);
-    assert_eq!(cluster.master_of(SLOT_OF_BAR + 1), replica);
+    assert_eq!(cluster.master_of(SLOT_OF_BAR + 1), master);
     assert_eq!(get(other), text("value"));
-
-    let heir = cluster.replica_of(other);
-    let id = cluster.nodes()[other].process_id().expect("a process");
-    cluster.kill_node(other);
-    assert!(is_gone(id));
-    assert_eq!(cluster.master_of(SLOT_OF_BAR), heir);
-    cluster.wait_until_whole();
-    assert_eq!(get(heir), text("value"));
-
-    cluster.nodes()[other].restart();
-    cluster.wait_until_whole();
-    assert_eq!(cluster.replica_of(heir), other);
 }
 
 #[test]
