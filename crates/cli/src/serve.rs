@@ -10,9 +10,9 @@ use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{sleep, timeout};
-use tollgate_server::listen::{Listener, Shutdown, ShutdownTrigger, Tls, serve};
+use tollgate_server::listen::{Listener, Shutdown, ShutdownTrigger, Tls};
 use tollgate_server::settings::{CheckAuth, Effective, Settings, exposure};
-use tollgate_server::{App, Gateway};
+use tollgate_server::{App, Gateway, Service};
 use tracing::{info, warn};
 
 use crate::failure::Failure;
@@ -97,13 +97,14 @@ async fn run_server(Effective { settings, .. }: &Effective) -> Result<ExitCode, 
     if let Some(tls) = tls {
         tokio::spawn(tls.follow_files(UPKEEP_INTERVAL, shutdown.clone()));
     }
-    let admin = admin.map(|listener| spawn_admin(listener, Arc::clone(&app), shutdown.clone()));
-    let grpc = spawn_grpc(grpc, Arc::clone(&app), shutdown.clone());
+    let admin =
+        admin.map(|listener| Service::Admin(Arc::clone(&app)).spawn(listener, shutdown.clone()));
+    let grpc = Service::Grpc(Arc::clone(&app)).spawn(grpc, shutdown.clone());
     let grace = settings.limits.shutdown_grace;
     let gateway = gateway.zip(app.gateway().cloned()).map(|(listener, gateway)| {
         tokio::spawn(forward(listener, gateway, shutdown.clone(), grace))
     });
-    let public = spawn_public(public, Arc::clone(&app), shutdown);
+    let public = Service::Public(Arc::clone(&app)).spawn(public, shutdown);
 
     signals.end(&app).await;
     app.set_draining().await;
@@ -166,21 +167,6 @@ async fn bind(
     listener.map_err(|error| Failure::usage(format!("{error}; choose another with {flag}")))
 }
 
-fn spawn_public(listener: Listener, app: Arc<App>, shutdown: Shutdown) -> JoinHandle<usize> {
-    let service = move |request, peer| Arc::clone(&app).serve_public(request, peer);
-    tokio::spawn(serve(listener, service, shutdown))
-}
-
-fn spawn_grpc(listener: Listener, app: Arc<App>, shutdown: Shutdown) -> JoinHandle<usize> {
-    let service = move |request, peer| Arc::clone(&app).serve_grpc(request, peer);
-    tokio::spawn(serve(listener, service, shutdown))
-}
-
-fn spawn_admin(listener: Listener, app: Arc<App>, shutdown: Shutdown) -> JoinHandle<usize> {
-    let service = move |request, peer| Arc::clone(&app).serve_admin(request, peer);
-    tokio::spawn(serve(listener, service, shutdown))
-}
-
 /// Forwards requests until the end, and upgraded connections for a while longer. Says how many
 /// connections were cut off.
 async fn forward(
@@ -190,14 +176,14 @@ async fn forward(
     grace: Duration,
 ) -> usize {
     let upgrades = gateway.clone();
-    let service = move |request, peer| gateway.clone().serve(request, peer);
     let ended = shutdown.clone();
     let upgraded = async {
         ended.requested().await;
         upgrades.end_upgrades(grace).await
     };
-    let (connections, upgrades) = tokio::join!(serve(listener, service, shutdown), upgraded);
-    connections + upgrades
+    let connections = Service::Gateway(gateway).spawn(listener, shutdown);
+    let (connections, upgrades) = tokio::join!(connections, upgraded);
+    connections.unwrap_or_default() + upgrades
 }
 
 /// Writes records of decisions, up to the last one.

@@ -14,5 +14,6 @@ pub mod settings;
 
 pub use app::App;
 pub use app::state::StartError;
-pub use edge::gateway::{Gateway, GatewayBody};
+pub use edge::gateway::Gateway;
 pub use edge::listen;
+pub use edge::service::Service;

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use tollgate_client::{Client, ClientBuilder};
-use tollgate_server::App;
-use tollgate_server::listen::{Listener, Shutdown, ShutdownTrigger, Tls, serve};
+use tollgate_server::listen::{Listener, Shutdown, ShutdownTrigger, Tls};
 use tollgate_server::settings::Settings;
+use tollgate_server::{App, Service};
 use tollgate_testbed::WAIT_TIMEOUT;
 
 pub(crate) const ADMIN_TOKEN: &str = "admin-squeamish-ossifrage";
@@ -89,11 +89,11 @@ impl Server {
                 let (http, grpc) = (http.expect("a port"), grpc.expect("a port"));
                 let addresses = (http.scheme(), http.address(), grpc.address());
                 tell.send(addresses).expect("the receiver is alive");
-                let calls = Arc::clone(&app);
-                let public = move |request, peer| Arc::clone(&app).serve_public(request, peer);
-                let calls = move |request, peer| Arc::clone(&calls).serve_grpc(request, peer);
-                let public = serve(http, public, shutdown.clone());
-                tokio::join!(public, serve(grpc, calls, shutdown));
+                let public = Service::Public(Arc::clone(&app)).spawn(http, shutdown.clone());
+                let calls = Service::Grpc(app).spawn(grpc, shutdown);
+                let (public, calls) = tokio::join!(public, calls);
+                let cut_off = public.and_then(|public| Ok(public + calls?));
+                assert!(cut_off.is_ok(), "{cut_off:?}");
             });
         });
         let (scheme, http, grpc) = told.recv().expect("the server starts");

@@ -88,7 +88,11 @@ impl App {
     }
 
     /// Serves a request to the check API, and to the admin API unless that has a separate listener.
-    pub async fn serve_public(self: Arc<Self>, request: Request<Incoming>, peer: Peer) -> Response {
+    pub(crate) async fn serve_public(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+        peer: Peer,
+    ) -> Response {
         match &self.traces {
             None => self.answer_public(request, peer).await,
             Some(traces) => {
@@ -116,7 +120,11 @@ impl App {
     }
 
     /// Serves a request to the admin API on a separate listener.
-    pub async fn serve_admin(self: Arc<Self>, request: Request<Incoming>, peer: Peer) -> Response {
+    pub(crate) async fn serve_admin(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+        peer: Peer,
+    ) -> Response {
         match &self.traces {
             None => self.answer_admin(request, peer).await,
             Some(traces) => {
@@ -132,7 +140,7 @@ impl App {
     }
 
     /// Serves a gRPC call.
-    pub fn serve_grpc(
+    pub(crate) fn serve_grpc(
         self: Arc<Self>,
         request: Request<Incoming>,
         peer: Peer,

@@ -64,7 +64,11 @@ impl Gateway {
     }
 
     /// Checks a request and forwards it.
-    pub async fn serve(self, request: Request<Incoming>, peer: Peer) -> Response<GatewayBody> {
+    pub(crate) async fn serve(
+        self,
+        request: Request<Incoming>,
+        peer: Peer,
+    ) -> Response<GatewayBody> {
         match self.traces.clone() {
             None => self.answer(request, peer).await,
             Some(traces) => {
@@ -136,7 +140,7 @@ impl Shared {
 /// A response, which holds the unread body of its request: if that were dropped, HTTP/2 would cancel the
 /// request.
 #[derive(Debug)]
-pub struct GatewayBody {
+pub(crate) struct GatewayBody {
     content: ResponseBody<ForwardedBody>,
     _unread: Option<SharedBody>,
 }

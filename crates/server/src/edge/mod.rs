@@ -7,3 +7,4 @@ pub(crate) mod grpc;
 pub(crate) mod host_check;
 pub(crate) mod http;
 pub mod listen;
+pub(crate) mod service;

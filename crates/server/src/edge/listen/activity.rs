@@ -17,6 +17,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::share::ConnectionPermit;
 use super::stalled_stream::StalledStream;
+use super::transport::Transport;
 
 /// Counters of what happened on a connection so far.
 #[derive(Debug, Default)]
@@ -142,19 +143,23 @@ impl<B: Body + Unpin> Body for AnswerBody<B> {
 
 /// A stream that notes when bytes arrive, and holds its connection permits until it is closed.
 #[derive(Debug)]
-pub(super) struct Noticing<S> {
-    stream: S,
+pub(super) struct Noticing {
+    stream: Transport,
     activity: Arc<Activity>,
     _seat: ConnectionPermit,
 }
 
-impl<S> Noticing<S> {
-    pub(super) const fn new(stream: S, activity: Arc<Activity>, seat: ConnectionPermit) -> Self {
+impl Noticing {
+    pub(super) const fn new(
+        stream: Transport,
+        activity: Arc<Activity>,
+        seat: ConnectionPermit,
+    ) -> Self {
         Self { stream, activity, _seat: seat }
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Noticing<S> {
+impl AsyncRead for Noticing {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -169,7 +174,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Noticing<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Noticing<S> {
+impl AsyncWrite for Noticing {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

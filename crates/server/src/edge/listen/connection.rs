@@ -12,7 +12,6 @@ use hyper::body::{Body, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_rustls::TlsAcceptor;
@@ -26,6 +25,7 @@ use super::inline_executor::InlineExecutor;
 use super::share::ConnectionPermit;
 use super::shutdown::Shutdown;
 use super::tls::Tls;
+use super::transport::Transport;
 use crate::edge::drain::SharedBody;
 use crate::settings::Limits;
 
@@ -98,6 +98,7 @@ impl ConnectionOptions {
         // Responses are written whole, so waiting for more bytes to send with them only costs time.
         let _ = stream.set_nodelay(true);
         let Some(tls) = &self.tls else {
+            let stream = Transport::Plain(stream);
             return self.serve_stream(stream, seat, peer, service, shutdown).await;
         };
         let handshake = timeout(self.header_timeout, handshake(stream, tls));
@@ -108,6 +109,7 @@ impl ConnectionOptions {
         let Some(stream) = stream else { return };
         let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
         peer.certificate = shown.map(CertificateDigest::of);
+        let stream = Transport::Tls(Box::new(stream));
         self.serve_stream(stream, seat, peer, service, shutdown).await;
     }
 
@@ -124,15 +126,14 @@ impl ConnectionOptions {
         }
     }
 
-    async fn serve_stream<I, S, F, B>(
+    async fn serve_stream<S, F, B>(
         &self,
-        stream: I,
+        stream: Transport,
         seat: ConnectionPermit,
         peer: Peer,
         service: S,
         shutdown: &Shutdown,
     ) where
-        I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
         S: Fn(Request<Incoming>, Peer) -> F,
         F: Future<Output = Response<B>> + Send + 'static,
         B: Body<Data: Send, Error: Into<Box<dyn Error + Send + Sync>>> + Send + Unpin + 'static,

@@ -11,6 +11,7 @@ mod share;
 mod shutdown;
 mod stalled_stream;
 mod tls;
+mod transport;
 
 use std::error::Error;
 use std::fmt;
