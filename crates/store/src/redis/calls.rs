@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{Cmd, RedisError, Value, cmd};
+use smallvec::SmallVec;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
@@ -28,39 +29,43 @@ const EXTRA_TTL_MS: u64 = 2_000;
 const EXTRA_TTL_MS_RECORDED: u64 = 3_600_000;
 
 /// Settles jobs on a server, and completes them.
-pub(super) async fn settle(router: Arc<Router>, node: Arc<RedisNode>, mut jobs: Vec<Job>) {
-    // One call has one time.
-    while router.settings.uses_callers_clock && !jobs.is_empty() {
-        let now = jobs.first().map(|job| job.now);
-        let run = jobs.iter().take_while(|job| Some(job.now) == now).count();
-        let later = jobs.split_off(run);
-        settle_run(&router, &node, jobs).await;
-        jobs = later;
+pub(super) async fn settle(router: Arc<Router>, node: Arc<RedisNode>, jobs: Vec<Job>) {
+    for jobs in runs(jobs, router.settings.uses_callers_clock) {
+        let (resets, counts): (Vec<Job>, Vec<Job>) =
+            jobs.into_iter().partition(|job| matches!(job.op, OwnedOp::Reset(_)));
+        let mut groups: BTreeMap<u16, Vec<Job>> = BTreeMap::new();
+        for job in counts {
+            // Without a cluster all can go together.
+            let first = job.op.names().next().filter(|_| router.is_cluster());
+            groups.entry(first.map_or(0, slot)).or_default().push(job);
+        }
+        let mut under_way = JoinSet::new();
+        for job in resets {
+            under_way.spawn(reset(Arc::clone(&router), Arc::clone(&node), job));
+        }
+        let last = groups.pop_last();
+        for (_, jobs) in groups {
+            under_way.spawn(settle_together(Arc::clone(&router), Arc::clone(&node), jobs));
+        }
+        if let Some((_, jobs)) = last {
+            settle_together(Arc::clone(&router), Arc::clone(&node), jobs).await;
+        }
+        while under_way.join_next().await.is_some() {}
     }
-    settle_run(&router, &node, jobs).await;
 }
 
-async fn settle_run(router: &Arc<Router>, node: &Arc<RedisNode>, jobs: Vec<Job>) {
-    let (resets, counts): (Vec<Job>, Vec<Job>) =
-        jobs.into_iter().partition(|job| matches!(job.op, OwnedOp::Reset(_)));
-    let mut groups: BTreeMap<u16, Vec<Job>> = BTreeMap::new();
-    for job in counts {
-        // Without a cluster all can go together.
-        let first = job.op.names().next().filter(|_| router.is_cluster());
-        groups.entry(first.map_or(0, slot)).or_default().push(job);
+/// Jobs that one call can settle. A call has one time: with the callers' clock, jobs of another time are another run.
+fn runs(mut jobs: Vec<Job>, uses_callers_clock: bool) -> SmallVec<[Vec<Job>; 1]> {
+    let mut runs = SmallVec::new();
+    while uses_callers_clock && let Some(first) = jobs.first() {
+        let now = first.now;
+        let later = jobs.split_off(jobs.iter().take_while(|job| job.now == now).count());
+        runs.push(std::mem::replace(&mut jobs, later));
     }
-    let mut under_way = JoinSet::new();
-    for job in resets {
-        under_way.spawn(reset(Arc::clone(router), Arc::clone(node), job));
+    if !jobs.is_empty() {
+        runs.push(jobs);
     }
-    let last = groups.pop_last();
-    for (_, jobs) in groups {
-        under_way.spawn(settle_together(Arc::clone(router), Arc::clone(node), jobs));
-    }
-    if let Some((_, jobs)) = last {
-        settle_together(Arc::clone(router), Arc::clone(node), jobs).await;
-    }
-    while under_way.join_next().await.is_some() {}
+    runs
 }
 
 /// One call for all of these.

@@ -36,7 +36,7 @@ use crate::remote::{
     OwnedOp, OwnedRefund, RemoteSettings, RemoteStatus,
 };
 use crate::{
-    Op, OpOutcome, Outcomes, SettleRequest, Settlement, Store, StoreError, StoreErrorKind,
+    Op, OpOutcome, Outcomes, Refund, SettleRequest, Settlement, Store, StoreError, StoreErrorKind,
 };
 
 /// Counters in Redis. Clones share the connections.
@@ -116,25 +116,23 @@ impl RedisStore {
         script::log_text(&list)
     }
 
-    /// Sends an operation.
-    fn begin(&self, op: &Op<'_>, now: Timestamp) -> Result<Begun, StoreError> {
-        match op {
-            Op::Settle(request) => self.begin_to_settle(request, now),
-            Op::Refund(refunds) => {
-                let refunds = refunds.iter().filter(|refund| script::holds(refund.limit));
-                let refunds = refunds.map(OwnedRefund::new);
-                let refunds = refunds.map(|refund| (self.slot(&refund.name), refund));
-                Ok(self.send_each(refunds, OwnedOp::Refund, now))
-            }
-            Op::Reset(keys) => {
-                let names = keys.iter().map(CounterName::of);
-                let names = names.map(|name| (self.slot(&name), name));
-                Ok(self.send_each(names, OwnedOp::Reset, now))
-            }
-        }
+    /// Sends refunds.
+    fn send_refunds(&self, refunds: &[Refund<'_>], now: Timestamp) -> Begun {
+        let refunds = refunds.iter().filter(|refund| script::holds(refund.limit));
+        let refunds = refunds.map(OwnedRefund::new);
+        let refunds = refunds.map(|refund| (self.slot(&refund.name), refund));
+        self.send_each(refunds, OwnedOp::Refund, now)
     }
 
-    fn begin_to_settle(
+    /// Sends resets.
+    fn send_resets(&self, keys: &[Key<'_>], now: Timestamp) -> Begun {
+        let names = keys.iter().map(CounterName::of);
+        let names = names.map(|name| (self.slot(&name), name));
+        self.send_each(names, OwnedOp::Reset, now)
+    }
+
+    /// Sends a request that charges.
+    fn send_settle(
         &self,
         request: &SettleRequest<'_>,
         now: Timestamp,
@@ -251,8 +249,12 @@ impl Store for RedisStore {
     }
 
     async fn submit(&self, ops: &[Op<'_>], now: Timestamp) -> Outcomes {
-        let begun: SmallVec<[Result<Begun, StoreError>; 1]> =
-            ops.iter().map(|op| self.begin(op, now)).collect();
+        let send = |op: &Op<'_>| match op {
+            Op::Settle(request) => self.send_settle(request, now),
+            Op::Refund(refunds) => Ok(self.send_refunds(refunds, now)),
+            Op::Reset(keys) => Ok(self.send_resets(keys, now)),
+        };
+        let begun: SmallVec<[Result<Begun, StoreError>; 1]> = ops.iter().map(send).collect();
         let mut expiry = pin!(sleep(self.router.settings.deadline));
         let mut outcomes = Outcomes::with_capacity(ops.len());
         for begun in begun {
