@@ -155,7 +155,7 @@ impl Catalog {
     /// # Errors
     /// The database cannot be reached.
     pub async fn begin_epoch(&self, known: Version, now: Timestamp) -> Result<(), CatalogError> {
-        let sql = "UPDATE tollgate_catalog SET epoch = $1 WHERE epoch = $2";
+        let sql = "UPDATE tollgate_catalog SET epoch = $1 WHERE epoch <= $2";
         let epoch = now.as_micros().max(known.revision.epoch + 1);
         let mut lease = self.connections.to_write().await?;
         self.in_time(lease.connection().run(sql, values![epoch, known.revision.epoch])).await?;

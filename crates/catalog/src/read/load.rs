@@ -203,10 +203,11 @@ async fn since_within(
     {
         return Ok(ChangesSince::Changes(update));
     }
-    if version.revision.epoch != known.revision.epoch {
+    if version.revision.epoch > known.revision.epoch {
         return Ok(ChangesSince::TooLong);
     }
-    if version.revision.number <= known.revision.number {
+    // Epochs and numbers only grow, unless a backup was restored.
+    if version.revision <= known.revision {
         return Ok(ChangesSince::Restored);
     }
     if known.revision.number > 0 {

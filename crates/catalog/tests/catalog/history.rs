@@ -207,6 +207,29 @@ async fn a_backup_that_was_restored_is_noticed() {
     .await;
 }
 
+/// The second restore of a backup brought back its epoch, which is older than the one in force. It was taken for the
+/// epoch of another node, so nodes neither logged it nor published their rules any more.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backup_that_is_restored_twice_is_noticed_twice() {
+    everywhere(async |place| {
+        let desk = TestCatalog::open(place).await;
+        desk.write(limit(1)).await;
+        let backup = Backup::take(place, desk).await;
+        let mut known = TestCatalog::of(place, crate::desk::admin()).write(limit(2)).await.version;
+        for round in 1..=3 {
+            let desk = TestCatalog::of(place, crate::desk::admin());
+            backup.restore(place, desk).await;
+            let desk = TestCatalog::of(place, crate::desk::admin());
+            assert_eq!(since(&desk.catalog, known).await, "restored", "round {round}");
+            desk.catalog.begin_epoch(known, later(round)).await.expect("an epoch");
+            let version = desk.version().await;
+            assert!(version.revision.epoch > known.revision.epoch, "round {round}");
+            known = desk.write(limit(2)).await.version;
+        }
+    })
+    .await;
+}
+
 /// Everything as it was at some moment, elsewhere.
 enum Backup {
     File(tempfile::TempDir),
