@@ -220,11 +220,11 @@ async fn upkeep(app: Arc<App>, shutdown: Shutdown) {
     }
 }
 
-/// Keeps up with the catalog.
+/// Keeps up with the catalog, and with the fleet that a shared store belongs to.
 async fn follow(app: Arc<App>, shutdown: Shutdown) {
     tokio::select! {
         () = shutdown.requested() => {}
-        () = app.follow_catalog() => {}
+        ((), ()) = async { tokio::join!(app.follow_catalog(), app.keep_store()) } => {}
     }
 }
 

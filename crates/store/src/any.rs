@@ -8,7 +8,7 @@ use crate::postgres::PostgresStore;
 use crate::redis::RedisStore;
 use crate::{
     DenyCache, MemoryStore, Op, Outcomes, RedisRuleCache, RemoteSettings, RemoteStatus,
-    SettleRequest, Settlement, Store,
+    SettleRequest, Settlement, Store, StoreError,
 };
 
 const HELP: &str = "write memory:, redis://host:port, redis+sentinel://hosts/name-of-the-master, \
@@ -138,6 +138,20 @@ impl AnyStore {
             Self::Redis(store) => store.inner().status(),
             Self::Postgres(store) => store.inner().status(),
         }
+    }
+
+    /// Leaves the mark of a fleet in a shared store unless it has one; returns whether the mark there is `ours`.
+    /// Without a mark it only reads, and a store without one is ours too. Counters in memory are always ours.
+    ///
+    /// # Errors
+    /// The store cannot be reached, or refuses.
+    pub async fn belongs_to(&self, ours: Option<&str>) -> Result<bool, StoreError> {
+        let mark = match self {
+            Self::Memory(_) => return Ok(true),
+            Self::Redis(store) => store.inner().fleet_mark(ours).await?,
+            Self::Postgres(store) => store.inner().fleet_mark(ours).await?,
+        };
+        Ok(mark == ours.unwrap_or_default())
     }
 
     /// How many requests were refused without a call to a server.

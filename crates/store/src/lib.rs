@@ -26,7 +26,7 @@ pub use memory::MemoryStore;
 #[cfg(feature = "redis")]
 pub use redis::{PublishedRules, RedisRuleCache, RuleCacheError};
 #[cfg(feature = "remote")]
-pub use remote::{BreakerState, RemoteSettings, RemoteStatus};
+pub use remote::{BreakerState, FleetGate, RemoteSettings, RemoteStatus};
 pub use store::{
     Op, OpOutcome, Outcomes, Refund, SettleRequest, Settlement, Store, StoreError, StoreErrorKind,
 };

@@ -10,7 +10,7 @@ use crate::db::digest_keys::digest_api_keys;
 use crate::error::CatalogError;
 
 /// The migration from each version to the next.
-const MIGRATIONS: [&str; 7] = [
+const MIGRATIONS: [&str; 8] = [
     include_str!("migrations/1_policy.sql"),
     include_str!("migrations/2_access.sql"),
     include_str!("migrations/3_decisions.sql"),
@@ -18,6 +18,7 @@ const MIGRATIONS: [&str; 7] = [
     include_str!("migrations/5_resets.sql"),
     include_str!("migrations/6_authors.sql"),
     DECISION_LOG,
+    include_str!("migrations/9_fleet.sql"),
 ];
 
 /// The tables of the decision log. In SQLite they are in a separate file.

@@ -170,6 +170,13 @@ impl ApiKey {
     }
 }
 
+/// A secret that cannot be guessed.
+pub(crate) fn random_secret() -> Result<String, NoRandomNumbers> {
+    let mut bytes = [0; SECRET_BYTES];
+    rand::fill(&mut bytes).map_err(|_| NoRandomNumbers)?;
+    Ok(hexadecimal(&bytes))
+}
+
 /// A random name, and a secret that begins with it.
 fn secret(prefix: &str) -> Result<(String, String), NoRandomNumbers> {
     let mut bytes = [0; ID_BYTES + SECRET_BYTES];

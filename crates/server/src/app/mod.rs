@@ -1,6 +1,8 @@
 //! A server without its listeners: routes requests to handlers, reloads rules, runs background work.
 
+mod background;
 mod example;
+pub(crate) mod fleet;
 pub(crate) mod offload;
 pub(crate) mod state;
 
@@ -28,10 +30,9 @@ use crate::edge::http::extract::{BodyBound, read_json};
 use crate::edge::http::handlers::check;
 use crate::edge::http::problem::{IsProblem, Problem};
 use crate::edge::http::routes::{self, CHECK};
-use crate::edge::listen::{Peer, Shutdown};
+use crate::edge::listen::Peer;
 use crate::observe::metrics::Unfinished;
 use crate::observe::traces::{self, Traces};
-use crate::policy::bans;
 use crate::policy::source::PolicySource;
 use crate::settings::Settings;
 
@@ -250,35 +251,6 @@ impl App {
             }
             _ => None,
         }
-    }
-
-    /// Follows a catalog that others change too, until it is dropped.
-    pub async fn follow_catalog(&self) {
-        let PolicySource::Catalog(catalog_sync) = &self.state.policy_source else { return };
-        let following = async {
-            let mut looks = 0;
-            loop {
-                let is_time_for_all = catalog_sync.wait(&mut looks).await;
-                // `sync` logs a failure; the next round retries.
-                let _ = self.state.sync().await;
-                if is_time_for_all {
-                    let _ = self.state.sync_all().await;
-                    catalog_sync.announce().await;
-                }
-            }
-        };
-        let noting = self.state.note_used_tokens(&catalog_sync.catalog);
-        tokio::join!(catalog_sync.listen(), following, noting);
-    }
-
-    /// Writes the audit log until shutdown, then what is left of it, and removes old records.
-    pub async fn keep_records(&self, ending: &Shutdown) {
-        self.state.keep_records(ending).await;
-    }
-
-    /// Counts refusals and bans clients that are refused repeatedly, until it is dropped.
-    pub async fn punish(&self) {
-        bans::run(&self.state).await;
     }
 
     /// Reports that the server takes traffic.

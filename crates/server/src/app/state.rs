@@ -11,11 +11,12 @@ use http::HeaderMap;
 use tokio::time::sleep;
 use tollgate::http::{HeaderFamilies, PathMatching};
 use tollgate::identity::{Extractor, Identity, KnownKey, Secret, TokenVerdict};
-use tollgate::store::{AnyStore, Histogram};
+use tollgate::store::{AnyStore, FleetGate, Histogram, RemoteSettings};
 use tollgate::{Clock as _, Limiter, Micros, Policy, Stopwatch, SystemClock, Timestamp};
 use tollgate_catalog::{ApiKey, Catalog, CatalogError, Role, Token, View};
 
 use crate::admin::auth::{CheckAccess, Principal, Right, TOKEN_HEADER, Tokens, WRONG_TOKEN};
+use crate::app::fleet::Fleet;
 use crate::app::offload::Queues;
 use crate::check::checker::Checker;
 use crate::check::guard::{Guard, GuardLimits};
@@ -60,6 +61,7 @@ pub(crate) struct Shared {
     pub(crate) store_durations: Arc<Histogram>,
     pub(crate) envoy: Envoy,
     pub(crate) policy_source: PolicySource,
+    pub(crate) fleet: Fleet,
     pub(crate) bans: BanQueue,
     pub(crate) extractor: Arc<Extractor>,
     pub(crate) guard: Guard,
@@ -119,7 +121,9 @@ impl ServerState {
             failed(&format!("{prefix}{error}"))
         })?;
         let memory = settings.memory.to_usize();
-        let store = AnyStore::open(&settings.store, memory, &settings.remote)
+        let gate = FleetGate::closed();
+        let remote = RemoteSettings { gate: gate.clone(), ..settings.remote.clone() };
+        let store = AnyStore::open(&settings.store, memory, &remote)
             .map_err(|problem| failed(&format!("store: {problem}")))?;
         let (store, store_durations) = (Arc::new(store), Arc::new(Histogram::default()));
         let (source, limits) =
@@ -181,6 +185,7 @@ impl ServerState {
             store_durations,
             envoy,
             policy_source,
+            fleet: Fleet::new(settings, gate),
             bans,
             extractor: Arc::new(extractor),
             guard: Guard::new(guard_limits),
@@ -203,6 +208,10 @@ impl ServerState {
             tokens: Tokens::new(check_auth, admin_token.as_deref(), caller_token),
         }));
         state.install_first();
+        if let Err(error) = state.claim_store().await {
+            state.close().await;
+            return Err(error);
+        }
         Ok(state)
     }
 }

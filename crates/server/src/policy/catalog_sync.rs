@@ -113,6 +113,23 @@ impl CatalogSync {
         Ok(added.map_err(|error| StartError::new(&error))?.then_some(secret))
     }
 
+    /// The secret of the fleet: of the catalog, which makes it, or of the copy; `None` if neither is available.
+    pub(crate) async fn fleet_secret(&self) -> Result<Option<String>, CatalogError> {
+        if self.was_reached() {
+            let secret = self.catalog.fleet_secret().await?;
+            if let Some(copy) = &self.copy
+                && let Err(error) = copy.keep_fleet_secret(&secret).await
+            {
+                self.tell_bad_copy(&error);
+            }
+            return Ok(Some(secret));
+        }
+        match &self.copy {
+            Some(copy) => copy.known_fleet_secret().await,
+            None => Ok(None),
+        }
+    }
+
     /// Whether the catalog could be opened, at the start or since.
     pub(crate) fn was_reached(&self) -> bool {
         self.is_open.load(Relaxed)
@@ -129,6 +146,11 @@ impl CatalogSync {
     /// The state of the catalog that is in force.
     pub(crate) fn view(&self) -> arc_swap::Guard<Arc<View>> {
         self.view.load()
+    }
+
+    /// The epoch of the state in force: restored catalogs begin another.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.view.load().version().revision.epoch
     }
 
     pub(crate) fn in_force_since(&self) -> Timestamp {

@@ -23,6 +23,7 @@ const SETTINGS: &[(&str, &str)] = &[
     ("check_auth", "How callers of the check API authenticate; none on loopback if not set."),
     ("check_token_file", "A file with the token for the check API."),
     ("admin_token_file", "A file with the token for the admin API."),
+    ("fleet.secret_file", "A file with the secret that all nodes of a fleet have."),
     ("headers", "The families of header fields in responses; an empty list for none."),
     ("log", "The format of log lines."),
     ("log_level", "The lowest level that is logged."),

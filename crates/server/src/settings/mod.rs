@@ -75,6 +75,8 @@ pub struct Settings {
     pub check_token: Option<Secret>,
     /// The token of administrators; without one, the server creates one at start.
     pub admin_token: Option<Secret>,
+    /// The secret that all nodes of the fleet have; without one, it is in the catalog.
+    pub fleet_secret: Option<Secret>,
     /// The header fields that show clients their limits.
     pub headers: HeaderFamilies,
     /// The format of log lines.
@@ -124,6 +126,7 @@ impl Default for Settings {
             check_auth: CheckAuth::None,
             check_token: None,
             admin_token: None,
+            fleet_secret: None,
             headers: HeaderFamilies::default(),
             log: LogFormat::Text,
             log_level: LogLevel::Info,

@@ -23,6 +23,20 @@ const CHECK_TOKEN: SecretNames =
 const ADMIN_TOKEN: SecretNames =
     SecretNames { name: "admin_token", file: "admin_token_file", variable: "TOLLGATE_ADMIN_TOKEN" };
 
+const FLEET_SECRET: SecretNames = SecretNames {
+    name: "fleet.secret",
+    file: "fleet.secret_file",
+    variable: "TOLLGATE_FLEET_SECRET",
+};
+
+/// The least length of the fleet's secret, so that it cannot be guessed.
+const MIN_FLEET_SECRET: usize = 32;
+
+fn not_a_fleet_secret(text: &str) -> Option<&'static str> {
+    let is_short = text.len() < MIN_FLEET_SECRET;
+    is_short.then_some("expected at least 32 characters; make one with openssl rand -hex 32")
+}
+
 /// A token must fit into a header as it is.
 fn not_a_token(text: &str) -> Option<&'static str> {
     let is_word = text.bytes().all(|byte| byte.is_ascii_graphic());
@@ -48,6 +62,7 @@ pub(super) fn read_all(layers: &mut Layers<'_>, settings: &mut Settings) {
     layers.read("check_auth", &mut check_auth);
     settings.check_token = layers.read_secret(&CHECK_TOKEN, not_a_token);
     settings.admin_token = layers.read_secret(&ADMIN_TOKEN, not_a_token);
+    settings.fleet_secret = layers.read_secret(&FLEET_SECRET, not_a_fleet_secret);
     layers.read("headers", &mut settings.headers);
     layers.read("log", &mut settings.log);
     layers.read("log_level", &mut settings.log_level);

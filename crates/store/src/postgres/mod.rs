@@ -10,6 +10,7 @@ mod connections;
 mod counters;
 mod database;
 mod failure;
+mod fleet_mark;
 mod record;
 mod schema;
 mod sweep;

@@ -10,6 +10,7 @@ mod calls;
 mod connection;
 mod cross_slot;
 mod cross_slot_idempotent;
+mod fleet_mark;
 mod node;
 mod pending_call;
 mod router;

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use tollgate_core::Timestamp;
 
 use super::clock::{Moment, wall_clock};
+use super::fleet_gate::FleetGate;
 use super::settings::{BreakerState, RemoteSettings, RemoteStatus};
 use crate::{Histogram, StoreError, StoreErrorKind};
 
@@ -22,6 +23,7 @@ pub(crate) struct Breaker {
     most_failures: u32,
     probe_after: Duration,
     most_drift: Duration,
+    gate: FleetGate,
     state: Mutex<BreakerPhase>,
     /// Whether a caller has left before its call ended, and no call has ended since.
     is_abandoned: AtomicBool,
@@ -62,6 +64,7 @@ impl Breaker {
             most_failures: settings.failures.max(1),
             probe_after: settings.probe_after,
             most_drift: settings.drift,
+            gate: settings.gate.clone(),
             state: Mutex::new(BreakerPhase {
                 in_a_row: 0,
                 opened_at: None,
@@ -138,6 +141,7 @@ impl Breaker {
         let (breaker, is_failing) = {
             let state = self.state.lock();
             let breaker = match (state.open_since, state.is_probing) {
+                _ if self.gate.is_closed() => BreakerState::Open,
                 (None, _) => BreakerState::Closed,
                 (Some(_), false) => BreakerState::Open,
                 (Some(_), true) => BreakerState::Probing,
@@ -163,6 +167,7 @@ impl Breaker {
 
     /// Admits a request; returns whether it is a probe.
     fn try_admit(&self) -> Result<bool, StoreError> {
+        self.gate.admit()?;
         let mut state = self.state.lock();
         match state.open_since {
             None => Ok(false),

@@ -3,6 +3,7 @@
 
 pub(crate) mod breaker;
 pub(crate) mod clock;
+mod fleet_gate;
 mod idempotency_record;
 mod name;
 mod queue;
@@ -13,6 +14,8 @@ use std::slice;
 use smallvec::SmallVec;
 use tollgate_core::{Charge, Limit, Micros, Mode, Timestamp};
 
+pub use fleet_gate::FleetGate;
+pub(crate) use fleet_gate::{MARK_NAME, MAX_MARK_BYTES};
 pub(crate) use idempotency_record::IdempotencyRecord;
 pub(crate) use name::CounterName;
 #[cfg(feature = "redis")]

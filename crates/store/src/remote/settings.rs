@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tollgate_core::Micros;
 
+use super::fleet_gate::FleetGate;
 use crate::{HistogramSnapshot, StoreErrorKind};
 
 /// Timeouts, circuit breaker and deny cache.
@@ -21,6 +22,8 @@ pub struct RemoteSettings {
     pub deny_cache: Micros,
     /// Whether the time is the caller's instead of the server's: for recorded traffic.
     pub uses_callers_clock: bool,
+    /// Closed while the store must not be used.
+    pub gate: FleetGate,
 }
 
 impl Default for RemoteSettings {
@@ -32,6 +35,7 @@ impl Default for RemoteSettings {
             drift: Duration::from_secs(1),
             deny_cache: Micros::from_secs(1),
             uses_callers_clock: false,
+            gate: FleetGate::default(),
         }
     }
 }

@@ -1,0 +1,157 @@
+//! The fleet that a node belongs to: all its nodes have one secret. Nodes count together in a store only if their
+//! secrets are the same.
+
+use std::fmt;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use aws_lc_rs::hmac;
+use tokio::time::sleep;
+use tollgate::Stopwatch;
+use tollgate::identity::Secret;
+use tollgate::store::{FleetGate, StoreUrl};
+
+use crate::app::state::{Shared, StartError};
+use crate::policy::source::PolicySource;
+use crate::settings::Settings;
+
+/// How long a start waits for the store before it goes on without.
+const START_TIMEOUT: Duration = Duration::from_millis(500);
+/// How often a store that may not be used yet is asked.
+const RETRY_INTERVAL: Duration = Duration::from_millis(100);
+/// How often a store in use is asked whether it still is the fleet's: it may have lost its mark, or been replaced.
+const RECHECK_INTERVAL: Duration = Duration::from_secs(5);
+/// How many bytes of a digest mark a store.
+const MARK_BYTES: usize = 16;
+
+/// The secret of a fleet. Keys for each purpose are derived from it; the secret itself leaves the node in no form.
+pub(crate) struct FleetSecret(hmac::Key);
+
+/// Omits the secret.
+impl fmt::Debug for FleetSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("FleetSecret")
+    }
+}
+
+impl FleetSecret {
+    fn new(secret: &str) -> Self {
+        Self(hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes()))
+    }
+
+    /// What marks a store as the fleet's.
+    fn mark(&self) -> String {
+        let digest = hmac::sign(&self.0, b"mark of the store");
+        let bytes = digest.as_ref().iter().take(MARK_BYTES);
+        bytes.map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+/// What a node knows of its fleet.
+#[derive(Debug)]
+pub(crate) struct Fleet {
+    secret: OnceLock<FleetSecret>,
+    store: StoreUrl,
+    gate: FleetGate,
+}
+
+/// Whose store it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum StoreOwner {
+    Us,
+    Others,
+    /// It cannot be reached, or the secret is not known yet.
+    Unknown,
+}
+
+impl Fleet {
+    /// The fleet of these settings. `gate` is that of its store.
+    pub(crate) fn new(settings: &Settings, gate: FleetGate) -> Self {
+        let secret = OnceLock::new();
+        if let Some(given) = &settings.fleet_secret {
+            let _ = secret.set(FleetSecret::new(Secret::expose(given)));
+        }
+        Self { secret, store: settings.store.clone(), gate }
+    }
+
+    fn learn(&self, secret: &str) {
+        let _ = self.secret.set(FleetSecret::new(secret));
+    }
+
+    fn others_own_it(&self) -> String {
+        format!(
+            "the store {} belongs to another fleet: its nodes have another secret. Use their catalog, set \
+             TOLLGATE_FLEET_SECRET or fleet.secret_file to their secret, or choose another store or prefix",
+            self.store
+        )
+    }
+}
+
+impl Shared {
+    /// Claims a shared store for the fleet, as the last step of a start. A store that does not respond is claimed
+    /// later: see [`Shared::keep_store`].
+    pub(crate) async fn claim_store(&self) -> Result<(), StartError> {
+        let began = Stopwatch::start();
+        loop {
+            match self.store_owner().await {
+                StoreOwner::Others => return Err(StartError::new(&self.fleet.others_own_it())),
+                StoreOwner::Us => return Ok(()),
+                StoreOwner::Unknown if began.elapsed() > START_TIMEOUT => return Ok(()),
+                StoreOwner::Unknown => sleep(RETRY_INTERVAL).await,
+            }
+        }
+    }
+
+    /// Keeps a shared store open while it is the fleet's, until it is dropped.
+    pub(crate) async fn keep_store(&self) {
+        let mut last = StoreOwner::Us;
+        loop {
+            sleep(if last == StoreOwner::Us { RECHECK_INTERVAL } else { RETRY_INTERVAL }).await;
+            let owner = self.store_owner().await;
+            if owner == StoreOwner::Others && last != owner {
+                let why = self.fleet.others_own_it();
+                tracing::error!("{why}; until then on_store_failure of each rule applies");
+            }
+            last = owner;
+        }
+    }
+
+    /// Asks a shared store whose it is, and opens or closes its gate accordingly. A store that does not respond stays
+    /// as it is: its circuit breakers know best.
+    async fn store_owner(&self) -> StoreOwner {
+        let store = self.limiter.store();
+        if !self.fleet.store.is_shared() {
+            return StoreOwner::Us;
+        }
+        self.learn_secret().await;
+        let secret = self.fleet.secret.get();
+        // With a catalog there is a secret, which is not known yet.
+        if secret.is_none() && matches!(self.policy_source, PolicySource::Catalog(_)) {
+            return StoreOwner::Unknown;
+        }
+        let mark = secret.map(FleetSecret::mark);
+        let owner = match store.belongs_to(mark.as_deref()).await {
+            Ok(true) => StoreOwner::Us,
+            Ok(false) => StoreOwner::Others,
+            Err(error) => {
+                tracing::debug!("the store did not say which fleet it belongs to: {error}");
+                return StoreOwner::Unknown;
+            }
+        };
+        self.fleet.gate.set_open(owner == StoreOwner::Us);
+        owner
+    }
+
+    /// Reads the secret from the catalog or its copy, unless it is known.
+    async fn learn_secret(&self) {
+        let PolicySource::Catalog(catalog_sync) = &self.policy_source else { return };
+        if self.fleet.secret.get().is_some() {
+            return;
+        }
+        match catalog_sync.fleet_secret().await {
+            Ok(Some(secret)) => self.fleet.learn(&secret),
+            Ok(None) => {}
+            Err(error) => tracing::debug!("the fleet's secret cannot be read: {error}"),
+        }
+    }
+}
