@@ -31,6 +31,7 @@ mod idempotent;
 #[cfg(feature = "http")]
 pub mod identity;
 mod limiter;
+mod local_charges;
 mod penalty;
 mod receipt;
 mod refund;

@@ -13,6 +13,7 @@ use tollgate_store::{
 };
 
 use crate::clock::Stopwatch;
+use crate::local_charges::LocalCharges;
 
 /// Of the requests that are settled at once, one in this many microseconds is timed: reading the clock takes as long
 /// as settling.
@@ -145,7 +146,11 @@ impl<S: Store> Settler<S> {
         // Already refused, unless it is a copy: the store only reads whether it is.
         let request =
             SettleRequest { charges: &shared_charges, idempotency, is_dry_run: is_refused_here };
+        let charged = if is_refused_here { &[][..] } else { &local_charges[..] };
+        let unsettled =
+            LocalCharges { settler: self, charges: charged, results: &here.results, now };
         let there = self.submit_one(request, now).await;
+        unsettled.stay();
         let take_back = |here: Settlement| {
             if is_refused_here { here } else { self.take_back(&local_charges, &here, now) }
         };
@@ -307,11 +312,7 @@ impl<S: Store> Settler<S> {
         settled: &Settlement,
         now: Timestamp,
     ) -> Settlement {
-        let taken = charges.iter().zip(&settled.results).filter(|(_, line)| line.admitted);
-        for (Charge { key, limit, cost, .. }, _) in taken {
-            let refund = Refund { key: *key, limit, units: *cost, charged_at: Some(now) };
-            self.local.refund_now(&refund, now);
-        }
+        self.refund_local(charges, &settled.results, now);
         let peeks: Charges<'_> =
             charges.iter().map(|charge| Charge { cost: 0, ..*charge }).collect();
         let mut left = self.local.settle_now(&peeks, now);
@@ -319,6 +320,20 @@ impl<S: Store> Settler<S> {
             line.admitted = before.admitted;
         }
         left
+    }
+
+    /// Undoes charges on this node.
+    pub(crate) fn refund_local(
+        &self,
+        charges: &[Charge<'_>],
+        results: &[ChargeResult],
+        now: Timestamp,
+    ) {
+        let taken = charges.iter().zip(results).filter(|(_, line)| line.admitted);
+        for (Charge { key, limit, cost, .. }, _) in taken {
+            let refund = Refund { key: *key, limit, units: *cost, charged_at: Some(now) };
+            self.local.refund_now(&refund, now);
+        }
     }
 
     /// The settlement by the store, or by each rule without it: any rule that fails closed refuses; then those with a

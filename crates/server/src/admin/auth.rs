@@ -181,13 +181,7 @@ impl Tokens {
         let mut changes = self.changes.subscribe();
         loop {
             let now = now();
-            let is_same = |token: &Arc<Token>| {
-                token.digest == known.digest
-                    && (token.role, &token.tenant) == (known.role, &known.tenant)
-                    && !token.is_over(now)
-            };
-            let current = self.catalog.load().get(&known.token_id).cloned();
-            let Some(current) = current.filter(is_same) else { return };
+            let Some(current) = self.current(known, now) else { return };
             let end = current.expires_at.as_deref().and_then(parse_time);
             let left = end.map_or(EXPIRY_INTERVAL, |end| end.since(now).into());
             tokio::select! {
@@ -196,6 +190,23 @@ impl Tokens {
                 () = sleep(left.min(EXPIRY_INTERVAL)) => {}
             }
         }
+    }
+
+    /// Confirms that the token of a principal was neither revoked nor changed since, and has not expired.
+    pub(crate) fn confirm(&self, principal: &Principal, now: Timestamp) -> Result<(), Problem> {
+        match principal {
+            Principal::Token(known) if self.current(known, now).is_none() => Err(wrong_token()),
+            _ => Ok(()),
+        }
+    }
+
+    /// The token as it is now; `None` if it was revoked, has expired, or has another role or tenant.
+    fn current(&self, known: &Token, now: Timestamp) -> Option<Arc<Token>> {
+        let current = self.catalog.load().get(&known.token_id).cloned()?;
+        let is_same = current.digest == known.digest
+            && (current.role, &current.tenant) == (known.role, &known.tenant)
+            && !current.is_over(now);
+        is_same.then_some(current)
     }
 
     /// Whether the settings have a token for administrators.

@@ -15,7 +15,7 @@ use tollgate_catalog::{Expect, Filter, Intent, Kind};
 use super::response::{ChangesAnswer, invalid, refusal, shown, tag};
 use super::write::{expectation, text_of, write};
 use crate::app::state::ServerState;
-use crate::edge::http::extract::{RuleEditor, RuleViewer, Session, count_written, read_json};
+use crate::edge::http::extract::{RuleEditor, RuleViewer, Session, accept_body, read_json};
 use crate::edge::http::openapi::{AdminProblems, BodyProblems, WriteProblems};
 use crate::edge::http::paging::Parameters;
 use crate::edge::http::problem::{Problem, ProblemBody};
@@ -120,7 +120,7 @@ pub(crate) async fn put(
         None => app.document_bound,
     };
     let body = read_json(&parts.headers, body, bound, app.request_timeout).await?;
-    count_written(&app, &parts, body.len())?;
+    accept_body(&app, &parts, body.len())?;
     let document = ticket.run(async move { read_document(&body) }).await??;
     let intent = Intent::Apply { document: Box::new(document), prune, revision };
     let written = write(&app, &session, intent, dry_run).await?;

@@ -195,6 +195,8 @@ pub(crate) async fn write(
     dry_run: bool,
 ) -> Result<Update, Problem> {
     let catalog = Arc::clone(&app.policy_source.catalog()?.catalog);
+    // The body may have waited for its turn.
+    app.confirm(&session.principal)?;
     let (author, now) = (session.author(), app.now());
     let writing = async move { Box::pin(catalog.write(&author, intent, now, dry_run)).await };
     let update = app.queues.writes.run(&session.caller(), writing).await?;

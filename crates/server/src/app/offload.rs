@@ -16,6 +16,9 @@ use tokio::task::spawn_blocking;
 
 use crate::edge::http::problem::Problem;
 
+/// The start of the names of callers that are tenants.
+pub(crate) const OF_TENANT: &str = "tenant ";
+
 /// A queue of long work.
 #[derive(Clone, Debug)]
 pub(crate) struct Offload(Arc<JobQueue>);
@@ -33,7 +36,7 @@ struct JobQueue {
 struct OffloadBounds {
     /// How many jobs run at a time.
     running: usize,
-    /// How many jobs there are, waiting or running.
+    /// How many jobs there are, waiting or running. Tenants have half of them at most, so that operators find a place.
     jobs: usize,
     /// How many jobs one caller has.
     jobs_per_caller: usize,
@@ -72,6 +75,13 @@ impl Offload {
                 "{max_jobs} calls of this kind are in progress, which is the most; try again later"
             );
             return Err(busy(StatusCode::SERVICE_UNAVAILABLE, "busy", detail));
+        }
+        let is_tenant = |name: &str| name.starts_with(OF_TENANT);
+        let of_tenants = jobs.iter().filter(|(name, _)| is_tenant(name)).map(|(_, own)| own);
+        if is_tenant(caller) && of_tenants.sum::<usize>() >= max_jobs / 2 {
+            let detail = "tenants have as many calls of this kind in progress as they may together; \
+                          try again later";
+            return Err(busy(StatusCode::SERVICE_UNAVAILABLE, "busy", detail.to_owned()));
         }
         *jobs.entry(caller.into()).or_default() += 1;
         Ok(Ticket(Arc::new(JobPermit { queue: Arc::clone(&self.0), caller: caller.into() })))
@@ -178,6 +188,17 @@ mod tests {
         drop((first, second, third));
         assert!(queue.enter("initech").is_ok());
         assert!(queue.0.jobs.lock().is_empty(), "callers are forgotten");
+    }
+
+    #[test]
+    fn tenants_leave_places_to_operators() {
+        let queue = Offload::new(OffloadBounds { running: 1, jobs: 8, jobs_per_caller: 4 });
+        let tenants = ["tenant acme", "tenant globex"];
+        let held: Vec<_> =
+            tenants.iter().cycle().map_while(|tenant| queue.enter(tenant).ok()).collect();
+        assert_eq!(held.len(), 4);
+        let operators = [(); 4].map(|()| queue.enter("operator").expect("a place"));
+        assert!(queue.enter("another").is_err(), "{operators:?}");
     }
 
     #[tokio::test]

@@ -235,6 +235,11 @@ impl Shared {
         })
     }
 
+    /// Confirms that a caller that was admitted still has its token, before it changes something.
+    pub(crate) fn confirm(&self, principal: &Principal) -> Result<(), Problem> {
+        self.tokens.confirm(principal, self.now())
+    }
+
     /// Admits a proxy: `Authorization` is that of its client, so the proxy's token has a separate
     /// header.
     pub(crate) fn admit_proxy(&self, headers: &HeaderMap, peer: Peer) -> Result<(), Problem> {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::sleep;
 use tollgate_core::{Micros, Mode, decide};
 use tollgate_rules::client_network;
@@ -18,7 +18,7 @@ pub(super) struct DelayPlaces(Arc<DelayPool>);
 
 #[derive(Debug)]
 struct DelayPool {
-    free: Semaphore,
+    free: Arc<Semaphore>,
     all: usize,
     /// How many places one client may have; `None`: a quarter of all.
     per_client: Option<usize>,
@@ -34,7 +34,7 @@ impl DelayPlaces {
     fn with(all: usize, per_client: Option<usize>) -> Self {
         let all = all.min(Semaphore::MAX_PERMITS);
         let clients = Mutex::default();
-        Self(Arc::new(DelayPool { free: Semaphore::new(all), all, per_client, clients }))
+        Self(Arc::new(DelayPool { free: Arc::new(Semaphore::new(all)), all, per_client, clients }))
     }
 
     /// New places, `all` in number, with the same share per client.
@@ -54,28 +54,17 @@ impl DelayPlaces {
 
     /// A place until the delay has ended or the client disconnects; `None` if all are taken, or all that
     /// this client may have. A client without an address takes from the places of all.
-    pub(super) fn take(&self, delay: Micros, client: Option<IpAddr>) -> Option<DelayTurn<'_>> {
+    pub(super) fn take(&self, delay: Micros, client: Option<IpAddr>) -> Option<DelayTurn> {
         let share = match client {
-            Some(client) => Some(self.0.share(client)?),
+            Some(client) => Some(ClientDelays::take(&self.0, client)?),
             None => None,
         };
-        Some(DelayTurn { _place: self.0.free.try_acquire().ok()?, _share: share, delay })
+        let place = Arc::clone(&self.0.free).try_acquire_owned().ok()?;
+        Some(DelayTurn { _place: place, _share: share, delay })
     }
 }
 
 impl DelayPool {
-    /// One place of the share of a client. An IPv6 client is its /64.
-    fn share(&self, client: IpAddr) -> Option<ClientDelays<'_>> {
-        let client = client_network(client);
-        let mut clients = self.clients();
-        let taken = clients.get(&client).copied().unwrap_or(0);
-        if taken >= self.per_client.unwrap_or(self.all.div_ceil(4)) {
-            return None;
-        }
-        clients.insert(client, taken + 1);
-        Some(ClientDelays { pool: self, client })
-    }
-
     fn clients(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -83,12 +72,27 @@ impl DelayPool {
 
 /// One place of the share of a client, returned on drop.
 #[derive(Debug)]
-struct ClientDelays<'a> {
-    pool: &'a DelayPool,
+struct ClientDelays {
+    pool: Arc<DelayPool>,
     client: IpAddr,
 }
 
-impl Drop for ClientDelays<'_> {
+impl ClientDelays {
+    /// `None` if the client has its share. An IPv6 client is its /64.
+    fn take(pool: &Arc<DelayPool>, client: IpAddr) -> Option<Self> {
+        let client = client_network(client);
+        let mut clients = pool.clients();
+        let taken = clients.get(&client).copied().unwrap_or(0);
+        if taken >= pool.per_client.unwrap_or(pool.all.div_ceil(4)) {
+            return None;
+        }
+        clients.insert(client, taken + 1);
+        drop(clients);
+        Some(Self { pool: Arc::clone(pool), client })
+    }
+}
+
+impl Drop for ClientDelays {
     fn drop(&mut self) {
         let mut clients = self.pool.clients();
         if let Some(taken) = clients.get_mut(&self.client) {
@@ -102,13 +106,13 @@ impl Drop for ClientDelays<'_> {
 
 /// A place, and how long the request is delayed.
 #[derive(Debug)]
-pub(super) struct DelayTurn<'a> {
-    _place: SemaphorePermit<'a>,
-    _share: Option<ClientDelays<'a>>,
+pub(super) struct DelayTurn {
+    _place: OwnedSemaphorePermit,
+    _share: Option<ClientDelays>,
     delay: Micros,
 }
 
-impl DelayTurn<'_> {
+impl DelayTurn {
     /// Waits for the delay, and frees the place.
     pub(super) async fn wait(self) {
         sleep(self.delay.into()).await;

@@ -14,6 +14,7 @@ use super::caller::Callers;
 use super::delay::{DelayPlaces, DelayTurn};
 use super::observed::{Observed, Observer};
 use super::response::{ResponseBuilder, bad_credentials, bad_path};
+use super::uncancelled::Uncancelled;
 use crate::clock::{Clock, Stopwatch};
 use crate::decision::Decision;
 use crate::http::{PathMatching, write_fields};
@@ -23,6 +24,9 @@ use crate::limiter::Limiter;
 const PRICE: HeaderName = HeaderName::from_static("x-request-cost");
 /// How many requests are delayed at a time by default.
 const MAX_DELAYED: usize = 10_000;
+
+/// A request that passes: the decision, and its place in the queue, if it is delayed.
+type Judged = (Box<Decision>, Option<DelayTurn>, Parts);
 
 pub(super) struct Gate<S, C> {
     pub(super) limiter: Arc<Limiter<S, C>>,
@@ -65,20 +69,32 @@ impl<S: Store, C: Clock> Gate<S, C> {
     ///
     /// # Errors
     /// The response, if it is refused.
-    pub(super) async fn admit(&self, parts: &Parts) -> Result<Box<Decision>, Box<Response<Bytes>>> {
-        // The future of a check takes several kilobytes, which a delayed request does not keep.
-        let (decision, turn) = Box::pin(self.judge(parts)).await?;
+    pub(super) async fn admit(
+        self: Arc<Self>,
+        parts: Parts,
+    ) -> Result<(Box<Decision>, Parts), Box<Response<Bytes>>>
+    where
+        S: 'static,
+        C: 'static,
+    {
+        // On the heap: the future of a check takes several kilobytes, which a delayed request does not keep.
+        let (decision, turn, parts) = Uncancelled::new(self.judge(parts)).await?;
         if let Some(turn) = turn {
             turn.wait().await;
         }
-        Ok(decision)
+        Ok((decision, parts))
     }
 
     /// The decision about a request that passes, and its place in the queue, if it is delayed.
-    async fn judge(
+    async fn judge(self: Arc<Self>, parts: Parts) -> Result<Judged, Box<Response<Bytes>>> {
+        let decided = self.decide(&parts).await;
+        decided.map(|(decision, turn)| (decision, turn, parts))
+    }
+
+    async fn decide(
         &self,
         parts: &Parts,
-    ) -> Result<(Box<Decision>, Option<DelayTurn<'_>>), Box<Response<Bytes>>> {
+    ) -> Result<(Box<Decision>, Option<DelayTurn>), Box<Response<Bytes>>> {
         let path = self.paths.read(parts.uri.path());
         let path = path.map_err(|problem| Box::new(bad_path(parts, problem)))?;
         let caller = self.callers.identify(parts, self.limiter.clock().now()).await;

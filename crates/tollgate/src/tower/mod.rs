@@ -39,6 +39,7 @@ mod layer;
 mod observed;
 mod response;
 mod service;
+mod uncancelled;
 
 pub use body::ResponseBody;
 pub use layer::RateLimitLayer;

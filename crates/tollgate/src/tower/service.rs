@@ -77,8 +77,8 @@ where
     C: Clock + 'static,
 {
     let (parts, body) = request.into_parts();
-    let decision = match gate.admit(&parts).await {
-        Ok(decision) => decision,
+    let (decision, parts) = match Arc::clone(&gate).admit(parts).await {
+        Ok(admitted) => admitted,
         Err(refusal) => return Ok(refusal.map(ResponseBody::own)),
     };
     let response = inner.call(Request::from_parts(parts, body)).await?;

@@ -15,6 +15,7 @@ use tollgate::rules::ExplainScope;
 use tollgate_catalog::Author;
 
 use crate::admin::auth::{Principal, RIGHT_MISSING, Right, TOKEN_REQUIRED, forbidden};
+use crate::app::offload::OF_TENANT;
 use crate::app::state::ServerState;
 use crate::edge::http::problem::Problem;
 pub(crate) use crate::edge::listen::Peer;
@@ -112,7 +113,7 @@ impl Session {
     /// share.
     pub(crate) fn caller(&self) -> String {
         match self.principal.tenant() {
-            Some(tenant) => format!("tenant {tenant}"),
+            Some(tenant) => format!("{OF_TENANT}{tenant}"),
             None => self.principal.name().to_owned(),
         }
     }
@@ -142,8 +143,8 @@ pub(crate) fn admit(
 ) -> Result<Session, Problem> {
     let peer = parts.extensions.get().copied().unwrap_or(Peer::UNKNOWN);
     let session = app.admit_admin(&parts.headers, peer, right, is_write)?;
-    if let Some(tenant) = session.tenant().filter(|_| is_write) {
-        parts.extensions.insert(TenantWriter(tenant));
+    if is_write {
+        parts.extensions.insert(Writer(session.principal.clone()));
     }
     Ok(session)
 }
@@ -182,15 +183,17 @@ sessions! {
     TokenEditor: Right::Admin, writes: true;
 }
 
-/// An extension of requests by which an administrator of a tenant changes something: its body counts as
-/// written by that tenant.
+/// An extension of requests that change something: who sent them.
 #[derive(Clone, Debug)]
-struct TenantWriter(String);
+struct Writer(Principal);
 
-/// Counts a body that an administrator of a tenant sent; an error if the tenant writes too much.
-pub(crate) fn count_written(app: &ServerState, parts: &Parts, bytes: usize) -> Result<(), Problem> {
-    match parts.extensions.get() {
-        Some(TenantWriter(tenant)) => app.guard.tenant_write(tenant, bytes),
+/// Accepts the body of a change. Its sender may have sent it slowly, and have been revoked meanwhile. A body from an
+/// administrator of a tenant counts as written by that tenant.
+pub(crate) fn accept_body(app: &ServerState, parts: &Parts, bytes: usize) -> Result<(), Problem> {
+    let Some(Writer(principal)) = parts.extensions.get() else { return Ok(()) };
+    app.confirm(principal)?;
+    match principal.tenant() {
+        Some(tenant) => app.guard.tenant_write(tenant, bytes),
         None => Ok(()),
     }
 }
@@ -219,7 +222,7 @@ impl FromRequest<ServerState> for JsonBody {
         let (parts, body) = request.into_parts();
         let bound = BodyBound::bodies(app.body_bytes);
         let body = read_json(&parts.headers, body, bound, app.request_timeout).await?;
-        count_written(app, &parts, body.len())?;
+        accept_body(app, &parts, body.len())?;
         Ok(Self(body))
     }
 }

@@ -61,14 +61,16 @@ pub(crate) async fn refund(
         let detail = "a refund by decision_id happens once anyway; other refunds know no such key";
         return Err(Problem::bad_request("invalid_idempotency_key", detail));
     }
-    let counters = if names_decision(&body) {
-        let DecisionBody { decision_id } = decode(&body)?;
-        refund_decision(&app, &decision_id).await?
-    } else {
+    let refunding = async move {
+        if names_decision(&body) {
+            let DecisionBody { decision_id } = decode(&body)?;
+            return refund_decision(&app, &decision_id).await;
+        }
         let check: CheckBody<'_> = decode(&body)?;
         let subject = check.subject(|| app.limiter.policy())?;
-        app.limiter.credit(subject.of(&check)).await.map_err(store_away)?
+        app.limiter.credit(subject.of(&check)).await.map_err(store_away)
     };
+    let counters = to_the_end(refunding).await?;
     Ok((session.fields, Json(Changed { counters })))
 }
 
@@ -97,7 +99,8 @@ pub(crate) async fn reset(
     Ok((session.fields, Json(Changed { counters })))
 }
 
-/// Completes the work even if the caller disconnects meanwhile, so that every reset is recorded.
+/// Completes the work even if the caller disconnects meanwhile, so that every reset is recorded, and a refund is made
+/// once, not lost.
 pub(crate) async fn to_the_end<T: Send + 'static>(
     work: impl Future<Output = Result<T, Problem>> + Send + 'static,
 ) -> Result<T, Problem> {
