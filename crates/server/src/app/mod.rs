@@ -11,6 +11,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::middleware::map_request;
 use axum::response::{IntoResponse, Response};
+use futures_core::future::BoxFuture;
 use http::{HeaderMap, Method, Request};
 use hyper::body::Incoming;
 use opentelemetry_sdk::trace::SdkTracer;
@@ -47,29 +48,32 @@ pub struct App {
     traces: Option<Traces>,
 }
 
+// Futures are boxed: the command would compile them again, and all that they await with them.
 impl App {
     /// Reads the files that the settings name, opens the catalog, and builds the server.
     ///
     /// # Errors
     /// What cannot be read or used, as a message for the operator.
-    pub async fn new(settings: &Settings) -> Result<Self, StartError> {
-        let state = ServerState::new(settings).await?;
-        let gateway = settings.gateway.as_ref();
-        let gateway = match gateway.map(|gateway| Gateway::new(&state, gateway)).transpose() {
-            Ok(gateway) => gateway,
-            Err(error) => {
-                state.close().await;
-                return Err(error);
-            }
-        };
-        Ok(Self {
-            public: routes::public(&state, settings.admin),
-            admin: routes::admin(&state, settings.http),
-            grpc: Services::new(&state),
-            gateway,
-            host_check: HostCheck::of(settings),
-            traces: None,
-            state,
+    pub fn new(settings: &Settings) -> BoxFuture<'_, Result<Self, StartError>> {
+        Box::pin(async move {
+            let state = ServerState::new(settings).await?;
+            let gateway = settings.gateway.as_ref();
+            let gateway = match gateway.map(|gateway| Gateway::new(&state, gateway)).transpose() {
+                Ok(gateway) => gateway,
+                Err(error) => {
+                    state.close().await;
+                    return Err(error);
+                }
+            };
+            Ok(Self {
+                public: routes::public(&state, settings.admin),
+                admin: routes::admin(&state, settings.http),
+                grpc: Services::new(&state),
+                gateway,
+                host_check: HostCheck::of(settings),
+                traces: None,
+                state,
+            })
         })
     }
 
@@ -220,25 +224,29 @@ impl App {
     ///
     /// # Errors
     /// The catalog cannot store it.
-    pub async fn first_admin_token(
-        &self,
-        settings: &Settings,
-    ) -> Result<Option<String>, StartError> {
-        match &self.state.policy_source {
-            PolicySource::File(_) => Ok(self.state.generated_admin_token.clone()),
-            PolicySource::Catalog(_) if settings.added_admin_token().is_some() => Ok(None),
-            PolicySource::Catalog(catalog_sync) => {
-                let token = catalog_sync.add_first_admin(self.state.now()).await?;
-                // If this fails, the token is read with the next change.
-                let _ = self.state.sync().await;
-                Ok(token)
+    pub fn first_admin_token<'a>(
+        &'a self,
+        settings: &'a Settings,
+    ) -> BoxFuture<'a, Result<Option<String>, StartError>> {
+        Box::pin(async move {
+            match &self.state.policy_source {
+                PolicySource::File(_) => Ok(self.state.generated_admin_token.clone()),
+                PolicySource::Catalog(_) if settings.added_admin_token().is_some() => Ok(None),
+                PolicySource::Catalog(catalog_sync) => {
+                    let token = catalog_sync.add_first_admin(self.state.now()).await?;
+                    // If this fails, the token is read with the next change.
+                    let _ = self.state.sync().await;
+                    Ok(token)
+                }
             }
-        }
+        })
     }
 
     /// Closes the catalog, once nothing uses it any more.
-    pub async fn close(&self) {
-        self.state.close().await;
+    pub fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            self.state.close().await;
+        })
     }
 
     /// The URL of the catalog, unless the rules are in a file, or it could not be reached yet.
@@ -253,32 +261,38 @@ impl App {
     }
 
     /// Follows a catalog that others change too, until it is dropped.
-    pub async fn follow_catalog(&self) {
-        let PolicySource::Catalog(catalog_sync) = &self.state.policy_source else { return };
-        let following = async {
-            let mut looks = 0;
-            loop {
-                let is_time_for_all = catalog_sync.wait(&mut looks).await;
-                // `sync` logs a failure; the next round retries.
-                let _ = self.state.sync().await;
-                if is_time_for_all {
-                    let _ = self.state.sync_all().await;
-                    catalog_sync.announce().await;
+    pub fn follow_catalog(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let PolicySource::Catalog(catalog_sync) = &self.state.policy_source else { return };
+            let following = async {
+                let mut looks = 0;
+                loop {
+                    let is_time_for_all = catalog_sync.wait(&mut looks).await;
+                    // `sync` logs a failure; the next round retries.
+                    let _ = self.state.sync().await;
+                    if is_time_for_all {
+                        let _ = self.state.sync_all().await;
+                        catalog_sync.announce().await;
+                    }
                 }
-            }
-        };
-        let noting = self.state.note_used_tokens(&catalog_sync.catalog);
-        tokio::join!(catalog_sync.listen(), following, noting);
+            };
+            let noting = self.state.note_used_tokens(&catalog_sync.catalog);
+            tokio::join!(catalog_sync.listen(), following, noting);
+        })
     }
 
     /// Writes the audit log until shutdown, then what is left of it, and removes old records.
-    pub async fn keep_records(&self, ending: &Shutdown) {
-        self.state.keep_records(ending).await;
+    pub fn keep_records<'a>(&'a self, ending: &'a Shutdown) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            self.state.keep_records(ending).await;
+        })
     }
 
     /// Counts refusals and bans clients that are refused repeatedly, until it is dropped.
-    pub async fn punish(&self) {
-        bans::run(&self.state).await;
+    pub fn punish(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            bans::run(&self.state).await;
+        })
     }
 
     /// Reports that the server takes traffic.
