@@ -68,27 +68,38 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     /// To read what is left without charging, check a [`Peek`](crate::Peek).
     #[inline]
     pub fn check<'t>(&self, target: impl Into<CheckTarget<'t>>) -> Checked<'_, S> {
-        self.check_planned(self.planned(target.into()), true)
+        self.check_target(target.into(), true)
     }
 
     /// Checks and charges like [`Limiter::check`], but leaves the statistics as they are: for a further charge of a
     /// request that they have counted already, or one that they count later.
     pub fn check_unrecorded<'t>(&self, target: impl Into<CheckTarget<'t>>) -> Checked<'_, S> {
-        self.check_planned(self.planned(target.into()), false)
+        self.check_target(target.into(), false)
     }
 
     /// A decision with its plan, which has not been settled yet.
-    #[inline]
     pub(crate) fn planned(&self, target: CheckTarget<'_>) -> Decision {
-        let now = self.clock.now();
-        let mut decision = Decision::pending(self.snapshot.load_full(), now);
-        let Decision { snapshot, plan, .. } = &mut decision;
-        target.plan_into(plan, &snapshot.policy, now, &self.hasher);
+        let mut decision = self.pending();
+        self.plan(&mut decision, target);
         decision
     }
 
     #[inline]
-    fn check_planned(&self, mut decision: Decision, is_recorded: bool) -> Checked<'_, S> {
+    fn pending(&self) -> Decision {
+        Decision::pending(self.snapshot.load_full(), self.clock.now())
+    }
+
+    /// Plans a decision in place: it is large, and copies of it are measurable.
+    #[inline]
+    fn plan(&self, decision: &mut Decision, target: CheckTarget<'_>) {
+        let Decision { snapshot, plan, asked_at: now, .. } = decision;
+        target.plan_into(plan, &snapshot.policy, *now, &self.hasher);
+    }
+
+    #[inline]
+    fn check_target(&self, target: CheckTarget<'_>, is_recorded: bool) -> Checked<'_, S> {
+        let mut decision = self.pending();
+        self.plan(&mut decision, target);
         if self.try_settle(&mut decision, is_recorded) {
             return Checked::Ready(decision);
         }
@@ -236,8 +247,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         }
     }
 
-    /// Fills in the result of a plan that was settled. In place: a decision is large, and copies of it are
-    /// measurable.
+    /// Fills in the result of a plan that was settled.
     #[inline]
     pub(crate) fn conclude(&self, decision: &mut Decision, settled: &Settled) {
         let refused = Verdict { admitted: false, binding: None, delay: None };

@@ -103,7 +103,9 @@ impl<S: Store> Settler<S> {
         if self.is_mixed(plan, rules) {
             return false;
         }
-        let charges: Charges<'_> = plan.charges(rules).collect();
+        // Not collected, which would copy them.
+        let mut charges = Charges::new();
+        charges.extend(plan.charges(rules));
         let request = SettleRequest::from(charges.as_slice());
         let stopwatch = self.sampled(now).map(|durations| (durations, Stopwatch::start()));
         if !self.store.try_settle(&request, now, &mut settled.settlement) {

@@ -14,6 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_core::future::BoxFuture;
 use parking_lot::Mutex;
 use sqlx::Connection as _;
 use sqlx::error::DatabaseError;
@@ -108,21 +109,23 @@ impl DatabaseConnections {
         self.lease(&self.recorders).await
     }
 
-    async fn lease<'a>(
+    fn lease<'a>(
         &'a self,
         places: &'a Semaphore,
-    ) -> Result<PooledConnection<'a>, CatalogError> {
-        let waiting = timeout(CALL_TIMEOUT, places.acquire()).await;
-        let permit = match waiting {
-            Ok(Ok(permit)) => permit,
-            Ok(Err(_)) => return Err(CatalogError::away(&self.url, "it is closed")),
-            Err(_) => return Err(CatalogError::away(&self.url, "it is busy")),
-        };
-        let connection = match self.idle().await {
-            Some(connection) => connection,
-            None => self.connect().await?,
-        };
-        Ok(PooledConnection { connection: Some(connection), home: self, _permit: permit })
+    ) -> BoxFuture<'a, Result<PooledConnection<'a>, CatalogError>> {
+        Box::pin(async move {
+            let waiting = timeout(CALL_TIMEOUT, places.acquire()).await;
+            let permit = match waiting {
+                Ok(Ok(permit)) => permit,
+                Ok(Err(_)) => return Err(CatalogError::away(&self.url, "it is closed")),
+                Err(_) => return Err(CatalogError::away(&self.url, "it is busy")),
+            };
+            let connection = match self.idle().await {
+                Some(connection) => connection,
+                None => self.connect().await?,
+            };
+            Ok(PooledConnection { connection: Some(connection), home: self, _permit: permit })
+        })
     }
 
     /// An idle connection that still works. If one does not, the others are not trusted either.

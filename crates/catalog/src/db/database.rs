@@ -1,5 +1,6 @@
 //! One way to speak to SQLite and to PostgreSQL: the same statements, values and rows.
 
+use futures_core::future::BoxFuture;
 use sqlx::postgres::{PgConnection, PgRow};
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 use sqlx::{AssertSqlSafe, Connection as _, Row as _};
@@ -120,6 +121,7 @@ macro_rules! bound {
     }};
 }
 
+// Futures that run queries are boxed: the crates that await them would compile them again, and sqlx with them.
 impl DatabaseConnection {
     pub(crate) const fn is_postgres(&self) -> bool {
         matches!(self, Self::Postgres(_))
@@ -143,60 +145,75 @@ impl DatabaseConnection {
     }
 
     /// Runs a statement, and says how many rows it changed.
-    pub(crate) async fn run(&mut self, sql: &str, values: Vec<Value>) -> Result<u64, sqlx::Error> {
-        Ok(match self {
-            Self::Sqlite(connection) => {
-                bound!(sql, values).execute(&mut **connection).await?.rows_affected()
-            }
-            Self::Postgres(connection) => {
-                bound!(sql, values).execute(&mut **connection).await?.rows_affected()
-            }
+    pub(crate) fn run<'a>(
+        &'a mut self,
+        sql: &'a str,
+        values: Vec<Value>,
+    ) -> BoxFuture<'a, Result<u64, sqlx::Error>> {
+        Box::pin(async move {
+            Ok(match self {
+                Self::Sqlite(connection) => {
+                    bound!(sql, values).execute(&mut **connection).await?.rows_affected()
+                }
+                Self::Postgres(connection) => {
+                    bound!(sql, values).execute(&mut **connection).await?.rows_affected()
+                }
+            })
         })
     }
 
     /// Runs several statements that have no values.
-    pub(crate) async fn run_script(&mut self, sql: &'static str) -> Result<(), sqlx::Error> {
-        match self {
-            Self::Sqlite(connection) => {
-                sqlx::raw_sql(sql).execute(&mut **connection).await.map(drop)
-            }
-            Self::Postgres(connection) => {
-                sqlx::raw_sql(sql).execute(&mut **connection).await.map(drop)
-            }
-        }
-    }
-
-    /// All rows of a result.
-    pub(crate) async fn rows(
+    pub(crate) fn run_script(
         &mut self,
-        sql: &str,
-        values: Vec<Value>,
-    ) -> Result<Vec<Row>, sqlx::Error> {
-        Ok(match self {
-            Self::Sqlite(connection) => {
-                let rows = bound!(sql, values).fetch_all(&mut **connection).await?;
-                rows.into_iter().map(Row::Sqlite).collect()
-            }
-            Self::Postgres(connection) => {
-                let rows = bound!(sql, values).fetch_all(&mut **connection).await?;
-                rows.into_iter().map(Row::Postgres).collect()
+        sql: &'static str,
+    ) -> BoxFuture<'_, Result<(), sqlx::Error>> {
+        Box::pin(async move {
+            match self {
+                Self::Sqlite(connection) => {
+                    sqlx::raw_sql(sql).execute(&mut **connection).await.map(drop)
+                }
+                Self::Postgres(connection) => {
+                    sqlx::raw_sql(sql).execute(&mut **connection).await.map(drop)
+                }
             }
         })
     }
 
-    /// The first row of a result, if it has one.
-    pub(crate) async fn row(
-        &mut self,
-        sql: &str,
+    /// All rows of a result.
+    pub(crate) fn rows<'a>(
+        &'a mut self,
+        sql: &'a str,
         values: Vec<Value>,
-    ) -> Result<Option<Row>, sqlx::Error> {
-        Ok(match self {
-            Self::Sqlite(connection) => {
-                bound!(sql, values).fetch_optional(&mut **connection).await?.map(Row::Sqlite)
-            }
-            Self::Postgres(connection) => {
-                bound!(sql, values).fetch_optional(&mut **connection).await?.map(Row::Postgres)
-            }
+    ) -> BoxFuture<'a, Result<Vec<Row>, sqlx::Error>> {
+        Box::pin(async move {
+            Ok(match self {
+                Self::Sqlite(connection) => {
+                    let rows = bound!(sql, values).fetch_all(&mut **connection).await?;
+                    rows.into_iter().map(Row::Sqlite).collect()
+                }
+                Self::Postgres(connection) => {
+                    let rows = bound!(sql, values).fetch_all(&mut **connection).await?;
+                    rows.into_iter().map(Row::Postgres).collect()
+                }
+            })
+        })
+    }
+
+    /// The first row of a result, if it has one.
+    pub(crate) fn row<'a>(
+        &'a mut self,
+        sql: &'a str,
+        values: Vec<Value>,
+    ) -> BoxFuture<'a, Result<Option<Row>, sqlx::Error>> {
+        Box::pin(async move {
+            Ok(match self {
+                Self::Sqlite(connection) => {
+                    bound!(sql, values).fetch_optional(&mut **connection).await?.map(Row::Sqlite)
+                }
+                Self::Postgres(connection) => {
+                    bound!(sql, values).fetch_optional(&mut **connection).await?.map(Row::Postgres)
+                }
+            })
         })
     }
 

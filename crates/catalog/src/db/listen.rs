@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_core::future::BoxFuture;
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
 use tokio::sync::Notify;
 use tokio::time::sleep;
@@ -17,19 +18,21 @@ impl Catalog {
     /// Wakes `woken` whenever PostgreSQL notifies that a node has changed the catalog. Notifications can
     /// be lost, so callers must poll too. Never returns for PostgreSQL; returns at once for a file, which
     /// has no notifications.
-    pub async fn listen(&self, woken: &Notify) {
-        let CatalogUrl::Postgres(options) = self.url() else { return };
-        loop {
-            if let Ok(mut listener) = listener(options).await {
-                // Changes before it listened were not notified.
-                woken.notify_one();
-                // `None` and errors mean a lost connection: notifications were missed meanwhile.
-                while let Ok(Some(_)) = listener.try_recv().await {
+    pub fn listen<'a>(&'a self, woken: &'a Notify) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            let CatalogUrl::Postgres(options) = self.url() else { return };
+            loop {
+                if let Ok(mut listener) = listener(options).await {
+                    // Changes before it listened were not notified.
                     woken.notify_one();
+                    // `None` and errors mean a lost connection: notifications were missed meanwhile.
+                    while let Ok(Some(_)) = listener.try_recv().await {
+                        woken.notify_one();
+                    }
                 }
+                sleep(RECONNECT_DELAY).await;
             }
-            sleep(RECONNECT_DELAY).await;
-        }
+        })
     }
 }
 

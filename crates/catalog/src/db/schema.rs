@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_core::future::BoxFuture;
 use tokio::time::timeout;
 
 use crate::db::connections::DatabaseConnections;
@@ -69,23 +70,25 @@ pub(crate) async fn version(connection: &mut DatabaseConnection) -> Result<u64, 
 }
 
 /// Migrates the schema to `target` in one transaction; returns the version it had.
-pub(crate) async fn migrate(
-    connections: &DatabaseConnections,
+pub(crate) fn migrate<'a>(
+    connections: &'a DatabaseConnections,
     target: u64,
     now: u64,
-) -> Result<u64, CatalogError> {
-    let url = connections.url();
-    let mut lease = connections.to_write().await?;
-    let migrating = migrate_at_once(lease.connection(), target, now);
-    let (before, digested) = match timeout(MIGRATE_TIMEOUT, migrating).await {
-        Ok(done) => done.map_err(|error| CatalogError::from_database(url, &error))?,
-        Err(_) => return Err(CatalogError::away(url, "it does not answer")),
-    };
-    if digested > 0 && !lease.connection().is_postgres() {
-        forget_deleted(lease.connection()).await;
-    }
-    lease.give_back();
-    Ok(before)
+) -> BoxFuture<'a, Result<u64, CatalogError>> {
+    Box::pin(async move {
+        let url = connections.url();
+        let mut lease = connections.to_write().await?;
+        let migrating = migrate_at_once(lease.connection(), target, now);
+        let (before, digested) = match timeout(MIGRATE_TIMEOUT, migrating).await {
+            Ok(done) => done.map_err(|error| CatalogError::from_database(url, &error))?,
+            Err(_) => return Err(CatalogError::away(url, "it does not answer")),
+        };
+        if digested > 0 && !lease.connection().is_postgres() {
+            forget_deleted(lease.connection()).await;
+        }
+        lease.give_back();
+        Ok(before)
+    })
 }
 
 /// Removes deleted and overwritten rows from the file: they may contain API keys.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures_core::future::BoxFuture;
 use tokio::time::timeout;
 use tollgate_rules::Revision;
 
@@ -87,76 +88,83 @@ impl Catalog {
     ///
     /// # Errors
     /// The database cannot be reached, or it holds an invalid policy.
-    pub async fn view(&self) -> Result<View, CatalogError> {
-        let mut lease = self.connections.to_read().await?;
-        let connection = lease.connection();
-        self.in_time(connection.begin_reading()).await?;
-        let version = self.in_time(version_of(connection, Lock::None)).await?;
-        let mut builder = ViewBuilder::default();
-        for kind in Kind::ALL {
-            let mut after = String::new();
-            loop {
-                let page = self.in_time(page(connection, kind, &after)).await?;
-                let Some(last) = page.last() else { break };
-                after.clone_from(&last.name);
-                let entries: Result<Vec<Entry>, _> = page.iter().map(Stored::parse).collect();
-                let entries = entries.map_err(|error| self.unreadable(&error))?;
-                let added = builder.add(kind, entries).map_err(CatalogError::Invalid);
-                added.map_err(|error| self.unreadable(&error))?;
+    pub fn view(&self) -> BoxFuture<'_, Result<View, CatalogError>> {
+        Box::pin(async move {
+            let mut lease = self.connections.to_read().await?;
+            let connection = lease.connection();
+            self.in_time(connection.begin_reading()).await?;
+            let version = self.in_time(version_of(connection, Lock::None)).await?;
+            let mut builder = ViewBuilder::default();
+            for kind in Kind::ALL {
+                let mut after = String::new();
+                loop {
+                    let page = self.in_time(page(connection, kind, &after)).await?;
+                    let Some(last) = page.last() else { break };
+                    after.clone_from(&last.name);
+                    let entries: Result<Vec<Entry>, _> = page.iter().map(Stored::parse).collect();
+                    let entries = entries.map_err(|error| self.unreadable(&error))?;
+                    let added = builder.add(kind, entries).map_err(CatalogError::Invalid);
+                    added.map_err(|error| self.unreadable(&error))?;
+                }
             }
-        }
-        self.in_time(connection.commit()).await?;
-        lease.give_back();
-        let view = builder.finish(version).map_err(CatalogError::Invalid);
-        view.map_err(|error| self.unreadable(&error))
+            self.in_time(connection.commit()).await?;
+            lease.give_back();
+            let view = builder.finish(version).map_err(CatalogError::Invalid);
+            view.map_err(|error| self.unreadable(&error))
+        })
     }
 
     /// Replaces this catalog by a copy of another one, in one transaction.
     ///
     /// # Errors
     /// One of the two cannot be reached; then this one is unchanged.
-    pub async fn copy_from(&self, original: &Self) -> Result<Version, CatalogError> {
-        let mut from = original.connections.to_read().await?;
-        let mut to = self.connections.to_write().await?;
-        let (source, copy) = (from.connection(), to.connection());
-        original.in_time(source.begin_reading()).await?;
-        let version = original.in_time(version_of(source, Lock::None)).await?;
-        self.in_time(copy.begin()).await?;
-        // A copy has no history.
-        for history in ["tollgate_revisions", "tollgate_resets"] {
-            self.in_time(copy.run(&format!("DELETE FROM {history}"), vec![])).await?;
-        }
-        for kind in Kind::ALL.into_iter().rev() {
-            let sql = format!("DELETE FROM {}", kind.table());
-            self.in_time(copy.run(&sql, vec![])).await?;
-        }
-        for kind in Kind::ALL {
-            let mut after = String::new();
-            loop {
-                let page = original.in_time(page(source, kind, &after)).await?;
-                let Some(last) = page.last() else { break };
-                after.clone_from(&last.name);
-                for stored in &page {
-                    let entry = stored.parse().map_err(|error| original.unreadable(&error))?;
-                    let by = stored.created_by.as_str();
-                    let tenant = stored.tenant.as_deref();
-                    let stamp = Stamp {
-                        version: stored.version,
-                        at: stored.created_at,
-                        by,
-                        tenant: stored.author_tenant.as_deref(),
-                    };
-                    let put = tables::put(copy, &stored.name, &entry, tenant, stamp);
-                    self.in_time(put).await?;
+    pub fn copy_from<'a>(
+        &'a self,
+        original: &'a Self,
+    ) -> BoxFuture<'a, Result<Version, CatalogError>> {
+        Box::pin(async move {
+            let mut from = original.connections.to_read().await?;
+            let mut to = self.connections.to_write().await?;
+            let (source, copy) = (from.connection(), to.connection());
+            original.in_time(source.begin_reading()).await?;
+            let version = original.in_time(version_of(source, Lock::None)).await?;
+            self.in_time(copy.begin()).await?;
+            // A copy has no history.
+            for history in ["tollgate_revisions", "tollgate_resets"] {
+                self.in_time(copy.run(&format!("DELETE FROM {history}"), vec![])).await?;
+            }
+            for kind in Kind::ALL.into_iter().rev() {
+                let sql = format!("DELETE FROM {}", kind.table());
+                self.in_time(copy.run(&sql, vec![])).await?;
+            }
+            for kind in Kind::ALL {
+                let mut after = String::new();
+                loop {
+                    let page = original.in_time(page(source, kind, &after)).await?;
+                    let Some(last) = page.last() else { break };
+                    after.clone_from(&last.name);
+                    for stored in &page {
+                        let entry = stored.parse().map_err(|error| original.unreadable(&error))?;
+                        let by = stored.created_by.as_str();
+                        let tenant = stored.tenant.as_deref();
+                        let stamp = Stamp {
+                            version: stored.version,
+                            at: stored.created_at,
+                            by,
+                            tenant: stored.author_tenant.as_deref(),
+                        };
+                        let put = tables::put(copy, &stored.name, &entry, tenant, stamp);
+                        self.in_time(put).await?;
+                    }
                 }
             }
-        }
-        self.in_time(set_version(copy, version)).await?;
-        self.in_time(copy.commit()).await?;
-        original.in_time(source.commit()).await?;
-        from.give_back();
-        to.give_back();
-        Ok(version)
+            self.in_time(set_version(copy, version)).await?;
+            self.in_time(copy.commit()).await?;
+            original.in_time(source.commit()).await?;
+            from.give_back();
+            to.give_back();
+            Ok(version)
+        })
     }
 
     pub(crate) async fn in_time<T>(

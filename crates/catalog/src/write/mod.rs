@@ -10,6 +10,7 @@ pub(crate) mod validate_policy;
 use std::sync::Arc;
 
 use aws_lc_rs::rand;
+use futures_core::future::BoxFuture;
 use serde_json::Value as Json;
 use tokio::time::timeout;
 use tollgate_core::Timestamp;
@@ -179,50 +180,52 @@ impl Catalog {
     }
 
     /// Writes in one transaction, which is rolled back after a dry run.
-    pub(crate) async fn transact(
-        &self,
-        author: &Author,
+    pub(crate) fn transact<'a>(
+        &'a self,
+        author: &'a Author,
         intent: Intent,
         now: Timestamp,
         is_dry_run: bool,
-    ) -> Result<Prepared, CatalogError> {
-        let mut lease = self.connections.to_write().await?;
-        if author.leaves_room() && !is_dry_run && !self.has_room(lease.connection()).await? {
-            lease.give_back();
-            return Err(CatalogError::NoSpace(NO_SPACE.to_owned()));
-        }
-        let preparing = self.prepare(lease.connection(), author, intent, now);
-        let prepared = match timeout(CALL_TIMEOUT, preparing).await {
-            Ok(Ok(prepared)) => prepared,
-            Ok(Err(error)) => {
-                let undone = timeout(CALL_TIMEOUT, lease.connection().roll_back()).await;
-                if matches!(undone, Ok(Ok(()))) {
-                    lease.give_back();
-                }
-                return Err(error);
-            }
-            Err(_) => return Err(CatalogError::away(self.url(), "it does not answer")),
-        };
-        let connection = lease.connection();
-        if is_dry_run || (prepared.update.changes.is_empty() && !prepared.begins) {
-            self.in_time(connection.roll_back()).await?;
-            lease.give_back();
-            return Ok(prepared);
-        }
-        match timeout(CALL_TIMEOUT, connection.commit()).await {
-            Ok(Ok(())) => {
+    ) -> BoxFuture<'a, Result<Prepared, CatalogError>> {
+        Box::pin(async move {
+            let mut lease = self.connections.to_write().await?;
+            if author.leaves_room() && !is_dry_run && !self.has_room(lease.connection()).await? {
                 lease.give_back();
-                *self.own_write.lock() = Some((prepared.before, prepared.update.clone()));
-                self.wake();
-                Ok(prepared)
+                return Err(CatalogError::NoSpace(NO_SPACE.to_owned()));
             }
-            // A database that refuses the commit has rolled back.
-            Ok(Err(error @ sqlx::Error::Database(_))) => Err(self.failed(&error)),
-            Ok(Err(_)) | Err(_) => Err(CatalogError::Unknown(format!(
-                "the catalog {} went away before it said whether the change was kept: look again",
-                self.url()
-            ))),
-        }
+            let preparing = self.prepare(lease.connection(), author, intent, now);
+            let prepared = match timeout(CALL_TIMEOUT, preparing).await {
+                Ok(Ok(prepared)) => prepared,
+                Ok(Err(error)) => {
+                    let undone = timeout(CALL_TIMEOUT, lease.connection().roll_back()).await;
+                    if matches!(undone, Ok(Ok(()))) {
+                        lease.give_back();
+                    }
+                    return Err(error);
+                }
+                Err(_) => return Err(CatalogError::away(self.url(), "it does not answer")),
+            };
+            let connection = lease.connection();
+            if is_dry_run || (prepared.update.changes.is_empty() && !prepared.begins) {
+                self.in_time(connection.roll_back()).await?;
+                lease.give_back();
+                return Ok(prepared);
+            }
+            match timeout(CALL_TIMEOUT, connection.commit()).await {
+                Ok(Ok(())) => {
+                    lease.give_back();
+                    *self.own_write.lock() = Some((prepared.before, prepared.update.clone()));
+                    self.wake();
+                    Ok(prepared)
+                }
+                // A database that refuses the commit has rolled back.
+                Ok(Err(error @ sqlx::Error::Database(_))) => Err(self.failed(&error)),
+                Ok(Err(_)) | Err(_) => Err(CatalogError::Unknown(format!(
+                    "the catalog {} went away before it said whether the change was kept: look again",
+                    self.url()
+                ))),
+            }
+        })
     }
 
     /// Whether a file leaves more room than operators need. PostgreSQL manages its own disk.

@@ -1,4 +1,6 @@
-//! What runs beside requests, for as long as the server does.
+//! What runs beside requests, for as long as the server does. Boxed, so that the command does not compile it again.
+
+use futures_core::future::BoxFuture;
 
 use crate::app::App;
 use crate::edge::listen::Shutdown;
@@ -7,40 +9,42 @@ use crate::policy::source::PolicySource;
 
 impl App {
     /// Follows a catalog that others change too, until it is dropped.
-    pub async fn follow_catalog(&self) {
-        let PolicySource::Catalog(catalog_sync) = &self.state.policy_source else { return };
-        let following = async {
-            let mut looks = 0;
-            loop {
-                let is_time_for_all = catalog_sync.wait(&mut looks).await;
-                let epoch = catalog_sync.epoch();
-                // `sync` logs a failure; the next round retries.
-                let _ = self.state.sync().await;
-                if is_time_for_all {
-                    let _ = self.state.sync_all().await;
+    pub fn follow_catalog(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let PolicySource::Catalog(catalog_sync) = &self.state.policy_source else { return };
+            let following = async {
+                let mut looks = 0;
+                loop {
+                    let is_time_for_all = catalog_sync.wait(&mut looks).await;
+                    let epoch = catalog_sync.epoch();
+                    // `sync` logs a failure; the next round retries.
+                    let _ = self.state.sync().await;
+                    if is_time_for_all {
+                        let _ = self.state.sync_all().await;
+                    }
+                    // No write announces the rules of a restored catalog.
+                    if is_time_for_all || catalog_sync.epoch() != epoch {
+                        catalog_sync.announce().await;
+                    }
                 }
-                // No write announces the rules of a restored catalog.
-                if is_time_for_all || catalog_sync.epoch() != epoch {
-                    catalog_sync.announce().await;
-                }
-            }
-        };
-        let noting = self.state.note_used_tokens(&catalog_sync.catalog);
-        tokio::join!(catalog_sync.listen(), following, noting);
-    }
-
-    /// Writes the audit log until shutdown, then what is left of it, and removes old records.
-    pub async fn keep_records(&self, ending: &Shutdown) {
-        self.state.keep_records(ending).await;
-    }
-
-    /// Counts refusals and bans clients that are refused repeatedly, until it is dropped.
-    pub async fn punish(&self) {
-        bans::run(&self.state).await;
+            };
+            let noting = self.state.note_used_tokens(&catalog_sync.catalog);
+            tokio::join!(catalog_sync.listen(), following, noting);
+        })
     }
 
     /// Keeps a shared store open while it belongs to the fleet, until it is dropped.
-    pub async fn keep_store(&self) {
-        self.state.keep_store().await;
+    pub fn keep_store(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.state.keep_store())
+    }
+
+    /// Writes the audit log until shutdown, then what is left of it, and removes old records.
+    pub fn keep_records<'a>(&'a self, ending: &'a Shutdown) -> BoxFuture<'a, ()> {
+        Box::pin(self.state.keep_records(ending))
+    }
+
+    /// Counts refusals and bans clients that are refused repeatedly, until it is dropped.
+    pub fn punish(&self) -> BoxFuture<'_, ()> {
+        Box::pin(bans::run(&self.state))
     }
 }

@@ -13,6 +13,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::middleware::map_request;
 use axum::response::{IntoResponse, Response};
+use futures_core::future::BoxFuture;
 use http::{HeaderMap, Method, Request};
 use hyper::body::Incoming;
 use opentelemetry_sdk::trace::SdkTracer;
@@ -48,29 +49,32 @@ pub struct App {
     traces: Option<Traces>,
 }
 
+// Futures are boxed: the command would compile them again, and all that they await with them.
 impl App {
     /// Reads the files that the settings name, opens the catalog, and builds the server.
     ///
     /// # Errors
     /// What cannot be read or used, as a message for the operator.
-    pub async fn new(settings: &Settings) -> Result<Self, StartError> {
-        let state = ServerState::new(settings).await?;
-        let gateway = settings.gateway.as_ref();
-        let gateway = match gateway.map(|gateway| Gateway::new(&state, gateway)).transpose() {
-            Ok(gateway) => gateway,
-            Err(error) => {
-                state.close().await;
-                return Err(error);
-            }
-        };
-        Ok(Self {
-            public: routes::public(&state, settings.admin),
-            admin: routes::admin(&state, settings.http),
-            grpc: Services::new(&state),
-            gateway,
-            host_check: HostCheck::of(settings),
-            traces: None,
-            state,
+    pub fn new(settings: &Settings) -> BoxFuture<'_, Result<Self, StartError>> {
+        Box::pin(async move {
+            let state = ServerState::new(settings).await?;
+            let gateway = settings.gateway.as_ref();
+            let gateway = match gateway.map(|gateway| Gateway::new(&state, gateway)).transpose() {
+                Ok(gateway) => gateway,
+                Err(error) => {
+                    state.close().await;
+                    return Err(error);
+                }
+            };
+            Ok(Self {
+                public: routes::public(&state, settings.admin),
+                admin: routes::admin(&state, settings.http),
+                grpc: Services::new(&state),
+                gateway,
+                host_check: HostCheck::of(settings),
+                traces: None,
+                state,
+            })
         })
     }
 
@@ -221,25 +225,29 @@ impl App {
     ///
     /// # Errors
     /// The catalog cannot store it.
-    pub async fn first_admin_token(
-        &self,
-        settings: &Settings,
-    ) -> Result<Option<String>, StartError> {
-        match &self.state.policy_source {
-            PolicySource::File(_) => Ok(self.state.generated_admin_token.clone()),
-            PolicySource::Catalog(_) if settings.added_admin_token().is_some() => Ok(None),
-            PolicySource::Catalog(catalog_sync) => {
-                let token = catalog_sync.add_first_admin(self.state.now()).await?;
-                // If this fails, the token is read with the next change.
-                let _ = self.state.sync().await;
-                Ok(token)
+    pub fn first_admin_token<'a>(
+        &'a self,
+        settings: &'a Settings,
+    ) -> BoxFuture<'a, Result<Option<String>, StartError>> {
+        Box::pin(async move {
+            match &self.state.policy_source {
+                PolicySource::File(_) => Ok(self.state.generated_admin_token.clone()),
+                PolicySource::Catalog(_) if settings.added_admin_token().is_some() => Ok(None),
+                PolicySource::Catalog(catalog_sync) => {
+                    let token = catalog_sync.add_first_admin(self.state.now()).await?;
+                    // If this fails, the token is read with the next change.
+                    let _ = self.state.sync().await;
+                    Ok(token)
+                }
             }
-        }
+        })
     }
 
     /// Closes the catalog, once nothing uses it any more.
-    pub async fn close(&self) {
-        self.state.close().await;
+    pub fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            self.state.close().await;
+        })
     }
 
     /// The URL of the catalog, unless the rules are in a file, or it could not be reached yet.

@@ -209,23 +209,41 @@ impl<'a> Layers<'a> {
         schema: Json,
         wrong: impl Fn(&T) -> Option<String>,
     ) {
-        let property = Property { name, schema, default: setting.show(), expected: T::expected() };
-        self.properties.push(property);
-        let found = self.find(name);
-        let origin = found.as_ref().map_or(Origin::Default, |(_, origin)| origin.clone());
-        if let Some((value, origin)) = found {
-            match T::read(&value) {
-                Ok(value) => match wrong(&value) {
-                    None => *setting = value,
-                    Some(message) => self.problem(name, origin, message),
-                },
-                Err(problem) => {
-                    let place = problem.position.map(|position| self.in_file(position));
-                    self.problem(name, place.unwrap_or(origin), problem.message);
-                }
+        let default = setting.show();
+        let found = self.declare(Property { name, schema, default, expected: T::expected() });
+        let read = found.as_ref().map(|(value, _)| {
+            let value = T::read(value)?;
+            match wrong(&value) {
+                None => *setting = value,
+                Some(message) => return Err(Problem::new(name, message)),
             }
+            Ok(())
+        });
+        let problem = read.and_then(Result::err);
+        self.note(name, setting.show(), found.map(|(_, origin)| origin), problem);
+    }
+
+    /// Adds a setting to the schema, and finds it.
+    fn declare(&mut self, property: Property) -> Option<(Value, Origin)> {
+        let found = self.find(property.name);
+        self.properties.push(property);
+        found
+    }
+
+    /// Notes the value of a setting, and what is wrong with the one that was given.
+    fn note(
+        &mut self,
+        name: &'static str,
+        value: Json,
+        origin: Option<Origin>,
+        problem: Option<Problem>,
+    ) {
+        let origin = origin.unwrap_or(Origin::Default);
+        if let Some(Problem { position, message, .. }) = problem {
+            let place = position.map_or_else(|| origin.clone(), |position| self.in_file(position));
+            self.problem(name, place, message);
         }
-        self.entries.push(EffectiveSetting { name, value: setting.show(), origin });
+        self.entries.push(EffectiveSetting { name, value, origin });
     }
 
     /// Reads a secret, if it is given and passes a test, which returns what is wrong with it.

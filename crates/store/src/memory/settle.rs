@@ -132,7 +132,7 @@ impl MemoryStore {
                 _ => return false,
             }
         }
-        for (held, inner, index, counter) in settled {
+        for (held, inner, index, counter) in settled.drain(..) {
             shards[held].pages[inner].set(index, counter);
         }
         true
