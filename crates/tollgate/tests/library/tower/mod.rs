@@ -7,6 +7,7 @@ mod fleet;
 mod grpc;
 mod held;
 mod identity;
+mod leaving;
 mod paths;
 mod prices;
 mod refusals;
