@@ -5,7 +5,7 @@
 //! its version is the view of the newest version. A change that would make the policy invalid is refused
 //! before it is committed.
 //!
-//! Both databases get the same statements. What differs between them is in three files: how to
+//! Both databases get the same statements. What differs between them is in four files: views for reports, how to
 //! connect, how to begin a transaction, and how a change is announced to other nodes.
 #![forbid(unsafe_code)]
 

@@ -94,7 +94,7 @@ impl Kind {
     /// The columns that only this kind has; [`crate::entry::Entry::columns`] gives their values.
     pub(crate) const fn columns(self) -> &'static [&'static str] {
         match self {
-            Self::Rule => &["tenant", "enabled", "author_tenant"],
+            Self::Rule => &["tenant", "enabled", "author_tenant", "window_ms"],
             Self::Tier => &["is_default"],
             Self::Client => &["identifier_type", "identifier", "tier"],
             Self::Override => &[

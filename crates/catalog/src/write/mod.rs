@@ -277,8 +277,9 @@ impl Catalog {
         tables::order(&mut changes);
         let written = Stamp {
             version: number,
-            at: now.as_micros(),
-            by: &author.actor,
+            at: Some(now.as_micros()),
+            by: Some(&author.actor),
+            created: None,
             tenant: author.tenant.as_deref(),
         };
         for change in &changes {

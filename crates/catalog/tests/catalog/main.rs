@@ -23,6 +23,7 @@ mod names;
 mod operators;
 mod ownership;
 mod pages;
+mod reports;
 mod soundness;
 
 mod draw;
