@@ -31,6 +31,7 @@ pub use log::audit::{AuditFilter, AuditKind, AuditPlace, AuditRecord};
 pub use log::decision_log::Logged;
 pub use log::decisions::{DecisionAction, DecisionFilter, DecisionPlace, LoggedDecision};
 pub use log::resets::{Reset, ResetRecord};
+pub use log::revisions::RevisionRecord;
 pub use read::load::ChangesSince;
 pub use read::page::{EntryPage, Filter};
 #[doc(hidden)]

@@ -39,6 +39,10 @@ impl Kind {
         Self::Ban,
     ];
 
+    /// The kinds of entries in a policy document, in its order.
+    pub const POLICY: [Self; 6] =
+        [Self::Rule, Self::Tier, Self::Client, Self::Override, Self::Whitelist, Self::Blacklist];
+
     /// Its name in the audit log, and in messages.
     #[must_use]
     pub const fn name(self) -> &'static str {

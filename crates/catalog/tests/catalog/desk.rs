@@ -234,6 +234,8 @@ pub(crate) fn name_of(error: &CatalogError) -> &'static str {
         CatalogError::Exists { .. } => "exists",
         CatalogError::Changed { .. } => "changed",
         CatalogError::Moved { .. } => "moved",
+        CatalogError::NoRevision { .. } => "no revision",
+        CatalogError::TooManyChanges { .. } => "too many changes",
         CatalogError::InUse(_) => "in use",
         CatalogError::NoSpace(_) => "no space",
         CatalogError::NotYours(_) => "not yours",

@@ -24,6 +24,7 @@ mod operators;
 mod ownership;
 mod pages;
 mod reports;
+mod rollback;
 mod soundness;
 
 mod draw;

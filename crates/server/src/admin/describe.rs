@@ -12,7 +12,7 @@ use utoipa::{IntoParams, IntoResponses, PartialSchema as _, ToSchema as _};
 use utoipa_axum::router::UtoipaMethodRouter;
 
 use super::call::AdminCall;
-use super::resources::{EntryKey, Id, Put, Resource};
+use super::resources::{DETAIL_WITH_AUTHOR, EntryKey, Id, Put, Resource};
 use super::response::{RuleOrTrial, RuleWritten};
 use super::{read, write};
 use crate::app::state::ServerState;
@@ -35,11 +35,7 @@ impl Resource {
     pub(crate) fn routes(&'static self) -> Vec<UtoipaMethodRouter<ServerState>> {
         let mut routes = Vec::new();
         if let Some(list) = &self.list {
-            let query = list.query.iter().map(|(name, about)| {
-                let is_flag = matches!(*name, "detail" | "enabled");
-                let kind = json!({"type": if is_flag { "boolean" } else { "string" }});
-                json!({"name": name, "in": "query", "description": about, "required": false, "schema": kind})
-            });
+            let query = list.query.iter().map(query_parameter);
             let parameters = parameters::<PageParameters>().into_iter().chain(query);
             let responses = [ok("200", list.ok, &object()), of::<PageProblems>()];
             let operation = self.operation(list.about, parameters, &Json::Null, responses);
@@ -57,11 +53,12 @@ impl Resource {
             let responses = [
                 ok("200", item.ok, &object()),
                 Responses::from_iter([
-                    ("400".to_owned(), json!(problem("The path cannot be read"))),
+                    ("400".to_owned(), json!(problem("The path or the query cannot be read"))),
                     ("404".to_owned(), json!(problem(item.missing))),
                 ]),
             ];
-            let get = self.operation(item.get, [example.parameter()], &Json::Null, responses);
+            let key = [example.parameter(), query_parameter(&DETAIL_WITH_AUTHOR)];
+            let get = self.operation(item.get, key, &Json::Null, responses);
             routes.push(self.route(HttpMethod::Get, id, get, move |call| read::get(call, self)));
             let replace = self.put_operation(put, item.put, id);
             let handle = move |call| write::put_item(call, self, item.id.name);
@@ -198,6 +195,13 @@ impl EntryKey {
         let types = several("identifier_type", types, example.0);
         rule.into_iter().chain([types, several("identifier", values, example.1)]).collect()
     }
+}
+
+/// An optional parameter of a query.
+fn query_parameter((name, about): &(&str, &str)) -> Json {
+    let is_flag = matches!(*name, "detail" | "enabled");
+    let kind = json!({"type": if is_flag { "boolean" } else { "string" }});
+    json!({"name": name, "in": "query", "description": about, "required": false, "schema": kind})
 }
 
 fn object() -> Json {

@@ -50,3 +50,6 @@ UPDATE tollgate_bans SET
 
 -- The window of a rule, which its text may give as `1h30m`.
 ALTER TABLE tollgate_rules ADD COLUMN window_ms BIGINT;
+
+-- What a revision was for, if it was a rollback.
+ALTER TABLE tollgate_revisions ADD COLUMN note TEXT;
