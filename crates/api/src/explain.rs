@@ -127,6 +127,15 @@ pub struct QuotaFigures {
     pub capacity: u64,
     /// The identifier types of the override it comes from; none if it is the rule's own.
     pub override_by: Option<String>,
+    /// When that override began, as an RFC 3339 time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub override_starts_at: Option<String>,
+    /// When that override ends, as an RFC 3339 time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub override_expires_at: Option<String>,
+    /// When the next override for the client begins, as an RFC 3339 time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_override_at: Option<String>,
 }
 
 /// What is left of one rule's limit.

@@ -176,7 +176,9 @@ impl Catalog {
         let version = update.version.revision.number.max(1);
         for change in &changes {
             let tenant = change.author_tenant.as_deref();
-            let stamp = Stamp { version, at: 0, by: "copy", tenant };
+            // Changes do not say who made them.
+            let created = Some((0, "copy"));
+            let stamp = Stamp { version, at: None, by: None, created, tenant };
             self.apply(connection, change, stamp).await?;
         }
         tables::hand_over(connection, &changes).await.map_err(|error| self.failed(&error))?;

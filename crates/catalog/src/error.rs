@@ -47,6 +47,22 @@ pub enum CatalogError {
         /// The revision of the catalog now.
         revision: u64,
     },
+    /// The audit log does not have what is needed to know the policy of a revision.
+    NoRevision {
+        /// The revision.
+        revision: u64,
+        /// The oldest one that is known.
+        oldest: u64,
+        /// The newest one.
+        newest: u64,
+    },
+    /// So many entries have changed since a revision that it cannot be compared.
+    TooManyChanges {
+        /// The revision.
+        revision: u64,
+        /// How many entries may have changed.
+        max: usize,
+    },
     /// Something else still needs the entry.
     InUse(String),
     /// The file system has little room left, which is kept for operators.
@@ -129,6 +145,20 @@ impl fmt::Display for CatalogError {
             Self::Changed { kind, name, version } => {
                 write!(f, "the {kind} {name} was changed meanwhile: it is at version {version}")
             }
+            Self::NoRevision { revision, oldest, newest } if revision < oldest && *revision > 0 => {
+                write!(
+                    f,
+                    "the policy of revision {revision} is not known any more: the audit log goes back to \
+                     revision {oldest} (the newest is {newest})"
+                )
+            }
+            Self::NoRevision { revision, oldest, newest } => {
+                write!(f, "there is no revision {revision}: there are {oldest} to {newest}")
+            }
+            Self::TooManyChanges { revision, max } => write!(
+                f,
+                "more than {max} entries have changed since revision {revision}: choose a later revision"
+            ),
             Self::Moved { revision } => {
                 write!(f, "the catalog was changed meanwhile: it is at revision {revision}")
             }

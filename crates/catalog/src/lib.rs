@@ -5,7 +5,7 @@
 //! its version is the view of the newest version. A change that would make the policy invalid is refused
 //! before it is committed.
 //!
-//! Both databases get the same statements. What differs between them is in three files: how to
+//! Both databases get the same statements. What differs between them is in four files: views for reports, how to
 //! connect, how to begin a transaction, and how a change is announced to other nodes.
 #![forbid(unsafe_code)]
 
@@ -31,6 +31,7 @@ pub use log::audit::{AuditFilter, AuditKind, AuditPlace, AuditRecord};
 pub use log::decision_log::Logged;
 pub use log::decisions::{DecisionAction, DecisionFilter, DecisionPlace, LoggedDecision};
 pub use log::resets::{Reset, ResetRecord};
+pub use log::revisions::RevisionRecord;
 pub use read::load::ChangesSince;
 pub use read::page::{EntryPage, Filter};
 #[doc(hidden)]

@@ -11,7 +11,10 @@ use tollgate_api::KeyType;
 use tollgate_server::settings::ByteSize;
 
 use crate::backup::BackupArguments;
-use crate::gitops::{ApplyArguments, DeleteRulesArguments, DiffArguments, ExportArguments};
+use crate::gitops::{
+    ApplyArguments, DeleteRulesArguments, DiffArguments, ExportArguments, HistoryArguments,
+    RollbackArguments, ShowArguments,
+};
 use crate::migrate::MigrateArguments;
 use crate::settings::{ConfigArguments, ServeArguments};
 use crate::tokens::TokensCommand;
@@ -57,10 +60,16 @@ pub(crate) enum RulesCommand {
     Get(GetRuleArguments),
     /// Change the policy of a server to that of policy files.
     Apply(ApplyArguments),
-    /// Show what `apply` would change.
+    /// Show what `apply` would change, or what differs between two revisions.
     Diff(DiffArguments),
     /// Print the policy of a server, as a file that `apply` takes.
     Export(ExportArguments),
+    /// List who changed the rules of a server, when, and what.
+    History(HistoryArguments),
+    /// Write the policy of a server as it was at a revision.
+    Show(ShowArguments),
+    /// Bring the rules of a server back to a revision.
+    Rollback(RollbackArguments),
     /// Remove rules of a server.
     Delete(DeleteRulesArguments),
     /// Report everything that is wrong or doubtful in policy files.

@@ -58,6 +58,13 @@ pub fn run(arguments: Arguments) -> ExitCode {
             gitops::diff(&arguments).map_err(Failure::unanswered)
         }
         Command::Rules(RulesCommand::Export(arguments)) => gitops::export(&arguments),
+        Command::Rules(RulesCommand::History(arguments)) => {
+            gitops::history(&arguments).map_err(Failure::unanswered)
+        }
+        Command::Rules(RulesCommand::Show(arguments)) => {
+            gitops::show(&arguments).map_err(Failure::unanswered)
+        }
+        Command::Rules(RulesCommand::Rollback(arguments)) => gitops::rollback(&arguments),
         Command::Rules(RulesCommand::Delete(arguments)) => gitops::delete(&arguments),
         Command::Rules(RulesCommand::Lint(arguments)) => rules::lint(&arguments),
         Command::Rules(RulesCommand::Import(arguments)) => import::run(&arguments),

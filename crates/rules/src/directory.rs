@@ -24,7 +24,6 @@ use crate::compile::quota::compile_quota;
 use crate::directory::bans::{Bans, Digest, Subject, values_of};
 use crate::directory::by_kind::ByKind;
 use crate::directory::client::{Client, IdentifierSet};
-use crate::directory::expiry::is_over;
 use crate::directory::lists::{ClientLists, Hit, List, Listed, Listing};
 use crate::directory::overrides::Override;
 use crate::document::{ClientDocument, ListDocument, OverrideDocument};
@@ -335,9 +334,22 @@ impl Directory {
             self.overrides.find(facts, endpoint, |kind| kind.is(identifier))
         });
         composite.chain(single).find_map(|(kind, own)| {
-            let counts = |own: &&Override| own.rule_id == rule.id && !is_over(own.expires_at, now);
+            let counts = |own: &&Override| own.rule_id == rule.id && own.is_in_force(now);
             Some((own.iter().find(counts)?, kind))
         })
+    }
+
+    /// When the next exception from a rule begins that a client will have, if one will.
+    pub(crate) fn next_exception(
+        &self,
+        rule: &Rule,
+        facts: &Facts<'_>,
+        endpoint: &str,
+        now: Timestamp,
+    ) -> Option<Timestamp> {
+        let found = self.overrides.find(facts, endpoint, |kind| kind.is_part_of(&rule.identifiers));
+        let own = found.flat_map(|(_, own)| own.iter()).filter(|own| own.rule_id == rule.id);
+        own.filter_map(|own| own.starts_at).filter(|start| *start > now).min()
     }
 
     /// The list entry that decides about a request.

@@ -154,6 +154,8 @@ record! {
         pub burst: Option<u64> = None,
         /// The rule's limit and burst times this, with at most six fraction digits.
         pub multiplier: Option<Decimal> = None,
+        /// When the exception begins, as an RFC 3339 time; at once if not given.
+        pub starts_at: Option<String> = None,
         /// When the exception ends, as an RFC 3339 time.
         pub expires_at: Option<String> = None,
     }

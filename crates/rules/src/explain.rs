@@ -118,6 +118,15 @@ pub struct QuotaExplanation {
     pub capacity: u64,
     /// The identifier types of the override it comes from; none if it is the rule's own.
     pub override_by: Option<String>,
+    /// When that override began, as an RFC 3339 time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub override_starts_at: Option<String>,
+    /// When that override ends, as an RFC 3339 time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub override_expires_at: Option<String>,
+    /// When the next override for the client begins, as an RFC 3339 time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_override_at: Option<String>,
 }
 
 pub(crate) fn explain(
@@ -320,12 +329,17 @@ fn quota(
     let exception = policy.directory().exception(rule, facts, endpoint, now);
     let own = exception.and_then(|(exception, kind)| Some((exception.limit(&rule.quota)?, kind)));
     let limit = own.map_or(rule.limit, |(limit, _)| limit);
+    let times = exception.filter(|_| own.is_some()).map(|(exception, _)| exception);
+    let next = policy.directory().next_exception(rule, facts, endpoint, now);
     QuotaExplanation {
         algorithm: limit.algorithm().name(),
         limit: limit.limit(),
         window_ms: limit.window().as_millis_ceil(),
         capacity: limit.capacity(),
         override_by: own.map(|(_, kind)| kind.to_string()),
+        override_starts_at: times.and_then(|it| it.starts_at).map(format_time),
+        override_expires_at: times.and_then(|it| it.expires_at).map(format_time),
+        next_override_at: next.map(format_time),
     }
 }
 

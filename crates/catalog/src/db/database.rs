@@ -92,6 +92,15 @@ impl Row {
         Ok(u64::try_from(self.int(column)?).unwrap_or(0))
     }
 
+    /// A number that is never negative, or NULL.
+    pub(crate) fn optional_count(&self, column: usize) -> Result<Option<u64>, sqlx::Error> {
+        let number: Option<i64> = match self {
+            Self::Sqlite(row) => row.try_get(column),
+            Self::Postgres(row) => row.try_get(column),
+        }?;
+        Ok(number.map(|number| u64::try_from(number).unwrap_or(0)))
+    }
+
     pub(crate) fn text(&self, column: usize) -> Result<String, sqlx::Error> {
         match self {
             Self::Sqlite(row) => row.try_get(column),

@@ -6,6 +6,8 @@ pub(crate) mod database;
 mod digest_keys;
 pub(crate) mod disk_space;
 mod listen;
+pub(crate) mod reports;
+mod rule_windows;
 pub(crate) mod schema;
 pub(crate) mod tables;
 pub(crate) mod url;

@@ -1,4 +1,4 @@
-//! The tables and their migrations: one file for each version, the same for both databases.
+//! The tables and their migrations: one file for each version, the same for both databases except for views.
 
 use std::time::Duration;
 
@@ -8,10 +8,12 @@ use tokio::time::timeout;
 use crate::db::connections::DatabaseConnections;
 use crate::db::database::{DatabaseConnection, values};
 use crate::db::digest_keys::digest_api_keys;
+use crate::db::reports::create_views;
+use crate::db::rule_windows::fill_windows;
 use crate::error::CatalogError;
 
 /// The migration from each version to the next.
-const MIGRATIONS: [&str; 8] = [
+const MIGRATIONS: [&str; 9] = [
     include_str!("migrations/1_policy.sql"),
     include_str!("migrations/2_access.sql"),
     include_str!("migrations/3_decisions.sql"),
@@ -19,6 +21,7 @@ const MIGRATIONS: [&str; 8] = [
     include_str!("migrations/5_resets.sql"),
     include_str!("migrations/6_authors.sql"),
     DECISION_LOG,
+    include_str!("migrations/8_updated.sql"),
     include_str!("migrations/9_fleet.sql"),
 ];
 
@@ -30,6 +33,9 @@ pub const NEWEST_SCHEMA: u64 = MIGRATIONS.len() as u64;
 
 /// The version from which on API keys are kept as digests.
 const DIGESTS: u64 = 6;
+
+/// The version from which on there are windows of rules as numbers, and views for reports.
+const REPORTS: u64 = 8;
 
 /// How long a migration may take.
 const MIGRATE_TIMEOUT: Duration = Duration::from_secs(600);
@@ -140,6 +146,10 @@ async fn migrate_within(
             }
             if version == DIGESTS {
                 digested = digest_api_keys(connection).await?;
+            }
+            if version == REPORTS {
+                fill_windows(connection).await?;
+                create_views(connection).await?;
             }
             connection.run(APPLIED, values![version, now]).await?;
         }

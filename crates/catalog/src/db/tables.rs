@@ -21,6 +21,10 @@ pub struct Stored {
     pub created_at: u64,
     /// Who made it.
     pub created_by: String,
+    /// When it was written last, in microseconds since 1970; none if that is not known.
+    pub updated_at: Option<u64>,
+    /// Who wrote it last; none if that is not known.
+    pub updated_by: Option<String>,
     /// The tenant it belongs to.
     pub tenant: Option<String>,
     /// The tenant whose administrators wrote it last; none if operators did.
@@ -28,7 +32,7 @@ pub struct Stored {
 }
 
 /// The columns that every kind has.
-const COMMON: &str = "entry, body, version, created_at, created_by";
+const COMMON: &str = "entry, body, version, created_at, created_by, updated_at, updated_by";
 
 /// The columns of [`Stored`].
 pub(crate) fn stored(kind: Kind) -> String {
@@ -53,8 +57,10 @@ impl Stored {
             version: row.count(2)?,
             created_at: row.count(3)?,
             created_by: row.text(4)?,
-            tenant: row.optional_text(5)?,
-            author_tenant: row.optional_text(6)?,
+            updated_at: row.optional_count(5)?,
+            updated_by: row.optional_text(6)?,
+            tenant: row.optional_text(7)?,
+            author_tenant: row.optional_text(8)?,
         })
     }
 }
@@ -63,8 +69,10 @@ impl Stored {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stamp<'a> {
     pub(crate) version: u64,
-    pub(crate) at: u64,
-    pub(crate) by: &'a str,
+    pub(crate) at: Option<u64>,
+    pub(crate) by: Option<&'a str>,
+    /// When it was made and by whom, if it is not new.
+    pub(crate) created: Option<(u64, &'a str)>,
     /// The tenant that the author administers; none if it is an operator.
     pub(crate) tenant: Option<&'a str>,
 }
@@ -91,16 +99,19 @@ pub(crate) async fn put(
     let kind = entry.kind();
     let own = kind.columns();
     let columns = own.join(", ");
-    let places: Vec<String> = (6..6 + own.len()).map(|at| format!("${at}")).collect();
+    let places: Vec<String> = (8..8 + own.len()).map(|at| format!("${at}")).collect();
     let updates: Vec<String> = own.iter().map(|name| format!("{name} = excluded.{name}")).collect();
     let sql = format!(
-        "INSERT INTO {} ({COMMON}, {columns}) VALUES ($1, $2, $3, $4, $5, {}) \
-         ON CONFLICT (entry) DO UPDATE SET body = excluded.body, version = excluded.version, {}",
+        "INSERT INTO {} ({COMMON}, {columns}) VALUES ($1, $2, $3, $4, $5, $6, $7, {}) \
+         ON CONFLICT (entry) DO UPDATE SET body = excluded.body, version = excluded.version, \
+         updated_at = excluded.updated_at, updated_by = excluded.updated_by, {}",
         kind.table(),
         places.join(", "),
         updates.join(", "),
     );
-    let mut values = values![name, entry.body(), stamp.version, stamp.at, stamp.by];
+    let Stamp { version, at, by, created, .. } = stamp;
+    let (created_at, created_by) = created.unwrap_or((at.unwrap_or(0), by.unwrap_or_default()));
+    let mut values = values![name, entry.body(), version, created_at, created_by, at, by];
     values.extend(entry.columns(tenant, stamp.tenant));
     connection.run(&sql, values).await.map(drop)
 }

@@ -39,6 +39,10 @@ impl Kind {
         Self::Ban,
     ];
 
+    /// The kinds of entries in a policy document, in its order.
+    pub const POLICY: [Self; 6] =
+        [Self::Rule, Self::Tier, Self::Client, Self::Override, Self::Whitelist, Self::Blacklist];
+
     /// Its name in the audit log, and in messages.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -94,7 +98,7 @@ impl Kind {
     /// The columns that only this kind has; [`crate::entry::Entry::columns`] gives their values.
     pub(crate) const fn columns(self) -> &'static [&'static str] {
         match self {
-            Self::Rule => &["tenant", "enabled", "author_tenant"],
+            Self::Rule => &["tenant", "enabled", "author_tenant", "window_ms"],
             Self::Tier => &["is_default"],
             Self::Client => &["identifier_type", "identifier", "tier"],
             Self::Override => &[

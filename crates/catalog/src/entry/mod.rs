@@ -11,7 +11,8 @@ use tollgate_rules::document::{
     ClientDocument, ListDocument, OverrideDocument, RuleDocument, TierDocument,
 };
 use tollgate_rules::{
-    Client, Listed, OneOrMany, PolicyDocument, Problem, Source, parse_time, redacted_values,
+    Client, Listed, OneOrMany, PolicyDocument, Problem, Seconds, Source, Window, parse_time,
+    redacted_values,
 };
 
 use crate::db::database::{Value, values};
@@ -191,7 +192,7 @@ impl Entry {
     /// administrators of the tenant `author`, or by operators.
     pub(crate) fn columns(&self, tenant: Option<&str>, author: Option<&str>) -> Vec<Value> {
         match self {
-            Self::Rule(rule) => values![tenant, rule.enabled, author],
+            Self::Rule(rule) => values![tenant, rule.enabled, author, window_ms(rule)],
             Self::Tier(tier) => values![tier.default],
             Self::Client(it) => {
                 let (kind, identifier) = columns_of(&it.identifier_type, &it.identifier, false);
@@ -284,6 +285,13 @@ pub(crate) fn columns_of(types: &OneOrMany, values: &OneOrMany, list: bool) -> (
         ([one], [value]) => (one.clone(), value.clone()),
         _ => (joined(&types), joined(&values)),
     }
+}
+
+/// The window of a rule in milliseconds; none if it has none, which is reported as a problem of the policy.
+pub(crate) fn window_ms(rule: &RuleDocument) -> Option<u64> {
+    let written = rule.window.as_ref().map(Window::micros);
+    let window = rule.window_seconds.map(Seconds::micros).or(written)?;
+    Some(window.as_millis_ceil())
 }
 
 fn micros(time: Option<&str>) -> Option<u64> {

@@ -5,3 +5,4 @@ mod ban_log;
 pub(crate) mod decision_log;
 pub(crate) mod decisions;
 pub(crate) mod resets;
+pub(crate) mod revisions;

@@ -145,12 +145,12 @@ impl Catalog {
                     after.clone_from(&last.name);
                     for stored in &page {
                         let entry = stored.parse().map_err(|error| original.unreadable(&error))?;
-                        let by = stored.created_by.as_str();
                         let tenant = stored.tenant.as_deref();
                         let stamp = Stamp {
                             version: stored.version,
-                            at: stored.created_at,
-                            by,
+                            at: stored.updated_at,
+                            by: stored.updated_by.as_deref(),
+                            created: Some((stored.created_at, &stored.created_by)),
                             tenant: stored.author_tenant.as_deref(),
                         };
                         let put = tables::put(copy, &stored.name, &entry, tenant, stamp);

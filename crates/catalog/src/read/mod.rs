@@ -1,6 +1,7 @@
 //! Reading: pages of entries for people, and snapshots with what changed since for nodes.
 
 mod fleet_secret;
+pub(crate) mod history;
 mod last_used;
 pub(crate) mod load;
 pub(crate) mod page;

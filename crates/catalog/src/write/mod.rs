@@ -5,6 +5,7 @@ pub(crate) mod bans;
 pub(crate) mod bounds;
 pub(crate) mod ownership;
 pub(crate) mod resolve;
+mod rollback;
 pub(crate) mod validate_policy;
 
 use std::sync::Arc;
@@ -73,6 +74,13 @@ pub enum Intent {
         /// The revision that the catalog has to be at; any, if there is none.
         revision: Option<u64>,
     },
+    /// The policy as it was at a revision. API keys, tokens and bans stay as they are.
+    Rollback {
+        /// The revision.
+        to: u64,
+        /// The revision that the catalog has to be at; any, if there is none.
+        revision: Option<u64>,
+    },
     /// The first entries, unless the catalog has begun already.
     Begin(Vec<Entry>),
     /// The token of an administrator, unless there is one that has not expired.
@@ -84,6 +92,16 @@ pub enum Intent {
     },
     /// These bans, as far as their rules still ban.
     Bans(Vec<BanEntry>),
+}
+
+impl Intent {
+    /// What the history says beside the changes.
+    fn note(&self) -> Option<String> {
+        match self {
+            Self::Rollback { to, .. } => Some(format!("rollback to revision {to}")),
+            _ => None,
+        }
+    }
 }
 
 /// The write of one entry.
@@ -148,7 +166,7 @@ pub(crate) struct Prepared {
 const CREATE: &str = "INSERT INTO tollgate_catalog (only_row, epoch, revision, stamp) \
                       VALUES (1, $1, 0, $2) ON CONFLICT (only_row) DO NOTHING";
 const REVISION: &str = "INSERT INTO tollgate_revisions \
-    (number, stamp, changed_at, actor, role, address) VALUES ($1, $2, $3, $4, $5, $6)";
+    (number, stamp, changed_at, actor, role, address, note) VALUES ($1, $2, $3, $4, $5, $6, $7)";
 const CHANGE: &str = "INSERT INTO tollgate_changes \
     (revision, place, kind, entry, tenant, was, becomes, author_tenant) \
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
@@ -261,7 +279,9 @@ impl Catalog {
         if before == Version::default() {
             return Err(CatalogError::Unusable(format!("the catalog {} is empty", self.url())));
         }
-        if let Intent::Apply { revision: Some(expected), .. } = intent
+        let note = intent.note();
+        if let Intent::Apply { revision: Some(expected), .. }
+        | Intent::Rollback { revision: Some(expected), .. } = intent
             && expected != before.revision.number
         {
             return Err(CatalogError::Moved { revision: before.revision.number });
@@ -280,8 +300,9 @@ impl Catalog {
         tables::order(&mut changes);
         let written = Stamp {
             version: number,
-            at: now.as_micros(),
-            by: &author.actor,
+            at: Some(now.as_micros()),
+            by: Some(&author.actor),
+            created: None,
             tenant: author.tenant.as_deref(),
         };
         for change in &changes {
@@ -294,7 +315,7 @@ impl Catalog {
             validate_policy::check(connection, self.url(), &changes, self.policy_bounds).await?;
         let (actor, role) = (author.actor.as_str(), author.role.as_str());
         let address = author.address.as_deref();
-        let revision = values![number, stamp, now.as_micros(), actor, role, address];
+        let revision = values![number, stamp, now.as_micros(), actor, role, address, note];
         connection.run(REVISION, revision).await.map_err(failed)?;
         log(connection, number, &changes).await.map_err(failed)?;
         if connection.is_postgres() {

@@ -42,6 +42,7 @@ impl Catalog {
                 let put = |ban| Edit::Put { entry: Entry::Ban(ban), expect: Expect::Anything };
                 bans.map(put).collect()
             }
+            Intent::Rollback { to, .. } => self.rollback_edits(connection, author, to).await?,
             Intent::Begin(entries) => {
                 let puts = entries.into_iter();
                 puts.map(|entry| Edit::Put { entry, expect: Expect::Absent }).collect()

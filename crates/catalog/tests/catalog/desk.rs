@@ -37,12 +37,15 @@ pub(crate) struct Kept {
     pub(crate) version: u64,
     pub(crate) created_at: u64,
     pub(crate) created_by: String,
+    pub(crate) updated_at: Option<u64>,
+    pub(crate) updated_by: Option<String>,
 }
 
 impl From<&Stored> for Kept {
     fn from(stored: &Stored) -> Self {
-        let Stored { body, version, created_at, created_by, .. } = stored.clone();
-        Self { body, version, created_at, created_by }
+        let stored = stored.clone();
+        let Stored { body, version, created_at, created_by, updated_at, updated_by, .. } = stored;
+        Self { body, version, created_at, created_by, updated_at, updated_by }
     }
 }
 
@@ -117,7 +120,9 @@ impl TestCatalog {
                 None => (NOW.as_micros(), self.author.actor.clone()),
             };
             let version = written.version.revision.number;
-            contents.insert(key, Kept { body, version, created_at, created_by });
+            let (updated_at, updated_by) = (Some(NOW.as_micros()), Some(self.author.actor.clone()));
+            let kept = Kept { body, version, created_at, created_by, updated_at, updated_by };
+            contents.insert(key, kept);
         }
         assert_eq!(&contents, after, "contents");
         let count = written.changes.len();
@@ -229,6 +234,8 @@ pub(crate) fn name_of(error: &CatalogError) -> &'static str {
         CatalogError::Exists { .. } => "exists",
         CatalogError::Changed { .. } => "changed",
         CatalogError::Moved { .. } => "moved",
+        CatalogError::NoRevision { .. } => "no revision",
+        CatalogError::TooManyChanges { .. } => "too many changes",
         CatalogError::InUse(_) => "in use",
         CatalogError::NoSpace(_) => "no space",
         CatalogError::NotYours(_) => "not yours",

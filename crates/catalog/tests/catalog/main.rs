@@ -23,6 +23,8 @@ mod names;
 mod operators;
 mod ownership;
 mod pages;
+mod reports;
+mod rollback;
 mod soundness;
 
 mod draw;

@@ -63,6 +63,7 @@ const ROWS: [&str; NEWEST_SCHEMA as usize] = [
     "#,
     "UPDATE tollgate_rules SET author_tenant = tenant;",
     "",
+    "",
 ];
 
 macro_rules! table {
@@ -85,10 +86,15 @@ const OBSTACLES: [(&str, &str, &str); NEWEST_SCHEMA as usize] = [
         "author_tenant",
     ),
     table!("tollgate_decision_total"),
+    (
+        "ALTER TABLE tollgate_bans ADD COLUMN updated_by TEXT",
+        "ALTER TABLE tollgate_bans DROP COLUMN updated_by",
+        "updated_by",
+    ),
 ];
 
 /// How many entries there are with the rows of all versions up to this one.
-const ENTRIES: [usize; NEWEST_SCHEMA as usize] = [6, 8, 8, 9, 9, 9, 9];
+const ENTRIES: [usize; NEWEST_SCHEMA as usize] = [6, 8, 8, 9, 9, 9, 9, 9];
 
 /// A place like the given one, with the tables of that version.
 async fn at_version(place: &Place, version: u64) -> Place {

@@ -65,6 +65,15 @@ impl Place {
         self.raw_at(&self.url()).await
     }
 
+    /// A connection to a place without a catalog, which makes the file.
+    pub(crate) async fn raw_new(&self) -> Raw {
+        if let Self::File { folder } = self {
+            let file = folder.path().join("catalog.db");
+            std::fs::File::create(file).expect("a file");
+        }
+        self.raw().await
+    }
+
     /// A connection to another file of the catalog.
     pub(crate) async fn raw_at(&self, url: &CatalogUrl) -> Raw {
         match url {

@@ -3,12 +3,12 @@
 
 use std::process::ExitCode;
 
-use http::StatusCode;
-
 use super::arguments::{ApplyArguments, DiffArguments, PolicyFilesArguments};
 use super::confirm::confirm;
 use super::files::PolicyFiles;
+use super::history::diff_revisions;
 use super::plan::ChangePlan;
+use super::planned_write::PlannedCall;
 use crate::arguments::ServerArguments;
 use crate::failure::Failure;
 use crate::output::{Paint, print};
@@ -16,10 +16,7 @@ use crate::remote::call_error::CallError;
 use crate::remote::client::{Fetched, Remote};
 
 /// The exit code of a comparison that found something.
-const DIFFERENT: u8 = 1;
-
-/// How often a plan is retried when others change what it does not touch.
-const MAX_ATTEMPTS: usize = 5;
+pub(super) const DIFFERENT: u8 = 1;
 
 /// Shows what would change, asks, and changes it.
 pub(crate) fn apply(arguments: &ApplyArguments) -> Result<ExitCode, Failure> {
@@ -46,9 +43,13 @@ pub(crate) fn apply(arguments: &ApplyArguments) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Shows what would change. The exit code tells whether anything would.
+/// Shows what would change, or what differs between two revisions. The exit code tells whether anything does.
 pub(crate) fn diff(arguments: &DiffArguments) -> Result<ExitCode, Failure> {
-    let plan = ApplySession::new(&arguments.files, &arguments.server)?.plan()?;
+    if let [from, rest @ ..] = &arguments.revisions[..] {
+        return diff_revisions(*from, rest.first().copied(), &arguments.server);
+    }
+    let files = PolicyFilesArguments { paths: arguments.paths.clone(), prune: arguments.prune };
+    let plan = ApplySession::new(&files, &arguments.server)?.plan()?;
     let is_same = plan.value.changes.is_empty();
     let rendered = || plan.value.render(Paint::of_output());
     print(&if arguments.server.json { plan.text.clone() } else { rendered() })?;
@@ -71,41 +72,10 @@ impl ApplySession {
         let prune = prune.then(|| files.lists().join(",")).filter(|lists| !lists.is_empty());
         Ok(Self { body: files.to_json(), remote: Remote::new(server)?, files, prune })
     }
+}
 
-    /// What would change now.
-    fn plan(&self) -> Result<Fetched<ChangePlan>, Failure> {
-        self.put(true, None).map_err(|error| self.failure(error))
-    }
-
-    /// Makes the changes of a plan, and no others.
-    fn write(&self, plan: Fetched<ChangePlan>) -> Result<Fetched<ChangePlan>, Failure> {
-        let mut etag = plan.etag;
-        for _ in 0..MAX_ATTEMPTS {
-            match self.put(false, etag.as_deref()) {
-                Ok(done) => return Ok(done),
-                Err(CallError::Refused(refusal))
-                    if refusal.status == StatusCode::PRECONDITION_FAILED => {}
-                Err(CallError::Failed(Failure::Usage(why))) => {
-                    let advice = "see with `tollgate rules diff` whether it was applied";
-                    return Err(Failure::usage(format!("{why}; {advice}")));
-                }
-                Err(error) => return Err(self.failure(error)),
-            }
-            let now = self.plan()?;
-            if !now.value.is_like(&plan.value) {
-                return Err(Failure::refused(
-                    "the catalog was changed meanwhile, and the plan is another one now; nothing was \
-                     applied. Run it again to see the new plan.",
-                ));
-            }
-            etag = now.etag;
-        }
-        Err(Failure::refused(
-            "the catalog is being changed all the time; nothing was applied. Run it again.",
-        ))
-    }
-
-    fn put(&self, is_dry_run: bool, etag: Option<&str>) -> Result<Fetched<ChangePlan>, CallError> {
+impl PlannedCall for ApplySession {
+    fn send(&self, is_dry_run: bool, etag: Option<&str>) -> Result<Fetched<ChangePlan>, CallError> {
         let dry_run = is_dry_run.then(|| "dry_run=true".to_owned());
         let prune = self.prune.as_ref().map(|lists| format!("prune={lists}"));
         let query: Vec<String> = dry_run.into_iter().chain(prune).collect();

@@ -48,14 +48,30 @@ pub(crate) struct ApplyArguments {
 /// Arguments of `tollgate rules diff`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Example:
+Examples:
   tollgate rules diff -f policy.yaml --prune
+  tollgate rules diff 41 44
 
-The exit code is 0 if nothing would change, 1 if something would, 2 if the files cannot be used or
-there is no answer.")]
+The exit code is 0 if nothing would change or differs, 1 if something does, 2 if the files or revisions
+cannot be used or there is no answer.")]
 pub(crate) struct DiffArguments {
-    #[command(flatten)]
-    pub(crate) files: PolicyFilesArguments,
+    /// Two revisions to compare; with one alone, it is compared with the rules in force.
+    #[arg(value_name = "REVISION", num_args = 1..=2, conflicts_with = "paths")]
+    pub(crate) revisions: Vec<u64>,
+
+    /// Instead of revisions: a policy file, or a folder of .yaml, .yml and .json files, that is compared with the
+    /// rules in force; may be repeated. All of them are one document. `-` is standard input.
+    #[arg(
+        short = 'f',
+        long = "file",
+        required_unless_present = "revisions",
+        value_name = "FILE|DIR"
+    )]
+    pub(crate) paths: Vec<String>,
+
+    /// Remove what the server has and the files have not, of lists that are in the files.
+    #[arg(long, requires = "paths")]
+    pub(crate) prune: bool,
 
     #[command(flatten)]
     pub(crate) server: ServerArguments,
@@ -75,6 +91,65 @@ pub(crate) struct ExportArguments {
     /// Write it into this file instead of standard output.
     #[arg(short = 'o', long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) server: ServerArguments,
+}
+
+/// Arguments of `tollgate rules history`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Example:
+  tollgate rules history --limit 5
+
+Changes of tokens, API keys and bans are in the audit log, not here.")]
+pub(crate) struct HistoryArguments {
+    /// How many revisions to list, the newest first.
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub(crate) limit: u16,
+
+    #[command(flatten)]
+    pub(crate) server: ServerArguments,
+}
+
+/// Arguments of `tollgate rules show`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Example:
+  tollgate rules show 41 > before.yaml
+
+The exit code is 0, or 2 if the revision is not known or there is no answer.")]
+pub(crate) struct ShowArguments {
+    /// The revision, as in `tollgate rules history`.
+    #[arg(value_name = "REVISION")]
+    pub(crate) revision: u64,
+
+    #[command(flatten)]
+    pub(crate) export: ExportArguments,
+}
+
+/// Arguments of `tollgate rules rollback`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  tollgate rules rollback 41
+  tollgate rules rollback 41 --dry-run
+
+All changes since that revision are undone at once, or none, and make a new revision. Tokens, API keys
+and bans stay as they are. The exit code is 0 if the rules are those of the revision, 1 if that was
+refused, 2 if the revision is not known or there is no answer.")]
+pub(crate) struct RollbackArguments {
+    /// The revision, as in `tollgate rules history`.
+    #[arg(value_name = "REVISION")]
+    pub(crate) revision: u64,
+
+    /// Do not ask before changing anything.
+    #[arg(short = 'y', long)]
+    pub(crate) yes: bool,
+
+    /// Show what would change, and change nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
 
     #[command(flatten)]
     pub(crate) server: ServerArguments,

@@ -9,6 +9,7 @@ use super::arguments::DeleteRulesArguments;
 use super::confirm::confirm;
 use crate::failure::Failure;
 use crate::output::print;
+use crate::remote::call_error::CallError;
 use crate::remote::client::{Remote, segment};
 use crate::terminal::{count, printable};
 
@@ -22,7 +23,8 @@ pub(crate) fn delete(arguments: &DeleteRulesArguments) -> Result<ExitCode, Failu
     let mut rules = Vec::new();
     for id in &arguments.rule_ids {
         let path = format!("/api/v1/rules/{}", segment(id));
-        let etag = remote.get::<Box<RawValue>>(&path)?.etag;
+        let rule = remote.get::<Box<RawValue>>(&path).map_err(CallError::or_unknown)?;
+        let etag = rule.etag;
         rules.push((id, path, etag));
     }
     if !arguments.yes {

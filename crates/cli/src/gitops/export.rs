@@ -11,12 +11,20 @@ use tollgate::rules::{Format, PolicyDocument, Source};
 use super::arguments::{ExportArguments, ExportFormat};
 use crate::failure::Failure;
 use crate::output::print;
-use crate::remote::client::Remote;
+use crate::remote::client::{Fetched, Remote};
 use crate::yaml::to_yaml;
 
 /// Prints the policy of a server, or writes it into a file.
 pub(crate) fn export(arguments: &ExportArguments) -> Result<ExitCode, Failure> {
     let response = Remote::new(&arguments.server)?.get::<Box<RawValue>>("/api/v1/policy")?;
+    write_policy(response, arguments)
+}
+
+/// Prints a policy that a server sent, or writes it into a file.
+pub(super) fn write_policy(
+    response: Fetched<Box<RawValue>>,
+    arguments: &ExportArguments,
+) -> Result<ExitCode, Failure> {
     let source = Source::parse_as(&response.text, Format::Json);
     if let Some(problem) = source.problems.first() {
         return Err(Failure::usage(format!(

@@ -6,10 +6,16 @@ mod confirm;
 mod delete;
 mod export;
 mod files;
+mod history;
 mod plan;
+mod planned_write;
 mod soundness;
 
 pub(crate) use apply::{apply, diff};
-pub(crate) use arguments::{ApplyArguments, DeleteRulesArguments, DiffArguments, ExportArguments};
+pub(crate) use arguments::{
+    ApplyArguments, DeleteRulesArguments, DiffArguments, ExportArguments, HistoryArguments,
+    RollbackArguments, ShowArguments,
+};
 pub(crate) use delete::delete;
 pub(crate) use export::export;
+pub(crate) use history::{history, rollback, show};

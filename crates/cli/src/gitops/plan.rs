@@ -56,9 +56,14 @@ impl ChangePlan {
         if self.changes.is_empty() {
             return format!("nothing to change (revision {})\n", self.revision);
         }
-        let changes: String = self.changes.iter().map(|change| change.render(paint)).collect();
+        let changes = self.lines(paint);
         let [created, updated, deleted] = self.counts();
         format!("{changes}\n{created} to create, {updated} to update, {deleted} to delete\n")
+    }
+
+    /// Every change.
+    pub(super) fn lines(&self, paint: Paint) -> String {
+        self.changes.iter().map(|change| change.render(paint)).collect()
     }
 
     /// Whether it makes the same changes. Bans come and go all the time, and those that go with a rule are
@@ -70,9 +75,13 @@ impl ChangePlan {
 
     /// What was done.
     pub(super) fn done(&self) -> String {
+        format!("revision {}: {}\n", self.revision, self.summary())
+    }
+
+    /// How many entries changed.
+    pub(super) fn summary(&self) -> String {
         let [created, updated, deleted] = self.counts();
-        let revision = self.revision;
-        format!("revision {revision}: {created} created, {updated} updated, {deleted} deleted\n")
+        format!("{created} created, {updated} updated, {deleted} deleted")
     }
 
     fn counts(&self) -> [String; 3] {

@@ -115,6 +115,16 @@ pub(crate) fn problem_line(problem: &DocumentProblem) -> String {
     printable(&format!("{place}{message}{}", advice.unwrap_or_default()))
 }
 
+impl CallError {
+    /// The failure of a call that names a rule or a revision: one that does not exist is wrong usage.
+    pub(crate) fn or_unknown(self) -> Failure {
+        let is_unknown = matches!(&self, Self::Refused(refusal)
+            if matches!(refusal.status, StatusCode::NOT_FOUND | StatusCode::GONE));
+        let failure = Failure::from(self);
+        if is_unknown { failure.unanswered() } else { failure }
+    }
+}
+
 impl From<CallRefusal> for Failure {
     fn from(refusal: CallRefusal) -> Self {
         let lines = refusal.problems.iter().map(|problem| format!("\n  {}", problem_line(problem)));

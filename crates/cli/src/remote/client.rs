@@ -16,9 +16,13 @@ use super::call_error::{CallError, connection_failure, refused};
 use super::token;
 use crate::arguments::ServerArguments;
 use crate::failure::Failure;
+use crate::terminal::printable;
 
 /// Everything but what RFC 3986 calls unreserved.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// When the catalog last responded, in a response that was read without it.
+const STALE_SINCE: http::HeaderName = http::HeaderName::from_static("x-tollgate-stale-since");
 
 /// A server.
 pub(crate) struct Remote {
@@ -71,6 +75,15 @@ impl Remote {
         self.fetch(Request::post(path), serde_json::to_vec(body).unwrap_or_default().into())
     }
 
+    /// Calls without a body; with an `etag` only for that version of the resource.
+    pub(crate) fn post_empty<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        etag: Option<&str>,
+    ) -> Result<Fetched<T>, CallError> {
+        self.fetch(if_match(Request::post(path), etag), Bytes::new())
+    }
+
     /// Replaces a resource; with an `etag` only that version of it.
     pub(crate) fn put<T: DeserializeOwned>(
         &self,
@@ -93,6 +106,12 @@ impl Remote {
     ) -> Result<Fetched<T>, CallError> {
         let response = self.call(request, body)?;
         let header = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
+        if let Some(since) = header(STALE_SINCE) {
+            eprintln!(
+                "tollgate: the catalog has been unavailable since {}: this is what is in force",
+                printable(since)
+            );
+        }
         let etag = header(ETAG).map(str::to_owned);
         let next = header(LINK).and_then(next_page).map(str::to_owned);
         let text = String::from_utf8_lossy(response.body()).into_owned();

@@ -140,10 +140,17 @@ fn row(response: &ExplainResponse, rule: &RuleExplanation) -> [String; 9] {
     let of_figures = |show: fn(&CounterFigures) -> String| figures.map(show).unwrap_or_default();
     let key: Vec<String> =
         rule.key.iter().map(|part| format!("{}={}", part.identifier_type, part.value)).collect();
-    let because = match &rule.quota.override_by {
-        Some(kind) => format!("{}; the limit is an override by {kind}", rule.because),
-        None => rule.because.clone(),
-    };
+    let mut because = rule.because.clone();
+    if let Some(kind) = &rule.quota.override_by {
+        because += &format!("; the limit is an override by {kind}");
+    }
+    for (what, time) in [
+        (" since", &rule.quota.override_starts_at),
+        (" until", &rule.quota.override_expires_at),
+        ("; an override begins", &rule.quota.next_override_at),
+    ] {
+        because += &time.as_ref().map(|time| format!("{what} {time}")).unwrap_or_default();
+    }
     [
         rule.rule_id.clone(),
         verdict.to_owned(),

@@ -8,13 +8,15 @@ use tollgate_e2e::server::{Server, tollgate};
 /// The address of a server in documents: the default one.
 const SHOWN: &str = "127.0.0.1:8080";
 /// Commands that call a server.
-const ASKING: [&str; 7] = [
+const ASKING: [&str; 9] = [
     "tollgate check",
     "tollgate explain",
     "tollgate rules apply",
     "tollgate rules diff",
     "tollgate rules export",
+    "tollgate rules history",
     "tollgate rules list",
+    "tollgate rules rollback",
     SHOWN,
 ];
 const ADMIN_TOKEN: &str = "correct-horse-battery-staple";

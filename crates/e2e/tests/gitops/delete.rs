@@ -19,7 +19,7 @@ fn rules_are_removed_after_confirmation() {
     desk.tollgate("rules delete").expect(2, &["<RULE_ID>"]);
     // All have to exist before one is removed.
     desk.tollgate("rules delete a nope --yes")
-        .expect(1, &["there is no rule `nope` (unknown_rule)"]);
+        .expect(2, &["there is no rule `nope` (unknown_rule)"]);
     // A rule that is still referenced stays.
     desk.tollgate("rules delete b --yes").expect(1, &["b"]);
     assert_eq!(desk.rules(), ["a", "b", "c"]);

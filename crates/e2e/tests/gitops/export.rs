@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use tollgate_e2e::server::{Server, Setup};
+
 use crate::command::TestServer;
 
 const POLICY: &str = r#"
@@ -29,7 +31,7 @@ rules:
   - {rule_id: "1e3", limit: 0, window: 1h30m, identifier_type: global, replaces: [everything]}
 tiers: [{tier: free, default: true}, {tier: "no"}]
 clients: [{identifier_type: [user_id, tenant], identifier: [eve, acme], tier: "no"}]
-overrides: [{rule_id: "1e3", identifier_type: ip, identifier: "::1", limit: 7, expires_at: "2030-01-01T00:00:00Z"}]
+overrides: [{rule_id: "1e3", identifier_type: ip, identifier: "::1", limit: 7, starts_at: "2029-01-01T00:00:00Z", expires_at: "2030-01-01T00:00:00Z"}]
 whitelist: [{identifier_type: ip, identifier: 10.0.0.0/8, reason: "- ours"}]
 blacklist: [{identifier_type: api_key, identifier: "007"}]
 "#;
@@ -53,6 +55,18 @@ fn an_export_is_applied_without_changes() {
         check("--format json", "policy.json");
         check("--json", "answer.json");
     }
+}
+
+/// B18: from a server with a rules file, fields were written in alphabetical order.
+#[test]
+fn fields_have_one_order_from_a_file_and_from_a_catalog() {
+    let catalog = TestServer::with(POLICY);
+    let from_catalog = catalog.tollgate("rules export").expect(0, &[]).stdout;
+    // In the order of the catalog, so that nothing but fields can differ.
+    let setup = Setup { rules: Some(&from_catalog), ..Setup::default() };
+    let file = TestServer { server: Server::start(&setup) };
+    assert_eq!(file.tollgate("rules export").expect(0, &[]).stdout, from_catalog);
+    assert!(from_catalog.contains("- rule_id: everything\n    name:"), "{from_catalog}");
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod command;
 mod delete;
 mod export;
 mod files;
+mod history;
 mod migrate;
 mod prune;
 mod questions;

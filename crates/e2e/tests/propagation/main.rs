@@ -4,5 +4,6 @@
 mod faults;
 mod fleet;
 mod in_force;
+mod reads;
 mod sqlite;
 mod start;

@@ -1,4 +1,4 @@
-//! When an entry of the directory ends.
+//! When an entry of the directory begins and ends.
 
 use tollgate_core::Timestamp;
 
@@ -6,13 +6,21 @@ use crate::compile::flaw::Flaw;
 
 /// Reads when an entry ends, if it says so.
 pub(crate) fn parse_expiry(text: Option<&str>) -> Result<Option<Timestamp>, Flaw> {
+    parse_moment("expires_at", text)
+}
+
+/// Reads the time in a field, if there is one.
+pub(crate) fn parse_moment(
+    field: &'static str,
+    text: Option<&str>,
+) -> Result<Option<Timestamp>, Flaw> {
     let Some(text) = text else { return Ok(None) };
     let Some(time) = parse_time(text) else {
         return Err(Flaw::new(
             format!("`{text}` is not a time"),
             "write RFC 3339 with an offset, like 2030-12-01T00:00:00Z",
         )
-        .within("expires_at"));
+        .within(field));
     };
     Ok(Some(time))
 }

@@ -6,7 +6,7 @@ use tollgate_core::{Limit, MAX_LIMIT, Micros, Quota, Timestamp};
 
 use crate::compile::flaw::Flaw;
 use crate::compile::quota::compile_quota;
-use crate::directory::expiry::parse_expiry;
+use crate::directory::expiry::{is_over, parse_expiry, parse_moment};
 use crate::document::OverrideDocument;
 use crate::window::Seconds;
 
@@ -22,6 +22,8 @@ pub struct Override {
     pub window: Option<Micros>,
     /// Another capacity.
     pub burst: Option<u64>,
+    /// From when on the exception counts; at once if there is none.
+    pub starts_at: Option<Timestamp>,
     /// From when on the exception no longer counts.
     pub expires_at: Option<Timestamp>,
 }
@@ -55,13 +57,25 @@ impl Override {
             let message = "the override changes nothing";
             return Err(Flaw::new(message, "give a limit, multiplier, window_seconds or burst"));
         }
+        let starts_at = parse_moment("starts_at", document.starts_at.as_deref())?;
+        let expires_at = parse_expiry(document.expires_at.as_deref())?;
+        if starts_at.is_some_and(|start| is_over(expires_at, start)) {
+            let advice = "let expires_at be later than starts_at, or leave one of them out";
+            return Err(Flaw::new("the override ends before it starts", advice).within("starts_at"));
+        }
         Ok(Self {
             rule_id: document.rule_id.as_str().into(),
             amount,
             window: document.window_seconds.map(Seconds::micros),
             burst: document.burst,
-            expires_at: parse_expiry(document.expires_at.as_deref())?,
+            starts_at,
+            expires_at,
         })
+    }
+
+    /// Whether it counts: from the very moment it starts, until the very moment it ends.
+    pub(crate) fn is_in_force(&self, now: Timestamp) -> bool {
+        self.starts_at.is_none_or(|start| start <= now) && !is_over(self.expires_at, now)
     }
 
     /// The quota of the rule with this exception made.

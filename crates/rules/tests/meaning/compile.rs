@@ -197,6 +197,17 @@ fn everything_around_the_rules() {
             &["overrides[0].expires_at"],
         ),
         (
+            "overrides: [{identifier_type: user_id, identifier: u, rule_id: a, limit: 1, \
+             starts_at: '2030-01-01'}]",
+            &["overrides[0].starts_at"],
+        ),
+        // One that ends when it starts, or before that, would never be in force.
+        (
+            "overrides: [{identifier_type: user_id, identifier: u, rule_id: a, limit: 1, \
+             starts_at: '2030-01-01T00:00:00Z', expires_at: '2030-01-01T01:00:00+01:00'}]",
+            &["overrides[0].starts_at"],
+        ),
+        (
             "overrides: [{identifier_type: user_id, identifier: u, rule_id: a, limit: 1}, \
              {identifier_type: user_id, identifier: u, rule_id: a, limit: 2}, \
              {identifier_type: user_id, identifier: u, rule_id: b, limit: 2}]",

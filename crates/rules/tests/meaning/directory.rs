@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use tollgate_core::Timestamp;
+use serde_json::Value as Json;
+use tollgate_core::{Micros, Timestamp};
 use tollgate_rules::document::{ClientDocument, ListDocument, OverrideDocument};
 use tollgate_rules::{Client, Directory, DirectoryChange, List, OneOrMany, Policy};
 
@@ -80,6 +81,48 @@ fn overrides() {
         assert_eq!(own.capacity(), capacity, "{ip}");
         assert_eq!(Duration::from(own.window()), Duration::from_secs(window), "{ip}");
     }
+}
+
+#[test]
+fn an_override_is_in_force_exactly_from_its_start_until_its_end() {
+    let policy = policy(
+        "
+        rules: [{rule_id: u, limit: 10, window: 1m, identifier_type: [user_id, path]}]
+        overrides:
+        - {identifier_type: user_id, identifier: later, rule_id: u, limit: 7, starts_at: '2030-01-01T01:00:00+01:00'}
+        - {identifier_type: user_id, identifier: both, rule_id: u, limit: 3}
+        - {identifier_type: [user_id, path], identifier: [both, /e], rule_id: u, limit: 7, starts_at: '2030-01-01T00:00:00Z', expires_at: '2030-01-01T00:00:01Z'}",
+    );
+    let second = Micros::from_secs(1);
+    let just_before = END.minus(Micros::new(1));
+    let just_before_end = END.plus(second).minus(Micros::new(1));
+    check(
+        &policy,
+        &[
+            ("/e user_id=later", just_before, "u(later,/e)=10*1"),
+            ("/e user_id=later", END, "u(later,/e)=7*1"),
+            // Until it starts and after it ends, the one for a part of the key counts.
+            ("/e user_id=both", just_before, "u(both,/e)=3*1"),
+            ("/e user_id=both", END, "u(both,/e)=7*1"),
+            ("/e user_id=both", just_before_end, "u(both,/e)=7*1"),
+            ("/e user_id=both", END.plus(second), "u(both,/e)=3*1"),
+        ],
+    );
+    let quota = |user: &str, now| {
+        let request = Request::parse("/e").with("user_id", user);
+        let json = serde_json::to_value(policy.explain(&request, now)).expect("plain data");
+        json["rules"][0]["quota"].clone()
+    };
+    let before = quota("later", just_before);
+    assert_eq!(
+        (&before["next_override_at"], &before["override_by"]),
+        (&"2030-01-01T00:00:00Z".into(), &Json::Null)
+    );
+    let during = quota("both", END);
+    assert_eq!(during["override_starts_at"], "2030-01-01T00:00:00Z");
+    assert_eq!(during["override_expires_at"], "2030-01-01T00:00:01Z");
+    assert_eq!(during.get("next_override_at"), None);
+    assert_eq!(quota("other", END).get("override_starts_at"), None);
 }
 
 #[test]
@@ -165,6 +208,7 @@ fn changes_make_another_directory() {
         window_seconds: None,
         burst: None,
         multiplier: None,
+        starts_at: None,
         expires_at: None,
     };
     let exception = DirectoryChange::exception(&exception, policy.rules()).expect("an override");

@@ -134,10 +134,12 @@ prop_compose! {
         window_seconds in prop::option::of(seconds()),
         burst in prop::option::of(amount(1)),
         multiplier in prop::option::of(decimal(1_000_000_000_000_000)),
+        starts_at in prop::option::of(text()),
         expires_at in prop::option::of(text()),
     ) -> OverrideDocument {
         OverrideDocument {
-            identifier_type, identifier, rule_id, limit, window_seconds, burst, multiplier, expires_at,
+            identifier_type, identifier, rule_id, limit, window_seconds, burst, multiplier,
+            starts_at, expires_at,
         }
     }
 }

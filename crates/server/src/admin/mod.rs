@@ -6,6 +6,7 @@ pub(crate) mod auth;
 mod bans;
 mod call;
 mod describe;
+mod history;
 mod policy;
 mod read;
 mod resources;
@@ -31,6 +32,10 @@ pub(crate) fn routes() -> OpenApiRouter<ServerState> {
         .fold(OpenApiRouter::new(), OpenApiRouter::routes)
         .routes(in_both_families(routes!(bans::delete)))
         .routes(routes!(policy::get, policy::put))
+        .routes(routes!(history::list))
+        .routes(routes!(history::show))
+        .routes(routes!(history::diff))
+        .routes(routes!(history::rollback))
         .routes(routes!(tiers::get, tiers::put))
         .routes(routes!(users::limits))
         .routes(routes!(users::put_tier, users::delete_tier))

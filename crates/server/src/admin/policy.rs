@@ -7,11 +7,11 @@ use axum::extract::{OriginalUri, Request, State};
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, header};
 use serde::Serialize;
-use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 use tollgate::rules::{Format, PolicyDocument, Source};
 use tollgate_catalog::{Expect, Filter, Intent, Kind};
 
+use super::read::mark_stale;
 use super::response::{ChangesAnswer, invalid, refusal, shown, tag};
 use super::write::{expectation, text_of, write};
 use crate::app::state::ServerState;
@@ -23,10 +23,6 @@ use crate::policy::source::PolicySource;
 
 /// How many entries are read at a time.
 const PAGE: usize = 1_000;
-
-/// The kinds of entries in a policy document, in its order.
-const KINDS: [Kind; 6] =
-    [Kind::Rule, Kind::Tier, Kind::Client, Kind::Override, Kind::Whitelist, Kind::Blacklist];
 
 /// Shows the whole policy: a document that can be put into a file, or back.
 #[utoipa::path(
@@ -48,14 +44,15 @@ pub(crate) async fn get(
     fields.insert(header::ETAG, tag(app.policy_source.in_force().revision.number));
     let document = match &app.policy_source {
         PolicySource::Catalog(catalog_sync) => {
+            let (catalog, stale_since) = catalog_sync.for_reading().await;
+            mark_stale(&mut fields, stale_since);
             let mut document = PolicyAnswer::new();
-            for kind in KINDS {
+            for kind in Kind::POLICY {
                 let filter = Filter { tenant: tenant.clone(), ..Filter::default() };
                 let mut entries = Vec::new();
                 let mut after = None;
                 loop {
-                    let page =
-                        catalog_sync.catalog.page(kind, &filter, after.as_deref(), PAGE).await;
+                    let page = catalog.page(kind, &filter, after.as_deref(), PAGE).await;
                     let page = page.map_err(|error| refusal(&error))?;
                     entries.extend(page.entries.iter().map(|stored| shown(stored, false)));
                     after = page.next;
@@ -72,7 +69,8 @@ pub(crate) async fn get(
         PolicySource::File(source) => {
             let loaded = source.loaded.load();
             let Some(tenant) = tenant else {
-                return Ok((fields, Json(json!(loaded.document))).into_response());
+                // As it is, so that fields have the order that they have in a catalog.
+                return Ok((fields, Json(&loaded.document)).into_response());
             };
             let rules = loaded.document.rules.iter();
             let own = rules.filter(|rule| rule.tenant.as_deref() == Some(&tenant));
@@ -140,7 +138,7 @@ pub(super) fn read_document(body: &[u8]) -> Result<PolicyDocument, Problem> {
 }
 
 /// The revision that the catalog has to be at for the change to be made.
-fn expected_revision(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
+pub(super) fn expected_revision(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
     match expectation(headers, Expect::Anything)? {
         Expect::Anything | Expect::Present => Ok(None),
         Expect::Version(revision) => Ok(Some(revision)),
@@ -152,10 +150,10 @@ fn expected_revision(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
 }
 
 /// The lists of a document that are not empty, in their order.
-type PolicyAnswer = Vec<(&'static str, Vec<Box<RawValue>>)>;
+pub(super) type PolicyAnswer = Vec<(&'static str, Vec<Box<RawValue>>)>;
 
 /// An object with these fields, in this order.
-fn in_order(lists: PolicyAnswer) -> impl Serialize {
+pub(super) fn in_order(lists: PolicyAnswer) -> impl Serialize {
     struct Lists(PolicyAnswer);
 
     impl Serialize for Lists {
@@ -170,8 +168,8 @@ fn in_order(lists: PolicyAnswer) -> impl Serialize {
 fn kinds(lists: &str) -> Result<Vec<Kind>, Problem> {
     let names = lists.split(',').map(str::trim).filter(|name| !name.is_empty());
     let kind = |name: &str| {
-        KINDS.into_iter().find(|kind| kind.plural() == name).ok_or_else(|| {
-            let lists = KINDS.map(Kind::plural).join(", ");
+        Kind::POLICY.into_iter().find(|kind| kind.plural() == name).ok_or_else(|| {
+            let lists = Kind::POLICY.map(Kind::plural).join(", ");
             Problem::bad_request("invalid_query", format!("`prune` takes lists: {lists}"))
         })
     };

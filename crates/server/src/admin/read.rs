@@ -4,20 +4,25 @@ use std::collections::BTreeMap;
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
-use http::header;
+use http::{HeaderMap, HeaderName, HeaderValue, header};
 use serde_json::value::{RawValue, to_raw_value};
 use tollgate::Timestamp;
 use tollgate::rules::{Client, Listed, PolicyDocument, Problem as Flaw, SECRET_DIGEST, parse_time};
-use tollgate_catalog::{Catalog, Entry, Filter, Kind, Stored, ban_name};
+use tollgate_catalog::{Catalog, CatalogError, Entry, Filter, Kind, Stored, ban_name};
 
 use super::call::AdminCall;
 use super::resources::{ListCall, Resource};
-use super::response::{missing, refusal, shown, tag, wrong};
+use super::response::{as_shown, missing, refusal, shown, tag, wrong};
 use crate::app::state::Shared;
 use crate::edge::http::paging::{Parameters, link_next};
 use crate::edge::http::problem::Problem;
+use crate::edge::http::wire::time::rfc_3339;
 use crate::policy::bans;
+use crate::policy::catalog_sync::CatalogSync;
 use crate::policy::source::PolicySource;
+
+/// The header field of responses that were read while the catalog was unavailable.
+const STALE_SINCE: HeaderName = HeaderName::from_static("x-tollgate-stale-since");
 
 /// A page of entries as JSON, and the name after which the next page begins.
 type Entries = (Vec<Box<RawValue>>, Option<String>);
@@ -38,10 +43,21 @@ pub(crate) async fn list(
     let mut fields = session.fields;
     let (entries, next) = match (&app.policy_source, resource.kind) {
         (PolicySource::Catalog(catalog_sync), kind) => {
-            let page = catalog_sync.catalog.page(kind, &filter, after, limit).await;
-            let page = page.map_err(|error| refusal(&error))?;
-            let entries = page.entries.iter().filter(|it| is_in_force(it, app.now()));
-            (entries.map(|stored| shown(stored, detail)).collect(), page.next)
+            let (catalog, stale_since) = catalog_sync.for_reading().await;
+            mark_stale(&mut fields, stale_since);
+            let detail = detail && stale_since.is_none();
+            match catalog.page(kind, &filter, after, limit).await {
+                Ok(page) => {
+                    let entries = page.entries.iter().filter(|it| is_in_force(it, app.now()));
+                    (entries.map(|stored| shown(stored, detail)).collect(), page.next)
+                }
+                // There is no copy of them either: this node started without the catalog.
+                Err(CatalogError::Away(_)) if kind == Kind::Rule => {
+                    mark_stale(&mut fields, Some(catalog_sync.stale_since()));
+                    entries_of_file(&rules_in_force(catalog_sync), kind, &filter, after, limit)
+                }
+                Err(error) => return Err(refusal(&error)),
+            }
         }
         (PolicySource::File(_), Kind::Ban) => bans_of_node(&app, &filter, after, limit),
         (PolicySource::File(source), kind) => {
@@ -61,16 +77,32 @@ pub(crate) async fn get(
     resource: &'static Resource,
 ) -> Result<Response, Problem> {
     let name = call.id().await?;
-    let AdminCall { app, session, .. } = call;
+    let AdminCall { app, session, parts, .. } = call;
+    let detail = Parameters::read(&parts.uri, &["detail"])?.flag("detail")?;
     let tenant = session.tenant();
     let is_visible = |of: Option<&str>| tenant.is_none() || of == tenant.as_deref();
     let mut fields = session.fields;
     let entry = match &app.policy_source {
         PolicySource::Catalog(catalog_sync) => {
-            let found = find(&catalog_sync.catalog, resource.kind, &name).await?;
+            let (catalog, stale_since) = catalog_sync.for_reading().await;
+            mark_stale(&mut fields, stale_since);
+            let found = match catalog.find(resource.kind, &name).await {
+                Err(CatalogError::Away(_)) if resource.kind == Kind::Rule => {
+                    mark_stale(&mut fields, Some(catalog_sync.stale_since()));
+                    let view = catalog_sync.view();
+                    let rule =
+                        view.rules().get(&name).filter(|it| is_visible(it.tenant.as_deref()));
+                    let rule = rule.ok_or_else(|| missing(resource.kind, &name))?;
+                    return Ok((fields, Json(rule)).into_response());
+                }
+                found => found.map_err(|error| refusal(&error))?,
+            };
             found.filter(|it| is_visible(it.tenant.as_deref())).map(|stored| {
-                fields.insert(header::ETAG, tag(stored.version));
-                shown(&stored, false)
+                // The copy does not know the versions of entries, nor who wrote them.
+                if stale_since.is_none() {
+                    fields.insert(header::ETAG, tag(stored.version));
+                }
+                shown(&stored, detail && stale_since.is_none())
             })
         }
         PolicySource::File(source) => {
@@ -83,6 +115,21 @@ pub(crate) async fn get(
     };
     let entry = entry.ok_or_else(|| missing(resource.kind, &name))?;
     Ok((fields, Json(entry)).into_response())
+}
+
+/// The rules that are in force on this node.
+fn rules_in_force(catalog_sync: &CatalogSync) -> PolicyDocument {
+    let rules = catalog_sync.view().rules().values().cloned().collect();
+    PolicyDocument { rules, ..PolicyDocument::default() }
+}
+
+/// Marks a response that was read while the catalog was unavailable: when the catalog last responded.
+pub(crate) fn mark_stale(fields: &mut HeaderMap, since: Option<Timestamp>) {
+    if let Some(since) = since
+        && let Ok(value) = HeaderValue::from_str(&rfc_3339(since))
+    {
+        fields.insert(STALE_SINCE, value);
+    }
 }
 
 /// The entry of that name.
@@ -175,7 +222,7 @@ fn page_of(mut found: Vec<(String, Entry)>, after: Option<&str>, limit: usize) -
     let has_more = found.len() > limit;
     found.truncate(limit);
     let next = found.last().filter(|_| has_more).map(|(name, _)| name.clone());
-    (found.iter().filter_map(|(_, entry)| to_raw_value(entry).ok()).collect(), next)
+    (found.iter().map(|(_, entry)| as_shown(entry)).collect(), next)
 }
 
 fn entries_of(document: &PolicyDocument, kind: Kind) -> Vec<Entry> {

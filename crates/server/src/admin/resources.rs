@@ -87,10 +87,11 @@ pub(crate) struct Delete {
 }
 
 const RULE_ID: Id = Id { name: "rule_id", about: "The rule", example: "api_default" };
-const DETAIL: (&str, &str) = ("detail", "Also return version, created_at and created_by");
-const DETAIL_WITH_AUTHOR: (&str, &str) = (
+const DETAIL: (&str, &str) =
+    ("detail", "Also return version, created_at, created_by, updated_at and updated_by");
+pub(crate) const DETAIL_WITH_AUTHOR: (&str, &str) = (
     "detail",
-    "Also return version, created_at, created_by, and written_by if a tenant-admin wrote it",
+    "Also return version, created_at, created_by, updated_at, updated_by, and written_by if a tenant-admin wrote it",
 );
 const TYPES: &str =
     "The type of its identifier; several for a client that is named by several at once";

@@ -5,11 +5,11 @@ use axum::response::{IntoResponse as _, Response};
 use http::{HeaderValue, StatusCode};
 use serde::Serialize;
 use serde_json::Value as JsonValue;
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 use tollgate::Timestamp;
-use tollgate::rules::Problem as Flaw;
+use tollgate::rules::{OneOrMany, Problem as Flaw};
 use tollgate_api::DocumentProblem;
-use tollgate_catalog::{CatalogError, Change, Kind, Stored, Update};
+use tollgate_catalog::{BanEntry, CatalogError, Change, Entry, Kind, Stored, Update};
 use utoipa::ToSchema;
 
 use crate::edge::http::extract::Session;
@@ -60,6 +60,13 @@ pub(crate) struct RuleWritten {
     /// When it was made, in RFC 3339.
     #[schema(format = DateTime)]
     created_at: String,
+    /// When it was written last, in RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(format = DateTime)]
+    updated_at: Option<String>,
+    /// The token that wrote it last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    updated_by: Option<String>,
     /// Its version, which is also its `ETag`.
     version: u64,
 }
@@ -106,8 +113,20 @@ impl RuleWritten {
     pub(crate) fn new(stored: &Stored, is_enabled: bool) -> Self {
         let status = if is_enabled { "active" } else { "disabled" };
         let created_at = rfc_3339(Timestamp::from_micros(stored.created_at));
-        Self { rule_id: stored.name.clone(), status, created_at, version: stored.version }
+        Self {
+            rule_id: stored.name.clone(),
+            status,
+            created_at,
+            updated_at: updated_at(stored),
+            updated_by: stored.updated_by.clone(),
+            version: stored.version,
+        }
     }
+}
+
+/// When an entry was written last; none if that is not known any more.
+fn updated_at(stored: &Stored) -> Option<String> {
+    stored.updated_at.map(Timestamp::from_micros).map(rfc_3339)
 }
 
 /// The response to a dry run.
@@ -130,23 +149,50 @@ pub(crate) fn missing(kind: Kind, name: &str) -> Problem {
 
 /// An entry as it was written, with `detail` also who wrote it. Not for kinds with digests.
 pub(crate) fn shown(stored: &Stored, detail: bool) -> Box<RawValue> {
-    let mut text = stored.body.clone();
+    let ban = Some(stored).filter(|it| it.kind == Kind::Ban).and_then(|it| it.parse().ok());
+    let mut text = ban.map_or_else(|| stored.body.clone(), |ban| as_shown(&ban).get().to_owned());
     if detail && text.ends_with('}') {
         text.pop();
         let created_at = rfc_3339(Timestamp::from_micros(stored.created_at));
         let by = JsonValue::from(stored.created_by.as_str());
         let (comma, version) = (if text.ends_with('{') { "" } else { "," }, stored.version);
-        // Administrators of a tenant can change only what they wrote.
-        let mark = match stored.author_tenant {
-            Some(_) => ",\"written_by\":\"tenant-admin\"",
-            None => "",
-        };
         text.push_str(&format!(
-            "{comma}\"version\":{version},\"created_at\":\"{created_at}\",\"created_by\":{by}{mark}}}"
+            "{comma}\"version\":{version},\"created_at\":\"{created_at}\",\"created_by\":{by}"
         ));
+        if let (Some(at), Some(by)) = (updated_at(stored), &stored.updated_by) {
+            let by = JsonValue::from(by.as_str());
+            text.push_str(&format!(",\"updated_at\":\"{at}\",\"updated_by\":{by}"));
+        }
+        // Administrators of a tenant can change only what they wrote.
+        if stored.author_tenant.is_some() {
+            text.push_str(",\"written_by\":\"tenant-admin\"");
+        }
+        text.push('}');
     }
     // The body was stored as JSON, so this cannot fail.
     RawValue::from_string(text).unwrap_or_else(|_| RawValue::NULL.to_owned())
+}
+
+/// An entry as responses show it. A ban names its client like a list does: one value plainly, several in an array.
+pub(crate) fn as_shown(entry: &Entry) -> Box<RawValue> {
+    #[derive(Serialize)]
+    struct ShownBan<'a> {
+        rule_id: &'a str,
+        identifier: OneOrMany,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        tenant: Option<&'a str>,
+        expires_at: &'a str,
+    }
+
+    let shown = match entry {
+        Entry::Ban(BanEntry { rule_id, identifier, tenant, expires_at, .. }) => {
+            let (identifier, tenant) = (OneOrMany::many(identifier), tenant.as_deref());
+            to_raw_value(&ShownBan { rule_id, identifier, tenant, expires_at })
+        }
+        entry => to_raw_value(entry),
+    };
+    // Texts and numbers always serialise.
+    shown.unwrap_or_else(|_| RawValue::NULL.to_owned())
 }
 
 /// The tag of an entry: its version.
@@ -173,6 +219,11 @@ pub(crate) fn refusal(error: &CatalogError) -> Problem {
         CatalogError::Exists { .. } | CatalogError::Changed { .. } | CatalogError::Moved { .. } => {
             Problem::new(StatusCode::PRECONDITION_FAILED, "changed_meanwhile", detail)
         }
+        CatalogError::NoRevision { revision, oldest, .. } if revision < oldest && *revision > 0 => {
+            Problem::new(StatusCode::GONE, "revision_not_kept", detail)
+        }
+        CatalogError::NoRevision { .. } => Problem::not_found("unknown_revision", detail),
+        CatalogError::TooManyChanges { .. } => Problem::unprocessable("too_many_changes", detail),
         CatalogError::InUse(_) => Problem::new(StatusCode::CONFLICT, "still_in_use", detail),
         CatalogError::NoSpace(_) => {
             Problem::new(StatusCode::INSUFFICIENT_STORAGE, "insufficient_storage", detail)

@@ -20,7 +20,7 @@ use crate::edge::http::wire::time::rfc_3339;
 /// The longest text of a key or token.
 const MAX_BYTES: usize = 1_024;
 
-/// Who made something, and when.
+/// Who made something and who wrote it last, and when.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Made {
     /// Its version, which is also its `ETag`.
@@ -30,6 +30,13 @@ pub(crate) struct Made {
     created_at: String,
     /// The token, or the part of the program, that made it.
     created_by: String,
+    /// When it was written last, in RFC 3339; absent if that is not known any more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(format = DateTime)]
+    updated_at: Option<String>,
+    /// The token, or the part of the program, that wrote it last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    updated_by: Option<String>,
 }
 
 impl Made {
@@ -38,6 +45,8 @@ impl Made {
             version: stored.version,
             created_at: rfc_3339(Timestamp::from_micros(stored.created_at)),
             created_by: stored.created_by.clone(),
+            updated_at: stored.updated_at.map(Timestamp::from_micros).map(rfc_3339),
+            updated_by: stored.updated_by.clone(),
         }
     }
 }

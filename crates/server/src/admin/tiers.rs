@@ -8,10 +8,10 @@ use axum::response::{IntoResponse, Response};
 use serde_json::Value as JsonValue;
 use serde_json::value::{RawValue, to_raw_value};
 use tollgate::rules::PolicyDocument;
-use tollgate_catalog::{Intent, Kind};
+use tollgate_catalog::{Filter, Intent, Kind};
 
 use super::policy::read_document;
-use super::response::ChangesAnswer;
+use super::response::{ChangesAnswer, refusal, shown};
 use super::write::{is_dry_run, write};
 use crate::app::state::ServerState;
 use crate::edge::http::extract::{JsonBody, Operator, Viewer};
@@ -23,8 +23,10 @@ use crate::policy::source::PolicySource;
 /// Lists the tiers.
 #[utoipa::path(
     get, path = "/api/v1/tiers", tag = "clients", security(("token" = [])),
+    params(("detail" = Option<bool>, Query, description = "Also return version, created_at, created_by, updated_at and updated_by")),
     responses(
         (status = 200, description = "The tiers", body = Object),
+        (status = 503, description = "The catalog is unavailable", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 400, description = "The query cannot be read", body = ProblemBody<'_>, content_type = "application/problem+json"),
         AdminProblems,
     )
@@ -34,8 +36,14 @@ pub(crate) async fn get(
     Viewer(session): Viewer,
     OriginalUri(uri): OriginalUri,
 ) -> Result<Response, Problem> {
-    Parameters::read(&uri, &[])?;
+    let detail = Parameters::read(&uri, &["detail"])?.flag("detail")?;
     let tiers: Vec<Box<RawValue>> = match &app.policy_source {
+        PolicySource::Catalog(catalog_sync) if detail => {
+            let all = Filter::default();
+            let page = catalog_sync.catalog.page(Kind::Tier, &all, None, usize::MAX).await;
+            let page = page.map_err(|error| refusal(&error))?;
+            page.entries.iter().map(|stored| shown(stored, true)).collect()
+        }
         PolicySource::Catalog(catalog_sync) => {
             let view = catalog_sync.view();
             view.tiers().values().filter_map(|tier| to_raw_value(tier).ok()).collect()

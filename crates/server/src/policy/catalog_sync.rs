@@ -157,6 +157,29 @@ impl CatalogSync {
         Timestamp::from_micros(self.in_force_since.load(Relaxed))
     }
 
+    /// The catalog to read from. While it is unavailable, that is the copy of what is in force here, with the time when
+    /// the catalog last responded.
+    pub(crate) async fn for_reading(&self) -> (&Catalog, Option<Timestamp>) {
+        let Some(copy) = &self.copy else { return (&self.catalog, None) };
+        let is_away = self.is_away.load(Relaxed)
+            || matches!(self.catalog.version().await, Err(CatalogError::Away(_)));
+        let in_force = self.view.load().version();
+        // A new copy is empty, while rules that are built in are in force.
+        let is_kept = |version: Version| version == in_force && version != Version::default();
+        if is_away && copy.version().await.is_ok_and(is_kept) {
+            return (copy, Some(self.stale_since()));
+        }
+        (&self.catalog, None)
+    }
+
+    /// When the catalog last responded; if it never did, when this node started.
+    pub(crate) fn stale_since(&self) -> Timestamp {
+        match self.heard_at.load(Relaxed) {
+            0 => self.in_force_since(),
+            heard_at => Timestamp::from_micros(heard_at),
+        }
+    }
+
     /// How long ago the catalog last responded.
     pub(crate) fn silence(&self, now: Timestamp) -> Micros {
         now.since(Timestamp::from_micros(self.heard_at.load(Relaxed)))

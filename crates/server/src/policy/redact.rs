@@ -7,8 +7,16 @@ use tollgate::rules::Problem;
 const CLIENT_LISTS: [&str; 4] = ["clients", "overrides", "whitelist", "blacklist"];
 
 /// The fields of such an entry that do not identify the client.
-const HARMLESS_FIELDS: [&str; 7] =
-    ["tier", "rule_id", "limit", "window_seconds", "burst", "multiplier", "expires_at"];
+const HARMLESS_FIELDS: [&str; 8] = [
+    "tier",
+    "rule_id",
+    "limit",
+    "window_seconds",
+    "burst",
+    "multiplier",
+    "starts_at",
+    "expires_at",
+];
 
 /// Renders a problem, with its line of `text` unless that line may name a client.
 pub(crate) fn render(problem: &Problem, file_name: &str, text: &str) -> String {

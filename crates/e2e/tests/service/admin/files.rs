@@ -84,6 +84,10 @@ fn writes_are_refused() {
         ("POST", "/api/v1/tokens", "{}"),
         ("DELETE", "/api/v1/tokens/nope", ""),
         ("PUT", "/api/v1/policy", r#"{"rules": []}"#),
+        ("GET", "/api/v1/policy/revisions", ""),
+        ("GET", "/api/v1/policy/revisions/1", ""),
+        ("GET", "/api/v1/policy/revisions/1/diff", ""),
+        ("POST", "/api/v1/policy/revisions/1/rollback", ""),
     ] {
         desk.check(&[(step(method, path, body), 405, "rules_from_file")]);
     }

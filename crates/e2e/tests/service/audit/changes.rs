@@ -12,7 +12,8 @@ const AUDIT: &str = "/api/v1/audit";
 /// A call that changes something, and its record in the log: kind, name and action.
 type Made = (&'static str, &'static str, &'static str, &'static str);
 
-/// Every call that changes the catalog. `{key}` and `{token}` are made on the way.
+/// Every call that changes the catalog. `{key}` and `{token}` are made on the way; `{before}` is the revision before the
+/// last change.
 #[rustfmt::skip]
 const CHANGES: &[Made] = &[
     ("POST", "/api/v1/rules", r#"{"rule_id": "r", "limit": 5, "window": "1h", "identifier_type": "user_id"}"#, "rule r create"),
@@ -45,6 +46,7 @@ const CHANGES: &[Made] = &[
     ("DELETE", "/api/v1/tokens/{token}", "", "token {token} delete"),
     ("DELETE", "/api/v1/rules/r", "", "rule r delete"),
     ("PUT", "/api/v1/policy", r#"{"rules": [{"rule_id": "t", "limit": 5, "window": "1h", "identifier_type": "ip"}]}"#, "rule t create"),
+    ("POST", "/api/v1/policy/revisions/{before}/rollback", "", "rule t delete"),
 ];
 
 /// Calls that change something else: counters, and bans, which penalties make.
@@ -64,9 +66,10 @@ const OTHERS: [&str; 9] = [
 fn every_change_is_logged_with_its_author_and_the_entry_before() {
     let server = start("{}", &json!({"rules": []}));
     let (mut key, mut token, mut secret) = (String::new(), String::new(), String::new());
+    let mut before = String::new();
     for (method, path, body, told) in CHANGES {
         let fill = |text: &str| text.replace("{key}", &key).replace("{token}", &token);
-        let path = fill(path);
+        let path = fill(path).replace("{before}", &before);
         let answer = call(&server, method, &path, body);
         assert!((200..300).contains(&answer.status), "{method} {path}: {answer:?}");
         let made = if answer.body.is_empty() { Value::Null } else { answer.json() };
@@ -75,6 +78,9 @@ fn every_change_is_logged_with_its_author_and_the_entry_before() {
             if let Some(text) = made[name].as_str() {
                 text.clone_into(kept);
             }
+        }
+        if let Some(revision) = made["revision"].as_u64() {
+            before = (revision - 1).to_string();
         }
         let fill = |text: &str| text.replace("{key}", &key).replace("{token}", &token);
         let last = records(&server, "/api/v1/audit?limit=1");

@@ -65,8 +65,8 @@ pub(super) fn listed(server: &Server) -> Vec<String> {
     let answer = server.get_as_admin(BANS);
     assert_eq!(answer.status, 200, "{answer:?}");
     let bans = answer.json()["bans"].as_array().expect("bans").clone();
-    let clients = bans.iter().map(|ban| ban["identifier"].as_array().expect("values").clone());
-    clients.map(|values| values[0].as_str().expect("a value").to_owned()).collect()
+    let first = |values: &Value| values.as_str().or(values[0].as_str()).map(str::to_owned);
+    bans.iter().map(|ban| first(&ban["identifier"]).expect("a value")).collect()
 }
 
 /// A figure of `/metrics` that counts something.

@@ -1,0 +1,76 @@
+//! `tollgate rules history`, `show`, `diff A B` and `rollback`.
+
+use crate::command::TestServer;
+
+const POLICY: &str = "
+rules:
+  - {rule_id: search, limit: 10, window: 1m, identifier_type: user_id}
+";
+
+/// A server whose rule was raised from 10 to 20 in its last revision, and the revision before that.
+fn raised() -> (TestServer, u64) {
+    let server = TestServer::with(POLICY);
+    let first = server.tollgate("rules history --limit 1 --json").expect(0, &[]).json();
+    let first = first["revisions"][0]["revision"].as_u64().expect("a revision");
+    server.file("raised.yaml", &POLICY.replace("10", "20"));
+    server.tollgate("rules apply -f raised.yaml --yes").expect(0, &["1 updated"]);
+    (server, first)
+}
+
+#[test]
+fn a_rollback_undoes_what_history_lists() {
+    let (server, first) = raised();
+    let raised = first + 1;
+    server.tollgate("rules history").expect(0, &["rule search updated (limit 10 -> 20)", "admin"]);
+    let one = server.tollgate("rules history --limit 1").expect(0, &["1 revision\n"]);
+    assert!(!one.stdout.contains("created"), "{one:?}");
+    let shown = server.tollgate(&format!("rules show {first}")).expect(0, &["limit: 10"]);
+    server.file("before.yaml", &shown.stdout);
+    server.tollgate(&format!("rules show {first} --format json -o before.json")).expect(0, &[]);
+    server.tollgate("rules lint before.yaml before.json").expect(0, &["2 files: 0 errors"]);
+    server
+        .tollgate(&format!("rules diff {first} {raised}"))
+        .expect(1, &["~ limit: 10 -> 20", "1 updated"]);
+    server.tollgate(&format!("rules diff {raised} {first}")).expect(1, &["~ limit: 20 -> 10"]);
+    server.tollgate(&format!("rules diff {first}")).expect(1, &["~ limit: 10 -> 20"]);
+    server.tollgate(&format!("rules diff {raised}")).expect(0, &["do not differ"]);
+    server
+        .tollgate(&format!("rules rollback {first} --dry-run"))
+        .expect(0, &["~ limit: 20 -> 10", "1 to update"]);
+    // Without a terminal it cannot be confirmed.
+    server.tollgate(&format!("rules rollback {first}")).expect(2, &["--yes"]);
+    server.tollgate(&format!("rules rollback {first} --json")).expect(2, &["--yes or --dry-run"]);
+    server.tollgate("rules get search").expect(0, &["20"]);
+    server.tollgate(&format!("rules rollback {first} --yes")).expect(0, &["1 updated"]);
+    server.tollgate("rules get search").expect(0, &["10"]);
+    server.tollgate("rules diff -f before.yaml --prune").expect(0, &["nothing to change"]);
+    server.tollgate(&format!("rules rollback {first} --yes")).expect(0, &["nothing to change"]);
+    let newest = server.tollgate("rules history --limit 1");
+    newest.expect(
+        0,
+        &[&format!("rollback to revision {first}: rule search updated (limit 20 -> 10)")],
+    );
+}
+
+#[test]
+fn a_revision_that_is_not_known_ends_with_2() {
+    let (server, first) = raised();
+    for words in ["show 99", "diff 99", &format!("diff {first} 99"), "rollback 99 --yes"] {
+        server
+            .tollgate(&format!("rules {words}"))
+            .expect(2, &["there is no revision 99: there are 1 to"]);
+    }
+    server.tollgate("rules show x").expect(2, &["invalid value"]);
+    server.tollgate("rules diff").expect(2, &["--file"]);
+    server.tollgate("rules diff 1 -f raised.yaml").expect(2, &["cannot be used with"]);
+    server.tollgate("rules history --limit 0").expect(2, &["1..=1000"]);
+}
+
+/// B18: `rules get`, `rules delete` and `check --rule` end alike if there is no such rule.
+#[test]
+fn an_unknown_rule_ends_with_2() {
+    let (server, _) = raised();
+    server.tollgate("rules get nope").expect(2, &["nope"]);
+    server.tollgate("rules delete nope --yes").expect(2, &["nope"]);
+    server.tollgate("check --rule nope alice").expect(2, &["nope"]);
+}
