@@ -13,3 +13,5 @@ pub(crate) use apply::{apply, diff};
 pub(crate) use arguments::{ApplyArguments, DeleteRulesArguments, DiffArguments, ExportArguments};
 pub(crate) use delete::delete;
 pub(crate) use export::export;
+pub(crate) use files::PolicyFiles;
+pub(crate) use soundness::inspect;
