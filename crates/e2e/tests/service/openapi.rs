@@ -77,6 +77,14 @@ fn the_page_begins_with_check_and_ends_with_aliases() {
         let properties = schema["properties"].as_object().expect("fields");
         properties.keys().cloned().collect::<Vec<_>>()
     };
+    let shown = |path: &str, pointer: &str| {
+        let content = &api["paths"][path]["get"]["responses"]["200"]["content"]["application/json"];
+        content["schema"].pointer(pointer).and_then(|name| name.as_str()).map(str::to_owned)
+    };
+    let entry = |name: &str| Some(format!("#/components/schemas/{name}"));
+    assert_eq!(shown("/api/v1/rules", "/properties/rules/items/$ref"), entry("RuleEntry"));
+    assert_eq!(shown("/api/v1/rules/{rule_id}", "/$ref"), entry("RuleEntry"));
+    assert_eq!(shown("/api/v1/policy", "/$ref"), entry("PolicyDocument"));
     assert!(body("/api/v1/rules", "post").contains(&"identifier_type".to_owned()));
     assert!(body("/api/v1/overrides", "put").contains(&"multiplier".to_owned()));
     assert!(body("/api/v1/blacklist", "post").contains(&"reason".to_owned()));

@@ -41,6 +41,17 @@ const BODIES: [(&str, &str, &str); 7] = [
     ("/api/v1/policy", "put", "PolicyDocument"),
 ];
 
+/// Which lists are shown: the end of the path, which is also the name of the list, and the schema of an
+/// entry with that of its document.
+const LISTS: [(&str, &str, &str); 6] = [
+    ("rules", "RuleEntry", "RuleDocument"),
+    ("whitelist", "ListEntry", "ListDocument"),
+    ("blacklist", "ListEntry", "ListDocument"),
+    ("overrides", "OverrideEntry", "OverrideDocument"),
+    ("clients", "ClientEntry", "ClientDocument"),
+    ("tiers", "TierEntry", "TierDocument"),
+];
+
 /// An error for each status: its code, and a detail as the server writes it.
 const ERRORS: [(u16, &str, &str); 18] = [
     (
@@ -93,13 +104,29 @@ pub(crate) fn arrange(api: &mut Value) {
             if let Some((_, _, name)) = document {
                 call["requestBody"]["content"]["application/json"]["schema"] = reference(name);
             }
+            if method == "get" {
+                show_entries(path, call);
+            }
             add_errors(call);
         }
     }
-    // It is not there on a listener without the admin API.
-    let shown = "/paths/~1api~1v1~1policy/get/responses/200/content/application~1json/schema";
-    if let Some(policy) = api.pointer_mut(shown) {
-        *policy = reference("PolicyDocument");
+}
+
+/// Gives a call that shows entries their schema.
+fn show_entries(path: &str, call: &mut Value) {
+    let list = LISTS.iter().find(|(list, ..)| path.ends_with(&format!("/{list}")));
+    let schema = match list {
+        Some((list, entry, _)) => json!({
+            "type": "object",
+            "required": [list],
+            "properties": {*list: {"type": "array", "items": reference(entry)}},
+        }),
+        None if path.ends_with("/rules/{rule_id}") => reference("RuleEntry"),
+        None if path == "/api/v1/policy" => reference("PolicyDocument"),
+        None => return,
+    };
+    if let Some(shown) = call.pointer_mut("/responses/200/content/application~1json/schema") {
+        *shown = schema;
     }
 }
 
@@ -144,7 +171,31 @@ fn document_schemas() -> Map<String, Value> {
         required.retain(|name| name != "rule_id");
     }
     schemas.insert("RuleFields".to_owned(), fields);
+    for (_, entry, document) in LISTS {
+        let mut shown = schemas.get(document).cloned().unwrap_or_default();
+        if let Some(shown) = shown.as_object_mut() {
+            shown.remove("additionalProperties");
+        }
+        if let Some(properties) = shown.get_mut("properties").and_then(Value::as_object_mut) {
+            properties.extend(log_fields());
+        }
+        schemas.insert(entry.to_owned(), shown);
+    }
     schemas
+}
+
+/// What the server adds to an entry, with `detail` or after a change.
+fn log_fields() -> Map<String, Value> {
+    let fields = [
+        ("version", "integer", "Its version, which is also its ETag"),
+        ("created_at", "string", "When it was written"),
+        ("created_by", "string", "The token that wrote it"),
+        ("written_by", "string", "`tenant-admin`, if one wrote it"),
+    ];
+    let field = |(name, kind, about): (&str, _, _)| {
+        (name.to_owned(), json!({"type": kind, "description": about}))
+    };
+    fields.map(field).into_iter().collect()
 }
 
 /// Lets references lead to the components of the description.
