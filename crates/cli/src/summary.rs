@@ -35,7 +35,7 @@ impl Summary<'_> {
             "grpc": url(self.grpc),
             "gateway": self.gateway.map(url),
             "counters": counters,
-            "rules": self.app.policy_summary().to_string(),
+            "rules": self.app.policy_summary(),
             "token": self.token,
         })
     }
