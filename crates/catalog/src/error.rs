@@ -95,6 +95,14 @@ impl CatalogError {
                     "the catalog {url} is not what this program can use: {}",
                     refusal.message()
                 )),
+                SqlErrorCode::NoFile => Self::away(
+                    url,
+                    format!(
+                        "{}; its folder has to exist, and this user has to be able to write there. Name \
+                         another file with --catalog",
+                        refusal.message()
+                    ),
+                ),
                 SqlErrorCode::Other => Self::away(url, refusal.message()),
             },
             _ => Self::away(url, error),
@@ -108,6 +116,8 @@ enum SqlErrorCode {
     Data,
     /// A table is missing or different, or may not be used.
     Tables,
+    /// A file that cannot be opened or created.
+    NoFile,
     Other,
 }
 
@@ -117,6 +127,7 @@ fn code_of(error: &dyn DatabaseError) -> SqlErrorCode {
     match code.get(..2).filter(|_| code.len() == 5) {
         Some("22" | "23" | "54") => SqlErrorCode::Data,
         Some("42") => SqlErrorCode::Tables,
+        None if code == "14" => SqlErrorCode::NoFile,
         None if code == "1" => SqlErrorCode::Tables,
         _ if !matches!(error.kind(), ErrorKind::Other) => SqlErrorCode::Data,
         _ => SqlErrorCode::Other,

@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use tollgate::identity::Secret;
 use tollgate::rules::parse_window;
 use tollgate::store::StoreUrl;
 use tollgate_api::KeyType;
+use tollgate_core::MAX_LIMIT;
 use tollgate_server::settings::ByteSize;
 
 use crate::backup::BackupArguments;
@@ -15,14 +16,27 @@ use crate::gitops::{
     ApplyArguments, DeleteRulesArguments, DiffArguments, ExportArguments, HistoryArguments,
     RollbackArguments, ShowArguments,
 };
+use crate::manual::{CompletionsArguments, ManArguments};
 use crate::migrate::MigrateArguments;
+use crate::remote::HealthArguments;
+use crate::rules::LintArguments;
 use crate::settings::{ConfigArguments, ServeArguments};
 use crate::tokens::TokensCommand;
 use crate::traffic::FormatChoice;
 
 /// A distributed rate limiter.
 #[derive(Debug, Parser)]
-#[command(name = "tollgate", bin_name = "tollgate", version, max_term_width = 100)]
+#[command(
+    name = "tollgate",
+    bin_name = "tollgate",
+    version,
+    max_term_width = 100,
+    after_help = "\
+First steps:
+  tollgate serve                        run a server with rules to start from; it prints a call to try
+  tollgate check --user-id alice        ask it, in another terminal
+  tollgate rules export > policy.yaml   see its rules (with the token that the server printed)"
+)]
 pub struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -36,6 +50,8 @@ pub(crate) enum Command {
     Config(ConfigArguments),
     /// Ask a server whether a request may pass, and charge it.
     Check(CheckArguments),
+    /// Ask the server on this machine whether it is ready.
+    Health(HealthArguments),
     /// Ask a server whether a request would pass, and why. Charges nothing.
     Explain(ExplainArguments),
     /// Run rules on recorded traffic, before they go live.
@@ -50,6 +66,10 @@ pub(crate) enum Command {
     Migrate(MigrateArguments),
     /// Write a backup of a catalog, also while a server uses it.
     Backup(BackupArguments),
+    /// Print completions of this command for a shell.
+    Completions(CompletionsArguments),
+    /// Print the manual page, or write those of all commands.
+    Man(ManArguments),
 }
 
 #[derive(Debug, Subcommand)]
@@ -91,9 +111,10 @@ Examples:
 A trace is one JSON object a line: {\"t_ms\":0,\"key\":\"k\",\"cost\":1}. Its key stands for whatever the
 rule counts by; further members may be user_id, api_key, ip, tenant, endpoint, method, host,
 tier, attributes.")]
+#[command(group = ArgGroup::new("policy").args(["rules", "rule"]).required(true))]
 pub(crate) struct SimulateArguments {
     /// A policy file, YAML or JSON.
-    #[arg(long, value_name = "FILE", required_unless_present = "rule", conflicts_with = "rule")]
+    #[arg(long, value_name = "FILE")]
     pub(crate) rules: Option<String>,
 
     /// One rule: `{"limit":5,"window":"1s","algorithm":"gcra"}` is enough. Counts logs by client
@@ -141,36 +162,6 @@ fn parse_size(text: &str) -> Result<ByteSize, String> {
     text.parse().map_err(|expected| format!("expected {expected}"))
 }
 
-/// Arguments of `tollgate rules lint`.
-#[derive(Args, Debug)]
-#[command(after_help = "\
-Example:
-  tollgate rules lint --trusted-proxies policy.yaml
-
-The exit code is 0 if nothing was found, 1 if there are errors or warnings, 2 if a file cannot be
-read.")]
-pub(crate) struct LintArguments {
-    /// How many nodes the rules are for.
-    #[arg(long, value_name = "N")]
-    pub(crate) nodes: Option<u32>,
-
-    /// Proxies in front are trusted to name the client.
-    #[arg(long)]
-    pub(crate) trusted_proxies: bool,
-
-    /// Counters will be shared in Redis.
-    #[arg(long)]
-    pub(crate) redis: bool,
-
-    /// One JSON line per problem.
-    #[arg(long)]
-    pub(crate) json: bool,
-
-    /// Policy files, YAML or JSON; `-` is standard input.
-    #[arg(required = true, value_name = "FILE")]
-    pub(crate) files: Vec<String>,
-}
-
 /// Arguments of `tollgate rules import`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -215,7 +206,8 @@ pub(crate) struct ServerArguments {
     )]
     pub(crate) server: String,
 
-    /// The token that the server requires. Without one, that of `TOLLGATE_ADMIN_TOKEN` is sent.
+    /// The token that the server requires. Without one, that of `TOLLGATE_ADMIN_TOKEN` is sent; `check`
+    /// sends that of `TOLLGATE_CHECK_TOKEN`, if there is one.
     #[arg(long, value_name = "TOKEN", env = "TOLLGATE_TOKEN", hide_env_values = true)]
     pub(crate) token: Option<Secret>,
 
@@ -278,7 +270,7 @@ pub(crate) struct RequestArguments {
     pub(crate) attributes: Vec<(String, String)>,
 
     /// What the request costs before rules multiply it [default: 1].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = parse_cost)]
     pub(crate) cost: Option<u64>,
 }
 
@@ -327,7 +319,8 @@ Examples:
   tollgate explain --user-id alice --method POST --endpoint /orders
   tollgate explain --decision d1f00dbee-a2a --token ADMIN_TOKEN
 
-A decision is explained to those who may see the rules.")]
+A decision is explained to those who may see the rules. The exit code is 0 whatever the explanation
+says, 2 if there is no answer; `check` has one for refusals.")]
 pub(crate) struct ExplainArguments {
     #[command(flatten)]
     pub(crate) request: RequestArguments,
@@ -342,6 +335,7 @@ pub(crate) struct ExplainArguments {
 
 /// Arguments of `tollgate rules list`.
 #[derive(Args, Debug)]
+#[command(after_help = "The exit code is 0, or 2 if there is no answer.")]
 pub(crate) struct ListRulesArguments {
     #[command(flatten)]
     pub(crate) server: ServerArguments,
@@ -349,6 +343,7 @@ pub(crate) struct ListRulesArguments {
 
 /// Arguments of `tollgate rules get`.
 #[derive(Args, Debug)]
+#[command(after_help = "The exit code is 0, or 2 if there is no such rule or no answer.")]
 pub(crate) struct GetRuleArguments {
     /// The rule.
     #[arg(value_name = "RULE_ID")]
@@ -359,10 +354,15 @@ pub(crate) struct GetRuleArguments {
 }
 
 /// A time with its unit, or a number of seconds.
-fn parse_time(text: &str) -> Result<Duration, String> {
+pub(crate) fn parse_time(text: &str) -> Result<Duration, String> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let time = if is_number { parse_window(&format!("{text}s")) } else { parse_window(text) };
     time.map(Duration::from).map_err(|_| "write it like 500ms, 5s or 1m".to_owned())
+}
+
+fn parse_cost(text: &str) -> Result<u64, String> {
+    let cost = text.parse().ok().filter(|cost| *cost <= MAX_LIMIT);
+    cost.ok_or_else(|| format!("write a whole number from 0 to {MAX_LIMIT}"))
 }
 
 fn parse_key_type(text: &str) -> Result<KeyType, String> {

@@ -8,6 +8,7 @@ mod failure;
 mod gitops;
 mod import;
 mod log;
+mod manual;
 mod migrate;
 mod output;
 mod policy_file;
@@ -16,6 +17,7 @@ mod rules;
 mod serve;
 mod settings;
 pub mod simulate;
+mod summary;
 mod table;
 mod terminal;
 mod tokens;
@@ -45,6 +47,7 @@ pub fn run(arguments: Arguments) -> ExitCode {
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Config(arguments) => settings::print(&arguments),
         Command::Check(arguments) => remote::check(&arguments).map_err(Failure::unanswered),
+        Command::Health(arguments) => remote::health(&arguments),
         Command::Explain(arguments) => remote::explain(&arguments).map_err(Failure::unanswered),
         Command::Simulate(arguments) => simulate::run(&arguments),
         Command::Rules(RulesCommand::List(arguments)) => {
@@ -72,6 +75,8 @@ pub fn run(arguments: Arguments) -> ExitCode {
         Command::Tokens(command) => tokens::run(&command),
         Command::Migrate(arguments) => migrate::run(&arguments),
         Command::Backup(arguments) => backup::run(&arguments),
+        Command::Completions(arguments) => manual::completions(&arguments),
+        Command::Man(arguments) => manual::man(&arguments),
     };
     match outcome {
         Ok(code) => code,

@@ -3,14 +3,56 @@
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
+use clap::Args;
 use serde::Serialize;
-use tollgate::rules::{LintContext, Severity, lint as doubts, schema as policy_schema};
-use tollgate::{Policy, Problem};
+use tollgate::Problem;
+use tollgate::rules::{LintContext, Severity, schema as policy_schema};
 
-use crate::arguments::LintArguments;
 use crate::failure::{FOUND_PROBLEMS, Failure};
+use crate::gitops::{PolicyFiles, inspect};
 use crate::policy_file::PolicyText;
 use crate::terminal::count;
+
+/// Arguments of `tollgate rules lint`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  tollgate rules lint policy.yaml
+  tollgate rules lint --strict --nodes 3 --redis -f rules/ -f lists/
+
+The exit code is 0 if there are no errors, 1 if there are some, or with --strict warnings, 2 if a
+file cannot be read.")]
+pub(crate) struct LintArguments {
+    /// How many nodes the rules are for.
+    #[arg(long, value_name = "N")]
+    pub(crate) nodes: Option<u32>,
+
+    /// Whether proxies in front are trusted to name the client. If not, rules by address are doubtful.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true")]
+    pub(crate) trusted_proxies: Option<bool>,
+
+    /// Counters will be shared in Redis.
+    #[arg(long)]
+    pub(crate) redis: bool,
+
+    /// Exit with 1 also if there are only warnings.
+    #[arg(long)]
+    pub(crate) strict: bool,
+
+    /// One JSON line per problem.
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// A file or folder, as `apply` takes it; may be repeated.
+    #[arg(short = 'f', long = "file", value_name = "FILE|DIR")]
+    pub(crate) paths: Vec<String>,
+
+    /// Policy files, YAML or JSON, and folders of them. All of them are one document. `-` is standard
+    /// input.
+    #[arg(required_unless_present = "paths", value_name = "FILE|DIR")]
+    pub(crate) files: Vec<String>,
+}
 
 /// Prints the JSON schema of the policy document.
 pub(crate) fn schema() -> Result<ExitCode, Failure> {
@@ -31,40 +73,37 @@ struct ProblemLine<'a> {
     advice: Option<&'a str>,
 }
 
-/// Reports what is wrong (errors) and what is doubtful (warnings). Both count as found problems.
+/// Reports what is wrong (errors) and what is doubtful (warnings) in files that are one document.
 pub(crate) fn lint(arguments: &LintArguments) -> Result<ExitCode, Failure> {
     let context = LintContext {
         nodes: arguments.nodes,
-        trusted_proxies: arguments.trusted_proxies.then_some(true),
+        trusted_proxies: arguments.trusted_proxies,
         redis: arguments.redis,
     };
     let mut output = io::stdout().lock();
     let (mut errors, mut warnings) = (0, 0);
-    for path in &arguments.files {
-        let file = PolicyText::read(path)?;
-        let problems = match Policy::compile(&file.source) {
-            Ok(policy) => doubts(&file.source, &policy, &context),
-            Err(problems) => problems,
-        };
-        for problem in &problems {
-            match problem.severity {
-                Severity::Error => errors += 1,
-                Severity::Warning => warnings += 1,
-            }
-            if arguments.json {
-                let line = serde_json::to_string(&line_of(&file, problem)).unwrap_or_default();
-                writeln!(output, "{line}")?;
-            } else {
-                writeln!(output, "{}", problem.render(&file.name, &file.text))?;
-            }
+    let paths: Vec<String> = arguments.files.iter().chain(&arguments.paths).cloned().collect();
+    let files = PolicyFiles::read(&paths)?;
+    for (number, problem) in &inspect(&files, &context) {
+        let file = &files.files[*number];
+        match problem.severity {
+            Severity::Error => errors += 1,
+            Severity::Warning => warnings += 1,
+        }
+        if arguments.json {
+            let line = serde_json::to_string(&line_of(file, problem)).unwrap_or_default();
+            writeln!(output, "{line}")?;
+        } else {
+            writeln!(output, "{}", problem.render(&file.name, &file.text))?;
         }
     }
+    let has_failed = errors > 0 || (arguments.strict && warnings > 0);
     if !arguments.json {
-        let files = count(arguments.files.len() as u64, "file");
+        let files = count(files.files.len() as u64, "file");
         let (errors, warnings) = (count(errors, "error"), count(warnings, "warning"));
         writeln!(output, "{files}: {errors}, {warnings}")?;
     }
-    Ok(if errors + warnings == 0 { ExitCode::SUCCESS } else { ExitCode::from(FOUND_PROBLEMS) })
+    Ok(if has_failed { ExitCode::from(FOUND_PROBLEMS) } else { ExitCode::SUCCESS })
 }
 
 fn line_of<'a>(file: &'a PolicyText, problem: &'a Problem) -> ProblemLine<'a> {

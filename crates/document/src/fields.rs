@@ -66,8 +66,8 @@ impl<'a> Fields<'a> {
         if let Some((_, node)) = given {
             return self.decode(field, node);
         }
-        let about = field.about.first().unwrap_or(&"").trim().trim_end_matches('.');
-        let advice = format!("add {name}: {about}");
+        let about: Vec<&str> = field.about.iter().map(|line| line.trim()).collect();
+        let advice = format!("add {name}: {}", about.join(" ").trim_end_matches('.'));
         self.problem(name, self.position, "this required field is missing", &advice);
         None
     }

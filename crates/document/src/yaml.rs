@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle};
 
 use crate::node::{MAX_DEPTH, MAX_NODES, MapKey, Node, Value, too_deep, too_large};
-use crate::position::Position;
+use crate::position::{Position, line};
 use crate::problem::Problem;
 
 /// How much anchors and aliases may repeat, in values and bytes of text. Nested aliases double with
@@ -22,11 +22,41 @@ pub(crate) fn read(text: &str) -> Result<Node, Problem> {
             Ok((event, span)) => builder.take(event, place(&span.start).min(end))?,
             Err(error) => {
                 let message = format!("this is not YAML: {}", error.info());
-                return Err(Problem::new("", message).at(place(error.marker()).clamp_to(text)));
+                let position = place(error.marker()).clamp_to(text);
+                let problem = Problem::new("", message).at(position);
+                return Err(match unquoted_braces(text, position) {
+                    Some(path) => {
+                        problem.with_advice(format!("put a text with braces in quotes: \"{path}\""))
+                    }
+                    None => problem,
+                });
             }
         }
     }
     Ok(builder.root.unwrap_or(Node { position: Position::START, value: Value::Null }))
+}
+
+/// A path with a parameter that begins before the position of an error and is in no quotes: in a list
+/// in brackets, YAML takes its braces for a map.
+fn unquoted_braces(text: &str, position: Position) -> Option<&str> {
+    let line = line(text, position.line);
+    let is_outside = |c: char| matches!(c, '[' | ',' | ' ');
+    let mut words = line.split(is_outside).map(without_ends);
+    words.find(|word| word.starts_with('/') && word.contains('{') && word.contains('}'))
+}
+
+/// A word without the brackets and braces at its end that close what is around it.
+fn without_ends(mut word: &str) -> &str {
+    let count = |text: &str, brace: char| text.matches(brace).count();
+    loop {
+        word = match word.strip_suffix(']') {
+            Some(rest) => rest,
+            None if count(word, '}') > count(word, '{') && word.ends_with('}') => {
+                &word[..word.len() - 1]
+            }
+            None => return word,
+        };
+    }
 }
 
 fn place(marker: &Marker) -> Position {

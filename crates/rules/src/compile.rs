@@ -33,6 +33,16 @@ pub(crate) fn compile(
     source: &Source,
     options: CompileOptions,
 ) -> Result<(RuleSet, Directory), Vec<Problem>> {
+    let (rules, directory, problems) = compile_what_is_valid(source, options);
+    if problems.is_empty() { Ok((rules, directory)) } else { Err(problems) }
+}
+
+/// Compiles the entries that are valid, and reports the others. Only the linter has a use for half a
+/// policy.
+pub(crate) fn compile_what_is_valid(
+    source: &Source,
+    options: CompileOptions,
+) -> (RuleSet, Directory, Vec<Problem>) {
     let mut compiler = Compiler { source, problems: Vec::new(), found: 0 };
     for problem in source.problems.iter().filter(|problem| problem.severity == Severity::Error) {
         compiler.add(problem.clone());
@@ -41,7 +51,7 @@ pub(crate) fn compile(
     let rules = RuleSet::new(compiler.rules(options), tiers);
     compiler.check_tiers(&rules);
     let directory = compiler.directory(&rules);
-    compiler.finish().map(|()| (rules, directory))
+    (rules, directory, compiler.finish())
 }
 
 struct Compiler<'a> {
@@ -72,11 +82,11 @@ impl<'a> Compiler<'a> {
         self.add(self.source.problem(&flaw.field, flaw.message).with_advice(flaw.advice));
     }
 
-    fn finish(mut self) -> Result<(), Vec<Problem>> {
+    fn finish(mut self) -> Vec<Problem> {
         if self.is_full() && !self.problems.iter().any(|it| *it == more_problems()) {
             self.problems.push(more_problems());
         }
-        if self.problems.is_empty() { Ok(()) } else { Err(self.problems) }
+        self.problems
     }
 
     fn tiers(&mut self) -> Tiers {

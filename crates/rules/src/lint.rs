@@ -1,12 +1,17 @@
 //! Policies that are valid and yet hardly what their author means: one function per suspicion.
 
 mod figures;
+mod hot_key;
 mod reach;
 mod risk;
+mod small;
+
+use std::collections::HashSet;
 
 use tollgate_document::Problem;
 
 use crate::compile::flaw::Flaw;
+use crate::compile::{CompileOptions, compile_what_is_valid};
 use crate::document::{OverrideDocument, RuleDocument};
 use crate::identifier::Identifier;
 use crate::matching::glob::Glob;
@@ -19,7 +24,8 @@ use crate::source::Source;
 pub struct LintContext {
     /// How many nodes share the work.
     pub nodes: Option<u32>,
-    /// Whether trusted proxies are configured, which report client addresses.
+    /// Whether trusted proxies are configured, which report client addresses. Rules that count by
+    /// address are suspect only where it is known that there are none.
     pub trusted_proxies: Option<bool>,
     /// Whether counters are kept in Redis.
     pub redis: bool,
@@ -28,8 +34,24 @@ pub struct LintContext {
 /// Looks for what is allowed but hardly meant. `policy` is what `source` compiled to.
 #[must_use]
 pub fn lint(source: &Source, policy: &Policy, context: &LintContext) -> Vec<Problem> {
-    let view = LintView { source, rules: policy.rules(), context: *context };
-    let rules = source.document.rules.iter().enumerate().flat_map(|(at, document)| {
+    warnings(&LintView { source, rules: policy.rules(), context: *context })
+}
+
+/// Everything that is wrong with a document, then everything that is doubtful in its valid entries.
+#[must_use]
+pub fn inspect(source: &Source, context: &LintContext) -> Vec<Problem> {
+    let (rules, _, mut problems) = compile_what_is_valid(source, CompileOptions::default());
+    problems.extend(warnings(&LintView { source, rules: &rules, context: *context }));
+    problems
+}
+
+fn warnings(view: &LintView<'_>) -> Vec<Problem> {
+    let (view, source) = (*view, view.source);
+    let mut seen = HashSet::new();
+    // A second rule of the same id is an error, and was not compiled.
+    let documents = source.document.rules.iter().enumerate();
+    let documents = documents.filter(move |(_, document)| seen.insert(&*document.rule_id));
+    let rules = documents.flat_map(|(at, document)| {
         let flaws = view.rules.find(&document.rule_id).filter(|rule| rule.enabled).map(|rule| {
             let suspect = Suspect { rule, document };
             RULE_CHECKS.iter().filter_map(move |check| check(&view, suspect))
@@ -84,7 +106,7 @@ struct Suspect<'a> {
     document: &'a RuleDocument,
 }
 
-const RULE_CHECKS: [fn(&LintView<'_>, Suspect<'_>) -> Option<Flaw>; 13] = [
+const RULE_CHECKS: [fn(&LintView<'_>, Suspect<'_>) -> Option<Flaw>; 17] = [
     reach::replaced_everywhere,
     reach::blocked_by_another,
     reach::matches_nothing,
@@ -94,6 +116,10 @@ const RULE_CHECKS: [fn(&LintView<'_>, Suspect<'_>) -> Option<Flaw>; 13] = [
     figures::above_its_parent,
     figures::never_denies,
     figures::beyond_redis,
+    small::coarse_counter,
+    small::burst_below_limit,
+    small::cost_above_capacity,
+    hot_key::one_counter_for_all,
     risk::address_of_a_proxy,
     risk::open_login,
     risk::misdirected_penalty,

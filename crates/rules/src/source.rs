@@ -26,6 +26,15 @@ pub struct Source {
     root: Option<Node>,
     /// Which items of which list are missing from `document`, by the path of the list.
     unread: HashMap<String, Vec<usize>>,
+    /// The rules and tiers that could not be read in the texts that this document was put together from.
+    unread_parts: UnreadNames,
+}
+
+/// The names of rules and tiers that could not be read.
+#[derive(Clone, Debug, Default)]
+struct UnreadNames {
+    rules: Vec<String>,
+    tiers: Vec<String>,
 }
 
 impl Source {
@@ -79,7 +88,34 @@ impl Source {
     /// A document that came from no text: its problems have no positions.
     #[must_use]
     pub fn from_document(document: PolicyDocument) -> Self {
-        Self { document, problems: Vec::new(), root: None, unread: HashMap::new() }
+        Self {
+            document,
+            problems: Vec::new(),
+            root: None,
+            unread: HashMap::new(),
+            unread_parts: UnreadNames::default(),
+        }
+    }
+
+    /// A document that was put together from several texts. Its problems have no positions. Naming a
+    /// rule or tier that could not be read in one of the texts is not another mistake.
+    #[must_use]
+    pub fn from_parts<'a>(
+        document: PolicyDocument,
+        parts: impl IntoIterator<Item = &'a Self>,
+    ) -> Self {
+        let mut unread_parts = UnreadNames::default();
+        for part in parts {
+            unread_parts.rules.extend(part.unread_rules().map(str::to_owned));
+            unread_parts.tiers.extend(part.unread_tiers().map(str::to_owned));
+        }
+        Self { unread_parts, ..Self::from_document(document) }
+    }
+
+    /// False if nothing of the text could be read: it is neither YAML nor JSON.
+    #[must_use]
+    pub fn is_readable(&self) -> bool {
+        self.root.is_some() || self.problems.is_empty()
     }
 
     fn from_root(root: Result<Node, Problem>) -> Self {
@@ -104,7 +140,8 @@ impl Source {
             problem.rule = rule_of(&root, &problem.path);
         }
         problems.sort_by_key(|problem| (problem.position.is_none(), problem.position));
-        Self { document: document.unwrap_or_default(), problems, root: Some(root), unread }
+        let empty = Self::from_document(document.unwrap_or_default());
+        Self { problems, root: Some(root), unread, ..empty }
     }
 
     /// An error in the field at `path`, like `rules[0].applies_to.methods[1]`, where the first index
@@ -130,12 +167,14 @@ impl Source {
     /// The ids of rules that could not be read. They are missing from `document`, so that naming
     /// one of them elsewhere is not another mistake.
     pub fn unread_rules(&self) -> impl Iterator<Item = &str> {
-        self.unread_names("rules", "rule_id")
+        let parts = self.unread_parts.rules.iter().map(String::as_str);
+        self.unread_names("rules", "rule_id").chain(parts)
     }
 
     /// The names of tiers that could not be read; see [`Source::unread_rules`].
     pub fn unread_tiers(&self) -> impl Iterator<Item = &str> {
-        self.unread_names("tiers", "tier")
+        let parts = self.unread_parts.tiers.iter().map(String::as_str);
+        self.unread_names("tiers", "tier").chain(parts)
     }
 
     fn unread_names(&self, list: &str, name: &str) -> impl Iterator<Item = &str> {

@@ -99,10 +99,15 @@ impl Serialize for Window {
 impl Decode for Window {
     fn decode(node: &Node, scope: &mut Scope) -> Option<Self> {
         let Value::String(text) = &node.value else {
-            scope.expected(node, "a window with its unit", WINDOW_ADVICE);
+            let meant = match &node.value {
+                Value::Number(number) => window_like(number),
+                _ => None,
+            };
+            scope.expected(node, "a window with its unit", &window_advice(meant));
             return None;
         };
-        Self::new(text).map_err(|message| scope.problem(node.position, message, WINDOW_ADVICE)).ok()
+        let advice = || window_advice(window_like(text));
+        Self::new(text).map_err(|message| scope.problem(node.position, message, advice())).ok()
     }
 }
 
@@ -126,6 +131,34 @@ impl JsonSchema for Window {
 
 const WINDOW_ADVICE: &str = "write a whole number and a unit: 500ms, 10s, 5m, 1h, 1d, 1h30m";
 
+fn window_advice(meant: Option<String>) -> String {
+    match meant {
+        Some(meant) => format!("did you mean {meant}? {WINDOW_ADVICE}"),
+        None => WINDOW_ADVICE.to_owned(),
+    }
+}
+
+/// The window that a text probably means: seconds if it is a number, and units as other programs
+/// write them.
+fn window_like(text: &str) -> Option<String> {
+    let text = text.trim();
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    let unit = match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "s" | "sec" | "secs" | "second" | "seconds" => "s",
+        "m" | "min" | "mins" | "minute" | "minutes" => "m",
+        "h" | "hr" | "hrs" | "hour" | "hours" => "h",
+        "d" | "day" | "days" => "d",
+        "ms" | "msec" | "millis" | "millisecond" | "milliseconds" => "ms",
+        "w" | "week" | "weeks" => {
+            let days = number.parse::<u64>().ok()?.checked_mul(7)?;
+            return Some(format!("{days}d")).filter(|window| parse_window(window).is_ok());
+        }
+        _ => return None,
+    };
+    Some(format!("{number}{unit}")).filter(|window| parse_window(window).is_ok())
+}
+
 /// The units of a window in microseconds, the longest first.
 const UNITS: [(&str, u64); 5] = [
     ("d", 86_400_000_000),
@@ -142,7 +175,7 @@ const UNITS: [(&str, u64); 5] = [
 /// What is wrong with the text.
 pub fn parse_window(text: &str) -> Result<Micros, String> {
     let out_of_range = || format!("the window {} must be between 1ms and 366d", quote(text));
-    let no_window = || format!("{} is no window with its unit", quote(text));
+    let no_window = || format!("{} is not a window with its unit", quote(text));
     let mut rest = text;
     let mut units = UNITS.iter();
     let mut total = 0_u64;

@@ -120,6 +120,9 @@ impl Catalog {
         let row = connection.row(sql, values![rule_id]).await.map_err(failed)?;
         match row.map_or(Ok(0), |row| row.count(0)).map_err(failed)? {
             0 => Ok(()),
+            1 => Err(CatalogError::InUse(format!(
+                "an override is an exception from the rule {rule_id}: remove it first"
+            ))),
             count => Err(CatalogError::InUse(format!(
                 "{count} overrides are exceptions from the rule {rule_id}: remove them first"
             ))),

@@ -217,7 +217,8 @@ async fn documents_are_applied_as_a_whole() {
               - {rule_id: a, limit: 1, window: 1s, identifier_type: user_id}
               - {rule_id: c, limit: 1, window: 1s, identifier_type: user_id}";
         // What remains still needs b.
-        desk.check(apply(second, &[Kind::Rule]), "in use: 1 overrides are exceptions from..").await;
+        desk.check(apply(second, &[Kind::Rule]), "in use: an override is an exception from..")
+            .await;
         let pruned = r#"-override ["b","user_id","u1"], -rule b, ~rule a, +rule c"#;
         desk.check(apply(second, &[Kind::Rule, Kind::Override]), pruned).await;
         let made_again = r#"~rule a, +rule b, +override ["b","user_id","u1"]"#;

@@ -164,7 +164,7 @@ async fn entries_that_others_refer_to_cannot_be_removed() {
         };
         let exception_name = r#"["bucket","user_id","u1"]"#;
         let client_name = r#"["user_id","u1"]"#;
-        check(vec![remove(Kind::Rule, "bucket")], "in use: 1 overrides are exceptions from the..")
+        check(vec![remove(Kind::Rule, "bucket")], "in use: an override is an exception from the..")
             .await;
         check(vec![remove(Kind::Tier, "pro")], "in use: 1 clients are in the tier pro").await;
         let unused = vec![remove(Kind::Tier, "pro"), remove(Kind::Client, client_name)];

@@ -68,7 +68,7 @@ struct ApplySession {
 impl ApplySession {
     fn new(files: &PolicyFilesArguments, server: &ServerArguments) -> Result<Self, Failure> {
         let prune = files.prune;
-        let files = PolicyFiles::read(&files.paths)?;
+        let files = PolicyFiles::read_valid(&files.paths)?;
         let prune = prune.then(|| files.lists().join(",")).filter(|lists| !lists.is_empty());
         Ok(Self { body: files.to_json(), remote: Remote::new(server)?, files, prune })
     }

@@ -82,7 +82,9 @@ pub(crate) struct DiffArguments {
 #[command(after_help = "\
 Examples:
   tollgate rules export > policy.yaml
-  tollgate rules export --format json -o policy.json")]
+  tollgate rules export --format json -o policy.json
+
+The exit code is 0, 1 if the server refuses, 2 if there is no answer or the file cannot be written.")]
 pub(crate) struct ExportArguments {
     /// How to write it.
     #[arg(long, value_name = "FORMAT", default_value = "yaml")]
@@ -168,7 +170,10 @@ pub(crate) enum ExportFormat {
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Example:
-  tollgate rules delete old_limit older_limit --yes")]
+  tollgate rules delete old_limit older_limit --yes
+
+The exit code is 0 if all are deleted, 1 if that was refused or there is no such rule, 2 if there is no
+answer.")]
 pub(crate) struct DeleteRulesArguments {
     /// The rules.
     #[arg(required = true, value_name = "RULE_ID")]

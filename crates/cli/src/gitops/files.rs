@@ -16,9 +16,9 @@ use crate::policy_file::PolicyText;
 use crate::remote::call_error::problem_line;
 use crate::terminal::count;
 
-/// Policy files, read and found to be one valid document.
-pub(super) struct PolicyFiles {
-    pub(super) files: Vec<PolicyText>,
+/// Policy files that are one document.
+pub(crate) struct PolicyFiles {
+    pub(crate) files: Vec<PolicyText>,
     pub(super) items: Vec<FileEntry>,
 }
 
@@ -41,8 +41,15 @@ impl FileEntry {
 }
 
 impl PolicyFiles {
-    /// Reads files, and all policy files of folders; `-` is standard input.
-    pub(super) fn read(paths: &[String]) -> Result<Self, Failure> {
+    /// Reads files, and all policy files of folders, that have to be valid; `-` is standard input.
+    pub(super) fn read_valid(paths: &[String]) -> Result<Self, Failure> {
+        let files = Self::read(paths)?;
+        let problems = soundness::problems(&files);
+        if problems.is_empty() { Ok(files) } else { Err(files.unusable(&problems)) }
+    }
+
+    /// Reads files, and all policy files of folders, whatever they say; `-` is standard input.
+    pub(crate) fn read(paths: &[String]) -> Result<Self, Failure> {
         let mut files = Vec::new();
         for path in paths {
             if Path::new(path).is_dir() {
@@ -55,9 +62,7 @@ impl PolicyFiles {
         }
         let items = files.iter().enumerate().flat_map(|(file, it)| items_of(file, &it.source));
         let items = items.collect();
-        let files = Self { files, items };
-        let problems = soundness::problems(&files);
-        if problems.is_empty() { Ok(files) } else { Err(files.unusable(&problems)) }
+        Ok(Self { files, items })
     }
 
     /// All files as one document, as JSON.

@@ -19,3 +19,5 @@ pub(crate) use arguments::{
 pub(crate) use delete::delete;
 pub(crate) use export::export;
 pub(crate) use history::{history, rollback, show};
+pub(crate) use files::PolicyFiles;
+pub(crate) use soundness::inspect;

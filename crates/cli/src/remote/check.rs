@@ -19,7 +19,7 @@ const REFUSED: u8 = 1;
 /// Checks a request and prints the decision. The exit code is 0 for allowed, 1 for refused.
 pub(crate) fn check(arguments: &CheckArguments) -> Result<ExitCode, Failure> {
     let path = if arguments.peek { "/api/v1/rate-limit/peek" } else { "/api/v1/rate-limit/check" };
-    let remote = Remote::new(&arguments.server)?;
+    let remote = Remote::for_checks(&arguments.server)?;
     let response = remote.post::<CheckResponse<'_>>(path, &request::check(arguments))?;
     let allowed = response.value.allowed;
     if arguments.server.json {

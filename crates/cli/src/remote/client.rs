@@ -3,6 +3,7 @@
 use std::fs;
 use std::future::Future;
 use std::path::Path;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ETAG, IF_MATCH, LINK, USER_AGENT};
@@ -10,6 +11,7 @@ use http::{Request, Response};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tollgate::identity::Secret;
 use tollgate_client::{BuildError, Client};
 
 use super::call_error::{CallError, connection_failure, refused};
@@ -45,12 +47,36 @@ pub(crate) struct Fetched<T> {
 impl Remote {
     pub(crate) fn new(arguments: &ServerArguments) -> Result<Self, Failure> {
         let ServerArguments { server, ca, timeout, .. } = arguments;
+        Self::connect(server, ca.as_deref(), *timeout, token::of(arguments)?)
+    }
+
+    /// A server whose check API is called.
+    pub(super) fn for_checks(arguments: &ServerArguments) -> Result<Self, Failure> {
+        let ServerArguments { server, ca, timeout, .. } = arguments;
+        Self::connect(server, ca.as_deref(), *timeout, token::of_caller(arguments)?)
+    }
+
+    /// A server that gets no token, also if there is one in the environment.
+    pub(super) fn without_token(
+        server: &str,
+        ca: Option<&Path>,
+        timeout: Duration,
+    ) -> Result<Self, Failure> {
+        Self::connect(server, ca, timeout, None)
+    }
+
+    fn connect(
+        server: &str,
+        ca: Option<&Path>,
+        timeout: Duration,
+        token: Option<Secret>,
+    ) -> Result<Self, Failure> {
         let is_https = server.get(..6).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https:"));
-        let mut builder = Client::builder(server).timeout(*timeout);
-        if let Some(token) = token::of(arguments)? {
+        let mut builder = Client::builder(server).timeout(timeout);
+        if let Some(token) = token {
             builder = builder.token(token.expose());
         }
-        if let Some(file) = ca.as_deref().filter(|_| is_https) {
+        if let Some(file) = ca.filter(|_| is_https) {
             builder = builder.authority(fs::read(file).map_err(|error| unusable_ca(file, &error))?);
         }
         let client = builder.build().map_err(|error| match (&error, ca) {
@@ -129,15 +155,29 @@ impl Remote {
         request: http::request::Builder,
         body: Bytes,
     ) -> Result<Response<Bytes>, CallError> {
+        let server = self.client.server();
+        let response = self.send(request, body)?;
+        if response.status().is_success() { Ok(response) } else { Err(refused(server, &response)) }
+    }
+
+    /// The response to a GET, whatever its status.
+    pub(super) fn response(&self, path: &str) -> Result<Response<Bytes>, Failure> {
+        self.send(Request::get(path), Bytes::new())
+    }
+
+    fn send(
+        &self,
+        request: http::request::Builder,
+        body: Bytes,
+    ) -> Result<Response<Bytes>, Failure> {
         let agent = concat!("tollgate/", env!("CARGO_PKG_VERSION"));
         let server = self.client.server();
         let request = request
             .header(USER_AGENT, agent)
             .body(body)
             .map_err(|error| Failure::usage(format!("cannot ask {server}: {error}")))?;
-        let response = block_on(self.client.call(request))?
-            .map_err(|error| connection_failure(&error, self.is_https, self.has_ca))?;
-        if response.status().is_success() { Ok(response) } else { Err(refused(server, &response)) }
+        block_on(self.client.call(request))?
+            .map_err(|error| connection_failure(&error, self.is_https, self.has_ca))
     }
 }
 

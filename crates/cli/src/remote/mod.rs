@@ -4,6 +4,7 @@ pub(crate) mod call_error;
 mod check;
 pub(crate) mod client;
 mod explain;
+mod health;
 pub(crate) mod list;
 mod request;
 mod rules;
@@ -11,4 +12,5 @@ mod token;
 
 pub(crate) use check::check;
 pub(crate) use explain::explain;
+pub(crate) use health::{HealthArguments, health};
 pub(crate) use rules::{get as get_rule, list as list_rules};

@@ -11,15 +11,28 @@ use crate::failure::Failure;
 /// What `serve` takes its own token from; where it is set for a server, commands beside it find it.
 const OF_THE_SERVER: &str = "TOLLGATE_ADMIN_TOKEN";
 
-/// The token to show, if there is one.
+/// What `serve` takes the token of callers from.
+const OF_CALLERS: &str = "TOLLGATE_CHECK_TOKEN";
+
+/// The token to show to the admin API, if there is one.
 pub(super) fn of(arguments: &ServerArguments) -> Result<Option<Secret>, Failure> {
+    first(arguments, &[OF_THE_SERVER])
+}
+
+/// The token to show to the check API, if there is one: that of callers rather than that of
+/// administrators.
+pub(super) fn of_caller(arguments: &ServerArguments) -> Result<Option<Secret>, Failure> {
+    first(arguments, &[OF_CALLERS, OF_THE_SERVER])
+}
+
+fn first(arguments: &ServerArguments, variables: &[&str]) -> Result<Option<Secret>, Failure> {
     if let Some(file) = &arguments.token_file {
         return read(file).map(Some);
     }
-    let in_environment = || env::var(OF_THE_SERVER).ok().map(Secret::from);
     let is_there = |token: &Secret| !token.expose().is_empty();
     let given = arguments.token.clone().filter(is_there);
-    Ok(given.or_else(|| in_environment().filter(is_there)))
+    let variables = variables.iter().filter_map(|name| env::var(name).ok().map(Secret::from));
+    Ok(given.or_else(|| variables.into_iter().find(is_there)))
 }
 
 fn read(file: &Path) -> Result<Secret, Failure> {

@@ -19,6 +19,7 @@ pub(crate) enum TokensCommand {
 
 /// Arguments of `tollgate tokens list`.
 #[derive(Args, Debug)]
+#[command(after_help = "The exit code is 0, 1 if the server refuses, 2 if there is no answer.")]
 pub(crate) struct ListTokensArguments {
     #[command(flatten)]
     pub(crate) server: ServerArguments,
@@ -33,7 +34,8 @@ Examples:
   tollgate tokens create --role admin --catalog sqlite:tollgate.db
 
 Standard output gets the token and nothing else. With --catalog no server is called, so that a new
-token can be made after all are lost.")]
+token can be made after all are lost. The exit code is 0, 1 if the server or the catalog refuses, 2 if
+there is no answer.")]
 pub(crate) struct CreateTokenArguments {
     /// What its holder may do: admin, operator, viewer, caller, tenant-admin.
     #[arg(long, value_name = "ROLE", value_parser = parse_role)]
@@ -66,6 +68,8 @@ pub(crate) struct CreateTokenArguments {
 
 /// Arguments of `tollgate tokens revoke`.
 #[derive(Args, Debug)]
+#[command(after_help = "\
+The exit code is 0, 1 if the server refuses or there is no such token, 2 if there is no answer.")]
 pub(crate) struct RevokeTokenArguments {
     /// The token, by its id: the list shows it, and a token has it in its middle.
     #[arg(value_name = "TOKEN_ID")]

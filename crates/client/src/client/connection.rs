@@ -160,6 +160,10 @@ fn certificate_problem(flaw: &CertificateError) -> CertificateProblem {
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
             CertificateProblem::NotYetValid
         }
+        // An authority of the same name is trusted, but its key is of another kind.
+        other if format!("{other:?}").contains("UnsupportedSignatureAlgorithmForPublicKey") => {
+            CertificateProblem::UnknownIssuer
+        }
         // The library has no variant for it.
         other if format!("{other:?}").contains("CaUsedAsEndEntity") => {
             CertificateProblem::AuthorityCertificate

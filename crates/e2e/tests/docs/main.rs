@@ -76,11 +76,18 @@ fn every_policy_in_the_documents_is_clean() {
                 continue;
             }
             found += 1;
-            let ran = tollgate(&["rules", "lint", "--trusted-proxies", "-"], &policy);
+            let ran = tollgate(&["rules", "lint", "--strict", "-"], &policy);
             if !ran.status.success() {
                 let problems = String::from_utf8_lossy(&ran.stdout);
                 wrong += &format!("{}, the block at line {line}:\n{problems}\n", path.display());
             }
+        }
+    }
+    for example in ["policy.yaml", "gateway/policy.yaml", "fleet/policy.yaml"] {
+        let path = root().join("examples").join(example);
+        let ran = tollgate(&["rules", "lint", "--strict", &path.to_string_lossy()], "");
+        if !ran.status.success() {
+            wrong += &String::from_utf8_lossy(&ran.stdout);
         }
     }
     assert!(wrong.is_empty(), "{wrong}");

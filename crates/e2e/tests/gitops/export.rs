@@ -70,6 +70,13 @@ fn fields_have_one_order_from_a_file_and_from_a_catalog() {
 }
 
 #[test]
+fn the_policy_of_a_new_server_has_no_warnings() {
+    let desk = TestServer::new();
+    desk.tollgate("rules export -o policy.yaml").expect(0, &[]);
+    desk.tollgate("rules lint --strict policy.yaml").expect(0, &["1 file: 0 errors, 0 warnings"]);
+}
+
+#[test]
 fn failed_exports_say_why() {
     let desk = TestServer::new();
     desk.tollgate("rules export -o no/such/folder.yaml")

@@ -1,6 +1,8 @@
 //! The commands that call a server, against a running server, and against other programs and closed
 //! ports.
 
+mod health;
+
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener};
@@ -200,6 +202,11 @@ fn the_environment_names_server_and_token() {
         output.status.code()
     };
     assert_eq!(run(CALLER_TOKEN), Some(0));
+    // The variable that the server itself reads, and its first lines name.
+    let mut command = Command::new(binary());
+    command.args(["check", "--user-id", "bob", "--server", &server.url]);
+    command.env("TOLLGATE_CHECK_TOKEN", CALLER_TOKEN).env("TOLLGATE_ADMIN_TOKEN", "another-token");
+    assert_eq!(command.status().expect("the binary runs").code(), Some(0));
     assert_eq!(run("other-token"), Some(2));
     assert_eq!(run("no\ntoken"), Some(2));
     assert_eq!(run(""), Some(2));

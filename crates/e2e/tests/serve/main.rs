@@ -8,6 +8,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 use tollgate_e2e::client::{Connection, request};
+use tollgate_e2e::process::Process;
 use tollgate_e2e::server::{Server, tollgate};
 
 const RULES: &str = "rules: [{rule_id: first, limit: 5, window: 1h, identifier_type: ip}]\n";
@@ -220,6 +221,8 @@ fn a_failed_start_is_explained_in_a_sentence() {
         (&["--store", "mysql://localhost"], "write memory:, redis://host:port"),
         (&["--store", "redis://a,b"], "need redis+sentinel"),
         (&["--tls-certificate", &not_pem, "--tls-key", &not_pem], "not.pem holds no certificate"),
+        (&["--catalog", "sqlite:/no/such/folder/tollgate.db"], "its folder has to exist"),
+        (&["--upstream", "http://127.0.0.1:3000/api"], "each item a URL without a path"),
         (&["--fly"], "unexpected argument"),
     ];
     for (arguments, expected) in cases {
@@ -240,13 +243,29 @@ fn a_failed_start_is_explained_in_a_sentence() {
 
 #[test]
 fn log_lines_can_be_json() {
-    let mut server =
-        Server::run(&mut command(&["serve", "--http", "127.0.0.1:0", "--log", "json"]));
-    server.process.signal("TERM");
-    for line in log_until(&mut server, "\"ended\"").lines() {
-        let line: Value = serde_json::from_str(line).expect("JSON");
-        assert_eq!(line["level"], "INFO");
+    let mut process =
+        Process::start(&mut command(&["serve", "--http", "127.0.0.1:0", "--log", "json"]));
+    let json = |line: &str| -> Value { serde_json::from_str(line).expect("JSON") };
+    let started = process.until("the line of the start", |process| {
+        // The last line may not be complete yet.
+        let errors = process.errors();
+        let mut lines = errors.lines().filter_map(|line| serde_json::from_str(line).ok());
+        lines.find(|line: &Value| line["message"] == "started")
+    });
+    // Standard output is for programs too: one object, and the token only there.
+    let said =
+        json(&process.until("a summary", |process| {
+            Some(process.output()).filter(|said| said.ends_with('\n'))
+        }));
+    assert_eq!((&said["http"], &said["grpc"]), (&started["http"], &started["grpc"]));
+    let token = said["token"].as_str().expect("the first token");
+    process.signal("TERM");
+    assert!(process.end().success());
+    let log = process.errors();
+    for line in log.lines() {
+        assert_eq!(json(line)["level"], "INFO", "{line}");
     }
+    assert!(log.contains("\"ended\"") && !log.contains(token), "{log}");
 }
 
 #[test]

@@ -11,6 +11,7 @@ use tollgate_e2e::program::{curl_from, root};
 use tollgate_e2e::server::{Server, Setup};
 use tollgate_e2e::until;
 use tollgate_e2e::upstream::Upstream;
+use tollgate_testbed::{FaultProxy, free_port};
 
 const RULES: &str = "
 rules:
@@ -23,6 +24,16 @@ struct ExampleSite(Nginx);
 
 impl ExampleSite {
     fn start(address: SocketAddr, tollgate: SocketAddr, upstream: SocketAddr) -> Self {
+        Self::changed(address, tollgate, upstream, |example| example)
+    }
+
+    /// With what operators may change in it.
+    fn changed(
+        address: SocketAddr,
+        tollgate: SocketAddr,
+        upstream: SocketAddr,
+        change: impl FnOnce(String) -> String,
+    ) -> Self {
         let example = fs::read_to_string(root().join("examples/nginx.conf"));
         let mut example = example.expect("the example");
         for (written, real) in [("8000", address), ("8080", tollgate), ("3000", upstream)] {
@@ -30,7 +41,7 @@ impl ExampleSite {
             assert!(example.contains(&written), "no {written} in the example");
             example = example.replace(&written, &real.to_string());
         }
-        Self(Nginx::start(address, &example))
+        Self(Nginx::start(address, &change(example)))
     }
 
     fn ask(&self, client: &str, path: &str, more: &[&str]) -> Answer {
@@ -125,4 +136,37 @@ fn a_refusal_with_403_reaches_the_client_as_429() {
 #[test]
 fn a_refusal_with_429_reaches_the_client_as_429() {
     check("429", "127.77.0.2");
+}
+
+#[test]
+fn refusals_do_not_cost_nginx_a_connection() {
+    let settings = "authorize: {deny_status: 403}";
+    let server = Server::start(&Setup { rules: Some(RULES), settings, ..Setup::default() });
+    let upstream = Upstream::start();
+    let relay = FaultProxy::start(server.address);
+    let nginx = ExampleSite::start(free_address("127.77.0.3"), relay.address(), upstream.address);
+    let statuses: Vec<u16> =
+        (0..12).map(|_| nginx.ask("127.0.0.2", "/orders", &[]).status).collect();
+    assert_eq!((&statuses[..2], &statuses[2..]), (&[200; 2][..], &[429; 10][..]));
+    assert_eq!(relay.accepted(), 1, "one connection for all checks");
+}
+
+#[test]
+fn nginx_fails_open_with_one_line_of_the_example() {
+    let upstream = Upstream::start();
+    let nowhere = SocketAddr::from(([127, 0, 0, 1], free_port()));
+    let open = |example: String| {
+        let line = "#error_page 502 504 = @fail_open;";
+        assert!(example.contains(line), "no {line} in the example");
+        example.replace(line, &line[1..])
+    };
+    let address = free_address("127.77.0.4");
+    let nginx = ExampleSite::changed(address, nowhere, upstream.address, open);
+    assert_eq!(nginx.ask("127.0.0.2", "/orders", &[]).status, 200);
+    assert_eq!(upstream.asked(), ["GET /orders"]);
+    // It fails closed without it.
+    let address = free_address("127.77.0.5");
+    let nginx = ExampleSite::start(address, nowhere, upstream.address);
+    assert_eq!(nginx.ask("127.0.0.2", "/orders", &[]).status, 503);
+    assert_eq!(upstream.asked(), ["GET /orders"]);
 }

@@ -39,3 +39,54 @@ fn every_response_is_described() {
     });
     fuzz(&server, ADMIN_TOKEN, &["--max-examples", "10"]);
 }
+
+#[test]
+fn the_page_begins_with_check_and_ends_with_aliases() {
+    let server = Server::start(&Setup::default());
+    let api = server.get("/openapi.json").json();
+    assert_eq!(server.get("/docs/openapi.json").json(), api, "the page shows the same");
+    let groups: Vec<&str> = api["tags"]
+        .as_array()
+        .expect("groups")
+        .iter()
+        .map(|group| {
+            assert!(group["description"].as_str().is_some_and(|about| about.len() > 20), "{group}");
+            group["name"].as_str().expect("a name")
+        })
+        .collect();
+    assert_eq!((groups[0], groups[groups.len() - 1]), ("check", "aliases"));
+    for (path, calls) in api["paths"].as_object().expect("paths") {
+        for (method, call) in calls.as_object().expect("calls") {
+            let place = format!("{method} {path}");
+            let group = call["tags"][0].as_str().expect("a group");
+            assert!(groups.contains(&group), "{place}: {group} has no description");
+            assert_eq!(group == "aliases", path.starts_with("/admin/"), "{place}: {group}");
+            assert!(call["summary"].is_string(), "{place} has no summary");
+            for (status, response) in call["responses"].as_object().expect("responses") {
+                let problem = &response["content"]["application/problem+json"];
+                if problem.is_object() && !path.contains("/authorize") {
+                    assert_eq!(problem["example"]["status"].to_string(), *status, "{place}");
+                }
+            }
+        }
+    }
+    let body = |path: &str, method: &str| {
+        let content = &api["paths"][path][method]["requestBody"]["content"]["application/json"];
+        let schema = content["schema"]["$ref"].as_str().expect("a schema");
+        let schema = api.pointer(schema.trim_start_matches('#')).expect("a schema that is there");
+        let properties = schema["properties"].as_object().expect("fields");
+        properties.keys().cloned().collect::<Vec<_>>()
+    };
+    let shown = |path: &str, pointer: &str| {
+        let content = &api["paths"][path]["get"]["responses"]["200"]["content"]["application/json"];
+        content["schema"].pointer(pointer).and_then(|name| name.as_str()).map(str::to_owned)
+    };
+    let entry = |name: &str| Some(format!("#/components/schemas/{name}"));
+    assert_eq!(shown("/api/v1/rules", "/properties/rules/items/$ref"), entry("RuleEntry"));
+    assert_eq!(shown("/api/v1/rules/{rule_id}", "/$ref"), entry("RuleEntry"));
+    assert_eq!(shown("/api/v1/policy", "/$ref"), entry("PolicyDocument"));
+    assert!(body("/api/v1/rules", "post").contains(&"identifier_type".to_owned()));
+    assert!(body("/api/v1/overrides", "put").contains(&"multiplier".to_owned()));
+    assert!(body("/api/v1/blacklist", "post").contains(&"reason".to_owned()));
+    assert!(body("/api/v1/policy", "put").contains(&"overrides".to_owned()));
+}

@@ -87,7 +87,7 @@ fn known_values<'a>(identifier: &Identifier, rule: &'a Rule) -> Vec<&'a str> {
 /// No tier is declared, and no client is in this one.
 pub(super) fn undeclared_tier(view: &LintView<'_>, suspect: Suspect<'_>) -> Option<Flaw> {
     let document = &view.source.document;
-    if !document.tiers.is_empty() {
+    if !document.tiers.is_empty() || view.source.unread_tiers().next().is_some() {
         return None;
     }
     let is_given = |tier: &String| document.clients.iter().any(|client| client.tier == *tier);

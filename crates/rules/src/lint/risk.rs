@@ -11,25 +11,14 @@ use crate::matching::network::Network;
 /// The factor of rules that do not name one.
 const DEFAULT_FACTOR: u32 = 2;
 
-/// Counting by address without knowing the proxies in between.
+/// Counting by address where no proxy is trusted to report it.
 pub(super) fn address_of_a_proxy(view: &LintView<'_>, suspect: Suspect<'_>) -> Option<Flaw> {
-    if !suspect.rule.identifiers.contains(&Identifier::Ip) {
+    let is_known_to_be_unset = view.context.trusted_proxies == Some(false);
+    if !is_known_to_be_unset || !suspect.rule.identifiers.contains(&Identifier::Ip) {
         return None;
     }
-    let message = match view.context.trusted_proxies {
-        Some(true) => return None,
-        Some(false) => "no trusted proxies are set: behind a proxy, all clients share its address",
-        None => "behind a proxy, all clients share its address unless trusted proxies are set",
-    };
-    let advice = match view.context.trusted_proxies {
-        Some(_) => {
-            "name the proxies in front of Tollgate as trusted, or count by user_id or api_key"
-        }
-        None => {
-            "name the proxies in front of Tollgate as trusted and say so with --trusted-proxies, or \
-             count by user_id or api_key"
-        }
-    };
+    let message = "no trusted proxies are set: behind a proxy, all clients share its address";
+    let advice = "name the proxies in front of Tollgate as trusted, or count by user_id or api_key";
     Some(Flaw::new(message, advice).within("identifier_type"))
 }
 

@@ -113,13 +113,20 @@ fn a_window_must_be_exact_and_bounded() {
         ("window_seconds: 31622400.001", "31622400.001 is out of range; write a number from 0.001"),
         ("window_seconds: -1", "-1 is out of range; write a number from 0.001 to 31622400"),
         ("window_seconds: 1m", "expected a number, found \"1m\""),
-        ("window: 60", "rules[0].window @ 3:11 expected a window with its unit, found 60; write a"),
-        ("window: ''", "\"\" is no window with its unit"),
-        ("window: 1.5h", "\"1.5h\" is no window with its unit; write a whole number and a unit"),
-        ("window: 5 m", "\"5 m\" is no window"),
-        ("window: m", "\"m\" is no window"),
-        ("window: 30m1h", "\"30m1h\" is no window"),
-        ("window: 1h1h", "\"1h1h\" is no window"),
+        (
+            "window: 60",
+            "rules[0].window @ 3:11 expected a window with its unit, found 60; did you mean 60s?",
+        ),
+        ("window: ''", "\"\" is not a window with its unit"),
+        ("window: 1.5h", "\"1.5h\" is not a window with its unit; write a whole number and a unit"),
+        ("window: 5 m", "\"5 m\" is not a window with its unit; did you mean 5m? write a"),
+        ("window: 1min", "\"1min\" is not a window with its unit; did you mean 1m? write a"),
+        ("window: 2 Weeks", "did you mean 14d? write a"),
+        ("window: '60'", "did you mean 60s? write a"),
+        ("window: 1month", "\"1month\" is not a window with its unit; write a"),
+        ("window: m", "\"m\" is not a window"),
+        ("window: 30m1h", "\"30m1h\" is not a window"),
+        ("window: 1h1h", "\"1h1h\" is not a window"),
         ("window: 0s", "the window \"0s\" must be between 1ms and 366d"),
         ("window: 367d", "the window \"367d\" must be between 1ms and 366d"),
         ("window: 99999999999999999999d", "must be between 1ms and 366d"),
@@ -139,7 +146,7 @@ fn a_required_field_is_missing() {
         ("rule_id: r", "rules[0].rule_id @ 2:3 this required field is missing; add rule_id: Names"),
         ("limit: 5", "rules[0].limit @ 2:3 this required field is missing; add limit: Units per"),
         ("window: 1m", "rules[0].window_seconds @ 2:3 window_seconds or window is missing; give"),
-        ("identifier_type: ip", "rules[0].identifier_type @ 2:3 this required field is missing"),
+        ("identifier_type: ip", "NAME` or `attribute:NAME`; a list makes a composite key"),
     ] {
         check(&RULE.replace(field, "enabled: true"), expected);
     }
@@ -198,6 +205,10 @@ fn the_text_is_no_document() {
         ("{[a]: b}", "a key must be a text"),
         ("rules:\n\t- a\n", " @ 2:2 this is not YAML"),
         ("rules: [", "this is not YAML"),
+        (
+            "rules: [{applies_to: {endpoints: [/a, /users/{id}]}}]\n",
+            "; put a text with braces in quotes: \"/users/{id}\"",
+        ),
         ("rules: 'a", "this is not YAML"),
     ] {
         check(text, expected);

@@ -7,6 +7,7 @@ mod explain;
 mod hostile_requests;
 mod keys;
 mod lint;
+mod lint_figures;
 mod paths;
 mod plan;
 mod request;

@@ -230,10 +230,7 @@ mod tests {
         let (source, policy) = PolicyFile::open(None, false, NOW).expect("valid defaults");
         assert!(!ids(&source).is_empty());
         assert_eq!((look(&source), look(&source)), (None, None));
-        let context = tollgate::rules::LintContext {
-            trusted_proxies: Some(true),
-            ..tollgate::rules::LintContext::default()
-        };
+        let context = tollgate::rules::LintContext::default();
         let doubts = tollgate::rules::lint(&Source::parse(DEFAULT_RULES), &policy, &context);
         assert!(doubts.is_empty(), "{doubts:?}");
     }

@@ -124,7 +124,7 @@ impl Choice for HostField {
 
 impl Setting for UpstreamUrl {
     fn expected() -> String {
-        "a URL like http://10.0.0.1:3000, https://backend.example or h2c://10.0.0.1:50051"
+        "a URL without a path, like http://10.0.0.1:3000, https://backend.example or h2c://10.0.0.1:50051"
             .to_owned()
     }
 

@@ -46,6 +46,7 @@ impl Connection {
             return None;
         }
         state.open += 1;
+        state.accepted += 1;
         let connection = Arc::new(Self {
             client,
             server: OnceLock::new(),

@@ -62,6 +62,7 @@ struct State {
     is_listening: bool,
     connections: Vec<Weak<Connection>>,
     open: usize,
+    accepted: usize,
 }
 
 impl FaultProxy {
@@ -74,6 +75,7 @@ impl FaultProxy {
             is_listening: false,
             connections: Vec::new(),
             open: 0,
+            accepted: 0,
         };
         let state = Mutex::new(state);
         let network = Arc::new(Network { server, state, changed: Condvar::new() });
@@ -93,6 +95,11 @@ impl FaultProxy {
     /// too, except in [`Fault::Silence`].
     pub fn connections(&self) -> usize {
         self.network.state.lock().open
+    }
+
+    /// How many connections clients have opened so far.
+    pub fn accepted(&self) -> usize {
+        self.network.state.lock().accepted
     }
 
     /// Does this from now on, to open connections too. Returns when it is done.

@@ -40,7 +40,10 @@ pub(super) struct Parsed {
 impl Parsed {
     /// If there is no key in the set, why.
     pub(super) fn why_empty(&self) -> Option<String> {
-        let why = || format!("no key to verify with. {}", self.left_out.join("; "));
+        let why = || match self.left_out.as_slice() {
+            [] => "no key to verify with: the set is empty".to_owned(),
+            left_out => format!("no key to verify with. {}", left_out.join("; ")),
+        };
         self.keys.is_empty().then(why)
     }
 }

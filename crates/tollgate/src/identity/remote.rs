@@ -230,8 +230,7 @@ fn check(source: &JwksUrl) -> Result<(), String> {
     };
     if is_plain && !source.allow_plain_http && !is_this_machine(host) {
         return Err(format!(
-            "an attacker between here and {place} could replace the keys; use https, or set \
-             allow_plain_http"
+            "an attacker between here and {place} could replace the keys; use https"
         ));
     }
     if source.deadline.is_zero() || source.deadline > source.pause {

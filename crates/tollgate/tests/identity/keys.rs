@@ -120,7 +120,7 @@ fn an_invalid_set_is_refused() {
         ("", "not a JWKS, which is {\"keys\": [...]}, at line 1, column 0"),
         ("[]", "not a JWKS"),
         (r#"{"keys":"secret"}"#, "not a JWKS"),
-        (r#"{"keys":[]}"#, "no key to verify with"),
+        (r#"{"keys":[]}"#, "no key to verify with: the set is empty"),
         (&many, "65 keys, of at most 64"),
     ] {
         let error = reading(text).expect_err(text);

@@ -205,7 +205,7 @@ async fn failures_are_reported_without_secrets() {
         ("302", "answered 302, not 200"),
         ("nonsense", "not a JWKS, which is {\"keys\": [...]}, at line 1, column 1"),
         ("too much", "length limit exceeded"),
-        ("nothing", "no key to verify with. "),
+        ("nothing", "no key to verify with: the set is empty"),
         ("silence", "no answer within 50ms"),
         ("away", "client error (Connect): tcp connect error"),
     ] {

@@ -106,7 +106,7 @@ fn addresses_of_keys() {
     check_url(
         "http://issuer.example:81/jwks.json?key=hunter2",
         "an attacker between here and http://issuer.example:81/jwks.json could replace the keys; \
-         use https, or set allow_plain_http",
+         use https",
     );
     for deadline in [Duration::ZERO, Duration::from_secs(31)] {
         let url = parse("http://localhost/");

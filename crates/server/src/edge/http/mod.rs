@@ -5,5 +5,6 @@ pub(crate) mod handlers;
 pub(crate) mod openapi;
 pub(crate) mod paging;
 pub(crate) mod problem;
+mod reference;
 pub(crate) mod routes;
 pub(crate) mod wire;

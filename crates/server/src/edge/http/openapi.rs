@@ -11,18 +11,23 @@ use utoipa::openapi::{
 };
 use utoipa::{IntoParams, IntoResponses};
 
+use serde_json::Value;
 use tollgate::http::PROBLEM_JSON;
 
-/// Adds what all calls share.
-pub(crate) fn complete(mut api: OpenApi) -> OpenApi {
+use crate::edge::http::reference;
+
+/// Adds what all calls share, and returns the description as JSON.
+pub(crate) fn complete(mut api: OpenApi) -> Value {
     let mut license = License::new("Apache-2.0");
     license.identifier = Some("Apache-2.0".to_owned());
     api.info = InfoBuilder::new()
         .title("Tollgate")
         .version(env!("CARGO_PKG_VERSION"))
         .description(Some(
-            "Decides for every request whether it may pass. Errors are `application/problem+json` \
-             with a stable `code`.",
+            "Decides for every request whether it may pass. Begin with `POST /api/v1/rate-limit/check`. On the \
+             machine of the server, checks need no token unless `check_auth` says so; for the rest, press \
+             **Authorize** and paste the token that the server printed at its first start. Errors are \
+             `application/problem+json` with a stable `code`.",
         ))
         .license(Some(license))
         .contact(Some(ContactBuilder::new().name(Some("The Tollgate authors")).build()))
@@ -30,6 +35,9 @@ pub(crate) fn complete(mut api: OpenApi) -> OpenApi {
     let token = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
     api.components.get_or_insert_with(Components::new).add_security_scheme("token", token);
     name_operations(&mut api.paths);
+    // A description always serialises.
+    let mut api = serde_json::to_value(&api).unwrap_or_default();
+    reference::arrange(&mut api);
     api
 }
 

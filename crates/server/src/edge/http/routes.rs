@@ -8,7 +8,7 @@ use axum::middleware::map_response;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{any, get};
 use http::{Method, StatusCode, header};
-use utoipa::openapi::OpenApi;
+use serde_json::Value;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use utoipa_swagger_ui::SwaggerUi;
@@ -133,7 +133,7 @@ fn finish(
 ) -> Router {
     let (router, api) = router.split_for_parts();
     let api = openapi::complete(api);
-    let description = serde_json::to_string(&api).unwrap_or_default();
+    let description = api.to_string();
     let describe = move || async move {
         ([(header::CONTENT_TYPE, "application/json")], description).into_response()
     };
@@ -146,8 +146,9 @@ fn finish(
 }
 
 /// The Swagger UI. A missing file is reported as a problem, as for other paths.
-fn docs(api: OpenApi) -> Router<ServerState> {
-    let router = Router::from(SwaggerUi::new("/docs").url("/docs/openapi.json", api));
+fn docs(api: Value) -> Router<ServerState> {
+    let router =
+        Router::from(SwaggerUi::new("/docs").external_url_unchecked("/docs/openapi.json", api));
     router.layer(map_response(|response: Response| async {
         if response.status() == StatusCode::NOT_FOUND {
             let detail = "there is no such file; /docs/ is where the documentation begins";

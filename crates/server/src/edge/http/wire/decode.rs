@@ -16,9 +16,15 @@ pub(crate) fn decode<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Proble
             Err(error) => {
                 let path = error.path().to_string();
                 // Users do not know the types of Rust.
-                let what = error.into_inner().to_string();
+                let error = error.into_inner();
+                let is_json = error.is_data();
+                let what = error.to_string();
                 let what = what.replacen(", expected u64", ", expected a whole number from 0", 1);
-                if path == "." { what } else { format!("{path}: {what}") }
+                match path.as_str() {
+                    _ if !is_json => format!("the body is not JSON: {what}"),
+                    "." | "?" => what,
+                    path => format!("{path}: {what}"),
+                }
             }
             Ok(Err(error)) => format!("after the JSON value: {error}"),
             Ok(Ok(())) => "the body is not JSON".to_owned(),
@@ -44,6 +50,22 @@ pub(crate) fn shorten(text: String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_body_that_ends_early_is_named_without_a_path() {
+        let detail =
+            |body: &str| match decode::<std::collections::BTreeMap<String, u64>>(body.as_bytes()) {
+                Ok(_) => panic!("{body} was read"),
+                Err(problem) => format!("{problem:?}"),
+            };
+        let told = detail("{");
+        assert!(
+            told.contains("the body is not JSON: EOF while parsing an object")
+                && !told.contains('?'),
+            "{told}"
+        );
+        assert!(detail(r#"{"a":"b"}"#).contains("a: invalid type"), "{}", detail(r#"{"a":"b"}"#));
+    }
 
     #[test]
     fn long_texts_lose_their_middle() {

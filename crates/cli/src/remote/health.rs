@@ -1,0 +1,103 @@
+//! `tollgate health`: whether the server on this machine is ready, for the probes of containers, whose
+//! images have no shell and no curl.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use http::StatusCode;
+use serde::Deserialize;
+use tollgate_server::settings::Settings;
+
+use super::client::Remote;
+use crate::arguments::parse_time;
+use crate::failure::Failure;
+use crate::output::print;
+use crate::settings::load;
+use crate::terminal::printable;
+
+/// The path of readiness.
+const READY: &str = "/health/ready";
+
+/// Arguments of `tollgate health`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  tollgate health
+  tollgate health --config /etc/tollgate/tollgate.yaml
+  tollgate health --url https://limits.example:8443 --ca ca.pem
+
+The exit code is 0 if the server is ready, 1 if it is not ready or does not respond. No token is sent.")]
+pub(crate) struct HealthArguments {
+    /// The server [default: the address that `serve` would listen on with the same settings file and
+    /// variables].
+    #[arg(long, value_name = "URL", conflicts_with = "config")]
+    url: Option<String>,
+
+    /// The settings file of the server.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// Trust servers with a certificate of these authorities, in PEM format, instead of those that
+    /// the system trusts.
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+
+    /// How long to wait for a response: 500ms, 2s.
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_time)]
+    timeout: Duration,
+}
+
+/// What a server says of itself.
+#[derive(Deserialize)]
+struct HealthBody {
+    status: String,
+}
+
+/// Asks a server whether it is ready. To a probe, a server that does not respond is not ready.
+pub(crate) fn health(arguments: &HealthArguments) -> Result<ExitCode, Failure> {
+    ask(arguments).map_err(|failure| match failure {
+        // The flag of other commands has another name here.
+        Failure::Usage(why) => Failure::Refused(why.replace("(--server)", "(--url)")),
+        other => other,
+    })
+}
+
+fn ask(arguments: &HealthArguments) -> Result<ExitCode, Failure> {
+    let url = match &arguments.url {
+        Some(url) => url.clone(),
+        None => local_url(&load(arguments.config.clone(), &[])?.settings),
+    };
+    let remote = Remote::without_token(&url, arguments.ca.as_deref(), arguments.timeout)?;
+    let response = remote.response(READY)?;
+    let status = response.status();
+    let body: Option<HealthBody> = serde_json::from_slice(response.body()).ok();
+    match body {
+        Some(body) if status == StatusCode::OK => {
+            print(&printable(&body.status))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Some(body) => Err(Failure::refused(format!(
+            "the server is not ready: {} ({url})",
+            printable(&body.status)
+        ))),
+        None => Err(Failure::refused(format!(
+            "{url} answered {status}. Is it a Tollgate server? (--url)"
+        ))),
+    }
+}
+
+/// How this machine reaches the check API of a server with these settings.
+fn local_url(settings: &Settings) -> String {
+    let mut address = settings.http;
+    if address.ip().is_unspecified() {
+        address.set_ip(match address.ip() {
+            IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        });
+    }
+    let scheme = if settings.tls.is_some() { "https" } else { "http" };
+    format!("{scheme}://{address}")
+}
