@@ -16,6 +16,7 @@ mod rules;
 mod serve;
 mod settings;
 pub mod simulate;
+mod summary;
 mod table;
 mod terminal;
 mod tokens;

@@ -1,8 +1,7 @@
 //! `tollgate serve`: puts settings, server and listeners together, and ends them in good order.
 
-use std::fmt::{self, Display};
+use std::fmt::Display;
 use std::io::{self, Write as _};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,13 +10,14 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{sleep, timeout};
 use tollgate_server::listen::{Listener, Shutdown, ShutdownTrigger, Tls};
-use tollgate_server::settings::{CheckAuth, Effective, Settings, exposure};
+use tollgate_server::settings::{Effective, ListenAddress, Settings, exposure};
 use tollgate_server::{App, Gateway, Service};
 use tracing::{info, warn};
 
 use crate::failure::Failure;
 use crate::log;
 use crate::settings::ServeArguments;
+use crate::summary::Summary;
 use crate::traces::SpanPipeline;
 
 /// How often files are checked for changes, and expired counters are removed.
@@ -55,7 +55,7 @@ async fn run_server(Effective { settings, .. }: &Effective) -> Result<ExitCode, 
         Some(address) => Some(bind(address, "--admin", tls.as_ref(), settings).await?),
         None => None,
     };
-    let grpc = bind(settings.grpc, "--grpc", tls.as_ref(), settings).await?;
+    let grpc = bind(settings.grpc.clone(), "--grpc", tls.as_ref(), settings).await?;
     let gateway = match &settings.gateway {
         Some(gateway) => Some(bind(gateway.address, "--gateway", tls.as_ref(), settings).await?),
         None => None,
@@ -76,7 +76,7 @@ async fn run_server(Effective { settings, .. }: &Effective) -> Result<ExitCode, 
     for warning in exposure::warnings(settings) {
         warn!("{warning}");
     }
-    app.set_ready().await;
+    app.set_ready();
     let summary = Summary {
         app: &app,
         settings,
@@ -107,7 +107,7 @@ async fn run_server(Effective { settings, .. }: &Effective) -> Result<ExitCode, 
     let public = Service::Public(Arc::clone(&app)).spawn(public, shutdown);
 
     signals.end(&app).await;
-    app.set_draining().await;
+    app.set_draining();
     let delay = settings.limits.shutdown_delay;
     if !delay.is_zero() {
         info!("ending: not ready any more, but taking traffic for {delay:?}");
@@ -118,6 +118,7 @@ async fn run_server(Effective { settings, .. }: &Effective) -> Result<ExitCode, 
         }
     }
     info!("ending: finishing what has begun");
+    app.end_streams();
     trigger.request();
     let finished = async {
         let on_public = public.await.unwrap_or_default();
@@ -158,7 +159,7 @@ async fn run_server(Effective { settings, .. }: &Effective) -> Result<ExitCode, 
 }
 
 async fn bind(
-    address: SocketAddr,
+    address: impl Into<ListenAddress>,
     flag: &str,
     tls: Option<&Arc<Tls>>,
     settings: &Settings,
@@ -269,115 +270,4 @@ impl Signals {
             }
         }
     }
-}
-
-/// What runs where, and what to do next.
-struct Summary<'a> {
-    app: &'a App,
-    settings: &'a Settings,
-    /// The admin token, if this start made it.
-    token: Option<String>,
-    public: &'a Listener,
-    admin: Option<&'a Listener>,
-    grpc: &'a Listener,
-    gateway: Option<&'a Listener>,
-}
-
-impl Display for Summary<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { app, settings, token, public, admin, grpc, gateway } = self;
-        let public_url = url(public);
-        let admin_here = if admin.is_some() { "" } else { "admin API, " };
-        let everywhere = reach(public);
-        writeln!(f, "http      {public_url}{everywhere}  check API, {admin_here}/metrics, /docs")?;
-        if let Some(admin) = admin {
-            writeln!(f, "admin     {}{}  admin API, /metrics, /docs", url(admin), reach(admin))?;
-        }
-        writeln!(
-            f,
-            "grpc      {}{}  check API, Envoy's rate limit service",
-            url(grpc),
-            reach(grpc)
-        )?;
-        if let Some(gateway) = gateway {
-            writeln!(f, "gateway   {}{}  {}", url(gateway), reach(gateway), targets(settings))?;
-        }
-        if settings.store.is_shared() {
-            writeln!(f, "counters  in {}", settings.store)?;
-        } else {
-            writeln!(f, "counters  in memory, at most {}", settings.memory)?;
-        }
-        writeln!(f, "rules     {}", app.policy_summary())?;
-        if let Some(envoy) = app.envoy_summary() {
-            writeln!(f, "envoy     {envoy}")?;
-        }
-        match (token, app.catalog_url()) {
-            (Some(token), None) => {
-                writeln!(f, "token     {token}  for the admin API, until the server ends")?;
-                writeln!(f, "          (TOLLGATE_ADMIN_TOKEN sets one that stays)")?;
-            }
-            (Some(token), Some(_)) => {
-                writeln!(f, "token     {token}  for the admin API")?;
-                writeln!(
-                    f,
-                    "          (keep it: it is shown this once, and only its digest is kept)"
-                )?;
-            }
-            (None, Some(catalog)) if settings.added_admin_token().is_none() => {
-                if settings.admin_token.is_some() {
-                    writeln!(
-                        f,
-                        "token     TOLLGATE_ADMIN_TOKEN was made by a catalog: it is valid only"
-                    )?;
-                    writeln!(f, "          while this catalog has it; this makes another:")?;
-                } else {
-                    writeln!(f, "token     there is an admin token already; this makes another:")?;
-                }
-                // The URL of a shared catalog is shown without its user and password.
-                let url = if catalog.is_shared() { "URL".to_owned() } else { catalog.to_string() };
-                writeln!(f, "          tollgate tokens create --role admin --catalog {url}")?;
-            }
-            (None, _) => {}
-        }
-        let token = match settings.check_auth {
-            CheckAuth::None => "",
-            CheckAuth::Token => " -H \"Authorization: Bearer $TOLLGATE_CHECK_TOKEN\"",
-            CheckAuth::Mtls => " --cert CERTIFICATE --key KEY",
-        };
-        writeln!(f, "try       curl {public_url}/api/v1/rate-limit/check{token} \\")?;
-        writeln!(f, "            -H 'Content-Type: application/json' \\")?;
-        writeln!(f, "            -d '{}'", app.example())
-    }
-}
-
-/// Where requests are forwarded to, in a few words.
-fn targets(settings: &Settings) -> String {
-    let Some(gateway) = &settings.gateway else { return String::new() };
-    let routes = gateway.config.routes.len();
-    let upstreams: Vec<String> = gateway.config.upstreams.iter().map(ToString::to_string).collect();
-    let routes = match routes {
-        0 => None,
-        1 => Some("1 route".to_owned()),
-        routes => Some(format!("{routes} routes")),
-    };
-    let upstreams = (!upstreams.is_empty()).then(|| upstreams.join(", "));
-    let targets: Vec<String> = routes.into_iter().chain(upstreams).collect();
-    format!("forwards to {}", targets.join(", else "))
-}
-
-/// Who else reaches it.
-fn reach(listener: &Listener) -> &'static str {
-    if listener.address().ip().is_unspecified() { " (on all addresses)" } else { "" }
-}
-
-/// How this machine reaches a listener.
-fn url(listener: &Listener) -> String {
-    let mut address = listener.address();
-    if address.ip().is_unspecified() {
-        address.set_ip(match address.ip() {
-            IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
-            IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
-        });
-    }
-    format!("{}://{address}", listener.scheme())
 }

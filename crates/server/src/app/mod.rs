@@ -206,13 +206,18 @@ impl App {
         self.state.policy_source.summary()
     }
 
-    /// The body of a check to try: one that the first rule counts.
+    /// The path and the body of a check to try: one that the first rule counts, or else the first limit
+    /// for Envoy.
     #[must_use]
-    pub fn example(&self) -> String {
+    pub fn example(&self) -> (&'static str, String) {
         let policy = self.state.limiter.policy();
         let first = self.state.policy_source.in_force().first;
+        let files = self.state.envoy.source.loaded.load();
+        if let (None, Some(limit)) = (&first, files.config.limits().first()) {
+            return (routes::ENVOY_JSON, example::call_of_envoy(limit));
+        }
         let first = first.and_then(|rule_id| policy.rules().find(&rule_id));
-        example::check_of(first.map_or(&[], |rule| &rule.identifiers))
+        (CHECK, example::check_of(first.map_or(&[], |rule| &rule.identifiers)))
     }
 
     /// The admin token, if none is set and there was none: for this run, or stored in the catalog. It
@@ -282,20 +287,27 @@ impl App {
     }
 
     /// Reports that the server takes traffic.
-    pub async fn set_ready(&self) {
-        self.grpc.report(true).await;
+    pub fn set_ready(&self) {
+        self.grpc.report(true);
     }
 
     /// Reports that the server takes no more traffic, so that load balancers use other servers.
-    pub async fn set_draining(&self) {
+    pub fn set_draining(&self) {
         self.state.is_draining.store(true, Ordering::Relaxed);
         self.state.audit_log.events.close();
-        self.grpc.report(false).await;
+        self.grpc.report(false);
+    }
+
+    /// Ends gRPC streams that have no end, like `Watch` of health.
+    pub fn end_streams(&self) {
+        self.grpc.end_streams();
     }
 
     /// Reloads the rules and puts them into force; an invalid file changes nothing.
     pub fn reload(&self) {
-        if let PolicySource::File(source) = &self.state.policy_source {
+        if let PolicySource::File(source) = &self.state.policy_source
+            && source.file().is_some()
+        {
             self.log_reload(source.reload(self.state.now(), |policy| self.install(policy)));
         }
         let envoy = &self.state.envoy;
