@@ -2,8 +2,9 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
+use tollgate::{Clock as _, SystemClock};
 use tollgate_e2e::client::Answer;
 use tollgate_e2e::envoy::Envoy;
 use tollgate_e2e::program::root;
@@ -117,7 +118,7 @@ impl Demo {
 fn in_one_minute(scenario: impl Fn(&Demo)) {
     let demo = Demo::start();
     until("a minute that is long enough", || {
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("a clock");
+        let now = Duration::from_micros(SystemClock.now().as_micros());
         (now.as_secs() % 60 + LONGEST.as_secs() < 60).then_some(())
     });
     scenario(&demo);

@@ -34,6 +34,8 @@ pub(super) async fn check(
     let mut known = HashMap::with_hasher(RandomState::default());
     let mut line_of = SmallVec::<[Option<usize>; 8]>::new();
     let mut limit_of = SmallVec::<[Option<usize>; 4]>::new();
+    // The first descriptor of each charge.
+    let mut place_of = SmallVec::<[usize; 4]>::new();
     for ((verdict, asked), carried) in verdicts.iter().zip(&ask.descriptors).zip(&carried) {
         let (file_limit, counter) = match verdict {
             DescriptorVerdict::Limit { limit, key } => (Some(*limit), key.as_str()),
@@ -56,23 +58,23 @@ pub(super) async fn check(
             None => {
                 let limit = carried.as_ref().map(|(_, limit)| limit);
                 limit_of.push(file_limit);
+                place_of.push(line_of.len() - 1);
                 lines.push(ExplicitCharge { rule_id, limit, counter, cost: asked.hits });
             }
         }
     }
     let larger = |line: usize| -> Option<Limit> {
-        let place = line_of.iter().position(|of| *of == Some(line))?;
         match set.limit(*limit_of.get(line)?).map(|limit| &limit.allowance) {
             Some(Allowance::Limited { quota, .. }) => overrun::larger(quota),
             Some(Allowance::Unlimited) => None,
-            None => overrun::larger(&carried.get(place)?.as_ref()?.0),
+            None => overrun::larger(&carried.get(*place_of.get(line)?)?.as_ref()?.0),
         }
     };
     let is_quota = |line: usize| {
         let limit = limit_of.get(line).and_then(|limit| set.limit(*limit));
         limit.is_some_and(|limit| limit.quota && !limit.shadow)
     };
-    let quotas = Quotas::of(ask, &line_of, lines.len(), is_quota);
+    let quotas = Quotas::of(ask, &place_of, is_quota);
     let settled = settle(app, set, &mut lines, &limit_of, &larger, &quotas).await;
     let (decision, drained, over_peeks) = settled;
     app.metrics.checks.observe(stopwatch.elapsed());
@@ -96,12 +98,8 @@ pub(super) async fn check(
         })
     });
     let statuses: Vec<Status> = statuses.collect();
-    let exceeded: SmallVec<[bool; 4]> = (0..lines.len())
-        .map(|line| {
-            let place = line_of.iter().position(|of| *of == Some(line));
-            place.and_then(|place| statuses.get(place)).is_some_and(|status| status.is_over)
-        })
-        .collect();
+    let is_status_over = |place: &usize| statuses.get(*place).is_some_and(|status| status.is_over);
+    let exceeded: SmallVec<[bool; 4]> = place_of.iter().map(is_status_over).collect();
     let mut enforced =
         exceeded.iter().enumerate().filter(|(line, _)| quotas.group(*line).is_none());
     let is_over = !decision.is_allowed()
@@ -119,8 +117,7 @@ pub(super) async fn check(
         }
     }
     let line = decision.binding().map_or(0, |binding| binding.subject);
-    let asked = line_of.iter().position(|of| *of == Some(line));
-    let asked = asked.and_then(|place| ask.descriptors.get(place));
+    let asked = place_of.get(line).and_then(|place| ask.descriptors.get(*place));
     let asked = asked.map(|asked| DescriptorRequest { domain: ask.domain, asked });
     let context = |_: &Decision| Some(asked.as_ref()?.context());
     let id = app.checker.record(&decision, ask.recording(), context);

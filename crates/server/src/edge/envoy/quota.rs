@@ -45,22 +45,17 @@ pub(super) struct Quotas<'a> {
 }
 
 impl<'a> Quotas<'a> {
-    /// The quotas of a request: `is_quota` says which charges are, and `line_of` to which charge each descriptor
-    /// belongs.
-    pub(super) fn of(
-        ask: &Ask<'a>,
-        line_of: &[Option<usize>],
-        lines: usize,
-        is_quota: impl Fn(usize) -> bool,
-    ) -> Self {
-        let group = |line: usize| {
-            let place = line_of.iter().position(|of| *of == Some(line))?;
-            Some(QuotaGroup::of(ask.descriptors.get(place)?, line))
-        };
-        if !(0..lines).any(&is_quota) {
+    /// The quotas of a request: `is_quota` says which charges are, and `place_of` which descriptor each charge is
+    /// for.
+    pub(super) fn of(ask: &Ask<'a>, place_of: &[usize], is_quota: impl Fn(usize) -> bool) -> Self {
+        if !(0..place_of.len()).any(&is_quota) {
             return Self::default();
         }
-        Self { groups: (0..lines).map(|line| group(line).filter(|_| is_quota(line))).collect() }
+        let group = |(line, place): (usize, &usize)| {
+            let descriptor = ask.descriptors.get(*place).filter(|_| is_quota(line))?;
+            Some(QuotaGroup::of(descriptor, line))
+        };
+        Self { groups: place_of.iter().enumerate().map(group).collect() }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -135,9 +130,8 @@ mod tests {
             descriptor(&[("user", "u")]),
         ];
         let ask = Ask { domain: "d", descriptors };
-        let line_of = [Some(0), Some(1), Some(2), Some(3)];
         let check = |quotas: [bool; 4], exceeded: [bool; 4], expected: bool| {
-            let quotas = Quotas::of(&ask, &line_of, 4, |line| quotas[line]);
+            let quotas = Quotas::of(&ask, &[0, 1, 2, 3], |line| quotas[line]);
             assert_eq!(quotas.are_all_exceeded(&exceeded), expected, "{quotas:?} {exceeded:?}");
         };
         check([false; 4], [true; 4], false);

@@ -7,14 +7,14 @@ use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_server::Health;
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
-use super::{RATELIMIT, rls, v1};
+use super::{RATELIMIT, auth, rls, v1};
 
 /// The names that have a status; the empty one stands for the server.
-const NAMES: [&str; 4] = ["", v1::SERVICE_NAME, rls::SERVICE_NAME, RATELIMIT];
+const NAMES: [&str; 5] = ["", v1::SERVICE_NAME, rls::SERVICE_NAME, auth::SERVICE_NAME, RATELIMIT];
 
 /// What the server does with calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum CallState {
+pub(super) enum ServingState {
     Serving,
     /// Load balancers should use other servers.
     NotServing,
@@ -22,7 +22,7 @@ pub(super) enum CallState {
     EndingStreams,
 }
 
-impl CallState {
+impl ServingState {
     const fn status(self) -> ServingStatus {
         match self {
             Self::Serving => ServingStatus::Serving,
@@ -32,14 +32,14 @@ impl CallState {
 }
 
 /// Waits until streams without an end are ended.
-pub(super) async fn until_streams_end(state: &mut watch::Receiver<CallState>) {
+pub(super) async fn until_streams_end(state: &mut watch::Receiver<ServingState>) {
     // It fails if the server is gone.
-    let _ = state.wait_for(|state| *state == CallState::EndingStreams).await;
+    let _ = state.wait_for(|state| *state == ServingState::EndingStreams).await;
 }
 
 /// The service.
 #[derive(Debug)]
-pub(super) struct HealthChecks(pub(super) watch::Receiver<CallState>);
+pub(super) struct HealthChecks(pub(super) watch::Receiver<ServingState>);
 
 fn response(status: ServingStatus) -> HealthCheckResponse {
     HealthCheckResponse { status: status.into() }
@@ -79,7 +79,7 @@ impl Health for HealthChecks {
                     }
                     sent = Some(status);
                 }
-                if now == CallState::EndingStreams {
+                if now == ServingState::EndingStreams {
                     return;
                 }
                 tokio::select! {

@@ -2,6 +2,7 @@
 //!
 //! Connections, their encryption and their bounds are those of [`crate::edge::listen`], as for HTTP.
 
+mod authorization;
 mod definitions;
 mod envoy;
 mod head;
@@ -32,11 +33,13 @@ use tonic_reflection::pb::v1alpha::server_reflection_server as earlier;
 use tower::ServiceExt as _;
 use tower::util::BoxCloneSyncService;
 
+use self::authorization::Authorization;
 use self::definitions::DESCRIPTORS;
+use self::definitions::envoy::service::auth::v3::authorization_server as auth;
 use self::definitions::envoy::service::ratelimit::v3::rate_limit_service_server as rls;
 use self::definitions::tollgate::v1::rate_limiter_server as v1;
 use self::envoy::RateLimitService;
-use self::health::{CallState, HealthChecks};
+use self::health::{HealthChecks, ServingState};
 use self::rate_limiter::RateLimiter;
 use self::reflection::Reflection;
 pub(crate) use self::status::code_of;
@@ -49,6 +52,7 @@ use crate::edge::listen::Peer;
 use crate::observe::metrics::{EntryPoint, Unfinished};
 
 const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+const AUTHORIZE: &str = "/envoy.service.auth.v3.Authorization/Check";
 const CHECK_RATE_LIMIT: &str = "/tollgate.v1.RateLimiter/CheckRateLimit";
 const CHECK_BATCH: &str = "/tollgate.v1.RateLimiter/CheckBatch";
 const RESET: &str = "/tollgate.v1.RateLimiter/ResetLimit";
@@ -76,10 +80,11 @@ pub(crate) struct Services {
     state: ServerState,
     rate_limiter: v1::RateLimiterServer<RateLimiter>,
     rate_limit_service: rls::RateLimitServiceServer<RateLimitService>,
+    authorization: auth::AuthorizationServer<Authorization>,
     health: Boxed,
     reflection: Boxed,
     earlier_reflection: Boxed,
-    calls: Arc<watch::Sender<CallState>>,
+    calls: Arc<watch::Sender<ServingState>>,
 }
 
 impl fmt::Debug for Services {
@@ -94,7 +99,7 @@ impl Services {
         let rate_limiter = v1::RateLimiterServer::new(RateLimiter::new(state.clone()));
         let rate_limit_service =
             rls::RateLimitServiceServer::new(RateLimitService::new(state.clone()));
-        let (calls, call_state) = watch::channel(CallState::NotServing);
+        let (calls, call_state) = watch::channel(ServingState::NotServing);
         let reflection = Reflection::new(&DEFINITIONS, call_state.clone());
         Self {
             state: state.clone(),
@@ -102,6 +107,8 @@ impl Services {
             rate_limit_service: rate_limit_service
                 .max_decoding_message_size(most.max(crate::edge::envoy::MAX_MESSAGE_BYTES))
                 .accept_compressed(Gzip),
+            authorization: auth::AuthorizationServer::new(Authorization::new(state.clone()))
+                .max_decoding_message_size(most.max(crate::edge::envoy::MAX_MESSAGE_BYTES)),
             health: Boxed::new(HealthServer::new(HealthChecks(call_state))),
             reflection: Boxed::new(ServerReflectionServer::new(reflection.clone())),
             earlier_reflection: Boxed::new(earlier::ServerReflectionServer::new(reflection)),
@@ -111,13 +118,13 @@ impl Services {
 
     /// Sets the status that the health service reports.
     pub(crate) fn report(&self, is_serving: bool) {
-        let state = if is_serving { CallState::Serving } else { CallState::NotServing };
+        let state = if is_serving { ServingState::Serving } else { ServingState::NotServing };
         self.calls.send_replace(state);
     }
 
     /// Ends streams that have no end, so that they do not keep the server from ending.
     pub(crate) fn end_streams(&self) {
-        self.calls.send_replace(CallState::EndingStreams);
+        self.calls.send_replace(ServingState::EndingStreams);
     }
 
     /// Serves a call. The future is kept small: every call is a separate task, and tasks are moved.
@@ -132,6 +139,7 @@ impl Services {
         let request = Request::from_parts(head, body.clone());
         let entry = match request.uri().path() {
             SHOULD_RATE_LIMIT => Some(EntryPoint::Envoy),
+            AUTHORIZE => Some(EntryPoint::Authorize),
             CHECK_RATE_LIMIT | CHECK_BATCH => Some(EntryPoint::Grpc),
             _ => None,
         };
@@ -195,6 +203,11 @@ impl Services {
                 } else {
                     service.call(request)
                 })
+            }
+            auth::SERVICE_NAME => {
+                self.admit(request.headers(), peer, path).map_err(status::of)?;
+                request.extensions_mut().insert(peer);
+                Ok(self.authorization.clone().call(request))
             }
             _ => match self.other(service) {
                 Some(service) => Ok(Box::pin(service.oneshot(request))),

@@ -20,13 +20,13 @@ use tonic_reflection::pb::v1::{
 use tonic_reflection::pb::v1alpha;
 use tonic_reflection::pb::v1alpha::server_reflection_server as earlier_server;
 
-use super::health::{CallState, until_streams_end};
+use super::health::{ServingState, until_streams_end};
 
 /// The service, in both versions: their messages are the same.
 #[derive(Clone, Debug)]
 pub(super) struct Reflection {
     definitions: Arc<Definitions>,
-    state: watch::Receiver<CallState>,
+    state: watch::Receiver<ServingState>,
 }
 
 /// The definitions by the names of files and symbols.
@@ -40,7 +40,7 @@ struct Definitions {
 }
 
 impl Reflection {
-    pub(super) fn new(sets: &[&[u8]], state: watch::Receiver<CallState>) -> Self {
+    pub(super) fn new(sets: &[&[u8]], state: watch::Receiver<ServingState>) -> Self {
         let mut definitions = Definitions::default();
         // The definitions are compiled in and valid, so this cannot fail.
         for set in sets.iter().filter_map(|set| FileDescriptorSet::decode(*set).ok()) {
