@@ -11,13 +11,23 @@ use prost_types::{DescriptorProto, FileDescriptorSet};
 /// Text that Envoy copies from requests of its clients. Header values may hold any byte, and a `string`
 /// field that is not UTF-8 fails the whole call before any handler sees it. As `bytes` the wire format
 /// is the same.
-const CLIENT_TEXT: [(&str, &str); 3] =
-    [("RateLimitRequest", "domain"), ("Entry", "key"), ("Entry", "value")];
+const CLIENT_TEXT: [(&str, &str); 6] = [
+    ("RateLimitRequest", "domain"),
+    ("Entry", "key"),
+    ("Entry", "value"),
+    ("HttpRequest", "path"),
+    ("HttpRequest", "host"),
+    ("HeadersEntry", "value"),
+];
 const ENVOY_PACKAGES: &str = "envoy.";
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=proto");
-    let services = ["tollgate/v1/rate_limiter.proto", "envoy/service/ratelimit/v3/rls.proto"];
+    let services = [
+        "tollgate/v1/rate_limiter.proto",
+        "envoy/service/ratelimit/v3/rls.proto",
+        "envoy/service/auth/v3/external_auth.proto",
+    ];
     let mut definitions = protox::compile(services, ["proto"])?;
     let out = PathBuf::from(env::var("OUT_DIR")?);
     // For reflection.

@@ -56,11 +56,17 @@ struct BackupWritten {
 pub(crate) fn run(arguments: &BackupArguments) -> Result<ExitCode, Failure> {
     let flags: Vec<_> = arguments.catalog.iter().map(|url| ("catalog", url.clone())).collect();
     let settings = load(arguments.config.clone(), &flags)?.settings;
-    if let Some(rules) = settings.rules {
+    if let Some(rules) = &settings.rules {
         let rules = rules.display();
         return Err(Failure::usage(format!(
             "the rules are in {rules}; there is no catalog to back up, keep a copy of that file"
         )));
+    }
+    if !settings.uses_catalog() {
+        return Err(Failure::usage(
+            "these settings have files of envoyproxy/ratelimit (envoy_config) and no catalog to \
+             back up; name one with --catalog",
+        ));
     }
     let url = settings.catalog;
     if is_missing(&url) {

@@ -58,11 +58,17 @@ struct Migration {
 pub(crate) fn run(arguments: &MigrateArguments) -> Result<ExitCode, Failure> {
     let flags: Vec<_> = arguments.catalog.iter().map(|url| ("catalog", url.clone())).collect();
     let settings = load(arguments.config.clone(), &flags)?.settings;
-    if let Some(rules) = settings.rules {
+    if let Some(rules) = &settings.rules {
         let rules = rules.display();
         return Err(Failure::usage(format!(
             "the rules are in {rules}; there is no catalog to migrate"
         )));
+    }
+    if !settings.uses_catalog() {
+        return Err(Failure::usage(
+            "these settings have files of envoyproxy/ratelimit (envoy_config) and no catalog to \
+             migrate; name one with --catalog",
+        ));
     }
     let migration = block_on(migrate(settings.catalog, arguments.check))?;
     if arguments.json {

@@ -2,7 +2,6 @@
 
 use std::fmt::Display;
 use std::io::{self, Write as _};
-use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +10,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{sleep, timeout};
 use tollgate_server::listen::{Listener, Shutdown, ShutdownTrigger, Tls};
-use tollgate_server::settings::{Effective, LogFormat, Settings, exposure};
+use tollgate_server::settings::{Effective, ListenAddress, LogFormat, Settings, exposure};
 use tollgate_server::{App, Gateway, Service};
 use tracing::{info, warn};
 
@@ -56,7 +55,7 @@ async fn run_server(Effective { settings, .. }: &Effective) -> Result<ExitCode, 
         Some(address) => Some(bind(address, "--admin", tls.as_ref(), settings).await?),
         None => None,
     };
-    let grpc = bind(settings.grpc, "--grpc", tls.as_ref(), settings).await?;
+    let grpc = bind(settings.grpc.clone(), "--grpc", tls.as_ref(), settings).await?;
     let gateway = match &settings.gateway {
         Some(gateway) => Some(bind(gateway.address, "--gateway", tls.as_ref(), settings).await?),
         None => None,
@@ -77,7 +76,7 @@ async fn run_server(Effective { settings, .. }: &Effective) -> Result<ExitCode, 
     for warning in exposure::warnings(settings) {
         warn!("{warning}");
     }
-    app.set_ready().await;
+    app.set_ready();
     let summary = Summary {
         app: &app,
         settings,
@@ -113,7 +112,7 @@ async fn run_server(Effective { settings, .. }: &Effective) -> Result<ExitCode, 
     let public = Service::Public(Arc::clone(&app)).spawn(public, shutdown);
 
     signals.end(&app).await;
-    app.set_draining().await;
+    app.set_draining();
     let delay = settings.limits.shutdown_delay;
     if !delay.is_zero() {
         info!("ending: not ready any more, but taking traffic for {delay:?}");
@@ -124,6 +123,7 @@ async fn run_server(Effective { settings, .. }: &Effective) -> Result<ExitCode, 
         }
     }
     info!("ending: finishing what has begun");
+    app.end_streams();
     trigger.request();
     let finished = async {
         let on_public = public.await.unwrap_or_default();
@@ -164,7 +164,7 @@ async fn run_server(Effective { settings, .. }: &Effective) -> Result<ExitCode, 
 }
 
 async fn bind(
-    address: SocketAddr,
+    address: impl Into<ListenAddress>,
     flag: &str,
     tls: Option<&Arc<Tls>>,
     settings: &Settings,

@@ -28,7 +28,7 @@ pub(crate) struct SettingsArguments {
     #[arg(long, value_name = "ADDRESS")]
     admin: Option<String>,
 
-    /// Where gRPC and Envoy's rate limit service listen; port 0 takes any free one
+    /// Where gRPC and Envoy's rate limit service listen; port 0 takes any free one, unix:PATH is a Unix socket
     /// [default: 127.0.0.1:8081].
     #[arg(long, value_name = "ADDRESS")]
     grpc: Option<String>,

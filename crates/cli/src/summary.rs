@@ -114,9 +114,10 @@ impl Display for Summary<'_> {
             CheckAuth::Token => " -H \"Authorization: Bearer $TOLLGATE_CHECK_TOKEN\"",
             CheckAuth::Mtls => " --cert CERTIFICATE --key KEY",
         };
-        writeln!(f, "try       curl {public_url}/api/v1/rate-limit/check{token} \\")?;
+        let (path, body) = app.example();
+        writeln!(f, "try       curl {public_url}{path}{token} \\")?;
         writeln!(f, "            -H 'Content-Type: application/json' \\")?;
-        writeln!(f, "            -d '{}'", app.example())
+        writeln!(f, "            -d '{body}'")
     }
 }
 
@@ -142,6 +143,9 @@ fn reach(listener: &Listener) -> &'static str {
 
 /// How this machine reaches a listener.
 fn url(listener: &Listener) -> String {
+    if let Some(path) = listener.unix_path() {
+        return format!("unix:{}", path.display());
+    }
     let mut address = listener.address();
     if address.ip().is_unspecified() {
         address.set_ip(match address.ip() {

@@ -39,3 +39,4 @@ pub use position::Position;
 pub use problem::{Problem, Severity};
 pub use scope::{MAX_PROBLEMS, Scope, more_problems};
 pub use spelling::{closest, edits};
+pub use yaml::read_as_yaml_v2;

@@ -1,4 +1,5 @@
-//! Reads YAML into nodes: the core schema of YAML 1.2, one document, no tags and no merge keys.
+//! Reads YAML into nodes: the core schema of YAML 1.2, one document, no tags and no merge keys; or as yaml.v2 of Go
+//! reads it.
 
 use std::collections::HashMap;
 
@@ -8,17 +9,46 @@ use crate::node::{MAX_DEPTH, MAX_NODES, MapKey, Node, Value, too_deep, too_large
 use crate::position::{Position, line};
 use crate::problem::Problem;
 
+/// The key whose value is merged into its map.
+const MERGE: &str = "<<";
+
 /// How much anchors and aliases may repeat, in values and bytes of text. Nested aliases double with
 /// every line, so that a short text could otherwise fill any memory.
 const MAX_REPEATED: usize = 4_000_000;
 
 /// Reads a whole text.
 pub(crate) fn read(text: &str) -> Result<Node, Problem> {
+    read_in(Dialect::Strict, text)
+}
+
+/// Reads YAML as yaml.v2 of Go does, for files that were written for it: merge keys (`<<`) apply, unless the field is
+/// written out; of a field that occurs twice the last counts; and only the first document is read.
+///
+/// # Errors
+/// The text is not YAML, or is too deep or too large.
+pub fn read_as_yaml_v2(text: &str) -> Result<Node, Problem> {
+    read_in(Dialect::YamlV2, text.strip_prefix('\u{feff}').unwrap_or(text))
+}
+
+/// How to read what is ambiguous, and what other parsers accept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Dialect {
+    #[default]
+    Strict,
+    YamlV2,
+}
+
+fn read_in(dialect: Dialect, text: &str) -> Result<Node, Problem> {
     // Behind the last line the parser sees another one, even if it is not there.
     let end = Position::START.after(text);
-    let mut builder = TreeBuilder::default();
+    let mut builder = TreeBuilder { dialect, ..TreeBuilder::default() };
     for event in Parser::new_from_str(text) {
         match event {
+            Ok((Event::DocumentStart(_), _))
+                if dialect == Dialect::YamlV2 && builder.root.is_some() =>
+            {
+                break;
+            }
             Ok((event, span)) => builder.take(event, place(&span.start).min(end))?,
             Err(error) => {
                 let message = format!("this is not YAML: {}", error.info());
@@ -67,6 +97,7 @@ fn place(marker: &Marker) -> Position {
 /// Puts nodes together from events.
 #[derive(Default)]
 struct TreeBuilder {
+    dialect: Dialect,
     root: Option<Node>,
     /// The lists and maps that are still open, the outermost first.
     open: Vec<Open>,
@@ -91,6 +122,7 @@ enum Items {
 
 impl TreeBuilder {
     fn take(&mut self, event: Event<'_>, position: Position) -> Result<(), Problem> {
+        let dialect = self.dialect;
         let refuse = |message: &str, advice: &str| {
             Err(Problem::new("", message).at(position).with_advice(advice))
         };
@@ -109,7 +141,8 @@ impl TreeBuilder {
             }
             Event::Scalar(text, style, anchor, _) => {
                 if let Some(key) = self.awaited_key() {
-                    if text == "<<" && style == ScalarStyle::Plain {
+                    let is_merge = text == MERGE && style == ScalarStyle::Plain;
+                    if is_merge && dialect == Dialect::Strict {
                         return refuse("merge keys are not supported", "write the fields out");
                     }
                     *key = Some(MapKey { text: text.into_owned(), position });
@@ -136,6 +169,9 @@ impl TreeBuilder {
                 Some(Open { position, anchor, items }) => {
                     let value = match items {
                         Items::List(items) => Value::List(items),
+                        Items::Map(entries, _) if dialect == Dialect::YamlV2 => {
+                            Value::Map(merged(entries)?)
+                        }
                         Items::Map(entries, _) => Value::Map(entries),
                     };
                     self.put(Node { position, value }, anchor)
@@ -202,6 +238,40 @@ impl TreeBuilder {
         }
         Ok(depth)
     }
+}
+
+/// The entries of a map with those of its merge keys. Of entries with the same key, the last stays.
+fn merged(entries: Vec<(MapKey, Node)>) -> Result<Vec<(MapKey, Node)>, Problem> {
+    let mut places = HashMap::new();
+    let mut result: Vec<(MapKey, Node)> = Vec::with_capacity(entries.len());
+    let mut sources = Vec::new();
+    for (key, node) in entries {
+        if key.text == MERGE {
+            match node.value {
+                Value::List(items) => sources.extend(items),
+                _ => sources.push(node),
+            }
+        } else if let Some(place) = places.get(&key.text) {
+            result[*place] = (key, node);
+        } else {
+            places.insert(key.text.clone(), result.len());
+            result.push((key, node));
+        }
+    }
+    for source in sources {
+        let Value::Map(entries) = source.value else {
+            let advice = "merge a map, or a list of maps: <<: *anchor";
+            let problem = Problem::new("", "this cannot be merged").at(source.position);
+            return Err(problem.with_advice(advice));
+        };
+        for (key, node) in entries {
+            if !places.contains_key(&key.text) {
+                places.insert(key.text.clone(), result.len());
+                result.push((key, node));
+            }
+        }
+    }
+    Ok(result)
 }
 
 /// How much a node is, in values and bytes of text, and how deep.

@@ -32,6 +32,12 @@ impl Answer {
         headers.find(|(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
 
+    /// The values of all header fields of that name.
+    pub fn header_values(&self, name: &str) -> Vec<&str> {
+        let headers = self.headers.iter().filter(|(own, _)| own.eq_ignore_ascii_case(name));
+        headers.map(|(_, value)| value.as_str()).collect()
+    }
+
     /// The body as text.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()

@@ -13,7 +13,10 @@ use crate::program::{curl, curl_from, envoy, root};
 pub struct Envoy {
     /// Where it listens.
     pub address: SocketAddr,
-    _process: Process,
+    /// Where all of its listeners are, in any order.
+    pub listeners: Vec<SocketAddr>,
+    /// Envoy itself, whose output is its access log.
+    pub process: Process,
     _folder: TempDir,
 }
 
@@ -37,8 +40,17 @@ impl Envoy {
             assert!(example.contains(written), "no {written} in the example");
             example = example.replace(written, real);
         }
+        Self::start_text(folder, &example, &[])
+    }
+
+    /// Starts Envoy with a configuration, whose first listener or the one named `front` is where requests go.
+    pub fn start_configured(configuration: &str, arguments: &[&str]) -> Self {
+        Self::start_text(tempfile::tempdir().expect("a folder"), configuration, arguments)
+    }
+
+    fn start_text(folder: TempDir, configuration: &str, arguments: &[&str]) -> Self {
         let file = folder.path().join("envoy.yaml");
-        fs::write(&file, example).expect("written");
+        fs::write(&file, configuration).expect("written");
         let admin_file = folder.path().join("admin.txt");
         let mut command = envoy();
         command
@@ -50,18 +62,24 @@ impl Envoy {
                 "admin: {address: {socket_address: {address: 127.0.0.1, port_value: 0}}}",
             ])
             .arg("--admin-address-path")
-            .arg(&admin_file);
+            .arg(&admin_file)
+            .args(arguments);
         let mut process = Process::start(&mut command);
         // The admin API of Envoy reports which ports it took.
         let admin = process.until("the address of Envoy's administrator", |_| {
             fs::read_to_string(&admin_file).ok().filter(|text| text.contains(':'))
         });
         let listeners = format!("http://{}/listeners", admin.trim());
-        let address = process.until("the address of Envoy", |_| {
+        let named: Vec<(String, SocketAddr)> = process.until("the addresses of Envoy", |_| {
             let said = curl(&[&listeners]);
-            said.lines().find_map(|line| line.strip_prefix("front::")?.parse().ok())
+            let lines = said.lines().filter_map(|line| line.split_once("::"));
+            let named = lines.filter_map(|(name, at)| Some((name.to_owned(), at.parse().ok()?)));
+            Some(named.collect()).filter(|named: &Vec<_>| !named.is_empty())
         });
-        Self { address, _process: process, _folder: folder }
+        let front = named.iter().find(|(name, _)| name == "front").or(named.first());
+        let address = front.map(|(_, address)| *address).expect("a listener");
+        let listeners = named.iter().map(|(_, address)| *address).collect();
+        Self { address, listeners, process, _folder: folder }
     }
 
     /// The response to a client with this address.

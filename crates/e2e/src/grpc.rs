@@ -11,6 +11,8 @@ use crate::server::Server;
 
 /// Envoy's call.
 pub const SHOULD_RATE_LIMIT: &str = "envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+/// Envoy's call for external authorization.
+pub const AUTHORIZE: &str = "envoy.service.auth.v3.Authorization/Check";
 /// A check.
 pub const CHECK_RATE_LIMIT: &str = "tollgate.v1.RateLimiter/CheckRateLimit";
 /// A peek.

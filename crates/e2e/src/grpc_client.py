@@ -12,6 +12,7 @@ import grpc
 from envoy.service.ratelimit.v3 import rls_pb2
 from google.protobuf import descriptor_pool, json_format, message_factory
 from grpc_health.v1 import health_pb2
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
     ProtoReflectionDescriptorDatabase,
 )
@@ -28,6 +29,9 @@ def open_channel(target):
         ("grpc.initial_reconnect_backoff_ms", 50),
         ("grpc.max_reconnect_backoff_ms", 200),
     ]
+    if target["address"].startswith("unix:"):
+        # The library would send the path, which is no valid authority.
+        options.append(("grpc.default_authority", "localhost"))
     if "authority" not in target:
         return grpc.insecure_channel(target["address"], options)
 
@@ -98,7 +102,10 @@ class Client:
             "/" + command["call"], take.SerializeToString, give.FromString
         )
         timeout = command.get("timeout", TIMEOUT)
-        return attempt(lambda: show(ask(message, timeout, metadata_of(command))))
+        compression = grpc.Compression.Gzip if command.get("gzip") else None
+        return attempt(
+            lambda: show(ask(message, timeout, metadata_of(command), compression=compression))
+        )
 
     def raw(self, command):
         """One call with bytes for a message: the text, repeated."""
@@ -124,6 +131,49 @@ class Client:
                 if name == command["until"]:
                     return name
                 say({"ok": name})
+
+        return attempt(act)
+
+    def watch_unknown(self, command):
+        """The first status of a service that does not exist, and whether its stream goes on: a later call
+        on the same connection would come after its end."""
+        ask = self.channel.unary_stream(
+            "/grpc.health.v1.Health/Watch",
+            health_pb2.HealthCheckRequest.SerializeToString,
+            health_pb2.HealthCheckResponse.FromString,
+        )
+        statuses = ask(health_pb2.HealthCheckRequest(service=command["watch_unknown"]), TIMEOUT)
+
+        def act():
+            name = health_pb2.HealthCheckResponse.ServingStatus.Name(next(statuses).status)
+            check = self.channel.unary_unary(
+                "/grpc.health.v1.Health/Check",
+                health_pb2.HealthCheckRequest.SerializeToString,
+                health_pb2.HealthCheckResponse.FromString,
+            )
+            check(health_pb2.HealthCheckRequest(), TIMEOUT)
+            goes_on = statuses.is_active()
+            statuses.cancel()
+            return [name, goes_on]
+
+        return attempt(act)
+
+    def reflect(self, command):
+        """Looks up symbols on one stream. Says the error code of each, or the names of its files."""
+        stub = reflection_pb2_grpc.ServerReflectionStub(self.channel)
+        requests = [
+            reflection_pb2.ServerReflectionRequest(file_containing_symbol=symbol)
+            for symbol in command["reflect"]
+        ]
+
+        def act():
+            found = []
+            for response in stub.ServerReflectionInfo(iter(requests), TIMEOUT):
+                if response.HasField("error_response"):
+                    found.append(response.error_response.error_code)
+                else:
+                    found.append(len(response.file_descriptor_response.file_descriptor_proto))
+            return found
 
         return attempt(act)
 
@@ -194,7 +244,16 @@ def say(answer):
 
 def main():
     client = Client(json.loads(sys.stdin.readline()))
-    commands = [client.call, client.raw, client.services, client.watch, client.silence, client.hammer]
+    commands = [
+        client.call,
+        client.raw,
+        client.services,
+        client.watch,
+        client.watch_unknown,
+        client.reflect,
+        client.silence,
+        client.hammer,
+    ]
     while line := sys.stdin.readline():
         command = json.loads(line)
         act = next(act for act in commands if act.__name__ in command)

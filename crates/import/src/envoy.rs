@@ -42,8 +42,8 @@
 //! - `requests_per_unit` is 0 if it is left out, and 0 blocks.
 //! - `algorithm`, beside `unit`, is an addition of ours: any of the algorithms of a policy.
 //!   Without it a limit counts by `fixed_window`, as in envoyproxy/ratelimit.
-//! - A field in the wrong place is refused, where envoyproxy/ratelimit silently ignores it, and so
-//!   is `quota_mode`.
+//! - The YAML is that of yaml.v2: merge keys, of a field given twice the last, the first document only.
+//! - A field in the wrong place is refused, where envoyproxy/ratelimit silently ignores it.
 
 mod document;
 mod judge;
@@ -71,6 +71,16 @@ pub use crate::envoy::to_document::EnvoyImport;
 pub use crate::envoy::to_document::note::{EnvoyLoss, EnvoyNote};
 pub use crate::envoy::unit::Unit;
 
+/// What a domain in several files is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RepeatedDomain {
+    /// A problem.
+    #[default]
+    Refused,
+    /// One domain with the descriptors of all of them.
+    Merged,
+}
+
 /// The limits of all files.
 #[derive(Clone, Debug, Default)]
 pub struct EnvoyConfig {
@@ -84,6 +94,17 @@ impl EnvoyConfig {
     /// # Errors
     /// Everything that is wrong with any of them.
     pub fn parse(files: &[(&str, &str)]) -> Result<Self, Vec<FileProblem>> {
+        Self::parse_domains(files, RepeatedDomain::Refused)
+    }
+
+    /// Reads files, each given by its name and its text.
+    ///
+    /// # Errors
+    /// Everything that is wrong with any of them.
+    pub fn parse_domains(
+        files: &[(&str, &str)],
+        repeated: RepeatedDomain,
+    ) -> Result<Self, Vec<FileProblem>> {
         let mut config = Self::default();
         let mut ids = EnvoyRuleIds::default();
         let mut problems = Vec::new();
@@ -98,10 +119,16 @@ impl EnvoyConfig {
                 }
             };
             let position = document.domain_position;
-            if let Some((file, place)) = first.get(&document.domain) {
+            let known = first.get(&document.domain);
+            if known.is_some() && repeated == RepeatedDomain::Merged {
+                problems.extend(config.merge(document, &mut ids).into_iter().map(tell));
+                continue;
+            }
+            if let Some((file, place)) = known {
                 let domain = quote(&document.domain);
                 let message = format!("the domain {domain} is in {file} already, at {place}");
-                let advice = "put all descriptors of a domain into one file";
+                let advice =
+                    "put all descriptors of a domain into one file, or set envoy.merge_domains";
                 let problem = Problem::new("domain", message).with_advice(advice);
                 problems.push(tell(problem.at(position)));
                 continue;
@@ -121,6 +148,30 @@ impl EnvoyConfig {
     /// The domains, in no order.
     pub fn domains(&self) -> impl Iterator<Item = &str> {
         self.domains.keys().map(|domain| &**domain)
+    }
+
+    /// Adds the descriptors of a domain that is known already. No name may be on its first level twice.
+    fn merge(&mut self, document: FileDocument, ids: &mut EnvoyRuleIds) -> Vec<Problem> {
+        let Some((domain, mut root)) = self.domains.remove_entry(&*document.domain) else {
+            return Vec::new();
+        };
+        let trail = Trail::start(&domain);
+        let mut builder =
+            LimitTreeBuilder { limits: &mut self.limits, ids, domain: &domain, path: vec![] };
+        let mut problems = Vec::new();
+        for descriptor in document.descriptors {
+            let name = descriptor.joined();
+            if root.contains(&name) {
+                let message = format!("{} is in another file of this domain already", quote(&name));
+                let problem = Problem::new("descriptors", message).at(descriptor.position);
+                problems.push(problem.with_advice("join the two; key and value count as one name"));
+                continue;
+            }
+            let branch = builder.branch(descriptor, &name, &trail.below(&name));
+            root.add(&name, branch);
+        }
+        self.domains.insert(domain, root);
+        problems
     }
 
     fn add(&mut self, document: FileDocument, ids: &mut EnvoyRuleIds) {
@@ -172,7 +223,8 @@ impl LimitTreeBuilder<'_> {
                 replaces: document.replaces.into_iter().map(Into::into).collect(),
                 shadow: shadow_mode,
                 detailed_metric,
-                has_metadata: descriptor.has_metadata,
+                quota: descriptor.quota_mode,
+                metadata: descriptor.metadata,
             });
             self.limits.len() - 1
         });

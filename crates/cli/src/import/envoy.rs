@@ -2,13 +2,12 @@
 
 use tollgate_import::envoy::{EnvoyConfig, EnvoyImport, EnvoyNote};
 
-use super::file::{File, FoundFile, read_all, unusable, with_ending};
+use super::file::{File, FoundFile, below, read_all, unusable};
 use super::{ImportNote, Imported};
 use crate::failure::Failure;
 
 pub(super) fn import(paths: &[String]) -> Result<Imported, Failure> {
-    let choose = |folder: &_| with_ending(folder, &["yaml", "yml"]);
-    let found = read_all(paths, choose, ".yaml or .yml")?;
+    let found = read_all(paths, below, "visible")?;
     let files = found.into_iter().map(text).collect::<Result<Vec<_>, _>>()?;
     let texts: Vec<_> = files.iter().map(|file| (&*file.name, &*file.text)).collect();
     let config = EnvoyConfig::parse(&texts).map_err(|problems| unusable(&problems, &files))?;

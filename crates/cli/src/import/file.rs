@@ -79,6 +79,28 @@ pub(super) fn with_ending(folder: &Path, endings: &[&str]) -> io::Result<Vec<Pat
     Ok(paths)
 }
 
+/// All files of a folder and of those below it by name, hidden ones and links to folders left out.
+pub(super) fn below(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut paths = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder)? {
+            let entry = entry?;
+            if entry.file_name().as_encoded_bytes().starts_with(b".") {
+                continue;
+            }
+            let path = entry.path();
+            if entry.file_type()?.is_dir() {
+                folders.push(path);
+            } else if fs::metadata(&path)?.is_file() {
+                paths.push(path);
+            }
+        }
+    }
+    paths.sort_unstable();
+    Ok(paths)
+}
+
 /// Why no policy can be made: each problem above the line it is in.
 pub(super) fn unusable(problems: &[FileProblem], files: &[File]) -> Failure {
     let render = |FileProblem { file, problem }: &FileProblem| {

@@ -6,8 +6,9 @@ use std::path::Path;
 use tollgate_e2e::program::{python, root};
 
 /// Examples, each with the test that runs it, or the page whose sessions are run.
-const TESTED: [(&str, &str); 9] = [
+const TESTED: [(&str, &str); 10] = [
     ("access.log", "docs/simulate.md"),
+    ("envoy-ext-authz-grpc.yaml", "crates/e2e/tests/service/envoy.rs"),
     ("envoy-ext-authz.yaml", "crates/e2e/tests/service/envoy.rs"),
     ("envoy-ratelimit.yaml", "crates/e2e/tests/service/rls/proxy.rs"),
     ("fleet/policy.yaml", "crates/e2e/tests/examples/fleet.rs"),

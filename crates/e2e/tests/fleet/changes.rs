@@ -159,6 +159,32 @@ fn requests_of_envoy_are_counted_in_the_store() {
     assert_eq!(redis.command(&["EVAL", counters, "0"]).integer(), 1);
 }
 
+#[test]
+fn a_peek_of_envoy_sees_a_charge_beyond_the_limit_on_another_node() {
+    let redis = Redis::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = "{domain: shop, descriptors: [{key: user, rate_limit: {unit: year, requests_per_unit: 2}}]}";
+    fs::write(folder.path().join("shop.yaml"), file).expect("written");
+    let path = folder.path().to_str().expect("a readable path");
+    let url = redis.url();
+    let arguments = ["--store", &url, "--envoy-config", path];
+    let setup = Setup { settings: PATIENT, arguments: &arguments, ..Setup::default() };
+    let nodes = [Server::start(&setup), Server::start(&setup)];
+    let check = |node: usize, hits: u32, expected: u16| {
+        let body = format!(
+            r#"{{"domain":"shop","descriptors":[{{"entries":[{{"key":"user","value":"alice"}}],"hitsAddend":{hits}}}]}}"#
+        );
+        let answer = nodes[node].post("/json", &body);
+        assert_eq!(answer.status, expected, "node {node}, {hits} hits: {answer:?}");
+    };
+    check(0, 0, 200);
+    check(1, 0, 200);
+    check(0, 2, 200);
+    check(1, 0, 200);
+    check(1, 1, 429);
+    check(0, 0, 429);
+}
+
 const BEYOND: &str = "rules:
   - rule_id: modest
     limit: 5

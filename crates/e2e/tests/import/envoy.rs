@@ -160,7 +160,7 @@ fn invalid_files_exit_with_code_2() {
     let binary = write(folder.path(), "binary.yaml", [0xff, 0xfe, 0x00]);
     let cases: &[(&[&str], &[&str])] = &[
         (&["missing.yaml"], &["cannot read missing.yaml"]),
-        (&[empty], &["there is no .yaml or .yml file in", "empty"]),
+        (&[empty], &["there is no visible file in", "empty"]),
         (&[&binary], &["cannot read", "binary.yaml"]),
         (
             &[&first, &mail, &second],

@@ -1,7 +1,10 @@
-//! Envoy with `ext_authz` over HTTP, set up as in `examples/envoy-ext-authz.yaml`.
+//! Envoy with `ext_authz`: over HTTP, set up as in `examples/envoy-ext-authz.yaml`, and over gRPC, as in
+//! `examples/envoy-ext-authz-grpc.yaml`.
 
+use serde_json::json;
 use tollgate_e2e::client::{Connection, request};
 use tollgate_e2e::envoy::Envoy;
+use tollgate_e2e::grpc::{AUTHORIZE, Client};
 use tollgate_e2e::server::{Server, Setup};
 use tollgate_e2e::upstream::Upstream;
 
@@ -17,16 +20,31 @@ rules:
 
 #[test]
 fn requests_pass_until_they_are_refused_with_429() {
+    check(|server, upstream| {
+        let ports =
+            [("8000", 0), ("8080", server.address.port()), ("3000", upstream.address.port())];
+        Envoy::start("envoy-ext-authz.yaml", &ports)
+    });
+}
+
+#[test]
+fn requests_are_refused_with_429_over_grpc_too() {
+    check(|server, upstream| {
+        let ports =
+            [("8000", 0), ("8081", server.grpc_address.port()), ("3000", upstream.address.port())];
+        let changes = [("timeout: 0.25s", "timeout: 10s")];
+        Envoy::start_with("envoy-ext-authz-grpc.yaml", &ports, &changes)
+    });
+}
+
+fn check(start: impl Fn(&Server, &Upstream) -> Envoy) {
     let server = Server::start(&Setup {
         rules: Some(RULES),
         settings: "identity: {trusted_proxies: [127.0.0.1/32]}",
         ..Setup::default()
     });
     let upstream = Upstream::start();
-    let envoy = Envoy::start(
-        "envoy-ext-authz.yaml",
-        &[("8000", 0), ("8080", server.address.port()), ("3000", upstream.address.port())],
-    );
+    let envoy = start(&server, &upstream);
 
     for (left, path) in [("2", "/orders?page=1"), ("1", "/orders?page=2"), ("0", "/")] {
         let answer = envoy.ask("127.0.0.2", path, &[]);
@@ -102,4 +120,30 @@ fn a_client_cannot_switch_limits_off_by_what_it_sends() {
         bytes[place] = byte;
         check("a byte that is not UTF-8", &bytes);
     }
+}
+
+#[test]
+fn a_message_has_the_status_and_the_metadata_of_a_decision() {
+    let server = Server::with_rules(RULES);
+    let mut client = Client::of(&server);
+    let failure = client.fail(AUTHORIZE, &json!({"attributes": {}}));
+    assert_eq!(failure.code, "INVALID_ARGUMENT");
+    assert!(failure.detail.contains("attributes.request.http"), "{failure:?}");
+    let login =
+        json!({"method": "POST", "path": "/login?x", "headers": {":path": "/free", "a": "b"}});
+    let login = json!({"attributes": {"request": {"http": login}}});
+    let first = client.call(AUTHORIZE, &login);
+    assert_eq!(first["status"]["code"], 0, "{first}");
+    assert!(first["ok_response"]["response_headers_to_add"].is_array(), "{first}");
+    let refused = client.call(AUTHORIZE, &login);
+    assert_eq!(refused["status"]["code"], 7, "{refused}");
+    assert_eq!(refused["denied_response"]["status"]["code"], 429, "{refused}");
+    let metadata = &refused["dynamic_metadata"];
+    assert_eq!(metadata["rule_id"], "login", "{refused}");
+    let body = refused["denied_response"]["body"].as_str().expect("a body");
+    assert!(body.contains(metadata["decision_id"].as_str().expect("an id")), "{body}");
+    // What is ambiguous is refused as over HTTP.
+    let twice = json!({"attributes": {"request": {"http": {"method": "GET", "path": "//login"}}}});
+    let ambiguous = client.call(AUTHORIZE, &twice);
+    assert_eq!(ambiguous["denied_response"]["status"]["code"], 400, "{ambiguous}");
 }

@@ -58,6 +58,7 @@ const CALLS: &[Call] = &[
     call("DELETE", "/admin/api/v1/rate-limits/rules/per_user", "", [401, 403, 405], [401, 403, 405]),
     call("GET", "/health/live", "", PUBLIC, PUBLIC),
     call("GET", "/health/ready", "", PUBLIC, PUBLIC),
+    call("GET", "/healthcheck", "", PUBLIC, PUBLIC),
     call("GET", "/metrics", "", PUBLIC, PUBLIC),
     call("GET", "/openapi.json", "", PUBLIC, PUBLIC),
     call("GET", "/docs/", "", PUBLIC, PUBLIC),

@@ -5,7 +5,7 @@ use std::collections::hash_map::Entry;
 
 use tollgate_core::{Algorithm, Quota};
 use tollgate_document::{
-    Decode, Field, Fields, Format, Node, Position, Problem, Scope, Value, quote, read_as,
+    Decode, Field, Fields, Node, Position, Problem, Scope, Value, quote, read_as_yaml_v2,
 };
 use tollgate_rules::AlgorithmName;
 use tollgate_rules::syntax::compile_quota;
@@ -33,7 +33,10 @@ pub(super) struct DescriptorDocument {
     pub(super) detailed_metric: bool,
     pub(super) value_to_metric: bool,
     pub(super) share_threshold: bool,
-    pub(super) has_metadata: bool,
+    pub(super) quota_mode: bool,
+    pub(super) metadata: Option<Node>,
+    /// Where it stands.
+    pub(super) position: Position,
 }
 
 /// What a node allows.
@@ -46,7 +49,7 @@ pub(super) struct RateLimitDocument {
 /// Reads a whole file, or says everything that is wrong with it.
 pub(super) fn read(text: &str) -> Result<FileDocument, Vec<Problem>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let mut root = read_as(text, Format::Yaml).map_err(|problem| vec![problem])?;
+    let mut root = read_as_yaml_v2(text).map_err(|problem| vec![problem])?;
     restore(&mut root, text);
     let mut scope = Scope::default();
     let document = match root.value {
@@ -94,11 +97,14 @@ impl DescriptorDocument {
         field("rate_limit", &["what is allowed"]),
         field("descriptors", &["descriptors of the next entry"]),
         field("shadow_mode", &["whether the limit only watches"]),
-        field("quota_mode", &["not supported"]),
+        field(
+            "quota_mode",
+            &["whether it refuses only together with all other quotas of a request"],
+        ),
         field("detailed_metric", &["whether metrics name the values of requests"]),
         field("value_to_metric", &["whether metrics name the value of this entry"]),
         field("share_threshold", &["whether all that match the wildcard are counted together"]),
-        field("metadata", &["anything"]),
+        field("metadata", &["what responses carry while the limit is not exceeded"]),
     ];
 
     /// What the node is found by: the key and the value as one name.
@@ -117,23 +123,21 @@ impl Decode for DescriptorDocument {
         let value = fields.optional("value").filter(|value: &String| !value.is_empty());
         let rate_limit = fields.optional("rate_limit");
         let descriptors = fields.optional("descriptors");
-        let has_metadata = fields.get("metadata").is_some();
+        let metadata = fields.get("metadata").cloned();
         let mut flag = |name| fields.optional(name).unwrap_or(false);
         let document = Self {
             shadow_mode: flag("shadow_mode"),
             detailed_metric: flag("detailed_metric"),
             value_to_metric: flag("value_to_metric"),
             share_threshold: flag("share_threshold"),
-            has_metadata,
+            quota_mode: flag("quota_mode"),
+            metadata,
+            position: node.position,
             value,
             rate_limit,
             descriptors: descriptors.map_or_else(Vec::new, |Siblings(descriptors)| descriptors),
             key: String::new(),
         };
-        if flag("quota_mode") {
-            let advice = "leave it out, and every limit that is exceeded refuses the request";
-            refuse(&mut fields, "quota_mode", "quota_mode is not supported", advice);
-        }
         let document = Self { key: key?, ..document };
         if document.share_threshold && !document.joined().contains('*') {
             let message = "there is no wildcard whose matches could share a counter";

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tollgate_core::{Limit, Quota};
+use tollgate_document::Node;
 
 use crate::envoy::unit::Unit;
 
@@ -30,8 +31,10 @@ pub struct FileLimit {
     pub shadow: bool,
     /// Whether its metrics name every value of a request.
     pub detailed_metric: bool,
-    /// Whether the file has metadata for it. What that is makes no difference here.
-    pub has_metadata: bool,
+    /// Whether a request that exceeds it is refused only if it exceeds all others of its kind too.
+    pub quota: bool,
+    /// What responses carry while it is not exceeded.
+    pub metadata: Option<Node>,
 }
 
 /// One level on the way to a limit.

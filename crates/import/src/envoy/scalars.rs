@@ -14,6 +14,8 @@ const FLAGS: [&str; 6] = [
     "share_threshold",
     "unlimited",
 ];
+/// Fields that hold whole numbers, which may have underscores between digits; a zero before them makes them octal.
+const NUMBERS: [&str; 1] = ["requests_per_unit"];
 /// How far into a line that is not plain ASCII a place is looked up, which takes time there.
 const MAX_COLUMN: usize = 1_000;
 
@@ -32,6 +34,8 @@ fn restore_below(node: &mut Node, lines: &Lines<'_>) {
                     restore_text(node, lines);
                 } else if FLAGS.contains(&&*key.text) {
                     restore_flag(node);
+                } else if NUMBERS.contains(&&*key.text) {
+                    restore_number(node, lines);
                 } else {
                     restore_below(node, lines);
                 }
@@ -51,6 +55,24 @@ fn restore_text(node: &mut Node, lines: &Lines<'_>) {
     };
     if let Some(written) = lines.word_at(node.position).filter(|word| is_same(word)) {
         node.value = Value::String(written.to_owned());
+    }
+}
+
+/// yaml.v2 leaves underscores out of numbers, and reads `010` as 8 and `0b11` as 3.
+fn restore_number(node: &mut Node, lines: &Lines<'_>) {
+    if !matches!(node.value, Value::Number(_) | Value::String(_)) {
+        return;
+    }
+    let Some(written) = lines.word_at(node.position) else { return };
+    let digits = written.replace('_', "");
+    let number = match digits.as_bytes() {
+        [b'0', b'b', ..] => u64::from_str_radix(&digits[2..], 2).ok(),
+        [b'0', b'0'..=b'9', ..] => u64::from_str_radix(&digits[1..], 8).ok(),
+        [b'1'..=b'9', ..] if digits.len() < written.len() => digits.parse().ok(),
+        _ => None,
+    };
+    if let Some(number) = number {
+        node.value = Value::Number(number.to_string());
     }
 }
 
@@ -98,7 +120,7 @@ impl<'a> Lines<'a> {
             _ => return None,
         };
         let rest = line.text.get(start..)?;
-        let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || b".+-".contains(byte);
+        let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || b".+-_".contains(byte);
         rest.get(..rest.bytes().take_while(is_word).count())
     }
 }

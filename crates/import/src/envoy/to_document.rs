@@ -90,8 +90,11 @@ fn lost_remarks(limit: &FileLimit, losses: &mut Vec<EnvoyLoss>) {
     if limit.detailed_metric || limit.path.iter().any(|step| step.value_to_metric) {
         losses.push(EnvoyLoss::Metrics);
     }
-    if limit.has_metadata {
+    if limit.metadata.is_some() {
         losses.push(EnvoyLoss::Metadata);
+    }
+    if limit.quota {
+        losses.push(EnvoyLoss::Quota);
     }
 }
 

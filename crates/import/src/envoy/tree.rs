@@ -45,6 +45,11 @@ impl TreeLevel {
         self.wildcards.extend(Wildcard::parse(name).map(|wildcard| (wildcard, at)));
     }
 
+    /// Whether there is a branch of that name.
+    pub(super) fn contains(&self, name: &str) -> bool {
+        self.by_name.contains_key(name)
+    }
+
     /// All branches, in the order of the file.
     pub(super) fn branches(&self) -> &[Branch] {
         &self.branches

@@ -1,7 +1,8 @@
 //! The example check that a server prints when it has started.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tollgate::rules::Identifier;
+use tollgate_import::envoy::FileLimit;
 
 /// The body of a check with these identifiers; with an address if none of them identifies a client.
 pub(crate) fn check_of(identifiers: &[Identifier]) -> String {
@@ -32,6 +33,18 @@ pub(crate) fn check_of(identifiers: &[Identifier]) -> String {
     check.replace('\'', r"'\''")
 }
 
+/// A call of Envoy that this limit counts.
+pub(crate) fn call_of_envoy(limit: &FileLimit) -> String {
+    let entries = limit.path.iter().map(|step| {
+        // A wildcard stands for any text.
+        let value = step.value.as_deref().unwrap_or("example").replace('*', "1");
+        json!({ "key": step.key, "value": value })
+    });
+    let entries: Vec<Value> = entries.collect();
+    let call = json!({ "domain": limit.domain, "descriptors": [{ "entries": entries }] });
+    call.to_string().replace('\'', r"'\''")
+}
+
 /// An address that is reserved for documentation.
 const ADDRESS: &str = "203.0.113.9";
 
@@ -47,6 +60,7 @@ fn object(fields: &[(String, &str)]) -> String {
 mod tests {
     use super::*;
     use tollgate::Policy;
+    use tollgate_import::envoy::EnvoyConfig;
 
     #[test]
     fn the_example_has_the_identifiers_of_the_rule() {
@@ -69,5 +83,22 @@ mod tests {
         );
         check("global", r#""identifiers":{"ip":"203.0.113.9"}"#);
         check("\"claim:it's\"", r#""attributes":{"claim:it'\''s":"example"}"#);
+    }
+
+    #[test]
+    fn the_example_for_envoy_meets_the_limit() {
+        let file = "
+domain: it's
+descriptors:
+  - key: path
+    value: /login*
+    descriptors: [{key: ip, rate_limit: {unit: day, requests_per_unit: 1}}]
+";
+        let config = EnvoyConfig::parse(&[("file", file)]).expect("a valid file");
+        let call = call_of_envoy(&config.limits()[0]);
+        assert_eq!(
+            call,
+            r#"{"descriptors":[{"entries":[{"key":"path","value":"/login1"},{"key":"ip","value":"example"}]}],"domain":"it'\''s"}"#
+        );
     }
 }

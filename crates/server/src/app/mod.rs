@@ -4,6 +4,7 @@ mod background;
 mod example;
 pub(crate) mod fleet;
 pub(crate) mod offload;
+mod reload;
 pub(crate) mod state;
 
 use std::sync::Arc;
@@ -17,7 +18,6 @@ use futures_core::future::BoxFuture;
 use http::{HeaderMap, Method, Request};
 use hyper::body::Incoming;
 use opentelemetry_sdk::trace::SdkTracer;
-use tollgate::{Policy, Revision};
 use tollgate_catalog::CatalogUrl;
 use tower::ServiceExt as _;
 
@@ -211,13 +211,18 @@ impl App {
         self.state.policy_source.summary()
     }
 
-    /// The body of a check to try: one that the first rule counts.
+    /// The path and the body of a check to try: one that the first rule counts, or else the first limit
+    /// for Envoy.
     #[must_use]
-    pub fn example(&self) -> String {
+    pub fn example(&self) -> (&'static str, String) {
         let policy = self.state.limiter.policy();
         let first = self.state.policy_source.in_force().first;
+        let files = self.state.envoy.source.loaded.load();
+        if let (None, Some(limit)) = (&first, files.config.limits().first()) {
+            return (routes::ENVOY_JSON, example::call_of_envoy(limit));
+        }
         let first = first.and_then(|rule_id| policy.rules().find(&rule_id));
-        example::check_of(first.map_or(&[], |rule| &rule.identifiers))
+        (CHECK, example::check_of(first.map_or(&[], |rule| &rule.identifiers)))
     }
 
     /// The admin token, if none is set and there was none: for this run, or stored in the catalog. It
@@ -262,91 +267,20 @@ impl App {
     }
 
     /// Reports that the server takes traffic.
-    pub async fn set_ready(&self) {
-        self.grpc.report(true).await;
+    pub fn set_ready(&self) {
+        self.grpc.report(true);
     }
 
     /// Reports that the server takes no more traffic, so that load balancers use other servers.
-    pub async fn set_draining(&self) {
+    pub fn set_draining(&self) {
         self.state.is_draining.store(true, Ordering::Relaxed);
         self.state.audit_log.events.close();
-        self.grpc.report(false).await;
+        self.grpc.report(false);
     }
 
-    /// Reloads the rules and puts them into force; an invalid file changes nothing.
-    pub fn reload(&self) {
-        if let PolicySource::File(source) = &self.state.policy_source {
-            self.log_reload(source.reload(self.state.now(), |policy| self.install(policy)));
-        }
-        let envoy = &self.state.envoy;
-        if let Some(read) = envoy.source.reload(|limits| self.install_envoy(limits)) {
-            self.log_envoy_reload(read);
-        }
-    }
-
-    /// Reloads the rules if their file has changed and is no longer being written, which is when it is
-    /// the same as at the last call.
-    pub fn reload_if_changed(&self) {
-        if let PolicySource::File(source) = &self.state.policy_source
-            && let Some(read) =
-                source.reload_if_settled(self.state.now(), |policy| self.install(policy))
-        {
-            self.log_reload(read);
-        }
-        let envoy = &self.state.envoy;
-        let read = envoy.source.reload_if_settled(|limits| self.install_envoy(limits));
-        if let Some(read) = read {
-            self.log_envoy_reload(read);
-        }
-    }
-
-    /// A short description of the files for Envoy in force; `None` if there is no directory of them.
-    #[must_use]
-    pub fn envoy_summary(&self) -> Option<String> {
-        let source = &self.state.envoy.source;
-        let config = source.loaded.load();
-        let (limits, domains) = (config.config.limits().len(), config.config.domains().count());
-        let (s, ss) = (if limits == 1 { "" } else { "s" }, if domains == 1 { "" } else { "s" });
-        let directory = source.directory()?.display();
-        Some(format!("{limits} limit{s} of {domains} domain{ss} from {directory}"))
-    }
-
-    fn log_envoy_reload(&self, read: Result<usize, String>) {
-        match read {
-            Ok(_) => {
-                tracing::info!(
-                    "limits for Envoy loaded: {}",
-                    self.envoy_summary().unwrap_or_default()
-                );
-            }
-            Err(problems) => tracing::error!(
-                "limits for Envoy not loaded, the last good ones stay in force: {problems}"
-            ),
-        }
-    }
-
-    fn install(&self, policy: &Policy) {
-        self.state.limiter.install(policy);
-        self.state.tell_revision(policy);
-    }
-
-    fn install_envoy(&self, limits: &Policy) {
-        self.state.envoy.limiter.install(limits);
-    }
-
-    fn log_reload(&self, read: Result<Revision, String>) {
-        match read {
-            Ok(Revision { number, .. }) if self.state.policy_source.in_force().rules == 0 => {
-                let summary = self.policy_summary();
-                tracing::warn!(revision = number, "rules loaded: {summary}: nothing has a limit");
-            }
-            Ok(Revision { number, .. }) => {
-                tracing::info!(revision = number, "rules loaded: {}", self.policy_summary());
-            }
-            Err(problems) => {
-                tracing::error!("rules not loaded, the last good ones stay in force: {problems}");
-            }
-        }
+    /// Ends gRPC streams that have no end, like `Watch` of health.
+    pub fn end_streams(&self) {
+        self.grpc.end_streams();
     }
 
     /// Why the last fetch of the keys of tokens failed, if it did.

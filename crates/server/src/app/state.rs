@@ -51,6 +51,8 @@ pub(crate) type SharedStore = Arc<AnyStore>;
 pub(crate) struct Envoy {
     pub(crate) source: EnvoySource,
     pub(crate) limiter: Limiter<SharedStore>,
+    /// The header fields in responses to Envoy.
+    pub(crate) families: HeaderFamilies,
 }
 
 /// What all requests share.
@@ -126,9 +128,12 @@ impl ServerState {
         let store = AnyStore::open(&settings.store, memory, &remote)
             .map_err(|problem| failed(&format!("store: {problem}")))?;
         let (store, store_durations) = (Arc::new(store), Arc::new(Histogram::default()));
-        let (source, limits) =
-            EnvoySource::open(settings.envoy_config.as_deref(), SystemClock.now())
-                .map_err(StartError)?;
+        let (source, limits) = EnvoySource::open(
+            settings.envoy_config.as_deref(),
+            settings.envoy.repeated_domain(),
+            SystemClock.now(),
+        )
+        .map_err(StartError)?;
         let envoy = Envoy {
             source,
             limiter: Limiter::builder()
@@ -136,6 +141,7 @@ impl ServerState {
                 .store(Arc::clone(&store))
                 .store_durations(Arc::clone(&store_durations))
                 .build(),
+            families: settings.envoy.headers,
         };
         // Last, so that an invalid setting leaves no new catalog behind.
         let Opening { policy_source, policy } = Opening::of(settings).await?;
@@ -351,8 +357,8 @@ impl Opening {
     async fn of(settings: &Settings) -> Result<Self, StartError> {
         let for_redis = settings.store.is_redis();
         let now = SystemClock.now();
-        if let Some(file) = settings.rules.as_deref() {
-            let opened = PolicyFile::open(Some(file), for_redis, now);
+        if !settings.uses_catalog() {
+            let opened = PolicyFile::open(settings.rules.as_deref(), for_redis, now);
             let (source, policy) = opened.map_err(StartError)?;
             return Ok(Self { policy_source: PolicySource::File(source), policy });
         }

@@ -1,4 +1,4 @@
-//! The policy from a file that may change, or the built-in one. An invalid policy never replaces a valid
+//! The policy from a file that may change, or one without rules. An invalid policy never replaces a valid
 //! one.
 
 use std::fmt::Write as _;
@@ -17,8 +17,11 @@ use tollgate::{Policy, Revision, Timestamp};
 
 use crate::policy::redact;
 
-/// The built-in rules, for a server without other rules.
+/// The built-in rules, which a new catalog starts with.
 pub(crate) const DEFAULT_RULES: &str = include_str!("default_rules.yaml");
+
+/// The rules of a server that has neither a file nor a catalog.
+const NO_RULES: &str = "rules: []";
 
 /// After how many consecutive checks that miss the file it is reported.
 const MAX_MISSED: u32 = 2;
@@ -168,7 +171,7 @@ impl PolicyFile {
 }
 
 fn text_of(file: Option<&Path>) -> Result<String, String> {
-    let Some(file) = file else { return Ok(DEFAULT_RULES.to_owned()) };
+    let Some(file) = file else { return Ok(NO_RULES.to_owned()) };
     let bytes = fs::read(file)
         .map_err(|error| format!("cannot read the rules file {}: {error}", file.display()))?;
     String::from_utf8(bytes).map_err(|_| format!("the rules file {} is not UTF-8", file.display()))
@@ -227,12 +230,17 @@ mod tests {
 
     #[test]
     fn built_in_rules_compile_without_lint_warnings() {
-        let (source, policy) = PolicyFile::open(None, false, NOW).expect("valid defaults");
-        assert!(!ids(&source).is_empty());
-        assert_eq!((look(&source), look(&source)), (None, None));
+        let policy = Policy::compile(&Source::parse(DEFAULT_RULES)).expect("valid defaults");
         let context = tollgate::rules::LintContext::default();
         let doubts = tollgate::rules::lint(&Source::parse(DEFAULT_RULES), &policy, &context);
         assert!(doubts.is_empty(), "{doubts:?}");
+    }
+
+    #[test]
+    fn without_a_file_there_are_no_rules() {
+        let (source, policy) = PolicyFile::open(None, false, NOW).expect("nothing to read");
+        assert_eq!((ids(&source).len(), policy.rules().len()), (0, 0));
+        assert_eq!((look(&source), look(&source)), (None, None));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Where the rules come from: a file that is edited elsewhere, or a catalog that this server writes.
+//! Where the rules come from: a file that is edited elsewhere, a catalog that this server writes, or nowhere.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -31,9 +31,12 @@ impl PolicySource {
         let plural = if rules == 1 { "" } else { "s" };
         match self {
             Self::File(source) => {
-                let file =
-                    source.file().map_or_else(String::new, |file| file.display().to_string());
-                format!("{rules} rule{plural} from {file}")
+                let Some(file) = source.file() else {
+                    return "none: what no file of envoyproxy/ratelimit limits passes (--rules or \
+                            --catalog adds rules)"
+                        .to_owned();
+                };
+                format!("{rules} rule{plural} from {}", file.display())
             }
             Self::Catalog(catalog_sync) if catalog_sync.was_reached() => {
                 format!("{rules} rule{plural} in {}", catalog_sync.catalog.url())

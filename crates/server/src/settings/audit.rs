@@ -39,9 +39,9 @@ pub(super) fn read(layers: &mut Layers<'_>, settings: &mut Settings) {
     let audit = &mut settings.audit;
     let mut decisions = None;
     layers.read("audit.decisions", &mut decisions);
-    let has_catalog = settings.rules.is_none();
+    let has_catalog = settings.rules.is_none() && settings.has_catalog;
     if decisions == Some(Switch::On) && !has_catalog {
-        let message = "decisions are kept in a catalog, and the rules are in a file (rules)";
+        let message = "decisions are kept in a catalog, and there is none; name one in catalog, and no rules file";
         layers.refuse("audit.decisions", message);
     }
     audit.decisions = decisions != Some(Switch::Off) && has_catalog;

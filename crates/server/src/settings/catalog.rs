@@ -6,6 +6,7 @@ use tollgate_document::{Problem, Value};
 
 use super::Settings;
 use super::layers::Layers;
+use super::origin::Origin;
 use super::value::{Setting, problem};
 
 /// The default copy, from which a node starts when PostgreSQL is unavailable.
@@ -29,6 +30,17 @@ pub(super) fn read(layers: &mut Layers<'_>, settings: &mut Settings) {
     } else if settings.catalog_copy.is_none() {
         settings.catalog_copy = Some(COPY.into());
         layers.resolved("catalog_copy", settings.catalog_copy.show());
+    }
+}
+
+/// Leaves the catalog out if only files of envoyproxy/ratelimit are given: they replace a service that has
+/// no other rules, and writes no file.
+pub(super) fn leave_out(layers: &mut Layers<'_>, settings: &mut Settings) {
+    let is_chosen = layers.origin("catalog") != Origin::Default;
+    let is_for_files_only = settings.envoy_config.is_some() && settings.gateway.is_none();
+    if settings.rules.is_none() && is_for_files_only && !is_chosen {
+        settings.has_catalog = false;
+        layers.resolved("catalog", Json::Null);
     }
 }
 

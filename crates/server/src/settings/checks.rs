@@ -28,13 +28,19 @@ pub(super) fn check_auth(
     for (name, other) in
         [("http", settings.http), ("admin", settings.admin.unwrap_or(settings.http))]
     {
-        if settings.grpc == other && other.port() != 0 {
+        if settings.grpc.tcp() == Some(other) && other.port() != 0 {
             let message = format!("this is where {name} listens; choose another port");
             layers.refuse("grpc", message);
             break;
         }
     }
-    let public = [settings.http, settings.grpc].into_iter().find(|at| !is_loopback(at.ip()));
+    let addresses = [Some(settings.http), settings.grpc.tcp()].into_iter().flatten();
+    let public = addresses.into_iter().find(|at| !is_loopback(at.ip()));
+    if chosen == Some(CheckAuth::Mtls) && settings.grpc.tcp().is_none() {
+        let message = "a Unix socket has no client certificates, which check_auth mtls asks for; choose \
+                       a port, or check_auth token";
+        layers.refuse("grpc", message);
+    }
     match (chosen, public) {
         (None, Some(public)) => {
             let message = format!(

@@ -1,4 +1,4 @@
-//! Warns at start about settings that expose more than an operator may expect, but are valid.
+//! Warns at start about settings that are valid, but expose more or apply less than an operator may expect.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -8,7 +8,7 @@ use crate::settings::Settings;
 /// The permission bit of files that every user of the machine may read.
 const READABLE_BY_ALL: u32 = 0o004;
 
-/// Warnings about settings that expose secrets.
+/// Warnings about settings that expose secrets, and about a catalog that is not used.
 #[must_use]
 pub fn warnings(settings: &Settings) -> Vec<String> {
     let mut warnings = Vec::new();
@@ -26,6 +26,14 @@ pub fn warnings(settings: &Settings) -> Vec<String> {
             warnings
                 .push(format!("tls.key: every user can read {key}; chmod 600 {key} restricts it"));
         }
+    }
+    let unused = settings.catalog.file().filter(|file| file.exists());
+    if let Some(file) = unused.filter(|_| settings.rules.is_none() && !settings.uses_catalog()) {
+        let file = file.display();
+        warnings.push(format!(
+            "catalog: {file} is here but is not used, because envoy_config is set and catalog is not; \
+             name it with --catalog sqlite:{file} to use its rules too"
+        ));
     }
     warnings
 }

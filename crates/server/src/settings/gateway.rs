@@ -84,7 +84,7 @@ pub(super) fn read(layers: &mut Layers<'_>, settings: &mut Settings) {
         return;
     }
     let others =
-        [("http", Some(settings.http)), ("admin", settings.admin), ("grpc", Some(settings.grpc))];
+        [("http", Some(settings.http)), ("admin", settings.admin), ("grpc", settings.grpc.tcp())];
     let taken = others.iter().find(|(_, other)| address.port() != 0 && *other == Some(address));
     if let Some((name, _)) = taken {
         layers.refuse(

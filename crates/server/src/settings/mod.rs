@@ -7,11 +7,13 @@ mod about;
 mod audit;
 mod catalog;
 mod checks;
+mod envoy;
 pub mod exposure;
 mod gateway;
 mod identity;
 mod jwt;
 mod layers;
+mod listen_address;
 mod names;
 mod origin;
 mod otlp;
@@ -34,8 +36,10 @@ pub use tollgate_catalog::CatalogUrl;
 use tollgate_catalog::{Token, WriteBounds};
 
 pub use audit::Audit;
+pub use envoy::EnvoySettings;
 pub use gateway::GatewaySettings;
 pub use layers::{EffectiveSetting, FLAGGED, flag, variable};
+pub use listen_address::ListenAddress;
 pub use origin::{Origin, RefusedSetting, RefusedSettings};
 pub use otlp::Otlp;
 pub use value::ByteSize;
@@ -49,20 +53,25 @@ pub struct Settings {
     /// [`ADMIN_ON_LOOPBACK`] if it is not set and other machines can reach `http`.
     pub admin: Option<SocketAddr>,
     /// Where gRPC and Envoy's rate limit service listen; port 0 takes any free one.
-    pub grpc: SocketAddr,
+    pub grpc: ListenAddress,
     /// Names under which the check API is called on loopback without a token, besides `localhost`.
     pub hosts: Vec<String>,
     /// The gateway, which checks and forwards requests, if there is one.
     pub gateway: Option<GatewaySettings>,
     /// The policy file; without one, rules are in the catalog.
     pub rules: Option<PathBuf>,
-    /// The database of rules, clients and tokens.
+    /// The database of rules, clients and tokens, if [`Settings::uses_catalog`].
     pub catalog: CatalogUrl,
+    /// Whether rules that are not in a file are in a catalog. [`Settings::load`] clears it if files of
+    /// envoyproxy/ratelimit are all that the server is for.
+    pub has_catalog: bool,
     /// The file that a node starts from when the catalog is unavailable; none for a catalog that is a
     /// file.
     pub catalog_copy: Option<PathBuf>,
     /// A directory with files of envoyproxy/ratelimit.
     pub envoy_config: Option<PathBuf>,
+    /// How Envoy's rate limit service responds.
+    pub envoy: EnvoySettings,
     /// Where counters are.
     pub store: StoreUrl,
     /// Timeouts and the circuit breaker of a shared store.
@@ -113,13 +122,15 @@ impl Default for Settings {
         Self {
             http: SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)),
             admin: None,
-            grpc: SocketAddr::from((Ipv4Addr::LOCALHOST, 8081)),
+            grpc: SocketAddr::from((Ipv4Addr::LOCALHOST, 8081)).into(),
             hosts: Vec::new(),
             gateway: None,
             rules: None,
             catalog: CatalogUrl::default(),
+            has_catalog: true,
             catalog_copy: None,
             envoy_config: None,
+            envoy: EnvoySettings::default(),
             store: StoreUrl::default(),
             remote: RemoteSettings::default(),
             memory: ByteSize::mebibytes(256),
@@ -162,12 +173,18 @@ impl Settings {
         Ok(Effective { settings, entries })
     }
 
+    /// Whether rules and tokens are in a catalog, not in a file or nowhere.
+    #[must_use]
+    pub const fn uses_catalog(&self) -> bool {
+        self.rules.is_none() && self.has_catalog
+    }
+
     /// The admin token that the settings add to those of the catalog. A token made by a catalog is not
     /// added: it would stay valid after it was revoked there.
     #[must_use]
     pub fn added_admin_token(&self) -> Option<&Secret> {
         let is_of_catalog = |token: &&Secret| {
-            self.rules.is_none() && Token::id_in(token.expose().as_bytes()).is_some()
+            self.uses_catalog() && Token::id_in(token.expose().as_bytes()).is_some()
         };
         self.admin_token.as_ref().filter(|token| !is_of_catalog(token))
     }

@@ -1,5 +1,6 @@
 //! Limits of a connection: headers, timeouts, connections.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use http::Version;
@@ -174,7 +175,7 @@ async fn a_port_that_cannot_be_opened_is_an_error() {
     let error = Listener::bind(address, None, &Limits::default()).await.expect_err("it is taken");
     let expected = format!("cannot listen on {address}: another program listens there already");
     assert_eq!(error.to_string(), expected);
-    let foreign = "192.0.2.1:80".parse().expect("an address");
+    let foreign: SocketAddr = "192.0.2.1:80".parse().expect("an address");
     let error = Listener::bind(foreign, None, &Limits::default()).await.expect_err("not ours");
     let expected = "cannot listen on 192.0.2.1:80: this machine has no such address";
     assert_eq!(error.to_string(), expected);

@@ -126,6 +126,7 @@ hosts: [tollgate.internal]
 catalog: postgres://tollgate@db.example/tollgate
 catalog_copy: copy.db
 envoy_config: ratelimit
+envoy: {{merge_domains: true, headers: [draft-6]}}
 store: 'memory:'
 memory: 1GiB
 store_failure: {{deadline: 20ms, failures: 3, probe_after: 2s, drift_warning: 500ms}}
@@ -175,7 +176,7 @@ idempotency: {{keys: 20, seconds: 30}}
     let settings = &effective.settings;
     assert_eq!(settings.http, address("0.0.0.0:9000"));
     assert_eq!(settings.admin, Some(address("127.0.0.1:9001")));
-    assert_eq!(settings.grpc, address("127.0.0.1:9002"));
+    assert_eq!(settings.grpc.tcp(), Some(address("127.0.0.1:9002")));
     assert_eq!(settings.hosts, ["tollgate.internal"]);
     assert_eq!(settings.memory.to_usize(), 1 << 30);
     assert_eq!(settings.remote.deadline, Duration::from_millis(20));
@@ -206,7 +207,9 @@ idempotency: {{keys: 20, seconds: 30}}
     assert_eq!(gateway.config.timeouts.upload, Duration::from_hours(2));
     assert_eq!(gateway.config.timeouts.body, Duration::from_secs(3));
     assert!(gateway.config.is_encrypted && gateway.config.trusted_proxies.len() == 2);
-    assert!(settings.catalog.is_shared());
+    assert!(settings.catalog.is_shared() && settings.uses_catalog());
+    assert!(settings.envoy.merge_domains);
+    assert_eq!(settings.envoy.headers.iter().count(), 1);
     assert_eq!(settings.catalog_copy, Some("copy.db".into()));
     let max_bytes = ByteSize::mebibytes(9);
     let audit = Audit {
@@ -326,8 +329,8 @@ fn invalid_values_are_refused_with_what_is_expected() {
         ),
         (
             "{rules: policy.yaml, audit: {decisions: on}}",
-            "audit.decisions (tollgate.yaml:1:41): decisions are kept in a catalog, and the rules are \
-             in a file (rules)",
+            "audit.decisions (tollgate.yaml:1:41): decisions are kept in a catalog, and there is \
+             none; name one in catalog, and no rules file",
         ),
         (
             "audit: {sample_allowed: 2}",

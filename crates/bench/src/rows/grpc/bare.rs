@@ -10,7 +10,6 @@ use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
 
-use super::definitions::envoy::config::core::v3::HeaderValue;
 use super::definitions::envoy::service::ratelimit::v3::rate_limit_response::rate_limit::Unit;
 use super::definitions::envoy::service::ratelimit::v3::rate_limit_response::{
     Code, DescriptorStatus, RateLimit,
@@ -27,16 +26,8 @@ use crate::peers::LIMIT;
 use crate::rows::server::RULE;
 
 const DECISION: &str = "d1f00dbee-a2a2a2";
-/// The name of the limit in responses to Envoy.
-const LIMIT_NAME: &str = "bench.user";
-const FIELDS: [(&str, &str); 6] = [
-    ("x-ratelimit-limit", "1000000000"),
-    ("x-ratelimit-remaining", "999999999"),
-    ("x-ratelimit-reset", "1800000000"),
-    ("x-ratelimit-policy", "1000000000;w=86400"),
-    ("ratelimit-policy", "\"bench.user\";q=1000000000;w=86400"),
-    ("ratelimit", "\"bench.user\";r=999999999;t=40000"),
-];
+/// The id of the limit in responses to Envoy.
+const LIMIT_ID: &str = "bench.user";
 
 /// Serves until the process is ended, and says where.
 pub(crate) fn serve(address: SocketAddr) -> Fallible<()> {
@@ -111,24 +102,25 @@ impl rls::RateLimitService for Bare {
             current_limit: Some(RateLimit {
                 requests_per_unit: LIMIT,
                 unit: Unit::Day.into(),
-                name: LIMIT_NAME.to_owned(),
+                name: String::new(),
             }),
             limit_remaining: LIMIT - 1,
             duration_until_reset: Some(Duration { seconds: 40_000, nanos: 0 }),
             quota: None,
         };
-        let headers = FIELDS.map(|(key, value)| HeaderValue {
-            key: key.to_owned(),
-            value: value.to_owned(),
-            raw_value: Vec::new(),
-        });
-        let decision = Value { kind: Some(Kind::StringValue(DECISION.to_owned())) };
+        let text = |text: &str| Value { kind: Some(Kind::StringValue(text.to_owned())) };
+        let number = |number: u32| Value { kind: Some(Kind::NumberValue(number.into())) };
+        let metadata = [
+            ("decision_id", text(DECISION)),
+            ("rule_id", text(LIMIT_ID)),
+            ("limit", number(LIMIT)),
+            ("remaining", number(LIMIT - 1)),
+        ];
         Ok(Response::new(RateLimitResponse {
             overall_code: Code::Ok.into(),
             statuses: vec![status],
-            response_headers_to_add: headers.into(),
             dynamic_metadata: Some(Struct {
-                fields: [("decision_id".to_owned(), decision)].into(),
+                fields: metadata.map(|(name, value)| (name.to_owned(), value)).into(),
             }),
             ..RateLimitResponse::default()
         }))

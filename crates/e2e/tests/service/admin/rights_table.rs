@@ -54,6 +54,7 @@ use Least::{Admin, Caller, Look, Nothing, Operator, RuleEditor, RuleViewer, View
 pub(crate) const CALLS: &[(&str, &str, Least)] = &[
     ("get", "/health/live", Nothing),
     ("get", "/health/ready", Nothing),
+    ("get", "/healthcheck", Nothing),
     ("get", "/metrics", Nothing),
     ("get", "/api/v1/rate-limits/status", Nothing),
     ("post", "/api/v1/rate-limit/check", Caller),

@@ -25,8 +25,8 @@ fn decisions_of_every_entry_point_are_logged() {
     fs::write(directory.join("shop.yaml"), ENVOY).expect("written");
     let settings = format!("{OFTEN}\naudit: {{sample_allowed: 0}}\nidentity: {{api_keys: any}}");
     let path = directory.to_str().expect("a readable path");
-    let setup =
-        Setup { settings: &settings, arguments: &["--envoy-config", path], ..Setup::default() };
+    let arguments = ["--envoy-config", path, "--catalog", "sqlite:tollgate.db"];
+    let setup = Setup { settings: &settings, arguments: &arguments, ..Setup::default() };
     let server = Server::start_in(folder, &setup);
     let by_key =
         json!({"rule_id": "keys", "limit": 0, "window": "1h", "identifier_type": "api_key"});

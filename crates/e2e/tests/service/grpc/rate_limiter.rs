@@ -69,7 +69,6 @@ fn every_field_of_a_check_counts() {
     check(json!({"endpoint": "/a", "method": "GET"}), "true - ");
     check(json!({}), "true - ");
     check(json!({"identifier": "mallory"}), "false - ");
-    check(json!({"rule_id": "per_user"}), "true - ");
     check(json!({"identifier": "bob", "rule_id": "per_user", "cost": "4"}), "true 1 per_user");
     check(
         json!({"identifier": "gold", "dimension": "custom", "rule_id": "per_plan"}),
@@ -109,6 +108,7 @@ fn invalid_checks_are_errors() {
         assert!(failure.detail.contains("checks[1]"), "{batch}: {failure:?}");
     };
     let wrong = "INVALID_ARGUMENT";
+    check(json!({"rule_id": "per_user"}), "INVALID_ARGUMENT", "identifier: it is empty");
     check(json!({"identifier": "a", "dimension": "banana"}), wrong, "dimension: write user");
     check(json!({"dimension": "ip"}), wrong, "that is empty");
     check(json!({"identifier": "a", "dimension": "custom"}), wrong, "add rule_id");

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use tollgate_e2e::grpc::{
-    CHECK_BATCH, CHECK_RATE_LIMIT, Client, Failure, GET_REMAINING_QUOTA, HEALTH, RESET_LIMIT,
-    SHOULD_RATE_LIMIT, request,
+    AUTHORIZE, CHECK_BATCH, CHECK_RATE_LIMIT, Client, Failure, GET_REMAINING_QUOTA, HEALTH,
+    RESET_LIMIT, SHOULD_RATE_LIMIT, request,
 };
 use tollgate_e2e::process::Process;
 use tollgate_e2e::server::{ADMIN_TOKEN, CALLER_TOKEN, Server, Setup, command};
@@ -24,12 +24,14 @@ fn every_call_needs_its_permission() {
     const CALLERS: [&str; 3] = ["UNAUTHENTICATED", "OK", "OK"];
     const OPERATORS: [&str; 3] = ["UNAUTHENTICATED", "PERMISSION_DENIED", "OK"];
     let ann = json!({"identifier": "ann"});
+    let authorized = json!({"attributes": {"request": {"http": {"method": "GET", "path": "/"}}}});
     let calls = [
         (CHECK_RATE_LIMIT, ann.clone(), OPEN, CALLERS),
         (GET_REMAINING_QUOTA, ann.clone(), OPEN, CALLERS),
         (CHECK_BATCH, json!({"checks": [ann]}), OPEN, CALLERS),
         (RESET_LIMIT, ann, OPERATORS, OPERATORS),
         (SHOULD_RATE_LIMIT, request("any", &[&["user=ann"]]), OPEN, CALLERS),
+        (AUTHORIZE, authorized, OPEN, CALLERS),
         (HEALTH, json!({}), OPEN, OPEN),
     ];
     for (settings, is_open) in [("check_auth: none", true), ("check_auth: token", false)] {

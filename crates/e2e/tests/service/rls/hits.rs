@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{ask, brief, header, start};
+use super::{ask, brief, header, start, start_with};
 use tollgate_e2e::grpc::{Client, descriptor, request};
-use tollgate_e2e::server::Server;
+use tollgate_e2e::server::{Server, Setup};
 
 const FILE: &str = "
 domain: test
@@ -39,9 +39,47 @@ fn the_descriptor_says_what_it_costs_or_else_the_request() {
     check(json!(5), json!("1"), "OK, OK 5");
     check(json!(5), json!("0"), "OK, OK 5");
     check(Value::Null, json!("5"), "OK, OK 0");
-    // A peek reports that nothing is left.
-    check(json!(5), json!("0"), "OVER_LIMIT, OVER_LIMIT 0");
     check(Value::Null, Value::Null, "OVER_LIMIT, OVER_LIMIT 0");
+}
+
+/// A peek at exactly the limit used to be refused, so callers that charge afterwards lost a request.
+#[test]
+fn a_peek_is_over_the_limit_only_after_a_charge_beyond_it() {
+    let server = start(FILE);
+    let mut client = Client::of(&server);
+    let mut check = |entry: &str, own: &str, expected: &str| {
+        let mut asked = request("test", &[&[entry]]);
+        asked["descriptors"][0]["hits_addend"] = json!(own);
+        assert_eq!(brief(&client.should_rate_limit(&asked)), expected, "{entry} {own}");
+    };
+    check("user=ann", "0", "OK, OK 10");
+    check("user=ann", "10", "OK, OK 0");
+    check("user=ann", "0", "OK, OK 0");
+    // What was used is charged afterwards, and is more than the limit.
+    check("user=ann", "1", "OVER_LIMIT, OVER_LIMIT 0");
+    check("user=ann", "0", "OVER_LIMIT, OVER_LIMIT 0");
+    check("user=ann", "1", "OVER_LIMIT, OVER_LIMIT 0");
+    check("user=bob", "0", "OK, OK 10");
+    // In shadow mode nothing is refused.
+    check("trial=ann", "0", "OK, OK 10");
+    check("trial=ann", "12", "OK, OK 0");
+    check("trial=ann", "0", "OK, OK 0");
+}
+
+#[test]
+fn a_peek_at_a_limit_that_a_request_carries_is_over_it_after_a_charge_beyond_it() {
+    let server = start(FILE);
+    let mut client = Client::of(&server);
+    let mut check = |own: &str, expected: &str| {
+        let mut asked = request("test", &[&["any=x"]]);
+        asked["descriptors"][0]["hits_addend"] = json!(own);
+        asked["descriptors"][0]["limit"] = json!({"requests_per_unit": 2, "unit": "YEAR"});
+        assert_eq!(brief(&client.should_rate_limit(&asked)), expected, "{own}");
+    };
+    check("2", "OK, OK 0");
+    check("0", "OK, OK 0");
+    check("3", "OVER_LIMIT, OVER_LIMIT 0");
+    check("0", "OVER_LIMIT, OVER_LIMIT 0");
 }
 
 #[test]
@@ -60,7 +98,8 @@ fn a_cost_beyond_the_limit_takes_what_is_left() {
 
 #[test]
 fn fields_report_a_drained_or_empty_limit() {
-    let server = start(FILE);
+    let settings = "envoy: {headers: [x-ratelimit]}";
+    let server = start_with(FILE, &Setup { settings, ..Setup::default() });
     let mut client = Client::of(&server);
     let mut check = |own: &str, remaining: &str, waits: bool| {
         let mut asked = request("test", &[&["user=ann"]]);
@@ -74,7 +113,7 @@ fn fields_report_a_drained_or_empty_limit() {
     check("4", "6", false);
     // It costs more than is left, and takes what is left.
     check("7", "0", true);
-    // A peek finds nothing left.
+    // A peek finds that it was exceeded.
     check("0", "0", true);
 }
 
@@ -95,11 +134,13 @@ fn all_descriptors_are_charged_or_none() {
     dear["hits_addend"] = json!(4);
     assert_eq!(brief(&client.should_rate_limit(&dear)), "OVER_LIMIT, OK 10, OVER_LIMIT 0");
     assert_eq!(ask(&mut client, &[&["other=y"]]), "OK, OK 2");
-    // A peek that finds nothing left refuses the others too.
+    // A peek that is over its limit refuses the others too.
     let mut look = request("test", both);
     look["descriptors"][1]["hits_addend"] = json!("0");
-    assert_eq!(brief(&client.should_rate_limit(&look)), "OVER_LIMIT, OK 6, OVER_LIMIT 0");
-    assert_eq!(ask(&mut client, &[&["user=ann"]]), "OK, OK 5");
+    assert_eq!(brief(&client.should_rate_limit(&look)), "OK, OK 5, OK 0", "used up, not exceeded");
+    assert_eq!(ask(&mut client, &[&["other=x"]]), "OVER_LIMIT, OVER_LIMIT 0");
+    assert_eq!(brief(&client.should_rate_limit(&look)), "OVER_LIMIT, OK 5, OVER_LIMIT 0");
+    assert_eq!(ask(&mut client, &[&["user=ann"]]), "OK, OK 4");
 }
 
 #[test]

@@ -1,14 +1,18 @@
 //! Envoy's rate limit service, called by Envoy, by a client with Envoy's own messages, and over HTTP.
 
+mod alone;
 mod answers;
 mod client_text;
+mod demo;
 mod hits;
 mod json;
 mod matching;
 mod metrics;
 mod own_rules;
 mod proxy;
+mod quota;
 mod reload;
+mod unix_socket;
 
 use std::fs;
 use std::path::Path;

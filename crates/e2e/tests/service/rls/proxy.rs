@@ -23,7 +23,8 @@ fn start(arguments: &[&str]) -> Server {
     let limits = root().join("examples/ratelimit");
     let limits = limits.to_str().expect("a readable path");
     let arguments = [&["--envoy-config", limits], arguments].concat();
-    Server::start(&Setup { arguments: &arguments, ..Setup::default() })
+    let settings = "envoy: {headers: [x-ratelimit, draft-11]}";
+    Server::start(&Setup { arguments: &arguments, settings, ..Setup::default() })
 }
 
 fn start_envoy(server: &Server, upstream: &Upstream, changes: &[(&str, &str)]) -> Envoy {
@@ -143,6 +144,65 @@ fn a_query_does_not_reset_the_limit_of_logins() {
     for number in 0..20 {
         assert_refused(&login(&format!("/login?{number}")), LOGIN);
     }
+}
+
+/// Envoy's own fields and ours used to contradict each other.
+#[test]
+fn limits_are_in_header_fields_once_if_envoy_writes_them() {
+    let limits = root().join("examples/ratelimit");
+    let limits = limits.to_str().expect("a readable path");
+    let server =
+        Server::start(&Setup { arguments: &["--envoy-config", limits], ..Setup::default() });
+    let upstream = Upstream::start();
+    let own_fields = "failure_mode_deny: false\n                      \
+                      enable_x_ratelimit_headers: DRAFT_VERSION_03";
+    let changes = [PATIENT, &[("failure_mode_deny: false", own_fields)]].concat();
+    let envoy = start_envoy(&server, &upstream, &changes);
+    let check = |status: u16, left: &str| {
+        let answer = envoy.ask("127.0.0.2", "/orders", &["--header", "X-Tenant: trial"]);
+        assert_eq!(answer.status, status, "{answer:?}");
+        for name in ["x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"] {
+            assert_eq!(answer.header_values(name).len(), 1, "{name}: {answer:?}");
+        }
+        assert_eq!(answer.header("x-ratelimit-remaining"), Some(left));
+        let limit = answer.header("x-ratelimit-limit").expect("the limit");
+        assert!(limit.starts_with("3, ") && !limit.contains("name"), "{limit}");
+        assert_eq!(answer.header_values("ratelimit").len(), 0, "{answer:?}");
+        assert_eq!(
+            answer.header_values("retry-after").len(),
+            usize::from(status == 429),
+            "{answer:?}"
+        );
+    };
+    for left in ["2", "1", "0"] {
+        check(200, left);
+    }
+    check(429, "0");
+}
+
+#[test]
+fn the_access_log_of_envoy_names_the_rule_that_refused() {
+    let server = start(&[]);
+    let upstream = Upstream::start();
+    let mut envoy = start_envoy(&server, &upstream, PATIENT);
+    for _ in 0..4 {
+        envoy.ask("127.0.0.2", "/orders", &["--header", "X-Tenant: trial"]);
+    }
+    let log = envoy.process.until("four lines of the access log", |process| {
+        let lines: Vec<String> = process
+            .output()
+            .lines()
+            .filter(|line| line.contains("/orders"))
+            .map(str::to_owned)
+            .collect();
+        (lines.len() == 4).then_some(lines)
+    });
+    for (line, left) in log.iter().zip(["2", "1", "0"]) {
+        assert!(line.contains(&format!(" 200 shop.tenant_trial {left}/3 d")), "{line}");
+    }
+    assert!(log[3].contains(" 429 shop.tenant_trial 0/3 d"), "{}", log[3]);
+    let id = log[3].rsplit(' ').next().expect("the decision");
+    assert_eq!(server.get_as_admin(&format!("/api/v1/decisions/{id}")).status, 200, "{id}");
 }
 
 #[test]

@@ -42,12 +42,12 @@ fn changed_files_take_effect_and_counters_survive() {
     let more = tollgate_e2e::grpc::request("more", &[&["user=ann"]]);
     until("the new domain", || {
         let answer = client.should_rate_limit(&more);
-        (answer["statuses"][0]["current_limit"]["name"] == "more.user").then_some(())
+        (answer["dynamic_metadata"]["rule_id"] == "more.user").then_some(())
     });
     fs::remove_file(directory(&server).join("more.yml")).expect("removed");
     until("the end of the domain", || {
         let answer = client.should_rate_limit(&more);
-        (answer["statuses"][0]["current_limit"]["name"] != "more.user").then_some(())
+        (answer["dynamic_metadata"]["rule_id"] != "more.user").then_some(())
     });
     assert_eq!(ask(&mut client, &[&["user=ann"]]), "OK, OK 7");
 }
@@ -75,7 +75,7 @@ fn a_mistake_leaves_the_last_good_files_in_force() {
             .then_some(())
     });
     let more = client.should_rate_limit(&tollgate_e2e::grpc::request("more", &[&["user=ann"]]));
-    assert_ne!(more["statuses"][0]["current_limit"]["name"], "more.user", "{more}");
+    assert_ne!(more["dynamic_metadata"]["rule_id"], "more.user", "{more}");
     // SIGHUP reloads at once.
     fs::write(directory(&server).join("test.yaml"), file("test", 7)).expect("written");
     server.process.signal("HUP");
@@ -100,12 +100,10 @@ fn invalid_files_stop_the_start() {
     };
     check(&files, &["files", "--envoy-config", "No such file"]);
     fs::create_dir(&files).expect("a directory");
-    check(&files, &["there is no .yaml or .yml file in it"]);
-    fs::write(files.join("notes.txt"), "no YAML").expect("written");
-    check(&files, &["there is no .yaml or .yml file in it"]);
-    let quota = file("test", 5).replace("    rate_limit", "    quota_mode: true\n    rate_limit");
-    write(&files, "a.yaml", &quota);
-    check(&files, &["a.yaml: line 4, column 17: ", "quota_mode is not supported", "leave it out"]);
+    check(&files, &["there is no file in it"]);
+    fs::write(files.join("notes.txt"), "no limits").expect("written");
+    check(&files, &["notes.txt: line 1, column 1: "]);
+    fs::remove_file(files.join("notes.txt")).expect("removed");
     write(&files, "a.yaml", &file("test", 5));
     write(&files, "b.yaml", &file("test", 5));
     check(&files, &["b.yaml: line 1, column 9: ", "test"]);

@@ -63,6 +63,8 @@ pub enum EnvoyLoss {
     Metrics,
     /// Answers carry metadata.
     Metadata,
+    /// It refuses a request only together with all other quotas.
+    Quota,
 }
 
 impl EnvoyLoss {
@@ -86,6 +88,7 @@ impl EnvoyLoss {
             Self::Replaces(_) => "replaces",
             Self::Metrics => "metrics",
             Self::Metadata => "metadata",
+            Self::Quota => "quota_mode",
         }
     }
 }
@@ -155,6 +158,10 @@ impl fmt::Display for EnvoyLoss {
             ),
             Self::Metrics => f.write_str("metrics name the rule, not the values of requests"),
             Self::Metadata => f.write_str("its metadata is not part of answers"),
+            Self::Quota => f.write_str(
+                "it refuses by itself; in the file it refuses only if all limits in quota_mode that \
+                 a request meets are exceeded",
+            ),
         }
     }
 }

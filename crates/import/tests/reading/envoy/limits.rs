@@ -1,7 +1,7 @@
 //! What limits are, once they are read.
 
 use tollgate_core::{Algorithm, Micros, Quota};
-use tollgate_import::envoy::{Allowance, EnvoyConfig, FileLimit, Unit};
+use tollgate_import::envoy::{Allowance, EnvoyConfig, FileLimit, RepeatedDomain, Unit};
 
 use crate::envoy::request::{config, entries, in_words};
 
@@ -51,6 +51,10 @@ fn what_a_limit_allows() {
         ("unit: day, requests_per_unit: 4294967295", fixed(4_294_967_295)),
         ("unit: day, requests_per_unit: 1e3", fixed(1_000)),
         ("unit: day, requests_per_unit: 0x10", fixed(16)),
+        ("unit: day, requests_per_unit: 1_000", fixed(1_000)),
+        ("unit: day, requests_per_unit: 010", fixed(8)),
+        ("unit: day, requests_per_unit: 0b11", fixed(3)),
+        ("unit: day, requests_per_unit: 5, requests_per_unit: 6", fixed(6)),
         ("unit: day, requests_per_unit: 5, unlimited: false", fixed(5)),
         ("unit: day, requests_per_unit: 5, unlimited: no", fixed(5)),
         ("unit: day, requests_per_unit: 5, unlimited: null", fixed(5)),
@@ -248,4 +252,66 @@ fn several_files_are_several_domains() {
     assert_eq!(in_words(&config, "two", "k=x"), "2");
     assert_eq!(in_words(&config, "three", "k=x"), "no domain");
     assert_eq!(EnvoyConfig::parse(&[]).expect("no file is no mistake").limits().len(), 0);
+}
+
+/// Anchors are often used with merge keys, which yaml.v2 knows; they used to be refused.
+#[test]
+fn yaml_is_read_as_by_yaml_v2() {
+    let file = "
+domain: d
+domain: shop
+descriptors:
+  - &base
+    key: a
+    rate_limit: &limit {unit: day, requests_per_unit: 1_0}
+    shadow_mode: true
+  - <<: *base
+    key: b
+  - key: c
+    rate_limit:
+      requests_per_unit: 2
+      <<: [*limit, {unit: hour, name: n}]
+---
+domain: [not read
+";
+    let config = config(file);
+    let of = |limit: &FileLimit| {
+        let Allowance::Limited { unit, quota, .. } = &limit.allowance else { panic!("unlimited") };
+        (limit.id.to_string(), *unit, quota.limit, limit.shadow, limit.name.is_some())
+    };
+    let expected =
+        [("shop.a", 10, true, false), ("shop.b", 10, true, false), ("shop.c", 2, false, true)];
+    let expected =
+        expected.map(|(id, limit, shadow, named)| (id.to_owned(), Unit::Day, limit, shadow, named));
+    assert_eq!(config.limits().iter().map(of).collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn a_merge_key_needs_a_map() {
+    let file = "domain: d\ndescriptors:\n  - {<<: 5, key: a}\n";
+    let problems = EnvoyConfig::parse(&[("f", file)]).expect_err("nothing to merge");
+    let told = problems[0].to_string();
+    assert!(told.contains("line 3, column 10") && told.contains("this cannot be merged"), "{told}");
+}
+
+#[test]
+fn domains_of_several_files_can_be_merged() {
+    let file = |key: &str| with_rate_limit("unit: day").replace("key: k", &format!("key: {key}"));
+    let (one, two) = (file("k"), file("l"));
+    let merged = |files: &[(&str, &str)]| EnvoyConfig::parse_domains(files, RepeatedDomain::Merged);
+    let config = merged(&[("1", &one), ("2", &two)]).expect("valid files");
+    assert_eq!((config.limits().len(), config.domains().count()), (2, 1));
+    let problems = merged(&[("1", &one), ("2", &one)]).expect_err("a name twice");
+    let told = problems[0].to_string();
+    assert!(
+        told.contains("2: line 3") && told.contains("in another file of this domain"),
+        "{told}"
+    );
+}
+
+#[test]
+fn quotas_and_metadata_are_kept() {
+    let file = "{domain: d, descriptors: [{key: k, quota_mode: true, metadata: {a: b}, rate_limit: {unit: day}}]}";
+    let limit = only_limit(file);
+    assert!(limit.quota && limit.metadata.is_some_and(|metadata| metadata.get("a").is_some()));
 }

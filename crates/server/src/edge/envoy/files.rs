@@ -1,27 +1,26 @@
 //! Domains in the files of envoyproxy/ratelimit: matched as in that service, but charged all or nothing.
-//!
-//! Two behaviours of that service are kept, since callers that charge afterwards rely on them: a peek
-//! (no hits) is over the limit when nothing is left, and a single descriptor that costs more than is
-//! left takes what is left.
+//! Peeks, and what a single descriptor takes that costs more than is left, are in [`super::overrun`].
 
 use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
 use smallvec::SmallVec;
-use tollgate::{
-    Algorithm, CheckTarget, Decision, ExplicitCharge, Mode, Quota, RuleOutcome, Stopwatch,
-};
+use tollgate::{Algorithm, CheckTarget, Decision, ExplicitCharge, Quota, RuleOutcome, Stopwatch};
 use tollgate_core::Limit;
-use tollgate_import::envoy::DescriptorVerdict;
+use tollgate_import::envoy::{Allowance, DescriptorVerdict};
 
+use super::file_set::FileSet;
+use super::overrun::{self, OverLimits, exceeded_peeks, is_used_up, overrun};
 use super::own::DescriptorRequest;
+use super::quota::Quotas;
 use super::response::{Answer, Status};
-use super::source::{CARRIED, FileSet};
+use super::source::CARRIED;
 use super::{Ask, CarriedLimit};
 use crate::app::state::ServerState;
 use crate::edge::http::problem::Problem;
 
-type FileCharges<'a> = SmallVec<[ExplicitCharge<'a>; 4]>;
+/// The counters that a request charges.
+pub(super) type FileCharges<'a> = SmallVec<[ExplicitCharge<'a>; 4]>;
 
 pub(super) async fn check(
     app: &ServerState,
@@ -34,13 +33,13 @@ pub(super) async fn check(
     let mut lines = FileCharges::new();
     let mut known = HashMap::with_hasher(RandomState::default());
     let mut line_of = SmallVec::<[Option<usize>; 8]>::new();
+    let mut limit_of = SmallVec::<[Option<usize>; 4]>::new();
+    // The first descriptor of each charge.
+    let mut place_of = SmallVec::<[usize; 4]>::new();
     for ((verdict, asked), carried) in verdicts.iter().zip(&ask.descriptors).zip(&carried) {
-        let (rule_id, counter) = match verdict {
-            DescriptorVerdict::Limit { limit, key } => match set.config.limits().get(*limit) {
-                Some(limit) => (&*limit.id, key.as_str()),
-                None => (CARRIED, key.as_str()),
-            },
-            DescriptorVerdict::Carried { key } => (CARRIED, key.as_str()),
+        let (file_limit, counter) = match verdict {
+            DescriptorVerdict::Limit { limit, key } => (Some(*limit), key.as_str()),
+            DescriptorVerdict::Carried { key } => (None, key.as_str()),
             DescriptorVerdict::Unmatched
             | DescriptorVerdict::Unlimited
             | DescriptorVerdict::Replaced => {
@@ -48,6 +47,7 @@ pub(super) async fn check(
                 continue;
             }
         };
+        let rule_id = set.limit(file_limit).map_or(CARRIED, |limit| &*limit.id);
         let is_alone = verdicts.len() == 1;
         let line =
             if is_alone { 0 } else { *known.entry((rule_id, counter)).or_insert(lines.len()) };
@@ -56,12 +56,27 @@ pub(super) async fn check(
             // The same counter again: it is charged once, with the sum.
             Some(line) => line.cost = line.cost.saturating_add(asked.hits),
             None => {
-                let limit = carried.as_ref();
+                let limit = carried.as_ref().map(|(_, limit)| limit);
+                limit_of.push(file_limit);
+                place_of.push(line_of.len() - 1);
                 lines.push(ExplicitCharge { rule_id, limit, counter, cost: asked.hits });
             }
         }
     }
-    let (decision, drained) = settle(app, &mut lines).await;
+    let larger = |line: usize| -> Option<Limit> {
+        match set.limit(*limit_of.get(line)?).map(|limit| &limit.allowance) {
+            Some(Allowance::Limited { quota, .. }) => overrun::larger(quota),
+            Some(Allowance::Unlimited) => None,
+            None => overrun::larger(&carried.get(*place_of.get(line)?)?.as_ref()?.0),
+        }
+    };
+    let is_quota = |line: usize| {
+        let limit = limit_of.get(line).and_then(|limit| set.limit(*limit));
+        limit.is_some_and(|limit| limit.quota && !limit.shadow)
+    };
+    let quotas = Quotas::of(ask, &place_of, is_quota);
+    let settled = settle(app, set, &mut lines, &limit_of, &larger, &quotas).await;
+    let (decision, drained, over_peeks) = settled;
     app.metrics.checks.observe(stopwatch.elapsed());
     let mut outcomes: SmallVec<[Option<RuleOutcome<'_>>; 4]> = SmallVec::new();
     outcomes.resize(lines.len(), None);
@@ -77,65 +92,97 @@ pub(super) async fn check(
             DescriptorVerdict::Limit { limit, .. } => set.name_of(*limit),
             _ => "",
         };
-        outcome.map_or(Status::UNMATCHED, |outcome| Status::of(outcome, name, decision.now()))
+        outcome.map_or(Status::UNMATCHED, |outcome| {
+            let is_over_peek = over_peeks.get(outcome.subject).is_some_and(|is_over| *is_over);
+            Status::of(&decision, outcome, name, outcome.is_exceeded() || is_over_peek)
+        })
     });
     let statuses: Vec<Status> = statuses.collect();
+    let is_status_over = |place: &usize| statuses.get(*place).is_some_and(|status| status.is_over);
+    let exceeded: SmallVec<[bool; 4]> = place_of.iter().map(is_status_over).collect();
+    let mut enforced =
+        exceeded.iter().enumerate().filter(|(line, _)| quotas.group(*line).is_none());
+    let is_over = !decision.is_allowed()
+        || enforced.any(|(_, is_exceeded)| *is_exceeded)
+        || quotas.are_all_exceeded(&exceeded);
+    let has_left = |line: usize| match quotas.group(line) {
+        Some(group) => !quotas.is_group_exceeded(group, &exceeded),
+        None => !exceeded[line],
+    };
+    let limits_left = (0..lines.len()).filter(|line| has_left(*line));
+    let metadata = set.metadata_of(limits_left.filter_map(|line| limit_of[line]));
     for ((verdict, asked), status) in verdicts.iter().zip(&ask.descriptors).zip(&statuses) {
         if let DescriptorVerdict::Limit { limit, .. } = verdict {
             set.values.count(*limit, &set.config, &asked.entries, status.is_over);
         }
     }
     let line = decision.binding().map_or(0, |binding| binding.subject);
-    let asked = line_of.iter().position(|of| *of == Some(line));
-    let asked = asked.and_then(|place| ask.descriptors.get(place));
+    let asked = place_of.get(line).and_then(|place| ask.descriptors.get(*place));
     let asked = asked.map(|asked| DescriptorRequest { domain: ask.domain, asked });
     let context = |_: &Decision| Some(asked.as_ref()?.context());
     let id = app.checker.record(&decision, ask.recording(), context);
-    Ok(Answer::new(app, &decision, drained.as_ref(), statuses, id.as_deref()))
+    let answer = Answer::new(app, &decision, drained.as_ref(), statuses, is_over, id.as_deref());
+    Ok(Answer { metadata, ..answer })
 }
 
-/// Returns the decision, and the second decision if the request took what was left.
-async fn settle(app: &ServerState, lines: &mut FileCharges<'_>) -> (Decision, Option<Decision>) {
+/// Returns the decision; the second decision if the request took what was left; and which charges are
+/// peeks that found their counters over the limit.
+async fn settle(
+    app: &ServerState,
+    set: &FileSet,
+    lines: &mut FileCharges<'_>,
+    limit_of: &[Option<usize>],
+    larger: &(impl Fn(usize) -> Option<Limit> + Sync),
+    quotas: &Quotas<'_>,
+) -> (Decision, Option<Decision>, SmallVec<[bool; 4]>) {
     let limiter = &app.envoy.limiter;
-    // Peeks come first: if nothing is left for one, nothing is charged to the others.
-    if lines.iter().any(|line| line.cost == 0) && lines.iter().any(|line| line.cost > 0) {
-        let looks: FileCharges<'_> = lines.iter().copied().filter(|line| line.cost == 0).collect();
-        let looked = limiter.check(CheckTarget::Charges(&looks)).await;
-        let is_empty = |outcome: RuleOutcome<'_>| {
-            outcome.outcome.report.remaining == 0 && outcome.outcome.mode == Mode::Enforce
-        };
-        if looked.outcomes().any(is_empty) {
-            lines.iter_mut().for_each(|line| line.cost = 0);
-        }
+    let larger_limits = |count: usize| (0..count).map(larger).collect::<OverLimits>();
+    let has_peeks = lines.iter().any(|line| line.cost == 0);
+    let mut over_peeks = SmallVec::new();
+    // Peeks come first: if one is over its limit, nothing is charged to the others.
+    if has_peeks && (!quotas.is_empty() || lines.iter().any(|line| line.cost > 0)) {
+        over_peeks = exceeded_peeks(app, lines, &larger_limits(lines.len())).await;
+    }
+    if !quotas.is_empty() {
+        quotas.leave_out_exceeded(app, lines, &mut over_peeks).await;
+    }
+    let is_refusing = |(line, limit): (usize, &Option<usize>)| {
+        let is_over = over_peeks.get(line).is_some_and(|is_over| *is_over);
+        let is_shadow = set.limit(*limit).is_some_and(|limit| limit.shadow);
+        is_over && lines[line].cost == 0 && !is_shadow && quotas.group(line).is_none()
+    };
+    if limit_of.iter().enumerate().any(is_refusing) {
+        lines.iter_mut().for_each(|line| line.cost = 0);
     }
     let decision = limiter.check(CheckTarget::Charges(lines)).await;
-    if let [line] = &lines[..]
-        && let Some(left) = left_by_exceeded(&decision)
-    {
-        let rest = [ExplicitCharge { cost: left.min(line.cost), ..*line }];
-        // The request is in the statistics already. Another request may have taken the rest meanwhile.
-        let drained = limiter.check_unrecorded(CheckTarget::Charges(&rest)).await;
-        return (decision, Some(drained));
+    if has_peeks {
+        for (_, limit) in lines.iter().zip(limit_of).filter(|(line, _)| line.cost == 0) {
+            set.note_peek(*limit);
+        }
+        if over_peeks.is_empty() && decision.outcomes().any(|outcome| is_used_up(&outcome)) {
+            over_peeks = exceeded_peeks(app, lines, &larger_limits(lines.len())).await;
+        }
     }
-    (decision, None)
+    let mut drained = None;
+    if let ([line], [limit]) = (&lines[..], limit_of)
+        && line.cost > 0
+        && decision.outcomes().any(|outcome| outcome.is_exceeded())
+    {
+        let is_peeked = set.is_peeked(*limit);
+        drained = overrun(app, &decision, line, larger(0).as_ref(), is_peeked).await;
+    }
+    (decision, drained, over_peeks)
 }
 
-/// What is left of the only limit, if the request exceeds it and something is left. A limit in shadow
-/// mode is drained like an enforced one: a trial has to show what going live would do.
-fn left_by_exceeded(decision: &Decision) -> Option<u64> {
-    let outcome = decision.outcomes().next().filter(RuleOutcome::is_exceeded)?;
-    Some(outcome.outcome.report.remaining).filter(|left| *left > 0)
-}
-
-/// The compiled limits that descriptors carry.
-fn carried_limits(ask: &Ask<'_>) -> Result<SmallVec<[Option<Limit>; 8]>, Problem> {
+/// The limits that descriptors carry, as they were sent and compiled.
+fn carried_limits(ask: &Ask<'_>) -> Result<SmallVec<[Option<(Quota, Limit)>; 8]>, Problem> {
     let compile = |(place, carried): (usize, Option<CarriedLimit>)| {
         let Some(CarriedLimit { requests_per_unit, unit: Some(unit) }) = carried else {
             return Ok(None);
         };
         let limit = u64::from(requests_per_unit);
-        let compiled = Quota::new(Algorithm::FixedWindow, limit, unit.window()).compile();
-        compiled.map(Some).map_err(|error| {
+        let quota = Quota::new(Algorithm::FixedWindow, limit, unit.window());
+        quota.compile().map(|limit| Some((quota, limit))).map_err(|error| {
             let detail = format!("descriptors[{place}].limit: {error}");
             Problem::bad_request("invalid_descriptors", detail)
         })

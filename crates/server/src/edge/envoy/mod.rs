@@ -3,8 +3,11 @@
 //! A domain that is in the files of envoyproxy/ratelimit is checked by them ([`files`]), any other by
 //! the rules of the policy ([`own`]). Either way all descriptors of a request are charged, or none.
 
+mod file_set;
 mod files;
+mod overrun;
 mod own;
+mod quota;
 mod response;
 pub(crate) mod source;
 pub(crate) mod values;
@@ -13,7 +16,7 @@ use smallvec::SmallVec;
 use tollgate::Promise;
 use tollgate_import::envoy::{Descriptor, Unit};
 
-pub(crate) use response::{Answer, Status};
+pub(crate) use response::{Answer, BindingRule, Status};
 
 use crate::app::state::{ServerState, SharedStore};
 use crate::check::checker::{Naming, Recording};
@@ -83,7 +86,7 @@ pub(crate) fn check<'a>(
             .collect();
         match set.config.judge(ask.domain, &descriptors) {
             Some(verdicts) => files::check(app, &set, ask, &verdicts).await,
-            None => own::check(app, ask).await,
+            None => Ok(own::check(app, ask).await),
         }
     })
 }
@@ -105,9 +108,6 @@ fn validate(ask: &Ask<'_>) -> Result<(), Problem> {
         ));
     }
     for (place, descriptor) in ask.descriptors.iter().enumerate() {
-        if descriptor.entries.is_empty() {
-            return refuse(format!("descriptors[{place}].entries: there is none"));
-        }
         if descriptor.limit.is_some_and(|limit| limit.unit.is_none()) {
             return refuse(format!(
                 "descriptors[{place}].limit.unit: write SECOND, MINUTE, HOUR, DAY, MONTH or YEAR"

@@ -1,11 +1,12 @@
 //! Domains that are in no file: checked by the policy, with the entries of descriptors as attributes.
+//!
+//! A limit that a request carries is ignored here, as in envoyproxy/ratelimit: it belongs to a domain.
 
 use tollgate::{Attribute, Attributes, CheckTarget, Decision, RuleOutcome};
 
 use super::response::{Answer, Status};
 use super::{Ask, AskedDescriptor};
 use crate::app::state::ServerState;
-use crate::edge::http::problem::Problem;
 use crate::observe::audit_log::RequestContext;
 
 /// A descriptor as a request with attributes that rules can match.
@@ -61,16 +62,7 @@ impl Attributes for DescriptorRequest<'_, '_> {
     }
 }
 
-pub(super) async fn check(app: &ServerState, ask: &Ask<'_>) -> Result<Answer, Problem> {
-    if let Some(place) = ask.descriptors.iter().position(|asked| asked.limit.is_some()) {
-        return Err(Problem::bad_request(
-            "unknown_domain",
-            format!(
-                "descriptors[{place}].limit: a request may bring limits along only for domains \
-                 that are in the files of --envoy-config"
-            ),
-        ));
-    }
+pub(super) async fn check(app: &ServerState, ask: &Ask<'_>) -> Answer {
     let view = |asked| DescriptorRequest { domain: ask.domain, asked };
     let views: Vec<DescriptorRequest<'_, '_>> = ask.descriptors.iter().map(view).collect();
     let checked = {
@@ -84,10 +76,15 @@ pub(super) async fn check(app: &ServerState, ask: &Ask<'_>) -> Result<Answer, Pr
                 let binding = decision.binding().map_or(0, |binding| binding.subject);
                 Some(views.get(binding)?.context())
             },
-            |decision, id| Answer::new(app, decision, None, statuses(decision, ask), id),
+            |decision, id| {
+                let statuses = statuses(decision, ask);
+                let is_over =
+                    !decision.is_allowed() || statuses.iter().any(|status| status.is_over);
+                Answer::new(app, decision, None, statuses, is_over, id)
+            },
         )
     };
-    Ok(checked.await)
+    checked.await
 }
 
 /// The status of each descriptor.
@@ -104,7 +101,13 @@ fn statuses(decision: &Decision, ask: &Ask<'_>) -> Vec<Status> {
     // request.
     let is_refused_whole = !decision.is_allowed() && worst.iter().all(Option::is_none);
     let status = |worst: &Option<RuleOutcome<'_>>| match worst {
-        Some(outcome) => Status::of(outcome, &outcome.rule.id, decision.now()),
+        Some(outcome) => {
+            // A peek is over the limit when nothing is left.
+            let figures = &outcome.outcome;
+            let is_used_up = figures.cost == 0 && figures.report.remaining == 0;
+            let is_exceeded = outcome.is_exceeded() || is_used_up;
+            Status::of(decision, outcome, &outcome.rule.id, is_exceeded)
+        }
         None => Status { is_over: is_refused_whole, ..Status::UNMATCHED },
     };
     worst.iter().map(status).collect()

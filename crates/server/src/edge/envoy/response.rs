@@ -1,6 +1,9 @@
 //! The response to Envoy.
 
+use std::sync::Arc;
+
 use http::{HeaderName, header};
+use serde_json::Value as Json;
 use tollgate::http::{PROBLEM_JSON, for_each_field, refusal_body, retry_after};
 use tollgate::store::StoreErrorKind;
 use tollgate::{Algorithm, Decision, Micros, RuleOutcome, Timestamp};
@@ -23,8 +26,28 @@ pub(crate) struct Answer {
     pub(crate) body: Vec<u8>,
     /// The id of the decision, if anything was counted.
     pub(crate) decision_id: Option<String>,
+    /// The rule that refused, or else the one with the least left; `None` if none applied.
+    pub(crate) binding: Option<BindingRule>,
+    /// The metadata that files give to limits that are not exceeded.
+    pub(crate) metadata: Option<Json>,
     /// Why the check was made without the shared store, if it was.
     pub(crate) degraded: Option<StoreErrorKind>,
+}
+
+/// The rule that decided, for the logs of the proxy.
+#[derive(Debug)]
+pub(crate) struct BindingRule {
+    pub(crate) rule_id: Arc<str>,
+    pub(crate) limit: u64,
+    pub(crate) remaining: u64,
+}
+
+impl BindingRule {
+    fn of(decision: &Decision) -> Option<Self> {
+        let binding = decision.binding()?;
+        let (limit, remaining) = (binding.outcome.limit, remaining(decision, &binding));
+        Some(Self { rule_id: Arc::clone(&binding.rule.id), limit, remaining })
+    }
 }
 
 /// A header field for the client.
@@ -66,12 +89,14 @@ impl Status {
     /// The status of a descriptor whose limit is `unlimited`.
     pub(super) const UNLIMITED: Self = Self { remaining: u32::MAX, ..Self::UNMATCHED };
 
-    /// The status of a descriptor by the outcome of a rule.
-    pub(super) fn of(outcome: &RuleOutcome<'_>, name: &str, now: Timestamp) -> Self {
+    /// The status of a descriptor by the outcome of a rule, which it may exceed.
+    pub(super) fn of(
+        decision: &Decision,
+        outcome: &RuleOutcome<'_>,
+        name: &str,
+        is_exceeded: bool,
+    ) -> Self {
         let figures = &outcome.outcome;
-        // A peek is over the limit when nothing is left.
-        let is_exceeded =
-            outcome.is_exceeded() || (figures.cost == 0 && figures.report.remaining == 0);
         let unit = Unit::ALL.into_iter().find(|unit| unit.window() == figures.window);
         Self {
             is_over: is_exceeded && !outcome.is_shadow(),
@@ -80,10 +105,20 @@ impl Status {
                 unit,
                 name: name.to_owned(),
             }),
-            remaining: if is_exceeded { 0 } else { narrow(figures.report.remaining) },
-            reset_after: Some(reset_after(outcome, now)),
+            remaining: if is_exceeded { 0 } else { narrow(remaining(decision, outcome)) },
+            reset_after: Some(reset_after(outcome, decision.now())),
         }
     }
+}
+
+/// What is left of a rule's limit. Without its store, a node may count by a multiple of the limit; what
+/// is reported is never more than the limit and its burst.
+fn remaining(decision: &Decision, outcome: &RuleOutcome<'_>) -> u64 {
+    let figures = &outcome.outcome;
+    if decision.degraded().is_none() {
+        return figures.report.remaining;
+    }
+    figures.report.remaining.min(figures.limit.max(outcome.rule.limit.capacity()))
 }
 
 /// Fixed windows end for all clients at the same time, whether or not anything was counted in them.
@@ -107,12 +142,12 @@ impl Answer {
         decision: &Decision,
         drained: Option<&Decision>,
         statuses: Vec<Status>,
+        is_over: bool,
         id: Option<&str>,
     ) -> Self {
-        let is_over = !decision.is_allowed() || statuses.iter().any(|status| status.is_over);
         let mut headers = Vec::with_capacity(FIELDS_CAPACITY);
         let drained = drained.filter(|drained| drained.is_allowed());
-        for_each_field(drained.unwrap_or(decision), app.families, |name, value| {
+        for_each_field(drained.unwrap_or(decision), app.envoy.families, |name, value| {
             headers.push(HeaderField::new(name, value));
         });
         let mut body = Vec::new();
@@ -128,7 +163,8 @@ impl Answer {
             headers.push(HeaderField::new(&header::CACHE_CONTROL, "no-store"));
         }
         let (decision_id, degraded) = (id.map(str::to_owned), decision.degraded());
-        Self { is_over, statuses, headers, body, decision_id, degraded }
+        let binding = BindingRule::of(drained.unwrap_or(decision));
+        Self { is_over, statuses, headers, body, decision_id, binding, metadata: None, degraded }
     }
 }
 

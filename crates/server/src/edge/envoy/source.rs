@@ -16,33 +16,19 @@ use parking_lot::Mutex;
 use serde_json::json;
 use tollgate::rules::Source;
 use tollgate::{Policy, Revision, Timestamp};
-use tollgate_import::envoy::{Allowance, EnvoyConfig, FileLimit};
+use tollgate_import::envoy::{Allowance, EnvoyConfig, FileLimit, RepeatedDomain};
 
-use super::values::Values;
+use super::file_set::FileSet;
 
 /// The rule under which limits that requests carry are counted. It cannot clash: ids of limits have
 /// dots. Statistics show it only once it was used, since operators did not write it.
 pub(crate) const CARRIED: &str = "carried-limit";
 
-/// All files in force.
-#[derive(Debug, Default)]
-pub(crate) struct FileSet {
-    pub(crate) config: EnvoyConfig,
-    pub(crate) values: Arc<Values>,
-}
-
-impl FileSet {
-    /// The name of a limit in responses to Envoy.
-    pub(super) fn name_of(&self, limit: usize) -> &str {
-        let limit = self.config.limits().get(limit);
-        limit.map_or("", |limit| limit.name.as_deref().unwrap_or(&limit.id))
-    }
-}
-
 /// Follows a directory.
 #[derive(Debug)]
 pub(crate) struct EnvoySource {
     directory: Option<PathBuf>,
+    repeated: RepeatedDomain,
     pub(crate) loaded: ArcSwap<FileSet>,
     /// Held from reading the files until they are in force.
     watch: Mutex<DirectoryWatch>,
@@ -69,14 +55,20 @@ struct Trace {
 
 impl EnvoySource {
     /// Reads the files for the first time. Without a directory there are none.
-    pub(crate) fn open(directory: Option<&Path>, now: Timestamp) -> Result<(Self, Policy), String> {
+    pub(crate) fn open(
+        directory: Option<&Path>,
+        repeated: RepeatedDomain,
+        now: Timestamp,
+    ) -> Result<(Self, Policy), String> {
         let traces = directory.and_then(|directory| traces(directory).ok());
-        let config = directory.map_or_else(|| Ok(EnvoyConfig::default()), read)?;
+        let config = directory
+            .map_or_else(|| Ok(EnvoyConfig::default()), |directory| read(directory, repeated))?;
         let revision = Revision { epoch: now.as_micros(), number: 1 };
         let policy = policy_of(&config)?.with_revision(revision);
         let source = Self {
             directory: directory.map(Path::to_owned),
-            loaded: ArcSwap::from_pointee(FileSet { config, values: Arc::default() }),
+            repeated,
+            loaded: ArcSwap::from_pointee(FileSet::new(config, Arc::default())),
             watch: Mutex::new(DirectoryWatch { read: traces, glimpsed: None, revision }),
             errors: AtomicU64::new(0),
         };
@@ -112,7 +104,7 @@ impl EnvoySource {
         let Revision { epoch, number } = watch.revision;
         let revision = Revision { epoch, number: number + 1 };
         *watch = DirectoryWatch { read: traces(directory).ok(), glimpsed: None, revision };
-        let read = read(directory).and_then(|config| {
+        let read = read(directory, self.repeated).and_then(|config| {
             let policy = policy_of(&config)?.with_revision(revision);
             Ok((config, policy))
         });
@@ -121,7 +113,7 @@ impl EnvoySource {
                 let limits = config.limits().len();
                 let values = Arc::clone(&self.loaded.load().values);
                 install(&policy);
-                self.loaded.store(Arc::new(FileSet { config, values }));
+                self.loaded.store(Arc::new(FileSet::new(config, values)));
                 Ok(limits)
             }
             Err(problems) => {
@@ -136,35 +128,41 @@ impl EnvoySource {
     }
 }
 
-/// The YAML files of a directory, in the order of their names. Hidden files are ignored.
+/// The files of a directory and of those below it, in the order of their names, whatever their names end
+/// with. Hidden ones are ignored. A directory that is a symbolic link is not entered: it could lead back.
 fn traces(directory: &Path) -> io::Result<Vec<Trace>> {
     let mut traces = Vec::new();
-    for entry in fs::read_dir(directory)? {
-        let path = entry?.path();
-        let is_hidden =
-            path.file_name().is_none_or(|name| name.as_encoded_bytes().starts_with(b"."));
-        let is_yaml = path.extension().is_some_and(|kind| kind == "yaml" || kind == "yml");
-        if is_hidden || !is_yaml {
-            continue;
-        }
-        let metadata = fs::metadata(&path)?;
-        if metadata.is_file() {
-            let (modified, length, inode) =
-                (metadata.modified().ok(), metadata.len(), metadata.ino());
-            traces.push(Trace { path, modified, length, inode });
+    let mut directories = vec![directory.to_owned()];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(directory)? {
+            let entry = entry?;
+            if entry.file_name().as_encoded_bytes().starts_with(b".") {
+                continue;
+            }
+            let path = entry.path();
+            if entry.file_type()?.is_dir() {
+                directories.push(path);
+                continue;
+            }
+            let metadata = fs::metadata(&path)?;
+            if metadata.is_file() {
+                let (modified, length, inode) =
+                    (metadata.modified().ok(), metadata.len(), metadata.ino());
+                traces.push(Trace { path, modified, length, inode });
+            }
         }
     }
     traces.sort_unstable();
     Ok(traces)
 }
 
-fn read(directory: &Path) -> Result<EnvoyConfig, String> {
+fn read(directory: &Path, repeated: RepeatedDomain) -> Result<EnvoyConfig, String> {
     let failed = |path: &Path, error: &dyn std::fmt::Display| {
         format!("cannot read {} (--envoy-config): {error}", path.display())
     };
     let found = traces(directory).map_err(|error| failed(directory, &error))?;
     if found.is_empty() {
-        return Err(failed(directory, &"there is no .yaml or .yml file in it"));
+        return Err(failed(directory, &"there is no file in it"));
     }
     let mut files = Vec::new();
     for Trace { path, .. } in found {
@@ -173,7 +171,7 @@ fn read(directory: &Path) -> Result<EnvoyConfig, String> {
     }
     let files: Vec<(&str, &str)> =
         files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
-    EnvoyConfig::parse(&files).map_err(|problems| {
+    EnvoyConfig::parse_domains(&files, repeated).map_err(|problems| {
         let mut report = format!("{} has problems:", directory.display());
         for problem in problems {
             // Writing to a string cannot fail.
@@ -228,6 +226,10 @@ mod tests {
         )
     }
 
+    fn open(directory: &Path) -> Result<(EnvoySource, Policy), String> {
+        EnvoySource::open(Some(directory), RepeatedDomain::Refused, NOW)
+    }
+
     fn limits(source: &EnvoySource) -> Vec<String> {
         source.loaded.load().config.limits().iter().map(|limit| limit.id.to_string()).collect()
     }
@@ -238,8 +240,7 @@ mod tests {
         let path = |name: &str| folder.path().join(name);
         fs::write(path("shop.yaml"), file("shop", 5)).expect("written");
         fs::write(path(".hidden.yaml"), "nonsense: [").expect("written");
-        fs::write(path("notes.txt"), "nonsense: [").expect("written");
-        let (source, policy) = EnvoySource::open(Some(folder.path()), NOW).expect("valid files");
+        let (source, policy) = open(folder.path()).expect("valid files");
         assert_eq!(policy.rules().len(), 2, "the limit, and the one for limits of requests");
         let look = || source.reload_if_settled(|_| {});
         assert!(look().is_none());
@@ -261,16 +262,50 @@ mod tests {
     #[test]
     fn an_unreadable_directory_is_an_error() {
         let check = |directory: &Path, expected: &str| {
-            let told = EnvoySource::open(Some(directory), NOW).expect_err(expected);
+            let told = open(directory).expect_err(expected);
             assert!(told.contains(expected), "{told}");
         };
         let folder = tempfile::tempdir().expect("a folder");
-        check(folder.path(), "there is no .yaml or .yml file in it");
+        check(folder.path(), "there is no file in it");
         check(&folder.path().join("nowhere"), "cannot read");
         fs::write(folder.path().join("a.yaml"), file("shop", 1)).expect("written");
         fs::write(folder.path().join("b.yaml"), file("shop", 2)).expect("written");
         check(folder.path(), "the domain \"shop\" is in");
-        let (source, policy) = EnvoySource::open(None, NOW).expect("nothing to read");
+        let (source, policy) =
+            EnvoySource::open(None, RepeatedDomain::Refused, NOW).expect("nothing to read");
         assert_eq!((policy.rules().len(), source.reload(|_| {})), (1, None));
+    }
+
+    /// Files in subfolders and those without `.yaml` used to be skipped in silence.
+    #[test]
+    fn files_of_any_name_and_in_subfolders_are_read() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join(name);
+        fs::create_dir_all(path("team/a")).expect("directories");
+        fs::create_dir(path(".git")).expect("a directory");
+        fs::write(path("team/a/limits"), file("a", 1)).expect("written");
+        fs::write(path("team/b.conf"), file("b", 1)).expect("written");
+        fs::write(path(".git/config"), "nonsense: [").expect("written");
+        std::os::unix::fs::symlink(folder.path(), path("team/loop")).expect("a link");
+        std::os::unix::fs::symlink(path("team/b.conf"), path(".b")).expect("a link");
+        let (source, _) = open(folder.path()).expect("valid files");
+        assert_eq!(limits(&source), ["a.user", "b.user"]);
+        fs::write(path("notes.txt"), "no limits").expect("written");
+        let problems = open(folder.path()).expect_err("not a file of limits");
+        assert!(problems.contains("notes.txt: "), "{problems}");
+    }
+
+    #[test]
+    fn a_domain_in_two_files_is_merged_if_the_settings_say_so() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join(name);
+        fs::write(path("a.yaml"), file("shop", 1)).expect("written");
+        fs::write(path("b.yaml"), file("shop", 2).replace("user", "tenant")).expect("written");
+        let open =
+            || EnvoySource::open(Some(folder.path()), RepeatedDomain::Merged, NOW).map(|it| it.0);
+        assert_eq!(limits(&open().expect("valid files")), ["shop.user", "shop.tenant"]);
+        fs::write(path("c.yaml"), file("shop", 3)).expect("written");
+        let problems = open().expect_err("the same descriptor twice");
+        assert!(problems.contains("c.yaml: line 2, column") && problems.contains("\"user\""));
     }
 }

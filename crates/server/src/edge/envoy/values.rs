@@ -67,7 +67,8 @@ impl Values {
                 label.push('.');
             }
             label.push_str(key);
-            let is_shown = limit.detailed_metric || step.value_to_metric;
+            // What shares a counter shares the label of its wildcard.
+            let is_shown = (limit.detailed_metric || step.value_to_metric) && !step.share_threshold;
             if let Some(value) = is_shown.then_some(*value).or(step.value.as_deref()) {
                 label.push('_');
                 label.push_str(&value[..value.floor_char_boundary(MAX_VALUE_BYTES)]);
@@ -106,6 +107,11 @@ descriptors:
     descriptors:
       - key: path
         rate_limit: {unit: minute, requests_per_unit: 5}
+  - key: route
+    value: /api/*
+    share_threshold: true
+    detailed_metric: true
+    rate_limit: {unit: minute, requests_per_unit: 5}
   - key: silent
     rate_limit: {unit: minute, requests_per_unit: 5}
 ";
@@ -147,5 +153,18 @@ descriptors:
         // Clients of one limit used to use up the values of all others.
         count(&values, &[("tenant", "acme"), ("path", "/")], true);
         assert!(values.read().iter().any(|((_, value), _)| value == "tenant_acme.path"));
+    }
+
+    /// Values that share one counter used to have a label each.
+    #[test]
+    fn values_that_share_a_counter_have_the_label_of_the_wildcard() {
+        let values = Values::default();
+        let config = EnvoyConfig::parse(&[("shop.yaml", FILE)]).expect("a valid file");
+        let limit = config.limits().iter().position(|limit| &*limit.path[0].key == "route");
+        for path in ["/api/a", "/api/b"] {
+            values.count(limit.expect("the limit"), &config, &[("route", path)], false);
+        }
+        let labels: Vec<String> = values.read().into_iter().map(|((_, value), _)| value).collect();
+        assert_eq!(labels, ["route_/api/*"]);
     }
 }

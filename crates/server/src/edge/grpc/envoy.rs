@@ -7,7 +7,8 @@ use http::{HeaderMap, HeaderName, header};
 use http_body_util::{BodyExt as _, Full};
 use prost::Message as _;
 use prost_types::value::Kind;
-use prost_types::{Duration, Struct, Value};
+use prost_types::{Duration, ListValue, Struct, Value};
+use serde_json::Value as Json;
 use tonic::body::Body;
 use tonic::{Request, Response, Status};
 
@@ -22,7 +23,7 @@ use super::definitions::envoy::service::ratelimit::v3::{RateLimitRequest, RateLi
 use super::definitions::envoy::r#type::v3::RateLimitUnit;
 use super::{status, text};
 use crate::app::state::ServerState;
-use crate::edge::envoy::{self, Answer, Ask, AskedDescriptor, CarriedLimit};
+use crate::edge::envoy::{self, Answer, Ask, AskedDescriptor, BindingRule, CarriedLimit};
 use tollgate::store::StoreErrorKind;
 use tollgate_import::envoy::Unit;
 
@@ -155,20 +156,58 @@ fn write(answer: Answer) -> RateLimitResponse {
         response_headers_to_add: headers.collect(),
         request_headers_to_add: Vec::new(),
         raw_body: answer.body,
-        dynamic_metadata: metadata(answer.decision_id.as_deref(), answer.degraded),
+        dynamic_metadata: metadata(
+            answer.decision_id,
+            answer.binding.as_ref(),
+            answer.metadata,
+            answer.degraded,
+        ),
         quota: None,
     }
 }
 
 /// Dynamic metadata, which Envoy can log and route by.
-fn metadata(decision_id: Option<&str>, degraded: Option<StoreErrorKind>) -> Option<Struct> {
+fn metadata(
+    decision_id: Option<String>,
+    binding: Option<&BindingRule>,
+    of_limits: Option<Json>,
+    degraded: Option<StoreErrorKind>,
+) -> Option<Struct> {
     let text = |text: String| Value { kind: Some(Kind::StringValue(text)) };
+    // A number of dynamic metadata has 53 bits; larger limits are rounded.
+    #[expect(clippy::cast_precision_loss, reason = "the protocol has no other numbers")]
+    let number = |number: u64| Value { kind: Some(Kind::NumberValue(number as f64)) };
     let mut known = Struct::default();
     if let Some(id) = decision_id {
-        known.fields.insert("decision_id".to_owned(), text(id.to_owned()));
+        known.fields.insert("decision_id".to_owned(), text(id));
+    }
+    if let Some(BindingRule { rule_id, limit, remaining }) = binding {
+        known.fields.insert("rule_id".to_owned(), text(rule_id.to_string()));
+        known.fields.insert("limit".to_owned(), number(*limit));
+        known.fields.insert("remaining".to_owned(), number(*remaining));
+    }
+    if let Some(metadata) = of_limits {
+        known.fields.insert("metadata".to_owned(), to_value(metadata));
     }
     if let Some(why) = degraded {
         known.fields.insert("degraded".to_owned(), text(why.to_string()));
     }
     Some(known).filter(|known| !known.fields.is_empty())
+}
+
+fn to_value(json: Json) -> Value {
+    let kind = match json {
+        Json::Null => Kind::NullValue(0),
+        Json::Bool(is_true) => Kind::BoolValue(is_true),
+        Json::Number(number) => Kind::NumberValue(number.as_f64().unwrap_or_default()),
+        Json::String(text) => Kind::StringValue(text),
+        Json::Array(items) => {
+            Kind::ListValue(ListValue { values: items.into_iter().map(to_value).collect() })
+        }
+        Json::Object(fields) => {
+            let fields = fields.into_iter().map(|(name, json)| (name, to_value(json)));
+            Kind::StructValue(Struct { fields: fields.collect() })
+        }
+    };
+    Value { kind: Some(kind) }
 }

@@ -2,36 +2,46 @@
 //!
 //! Connections, their encryption and their bounds are those of [`crate::edge::listen`], as for HTTP.
 
+mod authorization;
 mod definitions;
 mod envoy;
 mod head;
+mod health;
 mod rate_limiter;
 mod read;
+mod reflection;
 mod status;
 mod text;
 
 use std::convert::Infallible;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderMap, Request, Response};
 use hyper::body::{Body as _, Incoming};
 use prost::Message as _;
 use prost_types::FileDescriptorSet;
+use tokio::sync::watch;
 use tonic::body::Body;
+use tonic::codec::CompressionEncoding::Gzip;
 use tonic::codegen::{BoxFuture, Service as _};
 use tonic::{Code, Status};
-use tonic_health::ServingStatus;
 use tonic_health::pb::health_server::HealthServer;
-use tonic_health::server::{HealthReporter, HealthService};
+use tonic_reflection::pb::v1::server_reflection_server::ServerReflectionServer;
+use tonic_reflection::pb::v1alpha::server_reflection_server as earlier;
 use tower::ServiceExt as _;
 use tower::util::BoxCloneSyncService;
 
+use self::authorization::Authorization;
 use self::definitions::DESCRIPTORS;
+use self::definitions::envoy::service::auth::v3::authorization_server as auth;
 use self::definitions::envoy::service::ratelimit::v3::rate_limit_service_server as rls;
 use self::definitions::tollgate::v1::rate_limiter_server as v1;
 use self::envoy::RateLimitService;
+use self::health::{HealthChecks, ServingState};
 use self::rate_limiter::RateLimiter;
+use self::reflection::Reflection;
 pub(crate) use self::status::code_of;
 use crate::admin::auth::Right;
 use crate::app::state::ServerState;
@@ -42,9 +52,21 @@ use crate::edge::listen::Peer;
 use crate::observe::metrics::{EntryPoint, Unfinished};
 
 const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+const AUTHORIZE: &str = "/envoy.service.auth.v3.Authorization/Check";
 const CHECK_RATE_LIMIT: &str = "/tollgate.v1.RateLimiter/CheckRateLimit";
 const CHECK_BATCH: &str = "/tollgate.v1.RateLimiter/CheckBatch";
 const RESET: &str = "/tollgate.v1.RateLimiter/ResetLimit";
+
+/// The name of envoyproxy/ratelimit in health checks; probes written for that service use it.
+const RATELIMIT: &str = "ratelimit";
+
+/// The definitions of all services.
+const DEFINITIONS: [&[u8]; 4] = [
+    DESCRIPTORS,
+    tonic_health::pb::FILE_DESCRIPTOR_SET,
+    tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET,
+    tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET,
+];
 
 /// A service behind a pointer: for those that need not be fast.
 type Boxed = BoxCloneSyncService<Request<SharedBody>, Response<Body>, Infallible>;
@@ -58,10 +80,11 @@ pub(crate) struct Services {
     state: ServerState,
     rate_limiter: v1::RateLimiterServer<RateLimiter>,
     rate_limit_service: rls::RateLimitServiceServer<RateLimitService>,
+    authorization: auth::AuthorizationServer<Authorization>,
     health: Boxed,
-    reflection: Option<Boxed>,
-    earlier_reflection: Option<Boxed>,
-    reporter: HealthReporter,
+    reflection: Boxed,
+    earlier_reflection: Boxed,
+    calls: Arc<watch::Sender<ServingState>>,
 }
 
 impl fmt::Debug for Services {
@@ -76,32 +99,32 @@ impl Services {
         let rate_limiter = v1::RateLimiterServer::new(RateLimiter::new(state.clone()));
         let rate_limit_service =
             rls::RateLimitServiceServer::new(RateLimitService::new(state.clone()));
-        let reporter = HealthReporter::new();
-        let health = HealthService::from_health_reporter(reporter.clone());
-        let definitions = || {
-            tonic_reflection::server::Builder::configure()
-                .register_encoded_file_descriptor_set(DESCRIPTORS)
-                .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-        };
+        let (calls, call_state) = watch::channel(ServingState::NotServing);
+        let reflection = Reflection::new(&DEFINITIONS, call_state.clone());
         Self {
             state: state.clone(),
-            rate_limiter: rate_limiter.max_decoding_message_size(most),
+            rate_limiter: rate_limiter.max_decoding_message_size(most).accept_compressed(Gzip),
             rate_limit_service: rate_limit_service
+                .max_decoding_message_size(most.max(crate::edge::envoy::MAX_MESSAGE_BYTES))
+                .accept_compressed(Gzip),
+            authorization: auth::AuthorizationServer::new(Authorization::new(state.clone()))
                 .max_decoding_message_size(most.max(crate::edge::envoy::MAX_MESSAGE_BYTES)),
-            health: Boxed::new(HealthServer::new(health)),
-            // The definitions are compiled in and valid, so this cannot fail.
-            reflection: definitions().build_v1().ok().map(Boxed::new),
-            earlier_reflection: definitions().build_v1alpha().ok().map(Boxed::new),
-            reporter,
+            health: Boxed::new(HealthServer::new(HealthChecks(call_state))),
+            reflection: Boxed::new(ServerReflectionServer::new(reflection.clone())),
+            earlier_reflection: Boxed::new(earlier::ServerReflectionServer::new(reflection)),
+            calls: Arc::new(calls),
         }
     }
 
     /// Sets the status that the health service reports.
-    pub(crate) async fn report(&self, is_serving: bool) {
-        let status = if is_serving { ServingStatus::Serving } else { ServingStatus::NotServing };
-        for name in ["", v1::SERVICE_NAME, rls::SERVICE_NAME] {
-            self.reporter.set_service_status(name, status).await;
-        }
+    pub(crate) fn report(&self, is_serving: bool) {
+        let state = if is_serving { ServingState::Serving } else { ServingState::NotServing };
+        self.calls.send_replace(state);
+    }
+
+    /// Ends streams that have no end, so that they do not keep the server from ending.
+    pub(crate) fn end_streams(&self) {
+        self.calls.send_replace(ServingState::EndingStreams);
     }
 
     /// Serves a call. The future is kept small: every call is a separate task, and tasks are moved.
@@ -116,6 +139,7 @@ impl Services {
         let request = Request::from_parts(head, body.clone());
         let entry = match request.uri().path() {
             SHOULD_RATE_LIMIT => Some(EntryPoint::Envoy),
+            AUTHORIZE => Some(EntryPoint::Authorize),
             CHECK_RATE_LIMIT | CHECK_BATCH => Some(EntryPoint::Grpc),
             _ => None,
         };
@@ -162,13 +186,28 @@ impl Services {
         match service {
             rls::SERVICE_NAME => {
                 self.admit(request.headers(), peer, path).map_err(status::of)?;
-                Ok(self.rate_limit_service.clone().call(request))
+                let mut service = self.rate_limit_service.clone();
+                Ok(if is_compressed(&request) {
+                    service.send_compressed(Gzip).call(request)
+                } else {
+                    service.call(request)
+                })
             }
             v1::SERVICE_NAME => {
                 let caller = self.admit(request.headers(), peer, path).map_err(status::of)?;
                 request.extensions_mut().insert(caller);
                 request.extensions_mut().insert(peer);
-                Ok(self.rate_limiter.clone().call(request))
+                let mut service = self.rate_limiter.clone();
+                Ok(if is_compressed(&request) {
+                    service.send_compressed(Gzip).call(request)
+                } else {
+                    service.call(request)
+                })
+            }
+            auth::SERVICE_NAME => {
+                self.admit(request.headers(), peer, path).map_err(status::of)?;
+                request.extensions_mut().insert(peer);
+                Ok(self.authorization.clone().call(request))
             }
             _ => match self.other(service) {
                 Some(service) => Ok(Box::pin(service.oneshot(request))),
@@ -180,8 +219,8 @@ impl Services {
     fn other(&self, service: &str) -> Option<Boxed> {
         match service {
             "grpc.health.v1.Health" => Some(self.health.clone()),
-            "grpc.reflection.v1.ServerReflection" => self.reflection.clone(),
-            "grpc.reflection.v1alpha.ServerReflection" => self.earlier_reflection.clone(),
+            "grpc.reflection.v1.ServerReflection" => Some(self.reflection.clone()),
+            "grpc.reflection.v1alpha.ServerReflection" => Some(self.earlier_reflection.clone()),
             _ => None,
         }
     }
@@ -204,6 +243,12 @@ impl Services {
     }
 }
 
+/// Whether the caller compresses its messages: then it gets compressed ones. Callers that only could read them do not,
+/// since messages are small.
+fn is_compressed<B>(request: &Request<B>) -> bool {
+    request.headers().get("grpc-encoding").is_some_and(|encoding| encoding == "gzip")
+}
+
 /// How long a call may take to arrive and be checked, and the message when it took longer.
 fn earliest(asked: Option<Duration>, most: Duration) -> (Duration, &'static str) {
     match asked {
@@ -214,15 +259,9 @@ fn earliest(asked: Option<Duration>, most: Duration) -> (Duration, &'static str)
 
 /// The calls that exist, as `package.Service/Method`.
 pub(crate) fn calls() -> Vec<String> {
-    let sets = [
-        DESCRIPTORS,
-        tonic_health::pb::FILE_DESCRIPTOR_SET,
-        tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET,
-        tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET,
-    ];
     let mut calls = Vec::new();
     // The definitions are compiled in and valid, so this cannot fail.
-    for file in sets.iter().filter_map(|set| FileDescriptorSet::decode(*set).ok()) {
+    for file in DEFINITIONS.iter().filter_map(|set| FileDescriptorSet::decode(*set).ok()) {
         for file in &file.file {
             for service in &file.service {
                 let name = |method: &str| format!("{}.{}/{method}", file.package(), service.name());

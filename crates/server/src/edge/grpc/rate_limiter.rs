@@ -43,7 +43,7 @@ impl RateLimiter {
             app.metrics.note_skew(app.now(), sent.seconds, sent.nanos);
         }
         let Some(key) = body.idempotency_key.as_deref() else {
-            let subject = body.subject(|| app.limiter.policy())?;
+            let subject = read::subject(&body, || app.limiter.policy())?;
             let checked = app.checker.check(
                 subject.of(&body),
                 Recording::of(EntryPoint::Grpc, &body),
@@ -83,7 +83,7 @@ impl server::RateLimiter for RateLimiter {
         request: Request<CheckRequest>,
     ) -> Result<Response<QuotaResponse>, Status> {
         let body = read::body(request.get_ref()).map_err(status::of)?;
-        let subject = body.subject(|| self.0.limiter.policy()).map_err(status::of)?;
+        let subject = read::subject(&body, || self.0.limiter.policy()).map_err(status::of)?;
         let checked = self.0.limiter.check(subject.of(&Peek(&body)));
         let decision = checked.await;
         let answer = write(&decision, None, true);
@@ -130,7 +130,7 @@ impl server::RateLimiter for RateLimiter {
         let mut subjects = Vec::with_capacity(checks.len());
         for (place, body) in bodies.iter().enumerate() {
             let at = |problem: Problem| status::of(problem.at(&format!("checks[{place}]")));
-            subjects.push(body.subject(|| &policy).map_err(at)?);
+            subjects.push(read::subject(body, || &policy).map_err(at)?);
         }
         let mut results = Vec::with_capacity(checks.len());
         let mut place = 0;

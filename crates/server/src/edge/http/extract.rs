@@ -263,6 +263,15 @@ pub(crate) async fn read_json(
             "send the body as JSON, with the header `Content-Type: application/json`",
         ));
     }
+    read_body(body, bound, timeout).await
+}
+
+/// Reads a body of any type, up to a size and within a timeout.
+pub(crate) async fn read_body(
+    body: impl hyper::body::Body<Data = Bytes, Error: Into<axum::BoxError>> + Send,
+    bound: BodyBound,
+    timeout: Duration,
+) -> Result<Bytes, Problem> {
     let BodyBound { bytes, setting } = bound;
     let read = Limited::new(body, bytes).collect();
     match within(timeout, read).await {

@@ -50,11 +50,15 @@ impl Problem {
 
     /// The problem of a call that needs a catalog, where the rules come from a file.
     pub(crate) fn not_here(file: Option<&Path>) -> Self {
-        let file = file.map_or_else(|| "a file".to_owned(), |file| file.display().to_string());
-        let detail = format!(
-            "the rules come from {file}: change that file, and they are in force within seconds; \
-             to change them here, start the server with a catalog instead (--catalog)"
-        );
+        let detail = match file.map(Path::display) {
+            Some(file) => format!(
+                "the rules come from {file}: change that file, and they are in force within seconds; \
+                 to change them here, start the server with a catalog instead (--catalog)"
+            ),
+            None => "this server has files of envoyproxy/ratelimit and no other rules; to change \
+                     rules here, start it with a catalog (--catalog)"
+                .to_owned(),
+        };
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "rules_from_file", detail)
             .with_header(header::ALLOW, HeaderValue::from_static("GET, HEAD"))
     }

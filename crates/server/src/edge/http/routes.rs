@@ -26,7 +26,8 @@ use crate::observe::metrics::EntryPoint;
 /// The path of the check, which bypasses the router to be fast.
 pub(crate) const CHECK: &str = "/api/v1/rate-limit/check";
 const CHECK_BATCH: &str = "/api/v1/rate-limit/check/batch";
-const ENVOY_JSON: &str = "/json";
+/// The path of Envoy's rate limit service as JSON.
+pub(crate) const ENVOY_JSON: &str = "/json";
 
 /// The paths of the admin API.
 const ADMIN_PATHS: &[&str] = &[
@@ -123,6 +124,7 @@ fn health_api() -> OpenApiRouter<ServerState> {
     OpenApiRouter::new()
         .routes(routes!(health::live))
         .routes(routes!(health::ready))
+        .routes(routes!(health::healthcheck))
         .routes(routes!(health::metrics))
 }
 

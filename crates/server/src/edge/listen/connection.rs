@@ -24,6 +24,7 @@ use super::certificate::CertificateDigest;
 use super::inline_executor::InlineExecutor;
 use super::share::ConnectionPermit;
 use super::shutdown::Shutdown;
+use super::socket::Accepted;
 use super::tls::Tls;
 use super::transport::Transport;
 use crate::edge::drain::SharedBody;
@@ -85,7 +86,7 @@ impl ConnectionOptions {
     /// Serves a connection until one side ends it.
     pub(super) async fn serve<S, F, B>(
         &self,
-        stream: TcpStream,
+        stream: Accepted,
         seat: ConnectionPermit,
         mut peer: Peer,
         service: S,
@@ -95,6 +96,13 @@ impl ConnectionOptions {
         F: Future<Output = Response<B>> + Send + 'static,
         B: Body<Data: Send, Error: Into<Box<dyn Error + Send + Sync>>> + Send + Unpin + 'static,
     {
+        let stream = match stream {
+            Accepted::Tcp(stream) => stream,
+            Accepted::Unix(stream) => {
+                let stream = Transport::Unix(stream);
+                return self.serve_stream(stream, seat, peer, service, shutdown).await;
+            }
+        };
         // Responses are written whole, so waiting for more bytes to send with them only costs time.
         let _ = stream.set_nodelay(true);
         let Some(tls) = &self.tls else {

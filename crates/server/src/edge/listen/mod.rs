@@ -9,6 +9,7 @@ mod connection;
 mod inline_executor;
 mod share;
 mod shutdown;
+mod socket;
 mod stalled_stream;
 mod tls;
 mod transport;
@@ -17,6 +18,7 @@ use std::error::Error;
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,9 +36,10 @@ pub use certificate::CertificateDigest;
 pub use shutdown::{Shutdown, ShutdownTrigger};
 pub use tls::{Tls, TlsError};
 
-use crate::settings::Limits;
+use crate::settings::{Limits, ListenAddress};
 use connection::ConnectionOptions;
 use share::{ConnectionPermit, Shares};
+use socket::Socket;
 
 const MIN_ACCEPT_DELAY: Duration = Duration::from_millis(10);
 const MAX_ACCEPT_DELAY: Duration = Duration::from_secs(1);
@@ -56,35 +59,47 @@ impl Peer {
         Self { address: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0), certificate: None };
 }
 
-/// An open port whose connections are not accepted yet.
+/// An open port or Unix socket whose connections are not accepted yet.
 #[derive(Debug)]
 pub struct Listener {
-    socket: TcpListener,
+    socket: Socket,
     address: SocketAddr,
     tls: Option<Arc<Tls>>,
     limits: Limits,
 }
 
 impl Listener {
-    /// Opens a port; port 0 takes any free one.
+    /// Opens a port, of which 0 takes any free one, or a Unix socket. That is never encrypted: it does not leave the
+    /// machine.
     ///
     /// # Errors
-    /// The port cannot be opened.
+    /// It cannot be opened.
     pub async fn bind(
-        address: SocketAddr,
+        address: impl Into<ListenAddress>,
         tls: Option<Arc<Tls>>,
         limits: &Limits,
     ) -> Result<Self, BindError> {
-        let failed = |error| BindError { address, error };
-        let socket = TcpListener::bind(address).await.map_err(failed)?;
-        let address = socket.local_addr().map_err(failed)?;
+        let address = address.into();
+        let failed = |error| BindError { address: address.clone(), error };
+        let (socket, tls) = match &address {
+            ListenAddress::Tcp(address) => (TcpListener::bind(address).await.map(Socket::Tcp), tls),
+            ListenAddress::Unix(path) => (Socket::bind_unix(path).await, None),
+        };
+        let socket = socket.map_err(failed)?;
+        let address = socket.address().map_err(failed)?;
         Ok(Self { socket, address, tls, limits: limits.clone() })
     }
 
-    /// The address it listens on, with the port that was assigned.
+    /// The address it listens on, with the port that was assigned; for a Unix socket, that of its peers.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// The file of a Unix socket.
+    #[must_use]
+    pub fn unix_path(&self) -> Option<&Path> {
+        self.socket.unix_path()
     }
 
     /// `https` if it is encrypted, else `http`.
@@ -94,10 +109,10 @@ impl Listener {
     }
 }
 
-/// Why a port cannot be opened.
+/// Why a port or Unix socket cannot be opened.
 #[derive(Debug)]
 pub struct BindError {
-    address: SocketAddr,
+    address: ListenAddress,
     error: io::Error,
 }
 

@@ -23,9 +23,9 @@ use crate::settings::{DenyStatus, RequestHeaders};
 /// The path of this call; Envoy appends the path that its client requested.
 pub(crate) const PATH: &str = "/api/v1/rate-limit/authorize";
 /// The id of the decision, by which it can be explained.
-const DECISION: http::HeaderName = http::HeaderName::from_static("x-tollgate-decision");
+pub(crate) const DECISION: http::HeaderName = http::HeaderName::from_static("x-tollgate-decision");
 /// The rule that refused, if one did.
-const RULE: http::HeaderName = http::HeaderName::from_static("x-tollgate-rule");
+pub(crate) const RULE: http::HeaderName = http::HeaderName::from_static("x-tollgate-rule");
 /// Why the check was made without the shared store, if it was.
 const DEGRADED: http::HeaderName = http::HeaderName::from_static("x-tollgate-degraded");
 /// The real status of a refusal, where the proxy can only pass on another one.
@@ -65,34 +65,44 @@ pub(crate) async fn authorize(
         &parts.uri,
         app.request_headers,
     )?;
-    let identity = app.identify(&parts.headers, peer).await;
-    if let Some(why) = identity.credential_problem {
-        return Err(app.refuse_client(Problem::of_credentials(why)));
-    }
-    let path = app.paths.read(&asked.path);
-    let path = path.map_err(|why| app.refuse_client(Problem::of_path(why)))?;
-    let request = HttpRequest {
-        identity: &identity,
-        method: &asked.method,
-        host: asked.host.as_deref(),
-        path: &path,
-        headers: &parts.headers,
-        cost: 1,
-    };
-    let context = |_: &Decision| {
-        let (endpoint, method) = (Some(&*asked.path), Some(&*asked.method));
-        Some(RequestContext { request: &request, endpoint, method, entries: &[] })
-    };
-    let checked = app.checker.check(
-        CheckTarget::Request(&request),
-        Recording::proxied(EntryPoint::Authorize),
-        context,
-        |decision, id| app.authorization(decision, id),
-    );
-    Ok(checked.await)
+    app.authorize(&asked, &parts.headers, peer).await
 }
 
 impl Shared {
+    /// Checks the request that a proxy holds, whose client has sent these header fields.
+    pub(crate) async fn authorize(
+        &self,
+        asked: &AuthorizeRequest<'_>,
+        headers: &HeaderMap,
+        peer: Peer,
+    ) -> Result<Response, Problem> {
+        let identity = self.identify(headers, peer).await;
+        if let Some(why) = identity.credential_problem {
+            return Err(self.refuse_client(Problem::of_credentials(why)));
+        }
+        let path = self.paths.read(&asked.path);
+        let path = path.map_err(|why| self.refuse_client(Problem::of_path(why)))?;
+        let request = HttpRequest {
+            identity: &identity,
+            method: &asked.method,
+            host: asked.host.as_deref(),
+            path: &path,
+            headers,
+            cost: 1,
+        };
+        let context = |_: &Decision| {
+            let (endpoint, method) = (Some(&*asked.path), Some(&*asked.method));
+            Some(RequestContext { request: &request, endpoint, method, entries: &[] })
+        };
+        let checked = self.checker.check(
+            CheckTarget::Request(&request),
+            Recording::proxied(EntryPoint::Authorize),
+            context,
+            |decision, id| self.authorization(decision, id),
+        );
+        Ok(checked.await)
+    }
+
     /// The response to a proxy: 200 if the request may pass, else the refusal for its client. A refusal
     /// has an id.
     fn authorization(&self, decision: &Decision, id: Option<&str>) -> Response {
@@ -139,10 +149,10 @@ impl Shared {
 
 /// The request that a proxy wants checked.
 #[derive(Debug, PartialEq, Eq)]
-struct AuthorizeRequest<'a> {
-    method: Cow<'a, str>,
-    host: Option<Cow<'a, str>>,
-    path: Cow<'a, str>,
+pub(crate) struct AuthorizeRequest<'a> {
+    pub(crate) method: Cow<'a, str>,
+    pub(crate) host: Option<Cow<'a, str>>,
+    pub(crate) path: Cow<'a, str>,
 }
 
 /// A request as one family of headers describes it.

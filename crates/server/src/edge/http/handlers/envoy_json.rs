@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 
 use crate::app::state::ServerState;
 use crate::edge::envoy::{self, Answer, Ask, AskedDescriptor, CarriedLimit, Status};
-use crate::edge::http::extract::{BodyBound, CheckCaller, read_json};
+use crate::edge::http::extract::{BodyBound, CheckCaller, read_body};
 use crate::edge::http::openapi::BodyProblems;
 use crate::edge::http::problem::{Problem, ProblemBody};
 use crate::edge::http::wire::decode::decode;
@@ -40,9 +40,9 @@ pub(crate) struct EnvoyRequest<'a> {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct EnvoyDescriptor<'a> {
-    /// Keys and values.
-    #[serde(borrow)]
-    #[schema(min_items = 1, value_type = Vec<EnvoyEntry<'static>>)]
+    /// Keys and values. A view without any meets no limit of a file.
+    #[serde(borrow, default)]
+    #[schema(value_type = Vec<EnvoyEntry<'static>>)]
     entries: Vec<Object<EnvoyEntry<'a>>>,
     /// A limit that the request brings along.
     #[serde(default)]
@@ -132,7 +132,7 @@ pub(crate) struct EnvoyAnswer {
     /// Header fields for the client.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     response_headers_to_add: Vec<EnvoyHeader>,
-    /// The decision's id, by which it can be explained.
+    /// The decision's id, by which it can be explained, and the rule that decided.
     #[serde(skip_serializing_if = "Option::is_none")]
     dynamic_metadata: Option<EnvoyMetadata>,
 }
@@ -164,7 +164,7 @@ pub(crate) struct EnvoyLimit {
     requests_per_unit: u32,
     /// In which time; UNKNOWN if it is none of Envoy's units.
     unit: String,
-    /// What it is called.
+    /// What the file calls it; empty if it has no name there.
     name: String,
 }
 
@@ -183,6 +183,19 @@ pub(crate) struct EnvoyMetadata {
     /// Names the decision.
     #[serde(skip_serializing_if = "Option::is_none")]
     decision_id: Option<String>,
+    /// The rule that refused, or else the one with the least left.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rule_id: Option<String>,
+    /// The limit of that rule.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limit: Option<u64>,
+    /// What is left of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remaining: Option<u64>,
+    /// What files say about the limits that are not exceeded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    metadata: Option<serde_json::Value>,
     /// Why the check was made without the shared store, if it was.
     #[serde(skip_serializing_if = "Option::is_none")]
     degraded: Option<String>,
@@ -210,9 +223,9 @@ pub(crate) async fn json(
     _: CheckCaller,
     request: Request,
 ) -> Result<Response, Problem> {
-    let (parts, body) = request.into_parts();
     let bound = BodyBound::bodies(app.body_bytes.max(envoy::MAX_MESSAGE_BYTES));
-    let body = read_json(&parts.headers, body, bound, app.request_timeout).await?;
+    // Of any type, or none: callers of envoyproxy/ratelimit need not name one.
+    let body = read_body(request.into_body(), bound, app.request_timeout).await?;
     let request: EnvoyRequest<'_> = decode(&body)?;
     let descriptors = request.descriptors.iter().map(|Object(descriptor)| AskedDescriptor {
         entries: descriptor
@@ -261,9 +274,15 @@ impl From<&Answer> for EnvoyAnswer {
             response_headers_to_add: headers.collect(),
             dynamic_metadata: Some(EnvoyMetadata {
                 decision_id: answer.decision_id.clone(),
+                rule_id: answer.binding.as_ref().map(|binding| binding.rule_id.to_string()),
+                limit: answer.binding.as_ref().map(|binding| binding.limit),
+                remaining: answer.binding.as_ref().map(|binding| binding.remaining),
+                metadata: answer.metadata.clone(),
                 degraded: answer.degraded.map(|why| why.to_string()),
             })
-            .filter(|known| known.decision_id.is_some() || known.degraded.is_some()),
+            .filter(|known| {
+                known.rule_id.is_some() || known.degraded.is_some() || known.decision_id.is_some()
+            }),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Liveness, readiness, and metrics for Prometheus.
 
+use std::sync::atomic::Ordering;
+
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -79,6 +81,19 @@ pub(crate) async fn ready(State(app): State<ServerState>) -> Response {
     };
     let status = if reading.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     (status, Json(readiness)).into_response()
+}
+
+/// Whether the server takes traffic, as envoyproxy/ratelimit reports it: probes written for that service
+/// stay as they are.
+#[utoipa::path(get, path = "/healthcheck", tag = "health",
+    responses((status = 200, description = "The server takes traffic", body = String, content_type = "text/plain"),
+              (status = 503, description = "The server shuts down", body = String, content_type = "text/plain")))]
+pub(crate) async fn healthcheck(State(app): State<ServerState>) -> (StatusCode, &'static str) {
+    if app.is_draining.load(Ordering::Relaxed) {
+        (StatusCode::SERVICE_UNAVAILABLE, "shutting down")
+    } else {
+        (StatusCode::OK, "OK")
+    }
 }
 
 /// Metrics for Prometheus: as `OpenMetrics` if `Accept` names it, else in the text format.

@@ -1,0 +1,89 @@
+//! `quota_mode`, and metadata of limits that are not exceeded.
+
+use serde_json::{Value, json};
+
+use super::{brief, start};
+use tollgate_e2e::grpc::{Client, request};
+
+const FILE: &str = "
+domain: test
+descriptors:
+  - key: service
+    value: one
+    quota_mode: true
+    rate_limit: {unit: year, requests_per_unit: 1}
+    metadata: {target: {name: one, weight: 1.5}, tags: [a]}
+  - key: service
+    value: two
+    quota_mode: true
+    rate_limit: {unit: year, requests_per_unit: 2}
+    metadata: {target: {name: two, region: north}}
+  - key: user
+    rate_limit: {unit: year, requests_per_unit: 3}
+  - key: trial
+    quota_mode: true
+    shadow_mode: true
+    rate_limit: {unit: year, requests_per_unit: 0}
+";
+
+const BOTH: &[&[&str]] = &[&["service=one"], &["service=two"]];
+
+#[test]
+fn a_request_is_refused_once_all_of_its_quotas_are_exceeded() {
+    let server = start(FILE);
+    let mut client = Client::of(&server);
+    let mut check = |descriptors: &[&[&str]], expected: &str| {
+        let answer = client.should_rate_limit(&request("test", descriptors));
+        assert_eq!(brief(&answer), expected, "{descriptors:?}");
+        answer
+    };
+    let first = check(BOTH, "OK, OK 0, OK 1");
+    let metadata = &first["dynamic_metadata"]["metadata"];
+    let merged = json!({"name": "one", "weight": 1.5, "region": "north"});
+    assert_eq!((&metadata["target"], &metadata["tags"]), (&merged, &json!(["a"])));
+    let second = check(BOTH, "OK, OVER_LIMIT 0, OK 0");
+    let left = json!({"name": "two", "region": "north"});
+    assert_eq!(second["dynamic_metadata"]["metadata"], json!({"target": left}));
+    let refused = check(BOTH, "OVER_LIMIT, OVER_LIMIT 0, OVER_LIMIT 0");
+    assert_eq!(refused["dynamic_metadata"]["metadata"], Value::Null);
+    assert!(refused["raw_body"].as_str().is_some_and(|body| body.contains("test.service_")));
+    // A limit without quota_mode refuses by itself, and one of another service does not help.
+    for left in [2, 1, 0] {
+        check(&[&["user=ann"], &["trial=x"]], &format!("OK, OK {left}, OK 0"));
+    }
+    check(&[&["user=ann"], &["trial=x"]], "OVER_LIMIT, OVER_LIMIT 0, OK 0");
+    check(&[&["user=bob"], &["service=one"]], "OVER_LIMIT, OK 3, OVER_LIMIT 0");
+    check(
+        &[&["user=bob"], &["service=one"], &["service=two"]],
+        "OVER_LIMIT, OK 3, OVER_LIMIT 0, OVER_LIMIT 0",
+    );
+    check(&[&["user=bob"]], "OK, OK 2");
+}
+
+#[test]
+fn counters_of_one_model_are_one_group() {
+    let file = "
+domain: test
+descriptors:
+  - key: model_name_override
+    descriptors:
+      - key: tenant
+        quota_mode: true
+        rate_limit: {unit: year, requests_per_unit: 1}
+      - key: any
+        quota_mode: true
+        rate_limit: {unit: year, requests_per_unit: 9}
+";
+    let server = start(file);
+    let mut client = Client::of(&server);
+    let small = ["model_name_override=small", "tenant=a"];
+    let other = ["model_name_override=small", "any=x"];
+    let large = ["model_name_override=large", "tenant=a"];
+    let mut check = |descriptors: &[&[&str]], expected: &str| {
+        assert_eq!(brief(&client.should_rate_limit(&request("test", descriptors))), expected);
+    };
+    check(&[&small, &other], "OK, OK 0, OK 8");
+    // The tenant has used up its share of the model, so the model is exceeded, and the other one is left.
+    check(&[&small, &other, &large], "OK, OVER_LIMIT 0, OK 7, OK 0");
+    check(&[&small, &other], "OVER_LIMIT, OVER_LIMIT 0, OK 7");
+}
