@@ -64,6 +64,7 @@ const ROWS: [&str; NEWEST_SCHEMA as usize] = [
     "UPDATE tollgate_rules SET author_tenant = tenant;",
     "",
     "",
+    "INSERT INTO tollgate_fleet (only_row, secret) VALUES (1, '0123456789abcdef0123456789abcdef');",
 ];
 
 macro_rules! table {
@@ -91,10 +92,11 @@ const OBSTACLES: [(&str, &str, &str); NEWEST_SCHEMA as usize] = [
         "ALTER TABLE tollgate_bans DROP COLUMN updated_by",
         "updated_by",
     ),
+    table!("tollgate_fleet"),
 ];
 
 /// How many entries there are with the rows of all versions up to this one.
-const ENTRIES: [usize; NEWEST_SCHEMA as usize] = [6, 8, 8, 9, 9, 9, 9, 9];
+const ENTRIES: [usize; NEWEST_SCHEMA as usize] = [6, 8, 8, 9, 9, 9, 9, 9, 9];
 
 /// A place like the given one, with the tables of that version.
 async fn at_version(place: &Place, version: u64) -> Place {

@@ -67,7 +67,7 @@ impl Server {
         let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let mut settings = Settings {
             http: any_port,
-            grpc: any_port,
+            grpc: any_port.into(),
             rules: Some(folder.path().join("policy.yaml")),
             admin_token: Some(ADMIN_TOKEN.into()),
             ..Settings::default()

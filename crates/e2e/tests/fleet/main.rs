@@ -7,4 +7,5 @@ mod exactness;
 mod faults;
 mod load;
 mod nodes;
+mod secret;
 mod vectors;

@@ -101,6 +101,32 @@ fn a_revoked_token_is_refused_at_the_next_call() {
     }
 }
 
+/// The token was looked at before the body was read, and a body may take half a minute.
+#[test]
+fn a_token_that_is_revoked_while_a_body_arrives_changes_nothing() {
+    let desk = open();
+    let calls = [
+        ("POST", "/api/v1/tokens", r#"{"role": "admin"}"#),
+        ("PUT", "/api/v1/policy?prune=rules", r#"{"rules": []}"#),
+        ("POST", "/api/v1/rate-limit/reset", r#"{"identifiers": {"user_id": "bob"}}"#),
+    ];
+    for (method, path, body) in calls {
+        let made = desk.prepare("POST", "/api/v1/tokens", r#"{"role": "admin"}"#);
+        let bearer = format!("Bearer {}", text(&made, "token"));
+        let sent = request(method, path, &[JSON, ("Authorization", &bearer)], body.as_bytes());
+        let (begin, end) = sent.split_at(sent.len() - 3);
+        let mut connection = desk.server.connect();
+        connection.send(begin).expect("sent");
+        // A second call: once it has its response, the server has the head of the first.
+        let rules = desk.as_admin("GET", "/api/v1/rules", "").text();
+        desk.prepare("DELETE", &format!("/api/v1/tokens/{}", text(&made, "token_id")), "");
+        connection.send(end).expect("sent");
+        let refused = connection.answer().expect("a response");
+        assert_eq!((refused.status, refused.code().as_str()), (401, "wrong_token"), "{path}");
+        assert_eq!(desk.as_admin("GET", "/api/v1/rules", "").text(), rules, "{path}");
+    }
+}
+
 #[test]
 fn an_api_key_is_known_to_the_next_call_of_a_proxy() {
     let desk = open();

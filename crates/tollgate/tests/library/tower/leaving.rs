@@ -50,7 +50,7 @@ async fn a_client_that_leaves_early_is_refused_all_the_same() {
         leave(call());
     }
     redis.resume();
-    eventually("all refusals are counted", || {
+    eventually("all refusals to be counted", async || {
         (limiter.stats().first()?.1.refused == LEFT).then_some(())
     })
     .await;
@@ -69,7 +69,7 @@ rules:
     assert!(limiter.check(&client).await.is_allowed());
     redis.pause();
     for _ in 0..10 {
-        leave(std::future::IntoFuture::into_future(limiter.check(&client)));
+        leave(limiter.check(&client).into_future());
     }
     redis.resume();
     let other = Subject::new().ip("192.0.2.2");

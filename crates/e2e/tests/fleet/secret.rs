@@ -1,0 +1,85 @@
+//! Nodes count together only with the same secret of the fleet.
+
+use tollgate_e2e::process::Process;
+use tollgate_e2e::server::{Server, Setup, command};
+use tollgate_e2e::until;
+use tollgate_testbed::{Postgres, Redis};
+
+use crate::nodes::check_of;
+
+const OURS: (&str, &str) = ("TOLLGATE_FLEET_SECRET", "ours-0123456789abcdef0123456789abcdef");
+const THEIRS: (&str, &str) = ("TOLLGATE_FLEET_SECRET", "theirs-0123456789abcdef0123456789abcd");
+const RULES: &str = "rules: [{rule_id: per_user, limit: 3, window: 300d, identifier_type: user_id, on_store_failure: closed}]";
+
+fn setup<'a>(store: &'a [&'a str], secret: &'a [(&'a str, &'a str)]) -> Setup<'a> {
+    Setup { rules: Some(RULES), arguments: store, environment: secret, ..Setup::default() }
+}
+
+fn is_allowed(node: &Server) -> bool {
+    node.check(&check_of("per_user", "alice"))["allowed"] == true
+}
+
+fn is_store_up(node: &Server) -> bool {
+    let metrics = node.get("/metrics").text();
+    let up = metrics.lines().find(|line| line.starts_with("tollgate_store_up{"));
+    up.expect("a figure").ends_with(" 1")
+}
+
+/// The exit code and the errors of a server that does not start.
+fn refusal(setup: &Setup<'_>) -> (Option<i32>, String) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut process = Process::start(&mut command(setup, folder.path()));
+    (process.end().code(), process.errors())
+}
+
+#[test]
+fn only_nodes_with_the_same_secret_share_a_store() {
+    let (redis, postgres) = (Redis::start(), Postgres::start());
+    for url in [redis.url(), postgres.url()] {
+        let store = ["--store", url.as_str()];
+        let nodes = [(); 2].map(|()| Server::start(&setup(&store, &[OURS])));
+        assert!(is_allowed(&nodes[0]) && is_allowed(&nodes[1]) && is_allowed(&nodes[0]), "{url}");
+        assert!(!is_allowed(&nodes[1]), "they count together");
+        for secret in [&[THEIRS][..], &[]] {
+            let (code, errors) = refusal(&setup(&store, secret));
+            assert_eq!(code, Some(2), "{errors}");
+            assert!(errors.contains("belongs to another fleet"), "{errors}");
+            assert!(!errors.contains(THEIRS.1) && !errors.contains(OURS.1), "{errors}");
+        }
+    }
+}
+
+#[test]
+fn a_store_that_becomes_that_of_others_is_not_used_any_more() {
+    let redis = Redis::start();
+    let (url, mark) = (redis.url(), "tg:fleet");
+    let store = ["--store", url.as_str()];
+    let node = Server::start(&setup(&store, &[OURS]));
+    assert!(is_allowed(&node));
+    redis.command(&["SET", mark, "others"]);
+    until("the store to be closed", || (!is_store_up(&node)).then_some(()));
+    assert!(!is_allowed(&node), "on_store_failure: closed");
+    assert!(node.process.errors().contains("belongs to another fleet"));
+    // As after a restart of Redis: the node marks it again.
+    redis.command(&["DEL", mark]);
+    until("the store to be open", || is_allowed(&node).then_some(()));
+}
+
+/// Nodes with one catalog need no setting: the first makes the secret.
+#[test]
+fn nodes_with_one_catalog_have_one_secret() {
+    let (redis, postgres) = (Redis::start(), Postgres::start());
+    let (catalog, url) = (postgres.url(), redis.url());
+    let arguments = ["--store", url.as_str(), "--catalog", catalog.as_str()];
+    let setup = Setup { arguments: &arguments, ..Setup::default() };
+    let nodes = [(); 2].map(|()| Server::start(&setup));
+    let secret = postgres.query("SELECT secret FROM tollgate_fleet");
+    assert!(secret.len() >= 32, "{secret}");
+    for node in &nodes {
+        assert!(is_store_up(node));
+        assert!(!node.said.contains(&secret) && !node.process.errors().contains(&secret));
+    }
+    // Another catalog is another fleet.
+    let (code, errors) = refusal(&Setup { arguments: &arguments[..2], ..Setup::default() });
+    assert_eq!(code, Some(2), "{errors}");
+}
