@@ -85,7 +85,7 @@ impl Server {
                 let tls = settings.tls.clone();
                 let tls = tls.map(|files| Arc::new(Tls::load(files).expect("certificates")));
                 let http = Listener::bind(settings.http, tls.clone(), &settings.limits).await;
-                let grpc = Listener::bind(settings.grpc, tls, &settings.limits).await;
+                let grpc = Listener::bind(settings.grpc.clone(), tls, &settings.limits).await;
                 let (http, grpc) = (http.expect("a port"), grpc.expect("a port"));
                 let addresses = (http.scheme(), http.address(), grpc.address());
                 tell.send(addresses).expect("the receiver is alive");

@@ -87,7 +87,6 @@ fn an_imported_policy_passes_the_linter() {
     write(folder.path(), "shop.yaml", SHOP);
     write(folder.path(), "mail.yml", MAIL);
     write(folder.path(), ".hidden.yaml", "rubbish");
-    write(folder.path(), "README.md", "rubbish");
     let path = folder.path().to_str().expect("a path");
     let ran = tollgate(&["rules", "import", "--from", "envoy", path], "");
     assert_eq!(ran.code, 0, "{}", ran.stderr);

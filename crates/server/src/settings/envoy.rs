@@ -17,7 +17,7 @@ pub struct EnvoySettings {
 }
 
 impl EnvoySettings {
-    pub(crate) const fn repeated_domain(&self) -> RepeatedDomain {
+    pub(crate) const fn repeated_domain(self) -> RepeatedDomain {
         if self.merge_domains { RepeatedDomain::Merged } else { RepeatedDomain::Refused }
     }
 }

@@ -133,7 +133,7 @@ fn invalid_requests_are_errors() {
     assert_eq!(ask(&mut client, &[&["user=ann"]]), "OK, OK 1", "none of them was charged");
 }
 
-/// These used to be INVALID_ARGUMENT, which Envoy takes for a failure and lets pass in its own way.
+/// These used to be `INVALID_ARGUMENT`, which Envoy takes for a failure and lets pass in its own way.
 #[test]
 fn a_descriptor_without_entries_and_a_carried_limit_of_an_unknown_domain_pass() {
     let server = start(FILE);

@@ -19,6 +19,9 @@ use super::{Ask, CarriedLimit};
 use crate::app::state::ServerState;
 use crate::edge::http::problem::Problem;
 
+/// What descriptors carry: a limit as it was sent, and compiled.
+type CarriedQuotas = SmallVec<[Option<(Quota, Limit)>; 8]>;
+
 /// The counters that a request charges.
 pub(super) type FileCharges<'a> = SmallVec<[ExplicitCharge<'a>; 4]>;
 
@@ -175,7 +178,7 @@ async fn settle(
 }
 
 /// The limits that descriptors carry, as they were sent and compiled.
-fn carried_limits(ask: &Ask<'_>) -> Result<SmallVec<[Option<(Quota, Limit)>; 8]>, Problem> {
+fn carried_limits(ask: &Ask<'_>) -> Result<CarriedQuotas, Problem> {
     let compile = |(place, carried): (usize, Option<CarriedLimit>)| {
         let Some(CarriedLimit { requests_per_unit, unit: Some(unit) }) = carried else {
             return Ok(None);

@@ -103,6 +103,7 @@ impl server::RateLimiter for RateLimiter {
         let (app, author) = (self.0.clone(), author(&request));
         let resetting = async move {
             let body = read::body(request.get_ref())?;
+            read::subject(&body, || app.limiter.policy())?;
             refund::reset_counters(&app, author, &body).await
         };
         let counters = refund::to_the_end(resetting).await.map_err(status::of)?;

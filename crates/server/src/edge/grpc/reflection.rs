@@ -6,7 +6,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use prost::Message;
-use prost_types::{DescriptorProto, EnumDescriptorProto, FileDescriptorSet};
+use prost_types::{
+    DescriptorProto, EnumDescriptorProto, EnumValueDescriptorProto, FileDescriptorSet,
+};
 use tokio::sync::{mpsc, watch};
 use tonic::codegen::tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Request, Response, Status, Streaming};
@@ -196,6 +198,6 @@ fn add_message(symbols: &mut Vec<String>, full: &str, message: &DescriptorProto)
 
 /// Values of an enum are named beside it, not within it.
 fn add_enum(symbols: &mut Vec<String>, prefix: &str, one: &EnumDescriptorProto) {
-    let values = one.value.iter().map(|value| value.name());
+    let values = one.value.iter().map(EnumValueDescriptorProto::name);
     symbols.extend([one.name()].into_iter().chain(values).map(|name| format!("{prefix}{name}")));
 }
