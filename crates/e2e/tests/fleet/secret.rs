@@ -22,7 +22,8 @@ fn is_allowed(node: &Server) -> bool {
 fn is_store_up(node: &Server) -> bool {
     let metrics = node.get("/metrics").text();
     let up = metrics.lines().find(|line| line.starts_with("tollgate_store_up{"));
-    up.expect("a figure").ends_with(" 1")
+    let up = up.and_then(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok());
+    up.expect("a figure") > 0.5
 }
 
 /// The exit code and the errors of a server that does not start.
