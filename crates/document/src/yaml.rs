@@ -71,20 +71,23 @@ fn read_in(dialect: Dialect, text: &str) -> Result<Node, Problem> {
 fn unquoted_braces(text: &str, position: Position) -> Option<&str> {
     let line = line(text, position.line);
     let is_outside = |c: char| matches!(c, '[' | ',' | ' ');
-    let mut words = line.split(is_outside).map(without_ends);
-    words.find(|word| word.starts_with('/') && word.contains('{') && word.contains('}'))
+    let paths = line.split(is_outside).filter(|word| word.starts_with('/'));
+    paths.map(without_ends).find(|path| path.contains('{') && path.contains('}'))
 }
 
 /// A word without the brackets and braces at its end that close what is around it.
 fn without_ends(mut word: &str) -> &str {
-    let count = |text: &str, brace: char| text.matches(brace).count();
+    let opened = word.matches('{').count();
+    // Kept up to date, because counting again for each of a million braces would take hours.
+    let mut closed = word.matches('}').count();
     loop {
-        word = match word.strip_suffix(']') {
-            Some(rest) => rest,
-            None if count(word, '}') > count(word, '{') && word.ends_with('}') => {
+        word = match word.as_bytes().last() {
+            Some(b']') => &word[..word.len() - 1],
+            Some(b'}') if closed > opened => {
+                closed -= 1;
                 &word[..word.len() - 1]
             }
-            None => return word,
+            _ => return word,
         };
     }
 }

@@ -155,6 +155,8 @@ fn deep_nesting() {
         check(&format!("{}1{}", open.repeat(100_000), close.repeat(100_000)));
         check(&format!("{{\"rules\": {}1{}}}", open.repeat(70), close.repeat(70)));
     }
+    // The advice for paths with braces looks at the end of the word.
+    check(&format!("rules: [/a{{b{}", "}]".repeat(100_000)));
     let staircase = (0..1_000).map(|depth| format!("{}a:\n", " ".repeat(depth)));
     check(&staircase.collect::<String>());
 }
