@@ -53,7 +53,7 @@ const LISTS: [(&str, &str, &str); 6] = [
 ];
 
 /// An error for each status: its code, and a detail as the server writes it.
-const ERRORS: [(u16, &str, &str); 18] = [
+const ERRORS: [(u16, &str, &str); 19] = [
     (
         400,
         "invalid_body",
@@ -66,6 +66,7 @@ const ERRORS: [(u16, &str, &str); 18] = [
     (406, "not_acceptable", "events are sent as text/event-stream"),
     (408, "request_timeout", "the body did not arrive in time"),
     (409, "still_in_use", "an override is an exception from the rule api_default: remove it first"),
+    (410, "revision_not_kept", "revision 3 is not kept any more; the oldest is 17"),
     (412, "changed_meanwhile", "the rule api_default was changed meanwhile: it is at version 7"),
     (413, "body_too_large", "the body is larger than 64KiB"),
     (415, "not_json", "send JSON, with Content-Type: application/json"),
