@@ -87,6 +87,16 @@ impl Fleet {
 
 /// A node in its own folder.
 pub(crate) fn node(catalog: &str, store: &str, folder: &TempDir) -> Server {
+    node_with(catalog, store, folder, &[])
+}
+
+/// A node in its own folder, with variables.
+pub(crate) fn node_with(
+    catalog: &str,
+    store: &str,
+    folder: &TempDir,
+    environment: &[(&str, &str)],
+) -> Server {
     let copy = folder.path().join("copy.db");
     let copy = copy.to_str().expect("a path of text");
     let mut arguments = vec!["--catalog", catalog, "--store", store];
@@ -96,7 +106,7 @@ pub(crate) fn node(catalog: &str, store: &str, folder: &TempDir) -> Server {
     // Tests exceed the default limit of writes.
     let settings = "{limits: {admin_writes_per_minute: 100000, admin_reads_per_minute: 100000}, \
                     store_failure: {deadline: 5s}}";
-    Server::start(&Setup { settings, arguments: &arguments, ..Setup::default() })
+    Server::start(&Setup { settings, arguments: &arguments, environment, ..Setup::default() })
 }
 
 /// The response to a write.
