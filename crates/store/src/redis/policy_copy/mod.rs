@@ -65,7 +65,7 @@ pub struct PolicyCopyHead {
     chunks: usize,
 }
 
-/// What became of a copy that was published.
+/// The result of a publication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PolicyPublication {
     /// It is the copy in Redis.
