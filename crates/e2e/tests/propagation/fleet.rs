@@ -2,6 +2,7 @@
 //! together.
 
 use std::env;
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -87,17 +88,17 @@ impl Fleet {
 
 /// A node in its own folder.
 pub(crate) fn node(catalog: &str, store: &str, folder: &TempDir) -> Server {
-    node_with(catalog, store, folder, &[])
+    node_with(catalog, store, folder.path(), &[])
 }
 
 /// A node in its own folder, with variables.
 pub(crate) fn node_with(
     catalog: &str,
     store: &str,
-    folder: &TempDir,
+    folder: &Path,
     environment: &[(&str, &str)],
 ) -> Server {
-    let copy = folder.path().join("copy.db");
+    let copy = folder.join("copy.db");
     let copy = copy.to_str().expect("a path of text");
     let mut arguments = vec!["--catalog", catalog, "--store", store];
     if catalog.starts_with("postgres") {
