@@ -70,10 +70,8 @@ impl CatalogSync {
             settings.store.rule_cache(&settings.remote).map_err(|it| StartError::new(&it))?;
         let rule_cache = RuleCache::new(rule_cache);
         // Only a shared catalog can be unavailable, and only its nodes have one policy.
-        let policy_copy = match url.is_shared() {
-            true => settings.store.policy_copy(&settings.remote),
-            false => Ok(None),
-        };
+        let policy_copy =
+            if url.is_shared() { settings.store.policy_copy(&settings.remote) } else { Ok(None) };
         let policy_copy = PolicyCopy::new(policy_copy.map_err(|it| StartError::new(&it))?);
         let (LastGood { view, heard_at }, is_open) = match catalog.open(seed(), now, false).await {
             Ok(_) => {
