@@ -15,7 +15,7 @@ use utoipa::ToSchema;
 use crate::edge::http::extract::Session;
 use crate::edge::http::problem::Problem;
 use crate::edge::http::wire::check::unknown_rule;
-use crate::edge::http::wire::time::rfc_3339;
+use crate::edge::http::wire::time::rfc_3339_past;
 
 /// How many problems of a document a response lists.
 const MAX_PROBLEMS: usize = 100;
@@ -105,7 +105,7 @@ impl ChangesAnswer {
 impl RuleWritten {
     pub(crate) fn new(stored: &Stored, is_enabled: bool) -> Self {
         let status = if is_enabled { "active" } else { "disabled" };
-        let created_at = rfc_3339(Timestamp::from_micros(stored.created_at));
+        let created_at = rfc_3339_past(Timestamp::from_micros(stored.created_at));
         Self { rule_id: stored.name.clone(), status, created_at, version: stored.version }
     }
 }
@@ -133,7 +133,7 @@ pub(crate) fn shown(stored: &Stored, detail: bool) -> Box<RawValue> {
     let mut text = stored.body.clone();
     if detail && text.ends_with('}') {
         text.pop();
-        let created_at = rfc_3339(Timestamp::from_micros(stored.created_at));
+        let created_at = rfc_3339_past(Timestamp::from_micros(stored.created_at));
         let by = JsonValue::from(stored.created_by.as_str());
         let (comma, version) = (if text.ends_with('{') { "" } else { "," }, stored.version);
         // Administrators of a tenant can change only what they wrote.

@@ -25,6 +25,6 @@ mod refusal;
 
 pub use families::{CollidingFamilies, HeaderFamilies, HeaderFamily, UnknownFamily};
 pub use fields::{for_each_field, write_fields};
-pub use figures::{remaining, reset_at, retry_after, retry_after_rule};
+pub use figures::{full_at, remaining, reset_at, retry_after, retry_after_rule};
 pub use path::{PathMatching, PathProblem};
 pub use refusal::{PROBLEM_JSON, refusal_body};

@@ -3,7 +3,7 @@
 use http::{HeaderName, header};
 use tollgate::http::{PROBLEM_JSON, for_each_field, refusal_body, retry_after};
 use tollgate::store::StoreErrorKind;
-use tollgate::{Algorithm, Decision, Micros, RuleOutcome, Timestamp};
+use tollgate::{Decision, Micros, RuleOutcome, Timestamp};
 use tollgate_import::envoy::Unit;
 
 use crate::app::state::ServerState;
@@ -46,7 +46,7 @@ pub(crate) struct Status {
     pub(crate) is_over: bool,
     pub(crate) limit: Option<CurrentLimit>,
     pub(crate) remaining: u32,
-    /// Seconds until all of it is available again.
+    /// Seconds until it resets.
     pub(crate) reset_after: Option<u64>,
 }
 
@@ -81,18 +81,9 @@ impl Status {
                 name: name.to_owned(),
             }),
             remaining: if is_exceeded { 0 } else { narrow(figures.report.remaining) },
-            reset_after: Some(reset_after(outcome, now)),
+            reset_after: Some(outcome.reset_after(now).as_secs_ceil()),
         }
     }
-}
-
-/// Fixed windows end for all clients at the same time, whether or not anything was counted in them.
-fn reset_after(outcome: &RuleOutcome<'_>, now: Timestamp) -> u64 {
-    let window = outcome.outcome.window.get();
-    if outcome.rule.limit.algorithm() == Algorithm::FixedWindow && window > 0 {
-        return Micros::new(window - now.as_micros() % window).as_secs_ceil();
-    }
-    outcome.outcome.report.reset_after.as_secs_ceil()
 }
 
 fn narrow(number: u64) -> u32 {
