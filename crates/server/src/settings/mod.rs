@@ -15,6 +15,7 @@ mod layers;
 mod names;
 mod origin;
 mod otlp;
+mod refusal;
 mod schema;
 mod store;
 mod unknown;
@@ -26,7 +27,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tollgate::PathCase;
-use tollgate::http::{HeaderFamilies, PathMatching};
+use tollgate::http::{HeaderFamilies, PathMatching, RefusalFormat};
 use tollgate::identity::IdentityConfig;
 pub use tollgate::identity::Secret;
 use tollgate::store::{RemoteSettings, StoreUrl};
@@ -87,6 +88,8 @@ pub struct Settings {
     pub tls: Option<TlsFiles>,
     /// How clients are identified, also behind proxies.
     pub identity: IdentityConfig,
+    /// The status and body of refusals at the gateway and in forward-auth.
+    pub refusal: RefusalFormat,
     /// The status of a refusal in forward-auth.
     pub deny_status: DenyStatus,
     /// Which headers describe the request in forward-auth.
@@ -130,6 +133,7 @@ impl Default for Settings {
             otlp: Otlp::default(),
             tls: None,
             identity: identity::behind_local_proxies(),
+            refusal: RefusalFormat::default(),
             deny_status: DenyStatus::TooManyRequests,
             request_headers: RequestHeaders::Any,
             paths: Paths::default(),
