@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tollgate_core::{Algorithm, Limit, Micros, Mode, Outcome, Timestamp, Verdict};
+use tollgate_core::{Limit, Micros, Mode, Outcome, Timestamp, Verdict};
 use tollgate_rules::{Plan, Policy, Revision, Rule};
 use tollgate_store::StoreErrorKind;
 
@@ -128,16 +128,11 @@ impl RuleOutcome<'_> {
     /// not anything was counted in them. Other limits reset when nothing is in use.
     #[must_use]
     pub fn reset_after(&self, now: Timestamp) -> Micros {
-        match self.limit.algorithm() {
-            Algorithm::FixedWindow | Algorithm::SlidingWindowCounter => {
-                let window = self.limit.window().get().max(1);
-                Micros::new(window - now.as_micros() % window)
-            }
-            Algorithm::SlidingWindowLog
-            | Algorithm::TokenBucket
-            | Algorithm::LeakyBucket
-            | Algorithm::Gcra => self.outcome.report.reset_after,
+        if !self.limit.algorithm().has_aligned_windows() {
+            return self.outcome.report.reset_after;
         }
+        let window = self.limit.window().get().max(1);
+        Micros::new(window - now.as_micros() % window)
     }
 }
 
