@@ -126,7 +126,7 @@ impl RuleWritten {
 
 /// When an entry was written last; none if that is not known any more.
 fn updated_at(stored: &Stored) -> Option<String> {
-    stored.updated_at.map(Timestamp::from_micros).map(rfc_3339)
+    stored.updated_at.map(Timestamp::from_micros).map(rfc_3339_past)
 }
 
 /// The response to a dry run.
