@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle};
 
-use crate::node::{MAX_DEPTH, MAX_NODES, MapKey, Node, Value, too_deep, too_large};
+use crate::node::{MAX_DEPTH, MAX_NODES, MapKey, Node, Value, quote, too_deep, too_large};
 use crate::position::{Position, line};
 use crate::problem::Problem;
 
@@ -55,9 +55,8 @@ fn read_in(dialect: Dialect, text: &str) -> Result<Node, Problem> {
                 let position = place(error.marker()).clamp_to(text);
                 let problem = Problem::new("", message).at(position);
                 return Err(match unquoted_braces(text, position) {
-                    Some(path) => {
-                        problem.with_advice(format!("put a text with braces in quotes: \"{path}\""))
-                    }
+                    Some(path) => problem
+                        .with_advice(format!("put a text with braces in quotes: {}", quote(path))),
                     None => problem,
                 });
             }

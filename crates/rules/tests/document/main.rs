@@ -216,6 +216,13 @@ fn the_text_is_no_document() {
 }
 
 #[test]
+fn advice_on_braces_sends_no_control_characters() {
+    let source = Source::parse("rules: [/a{\u{1b}}]\n");
+    let shown = source.problems.iter().map(ToString::to_string).collect::<String>();
+    assert!(shown.contains("braces") && !shown.contains('\u{1b}'), "{shown:?}");
+}
+
+#[test]
 fn json_is_read_strictly_on_request() {
     for (text, expected) in [
         ("", "1:1 this is not JSON: expected a value, found the end of the text"),

@@ -14,6 +14,7 @@ mod identity;
 mod jwt;
 mod layers;
 mod listen_address;
+mod log;
 mod names;
 mod origin;
 mod otlp;
@@ -41,6 +42,7 @@ pub use envoy::EnvoySettings;
 pub use gateway::GatewaySettings;
 pub use layers::{EffectiveSetting, FLAGGED, flag, variable};
 pub use listen_address::ListenAddress;
+pub use log::{LogFormat, LogLevel};
 pub use origin::{Origin, RefusedSetting, RefusedSettings};
 pub use otlp::Otlp;
 pub use value::ByteSize;
@@ -221,44 +223,6 @@ pub enum CheckAuth {
     Token,
     /// By a client certificate.
     Mtls,
-}
-
-/// The format of log lines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum LogFormat {
-    /// Readable text.
-    Text,
-    /// One JSON object a line.
-    Json,
-}
-
-/// The lowest level that is logged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum LogLevel {
-    /// Failures.
-    Error,
-    /// What may fail soon.
-    Warn,
-    /// Changes.
-    Info,
-    /// Details of events.
-    Debug,
-    /// Everything.
-    Trace,
-}
-
-impl LogLevel {
-    /// Its name in loggers.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Error => "error",
-            Self::Warn => "warn",
-            Self::Info => "info",
-            Self::Debug => "debug",
-            Self::Trace => "trace",
-        }
-    }
 }
 
 /// The status of a refusal in forward-auth. Some proxies pass on only a few.

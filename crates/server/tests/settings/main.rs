@@ -133,6 +133,7 @@ store_failure: {{deadline: 20ms, failures: 3, probe_after: 2s, drift_warning: 50
 deny_cache: 100ms
 check_auth: token
 check_token_file: {token}
+fleet: {{secret_file: {secret}}}
 headers: [x-ratelimit-delta, draft-7]
 log: json
 log_level: debug
