@@ -13,6 +13,7 @@ mod cross_slot_idempotent;
 mod fleet_mark;
 mod node;
 mod pending_call;
+mod policy_copy;
 mod router;
 mod rule_cache;
 mod script;
@@ -27,6 +28,9 @@ use tokio::task::JoinHandle;
 use tokio::time::{Sleep, sleep};
 use tollgate_core::{Key, Timestamp};
 
+pub use self::policy_copy::{
+    PolicyCopyError, PolicyCopyHead, PolicyPublication, RedisPolicyCopy, SealedPolicy,
+};
 pub use self::rule_cache::{PublishedRules, RedisRuleCache, RuleCacheError};
 
 use self::address::RedisUrl;

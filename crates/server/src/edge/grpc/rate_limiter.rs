@@ -58,7 +58,7 @@ impl RateLimiter {
             let response = first.insert(write(decision, id, request.detail));
             Remembered { body: response.encode_to_vec().into(), headers: HeaderMap::new() }
         };
-        let caller = (caller, "grpc:", key);
+        let caller = (caller, "grpc", key);
         let checked = app.checker.check_idempotent(EntryPoint::Grpc, caller, &body, respond);
         let (remembered, _) = Box::pin(checked).await?;
         first
