@@ -68,6 +68,9 @@ async fn decisions_are_found_by_every_filter() {
         };
         let text = |text: &str| Some(text.to_owned());
         check(any(), &[4, 3, 2, 1, 0]).await;
+        let id = Some(records[1].decision_id.clone());
+        check(DecisionFilter { decision_id: id, ..any() }, &[3]).await;
+        check(DecisionFilter { decision_id: text("d"), ..any() }, &[]).await;
         check(DecisionFilter { client: text("alice"), ..any() }, &[3, 1, 0]).await;
         check(DecisionFilter { client: text("alic"), ..any() }, &[]).await;
         check(DecisionFilter { rule_id: text("per_ip"), ..any() }, &[4, 3]).await;

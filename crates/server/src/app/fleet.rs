@@ -2,7 +2,7 @@
 //! secrets are the same.
 
 use std::fmt;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use aws_lc_rs::hmac;
@@ -12,6 +12,7 @@ use tollgate::identity::Secret;
 use tollgate::store::{FleetGate, StoreUrl};
 
 use crate::app::state::{Shared, StartError};
+use crate::check::sealed_id::IdSealer;
 use crate::policy::source::PolicySource;
 use crate::settings::Settings;
 
@@ -53,6 +54,7 @@ pub(crate) struct Fleet {
     secret: OnceLock<FleetSecret>,
     store: StoreUrl,
     gate: FleetGate,
+    sealer: Arc<IdSealer>,
 }
 
 /// Whose store it is.
@@ -66,16 +68,26 @@ enum StoreOwner {
 
 impl Fleet {
     /// The fleet of these settings. `gate` is that of its store.
-    pub(crate) fn new(settings: &Settings, gate: FleetGate) -> Self {
-        let secret = OnceLock::new();
+    pub(crate) fn new(settings: &Settings, gate: FleetGate, sealer: Arc<IdSealer>) -> Self {
+        let store = settings.store.clone();
+        let fleet = Self { secret: OnceLock::new(), store, gate, sealer };
         if let Some(given) = &settings.fleet_secret {
-            let _ = secret.set(FleetSecret::new(Secret::expose(given)));
+            fleet.learn(Secret::expose(given));
         }
-        Self { secret, store: settings.store.clone(), gate }
+        fleet
     }
 
     fn learn(&self, secret: &str) {
         let _ = self.secret.set(FleetSecret::new(secret));
+        // With counters in memory there is nothing that another node could refund.
+        if self.store.is_shared() {
+            self.sealer.learn(secret);
+        }
+    }
+
+    /// Whether nodes count together.
+    pub(crate) fn has_shared_store(&self) -> bool {
+        self.store.is_shared()
     }
 
     fn others_own_it(&self) -> String {

@@ -9,15 +9,17 @@ use tonic::{Request, Response, Status};
 
 use super::definitions::tollgate::v1::check_result::Result as One;
 use super::definitions::tollgate::v1::rate_limiter_server as server;
+use super::definitions::tollgate::v1::refund_request::Refund as What;
 use super::definitions::tollgate::v1::{
     CheckBatchRequest, CheckBatchResponse, CheckError, CheckRequest, CheckResponse, CheckResult,
-    QuotaResponse, ResetResponse, RuleStatus,
+    QuotaResponse, RefundRequest, RefundResponse, ResetResponse, RuleStatus,
 };
 use super::{read, status};
 use crate::admin::auth::Principal;
 use crate::app::state::ServerState;
 use crate::check::checker::Recording;
 use crate::check::idempotency::Remembered;
+use crate::check::refund::refund_decision;
 use crate::edge::http::handlers::refund;
 use crate::edge::http::problem::Problem;
 use crate::edge::http::wire::response::{reason, refuser};
@@ -108,6 +110,33 @@ impl server::RateLimiter for RateLimiter {
         };
         let counters = refund::to_the_end(resetting).await.map_err(status::of)?;
         Ok(Response::new(ResetResponse { counters: counters as u64 }))
+    }
+
+    async fn refund(
+        &self,
+        request: Request<RefundRequest>,
+    ) -> Result<Response<RefundResponse>, Status> {
+        let (app, author) = (self.0.clone(), author(&request));
+        let refunding = async move {
+            match &request.get_ref().refund {
+                Some(What::DecisionId(id)) => refund_decision(&app, &author, id).await,
+                Some(What::Check(check)) => {
+                    let body = read::body(check)?;
+                    if body.idempotency_key.is_some() {
+                        let detail = "idempotency_key: refunds know no such key";
+                        return Err(Problem::bad_request("invalid_idempotency_key", detail));
+                    }
+                    read::subject(&body, || app.limiter.policy())?;
+                    refund::refund_check(&app, &author, &body).await
+                }
+                None => {
+                    let detail = "give decision_id, or the check whose cost is to be refunded";
+                    Err(Problem::unprocessable("invalid_body", detail))
+                }
+            }
+        };
+        let counters = refund::to_the_end(refunding).await.map_err(status::of)?;
+        Ok(Response::new(RefundResponse { counters: counters as u64 }))
     }
 
     async fn check_batch(

@@ -4,7 +4,9 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 use tollgate::http::{remaining, reset_at, retry_after, retry_after_rule};
-use tollgate::{Decision, DecisionReason, Micros, Refusal, RuleOutcome, SoftState};
+use tollgate::{
+    Decision, DecisionReason, Micros, Mode, Outcome, Refusal, RuleOutcome, SoftState, Timestamp,
+};
 use tollgate_api::{CheckResponse, Reason, RuleResult, State};
 
 use super::time::rfc_3339;
@@ -44,18 +46,27 @@ pub(crate) fn rule_results(decision: &Decision) -> Vec<RuleResult<'_>> {
 }
 
 fn rule_result<'a>(decision: &Decision, outcome: &RuleOutcome<'a>) -> RuleResult<'a> {
-    let is_exceeded = outcome.is_exceeded();
+    figures_of(&outcome.rule.id, decision.now(), &outcome.outcome, outcome.state)
+}
+
+/// The figures of one rule at that time.
+pub(crate) fn figures_of<'a>(
+    rule_id: &'a str,
+    at: Timestamp,
+    outcome: &Outcome,
+    soft: SoftState,
+) -> RuleResult<'a> {
     RuleResult {
-        rule_id: Cow::Borrowed(&outcome.rule.id),
-        allowed: !is_exceeded,
-        shadow: outcome.is_shadow(),
-        limit: outcome.outcome.limit,
-        remaining: remaining(&outcome.outcome),
-        window_seconds: outcome.outcome.window.get() as f64 / 1e6,
-        cost: outcome.outcome.cost,
-        reset_at: reset_at(decision.now(), &outcome.outcome),
-        retry_after: is_exceeded.then(|| retry_after_rule(&outcome.outcome)),
-        state: state(outcome.state),
+        rule_id: Cow::Borrowed(rule_id),
+        allowed: outcome.admitted,
+        shadow: outcome.mode == Mode::Shadow,
+        limit: outcome.limit,
+        remaining: remaining(outcome),
+        window_seconds: outcome.window.get() as f64 / 1e6,
+        cost: outcome.cost,
+        reset_at: reset_at(at, outcome),
+        retry_after: (!outcome.admitted).then(|| retry_after_rule(outcome)),
+        state: state(soft),
     }
 }
 
@@ -69,7 +80,7 @@ pub(crate) const fn reason(refusal: Refusal) -> Reason {
     }
 }
 
-const fn state(state: SoftState) -> State {
+pub(crate) const fn state(state: SoftState) -> State {
     match state {
         SoftState::Normal => State::Normal,
         SoftState::Warning => State::Warning,
