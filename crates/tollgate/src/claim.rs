@@ -3,7 +3,7 @@
 //!
 //! A claim carries the limit of each charge as it was. If the rule has another limit meanwhile, its counter is still the
 //! one that was charged; if it has another algorithm or window, or was removed, there is no such counter, and the
-//! refund changes nothing. Bytes are not protected: whoever passes them on has to seal them.
+//! refund changes nothing. The bytes are not protected: a caller that passes them on has to seal them.
 
 use std::fmt;
 
