@@ -214,12 +214,14 @@ fn some_filter() -> impl Strategy<Value = DecisionFilter> {
         action: action.map(|at| DecisionAction::ALL[at]),
         since: since.map(Timestamp::from_secs),
         until: until.map(Timestamp::from_secs),
+        ..DecisionFilter::default()
     })
 }
 
 fn is_wanted(filter: &DecisionFilter, record: &LoggedDecision) -> bool {
-    let DecisionFilter { client, rule_id, tenant, action, since, until } = filter;
-    client.as_ref().is_none_or(|client| *client == record.client)
+    let DecisionFilter { decision_id, client, rule_id, tenant, action, since, until } = filter;
+    decision_id.as_ref().is_none_or(|id| *id == record.decision_id)
+        && client.as_ref().is_none_or(|client| *client == record.client)
         && rule_id.as_ref().is_none_or(|rule_id| Some(rule_id) == record.rule_id.as_ref())
         && tenant.as_ref().is_none_or(|tenant| Some(tenant) == record.tenant.as_ref())
         && action.is_none_or(|action| action == record.action)
