@@ -118,7 +118,7 @@ fn an_id_that_was_forged_cut_or_made_elsewhere_is_refused() {
         format!("{head}."),
         ours[..ours.len() - 1].to_owned(),
         format!("{head}.{flipped}{}", &seal[1..]),
-        format!("{head}0.{seal}"),
+        format!("{}1.{seal}", &head[..head.len() - 1]),
         format!("{head}.{}", "A".repeat(60_000)),
         theirs,
     ] {
