@@ -29,7 +29,7 @@ const POLICY: &str = "
     rules:
     - {rule_id: per_user, limit: 40, window: 1m, identifier_type: user_id, algorithm: fixed_window}
     - {rule_id: smooth, algorithm: leaky_bucket, limit: 20, burst: 80, window: 1s, identifier_type: [user_id, endpoint]}
-    - {rule_id: all, limit: 50, window: 1h, identifier_type: global, algorithm: sliding_window_log, grace: 10%}";
+    - {rule_id: all, limit: 50, window: 1h, identifier_type: global, algorithm: sliding_window_log}";
 
 fn limiter(policy: &str) -> Limiter<SharedMemory, ManualClock> {
     let policy = Policy::from_text(policy).unwrap_or_else(|problems| panic!("{problems:?}"));
