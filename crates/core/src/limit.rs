@@ -1,7 +1,7 @@
 //! The integers derived from a quota, and the one place that dispatches to the three kernels.
 
 use crate::kernel::{Balance as _, bucket, log, rate::Rate, window};
-use crate::{Algorithm, ChargeResult, Micros, Mode, Quota, State, Timestamp};
+use crate::{Algorithm, ChargeResult, Micros, Mode, Quota, Report, State, Timestamp};
 
 /// A compiled [`Quota`].
 #[derive(Clone, Copy, Debug, Eq)]
@@ -146,6 +146,19 @@ impl Limit {
     #[inline]
     pub fn delays(&self) -> bool {
         self.algorithm == Algorithm::LeakyBucket || self.max_delay > Micros::ZERO
+    }
+
+    /// How long until the limit resets, at `now`, the time of a charge that was reported so.
+    ///
+    /// Fixed windows and sliding window counters have windows that end for all clients at the same time, whether or
+    /// not anything was counted in them. Other limits reset when nothing is in use.
+    #[must_use]
+    pub fn reset_after(&self, now: Timestamp, report: &Report) -> Micros {
+        if !self.algorithm.has_aligned_windows() {
+            return report.reset_after;
+        }
+        let window = self.window.get().max(1);
+        Micros::new(window - now.as_micros() % window)
     }
 
     /// How long the rate takes to refill the capacity: the window, unless the burst differs from the limit.

@@ -58,6 +58,7 @@ fn decided(record: &DecisionRecord<'_>) -> String {
     let result = if answer.allowed { "allowed" } else { "refused" };
     let tier = tier.as_ref().map_or_else(|| "no tier".to_owned(), |tier| format!("tier {tier}"));
     let told = format!("{result} {at}: {because}");
+    let revision = revision.map_or_else(|| "unknown".to_owned(), |number| number.to_string());
     let by = format!("{tier}, revision {revision} of the rules");
     format!("{}\n{}\n{}", printable(&told), printable(&by), figures(rules))
 }

@@ -10,7 +10,9 @@ use tollgate_core::{
     Algorithm, ChargeResult, Limit, LogDigest, MAX_LIMIT, Mode, Report, State, Timestamp,
 };
 
-use crate::remote::{CounterName, OpResult, OwnedCharge, OwnedOp, OwnedRefund};
+use crate::remote::{
+    CounterName, OpResult, OwnedCharge, OwnedExpiringRefund, OwnedOp, OwnedRefund,
+};
 use crate::{OpOutcome, Settlement, StoreError, StoreErrorKind};
 
 /// Charges and refunds counters.
@@ -27,6 +29,7 @@ const REFUND: u64 = 2;
 const SETTLE_IDEMPOTENT: u64 = 3;
 /// Added to a kind, makes it a dry run.
 const DRY_RUN: u64 = 3;
+const REFUND_ONCE: u64 = 7;
 /// The number of fields of a limit, as documented in the script.
 const FIELDS_OF_LIMIT: usize = 9;
 
@@ -74,8 +77,14 @@ impl<'a> ScriptCall<'a> {
         }
         command.arg(self.numbers());
         for op in &self.ops {
-            if let OwnedOp::Settle { idempotency: Some(key), .. } = op {
-                command.arg(key.body.as_slice()).arg(key.record.to_string());
+            match op {
+                OwnedOp::Settle { idempotency: Some(key), .. } => {
+                    command.arg(key.body.as_slice()).arg(key.record.to_string());
+                }
+                OwnedOp::RefundOnce(once) => {
+                    command.arg(once.attempt.to_string());
+                }
+                OwnedOp::Settle { .. } | OwnedOp::Refund(_) | OwnedOp::Reset(_) => {}
             }
         }
     }
@@ -97,10 +106,14 @@ impl<'a> ScriptCall<'a> {
                 OwnedOp::Refund(refunds) => {
                     requests.push(REFUND);
                     requests.push(refunds.len() as u64);
-                    for OwnedRefund { limit, units, charged_at, .. } in refunds {
-                        requests.push(limits.place(limit));
-                        requests.push((*units).min(BEYOND));
-                        requests.push_or_none(charged_at.map(Timestamp::as_micros));
+                    refunds.iter().for_each(|it| push_refund(it, &mut limits, &mut requests));
+                }
+                OwnedOp::RefundOnce(once) => {
+                    requests.push(REFUND_ONCE);
+                    requests.push(once.refunds.len() as u64);
+                    for OwnedExpiringRefund { refund, ends_at } in &once.refunds {
+                        push_refund(refund, &mut limits, &mut requests);
+                        requests.push(ends_at.as_micros().min(BEYOND));
                     }
                 }
                 OwnedOp::Reset(_) => {}
@@ -133,6 +146,7 @@ impl<'a> ScriptCall<'a> {
                     read_lines(charges, now, &mut text)?.map(OpOutcome::Settled)
                 }
                 OwnedOp::Settle { charges, .. } => read_idempotent(charges, now, &mut text)?,
+                OwnedOp::RefundOnce(_) => read_refund_once(&text()?)?,
                 OwnedOp::Refund(_) | OwnedOp::Reset(_) => {
                     let mut result = Ok(OpOutcome::Done);
                     for _ in op.names() {
@@ -159,6 +173,14 @@ fn push_charges(charges: &[OwnedCharge], limits: &mut ScriptLimits, requests: &m
             Mode::Debit => 2,
         });
     }
+}
+
+fn push_refund(refund: &OwnedRefund, limits: &mut ScriptLimits, requests: &mut Numbers) {
+    let OwnedRefund { limit, units, charged_at, slack_ms, .. } = refund;
+    requests.push(limits.place(limit));
+    requests.push((*units).min(BEYOND));
+    requests.push_or_none(charged_at.map(Timestamp::as_micros));
+    requests.push(*slack_ms);
 }
 
 /// The results of charges, or why there are none. A result that cannot be read fails its request, and no other of the
@@ -204,6 +226,19 @@ fn read_idempotent<'a>(
             settlement.map(|settlement| OpOutcome::Replayed { settlement, note: note.to_owned() })
         }
         "~" => Ok(OpOutcome::KeyReused),
+        "!" => Err(failed(rest)),
+        _ => return Err(corrupt()),
+    })
+}
+
+/// The result of refunds that are made once.
+fn read_refund_once(said: &str) -> Result<OpResult, StoreError> {
+    let corrupt = || StoreError::from(StoreErrorKind::Corrupt);
+    let (kind, rest) = said.split_at_checked(1).ok_or_else(corrupt)?;
+    Ok(match kind {
+        "+" => Ok(OpOutcome::Refunded { counters: rest.parse().map_err(|_| corrupt())? }),
+        "=" => Ok(OpOutcome::RefundedBefore),
+        "-" => Ok(OpOutcome::RefundExpired),
         "!" => Err(failed(rest)),
         _ => return Err(corrupt()),
     })

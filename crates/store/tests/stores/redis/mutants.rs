@@ -63,7 +63,11 @@ const MUTANTS: &[Mutant] = &[
         "elseif charged == index - 1 then\n    c.previous = c.previous > c.cost and c.previous - c.cost or 0",
         "else\n    c.current = c.current > c.cost and c.current - c.cost or 0",
     ),
-    ("a refund goes to any entry of a log", "if not tied or moment == tied then", "if true then"),
+    (
+        "a refund goes to any entry of a log",
+        "if not tied or moment - tied <= c.slack then",
+        "if true then",
+    ),
     ("a log keeps what is out of view", "elseif c.first > 1 then", "elseif false then"),
     (
         "a log merges by the second",
