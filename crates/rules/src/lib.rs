@@ -45,12 +45,14 @@
 #![forbid(unsafe_code)]
 
 mod attributes;
+mod calendar;
 mod choice;
 mod compile;
 mod directory;
 pub mod document;
 mod explain;
 mod identifier;
+mod limit_from;
 mod lint;
 mod matching;
 mod plan;
@@ -89,4 +91,4 @@ pub use secret::{SECRET_DIGEST, redacted_values};
 pub use source::Source;
 pub use tollgate_document::{Format, Position, Problem, Severity};
 pub use value::{AlgorithmName, Decimal, OneOrMany, StatusPattern};
-pub use window::{Seconds, Window, parse_window};
+pub use window::{Seconds, Window, WindowLength, parse_window};

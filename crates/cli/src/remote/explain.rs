@@ -144,6 +144,9 @@ fn row(response: &ExplainResponse, rule: &RuleExplanation) -> [String; 9] {
     if let Some(kind) = &rule.quota.override_by {
         because += &format!("; the limit is an override by {kind}");
     }
+    if let Some(from) = &rule.quota.limit_from {
+        because += &format!("; the limit is from {from}");
+    }
     for (what, time) in [
         (" since", &rule.quota.override_starts_at),
         (" until", &rule.quota.override_expires_at),
@@ -157,7 +160,10 @@ fn row(response: &ExplainResponse, rule: &RuleExplanation) -> [String; 9] {
         if rule.applies { grouped(rule.cost) } else { String::new() },
         of_figures(|figures| grouped(figures.remaining)),
         grouped(rule.quota.capacity),
-        span(rule.quota.window_ms.saturating_mul(1_000)),
+        rule.quota
+            .calendar
+            .clone()
+            .unwrap_or_else(|| span(rule.quota.window_ms.saturating_mul(1_000))),
         of_figures(|figures| span(figures.reset_ms.saturating_mul(1_000))),
         key.join(" "),
         because,

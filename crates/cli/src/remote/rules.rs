@@ -25,6 +25,7 @@ struct RuleRow {
     limit: u64,
     window_seconds: Option<f64>,
     window: Option<String>,
+    time_zone: Option<String>,
     algorithm: Option<String>,
     identifier_type: OneOrManyText,
     action: Option<String>,
@@ -69,7 +70,10 @@ fn render(rules: &[RuleRow]) -> String {
 
 fn row(rule: &RuleRow) -> [String; 6] {
     let window = match (&rule.window, rule.window_seconds) {
-        (Some(window), _) => window.clone(),
+        (Some(window), _) => match &rule.time_zone {
+            Some(zone) => format!("{window} ({zone})"),
+            None => window.clone(),
+        },
         (None, seconds) => seconds.map(lasting).unwrap_or_default(),
     };
     let action = match (rule.enabled, rule.action.as_deref()) {
@@ -144,6 +148,10 @@ rules:
   - {rule_id: old, limit: 5, window: 1h30m, identifier_type: [tenant, ip], algorithm: gcra, enabled: false}
   - {rule_id: watch, limit: 5, window_seconds: 60, identifier_type: global, action: log_only}
 ";
+    const MONTHLY: &str = "
+rules:
+  - {rule_id: plan, limit: 10000, window: 1 month, time_zone: Europe/Berlin, algorithm: fixed_window, identifier_type: tenant}
+";
 
     #[test]
     fn a_rule_is_a_line() {
@@ -161,6 +169,14 @@ rules:
  watch         5   1 min  sliding_window_counter  global      log_only
 
 3 rules
+",
+        );
+        check(
+            MONTHLY,
+            " rule   limit                   window  algorithm     counted by  beyond the limit
+ plan  10,000  1 month (Europe/Berlin)  fixed_window  tenant      reject
+
+1 rule
 ",
         );
         check("rules: []", "0 rules\n");

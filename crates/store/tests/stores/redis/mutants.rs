@@ -152,6 +152,23 @@ const MUTANTS: &[Mutant] = &[
         "local since_start = at - floor(at / l.window) * l.window",
         "local since_start = 0",
     ),
+    ("a window of the calendar never ends", "if at < l.starts then", "if false then"),
+    ("a window of the calendar ends at any time", "if at < l.starts then", "if true then"),
+    (
+        "another calendar counts on",
+        "tonumber(length) ~= l.window or tonumber(id) ~= l.calendar",
+        "tonumber(length) ~= l.window",
+    ),
+    (
+        "a refund goes to another window of the calendar",
+        "(c.charged_from <= c.at and c.at < c.charged_to)",
+        "true",
+    ),
+    (
+        "a clock ahead is believed by windows of the calendar",
+        "at - now > l.believed then\n    c.at, c.healed = now, true",
+        "false then\n    c.at, c.healed = now, true",
+    ),
 ];
 
 /// Mutants of how long keys are kept, as above.
