@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use crate::{Micros, Timestamp};
+use crate::{Limit, Micros, Timestamp};
 
 const DAY: u64 = 24 * 60 * 60;
 
@@ -116,6 +116,29 @@ impl Calendar {
         let start = at - at.saturating_sub(start) % length.max(1);
         let end = start.saturating_add(length);
         (Timestamp::from_micros(start), Timestamp::from_micros(end))
+    }
+}
+
+impl Limit {
+    /// The calendar whose windows it counts by, if they are not of one length.
+    #[must_use]
+    #[inline]
+    pub const fn calendar(&self) -> Option<&'static Calendar> {
+        self.calendar
+    }
+
+    /// How long the rate takes to refill the capacity: the window, unless the burst differs from the limit. Of the
+    /// calendar, it is the window that contains `now`.
+    #[must_use]
+    #[inline]
+    pub fn refill_time_at(&self, now: Timestamp) -> Micros {
+        match self.calendar {
+            None => self.refill_time(),
+            Some(calendar) => {
+                let (start, end) = calendar.window_at(now);
+                end.since(start)
+            }
+        }
     }
 }
 

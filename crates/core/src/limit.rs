@@ -118,13 +118,6 @@ impl Limit {
         self.limit
     }
 
-    /// The calendar whose windows it counts by, if they are not of one length.
-    #[must_use]
-    #[inline]
-    pub const fn calendar(&self) -> Option<&'static Calendar> {
-        self.calendar
-    }
-
     /// The window; of the calendar, the nominal length of its unit.
     #[must_use]
     #[inline]
@@ -151,20 +144,6 @@ impl Limit {
     #[inline]
     pub const fn max_delay(&self) -> Micros {
         self.max_delay
-    }
-
-    /// How long the rate takes to refill the capacity: the window, unless the burst differs from the limit. Of the
-    /// calendar, it is the window that contains `now`.
-    #[must_use]
-    #[inline]
-    pub fn refill_time_at(&self, now: Timestamp) -> Micros {
-        match self.calendar {
-            None => self.refill_time(),
-            Some(calendar) => {
-                let (start, end) = calendar.window_at(now);
-                end.since(start)
-            }
-        }
     }
 
     /// How long the rate takes to refill the capacity; of the calendar, the nominal length of a window.

@@ -10,6 +10,7 @@ rules:
   - {rule_id: monthly, limit: 60, window: 1 month, time_zone: America/Sao_Paulo, algorithm: fixed_window,
      identifier_type: user_id}
 ";
+const BODY: &str = r#"{"identifiers":{"user_id":"ann"}}"#;
 const DAY: u64 = 86_400;
 
 fn start() -> Server {
@@ -19,8 +20,7 @@ fn start() -> Server {
 #[test]
 fn a_check_reports_when_the_calendar_resets_it() {
     let server = start();
-    let body = r#"{"user_id":"ann","detail":true}"#;
-    let answer = server.ask("POST", "/api/v1/rate-limit/check", &[], body);
+    let answer = server.post("/api/v1/rate-limit/check", BODY);
     assert_eq!(answer.status, 200, "{answer:?}");
     let told = answer.json();
     let rule = |id: &str| {
@@ -35,7 +35,7 @@ fn a_check_reports_when_the_calendar_resets_it() {
     assert_eq!(number(&monthly["reset_at"]) % DAY, 3 * 3_600, "midnight there: {monthly}");
     let length = monthly["window_seconds"].as_f64().expect("a number") / 86_400.0;
     assert!([28.0, 29.0, 30.0, 31.0].contains(&length), "{monthly}");
-    let explained = server.ask("POST", "/api/v1/rate-limit/explain", &[], r#"{"user_id":"ann"}"#);
+    let explained = server.post("/api/v1/rate-limit/explain", BODY);
     let quotas = explained.json()["rules"].clone();
     assert_eq!(quotas[0]["quota"]["calendar"], "day (UTC)", "{quotas}");
     assert_eq!(quotas[1]["quota"]["calendar"], "month (America/Sao_Paulo)", "{quotas}");
@@ -44,7 +44,7 @@ fn a_check_reports_when_the_calendar_resets_it() {
 #[test]
 fn header_fields_tell_the_window_of_the_calendar() {
     let server = start();
-    let answer = server.post("/api/v1/rate-limit/check", r#"{"user_id":"ann"}"#);
+    let answer = server.post("/api/v1/rate-limit/check", BODY);
     let policy = answer.header("ratelimit-policy").expect("the field").to_owned();
     assert!(policy.contains("\"daily\";q=50;w=86400"), "{policy}");
     let reset = answer.header("x-ratelimit-reset").expect("the field");

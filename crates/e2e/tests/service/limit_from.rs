@@ -8,6 +8,8 @@ rules:
      limit_from: {claim: rate_limit, ceiling: 8}}
   - {rule_id: address, limit: 100, window: 1h, algorithm: fixed_window, identifier_type: ip}
 ";
+/// With the path of the request behind it.
+const AUTHORIZE: &str = "/api/v1/rate-limit/authorize/home";
 const SECRET: &str = "a secret of at least thirty-two bytes";
 
 /// The claims of tokens, all with `{"alg":"HS256"}`, `"exp":4102444800` and a signature with the secret.
@@ -35,7 +37,7 @@ fn start() -> Server {
 fn forward_auth_takes_the_limit_of_a_verified_token() {
     let server = start();
     let check = |headers: &[(&str, &str)], expected: &str| {
-        let answer = server.ask("GET", "/api/v1/rate-limit/authorize", headers, "");
+        let answer = server.ask("GET", AUTHORIZE, headers, "");
         assert_eq!(answer.status, 200, "{headers:?}: {answer:?}");
         assert_eq!(answer.header("x-ratelimit-limit"), Some(expected), "{headers:?}");
     };
@@ -47,19 +49,18 @@ fn forward_auth_takes_the_limit_of_a_verified_token() {
     check(&[(auth, &token(ERIN_BELOW_ZERO))], "5");
     // The same counter, under the limit of the rule: a token without the claim starts no new one.
     check(&[(auth, &token(ALICE))], "5");
-    let used_up =
-        server.ask("GET", "/api/v1/rate-limit/authorize", &[(auth, &token(ALICE_WITH_2))], "");
+    let used_up = server.ask("GET", AUTHORIZE, &[(auth, &token(ALICE_WITH_2))], "");
     assert_eq!(used_up.status, 429, "two were used: {used_up:?}");
     // A forged token carries nothing, and no header does.
     let forged = token(DAVE_WITH_1000).replace("NDEw", "NDEx");
     check(&[(auth, &forged)], "100");
-    check(&[("rate_limit", "8"), ("claim:rate_limit", "8")], "100");
+    check(&[("Rate-Limit", "8"), ("Rate_Limit", "8")], "100");
 }
 
 #[test]
 fn a_check_and_its_explanation_take_the_claim_of_the_caller() {
     let server = start();
-    let body = r#"{"user_id":"frank","attributes":{"claim:rate_limit":"7"}}"#;
+    let body = r#"{"identifiers":{"user_id":"frank"},"attributes":{"claim:rate_limit":"7"}}"#;
     let answer = server.post("/api/v1/rate-limit/check", body).json();
     assert_eq!((&answer["limit"], &answer["remaining"]), (&7.into(), &6.into()), "{answer}");
     let explained = server.post("/api/v1/rate-limit/explain", body).json();

@@ -69,7 +69,7 @@ fn windows_begin_and_end_as_people_expect() {
     }
 }
 
-/// The date by which windows of a unit are told apart.
+/// The date by which windows of a unit differ.
 fn label(unit: CalendarUnit, date: Date) -> Date {
     match unit {
         CalendarUnit::Day => date,
