@@ -9,9 +9,10 @@ use std::fmt;
 
 use smallvec::SmallVec;
 use tollgate_core::{
-    Algorithm, Charge, Key, Limit, Micros, Mode, Outcome, Quota, Report, Timestamp,
+    Algorithm, CalendarUnit, Charge, Key, Limit, Micros, Mode, Outcome, Quota, Report, Timestamp,
 };
 use tollgate_rules::document::Consistency;
+use tollgate_rules::find_calendar;
 use tollgate_store::{
     ExpiringRefund, Op, OpOutcome, Refund, RefundOnce, Store, StoreError, StoreErrorKind,
 };
@@ -208,7 +209,7 @@ impl<'a> RefundClaim<'a> {
                 mode,
                 admitted: true,
                 limit: limit.capacity(),
-                window: limit.refill_time(),
+                window: limit.refill_time_at(self.charged_at),
                 cost: units,
                 report,
             };
@@ -277,7 +278,11 @@ impl ClaimWriter<'_> {
         self.number(limit.window().get())?;
         self.number(if limit.capacity() == limit.limit() { 0 } else { limit.capacity() })?;
         self.number(limit.ceiling() - limit.capacity())?;
-        self.number(limit.max_delay().get())
+        self.number(limit.max_delay().get())?;
+        self.bytes(limit.calendar().map(|calendar| calendar.zone().as_bytes()))?;
+        let Some(calendar) = limit.calendar() else { return Some(()) };
+        let place = CalendarUnit::ALL.iter().position(|one| *one == calendar.unit())?;
+        self.byte(u8::try_from(place).ok()?)
     }
 }
 
@@ -286,7 +291,14 @@ fn read_limit(reader: &mut ReceiptReader<'_>) -> Option<Limit> {
     let (limit, window) = (reader.number()?, Micros::new(reader.number()?));
     let burst = Some(reader.number()?).filter(|burst| *burst > 0);
     let (grace, max_delay) = (reader.number()?, Micros::new(reader.number()?));
-    Quota { algorithm, limit, window, burst, grace, max_delay }.compile().ok()
+    let calendar = match reader.bytes()? {
+        Some(zone) => {
+            let unit = CalendarUnit::ALL.get(usize::from(reader.byte()?))?;
+            Some(find_calendar(*unit, str::from_utf8(zone).ok()?)?)
+        }
+        None => None,
+    };
+    Quota { algorithm, limit, window, burst, grace, max_delay, calendar }.compile().ok()
 }
 
 #[cfg(test)]

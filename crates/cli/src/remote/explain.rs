@@ -140,10 +140,16 @@ fn row(response: &ExplainResponse, rule: &RuleExplanation) -> [String; 8] {
     let of_figures = |show: fn(&CounterFigures) -> String| figures.map(show).unwrap_or_default();
     let key: Vec<String> =
         rule.key.iter().map(|part| format!("{}={}", part.identifier_type, part.value)).collect();
-    let window = span(rule.quota.window_ms.saturating_mul(1_000));
+    let window = match &rule.quota.calendar {
+        Some(calendar) => calendar.clone(),
+        None => span(rule.quota.window_ms.saturating_mul(1_000)),
+    };
     let mut because = rule.because.clone();
     if let Some(kind) = &rule.quota.override_by {
         because += &format!("; the limit is an override by {kind}");
+    }
+    if let Some(from) = &rule.quota.limit_from {
+        because += &format!("; the limit is from {from}");
     }
     for (what, time) in [
         (" since", &rule.quota.override_starts_at),

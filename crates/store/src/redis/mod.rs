@@ -12,6 +12,7 @@ mod cross_slot;
 mod cross_slot_idempotent;
 mod fleet_mark;
 mod node;
+mod numbers;
 mod pending_call;
 mod policy_copy;
 mod refund_once;

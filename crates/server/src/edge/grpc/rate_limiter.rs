@@ -226,7 +226,9 @@ fn write(decision: &Decision, id: Option<&str>, detail: bool) -> CheckResponse {
             .map_or(0, |figures| figures.limit.saturating_sub(figures.report.remaining)),
         limit: figures.map(|figures| figures.limit),
         remaining: figures.map(remaining),
-        reset_at: binding.as_ref().map(|binding| reset_at(decision.now(), binding.limit(), &binding.outcome)),
+        reset_at: binding
+            .as_ref()
+            .map(|binding| reset_at(decision.now(), binding.limit(), &binding.outcome)),
         retry_after: retry_after(decision),
         rule_id: rule_id.unwrap_or_default().to_owned(),
         state: state(decision.state()).to_owned(),

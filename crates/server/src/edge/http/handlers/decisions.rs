@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use axum::extract;
 use axum::response::{IntoResponse, Response};
 use http::header;
-use tollgate::http::{remaining, reset_at};
+use tollgate::http::remaining;
 use tollgate::{ClaimedOutcome, Decision, DecisionReason, Micros, Mode, RefundClaim, decide};
 use tollgate_api::{CheckResponse, DecisionRecord, Reason, RuleResult, State};
 use tollgate_catalog::{DecisionAction, DecisionFilter, LoggedDecision};
@@ -88,8 +88,10 @@ fn explain_claim(id: &str, claim: &RefundClaim<'_>) -> String {
         || ONLY_SHADOW.to_owned(),
         |binding| format!("every rule admitted it; {} has the least left", binding.rule_id),
     );
-    let rules: Vec<RuleResult<'_>> =
-        charged.iter().map(|it| figures_of(it.rule_id, at, &it.limit, &it.outcome, it.state)).collect();
+    let rules: Vec<RuleResult<'_>> = charged
+        .iter()
+        .map(|it| figures_of(it.rule_id, at, &it.limit, &it.outcome, it.state))
+        .collect();
     let enforced = charged.iter().filter(|it| it.outcome.mode != Mode::Shadow);
     let soft = enforced.map(|it| it.state).max().unwrap_or_default();
     let answer = CheckResponse {

@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use serde::Serialize;
 use tollgate::http::{full_at, remaining, reset_at, retry_after, retry_after_rule};
 use tollgate::{
-    Decision, DecisionReason, Limit, Micros, Mode, Outcome, Refusal, RuleOutcome, SoftState, Timestamp,
+    Decision, DecisionReason, Limit, Micros, Mode, Outcome, Refusal, RuleOutcome, SoftState,
+    Timestamp,
 };
 use tollgate_api::{CheckResponse, Reason, RuleQuota, RuleResult, State};
 
@@ -24,7 +25,8 @@ pub(crate) fn response<'a>(
         allowed: decision.is_allowed(),
         limit: binding.map(|binding| binding.outcome.limit),
         remaining: binding.map(|binding| remaining(&binding.outcome)),
-        reset_at: binding.map(|binding| reset_at(decision.now(), binding.limit(), &binding.outcome)),
+        reset_at: binding
+            .map(|binding| reset_at(decision.now(), binding.limit(), &binding.outcome)),
         rule_id: rule_id.map(Cow::Borrowed),
         state: state(decision.state()),
         decision_id: decision_id.map(Cow::Borrowed),
@@ -57,8 +59,7 @@ pub(crate) fn figures_of<'a>(
     outcome: &Outcome,
     soft: SoftState,
 ) -> RuleResult<'a> {
-    let quota =
-        RuleQuota { limit: limit.limit(), window_seconds: seconds(limit.window()) };
+    let quota = RuleQuota { limit: limit.limit(), window_seconds: seconds(limit.window()) };
     RuleResult {
         rule_id: Cow::Borrowed(rule_id),
         allowed: outcome.admitted,
