@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
-use tollgate::rules::AlgorithmName;
+use tollgate::rules::{AlgorithmName, parse_window};
 
 use super::client::{Remote, segment};
 use super::list::FullList;
@@ -14,7 +14,7 @@ use crate::arguments::{GetRuleArguments, ListRulesArguments};
 use crate::failure::Failure;
 use crate::output::print;
 use crate::table::{Column, table};
-use crate::terminal::{count, grouped, lasting};
+use crate::terminal::{count, lasting, quota, span};
 
 const RULES: &str = "/api/v1/rules";
 
@@ -27,6 +27,7 @@ struct RuleRow {
     window: Option<String>,
     time_zone: Option<String>,
     algorithm: Option<String>,
+    burst: Option<u64>,
     identifier_type: OneOrManyText,
     action: Option<String>,
     enabled: Option<bool>,
@@ -57,8 +58,7 @@ pub(crate) fn get(arguments: &GetRuleArguments) -> Result<ExitCode, Failure> {
 fn render(rules: &[RuleRow]) -> String {
     let columns = [
         Column::Text("rule"),
-        Column::Figure("limit"),
-        Column::Figure("window"),
+        Column::Text("limit"),
         Column::Text("algorithm"),
         Column::Text("counted by"),
         Column::Text("beyond the limit"),
@@ -68,11 +68,12 @@ fn render(rules: &[RuleRow]) -> String {
     if rows.is_empty() { summary } else { format!("{}\n{summary}", table(columns, &rows)) }
 }
 
-fn row(rule: &RuleRow) -> [String; 6] {
+fn row(rule: &RuleRow) -> [String; 5] {
     let window = match (&rule.window, rule.window_seconds) {
-        (Some(window), _) => match &rule.time_zone {
-            Some(zone) => format!("{window} ({zone})"),
-            None => window.clone(),
+        (Some(window), _) => match (parse_window(window), &rule.time_zone) {
+            (Ok(window), _) => span(window.get()),
+            (Err(_), Some(zone)) => format!("{} ({zone})", window.trim_start_matches("1 ")),
+            (Err(_), None) => window.clone(),
         },
         (None, seconds) => seconds.map(lasting).unwrap_or_default(),
     };
@@ -86,8 +87,7 @@ fn row(rule: &RuleRow) -> [String; 6] {
     };
     [
         rule.rule_id.clone(),
-        grouped(rule.limit),
-        window,
+        quota(rule.limit, &window, rule.burst.unwrap_or(rule.limit)),
         rule.algorithm.clone().unwrap_or_else(|| AlgorithmName::default().0.name().to_owned()),
         counted_by,
         action.to_owned(),
@@ -145,7 +145,7 @@ mod tests {
     const POLICY: &str = "
 rules:
   - {rule_id: per_user, limit: 1000, window_seconds: 0.5, identifier_type: user_id}
-  - {rule_id: old, limit: 5, window: 1h30m, identifier_type: [tenant, ip], algorithm: gcra, enabled: false}
+  - {rule_id: old, limit: 5, window: 1h30m, identifier_type: [tenant, ip], algorithm: gcra, burst: 9, enabled: false}
   - {rule_id: watch, limit: 5, window_seconds: 60, identifier_type: global, action: log_only}
 ";
     const MONTHLY: &str = "
@@ -163,18 +163,18 @@ rules:
         };
         check(
             POLICY,
-            " rule      limit  window  algorithm               counted by  beyond the limit
- per_user  1,000  500 ms  sliding_window_counter  user_id     reject
- old           5   1h30m  gcra                    tenant, ip  switched off
- watch         5   1 min  sliding_window_counter  global      log_only
+            " rule      limit                    algorithm               counted by  beyond the limit
+ per_user  1,000 / 500 ms           sliding_window_counter  user_id     reject
+ old       5 / 1 h 30 min, burst 9  gcra                    tenant, ip  switched off
+ watch     5 / 1 min                sliding_window_counter  global      log_only
 
 3 rules
 ",
         );
         check(
             MONTHLY,
-            " rule   limit                   window  algorithm     counted by  beyond the limit
- plan  10,000  1 month (Europe/Berlin)  fixed_window  tenant      reject
+            " rule  limit                           algorithm     counted by  beyond the limit
+ plan  10,000 / month (Europe/Berlin)  fixed_window  tenant      reject
 
 1 rule
 ",
@@ -192,6 +192,7 @@ rules:
  limit            5
  window           1h30m
  algorithm        gcra
+ burst            9
  identifier_type  [\"tenant\",\"ip\"]
  enabled          false
 ";

@@ -15,7 +15,7 @@ use crate::edge::http::extract::{PathName, Viewer, read_name};
 use crate::edge::http::openapi::AdminProblems;
 use crate::edge::http::problem::{Problem, ProblemBody};
 use crate::edge::http::wire::response::{response, rule_results};
-use crate::edge::http::wire::time::rfc_3339;
+use crate::edge::http::wire::time::{rfc_3339, rfc_3339_past};
 
 /// Explains a recent decision: its reason, and the figures of every rule at that moment.
 #[utoipa::path(
@@ -47,7 +47,7 @@ fn explain(id: DecisionId, decision: &Decision) -> String {
     // Serialized while the decision is locked; it may be evicted when the response is sent.
     let record = DecisionRecord {
         decision_id: Cow::Borrowed(&id),
-        at: rfc_3339(decision.now()),
+        at: rfc_3339_past(decision.now()),
         because: because(decision),
         tier: decision.tier().map(Cow::Borrowed),
         revision: decision.revision().number,

@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 
 use serde::Serialize;
-use tollgate::http::{remaining, reset_at, retry_after, retry_after_rule};
+use tollgate::http::{full_at, remaining, reset_at, retry_after, retry_after_rule};
 use tollgate::{Decision, DecisionReason, Micros, Refusal, RuleOutcome, SoftState};
-use tollgate_api::{CheckResponse, Reason, RuleResult, State};
+use tollgate_api::{CheckResponse, Reason, RuleQuota, RuleResult, State};
 
 use super::time::rfc_3339;
 
@@ -22,7 +22,7 @@ pub(crate) fn response<'a>(
         allowed: decision.is_allowed(),
         limit: binding.map(|binding| binding.outcome.limit),
         remaining: binding.map(|binding| remaining(&binding.outcome)),
-        reset_at: binding.map(|binding| reset_at(decision.now(), &binding.outcome)),
+        reset_at: binding.map(|binding| reset_at(decision.now(), &binding)),
         rule_id: rule_id.map(Cow::Borrowed),
         state: state(decision.state()),
         decision_id: decision_id.map(Cow::Borrowed),
@@ -44,19 +44,27 @@ pub(crate) fn rule_results(decision: &Decision) -> Vec<RuleResult<'_>> {
 }
 
 fn rule_result<'a>(decision: &Decision, outcome: &RuleOutcome<'a>) -> RuleResult<'a> {
-    let is_exceeded = outcome.is_exceeded();
+    let (is_exceeded, quota) = (outcome.is_exceeded(), outcome.quota());
     RuleResult {
         rule_id: Cow::Borrowed(&outcome.rule.id),
         allowed: !is_exceeded,
         shadow: outcome.is_shadow(),
         limit: outcome.outcome.limit,
         remaining: remaining(&outcome.outcome),
-        window_seconds: outcome.outcome.window.get() as f64 / 1e6,
+        window_seconds: seconds(outcome.outcome.window),
+        quota: (quota.0 != outcome.outcome.limit)
+            .then(|| RuleQuota { limit: quota.0, window_seconds: seconds(quota.1) }),
         cost: outcome.outcome.cost,
-        reset_at: reset_at(decision.now(), &outcome.outcome),
+        reset_at: reset_at(decision.now(), outcome),
+        full_at: Some(full_at(decision.now(), &outcome.outcome)),
         retry_after: is_exceeded.then(|| retry_after_rule(&outcome.outcome)),
         state: state(outcome.state),
     }
+}
+
+/// A span in seconds, as the API has it.
+pub(crate) const fn seconds(span: Micros) -> f64 {
+    span.get() as f64 / 1e6
 }
 
 /// The reason of a refusal as the API names it.
