@@ -156,7 +156,8 @@ impl Limit {
     /// How long until the limit resets, at `now`, the time of a charge that was reported so.
     ///
     /// Fixed windows and sliding window counters have windows that end for all clients at the same time, whether or
-    /// not anything was counted in them. Other limits reset when nothing is in use.
+    /// not anything was counted in them; those of the calendar end as it says. Other limits reset when nothing is in
+    /// use.
     #[must_use]
     pub fn reset_after(&self, now: Timestamp, report: &Report) -> Micros {
         if !self.algorithm.has_aligned_windows() {

@@ -124,8 +124,12 @@ impl RuleOutcome<'_> {
     /// The limit as it was written: units, and the window in which they are given. With a burst, `outcome.limit` is
     /// the burst and `outcome.window` the time in which it is refilled.
     #[must_use]
-    pub const fn quota(&self) -> (u64, Micros) {
-        (self.limit.limit(), self.limit.window())
+    pub fn quota(&self) -> (u64, Micros) {
+        let window = match self.limit.calendar() {
+            None => self.limit.window(),
+            Some(_) => self.outcome.window,
+        };
+        (self.limit.limit(), window)
     }
 
     /// How long until the limit resets, at `now`, the time of the decision.

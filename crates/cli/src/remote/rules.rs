@@ -70,10 +70,10 @@ fn render(rules: &[RuleRow]) -> String {
 
 fn row(rule: &RuleRow) -> [String; 5] {
     let window = match (&rule.window, rule.window_seconds) {
-        (Some(window), _) => match (&rule.time_zone, parse_window(window)) {
-            (Some(zone), _) => format!("{window} ({zone})"),
-            (None, Ok(window)) => span(window.get()),
-            (None, Err(_)) => window.clone(),
+        (Some(window), _) => match (parse_window(window), &rule.time_zone) {
+            (Ok(window), _) => span(window.get()),
+            (Err(_), Some(zone)) => format!("{} ({zone})", window.trim_start_matches("1 ")),
+            (Err(_), None) => window.clone(),
         },
         (None, seconds) => seconds.map(lasting).unwrap_or_default(),
     };
@@ -173,8 +173,8 @@ rules:
         );
         check(
             MONTHLY,
-            " rule  limit                             algorithm     counted by  beyond the limit
- plan  10,000 / 1 month (Europe/Berlin)  fixed_window  tenant      reject
+            " rule  limit                           algorithm     counted by  beyond the limit
+ plan  10,000 / month (Europe/Berlin)  fixed_window  tenant      reject
 
 1 rule
 ",

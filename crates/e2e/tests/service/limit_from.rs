@@ -52,7 +52,7 @@ fn forward_auth_takes_the_limit_of_a_verified_token() {
     let used_up = server.ask("GET", AUTHORIZE, &[(auth, &token(ALICE_WITH_2))], "");
     assert_eq!(used_up.status, 429, "two were used: {used_up:?}");
     // A forged token carries nothing, and no header does.
-    let forged = token(DAVE_WITH_1000).replace("NDEw", "NDEx");
+    let forged = token(DAVE_WITH_1000).replace(".j95Z", ".j95Y");
     check(&[(auth, &forged)], "100");
     check(&[("Rate-Limit", "8"), ("Rate_Limit", "8")], "100");
 }

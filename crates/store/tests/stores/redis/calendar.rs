@@ -1,6 +1,6 @@
 //! Windows of the calendar by the clock of the server: nodes whose clocks differ count in one window.
 
-use tollgate_core::{Calendar, CalendarUnit, Charge, Limit, Quota, Timestamp};
+use tollgate_core::{Calendar, CalendarUnit, Charge, Limit, Micros, Quota, Timestamp};
 use tollgate_store::redis::RedisStore;
 use tollgate_store::{RemoteSettings, Store as _, StoreErrorKind};
 use tollgate_testbed::{Redis, Reply};
@@ -95,5 +95,5 @@ async fn a_window_ends_at_the_very_boundary() {
     assert_eq!((never.admitted, never.report.retry_after), (false, None));
     let charge = Charge { cost: 5, ..charge };
     let later = store.settle(&[charge], at).await.expect("a response").results[0];
-    assert_eq!(later.report.retry_after.map(|wait| wait.get()), Some(22 * HOUR));
+    assert_eq!(later.report.retry_after.map(Micros::get), Some(22 * HOUR));
 }

@@ -36,7 +36,10 @@ fn the_reported_window_is_that_of_the_moment() {
     for (after, days, left) in [(0, 30, 1_378_800), (1_378_800, 31, 31 * 86_400)] {
         scene.limiter.clock().set(MIDNIGHT.plus(Micros::from_secs(after)));
         let decision = at_once(scene.limiter.check(&request("user_id=u")));
-        let outcome = decision.binding().expect("a rule").outcome;
+        let binding = decision.binding().expect("a rule");
+        assert_eq!(binding.quota(), (3, Micros::from_secs(days * 86_400)));
+        assert_eq!(binding.reset_after(decision.now()), Micros::from_secs(left));
+        let outcome = binding.outcome;
         assert_eq!(outcome.window, Micros::from_secs(days * 86_400));
         assert_eq!(outcome.report.reset_after, Micros::from_secs(left));
         // A receipt tells the same.
