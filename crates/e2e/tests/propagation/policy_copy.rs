@@ -314,7 +314,7 @@ fn a_node_cut_off_from_the_database_follows_the_others_through_redis() {
 /// Clients in each of the documents that fill a catalog.
 const CLIENTS: usize = 5_000;
 
-/// A policy with 5,000 clients; with TOLLGATE_SOAK_PROPAGATION, with 100,000.
+/// A policy with 5,000 clients; with `TOLLGATE_SOAK_PROPAGATION`, with 100,000.
 #[test]
 fn a_large_policy_is_published_and_loaded() {
     let scene = Scene::start();
