@@ -17,9 +17,9 @@ const FULL_CHECK_EVERY: u32 = 60;
 /// The shortest time between two publications.
 const MIN_REST: Duration = Duration::from_secs(1);
 /// A node rests this many times as long as a publication took: a large policy takes a small share of its time.
-const REST_FACTOR: u32 = 20;
+const REST_FACTOR: u32 = 10;
 /// The longest rest after a publication.
-const MAX_REST: Duration = Duration::from_mins(5);
+const MAX_REST: Duration = Duration::from_secs(30);
 
 impl Shared {
     /// Keeps the copy of the policy in Redis up to date, until it is dropped.

@@ -10,7 +10,7 @@ use tokio::task::spawn_blocking;
 use tollgate::store::{
     PolicyCopyError, PolicyCopyHead, PolicyPublication, RedisPolicyCopy, SealedPolicy,
 };
-use tollgate::{Revision, Timestamp};
+use tollgate::{Revision, Stopwatch, Timestamp};
 use tollgate_catalog::{Catalog, PolicyExport, View};
 
 use crate::app::fleet_secret::FleetSecret;
@@ -128,12 +128,14 @@ impl PolicyCopy {
                 CopyState::Older => None,
                 CopyState::Invalid(header) => Some(header),
             };
+            let began = Stopwatch::start();
             let policy = seal(source, Arc::clone(secret), heard_at).await?;
             let published = redis.publish(&policy, replaced.as_deref()).await.map_err(told)?;
             if published == PolicyPublication::Published {
                 self.bytes.store(policy.bytes() as u64, Relaxed);
             }
-            tracing::debug!(number = policy.number, ?published, "the policy goes to Redis");
+            let (bytes, took) = (policy.bytes(), began.elapsed());
+            tracing::debug!(number = policy.number, bytes, ?took, ?published, "policy published");
             Ok::<(), String>(())
         };
         match published.await {
