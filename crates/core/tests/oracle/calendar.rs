@@ -182,8 +182,8 @@ fn a_calendar_answers_for_any_time() {
     ] {
         assert_eq!(windows(calendar, at), expected, "at {at}");
     }
-    let (start, end) = windows(calendar, u64::MAX);
-    assert!(start <= u64::MAX && end == u64::MAX);
+    let (_, end) = windows(calendar, u64::MAX);
+    assert_eq!(end, u64::MAX);
 }
 
 #[test]

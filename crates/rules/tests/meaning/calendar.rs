@@ -91,7 +91,10 @@ fn an_override_changes_the_limit_and_not_the_calendar() {
     let policy = policy(&of("limit: 25"));
     let plan = plan(&policy, &[Request::parse("user_id=ann")], Timestamp::EPOCH);
     let limit = plan.charges(policy.rules()).next().expect("a charge").limit;
-    assert_eq!((limit.limit(), limit.calendar().map(|it| it.zone())), (25, Some("Europe/Berlin")));
+    assert_eq!(
+        (limit.limit(), limit.calendar().map(tollgate_core::Calendar::zone)),
+        (25, Some("Europe/Berlin"))
+    );
     let problems = Policy::from_text(&of("window_seconds: 60")).expect_err("a problem");
     assert_eq!(problems[0].path, "overrides[0].window_seconds");
     assert_eq!(problems[0].message, "a window of the calendar has no other length");

@@ -20,7 +20,7 @@ async fn a_refund_is_made_once_in_redis() {
     // Every mark has an end.
     let marks = server.command(&["KEYS", "*refunded:*"]);
     assert!(!marks.list().is_empty());
-    for name in marks.list().iter().map(|name| name.text()) {
+    for name in marks.list().iter().map(tollgate_testbed::Reply::text) {
         let ms = server.command(&["PTTL", name]).integer();
         assert!((1..=366 * 86_400_000).contains(&ms), "{name}: {ms}");
     }
