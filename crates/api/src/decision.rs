@@ -20,8 +20,9 @@ pub struct DecisionRecord<'a> {
     /// The tier the client was in.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub tier: Option<Cow<'a, str>>,
-    /// The revision of the policy that decided.
-    pub revision: u64,
+    /// The revision of the policy that decided; null if only the log of decisions knows it.
+    #[cfg_attr(feature = "openapi", schema(required = true))]
+    pub revision: Option<u64>,
     /// The response to the check.
     pub answer: CheckResponse<'a>,
     /// Every rule that applied.

@@ -93,6 +93,14 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// The reason of that name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::RateLimited, Self::Denied, Self::Banned, Self::StoreUnavailable]
+            .into_iter()
+            .find(|reason| reason.name() == name)
+    }
+
     /// Its name over HTTP and gRPC.
     #[must_use]
     pub const fn name(self) -> &'static str {

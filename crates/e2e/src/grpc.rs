@@ -19,6 +19,8 @@ pub const CHECK_RATE_LIMIT: &str = "tollgate.v1.RateLimiter/CheckRateLimit";
 pub const GET_REMAINING_QUOTA: &str = "tollgate.v1.RateLimiter/GetRemainingQuota";
 /// A reset.
 pub const RESET_LIMIT: &str = "tollgate.v1.RateLimiter/ResetLimit";
+/// The call that refunds.
+pub const REFUND: &str = "tollgate.v1.RateLimiter/Refund";
 /// Several checks.
 pub const CHECK_BATCH: &str = "tollgate.v1.RateLimiter/CheckBatch";
 /// A health check.

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use smallvec::{SmallVec, smallvec};
 use tollgate_core::{Charge, ChargeResult, Key, Limit, Micros, Mode, Report, Timestamp};
 
-use crate::{Op, OpOutcome, Outcomes, SettleRequest, Settlement, Store};
+use crate::{Op, OpOutcome, Outcomes, RefundOnce, SettleRequest, Settlement, Store};
 
 /// How many refusals are cached at most.
 const SLOTS: usize = 16_384;
@@ -169,6 +169,9 @@ impl<S> DenyCache<S> {
             Op::Refund(refunds) => {
                 refunds.iter().for_each(|refund| self.clear(refund.key.fingerprint));
             }
+            Op::RefundOnce(RefundOnce { refunds, .. }) => {
+                refunds.iter().for_each(|one| self.clear(one.refund.key.fingerprint));
+            }
             Op::Reset(keys) => keys.iter().for_each(|key| self.clear(key.fingerprint)),
         }
     }
@@ -260,7 +263,7 @@ impl<S: Store> Store for DenyCache<S> {
             .iter()
             .map(|op| match op {
                 Op::Settle(request) => self.known(request, now),
-                Op::Refund(_) | Op::Reset(_) => None,
+                Op::Refund(_) | Op::RefundOnce(_) | Op::Reset(_) => None,
             })
             .collect();
         let unknown: SmallVec<[Op<'_>; 1]> = ops

@@ -31,5 +31,6 @@ pub use redis::{
 #[cfg(feature = "remote")]
 pub use remote::{BreakerState, FleetGate, RemoteSettings, RemoteStatus};
 pub use store::{
-    Op, OpOutcome, Outcomes, Refund, SettleRequest, Settlement, Store, StoreError, StoreErrorKind,
+    ExpiringRefund, Op, OpOutcome, Outcomes, Refund, RefundOnce, SettleRequest, Settlement, Store,
+    StoreError, StoreErrorKind,
 };

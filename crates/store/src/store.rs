@@ -17,6 +17,8 @@ pub enum Op<'a> {
     Settle(SettleRequest<'a>),
     /// Return units to counters.
     Refund(&'a [Refund<'a>]),
+    /// Return what one request was charged, once.
+    RefundOnce(RefundOnce<'a>),
     /// Forget counters.
     Reset(&'a [Key<'a>]),
 }
@@ -53,6 +55,27 @@ pub struct Refund<'a> {
     /// When they were charged: they go back to that window or entry, and are dropped if it has expired. `None`: to
     /// the newest.
     pub charged_at: Option<Timestamp>,
+}
+
+/// A refund that is made once, however often it is repeated and whichever process makes it. A store that is not shared
+/// makes it each time: its caller can remember it as well.
+///
+/// After an error, a retry refunds what was not refunded yet.
+#[derive(Clone, Copy, Debug)]
+pub struct RefundOnce<'a> {
+    /// What was charged. The keys are distinct.
+    pub refunds: &'a [ExpiringRefund<'a>],
+    /// Identifies the refund, in every process that shares the store.
+    pub mark: [u8; 16],
+}
+
+/// A refund that is worth something only for a while.
+#[derive(Clone, Copy, Debug)]
+pub struct ExpiringRefund<'a> {
+    /// What is refunded.
+    pub refund: Refund<'a>,
+    /// When the charge has no effect any more, by the clock of the store. Nothing is refunded from then on.
+    pub ends_at: Timestamp,
 }
 
 /// How the charges of one request were settled.
@@ -94,6 +117,15 @@ pub enum OpOutcome {
     KeyReused,
     /// Units were returned, or counters forgotten.
     Done,
+    /// The refund was made now.
+    Refunded {
+        /// To how many counters. Those whose charge has ended are not among them.
+        counters: usize,
+    },
+    /// The refund was made before. Nothing was changed.
+    RefundedBefore,
+    /// All charges have ended, so there is nothing to refund.
+    RefundExpired,
 }
 
 /// The outcome of each operation, in order.
@@ -181,9 +213,12 @@ impl OpOutcome {
     pub fn settled(self) -> Result<Settlement, StoreError> {
         match self {
             Self::Settled(settlement) => Ok(settlement),
-            Self::Replayed { .. } | Self::KeyReused | Self::Done => {
-                Err(StoreErrorKind::Corrupt.into())
-            }
+            Self::Replayed { .. }
+            | Self::KeyReused
+            | Self::Done
+            | Self::Refunded { .. }
+            | Self::RefundedBefore
+            | Self::RefundExpired => Err(StoreErrorKind::Corrupt.into()),
         }
     }
 }

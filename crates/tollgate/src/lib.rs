@@ -21,6 +21,7 @@
 mod batch;
 mod builder;
 mod checked;
+mod claim;
 mod clock;
 mod decision;
 mod explain;
@@ -47,6 +48,7 @@ mod uncancelled;
 
 pub use builder::{InvalidPolicy, LimiterBuilder};
 pub use checked::{Checked, Pending, Promise, PromiseFuture};
+pub use claim::{ClaimOutcome, ClaimedOutcome, RefundClaim};
 pub use clock::{CachedClock, Clock, ManualClock, Stopwatch, SystemClock};
 pub use decision::{Decision, DecisionReason, Refusal, RuleOutcome};
 pub use explain::{Explained, Figures};
@@ -59,7 +61,9 @@ pub use soft::SoftState;
 pub use stats::RuleCounts;
 pub use target::{CheckTarget, ExplicitCharge, Peek};
 
-pub use tollgate_core::{Algorithm, Micros, Mode, Outcome, Quota, Report, Timestamp};
+pub use tollgate_core::{
+    Algorithm, Limit, Micros, Mode, Outcome, Quota, Report, Timestamp, decide,
+};
 pub use tollgate_rules as rules;
 pub use tollgate_rules::{
     Attribute, Attributes, PathCase, Policy, Problem, Revision, client_address, client_network,

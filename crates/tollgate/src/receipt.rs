@@ -128,7 +128,7 @@ impl Decision {
         let rules = snapshot.policy.rules();
         for (line, (planned, result)) in decision.plan.planned().iter().zip(result).enumerate() {
             let (admitted, soft, report) = result;
-            let outcome = planned.outcome(rules.get(planned.rule)?, admitted, report);
+            let outcome = planned.outcome(rules.get(planned.rule)?, now, admitted, report);
             decision.results.push(RuleResult { line, outcome, soft });
         }
         decision.verdict = decide(decision.results.iter().map(|result| &result.outcome));
@@ -199,7 +199,7 @@ impl fmt::Debug for Receipt {
     }
 }
 
-fn marks(mode: Mode, soft: SoftState, admitted: bool) -> u8 {
+pub(crate) fn marks(mode: Mode, soft: SoftState, admitted: bool) -> u8 {
     let mode = match mode {
         Mode::Enforce => 0,
         Mode::Shadow => 1,
@@ -213,7 +213,7 @@ fn marks(mode: Mode, soft: SoftState, admitted: bool) -> u8 {
     mode | soft << 2 | u8::from(admitted) << 4
 }
 
-fn read_marks(marks: u8) -> Option<(Mode, SoftState, bool)> {
+pub(crate) fn read_marks(marks: u8) -> Option<(Mode, SoftState, bool)> {
     let mode = [Mode::Enforce, Mode::Shadow, Mode::Debit];
     let soft = [SoftState::Normal, SoftState::Warning, SoftState::Throttled];
     let at = |place: u8| usize::from(marks >> place & 0b11);
@@ -287,22 +287,22 @@ impl Packed {
 }
 
 /// Reads what was packed.
-struct ReceiptReader<'a>(&'a [u8]);
+pub(crate) struct ReceiptReader<'a>(pub(crate) &'a [u8]);
 
 impl<'a> ReceiptReader<'a> {
-    fn byte(&mut self) -> Option<u8> {
+    pub(crate) fn byte(&mut self) -> Option<u8> {
         let (byte, rest) = self.0.split_first()?;
         self.0 = rest;
         Some(*byte)
     }
 
-    fn fixed(&mut self) -> Option<u64> {
+    pub(crate) fn fixed(&mut self) -> Option<u64> {
         let (bytes, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
         Some(u64::from_le_bytes(*bytes))
     }
 
-    fn number(&mut self) -> Option<u64> {
+    pub(crate) fn number(&mut self) -> Option<u64> {
         let mut number = 0;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
@@ -314,11 +314,11 @@ impl<'a> ReceiptReader<'a> {
         Some(number)
     }
 
-    fn span(&mut self) -> Option<Option<Micros>> {
+    pub(crate) fn span(&mut self) -> Option<Option<Micros>> {
         Some(self.number()?.checked_sub(1).map(Micros::new))
     }
 
-    fn bytes(&mut self) -> Option<Option<&'a [u8]>> {
+    pub(crate) fn bytes(&mut self) -> Option<Option<&'a [u8]>> {
         let Some(len) = self.number()?.checked_sub(1) else { return Some(None) };
         let (bytes, rest) = self.0.split_at_checked(usize::try_from(len).ok()?)?;
         self.0 = rest;

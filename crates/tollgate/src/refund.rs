@@ -7,7 +7,7 @@ use tollgate_store::{Refund, Store, StoreError};
 
 use crate::checked::Promise;
 use crate::clock::Clock;
-use crate::decision::Decision;
+use crate::decision::{Decision, RuleResult};
 use crate::limiter::Limiter;
 use crate::penalty::Offence;
 use crate::settler::Charges;
@@ -117,12 +117,26 @@ impl<S: Store, C: Clock> Limiter<S, C> {
 }
 
 impl Decision {
+    /// The rules that were charged, each with how much.
+    pub fn charges(&self) -> impl Iterator<Item = (&str, u64)> {
+        let charges = self.charged_rules().filter(|(_, charge)| charge.cost > 0);
+        charges.map(|(rule, charge)| (&*rule.id, charge.cost))
+    }
+
     /// The rules that were charged, each with its charge.
     fn charged_rules(&self) -> impl Iterator<Item = (&Rule, Charge<'_>)> {
+        self.reported_charges().map(|(rule, charge, _)| (rule, charge))
+    }
+
+    /// The rules that were charged, each with its charge and the result.
+    pub(crate) fn reported_charges(
+        &self,
+    ) -> impl Iterator<Item = (&Rule, Charge<'_>, &RuleResult)> {
         let rules = self.snapshot.policy.rules();
         let admitted = self.results.iter().filter(|result| result.outcome.admitted);
         admitted.filter(|_| self.is_allowed()).filter_map(|result| {
-            Some((rules.get(result.outcome.rule)?, self.plan.charge(result.line, rules)?))
+            let charge = self.plan.charge(result.line, rules)?;
+            Some((rules.get(result.outcome.rule)?, charge, result))
         })
     }
 }

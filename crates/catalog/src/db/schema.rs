@@ -13,7 +13,7 @@ use crate::db::rule_windows::fill_windows;
 use crate::error::CatalogError;
 
 /// The migration from each version to the next.
-const MIGRATIONS: [&str; 9] = [
+const MIGRATIONS: [&str; 10] = [
     include_str!("migrations/1_policy.sql"),
     include_str!("migrations/2_access.sql"),
     include_str!("migrations/3_decisions.sql"),
@@ -23,10 +23,14 @@ const MIGRATIONS: [&str; 9] = [
     DECISION_LOG,
     include_str!("migrations/8_updated.sql"),
     include_str!("migrations/9_fleet.sql"),
+    DECISION_IDS,
 ];
 
 /// The tables of the decision log. In SQLite they are in a separate file.
 const DECISION_LOG: &str = include_str!("migrations/7_decision_log.sql");
+
+/// The index of the decision log by id.
+const DECISION_IDS: &str = include_str!("migrations/10_decision_ids.sql");
 
 /// The version of the schema that this program works with.
 pub const NEWEST_SCHEMA: u64 = MIGRATIONS.len() as u64;
@@ -55,12 +59,15 @@ const IS_THERE_IN_POSTGRES: &str =
 pub(crate) async fn prepare_decision_log(
     connection: &mut DatabaseConnection,
 ) -> Result<(), sqlx::Error> {
-    const IS_THERE: &str = "SELECT count(*) FROM sqlite_master WHERE type = 'table' \
-                            AND name = 'tollgate_decision_total'";
+    const IS_THERE: &str = "SELECT count(*) FROM sqlite_master WHERE name = $1";
     connection.begin().await?;
-    let is_there = connection.row(IS_THERE, vec![]).await?;
-    if is_there.map_or(Ok(0), |row| row.count(0))? == 0 {
-        connection.run_script(DECISION_LOG).await?;
+    for (made_by, script) in
+        [("tollgate_decision_total", DECISION_LOG), ("tollgate_decision_log_by_id", DECISION_IDS)]
+    {
+        let is_there = connection.row(IS_THERE, values![made_by]).await?;
+        if is_there.map_or(Ok(0), |row| row.count(0))? == 0 {
+            connection.run_script(script).await?;
+        }
     }
     connection.commit().await
 }
@@ -141,7 +148,7 @@ async fn migrate_within(
     let mut digested = 0;
     for (version, migration) in (1_u64..).zip(MIGRATIONS) {
         if version > before && version <= target {
-            if connection.is_postgres() || migration != DECISION_LOG {
+            if connection.is_postgres() || ![DECISION_LOG, DECISION_IDS].contains(&migration) {
                 connection.run_script(migration).await?;
             }
             if version == DIGESTS {

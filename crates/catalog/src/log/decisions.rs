@@ -71,6 +71,8 @@ pub struct LoggedDecision {
 /// Which decisions are wanted.
 #[derive(Clone, Debug, Default)]
 pub struct DecisionFilter {
+    /// The one with this id.
+    pub decision_id: Option<String>,
     /// Those about this client.
     pub client: Option<String>,
     /// Those that this rule decided.
@@ -165,10 +167,11 @@ impl DecisionFilter {
     }
 
     fn conditions(&self, before: Option<&DecisionPlace>) -> (String, Vec<Value>) {
-        let Self { client, rule_id, action, tenant, since, until } = self;
+        let Self { decision_id, client, rule_id, action, tenant, since, until } = self;
         let text = |text: &Option<String>| text.as_deref().map(|text| storable(text).into());
         let time = |time: &Option<Timestamp>| time.map(|time| time.as_micros().into());
-        let wanted: [(&str, Option<Value>); 6] = [
+        let wanted: [(&str, Option<Value>); 7] = [
+            ("decision_id =", text(decision_id)),
             ("client =", text(client)),
             ("rule_id =", text(rule_id)),
             ("action =", action.map(|action| action.name().into())),

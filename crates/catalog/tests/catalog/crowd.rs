@@ -101,7 +101,7 @@ async fn nodes_that_change_the_same() {
     everywhere(async |place| {
         let desk = TestCatalog::open(place).await;
         let version = desk.write(vec![put(Kind::Rule, &rule("api", &json!({})))]).await.version;
-        let expect = tollgate_catalog::Expect::Version(version.revision.number);
+        let expect = Expect::Version(version.revision.number);
         let writers: Vec<_> = (0..NODES)
             .map(|node| {
                 let catalog = place.catalog();

@@ -68,6 +68,9 @@ async fn decisions_are_found_by_every_filter() {
         };
         let text = |text: &str| Some(text.to_owned());
         check(any(), &[4, 3, 2, 1, 0]).await;
+        let id = Some(records[1].decision_id.clone());
+        check(DecisionFilter { decision_id: id, ..any() }, &[3]).await;
+        check(DecisionFilter { decision_id: text("d"), ..any() }, &[]).await;
         check(DecisionFilter { client: text("alice"), ..any() }, &[3, 1, 0]).await;
         check(DecisionFilter { client: text("alic"), ..any() }, &[]).await;
         check(DecisionFilter { rule_id: text("per_ip"), ..any() }, &[4, 3]).await;
@@ -211,12 +214,14 @@ fn some_filter() -> impl Strategy<Value = DecisionFilter> {
         action: action.map(|at| DecisionAction::ALL[at]),
         since: since.map(Timestamp::from_secs),
         until: until.map(Timestamp::from_secs),
+        ..DecisionFilter::default()
     })
 }
 
 fn is_wanted(filter: &DecisionFilter, record: &LoggedDecision) -> bool {
-    let DecisionFilter { client, rule_id, tenant, action, since, until } = filter;
-    client.as_ref().is_none_or(|client| *client == record.client)
+    let DecisionFilter { decision_id, client, rule_id, tenant, action, since, until } = filter;
+    decision_id.as_ref().is_none_or(|id| *id == record.decision_id)
+        && client.as_ref().is_none_or(|client| *client == record.client)
         && rule_id.as_ref().is_none_or(|rule_id| Some(rule_id) == record.rule_id.as_ref())
         && tenant.as_ref().is_none_or(|tenant| Some(tenant) == record.tenant.as_ref())
         && action.is_none_or(|action| action == record.action)

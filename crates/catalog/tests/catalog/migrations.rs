@@ -65,6 +65,7 @@ const ROWS: [&str; NEWEST_SCHEMA as usize] = [
     "",
     "",
     "INSERT INTO tollgate_fleet (only_row, secret) VALUES (1, '0123456789abcdef0123456789abcdef');",
+    "",
 ];
 
 macro_rules! table {
@@ -93,10 +94,11 @@ const OBSTACLES: [(&str, &str, &str); NEWEST_SCHEMA as usize] = [
         "updated_by",
     ),
     table!("tollgate_fleet"),
+    table!("tollgate_decision_log_by_id"),
 ];
 
 /// How many entries there are with the rows of all versions up to this one.
-const ENTRIES: [usize; NEWEST_SCHEMA as usize] = [6, 8, 8, 9, 9, 9, 9, 9, 9];
+const ENTRIES: [usize; NEWEST_SCHEMA as usize] = [6, 8, 8, 9, 9, 9, 9, 9, 9, 9];
 
 /// A place like the given one, with the tables of that version.
 async fn at_version(place: &Place, version: u64) -> Place {
@@ -199,7 +201,7 @@ async fn a_migration_that_fails_leaves_everything_as_it_was() {
     everywhere(async |place| {
         for (version, (obstruct, clear, named)) in (0..).zip(OBSTACLES) {
             // In SQLite the decision log is a separate file.
-            if !place.is_shared() && named == "tollgate_decision_total" {
+            if !place.is_shared() && named.starts_with("tollgate_decision_") {
                 continue;
             }
             let place = at_version(place, version).await;

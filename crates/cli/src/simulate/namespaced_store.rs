@@ -2,7 +2,9 @@
 //! clients that are being served, nor meet what an earlier simulation has left.
 
 use smallvec::SmallVec;
-use tollgate::store::{AnyStore, Op, Outcomes, Refund, SettleRequest, Settlement};
+use tollgate::store::{
+    AnyStore, ExpiringRefund, Op, Outcomes, Refund, RefundOnce, SettleRequest, Settlement,
+};
 use tollgate::{Store, Timestamp};
 use tollgate_core::{Charge, Key};
 
@@ -26,6 +28,9 @@ impl NamespacedStore {
         match op {
             Op::Settle(request) => request.charges.iter().map(|it| renamed(&it.key)).collect(),
             Op::Refund(refunds) => refunds.iter().map(|it| renamed(&it.key)).collect(),
+            Op::RefundOnce(RefundOnce { refunds, .. }) => {
+                refunds.iter().map(|it| renamed(&it.refund.key)).collect()
+            }
             Op::Reset(keys) => keys.iter().map(renamed).collect(),
         }
     }
@@ -68,6 +73,18 @@ impl Store for NamespacedStore {
                         .map(|(it, subject)| Refund { key: Key { subject, ..it.key }, ..*it })
                         .collect();
                     self.store.submit_one(Op::Refund(&refunds), now).await
+                }
+                Op::RefundOnce(RefundOnce { refunds, mark }) => {
+                    let refunds: SmallVec<[ExpiringRefund<'_>; 4]> = refunds
+                        .iter()
+                        .zip(&subjects)
+                        .map(|(it, subject)| {
+                            let key = Key { subject, ..it.refund.key };
+                            ExpiringRefund { refund: Refund { key, ..it.refund }, ..*it }
+                        })
+                        .collect();
+                    let once = RefundOnce { refunds: &refunds, mark: *mark };
+                    self.store.submit_one(Op::RefundOnce(once), now).await
                 }
                 Op::Reset(keys) => {
                     let keys: SmallVec<[Key<'_>; 4]> = keys

@@ -118,12 +118,10 @@ impl Client {
     }
 
     /// Refunds what a decision charged, once, and returns the number of counters. The token must be that
-    /// of an operator, and the server the one that decided.
+    /// of an operator. The server need not be the one that decided, if both count in one store and have one secret.
     ///
     /// # Errors
     /// As of [`try_check`](Self::try_check), and if the decision is unknown or was refunded before.
-    /// Over gRPC always [`Error::Unsupported`]: its API has no such call.
-    #[cfg(feature = "http")]
     pub async fn refund(&self, decision_id: &str) -> Result<u64, Error> {
         self.in_time(self.transport.refund(decision_id)).await
     }

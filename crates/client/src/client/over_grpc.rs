@@ -14,8 +14,9 @@ use tonic::{Code, Request, Status};
 
 use self::definitions::tollgate::v1::check_result::Result as One;
 use self::definitions::tollgate::v1::rate_limiter_client::RateLimiterClient;
+use self::definitions::tollgate::v1::refund_request::Refund;
 use self::definitions::tollgate::v1::{
-    CheckBatchRequest, CheckRequest, CheckResponse, Identifiers, RuleStatus,
+    CheckBatchRequest, CheckRequest, CheckResponse, Identifiers, RefundRequest, RuleStatus,
 };
 use super::address::ServerAddress;
 use super::builder::BuildError;
@@ -86,6 +87,16 @@ impl Grpc {
                 None => Err(self.unreadable("a result of the batch is empty")),
             });
             Ok(results.collect())
+        })
+    }
+
+    pub(super) fn refund(self: Arc<Self>, decision_id: &str) -> DetachedCall<u64> {
+        let refund = Some(Refund::DecisionId(decision_id.to_owned()));
+        let request = self.request(RefundRequest { refund });
+        Box::pin(async move {
+            let response = self.calls.clone().refund(request).await;
+            let response = response.map_err(|status| self.failed(&status))?;
+            Ok(response.into_inner().counters)
         })
     }
 

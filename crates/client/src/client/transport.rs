@@ -70,12 +70,12 @@ impl Transport {
         }
     }
 
-    #[cfg(feature = "http")]
     pub(super) fn refund(&self, decision_id: &str) -> DetachedCall<u64> {
         match self {
+            #[cfg(feature = "http")]
             Self::Http(http) => Arc::clone(http).refund(decision_id),
             #[cfg(feature = "grpc")]
-            Self::Grpc(_) => Box::pin(async { Err(Error::Unsupported { call: "refund" }) }),
+            Self::Grpc(grpc) => Arc::clone(grpc).refund(decision_id),
         }
     }
 }

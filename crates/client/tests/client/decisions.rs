@@ -211,19 +211,19 @@ async fn long_values_are_counted_and_not_refused() {
 #[tokio::test]
 async fn a_decision_is_refunded_once() {
     let server = Server::start();
-    let protocol = Protocol::Http;
-    let builder = protocol.builder(&server.url(protocol));
-    let client = builder.clone().token(ADMIN_TOKEN).build().expect("a client");
-    let decision = client.check(&user("alice").cost(3)).await;
-    let id = decision.decision_id.expect("an id");
-    assert_eq!(client.refund(&id).await, Ok(1));
-    assert_eq!(client.remaining(&user("alice")).await, Ok(Some(3)));
-    let check = async |client: &Client, id: &str, expected: &str| {
-        let error = client.refund(id).await.expect_err(expected);
-        assert!(error.to_string().contains(expected), "{error}");
-    };
-    check(&client, &id, "already_given_back").await;
-    check(&client, "nope", "decision").await;
-    check(&builder.build().expect("a client"), &id, "token_required").await;
-    check(&server.client(Protocol::Grpc), &id, "over gRPC").await;
+    for protocol in [Protocol::Http, Protocol::Grpc] {
+        let builder = protocol.builder(&server.url(protocol));
+        let client = builder.clone().token(ADMIN_TOKEN).build().expect("a client");
+        let decision = client.check(&user("alice").cost(3)).await;
+        let id = decision.decision_id.expect("an id");
+        assert_eq!(client.refund(&id).await, Ok(1));
+        assert_eq!(client.remaining(&user("alice")).await, Ok(Some(3)));
+        let check = async |client: &Client, id: &str, expected: &str| {
+            let error = client.refund(id).await.expect_err(expected);
+            assert!(error.to_string().contains(expected), "{error}");
+        };
+        check(&client, &id, "refunded already").await;
+        check(&client, "nope", "decision").await;
+        check(&builder.build().expect("a client"), &id, "token").await;
+    }
 }

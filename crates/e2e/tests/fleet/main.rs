@@ -4,8 +4,10 @@
 mod changes;
 mod degraded;
 mod exactness;
+mod explained;
 mod faults;
 mod load;
 mod nodes;
+mod refunds;
 mod secret;
 mod vectors;

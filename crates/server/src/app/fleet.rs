@@ -11,6 +11,7 @@ use tollgate::store::{FleetGate, StoreUrl};
 
 use crate::app::fleet_secret::FleetSecret;
 use crate::app::state::{Shared, StartError};
+use crate::check::sealed_id::IdSealer;
 use crate::policy::source::PolicySource;
 use crate::settings::Settings;
 
@@ -27,6 +28,7 @@ pub(crate) struct Fleet {
     secret: OnceLock<Arc<FleetSecret>>,
     store: StoreUrl,
     gate: FleetGate,
+    sealer: Arc<IdSealer>,
 }
 
 /// Whose store it is.
@@ -40,16 +42,21 @@ enum StoreOwner {
 
 impl Fleet {
     /// The fleet of these settings. `gate` is that of its store.
-    pub(crate) fn new(settings: &Settings, gate: FleetGate) -> Self {
-        let secret = OnceLock::new();
+    pub(crate) fn new(settings: &Settings, gate: FleetGate, sealer: Arc<IdSealer>) -> Self {
+        let store = settings.store.clone();
+        let fleet = Self { secret: OnceLock::new(), store, gate, sealer };
         if let Some(given) = &settings.fleet_secret {
-            let _ = secret.set(Arc::new(FleetSecret::new(Secret::expose(given))));
+            fleet.learn(Secret::expose(given));
         }
-        Self { secret, store: settings.store.clone(), gate }
+        fleet
     }
 
     fn learn(&self, secret: &str) {
         let _ = self.secret.set(Arc::new(FleetSecret::new(secret)));
+        // With counters in memory there is nothing that another node could refund.
+        if self.store.is_shared() {
+            self.sealer.learn(secret);
+        }
     }
 
     /// The secret, if it is known.
@@ -60,6 +67,11 @@ impl Fleet {
     /// Whether the store is the fleet's, as far as is known.
     pub(crate) fn owns_store(&self) -> bool {
         self.gate.is_open()
+    }
+
+    /// Whether nodes count together.
+    pub(crate) fn has_shared_store(&self) -> bool {
+        self.store.is_shared()
     }
 
     fn others_own_it(&self) -> String {

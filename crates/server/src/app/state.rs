@@ -19,9 +19,11 @@ use crate::admin::auth::{CheckAccess, Principal, Right, TOKEN_HEADER, Tokens, WR
 use crate::app::fleet::Fleet;
 use crate::app::offload::Queues;
 use crate::check::checker::Checker;
+use crate::check::decision_id::NodeName;
 use crate::check::guard::{Guard, GuardLimits};
 use crate::check::idempotency::Idempotency;
 use crate::check::journal::Journal;
+use crate::check::sealed_id::IdSealer;
 use crate::edge::envoy::source::EnvoySource;
 use crate::edge::http::extract::{BodyBound, Session};
 use crate::edge::http::problem::Problem;
@@ -177,12 +179,15 @@ impl ServerState {
         let limiter = limiter.path_case(settings.paths.case);
         let limiter = limiter.store_durations(Arc::clone(&store_durations)).build_shared();
         let metrics = Arc::new(Metrics::default());
-        let journal = Arc::new(Journal::new(random_node(), settings.decisions_kept));
+        let node = random_node(settings.store.is_shared());
+        let journal = Arc::new(Journal::new(node, settings.decisions_kept));
+        let sealer = Arc::new(IdSealer::new(node));
         let audit_log = Arc::new(AuditLog::new(settings));
         let checker = Checker {
             limiter: Arc::clone(&limiter),
             metrics: Arc::clone(&metrics),
             journal: Arc::clone(&journal),
+            sealer: Arc::clone(&sealer),
             audit_log: Arc::clone(&audit_log),
             idempotency: Idempotency::new(settings.idempotency.keys, lifetime),
         };
@@ -192,7 +197,7 @@ impl ServerState {
             store_durations,
             envoy,
             policy_source,
-            fleet: Fleet::new(settings, gate),
+            fleet: Fleet::new(settings, gate, sealer),
             bans,
             extractor: Arc::new(extractor),
             guard: Guard::new(guard_limits),
@@ -387,9 +392,10 @@ fn known_key(key: &ApiKey) -> Option<KnownKey> {
 }
 
 /// A random number that identifies this process, also across restarts.
-fn random_node() -> u32 {
-    let mut bytes = [0; 4];
+fn random_node(is_in_fleet: bool) -> NodeName {
+    let mut bytes = [0; 8];
     // Without random numbers the server could not have created a token either.
     let _ = rand::fill(&mut bytes);
-    u32::from_le_bytes(bytes)
+    let random = u64::from_le_bytes(bytes);
+    if is_in_fleet { NodeName::in_fleet(random) } else { NodeName::alone(random as u32) }
 }

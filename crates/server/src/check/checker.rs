@@ -11,8 +11,10 @@ use tollgate::{
 
 use crate::admin::auth::Principal;
 use crate::app::state::SharedStore;
+use crate::check::decision_id::{DecisionId, IdText};
 use crate::check::idempotency::{Idempotency, Remembered, key_reused};
-use crate::check::journal::{DecisionId, IdText, Journal};
+use crate::check::journal::Journal;
+use crate::check::sealed_id::IdSealer;
 use crate::edge::http::problem::Problem;
 use crate::edge::http::wire::check::{CheckBody, CheckSubject};
 use crate::observe::audit_log::{AuditLog, RequestContext};
@@ -30,6 +32,7 @@ pub(crate) struct Checker {
     pub(crate) limiter: Arc<Limiter<SharedStore>>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) journal: Arc<Journal>,
+    pub(crate) sealer: Arc<IdSealer>,
     pub(crate) audit_log: Arc<AuditLog>,
     pub(crate) idempotency: Idempotency,
 }
@@ -161,7 +164,8 @@ impl Checker {
                 }
                 Idempotent::Replayed { decision, note } => {
                     // Any client of the store may have written the note: it is used only if it is an id.
-                    let id = note.parse().ok().filter(|_| is_kept(&decision)).map(DecisionId::text);
+                    let id = note.parse().ok().filter(|_| is_kept(&decision));
+                    let id = id.map(|id| self.name(id, &decision).1);
                     note_decision(&decision, id.as_deref());
                     (respond(&decision, id.as_deref()), true)
                 }
@@ -198,16 +202,23 @@ impl Checker {
                 Naming::Taken(id) if is_allowed => id,
                 _ => self.journal.next_id(is_allowed),
             };
+            let (id, text) = self.name(id, decision);
             self.journal.record(id, decision);
             let is_wanted = matches!(naming, Naming::Audited) || self.audit_log.wants(decision);
             if is_wanted && let Some(context) = context(decision) {
-                self.audit_log.note(decision, id.text(), &context);
+                self.audit_log.note(decision, text.clone(), &context);
             }
-            id.text()
+            text
         });
         let id = id.filter(|_| !is_allowed || !matches!(naming, Naming::Audited));
         note_decision(decision, id.as_deref());
         id
+    }
+
+    /// The id of a decision, with what its refund needs if other nodes can refund it.
+    #[inline]
+    fn name(&self, id: DecisionId, decision: &Decision) -> (DecisionId, IdText) {
+        self.sealer.name(id, |out| self.limiter.write_claim(decision, out))
     }
 }
 

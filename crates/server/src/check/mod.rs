@@ -1,6 +1,9 @@
 //! The one check path of all entry points: checks requests, and records decisions.
 
 pub(crate) mod checker;
+pub(crate) mod decision_id;
 pub(crate) mod guard;
 pub(crate) mod idempotency;
 pub(crate) mod journal;
+pub(crate) mod refund;
+pub(crate) mod sealed_id;

@@ -29,7 +29,7 @@ use self::page::{Common, Page};
 use self::prefetch::prefetch;
 use self::slot::{Name, Slot};
 use self::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
-use crate::{Op, OpOutcome, Outcomes, Refund, SettleRequest, Settlement, Store};
+use crate::{Op, OpOutcome, Outcomes, Refund, RefundOnce, SettleRequest, Settlement, Store};
 
 /// The default cap: about nine million counters.
 pub const DEFAULT_BYTES: usize = 256 << 20;
@@ -212,6 +212,14 @@ impl MemoryStore {
                 return OpOutcome::Settled(settlement);
             }
             Op::Refund(refunds) => refunds.iter().for_each(|refund| self.refund_now(refund, now)),
+            Op::RefundOnce(RefundOnce { refunds, .. }) => {
+                let lasting = || refunds.iter().filter(|one| one.ends_at > now);
+                lasting().for_each(|one| self.refund_now(&one.refund, now));
+                return match lasting().count() {
+                    0 => OpOutcome::RefundExpired,
+                    counters => OpOutcome::Refunded { counters },
+                };
+            }
             Op::Reset(keys) => keys.iter().for_each(|key| self.forget(key)),
         }
         OpOutcome::Done

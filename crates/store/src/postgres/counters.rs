@@ -11,6 +11,7 @@ use tollgate_core::{
 use super::record::RecordRow;
 use crate::remote::{
     CounterName, IdempotencyRecord, OwnedCharge, OwnedIdempotencyKey, OwnedOp, OwnedRefund,
+    OwnedRefundOnce, RefundAttempt,
 };
 use crate::{OpOutcome, Settlement};
 
@@ -45,11 +46,12 @@ pub(super) struct Counters {
     locked_at: Timestamp,
 }
 
-/// The content of a row: the state of a counter, or the record of a request.
+/// The content of a row: the state of a counter, the record of a request, or the mark of a refund.
 #[derive(Debug, Default)]
 struct Counter {
     state: Option<State>,
     record: Option<RecordRow>,
+    mark: Option<RefundAttempt>,
     expires_at: i64,
     is_changed: bool,
 }
@@ -58,7 +60,9 @@ impl Counter {
     /// The text of the row; empty if there is nothing to keep.
     fn text(&self) -> String {
         let state = self.state.as_ref().map(State::to_string);
-        state.or_else(|| self.record.as_ref().map(RecordRow::to_string)).unwrap_or_default()
+        let record = || self.record.as_ref().map(RecordRow::to_string);
+        let mark = || self.mark.as_ref().map(RefundAttempt::to_string);
+        state.or_else(record).or_else(mark).unwrap_or_default()
     }
 }
 
@@ -100,9 +104,10 @@ impl Counters {
         for ((counter, state), expires_at) in self.counters.values_mut().zip(states).zip(expiries) {
             // An invalid state counts as absent.
             counter.state = state.parse().ok();
-            // Rows are swept now and then, so an expired record may still be there.
+            // Rows are swept now and then, so an expired record or mark may still be there.
             let is_over = u64::try_from(*expires_at).unwrap_or(0) <= now.as_micros();
             counter.record = if is_over { None } else { state.parse().ok() };
+            counter.mark = if is_over { None } else { state.parse().ok() };
             counter.expires_at = *expires_at;
         }
         [states.len(), expiries.len()] == [self.counters.len(); 2]
@@ -121,6 +126,7 @@ impl Counters {
             OwnedOp::Settle { charges, idempotency: Some(key), is_dry_run } => {
                 return self.settle_idempotent(charges, key, *is_dry_run, now);
             }
+            OwnedOp::RefundOnce(once) => return self.refund_once(once, now),
             OwnedOp::Refund(refunds) => refunds.iter().for_each(|refund| self.refund(refund, now)),
             OwnedOp::Reset(names) => names.iter().for_each(|name| self.forget(name)),
         }
@@ -219,12 +225,34 @@ impl Counters {
 
     /// A refund never extends the lifetime of a counter.
     fn refund(&mut self, refund: &OwnedRefund, now: Timestamp) {
-        let OwnedRefund { name, limit, units, charged_at } = refund;
+        let OwnedRefund { name, limit, units, charged_at, .. } = refund;
         if let Some(counter) = self.counters.get_mut(name).filter(|counter| counter.state.is_some())
         {
             limit.refund(&mut counter.state, now, *units, *charged_at);
             counter.is_changed = true;
         }
+    }
+
+    /// Refunds charges that have not ended, unless their mark is there.
+    fn refund_once(&mut self, once: &OwnedRefundOnce, now: Timestamp) -> OpOutcome {
+        let found = self.counters.get(&once.mark_name).and_then(|row| row.mark);
+        if found.is_some_and(|attempt| attempt != once.attempt) {
+            return OpOutcome::RefundedBefore;
+        }
+        let lasting = || once.refunds.iter().filter(|one| one.ends_at > now);
+        let Some(ends_at) = lasting().map(|one| one.ends_at).max() else {
+            return OpOutcome::RefundExpired;
+        };
+        if found.is_none() {
+            lasting().for_each(|one| self.refund(&one.refund, now));
+            let expires_at = self.expiry(ends_at.since(now));
+            if let Some(row) = self.counters.get_mut(&once.mark_name) {
+                row.mark = Some(once.attempt);
+                row.expires_at = expires_at;
+                row.is_changed = true;
+            }
+        }
+        OpOutcome::Refunded { counters: lasting().count() }
     }
 
     fn forget(&mut self, name: &CounterName) {

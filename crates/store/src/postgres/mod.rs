@@ -30,12 +30,12 @@ use self::sweep::Sweeper;
 use crate::remote::breaker::Breaker;
 use crate::remote::clock::Moment;
 use crate::remote::{
-    CounterName, OpResult, OwnedCharge, OwnedIdempotencyKey, OwnedOp, OwnedRefund, Queue,
-    may_be_unknown,
+    CounterName, OpResult, OwnedCharge, OwnedExpiringRefund, OwnedIdempotencyKey, OwnedOp,
+    OwnedRefund, OwnedRefundOnce, Queue, RefundAttempt, may_be_unknown,
 };
 use crate::{
-    Op, OpOutcome, Outcomes, RemoteSettings, RemoteStatus, SettleRequest, Settlement, Store,
-    StoreErrorKind,
+    Op, OpOutcome, Outcomes, RefundOnce, RemoteSettings, RemoteStatus, SettleRequest, Settlement,
+    Store, StoreError, StoreErrorKind,
 };
 
 /// How many requests share a transaction.
@@ -104,10 +104,10 @@ impl PostgresStore {
 
     /// Carries out one operation.
     async fn run(&self, op: OwnedOp, now: Timestamp) -> OpResult {
-        if !matches!(op, OwnedOp::Settle { idempotency: Some(_), .. }) {
+        if !op.is_idempotent() {
             return self.run_within(self.database.settings.deadline, op, now).await;
         }
-        // Retried once if the result was lost: a request with an idempotency key is charged once.
+        // Retried once if the result was lost: it is carried out once.
         let began = Moment::now();
         let result = self.run_within(self.database.settings.deadline, op.clone(), now).await;
         let left = self.database.settings.deadline.checked_sub(began.elapsed());
@@ -169,25 +169,39 @@ impl Store for PostgresStore {
 
     async fn submit(&self, ops: &[Op<'_>], now: Timestamp) -> Outcomes {
         if let [op] = ops {
-            return smallvec![self.run(owned(op), now).await];
+            return smallvec![match owned(op) {
+                Ok(op) => self.run(op, now).await,
+                Err(error) => Err(error),
+            }];
         }
         let mut results = Outcomes::with_capacity(ops.len());
         for batch in ops.chunks(MAX_BATCH) {
-            self.run_together(batch.iter().map(owned).collect(), now, &mut results).await;
+            match batch.iter().map(owned).collect() {
+                Ok(batch) => self.run_together(batch, now, &mut results).await,
+                Err(error) => {
+                    let error: StoreError = error;
+                    results.extend(batch.iter().map(|_| Err(error.kind().into())));
+                }
+            }
         }
         results
     }
 }
 
 /// Copies an operation, to send it to another task.
-fn owned(op: &Op<'_>) -> OwnedOp {
-    match op {
+fn owned(op: &Op<'_>) -> Result<OwnedOp, StoreError> {
+    Ok(match op {
         Op::Settle(SettleRequest { charges, idempotency, is_dry_run }) => OwnedOp::Settle {
             charges: charges.iter().map(OwnedCharge::new).collect(),
             idempotency: idempotency.map(|key| Box::new(OwnedIdempotencyKey::new(key, None))),
             is_dry_run: *is_dry_run,
         },
         Op::Refund(refunds) => OwnedOp::Refund(refunds.iter().map(OwnedRefund::new).collect()),
+        Op::RefundOnce(RefundOnce { refunds, mark }) => {
+            let refunds = refunds.iter().map(OwnedExpiringRefund::new).collect();
+            let attempt = RefundAttempt::random()?;
+            OwnedOp::RefundOnce(Box::new(OwnedRefundOnce::new(refunds, *mark, false, attempt)))
+        }
         Op::Reset(keys) => OwnedOp::Reset(keys.iter().map(CounterName::of).collect()),
-    }
+    })
 }

@@ -15,6 +15,9 @@ use super::slot::slot;
 use crate::remote::{OpResult, OwnedCharge, OwnedCharges, OwnedOp, OwnedRefund};
 use crate::{OpOutcome, Settlement, StoreError, StoreErrorKind};
 
+/// How far the clocks of two servers may be apart, and the calls to them, for a refund to find the entry of a log.
+pub(super) const SLACK_MS: u64 = 1_000;
+
 /// The charges of one slot, with their indexes in the request.
 #[derive(Debug, Default)]
 pub(super) struct SlotCharges {
@@ -127,6 +130,7 @@ pub(super) async fn refund(
         limit: charge.limit,
         units: charge.cost,
         charged_at: Some(settled.now),
+        slack_ms: 0,
     });
     let refunds: SmallVec<[OwnedRefund; 4]> = refunds.collect();
     if refunds.is_empty() {

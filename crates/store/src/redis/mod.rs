@@ -12,8 +12,10 @@ mod cross_slot;
 mod cross_slot_idempotent;
 mod fleet_mark;
 mod node;
+mod numbers;
 mod pending_call;
 mod policy_copy;
+mod refund_once;
 mod router;
 mod rule_cache;
 mod script;
@@ -124,9 +126,13 @@ impl RedisStore {
     /// Sends refunds.
     fn send_refunds(&self, refunds: &[Refund<'_>], now: Timestamp) -> Begun {
         let refunds = refunds.iter().filter(|refund| script::holds(refund.limit));
-        let refunds = refunds.map(OwnedRefund::new);
-        let refunds = refunds.map(|refund| (self.slot(&refund.name), refund));
-        self.send_each(refunds, OwnedOp::Refund, now)
+        let mut refunds: SmallVec<[(u16, OwnedRefund); 4]> =
+            refunds.map(OwnedRefund::new).map(|refund| (self.slot(&refund.name), refund)).collect();
+        let first = refunds.first().map(|(slot, _)| *slot);
+        if refunds.iter().any(|(slot, _)| Some(*slot) != first) {
+            refunds.iter_mut().for_each(|(_, refund)| refund.slack_ms = cross_slot::SLACK_MS);
+        }
+        self.send_each(refunds.into_iter(), OwnedOp::Refund, now)
     }
 
     /// Sends resets.
@@ -220,6 +226,7 @@ impl RedisStore {
                 }
                 result
             }
+            Begun::RefundOnce(parts) => self.finish_refund(parts, now, expiry).await,
             Begun::CrossSlot(task) => {
                 task.await.unwrap_or_else(|_| Err(StoreErrorKind::Unavailable.into()))
             }
@@ -240,6 +247,8 @@ enum Begun {
     Calls(SmallVec<[Result<PendingCall, StoreError>; 1]>),
     /// One call, which may have to be repeated.
     Idempotent { slot: u16, op: Box<OwnedOp> },
+    /// One call for each slot, which may have to be repeated.
+    RefundOnce(Vec<(u16, OwnedOp)>),
     /// A task that makes the calls for a request of several slots.
     CrossSlot(JoinHandle<OpResult>),
 }
@@ -257,6 +266,7 @@ impl Store for RedisStore {
         let send = |op: &Op<'_>| match op {
             Op::Settle(request) => self.send_settle(request, now),
             Op::Refund(refunds) => Ok(self.send_refunds(refunds, now)),
+            Op::RefundOnce(once) => self.refund_once(once).map(Begun::RefundOnce),
             Op::Reset(keys) => Ok(self.send_resets(keys, now)),
         };
         let begun: SmallVec<[Result<Begun, StoreError>; 1]> = ops.iter().map(send).collect();

@@ -5,25 +5,31 @@
 -- ARGV[1]   numbers in MessagePack:
 --             time in us (-1: now by the clock of this server), ms to keep states beyond their expiry,
 --             number of limits, and for each: algorithm, limit, window, room, its rest, delayed room
---             (-1: as much as there is), its rest, us ahead that are corrected, most a debit takes
+--             (-1: as much as there is), its rest, us ahead that are corrected, most a debit takes. Of the
+--             calendar, also: its id, number of boundaries, and where its windows around the caller's time begin
 --             for each request: 1, number of charges, and for each: limit, cost, mode
---                           or: 2, number of refunds, and for each: limit, units, us of the charge or -1
+--                           or: 2, number of refunds, and for each: limit, units, us of the charge or -1,
+--                               ms that it may be off, and of the calendar, where the window of the charge
+--                               begins and ends
 --                           or: 3, the same as 1, and ms to keep the record if it passes. The
 --                               last of its KEYS is that of the record
 --                           or: 4 or 6, the same as 1 or 3, but nothing is charged (a dry run)
--- ARGV[2..] for each request with a record: digest of its body, note
+--                           or: 7, the same as 2, and after each us when its charge ends. They are made once:
+--                               the last of its KEYS is that of the mark
+-- ARGV[2..] for each request with a record: digest of its body, note; with a mark: its content
 -- reply     the time, then for each charge: fitted (0 or 1), written (0 or 1), state;
 --           after `!`, why the whole request could not be settled.
 --           Before the charges of a request with a record: `+` if it is the first, `=` and the time and
 --           the note of the first if it is a copy, whose charges are those of the first. `~` (the
---           first had another body) and `!` are followed by no charges
+--           first had another body) and `!` are followed by no charges. For refunds that are made once, only
+--           `+` and how many were made, `=` (they were made before), `-` (all have ended) or `!`
 --
 -- Amounts are whole units and a rest in 1/window of a unit, so that no fraction is lost.
 
 local floor, ceil, format, match = math.floor, math.ceil, string.format, string.match
 local call, pcall_redis = redis.call, redis.pcall
-local TAGS = { 't', 'l', 'g', 'f', 'c', 's' }
-local TOKEN_BUCKET, LEAKY_BUCKET, GCRA, FIXED, SLIDING, LOG = 1, 2, 3, 4, 5, 6
+local TAGS = { 't', 'l', 'g', 'f', 'c', 's', 'f' }
+local TOKEN_BUCKET, LEAKY_BUCKET, GCRA, FIXED, SLIDING, LOG, CALENDAR = 1, 2, 3, 4, 5, 6, 7
 local ENFORCE, SHADOW, DEBIT = 0, 1, 2
 local LONGEST_MS = 315360000000
 local CHUNK = 32
@@ -302,6 +308,62 @@ function window.life(c)
   return c.limit.sliding and left + length or left
 end
 
+-- Fixed window of the calendar: the count of the window that contains `at`. The window of now is the one that the
+-- caller sent for it; the caller's clock need not agree with this server's on which one that is.
+local calendar = { fits = window.fits, take = window.take }
+
+-- The numbers in the text of a state; nil if it is not one of the limit's.
+function calendar.parse(l, text)
+  local length, at, current, id = match(text, '^f:(%d+):(%d+):(%d+):(%d+)$')
+  if tonumber(length) ~= l.window or tonumber(id) ~= l.calendar then
+    return nil
+  end
+  at, current = whole_number(at), whole_number(current)
+  if not at or not current then
+    return nil
+  end
+  return at, current
+end
+
+function calendar.write(c)
+  local l = c.limit
+  c.text = format('f:%.0f:%.0f:%.0f:%.0f', l.window, c.at, c.current, l.calendar)
+end
+
+function calendar.read(c, text)
+  local l = c.limit
+  if not l.starts then
+    error({ err = 'CLOCK the clocks of the caller and of this server are more than two windows apart' })
+  end
+  c.current, c.previous, c.at = 0, 0, now
+  local at, current = calendar.parse(l, text)
+  if not at then
+    return
+  end
+  c.text, c.current, c.at = text, current, at
+  if c.mode and at - now > l.believed then
+    c.at, c.healed = now, true
+    calendar.write(c)
+  elseif at < now then
+    c.at = now
+    if at < l.starts then
+      c.current = 0
+    end
+  end
+end
+
+function calendar.refund(c)
+  if c.charged_at < 0 or (c.charged_from <= c.at and c.at < c.charged_to) then
+    c.current = c.current > c.cost and c.current - c.cost or 0
+  end
+end
+
+-- Of a count that is ahead of the clock, the end is not known; it comes within two windows.
+function calendar.life(c)
+  local l = c.limit
+  return c.at < l.ends and l.ends - c.at or 2 * l.window
+end
+
 -- Sliding window log: a list whose first element is `s:<window>:<sum>`, the others `<us>=<units>`, oldest first. The
 -- only state that is not read whole: it may be long.
 local log = {}
@@ -455,10 +517,10 @@ function log.refund(c)
   while place >= 1 and left > 0 do
     local at, units = entry(call('LINDEX', key, place))
     local moment = at and floor(at / 1000)
-    if not at or (tied and moment < tied) then
+    if not at or (tied and moment < tied - c.slack) then
       break
     end
-    if not tied or moment == tied then
+    if not tied or moment - tied <= c.slack then
       local given = left < units and left or units
       left, c.used = left - given, c.used > given and c.used - given or 0
       if given == units then
@@ -518,7 +580,7 @@ function log.life(c)
   return c.limit.window
 end
 
-local KERNELS = { bucket, bucket, bucket, window, window, log }
+local KERNELS = { bucket, bucket, bucket, window, window, log, calendar }
 
 now = number()
 if now < 0 then
@@ -535,6 +597,18 @@ for i = 1, number() do
     limit = number(), window = number(), room = number(), room_rest = number(),
     delayed = number(), delayed_rest = number(), believed = number(), most = number(),
   }
+  if algorithm == CALENDAR then
+    local l = limits[i]
+    l.calendar = number()
+    local starts
+    for _ = 1, number() do
+      local ends = number()
+      if starts and starts <= now and now < ends then
+        l.starts, l.ends = starts, ends
+      end
+      starts = ends
+    end
+  end
 end
 
 -- Texts by key, so that a counter that is used again in this call is not read again; changes are written once, at the
@@ -637,6 +711,31 @@ local function refund(charges)
   end
 end
 
+-- Refunds charges that have not ended, unless their mark is there. The mark is written first: if that fails, nothing
+-- was refunded, and whatever fails later, nothing is refunded twice.
+local function refund_once(charges)
+  local mark = charges.mark
+  local lasting, longest = {}, 0
+  for i = 1, #charges do
+    local left = charges[i].ends_at - now
+    if left > 0 then
+      lasting[#lasting + 1] = charges[i]
+      longest = left > longest and left or longest
+    end
+  end
+  local found = read_string(mark.key, MAX_TEXT)
+  if found and found ~= mark.content then
+    mark.verdict = '='
+    return
+  end
+  mark.verdict = #lasting > 0 and '+' .. #lasting or '-'
+  if #lasting > 0 and not found then
+    local ms = ceil(longest / 1000) + extra
+    call('SET', mark.key, mark.content, 'PX', format('%.0f', ms < LONGEST_MS and ms or LONGEST_MS))
+    refund(lasting)
+  end
+end
+
 -- The results of charges that were settled. Later requests change what a digest is computed from.
 local function describe(charges)
   for i = 1, #charges do
@@ -729,23 +828,27 @@ local function settle_once(charges)
   end
 end
 
-local DEEDS = { settle_plain, refund, settle_once }
-local REFUND, SETTLE_ONCE, DRY_RUN = 2, 3, 3
+local REFUND, SETTLE_ONCE, DRY_RUN, REFUND_ONCE = 2, 3, 3, 7
+local DEEDS = { settle_plain, refund, settle_once, [REFUND_ONCE] = refund_once }
 
 local answer = { format('%.0f', now) }
 local requests = {}
 local key, argument = 0, 1
 while place < #numbers do
   local kind = number()
-  local charges = { is_dry_run = kind > DRY_RUN }
+  local charges = { is_dry_run = kind > DRY_RUN and kind < REFUND_ONCE }
   if charges.is_dry_run then
     kind = kind - DRY_RUN
   end
   for i = 1, number() do
     key = key + 1
     local c = { key = KEYS[key], limit = limits[number()], cost = number() }
-    if kind == REFUND then
-      c.charged_at = number()
+    if kind == REFUND or kind == REFUND_ONCE then
+      c.charged_at, c.slack = number(), number()
+      if c.limit.calendar then
+        c.charged_from, c.charged_to = number(), number()
+      end
+      c.ends_at = kind == REFUND_ONCE and number()
     else
       c.mode = number()
     end
@@ -756,6 +859,10 @@ while place < #numbers do
     charges.once = {
       key = KEYS[key], body = ARGV[argument - 1], note = ARGV[argument], life = number(),
     }
+  end
+  if kind == REFUND_ONCE then
+    key, argument = key + 1, argument + 1
+    charges.mark = { key = KEYS[key], content = ARGV[argument] }
   end
   local is_done, why = pcall(DEEDS[kind], charges)
   if not is_done then
@@ -774,7 +881,7 @@ end
 
 for i = 1, #requests do
   local charges = requests[i]
-  local failure, once = charges.failure, charges.once
+  local failure, once, mark = charges.failure, charges.once, charges.mark
   for j = 1, #charges do
     failure = failure or (charges[j].written and failures[charges[j].key])
   end
@@ -787,10 +894,11 @@ for i = 1, #requests do
     failure = type(written) == 'table' and written.err or nil
   end
   charges.failure = failure
-  if once then
-    answer[#answer + 1] = failure and '!' .. failure or once.verdict
+  local first = once or mark
+  if first then
+    answer[#answer + 1] = failure and '!' .. failure or first.verdict
   end
-  if not once or (once.verdict ~= '~' and not failure) then
+  if not first or (once and once.verdict ~= '~' and not failure) then
     for j = 1, #charges do
       answer[#answer + 1] = failure and '!' .. failure or charges[j].said
     end

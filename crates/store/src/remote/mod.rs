@@ -7,6 +7,7 @@ mod fleet_gate;
 mod idempotency_record;
 mod name;
 mod queue;
+mod refund_once;
 mod settings;
 
 use std::slice;
@@ -21,6 +22,7 @@ pub(crate) use name::CounterName;
 #[cfg(feature = "redis")]
 pub(crate) use queue::PendingResult;
 pub(crate) use queue::{Job, Queue};
+pub(crate) use refund_once::{OwnedExpiringRefund, OwnedRefundOnce, RefundAttempt};
 pub use settings::{BreakerState, RemoteSettings, RemoteStatus};
 
 use crate::{IdempotencyKey, OpOutcome, Refund, StoreError, StoreErrorKind};
@@ -56,12 +58,14 @@ pub(crate) struct OwnedRefund {
     pub(crate) limit: Limit,
     pub(crate) units: u64,
     pub(crate) charged_at: Option<Timestamp>,
+    /// How far off that time may be: servers of a cluster have different clocks, and a request has one time.
+    pub(crate) slack_ms: u64,
 }
 
 impl OwnedRefund {
     pub(crate) fn new(refund: &Refund<'_>) -> Self {
         let Refund { key, limit, units, charged_at } = *refund;
-        Self { name: CounterName::of(&key), limit: *limit, units, charged_at }
+        Self { name: CounterName::of(&key), limit: *limit, units, charged_at, slack_ms: 0 }
     }
 }
 
@@ -95,6 +99,7 @@ pub(crate) enum OwnedOp {
         is_dry_run: bool,
     },
     Refund(SmallVec<[OwnedRefund; 4]>),
+    RefundOnce(Box<OwnedRefundOnce>),
     Reset(SmallVec<[CounterName; 4]>),
 }
 
@@ -104,29 +109,48 @@ impl OwnedOp {
         Self::Settle { charges, idempotency: None, is_dry_run: false }
     }
 
-    /// The names of its counters, and of the record of its idempotency key.
+    /// Whether it can be repeated if its result was lost, since it is carried out once.
+    pub(crate) const fn is_idempotent(&self) -> bool {
+        matches!(self, Self::Settle { idempotency: Some(_), .. } | Self::RefundOnce(_))
+    }
+
+    /// The names of its counters, and then of the record of its idempotency key or of its mark.
     pub(crate) fn names(&self) -> impl Iterator<Item = &CounterName> {
-        let (charges, refunds, others): (&[OwnedCharge], &[OwnedRefund], &[CounterName]) =
-            match self {
-                Self::Settle { charges, idempotency, .. } => {
-                    let record = idempotency.as_ref().map(|key| slice::from_ref(&key.record_name));
-                    (charges, &[], record.unwrap_or_default())
-                }
-                Self::Refund(refunds) => (&[], refunds, &[]),
-                Self::Reset(names) => (&[], &[], names),
-            };
+        let OpParts { charges, refunds, expiring, others } = self.parts();
         let charged = charges.iter().map(|charge| &charge.name);
-        charged.chain(refunds.iter().map(|refund| &refund.name)).chain(others)
+        let refunded = refunds.iter().chain(expiring.iter().map(|one| &one.refund));
+        charged.chain(refunded.map(|refund| &refund.name)).chain(others)
     }
 
     /// The limits of its counters.
     #[cfg(feature = "postgres")]
     pub(crate) fn limits(&self) -> impl Iterator<Item = &Limit> {
-        let (charges, refunds): (&[OwnedCharge], &[OwnedRefund]) = match self {
-            Self::Settle { charges, .. } => (charges, &[]),
-            Self::Refund(refunds) => (&[], refunds),
-            Self::Reset(_) => (&[], &[]),
-        };
-        charges.iter().map(|charge| &charge.limit).chain(refunds.iter().map(|one| &one.limit))
+        let OpParts { charges, refunds, expiring, .. } = self.parts();
+        let refunded = refunds.iter().chain(expiring.iter().map(|one| &one.refund));
+        charges.iter().map(|charge| &charge.limit).chain(refunded.map(|refund| &refund.limit))
     }
+
+    fn parts(&self) -> OpParts<'_> {
+        match self {
+            Self::Settle { charges, idempotency, .. } => {
+                let record = idempotency.as_ref().map(|key| slice::from_ref(&key.record_name));
+                OpParts { charges, others: record.unwrap_or_default(), ..OpParts::default() }
+            }
+            Self::Refund(refunds) => OpParts { refunds, ..OpParts::default() },
+            Self::RefundOnce(once) => {
+                let others = slice::from_ref(&once.mark_name);
+                OpParts { expiring: &once.refunds, others, ..OpParts::default() }
+            }
+            Self::Reset(others) => OpParts { others, ..OpParts::default() },
+        }
+    }
+}
+
+/// What an operation is about. Most of it is empty.
+#[derive(Clone, Copy, Default)]
+struct OpParts<'a> {
+    charges: &'a [OwnedCharge],
+    refunds: &'a [OwnedRefund],
+    expiring: &'a [OwnedExpiringRefund],
+    others: &'a [CounterName],
 }

@@ -31,7 +31,17 @@ impl CounterName {
     /// The name of the record of a call, which no counter has: `once:digest`, or in the slot of a counter
     /// `once:{digest of its subject}:digest`.
     pub(crate) fn of_record(call: [u8; DIGEST_BYTES], beside: Option<&Self>) -> Self {
-        let mut name = "once:".to_owned();
+        Self::of_call("once:", call, beside)
+    }
+
+    /// The name of the mark of a refund, which no counter has: `refunded:mark`, or in the slot of a counter
+    /// `refunded:{digest of its subject}:mark`.
+    pub(crate) fn of_mark(mark: [u8; DIGEST_BYTES], beside: Option<&Self>) -> Self {
+        Self::of_call("refunded:", mark, beside)
+    }
+
+    fn of_call(prefix: &str, call: [u8; DIGEST_BYTES], beside: Option<&Self>) -> Self {
+        let mut name = prefix.to_owned();
         if let Some(counter) = beside {
             name.push('{');
             name.push_str(counter.tag());

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy};
 use tokio::net::{TcpListener, TcpStream};
 use tollgate_core::Algorithm;
+use tollgate_store::redis::RedisStore;
 use tollgate_store::{OpOutcome, RemoteSettings, Store as _, StoreErrorKind};
 use tollgate_testbed::{Fault, FaultProxy, Redis, RedisCluster, WAIT_TIMEOUT};
 
@@ -43,6 +44,11 @@ async fn a_retry_after_a_lost_response_is_charged_once() {
 }
 
 /// A proxy that can be made to close the connection instead of passing on the next response.
+pub(crate) async fn cut_off(server: SocketAddr) -> (SocketAddr, Arc<AtomicBool>) {
+    let is_to_cut = Arc::new(AtomicBool::new(false));
+    (scissors(server, Arc::clone(&is_to_cut)).await, is_to_cut)
+}
+
 async fn scissors(server: SocketAddr, is_to_cut: Arc<AtomicBool>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
@@ -73,8 +79,7 @@ async fn scissors(server: SocketAddr, is_to_cut: Arc<AtomicBool>) -> SocketAddr 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_that_ends_is_made_again_within_the_deadline() {
     let server = Redis::start();
-    let is_to_cut = Arc::new(AtomicBool::new(false));
-    let address = scissors(server.address(), Arc::clone(&is_to_cut)).await;
+    let (address, is_to_cut) = cut_off(server.address()).await;
     let store = redis(&format!("redis://{address}"), patient()).await;
     let ten = limit(Algorithm::Gcra, 10);
     let charges = [one(key("rule", "client"), &ten)];
@@ -96,20 +101,7 @@ async fn an_unavailable_slot_leaves_no_charge_in_the_others() {
     let settings = RemoteSettings { deadline: WAIT_TIMEOUT, failures: 100, ..patient() };
     let store = redis(&cluster_url(&cluster), settings).await;
     let ten = limit(Algorithm::FixedWindow, 10);
-    // Clients on each of the three servers.
-    let clients: Vec<String> = (0..64).map(|number| format!("client {number}")).collect();
-    let mut by_server: Vec<&str> = Vec::new();
-    for node in cluster.nodes() {
-        node.command(&["FLUSHALL"]);
-        for client in &clients {
-            settle(&store, &[one(key("find", client), &ten)], &call(client, 1, "")).await;
-            if node.command(&["DBSIZE"]).integer() > 0 {
-                by_server.push(client);
-                break;
-            }
-        }
-        cluster.nodes().iter().for_each(|node| drop(node.command(&["FLUSHALL"])));
-    }
+    let by_server = one_client_per_server(&cluster, &store).await;
     let charges: Vec<_> = by_server.iter().map(|client| one(key("r", client), &ten)).collect();
     assert_eq!(charges.len(), 3);
     let settled = first(settle(&store, &charges, &call("whole", 1, "one")).await);
@@ -127,4 +119,26 @@ async fn an_unavailable_slot_leaves_no_charge_in_the_others() {
     for charge in &charges[1..] {
         assert_eq!(left(&store, &[*charge]).await, [9]);
     }
+}
+
+/// A client on each server, in their order.
+pub(crate) async fn one_client_per_server(
+    cluster: &RedisCluster,
+    store: &RedisStore,
+) -> Vec<String> {
+    let ten = limit(Algorithm::FixedWindow, 10);
+    let clients: Vec<String> = (0..64).map(|number| format!("client {number}")).collect();
+    let mut by_server = Vec::new();
+    for node in cluster.nodes() {
+        node.command(&["FLUSHALL"]);
+        for client in &clients {
+            settle(store, &[one(key("find", client), &ten)], &call(client, 1, "")).await;
+            if node.command(&["DBSIZE"]).integer() > 0 {
+                by_server.push(client.clone());
+                break;
+            }
+        }
+        cluster.nodes().iter().for_each(|node| drop(node.command(&["FLUSHALL"])));
+    }
+    by_server
 }

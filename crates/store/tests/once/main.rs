@@ -5,6 +5,7 @@ mod hostile;
 mod lost;
 mod mutants;
 mod promises;
+mod refunds;
 mod together;
 
 use std::hash::{BuildHasherDefault, DefaultHasher};

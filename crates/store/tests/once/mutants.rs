@@ -6,7 +6,7 @@ use tollgate_store::redis::RedisStore;
 use tollgate_testbed::Redis;
 
 use crate::promises::all;
-use crate::{patient, together};
+use crate::{patient, refunds, together};
 
 const SCRIPT: &str = include_str!("../../src/redis/settle.lua");
 
@@ -29,6 +29,9 @@ const MUTANTS: &[(&str, &str, &str)] = &[
     ),
     ("copies show figures of now", "c.said = said_of(record, c)", "c.said = nil"),
     ("new limits are charged", "        c.cost = 0\n        settle_plain", "        settle_plain"),
+    ("refunds are made again", "if found and found ~= mark.content then", "if false then"),
+    ("a refund is not marked", "call('SET', mark.key,", "call('GETRANGE', mark.key, 0, 1) -- "),
+    ("what has ended is refunded", "local left = charges[i].ends_at - now\n", "local left = 1\n"),
 ];
 
 /// Whether the promises are kept by two nodes with that script.
@@ -38,8 +41,13 @@ async fn is_sound(server: &Arc<Redis>, number: usize, script: &str) -> bool {
     if tokio::spawn(all([node(), node()], true)).await.is_err() {
         return false;
     }
+    let url = format!("{url}refunds:");
+    let node = || RedisStore::connect_with_script(&url, patient(), script).expect("a valid URL");
+    if tokio::spawn(refunds::all([node(), node()])).await.is_err() {
+        return false;
+    }
     let (server, node) = (Arc::clone(server), Arc::new(node()));
-    tokio::spawn(async move { together::check(&server, node).await }).await.is_ok()
+    tokio::spawn(async move { Box::pin(together::check(&server, node)).await }).await.is_ok()
 }
 
 #[tokio::test(flavor = "multi_thread")]

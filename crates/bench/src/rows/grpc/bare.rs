@@ -19,7 +19,7 @@ use super::definitions::envoy::service::ratelimit::v3::{RateLimitRequest, RateLi
 use super::definitions::tollgate::v1::rate_limiter_server as v1;
 use super::definitions::tollgate::v1::{
     CheckBatchRequest, CheckBatchResponse, CheckRequest, CheckResponse, QuotaResponse,
-    ResetResponse,
+    RefundRequest, RefundResponse, ResetResponse,
 };
 use crate::Fallible;
 use crate::peers::LIMIT;
@@ -76,6 +76,10 @@ impl v1::RateLimiter for Bare {
         &self,
         _: Request<CheckRequest>,
     ) -> Result<Response<ResetResponse>, Status> {
+        Err(not_measured())
+    }
+
+    async fn refund(&self, _: Request<RefundRequest>) -> Result<Response<RefundResponse>, Status> {
         Err(not_measured())
     }
 

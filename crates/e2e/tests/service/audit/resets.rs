@@ -194,3 +194,38 @@ fn without_a_catalog_resets_are_log_lines() {
     assert!(line.contains("admin") && line.contains("127.0.0.1"), "{line}");
     assert!(!line.contains("ann"), "{line}");
 }
+
+/// What a refund gave back, to which rule, and who made it.
+#[test]
+fn refunds_are_logged_with_what_was_given_back() {
+    const REFUND: &str = "/api/v1/rate-limit/refund";
+    let server = start("{}", &json!({"rules": [rule("r", 5), rule("s", 9)]}));
+    let decision = server.check(r#"{"identifiers":{"user_id":"ann"},"cost":3}"#);
+    let id = decision["decision_id"].as_str().expect("an id");
+    let body = json!({ "decision_id": id }).to_string();
+    assert_eq!(server.post_as_admin(REFUND, &body).status, 200);
+    // A refund that was not made is not logged.
+    assert_eq!(server.post_as_admin(REFUND, &body).status, 409);
+    let log = resets(&server, 2);
+    let fields = ["kind", "action", "actor", "role", "address"];
+    assert_eq!(brief(&log, &fields), ["counters refund admin admin 127.0.0.1"; 2]);
+    for record in &log {
+        let rule_id = &record["becomes"]["rule_id"];
+        let expected = json!({"rule_id": rule_id, "decision_id": id, "refunded": 3});
+        assert_eq!(record["becomes"], expected);
+        assert_eq!(record["was"]["refunded"], 0);
+        let entry = format!(r#"[{rule_id},"decision","{id}"]"#);
+        assert_eq!(record["entry"], entry.as_str());
+    }
+    check(&server, "ann", 2);
+    let credit = json!({"rule_id": "r", "key_type": "user", "key_value": "ann"});
+    assert_eq!(server.post_as_admin(REFUND, &credit.to_string()).status, 200);
+    let log = resets(&server, 3);
+    assert_eq!(brief(&log[..1], &["action", "entry"]), [r#"refund ["r","user_id","ann"]"#]);
+    let (was, becomes) = (&log[0]["was"], &log[0]["becomes"]);
+    assert_eq!((&was["remaining"], &becomes["remaining"]), (&json!(3), &json!(4)), "{log:?}");
+    assert_eq!((was.get("refunded"), &becomes["refunded"]), (None, &json!(1)));
+    reset(&server, &ann());
+    assert_eq!(brief(&resets(&server, 5)[..1], &["action"]), ["reset"]);
+    assert_eq!(records(&server, &format!("{RESETS}&actor=unknown")), Vec::<Value>::new());
+}

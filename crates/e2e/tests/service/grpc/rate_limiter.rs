@@ -1,8 +1,10 @@
-//! `tollgate.v1.RateLimiter`: its four calls, and how each of them fails.
+//! `tollgate.v1.RateLimiter`: its calls, and how each of them fails.
 
 use serde_json::{Value, json};
 
-use tollgate_e2e::grpc::{CHECK_BATCH, CHECK_RATE_LIMIT, Client, GET_REMAINING_QUOTA, RESET_LIMIT};
+use tollgate_e2e::grpc::{
+    CHECK_BATCH, CHECK_RATE_LIMIT, Client, GET_REMAINING_QUOTA, REFUND, RESET_LIMIT,
+};
 use tollgate_e2e::server::{ADMIN_TOKEN, Server};
 
 const RULES: &str = "
@@ -46,6 +48,36 @@ fn a_check_is_decided_as_over_http() {
     assert!(wait.is_some_and(|wait| wait > 0), "{refused}");
     let never = client.call(CHECK_RATE_LIMIT, &json!({"identifier": "ann", "cost": "6"}));
     assert_eq!((brief(&never).as_str(), &never["retry_after"]), ("false 2 per_user", &Value::Null));
+}
+
+#[test]
+fn a_decision_or_a_check_is_refunded() {
+    let server = Server::with_rules(RULES);
+    let mut client = Client::of(&server);
+    let ann = json!({"identifier": "ann", "cost": "2"});
+    let id = client.call(CHECK_RATE_LIMIT, &ann)["decision_id"].clone();
+    client.call(CHECK_RATE_LIMIT, &ann);
+    let refund = json!({ "decision_id": id });
+    let refunded = client.try_call_as(ADMIN_TOKEN, REFUND, &refund).expect("a refund");
+    assert_eq!(refunded, json!({"counters": "1"}));
+    assert_eq!(client.call(GET_REMAINING_QUOTA, &ann)["remaining"], "3");
+    let refunded = client.try_call_as(ADMIN_TOKEN, REFUND, &json!({"check": ann}));
+    assert_eq!(refunded.expect("a refund"), json!({"counters": "1"}));
+    assert_eq!(client.call(GET_REMAINING_QUOTA, &ann)["remaining"], "5");
+
+    let mut check = |token: &str, message: &Value, code: &str, expected: &str| {
+        let failure = client.try_call_as(token, REFUND, message).expect_err("no refund");
+        assert_eq!(failure.code, code, "{message}: {failure:?}");
+        assert!(failure.detail.contains(expected), "{message}: {failure:?}");
+    };
+    check(ADMIN_TOKEN, &refund, "FAILED_PRECONDITION", "refunded already");
+    check(ADMIN_TOKEN, &json!({}), "INVALID_ARGUMENT", "give decision_id, or the check");
+    check(ADMIN_TOKEN, &json!({"decision_id": "x"}), "NOT_FOUND", "is not a decision id");
+    let unknown = json!({"check": {"identifier": "a", "rule_id": "none"}});
+    check(ADMIN_TOKEN, &unknown, "NOT_FOUND", "none");
+    let keyed = json!({"check": {"identifier": "a", "idempotency_key": "k"}});
+    check(ADMIN_TOKEN, &keyed, "INVALID_ARGUMENT", "idempotency_key");
+    check("wrong", &refund, "UNAUTHENTICATED", "");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use tollgate_e2e::grpc::{
-    AUTHORIZE, CHECK_BATCH, CHECK_RATE_LIMIT, Client, Failure, GET_REMAINING_QUOTA, HEALTH,
+    AUTHORIZE, CHECK_BATCH, CHECK_RATE_LIMIT, Client, Failure, GET_REMAINING_QUOTA, HEALTH, REFUND,
     RESET_LIMIT, SHOULD_RATE_LIMIT, request,
 };
 use tollgate_e2e::process::Process;
@@ -29,6 +29,7 @@ fn every_call_needs_its_permission() {
         (CHECK_RATE_LIMIT, ann.clone(), OPEN, CALLERS),
         (GET_REMAINING_QUOTA, ann.clone(), OPEN, CALLERS),
         (CHECK_BATCH, json!({"checks": [ann]}), OPEN, CALLERS),
+        (REFUND, json!({"check": ann}), OPERATORS, OPERATORS),
         (RESET_LIMIT, ann, OPERATORS, OPERATORS),
         (SHOULD_RATE_LIMIT, request("any", &[&["user=ann"]]), OPEN, CALLERS),
         (AUTHORIZE, authorized, OPEN, CALLERS),

@@ -56,6 +56,7 @@ const AUTHORIZE: &str = "/envoy.service.auth.v3.Authorization/Check";
 const CHECK_RATE_LIMIT: &str = "/tollgate.v1.RateLimiter/CheckRateLimit";
 const CHECK_BATCH: &str = "/tollgate.v1.RateLimiter/CheckBatch";
 const RESET: &str = "/tollgate.v1.RateLimiter/ResetLimit";
+const REFUND: &str = "/tollgate.v1.RateLimiter/Refund";
 
 /// The name of envoyproxy/ratelimit in health checks; probes written for that service use it.
 const RATELIMIT: &str = "ratelimit";
@@ -232,7 +233,7 @@ impl Services {
         peer: Peer,
         path: &str,
     ) -> Result<crate::admin::auth::Principal, Problem> {
-        if path == RESET {
+        if path == RESET || path == REFUND {
             let caller = self.state.admit(headers, peer, Right::Operator)?;
             self.state.guard.admin_call(&caller, true)?;
             return Ok(caller);

@@ -9,15 +9,17 @@ use tonic::{Request, Response, Status};
 
 use super::definitions::tollgate::v1::check_result::Result as One;
 use super::definitions::tollgate::v1::rate_limiter_server as server;
+use super::definitions::tollgate::v1::refund_request::Refund as What;
 use super::definitions::tollgate::v1::{
     CheckBatchRequest, CheckBatchResponse, CheckError, CheckRequest, CheckResponse, CheckResult,
-    QuotaResponse, ResetResponse, RuleQuota, RuleStatus,
+    QuotaResponse, RefundRequest, RefundResponse, ResetResponse, RuleQuota, RuleStatus,
 };
 use super::{read, status};
 use crate::admin::auth::Principal;
 use crate::app::state::ServerState;
 use crate::check::checker::Recording;
 use crate::check::idempotency::Remembered;
+use crate::check::refund::refund_decision;
 use crate::edge::http::handlers::refund;
 use crate::edge::http::problem::Problem;
 use crate::edge::http::wire::response::{reason, refuser, seconds};
@@ -110,6 +112,33 @@ impl server::RateLimiter for RateLimiter {
         Ok(Response::new(ResetResponse { counters: counters as u64 }))
     }
 
+    async fn refund(
+        &self,
+        request: Request<RefundRequest>,
+    ) -> Result<Response<RefundResponse>, Status> {
+        let (app, author) = (self.0.clone(), author(&request));
+        let refunding = async move {
+            match &request.get_ref().refund {
+                Some(What::DecisionId(id)) => refund_decision(&app, &author, id).await,
+                Some(What::Check(check)) => {
+                    let body = read::body(check)?;
+                    if body.idempotency_key.is_some() {
+                        let detail = "idempotency_key: refunds know no such key";
+                        return Err(Problem::bad_request("invalid_idempotency_key", detail));
+                    }
+                    read::subject(&body, || app.limiter.policy())?;
+                    refund::refund_check(&app, &author, &body).await
+                }
+                None => {
+                    let detail = "give decision_id, or the check whose cost is to be refunded";
+                    Err(Problem::unprocessable("invalid_body", detail))
+                }
+            }
+        };
+        let counters = refund::to_the_end(refunding).await.map_err(status::of)?;
+        Ok(Response::new(RefundResponse { counters: counters as u64 }))
+    }
+
     async fn check_batch(
         &self,
         request: Request<CheckBatchRequest>,
@@ -197,7 +226,9 @@ fn write(decision: &Decision, id: Option<&str>, detail: bool) -> CheckResponse {
             .map_or(0, |figures| figures.limit.saturating_sub(figures.report.remaining)),
         limit: figures.map(|figures| figures.limit),
         remaining: figures.map(remaining),
-        reset_at: binding.as_ref().map(|binding| reset_at(decision.now(), binding)),
+        reset_at: binding
+            .as_ref()
+            .map(|binding| reset_at(decision.now(), binding.limit(), &binding.outcome)),
         retry_after: retry_after(decision),
         rule_id: rule_id.unwrap_or_default().to_owned(),
         state: state(decision.state()).to_owned(),
@@ -223,7 +254,7 @@ fn rule(decision: &Decision, outcome: &RuleOutcome<'_>) -> RuleStatus {
         remaining: remaining(figures),
         window_seconds: seconds(figures.window),
         cost: figures.cost,
-        reset_at: reset_at(decision.now(), outcome),
+        reset_at: reset_at(decision.now(), outcome.limit(), &outcome.outcome),
         full_at: Some(full_at(decision.now(), figures)),
         quota: (limit != figures.limit)
             .then(|| RuleQuota { limit, window_seconds: seconds(window) }),

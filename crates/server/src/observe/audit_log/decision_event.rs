@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 
 use super::log::DecisionEntry;
 use super::{client_identity, is_held};
-use crate::check::journal::IdText;
+use crate::check::decision_id::IdText;
 use crate::edge::http::wire::response::{reason, refuser};
 use crate::edge::http::wire::time::rfc_3339_exact;
 
@@ -53,7 +53,7 @@ pub(super) struct DecisionEvent {
 pub(crate) struct DecisionDetails {
     /// Why it was refused, if it was.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) reason: Option<String>,
+    pub(crate) reason: Option<String>,
     /// The path of the request, without its query.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) endpoint: Option<String>,
@@ -62,22 +62,22 @@ pub(crate) struct DecisionDetails {
     pub(super) method: Option<String>,
     /// The tier that the client was in.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) tier: Option<String>,
+    pub(crate) tier: Option<String>,
     /// The cost of the request under the rule that decided.
     pub(super) cost: u64,
     /// The limit of that rule.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) limit: Option<u64>,
+    pub(crate) limit: Option<u64>,
     /// What was left of it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) remaining: Option<u64>,
+    pub(crate) remaining: Option<u64>,
     /// If it was refused, or would have been: the seconds after which the same request would have
     /// passed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) retry_after: Option<u64>,
+    pub(crate) retry_after: Option<u64>,
     /// Why the check was made without the shared store, if it was.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) degraded: Option<String>,
+    pub(crate) degraded: Option<String>,
     /// All identifiers of the client. API keys and headers are shown as the beginning of their digest.
     pub(super) identifiers: BTreeMap<String, String>,
 }

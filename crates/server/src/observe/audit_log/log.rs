@@ -14,6 +14,7 @@ use tollgate_catalog::{
 use utoipa::ToSchema;
 
 pub(crate) use super::decision_event::DecisionDetails;
+use super::resets::CounterChange;
 use crate::admin::{ChangeAnswer, action};
 use crate::edge::http::wire::time::rfc_3339_exact;
 
@@ -63,7 +64,7 @@ fn hide_operator_address(record: &mut AuditRecord) {
 fn change_of(record: &AuditRecord) -> ChangeAnswer {
     let (was, becomes) = record.redacted();
     let action = match record.kind {
-        AuditKind::Counters => "reset",
+        AuditKind::Counters => CounterChange::of(becomes.as_ref()).name(),
         AuditKind::Entry(_) => action(was.is_some(), becomes.is_some()),
     };
     ChangeAnswer { kind: record.kind.name(), entry: record.name.clone(), action, was, becomes }

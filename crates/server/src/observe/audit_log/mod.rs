@@ -37,7 +37,7 @@ use self::shares::WriteShares;
 use self::top::Top;
 use self::writer::AuditWriter;
 use crate::app::state::Shared;
-use crate::check::journal::IdText;
+use crate::check::decision_id::IdText;
 use crate::edge::http::wire::time::rfc_3339_exact;
 use crate::edge::listen::Shutdown;
 use crate::policy::source::PolicySource;

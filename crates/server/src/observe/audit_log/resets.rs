@@ -1,21 +1,24 @@
-//! Records resets of counters in the log of changes: who made them, and what was left before and
-//! afterwards. A reset does not wait for the catalog.
+//! Records resets of counters and refunds in the log of changes: who made them, and what was left before and
+//! afterwards, or what a decision got back. Neither waits for the catalog.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
 
 use parking_lot::Mutex;
 use serde::Serialize;
+use serde_json::Value;
 use tokio::sync::mpsc;
 use tollgate::http::remaining;
-use tollgate::rules::{Identifier, Rule};
-use tollgate::{Decision, RuleOutcome};
+use tollgate::rules::{Identifier, Rule, RuleSet};
+use tollgate::{Decision, RuleOutcome, Timestamp};
 use tollgate_catalog::{Author, Catalog, Reset, ResetRecord};
 
 use super::decision_event::RequestContext;
 use super::retrying_writer::{RetryingWriter, Rows};
 use super::{AuditCounts, AuditOutcomes, client_identity};
+use crate::app::state::Shared;
 use crate::edge::listen::Shutdown;
+use crate::policy::source::PolicySource;
 
 /// How many resets wait at most. One takes about a kilobyte, and never more than a few.
 const QUEUE_CAPACITY: usize = 1_024;
@@ -79,6 +82,81 @@ impl Resets {
     }
 }
 
+/// What was done to counters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CounterChange {
+    Reset,
+    Refund,
+}
+
+impl CounterChange {
+    /// What a record says was done: only refunds have what was refunded.
+    pub(super) fn of(becomes: Option<&Value>) -> Self {
+        let is_refund = becomes.is_some_and(|becomes| becomes.get("refunded").is_some());
+        if is_refund { Self::Refund } else { Self::Reset }
+    }
+
+    /// The action in the log.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Reset => "reset",
+            Self::Refund => "refund",
+        }
+    }
+}
+
+/// Records a change of counters in the audit log, or in the program log where there is no catalog.
+pub(crate) fn note(app: &Shared, change: CounterChange, records: Vec<ResetRecord>) {
+    match &app.policy_source {
+        PolicySource::Catalog(_) => app.audit_log.resets.note(records),
+        PolicySource::File(_) => {
+            let Some(ResetRecord { author, .. }) = records.first() else { return };
+            let (Author { actor, address, .. }, counters) = (author, records.len());
+            match change {
+                CounterChange::Reset => {
+                    tracing::info!(actor, address, counters, "counters were reset");
+                }
+                CounterChange::Refund => {
+                    tracing::info!(actor, address, counters, "charges were refunded");
+                }
+            }
+        }
+    }
+}
+
+/// What a rule got back of a decision.
+#[derive(Serialize)]
+struct RefundedCharge<'a> {
+    rule_id: &'a str,
+    decision_id: &'a str,
+    refunded: u64,
+}
+
+/// The records of the refund of a decision: one for each rule that was charged, with how much.
+pub(crate) fn refund_records<'c>(
+    author: &Author,
+    rules: &RuleSet,
+    at: Timestamp,
+    decision_id: &str,
+    charges: impl Iterator<Item = (&'c str, u64)>,
+) -> Vec<ResetRecord> {
+    let record = |(rule_id, units): (&str, u64)| {
+        // Text and numbers always serialise.
+        let refunded = |refunded: u64| {
+            let charge = RefundedCharge { rule_id, decision_id, refunded };
+            serde_json::to_string(&charge).unwrap_or_default()
+        };
+        let reset = Reset {
+            entry: serde_json::to_string(&[rule_id, "decision", decision_id]).unwrap_or_default(),
+            tenant: rules.find(rule_id).and_then(|rule| rule.tenant.as_deref().map(str::to_owned)),
+            was: refunded(0),
+            becomes: refunded(units),
+        };
+        ResetRecord { at, author: author.clone(), reset }
+    };
+    charges.map(record).collect()
+}
+
 /// What a client has left of a limit.
 #[derive(Serialize)]
 struct Left<'a> {
@@ -88,33 +166,38 @@ struct Left<'a> {
     /// `None` if the store was unavailable.
     #[serde(skip_serializing_if = "Option::is_none")]
     remaining: Option<u64>,
+    /// The cost of the check that was refunded, if it was not a reset.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refunded: Option<u64>,
 }
 
-/// The records of a reset: one for each rule whose counter was reset.
+/// The records of a reset, or of a refund of a check: one for each rule whose counter was changed.
 pub(crate) fn records_of(
     author: &Author,
     context: &RequestContext<'_>,
+    refunded: Option<u64>,
     before: &Decision,
     after: &Decision,
 ) -> Vec<ResetRecord> {
     let record = |outcome: RuleOutcome<'_>| {
         let rule = outcome.rule;
         let identifiers = client_identity::identifiers(context, &rule.identifiers);
-        let left = |decision: &Decision| {
+        let left = |decision: &Decision, refunded: Option<u64>| {
             let told = decision.outcomes().filter(|_| decision.degraded().is_none());
             let mut own = told.filter(|it| it.rule.id == rule.id);
             let own = own.next();
             let limit = own.as_ref().unwrap_or(&outcome).outcome.limit;
             let remaining = own.map(|it| remaining(&it.outcome));
-            let left = Left { rule_id: &rule.id, identifiers: &identifiers, limit, remaining };
+            let (rule_id, identifiers) = (&*rule.id, &identifiers);
+            let left = Left { rule_id, identifiers, limit, remaining, refunded };
             // Text and numbers always serialise.
             serde_json::to_string(&left).unwrap_or_default()
         };
         let reset = Reset {
             entry: name_of(rule, &identifiers, context),
             tenant: rule.tenant.as_deref().map(str::to_owned),
-            was: left(before),
-            becomes: left(after),
+            was: left(before, None),
+            becomes: left(after, refunded),
         };
         ResetRecord { at: before.now(), author: author.clone(), reset }
     };
@@ -143,7 +226,6 @@ fn name_of(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tollgate::Timestamp;
 
     #[test]
     fn resets_that_find_the_queue_full_are_counted() {

@@ -145,6 +145,7 @@ pub(crate) async fn decisions(
     let query = Parameters::read(&uri, &known)?;
     let actions = DecisionAction::ALL.map(|action| (action.name(), action));
     let filter = DecisionFilter {
+        decision_id: None,
         // Names are stored shortened, so they are searched shortened.
         client: query.owned("client")?.map(|client| shortened(&client).to_owned()),
         rule_id: query.owned("rule_id")?,

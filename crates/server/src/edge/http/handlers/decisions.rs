@@ -1,23 +1,34 @@
-//! `GET /api/v1/decisions/{id}`: why a recent request was refused, or not.
+//! `GET /api/v1/decisions/{id}`: why a recent request was refused, or not. The journal of the node knows most. Decisions of
+//! other nodes are explained by what is sealed into their id, or from the log of decisions.
 
 use std::borrow::Cow;
 
-use axum::extract::State;
+use axum::extract;
 use axum::response::{IntoResponse, Response};
 use http::header;
-use tollgate::{Decision, DecisionReason};
-use tollgate_api::DecisionRecord;
+use tollgate::http::remaining;
+use tollgate::{ClaimedOutcome, Decision, DecisionReason, Micros, Mode, RefundClaim, decide};
+use tollgate_api::{CheckResponse, DecisionRecord, Reason, RuleResult, State};
+use tollgate_catalog::{DecisionAction, DecisionFilter, LoggedDecision};
 
-use super::refund::{missing_decision, parse_id};
-use crate::app::state::ServerState;
-use crate::check::journal::DecisionId;
+use crate::admin::refusal;
+use crate::app::state::{ServerState, Shared};
+use crate::check::journal::Missing;
+use crate::check::refund::{missing_decision, opened_id};
 use crate::edge::http::extract::{PathName, Viewer, read_name};
 use crate::edge::http::openapi::AdminProblems;
 use crate::edge::http::problem::{Problem, ProblemBody};
-use crate::edge::http::wire::response::{response, rule_results};
+use crate::edge::http::wire::response::{figures_of, response, rule_results, state};
 use crate::edge::http::wire::time::{rfc_3339, rfc_3339_past};
+use crate::observe::audit_log::log::DecisionDetails;
+use crate::policy::source::PolicySource;
+
+const ONLY_SHADOW: &str = "only rules in shadow mode applied";
 
 /// Explains a recent decision: its reason, and the figures of every rule at that moment.
+///
+/// Decisions of other nodes are explained by what their id carries, or by the log of decisions, which has the figures of
+/// the rule that decided.
 #[utoipa::path(
     get, path = "/api/v1/decisions/{decision_id}", tag = "operate",
     params(("decision_id" = String, Path, description = "The id, as in the response to the check", example = "d1f00dbee-a2a")),
@@ -26,33 +37,143 @@ use crate::edge::http::wire::time::{rfc_3339, rfc_3339_past};
         (status = 200, description = "Explained", body = DecisionRecord<'_>),
         (status = 400, description = "The path cannot be read", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 404, description = "No such decision", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 422, description = "The decision id was changed", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 503, description = "The fleet's secret is not known yet, or the catalog is unavailable", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 409, description = "The decision was refunded", body = ProblemBody<'_>, content_type = "application/problem+json"),
         AdminProblems,
     )
 )]
 pub(crate) async fn decision(
-    State(app): State<ServerState>,
+    extract::State(app): extract::State<ServerState>,
     Viewer(session): Viewer,
     id: PathName,
 ) -> Result<Response, Problem> {
-    let id = parse_id(&read_name(id)?)?;
-    let explained = app.journal.with(id, |decision| explain(id, decision));
-    let explained = explained.map_err(|missing| missing_decision(missing, id))?;
+    let text = read_name(id)?;
+    let (id, sealed) = opened_id(&app, &text)?;
+    let explained = app.journal.with(id, |decision| explain(&text, decision));
+    let claim = sealed.as_deref().and_then(RefundClaim::read);
+    let explained = match (explained, claim) {
+        (Ok(explained), _) => explained,
+        (Err(_), Some(claim)) => explain_claim(&text, &claim),
+        (Err(missing @ Missing::GivenBack), None) => return Err(missing_decision(missing, id)),
+        (Err(missing), None) => match logged(&app, &text).await? {
+            Some(decision) => explain_logged(&decision),
+            None => return Err(missing_decision(missing, id)),
+        },
+    };
     let content_type = [(header::CONTENT_TYPE, "application/json")];
     Ok((session.fields, content_type, explained).into_response())
 }
 
-fn explain(id: DecisionId, decision: &Decision) -> String {
-    let id = id.text();
+fn explain(id: &str, decision: &Decision) -> String {
     // Serialized while the decision is locked; it may be evicted when the response is sent.
     let record = DecisionRecord {
-        decision_id: Cow::Borrowed(&id),
+        decision_id: Cow::Borrowed(id),
         at: rfc_3339_past(decision.now()),
         because: because(decision),
         tier: decision.tier().map(Cow::Borrowed),
-        revision: decision.revision().number,
-        answer: response(decision, Some(&id), false),
+        revision: Some(decision.revision().number),
+        answer: response(decision, Some(id), false),
         rules: rule_results(decision),
+    };
+    serde_json::to_string(&record).unwrap_or_default()
+}
+
+/// Explains a decision that only its id is left of: another node made it, or this one has forgotten it.
+fn explain_claim(id: &str, claim: &RefundClaim<'_>) -> String {
+    let charged: Vec<ClaimedOutcome<'_>> = claim.outcomes().collect();
+    let (at, verdict) = (claim.charged_at(), decide(charged.iter().map(|it| &it.outcome)));
+    let binding = verdict.binding.and_then(|binding| charged.get(binding));
+    let because = binding.map_or_else(
+        || ONLY_SHADOW.to_owned(),
+        |binding| format!("every rule admitted it; {} has the least left", binding.rule_id),
+    );
+    let rules: Vec<RuleResult<'_>> = charged
+        .iter()
+        .map(|it| figures_of(it.rule_id, at, &it.limit, &it.outcome, it.state))
+        .collect();
+    let enforced = charged.iter().filter(|it| it.outcome.mode != Mode::Shadow);
+    let soft = enforced.map(|it| it.state).max().unwrap_or_default();
+    let answer = CheckResponse {
+        allowed: true,
+        limit: binding.map(|binding| binding.outcome.limit),
+        remaining: binding.map(|binding| remaining(&binding.outcome)),
+        reset_at: rules.get(verdict.binding.unwrap_or(usize::MAX)).map(|rule| rule.reset_at),
+        rule_id: binding.map(|binding| Cow::Borrowed(binding.rule_id)),
+        state: state(soft),
+        decision_id: Some(Cow::Borrowed(id)),
+        retry_after: None,
+        reason: None,
+        because: None,
+        delay_ms: verdict.delay.filter(|it| *it > Micros::ZERO).map(Micros::as_millis_ceil),
+        degraded: None,
+        rules: None,
+    };
+    let record = DecisionRecord {
+        decision_id: Cow::Borrowed(id),
+        at: rfc_3339_past(at),
+        because,
+        tier: claim.tier().map(Cow::Borrowed),
+        revision: Some(claim.revision()),
+        answer,
+        rules,
+    };
+    serde_json::to_string(&record).unwrap_or_default()
+}
+
+/// A decision of the log, where all nodes write theirs.
+async fn logged(app: &Shared, id: &str) -> Result<Option<LoggedDecision>, Problem> {
+    let PolicySource::Catalog(catalog_sync) = &app.policy_source else { return Ok(None) };
+    let filter = DecisionFilter { decision_id: Some(id.to_owned()), ..DecisionFilter::default() };
+    let found = catalog_sync.catalog.decisions(&filter, None, 1).await;
+    Ok(found.map_err(|error| refusal(&error))?.pop())
+}
+
+/// Explains a decision by its record in the log, which has the figures of the rule that decided.
+fn explain_logged(logged: &LoggedDecision) -> String {
+    let details: DecisionDetails = serde_json::from_str(&logged.body).unwrap_or_default();
+    let allowed = !matches!(logged.action, DecisionAction::Refused | DecisionAction::Denied);
+    let rule = logged.rule_id.as_deref().unwrap_or("no rule");
+    let reason = details.reason.as_deref();
+    let because = match (logged.action, reason) {
+        (DecisionAction::Denied, _) => {
+            "the client is on the deny list, or lacks an identifier that a rule requires".to_owned()
+        }
+        (DecisionAction::Refused, Some("banned")) => format!("rule {rule} has banned the client"),
+        (DecisionAction::Refused, Some("store_unavailable")) => {
+            format!("rule {rule} refuses requests while the store is away")
+        }
+        (DecisionAction::Refused, _) => format!("rule {rule} was exceeded and binds"),
+        (DecisionAction::WouldRefuse, _) => {
+            format!("allowed; rule {rule} in shadow mode was exceeded")
+        }
+        (DecisionAction::Throttled | DecisionAction::Allowed, _) => {
+            format!("every rule admitted it; {rule} has the least left")
+        }
+    };
+    let id = Cow::Borrowed(logged.decision_id.as_str());
+    let record = DecisionRecord {
+        decision_id: id.clone(),
+        at: rfc_3339_past(logged.at),
+        because,
+        tier: details.tier.as_deref().map(Cow::Borrowed),
+        revision: None,
+        answer: CheckResponse {
+            allowed,
+            limit: details.limit,
+            remaining: details.remaining,
+            reset_at: None,
+            rule_id: logged.rule_id.as_deref().map(Cow::Borrowed),
+            state: State::default(),
+            decision_id: Some(id),
+            retry_after: (!allowed).then_some(details.retry_after),
+            reason: reason.and_then(Reason::from_name),
+            because: None,
+            delay_ms: None,
+            degraded: details.degraded.clone(),
+            rules: None,
+        },
+        rules: Vec::new(),
     };
     serde_json::to_string(&record).unwrap_or_default()
 }
@@ -90,7 +211,7 @@ fn because(decision: &Decision) -> String {
                 format!("every rule admitted it; {} has the least left", binding.rule.id)
             }
             Some(binding) => format!("rule {} was exceeded and binds", binding.rule.id),
-            None => "only rules in shadow mode applied".to_owned(),
+            None => ONLY_SHADOW.to_owned(),
         },
     }
 }

@@ -2,26 +2,25 @@
 
 use axum::Json;
 use axum::extract::State;
-use http::{HeaderMap, StatusCode};
+use http::HeaderMap;
 use serde::Deserialize;
-use tollgate::Peek;
 use tollgate::store::{StoreError, StoreErrorKind};
+use tollgate::{Attributes as _, Peek};
 use tollgate_api::{Changed, CheckRequest, DecisionBody};
-use tollgate_catalog::{Author, ResetRecord};
+use tollgate_catalog::Author;
 use utoipa::ToSchema;
 
 use super::check::IDEMPOTENCY_KEY;
 use crate::admin::refusal;
-use crate::app::state::{ServerState, Shared};
-use crate::check::journal::{DecisionId, Missing};
+use crate::app::state::ServerState;
+use crate::check::refund::{refund_decision, store_away};
 use crate::edge::http::extract::{JsonBody, Operator};
 use crate::edge::http::openapi::{AdminProblems, BodyProblems};
 use crate::edge::http::problem::{Problem, ProblemBody};
 use crate::edge::http::wire::check::CheckBody;
 use crate::edge::http::wire::decode::decode;
-use crate::observe::audit_log::resets::records_of;
+use crate::observe::audit_log::resets::{CounterChange, note, records_of};
 use crate::policy::bans;
-use crate::policy::source::PolicySource;
 
 /// What to refund: a decision, or the cost of a check.
 #[derive(ToSchema)]
@@ -44,8 +43,8 @@ pub(crate) enum RefundBody<'a> {
     responses(
         (status = 200, description = "Refunded", body = Changed),
         (status = 404, description = "No such decision or rule", body = ProblemBody<'_>, content_type = "application/problem+json"),
-        (status = 409, description = "Refunded already, or nothing was charged", body = ProblemBody<'_>, content_type = "application/problem+json"),
-        (status = 422, description = "The fields do not belong together", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 409, description = "Refunded already, nothing was charged, or its windows have ended", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 422, description = "The fields do not belong together, or the decision id was changed", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 503, description = "The store is unavailable", body = ProblemBody<'_>, content_type = "application/problem+json"),
         BodyProblems,
         AdminProblems,
@@ -61,14 +60,13 @@ pub(crate) async fn refund(
         let detail = "a refund by decision_id happens once anyway; other refunds know no such key";
         return Err(Problem::bad_request("invalid_idempotency_key", detail));
     }
+    let author = session.author();
     let refunding = async move {
         if names_decision(&body) {
             let DecisionBody { decision_id } = decode(&body)?;
-            return refund_decision(&app, &decision_id).await;
+            return refund_decision(&app, &author, &decision_id).await;
         }
-        let check: CheckBody<'_> = decode(&body)?;
-        let subject = check.subject(|| app.limiter.policy())?;
-        app.limiter.credit(subject.of(&check)).await.map_err(store_away)
+        refund_check(&app, &author, &decode(&body)?).await
     };
     let counters = to_the_end(refunding).await?;
     Ok((session.fields, Json(Changed { counters })))
@@ -108,6 +106,33 @@ pub(crate) async fn to_the_end<T: Send + 'static>(
     tokio::spawn(work).await.unwrap_or_else(lost)
 }
 
+/// Refunds what a check costs; returns to how many counters.
+pub(crate) async fn refund_check(
+    app: &ServerState,
+    author: &Author,
+    check: &CheckBody<'_>,
+) -> Result<usize, Problem> {
+    let subject = check.subject(|| app.limiter.policy())?;
+    let peek = || app.limiter.check(subject.of(&Peek(check)));
+    let before = peek().await;
+    let refunded = app.limiter.credit(subject.of(check)).await;
+    if is_maybe_done(&refunded) {
+        let after = peek().await;
+        let units = Some(check.cost());
+        note(
+            app,
+            CounterChange::Refund,
+            records_of(author, &check.context(), units, &before, &after),
+        );
+    }
+    refunded.map_err(store_away)
+}
+
+/// Whether a call was executed, or may have been although it timed out.
+fn is_maybe_done<T>(result: &Result<T, StoreError>) -> bool {
+    result.as_ref().map_or_else(|error| error.kind() == StoreErrorKind::Timeout, |_| true)
+}
+
 /// Resets the counters of a check, and lifts its bans; returns how many counters were reset.
 pub(crate) async fn reset_counters(
     app: &ServerState,
@@ -121,46 +146,15 @@ pub(crate) async fn reset_counters(
     let peek = || app.limiter.check(subject.of(&Peek(check)));
     let before = peek().await;
     let reset = app.limiter.reset(subject.of(check)).await;
-    // A call that timed out may have been executed after all.
-    if reset.as_ref().map_or_else(|error| error.kind() == StoreErrorKind::Timeout, |_| true) {
+    if is_maybe_done(&reset) {
         let after = peek().await;
-        note_reset(app, records_of(&author, &check.context(), &before, &after));
+        note(
+            app,
+            CounterChange::Reset,
+            records_of(&author, &check.context(), None, &before, &after),
+        );
     }
     reset.map_err(store_away)
-}
-
-/// Records a reset in the audit log, or in the program log where there is no catalog.
-fn note_reset(app: &Shared, records: Vec<ResetRecord>) {
-    match &app.policy_source {
-        PolicySource::Catalog(_) => app.audit_log.resets.note(records),
-        PolicySource::File(_) => {
-            let Some(ResetRecord { author, .. }) = records.first() else { return };
-            let Author { actor, address, .. } = author;
-            tracing::info!(actor, address, counters = records.len(), "counters were reset");
-        }
-    }
-}
-
-async fn refund_decision(app: &ServerState, id: &str) -> Result<usize, Problem> {
-    let id = parse_id(id)?;
-    let decision = app.journal.take(id).map_err(|missing| missing_decision(missing, id))?;
-    let counters = decision.charged();
-    if counters == 0 {
-        app.journal.put_back(id, decision.receipt());
-        let detail = "nothing was charged by this decision";
-        return Err(Problem::new(StatusCode::CONFLICT, "nothing_charged", detail));
-    }
-    let receipt = decision.receipt();
-    match app.limiter.refund(decision).await {
-        Ok(()) => Ok(counters),
-        Err(error) => {
-            // A call that timed out may have been executed after all.
-            if error.kind() != StoreErrorKind::Timeout {
-                app.journal.put_back(id, receipt);
-            }
-            Err(store_away(error))
-        }
-    }
 }
 
 /// Whether a body has a `decision_id`, whatever its other fields are.
@@ -170,34 +164,4 @@ fn names_decision(body: &[u8]) -> bool {
         decision_id: Option<serde::de::IgnoredAny>,
     }
     serde_json::from_slice::<Names>(body).is_ok_and(|names| names.decision_id.is_some())
-}
-
-pub(crate) fn parse_id(id: &str) -> Result<DecisionId, Problem> {
-    id.parse().map_err(|()| {
-        let shown: String = id.chars().take(64).collect();
-        let detail = format!("`{shown}` is not a decision id; one looks like d1f00dbee-a2a");
-        Problem::not_found("unknown_decision", detail)
-    })
-}
-
-pub(crate) fn missing_decision(missing: Missing, id: DecisionId) -> Problem {
-    match missing {
-        Missing::OtherNode => Problem::not_found(
-            "unknown_decision",
-            format!("another node made decision {id}, or this one before it was restarted"),
-        ),
-        Missing::Unknown => Problem::not_found(
-            "unknown_decision",
-            format!("decision {id} is not known here any more; recent ones are (decisions_kept)"),
-        ),
-        Missing::GivenBack => {
-            let detail = format!("decision {id} was refunded already");
-            Problem::new(StatusCode::CONFLICT, "already_given_back", detail)
-        }
-    }
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "fits map_err")]
-fn store_away(error: StoreError) -> Problem {
-    Problem::new(StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", error.to_string())
 }

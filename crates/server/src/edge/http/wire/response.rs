@@ -4,7 +4,10 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 use tollgate::http::{full_at, remaining, reset_at, retry_after, retry_after_rule};
-use tollgate::{Decision, DecisionReason, Micros, Refusal, RuleOutcome, SoftState};
+use tollgate::{
+    Decision, DecisionReason, Limit, Micros, Mode, Outcome, Refusal, RuleOutcome, SoftState,
+    Timestamp,
+};
 use tollgate_api::{CheckResponse, Reason, RuleQuota, RuleResult, State};
 
 use super::time::rfc_3339;
@@ -22,7 +25,8 @@ pub(crate) fn response<'a>(
         allowed: decision.is_allowed(),
         limit: binding.map(|binding| binding.outcome.limit),
         remaining: binding.map(|binding| remaining(&binding.outcome)),
-        reset_at: binding.map(|binding| reset_at(decision.now(), &binding)),
+        reset_at: binding
+            .map(|binding| reset_at(decision.now(), binding.limit(), &binding.outcome)),
         rule_id: rule_id.map(Cow::Borrowed),
         state: state(decision.state()),
         decision_id: decision_id.map(Cow::Borrowed),
@@ -44,21 +48,31 @@ pub(crate) fn rule_results(decision: &Decision) -> Vec<RuleResult<'_>> {
 }
 
 fn rule_result<'a>(decision: &Decision, outcome: &RuleOutcome<'a>) -> RuleResult<'a> {
-    let (is_exceeded, quota) = (outcome.is_exceeded(), outcome.quota());
+    figures_of(&outcome.rule.id, decision.now(), outcome.limit(), &outcome.outcome, outcome.state)
+}
+
+/// The figures of one rule at that time.
+pub(crate) fn figures_of<'a>(
+    rule_id: &'a str,
+    at: Timestamp,
+    limit: &Limit,
+    outcome: &Outcome,
+    soft: SoftState,
+) -> RuleResult<'a> {
+    let quota = RuleQuota { limit: limit.limit(), window_seconds: seconds(limit.window()) };
     RuleResult {
-        rule_id: Cow::Borrowed(&outcome.rule.id),
-        allowed: !is_exceeded,
-        shadow: outcome.is_shadow(),
-        limit: outcome.outcome.limit,
-        remaining: remaining(&outcome.outcome),
-        window_seconds: seconds(outcome.outcome.window),
-        quota: (quota.0 != outcome.outcome.limit)
-            .then(|| RuleQuota { limit: quota.0, window_seconds: seconds(quota.1) }),
-        cost: outcome.outcome.cost,
-        reset_at: reset_at(decision.now(), outcome),
-        full_at: Some(full_at(decision.now(), &outcome.outcome)),
-        retry_after: is_exceeded.then(|| retry_after_rule(&outcome.outcome)),
-        state: state(outcome.state),
+        rule_id: Cow::Borrowed(rule_id),
+        allowed: outcome.admitted,
+        shadow: outcome.mode == Mode::Shadow,
+        limit: outcome.limit,
+        remaining: remaining(outcome),
+        window_seconds: seconds(outcome.window),
+        quota: (quota.limit != outcome.limit).then_some(quota),
+        cost: outcome.cost,
+        reset_at: reset_at(at, limit, outcome),
+        full_at: Some(full_at(at, outcome)),
+        retry_after: (!outcome.admitted).then(|| retry_after_rule(outcome)),
+        state: state(soft),
     }
 }
 
@@ -77,7 +91,7 @@ pub(crate) const fn reason(refusal: Refusal) -> Reason {
     }
 }
 
-const fn state(state: SoftState) -> State {
+pub(crate) const fn state(state: SoftState) -> State {
     match state {
         SoftState::Normal => State::Normal,
         SoftState::Warning => State::Warning,

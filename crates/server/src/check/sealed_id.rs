@@ -1,0 +1,234 @@
+//! Seals into the id of a decision what its refund needs, so that every node of the fleet can refund it, also after the
+//! node that made it is gone. Nothing is written until a refund is made.
+//!
+//! The seal is AES-256-GCM-SIV with a key of the node, derived from the fleet's secret by HKDF; the nonce is the number of
+//! the decision, and the clear part of the id is authenticated with it. The name of a node is random for each start, so
+//! that a key and a nonce do not repeat. A copy of a request with an idempotency key is sealed by the node that it
+//! reached, under the id of the first: the same content then gives the same id, and should the rules have changed in
+//! between, this cipher loses nothing by it, unlike plain GCM.
+
+use std::fmt;
+use std::sync::OnceLock;
+
+use aws_lc_rs::aead::{AES_256_GCM_SIV, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use aws_lc_rs::hkdf::{HKDF_SHA256, Prk, Salt};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
+use super::decision_id::{DecisionId, IdKind, IdText, NodeName, SEAL_MARK};
+
+/// The longest content of a seal. With it, an id has less than 1,000 bytes.
+const MAX_CONTENT_BYTES: usize = 700;
+const TAG_BYTES: usize = 16;
+/// The longest text of a seal.
+const MAX_SEAL_BYTES: usize = (MAX_CONTENT_BYTES + TAG_BYTES).div_ceil(3) * 4;
+/// Keeps these keys apart from everything else that is derived from the secret.
+const PURPOSE: &[u8] = b"tollgate decision ids";
+
+/// Seals the ids of this node, and opens those of all nodes, once the fleet's secret is known.
+pub(crate) struct IdSealer {
+    node: NodeName,
+    keys: OnceLock<SealKeys>,
+}
+
+struct SealKeys {
+    secret: Prk,
+    /// The key of this node, derived once.
+    own: LessSafeKey,
+}
+
+/// Why a sealed id cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotOpened {
+    /// The fleet's secret is not known here.
+    NoSecret,
+    /// Another fleet made it, or it was changed.
+    Forged,
+}
+
+/// Omits the keys.
+impl fmt::Debug for IdSealer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IdSealer").field("node", &self.node).finish_non_exhaustive()
+    }
+}
+
+impl IdSealer {
+    pub(crate) const fn new(node: NodeName) -> Self {
+        Self { node, keys: OnceLock::new() }
+    }
+
+    /// Learns the fleet's secret. From then on ids are sealed.
+    pub(crate) fn learn(&self, secret: &str) {
+        let secret = Salt::new(HKDF_SHA256, PURPOSE).extract(secret.as_bytes());
+        if let Some(own) = key_of(&secret, self.node) {
+            let _ = self.keys.set(SealKeys { secret, own });
+        }
+    }
+
+    /// The id of a decision, sealed if it can be. `write` writes what is sealed into a buffer and returns how much that
+    /// is; `None` if only the node that made the decision can use the id.
+    #[inline]
+    pub(crate) fn name(
+        &self,
+        id: DecisionId,
+        write: impl FnOnce(&mut [u8]) -> Option<usize>,
+    ) -> (DecisionId, IdText) {
+        if id.kind == IdKind::Admitted
+            && let Some(keys) = self.keys.get()
+            && let Some(sealed) = self.seal(keys, id, write)
+        {
+            return sealed;
+        }
+        (id, IdText::Short(id.text()))
+    }
+
+    #[cold]
+    fn seal(
+        &self,
+        keys: &SealKeys,
+        id: DecisionId,
+        write: impl FnOnce(&mut [u8]) -> Option<usize>,
+    ) -> Option<(DecisionId, IdText)> {
+        if !id.node.is_in_fleet() {
+            return None;
+        }
+        let mut content = [0; MAX_CONTENT_BYTES + TAG_BYTES];
+        let len = write(content.get_mut(..MAX_CONTENT_BYTES)?)?;
+        let id = DecisionId { kind: IdKind::Sealed, ..id };
+        let head = id.text();
+        let plain = content.get_mut(..len)?;
+        let mut seal = |key: &LessSafeKey| {
+            key.seal_in_place_separate_tag(nonce(id), Aad::from(head.as_bytes()), plain)
+        };
+        let tag = match self.other_key(keys, id.node) {
+            None => seal(&keys.own),
+            Some(key) => seal(&key?),
+        };
+        content.get_mut(len..len + TAG_BYTES)?.copy_from_slice(tag.ok()?.as_ref());
+        let mut text = String::with_capacity(head.len() + 1 + (len + TAG_BYTES).div_ceil(3) * 4);
+        text.push_str(&head);
+        text.push(SEAL_MARK);
+        URL_SAFE_NO_PAD.encode_string(content.get(..len + TAG_BYTES)?, &mut text);
+        Some((id, IdText::Sealed(text.into_boxed_str())))
+    }
+
+    /// What was sealed into an id.
+    pub(crate) fn open(&self, id: DecisionId, seal: &str) -> Result<Vec<u8>, NotOpened> {
+        let keys = self.keys.get().ok_or(NotOpened::NoSecret)?;
+        if seal.len() > MAX_SEAL_BYTES {
+            return Err(NotOpened::Forged);
+        }
+        let mut content = URL_SAFE_NO_PAD.decode(seal).map_err(|_| NotOpened::Forged)?;
+        let head = id.text();
+        let mut open = |key: &LessSafeKey| {
+            let opened = key.open_in_place(nonce(id), Aad::from(head.as_bytes()), &mut content);
+            opened.map(|plain| plain.len()).map_err(|_| NotOpened::Forged)
+        };
+        let len = match self.other_key(keys, id.node) {
+            None => open(&keys.own),
+            Some(key) => open(&key.ok_or(NotOpened::Forged)?),
+        }?;
+        content.truncate(len);
+        Ok(content)
+    }
+
+    /// The key of another node; `None` if it is this one.
+    fn other_key(&self, keys: &SealKeys, node: NodeName) -> Option<Option<LessSafeKey>> {
+        (node != self.node).then(|| key_of(&keys.secret, node))
+    }
+}
+
+fn key_of(secret: &Prk, node: NodeName) -> Option<LessSafeKey> {
+    let node = node.to_bytes();
+    let info = [node.as_slice()];
+    let key = secret.expand(&info, &AES_256_GCM_SIV).ok()?;
+    Some(LessSafeKey::new(UnboundKey::from(key)))
+}
+
+fn nonce(id: DecisionId) -> Nonce {
+    let mut nonce = [0; NONCE_LEN];
+    nonce[NONCE_LEN - 8..].copy_from_slice(&id.number.to_be_bytes());
+    Nonce::assume_unique_for_key(nonce)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::decision_id::GivenId;
+    use super::*;
+
+    fn sealer(node: u64, secret: Option<&str>) -> IdSealer {
+        let sealer = IdSealer::new(NodeName::in_fleet(node));
+        secret.into_iter().for_each(|secret| sealer.learn(secret));
+        sealer
+    }
+
+    fn id(node: u64, number: u64) -> DecisionId {
+        DecisionId { node: NodeName::in_fleet(node), kind: IdKind::Admitted, number }
+    }
+
+    fn writes(content: &[u8]) -> impl FnOnce(&mut [u8]) -> Option<usize> {
+        |out| {
+            out.get_mut(..content.len())?.copy_from_slice(content);
+            Some(content.len())
+        }
+    }
+
+    fn open(sealer: &IdSealer, text: &str) -> Option<Result<Vec<u8>, NotOpened>> {
+        let given = GivenId::parse(text).ok()?;
+        Some(sealer.open(given.id, given.seal?))
+    }
+
+    #[test]
+    fn every_node_of_the_fleet_opens_an_id_and_no_other() {
+        let (a, b) = (sealer(1, Some("secret")), sealer(2, Some("secret")));
+        let longest = [7; MAX_CONTENT_BYTES];
+        for (number, content) in [(0, &b"x"[..]), (u64::MAX, b"what was charged"), (5, &longest)] {
+            let (named, text) = a.name(id(1, number), writes(content));
+            assert_eq!(named.kind, IdKind::Sealed);
+            assert!(text.len() < 1_000, "{}", text.len());
+            for node in [&a, &b] {
+                assert_eq!(open(node, &text), Some(Ok(content.to_vec())), "{}", &*text);
+            }
+            // A copy of the request is sealed alike wherever it arrives.
+            let (_, copy) = b.name(id(1, number), writes(content));
+            assert_eq!(*copy, *text);
+            let foreign = sealer(1, Some("another secret"));
+            assert_eq!(open(&foreign, &text), Some(Err(NotOpened::Forged)));
+            assert_eq!(open(&sealer(1, None), &text), Some(Err(NotOpened::NoSecret)));
+        }
+    }
+
+    #[test]
+    fn a_changed_id_is_not_opened() {
+        let node = sealer(1, Some("secret"));
+        let (_, text) = node.name(id(1, 16), writes(b"what was charged"));
+        let (_, other) = node.name(id(1, 17), writes(b"what was charged"));
+        for place in 0..text.len() {
+            let mut changed = text.as_bytes().to_vec();
+            changed[place] = if changed[place] == b'0' { b'1' } else { b'0' };
+            let changed = String::from_utf8(changed).expect("ASCII");
+            assert!(!matches!(open(&node, &changed), Some(Ok(_))), "{changed}");
+            assert!(!matches!(open(&node, &text[..place]), Some(Ok(_))), "{place}");
+        }
+        let (head, _) = text.split_once(SEAL_MARK).expect("a seal");
+        let (_, seal) = other.split_once(SEAL_MARK).expect("a seal");
+        let swapped = format!("{head}{SEAL_MARK}{seal}");
+        assert_eq!(open(&node, &swapped), Some(Err(NotOpened::Forged)));
+        let long = format!("{head}{SEAL_MARK}{}", "A".repeat(1 << 20));
+        assert_eq!(open(&node, &long), Some(Err(NotOpened::Forged)));
+    }
+
+    #[test]
+    fn ids_are_short_without_a_secret_or_for_a_refusal_or_if_too_much_was_charged() {
+        let node = sealer(1, Some("secret"));
+        let refused = DecisionId { kind: IdKind::Refused, ..id(1, 2) };
+        let alone = DecisionId { node: NodeName::alone(1), ..id(1, 2) };
+        for (node, id) in [(&sealer(1, None), id(1, 2)), (&node, refused), (&node, alone)] {
+            let (named, text) = node.name(id, writes(b"x"));
+            assert_eq!((named, &*text), (id, &*id.text()));
+        }
+        let (named, _) = node.name(id(1, 2), writes(&[0; MAX_CONTENT_BYTES + 1]));
+        assert_eq!(named, id(1, 2));
+    }
+}

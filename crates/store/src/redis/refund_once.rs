@@ -1,0 +1,68 @@
+//! A refund that is made once. In a cluster each slot has its own mark, which is written together with the refunds of
+//! that slot. If one slot fails, a repeated call refunds that slot and finds the marks of the others.
+
+use std::collections::BTreeMap;
+use std::pin::Pin;
+
+use smallvec::SmallVec;
+use tokio::time::Sleep;
+use tollgate_core::Timestamp;
+
+use super::pending_call::PendingCall;
+use super::{RedisStore, cross_slot, script};
+use crate::remote::{OpResult, OwnedExpiringRefund, OwnedOp, OwnedRefundOnce, RefundAttempt};
+use crate::{OpOutcome, RefundOnce, StoreError};
+
+impl RedisStore {
+    /// The calls that a refund takes, by slot.
+    pub(super) fn refund_once(
+        &self,
+        once: &RefundOnce<'_>,
+    ) -> Result<Vec<(u16, OwnedOp)>, StoreError> {
+        let attempt = RefundAttempt::random()?;
+        let mut slots: BTreeMap<u16, SmallVec<[OwnedExpiringRefund; 4]>> = BTreeMap::new();
+        for one in once.refunds.iter().filter(|one| script::holds(one.refund.limit)) {
+            let one = OwnedExpiringRefund::new(one);
+            slots.entry(self.slot(&one.refund.name)).or_default().push(one);
+        }
+        if slots.len() > 1 {
+            let all = slots.values_mut().flatten();
+            all.for_each(|one| one.refund.slack_ms = cross_slot::SLACK_MS);
+        }
+        let of_slot = |(slot, refunds)| {
+            let part = OwnedRefundOnce::new(refunds, once.mark, true, attempt);
+            (slot, OwnedOp::RefundOnce(Box::new(part)))
+        };
+        Ok(slots.into_iter().map(of_slot).collect())
+    }
+
+    /// Makes the calls, one after the other, and all of them even if one fails.
+    pub(super) async fn finish_refund(
+        &self,
+        parts: Vec<(u16, OwnedOp)>,
+        now: Timestamp,
+        expiry: &mut Pin<&mut Sleep>,
+    ) -> OpResult {
+        let mut whole = Ok(OpOutcome::RefundExpired);
+        for (slot, op) in parts {
+            let part = PendingCall::run_idempotent(&self.router, slot, op, now, expiry).await;
+            whole = match (whole, part) {
+                (Err(error), _) | (_, Err(error)) => Err(error),
+                (Ok(whole), Ok(part)) => Ok(joined(whole, part)),
+            };
+        }
+        whole
+    }
+}
+
+/// The outcome of two slots: a refund that was made anywhere was made.
+fn joined(one: OpOutcome, other: OpOutcome) -> OpOutcome {
+    match (one, other) {
+        (OpOutcome::Refunded { counters }, OpOutcome::Refunded { counters: more }) => {
+            OpOutcome::Refunded { counters: counters + more }
+        }
+        (made @ OpOutcome::Refunded { .. }, _) | (_, made @ OpOutcome::Refunded { .. }) => made,
+        (OpOutcome::RefundExpired, other) => other,
+        (one, _) => one,
+    }
+}
