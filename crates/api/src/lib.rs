@@ -26,5 +26,5 @@ pub use refund::{Changed, DecisionBody};
 #[cfg(feature = "openapi")]
 pub use request::KeyTypeName;
 pub use request::{CheckRequest, Identifiers, KeyType};
-pub use response::{CheckResponse, Reason, RuleResult, State};
+pub use response::{CheckResponse, Reason, RuleQuota, RuleResult, State, seconds};
 pub use text::Text;

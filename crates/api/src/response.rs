@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// The decision on a request.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -21,7 +21,8 @@ pub struct CheckResponse<'a> {
     /// What is left of it.
     #[cfg_attr(feature = "openapi", schema(required = true))]
     pub remaining: Option<u64>,
-    /// When all of it is back, in seconds since 1970.
+    /// When the limit resets, in seconds since 1970: `fixed_window` and `sliding_window_counter` at the end of the
+    /// current window, others when nothing is in use.
     #[cfg_attr(feature = "openapi", schema(required = true))]
     pub reset_at: Option<u64>,
     /// The rule that binds; null if no rule applied.
@@ -65,7 +66,7 @@ pub enum State {
     Normal,
     /// Close to a limit.
     Warning,
-    /// Admitted, but only after a wait.
+    /// Admitted, but only after a wait; or refused by a rule that delays, since the wait would be too long.
     Throttled,
     /// A value that only newer servers know.
     #[serde(other, skip_serializing)]
@@ -130,17 +131,71 @@ pub struct RuleResult<'a> {
     /// What is left.
     pub remaining: u64,
     /// The seconds in which the rate gives `limit` back: the window, unless there is a burst.
+    #[serde(serialize_with = "seconds")]
     pub window_seconds: f64,
+    /// The limit as the rule has it, if there is a burst: `limit` is the burst then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quota: Option<RuleQuota>,
     /// What the request was charged here.
     pub cost: u64,
-    /// When all of it is back, in seconds since 1970.
+    /// When the limit resets, in seconds since 1970: `fixed_window` and `sliding_window_counter` at the end of the
+    /// current window, others when nothing is in use.
     pub reset_at: u64,
+    /// When nothing is in use, in seconds since 1970, if there are no more requests. Older servers do not send it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(required = true, value_type = u64))]
+    pub full_at: Option<u64>,
     /// Refused: seconds after which the same request would fit; null if it never will.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<u64>))]
     pub retry_after: Option<Option<u64>>,
     /// How close the client is to this limit.
     pub state: State,
+}
+
+impl RuleResult<'_> {
+    /// The figures, without borrowing from the response.
+    #[must_use]
+    pub fn into_owned(self) -> RuleResult<'static> {
+        RuleResult {
+            rule_id: Cow::Owned(self.rule_id.into_owned()),
+            allowed: self.allowed,
+            shadow: self.shadow,
+            limit: self.limit,
+            remaining: self.remaining,
+            window_seconds: self.window_seconds,
+            quota: self.quota,
+            cost: self.cost,
+            reset_at: self.reset_at,
+            full_at: self.full_at,
+            retry_after: self.retry_after,
+            state: self.state,
+        }
+    }
+}
+
+/// A limit as it is written in a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct RuleQuota {
+    /// Units per window.
+    pub limit: u64,
+    /// The window.
+    #[serde(serialize_with = "seconds")]
+    pub window_seconds: f64,
+}
+
+/// Writes seconds, without a fraction if there is none.
+///
+/// # Errors
+/// Those of the serializer.
+pub fn seconds<S: Serializer>(seconds: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+    // Windows are far below 2^53.
+    if seconds.fract() == 0.0 && (0.0..9e15).contains(seconds) {
+        serializer.serialize_u64(*seconds as u64)
+    } else {
+        serializer.serialize_f64(*seconds)
+    }
 }
 
 /// Reads a field that is there: null is a value of it. A missing field is the default.
@@ -163,7 +218,7 @@ mod tests {
         check(&format!(
             r#"{{"allowed":false,{head},"decision_id":"d","retry_after":null,"reason":"banned","because":"b"}}"#
         ));
-        let rule = r#"{"rule_id":"r","allowed":false,"limit":5,"remaining":0,"window_seconds":0.5,"cost":1,"reset_at":7,"retry_after":3,"state":"normal"}"#;
+        let rule = r#"{"rule_id":"r","allowed":false,"limit":5,"remaining":0,"window_seconds":0.5,"quota":{"limit":2,"window_seconds":60},"cost":1,"reset_at":7,"full_at":9,"retry_after":3,"state":"normal"}"#;
         check(&format!(
             r#"{{"allowed":false,{head},"retry_after":3,"reason":"rate_limited","delay_ms":2,"degraded":"timeout","rules":[{rule}]}}"#
         ));

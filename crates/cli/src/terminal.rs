@@ -57,6 +57,12 @@ pub(crate) fn span(micros: u64) -> String {
     }
 }
 
+/// A limit, as everywhere: `10 / 1 s`, or with a burst `10 / 1 s, burst 50`. `burst` is the most that can be in use.
+pub(crate) fn quota(limit: u64, window: &str, burst: u64) -> String {
+    let burst = if burst == limit { String::new() } else { format!(", burst {}", grouped(burst)) };
+    format!("{} / {window}{burst}", grouped(limit))
+}
+
 /// A moment to the second, in UTC.
 pub(crate) fn moment(time: Timestamp) -> String {
     i64::try_from(time.as_micros())
@@ -138,6 +144,8 @@ mod tests {
             (count(1, "request"), count(0, "request")),
             ("1 request".into(), "0 requests".into())
         );
+        assert_eq!(quota(1_000, "1 h", 1_000), "1,000 / 1 h");
+        assert_eq!(quota(10, "1 s", 5_000), "10 / 1 s, burst 5,000");
         assert_eq!(span(1_500_000), "1.500 s");
         assert_eq!(span(46_000_000), "46 s");
         assert_eq!(span(60_000_000), "1 min");

@@ -18,7 +18,7 @@ mod clock;
 #[cfg(any(feature = "http", feature = "grpc"))]
 pub use client::{
     Batched, BuildError, CertificateProblem, Check, Client, ClientBuilder, ConnectionFailure,
-    Decision, Error, KeyType, OnFailure, Reason, RefusalKind, Source, State,
+    Decision, Error, KeyType, OnFailure, Reason, RefusalKind, RuleQuota, RuleResult, Source, State,
 };
 
 /// The snippets of the guide, so that they keep compiling.

@@ -141,6 +141,13 @@ impl Limit {
         self.max_delay
     }
 
+    /// Whether requests are delayed: by a leaky bucket, or by a throttled limit.
+    #[must_use]
+    #[inline]
+    pub fn delays(&self) -> bool {
+        self.algorithm == Algorithm::LeakyBucket || self.max_delay > Micros::ZERO
+    }
+
     /// How long the rate takes to refill the capacity: the window, unless the burst differs from the limit.
     #[must_use]
     #[inline]

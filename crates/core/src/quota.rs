@@ -64,6 +64,12 @@ impl Algorithm {
     pub const fn is_bucket(self) -> bool {
         matches!(self, Self::TokenBucket | Self::LeakyBucket | Self::Gcra)
     }
+
+    /// Whether windows begin and end for all keys at the same time: at multiples of their length.
+    #[must_use]
+    pub const fn has_aligned_windows(self) -> bool {
+        matches!(self, Self::FixedWindow | Self::SlidingWindowCounter)
+    }
 }
 
 impl fmt::Display for Algorithm {

@@ -17,7 +17,7 @@ use tollgate_store::{
 };
 
 use crate::clock::Clock;
-use crate::decision::Decision;
+use crate::decision::{Decision, reset_after};
 use crate::limiter::Limiter;
 use crate::receipt::{ReceiptReader, marks, read_marks};
 use crate::soft::SoftState;
@@ -58,6 +58,21 @@ pub struct ClaimedOutcome<'a> {
     pub state: SoftState,
     /// The figures. The index of the rule is that of the outcome.
     pub outcome: Outcome,
+    limit: Limit,
+}
+
+impl ClaimedOutcome<'_> {
+    /// The limit as it was written: units, and the window in which they are given.
+    #[must_use]
+    pub const fn quota(&self) -> (u64, Micros) {
+        (self.limit.limit(), self.limit.window())
+    }
+
+    /// When the limit reset, in seconds since the epoch. `now` is the time of the decision.
+    #[must_use]
+    pub fn reset_at(&self, now: Timestamp) -> u64 {
+        now.plus(reset_after(&self.limit, &self.outcome, now)).as_micros().div_ceil(1_000_000)
+    }
 }
 
 /// How a claim was refunded.
@@ -210,7 +225,7 @@ impl<'a> RefundClaim<'a> {
                 cost: units,
                 report,
             };
-            ClaimedOutcome { rule_id: charge.rule_id, state: charge.state, outcome }
+            ClaimedOutcome { rule_id: charge.rule_id, state: charge.state, outcome, limit }
         })
     }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tollgate_core::{Micros, Mode, Outcome, Timestamp, Verdict};
+use tollgate_core::{Limit, Micros, Mode, Outcome, Timestamp, Verdict};
 use tollgate_rules::{Plan, Policy, Revision, Rule};
 use tollgate_store::StoreErrorKind;
 
@@ -98,6 +98,8 @@ pub struct RuleOutcome<'a> {
     /// Of several views or charges of one request, the index of the one this is about; the first, if several share a
     /// counter.
     pub subject: usize,
+    /// The limit of this client, as it was compiled.
+    limit: &'a Limit,
 }
 
 impl RuleOutcome<'_> {
@@ -112,6 +114,31 @@ impl RuleOutcome<'_> {
     pub fn is_shadow(&self) -> bool {
         self.outcome.mode == Mode::Shadow
     }
+
+    /// The limit as it was written: units, and the window in which they are given. With a burst, `outcome.limit` is
+    /// the burst and `outcome.window` the time in which it is refilled.
+    #[must_use]
+    pub const fn quota(&self) -> (u64, Micros) {
+        (self.limit.limit(), self.limit.window())
+    }
+
+    /// How long until the limit resets, at `now`, the time of the decision.
+    ///
+    /// Fixed windows and sliding window counters have windows that end for all clients at the same time, whether or
+    /// not anything was counted in them. Other limits reset when nothing is in use.
+    #[must_use]
+    pub fn reset_after(&self, now: Timestamp) -> Micros {
+        reset_after(self.limit, &self.outcome, now)
+    }
+}
+
+/// How long until a limit resets, at `now`, the time of the decision.
+pub(crate) fn reset_after(limit: &Limit, outcome: &Outcome, now: Timestamp) -> Micros {
+    if !limit.algorithm().has_aligned_windows() {
+        return outcome.report.reset_after;
+    }
+    let window = limit.window().get().max(1);
+    Micros::new(window - now.as_micros() % window)
 }
 
 impl Decision {
@@ -193,8 +220,9 @@ impl Decision {
 
     fn named(&self, result: &RuleResult) -> Option<RuleOutcome<'_>> {
         let rule = self.snapshot.policy.rules().get(result.outcome.rule)?;
-        let subject = self.plan.planned().get(result.line)?.subject;
-        Some(RuleOutcome { rule, state: result.soft, outcome: result.outcome, subject })
+        let planned = self.plan.planned().get(result.line)?;
+        let (subject, limit) = (planned.subject, planned.limit(rule));
+        Some(RuleOutcome { rule, state: result.soft, outcome: result.outcome, subject, limit })
     }
 
     /// The largest cost that would still be admitted; `None` if no enforced rule applied.

@@ -246,8 +246,8 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             }
             match soft {
                 SoftState::Warning if outcome.admitted => stats.count(Event::Warned),
-                SoftState::Normal | SoftState::Warning => {}
-                SoftState::Throttled => stats.count(Event::Delayed),
+                SoftState::Throttled if outcome.admitted => stats.count(Event::Delayed),
+                SoftState::Normal | SoftState::Warning | SoftState::Throttled => {}
             }
         }
         if decision.degraded.is_some() {
@@ -304,7 +304,8 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             let planned = plan.planned().get(line)?;
             let rule = rules.get(planned.rule)?;
             let outcome = planned.outcome(rule, result.admitted, result.report);
-            let soft = self.warned.update(rule.soft, &outcome, planned.fingerprint());
+            let delays = planned.limit(rule).delays();
+            let soft = self.warned.update(rule.soft, &outcome, delays, planned.fingerprint());
             Some(RuleResult { line, outcome, soft })
         })
     }

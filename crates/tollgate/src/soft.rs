@@ -19,7 +19,7 @@ pub enum SoftState {
     Normal,
     /// Close to the limit.
     Warning,
-    /// Allowed, but delayed.
+    /// Delayed; or refused by a rule that delays, since the delay would be too long.
     Throttled,
 }
 
@@ -37,9 +37,17 @@ impl WarningState {
         Self { places: (0..PLACES).map(|_| AtomicU32::new(0)).collect() }
     }
 
-    /// The state of a counter after a request.
-    pub(crate) fn update(&self, soft: SoftLimit, outcome: &Outcome, fingerprint: u64) -> SoftState {
-        if outcome.admitted && outcome.report.delay.is_some_and(|delay| delay > Micros::ZERO) {
+    /// The state of a counter after a request. `delays` says whether its rule delays requests.
+    pub(crate) fn update(
+        &self,
+        soft: SoftLimit,
+        outcome: &Outcome,
+        delays: bool,
+        fingerprint: u64,
+    ) -> SoftState {
+        let is_delayed = outcome.report.delay.is_some_and(|delay| delay > Micros::ZERO);
+        let is_throttled = if outcome.admitted { is_delayed } else { delays };
+        if is_throttled {
             return SoftState::Throttled;
         }
         // Some bits of the fingerprint choose the place of a counter, others label it.

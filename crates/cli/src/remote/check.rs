@@ -11,7 +11,7 @@ use crate::arguments::CheckArguments;
 use crate::failure::Failure;
 use crate::output::{Mood, Paint, print};
 use crate::table::{Column, table};
-use crate::terminal::{grouped, lasting, moment, printable, span};
+use crate::terminal::{grouped, lasting, moment, printable, quota, span};
 
 /// The exit code of a refusal.
 const REFUSED: u8 = 1;
@@ -56,8 +56,7 @@ pub(super) fn figures(rules: &[RuleResult<'_>]) -> String {
         Column::Text(""),
         Column::Figure("cost"),
         Column::Figure("left"),
-        Column::Figure("limit"),
-        Column::Figure("window"),
+        Column::Text("limit"),
         Column::Text("full again"),
     ];
     let rows: Vec<_> = rules.iter().map(row).collect();
@@ -67,6 +66,8 @@ pub(super) fn figures(rules: &[RuleResult<'_>]) -> String {
 /// ` by per_user: 3 of 10 left, full again 2026-11-15 10:00:00 UTC`.
 fn sentence(response: &CheckResponse<'_>) -> String {
     let by = response.rule_id.as_ref().map(|rule| format!(" by {}", printable(rule)));
+    let mut rules = response.rules.iter().flatten();
+    let binding = rules.find(|rule| Some(&rule.rule_id) == response.rule_id.as_ref());
     let mut facts = Vec::new();
     match response.reason {
         _ if response.because.is_some() => {
@@ -87,12 +88,12 @@ fn sentence(response: &CheckResponse<'_>) -> String {
             facts.push(format!("try again in {}", span(seconds.saturating_mul(1_000_000))));
         }
         (None, Some(Reason::RateLimited)) => {
-            let mut rules = response.rules.iter().flatten();
-            let rule = rules.find(|rule| Some(&rule.rule_id) == response.rule_id.as_ref());
-            facts.push(never(rule.map(|rule| (rule.cost, rule.limit))));
+            facts.push(never(binding.map(|rule| (rule.cost, rule.limit))));
         }
         (None, _) => {
-            facts.extend(response.reset_at.map(|at| format!("full again {}", at_second(at))));
+            let full = binding.map(|rule| format!("full again {}", at_second(full_at(rule))));
+            let resets = || response.reset_at.map(|at| format!("resets {}", at_second(at)));
+            facts.extend(full.or_else(resets));
         }
     }
     if response.state == State::Warning && response.allowed {
@@ -117,7 +118,7 @@ pub(super) fn never(figures: Option<(u64, u64)>) -> String {
     }
 }
 
-fn row(rule: &RuleResult<'_>) -> [String; 7] {
+fn row(rule: &RuleResult<'_>) -> [String; 6] {
     let result = match (rule.allowed, rule.shadow) {
         (true, _) => "fits",
         (false, false) => "exceeded",
@@ -128,10 +129,22 @@ fn row(rule: &RuleResult<'_>) -> [String; 7] {
         result.to_owned(),
         grouped(rule.cost),
         grouped(rule.remaining),
-        grouped(rule.limit),
-        lasting(rule.window_seconds),
-        at_second(rule.reset_at),
+        limit(rule),
+        at_second(full_at(rule)),
     ]
+}
+
+fn limit(rule: &RuleResult<'_>) -> String {
+    let (limit, window) = match rule.quota {
+        Some(written) => (written.limit, written.window_seconds),
+        None => (rule.limit, rule.window_seconds),
+    };
+    quota(limit, &lasting(window), rule.limit)
+}
+
+/// An older server has no `full_at`; its `reset_at` has that meaning.
+fn full_at(rule: &RuleResult<'_>) -> u64 {
+    rule.full_at.unwrap_or(rule.reset_at)
 }
 
 fn at_second(seconds: u64) -> String {
@@ -151,7 +164,7 @@ mod tests {
     fn the_decision_in_a_sentence() {
         check(
             r#"{"allowed":true,"limit":1000,"remaining":999,"reset_at":1431857103,"rule_id":"api","state":"normal","decision_id":"d1"}"#,
-            " by api: 999 of 1,000 left, full again 2015-05-17 10:05:03 UTC\n\ndecision d1\n",
+            " by api: 999 of 1,000 left, resets 2015-05-17 10:05:03 UTC\n\ndecision d1\n",
         );
         check(
             r#"{"allowed":true,"limit":null,"remaining":null,"reset_at":null,"rule_id":null,"state":"normal"}"#,
@@ -159,7 +172,7 @@ mod tests {
         );
         check(
             r#"{"allowed":true,"limit":10,"remaining":1,"reset_at":1431857103,"rule_id":"api","state":"warning","delay_ms":120,"degraded":"timeout"}"#,
-            " by api: 1 of 10 left, full again 2015-05-17 10:05:03 UTC, close to the limit, \
+            " by api: 1 of 10 left, resets 2015-05-17 10:05:03 UTC, close to the limit, \
              to be held for 120 ms, counted without the shared store: timeout\n",
         );
         check(
@@ -175,8 +188,8 @@ mod tests {
                 "rules":[{"rule_id":"api","allowed":false,"limit":5,"remaining":5,"window_seconds":60.0,"cost":6,"reset_at":1431857103,"state":"normal"}]}"#,
             " by api: 5 of 5 left, it costs 6 and the limit is 5: it can never pass
 
- rule            cost  left  limit  window  full again
- api   exceeded     6     5      5   1 min  2015-05-17 10:05:03 UTC
+ rule            cost  left  limit      full again
+ api   exceeded     6     5  5 / 1 min  2015-05-17 10:05:03 UTC
 ",
         );
         check(
@@ -213,13 +226,13 @@ mod tests {
     fn a_line_for_each_rule() {
         check(
             r#"{"allowed":true,"limit":10,"remaining":9,"reset_at":1431857103,"rule_id":"api","state":"normal","rules":[
-                {"rule_id":"api","allowed":true,"limit":10,"remaining":9,"window_seconds":60.0,"cost":1,"reset_at":1431857103,"state":"normal"},
+                {"rule_id":"api","allowed":true,"limit":10,"remaining":9,"window_seconds":5,"quota":{"limit":2,"window_seconds":1},"cost":1,"reset_at":1431857100,"full_at":1431857103,"state":"normal"},
                 {"rule_id":"\u001b[31mwatch","allowed":false,"shadow":true,"limit":1,"remaining":0,"window_seconds":0.25,"cost":2,"reset_at":1431857103,"state":"warning"}]}"#,
             " by api: 9 of 10 left, full again 2015-05-17 10:05:03 UTC
 
- rule                                     cost  left  limit  window  full again
- api         fits                            1     9     10   1 min  2015-05-17 10:05:03 UTC
- \u{fffd}[31mwatch  exceeded, but only watching     2     0      1  250 ms  2015-05-17 10:05:03 UTC
+ rule                                     cost  left  limit              full again
+ api         fits                            1     9  2 / 1 s, burst 10  2015-05-17 10:05:03 UTC
+ \u{fffd}[31mwatch  exceeded, but only watching     2     0  1 / 250 ms         2015-05-17 10:05:03 UTC
 ",
         );
     }

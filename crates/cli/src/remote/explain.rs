@@ -15,7 +15,7 @@ use crate::arguments::ExplainArguments;
 use crate::failure::Failure;
 use crate::output::print;
 use crate::table::{Column, table};
-use crate::terminal::{grouped, printable, span};
+use crate::terminal::{grouped, printable, quota, span};
 
 /// Prints an explanation. Nothing is charged.
 pub(crate) fn explain(arguments: &ExplainArguments) -> Result<ExitCode, Failure> {
@@ -42,8 +42,7 @@ fn render(response: &ExplainResponse) -> String {
         Column::Text(""),
         Column::Figure("cost"),
         Column::Figure("left"),
-        Column::Figure("limit"),
-        Column::Figure("window"),
+        Column::Text("limit"),
         Column::Figure("full again in"),
         Column::Text("key"),
         Column::Text("because"),
@@ -122,7 +121,7 @@ fn list_entry(listed: &ListEntry) -> String {
     printable(&format!("{effect} {}{reason}{until}", listed.by))
 }
 
-fn row(response: &ExplainResponse, rule: &RuleExplanation) -> [String; 9] {
+fn row(response: &ExplainResponse, rule: &RuleExplanation) -> [String; 8] {
     let figures = response.figures.iter().find(|figures| figures.rule_id == rule.rule_id);
     let verdict = match response.binding.as_deref() {
         _ if rule.refuses => "refuses",
@@ -141,6 +140,7 @@ fn row(response: &ExplainResponse, rule: &RuleExplanation) -> [String; 9] {
     let of_figures = |show: fn(&CounterFigures) -> String| figures.map(show).unwrap_or_default();
     let key: Vec<String> =
         rule.key.iter().map(|part| format!("{}={}", part.identifier_type, part.value)).collect();
+    let window = span(rule.quota.window_ms.saturating_mul(1_000));
     let mut because = rule.because.clone();
     if let Some(kind) = &rule.quota.override_by {
         because += &format!("; the limit is an override by {kind}");
@@ -157,8 +157,7 @@ fn row(response: &ExplainResponse, rule: &RuleExplanation) -> [String; 9] {
         verdict.to_owned(),
         if rule.applies { grouped(rule.cost) } else { String::new() },
         of_figures(|figures| grouped(figures.remaining)),
-        grouped(rule.quota.capacity),
-        span(rule.quota.window_ms.saturating_mul(1_000)),
+        quota(rule.quota.limit, &window, rule.quota.capacity),
         of_figures(|figures| span(figures.reset_ms.saturating_mul(1_000))),
         key.join(" "),
         because,
@@ -211,12 +210,12 @@ would pass; user binds
 tier free, by default
 path /home
 
- rule                                  cost  left  limit  window  full again in  key           because
- keyed    -                                            5   1 min                               the path is `/home`, which is none of its endpoints
- posts    -                                            5   1 min                               the method is `GET`, not POST
- address  -                                          100   1 min                               the request has no ip
- user     binds                           2     3      4     1 h            1 h  user_id=olga  it applies to every request; the limit is an override by user_id
- watch    exceeded, but only watching     2     0      1  500 ms         500 ms  user_id=olga  it applies to every request
+ rule                                  cost  left  limit        full again in  key           because
+ keyed    -                                        5 / 1 min                                 the path is `/home`, which is none of its endpoints
+ posts    -                                        5 / 1 min                                 the method is `GET`, not POST
+ address  -                                        100 / 1 min                               the request has no ip
+ user     binds                           2     3  4 / 1 h                1 h  user_id=olga  it applies to every request; the limit is an override by user_id
+ watch    exceeded, but only watching     2     0  1 / 500 ms          500 ms  user_id=olga  it applies to every request
 ",
         );
         check(
@@ -227,12 +226,12 @@ tier pro, says the request
 path /keyed
 always refused, listed by 192.0.2.0/24: abuse, until 2030-01-01T00:00:00Z
 
- rule              cost  left  limit  window  full again in  key           because
- keyed    refuses     1            5   1 min                               the request has no api_key, and the rule refuses such requests
- posts    -                        5   1 min                               the method is `GET`, not POST
- address  applies     1          100   1 min                 ip=192.0.2.7  it applies to every request
- user     -                    1,000     1 h                               the request has no user_id
- watch    -                        1  500 ms                               the request has no user_id
+ rule              cost  left  limit        full again in  key           because
+ keyed    refuses     1        5 / 1 min                                 the request has no api_key, and the rule refuses such requests
+ posts    -                    5 / 1 min                                 the method is `GET`, not POST
+ address  applies     1        100 / 1 min                 ip=192.0.2.7  it applies to every request
+ user     -                    1,000 / 1 h                               the request has no user_id
+ watch    -                    1 / 500 ms                                the request has no user_id
 ",
         );
     }
@@ -268,8 +267,8 @@ always refused, listed by 192.0.2.0/24: abuse, until 2030-01-01T00:00:00Z
 refused 2026-11-15T06:43:13Z: rule user was exceeded and binds
 no tier, revision 2 of the rules
 
- rule            cost  left  limit  window  full again
- user  exceeded     1     0      4     1 h  2015-05-17 10:05:03 UTC
+ rule            cost  left  limit    full again
+ user  exceeded     1     0  4 / 1 h  2015-05-17 10:05:03 UTC
 "
         );
     }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
-use tollgate::rules::AlgorithmName;
+use tollgate::rules::{AlgorithmName, parse_window};
 
 use super::client::{Remote, segment};
 use super::list::FullList;
@@ -14,7 +14,7 @@ use crate::arguments::{GetRuleArguments, ListRulesArguments};
 use crate::failure::Failure;
 use crate::output::print;
 use crate::table::{Column, table};
-use crate::terminal::{count, grouped, lasting};
+use crate::terminal::{count, lasting, quota, span};
 
 const RULES: &str = "/api/v1/rules";
 
@@ -26,6 +26,7 @@ struct RuleRow {
     window_seconds: Option<f64>,
     window: Option<String>,
     algorithm: Option<String>,
+    burst: Option<u64>,
     identifier_type: OneOrManyText,
     action: Option<String>,
     enabled: Option<bool>,
@@ -56,8 +57,7 @@ pub(crate) fn get(arguments: &GetRuleArguments) -> Result<ExitCode, Failure> {
 fn render(rules: &[RuleRow]) -> String {
     let columns = [
         Column::Text("rule"),
-        Column::Figure("limit"),
-        Column::Figure("window"),
+        Column::Text("limit"),
         Column::Text("algorithm"),
         Column::Text("counted by"),
         Column::Text("beyond the limit"),
@@ -67,9 +67,11 @@ fn render(rules: &[RuleRow]) -> String {
     if rows.is_empty() { summary } else { format!("{}\n{summary}", table(columns, &rows)) }
 }
 
-fn row(rule: &RuleRow) -> [String; 6] {
+fn row(rule: &RuleRow) -> [String; 5] {
     let window = match (&rule.window, rule.window_seconds) {
-        (Some(window), _) => window.clone(),
+        (Some(window), _) => {
+            parse_window(window).map_or_else(|_| window.clone(), |window| span(window.get()))
+        }
         (None, seconds) => seconds.map(lasting).unwrap_or_default(),
     };
     let action = match (rule.enabled, rule.action.as_deref()) {
@@ -82,8 +84,7 @@ fn row(rule: &RuleRow) -> [String; 6] {
     };
     [
         rule.rule_id.clone(),
-        grouped(rule.limit),
-        window,
+        quota(rule.limit, &window, rule.burst.unwrap_or(rule.limit)),
         rule.algorithm.clone().unwrap_or_else(|| AlgorithmName::default().0.name().to_owned()),
         counted_by,
         action.to_owned(),
@@ -141,7 +142,7 @@ mod tests {
     const POLICY: &str = "
 rules:
   - {rule_id: per_user, limit: 1000, window_seconds: 0.5, identifier_type: user_id}
-  - {rule_id: old, limit: 5, window: 1h30m, identifier_type: [tenant, ip], algorithm: gcra, enabled: false}
+  - {rule_id: old, limit: 5, window: 1h30m, identifier_type: [tenant, ip], algorithm: gcra, burst: 9, enabled: false}
   - {rule_id: watch, limit: 5, window_seconds: 60, identifier_type: global, action: log_only}
 ";
 
@@ -155,10 +156,10 @@ rules:
         };
         check(
             POLICY,
-            " rule      limit  window  algorithm               counted by  beyond the limit
- per_user  1,000  500 ms  sliding_window_counter  user_id     reject
- old           5   1h30m  gcra                    tenant, ip  switched off
- watch         5   1 min  sliding_window_counter  global      log_only
+            " rule      limit                    algorithm               counted by  beyond the limit
+ per_user  1,000 / 500 ms           sliding_window_counter  user_id     reject
+ old       5 / 1 h 30 min, burst 9  gcra                    tenant, ip  switched off
+ watch     5 / 1 min                sliding_window_counter  global      log_only
 
 3 rules
 ",
@@ -176,6 +177,7 @@ rules:
  limit            5
  window           1h30m
  algorithm        gcra
+ burst            9
  identifier_type  [\"tenant\",\"ip\"]
  enabled          false
 ";

@@ -14,7 +14,7 @@ use super::budget::Budget;
 use super::cooldown::Cooldowns;
 use super::jitter::Jitter;
 use super::layer::{BackoffSettings, CopyBody, DuringCooldown};
-use super::retry_after::{is_for_later, wait_asked};
+use super::retry_after::{is_for_later, unstated_wait, wait_asked};
 use super::service::BackoffError;
 use crate::clock;
 
@@ -172,7 +172,7 @@ impl<C> RetryingCall<C> {
     ) -> Option<Duration> {
         let SharedBackoff { settings, jitter, budget, .. } = &*self.shared;
         let chance = jitter.up_to(settings.chance(self.attempt));
-        let wait = asked.unwrap_or_default().saturating_add(chance);
+        let wait = asked.unwrap_or_else(|| unstated_wait(response.status())).saturating_add(chance);
         let is_wanted = is_for_later(response.status()) && self.has_time(wait);
         (is_wanted && budget.pay()).then_some(wait)
     }

@@ -11,6 +11,14 @@ use super::fields::{exhausted, number, text};
 /// A number above this is a date: as a number of seconds to wait it would be thirty years.
 const FIRST_DATE: u64 = 1_000_000_000;
 
+/// How long to wait after a 429 that does not say: long enough that a service under load is not asked again at once.
+const UNSTATED_WAIT: Duration = Duration::from_secs(5);
+
+/// How long to wait after a response that does not say.
+pub(super) fn unstated_wait(status: StatusCode) -> Duration {
+    if status == StatusCode::TOO_MANY_REQUESTS { UNSTATED_WAIT } else { Duration::ZERO }
+}
+
 /// Whether the service refused the request, and may accept it later.
 pub(super) fn is_for_later(status: StatusCode) -> bool {
     matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE)

@@ -31,8 +31,8 @@ impl Default for Check {
 impl Check {
     /// A request that nothing is known about yet.
     pub fn new() -> Self {
-        // A decision does not hold what each rule says. It is the same alone and in a batch, or an idempotency key
-        // would be used for two different checks.
+        // The default of the server depends on whether the check is in a batch. It has to be the same, or an
+        // idempotency key would be used for two different checks.
         Self(CheckRequest { detail: Some(false), ..CheckRequest::default() })
     }
 
@@ -108,6 +108,12 @@ impl Check {
     pub fn key(mut self, key_type: KeyType, value: impl Into<String>) -> Self {
         self.0.key_type = Some(key_type);
         self.0.key_value = text(value);
+        self
+    }
+
+    /// Also gets the figures of every rule that applied: [`Decision::rules`](super::Decision::rules).
+    pub const fn detail(mut self) -> Self {
+        self.0.detail = Some(true);
         self
     }
 

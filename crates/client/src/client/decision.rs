@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate_api::{Reason, State};
+use tollgate_api::{Reason, RuleResult, State};
 
 use super::builder::OnFailure;
 use super::error::Error;
@@ -11,7 +11,7 @@ use super::error::Error;
 ///
 /// The figures belong to the rule that binds: of an allowed request the one with the smallest share
 /// left, of a refused one the one with the longest wait. They are `None` if no rule applied.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 #[must_use = "an unused decision limits no client"]
 pub struct Decision {
@@ -21,7 +21,8 @@ pub struct Decision {
     pub limit: Option<u64>,
     /// What is left of it.
     pub remaining: Option<u64>,
-    /// When all of it is back, in seconds since 1970.
+    /// When the limit resets, in seconds since 1970: `fixed_window` and `sliding_window_counter` at the end of the
+    /// current window, others when nothing is in use.
     pub reset_at: Option<u64>,
     /// Refused: after how long the same request would pass. `None` if it never will.
     pub retry_after: Option<Duration>,
@@ -37,6 +38,8 @@ pub struct Decision {
     pub decision_id: Option<String>,
     /// Why the server counted without its shared store, if it did.
     pub degraded: Option<String>,
+    /// Every rule that applied, after [`Check::detail`](super::Check::detail).
+    pub rules: Vec<RuleResult<'static>>,
     /// What it comes from: the server, or the failure policy.
     pub source: Source,
 }
@@ -71,6 +74,7 @@ impl Decision {
             delay: None,
             decision_id: None,
             degraded: None,
+            rules: Vec::new(),
             source,
         }
     }

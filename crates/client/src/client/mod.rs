@@ -22,7 +22,7 @@ use bytes::Bytes;
 #[cfg(feature = "http")]
 use http::{Request, Response};
 use tokio::time::timeout;
-pub use tollgate_api::{KeyType, Reason, State};
+pub use tollgate_api::{KeyType, Reason, RuleQuota, RuleResult, State};
 
 pub use self::batched::Batched;
 pub use self::builder::{BuildError, ClientBuilder, OnFailure};

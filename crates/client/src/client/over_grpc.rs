@@ -8,7 +8,7 @@ use http::HeaderValue;
 use rustls::ClientConfig;
 use serde::Deserialize;
 use serde::de::value::{Error as ValueError, StrDeserializer};
-use tollgate_api::{KeyType, Object, Text};
+use tollgate_api::{KeyType, Object, RuleQuota, RuleResult, Text};
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::{Code, Request, Status};
 
@@ -16,7 +16,7 @@ use self::definitions::tollgate::v1::check_result::Result as One;
 use self::definitions::tollgate::v1::rate_limiter_client::RateLimiterClient;
 use self::definitions::tollgate::v1::refund_request::Refund;
 use self::definitions::tollgate::v1::{
-    CheckBatchRequest, CheckRequest, CheckResponse, Identifiers, RefundRequest,
+    CheckBatchRequest, CheckRequest, CheckResponse, Identifiers, RefundRequest, RuleStatus,
 };
 use super::address::ServerAddress;
 use super::builder::BuildError;
@@ -164,7 +164,7 @@ fn message(Check(check): &Check) -> CheckRequest {
             attributes.map(|(name, value)| (name.to_string(), value.to_string())).collect()
         },
         idempotency_key: text(&check.idempotency_key),
-        detail: false,
+        detail: check.detail == Some(true),
     }
 }
 
@@ -188,7 +188,28 @@ impl From<CheckResponse> for Decision {
             delay: (response.delay_ms > 0).then(|| Duration::from_millis(response.delay_ms)),
             decision_id: text(response.decision_id),
             degraded: text(response.degraded),
+            rules: response.rules.into_iter().map(rule_result).collect(),
             source: Source::Server,
         }
+    }
+}
+
+fn rule_result(rule: RuleStatus) -> RuleResult<'static> {
+    let quota = rule
+        .quota
+        .map(|quota| RuleQuota { limit: quota.limit, window_seconds: quota.window_seconds });
+    RuleResult {
+        rule_id: rule.rule_id.into(),
+        allowed: rule.allowed,
+        shadow: rule.shadow,
+        limit: rule.limit,
+        remaining: rule.remaining,
+        window_seconds: rule.window_seconds,
+        quota,
+        cost: rule.cost,
+        reset_at: rule.reset_at,
+        full_at: rule.full_at,
+        retry_after: (!rule.allowed).then_some(rule.retry_after),
+        state: word(&rule.state).unwrap_or_default(),
     }
 }

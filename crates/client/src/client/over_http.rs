@@ -14,6 +14,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tollgate_api::{
     BatchRequest, BatchResponse, BatchResult, Changed, CheckResponse, DecisionBody, ProblemBody,
+    RuleResult,
 };
 
 use super::address::ServerAddress;
@@ -192,6 +193,7 @@ impl From<CheckResponse<'_>> for Decision {
             delay: response.delay_ms.map(Duration::from_millis),
             decision_id: response.decision_id.map(Cow::into_owned),
             degraded: response.degraded,
+            rules: response.rules.into_iter().flatten().map(RuleResult::into_owned).collect(),
             source: Source::Server,
         }
     }

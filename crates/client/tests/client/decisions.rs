@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate_client::{
-    Check, Client, Decision, Error, KeyType, Reason, RefusalKind, Source, State,
+    Check, Client, Decision, Error, KeyType, Reason, RefusalKind, RuleQuota, Source, State,
 };
 
 use crate::server::{ADMIN_TOKEN, PROTOCOLS, Protocol, Server};
@@ -100,6 +100,28 @@ async fn a_refusal_says_why_and_until_when() {
         let held = client.check(&tenant).await;
         let delay = held.delay.expect("a delay");
         assert!(held.allowed && delay <= Duration::from_secs(1), "{held:?}");
+    }
+}
+
+/// Earlier versions had one time for both: when nothing is in use, up to two windows away.
+#[tokio::test]
+async fn a_window_resets_at_its_end_and_is_full_later() {
+    for protocol in PROTOCOLS {
+        let server = Server::start();
+        let client = server.client(protocol);
+        assert_eq!(client.check(&user("alice")).await.rules, []);
+        let check = Check::new().rule("minutes").user_id("alice").detail();
+        let decision = client.check(&check).await;
+        let [rule] = &*decision.rules else { panic!("one rule: {decision:?}") };
+        assert_eq!((rule.window_seconds, rule.cost, rule.limit), (60.0, 1, 5));
+        assert_eq!(decision.reset_at, Some(rule.reset_at));
+        assert_eq!(rule.reset_at % 60, 0, "{protocol:?} {rule:?}");
+        assert_eq!(rule.full_at, Some(rule.reset_at + 60), "{protocol:?} {rule:?}");
+        assert_eq!(rule.quota, None);
+        let decision = client.check(&Check::new().rule("burst").user_id("alice").detail()).await;
+        let quota = RuleQuota { limit: 10, window_seconds: 1.0 };
+        assert_eq!(decision.rules[0].quota, Some(quota), "{protocol:?}");
+        assert_eq!((decision.rules[0].limit, decision.rules[0].window_seconds), (50, 5.0));
     }
 }
 

@@ -22,6 +22,9 @@ rules:
   - {rule_id: per_user, limit: 3, window: 1h, identifier_type: user_id, algorithm: gcra}
   - {rule_id: per_address, limit: 2, window: 1h, identifier_type: ip, algorithm: gcra}
   - {rule_id: per_plan, limit: 1000, window: 1h, identifier_type: 'attribute:plan', algorithm: gcra}
+  - {rule_id: minutes, limit: 5, window: 1m, identifier_type: user_id, applies_to: {endpoints: [/minutes]}}
+  - {rule_id: burst, limit: 10, burst: 50, window: 1s, identifier_type: user_id, algorithm: gcra,
+     applies_to: {endpoints: [/burst]}}
   - {rule_id: smooth, limit: 1, burst: 4, window: 1s, identifier_type: tenant, algorithm: leaky_bucket}
 blacklist: [{identifier_type: api_key, identifier: stolen}]
 ";

@@ -31,6 +31,27 @@ fn a_limit_is_enforced_and_reported() {
 }
 
 #[test]
+fn a_service_chooses_the_body_of_refusals() {
+    let upstream = Upstream::start();
+    let rules = "
+rules: [{rule_id: r, limit: 1, window: 1h, identifier_type: ip, algorithm: gcra}]
+blacklist: [{identifier_type: ip, identifier: 127.0.0.9}]";
+    let upstreams = [format!("http://{}", upstream.address)];
+    let gateway = Gateway::start(rules, "refusal: {body: flat}", &upstreams);
+    assert_eq!(gateway.get("/").status, 200);
+    let refused = gateway.get("/");
+    assert_eq!((refused.status, refused.header("content-type")), (429, Some("application/json")));
+    let wait = refused.header("retry-after").expect("a wait");
+    let flat = format!(r#"{{"error":"Rate limit exceeded","retry_after":{wait}}}"#);
+    assert_eq!(refused.text(), flat);
+    let denied = curl_from("127.0.0.9", &gateway.url("/"), &[]);
+    assert_eq!(
+        (denied.status, &*denied.json()["error"]["code"].to_string()),
+        (403, "\"ACCESS_DENIED\"")
+    );
+}
+
+#[test]
 fn failures_are_refunded_and_prices_are_charged() {
     let upstream = Upstream::start();
     let rules =

@@ -79,3 +79,29 @@ fn caddy_gets_200_and_then_429() {
         ],
     );
 }
+
+/// nginx passes only 401 and 403 on; other proxies of the same server get the real status.
+#[test]
+fn a_service_chooses_its_refusals_and_each_proxy_its_status() {
+    let server = Server::start(&Setup {
+        rules: Some("rules: [{rule_id: all, limit: 0, window: 1h, identifier_type: global}]"),
+        settings: "refusal: {status: 503, content_type: text/plain, body: 'rule {rule_id} has {remaining} left'}",
+        ..Setup::default()
+    });
+    let ask = |query: &str| {
+        server.ask("GET", &format!("{AUTHORIZE}{query}"), &[("X-Original-URI", "/orders")], "")
+    };
+    for (query, status, real) in
+        [("", 503, None), ("?deny_status=403", 403, Some("503")), ("?deny_status=429", 503, None)]
+    {
+        let refused = ask(query);
+        assert_eq!((refused.status, refused.text().as_str()), (status, "rule all has 0 left"));
+        assert_eq!(refused.header("content-type"), Some("text/plain"), "{refused:?}");
+        assert_eq!(refused.header("x-tollgate-status"), real, "{refused:?}");
+    }
+    let wrong = ask("?deny_status=200");
+    assert_eq!((wrong.status, &wrong.json()["code"]), (400, &serde_json::json!("invalid_query")));
+    // Behind a longer path, the query is the client's.
+    let path = format!("{AUTHORIZE}/orders?deny_status=403");
+    assert_eq!(server.ask("GET", &path, &[], "").status, 503);
+}

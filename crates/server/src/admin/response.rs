@@ -15,7 +15,7 @@ use utoipa::ToSchema;
 use crate::edge::http::extract::Session;
 use crate::edge::http::problem::Problem;
 use crate::edge::http::wire::check::unknown_rule;
-use crate::edge::http::wire::time::rfc_3339;
+use crate::edge::http::wire::time::rfc_3339_past;
 
 /// How many problems of a document a response lists.
 const MAX_PROBLEMS: usize = 100;
@@ -112,7 +112,7 @@ impl ChangesAnswer {
 impl RuleWritten {
     pub(crate) fn new(stored: &Stored, is_enabled: bool) -> Self {
         let status = if is_enabled { "active" } else { "disabled" };
-        let created_at = rfc_3339(Timestamp::from_micros(stored.created_at));
+        let created_at = rfc_3339_past(Timestamp::from_micros(stored.created_at));
         Self {
             rule_id: stored.name.clone(),
             status,
@@ -126,7 +126,7 @@ impl RuleWritten {
 
 /// When an entry was written last; none if that is not known any more.
 fn updated_at(stored: &Stored) -> Option<String> {
-    stored.updated_at.map(Timestamp::from_micros).map(rfc_3339)
+    stored.updated_at.map(Timestamp::from_micros).map(rfc_3339_past)
 }
 
 /// The response to a dry run.
@@ -153,7 +153,7 @@ pub(crate) fn shown(stored: &Stored, detail: bool) -> Box<RawValue> {
     let mut text = ban.map_or_else(|| stored.body.clone(), |ban| as_shown(&ban).get().to_owned());
     if detail && text.ends_with('}') {
         text.pop();
-        let created_at = rfc_3339(Timestamp::from_micros(stored.created_at));
+        let created_at = rfc_3339_past(Timestamp::from_micros(stored.created_at));
         let by = JsonValue::from(stored.created_by.as_str());
         let (comma, version) = (if text.ends_with('{') { "" } else { "," }, stored.version);
         text.push_str(&format!(

@@ -15,7 +15,7 @@ use crate::app::state::ServerState;
 use crate::edge::http::extract::Session;
 use crate::edge::http::paging::{Parameters, link_next};
 use crate::edge::http::problem::Problem;
-use crate::edge::http::wire::time::rfc_3339;
+use crate::edge::http::wire::time::rfc_3339_past;
 
 /// The longest text of a key or token.
 const MAX_BYTES: usize = 1_024;
@@ -43,9 +43,9 @@ impl Made {
     pub(crate) fn new(stored: &Stored) -> Self {
         Self {
             version: stored.version,
-            created_at: rfc_3339(Timestamp::from_micros(stored.created_at)),
+            created_at: rfc_3339_past(Timestamp::from_micros(stored.created_at)),
             created_by: stored.created_by.clone(),
-            updated_at: stored.updated_at.map(Timestamp::from_micros).map(rfc_3339),
+            updated_at: stored.updated_at.map(Timestamp::from_micros).map(rfc_3339_past),
             updated_by: stored.updated_by.clone(),
         }
     }

@@ -24,6 +24,7 @@ use crate::edge::http::paging::Parameters;
 use crate::edge::http::problem::{Problem, ProblemBody};
 use crate::edge::http::wire::ban::BanAnswer;
 use crate::edge::http::wire::decode::decode;
+use crate::edge::http::wire::response::seconds;
 use crate::edge::http::wire::time::rfc_3339;
 
 const USER_ID: &str = "user_id";
@@ -73,10 +74,15 @@ pub(crate) struct UserLimit {
     limit: u64,
     /// What is left.
     remaining: u64,
-    /// When all of it is available again, in RFC 3339.
+    /// When the limit resets, in RFC 3339: `fixed_window` and `sliding_window_counter` at the end of the current
+    /// window, others when nothing is in use.
     #[schema(format = DateTime)]
     reset_at: String,
+    /// When nothing is in use, in RFC 3339, if there are no more requests.
+    #[schema(format = DateTime)]
+    full_at: String,
     /// The seconds in which the rate refills `limit`: the window, unless there is a burst.
+    #[serde(serialize_with = "tollgate_api::seconds")]
     window_seconds: f64,
     /// How usage is counted.
     algorithm: &'static str,
@@ -288,8 +294,9 @@ impl UserLimits {
                 rule_id: rule.rule_id.clone(),
                 limit: outcome.outcome.limit,
                 remaining: report.remaining,
-                reset_at: rfc_3339(decision.now().plus(report.reset_after)),
-                window_seconds: outcome.outcome.window.get() as f64 / 1e6,
+                reset_at: rfc_3339(decision.now().plus(outcome.reset_after(decision.now()))),
+                full_at: rfc_3339(decision.now().plus(report.reset_after)),
+                window_seconds: seconds(outcome.outcome.window),
                 algorithm,
                 from: if override_by.is_some() { "override" } else { "rule" },
                 log_only: rule.log_only,

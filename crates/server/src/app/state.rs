@@ -9,7 +9,7 @@ use std::time::Duration;
 use aws_lc_rs::rand;
 use http::HeaderMap;
 use tokio::time::sleep;
-use tollgate::http::{HeaderFamilies, PathMatching};
+use tollgate::http::{HeaderFamilies, PathMatching, RefusalFormat};
 use tollgate::identity::{Extractor, Identity, KnownKey, Secret, TokenVerdict};
 use tollgate::store::{AnyStore, FleetGate, Histogram, RemoteSettings};
 use tollgate::{Clock as _, Limiter, Micros, Policy, Stopwatch, SystemClock, Timestamp};
@@ -73,6 +73,7 @@ pub(crate) struct Shared {
     pub(crate) audit_log: Arc<AuditLog>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) families: HeaderFamilies,
+    pub(crate) refusal: RefusalFormat,
     pub(crate) deny_status: DenyStatus,
     pub(crate) request_headers: RequestHeaders,
     pub(crate) paths: PathMatching,
@@ -204,6 +205,7 @@ impl ServerState {
             audit_log,
             metrics,
             families: settings.headers,
+            refusal: settings.refusal.clone(),
             deny_status: settings.deny_status,
             request_headers: settings.request_headers,
             paths: settings.paths.mode,

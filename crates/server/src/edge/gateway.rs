@@ -49,6 +49,7 @@ impl Gateway {
             .client_address(|parts| Some(parts.extensions.get::<ClientAddress>()?.0))
             .identify(Arc::clone(&state.extractor))
             .headers(state.families)
+            .refusal_format(state.refusal.clone())
             .paths(state.paths)
             .observe({
                 let state = state.clone();

@@ -18,6 +18,7 @@ mod log;
 mod names;
 mod origin;
 mod otlp;
+mod refusal;
 mod schema;
 mod store;
 mod unknown;
@@ -29,7 +30,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tollgate::PathCase;
-use tollgate::http::{HeaderFamilies, PathMatching};
+use tollgate::http::{HeaderFamilies, PathMatching, RefusalFormat};
 use tollgate::identity::IdentityConfig;
 pub use tollgate::identity::Secret;
 use tollgate::store::{RemoteSettings, StoreUrl};
@@ -100,6 +101,8 @@ pub struct Settings {
     pub tls: Option<TlsFiles>,
     /// How clients are identified, also behind proxies.
     pub identity: IdentityConfig,
+    /// The status and body of refusals at the gateway and in forward-auth.
+    pub refusal: RefusalFormat,
     /// The status of a refusal in forward-auth.
     pub deny_status: DenyStatus,
     /// Which headers describe the request in forward-auth.
@@ -146,6 +149,7 @@ impl Default for Settings {
             otlp: Otlp::default(),
             tls: None,
             identity: identity::behind_local_proxies(),
+            refusal: RefusalFormat::default(),
             deny_status: DenyStatus::TooManyRequests,
             request_headers: RequestHeaders::Any,
             paths: Paths::default(),

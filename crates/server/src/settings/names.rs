@@ -15,7 +15,7 @@ use super::{
     CheckAuth, DenyStatus, IdempotencySettings, Limits, LogFormat, LogLevel, RequestHeaders,
     Settings, TlsFiles,
 };
-use super::{audit, catalog, checks, envoy, gateway, identity, otlp, store};
+use super::{audit, catalog, checks, envoy, gateway, identity, otlp, refusal, store};
 use crate::edge::host_check::not_a_host;
 
 const CHECK_TOKEN: SecretNames =
@@ -72,6 +72,7 @@ pub(super) fn read_all(layers: &mut Layers<'_>, settings: &mut Settings) {
     identity::read(layers, &mut settings.identity);
     gateway::read(layers, settings);
     catalog::leave_out(layers, settings);
+    refusal::read(layers, &mut settings.refusal);
     layers.read("authorize.deny_status", &mut settings.deny_status);
     layers.read("authorize.request_headers", &mut settings.request_headers);
     layers.read("paths.mode", &mut settings.paths.mode);

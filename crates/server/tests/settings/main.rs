@@ -157,6 +157,7 @@ routes: [{{host: '*.example.com', path: /v1/*, upstream: h2c://10.0.0.2:50051}}]
 gateway: {{address: 127.0.0.1:9003, host: upstream, ca: upstreams.pem, rewrite_headers: trusted, connect_timeout: 1s,
           response_timeout: 2s, body_timeout: 3s, idle_timeout: 4s, upgrade_timeout: 5s, requests: 6,
           upgrades: 7, requests_per_client: 3, upgrades_per_client: 4, upload_timeout: 2h, min_body_rate: 1KiB}}
+refusal: {{status: 503, body: 'wait {{retry_after}} s', content_type: text/plain}}
 authorize: {{deny_status: 403, request_headers: x-forwarded}}
 paths: {{mode: lenient, case: insensitive}}
 limits: {{check_calls_per_second: 0, admin_reads_per_minute: 1, admin_writes_per_minute: 2,
@@ -380,6 +381,25 @@ fn invalid_values_are_refused_with_what_is_expected() {
             "tls: {client_ca: a.pem}",
             "tls.client_ca (tollgate.yaml:1:18): client certificates need TLS; name \
              tls.certificate and tls.key too",
+        ),
+        (
+            "refusal: {status: 200}",
+            "refusal.status (tollgate.yaml:1:19): 200 is not between 400 and 599",
+        ),
+        (
+            "refusal: {body: 'wait {seconds} s'}",
+            "refusal.body (tollgate.yaml:1:17): there is no {seconds}; there are {rule_id}, {limit}, {remaining}, \
+             {reset_at}, {retry_after}, {decision_id}, {status}, {code}, {message}",
+        ),
+        (
+            "refusal: {body: 'wait {retry_after} s'}",
+            "refusal.body (tollgate.yaml:1:17): filled in, it is no JSON: expected value at line 1 column 1; correct \
+             it, or set another content type, like text/plain",
+        ),
+        (
+            "refusal: {content_type: text/plain}",
+            "refusal.content_type (tollgate.yaml:1:25): it is for a text of yours in refusal.body; problem and flat \
+             have theirs",
         ),
         (
             "authorize: {deny_status: 500}",

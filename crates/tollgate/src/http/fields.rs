@@ -31,8 +31,8 @@ const TEXT_CAPACITY: usize = 256;
 /// Writes the fields that report a decision, and replaces any of the same name.
 ///
 /// A decision without a rule has no fields of a family. Single figures are those of the rule that binds;
-/// `X-RateLimit-Reset` is the time when nothing is in use any more. In the lists of draft 11, `r` is what is left and
-/// `t` the seconds until more is; `t` is left out while nothing is in use. `w` is the seconds in which the rate
+/// `X-RateLimit-Reset` is the time when the limit resets ([`RuleOutcome::reset_after`]). In the lists of draft 11, `r`
+/// is what is left and `t` the seconds until more is; `t` is left out while nothing is in use. `w` is the seconds in which the rate
 /// refills the limit, rounded up: the window, or with a `burst` of five times the limit, five windows. It is left out
 /// below a second, which it cannot express.
 ///
@@ -106,8 +106,8 @@ impl HeaderFields {
         self.field(X_REMAINING, |text| text.number(remaining(&binding.outcome)));
         self.field(X_RESET, |text| {
             text.number(match reset {
-                ResetForm::Epoch => reset_at(decision.now(), &binding.outcome),
-                ResetForm::Delta => binding.outcome.report.reset_after.as_secs_ceil(),
+                ResetForm::Epoch => reset_at(decision.now(), binding),
+                ResetForm::Delta => binding.reset_after(decision.now()).as_secs_ceil(),
             });
         });
         self.field(X_POLICY, |text| text.quota(binding));
@@ -151,7 +151,7 @@ impl HeaderFields {
             text.plain(", remaining=");
             text.number(remaining(&binding.outcome));
             text.plain(", reset=");
-            text.number(binding.outcome.report.reset_after.as_secs_ceil());
+            text.number(binding.reset_after(decision.now()).as_secs_ceil());
         });
     }
 
@@ -159,7 +159,7 @@ impl HeaderFields {
         self.early_policy(decision);
         self.field(LIMIT, |text| text.number(binding.outcome.limit));
         self.field(REMAINING, |text| text.number(remaining(&binding.outcome)));
-        let reset_after = binding.outcome.report.reset_after.as_secs_ceil();
+        let reset_after = binding.reset_after(decision.now()).as_secs_ceil();
         self.field(RESET, |text| text.number(reset_after));
     }
 

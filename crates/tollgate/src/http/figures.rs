@@ -2,7 +2,7 @@
 
 use tollgate_core::{Outcome, Timestamp};
 
-use crate::decision::{Decision, Refusal};
+use crate::decision::{Decision, Refusal, RuleOutcome};
 
 /// What is left, as far as a client can rely on it: a node on the local fallback may allow more than the limit, but
 /// does not promise it.
@@ -15,10 +15,17 @@ pub fn remaining(outcome: &Outcome) -> u64 {
 /// keeps clients from retrying at once.
 const STORE_ABSENCE_SECONDS: u64 = 5;
 
+/// When the limit resets, in seconds since the epoch: fixed windows and sliding window counters at the end of the
+/// current window, others when nothing is in use any more. `now` is the time of the decision, [`Decision::now`].
+#[must_use]
+pub fn reset_at(now: Timestamp, outcome: &RuleOutcome<'_>) -> u64 {
+    now.plus(outcome.reset_after(now)).as_micros().div_ceil(1_000_000)
+}
+
 /// When nothing will be in use any more, in seconds since the epoch. `now` is the time of the decision,
 /// [`Decision::now`].
 #[must_use]
-pub const fn reset_at(now: Timestamp, outcome: &Outcome) -> u64 {
+pub const fn full_at(now: Timestamp, outcome: &Outcome) -> u64 {
     now.plus(outcome.report.reset_after).as_micros().div_ceil(1_000_000)
 }
 

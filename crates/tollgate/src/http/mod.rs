@@ -22,9 +22,11 @@ mod figures;
 mod listed;
 mod path;
 mod refusal;
+mod refusal_format;
 
 pub use families::{CollidingFamilies, HeaderFamilies, HeaderFamily, UnknownFamily};
 pub use fields::{for_each_field, write_fields};
-pub use figures::{remaining, reset_at, retry_after, retry_after_rule};
+pub use figures::{full_at, remaining, reset_at, retry_after, retry_after_rule};
 pub use path::{PathMatching, PathProblem};
 pub use refusal::{PROBLEM_JSON, refusal_body};
+pub use refusal_format::{InvalidTemplate, RefusalFormat, RefusalTemplate};

@@ -18,8 +18,20 @@ pub const PROBLEM_JSON: &str = "application/problem+json";
 ///
 /// The reasons of lists are not included: they are notes for operators.
 pub fn refusal_body(decision: &Decision, decision_id: &str, out: &mut Vec<u8>) -> StatusCode {
+    problem_body(decision, decision_id, None, out)
+}
+
+/// Appends the problem document of a refusal, with another status if one is given; returns its status.
+pub(super) fn problem_body(
+    decision: &Decision,
+    decision_id: &str,
+    status: Option<StatusCode>,
+    out: &mut Vec<u8>,
+) -> StatusCode {
     let Some(refusal) = decision.refusal() else { return StatusCode::OK };
-    let RefusalParts { status, code, problem_type, title } = kind(refusal);
+    let parts = kind(refusal);
+    let RefusalParts { code, problem_type, title, .. } = parts;
+    let status = status.unwrap_or(parts.status);
     let body = Body {
         error: ErrorMember {
             code,
@@ -76,8 +88,18 @@ const fn kind(refusal: Refusal) -> RefusalParts {
     }
 }
 
+/// The code of a refusal in its problem document.
+pub(super) fn code_of(decision: &Decision) -> &'static str {
+    decision.refusal().map_or("", |refusal| kind(refusal).code)
+}
+
+/// The refusal in a sentence.
+pub(super) fn message_of(decision: &Decision) -> String {
+    RefusalMessage(decision).to_string()
+}
+
 /// The rule that refused the request; `None` if a list did.
-fn refused_by(decision: &Decision) -> Option<&Rule> {
+pub(super) fn refused_by(decision: &Decision) -> Option<&Rule> {
     decision.refuser().or_else(|| decision.binding().map(|binding| binding.rule))
 }
 

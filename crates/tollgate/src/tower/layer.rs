@@ -16,7 +16,7 @@ use super::observed::Observed;
 use super::service::RateLimit;
 use crate::clock::SystemClock;
 use crate::decision::Decision;
-use crate::http::{HeaderFamilies, PathMatching};
+use crate::http::{HeaderFamilies, PathMatching, RefusalFormat};
 use crate::identity::Extractor;
 use crate::limiter::Limiter;
 
@@ -88,6 +88,12 @@ impl<S, C> RateLimitLayer<S, C> {
     #[must_use]
     pub fn headers(self, families: HeaderFamilies) -> Self {
         self.with(|gate| gate.answers.families = families)
+    }
+
+    /// Sets the status and body of refusals by a limit or a ban. gRPC calls are refused with a status of gRPC.
+    #[must_use]
+    pub fn refusal_format(self, format: RefusalFormat) -> Self {
+        self.with(|gate| gate.answers.format = format)
     }
 
     /// Sets a custom response to refused requests, gRPC calls included. The header fields of the limits are added to

@@ -15,7 +15,7 @@ use serde_json::json;
 use super::grpc::{self, GrpcCode};
 use super::observed::NotChecked;
 use crate::decision::Decision;
-use crate::http::{HeaderFamilies, PROBLEM_JSON, PathProblem, refusal_body, write_fields};
+use crate::http::{HeaderFamilies, PROBLEM_JSON, PathProblem, RefusalFormat, write_fields};
 use crate::identity::CredentialProblem;
 
 /// The id of the refusal, by which it can be found in the server's log.
@@ -28,6 +28,7 @@ type CustomResponse = Arc<dyn Fn(&Decision, &Parts) -> Response<Bytes> + Send + 
 #[derive(Clone, Default)]
 pub(super) struct ResponseBuilder {
     pub(super) families: HeaderFamilies,
+    pub(super) format: RefusalFormat,
     pub(super) own: Option<CustomResponse>,
     ids: Arc<Ids>,
 }
@@ -46,8 +47,8 @@ impl ResponseBuilder {
             None if grpc::is_call(parts) => grpc::refusal(decision),
             None => {
                 let mut body = Vec::with_capacity(512);
-                let status = refusal_body(decision, &id, &mut body);
-                problem(status, body)
+                let (status, content_type) = self.format.write(decision, &id, &mut body);
+                with_body(status, content_type, body)
             }
         };
         let fields = response.headers_mut();
@@ -103,9 +104,13 @@ fn not_checked(parts: &Parts, status: StatusCode, code: &str, detail: &str) -> R
 }
 
 fn problem(status: StatusCode, body: Vec<u8>) -> Response<Bytes> {
+    with_body(status, HeaderValue::from_static(PROBLEM_JSON), body)
+}
+
+fn with_body(status: StatusCode, content_type: HeaderValue, body: Vec<u8>) -> Response<Bytes> {
     let mut response = Response::new(body.into());
     *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
+    response.headers_mut().insert(CONTENT_TYPE, content_type);
     response
 }
 

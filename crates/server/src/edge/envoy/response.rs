@@ -6,7 +6,7 @@ use http::{HeaderName, header};
 use serde_json::Value as Json;
 use tollgate::http::{PROBLEM_JSON, for_each_field, refusal_body, retry_after};
 use tollgate::store::StoreErrorKind;
-use tollgate::{Algorithm, Decision, Micros, RuleOutcome, Timestamp};
+use tollgate::{Decision, Micros, RuleOutcome};
 use tollgate_import::envoy::Unit;
 
 use crate::app::state::ServerState;
@@ -69,7 +69,7 @@ pub(crate) struct Status {
     pub(crate) is_over: bool,
     pub(crate) limit: Option<CurrentLimit>,
     pub(crate) remaining: u32,
-    /// Seconds until all of it is available again.
+    /// Seconds until it resets.
     pub(crate) reset_after: Option<u64>,
 }
 
@@ -106,7 +106,7 @@ impl Status {
                 name: name.to_owned(),
             }),
             remaining: if is_exceeded { 0 } else { narrow(remaining(decision, outcome)) },
-            reset_after: Some(reset_after(outcome, decision.now())),
+            reset_after: Some(outcome.reset_after(decision.now()).as_secs_ceil()),
         }
     }
 }
@@ -119,15 +119,6 @@ fn remaining(decision: &Decision, outcome: &RuleOutcome<'_>) -> u64 {
         return figures.report.remaining;
     }
     figures.report.remaining.min(figures.limit.max(outcome.rule.limit.capacity()))
-}
-
-/// Fixed windows end for all clients at the same time, whether or not anything was counted in them.
-fn reset_after(outcome: &RuleOutcome<'_>, now: Timestamp) -> u64 {
-    let window = outcome.outcome.window.get();
-    if outcome.rule.limit.algorithm() == Algorithm::FixedWindow && window > 0 {
-        return Micros::new(window - now.as_micros() % window).as_secs_ceil();
-    }
-    outcome.outcome.report.reset_after.as_secs_ceil()
 }
 
 fn narrow(number: u64) -> u32 {

@@ -57,7 +57,7 @@ impl server::Authorization for Authorization {
                 .map(|host| String::from_utf8_lossy(host)),
             path: String::from_utf8_lossy(&http.path),
         };
-        let authorized = self.0.authorize(&asked, &headers, peer).await;
+        let authorized = self.0.authorize(&asked, &headers, peer, self.0.deny_status).await;
         Ok(Response::new(write(authorized.unwrap_or_else(Problem::into_response)).await))
     }
 }

@@ -2,7 +2,7 @@
 
 use http::HeaderMap;
 use prost::Message as _;
-use tollgate::http::{remaining, reset_at, retry_after, retry_after_rule};
+use tollgate::http::{full_at, remaining, reset_at, retry_after, retry_after_rule};
 use tollgate::{Decision, Peek, RuleOutcome, SoftState};
 use tollgate_catalog::Author;
 use tonic::{Request, Response, Status};
@@ -12,7 +12,7 @@ use super::definitions::tollgate::v1::rate_limiter_server as server;
 use super::definitions::tollgate::v1::refund_request::Refund as What;
 use super::definitions::tollgate::v1::{
     CheckBatchRequest, CheckBatchResponse, CheckError, CheckRequest, CheckResponse, CheckResult,
-    QuotaResponse, RefundRequest, RefundResponse, ResetResponse, RuleStatus,
+    QuotaResponse, RefundRequest, RefundResponse, ResetResponse, RuleQuota, RuleStatus,
 };
 use super::{read, status};
 use crate::admin::auth::Principal;
@@ -22,7 +22,7 @@ use crate::check::idempotency::Remembered;
 use crate::check::refund::refund_decision;
 use crate::edge::http::handlers::refund;
 use crate::edge::http::problem::Problem;
-use crate::edge::http::wire::response::{reason, refuser};
+use crate::edge::http::wire::response::{reason, refuser, seconds};
 use crate::edge::listen::Peer;
 use crate::observe::metrics::{EntryPoint, RequestOutcome};
 
@@ -226,7 +226,7 @@ fn write(decision: &Decision, id: Option<&str>, detail: bool) -> CheckResponse {
             .map_or(0, |figures| figures.limit.saturating_sub(figures.report.remaining)),
         limit: figures.map(|figures| figures.limit),
         remaining: figures.map(remaining),
-        reset_at: figures.map(|figures| reset_at(decision.now(), figures)),
+        reset_at: binding.as_ref().map(|binding| reset_at(decision.now(), binding)),
         retry_after: retry_after(decision),
         rule_id: rule_id.unwrap_or_default().to_owned(),
         state: state(decision.state()).to_owned(),
@@ -243,16 +243,19 @@ fn write(decision: &Decision, id: Option<&str>, detail: bool) -> CheckResponse {
 }
 
 fn rule(decision: &Decision, outcome: &RuleOutcome<'_>) -> RuleStatus {
-    let figures = &outcome.outcome;
+    let (figures, (limit, window)) = (&outcome.outcome, outcome.quota());
     RuleStatus {
         rule_id: outcome.rule.id.to_string(),
         allowed: !outcome.is_exceeded(),
         shadow: outcome.is_shadow(),
         limit: figures.limit,
         remaining: remaining(figures),
-        window_seconds: figures.window.get() as f64 / 1e6,
+        window_seconds: seconds(figures.window),
         cost: figures.cost,
-        reset_at: reset_at(decision.now(), figures),
+        reset_at: reset_at(decision.now(), outcome),
+        full_at: Some(full_at(decision.now(), figures)),
+        quota: (limit != figures.limit)
+            .then(|| RuleQuota { limit, window_seconds: seconds(window) }),
         retry_after: retry_after_rule(figures),
         state: state(outcome.state).to_owned(),
     }

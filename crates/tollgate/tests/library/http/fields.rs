@@ -3,7 +3,7 @@
 use http::{HeaderMap, HeaderValue};
 use proptest::prelude::*;
 use proptest::sample::select;
-use tollgate::http::{HeaderFamilies, reset_at, retry_after, write_fields};
+use tollgate::http::{HeaderFamilies, full_at, reset_at, retry_after, write_fields};
 use tollgate::{Algorithm, Decision, Micros, Timestamp};
 
 use crate::http::scene::config;
@@ -350,8 +350,14 @@ proptest! {
         let written = written.iter().find_map(|field| field.strip_prefix("retry-after: "));
         prop_assert_eq!(written.map(str::to_owned), retry_after.map(|seconds| seconds.to_string()));
 
-        let reset = reset_at(decision.now(), &decision.binding().expect("a rule").outcome);
-        scene.limiter.clock().set(Timestamp::from_secs(reset));
+        let binding = decision.binding().expect("a rule");
+        let (reset, full) =
+            (reset_at(decision.now(), &binding), full_at(decision.now(), &binding.outcome));
+        let is_aligned =
+            matches!(algorithm, Algorithm::FixedWindow | Algorithm::SlidingWindowCounter);
+        let window_end = (decision.now().as_micros() / 1_000 / window_ms + 1) * window_ms;
+        prop_assert_eq!(reset, if is_aligned { window_end.div_ceil(1_000) } else { full });
+        scene.limiter.clock().set(Timestamp::from_secs(full));
         prop_assert_eq!(decide(&scene, "user_id=u cost=0").remaining(), Some(limit));
         if let Some(seconds) = retry_after {
             prop_assert!(seconds >= 1);

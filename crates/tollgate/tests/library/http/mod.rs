@@ -3,6 +3,7 @@
 mod bodies;
 mod families;
 mod fields;
+mod templates;
 
 use crate::faulty;
 use crate::scene;

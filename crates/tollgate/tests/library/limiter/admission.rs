@@ -132,8 +132,8 @@ fn throttled_requests_have_a_delay() {
                 ("0 check user_id=u", "allowed by r, 0 left, held 0 ms, warned"),
                 ("0 check user_id=u", "allowed by r, 0 left, held 1000 ms, throttled"),
                 ("0 check user_id=u", "allowed by r, 0 left, held 2000 ms, throttled"),
-                ("0 check user_id=u", "refused by r, 0 left, retry in 1000 ms, warned"),
-                ("500 check user_id=u", "refused by r, 0 left, retry in 500 ms, warned"),
+                ("0 check user_id=u", "refused by r, 0 left, retry in 1000 ms, throttled"),
+                ("500 check user_id=u", "refused by r, 0 left, retry in 500 ms, throttled"),
                 ("1000 check user_id=u", "allowed by r, 0 left, held 2000 ms, throttled"),
             ],
         );
@@ -144,7 +144,7 @@ fn throttled_requests_have_a_delay() {
         &[
             ("0 check user_id=u", "allowed by r, 1 left, held 0 ms"),
             ("0 check user_id=u", "allowed by r, 0 left, held 1000 ms, throttled"),
-            ("0 check user_id=u", "refused by r, 0 left, retry in 1000 ms, warned"),
+            ("0 check user_id=u", "refused by r, 0 left, retry in 1000 ms, throttled"),
             ("1500 check user_id=u", "allowed by r, 0 left, held 500 ms, throttled"),
         ],
     );

@@ -53,9 +53,10 @@ fn every_algorithm_refuses_and_recovers() {
         let policy = format!(
             "rules: [{{rule_id: r, limit: 4, window: 10s, identifier_type: ip, algorithm: {algorithm}}}]"
         );
-        let held = if algorithm == "leaky_bucket" { ", held 0 ms" } else { "" };
+        let is_queue = algorithm == "leaky_bucket";
+        let (held, state) = if is_queue { (", held 0 ms", "throttled") } else { ("", "warned") };
         let full = format!("allowed by r, 0 left{held}, warned");
-        let refused = format!("refused by r, 0 left, {refused}, warned");
+        let refused = format!("refused by r, 0 left, {refused}, {state}");
         let too_early = format!("{} check ip=192.0.2.1", recovered - 1);
         let in_time = format!("{recovered} check ip=192.0.2.1");
         let mut scene = crate::limiter::in_memory(&policy);

@@ -7,7 +7,7 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
-use tollgate::http::{PROBLEM_JSON, refusal_body, write_fields};
+use tollgate::http::write_fields;
 use tollgate::identity::HttpRequest;
 use tollgate::{CheckTarget, Decision};
 
@@ -16,6 +16,7 @@ use crate::check::checker::Recording;
 use crate::edge::http::extract::Peer;
 use crate::edge::http::problem::{Problem, ProblemBody};
 use crate::edge::http::wire::response::refuser;
+use crate::edge::http::wire::url_path::url_path;
 use crate::observe::audit_log::RequestContext;
 use crate::observe::metrics::EntryPoint;
 use crate::settings::{DenyStatus, RequestHeaders};
@@ -39,6 +40,7 @@ const STATUS: http::HeaderName = http::HeaderName::from_static("x-tollgate-statu
 #[utoipa::path(
     get, path = "/api/v1/rate-limit/authorize", tag = "check",
     params(
+        ("deny_status" = Option<u16>, Query, description = "The status of refusals: 429, or 403 for nginx; authorize.deny_status if not given"),
         ("x-original-uri" = Option<String>, Header, description = "What the client requested, from nginx"),
         ("x-forwarded-uri" = Option<String>, Header, description = "What the client requested, from Traefik or Caddy"),
     ),
@@ -59,13 +61,14 @@ pub(crate) async fn authorize(
     let (parts, _) = request.into_parts();
     app.admit_proxy(&parts.headers, peer)?;
     app.guard.check_call().map_err(Problem::for_a_proxy)?;
+    let deny_status = deny_status(&parts.uri)?.unwrap_or(app.deny_status);
     let asked = AuthorizeRequest::of(
         &parts.headers,
         parts.method.as_str(),
         &parts.uri,
         app.request_headers,
     )?;
-    app.authorize(&asked, &parts.headers, peer).await
+    app.authorize(&asked, &parts.headers, peer, deny_status).await
 }
 
 impl Shared {
@@ -75,13 +78,14 @@ impl Shared {
         asked: &AuthorizeRequest<'_>,
         headers: &HeaderMap,
         peer: Peer,
+        deny_status: DenyStatus,
     ) -> Result<Response, Problem> {
         let identity = self.identify(headers, peer).await;
         if let Some(why) = identity.credential_problem {
-            return Err(self.refuse_client(Problem::of_credentials(why)));
+            return Err(refuse_client(deny_status, Problem::of_credentials(why)));
         }
         let path = self.paths.read(&asked.path);
-        let path = path.map_err(|why| self.refuse_client(Problem::of_path(why)))?;
+        let path = path.map_err(|why| refuse_client(deny_status, Problem::of_path(why)))?;
         let request = HttpRequest {
             identity: &identity,
             method: &asked.method,
@@ -98,14 +102,19 @@ impl Shared {
             CheckTarget::Request(&request),
             Recording::proxied(EntryPoint::Authorize),
             context,
-            |decision, id| self.authorization(decision, id),
+            |decision, id| self.authorization(decision, id, deny_status),
         );
         Ok(checked.await)
     }
 
     /// The response to a proxy: 200 if the request may pass, else the refusal for its client. A refusal
     /// has an id.
-    fn authorization(&self, decision: &Decision, id: Option<&str>) -> Response {
+    fn authorization(
+        &self,
+        decision: &Decision,
+        id: Option<&str>,
+        deny_status: DenyStatus,
+    ) -> Response {
         let mut response = Response::new(Body::empty());
         write_fields(decision, self.families, response.headers_mut());
         if let Some(why) = decision.degraded().and_then(|why| why.to_string().parse().ok()) {
@@ -113,11 +122,11 @@ impl Shared {
         }
         if let Some(id) = id {
             let mut body = Vec::with_capacity(512);
-            let status = refusal_body(decision, id, &mut body);
+            let (status, content_type) = self.refusal.write(decision, id, &mut body);
             *response.body_mut() = Body::from(body);
             *response.status_mut() = status;
             let fields = response.headers_mut();
-            fields.insert(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
+            fields.insert(header::CONTENT_TYPE, content_type);
             // The body says the same, but not every proxy passes it on.
             let binding = decision.binding().map(|binding| &*binding.rule.id);
             let rule = binding.or_else(|| refuser(decision));
@@ -126,23 +135,40 @@ impl Shared {
                     fields.insert(name, value);
                 }
             }
-            if self.deny_status == DenyStatus::Forbidden {
+            if deny_status == DenyStatus::Forbidden {
                 fields.insert(STATUS, HeaderValue::from(status.as_u16()));
                 *response.status_mut() = StatusCode::FORBIDDEN;
             }
         }
         response
     }
+}
 
-    /// Refuses an invalid request of a client, with a status that its proxy passes on.
-    fn refuse_client(&self, problem: Problem) -> Problem {
-        let status = problem.status();
-        if self.deny_status == DenyStatus::Forbidden && status == StatusCode::BAD_REQUEST {
-            problem
-                .with_status(StatusCode::FORBIDDEN)
-                .with_header(STATUS, HeaderValue::from(status.as_u16()))
-        } else {
-            problem
+/// Refuses an invalid request of a client, with a status that its proxy passes on.
+fn refuse_client(deny_status: DenyStatus, problem: Problem) -> Problem {
+    let status = problem.status();
+    if deny_status == DenyStatus::Forbidden && status == StatusCode::BAD_REQUEST {
+        problem
+            .with_status(StatusCode::FORBIDDEN)
+            .with_header(STATUS, HeaderValue::from(status.as_u16()))
+    } else {
+        problem
+    }
+}
+
+/// The status of refusals that this proxy wants, by the query of its call. Behind a longer path, the query is the
+/// client's and says nothing.
+fn deny_status(uri: &Uri) -> Result<Option<DenyStatus>, Problem> {
+    let query = uri.query().filter(|_| uri.path() == PATH).unwrap_or_default();
+    let mut values = query.split('&').filter_map(|pair| pair.strip_prefix("deny_status="));
+    match (values.next(), values.next()) {
+        (None, _) => Ok(None),
+        (Some("429"), None) => Ok(Some(DenyStatus::TooManyRequests)),
+        (Some("403"), None) => Ok(Some(DenyStatus::Forbidden)),
+        (Some(_), _) => {
+            let detail =
+                "deny_status: write 429, or 403 for a proxy that passes on only that, once";
+            Err(Problem::bad_request("invalid_query", detail))
         }
     }
 }
@@ -246,135 +272,11 @@ impl<'a> AuthorizeRequest<'a> {
 
 /// The path of a URI that may be a whole URL.
 fn path_of(uri: Cow<'_, str>) -> Cow<'_, str> {
-    let start = match uri.split_once("://") {
-        Some((scheme, rest)) if !scheme.contains(['/', '?', '#']) => {
-            let before = uri.len() - rest.len();
-            match rest.find(['/', '?']) {
-                Some(at) => before + at,
-                None => return "/".into(),
-            }
-        }
-        _ => return uri,
-    };
     match uri {
-        Cow::Borrowed(uri) => uri[start..].into(),
-        Cow::Owned(uri) => uri[start..].to_owned().into(),
+        Cow::Borrowed(uri) => url_path(uri).into(),
+        Cow::Owned(uri) => url_path(&uri).to_owned().into(),
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const ANY: RequestHeaders = RequestHeaders::Any;
-
-    /// Method, host and path of the request, or the status of the refusal.
-    fn asked(believed: RequestHeaders, lines: &[(&'static str, &str)], uri: &str) -> String {
-        let lines: Vec<_> = lines.iter().map(|(name, value)| (*name, value.as_bytes())).collect();
-        asked_in_bytes(believed, &lines, uri)
-    }
-
-    fn asked_in_bytes(
-        believed: RequestHeaders,
-        lines: &[(&'static str, &[u8])],
-        uri: &str,
-    ) -> String {
-        let mut headers = HeaderMap::new();
-        for (name, value) in lines {
-            headers.insert(*name, HeaderValue::from_bytes(value).expect("a header value"));
-        }
-        let uri: Uri = uri.parse().expect("a URI");
-        match AuthorizeRequest::of(&headers, "GET", &uri, believed) {
-            Ok(AuthorizeRequest { method, host, path }) => {
-                format!("{method} {}{path}", host.unwrap_or_default())
-            }
-            Err(problem) => problem.status().as_u16().to_string(),
-        }
-    }
-
-    #[test]
-    fn requests_are_read_from_the_headers_of_proxies() {
-        let check = |lines: &[(&'static str, &str)], behind: &str, expected: &str| {
-            assert_eq!(asked(ANY, lines, &format!("{PATH}{behind}")), expected, "{lines:?}");
-        };
-        let traefik = [
-            ("x-forwarded-method", "PUT"),
-            ("x-forwarded-uri", "/t"),
-            ("x-forwarded-host", "api.example.com"),
-        ];
-        check(&[], "", "400");
-        check(&[], "/", "GET /");
-        check(&[], "/orders/7?x=1", "GET /orders/7?x=1");
-        check(&[], "?x=1", "400");
-        check(&[("x-original-method", "POST"), ("x-original-uri", "/a?b")], "", "POST /a?b");
-        check(&traefik, "", "PUT api.example.com/t");
-        check(&[("x-original-uri", "https://h.example/p?q")], "", "GET /p?q");
-        check(&[("x-original-uri", "https://h.example")], "", "GET /");
-        let redirect = "/redirect?to=https://e.example/x";
-        check(&[("x-original-uri", redirect)], "", "GET /redirect?to=https://e.example/x");
-    }
-
-    #[test]
-    fn headers_that_are_not_utf_8_are_not_ignored() {
-        let check = |value: &[u8], expected: &str| {
-            let lines = [("x-original-uri", value)];
-            assert_eq!(asked_in_bytes(ANY, &lines, PATH), expected);
-        };
-        check("/login?\u{fc}".as_bytes(), "GET /login?\u{fc}");
-        check(b"/login?\xff", "GET /login?\u{fffd}");
-        check(b"https://h.example/login?\xff", "GET /login?\u{fffd}");
-    }
-
-    #[test]
-    fn a_client_cannot_choose_the_path_that_is_checked() {
-        let both = [("x-original-uri", "/harmless"), ("x-forwarded-uri", "/login")];
-        let check = |believed, behind: &str, expected: &str| {
-            assert_eq!(asked(believed, &both, &format!("{PATH}{behind}")), expected);
-        };
-        check(ANY, "", "400");
-        check(ANY, "/login", "GET /login");
-        check(RequestHeaders::Original, "", "GET /harmless");
-        check(RequestHeaders::Forwarded, "", "GET /login");
-        let same = [("x-original-uri", "/login"), ("x-forwarded-uri", "https://h.example/login")];
-        assert_eq!(asked(ANY, &same, PATH), "GET /login");
-        let other_method = [
-            ("x-original-uri", "/login"),
-            ("x-original-method", "GET"),
-            ("x-forwarded-uri", "/login"),
-            ("x-forwarded-method", "POST"),
-        ];
-        assert_eq!(asked(ANY, &other_method, PATH), "400");
-        assert_eq!(asked(RequestHeaders::Forwarded, &other_method, PATH), "POST /login");
-        let only_there = [
-            ("x-original-uri", "/login"),
-            ("x-original-method", "GET"),
-            ("x-forwarded-uri", "/login"),
-        ];
-        assert_eq!(asked(ANY, &only_there, PATH), "400");
-    }
-
-    #[test]
-    fn a_repeated_header_is_refused() {
-        let mut headers = HeaderMap::new();
-        headers.append("x-original-uri", HeaderValue::from_static("/harmless"));
-        headers.append("x-original-uri", HeaderValue::from_static("/login"));
-        let uri = Uri::from_static(PATH);
-        let refused = AuthorizeRequest::of(&headers, "GET", &uri, ANY).expect_err("two lines");
-        assert_eq!(refused.status(), StatusCode::BAD_REQUEST);
-    }
-
-    #[test]
-    fn the_host_of_http_2_is_that_of_its_target() {
-        let headers = HeaderMap::new();
-        let uri = Uri::from_static("https://api.example.com/api/v1/rate-limit/authorize/x");
-        let asked = AuthorizeRequest::of(&headers, "GET", &uri, ANY).expect("a path behind ours");
-        assert_eq!(asked.host.as_deref(), Some("api.example.com"));
-    }
-
-    #[test]
-    fn a_path_of_any_length_is_checked() {
-        let long = format!("/{}", "a".repeat(60_000));
-        assert_eq!(asked(ANY, &[("x-original-uri", &long)], PATH), format!("GET {long}"));
-        assert_eq!(asked(ANY, &[], &format!("{PATH}{long}")), format!("GET {long}"));
-    }
-}
+mod tests;

@@ -6,8 +6,10 @@ use std::borrow::Cow;
 use axum::extract;
 use axum::response::{IntoResponse, Response};
 use http::header;
-use tollgate::http::{remaining, reset_at};
-use tollgate::{ClaimedOutcome, Decision, DecisionReason, Micros, Mode, RefundClaim, decide};
+use tollgate::http::remaining;
+use tollgate::{
+    ClaimedOutcome, Decision, DecisionReason, Micros, Mode, RefundClaim, Timestamp, decide,
+};
 use tollgate_api::{CheckResponse, DecisionRecord, Reason, RuleResult, State};
 use tollgate_catalog::{DecisionAction, DecisionFilter, LoggedDecision};
 
@@ -19,7 +21,7 @@ use crate::edge::http::extract::{PathName, Viewer, read_name};
 use crate::edge::http::openapi::AdminProblems;
 use crate::edge::http::problem::{Problem, ProblemBody};
 use crate::edge::http::wire::response::{figures_of, response, rule_results, state};
-use crate::edge::http::wire::time::rfc_3339;
+use crate::edge::http::wire::time::{rfc_3339, rfc_3339_past};
 use crate::observe::audit_log::log::DecisionDetails;
 use crate::policy::source::PolicySource;
 
@@ -69,7 +71,7 @@ fn explain(id: &str, decision: &Decision) -> String {
     // Serialized while the decision is locked; it may be evicted when the response is sent.
     let record = DecisionRecord {
         decision_id: Cow::Borrowed(id),
-        at: rfc_3339(decision.now()),
+        at: rfc_3339_past(decision.now()),
         because: because(decision),
         tier: decision.tier().map(Cow::Borrowed),
         revision: Some(decision.revision().number),
@@ -88,15 +90,14 @@ fn explain_claim(id: &str, claim: &RefundClaim<'_>) -> String {
         || ONLY_SHADOW.to_owned(),
         |binding| format!("every rule admitted it; {} has the least left", binding.rule_id),
     );
-    let rules: Vec<RuleResult<'_>> =
-        charged.iter().map(|it| figures_of(it.rule_id, at, &it.outcome, it.state)).collect();
+    let rules: Vec<RuleResult<'_>> = charged.iter().map(|it| claimed_figures(it, at)).collect();
     let enforced = charged.iter().filter(|it| it.outcome.mode != Mode::Shadow);
     let soft = enforced.map(|it| it.state).max().unwrap_or_default();
     let answer = CheckResponse {
         allowed: true,
         limit: binding.map(|binding| binding.outcome.limit),
         remaining: binding.map(|binding| remaining(&binding.outcome)),
-        reset_at: binding.map(|binding| reset_at(at, &binding.outcome)),
+        reset_at: binding.map(|binding| binding.reset_at(at)),
         rule_id: binding.map(|binding| Cow::Borrowed(binding.rule_id)),
         state: state(soft),
         decision_id: Some(Cow::Borrowed(id)),
@@ -109,7 +110,7 @@ fn explain_claim(id: &str, claim: &RefundClaim<'_>) -> String {
     };
     let record = DecisionRecord {
         decision_id: Cow::Borrowed(id),
-        at: rfc_3339(at),
+        at: rfc_3339_past(at),
         because,
         tier: claim.tier().map(Cow::Borrowed),
         revision: Some(claim.revision()),
@@ -117,6 +118,10 @@ fn explain_claim(id: &str, claim: &RefundClaim<'_>) -> String {
         rules,
     };
     serde_json::to_string(&record).unwrap_or_default()
+}
+
+fn claimed_figures<'a>(it: &ClaimedOutcome<'a>, at: Timestamp) -> RuleResult<'a> {
+    figures_of(it.rule_id, at, &it.outcome, it.quota(), it.reset_at(at), it.state)
 }
 
 /// A decision of the log, where all nodes write theirs.
@@ -152,7 +157,7 @@ fn explain_logged(logged: &LoggedDecision) -> String {
     let id = Cow::Borrowed(logged.decision_id.as_str());
     let record = DecisionRecord {
         decision_id: id.clone(),
-        at: rfc_3339(logged.at),
+        at: rfc_3339_past(logged.at),
         because,
         tier: details.tier.as_deref().map(Cow::Borrowed),
         revision: None,

@@ -16,6 +16,7 @@ use crate::edge::http::extract::Peer;
 use crate::edge::http::problem::{Problem, ProblemBody};
 use crate::edge::http::wire::ban::BanAnswer;
 use crate::edge::http::wire::decode::shorten;
+use crate::edge::http::wire::response::seconds;
 use crate::edge::http::wire::time::rfc_3339;
 
 /// The endpoint that a client wants its limits for.
@@ -50,10 +51,15 @@ pub(crate) struct LimitAnswer {
     limit: u64,
     /// What is left.
     remaining: u64,
-    /// When all of it is available again, in RFC 3339.
+    /// When the limit resets, in RFC 3339: `fixed_window` and `sliding_window_counter` at the end of the current
+    /// window, others when nothing is in use.
     #[schema(format = DateTime)]
     reset_at: String,
+    /// When nothing is in use, in RFC 3339, if there are no more requests.
+    #[schema(format = DateTime)]
+    full_at: String,
     /// The seconds in which the rate refills `limit`: the window, unless there is a burst.
+    #[serde(serialize_with = "tollgate_api::seconds")]
     window_seconds: f64,
 }
 
@@ -111,8 +117,9 @@ pub(crate) async fn status(
             rule_id: outcome.rule.id.to_string(),
             limit: outcome.outcome.limit,
             remaining: outcome.outcome.report.remaining,
-            reset_at: rfc_3339(decision.now().plus(outcome.outcome.report.reset_after)),
-            window_seconds: outcome.outcome.window.get() as f64 / 1e6,
+            reset_at: rfc_3339(decision.now().plus(outcome.reset_after(decision.now()))),
+            full_at: rfc_3339(decision.now().plus(outcome.outcome.report.reset_after)),
+            window_seconds: seconds(outcome.outcome.window),
         })
         .collect();
     let client_id = identity.user_id.clone().unwrap_or_else(|| identity.ip.clone());

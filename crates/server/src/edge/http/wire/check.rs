@@ -11,6 +11,7 @@ use tollgate::{Attribute, Attributes, CheckTarget, Policy};
 use tollgate_api::{CheckRequest, Identifiers, KeyType};
 
 use crate::edge::http::problem::Problem;
+use crate::edge::http::wire::url_path::url_path;
 use crate::observe::audit_log::RequestContext;
 
 /// A check as the limiter sees it: a request with attributes.
@@ -208,7 +209,7 @@ impl Attributes for CheckBody<'_> {
             Attribute::Tenant => (who.tenant.as_deref(), Some(KeyType::Tenant)),
             Attribute::Path => {
                 let is_path = |key| matches!(key, KeyType::Endpoint | KeyType::Custom);
-                return self.endpoint.as_deref().or_else(|| self.key(is_path));
+                return self.endpoint.as_deref().map(url_path).or_else(|| self.key(is_path));
             }
             Attribute::Method => (self.method.as_deref(), None),
             Attribute::Host => (self.host.as_deref(), None),

@@ -5,3 +5,4 @@ pub(crate) mod check;
 pub(crate) mod decode;
 pub(crate) mod response;
 pub(crate) mod time;
+pub(crate) mod url_path;

@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 
 use serde::Serialize;
-use tollgate::http::{remaining, reset_at, retry_after, retry_after_rule};
+use tollgate::http::{full_at, remaining, reset_at, retry_after, retry_after_rule};
 use tollgate::{
     Decision, DecisionReason, Micros, Mode, Outcome, Refusal, RuleOutcome, SoftState, Timestamp,
 };
-use tollgate_api::{CheckResponse, Reason, RuleResult, State};
+use tollgate_api::{CheckResponse, Reason, RuleQuota, RuleResult, State};
 
 use super::time::rfc_3339;
 
@@ -24,7 +24,7 @@ pub(crate) fn response<'a>(
         allowed: decision.is_allowed(),
         limit: binding.map(|binding| binding.outcome.limit),
         remaining: binding.map(|binding| remaining(&binding.outcome)),
-        reset_at: binding.map(|binding| reset_at(decision.now(), &binding.outcome)),
+        reset_at: binding.map(|binding| reset_at(decision.now(), &binding)),
         rule_id: rule_id.map(Cow::Borrowed),
         state: state(decision.state()),
         decision_id: decision_id.map(Cow::Borrowed),
@@ -46,14 +46,25 @@ pub(crate) fn rule_results(decision: &Decision) -> Vec<RuleResult<'_>> {
 }
 
 fn rule_result<'a>(decision: &Decision, outcome: &RuleOutcome<'a>) -> RuleResult<'a> {
-    figures_of(&outcome.rule.id, decision.now(), &outcome.outcome, outcome.state)
+    let now = decision.now();
+    let quota = outcome.quota();
+    figures_of(
+        &outcome.rule.id,
+        now,
+        &outcome.outcome,
+        quota,
+        reset_at(now, outcome),
+        outcome.state,
+    )
 }
 
-/// The figures of one rule at that time.
+/// The figures of one rule at that time. `quota` is the limit as it was written, `reset_at` in seconds.
 pub(crate) fn figures_of<'a>(
     rule_id: &'a str,
     at: Timestamp,
     outcome: &Outcome,
+    quota: (u64, Micros),
+    reset_at: u64,
     soft: SoftState,
 ) -> RuleResult<'a> {
     RuleResult {
@@ -62,12 +73,20 @@ pub(crate) fn figures_of<'a>(
         shadow: outcome.mode == Mode::Shadow,
         limit: outcome.limit,
         remaining: remaining(outcome),
-        window_seconds: outcome.window.get() as f64 / 1e6,
+        window_seconds: seconds(outcome.window),
+        quota: (quota.0 != outcome.limit)
+            .then(|| RuleQuota { limit: quota.0, window_seconds: seconds(quota.1) }),
         cost: outcome.cost,
-        reset_at: reset_at(at, outcome),
+        reset_at,
+        full_at: Some(full_at(at, outcome)),
         retry_after: (!outcome.admitted).then(|| retry_after_rule(outcome)),
         state: state(soft),
     }
+}
+
+/// A span in seconds, as the API has it.
+pub(crate) const fn seconds(span: Micros) -> f64 {
+    span.get() as f64 / 1e6
 }
 
 /// The reason of a refusal as the API names it.

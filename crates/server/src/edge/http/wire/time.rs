@@ -2,11 +2,20 @@
 
 use tollgate::Timestamp;
 
-/// A time in RFC 3339, rounded up to the second.
+/// A time to come in RFC 3339, rounded up to the second: no client returns too early.
 pub(crate) fn rfc_3339(moment: Timestamp) -> String {
-    let seconds = i64::try_from(moment.as_micros().div_ceil(1_000_000)).unwrap_or(i64::MAX);
+    of_second(moment.as_micros().div_ceil(1_000_000))
+}
+
+/// A time of the past in RFC 3339, rounded down to the second, as in access logs.
+pub(crate) fn rfc_3339_past(moment: Timestamp) -> String {
+    of_second(moment.as_micros() / 1_000_000)
+}
+
+fn of_second(second: u64) -> String {
+    let second = i64::try_from(second).unwrap_or(i64::MAX);
     // A time beyond the calendar becomes its last day.
-    jiff::Timestamp::from_second(seconds).unwrap_or(jiff::Timestamp::MAX).to_string()
+    jiff::Timestamp::from_second(second).unwrap_or(jiff::Timestamp::MAX).to_string()
 }
 
 /// A time in RFC 3339, exact to the microsecond. All texts are equally long, so that they sort by time.
@@ -31,9 +40,11 @@ mod tests {
     }
 
     #[test]
-    fn times_are_rounded_up() {
+    fn times_to_come_are_rounded_up_and_past_ones_down() {
         assert_eq!(rfc_3339(Timestamp::from_secs(1_700_000_000)), "2023-11-14T22:13:20Z");
         assert_eq!(rfc_3339(Timestamp::from_millis(1_700_000_000_001)), "2023-11-14T22:13:21Z");
+        let past = Timestamp::from_millis(1_700_000_000_999);
+        assert_eq!(rfc_3339_past(past), "2023-11-14T22:13:20Z");
         assert_eq!(rfc_3339(Timestamp::from_micros(u64::MAX)), jiff::Timestamp::MAX.to_string());
     }
 }

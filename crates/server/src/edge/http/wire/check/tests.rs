@@ -54,6 +54,14 @@ fn the_subject_is_a_rule_or_the_request() {
     check(&long, Ok("request"));
 }
 
+/// It used to be read as a path that no rule matches.
+#[test]
+fn a_whole_url_as_endpoint_is_read_as_its_path() {
+    let text = r#"{"endpoint":"https://api.example/login?next=/","method":"POST"}"#;
+    let body: CheckBody<'_> = decode(text.as_bytes()).expect(text);
+    assert_eq!(body.get(Attribute::Path), Some("/login?next=/"));
+}
+
 /// An invalid address used to mean no limit, silently.
 #[test]
 fn empty_identifiers_and_invalid_addresses_are_refused() {
