@@ -121,10 +121,16 @@ pub struct QuotaFigures {
     pub algorithm: String,
     /// Units per window.
     pub limit: u64,
-    /// The window in milliseconds.
+    /// The window in milliseconds; of the calendar, the current one.
     pub window_ms: u64,
+    /// Which windows of the calendar, if they are of one: `month (Europe/Berlin)`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calendar: Option<String>,
     /// The most that can be in use at once.
     pub capacity: u64,
+    /// For a rule with `limit_from`: where the limit comes from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit_from: Option<String>,
     /// The identifier types of the override it comes from; none if it is the rule's own.
     pub override_by: Option<String>,
     /// When that override began, as an RFC 3339 time.

@@ -65,6 +65,8 @@ pub enum CatalogError {
     },
     /// Something else still needs the entry.
     InUse(String),
+    /// This is the last token of an administrator.
+    LastAdmin,
     /// The file system has little room left, which is kept for operators.
     NoSpace(String),
     /// The author may not change the entry: it belongs to others.
@@ -151,6 +153,10 @@ impl fmt::Display for CatalogError {
                 }
                 Ok(())
             }
+            Self::LastAdmin => f.write_str(
+                "this is the last token of an administrator: make another one first, or set \
+                 TOLLGATE_ADMIN_TOKEN",
+            ),
             Self::Missing { kind, name } => write!(f, "there is no {kind} {name}"),
             Self::Exists { kind, name } => write!(f, "there is a {kind} {name} already"),
             Self::Changed { kind, name, version } => {

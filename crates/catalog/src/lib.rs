@@ -32,6 +32,7 @@ pub use log::decision_log::Logged;
 pub use log::decisions::{DecisionAction, DecisionFilter, DecisionPlace, LoggedDecision};
 pub use log::resets::{Reset, ResetRecord};
 pub use log::revisions::RevisionRecord;
+pub use read::export::PolicyExport;
 pub use read::load::ChangesSince;
 pub use read::page::{EntryPage, Filter};
 #[doc(hidden)]

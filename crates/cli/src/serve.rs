@@ -113,6 +113,7 @@ async fn run_server(Effective { settings, .. }: &Effective) -> Result<ExitCode, 
 
     signals.end(&app).await;
     app.set_draining();
+    trigger.announce();
     let delay = settings.limits.shutdown_delay;
     if !delay.is_zero() {
         info!("ending: not ready any more, but taking traffic for {delay:?}");

@@ -3,6 +3,7 @@
 //! ```text
 //! t:<limit>:<window us>:<whole units owed>:<fraction, in 1/window>:<at us>    also l: and g:
 //! f:<window us>:<at us>:<count>
+//! f:<window us>:<at us>:<count>:<calendar>    of the calendar, with the nominal length
 //! c:<window us>:<at us>:<count>:<previous count>
 //! s:<window us>:<at us>=<count>,<at us>=<count>,...
 //! ```
@@ -41,10 +42,12 @@ impl fmt::Display for State {
                 write!(f, "{tag}:{limit}:{window}:{whole}:{fraction}:{at}")
             }
             Self::Window(state) => {
-                let WindowState { algorithm, window, at, current, previous } = *state;
+                let WindowState { algorithm, window, calendar, at, current, previous } = *state;
                 write!(f, "{}:{}:{}:{current}", tag(algorithm), window.get(), at.as_micros())?;
                 if algorithm == Algorithm::SlidingWindowCounter {
                     write!(f, ":{previous}")?;
+                } else if calendar > 0 {
+                    write!(f, ":{calendar}")?;
                 }
                 Ok(())
             }
@@ -84,12 +87,12 @@ impl FromStr for State {
                 let window = window(fields.next())?;
                 let at = Timestamp::from_micros(number(fields.next())?);
                 let current = number(fields.next())?;
-                let previous = if algorithm == Algorithm::SlidingWindowCounter {
-                    number(fields.next())?
+                let (previous, calendar) = if algorithm == Algorithm::SlidingWindowCounter {
+                    (number(fields.next())?, 0)
                 } else {
-                    0
+                    (0, fields.next().map(calendar).transpose()?.unwrap_or(0))
                 };
-                Self::Window(WindowState { algorithm, window, at, current, previous })
+                Self::Window(WindowState { algorithm, window, calendar, at, current, previous })
             }
             Algorithm::SlidingWindowLog => {
                 let window = window(fields.next())?;
@@ -138,6 +141,11 @@ fn number(field: Option<&str>) -> Result<u64, MalformedState> {
         return Err(MalformedState);
     }
     digits.parse().map_err(|_| MalformedState)
+}
+
+/// The id of a calendar, which is never zero.
+fn calendar(field: &str) -> Result<u64, MalformedState> {
+    number(Some(field)).and_then(|id| if id > 0 { Ok(id) } else { Err(MalformedState) })
 }
 
 fn window(field: Option<&str>) -> Result<Micros, MalformedState> {

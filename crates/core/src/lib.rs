@@ -26,6 +26,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod calendar;
 mod clock_skew;
 mod codec;
 mod decide;
@@ -38,6 +39,7 @@ mod settle;
 mod state;
 mod time;
 
+pub use calendar::{Calendar, CalendarUnit};
 pub use codec::MalformedState;
 pub use decide::{Outcome, Verdict, decide};
 pub use kernel::{

@@ -1,7 +1,7 @@
 //! The integers derived from a quota, and the one place that dispatches to the three kernels.
 
 use crate::kernel::{Balance as _, bucket, log, rate::Rate, window};
-use crate::{Algorithm, ChargeResult, Micros, Mode, Quota, State, Timestamp};
+use crate::{Algorithm, Calendar, ChargeResult, Micros, Mode, Quota, State, Timestamp};
 
 /// A compiled [`Quota`].
 #[derive(Clone, Copy, Debug, Eq)]
@@ -16,6 +16,8 @@ pub struct Limit {
     pub(crate) ceiling: u64,
     /// Buckets only: how far beyond the ceiling an admission may be scheduled.
     pub(crate) max_delay: Micros,
+    /// Fixed windows only: windows of the calendar. `window` is then their nominal length.
+    pub(crate) calendar: Option<&'static Calendar>,
     /// Buckets only: how fast a debt drains.
     pub(crate) rate: Rate,
     /// Buckets without delay and grace: the capacity in parts, if that fits 64 bits. Otherwise 0, which selects the
@@ -36,6 +38,7 @@ impl PartialEq for Limit {
             && self.capacity == other.capacity
             && self.ceiling == other.ceiling
             && self.max_delay == other.max_delay
+            && self.calendar == other.calendar
     }
 }
 
@@ -70,7 +73,8 @@ impl Limit {
         let ceiling = if quota.limit == 0 { 0 } else { capacity.saturating_add(quota.grace) };
         let (algorithm, window) = (quota.algorithm as u64, quota.window.get());
         let fields = [algorithm, quota.limit, window, capacity, ceiling, quota.max_delay.get()];
-        let digest = fields.iter().fold(0, |hash: u64, field| {
+        let calendar = quota.calendar.map(Calendar::id);
+        let digest = fields.iter().chain(&calendar).fold(0, |hash: u64, field| {
             let mixed = (hash ^ field).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             mixed ^ (mixed >> 32)
         });
@@ -86,6 +90,7 @@ impl Limit {
             capacity,
             ceiling,
             max_delay: quota.max_delay,
+            calendar: quota.calendar,
             rate,
             plain_room: plain_room.unwrap_or(0),
             digest,
@@ -113,7 +118,7 @@ impl Limit {
         self.limit
     }
 
-    /// The window.
+    /// The window; of the calendar, the nominal length of its unit.
     #[must_use]
     #[inline]
     pub const fn window(&self) -> Micros {
@@ -148,10 +153,27 @@ impl Limit {
         self.algorithm == Algorithm::LeakyBucket || self.max_delay > Micros::ZERO
     }
 
-    /// How long the rate takes to refill the capacity: the window, unless the burst differs from the limit.
+    /// How long until the limit resets, at `now`, the time of a charge that was reported so.
+    ///
+    /// Fixed windows and sliding window counters have windows that end for all clients at the same time, whether or
+    /// not anything was counted in them; those of the calendar end as it says. Other limits reset when nothing is in
+    /// use.
+    #[must_use]
+    pub fn reset_after(&self, now: Timestamp, report: &Report) -> Micros {
+        if !self.algorithm.has_aligned_windows() {
+            return report.reset_after;
+        }
+        if let Some(calendar) = self.calendar {
+            return calendar.window_at(now).1.since(now);
+        }
+        let window = self.window.get().max(1);
+        Micros::new(window - now.as_micros() % window)
+    }
+
+    /// How long the rate takes to refill the capacity; of the calendar, the nominal length of a window.
     #[must_use]
     #[inline]
-    pub fn refill_time(&self) -> Micros {
+    pub(crate) fn refill_time(&self) -> Micros {
         if self.capacity == self.limit {
             return self.window;
         }
@@ -170,6 +192,7 @@ impl Limit {
             burst: self.algorithm.is_bucket().then(|| times(self.capacity)),
             grace,
             max_delay: self.max_delay,
+            calendar: self.calendar,
         })
     }
 
@@ -344,7 +367,7 @@ impl Limit {
                 *state = Some(State::Bucket(debt.refund(units).state(self)));
             }
             CounterLevel::Window(counts) => {
-                *state = Some(State::Window(counts.refund(units, charged_at).state(self)));
+                *state = Some(State::Window(counts.refund(self, units, charged_at).state(self)));
             }
             CounterLevel::Log(live) => log::refund(live, state, units, charged_at),
         }

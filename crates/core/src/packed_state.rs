@@ -3,7 +3,8 @@
 
 use crate::kernel::{Balance, bucket::Debt, window::WindowCounts};
 use crate::{
-    Algorithm, BucketState, Charge, ChargeResult, Limit, Mode, State, Timestamp, WindowState,
+    Algorithm, BucketState, Calendar, Charge, ChargeResult, Limit, Mode, State, Timestamp,
+    WindowState,
 };
 
 /// The packed form of a bucket or a window. It means something only beside its limit.
@@ -50,7 +51,8 @@ impl PackedState {
             Algorithm::SlidingWindowCounter => self.counts(),
             Algorithm::SlidingWindowLog => return None,
         };
-        Some(State::Window(WindowState { algorithm, window, at, current, previous }))
+        let calendar = limit.calendar.map_or(0, Calendar::id);
+        Some(State::Window(WindowState { algorithm, window, calendar, at, current, previous }))
     }
 
     /// The fast path of [`PackedState::settle`], for nearly every request: a cost that fits a bucket whose debt is 64

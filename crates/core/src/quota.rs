@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use crate::{Limit, Micros};
+use crate::{Calendar, Limit, Micros};
 
 /// The largest limit and burst: a signed 64-bit number, so that every store can keep it.
 pub const MAX_LIMIT: u64 = i64::MAX as u64;
@@ -15,7 +15,7 @@ pub const MAX_WINDOW: Micros = Micros::from_secs(366 * 24 * 60 * 60);
 /// How usage is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Algorithm {
-    /// Counts per window aligned to the Unix epoch; the whole limit is available again at once.
+    /// Counts per window aligned to the Unix epoch or to the calendar; the whole limit is available again at once.
     FixedWindow,
     /// Stores every admission for one window: exact, at the price of memory.
     SlidingWindowLog,
@@ -93,13 +93,25 @@ pub struct Quota {
     pub grace: u64,
     /// Buckets only: admit a request that would have to wait at most this long, and delay it.
     pub max_delay: Micros,
+    /// Fixed windows only: windows of the calendar, instead of equal ones since the Unix epoch. Then `window` is the
+    /// nominal length of its unit. Calendars are few, large and shared by all limits, so they live forever.
+    pub calendar: Option<&'static Calendar>,
 }
 
 impl Quota {
     /// `limit` units per `window`, without burst, grace or delay.
     #[must_use]
     pub const fn new(algorithm: Algorithm, limit: u64, window: Micros) -> Self {
-        Self { algorithm, limit, window, burst: None, grace: 0, max_delay: Micros::ZERO }
+        let (burst, grace, max_delay, calendar) = (None, 0, Micros::ZERO, None);
+        Self { algorithm, limit, window, burst, grace, max_delay, calendar }
+    }
+
+    /// `limit` units per window of `calendar`.
+    #[must_use]
+    pub const fn per_calendar_window(limit: u64, calendar: &'static Calendar) -> Self {
+        let mut quota = Self::new(Algorithm::FixedWindow, limit, calendar.unit().nominal());
+        quota.calendar = Some(calendar);
+        quota
     }
 
     /// Sets the capacity of a bucket.
@@ -119,6 +131,12 @@ impl Quota {
         }
         if self.window < MIN_WINDOW || self.window > MAX_WINDOW {
             return Err(QuotaError::WindowOutOfRange);
+        }
+        if self.calendar.is_some_and(|calendar| calendar.unit().nominal() != self.window) {
+            return Err(QuotaError::WindowNotOfCalendar);
+        }
+        if self.calendar.is_some() && self.algorithm != Algorithm::FixedWindow {
+            return Err(QuotaError::CalendarWithoutFixedWindow);
         }
         if self.grace > MAX_LIMIT {
             return Err(QuotaError::GraceTooLarge);
@@ -161,6 +179,10 @@ pub enum QuotaError {
     DelayWithoutBucket,
     /// The delay is longer than [`MAX_WINDOW`].
     DelayTooLong,
+    /// Windows of the calendar for another algorithm than the fixed window.
+    CalendarWithoutFixedWindow,
+    /// Windows of the calendar, and another length.
+    WindowNotOfCalendar,
 }
 
 impl fmt::Display for QuotaError {
@@ -178,6 +200,10 @@ impl fmt::Display for QuotaError {
                 "only token_bucket, leaky_bucket and gcra can delay a request"
             }
             Self::DelayTooLong => "the delay is longer than 366 days",
+            Self::CalendarWithoutFixedWindow => {
+                "only fixed_window counts by days, weeks and months of the calendar"
+            }
+            Self::WindowNotOfCalendar => "a window of the calendar has no other length",
         })
     }
 }

@@ -1,10 +1,10 @@
 //! What a store keeps for one counter between two requests.
 //!
-//! A state describes itself: a bucket carries the limit it is counted in, a window and a log their length, all of
-//! them their algorithm. A state that does not match the current limit counts as absent, so two nodes on two
+//! A state describes itself: a bucket carries the limit it is counted in, a window and a log their length (and a window
+//! of the calendar, of which calendar), all of them their algorithm. A state that does not match the current limit counts as absent, so two nodes on two
 //! revisions of the rules never misread each other.
 
-use crate::{Algorithm, BucketState, Limit, LogState, WindowState};
+use crate::{Algorithm, BucketState, Calendar, Limit, LogState, WindowState};
 
 /// The state of one counter.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,11 +20,13 @@ pub enum State {
 impl State {
     /// Whether it was counted by the algorithm and over the window of `limit`.
     pub(crate) fn is_of(&self, limit: &Limit) -> bool {
-        let (algorithm, window) = match self {
-            Self::Bucket(state) => (state.algorithm, state.window),
-            Self::Window(state) => (state.algorithm, state.window),
-            Self::Log(log) => (Algorithm::SlidingWindowLog, log.window),
+        let (algorithm, window, calendar) = match self {
+            Self::Bucket(state) => (state.algorithm, state.window, 0),
+            Self::Window(state) => (state.algorithm, state.window, state.calendar),
+            Self::Log(log) => (Algorithm::SlidingWindowLog, log.window, 0),
         };
-        algorithm == limit.algorithm && window == limit.window
+        algorithm == limit.algorithm
+            && window == limit.window
+            && calendar == limit.calendar.map_or(0, Calendar::id)
     }
 }

@@ -45,10 +45,15 @@ record! {
         pub description: Option<String> = None,
         /// Units per window; 0 blocks.
         pub limit: u64,
+        /// Takes the limit of a client from a claim of its verified token; without it, `limit` holds.
+        pub limit_from: Option<LimitFromDocument> = None,
         /// The window in seconds: 0.001 to 31622400, in whole milliseconds.
         pub window_seconds: Option<Seconds> = None,
-        /// The window with a unit, instead of `window_seconds`: 500ms, 10s, 5m, 1h, 1d.
+        /// The window with a unit, instead of `window_seconds`: 500ms, 10s, 5m, 1h, 1d; or, with `time_zone` and
+        /// `fixed_window`, of the calendar: 1 day, 1 week, 1 month.
         pub window: Option<Window> = None,
+        /// Windows of the calendar only: the IANA name of the time zone in which they begin, like Europe/Berlin.
+        pub time_zone: Option<String> = None,
         /// How usage is counted.
         pub algorithm: AlgorithmName = AlgorithmName::default(),
         /// Bucket algorithms only: capacity; the limit if not given.
@@ -173,6 +178,17 @@ record! {
         pub reason: Option<String> = None,
         /// When the entry ends, as an RFC 3339 time.
         pub expires_at: Option<String> = None,
+    }
+}
+
+record! {
+    /// A limit that verified tokens carry.
+    pub struct LimitFromDocument {
+        /// The name of the claim: a whole number of units per window; 0 blocks.
+        pub claim: String,
+        /// The largest limit that a token can give. A larger claim counts as this one.
+        #[range(1..=MAX_LIMIT)]
+        pub ceiling: u64,
     }
 }
 

@@ -112,10 +112,16 @@ pub struct QuotaExplanation {
     pub algorithm: &'static str,
     /// Units per window.
     pub limit: u64,
-    /// The window in milliseconds.
+    /// The window in milliseconds; of the calendar, the current one.
     pub window_ms: u64,
+    /// Which windows of the calendar, if they are of one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub calendar: Option<String>,
     /// The most that can be in use at once.
     pub capacity: u64,
+    /// For a rule with `limit_from`: where the limit comes from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit_from: Option<String>,
     /// The identifier types of the override it comes from; none if it is the rule's own.
     pub override_by: Option<String>,
     /// When that override began, as an RFC 3339 time.
@@ -328,14 +334,19 @@ fn quota(
 ) -> QuotaExplanation {
     let exception = policy.directory().exception(rule, facts, endpoint, now);
     let own = exception.and_then(|(exception, kind)| Some((exception.limit(&rule.quota)?, kind)));
-    let limit = own.map_or(rule.limit, |(limit, _)| limit);
+    let limit = rule.own_limit(exception.map(|(exception, _)| exception), facts);
+    let limit = limit.unwrap_or(rule.limit);
+    let limit_from = rule.limit_from.as_deref().filter(|_| exception.is_none());
     let times = exception.filter(|_| own.is_some()).map(|(exception, _)| exception);
     let next = policy.directory().next_exception(rule, facts, endpoint, now);
+    let window = limit.calendar().map_or(limit.window(), |_| limit.refill_time_at(now));
     QuotaExplanation {
         algorithm: limit.algorithm().name(),
         limit: limit.limit(),
-        window_ms: limit.window().as_millis_ceil(),
+        window_ms: window.as_millis_ceil(),
+        calendar: limit.calendar().map(ToString::to_string),
         capacity: limit.capacity(),
+        limit_from: limit_from.map(|from| from.explain(facts)),
         override_by: own.map(|(_, kind)| kind.to_string()),
         override_starts_at: times.and_then(|it| it.starts_at).map(format_time),
         override_expires_at: times.and_then(|it| it.expires_at).map(format_time),

@@ -45,12 +45,14 @@
 #![forbid(unsafe_code)]
 
 mod attributes;
+mod calendar;
 mod choice;
 mod compile;
 mod directory;
 pub mod document;
 mod explain;
 mod identifier;
+mod limit_from;
 mod lint;
 mod matching;
 mod plan;
@@ -65,6 +67,7 @@ mod value;
 mod window;
 
 pub use attributes::{Attribute, Attributes};
+pub use calendar::find_calendar;
 pub use compile::CompileOptions;
 pub use directory::bans::{Digest, Subject};
 pub use directory::client::Client;
@@ -89,4 +92,4 @@ pub use secret::{SECRET_DIGEST, redacted_values};
 pub use source::Source;
 pub use tollgate_document::{Format, Position, Problem, Severity};
 pub use value::{AlgorithmName, Decimal, OneOrMany, StatusPattern};
-pub use window::{Seconds, Window, parse_window};
+pub use window::{Seconds, Window, WindowLength, parse_window};

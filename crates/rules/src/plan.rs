@@ -86,17 +86,17 @@ impl Planned {
         self.own_limit.as_deref().unwrap_or(&rule.limit)
     }
 
-    /// The result of this line. `rule` is the rule of this line.
+    /// The result of this line, settled at `now`. `rule` is the rule of this line.
     #[must_use]
     #[inline]
-    pub fn outcome(&self, rule: &Rule, admitted: bool, report: Report) -> Outcome {
+    pub fn outcome(&self, rule: &Rule, now: Timestamp, admitted: bool, report: Report) -> Outcome {
         let limit = self.limit(rule);
         Outcome {
             rule: self.rule,
             mode: self.mode,
             admitted,
             limit: limit.capacity(),
-            window: limit.refill_time(),
+            window: limit.refill_time_at(now),
             cost: self.cost,
             report,
         }

@@ -7,8 +7,10 @@ use foldhash::fast::FixedState;
 use tollgate_core::{Limit, Micros, Mode, Quota};
 
 use crate::compile::flaw::Flaw;
+use crate::directory::overrides::Override;
 use crate::document::{Action, Consistency, OnMissing, OnStoreFailure};
 use crate::identifier::Identifier;
+use crate::limit_from::LimitFrom;
 use crate::matching::conditions::Conditions;
 use crate::matching::costs::Costs;
 use crate::matching::glob::Glob;
@@ -28,6 +30,8 @@ pub struct Rule {
     pub quota: Quota,
     /// The limit, compiled.
     pub limit: Limit,
+    /// Where the limit of a client comes from instead.
+    pub(crate) limit_from: Option<Box<LimitFrom>>,
     /// Whether it refuses requests or only watches.
     pub mode: Mode,
     /// What happens beyond the limit.
@@ -117,6 +121,18 @@ impl Rule {
         let path = facts.path.as_deref().filter(|_| !self.conditions.endpoints.is_empty());
         let pattern = self.conditions.endpoint_of(facts).map(|pattern| &*pattern.text);
         pattern.or(path).unwrap_or(EVERYTHING)
+    }
+
+    /// The limit of a client alone: that of its exception, or the one that its token carries.
+    pub(crate) fn own_limit(
+        &self,
+        exception: Option<&Override>,
+        facts: &Facts<'_>,
+    ) -> Option<Limit> {
+        match exception {
+            Some(exception) => exception.limit(&self.quota),
+            None => self.limit_from.as_deref()?.limit(facts, &self.quota),
+        }
     }
 
     /// Whether a request that lacks an identifier is refused. A rule that only watches

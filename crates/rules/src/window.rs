@@ -5,7 +5,7 @@ use std::ops::Deref;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
-use tollgate_core::{MAX_WINDOW, MIN_WINDOW, Micros};
+use tollgate_core::{CalendarUnit, MAX_WINDOW, MIN_WINDOW, Micros};
 use tollgate_document::{Decode, Node, Scope, Value, fixed_point, quote};
 
 use crate::value::serialize_millionths;
@@ -57,11 +57,20 @@ impl JsonSchema for Seconds {
     }
 }
 
-/// A window with its unit, as written: `500ms`, `10s`, `5m`, `1h30m`, `1d`.
+/// A window with its unit, as written: `500ms`, `10s`, `5m`, `1h30m`, `1d`, or `1 month` of the calendar.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Window {
     text: String,
-    micros: Micros,
+    length: WindowLength,
+}
+
+/// How long a window is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum WindowLength {
+    /// Always the same: `1d` is 24 hours.
+    Equal(Micros),
+    /// What the calendar says: `1 day` has 23 to 25 hours.
+    Calendar(CalendarUnit),
 }
 
 impl Window {
@@ -71,13 +80,18 @@ impl Window {
     /// What is wrong with the text.
     pub fn new(text: impl Into<String>) -> Result<Self, String> {
         let text = text.into();
-        parse_window(&text).map(|micros| Self { text, micros })
+        let unit = CalendarUnit::ALL.into_iter().find(|unit| calendar_text(*unit) == text);
+        let length = match unit {
+            Some(unit) => WindowLength::Calendar(unit),
+            None => WindowLength::Equal(parse_window(&text)?),
+        };
+        Ok(Self { text, length })
     }
 
     /// The span it stands for.
     #[must_use]
-    pub const fn micros(&self) -> Micros {
-        self.micros
+    pub const fn length(&self) -> WindowLength {
+        self.length
     }
 }
 
@@ -124,12 +138,18 @@ impl JsonSchema for Window {
         json_schema!({
             "type": "string",
             "minLength": 2,
-            "pattern": "^([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?$",
+            "pattern": "^(([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?|1 (day|week|month))$",
         })
     }
 }
 
-const WINDOW_ADVICE: &str = "write a whole number and a unit: 500ms, 10s, 5m, 1h, 1d, 1h30m";
+const WINDOW_ADVICE: &str = "write a whole number and a unit: 500ms, 10s, 5m, 1h, 1d, 1h30m; or 1 day, 1 week, \
+                             1 month of the calendar, with a time_zone";
+
+/// How a window of the calendar is written. A unit alone, as in `1d`, has the same length every day.
+pub(crate) fn calendar_text(unit: CalendarUnit) -> String {
+    format!("1 {}", unit.name())
+}
 
 fn window_advice(meant: Option<String>) -> String {
     match meant {
@@ -150,6 +170,7 @@ fn window_like(text: &str) -> Option<String> {
         "h" | "hr" | "hrs" | "hour" | "hours" => "h",
         "d" | "day" | "days" => "d",
         "ms" | "msec" | "millis" | "millisecond" | "milliseconds" => "ms",
+        "mo" | "month" | "months" => return Some("1 month".to_owned()),
         "w" | "week" | "weeks" => {
             let days = number.parse::<u64>().ok()?.checked_mul(7)?;
             return Some(format!("{days}d")).filter(|window| parse_window(window).is_ok());

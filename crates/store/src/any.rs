@@ -7,8 +7,8 @@ use tollgate_core::Timestamp;
 use crate::postgres::PostgresStore;
 use crate::redis::RedisStore;
 use crate::{
-    DenyCache, MemoryStore, Op, Outcomes, RedisRuleCache, RemoteSettings, RemoteStatus,
-    SettleRequest, Settlement, Store, StoreError,
+    DenyCache, MemoryStore, Op, Outcomes, RedisPolicyCopy, RedisRuleCache, RemoteSettings,
+    RemoteStatus, SettleRequest, Settlement, Store, StoreError,
 };
 
 const HELP: &str = "write memory:, redis://host:port, redis+sentinel://hosts/name-of-the-master, \
@@ -50,6 +50,17 @@ impl StoreUrl {
     /// What is wrong with the URL, without its password.
     pub fn rule_cache(&self, settings: &RemoteSettings) -> Result<Option<RedisRuleCache>, String> {
         self.is_redis().then(|| RedisRuleCache::connect(&self.0, settings)).transpose()
+    }
+
+    /// The copy of the policy in the Redis at this URL; `None` for other stores.
+    ///
+    /// # Errors
+    /// What is wrong with the URL, without its password.
+    pub fn policy_copy(
+        &self,
+        settings: &RemoteSettings,
+    ) -> Result<Option<RedisPolicyCopy>, String> {
+        self.is_redis().then(|| RedisPolicyCopy::connect(&self.0, settings)).transpose()
     }
 
     /// Whether other processes share the counters.

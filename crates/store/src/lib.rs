@@ -24,7 +24,10 @@ pub use histogram::{Histogram, HistogramSnapshot};
 pub use idempotency::IdempotencyKey;
 pub use memory::MemoryStore;
 #[cfg(feature = "redis")]
-pub use redis::{PublishedRules, RedisRuleCache, RuleCacheError};
+pub use redis::{
+    PolicyCopyError, PolicyCopyHead, PolicyPublication, PublishedRules, RedisPolicyCopy,
+    RedisRuleCache, RuleCacheError, SealedPolicy,
+};
 #[cfg(feature = "remote")]
 pub use remote::{BreakerState, FleetGate, RemoteSettings, RemoteStatus};
 pub use store::{

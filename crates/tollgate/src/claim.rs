@@ -9,15 +9,16 @@ use std::fmt;
 
 use smallvec::SmallVec;
 use tollgate_core::{
-    Algorithm, Charge, Key, Limit, Micros, Mode, Outcome, Quota, Report, Timestamp,
+    Algorithm, CalendarUnit, Charge, Key, Limit, Micros, Mode, Outcome, Quota, Report, Timestamp,
 };
 use tollgate_rules::document::Consistency;
+use tollgate_rules::find_calendar;
 use tollgate_store::{
     ExpiringRefund, Op, OpOutcome, Refund, RefundOnce, Store, StoreError, StoreErrorKind,
 };
 
 use crate::clock::Clock;
-use crate::decision::{Decision, reset_after};
+use crate::decision::Decision;
 use crate::limiter::Limiter;
 use crate::receipt::{ReceiptReader, marks, read_marks};
 use crate::soft::SoftState;
@@ -54,25 +55,12 @@ struct ClaimedCharge<'a> {
 pub struct ClaimedOutcome<'a> {
     /// The rule.
     pub rule_id: &'a str,
-    /// How close the client was to the limit of the rule.
+    /// The limit, as it was.
+    pub limit: Limit,
+    /// How close the client was to it.
     pub state: SoftState,
     /// The figures. The index of the rule is that of the outcome.
     pub outcome: Outcome,
-    limit: Limit,
-}
-
-impl ClaimedOutcome<'_> {
-    /// The limit as it was written: units, and the window in which they are given.
-    #[must_use]
-    pub const fn quota(&self) -> (u64, Micros) {
-        (self.limit.limit(), self.limit.window())
-    }
-
-    /// When the limit reset, in seconds since the epoch. `now` is the time of the decision.
-    #[must_use]
-    pub fn reset_at(&self, now: Timestamp) -> u64 {
-        now.plus(reset_after(&self.limit, &self.outcome, now)).as_micros().div_ceil(1_000_000)
-    }
 }
 
 /// How a claim was refunded.
@@ -221,11 +209,11 @@ impl<'a> RefundClaim<'a> {
                 mode,
                 admitted: true,
                 limit: limit.capacity(),
-                window: limit.refill_time(),
+                window: limit.refill_time_at(self.charged_at),
                 cost: units,
                 report,
             };
-            ClaimedOutcome { rule_id: charge.rule_id, state: charge.state, outcome, limit }
+            ClaimedOutcome { rule_id: charge.rule_id, limit, state: charge.state, outcome }
         })
     }
 
@@ -290,7 +278,11 @@ impl ClaimWriter<'_> {
         self.number(limit.window().get())?;
         self.number(if limit.capacity() == limit.limit() { 0 } else { limit.capacity() })?;
         self.number(limit.ceiling() - limit.capacity())?;
-        self.number(limit.max_delay().get())
+        self.number(limit.max_delay().get())?;
+        self.bytes(limit.calendar().map(|calendar| calendar.zone().as_bytes()))?;
+        let Some(calendar) = limit.calendar() else { return Some(()) };
+        let place = CalendarUnit::ALL.iter().position(|one| *one == calendar.unit())?;
+        self.byte(u8::try_from(place).ok()?)
     }
 }
 
@@ -299,7 +291,14 @@ fn read_limit(reader: &mut ReceiptReader<'_>) -> Option<Limit> {
     let (limit, window) = (reader.number()?, Micros::new(reader.number()?));
     let burst = Some(reader.number()?).filter(|burst| *burst > 0);
     let (grace, max_delay) = (reader.number()?, Micros::new(reader.number()?));
-    Quota { algorithm, limit, window, burst, grace, max_delay }.compile().ok()
+    let calendar = match reader.bytes()? {
+        Some(zone) => {
+            let unit = CalendarUnit::ALL.get(usize::from(reader.byte()?))?;
+            Some(find_calendar(*unit, str::from_utf8(zone).ok()?)?)
+        }
+        None => None,
+    };
+    Quota { algorithm, limit, window, burst, grace, max_delay, calendar }.compile().ok()
 }
 
 #[cfg(test)]

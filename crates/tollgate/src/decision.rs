@@ -115,30 +115,28 @@ impl RuleOutcome<'_> {
         self.outcome.mode == Mode::Shadow
     }
 
+    /// The limit of this client, as it was compiled.
+    #[must_use]
+    pub const fn limit(&self) -> &Limit {
+        self.limit
+    }
+
     /// The limit as it was written: units, and the window in which they are given. With a burst, `outcome.limit` is
     /// the burst and `outcome.window` the time in which it is refilled.
     #[must_use]
-    pub const fn quota(&self) -> (u64, Micros) {
-        (self.limit.limit(), self.limit.window())
+    pub fn quota(&self) -> (u64, Micros) {
+        let window = match self.limit.calendar() {
+            None => self.limit.window(),
+            Some(_) => self.outcome.window,
+        };
+        (self.limit.limit(), window)
     }
 
     /// How long until the limit resets, at `now`, the time of the decision.
-    ///
-    /// Fixed windows and sliding window counters have windows that end for all clients at the same time, whether or
-    /// not anything was counted in them. Other limits reset when nothing is in use.
     #[must_use]
     pub fn reset_after(&self, now: Timestamp) -> Micros {
-        reset_after(self.limit, &self.outcome, now)
+        self.limit.reset_after(now, &self.outcome.report)
     }
-}
-
-/// How long until a limit resets, at `now`, the time of the decision.
-pub(crate) fn reset_after(limit: &Limit, outcome: &Outcome, now: Timestamp) -> Micros {
-    if !limit.algorithm().has_aligned_windows() {
-        return outcome.report.reset_after;
-    }
-    let window = limit.window().get().max(1);
-    Micros::new(window - now.as_micros() % window)
 }
 
 impl Decision {

@@ -61,7 +61,9 @@ pub use soft::SoftState;
 pub use stats::RuleCounts;
 pub use target::{CheckTarget, ExplicitCharge, Peek};
 
-pub use tollgate_core::{Algorithm, Micros, Mode, Outcome, Quota, Report, Timestamp, decide};
+pub use tollgate_core::{
+    Algorithm, Limit, Micros, Mode, Outcome, Quota, Report, Timestamp, decide,
+};
 pub use tollgate_rules as rules;
 pub use tollgate_rules::{
     Attribute, Attributes, PathCase, Policy, Problem, Revision, client_address, client_network,

@@ -149,7 +149,8 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         let results = self.settler.dry_run(plan, rules, peek.asked_at).await;
         let results = plan.planned().iter().zip(results.unwrap_or_default());
         let outcome = |(planned, line): (&Planned, ChargeResult)| {
-            Some(planned.outcome(rules.get(planned.rule)?, line.admitted, line.report))
+            let rule = rules.get(planned.rule)?;
+            Some(planned.outcome(rule, peek.now, line.admitted, line.report))
         };
         results.filter_map(outcome).collect()
     }
@@ -303,7 +304,8 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         settled.numbered().filter_map(move |(line, result)| {
             let planned = plan.planned().get(line)?;
             let rule = rules.get(planned.rule)?;
-            let outcome = planned.outcome(rule, result.admitted, result.report);
+            let now = settled.settlement.now;
+            let outcome = planned.outcome(rule, now, result.admitted, result.report);
             let delays = planned.limit(rule).delays();
             let soft = self.warned.update(rule.soft, &outcome, delays, planned.fingerprint());
             Some(RuleResult { line, outcome, soft })

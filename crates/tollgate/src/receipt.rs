@@ -128,7 +128,7 @@ impl Decision {
         let rules = snapshot.policy.rules();
         for (line, (planned, result)) in decision.plan.planned().iter().zip(result).enumerate() {
             let (admitted, soft, report) = result;
-            let outcome = planned.outcome(rules.get(planned.rule)?, admitted, report);
+            let outcome = planned.outcome(rules.get(planned.rule)?, now, admitted, report);
             decision.results.push(RuleResult { line, outcome, soft });
         }
         decision.verdict = decide(decision.results.iter().map(|result| &result.outcome));

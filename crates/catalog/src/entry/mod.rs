@@ -11,7 +11,7 @@ use tollgate_rules::document::{
     ClientDocument, ListDocument, OverrideDocument, RuleDocument, TierDocument,
 };
 use tollgate_rules::{
-    Client, Listed, OneOrMany, PolicyDocument, Problem, Seconds, Source, Window, parse_time,
+    Client, Listed, OneOrMany, PolicyDocument, Problem, Seconds, Source, WindowLength, parse_time,
     redacted_values,
 };
 
@@ -287,9 +287,13 @@ pub(crate) fn columns_of(types: &OneOrMany, values: &OneOrMany, list: bool) -> (
     }
 }
 
-/// The window of a rule in milliseconds; none if it has none, which is reported as a problem of the policy.
+/// The window of a rule in milliseconds; none if it has none, which is reported as a problem of the policy, or if it is
+/// one of the calendar, whose lengths differ.
 pub(crate) fn window_ms(rule: &RuleDocument) -> Option<u64> {
-    let written = rule.window.as_ref().map(Window::micros);
+    let written = rule.window.as_ref().and_then(|window| match window.length() {
+        WindowLength::Equal(length) => Some(length),
+        WindowLength::Calendar(_) => None,
+    });
     let window = rule.window_seconds.map(Seconds::micros).or(written)?;
     Some(window.as_millis_ceil())
 }

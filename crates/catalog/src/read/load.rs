@@ -129,14 +129,7 @@ impl Catalog {
             original.in_time(source.begin_reading()).await?;
             let version = original.in_time(version_of(source, Lock::None)).await?;
             self.in_time(copy.begin()).await?;
-            // A copy has no history.
-            for history in ["tollgate_revisions", "tollgate_resets"] {
-                self.in_time(copy.run(&format!("DELETE FROM {history}"), vec![])).await?;
-            }
-            for kind in Kind::ALL.into_iter().rev() {
-                let sql = format!("DELETE FROM {}", kind.table());
-                self.in_time(copy.run(&sql, vec![])).await?;
-            }
+            self.clear(copy).await?;
             for kind in Kind::ALL {
                 let mut after = String::new();
                 loop {
@@ -264,7 +257,7 @@ fn change_of(row: &Row) -> Result<Option<Change>, sqlx::Error> {
     Ok(Some(Change { kind, name: row.text(3)?, tenant, author_tenant, before, after }))
 }
 
-async fn page(
+pub(crate) async fn page(
     connection: &mut DatabaseConnection,
     kind: Kind,
     after: &str,

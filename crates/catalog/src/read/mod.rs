@@ -1,5 +1,6 @@
 //! Reading: pages of entries for people, and snapshots with what changed since for nodes.
 
+pub(crate) mod export;
 mod fleet_secret;
 pub(crate) mod history;
 mod last_used;

@@ -92,6 +92,15 @@ pub enum Intent {
     },
     /// These bans, as far as their rules still ban.
     Bans(Vec<BanEntry>),
+    /// Removes a token, unless it is the last one of an administrator that has not expired.
+    RevokeToken {
+        /// Its name.
+        token_id: String,
+        /// The condition.
+        expect: Expect,
+        /// The current time.
+        now: Timestamp,
+    },
 }
 
 impl Intent {

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde_json::Value as Json;
+use tollgate_core::Timestamp;
 use tollgate_rules::Problem;
 
 use crate::catalog::Catalog;
@@ -48,14 +49,22 @@ impl Catalog {
                 puts.map(|entry| Edit::Put { entry, expect: Expect::Absent }).collect()
             }
             Intent::FirstAdmin { token, now } => {
-                let sql = "SELECT entry FROM tollgate_tokens \
-                           WHERE role = $1 AND (expires_at IS NULL OR expires_at > $2) LIMIT 1";
-                let values = values![Role::Admin.name(), now.as_micros()];
-                let failed = |error: sqlx::Error| self.failed(&error);
-                if connection.row(sql, values).await.map_err(failed)?.is_some() {
+                if self.has_admin_beside(connection, "", now).await? {
                     return Ok(Vec::new());
                 }
                 vec![Edit::Put { entry: Entry::Token(token), expect: Expect::Absent }]
+            }
+            Intent::RevokeToken { token_id, expect, now } => {
+                let failed = |error: sqlx::Error| self.failed(&error);
+                let found =
+                    tables::find(connection, Kind::Token, &token_id).await.map_err(failed)?;
+                let found = found.as_ref().map(Stored::parse).transpose()?;
+                let is_admin = matches!(&found, Some(Entry::Token(it)) if it.role == Role::Admin);
+                // Other writers wait for this transaction, so the other token is still there when it is committed.
+                if is_admin && !self.has_admin_beside(connection, &token_id, now).await? {
+                    return Err(CatalogError::LastAdmin);
+                }
+                vec![Edit::Remove { kind: Kind::Token, name: token_id, expect }]
             }
             Intent::Apply { document, prune, .. } => {
                 let (entries, mut edits) = (Entry::all_of(*document), Vec::new());
@@ -167,6 +176,20 @@ impl Catalog {
         let (tenant, author_tenant) = (None, author.tenant.clone());
         let change = Change { kind, name, tenant, author_tenant, before, after };
         Ok(Resolved { change, is_change })
+    }
+
+    /// Whether there is a valid token of an administrator other than this one.
+    async fn has_admin_beside(
+        &self,
+        connection: &mut DatabaseConnection,
+        token_id: &str,
+        now: Timestamp,
+    ) -> Result<bool, CatalogError> {
+        let sql = "SELECT entry FROM tollgate_tokens WHERE role = $1 \
+                   AND (expires_at IS NULL OR expires_at > $2) AND entry <> $3 LIMIT 1";
+        let values = values![Role::Admin.name(), now.as_micros(), token_id];
+        let found = connection.row(sql, values).await;
+        Ok(found.map_err(|error| self.failed(&error))?.is_some())
     }
 
     async fn names(

@@ -2,7 +2,9 @@
 //! cheap to keep up to date.
 
 use serde_json::json;
-use tollgate_catalog::{Catalog, Change, ChangesSince, Filter, Kind, PolicyBounds, Update};
+use tollgate_catalog::{
+    Catalog, Change, ChangesSince, Filter, Kind, PolicyBounds, PolicyExport, Update,
+};
 
 use crate::desk::{Contents, TestCatalog, apply, contents, entry, patch, put, remove, rule};
 use crate::place::{Place, everywhere};
@@ -111,6 +113,53 @@ async fn a_copy_is_the_original_and_follows_it() {
         }
     })
     .await;
+}
+
+/// The same as a copy by way of text, as it is kept outside databases.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_export_becomes_a_copy() {
+    everywhere(async |place| {
+        let desk = filled(place).await;
+        let mut text = Vec::new();
+        let version = desk.catalog.export(&mut text).await.expect("an export");
+        assert_eq!(version, desk.version().await);
+        let export = PolicyExport::read(text.as_slice()).expect("what was written");
+        assert_eq!(export.version, version);
+        assert_eq!(export.len(), contents(&desk.catalog).await.len());
+        let node = Place::file();
+        let used = filled(&node).await;
+        used.write(vec![put(Kind::Rule, &rule("own", &json!({})))]).await;
+        used.catalog.import(&export).await.expect("a copy");
+        check_same(&used.catalog, &desk.catalog).await;
+        assert_eq!(bodies(contents(&used.catalog).await), bodies(contents(&desk.catalog).await));
+        // The view needs no database.
+        let (own, theirs) = (export.view().expect("a view"), desk.catalog.view().await);
+        let theirs = theirs.expect("a view");
+        assert_eq!((own.version(), own.rules()), (theirs.version(), theirs.rules()));
+        assert_eq!((own.tokens(), own.api_keys()), (theirs.tokens(), theirs.api_keys()));
+        assert_eq!(own.policy().directory().sizes(), theirs.policy().directory().sizes());
+        // Authors stay in the database.
+        let text = String::from_utf8(text).expect("text");
+        assert!(!text.contains("ada") && !text.contains("created"), "{text}");
+    })
+    .await;
+}
+
+#[test]
+fn a_text_that_is_no_export_is_refused() {
+    let head = r#"{"epoch":1,"number":2,"stamp":3}"#;
+    let check = |text: &str, expected: &str| {
+        let refused = PolicyExport::read(text.as_bytes()).expect_err(text);
+        assert!(refused.to_string().contains(expected), "{text}: {refused}");
+    };
+    check("", "cannot be read");
+    check("{}", "missing field `epoch`");
+    check(&format!("{head}\n{{}}"), "missing field `kind`");
+    check(&format!("{head}\nx"), "cannot be read");
+    let line = r#"{"kind":"planet","name":"x","body":"{}","version":1}"#;
+    check(&format!("{head}\n{line}"), "unknown kind \"planet\"");
+    let line = r#"{"kind":"token","name":"x","body":"{}","version":1}"#;
+    check(&format!("{head}\n{line}"), "missing field");
 }
 
 /// A copy that cannot be made leaves what was there.

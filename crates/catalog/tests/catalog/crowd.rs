@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::json;
-use tollgate_catalog::{Catalog, ChangesSince, Intent, Kind, Seed, Version};
+use tollgate_catalog::{Catalog, ChangesSince, Expect, Intent, Kind, Seed, Version};
 use tollgate_rules::Source;
 
 use crate::desk::{NOW, TestCatalog, admin, contents, only, put, rule};
@@ -101,7 +101,7 @@ async fn nodes_that_change_the_same() {
     everywhere(async |place| {
         let desk = TestCatalog::open(place).await;
         let version = desk.write(vec![put(Kind::Rule, &rule("api", &json!({})))]).await.version;
-        let expect = tollgate_catalog::Expect::Version(version.revision.number);
+        let expect = Expect::Version(version.revision.number);
         let writers: Vec<_> = (0..NODES)
             .map(|node| {
                 let catalog = place.catalog();
@@ -147,6 +147,47 @@ async fn a_node_with_many_callers() {
             caller.await.expect("no panic").expect("a view");
         }
         assert_eq!(contents(&desk.catalog).await.len(), 10);
+    })
+    .await;
+}
+
+/// Calls that each found another administrator used to remove all of them together.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_last_admin_token_stays_however_many_are_revoked_at_once() {
+    everywhere(async |place| {
+        let desk = TestCatalog::open(place).await;
+        let token =
+            |id: &str, role: &str| json!({"token_id": id, "digest": id.repeat(64), "role": role});
+        let ids = ["1", "2", "3", "4"];
+        let mut expired = token("5", "admin");
+        expired["expires_at"] = json!("2020-01-01T00:00:00Z");
+        desk.write(vec![put(Kind::Token, &token("6", "operator")), put(Kind::Token, &expired)])
+            .await;
+        for _ in 0..5 {
+            desk.write(ids.map(|id| put(Kind::Token, &token(id, "admin"))).into()).await;
+            let revoked = ids.map(|id| {
+                let catalog = place.catalog();
+                tokio::spawn(async move {
+                    let (token_id, expect) = (id.to_owned(), Expect::Present);
+                    let intent = Intent::RevokeToken { token_id, expect, now: NOW };
+                    catalog.write(&admin(), intent, NOW, false).await
+                })
+            });
+            let mut refusals = Vec::new();
+            for revoked in revoked {
+                if let Err(error) = revoked.await.expect("no panic") {
+                    refusals.push(crate::desk::name_of(&error));
+                }
+            }
+            assert_eq!(refusals, ["last admin"]);
+        }
+        let revoke = |id: &str| Intent::RevokeToken {
+            token_id: id.to_owned(),
+            expect: Expect::Present,
+            now: NOW,
+        };
+        desk.check(revoke("6"), "-token 6").await;
+        desk.check(revoke("7"), "missing..").await;
     })
     .await;
 }

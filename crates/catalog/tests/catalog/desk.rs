@@ -237,6 +237,7 @@ pub(crate) fn name_of(error: &CatalogError) -> &'static str {
         CatalogError::NoRevision { .. } => "no revision",
         CatalogError::TooManyChanges { .. } => "too many changes",
         CatalogError::InUse(_) => "in use",
+        CatalogError::LastAdmin => "last admin",
         CatalogError::NoSpace(_) => "no space",
         CatalogError::NotYours(_) => "not yours",
         CatalogError::ReadOnly(_) => "read only",

@@ -131,6 +131,10 @@ async fn a_rule_is_reported_with_its_defaults_and_lists() {
             put(Kind::Tier, &json!({"tier": "pro", "default": true})),
             put(Kind::Rule, &full),
             put(Kind::Rule, &rule("plain", &json!({"window_seconds": 0.5}))),
+            put(Kind::Rule, &json!({
+                "rule_id": "monthly", "limit": 5, "window": "1 month", "time_zone": "Europe/Berlin",
+                "algorithm": "fixed_window", "identifier_type": "user_id",
+            })),
         ])
         .await;
         desk.write_at(vec![patch(Kind::Rule, "plain", json!({"limit": 11}))], later(60)).await;
@@ -145,6 +149,8 @@ async fn a_rule_is_reported_with_its_defaults_and_lists() {
              AND action = 'throttle' AND priority = -7 AND NOT is_active",
         )
         .await;
+        // Months have no length of their own.
+        one(&mut raw, view, "rule_id = 'monthly' AND limit_count = 5 AND window_seconds IS NULL").await;
         let changed = moment(place, "updated_at", 60);
         let made = moment(place, "created_at", 0);
         one(

@@ -21,7 +21,7 @@ pub(super) const DIFFERENT: u8 = 1;
 /// Shows what would change, asks, and changes it.
 pub(crate) fn apply(arguments: &ApplyArguments) -> Result<ExitCode, Failure> {
     let json = arguments.server.json;
-    if json && !arguments.yes && !arguments.dry_run {
+    if json && !arguments.consent.yes && !arguments.consent.dry_run {
         return Err(Failure::usage("--json asks no questions: say --yes or --dry-run with it"));
     }
     let session = ApplySession::new(&arguments.files, &arguments.server)?;
@@ -29,13 +29,13 @@ pub(crate) fn apply(arguments: &ApplyArguments) -> Result<ExitCode, Failure> {
     if !json {
         print(&plan.value.render(Paint::of_output()))?;
     }
-    if arguments.dry_run || plan.value.changes.is_empty() {
+    if arguments.consent.dry_run || plan.value.changes.is_empty() {
         if json {
             print(&plan.text)?;
         }
         return Ok(ExitCode::SUCCESS);
     }
-    if !arguments.yes {
+    if !arguments.consent.yes {
         confirm("Apply?")?;
     }
     let done = session.write(plan)?;

@@ -19,6 +19,18 @@ pub(crate) struct PolicyFilesArguments {
     pub(crate) prune: bool,
 }
 
+/// Whether changes are confirmed, made or only shown.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct ConsentArguments {
+    /// Do not ask before changing anything.
+    #[arg(short = 'y', long)]
+    pub(crate) yes: bool,
+
+    /// Show what would change, and change nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
 /// Arguments of `tollgate rules apply`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -33,13 +45,8 @@ pub(crate) struct ApplyArguments {
     #[command(flatten)]
     pub(crate) files: PolicyFilesArguments,
 
-    /// Do not ask before changing anything.
-    #[arg(short = 'y', long)]
-    pub(crate) yes: bool,
-
-    /// Show what would change, and change nothing.
-    #[arg(long)]
-    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) consent: ConsentArguments,
 
     #[command(flatten)]
     pub(crate) server: ServerArguments,
@@ -145,13 +152,8 @@ pub(crate) struct RollbackArguments {
     #[arg(value_name = "REVISION")]
     pub(crate) revision: u64,
 
-    /// Do not ask before changing anything.
-    #[arg(short = 'y', long)]
-    pub(crate) yes: bool,
-
-    /// Show what would change, and change nothing.
-    #[arg(long)]
-    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) consent: ConsentArguments,
 
     #[command(flatten)]
     pub(crate) server: ServerArguments,

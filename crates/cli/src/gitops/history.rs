@@ -77,7 +77,7 @@ pub(super) fn diff_revisions(
 /// Shows what a rollback would change, asks, and changes it.
 pub(crate) fn rollback(arguments: &RollbackArguments) -> Result<ExitCode, Failure> {
     let json = arguments.server.json;
-    if json && !arguments.yes && !arguments.dry_run {
+    if json && !arguments.consent.yes && !arguments.consent.dry_run {
         return Err(Failure::usage("--json asks no questions: say --yes or --dry-run with it"));
     }
     let revision = arguments.revision;
@@ -86,13 +86,13 @@ pub(crate) fn rollback(arguments: &RollbackArguments) -> Result<ExitCode, Failur
     if !json {
         print(&plan.value.render(Paint::of_output()))?;
     }
-    if arguments.dry_run || plan.value.changes.is_empty() {
+    if arguments.consent.dry_run || plan.value.changes.is_empty() {
         if json {
             print(&plan.text)?;
         }
         return Ok(ExitCode::SUCCESS);
     }
-    if !arguments.yes {
+    if !arguments.consent.yes {
         confirm(&format!("Roll back to revision {revision}?"))?;
     }
     let done = call.write(plan)?;

@@ -140,10 +140,14 @@ fn row(response: &ExplainResponse, rule: &RuleExplanation) -> [String; 8] {
     let of_figures = |show: fn(&CounterFigures) -> String| figures.map(show).unwrap_or_default();
     let key: Vec<String> =
         rule.key.iter().map(|part| format!("{}={}", part.identifier_type, part.value)).collect();
-    let window = span(rule.quota.window_ms.saturating_mul(1_000));
+    let length = || span(rule.quota.window_ms.saturating_mul(1_000));
+    let window = rule.quota.calendar.clone().unwrap_or_else(length);
     let mut because = rule.because.clone();
     if let Some(kind) = &rule.quota.override_by {
         because += &format!("; the limit is an override by {kind}");
+    }
+    if let Some(from) = &rule.quota.limit_from {
+        because += &format!("; the limit is from {from}");
     }
     for (what, time) in [
         (" since", &rule.quota.override_starts_at),
@@ -166,7 +170,7 @@ fn row(response: &ExplainResponse, rule: &RuleExplanation) -> [String; 8] {
 
 #[cfg(test)]
 mod tests {
-    use tollgate::{Limiter, ManualClock, MemoryStore, Policy, Request, Timestamp};
+    use tollgate::{Attribute, Limiter, ManualClock, MemoryStore, Policy, Request, Timestamp};
 
     use super::*;
 
@@ -188,8 +192,12 @@ blacklist: [{identifier_type: ip, identifier: 192.0.2.0/24, reason: abuse, expir
 
     /// What is shown of a limiter's own explanation.
     fn shown(request: &Request<'_>) -> String {
+        shown_under(POLICY, request)
+    }
+
+    fn shown_under(policy: &str, request: &Request<'_>) -> String {
         let limiter = Limiter::builder()
-            .policy(Policy::from_text(POLICY).expect("a valid policy"))
+            .policy(Policy::from_text(policy).expect("a valid policy"))
             .store(MemoryStore::with_bytes(0))
             .clock(ManualClock::at(Timestamp::from_secs(1_700_006_400)))
             .build();
@@ -199,6 +207,16 @@ blacklist: [{identifier_type: ip, identifier: 192.0.2.0/24, reason: abuse, expir
         let response: ExplainResponse = serde_json::from_str(&text).expect("an explanation");
         assert_eq!(serde_json::to_string(&response).expect("JSON"), text);
         render(&response)
+    }
+
+    #[test]
+    fn the_calendar_and_the_claim_of_a_limit_are_named() {
+        let policy = "rules: [{rule_id: plan, limit: 10, window: 1 month, time_zone: Europe/Berlin, \
+                      algorithm: fixed_window, identifier_type: user_id, limit_from: {claim: quota, ceiling: 50}}]";
+        let request = Request::new().user_id("olga").with(Attribute::Claim("quota"), "70");
+        let told = shown_under(policy, &request);
+        assert!(told.contains("50 / month (Europe/Berlin)  "), "{told}");
+        assert!(told.contains("; the limit is from the ceiling of claim:quota"), "{told}");
     }
 
     #[test]

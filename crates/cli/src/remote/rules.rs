@@ -25,6 +25,7 @@ struct RuleRow {
     limit: u64,
     window_seconds: Option<f64>,
     window: Option<String>,
+    time_zone: Option<String>,
     algorithm: Option<String>,
     burst: Option<u64>,
     identifier_type: OneOrManyText,
@@ -69,9 +70,11 @@ fn render(rules: &[RuleRow]) -> String {
 
 fn row(rule: &RuleRow) -> [String; 5] {
     let window = match (&rule.window, rule.window_seconds) {
-        (Some(window), _) => {
-            parse_window(window).map_or_else(|_| window.clone(), |window| span(window.get()))
-        }
+        (Some(window), _) => match (parse_window(window), &rule.time_zone) {
+            (Ok(window), _) => span(window.get()),
+            (Err(_), Some(zone)) => format!("{} ({zone})", window.trim_start_matches("1 ")),
+            (Err(_), None) => window.clone(),
+        },
         (None, seconds) => seconds.map(lasting).unwrap_or_default(),
     };
     let action = match (rule.enabled, rule.action.as_deref()) {
@@ -145,6 +148,10 @@ rules:
   - {rule_id: old, limit: 5, window: 1h30m, identifier_type: [tenant, ip], algorithm: gcra, burst: 9, enabled: false}
   - {rule_id: watch, limit: 5, window_seconds: 60, identifier_type: global, action: log_only}
 ";
+    const MONTHLY: &str = "
+rules:
+  - {rule_id: plan, limit: 10000, window: 1 month, time_zone: Europe/Berlin, algorithm: fixed_window, identifier_type: tenant}
+";
 
     #[test]
     fn a_rule_is_a_line() {
@@ -162,6 +169,14 @@ rules:
  watch     5 / 1 min                sliding_window_counter  global      log_only
 
 3 rules
+",
+        );
+        check(
+            MONTHLY,
+            " rule  limit                           algorithm     counted by  beyond the limit
+ plan  10,000 / month (Europe/Berlin)  fixed_window  tenant      reject
+
+1 rule
 ",
         );
         check("rules: []", "0 rules\n");

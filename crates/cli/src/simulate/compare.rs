@@ -84,10 +84,11 @@ fn judge(
     Ok((row, verdicts))
 }
 
-/// The same limits, counted otherwise. What only buckets have is left out for the others.
+/// The same limits, counted otherwise. What only buckets have is left out for the others. Windows of the calendar are
+/// fixed ones under every algorithm.
 fn with_algorithm(document: &PolicyDocument, algorithm: Algorithm) -> PolicyDocument {
     let mut document = document.clone();
-    for rule in &mut document.rules {
+    for rule in document.rules.iter_mut().filter(|rule| rule.time_zone.is_none()) {
         rule.algorithm = AlgorithmName(algorithm);
         if !algorithm.is_bucket() {
             rule.burst = None;

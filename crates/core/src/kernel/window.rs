@@ -1,14 +1,16 @@
-//! Counts per slice of time, aligned to the Unix epoch: the fixed window, and the sliding counter
-//! that adds the part of the previous window that is still in view, weighted exactly.
+//! Counts per slice of time, aligned to the Unix epoch: the fixed window (also of the calendar), and the sliding
+//! counter that adds the part of the previous window that is still in view, weighted exactly.
 
 use super::Balance;
-use crate::{Algorithm, Limit, Micros, PackedState, Report, State, Timestamp};
+use crate::{Algorithm, Calendar, Limit, Micros, PackedState, Report, State, Timestamp};
 
 /// The state of a window counter: when it last admitted, and the counts of that window and the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WindowState {
     pub(crate) algorithm: Algorithm,
     pub(crate) window: Micros,
+    /// The id of the calendar whose window it counts; 0: equal windows since the Unix epoch.
+    pub(crate) calendar: u64,
     pub(crate) at: Timestamp,
     pub(crate) current: u64,
     /// Always zero for the fixed window.
@@ -33,7 +35,9 @@ pub(crate) struct WindowCounts {
 pub(crate) fn advance(limit: &Limit, state: Option<&State>, now: Timestamp) -> WindowCounts {
     match state {
         Some(State::Window(state))
-            if state.algorithm == limit.algorithm && state.window == limit.window =>
+            if state.algorithm == limit.algorithm
+                && state.window == limit.window
+                && state.calendar == limit.calendar.map_or(0, Calendar::id) =>
         {
             WindowCounts::new(limit, state.at, state.current, state.previous, now)
         }
@@ -51,6 +55,9 @@ impl WindowCounts {
         previous: u64,
         now: Timestamp,
     ) -> Self {
+        if let Some(calendar) = limit.calendar {
+            return Self::of_calendar(calendar, at, current, now);
+        }
         let window = limit.window.get().max(1);
         let sliding = limit.algorithm == Algorithm::SlidingWindowCounter;
         let elapsed = at.as_micros() % window;
@@ -65,6 +72,19 @@ impl WindowCounts {
             (0, 0, now.as_micros() % window)
         };
         Self { current, previous, window, elapsed, at: at.max(now), behind, sliding }
+    }
+
+    /// The count of the calendar's window of `at`, advanced to `now`. Out of line, since few limits are like this.
+    #[cold]
+    #[inline(never)]
+    fn of_calendar(calendar: &Calendar, at: Timestamp, current: u64, now: Timestamp) -> Self {
+        let behind = at.since(now);
+        let later = at.max(now);
+        let (start, end) = calendar.window_at(later);
+        // The window of the count is the current one, unless that began after the count was taken.
+        let current = if at < start { 0 } else { current };
+        let (window, elapsed) = (end.since(start).get().max(1), later.since(start).get());
+        Self { current, previous: 0, window, elapsed, at: later, behind, sliding: false }
     }
 
     #[inline]
@@ -83,7 +103,13 @@ impl WindowCounts {
         units.saturating_mul(u128::from(self.window))
     }
 
-    pub(crate) fn refund(&self, units: u64, charged_at: Option<Timestamp>) -> Self {
+    pub(crate) fn refund(&self, limit: &Limit, units: u64, charged_at: Option<Timestamp>) -> Self {
+        if limit.calendar.is_some() {
+            let start = self.at.minus(Micros::new(self.elapsed));
+            let is_current = |at: Timestamp| start <= at && at.since(start).get() < self.window;
+            let units = if charged_at.is_none_or(is_current) { units } else { 0 };
+            return Self { current: self.current.saturating_sub(units), ..*self };
+        }
         let index = self.at.as_micros() / self.window;
         let charged = charged_at.map_or(index, |at| at.as_micros() / self.window);
         let (mut current, mut previous) = (self.current, self.previous);
@@ -99,8 +125,9 @@ impl WindowCounts {
     #[inline]
     pub(crate) fn state(&self, limit: &Limit) -> WindowState {
         let Limit { algorithm, window, .. } = *limit;
+        let calendar = limit.calendar.map_or(0, Calendar::id);
         let Self { at, current, previous, .. } = *self;
-        WindowState { algorithm, window, at, current, previous }
+        WindowState { algorithm, window, calendar, at, current, previous }
     }
 
     /// Units in use, rounded up.

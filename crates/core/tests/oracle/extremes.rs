@@ -42,6 +42,7 @@ fn limit() -> impl Strategy<Value = Limit> {
                 burst: burst.filter(|_| is_bucket).map(|burst| burst.clamp(1, MAX_LIMIT)),
                 grace: grace.min(MAX_LIMIT),
                 max_delay: Micros::new(delay),
+                calendar: None,
             }
             .compile()
             .expect("a quota within bounds")

@@ -2,6 +2,7 @@
 //! promises made to callers, on random traces. `TOLLGATE_PROPTEST_CASES=50` makes a campaign of it.
 
 mod answers;
+mod calendar;
 mod codec;
 mod draw;
 mod examples;

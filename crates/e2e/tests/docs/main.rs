@@ -2,6 +2,7 @@
 //! session prints what is shown, and every field is explained. `UPDATE_DOCS=1 cargo test --test docs`
 //! writes sessions anew.
 
+mod codes;
 mod moments;
 mod server;
 mod settings;

@@ -139,17 +139,23 @@ fn a_batch_is_counted_in_order() {
     check_batch(&Postgres::start().url());
 }
 
+/// Two nodes with a limit for each user of the domain `shop`.
+fn two_for_envoy(store: &str, limit: u32) -> [Server; 2] {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = format!(
+        "{{domain: shop, descriptors: [{{key: user, rate_limit: {{unit: year, requests_per_unit: {limit}}}}}]}}"
+    );
+    fs::write(folder.path().join("shop.yaml"), file).expect("written");
+    let path = folder.path().to_str().expect("a readable path");
+    let arguments = ["--store", store, "--envoy-config", path];
+    let setup = Setup { settings: PATIENT, arguments: &arguments, ..Setup::default() };
+    [(); 2].map(|()| Server::start(&setup))
+}
+
 #[test]
 fn requests_of_envoy_are_counted_in_the_store() {
     let redis = Redis::start();
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = "{domain: shop, descriptors: [{key: user, rate_limit: {unit: year, requests_per_unit: 3}}]}";
-    fs::write(folder.path().join("shop.yaml"), file).expect("written");
-    let path = folder.path().to_str().expect("a readable path");
-    let url = redis.url();
-    let arguments = ["--store", &url, "--envoy-config", path];
-    let setup = Setup { settings: PATIENT, arguments: &arguments, ..Setup::default() };
-    let nodes = [Server::start(&setup), Server::start(&setup)];
+    let nodes = two_for_envoy(&redis.url(), 3);
     let body = r#"{"domain":"shop","descriptors":[{"entries":[{"key":"user","value":"alice"}]}]}"#;
     for (node, expected) in [(0, 200), (1, 200), (0, 200), (1, 429), (0, 429)] {
         let answer = nodes[node].post("/json", body);
@@ -162,14 +168,7 @@ fn requests_of_envoy_are_counted_in_the_store() {
 #[test]
 fn a_peek_of_envoy_sees_a_charge_beyond_the_limit_on_another_node() {
     let redis = Redis::start();
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = "{domain: shop, descriptors: [{key: user, rate_limit: {unit: year, requests_per_unit: 2}}]}";
-    fs::write(folder.path().join("shop.yaml"), file).expect("written");
-    let path = folder.path().to_str().expect("a readable path");
-    let url = redis.url();
-    let arguments = ["--store", &url, "--envoy-config", path];
-    let setup = Setup { settings: PATIENT, arguments: &arguments, ..Setup::default() };
-    let nodes = [Server::start(&setup), Server::start(&setup)];
+    let nodes = two_for_envoy(&redis.url(), 2);
     let check = |node: usize, hits: u32, expected: u16| {
         let body = format!(
             r#"{{"domain":"shop","descriptors":[{{"entries":[{{"key":"user","value":"alice"}}],"hitsAddend":{hits}}}]}}"#

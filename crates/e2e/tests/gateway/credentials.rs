@@ -154,3 +154,29 @@ fn unverified_credentials_can_be_refused() {
     assert_eq!(gateway.count(name), 2, "each entry counts why a token was refused");
     assert_eq!(upstream.seen().len(), 2, "what is refused is not forwarded");
 }
+
+/// `{"alg":"HS256"}`, `{"sub":"alice","exp":4102444800,"rate_limit":2}` and the signature with the secret.
+const TOKEN_WITH_LIMIT: &str = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhbGljZSIsImV4cCI6NDEwMjQ0NDgwMCwicmF0ZV9saW1pdCI6Mn0.n5LYgPWltDzEhKQBWvfamuJqMuedw1rkZKabuTSHaHk";
+
+#[test]
+fn a_verified_token_carries_its_limit_through_the_gateway() {
+    let upstream = Upstream::start();
+    let url = format!("http://{}", upstream.address);
+    let rules =
+        RULES.replace("limit: 1,", "limit: 1, limit_from: {claim: rate_limit, ceiling: 9},");
+    let gateway = Gateway::of(Server::start(&Setup {
+        rules: Some(&rules),
+        settings: "",
+        arguments: &["--gateway", "127.0.0.1:0", "--upstream", &url],
+        environment: &[("TOLLGATE_JWT_SECRET", SECRET)],
+    }));
+    let token = format!("Bearer {TOKEN_WITH_LIMIT}");
+    for (status, left) in [(200, "1"), (200, "0"), (429, "0")] {
+        let answer = ask(&gateway, "Authorization", token.as_bytes());
+        assert_eq!((answer.status, answer.header("x-ratelimit-remaining")), (status, Some(left)));
+        assert_eq!(answer.header("x-ratelimit-limit"), Some("2"));
+    }
+    // The same client with a token that says nothing has the limit of the rule, which it has used.
+    let answer = ask(&gateway, "Authorization", format!("Bearer {TOKEN}").as_bytes());
+    assert_eq!((answer.status, answer.header("x-ratelimit-limit")), (429, Some("1")));
+}

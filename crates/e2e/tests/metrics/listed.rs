@@ -68,6 +68,14 @@ const TESTS: &[(&str, &[&str])] = &[
     ("e2e/tests/service/grpc/hostile.rs", &["tollgate_grpc_responses_total"]),
     ("e2e/tests/service/grpc/rate_limiter.rs", &["tollgate_caller_skew_seconds"]),
     ("e2e/tests/service/rls/metrics.rs", &["tollgate_envoy_values_total"]),
+    (
+        "e2e/tests/propagation/policy_copy.rs",
+        &[
+            "tollgate_policy_copy_bytes",
+            "tollgate_policy_copy_errors_total",
+            "tollgate_policy_copy_refused_total",
+        ],
+    ),
     ("server/src/policy/bans.rs", &["tollgate_penalty_refusals_lost_total"]),
 ];
 

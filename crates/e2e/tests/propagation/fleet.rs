@@ -2,6 +2,7 @@
 //! together.
 
 use std::env;
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -87,7 +88,17 @@ impl Fleet {
 
 /// A node in its own folder.
 pub(crate) fn node(catalog: &str, store: &str, folder: &TempDir) -> Server {
-    let copy = folder.path().join("copy.db");
+    node_with(catalog, store, folder.path(), &[])
+}
+
+/// A node in its own folder, with variables.
+pub(crate) fn node_with(
+    catalog: &str,
+    store: &str,
+    folder: &Path,
+    environment: &[(&str, &str)],
+) -> Server {
+    let copy = folder.join("copy.db");
     let copy = copy.to_str().expect("a path of text");
     let mut arguments = vec!["--catalog", catalog, "--store", store];
     if catalog.starts_with("postgres") {
@@ -96,7 +107,7 @@ pub(crate) fn node(catalog: &str, store: &str, folder: &TempDir) -> Server {
     // Tests exceed the default limit of writes.
     let settings = "{limits: {admin_writes_per_minute: 100000, admin_reads_per_minute: 100000}, \
                     store_failure: {deadline: 5s}}";
-    Server::start(&Setup { settings, arguments: &arguments, ..Setup::default() })
+    Server::start(&Setup { settings, arguments: &arguments, environment, ..Setup::default() })
 }
 
 /// The response to a write.

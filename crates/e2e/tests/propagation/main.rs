@@ -4,6 +4,7 @@
 mod faults;
 mod fleet;
 mod in_force;
+mod policy_copy;
 mod reads;
 mod sqlite;
 mod start;

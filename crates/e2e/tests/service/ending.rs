@@ -41,12 +41,15 @@ fn requests_in_flight_get_responses_at_shutdown() {
 fn shutdown_waits_for_load_balancers() {
     let settings = "limits: {shutdown_delay: 1h}";
     let mut server = Server::start(&Setup { settings, ..Setup::default() });
+    assert_eq!(server.get("/health/ready").header("connection"), None);
     server.process.signal("TERM");
     until("a server that is not ready", || {
         (server.get("/health/ready").status == 503).then_some(())
     });
     let answer = server.post(CHECK, r#"{"identifiers":{"user_id":"alice"}}"#);
     assert_eq!((answer.status, &answer.json()["allowed"]), (200, &true.into()));
+    // Clients that keep their connections would not notice otherwise.
+    assert_eq!(answer.header("connection"), Some("close"));
     server.process.signal("TERM");
     assert_eq!(server.process.end().code(), Some(0), "{}", server.process.errors());
 }

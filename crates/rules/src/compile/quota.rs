@@ -35,6 +35,12 @@ fn quota_flaw(error: QuotaError) -> Flaw {
         QuotaError::DelayWithoutBucket => {
             ("action", "use leaky_bucket to hold requests back, or action: reject")
         }
+        QuotaError::CalendarWithoutFixedWindow => {
+            ("algorithm", "write algorithm: fixed_window, or a window of one length like 1d")
+        }
+        QuotaError::WindowNotOfCalendar => {
+            ("window_seconds", "change the limit alone, or write another rule for the client")
+        }
         QuotaError::DelayTooLong => ("throttle.max_delay_ms", "hold requests for seconds at most"),
     };
     Flaw::new(error.to_string(), advice).within(field)

@@ -3,14 +3,16 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use tollgate_core::{Algorithm, Micros, Mode, Quota};
+use tollgate_core::{Algorithm, CalendarUnit, Micros, Mode, Quota};
 
+use crate::calendar::calendar;
 use crate::compile::CompileOptions;
 use crate::compile::flaw::Flaw;
 use crate::compile::quota::compile_quota;
 use crate::directory::client::parse_identifiers;
 use crate::document::{Action, AppliesTo, PenaltyDocument, RuleDocument, SoftDocument};
 use crate::identifier::Identifier;
+use crate::limit_from::LimitFrom;
 use crate::matching::conditions::Conditions;
 use crate::matching::costs::Costs;
 use crate::matching::glob::Glob;
@@ -19,6 +21,7 @@ use crate::matching::host::HostMatcher;
 use crate::matching::method::MethodSet;
 use crate::matching::path::PathMatcher;
 use crate::ruleset::{Penalty, Rule, SoftLimit, StatusSet};
+use crate::window::{WindowLength, calendar_text};
 
 /// How long `throttle` holds requests unless the rule says otherwise.
 const DEFAULT_DELAY: Micros = Micros::from_millis(1000);
@@ -38,6 +41,10 @@ pub(crate) fn compile_rule(
     flaws.keep("rule_id", check_id(&document.rule_id));
     let quota = quota(document, &mut flaws);
     let limit = compile_quota(quota, options.unbounded_log).map_err(|flaw| flaws.0.push(flaw)).ok();
+    let limit_from = document.limit_from.as_ref().filter(|_| limit.is_some()).and_then(|from| {
+        let parsed = LimitFrom::parse(from, &quota, options.unbounded_log);
+        flaws.keep("limit_from", parsed).map(Box::new)
+    });
     let identifiers = flaws.keep("identifier_type", parse_identifiers(&document.identifier_type));
     let key_pattern = flaws.keep("key_pattern", Glob::parse(&document.key_pattern));
     let conditions = conditions(document, &mut flaws);
@@ -60,6 +67,7 @@ pub(crate) fn compile_rule(
         enabled: document.enabled,
         quota,
         limit,
+        limit_from,
         mode: if document.action == Action::LogOnly { Mode::Shadow } else { Mode::Enforce },
         action: document.action,
         soft,
@@ -118,15 +126,7 @@ fn check_id(id: &str) -> Result<(), Flaw> {
 }
 
 fn quota(document: &RuleDocument, flaws: &mut Flaws) -> Quota {
-    let window = match (document.window_seconds, &document.window) {
-        (Some(seconds), None) => seconds.micros(),
-        (None, Some(window)) => window.micros(),
-        (None, None) | (Some(_), Some(_)) => {
-            let flaw = Flaw::new("a rule has one window", "give window_seconds or window");
-            flaws.add("window_seconds", flaw);
-            tollgate_core::MIN_WINDOW
-        }
-    };
+    let (window, calendar) = window(document, flaws);
     let algorithm = document.algorithm.0;
     let throttles = document.action == Action::Throttle;
     if throttles && !algorithm.is_bucket() {
@@ -140,7 +140,47 @@ fn quota(document: &RuleDocument, flaws: &mut Flaws) -> Quota {
         burst: document.burst,
         grace: document.soft.as_ref().map_or(0, |soft| soft.grace),
         max_delay: if throttles && algorithm.is_bucket() { max_delay } else { Micros::ZERO },
+        calendar,
         ..Quota::new(algorithm, document.limit, window)
+    }
+}
+
+/// The window, and the calendar that it is of.
+fn window(
+    document: &RuleDocument,
+    flaws: &mut Flaws,
+) -> (Micros, Option<&'static tollgate_core::Calendar>) {
+    let length = match (document.window_seconds, &document.window) {
+        (Some(seconds), None) => WindowLength::Equal(seconds.micros()),
+        (None, Some(window)) => window.length(),
+        (None, None) | (Some(_), Some(_)) => {
+            let flaw = Flaw::new("a rule has one window", "give window_seconds or window");
+            flaws.add("window_seconds", flaw);
+            return (tollgate_core::MIN_WINDOW, None);
+        }
+    };
+    match (length, document.time_zone.as_deref()) {
+        (WindowLength::Equal(window), None) => (window, None),
+        (WindowLength::Equal(window), Some(_)) => {
+            let message = "only days, weeks and months of the calendar have a time zone";
+            let advice = "write window: 1 day, 1 week or 1 month, or remove time_zone";
+            flaws.add("time_zone", Flaw::new(message, advice));
+            (window, None)
+        }
+        (WindowLength::Calendar(unit), None) => {
+            let message = format!("{} of the calendar begins in a time zone", calendar_text(unit));
+            let equal = match unit {
+                CalendarUnit::Day => "; for 24 hours write window: 1d",
+                CalendarUnit::Week => "; for 7 times 24 hours write window: 7d",
+                CalendarUnit::Month => "",
+            };
+            let advice = format!("add time_zone: UTC, or one like Europe/Berlin{equal}");
+            flaws.add("time_zone", Flaw::new(message, advice));
+            (unit.nominal(), None)
+        }
+        (WindowLength::Calendar(unit), Some(zone)) => {
+            (unit.nominal(), flaws.keep("time_zone", calendar(unit, zone)))
+        }
     }
 }
 

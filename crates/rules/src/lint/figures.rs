@@ -49,7 +49,8 @@ fn runs_out_first(parent: &Quota, child: &Quota) -> bool {
     }
     let capacity = |quota: &Quota| quota.burst.unwrap_or(quota.limit);
     let ceiling = capacity(parent).saturating_add(parent.grace);
-    if parent.algorithm == child.algorithm && parent.window == child.window {
+    let is_same_window = parent.window == child.window && parent.calendar == child.calendar;
+    if parent.algorithm == child.algorithm && is_same_window {
         return ceiling <= capacity(child);
     }
     // The most the parent admits while one window of the child passes, counted generously.
@@ -76,7 +77,13 @@ pub(super) fn never_denies(_: &LintView<'_>, suspect: Suspect<'_>) -> Option<Fla
 pub(super) fn beyond_redis(view: &LintView<'_>, suspect: Suspect<'_>) -> Option<Flaw> {
     let rule = suspect.rule;
     let is_shared = view.context.redis && rule.consistency == Consistency::Strict;
-    let (field, amount) = beyond_exact(&rule.quota).filter(|_| is_shared)?;
+    let carried = || {
+        let ceiling = rule.limit_from.as_deref()?.ceiling;
+        beyond_exact(&Quota { limit: ceiling, ..rule.quota }).map(|(_, amount)| amount)
+    };
+    let found = beyond_exact(&rule.quota)
+        .or_else(|| carried().map(|amount| ("limit_from.ceiling", amount)));
+    let (field, amount) = found.filter(|_| is_shared)?;
     Some(inexact(amount).within(field))
 }
 
@@ -108,6 +115,9 @@ fn inexact(amount: u64) -> Flaw {
 }
 
 fn window(quota: &Quota) -> String {
+    if let Some(calendar) = quota.calendar {
+        return calendar.to_string();
+    }
     let millis = quota.window.as_millis_ceil();
     if millis.is_multiple_of(1000) {
         format!("{} s", millis / 1000)

@@ -153,7 +153,7 @@ impl<H: BuildHasher> Planner<'_, H> {
         }
         let exception = self.directory.exception(rule, facts, endpoint, self.now);
         let own_limit =
-            exception.and_then(|(exception, _)| exception.limit(&rule.quota)).map(Box::new);
+            rule.own_limit(exception.map(|(exception, _)| exception), facts).map(Box::new);
         let mode = rule.mode;
         plan.planned.push(Planned { rule: at, subject, own_limit, cost, mode, fingerprint, key });
     }

@@ -123,7 +123,11 @@ fn a_window_must_be_exact_and_bounded() {
         ("window: 1min", "\"1min\" is not a window with its unit; did you mean 1m? write a"),
         ("window: 2 Weeks", "did you mean 14d? write a"),
         ("window: '60'", "did you mean 60s? write a"),
-        ("window: 1month", "\"1month\" is not a window with its unit; write a"),
+        (
+            "window: 1month",
+            "\"1month\" is not a window with its unit; did you mean 1 month? write a",
+        ),
+        ("window: 3 Fortnights", "\"3 Fortnights\" is not a window with its unit; write a"),
         ("window: m", "\"m\" is not a window"),
         ("window: 30m1h", "\"30m1h\" is not a window"),
         ("window: 1h1h", "\"1h1h\" is not a window"),

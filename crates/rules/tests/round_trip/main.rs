@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use tollgate_core::Algorithm;
 use tollgate_rules::document::{
-    Action, AppliesTo, ClientDocument, Consistency, ListDocument, OnMissing, OnStoreFailure,
-    OverrideDocument, PenaltyDocument, PolicyDocument, RuleDocument, SoftDocument,
+    Action, AppliesTo, ClientDocument, Consistency, LimitFromDocument, ListDocument, OnMissing,
+    OnStoreFailure, OverrideDocument, PenaltyDocument, PolicyDocument, RuleDocument, SoftDocument,
     ThrottleDocument, TierDocument,
 };
 use tollgate_rules::{
@@ -47,7 +47,8 @@ fn decimal(most: u64) -> impl Strategy<Value = Decimal> {
 }
 
 fn window() -> impl Strategy<Value = (Option<Seconds>, Option<Window>)> {
-    let written = prop::sample::select(&["1ms", "10s", "1h30m", "366d", "1d2h3m4s5ms"][..]);
+    let written =
+        prop::sample::select(&["1ms", "10s", "1h30m", "366d", "1d2h3m4s5ms", "1 month"][..]);
     prop_oneof![
         seconds().prop_map(|seconds| (Some(seconds), None)),
         written.prop_map(|text| (None, Some(Window::new(text).expect("a window")))),
@@ -72,6 +73,10 @@ fn soft() -> impl Strategy<Value = SoftDocument> {
         .prop_map(|(warn_at, clear_at, grace)| SoftDocument { warn_at, clear_at, grace })
 }
 
+fn limit_from() -> impl Strategy<Value = LimitFromDocument> {
+    (text(), amount(1)).prop_map(|(claim, ceiling)| LimitFromDocument { claim, ceiling })
+}
+
 fn penalty() -> impl Strategy<Value = PenaltyDocument> {
     (1..=1_000_000_u64, 1..=31_622_400_u64, 1..=31_622_400_u64).prop_map(
         |(after, within_seconds, ban_seconds)| PenaltyDocument {
@@ -87,6 +92,7 @@ prop_compose! {
         (rule_id, name, description, tenant) in
             (text(), prop::option::of(text()), prop::option::of(text()), prop::option::of(text())),
         (limit, burst, cost) in (amount(0), prop::option::of(amount(1)), amount(0)),
+        (limit_from, time_zone) in (prop::option::of(limit_from()), prop::option::of(text())),
         (window_seconds, window) in window(),
         algorithm in prop::sample::select(&Algorithm::ALL[..]),
         (identifier_type, key_pattern, applies_to) in (one_or_many(), text(), applies_to()),
@@ -104,7 +110,7 @@ prop_compose! {
     ) -> RuleDocument {
         let refund_on = refund_on.iter().filter_map(|text| StatusPattern::new(text)).collect();
         RuleDocument {
-            rule_id, name, description, limit, window_seconds, window,
+            rule_id, name, description, limit, limit_from, window_seconds, window, time_zone,
             algorithm: AlgorithmName(algorithm),
             burst, identifier_type, key_pattern, on_missing, tenant, applies_to, cost, costs, action,
             throttle: throttle.map(|max_delay_ms| ThrottleDocument { max_delay_ms }),

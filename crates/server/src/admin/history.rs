@@ -146,9 +146,8 @@ pub(crate) async fn show(
     let revision = number("the revision", &read_name(revision)?)?;
     Parameters::read(&uri, &[])?;
     let tenant = session.tenant();
-    let reading = async move {
-        let policy = catalog.policy_at(tenant.as_deref(), revision).await;
-        let policy = policy.map_err(|error| refusal(&error))?;
+    read(&app, session, async move {
+        let policy = catalog.policy_at(tenant.as_deref(), revision).await?;
         let mut document = PolicyAnswer::new();
         for (kind, bodies) in policy {
             if !bodies.is_empty() || kind == Kind::Rule {
@@ -157,10 +156,9 @@ pub(crate) async fn show(
                 document.push((kind.plural(), entries.collect()));
             }
         }
-        Ok(Json(in_order(document)).into_response())
-    };
-    let response = app.queues.documents.run(&session.caller(), reading).await?;
-    Ok((session.fields, response?).into_response())
+        Ok(in_order(document))
+    })
+    .await
 }
 
 /// Shows what differs between two revisions, in the direction from the first to the second.
@@ -187,18 +185,27 @@ pub(crate) async fn diff(
     let parameters = Parameters::read(&uri, &["to"])?;
     let to = parameters.one("to")?.map(|text| number("to", text)).transpose()?;
     let tenant = session.tenant();
-    let reading = async move {
+    read(&app, session, async move {
         let to = match to {
             Some(to) => to,
             None => catalog.version().await?.revision.number,
         };
         let changes = catalog.changes_between(tenant.as_deref(), from, to).await?;
         let changes = changes.iter().map(ChangeAnswer::from).collect();
-        Ok(Json(DiffAnswer { from, to, changes }).into_response())
-    };
-    let response = app.queues.documents.run(&session.caller(), reading).await?;
-    let response = response.map_err(|error: CatalogError| refusal(&error))?;
-    Ok((session.fields, response).into_response())
+        Ok(DiffAnswer { from, to, changes })
+    })
+    .await
+}
+
+/// Responds with what is read from the catalog, in the queue of large documents.
+async fn read<T: Serialize + Send + 'static>(
+    app: &ServerState,
+    session: Session,
+    reading: impl Future<Output = Result<T, CatalogError>> + Send + 'static,
+) -> Result<Response, Problem> {
+    let found = app.queues.documents.run(&session.caller(), reading).await?;
+    let found = found.map_err(|error| refusal(&error))?;
+    Ok((session.fields, Json(found)).into_response())
 }
 
 /// Brings the policy back to a revision, in one transaction that makes a new revision.

@@ -225,6 +225,7 @@ pub(crate) fn refusal(error: &CatalogError) -> Problem {
         CatalogError::NoRevision { .. } => Problem::not_found("unknown_revision", detail),
         CatalogError::TooManyChanges { .. } => Problem::unprocessable("too_many_changes", detail),
         CatalogError::InUse(_) => Problem::new(StatusCode::CONFLICT, "still_in_use", detail),
+        CatalogError::LastAdmin => Problem::new(StatusCode::CONFLICT, "last_admin_token", detail),
         CatalogError::NoSpace(_) => {
             Problem::new(StatusCode::INSUFFICIENT_STORAGE, "insufficient_storage", detail)
         }

@@ -3,7 +3,6 @@
 use axum::Json;
 use axum::extract::{OriginalUri, State};
 use axum::response::{IntoResponse, Response};
-use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use tollgate::Timestamp;
 use tollgate::rules::parse_time;
@@ -131,21 +130,6 @@ pub(crate) async fn post(
     let entry = Entry::Token(token.clone());
     let answer = |made| TokenAnswer { token: Some(shown), ..TokenAnswer::new(token, made) };
     secrets::keep(&app, session, entry, dry_run, answer).await
-}
-
-/// Refuses to remove the last token of an administrator. If two calls remove the last two at once, the server
-/// prints a new token at its next start.
-pub(crate) fn keep_last_admin(app: &ServerState, token_id: &str) -> Result<(), Problem> {
-    let (view, now) = (app.policy_source.catalog()?.view(), app.now());
-    let mut admins = view.tokens().values().filter(|it| it.role == Role::Admin && !it.is_over(now));
-    let is_admin = view.tokens().get(token_id).is_some_and(|it| it.role == Role::Admin);
-    let has_other = app.has_admin_in_settings() || admins.any(|other| other.token_id != token_id);
-    if is_admin && !has_other {
-        let detail = "this is the last token of an administrator: make another one first, or set \
-                      TOLLGATE_ADMIN_TOKEN";
-        return Err(Problem::new(StatusCode::CONFLICT, "last_admin_token", detail));
-    }
-    Ok(())
 }
 
 /// A new token as a body describes it, and the text that its holder sends.

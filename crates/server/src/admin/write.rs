@@ -17,7 +17,6 @@ use super::resources::{EntryKey, Resource};
 use super::response::{
     RuleWritten, dry_run_response, invalid, missing, refusal, shown, tag, wrong,
 };
-use super::tokens::keep_last_admin;
 use crate::app::state::ServerState;
 use crate::edge::http::extract::Session;
 use crate::edge::http::paging::Parameters;
@@ -104,9 +103,6 @@ pub(crate) async fn delete(
         }
     };
     let AdminCall { app, session, parts, .. } = call;
-    if kind == Kind::Token {
-        keep_last_admin(&app, &name)?;
-    }
     remove(&app, session, &parts.headers, (kind, name), dry_run).await
 }
 
@@ -149,7 +145,12 @@ pub(crate) async fn remove(
     {
         return Err(missing(kind, &name));
     }
-    let removal = Intent::Edits(vec![Edit::Remove { kind, name, expect }]);
+    // An admin token in the settings is always valid, so the last one of the catalog may go.
+    let removal = if kind == Kind::Token && !app.has_admin_in_settings() {
+        Intent::RevokeToken { token_id: name, expect, now: app.now() }
+    } else {
+        Intent::Edits(vec![Edit::Remove { kind, name, expect }])
+    };
     let update = write(app, &session, removal, dry_run).await?;
     if dry_run {
         return Ok(dry_run_response(session, &update));
@@ -204,6 +205,9 @@ pub(crate) async fn write(
     if !dry_run && !update.changes.is_empty() {
         // `sync` logs a failure; the next sync then puts the change into force.
         let _ = app.sync().await;
+        if let Ok(catalog_sync) = app.policy_source.catalog() {
+            catalog_sync.written.notify_one();
+        }
         if update.changes.iter().any(|change| matches!(change.kind, Kind::Rule | Kind::Tier)) {
             let app = app.clone();
             tokio::spawn(async move {

@@ -18,7 +18,9 @@ impl App {
                     let is_time_for_all = catalog_sync.wait(&mut looks).await;
                     let epoch = catalog_sync.epoch();
                     // `sync` logs a failure; the next round retries.
-                    let _ = self.state.sync().await;
+                    if self.state.sync().await.is_err() {
+                        self.state.follow_policy_copy().await;
+                    }
                     if is_time_for_all {
                         let _ = self.state.sync_all().await;
                     }
@@ -29,7 +31,8 @@ impl App {
                 }
             };
             let noting = self.state.note_used_tokens(&catalog_sync.catalog);
-            tokio::join!(catalog_sync.listen(), following, noting);
+            let publishing = self.state.publish_policy();
+            tokio::join!(catalog_sync.listen(), following, noting, publishing);
         })
     }
 

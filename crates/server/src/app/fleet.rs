@@ -1,16 +1,15 @@
 //! The fleet that a node belongs to: all its nodes have one secret. Nodes count together in a store only if their
 //! secrets are the same.
 
-use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use aws_lc_rs::hmac;
 use tokio::time::sleep;
 use tollgate::Stopwatch;
 use tollgate::identity::Secret;
 use tollgate::store::{FleetGate, StoreUrl};
 
+use crate::app::fleet_secret::FleetSecret;
 use crate::app::state::{Shared, StartError};
 use crate::check::sealed_id::IdSealer;
 use crate::policy::source::PolicySource;
@@ -22,36 +21,11 @@ const START_TIMEOUT: Duration = Duration::from_millis(500);
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 /// How often a store in use is asked whether it still is the fleet's: it may have lost its mark, or been replaced.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(5);
-/// How many bytes of a digest mark a store.
-const MARK_BYTES: usize = 16;
-
-/// The secret of a fleet. Keys for each purpose are derived from it; the secret itself leaves the node in no form.
-pub(crate) struct FleetSecret(hmac::Key);
-
-/// Omits the secret.
-impl fmt::Debug for FleetSecret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("FleetSecret")
-    }
-}
-
-impl FleetSecret {
-    fn new(secret: &str) -> Self {
-        Self(hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes()))
-    }
-
-    /// What marks a store as the fleet's.
-    fn mark(&self) -> String {
-        let digest = hmac::sign(&self.0, b"mark of the store");
-        let bytes = digest.as_ref().iter().take(MARK_BYTES);
-        bytes.map(|byte| format!("{byte:02x}")).collect()
-    }
-}
 
 /// What a node knows of its fleet.
 #[derive(Debug)]
 pub(crate) struct Fleet {
-    secret: OnceLock<FleetSecret>,
+    secret: OnceLock<Arc<FleetSecret>>,
     store: StoreUrl,
     gate: FleetGate,
     sealer: Arc<IdSealer>,
@@ -78,11 +52,21 @@ impl Fleet {
     }
 
     fn learn(&self, secret: &str) {
-        let _ = self.secret.set(FleetSecret::new(secret));
+        let _ = self.secret.set(Arc::new(FleetSecret::new(secret)));
         // With counters in memory there is nothing that another node could refund.
         if self.store.is_shared() {
             self.sealer.learn(secret);
         }
+    }
+
+    /// The secret, if it is known.
+    pub(crate) fn secret(&self) -> Option<&Arc<FleetSecret>> {
+        self.secret.get()
+    }
+
+    /// Whether the store is the fleet's, as far as is known.
+    pub(crate) fn owns_store(&self) -> bool {
+        self.gate.is_open()
     }
 
     /// Whether nodes count together.
@@ -141,7 +125,7 @@ impl Shared {
         if secret.is_none() && matches!(self.policy_source, PolicySource::Catalog(_)) {
             return StoreOwner::Unknown;
         }
-        let mark = secret.map(FleetSecret::mark);
+        let mark = secret.map(|secret| secret.mark());
         let owner = match store.belongs_to(mark.as_deref()).await {
             Ok(true) => StoreOwner::Us,
             Ok(false) => StoreOwner::Others,

@@ -3,7 +3,9 @@
 mod background;
 mod example;
 pub(crate) mod fleet;
+pub(crate) mod fleet_secret;
 pub(crate) mod offload;
+mod publish;
 mod reload;
 pub(crate) mod state;
 

@@ -317,6 +317,15 @@ impl Shared {
         catalog_sync.sync_all(self.now(), |before, view| self.install(before, view)).await
     }
 
+    /// Puts the copy of the policy in Redis into force, if the catalog is unavailable and the copy is newer.
+    pub(crate) async fn follow_policy_copy(&self) {
+        let PolicySource::Catalog(catalog_sync) = &self.policy_source else { return };
+        if let Some(secret) = self.fleet.secret() {
+            let install = |before: &View, view: &View| self.install(before, view);
+            catalog_sync.follow_policy_copy(secret, self.now(), install).await;
+        }
+    }
+
     /// Closes the catalog, if there is one.
     pub(crate) async fn close(&self) {
         if let PolicySource::Catalog(catalog_sync) = &self.policy_source {

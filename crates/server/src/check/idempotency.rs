@@ -132,7 +132,7 @@ impl Idempotency {
     }
 
     /// Waits for the turn of a call with that key. Callers do not share responses, and neither do
-    /// protocols, whose responses look different.
+    /// protocols, whose responses look different: gRPC has a name, HTTP has none.
     pub(crate) async fn turn(
         &self,
         protocol: &str,
@@ -147,7 +147,7 @@ impl Idempotency {
                 format!("an idempotency key has 1 to {MAX_KEY} characters"),
             ));
         }
-        let call = digest_of_call(caller, &format!("{protocol}{key}"));
+        let call = digest_of_call(protocol, caller, key);
         let body = digest_of_body(body);
         let answer = self.place(call, body, now)?.lock_owned().await;
         let (memory, lifetime) = (Arc::clone(&self.memory), self.lifetime);
@@ -283,6 +283,18 @@ mod tests {
             .remember(answer("a"));
         let other = at_once(memory.turn("", &Principal::Admin, "k", &2, NOW)).expect("a turn");
         assert_eq!(answered(&other), None);
+    }
+
+    /// A key of HTTP that began with `grpc:` used to be that of gRPC without it.
+    #[test]
+    fn protocols_do_not_share_keys() {
+        let memory = Idempotency::new(100, Micros::from_secs(300));
+        let turn = |protocol, key| at_once(memory.turn(protocol, &Principal::Caller, key, &1, NOW));
+        turn("grpc", "k").expect("a turn").remember(answer("yes"));
+        for key in ["k", "grpc:k", "grpck", "grpc\nk"] {
+            assert_eq!(answered(&turn("", key).expect("a turn")), None, "{key:?}");
+        }
+        assert_eq!(answered(&turn("grpc", "k").expect("a turn")), Some(&b"yes"[..]));
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! Follows a catalog that others change too: changes are in force here within a second, and the last
 //! rules stay in force while the catalog is unavailable.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -11,16 +10,15 @@ use tokio::runtime::Handle;
 use tokio::sync::{Mutex, Notify};
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
-use tollgate::rules::Source;
 use tollgate::{Micros, Revision, Timestamp};
 use tollgate_catalog::{
-    Catalog, CatalogError, CatalogUrl, Change, ChangesSince, Entry, PolicyBounds, Role, Seed,
-    Token, Update, Version, View,
+    Catalog, CatalogError, ChangesSince, PolicyBounds, Role, Token, Update, Version, View,
 };
 
 use crate::app::state::StartError;
-use crate::policy::file::DEFAULT_RULES;
+use crate::policy::policy_copy::PolicyCopy;
 use crate::policy::rule_cache::RuleCache;
+use crate::policy::start::{LastGood, last_good, open_copy, seed, warn_if_exposed};
 use crate::settings::Settings;
 
 /// How often the catalog is polled for changes, besides notifications.
@@ -33,22 +31,25 @@ const FULL_READ_INTERVAL: Duration = Duration::from_mins(5);
 pub(crate) struct CatalogSync {
     pub(crate) catalog: Arc<Catalog>,
     /// A copy, from which this node starts when the catalog is unavailable.
-    copy: Option<Catalog>,
+    pub(super) copy: Option<Arc<Catalog>>,
     rule_cache: RuleCache,
-    view: ArcSwap<View>,
+    pub(crate) policy_copy: PolicyCopy,
+    pub(super) view: ArcSwap<View>,
     /// When the view came into force, in microseconds.
     in_force_since: AtomicU64,
-    /// When the catalog last responded, in microseconds.
-    heard_at: AtomicU64,
+    /// When the catalog last responded, in microseconds; 0 if that is not known.
+    pub(super) heard_at: AtomicU64,
     /// Whether the tables of the catalog are known to exist.
     is_open: AtomicBool,
-    is_away: AtomicBool,
+    pub(super) is_away: AtomicBool,
     /// How often changes could not be put into force.
     pub(crate) errors: AtomicU64,
     /// Held while the view changes: of two concurrent syncs, the slower one must not win.
-    turn: Mutex<()>,
+    pub(super) turn: Mutex<()>,
     /// Notified when another node reports a change of the catalog.
     pub(crate) woken: Notify,
+    /// Notified when this node has written to the catalog, so that it publishes the policy at once.
+    pub(crate) written: Notify,
 }
 
 impl CatalogSync {
@@ -59,36 +60,44 @@ impl CatalogSync {
         let policy_bounds = PolicyBounds { for_redis: settings.store.is_redis(), bounds };
         let catalog = Catalog::new(url.clone(), policy_bounds);
         let copy = match &settings.catalog_copy {
-            Some(file) => Some(open_copy(file, policy_bounds, now).await?),
+            Some(file) => Some(Arc::new(open_copy(file, policy_bounds, now).await?)),
             None => None,
         };
-        for url in [Some(url), copy.as_ref().map(Catalog::url)].into_iter().flatten() {
+        for url in [Some(url), copy.as_ref().map(|copy| copy.url())].into_iter().flatten() {
             warn_if_exposed(url);
         }
         let rule_cache =
             settings.store.rule_cache(&settings.remote).map_err(|it| StartError::new(&it))?;
         let rule_cache = RuleCache::new(rule_cache);
-        let (view, is_open) = match catalog.open(seed(), now, false).await {
-            Ok(_) => (catalog.view().await.map_err(|error| StartError::new(&error))?, true),
+        // Only a shared catalog can be unavailable, and only its nodes have one policy.
+        let policy_copy =
+            if url.is_shared() { settings.store.policy_copy(&settings.remote) } else { Ok(None) };
+        let policy_copy = PolicyCopy::new(policy_copy.map_err(|it| StartError::new(&it))?);
+        let (LastGood { view, heard_at }, is_open) = match catalog.open(seed(), now, false).await {
+            Ok(_) => {
+                let view = catalog.view().await.map_err(|error| StartError::new(&error))?;
+                (LastGood { view, heard_at: Some(now) }, true)
+            }
             Err(error @ CatalogError::Away(_)) if url.is_shared() => {
                 tracing::error!("{error}; starting from the last good rules");
-                (last_good(copy.as_ref(), &rule_cache).await?, false)
+                (last_good(settings, copy.as_deref(), &policy_copy).await?, false)
             }
             Err(error) => return Err(StartError::new(&error)),
         };
-        let heard_at = if is_open { now.as_micros() } else { view.version().revision.epoch };
         let catalog_sync = Self {
             catalog: Arc::new(catalog),
             copy,
             rule_cache,
+            policy_copy,
             view: ArcSwap::from_pointee(view),
             in_force_since: AtomicU64::new(now.as_micros()),
-            heard_at: AtomicU64::new(heard_at),
+            heard_at: AtomicU64::new(heard_at.map_or(0, Timestamp::as_micros)),
             is_open: AtomicBool::new(is_open),
             is_away: AtomicBool::new(!is_open),
             errors: AtomicU64::new(0),
             turn: Mutex::default(),
             woken: Notify::new(),
+            written: Notify::new(),
         };
         if is_open {
             catalog_sync.copy_all().await;
@@ -172,17 +181,19 @@ impl CatalogSync {
         (&self.catalog, None)
     }
 
-    /// When the catalog last responded; if it never did, when this node started.
+    /// When the catalog last responded; if that is not known, since when the policy is in force.
     pub(crate) fn stale_since(&self) -> Timestamp {
-        match self.heard_at.load(Relaxed) {
-            0 => self.in_force_since(),
-            heard_at => Timestamp::from_micros(heard_at),
-        }
+        self.heard_at().unwrap_or_else(|| self.in_force_since())
     }
 
-    /// How long ago the catalog last responded.
-    pub(crate) fn silence(&self, now: Timestamp) -> Micros {
-        now.since(Timestamp::from_micros(self.heard_at.load(Relaxed)))
+    /// How long ago the catalog last responded, if that is known.
+    pub(crate) fn silence(&self, now: Timestamp) -> Option<Micros> {
+        self.heard_at().map(|heard_at| now.since(heard_at))
+    }
+
+    pub(super) fn heard_at(&self) -> Option<Timestamp> {
+        let micros = self.heard_at.load(Relaxed);
+        (micros > 0).then(|| Timestamp::from_micros(micros))
     }
 
     /// Puts changes into force, if there are any; `install` gets the view before and after.
@@ -282,7 +293,13 @@ impl CatalogSync {
         Ok(())
     }
 
-    fn install(&self, before: &View, view: View, now: Timestamp, install: impl Fn(&View, &View)) {
+    pub(super) fn install(
+        &self,
+        before: &View,
+        view: View,
+        now: Timestamp,
+        install: impl Fn(&View, &View),
+    ) {
         let view = Arc::new(view);
         install(before, &view);
         tracing::debug!(revision = view.version().revision.number, "rules in force");
@@ -321,7 +338,7 @@ impl CatalogSync {
         }
     }
 
-    fn tell_bad_copy(&self, error: &CatalogError) {
+    pub(super) fn tell_bad_copy(&self, error: &CatalogError) {
         self.errors.fetch_add(1, Relaxed);
         tracing::warn!("the copy that this node would start from is not up to date: {error}");
     }
@@ -346,53 +363,4 @@ impl CatalogSync {
         let mut tokens = view.tokens().values();
         !tokens.any(|token| token.role == Role::Admin && !token.is_over(now))
     }
-}
-
-/// Warns if other users of this machine can read the file of a catalog. New files are for their owner only.
-fn warn_if_exposed(url: &CatalogUrl) {
-    if let (Some(mode), Some(file)) = (url.exposed_mode(), url.file()) {
-        let file = file.display();
-        tracing::warn!(
-            "other users can read the catalog {file} (mode {mode:o}): run `chmod 600 {file}*` unless that is intended"
-        );
-    }
-}
-
-/// The first rules of a new catalog.
-fn seed() -> Seed {
-    Seed { document: Source::parse(DEFAULT_RULES).document }
-}
-
-async fn open_copy(
-    file: &Path,
-    policy_bounds: PolicyBounds,
-    now: Timestamp,
-) -> Result<Catalog, StartError> {
-    let copy = Catalog::new(CatalogUrl::Sqlite(file.to_owned()), policy_bounds);
-    let migrated = copy.migrate(now).await;
-    migrated.map_err(|error| StartError::new(&format!("catalog_copy: {error}")))?;
-    Ok(copy)
-}
-
-/// The last rules that this node knew, or the built-in ones.
-async fn last_good(copy: Option<&Catalog>, rule_cache: &RuleCache) -> Result<View, StartError> {
-    if let Some(copy) = copy {
-        match copy.view().await {
-            Ok(view) if view.version() != Version::default() => return Ok(view),
-            Ok(_) => {}
-            Err(error) => tracing::error!("the copy of the catalog cannot be used: {error}"),
-        }
-    }
-    if let Some(view) = rule_cache.last_good().await {
-        tracing::warn!(
-            "starting with the rules that other nodes announced in Redis, without clients"
-        );
-        return Ok(view);
-    }
-    tracing::error!("there are no last good rules here: starting with those that are built in");
-    let invalid = |problems| StartError::new(&CatalogError::Invalid(problems));
-    let entries = Entry::all_of(Source::parse(DEFAULT_RULES).document).into_iter();
-    let changes: Result<Vec<Change>, _> = entries.map(Change::created).collect();
-    let changes = changes.map_err(|problem| invalid(vec![problem]))?;
-    View::default().apply(&Update::new(Version::default(), changes)).map_err(invalid)
 }

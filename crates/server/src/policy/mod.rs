@@ -3,6 +3,10 @@
 pub(crate) mod bans;
 pub(crate) mod catalog_sync;
 pub(crate) mod file;
+pub(crate) mod policy_copy;
+mod policy_copy_sync;
 pub(crate) mod redact;
 pub(crate) mod rule_cache;
+mod sealed_policy;
 pub(crate) mod source;
+mod start;

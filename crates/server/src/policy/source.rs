@@ -7,6 +7,7 @@ use tollgate::{Micros, Revision, Timestamp};
 use crate::edge::http::problem::Problem;
 use crate::policy::catalog_sync::CatalogSync;
 use crate::policy::file::PolicyFile;
+use crate::policy::policy_copy::PolicyCopyCounts;
 
 #[derive(Debug)]
 pub(crate) enum PolicySource {
@@ -80,11 +81,19 @@ impl PolicySource {
         }
     }
 
-    /// How long ago the catalog last responded; `None` for a file.
+    /// How long ago the catalog last responded; `None` for a file, and if that is not known.
     pub(crate) fn silence(&self, now: Timestamp) -> Option<Micros> {
         match self {
             Self::File(_) => None,
-            Self::Catalog(catalog_sync) => Some(catalog_sync.silence(now)),
+            Self::Catalog(catalog_sync) => catalog_sync.silence(now),
+        }
+    }
+
+    /// What was noticed about the copy of the policy in Redis.
+    pub(crate) fn policy_copy(&self) -> PolicyCopyCounts {
+        match self {
+            Self::File(_) => PolicyCopyCounts::default(),
+            Self::Catalog(catalog_sync) => catalog_sync.policy_copy.counts(),
         }
     }
 

@@ -39,9 +39,15 @@ pub(super) fn problem(message: impl Into<String>) -> Problem {
     Problem::new("", message)
 }
 
-/// The problem that a value is not what was expected.
+/// The problem that a value is not what was expected. What may be a URL with a password is not repeated.
 pub(super) fn unexpected(expected: &str, found: &Value) -> Problem {
-    let found = found.scalar().map_or_else(|| found.describe(), quote);
+    let found = match found.scalar() {
+        Some(text) if text.contains('@') => {
+            "text with an @, not shown since it may contain a password".to_owned()
+        }
+        Some(text) => quote(text),
+        None => found.describe(),
+    };
     problem(format!("expected {expected}, found {found}"))
 }
 

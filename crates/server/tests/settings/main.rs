@@ -357,6 +357,18 @@ fn invalid_values_are_refused_with_what_is_expected() {
              over gRPC, like http://127.0.0.1:4317, found \"http://127.0.0.1:4318/v1/traces\"",
         ),
         (
+            "upstream: 'http://me:hunter2@backend'",
+            "upstream (tollgate.yaml:1:11): expected a list, each item a URL without a path, like \
+             http://10.0.0.1:3000, https://backend.example or h2c://10.0.0.1:50051, found text with \
+             an @, not shown since it may contain a password",
+        ),
+        (
+            "upstream: ['http://a', 'http://me:hunter2@backend']",
+            "upstream (tollgate.yaml:1:24): expected a URL without a path, like \
+             http://10.0.0.1:3000, https://backend.example or h2c://10.0.0.1:50051, found text with \
+             an @, not shown since it may contain a password",
+        ),
+        (
             "otlp: {endpoint: 'https://me:hunter2@collector'}",
             "otlp.endpoint (tollgate.yaml:1:18): a secret does not belong here; set the \
              environment variable OTEL_EXPORTER_OTLP_HEADERS, and leave out what is before the @",

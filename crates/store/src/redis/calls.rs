@@ -13,7 +13,7 @@ use tokio::time::sleep;
 use super::address::Address;
 use super::node::{CallFailure, RedisNode};
 use super::router::Router;
-use super::script::{self, ScriptCall};
+use super::script::{self, ScriptCall, ScriptClock};
 use super::slot::slot;
 use crate::remote::clock::Moment;
 use crate::remote::{CounterName, Job, OwnedOp};
@@ -79,9 +79,13 @@ async fn settle_together(router: Arc<Router>, node: Arc<RedisNode>, mut jobs: Ve
         return;
     }
     let uses_ours = router.settings.uses_callers_clock;
-    let now = jobs.first().map(|job| job.now).filter(|_| uses_ours);
-    let extra = if uses_ours { EXTRA_TTL_MS_RECORDED } else { EXTRA_TTL_MS };
-    let call = ScriptCall::new(jobs.iter().map(|job| &job.op), now, extra);
+    let (clock, extra) = if uses_ours {
+        (ScriptClock::Caller, EXTRA_TTL_MS_RECORDED)
+    } else {
+        (ScriptClock::Server, EXTRA_TTL_MS)
+    };
+    let asked_at = jobs.first().map(|job| job.now).unwrap_or_default();
+    let call = ScriptCall::new(jobs.iter().map(|job| &job.op), asked_at, clock, extra);
     let run = router.run(Arc::clone(&node), |form| {
         let mut command = match form {
             ScriptForm::Digest => {

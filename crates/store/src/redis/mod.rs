@@ -12,7 +12,9 @@ mod cross_slot;
 mod cross_slot_idempotent;
 mod fleet_mark;
 mod node;
+mod numbers;
 mod pending_call;
+mod policy_copy;
 mod refund_once;
 mod router;
 mod rule_cache;
@@ -28,6 +30,9 @@ use tokio::task::JoinHandle;
 use tokio::time::{Sleep, sleep};
 use tollgate_core::{Key, Timestamp};
 
+pub use self::policy_copy::{
+    PolicyCopyError, PolicyCopyHead, PolicyPublication, RedisPolicyCopy, SealedPolicy,
+};
 pub use self::rule_cache::{PublishedRules, RedisRuleCache, RuleCacheError};
 
 use self::address::RedisUrl;

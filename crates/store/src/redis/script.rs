@@ -7,9 +7,11 @@ use aws_lc_rs::digest;
 use redis::Cmd;
 use smallvec::SmallVec;
 use tollgate_core::{
-    Algorithm, ChargeResult, Limit, LogDigest, MAX_LIMIT, Mode, Report, State, Timestamp,
+    Algorithm, Calendar, ChargeResult, Limit, LogDigest, MAX_LIMIT, Micros, Mode, Report, State,
+    Timestamp,
 };
 
+use super::numbers::Numbers;
 use crate::remote::{
     CounterName, OpResult, OwnedCharge, OwnedExpiringRefund, OwnedOp, OwnedRefund,
 };
@@ -33,6 +35,9 @@ const REFUND_ONCE: u64 = 7;
 /// The number of fields of a limit, as documented in the script.
 const FIELDS_OF_LIMIT: usize = 9;
 
+/// How many windows of the calendar before and after that of the caller's time are sent.
+const NEIGHBOURS: usize = 2;
+
 const _: () = assert!(MAX_SCRIPT_LIMIT < MAX_LIMIT);
 
 /// The digest of a script in Redis: the SHA-1 of its text.
@@ -50,19 +55,29 @@ pub(super) fn holds(limit: &Limit) -> bool {
 #[derive(Debug)]
 pub(super) struct ScriptCall<'a> {
     ops: SmallVec<[&'a OwnedOp; 4]>,
-    /// The time by the caller's clock; `None`: by that of the server.
-    pub(super) now: Option<Timestamp>,
+    /// The time by the caller's clock.
+    asked_at: Timestamp,
+    /// Which clock dates the call.
+    clock: ScriptClock,
     /// How long states are kept beyond their expiry.
     pub(super) extra_ms: u64,
+}
+
+/// Which clock dates a call of the script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ScriptClock {
+    Server,
+    Caller,
 }
 
 impl<'a> ScriptCall<'a> {
     pub(super) fn new(
         ops: impl Iterator<Item = &'a OwnedOp>,
-        now: Option<Timestamp>,
+        asked_at: Timestamp,
+        clock: ScriptClock,
         extra_ms: u64,
     ) -> Self {
-        Self { ops: ops.collect(), now, extra_ms }
+        Self { ops: ops.collect(), asked_at, clock, extra_ms }
     }
 
     /// Adds keys and arguments to `EVALSHA <digest>` or `EVAL <script>`.
@@ -90,7 +105,7 @@ impl<'a> ScriptCall<'a> {
     }
 
     fn numbers(&self) -> Vec<u8> {
-        let mut limits = ScriptLimits::default();
+        let mut limits = ScriptLimits::new(self.asked_at);
         let mut requests = Numbers::default();
         for op in &self.ops {
             match op {
@@ -120,7 +135,8 @@ impl<'a> ScriptCall<'a> {
             }
         }
         let mut numbers = Numbers::default();
-        numbers.push_or_none(self.now.map(Timestamp::as_micros));
+        let ours = (self.clock == ScriptClock::Caller).then_some(self.asked_at);
+        numbers.push_or_none(ours.map(Timestamp::as_micros));
         numbers.push(self.extra_ms);
         numbers.push(limits.known.len() as u64);
         numbers.append(&limits.numbers);
@@ -181,6 +197,11 @@ fn push_refund(refund: &OwnedRefund, limits: &mut ScriptLimits, requests: &mut N
     requests.push((*units).min(BEYOND));
     requests.push_or_none(charged_at.map(Timestamp::as_micros));
     requests.push(*slack_ms);
+    if let Some(calendar) = limit.calendar() {
+        let (start, end) = calendar.window_at(charged_at.unwrap_or_default());
+        requests.push(start.as_micros());
+        requests.push(end.as_micros());
+    }
 }
 
 /// The results of charges, or why there are none. A result that cannot be read fails its request, and no other of the
@@ -285,13 +306,19 @@ pub(super) fn failed(why: &str) -> StoreError {
 }
 
 /// Limits that a call refers to, each written once.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct ScriptLimits {
+    /// The time by the caller's clock, around which windows of the calendar are sent.
+    asked_at: Timestamp,
     known: SmallVec<[Limit; 4]>,
     numbers: Numbers,
 }
 
 impl ScriptLimits {
+    fn new(asked_at: Timestamp) -> Self {
+        Self { asked_at, known: SmallVec::new(), numbers: Numbers::default() }
+    }
+
     /// The index of a limit, starting at one.
     fn place(&mut self, limit: &Limit) -> u64 {
         let place = self.known.iter().position(|known| known == limit).unwrap_or_else(|| {
@@ -315,6 +342,7 @@ impl ScriptLimits {
                 Algorithm::TokenBucket => 1,
                 Algorithm::LeakyBucket => 2,
                 Algorithm::Gcra => 3,
+                Algorithm::FixedWindow if limit.calendar().is_some() => 7,
                 Algorithm::FixedWindow => 4,
                 Algorithm::SlidingWindowCounter => 5,
                 Algorithm::SlidingWindowLog => 6,
@@ -329,51 +357,28 @@ impl ScriptLimits {
             Some(limit.capacity().saturating_mul(2)),
         ];
         fields.into_iter().for_each(|field| self.numbers.push_or_none(field));
+        if let Some(calendar) = limit.calendar() {
+            let starts = starts_around(calendar, self.asked_at);
+            self.numbers.push(calendar.id());
+            self.numbers.push(starts.len() as u64);
+            starts.iter().for_each(|start| self.numbers.push(start.as_micros()));
+        }
     }
 }
 
-/// Numbers as MessagePack.
-#[derive(Debug, Default)]
-struct Numbers {
-    bytes: Vec<u8>,
-    count: u32,
-}
-
-impl Numbers {
-    fn push(&mut self, number: u64) {
-        match u8::try_from(number) {
-            Ok(small @ ..=0x7f) => self.bytes.push(small),
-            _ => {
-                self.bytes.push(0xcf);
-                self.bytes.extend(number.to_be_bytes());
-            }
-        }
-        self.count += 1;
+/// Where windows begin: the one of `at`, [`NEIGHBOURS`] before it and as many after it, and the end of the last. The
+/// server chooses the one of its own time, so that nodes whose clocks differ do not split a window.
+fn starts_around(calendar: &Calendar, at: Timestamp) -> SmallVec<[Timestamp; 2 * NEIGHBOURS + 2]> {
+    let (mut start, _) = calendar.window_at(at);
+    for _ in 0..NEIGHBOURS {
+        (start, _) = calendar.window_at(start.minus(Micros::new(1)));
     }
-
-    /// None is -1.
-    fn push_or_none(&mut self, number: Option<u64>) {
-        match number {
-            Some(number) => self.push(number),
-            None => {
-                self.bytes.push(0xff);
-                self.count += 1;
-            }
-        }
+    let mut starts = SmallVec::new();
+    for _ in 0..2 * NEIGHBOURS + 2 {
+        starts.push(start);
+        (_, start) = calendar.window_at(start);
     }
-
-    fn append(&mut self, others: &Self) {
-        self.bytes.extend_from_slice(&others.bytes);
-        self.count += others.count;
-    }
-
-    fn into_array(self) -> Vec<u8> {
-        let mut array = Vec::with_capacity(self.bytes.len() + 5);
-        array.push(0xdd);
-        array.extend(self.count.to_be_bytes());
-        array.extend(self.bytes);
-        array
-    }
+    starts
 }
 
 /// The text of a state, joined from the list that a log is stored in.

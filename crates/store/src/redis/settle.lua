@@ -5,10 +5,12 @@
 -- ARGV[1]   numbers in MessagePack:
 --             time in us (-1: now by the clock of this server), ms to keep states beyond their expiry,
 --             number of limits, and for each: algorithm, limit, window, room, its rest, delayed room
---             (-1: as much as there is), its rest, us ahead that are corrected, most a debit takes
+--             (-1: as much as there is), its rest, us ahead that are corrected, most a debit takes. Of the
+--             calendar, also: its id, number of boundaries, and where its windows around the caller's time begin
 --             for each request: 1, number of charges, and for each: limit, cost, mode
 --                           or: 2, number of refunds, and for each: limit, units, us of the charge or -1,
---                               ms that it may be off
+--                               ms that it may be off, and of the calendar, where the window of the charge
+--                               begins and ends
 --                           or: 3, the same as 1, and ms to keep the record if it passes. The
 --                               last of its KEYS is that of the record
 --                           or: 4 or 6, the same as 1 or 3, but nothing is charged (a dry run)
@@ -26,8 +28,8 @@
 
 local floor, ceil, format, match = math.floor, math.ceil, string.format, string.match
 local call, pcall_redis = redis.call, redis.pcall
-local TAGS = { 't', 'l', 'g', 'f', 'c', 's' }
-local TOKEN_BUCKET, LEAKY_BUCKET, GCRA, FIXED, SLIDING, LOG = 1, 2, 3, 4, 5, 6
+local TAGS = { 't', 'l', 'g', 'f', 'c', 's', 'f' }
+local TOKEN_BUCKET, LEAKY_BUCKET, GCRA, FIXED, SLIDING, LOG, CALENDAR = 1, 2, 3, 4, 5, 6, 7
 local ENFORCE, SHADOW, DEBIT = 0, 1, 2
 local LONGEST_MS = 315360000000
 local CHUNK = 32
@@ -306,6 +308,62 @@ function window.life(c)
   return c.limit.sliding and left + length or left
 end
 
+-- Fixed window of the calendar: the count of the window that contains `at`. The window of now is the one that the
+-- caller sent for it; the caller's clock need not agree with this server's on which one that is.
+local calendar = { fits = window.fits, take = window.take }
+
+-- The numbers in the text of a state; nil if it is not one of the limit's.
+function calendar.parse(l, text)
+  local length, at, current, id = match(text, '^f:(%d+):(%d+):(%d+):(%d+)$')
+  if tonumber(length) ~= l.window or tonumber(id) ~= l.calendar then
+    return nil
+  end
+  at, current = whole_number(at), whole_number(current)
+  if not at or not current then
+    return nil
+  end
+  return at, current
+end
+
+function calendar.write(c)
+  local l = c.limit
+  c.text = format('f:%.0f:%.0f:%.0f:%.0f', l.window, c.at, c.current, l.calendar)
+end
+
+function calendar.read(c, text)
+  local l = c.limit
+  if not l.starts then
+    error({ err = 'CLOCK the clocks of the caller and of this server are more than two windows apart' })
+  end
+  c.current, c.previous, c.at = 0, 0, now
+  local at, current = calendar.parse(l, text)
+  if not at then
+    return
+  end
+  c.text, c.current, c.at = text, current, at
+  if c.mode and at - now > l.believed then
+    c.at, c.healed = now, true
+    calendar.write(c)
+  elseif at < now then
+    c.at = now
+    if at < l.starts then
+      c.current = 0
+    end
+  end
+end
+
+function calendar.refund(c)
+  if c.charged_at < 0 or (c.charged_from <= c.at and c.at < c.charged_to) then
+    c.current = c.current > c.cost and c.current - c.cost or 0
+  end
+end
+
+-- Of a count that is ahead of the clock, the end is not known; it comes within two windows.
+function calendar.life(c)
+  local l = c.limit
+  return c.at < l.ends and l.ends - c.at or 2 * l.window
+end
+
 -- Sliding window log: a list whose first element is `s:<window>:<sum>`, the others `<us>=<units>`, oldest first. The
 -- only state that is not read whole: it may be long.
 local log = {}
@@ -522,7 +580,7 @@ function log.life(c)
   return c.limit.window
 end
 
-local KERNELS = { bucket, bucket, bucket, window, window, log }
+local KERNELS = { bucket, bucket, bucket, window, window, log, calendar }
 
 now = number()
 if now < 0 then
@@ -539,6 +597,18 @@ for i = 1, number() do
     limit = number(), window = number(), room = number(), room_rest = number(),
     delayed = number(), delayed_rest = number(), believed = number(), most = number(),
   }
+  if algorithm == CALENDAR then
+    local l = limits[i]
+    l.calendar = number()
+    local starts
+    for _ = 1, number() do
+      local ends = number()
+      if starts and starts <= now and now < ends then
+        l.starts, l.ends = starts, ends
+      end
+      starts = ends
+    end
+  end
 end
 
 -- Texts by key, so that a counter that is used again in this call is not read again; changes are written once, at the
@@ -775,6 +845,9 @@ while place < #numbers do
     local c = { key = KEYS[key], limit = limits[number()], cost = number() }
     if kind == REFUND or kind == REFUND_ONCE then
       c.charged_at, c.slack = number(), number()
+      if c.limit.calendar then
+        c.charged_from, c.charged_to = number(), number()
+      end
       c.ends_at = kind == REFUND_ONCE and number()
     else
       c.mode = number()

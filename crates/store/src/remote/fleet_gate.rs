@@ -30,6 +30,12 @@ impl FleetGate {
         !self.is_closed.swap(!is_open, Relaxed)
     }
 
+    /// Whether the store is known to be the fleet's.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        !self.is_closed()
+    }
+
     pub(crate) fn is_closed(&self) -> bool {
         self.is_closed.load(Relaxed)
     }

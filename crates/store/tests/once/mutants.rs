@@ -47,7 +47,7 @@ async fn is_sound(server: &Arc<Redis>, number: usize, script: &str) -> bool {
         return false;
     }
     let (server, node) = (Arc::clone(server), Arc::new(node()));
-    tokio::spawn(async move { together::check(&server, node).await }).await.is_ok()
+    tokio::spawn(async move { Box::pin(together::check(&server, node)).await }).await.is_ok()
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -8,7 +8,7 @@ use tollgate_store::postgres::PostgresStore;
 use tollgate_store::{
     DenyCache, ExpiringRefund, Op, OpOutcome, Refund, RefundOnce, RemoteSettings, Store, StoreError,
 };
-use tollgate_testbed::{Postgres, Redis, RedisCluster, Reply, eventually};
+use tollgate_testbed::{Postgres, Redis, RedisCluster, eventually};
 
 use crate::lost::{cut_off, one_client_per_server};
 use crate::{HOUR, NO_TIME, cluster_url, key, left, limit, one, patient, redis};
@@ -20,7 +20,7 @@ async fn a_refund_is_made_once_in_redis() {
     // Every mark has an end.
     let marks = server.command(&["KEYS", "*refunded:*"]);
     assert!(!marks.list().is_empty());
-    for name in marks.list().iter().map(Reply::text) {
+    for name in marks.list().iter().map(tollgate_testbed::Reply::text) {
         let ms = server.command(&["PTTL", name]).integer();
         assert!((1..=366 * 86_400_000).contains(&ms), "{name}: {ms}");
     }

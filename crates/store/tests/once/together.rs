@@ -13,7 +13,7 @@ use tollgate_testbed::eventually;
 #[tokio::test(flavor = "multi_thread")]
 async fn copies_in_one_call_find_each_other() {
     let server = Redis::start();
-    check(&server, Arc::new(redis(&server.url(), patient()).await)).await;
+    Box::pin(check(&server, Arc::new(redis(&server.url(), patient()).await))).await;
 }
 
 /// Keeps the server busy until several copies wait for it.

@@ -5,6 +5,7 @@ mod garbage;
 mod leaks;
 mod listening;
 mod order;
+mod policy_copy;
 mod rights;
 mod round_trip;
 mod stand;

@@ -29,6 +29,7 @@ const POLICY: &str = "
     rules:
     - {rule_id: per_user, limit: 40, window: 1m, identifier_type: user_id, algorithm: fixed_window}
     - {rule_id: smooth, algorithm: leaky_bucket, limit: 20, burst: 80, window: 1s, identifier_type: [user_id, endpoint]}
+    - {rule_id: plan, limit: 60, window: 1 month, time_zone: Europe/Berlin, algorithm: fixed_window, identifier_type: user_id}
     - {rule_id: all, limit: 50, window: 1h, identifier_type: global, algorithm: sliding_window_log}";
 
 fn limiter(policy: &str) -> Limiter<SharedMemory, ManualClock> {
@@ -54,7 +55,7 @@ async fn another_limiter_refunds_exactly_what_was_charged() {
         let len = limiter.write_claim(&decision, &mut bytes).expect("room");
         let claim = RefundClaim::read(&bytes[..len]).expect("a claim");
         let charges: Vec<_> = claim.charges().collect();
-        assert_eq!(charges, [("per_user", 3), ("smooth", 3), ("all", 3)]);
+        assert_eq!(charges, [("per_user", 3), ("smooth", 3), ("plan", 3), ("all", 3)]);
         for (claimed, (_, charge, _)) in claim.charges.iter().zip(decision.reported_charges()) {
             assert_eq!(claimed.limit, *charge.limit, "{}", claimed.rule_id);
             assert_eq!(claimed.subject, charge.key.subject);
@@ -72,12 +73,12 @@ async fn another_limiter_refunds_exactly_what_was_charged() {
         assert_eq!((claim.revision(), claim.tier()), (decision.revision().number, None));
         assert_ne!(peek().await, before);
         let outcome = limiter.refund_claim(&claim, [0; 16]).await.expect("a store");
-        assert_eq!(outcome, ClaimOutcome::Refunded { counters: 3 });
+        assert_eq!(outcome, ClaimOutcome::Refunded { counters: 4 });
         assert_eq!(peek().await, before);
         limiter.clock.advance(Micros::from_secs(120));
         let outcome = limiter.refund_claim(&claim, [0; 16]).await.expect("a store");
-        assert_eq!(outcome, ClaimOutcome::Refunded { counters: 1 }, "only the hour has not ended");
-        limiter.clock.advance(Micros::from_secs(3_600));
+        assert_eq!(outcome, ClaimOutcome::Refunded { counters: 2 }, "not the hour, nor the month");
+        limiter.clock.advance(Micros::from_secs(31 * 24 * 3_600));
         let outcome = limiter.refund_claim(&claim, [0; 16]).await.expect("a store");
         assert_eq!(outcome, ClaimOutcome::Expired);
     }
@@ -92,7 +93,7 @@ async fn bytes_that_are_no_claim_are_not_read() {
     let whole = &bytes[..len];
     // Whole charges can be read; nothing else.
     let read = (0..len).filter(|end| RefundClaim::read(&whole[..*end]).is_some()).count();
-    assert_eq!(read, 2);
+    assert_eq!(read, 3);
     for place in 0..len {
         let mut changed = whole.to_vec();
         changed[place] ^= 0xff;

@@ -106,7 +106,7 @@ impl HeaderFields {
         self.field(X_REMAINING, |text| text.number(remaining(&binding.outcome)));
         self.field(X_RESET, |text| {
             text.number(match reset {
-                ResetForm::Epoch => reset_at(decision.now(), binding),
+                ResetForm::Epoch => reset_at(decision.now(), binding.limit(), &binding.outcome),
                 ResetForm::Delta => binding.reset_after(decision.now()).as_secs_ceil(),
             });
         });

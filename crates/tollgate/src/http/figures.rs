@@ -1,8 +1,8 @@
 //! Times in HTTP responses: whole seconds, rounded so that no client retries too early.
 
-use tollgate_core::{Outcome, Timestamp};
+use tollgate_core::{Limit, Outcome, Timestamp};
 
-use crate::decision::{Decision, Refusal, RuleOutcome};
+use crate::decision::{Decision, Refusal};
 
 /// What is left, as far as a client can rely on it: a node on the local fallback may allow more than the limit, but
 /// does not promise it.
@@ -18,8 +18,8 @@ const STORE_ABSENCE_SECONDS: u64 = 5;
 /// When the limit resets, in seconds since the epoch: fixed windows and sliding window counters at the end of the
 /// current window, others when nothing is in use any more. `now` is the time of the decision, [`Decision::now`].
 #[must_use]
-pub fn reset_at(now: Timestamp, outcome: &RuleOutcome<'_>) -> u64 {
-    now.plus(outcome.reset_after(now)).as_micros().div_ceil(1_000_000)
+pub fn reset_at(now: Timestamp, limit: &Limit, outcome: &Outcome) -> u64 {
+    now.plus(limit.reset_after(now, &outcome.report)).as_micros().div_ceil(1_000_000)
 }
 
 /// When nothing will be in use any more, in seconds since the epoch. `now` is the time of the decision,

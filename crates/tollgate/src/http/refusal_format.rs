@@ -151,7 +151,9 @@ impl Figure {
             },
             Self::Limit => number(binding.map(|binding| binding.outcome.limit)),
             Self::Remaining => number(binding.map(|binding| remaining(&binding.outcome))),
-            Self::ResetAt => number(binding.map(|binding| reset_at(decision.now(), &binding))),
+            Self::ResetAt => number(
+                binding.map(|binding| reset_at(decision.now(), binding.limit(), &binding.outcome)),
+            ),
             Self::RetryAfter => number(retry_after(decision)),
             Self::DecisionId => FigureValue::Text(Cow::Borrowed(id)),
             Self::Status => FigureValue::Number(u64::from(status.as_u16())),

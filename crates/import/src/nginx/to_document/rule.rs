@@ -23,8 +23,10 @@ pub(super) fn rule(draft: &RuleDraft<'_>, all: &[RuleDraft<'_>]) -> RuleDocument
         name: None,
         description: Some(draft.limit.to_string()),
         limit: rate.requests,
+        limit_from: None,
         window_seconds: None,
         window: Window::new(if rate.is_per_minute { "1m" } else { "1s" }).ok(),
+        time_zone: None,
         algorithm: AlgorithmName(counting.algorithm),
         burst: Some(counting.capacity.min(MAX_LIMIT)),
         identifier_type: if identifiers.is_empty() {

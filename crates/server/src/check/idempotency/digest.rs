@@ -12,16 +12,20 @@ const BYTES: usize = 16;
 /// The first half of a SHA-256: 128 bits, enough to rule out collisions.
 pub(super) type CallDigest = [u8; BYTES];
 
-/// The digest of a caller and its key.
-pub(super) fn digest_of_call(caller: &Principal, key: &str) -> CallDigest {
+/// The digest of a protocol, a caller and its key.
+pub(super) fn digest_of_call(protocol: &str, caller: &Principal, key: &str) -> CallDigest {
     let caller = match caller {
         Principal::Certified(certificate) => format!("certificate {certificate:?}"),
         Principal::Token(token) => format!("token {}", token.token_id),
         Principal::Anonymous | Principal::Caller | Principal::Admin => caller.name().to_owned(),
     };
     let mut context = Context::new(&SHA256);
+    // No caller is called like a protocol, and no name contains a line feed, but a key may contain anything.
+    if !protocol.is_empty() {
+        context.update(protocol.as_bytes());
+        context.update(b"\n");
+    }
     context.update(caller.as_bytes());
-    // No name of a caller contains a line feed.
     context.update(b"\n");
     context.update(key.as_bytes());
     first_half(context)
@@ -74,9 +78,12 @@ mod tests {
         ];
         let mut seen = std::collections::HashSet::new();
         for caller in callers {
-            for key in ["k", "K", "k k"] {
-                assert_eq!(digest_of_call(&caller, key), digest_of_call(&caller, key));
-                assert!(seen.insert(digest_of_call(&caller, key)), "{caller:?} {key}");
+            for (protocol, key) in
+                [("", "k"), ("", "K"), ("", "k k"), ("", "grpc:k"), ("grpc", "k")]
+            {
+                let digest = digest_of_call(protocol, &caller, key);
+                assert_eq!(digest_of_call(protocol, &caller, key), digest);
+                assert!(seen.insert(digest), "{protocol} {caller:?} {key}");
             }
         }
     }

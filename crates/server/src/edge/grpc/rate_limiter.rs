@@ -60,7 +60,7 @@ impl RateLimiter {
             let response = first.insert(write(decision, id, request.detail));
             Remembered { body: response.encode_to_vec().into(), headers: HeaderMap::new() }
         };
-        let caller = (caller, "grpc:", key);
+        let caller = (caller, "grpc", key);
         let checked = app.checker.check_idempotent(EntryPoint::Grpc, caller, &body, respond);
         let (remembered, _) = Box::pin(checked).await?;
         first
@@ -226,7 +226,9 @@ fn write(decision: &Decision, id: Option<&str>, detail: bool) -> CheckResponse {
             .map_or(0, |figures| figures.limit.saturating_sub(figures.report.remaining)),
         limit: figures.map(|figures| figures.limit),
         remaining: figures.map(remaining),
-        reset_at: binding.as_ref().map(|binding| reset_at(decision.now(), binding)),
+        reset_at: binding
+            .as_ref()
+            .map(|binding| reset_at(decision.now(), binding.limit(), &binding.outcome)),
         retry_after: retry_after(decision),
         rule_id: rule_id.unwrap_or_default().to_owned(),
         state: state(decision.state()).to_owned(),
@@ -252,7 +254,7 @@ fn rule(decision: &Decision, outcome: &RuleOutcome<'_>) -> RuleStatus {
         remaining: remaining(figures),
         window_seconds: seconds(figures.window),
         cost: figures.cost,
-        reset_at: reset_at(decision.now(), outcome),
+        reset_at: reset_at(decision.now(), outcome.limit(), &outcome.outcome),
         full_at: Some(full_at(decision.now(), figures)),
         quota: (limit != figures.limit)
             .then(|| RuleQuota { limit, window_seconds: seconds(window) }),

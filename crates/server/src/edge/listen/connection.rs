@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{Request, Response, StatusCode, Version, header};
+use http::{HeaderValue, Request, Response, StatusCode, Version, header};
 use hyper::body::{Body, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -150,6 +150,7 @@ impl ConnectionOptions {
         let stream = TokioIo::new(Noticing::new(stream, Arc::clone(&activity), seat));
         let calls = InlineExecutor::default();
         let service = service_fn(|request: Request<Incoming>| {
+            let asks_to_close = shutdown.is_announced() && request.version() <= Version::HTTP_11;
             let running = activity.begin(request.version());
             calls.expect(running.pace());
             let answer = self.admit(&request).map(|()| service(request, peer));
@@ -157,6 +158,12 @@ impl ConnectionOptions {
                 Ok::<_, Infallible>(match answer {
                     Ok(answer) => {
                         let mut answer = answer.await;
+                        // A connection that is switched to another protocol stays open.
+                        let is_switched = answer.status() == StatusCode::SWITCHING_PROTOCOLS;
+                        if asks_to_close && !is_switched {
+                            let close = HeaderValue::from_static("close");
+                            answer.headers_mut().insert(header::CONNECTION, close);
+                        }
                         if let Some(rest) = answer.extensions_mut().remove::<SharedBody>() {
                             rest.count_by(running.steps());
                         }

@@ -17,6 +17,7 @@ use super::encode::{by_outcome, counter, histogram, write_counter};
 use super::{MetricsFormat, RESPONSE_CLASSES, RequestCounts, servers};
 use crate::edge::envoy::values::Hits;
 use crate::observe::audit_log::AuditOutcomes;
+use crate::policy::policy_copy::PolicyCopyCounts;
 
 /// All metrics at one moment.
 #[derive(Debug)]
@@ -50,6 +51,8 @@ pub(crate) struct MetricsSnapshot {
     pub(crate) policy_age_seconds: f64,
     /// How long ago the catalog last responded, where there is one.
     pub(crate) catalog_silence_seconds: Option<f64>,
+    /// The copy of the policy in Redis.
+    pub(crate) policy_copy: PolicyCopyCounts,
     pub(crate) config_errors: u64,
     pub(crate) idempotency_keys: usize,
     /// Decisions for the log, by outcome.
@@ -194,9 +197,9 @@ impl Collector for MetricsSnapshot {
             ("policy_revision", "Revision of the policy in force.", self.policy_revision as f64),
             ("policy_age_seconds", "Seconds since the policy was loaded.", self.policy_age_seconds),
             (
-                "catalog_last_sync_age_seconds",
-                "Seconds since the last sync with the catalog.",
-                self.catalog_silence_seconds.unwrap_or(0.0),
+                "policy_copy_bytes",
+                "Size of the copy of the policy in Redis that this node published or loaded last.",
+                self.policy_copy.bytes as f64,
             ),
             ("idempotency_keys", "Idempotency keys remembered.", self.idempotency_keys as f64),
             (
@@ -209,6 +212,17 @@ impl Collector for MetricsSnapshot {
             let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
             metric.encode_gauge(&value)?;
         }
+        let help =
+            "Seconds since the last sync with the catalog; absent until the first one is known.";
+        let name = "catalog_last_sync_age_seconds";
+        let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        if let Some(age) = self.catalog_silence_seconds {
+            metric.encode_gauge(&age)?;
+        }
+        let help = "Copies of the policy in Redis that were refused: forged, cut or unreadable.";
+        counter(encoder, "policy_copy_refused", help, self.policy_copy.refused)?;
+        let help = "Times the copy of the policy could not be published in Redis.";
+        counter(encoder, "policy_copy_errors", help, self.policy_copy.errors)?;
         Ok(())
     }
 }

@@ -50,6 +50,7 @@ impl Shared {
                 .policy_source
                 .silence(self.now())
                 .map(|silence| silence.get() as f64 / 1e6),
+            policy_copy: self.policy_source.policy_copy(),
             config_errors: self.policy_source.errors()
                 + self.envoy.source.errors.load(Ordering::Relaxed),
             idempotency_keys: self.checker.idempotency.len(),

@@ -17,8 +17,9 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use self::listener::RuleListener;
-use self::place::RuleServer;
+pub(super) use self::place::RuleServer;
 pub use self::published_rules::PublishedRules;
+pub(super) use self::published_rules::read_revision;
 use super::address::{DEFAULT_PREFIX, RedisUrl};
 use super::node::CallFailure;
 use crate::StoreError;
@@ -26,7 +27,7 @@ use crate::remote::RemoteSettings;
 use crate::remote::clock::wall_clock;
 
 const RULES_KEY: &str = "ratelimit:rules:active";
-const CHANNEL: &str = "ratelimit:rules:changed";
+pub(super) const CHANNEL: &str = "ratelimit:rules:changed";
 /// Replaces the rules.
 const PUBLISH: &str = include_str!("publish.lua");
 

@@ -23,7 +23,7 @@ const MAX_REDIRECTS: usize = 4;
 
 /// The server that has the rules.
 #[derive(Debug)]
-pub(super) struct RuleServer {
+pub(in crate::redis) struct RuleServer {
     url: RedisUrl,
     slot: u16,
     settings: RemoteSettings,
@@ -36,7 +36,11 @@ pub(super) struct RuleServer {
 }
 
 impl RuleServer {
-    pub(super) fn new(url: RedisUrl, key: &str, settings: &RemoteSettings) -> Result<Self, String> {
+    pub(in crate::redis) fn new(
+        url: RedisUrl,
+        key: &str,
+        settings: &RemoteSettings,
+    ) -> Result<Self, String> {
         let settings = RemoteSettings { deadline: DISCOVERY_TIMEOUT, ..settings.clone() };
         Ok(Self {
             seeds: seeds(&url, &settings)?,
@@ -49,12 +53,12 @@ impl RuleServer {
     }
 
     /// Whether the server can be replaced by an election that it does not notice.
-    pub(super) fn is_elected(&self) -> bool {
+    pub(in crate::redis) fn is_elected(&self) -> bool {
         matches!(self.url.kind, Discovery::Sentinel(_))
     }
 
     /// Asks sentinels or the cluster for the server.
-    pub(super) async fn find(&self) -> Result<Arc<RedisNode>, StoreError> {
+    pub(in crate::redis) async fn find(&self) -> Result<Arc<RedisNode>, StoreError> {
         let address = match &self.url.kind {
             Discovery::Single => self.url.addresses.first().cloned(),
             Discovery::Sentinel(name) => ask_sentinels(&self.seeds, name).await,
@@ -67,12 +71,15 @@ impl RuleServer {
     }
 
     /// A client for a separate connection to a server, to subscribe.
-    pub(super) fn listening_client(&self, address: &Address) -> Result<Client, StoreError> {
+    pub(in crate::redis) fn listening_client(
+        &self,
+        address: &Address,
+    ) -> Result<Client, StoreError> {
         self.url.listening_client(address).map_err(no_client)
     }
 
     /// Calls the server that has the rules.
-    pub(super) async fn call(&self, command: &Cmd) -> Result<Value, CallFailure> {
+    pub(in crate::redis) async fn call(&self, command: &Cmd) -> Result<Value, CallFailure> {
         let answer = timeout(CALL_TIMEOUT, self.deliver(command)).await;
         let answer =
             answer.unwrap_or_else(|_| Err(CallFailure::Silent(StoreErrorKind::Timeout.into())));

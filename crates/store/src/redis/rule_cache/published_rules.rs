@@ -40,7 +40,7 @@ impl PublishedRules {
     }
 
     /// The largest plausible revision at `now`.
-    pub(super) fn max_revision(now: Timestamp) -> (u64, u64) {
+    pub(in crate::redis) fn max_revision(now: Timestamp) -> (u64, u64) {
         (now.plus(MAX_CLOCK_SKEW).as_micros(), MAX_NUMBER)
     }
 
@@ -92,7 +92,7 @@ impl PublishedRules {
     }
 }
 
-fn read_revision(text: &str) -> Option<(u64, u64)> {
+pub(in crate::redis) fn read_revision(text: &str) -> Option<(u64, u64)> {
     let (epoch, number) = text.split_once('-')?;
     let read = |digits: &str| digits.parse().ok().filter(|_| !digits.starts_with('+'));
     Some((read(epoch)?, read(number)?))

@@ -2,13 +2,15 @@
 //! and a clock that steps back.
 
 use std::hash::{BuildHasher, DefaultHasher, Hasher};
+use std::sync::LazyLock;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::test_runner::Config;
 use tollgate_core::{
-    Algorithm, Limit, MAX_LIMIT, MAX_WINDOW, MIN_WINDOW, Micros, Mode, Quota, Timestamp,
+    Algorithm, Calendar, CalendarUnit, Limit, MAX_LIMIT, MAX_WINDOW, MIN_WINDOW, Micros, Mode,
+    Quota, Timestamp,
 };
 
 /// How many counters a trace has: enough to make a page of the memory store grow several times.
@@ -181,6 +183,25 @@ pub(crate) fn traces(reach: Reach) -> impl Strategy<Value = Trace> {
     )
 }
 
+const HOUR: u64 = 3_600_000_000;
+
+/// Days and weeks of uneven lengths, until the end of the century, and then as the last one is.
+static CALENDARS: LazyLock<Vec<&'static Calendar>> = LazyLock::new(|| {
+    let uneven = |unit: CalendarUnit, zone: &str, lengths: [u64; 5]| {
+        let lengths = lengths.into_iter().cycle().scan(0, |start, hours| {
+            *start += hours * HOUR;
+            Some(Timestamp::from_micros(*start))
+        });
+        let century = lengths.take_while(|start| *start < Timestamp::from_secs(4_102_444_800));
+        &*Box::leak(Box::new(Calendar::new(unit, zone, century).expect("many windows")))
+    };
+    vec![
+        uneven(CalendarUnit::Day, "Test/Uneven", [24, 23, 24, 25, 24]),
+        uneven(CalendarUnit::Day, "Test/Other", [24, 24, 1, 24, 47]),
+        uneven(CalendarUnit::Week, "Test/Uneven", [168, 167, 168, 169, 168]),
+    ]
+});
+
 fn family(reach: Reach) -> impl Strategy<Value = [Limit; 3]> {
     // What is used of a limit matters most to another that is almost the same.
     let nudge = prop::option::of(1..=3_u64);
@@ -214,8 +235,12 @@ fn quota(reach: Reach) -> impl Strategy<Value = Quota> {
     let grace = prop_oneof![4 => Just(0), 1 => 1..=5_u64];
     let delay = prop_oneof![1 => Just(0), 1 => 0..=2_000_000_u64];
     let algorithm = select(Algorithm::ALL.to_vec());
-    (algorithm, limit, window, burst, grace, delay).prop_map(
-        |(algorithm, limit, window, burst, grace, delay)| {
+    let calendar = prop_oneof![9 => Just(None), 1 => select(CALENDARS.clone()).prop_map(Some)];
+    (algorithm, limit, window, burst, grace, delay, calendar).prop_map(
+        |(algorithm, limit, window, burst, grace, delay, calendar)| {
+            if let Some(calendar) = calendar {
+                return Quota { grace, ..Quota::per_calendar_window(limit, calendar) };
+            }
             let quota = Quota::new(algorithm, limit, Micros::new(window));
             let delay = if algorithm.is_bucket() { delay } else { 0 };
             let burst = burst.filter(|_| algorithm.is_bucket());
@@ -249,6 +274,7 @@ fn gap() -> impl Strategy<Value = Micros> {
         3 => 0..=400_000_u64,
         1 => 0..=1_500_000_u64,
         1 => 0..=90_000_000_u64,
+        1 => 0..=60 * HOUR,
         1 => 0..=2 * MAX_WINDOW.get(),
     ]
     .prop_map(Micros::new)

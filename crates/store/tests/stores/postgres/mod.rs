@@ -2,6 +2,7 @@
 //! server does not. `TOLLGATE_PROPTEST_CASES=50` makes a campaign of it.
 
 mod agreement;
+mod calendar;
 mod crowd;
 mod outage;
 mod table;

@@ -2,6 +2,7 @@
 //! does not. `TOLLGATE_PROPTEST_CASES=20` makes a campaign of the random traces.
 
 mod agreement;
+mod calendar;
 mod exactness;
 mod failures;
 mod hostile;

@@ -352,7 +352,7 @@ proptest! {
 
         let binding = decision.binding().expect("a rule");
         let (reset, full) =
-            (reset_at(decision.now(), &binding), full_at(decision.now(), &binding.outcome));
+            (reset_at(decision.now(), binding.limit(), &binding.outcome), full_at(decision.now(), &binding.outcome));
         let is_aligned =
             matches!(algorithm, Algorithm::FixedWindow | Algorithm::SlidingWindowCounter);
         let window_end = (decision.now().as_micros() / 1_000 / window_ms + 1) * window_ms;

@@ -2,6 +2,7 @@
 
 mod admission;
 mod batch;
+mod calendar;
 mod charging;
 mod corrections;
 mod penalty;

@@ -7,9 +7,7 @@ use axum::extract;
 use axum::response::{IntoResponse, Response};
 use http::header;
 use tollgate::http::remaining;
-use tollgate::{
-    ClaimedOutcome, Decision, DecisionReason, Micros, Mode, RefundClaim, Timestamp, decide,
-};
+use tollgate::{ClaimedOutcome, Decision, DecisionReason, Micros, Mode, RefundClaim, decide};
 use tollgate_api::{CheckResponse, DecisionRecord, Reason, RuleResult, State};
 use tollgate_catalog::{DecisionAction, DecisionFilter, LoggedDecision};
 
@@ -90,14 +88,17 @@ fn explain_claim(id: &str, claim: &RefundClaim<'_>) -> String {
         || ONLY_SHADOW.to_owned(),
         |binding| format!("every rule admitted it; {} has the least left", binding.rule_id),
     );
-    let rules: Vec<RuleResult<'_>> = charged.iter().map(|it| claimed_figures(it, at)).collect();
+    let rules: Vec<RuleResult<'_>> = charged
+        .iter()
+        .map(|it| figures_of(it.rule_id, at, &it.limit, &it.outcome, it.state))
+        .collect();
     let enforced = charged.iter().filter(|it| it.outcome.mode != Mode::Shadow);
     let soft = enforced.map(|it| it.state).max().unwrap_or_default();
     let answer = CheckResponse {
         allowed: true,
         limit: binding.map(|binding| binding.outcome.limit),
         remaining: binding.map(|binding| remaining(&binding.outcome)),
-        reset_at: binding.map(|binding| binding.reset_at(at)),
+        reset_at: rules.get(verdict.binding.unwrap_or(usize::MAX)).map(|rule| rule.reset_at),
         rule_id: binding.map(|binding| Cow::Borrowed(binding.rule_id)),
         state: state(soft),
         decision_id: Some(Cow::Borrowed(id)),
@@ -118,10 +119,6 @@ fn explain_claim(id: &str, claim: &RefundClaim<'_>) -> String {
         rules,
     };
     serde_json::to_string(&record).unwrap_or_default()
-}
-
-fn claimed_figures<'a>(it: &ClaimedOutcome<'a>, at: Timestamp) -> RuleResult<'a> {
-    figures_of(it.rule_id, at, &it.outcome, it.quota(), it.reset_at(at), it.state)
 }
 
 /// A decision of the log, where all nodes write theirs.

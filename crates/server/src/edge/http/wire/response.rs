@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use serde::Serialize;
 use tollgate::http::{full_at, remaining, reset_at, retry_after, retry_after_rule};
 use tollgate::{
-    Decision, DecisionReason, Micros, Mode, Outcome, Refusal, RuleOutcome, SoftState, Timestamp,
+    Decision, DecisionReason, Limit, Micros, Mode, Outcome, Refusal, RuleOutcome, SoftState,
+    Timestamp,
 };
 use tollgate_api::{CheckResponse, Reason, RuleQuota, RuleResult, State};
 
@@ -24,7 +25,8 @@ pub(crate) fn response<'a>(
         allowed: decision.is_allowed(),
         limit: binding.map(|binding| binding.outcome.limit),
         remaining: binding.map(|binding| remaining(&binding.outcome)),
-        reset_at: binding.map(|binding| reset_at(decision.now(), &binding)),
+        reset_at: binding
+            .map(|binding| reset_at(decision.now(), binding.limit(), &binding.outcome)),
         rule_id: rule_id.map(Cow::Borrowed),
         state: state(decision.state()),
         decision_id: decision_id.map(Cow::Borrowed),
@@ -46,27 +48,18 @@ pub(crate) fn rule_results(decision: &Decision) -> Vec<RuleResult<'_>> {
 }
 
 fn rule_result<'a>(decision: &Decision, outcome: &RuleOutcome<'a>) -> RuleResult<'a> {
-    let now = decision.now();
-    let quota = outcome.quota();
-    figures_of(
-        &outcome.rule.id,
-        now,
-        &outcome.outcome,
-        quota,
-        reset_at(now, outcome),
-        outcome.state,
-    )
+    figures_of(&outcome.rule.id, decision.now(), outcome.limit(), &outcome.outcome, outcome.state)
 }
 
-/// The figures of one rule at that time. `quota` is the limit as it was written, `reset_at` in seconds.
+/// The figures of one rule at that time.
 pub(crate) fn figures_of<'a>(
     rule_id: &'a str,
     at: Timestamp,
+    limit: &Limit,
     outcome: &Outcome,
-    quota: (u64, Micros),
-    reset_at: u64,
     soft: SoftState,
 ) -> RuleResult<'a> {
+    let quota = RuleQuota { limit: limit.limit(), window_seconds: seconds(limit.window()) };
     RuleResult {
         rule_id: Cow::Borrowed(rule_id),
         allowed: outcome.admitted,
@@ -74,10 +67,9 @@ pub(crate) fn figures_of<'a>(
         limit: outcome.limit,
         remaining: remaining(outcome),
         window_seconds: seconds(outcome.window),
-        quota: (quota.0 != outcome.limit)
-            .then(|| RuleQuota { limit: quota.0, window_seconds: seconds(quota.1) }),
+        quota: (quota.limit != outcome.limit).then_some(quota),
         cost: outcome.cost,
-        reset_at,
+        reset_at: reset_at(at, limit, outcome),
         full_at: Some(full_at(at, outcome)),
         retry_after: (!outcome.admitted).then(|| retry_after_rule(outcome)),
         state: state(soft),
