@@ -6,6 +6,7 @@ use std::time::Duration;
 use aws_lc_rs::rand;
 use tokio::time::sleep;
 use tollgate::Stopwatch;
+use tollgate_catalog::View;
 
 use crate::app::state::Shared;
 use crate::policy::source::PolicySource;
@@ -22,6 +23,15 @@ const REST_FACTOR: u32 = 10;
 const MAX_REST: Duration = Duration::from_secs(30);
 
 impl Shared {
+    /// Puts the copy of the policy in Redis into force, if the catalog is unavailable and the copy is newer.
+    pub(crate) async fn follow_policy_copy(&self) {
+        let PolicySource::Catalog(catalog_sync) = &self.policy_source else { return };
+        if let Some(secret) = self.fleet.secret() {
+            let install = |before: &View, view: &View| self.install(before, view);
+            catalog_sync.follow_policy_copy(secret, self.now(), install).await;
+        }
+    }
+
     /// Keeps the copy of the policy in Redis up to date, until it is dropped.
     pub(crate) async fn publish_policy(&self) {
         let PolicySource::Catalog(catalog_sync) = &self.policy_source else { return };

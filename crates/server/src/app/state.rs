@@ -317,15 +317,6 @@ impl Shared {
         catalog_sync.sync_all(self.now(), |before, view| self.install(before, view)).await
     }
 
-    /// Puts the copy of the policy in Redis into force, if the catalog is unavailable and the copy is newer.
-    pub(crate) async fn follow_policy_copy(&self) {
-        let PolicySource::Catalog(catalog_sync) = &self.policy_source else { return };
-        if let Some(secret) = self.fleet.secret() {
-            let install = |before: &View, view: &View| self.install(before, view);
-            catalog_sync.follow_policy_copy(secret, self.now(), install).await;
-        }
-    }
-
     /// Closes the catalog, if there is one.
     pub(crate) async fn close(&self) {
         if let PolicySource::Catalog(catalog_sync) = &self.policy_source {
@@ -339,7 +330,7 @@ impl Shared {
         }
     }
 
-    fn install(&self, before: &View, view: &View) {
+    pub(super) fn install(&self, before: &View, view: &View) {
         self.limiter.install(view.policy());
         self.tell_revision(view.policy());
         if !Arc::ptr_eq(before.tokens(), view.tokens()) {
