@@ -226,7 +226,8 @@ impl RedisStore {
                 }
                 result
             }
-            Begun::RefundOnce(parts) => self.finish_refund(parts, now, expiry).await,
+            // Boxed, so that the futures of checks stay small.
+            Begun::RefundOnce(parts) => Box::pin(self.finish_refund(parts, now, expiry)).await,
             Begun::CrossSlot(task) => {
                 task.await.unwrap_or_else(|_| Err(StoreErrorKind::Unavailable.into()))
             }
