@@ -42,7 +42,7 @@ pub(crate) struct PolicyCopyCounts {
 
 /// A policy from Redis.
 #[derive(Debug)]
-pub(crate) struct LoadedPolicy {
+pub(crate) struct OpenedPolicy {
     pub(crate) view: View,
     pub(crate) export: PolicyExport,
     /// When the catalog last responded to the node that published it.
@@ -80,7 +80,7 @@ impl PolicyCopy {
         &self,
         secret: &Arc<FleetSecret>,
         known: Revision,
-    ) -> Option<LoadedPolicy> {
+    ) -> Option<OpenedPolicy> {
         let redis = self.redis.as_ref()?;
         let head = match redis.head().await {
             Ok(head) => head?,
@@ -212,12 +212,12 @@ fn genuine(head: &PolicyCopyHead, secret: &FleetSecret) -> Result<PolicyHeader, 
 }
 
 /// Opens a copy and compiles its rules, on a thread that no request waits for.
-async fn open(policy: SealedPolicy, secret: &Arc<FleetSecret>) -> Result<LoadedPolicy, Refusal> {
+async fn open(policy: SealedPolicy, secret: &Arc<FleetSecret>) -> Result<OpenedPolicy, Refusal> {
     let secret = Arc::clone(secret);
     let opened = spawn_blocking(move || {
         let (header, export) = sealed_policy::open(&policy, &secret)?;
         let view = export.view().map_err(|error| Refusal::Unusable(error.to_string()))?;
-        Ok(LoadedPolicy { view, export, heard_at: header.heard_at })
+        Ok(OpenedPolicy { view, export, heard_at: header.heard_at })
     });
     opened.await.map_err(|error| Refusal::Unusable(error.to_string()))?
 }

@@ -8,7 +8,7 @@ use tollgate_catalog::{Version, View};
 
 use crate::app::fleet_secret::FleetSecret;
 use crate::policy::catalog_sync::CatalogSync;
-use crate::policy::policy_copy::LoadedPolicy;
+use crate::policy::policy_copy::OpenedPolicy;
 
 impl CatalogSync {
     /// Puts the policy in Redis into force if it is newer, while the catalog is unavailable: other nodes may reach it.
@@ -24,7 +24,7 @@ impl CatalogSync {
         let _turn = self.turn.lock().await;
         let before = self.view.load_full();
         let loaded = self.policy_copy.load(secret, before.version().revision).await;
-        let Some(LoadedPolicy { view, export, heard_at }) = loaded else { return };
+        let Some(OpenedPolicy { view, export, heard_at }) = loaded else { return };
         let revision = view.version().revision.number;
         self.install(&before, view, now, install);
         self.heard_at.fetch_max(heard_at.map_or(0, Timestamp::as_micros), Relaxed);

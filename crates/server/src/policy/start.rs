@@ -14,7 +14,7 @@ use tollgate_catalog::{
 use crate::app::fleet_secret::FleetSecret;
 use crate::app::state::StartError;
 use crate::policy::file::DEFAULT_RULES;
-use crate::policy::policy_copy::{LoadedPolicy, PolicyCopy};
+use crate::policy::policy_copy::{OpenedPolicy, PolicyCopy};
 use crate::settings::Settings;
 
 /// A policy to start with.
@@ -62,7 +62,7 @@ pub(crate) async fn last_good(
     };
     let known = on_disk.as_ref().map_or_else(Revision::default, |view| view.version().revision);
     if let Some(loaded) = in_redis(settings, copy, policy_copy, known, on_disk.is_some()).await {
-        let LoadedPolicy { view, export, heard_at } = loaded;
+        let OpenedPolicy { view, export, heard_at } = loaded;
         tracing::warn!(
             revision = view.version().revision.number,
             entries = export.len(),
@@ -104,7 +104,7 @@ async fn in_redis(
     policy_copy: &PolicyCopy,
     known: Revision,
     has_policy: bool,
-) -> Option<LoadedPolicy> {
+) -> Option<OpenedPolicy> {
     if !policy_copy.is_used() {
         return None;
     }
