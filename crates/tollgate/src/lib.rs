@@ -44,7 +44,7 @@ mod target;
 #[cfg(feature = "tower")]
 pub mod tower;
 
-pub use builder::{InvalidPolicy, LimiterBuilder};
+pub use builder::{InvalidPolicy, LimiterBuilder, Unmatched};
 pub use checked::{Checked, Pending, Promise, PromiseFuture};
 pub use clock::{CachedClock, Clock, ManualClock, Stopwatch, SystemClock};
 pub use decision::{Decision, DecisionReason, Refusal, RuleOutcome};

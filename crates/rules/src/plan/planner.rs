@@ -166,7 +166,10 @@ impl<H: BuildHasher> Planner<'_, H> {
         let is_decisive = match plan.admission {
             Admission::Judge => true,
             Admission::Banned { until: known, .. } => until > known,
-            Admission::Allowed { .. } | Admission::Denied { .. } | Admission::Missing { .. } => {
+            Admission::Allowed { .. }
+            | Admission::Denied { .. }
+            | Admission::Missing { .. }
+            | Admission::Unmatched => {
                 false
             }
         };

@@ -38,6 +38,7 @@ const SETTINGS: &[(&str, &str)] = &[
     ("refusal.status", "The status of refusals by a limit or a ban, at gateway and forward-auth."),
     ("refusal.body", "Their body: problem, flat, or a text with places for figures."),
     ("refusal.content_type", "The content type of such a text; application/json if not set."),
+    ("unmatched", "What happens to requests that no rule applies to."),
     ("authorize.deny_status", "The status of a refusal in forward-auth; 403 for nginx."),
     ("authorize.request_headers", "The headers that describe the request in forward-auth."),
     ("paths.mode", "Whether the gateway and forward-auth refuse ambiguous paths."),

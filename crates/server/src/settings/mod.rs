@@ -29,7 +29,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tollgate::PathCase;
+use tollgate::{PathCase, Unmatched};
 use tollgate::http::{HeaderFamilies, PathMatching, RefusalFormat};
 use tollgate::identity::IdentityConfig;
 pub use tollgate::identity::Secret;
@@ -103,6 +103,8 @@ pub struct Settings {
     pub identity: IdentityConfig,
     /// The status and body of refusals at the gateway and in forward-auth.
     pub refusal: RefusalFormat,
+    /// What happens to requests that no rule applies to.
+    pub unmatched: Unmatched,
     /// The status of a refusal in forward-auth.
     pub deny_status: DenyStatus,
     /// Which headers describe the request in forward-auth.
@@ -150,6 +152,7 @@ impl Default for Settings {
             tls: None,
             identity: identity::behind_local_proxies(),
             refusal: RefusalFormat::default(),
+            unmatched: Unmatched::default(),
             deny_status: DenyStatus::TooManyRequests,
             request_headers: RequestHeaders::Any,
             paths: Paths::default(),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
-use tollgate::PathCase;
+use tollgate::{PathCase, Unmatched};
 use tollgate::http::{HeaderFamilies, HeaderFamily, PathMatching};
 use tollgate_document::{Problem, Value};
 
@@ -73,6 +73,7 @@ pub(super) fn read_all(layers: &mut Layers<'_>, settings: &mut Settings) {
     gateway::read(layers, settings);
     catalog::leave_out(layers, settings);
     refusal::read(layers, &mut settings.refusal);
+    layers.read("unmatched", &mut settings.unmatched);
     layers.read("authorize.deny_status", &mut settings.deny_status);
     layers.read("authorize.request_headers", &mut settings.request_headers);
     layers.read("paths.mode", &mut settings.paths.mode);
@@ -226,6 +227,10 @@ impl Choice for LogLevel {
 impl Choice for DenyStatus {
     const ALL: &'static [(&'static str, Self)] =
         &[("429", Self::TooManyRequests), ("403", Self::Forbidden)];
+}
+
+impl Choice for Unmatched {
+    const ALL: &'static [(&'static str, Self)] = &[("allow", Self::Allow), ("deny", Self::Deny)];
 }
 
 impl Choice for PathMatching {

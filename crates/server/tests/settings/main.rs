@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tempfile::TempDir;
-use tollgate::PathCase;
+use tollgate::{PathCase, Unmatched};
 use tollgate::http::PathMatching;
 use tollgate::identity::{ApiKeys, ForwardingHeader, TokenKeys, Unverified};
 use tollgate_server::settings::{
@@ -158,6 +158,7 @@ gateway: {{address: 127.0.0.1:9003, host: upstream, ca: upstreams.pem, rewrite_h
           response_timeout: 2s, body_timeout: 3s, idle_timeout: 4s, upgrade_timeout: 5s, requests: 6,
           upgrades: 7, requests_per_client: 3, upgrades_per_client: 4, upload_timeout: 2h, min_body_rate: 1KiB}}
 refusal: {{status: 503, body: 'wait {{retry_after}} s', content_type: text/plain}}
+unmatched: deny
 authorize: {{deny_status: 403, request_headers: x-forwarded}}
 paths: {{mode: lenient, case: insensitive}}
 limits: {{check_calls_per_second: 0, admin_reads_per_minute: 1, admin_writes_per_minute: 2,
@@ -191,6 +192,7 @@ idempotency: {{keys: 20, seconds: 30}}
     let (endpoint, service_name) = (Some("http://127.0.0.1:4317".into()), "limiter".into());
     assert_eq!(settings.otlp, Otlp { endpoint, sample: 0.01, service_name });
     assert_eq!(settings.deny_status, DenyStatus::Forbidden);
+    assert_eq!(settings.unmatched, Unmatched::Deny);
     assert_eq!(settings.request_headers, RequestHeaders::Forwarded);
     let paths = Paths { mode: PathMatching::Lenient, case: PathCase::Insensitive };
     assert_eq!(settings.paths, paths);
