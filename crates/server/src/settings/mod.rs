@@ -4,6 +4,7 @@
 //! [`Settings::load`] reports all problems at once.
 
 mod about;
+mod api_versions;
 mod audit;
 mod catalog;
 mod checks;
@@ -37,6 +38,7 @@ use tollgate::store::{RemoteSettings, StoreUrl};
 pub use tollgate_catalog::CatalogUrl;
 use tollgate_catalog::{Token, WriteBounds};
 
+pub use api_versions::VersionNotice;
 pub use audit::Audit;
 pub use envoy::EnvoySettings;
 pub use gateway::GatewaySettings;
@@ -111,6 +113,8 @@ pub struct Settings {
     pub request_headers: RequestHeaders,
     /// How the paths of requests are read and matched.
     pub paths: Paths,
+    /// What callers are told about the end of version 1 of the HTTP API.
+    pub api_v1: VersionNotice,
     /// Limits on what clients may use of the server.
     pub limits: Limits,
     /// How many recent decisions can be explained.
@@ -156,6 +160,7 @@ impl Default for Settings {
             deny_status: DenyStatus::TooManyRequests,
             request_headers: RequestHeaders::Any,
             paths: Paths::default(),
+            api_v1: VersionNotice::default(),
             limits: Limits::default(),
             decisions_kept: 16_384,
             audit: Audit::default(),

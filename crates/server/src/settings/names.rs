@@ -15,7 +15,7 @@ use super::{
     CheckAuth, DenyStatus, IdempotencySettings, Limits, LogFormat, LogLevel, RequestHeaders,
     Settings, TlsFiles,
 };
-use super::{audit, catalog, checks, envoy, gateway, identity, otlp, refusal, store};
+use super::{api_versions, audit, catalog, checks, envoy, gateway, identity, otlp, refusal, store};
 use crate::edge::host_check::not_a_host;
 
 const CHECK_TOKEN: SecretNames =
@@ -78,6 +78,7 @@ pub(super) fn read_all(layers: &mut Layers<'_>, settings: &mut Settings) {
     layers.read("authorize.request_headers", &mut settings.request_headers);
     layers.read("paths.mode", &mut settings.paths.mode);
     layers.read("paths.case", &mut settings.paths.case);
+    api_versions::read(layers, &mut settings.api_v1);
     read_limits(layers, &mut settings.limits);
     layers.read_within("decisions_kept", &mut settings.decisions_kept, 0..=10_000_000);
     audit::read(layers, settings);

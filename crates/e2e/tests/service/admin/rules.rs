@@ -69,7 +69,7 @@ fn a_problem_of_a_rule_names_the_field_and_its_place_in_the_body() {
         ("PATCH", r#"{"window_seconds":5}"#.to_owned(), "line 1, column 2: rule api, window_seconds: "),
         ("PUT", rule(", \"limt\": 5"), "line 2, column 39: rule api, limt: there is no such field"),
     ] {
-        let answer = desk.ask(&step(method, "/api/v1/rules/api", &body));
+        let answer = desk.as_admin(method, "/api/v1/rules/api", &body);
         assert_eq!(answer.status, 422, "{body}: {answer:?}");
         let problem = answer.json();
         let detail = problem["detail"].as_str().expect("a detail");
