@@ -204,9 +204,10 @@ impl RefusalTemplate {
             let mut body = Vec::new();
             let value = |figure: TemplateFigure| match figure {
                 _ if !is_present => FigureValue::Absent,
-                TemplateFigure::RuleId | TemplateFigure::DecisionId | TemplateFigure::Code | TemplateFigure::Message => {
-                    FigureValue::Text(Cow::Borrowed("\"quoted\""))
-                }
+                TemplateFigure::RuleId
+                | TemplateFigure::DecisionId
+                | TemplateFigure::Code
+                | TemplateFigure::Message => FigureValue::Text(Cow::Borrowed("\"quoted\"")),
                 _ => FigureValue::Number(1),
             };
             self.write(&value, &mut body);

@@ -22,7 +22,9 @@ fn body(endpoint: &str) -> String {
 
 #[test]
 fn the_check_api_says_why() {
-    for (settings, is_allowed) in [("", true), ("unmatched: allow", true), ("unmatched: deny", false)] {
+    for (settings, is_allowed) in
+        [("", true), ("unmatched: allow", true), ("unmatched: deny", false)]
+    {
         let server = start(settings);
         assert_eq!(server.check(&body("/orders"))["allowed"], true, "{settings}");
         let other = server.check(&body("/other"));
@@ -82,13 +84,19 @@ fn forward_auth_and_grpc_deny_too() {
 #[test]
 fn envoy_gets_over_limit() {
     let folder = tempfile::tempdir().expect("a folder");
-    let file = "{domain: test, descriptors: [{key: user, rate_limit: {unit: year, requests_per_unit: 9}},
+    let file =
+        "{domain: test, descriptors: [{key: user, rate_limit: {unit: year, requests_per_unit: 9}},
                  {key: open, rate_limit: {unlimited: true}}]}";
     std::fs::create_dir(folder.path().join("ratelimit")).expect("a directory");
     std::fs::write(folder.path().join("ratelimit/test.yaml"), file).expect("written");
     let path = folder.path().join("ratelimit");
     let arguments = ["--envoy-config", path.to_str().expect("a readable path")];
-    let setup = Setup { rules: Some(RULES), settings: "unmatched: deny", arguments: &arguments, ..Setup::default() };
+    let setup = Setup {
+        rules: Some(RULES),
+        settings: "unmatched: deny",
+        arguments: &arguments,
+        ..Setup::default()
+    };
     let server = Server::start(&setup);
     let mut client = Client::of(&server);
     let mut check = |domain: &str, descriptors: &[&[&str]], expected: &str| {

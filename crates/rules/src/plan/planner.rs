@@ -169,9 +169,7 @@ impl<H: BuildHasher> Planner<'_, H> {
             Admission::Allowed { .. }
             | Admission::Denied { .. }
             | Admission::Missing { .. }
-            | Admission::Unmatched => {
-                false
-            }
+            | Admission::Unmatched => false,
         };
         if is_decisive {
             plan.admission = Admission::Banned { rule: at, until };

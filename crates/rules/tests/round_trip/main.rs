@@ -4,8 +4,8 @@ use proptest::prelude::*;
 use tollgate_core::Algorithm;
 use tollgate_rules::document::{
     Action, AppliesTo, ClientDocument, Consistency, ListDocument, OnMissing, OnStoreFailure,
-    OverrideDocument, PenaltyDocument, PolicyDocument, RefusalDocument, RuleDocument,
-    SoftDocument, ThrottleDocument, TierDocument,
+    OverrideDocument, PenaltyDocument, PolicyDocument, RefusalDocument, RuleDocument, SoftDocument,
+    ThrottleDocument, TierDocument,
 };
 use tollgate_rules::{
     AlgorithmName, Decimal, Format, OneOrMany, Seconds, Source, StatusPattern, Window,

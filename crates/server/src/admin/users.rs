@@ -222,9 +222,8 @@ pub(crate) async fn post_override(
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
     let user_id = read_name(user_id)?;
-    let body = move || {
-        with_members(&body, &[("identifier_type", USER_ID), ("identifier", &user_id)])
-    };
+    let body =
+        move || with_members(&body, &[("identifier_type", USER_ID), ("identifier", &user_id)]);
     let entry = parse(&app, &session, Kind::Override, body).await?;
     put_entry(&app, session, &uri, &headers, &OVERRIDES, entry).await
 }

@@ -7,8 +7,8 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderName, StatusCode, Uri, header};
 use serde_json::Value as JsonValue;
 use tollgate_catalog::{
-    Catalog, CatalogError, Edit, Entry, Expect, Intent, Kind, Stored, Update, client_name, listed_name,
-    override_name,
+    Catalog, CatalogError, Edit, Entry, Expect, Intent, Kind, Stored, Update, client_name,
+    listed_name, override_name,
 };
 use tollgate_document::{Format, position_of, read_as, segments};
 

@@ -30,11 +30,11 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tollgate::{PathCase, Unmatched};
 use tollgate::http::{HeaderFamilies, PathMatching, RefusalFormat};
 use tollgate::identity::IdentityConfig;
 pub use tollgate::identity::Secret;
 use tollgate::store::{RemoteSettings, StoreUrl};
+use tollgate::{PathCase, Unmatched};
 pub use tollgate_catalog::CatalogUrl;
 use tollgate_catalog::{Token, WriteBounds};
 

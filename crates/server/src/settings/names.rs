@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
-use tollgate::{PathCase, Unmatched};
 use tollgate::http::{HeaderFamilies, HeaderFamily, PathMatching};
+use tollgate::{PathCase, Unmatched};
 use tollgate_document::{Problem, Value};
 
 use super::layers::{Layers, SecretNames};

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tempfile::TempDir;
-use tollgate::{PathCase, Unmatched};
 use tollgate::http::PathMatching;
-use tollgate::rules::parse_time;
 use tollgate::identity::{ApiKeys, ForwardingHeader, TokenKeys, Unverified};
+use tollgate::rules::parse_time;
+use tollgate::{PathCase, Unmatched};
 use tollgate_server::settings::{
     Audit, ByteSize, CheckAuth, DenyStatus, Effective, FLAGGED, LogFormat, LogLevel, Otlp, Paths,
     RefusedSettings, RequestHeaders, Secret, Settings, VersionNotice, flag, variable,
@@ -198,7 +198,8 @@ idempotency: {{keys: 20, seconds: 30}}
     assert_eq!(settings.request_headers, RequestHeaders::Forwarded);
     let paths = Paths { mode: PathMatching::Lenient, case: PathCase::Insensitive };
     assert_eq!(settings.paths, paths);
-    let (deprecated_at, sunset_at) = (parse_time("2027-01-31T00:00:00Z"), parse_time("2027-07-31T00:00:00Z"));
+    let (deprecated_at, sunset_at) =
+        (parse_time("2027-01-31T00:00:00Z"), parse_time("2027-07-31T00:00:00Z"));
     let link = Some("https://e.example/v2".to_owned());
     assert_eq!(settings.api_v1, VersionNotice { deprecated_at, sunset_at, link });
     assert_eq!(settings.limits.shutdown_delay, Duration::from_secs(5));

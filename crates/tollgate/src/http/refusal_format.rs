@@ -55,7 +55,8 @@ impl RefusalFormat {
         };
         // A template's content type was checked when it was read.
         let content_type = |text: &str| HeaderValue::from_str(text).ok();
-        match template.and_then(|template| Some((template, content_type(template.content_type())?))) {
+        match template.and_then(|template| Some((template, content_type(template.content_type())?)))
+        {
             Some((template, content_type)) => {
                 let status = status.unwrap_or(StatusCode::TOO_MANY_REQUESTS);
                 template.write(&|figure| value_of(figure, decision, decision_id, status), out);

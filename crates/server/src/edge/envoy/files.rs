@@ -79,7 +79,8 @@ pub(super) async fn check(
     };
     let quotas = Quotas::of(ask, &place_of, is_quota);
     // A descriptor that is replaced or unlimited matches too, although it charges nothing.
-    let is_unmatched = |verdict: &DescriptorVerdict| matches!(verdict, DescriptorVerdict::Unmatched);
+    let is_unmatched =
+        |verdict: &DescriptorVerdict| matches!(verdict, DescriptorVerdict::Unmatched);
     let settled = if verdicts.iter().all(is_unmatched) {
         let decision = app.envoy.limiter.check(CheckTarget::Views(&[])).await;
         (decision, None, SmallVec::new())
@@ -96,7 +97,8 @@ pub(super) async fn check(
         }
     }
     // No limit matches, and such requests are refused.
-    let unmatched = Status { is_over: !decision.is_allowed() && lines.is_empty(), ..Status::UNMATCHED };
+    let unmatched =
+        Status { is_over: !decision.is_allowed() && lines.is_empty(), ..Status::UNMATCHED };
     let statuses = verdicts.iter().zip(&line_of).map(|(verdict, line)| {
         let outcome = line.and_then(|line| outcomes.get(line)?.as_ref());
         let name = match verdict {
@@ -104,10 +106,13 @@ pub(super) async fn check(
             DescriptorVerdict::Limit { limit, .. } => set.name_of(*limit),
             _ => "",
         };
-        outcome.map_or_else(|| unmatched.clone(), |outcome| {
-            let is_over_peek = over_peeks.get(outcome.subject).is_some_and(|is_over| *is_over);
-            Status::of(&decision, outcome, name, outcome.is_exceeded() || is_over_peek)
-        })
+        outcome.map_or_else(
+            || unmatched.clone(),
+            |outcome| {
+                let is_over_peek = over_peeks.get(outcome.subject).is_some_and(|is_over| *is_over);
+                Status::of(&decision, outcome, name, outcome.is_exceeded() || is_over_peek)
+            },
+        )
     });
     let statuses: Vec<Status> = statuses.collect();
     let is_status_over = |place: &usize| statuses.get(*place).is_some_and(|status| status.is_over);

@@ -106,7 +106,8 @@ mod tests {
             (Some("deflate, br, zstd"), false),
         ] {
             let mut headers = HeaderMap::new();
-            headers.extend(line.map(|line| (header::ACCEPT_ENCODING, HeaderValue::from_static(line))));
+            headers
+                .extend(line.map(|line| (header::ACCEPT_ENCODING, HeaderValue::from_static(line))));
             assert_eq!(accepts_gzip(&headers), expected, "{line:?}");
         }
     }

@@ -16,8 +16,8 @@ use crate::edge::http::handlers::{
     audit, authorize, batch, check, decisions, envoy_json, events, health, peek, refund, stats,
     status, top,
 };
-use crate::edge::http::{docs_page, openapi};
 use crate::edge::http::problem::Problem;
+use crate::edge::http::{docs_page, openapi};
 use crate::observe::metrics::EntryPoint;
 
 /// The path of the check, which bypasses the router to be fast.

@@ -65,14 +65,21 @@ fn http_date(moment: Timestamp) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn fields(deprecated_at: Option<u64>, sunset_at: Option<u64>, link: Option<&str>) -> Vec<String> {
+    fn fields(
+        deprecated_at: Option<u64>,
+        sunset_at: Option<u64>,
+        link: Option<&str>,
+    ) -> Vec<String> {
         let notice = VersionNotice {
             deprecated_at: deprecated_at.map(Timestamp::from_secs),
             sunset_at: sunset_at.map(Timestamp::from_secs),
             link: link.map(str::to_owned),
         };
         let fields = VersionFields::of(&notice).unwrap_or_default().0;
-        fields.iter().map(|(name, value)| format!("{name}: {}", value.to_str().expect("text"))).collect()
+        fields
+            .iter()
+            .map(|(name, value)| format!("{name}: {}", value.to_str().expect("text")))
+            .collect()
     }
 
     /// The examples of RFC 9745 and RFC 8594.

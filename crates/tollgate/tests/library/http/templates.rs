@@ -74,7 +74,10 @@ fn a_rule_has_its_own_refusal() {
     for (by_rule, expected) in [
         ("status: 402", (402, "text/plain", "general")),
         ("body: '{\"by\":{rule_id}}'", (503, "application/json", r#"{"by":"minute"}"#)),
-        ("status: 418, body: '{status} {limit}', content_type: text/css", (418, "text/css", "418 1")),
+        (
+            "status: 418, body: '{status} {limit}', content_type: text/css",
+            (418, "text/css", "418 1"),
+        ),
     ] {
         let policy = format!(
             "rules:
@@ -90,7 +93,8 @@ fn a_rule_has_its_own_refusal() {
     }
     let policy = "rules: [{rule_id: r, limit: 0, window: 1m, identifier_type: global, refusal: {body: problem}}]";
     let mut body = Vec::new();
-    let (status, content_type) = general.write(&decide(&after(policy, &[]), ""), "d1-r0", &mut body);
+    let (status, content_type) =
+        general.write(&decide(&after(policy, &[]), ""), "d1-r0", &mut body);
     assert_eq!((status.as_u16(), content_type.as_bytes()), (503, &b"application/problem+json"[..]));
 }
 

@@ -6,9 +6,9 @@ use axum::extract::{Query, State};
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, header};
 use serde::{Deserialize, Serialize};
-use tollgate::{CheckTarget, DecisionReason};
 use tollgate::http::write_fields;
 use tollgate::identity::HttpRequest;
+use tollgate::{CheckTarget, DecisionReason};
 use utoipa::ToSchema;
 
 use crate::app::state::ServerState;
