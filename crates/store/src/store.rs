@@ -100,7 +100,7 @@ pub enum OpOutcome {
 pub type Outcomes = SmallVec<[Result<OpOutcome, StoreError>; 1]>;
 
 /// Where counters are kept.
-pub trait Store: Send + Sync {
+pub trait Store: Send + Sync + 'static {
     /// Whether other processes share the counters.
     fn is_shared(&self) -> bool;
 

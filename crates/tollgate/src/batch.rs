@@ -42,10 +42,16 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             }
             return Promise::Ready(decisions);
         }
-        Promise::pending(async move {
-            self.settle_batch(&mut decisions).await;
-            decisions
-        })
+        match self.this.upgrade() {
+            Some(this) => Promise::uncancelled(async move {
+                this.settle_batch(&mut decisions).await;
+                decisions
+            }),
+            None => Promise::pending(async move {
+                self.settle_batch(&mut decisions).await;
+                decisions
+            }),
+        }
     }
 
     async fn settle_batch(&self, decisions: &mut [Decision]) {

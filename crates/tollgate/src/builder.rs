@@ -1,7 +1,7 @@
 //! Builds a limiter.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwap;
 use foldhash::quality::RandomState;
@@ -103,6 +103,18 @@ impl<S: Store, C: Clock> LimiterBuilder<S, C> {
     /// Builds the limiter.
     #[must_use]
     pub fn build(self) -> Limiter<S, C> {
+        self.build_with(Weak::new())
+    }
+
+    /// Builds a limiter that finishes a check in the background, on the runtime of tokio, if its caller stops waiting
+    /// while the store is called. Otherwise a client could disconnect in time to be neither counted nor banned.
+    #[cfg(any(feature = "redis", feature = "postgres", feature = "tower"))]
+    #[must_use]
+    pub fn build_shared(self) -> Arc<Limiter<S, C>> {
+        Arc::new_cyclic(|this| self.build_with(Weak::clone(this)))
+    }
+
+    fn build_with(self, this: Weak<Limiter<S, C>>) -> Limiter<S, C> {
         let local_bytes = if self.store.is_shared() { LOCAL_BYTES } else { 0 };
         let policy = self.policy.with_path_case(self.path_case);
         Limiter {
@@ -119,6 +131,7 @@ impl<S: Store, C: Clock> LimiterBuilder<S, C> {
             clock: self.clock,
             warned: WarningState::new(),
             hasher: RandomState::default(),
+            this,
         }
     }
 }

@@ -9,6 +9,7 @@ use std::task::{Context, Poll, Waker};
 use tollgate_store::{MemoryStore, Store};
 
 use crate::decision::Decision;
+use crate::uncancelled::Uncancelled;
 
 const NEVER_WAITS: &str = "counters in memory never wait";
 
@@ -33,6 +34,14 @@ pub struct Pending<'a, T, S> {
 impl<'a, T, S> Promise<'a, T, S> {
     pub(crate) fn pending(future: impl Future<Output = T> + Send + 'a) -> Self {
         Self::Pending(Pending { future: Box::pin(future), store: PhantomData })
+    }
+
+    /// A pending value that is computed even if nobody waits for it any more.
+    pub(crate) fn uncancelled(future: impl Future<Output = T> + Send + 'static) -> Self
+    where
+        T: Send + 'static,
+    {
+        Self::Pending(Pending { future: Box::pin(Uncancelled::new(future)), store: PhantomData })
     }
 
     /// Runs a future that awaits nothing but calls to limiters with this store: with counters in memory it never

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tollgate_core::{Micros, Timestamp};
 
 /// The clock of a limiter.
-pub trait Clock: Send + Sync {
+pub trait Clock: Send + Sync + 'static {
     /// The current time.
     fn now(&self) -> Timestamp;
 }

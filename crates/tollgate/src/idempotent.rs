@@ -1,10 +1,9 @@
 //! Requests that are checked once, however often they are sent: copies get the decision of the first,
 //! whichever process they reach, and are not charged.
 
-use std::future::Future;
-
 use tollgate_store::{IdempotencyKey, Store};
 
+use crate::checked::Promise;
 use crate::clock::Clock;
 use crate::decision::Decision;
 use crate::limiter::Limiter;
@@ -35,21 +34,33 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         &'a self,
         target: CheckTarget<'_>,
         key: &'a IdempotencyKey<'a>,
-    ) -> impl Future<Output = Idempotent> + Send + use<'a, S, C> {
-        let mut decision = self.planned(target);
-        async move {
-            match self.settle_with(&decision, Some(key)).await {
-                SettleResult::Settled(settled) => {
-                    self.conclude(&mut decision, &settled);
-                    self.record(&decision);
-                    Idempotent::Executed(decision)
-                }
-                SettleResult::Replayed(settled, note) => {
-                    self.conclude(&mut decision, &settled);
-                    Idempotent::Replayed { decision, note }
-                }
-                SettleResult::KeyReused => Idempotent::KeyReused,
+    ) -> Promise<'a, Idempotent, S> {
+        let decision = self.planned(target);
+        match self.this.upgrade() {
+            Some(this) => {
+                let (IdempotencyKey { call, body, lifetime, .. }, note) =
+                    (*key, key.note.to_owned());
+                Promise::uncancelled(async move {
+                    let key = IdempotencyKey { call, body, note: &note, lifetime };
+                    this.settle_copy(decision, &key).await
+                })
             }
+            None => Promise::pending(self.settle_copy(decision, key)),
+        }
+    }
+
+    async fn settle_copy(&self, mut decision: Decision, key: &IdempotencyKey<'_>) -> Idempotent {
+        match self.settle_with(&decision, Some(key)).await {
+            SettleResult::Settled(settled) => {
+                self.conclude(&mut decision, &settled);
+                self.record(&decision);
+                Idempotent::Executed(decision)
+            }
+            SettleResult::Replayed(settled, note) => {
+                self.conclude(&mut decision, &settled);
+                Idempotent::Replayed { decision, note }
+            }
+            SettleResult::KeyReused => Idempotent::KeyReused,
         }
     }
 }

@@ -43,6 +43,7 @@ mod stats;
 mod target;
 #[cfg(feature = "tower")]
 pub mod tower;
+mod uncancelled;
 
 pub use builder::{InvalidPolicy, LimiterBuilder, Unmatched};
 pub use checked::{Checked, Pending, Promise, PromiseFuture};

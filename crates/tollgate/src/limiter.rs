@@ -1,6 +1,6 @@
 //! The only place where a request is checked: plan, settle, decide, record.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwap;
 use foldhash::quality::RandomState;
@@ -38,6 +38,8 @@ pub struct Limiter<S = MemoryStore, C = SystemClock> {
     pub(crate) unmatched: Unmatched,
     /// Keyed at random, so that no client can choose identifiers that share another client's counter.
     pub(crate) hasher: RandomState,
+    /// The limiter itself, if it finishes checks whose callers left.
+    pub(crate) this: Weak<Self>,
 }
 
 impl Limiter {
@@ -117,10 +119,16 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         if self.try_settle(&mut decision, is_recorded) {
             return Checked::Ready(decision);
         }
-        Checked::pending(async move {
-            self.settle(&mut decision, is_recorded).await;
-            decision
-        })
+        match self.this.upgrade() {
+            Some(this) => Checked::uncancelled(async move {
+                this.settle(&mut decision, is_recorded).await;
+                decision
+            }),
+            None => Checked::pending(async move {
+                self.settle(&mut decision, is_recorded).await;
+                decision
+            }),
+        }
     }
 
     /// Explains whether a request would pass, whether each rule applies and why, what is left of those that do, and

@@ -1,13 +1,22 @@
 //! Routes and OpenAPI operations of the entities, made from their rows.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 
 use axum::extract::{Request, State};
 use axum::response::Response;
 use axum::routing::{MethodFilter, on};
-use serde_json::{Map, Value as Json, json};
-use utoipa::openapi::path::{HttpMethod, Operation, PathItem, Paths};
-use utoipa::openapi::{RefOr, Schema};
+use serde_json::{Value as Json, json};
+use utoipa::openapi::path::{
+    HttpMethod, Operation, OperationBuilder, Parameter, ParameterBuilder, ParameterIn, PathItem,
+    Paths,
+};
+use utoipa::openapi::request_body::{RequestBody, RequestBodyBuilder};
+use utoipa::openapi::schema::{Array, Object, Type};
+use utoipa::openapi::security::SecurityRequirement;
+use utoipa::openapi::{
+    self, Content, ContentBuilder, Ref, RefOr, Required, ResponseBuilder, Schema,
+};
 use utoipa::{IntoParams, IntoResponses, PartialSchema as _, ToSchema as _};
 use utoipa_axum::router::UtoipaMethodRouter;
 
@@ -27,8 +36,8 @@ const API: &str = "/api/v1/";
 /// The prefix of the second family of paths.
 const ADMIN_API: &str = "/admin/api/v1/rate-limits/";
 
-/// Responses by their status, as OpenAPI writes them.
-type Responses = Map<String, Json>;
+/// Responses by their status.
+type Responses = BTreeMap<String, RefOr<openapi::Response>>;
 
 impl Resource {
     /// The calls of this entity, each with its description.
@@ -37,8 +46,8 @@ impl Resource {
         if let Some(list) = &self.list {
             let query = list.query.iter().map(query_parameter);
             let parameters = parameters::<PageParameters>().into_iter().chain(query);
-            let responses = [ok("200", list.ok, &object()), of::<PageProblems>()];
-            let operation = self.operation(list.about, parameters, &Json::Null, responses);
+            let responses = [ok("200", list.ok, object()), PageProblems::responses()];
+            let operation = self.operation(list.about, parameters, None, responses);
             let handle = move |call| read::list(call, self, list);
             routes.push(self.route(HttpMethod::Get, None, operation, handle));
         }
@@ -51,30 +60,31 @@ impl Resource {
             let id = Some(item.id);
             let example = Id { example: item.example, ..item.id };
             let responses = [
-                ok("200", item.ok, &object()),
+                ok("200", item.ok, object()),
                 Responses::from_iter([
-                    ("400".to_owned(), json!(problem("The path or the query cannot be read"))),
-                    ("404".to_owned(), json!(problem(item.missing))),
+                    ("400".to_owned(), problem("The path or the query cannot be read").into()),
+                    ("404".to_owned(), problem(item.missing).into()),
                 ]),
             ];
             let key = [example.parameter(), query_parameter(&DETAIL_WITH_AUTHOR)];
-            let get = self.operation(item.get, key, &Json::Null, responses);
+            let get = self.operation(item.get, key, None, responses);
             routes.push(self.route(HttpMethod::Get, id, get, move |call| read::get(call, self)));
             let replace = self.put_operation(put, item.put, id);
             let handle = move |call| write::put_item(call, self, item.id.name);
             routes.push(self.route(HttpMethod::Put, id, replace, handle));
             let body = body("The fields to change", "application/merge-patch+json", item.fields);
-            let responses = [ok("200", put.changed, &schemas_of(put).1), of::<BodyProblems>()];
-            let patch = self.write_operation(item.patch, [item.id.parameter()], &body, responses);
+            let responses = [ok("200", put.changed, schemas_of(put).1), BodyProblems::responses()];
+            let id_parameter = [item.id.parameter()];
+            let patch = self.write_operation(item.patch, id_parameter, Some(body), responses);
             routes.push(
                 self.route(HttpMethod::Patch, id, patch, move |call| write::patch(call, self)),
             );
         }
         if let Some(delete) = &self.delete {
-            let mut removed = ok("200", "What would change", &reference("ChangesAnswer"));
-            removed.insert("204".to_owned(), json!({"description": delete.removed}));
+            let mut removed = ok("200", "What would change", reference("ChangesAnswer"));
+            removed.insert("204".to_owned(), openapi::Response::new(delete.removed).into());
             let key = delete.key.parameters();
-            let operation = self.write_operation(delete.about, key, &Json::Null, [removed]);
+            let operation = self.write_operation(delete.about, key, None, [removed]);
             let id = if let EntryKey::Id(id) = delete.key { Some(id) } else { None };
             let handle = move |call| write::delete(call, self, &delete.key);
             routes.push(self.route(HttpMethod::Delete, id, operation, handle));
@@ -118,123 +128,138 @@ impl Resource {
     fn put_operation(&self, put: &Put, about: &str, id: Option<Id>) -> Operation {
         let (created, changed) = schemas_of(put);
         let responses = [
-            ok("201", put.created, &created),
-            ok("200", put.changed, &changed),
-            of::<BodyProblems>(),
+            ok("201", put.created, created),
+            ok("200", put.changed, changed),
+            BodyProblems::responses(),
         ];
         let body = body(put.body, "application/json", put.example);
-        self.write_operation(about, id.map(|id| id.parameter()), &body, responses)
+        self.write_operation(about, id.map(|id| id.parameter()), Some(body), responses)
     }
 
     fn write_operation(
         &self,
         about: &str,
-        key: impl IntoIterator<Item = Json>,
-        body: &Json,
+        key: impl IntoIterator<Item = Parameter>,
+        body: Option<RequestBody>,
         responses: impl IntoIterator<Item = Responses>,
     ) -> Operation {
         let parameters = key.into_iter().chain(parameters::<WriteParameters>());
-        let responses = responses.into_iter().chain([of::<WriteProblems>()]);
+        let responses = responses.into_iter().chain([WriteProblems::responses()]);
         self.operation(about, parameters, body, responses)
     }
 
-    /// An operation as OpenAPI writes it. Of several responses with one status, the last is described.
+    /// Of several responses with one status, the last is described.
     fn operation(
         &self,
         about: &str,
-        parameters: impl IntoIterator<Item = Json>,
-        body: &Json,
+        parameters: impl IntoIterator<Item = Parameter>,
+        body: Option<RequestBody>,
         responses: impl IntoIterator<Item = Responses>,
     ) -> Operation {
         let (summary, description) = match about.split_once("\n\n") {
             Some((summary, description)) => (summary, Some(description)),
             None => (about, None),
         };
-        let parameters: Vec<Json> = parameters.into_iter().collect();
-        let responses = responses.into_iter().chain([of::<AdminProblems>()]);
-        let responses: Responses = responses.flatten().collect();
-        let operation = json!({
-            "tags": [self.tag], "summary": summary, "description": description,
-            "parameters": parameters, "requestBody": body, "responses": responses,
-            "security": [{"token": []}],
-        });
-        // A test checks that all of them can be read.
-        serde_json::from_value(operation).unwrap_or_default()
+        let responses = responses.into_iter().chain([AdminProblems::responses()]);
+        OperationBuilder::new()
+            .tag(self.tag)
+            .summary(Some(summary))
+            .description(description)
+            .parameters(Some(parameters))
+            .request_body(body)
+            .responses(responses.flatten().collect::<openapi::Responses>())
+            .security(SecurityRequirement::new("token", [] as [&str; 0]))
+            .build()
     }
 }
 
 impl Id {
-    fn parameter(&self) -> Json {
+    fn parameter(&self) -> Parameter {
         let Self { name, about, example } = self;
-        json!({
-            "name": name, "in": "path", "description": about, "required": true,
-            "schema": {"type": "string"}, "example": example,
-        })
+        parameter(name, ParameterIn::Path, Required::True, about, typed(Type::String))
+            .example(Some(json!(example)))
+            .build()
     }
 }
 
 impl EntryKey {
-    fn parameters(&self) -> Vec<Json> {
+    fn parameters(&self) -> Vec<Parameter> {
         let (rule, types, example) = match self {
             Self::Id(id) => return vec![id.parameter()],
             Self::Client { rule, types, example } => (rule, types, example),
         };
-        let several = |name: &str, about: &str, example: &str| {
-            json!({
-                "name": name, "in": "query", "description": about, "required": true,
-                "schema": {"type": "array", "items": {"type": "string"}}, "example": [example],
-            })
+        let in_query = |name, about, schema, example| {
+            parameter(name, ParameterIn::Query, Required::True, about, schema)
+                .example(Some(example))
+                .build()
         };
-        let rule = rule.map(|example| {
-            json!({
-                "name": "rule_id", "in": "query", "description": "The rule", "required": true,
-                "schema": {"type": "string"}, "example": example,
-            })
-        });
+        let rule = rule
+            .map(|example| in_query("rule_id", "The rule", typed(Type::String), json!(example)));
+        let texts = || Array::new(Object::with_type(Type::String)).into();
         let values = "The identifier, or as many as there are types, in the same order";
-        let types = several("identifier_type", types, example.0);
-        rule.into_iter().chain([types, several("identifier", values, example.1)]).collect()
+        let types = in_query("identifier_type", types, texts(), json!([example.0]));
+        let values = in_query("identifier", values, texts(), json!([example.1]));
+        rule.into_iter().chain([types, values]).collect()
     }
 }
 
 /// An optional parameter of a query.
-fn query_parameter((name, about): &(&str, &str)) -> Json {
+fn query_parameter((name, about): &(&str, &str)) -> Parameter {
     let is_flag = matches!(*name, "detail" | "enabled");
-    let kind = json!({"type": if is_flag { "boolean" } else { "string" }});
-    json!({"name": name, "in": "query", "description": about, "required": false, "schema": kind})
+    let schema = typed(if is_flag { Type::Boolean } else { Type::String });
+    parameter(name, ParameterIn::Query, Required::False, about, schema).build()
 }
 
-fn object() -> Json {
-    json!({"type": "object"})
+fn parameter(
+    name: &str,
+    place: ParameterIn,
+    required: Required,
+    about: &str,
+    schema: RefOr<Schema>,
+) -> ParameterBuilder {
+    ParameterBuilder::new()
+        .name(name)
+        .parameter_in(place)
+        .required(required)
+        .description(Some(about))
+        .schema(Some(schema))
 }
 
-fn reference(schema: &str) -> Json {
-    json!({"$ref": format!("#/components/schemas/{schema}")})
+fn typed(kind: Type) -> RefOr<Schema> {
+    Object::with_type(kind).into()
 }
 
-fn schemas_of(put: &Put) -> (Json, Json) {
+fn object() -> RefOr<Schema> {
+    typed(Type::Object)
+}
+
+fn reference(schema: &str) -> RefOr<Schema> {
+    Ref::from_schema_name(schema).into()
+}
+
+fn schemas_of(put: &Put) -> (RefOr<Schema>, RefOr<Schema>) {
     put.schemas
         .map_or_else(|| (object(), object()), |(one, other)| (reference(one), reference(other)))
 }
 
-fn ok(status: &str, about: &str, schema: &Json) -> Responses {
-    let response =
-        json!({"description": about, "content": {"application/json": {"schema": schema}}});
-    Responses::from_iter([(status.to_owned(), response)])
+fn ok(status: &str, about: &str, schema: RefOr<Schema>) -> Responses {
+    let content = Content::new(Some(schema));
+    let response = ResponseBuilder::new().description(about).content("application/json", content);
+    Responses::from_iter([(status.to_owned(), response.into())])
 }
 
-fn of<P: IntoResponses>() -> Responses {
-    P::responses().into_iter().map(|(status, response)| (status, json!(response))).collect()
+fn parameters<P: IntoParams>() -> Vec<Parameter> {
+    P::into_params(|| None)
 }
 
-fn parameters<P: IntoParams>() -> Vec<Json> {
-    P::into_params(|| None).into_iter().map(|parameter| json!(parameter)).collect()
-}
-
-fn body(about: &str, media_type: &str, example: &str) -> Json {
+fn body(about: &str, media_type: &str, example: &str) -> RequestBody {
     let example: Json = serde_json::from_str(example).unwrap_or_default();
-    let content = json!({(media_type): {"schema": object(), "example": example}});
-    json!({"description": about, "content": content, "required": true})
+    let content = ContentBuilder::new().schema(Some(object())).example(Some(example)).build();
+    RequestBodyBuilder::new()
+        .description(Some(about))
+        .content(media_type, content)
+        .required(Some(Required::True))
+        .build()
 }
 
 /// The schemas that rows name.

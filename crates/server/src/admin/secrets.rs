@@ -45,7 +45,7 @@ impl Made {
             version: stored.version,
             created_at: rfc_3339_past(Timestamp::from_micros(stored.created_at)),
             created_by: stored.created_by.clone(),
-            updated_at: stored.updated_at.map(Timestamp::from_micros).map(rfc_3339),
+            updated_at: stored.updated_at.map(Timestamp::from_micros).map(rfc_3339_past),
             updated_by: stored.updated_by.clone(),
         }
     }

@@ -176,7 +176,7 @@ impl ServerState {
         let (bans, penalties) = BanQueue::new();
         let limiter = Limiter::builder().policy(policy).store(store).penalties(penalties);
         let limiter = limiter.path_case(settings.paths.case).unmatched(settings.unmatched);
-        let limiter = Arc::new(limiter.store_durations(Arc::clone(&store_durations)).build());
+        let limiter = limiter.store_durations(Arc::clone(&store_durations)).build_shared();
         let metrics = Arc::new(Metrics::default());
         let journal = Arc::new(Journal::new(random_node(), settings.decisions_kept));
         let audit_log = Arc::new(AuditLog::new(settings));

@@ -151,8 +151,7 @@ impl Checker {
             let id = self.journal.next_id(true);
             let note = id.text();
             let key = turn.key(&note);
-            let checked = self.limiter.check_idempotent(subject.of(check), &key);
-            let checked = Box::pin(checked).await;
+            let checked = self.limiter.check_idempotent(subject.of(check), &key).await;
             self.metrics.checks.observe(stopwatch.elapsed());
             match checked {
                 Idempotent::Executed(decision) => {

@@ -14,11 +14,11 @@ use super::caller::Callers;
 use super::delay::{DelayPlaces, DelayTurn};
 use super::observed::{Observed, Observer};
 use super::response::{ResponseBuilder, bad_credentials, bad_path};
-use super::uncancelled::Uncancelled;
 use crate::clock::{Clock, Stopwatch};
 use crate::decision::Decision;
 use crate::http::{PathMatching, write_fields};
 use crate::limiter::Limiter;
+use crate::uncancelled::Uncancelled;
 
 /// The response header of the inner service with the final cost of a request.
 const PRICE: HeaderName = HeaderName::from_static("x-request-cost");
@@ -72,11 +72,7 @@ impl<S: Store, C: Clock> Gate<S, C> {
     pub(super) async fn admit(
         self: Arc<Self>,
         parts: Parts,
-    ) -> Result<(Box<Decision>, Parts), Box<Response<Bytes>>>
-    where
-        S: 'static,
-        C: 'static,
-    {
+    ) -> Result<(Box<Decision>, Parts), Box<Response<Bytes>>> {
         // On the heap: the future of a check takes several kilobytes, which a delayed request does not keep.
         let (decision, turn, parts) = Uncancelled::new(self.judge(parts)).await?;
         if let Some(turn) = turn {
@@ -132,11 +128,7 @@ impl<S: Store, C: Clock> Gate<S, C> {
         self: Arc<Self>,
         decision: Box<Decision>,
         mut response: Response<B>,
-    ) -> Response<B>
-    where
-        S: 'static,
-        C: 'static,
-    {
+    ) -> Response<B> {
         let price = take_price(response.headers_mut());
         write_fields(&decision, self.answers.families, response.headers_mut());
         let status = response.status().as_u16();

@@ -39,7 +39,6 @@ mod layer;
 mod observed;
 mod response;
 mod service;
-mod uncancelled;
 
 pub use body::ResponseBody;
 pub use layer::RateLimitLayer;

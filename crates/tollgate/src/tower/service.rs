@@ -45,8 +45,8 @@ impl<Inner: fmt::Debug, S, C> fmt::Debug for RateLimit<Inner, S, C> {
 impl<Inner, S, C, B, R> Service<Request<B>> for RateLimit<Inner, S, C>
 where
     Inner: Service<Request<B>, Response = Response<R>, Future: Send> + Clone + Send + 'static,
-    S: Store + 'static,
-    C: Clock + 'static,
+    S: Store,
+    C: Clock,
     B: Send + 'static,
     R: Send + 'static,
 {
@@ -73,8 +73,8 @@ async fn pass<Inner, S, C, B, R>(
 ) -> Result<Response<ResponseBody<R>>, Inner::Error>
 where
     Inner: Service<Request<B>, Response = Response<R>>,
-    S: Store + 'static,
-    C: Clock + 'static,
+    S: Store,
+    C: Clock,
 {
     let (parts, body) = request.into_parts();
     let (decision, parts) = match Arc::clone(&gate).admit(parts).await {

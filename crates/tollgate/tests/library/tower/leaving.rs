@@ -11,7 +11,7 @@ use http::{Request, Response};
 use tollgate::store::RemoteSettings;
 use tollgate::store::redis::RedisStore;
 use tollgate::tower::RateLimitLayer;
-use tollgate::{Limiter, Peek, Request as Subject};
+use tollgate::{DecisionReason, IdempotencyKey, Limiter, Micros, Peek, Request as Subject};
 use tollgate_testbed::{Redis, WAIT_TIMEOUT, eventually};
 use tower::{Layer as _, Service as _, service_fn};
 
@@ -54,6 +54,41 @@ async fn a_client_that_leaves_early_is_refused_all_the_same() {
         (limiter.stats().first()?.1.refused == LEFT).then_some(())
     })
     .await;
+}
+
+/// Once only the layer finished such checks, not a server whose callers check for others.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_check_whose_caller_leaves_bans_all_the_same() {
+    let policy = "
+rules:
+  - rule_id: all
+    limit: 1
+    window: 1h
+    identifier_type: ip
+    penalty: {after: 3, within_seconds: 3600, ban_seconds: 3600}
+";
+    let client = Subject::new().ip("192.0.2.1");
+    let key =
+        IdempotencyKey { call: [1; 16], body: [1; 16], note: "n", lifetime: Micros::from_secs(60) };
+    for how in ["one by one", "in a batch", "with a key"] {
+        let redis = Redis::start();
+        let limiter = Limiter::builder().policy(parse(policy)).store(store(&redis)).build_shared();
+        assert!(limiter.check(&client).await.is_allowed(), "{how}");
+        redis.pause();
+        for _ in 0..3 {
+            match how {
+                "one by one" => leave(limiter.check(&client).into_future()),
+                "in a batch" => leave(limiter.check_batch(&[&client]).into_future()),
+                _ => leave(limiter.check_idempotent((&client).into(), &key).into_future()),
+            }
+        }
+        redis.resume();
+        eventually("a ban", async || {
+            let decision = limiter.check(&Peek(&client)).await;
+            matches!(decision.reason(), DecisionReason::Banned { .. }).then_some(())
+        })
+        .await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

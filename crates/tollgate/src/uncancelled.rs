@@ -4,17 +4,18 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+#[cfg(any(feature = "redis", feature = "postgres", feature = "tower"))]
 use tokio::runtime::Handle;
 
 /// A future that continues in a background task when it is dropped halfway. Otherwise a client could disconnect while
 /// the store is called, and be neither counted nor banned.
-pub(super) struct Uncancelled<F: Future<Output: Send + 'static> + Send + 'static> {
+pub(crate) struct Uncancelled<F: Future<Output: Send + 'static> + Send + 'static> {
     work: Option<Pin<Box<F>>>,
     has_begun: bool,
 }
 
 impl<F: Future<Output: Send + 'static> + Send + 'static> Uncancelled<F> {
-    pub(super) fn new(work: F) -> Self {
+    pub(crate) fn new(work: F) -> Self {
         Self { work: Some(Box::pin(work)), has_begun: false }
     }
 }
@@ -34,6 +35,7 @@ impl<F: Future<Output: Send + 'static> + Send + 'static> Future for Uncancelled<
     }
 }
 
+#[cfg(any(feature = "redis", feature = "postgres", feature = "tower"))]
 impl<F: Future<Output: Send + 'static> + Send + 'static> Drop for Uncancelled<F> {
     fn drop(&mut self) {
         if let Some(work) = self.work.take().filter(|_| self.has_begun)
@@ -44,7 +46,7 @@ impl<F: Future<Output: Send + 'static> + Send + 'static> Drop for Uncancelled<F>
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "tower"))]
 mod tests {
     use tokio::sync::oneshot;
 
