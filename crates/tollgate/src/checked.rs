@@ -36,7 +36,7 @@ impl<'a, T, S> Promise<'a, T, S> {
         Self::Pending(Pending { future: Box::pin(future), store: PhantomData })
     }
 
-    /// A pending value that is computed even if nobody waits for it any more.
+    /// A pending value that is computed even if its caller stops waiting.
     pub(crate) fn uncancelled(future: impl Future<Output = T> + Send + 'static) -> Self
     where
         T: Send + 'static,

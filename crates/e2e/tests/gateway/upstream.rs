@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
@@ -40,6 +41,7 @@ impl Seen {
 pub(crate) struct Upstream {
     pub(crate) address: SocketAddr,
     seen: Arc<Mutex<Vec<Seen>>>,
+    arrived: Arc<AtomicUsize>,
     _runtime: Runtime,
 }
 
@@ -54,11 +56,16 @@ impl Upstream {
         let address = listener.local_addr().expect("an address");
         let seen = Arc::<Mutex<Vec<Seen>>>::default();
         let memory = Arc::clone(&seen);
+        let arrived = Arc::<AtomicUsize>::default();
+        let heads = Arc::clone(&arrived);
         runtime.spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let memory = Arc::clone(&memory);
+                let (memory, heads) = (Arc::clone(&memory), Arc::clone(&heads));
                 tokio::spawn(async move {
-                    let service = service_fn(move |request| answer(request, Arc::clone(&memory)));
+                    let service = service_fn(move |request| {
+                        heads.fetch_add(1, Ordering::Relaxed);
+                        answer(request, Arc::clone(&memory))
+                    });
                     let http = auto::Builder::new(TokioExecutor::new());
                     // An error of the connection is its end.
                     let _ =
@@ -66,12 +73,17 @@ impl Upstream {
                 });
             }
         });
-        Self { address, seen, _runtime: runtime }
+        Self { address, seen, arrived, _runtime: runtime }
     }
 
     /// All requests whose bodies have ended, in order.
     pub(crate) fn seen(&self) -> Vec<Seen> {
         self.seen.lock().expect("a lock").clone()
+    }
+
+    /// How many requests have begun to arrive.
+    pub(crate) fn arrived(&self) -> usize {
+        self.arrived.load(Ordering::Relaxed)
     }
 
     pub(crate) fn last(&self) -> Seen {

@@ -131,9 +131,9 @@ fn an_explanation_shows_every_rule() {
     };
     has("no tier");
     has("would pass; per_user binds");
-    has("per_user binds 1 2 2 1 h 0 us user_id=alice it applies to every request");
-    has("per_address - 100 1 h the method is `GET`, not POST");
-    has("per_plan - 5 1 h the request has no attribute:plan");
+    has("per_user binds 1 2 2 / 1 h 0 us user_id=alice it applies to every request");
+    has("per_address - 100 / 1 h the method is `GET`, not POST");
+    has("per_plan - 5 / 1 h the request has no attribute:plan");
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn an_explanation_says_whether_the_request_would_pass() {
     check("explain --user-id alice --cost 3", 0, "would be refused by per_user, it costs 3 and");
     check("check --user-id alice --cost 2", 0, "allowed");
     check("explain --user-id alice", 0, "would be refused by per_user, try again in ");
-    check("explain --user-id alice", 0, " per_user     exceeded     1     0      2     1 h");
+    check("explain --user-id alice", 0, " per_user     exceeded     1     0  2 / 1 h ");
     check("explain --api-key stolen", 0, "would be refused, whatever the limits\n");
     check("explain", 0, "would pass; no rule binds\n");
 }
@@ -177,7 +177,7 @@ fn rules_are_listed_for_those_who_may_see_them() {
     check(
         "rules list --token admin-squeamish-ossifrage",
         0,
-        " per_address    100      1h  sliding_window_counter  ip              reject\n",
+        " per_address  100 / 1 h  sliding_window_counter  ip              reject\n",
     );
     check("rules get per_user --token admin-squeamish-ossifrage", 0, " limit            2\n");
     check("rules get nope --token admin-squeamish-ossifrage", 2, "there is no rule `nope`");

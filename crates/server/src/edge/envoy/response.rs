@@ -6,7 +6,7 @@ use http::{HeaderName, header};
 use serde_json::Value as Json;
 use tollgate::http::{PROBLEM_JSON, for_each_field, refusal_body, retry_after};
 use tollgate::store::StoreErrorKind;
-use tollgate::{Decision, Micros, RuleOutcome, Timestamp};
+use tollgate::{Decision, Micros, RuleOutcome};
 use tollgate_import::envoy::Unit;
 
 use crate::app::state::ServerState;
