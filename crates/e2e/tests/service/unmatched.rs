@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use tollgate_e2e::grpc::{Client, request};
+use tollgate_e2e::grpc::{CHECK_RATE_LIMIT, Client, request};
 use tollgate_e2e::server::{AUTHORIZE, Server, Setup};
 
 const RULES: &str = "
@@ -76,7 +76,7 @@ fn forward_auth_and_grpc_deny_too() {
     let mut client = Client::of(&server);
     let mut check = |endpoint: &str| {
         let message = json!({"identifier": "192.0.2.1", "dimension": "ip", "endpoint": endpoint});
-        client.call(CHECK, &message)["allowed"].clone()
+        client.call(CHECK_RATE_LIMIT, &message)["allowed"].clone()
     };
     assert_eq!((check("/orders"), check("/other")), (json!(true), json!(false)));
 }
