@@ -45,7 +45,7 @@ mod target;
 pub mod tower;
 mod uncancelled;
 
-pub use builder::{InvalidPolicy, LimiterBuilder};
+pub use builder::{InvalidPolicy, LimiterBuilder, Unmatched};
 pub use checked::{Checked, Pending, Promise, PromiseFuture};
 pub use clock::{CachedClock, Clock, ManualClock, Stopwatch, SystemClock};
 pub use decision::{Decision, DecisionReason, Refusal, RuleOutcome};

@@ -26,3 +26,4 @@ mod start_and_stop;
 mod status;
 mod tls;
 mod traces;
+mod unmatched;
