@@ -224,6 +224,6 @@ async fn a_decision_is_refunded_once() {
         };
         check(&client, &id, "refunded already").await;
         check(&client, "nope", "decision").await;
-        check(&builder.build().expect("a client"), &id, "token").await;
+        check(&builder.build().expect("a client"), &id, "operator").await;
     }
 }

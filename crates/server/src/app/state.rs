@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use aws_lc_rs::rand;
 use http::HeaderMap;
 use tokio::time::sleep;
 use tollgate::http::{HeaderFamilies, PathMatching, RefusalFormat};
@@ -180,7 +179,7 @@ impl ServerState {
         let limiter = limiter.path_case(settings.paths.case).unmatched(settings.unmatched);
         let limiter = limiter.store_durations(Arc::clone(&store_durations)).build_shared();
         let metrics = Arc::new(Metrics::default());
-        let node = random_node(settings.store.is_shared());
+        let node = NodeName::random(settings.store.is_shared());
         let journal = Arc::new(Journal::new(node, settings.decisions_kept));
         let sealer = Arc::new(IdSealer::new(node));
         let audit_log = Arc::new(AuditLog::new(settings));
@@ -390,13 +389,4 @@ fn known_key(key: &ApiKey) -> Option<KnownKey> {
     let digest = format!("sha256:{}", key.digest).parse().ok()?;
     let (owner, tier, tenant) = (key.owner.clone(), key.tier.clone(), key.tenant.clone());
     Some(KnownKey { owner, tier, tenant, ..KnownKey::new(digest) })
-}
-
-/// A random number that identifies this process, also across restarts.
-fn random_node(is_in_fleet: bool) -> NodeName {
-    let mut bytes = [0; 8];
-    // Without random numbers the server could not have created a token either.
-    let _ = rand::fill(&mut bytes);
-    let random = u64::from_le_bytes(bytes);
-    if is_in_fleet { NodeName::in_fleet(random) } else { NodeName::alone(random as u32) }
 }

@@ -5,6 +5,8 @@ use std::fmt;
 use std::ops::Deref;
 use std::str::FromStr;
 
+use aws_lc_rs::rand;
+
 /// Nodes of a fleet have this bit set, so that their names have sixteen digits; those of other nodes have eight.
 const FLEET_NODE: u64 = 1 << 63;
 /// The longest text of an id without its seal: `d`, sixteen digits, `-`, a letter, sixteen digits.
@@ -17,6 +19,15 @@ pub(super) const SEAL_MARK: char = '.';
 pub(crate) struct NodeName(u64);
 
 impl NodeName {
+    /// A name for this process, another after every restart.
+    pub(crate) fn random(is_in_fleet: bool) -> Self {
+        let mut bytes = [0; 8];
+        // Without random numbers the server could not have created a token either.
+        let _ = rand::fill(&mut bytes);
+        let random = u64::from_le_bytes(bytes);
+        if is_in_fleet { Self::in_fleet(random) } else { Self::alone(random as u32) }
+    }
+
     /// A node that counts alone.
     pub(crate) const fn alone(random: u32) -> Self {
         Self(random as u64)
