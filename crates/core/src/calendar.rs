@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use crate::{Limit, Micros, Timestamp};
+use crate::{Limit, Micros, Report, Timestamp};
 
 const DAY: u64 = 24 * 60 * 60;
 
@@ -120,6 +120,23 @@ impl Calendar {
 }
 
 impl Limit {
+    /// How long until the limit resets, at `now`, the time of a charge that was reported so.
+    ///
+    /// Fixed windows and sliding window counters have windows that end for all clients at the same time, whether or
+    /// not anything was counted in them; those of the calendar end as it says. Other limits reset when nothing is in
+    /// use.
+    #[must_use]
+    pub fn reset_after(&self, now: Timestamp, report: &Report) -> Micros {
+        if !self.algorithm.has_aligned_windows() {
+            return report.reset_after;
+        }
+        if let Some(calendar) = self.calendar {
+            return calendar.window_at(now).1.since(now);
+        }
+        let window = self.window.get().max(1);
+        Micros::new(window - now.as_micros() % window)
+    }
+
     /// The calendar whose windows it counts by, if they are not of one length.
     #[must_use]
     #[inline]

@@ -153,23 +153,6 @@ impl Limit {
         self.algorithm == Algorithm::LeakyBucket || self.max_delay > Micros::ZERO
     }
 
-    /// How long until the limit resets, at `now`, the time of a charge that was reported so.
-    ///
-    /// Fixed windows and sliding window counters have windows that end for all clients at the same time, whether or
-    /// not anything was counted in them; those of the calendar end as it says. Other limits reset when nothing is in
-    /// use.
-    #[must_use]
-    pub fn reset_after(&self, now: Timestamp, report: &Report) -> Micros {
-        if !self.algorithm.has_aligned_windows() {
-            return report.reset_after;
-        }
-        if let Some(calendar) = self.calendar {
-            return calendar.window_at(now).1.since(now);
-        }
-        let window = self.window.get().max(1);
-        Micros::new(window - now.as_micros() % window)
-    }
-
     /// How long the rate takes to refill the capacity; of the calendar, the nominal length of a window.
     #[must_use]
     #[inline]

@@ -34,7 +34,7 @@ pub use decode::{Decode, decode_choice, fixed_point};
 pub use fields::{Field, Fields};
 pub use format::{Format, read, read_as};
 pub use node::{MapKey, Node, Value, printable, quote};
-pub use path::{Segment, nearest, segments};
+pub use path::{Segment, nearest, position_of, segments};
 pub use position::Position;
 pub use problem::{Problem, Severity};
 pub use scope::{MAX_PROBLEMS, Scope, more_problems};

@@ -1,6 +1,6 @@
 //! Paths to values of a document, like `rules[0].costs["/a"]`.
 
-use crate::node::Node;
+use crate::node::{Node, Value};
 use crate::position::Position;
 
 /// One step of a path.
@@ -38,6 +38,26 @@ pub fn segments(path: &str) -> Vec<Segment> {
         }
     }
     segments
+}
+
+/// Where the entry at that path starts, with its key if it has one; `None` if there is no such entry.
+#[must_use]
+pub fn position_of(root: &Node, segments: &[Segment]) -> Option<Position> {
+    let mut found = (root, root.position);
+    for segment in segments {
+        found = match (segment, &found.0.value) {
+            (Segment::Key(key), Value::Map(entries)) => {
+                let (key, node) = entries.iter().find(|(known, _)| known.text == *key)?;
+                (node, key.position)
+            }
+            (Segment::Index(index), _) => {
+                let node = found.0.item(*index)?;
+                (node, node.position)
+            }
+            (Segment::Key(_), _) => return None,
+        };
+    }
+    Some(found.1)
 }
 
 /// Where the value at that path starts, or the nearest value around it.

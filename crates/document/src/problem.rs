@@ -147,10 +147,12 @@ impl fmt::Display for ProblemSubject<'_> {
         let path = self.0.path.as_str();
         match &self.0.rule {
             Some(rule) => {
-                write!(f, "rule {rule}")?;
-                match path.split_once('.') {
-                    Some((_, field)) => write!(f, ", {field}: "),
-                    None => f.write_str(": "),
+                // A rule that was sent alone has no place in a list.
+                let in_list = path.strip_prefix("rules[").and_then(|rest| rest.split_once(']'));
+                let field = in_list.map_or(path, |(_, field)| field);
+                match field.strip_prefix('.').unwrap_or(field) {
+                    "" => write!(f, "rule {rule}: "),
+                    field => write!(f, "rule {rule}, {field}: "),
                 }
             }
             None if path.is_empty() => Ok(()),

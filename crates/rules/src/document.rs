@@ -95,6 +95,8 @@ record! {
         pub penalty: Option<PenaltyDocument> = None,
         /// Statuses, like 503 or 5xx, that give the charge back.
         pub refund_on: Vec<StatusPattern> = Vec::new(),
+        /// How the gateway and forward-auth refuse, if not as the settings say.
+        pub refusal: Option<RefusalDocument> = None,
         /// Whether the rule applies at all.
         pub enabled: bool = true,
     }
@@ -227,6 +229,19 @@ record! {
         /// How long the ban lasts.
         #[range(1..=31_622_400)]
         pub ban_seconds: u64,
+    }
+}
+
+record! {
+    /// The status and body of a refusal.
+    pub struct RefusalDocument {
+        /// The status.
+        #[range(400..=599)]
+        pub status: Option<u64> = None,
+        /// `problem`, `flat`, or a text with figures, as in `retry in {retry_after} s`.
+        pub body: Option<String> = None,
+        /// The content type of a text; application/json if not given.
+        pub content_type: Option<String> = None,
     }
 }
 

@@ -58,6 +58,7 @@ mod matching;
 mod plan;
 mod policy;
 mod record;
+mod refusal;
 mod ruleset;
 mod schema;
 mod secret;
@@ -86,6 +87,10 @@ pub use matching::network::{client_address, client_network};
 pub use matching::path::{PathCase, normalise as normalise_path};
 pub use plan::{Admission, Plan, Planned, Restored};
 pub use policy::{Policy, Revision};
+pub use refusal::{
+    FigureValue, InvalidRefusal, InvalidTemplate, RefusalBody, RefusalTemplate, RuleRefusal,
+    TemplateFigure,
+};
 pub use ruleset::{Penalty, Rule, RuleSet, SoftLimit, StatusSet};
 pub use schema::schema;
 pub use secret::{SECRET_DIGEST, redacted_values};

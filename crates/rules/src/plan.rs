@@ -59,6 +59,8 @@ pub enum Admission {
         /// When the ban ends.
         until: Timestamp,
     },
+    /// No rule applies, and such requests are refused.
+    Unmatched,
 }
 
 /// One line of a plan: one rule, one counter.

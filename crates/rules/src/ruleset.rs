@@ -16,6 +16,7 @@ use crate::matching::costs::Costs;
 use crate::matching::glob::Glob;
 use crate::matching::index::{Candidate, Candidates, Index};
 use crate::plan::facts::{EVERYTHING, Facts};
+use crate::refusal::RuleRefusal;
 
 /// One rule.
 #[derive(Clone, Debug)]
@@ -48,6 +49,8 @@ pub struct Rule {
     pub penalty: Option<Penalty>,
     /// Which responses refund the charge.
     pub refund_on: StatusSet,
+    /// How it refuses, if not as other rules.
+    pub refusal: Option<Arc<RuleRefusal>>,
     /// What its counters are kept by; never empty.
     pub identifiers: Box<[Identifier]>,
     /// What happens to a request that lacks one of them.

@@ -6,6 +6,7 @@ use tollgate_core::Timestamp;
 
 use crate::postgres::PostgresStore;
 use crate::redis::RedisStore;
+use crate::remote::NO_SECRET;
 use crate::{
     DenyCache, MemoryStore, Op, Outcomes, RedisPolicyCopy, RedisRuleCache, RemoteSettings,
     RemoteStatus, SettleRequest, Settlement, Store, StoreError,
@@ -152,17 +153,19 @@ impl AnyStore {
     }
 
     /// Leaves the mark of a fleet in a shared store unless it has one; returns whether the mark there is `ours`.
-    /// Without a mark it only reads, and a store without one is ours too. Counters in memory are always ours.
+    /// Nodes without a secret have no mark of their own: theirs lasts as long as they ask. Counters in memory are
+    /// always ours.
     ///
     /// # Errors
     /// The store cannot be reached, or refuses.
     pub async fn belongs_to(&self, ours: Option<&str>) -> Result<bool, StoreError> {
+        let ours = ours.unwrap_or(NO_SECRET);
         let mark = match self {
             Self::Memory(_) => return Ok(true),
             Self::Redis(store) => store.inner().fleet_mark(ours).await?,
             Self::Postgres(store) => store.inner().fleet_mark(ours).await?,
         };
-        Ok(mark == ours.unwrap_or_default())
+        Ok(mark == ours)
     }
 
     /// How many requests were refused without a call to a server.

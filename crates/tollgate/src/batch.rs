@@ -30,6 +30,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         for (target, decision) in targets.iter().zip(&mut decisions) {
             let target: CheckTarget<'t> = (*target).into();
             target.plan_into(&mut decision.plan, &snapshot.policy, now, &self.hasher);
+            self.refuse_unmatched(&mut decision.plan, target);
         }
         if !self.store().is_shared() {
             for group in decisions.chunks_mut(Self::CACHED_BATCH) {

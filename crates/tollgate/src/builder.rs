@@ -18,6 +18,16 @@ use crate::soft::WarningState;
 /// How much memory local counters beside a shared store take: 32 MiB.
 const LOCAL_BYTES: usize = 32 << 20;
 
+/// What happens to requests that no rule applies to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Unmatched {
+    /// They pass.
+    #[default]
+    Allow,
+    /// They are refused as [`Refusal::Denied`](crate::Refusal::Denied), unless their client is on the allow list.
+    Deny,
+}
+
 /// The settings of a [`Limiter`].
 #[derive(Debug)]
 pub struct LimiterBuilder<S = MemoryStore, C = SystemClock> {
@@ -26,6 +36,7 @@ pub struct LimiterBuilder<S = MemoryStore, C = SystemClock> {
     clock: C,
     penalties: Penalties,
     path_case: PathCase,
+    unmatched: Unmatched,
     store_durations: Option<Arc<Histogram>>,
 }
 
@@ -37,6 +48,7 @@ impl Default for LimiterBuilder {
             clock: SystemClock,
             penalties: Penalties::default(),
             path_case: PathCase::default(),
+            unmatched: Unmatched::default(),
             store_durations: None,
         }
     }
@@ -52,15 +64,15 @@ impl<S: Store, C: Clock> LimiterBuilder<S, C> {
     /// Sets the store.
     #[must_use]
     pub fn store<T: Store>(self, store: T) -> LimiterBuilder<T, C> {
-        let Self { policy, clock, penalties, path_case, store_durations, .. } = self;
-        LimiterBuilder { policy, store, clock, penalties, path_case, store_durations }
+        let Self { policy, clock, penalties, path_case, unmatched, store_durations, .. } = self;
+        LimiterBuilder { policy, store, clock, penalties, path_case, unmatched, store_durations }
     }
 
     /// Sets the clock.
     #[must_use]
     pub fn clock<T: Clock>(self, clock: T) -> LimiterBuilder<S, T> {
-        let Self { policy, store, penalties, path_case, store_durations, .. } = self;
-        LimiterBuilder { policy, store, clock, penalties, path_case, store_durations }
+        let Self { policy, store, penalties, path_case, unmatched, store_durations, .. } = self;
+        LimiterBuilder { policy, store, clock, penalties, path_case, unmatched, store_durations }
     }
 
     /// Sets how refusals that lead to bans are counted. By default, the limiter counts them in memory.
@@ -73,6 +85,13 @@ impl<S: Store, C: Clock> LimiterBuilder<S, C> {
     #[must_use]
     pub fn path_case(self, path_case: PathCase) -> Self {
         Self { path_case, ..self }
+    }
+
+    /// Sets what happens to requests that no rule applies to. By default they pass. A check of one rule, or of charges
+    /// of the caller's choice, is never unmatched.
+    #[must_use]
+    pub fn unmatched(self, unmatched: Unmatched) -> Self {
+        Self { unmatched, ..self }
     }
 
     /// Records how long the store takes to settle. By default this is not measured.
@@ -100,6 +119,7 @@ impl<S: Store, C: Clock> LimiterBuilder<S, C> {
         let policy = self.policy.with_path_case(self.path_case);
         Limiter {
             path_case: self.path_case,
+            unmatched: self.unmatched,
             banning: Banning::new(policy.clone()),
             penalties: self.penalties,
             snapshot: ArcSwap::from_pointee(Snapshot::new(policy, None)),

@@ -32,7 +32,7 @@ pub struct Decision {
 pub enum DecisionReason {
     /// The rules that applied.
     Rules,
-    /// No rule applied, so the request passes.
+    /// No rule applied. Such a request passes, unless [`Unmatched::Deny`](crate::Unmatched::Deny) is set.
     NoRule,
     /// The client is on an allow list.
     AllowListed {
@@ -70,7 +70,7 @@ pub enum DecisionReason {
 pub enum Refusal {
     /// A limit was reached.
     RateLimited,
-    /// The client is on a block list, or the request lacks an identifier.
+    /// The client is on a block list, the request lacks an identifier, or no rule applies to it.
     Denied,
     /// The client is banned after repeated refusals.
     Banned,
@@ -168,14 +168,12 @@ impl Decision {
             return None;
         }
         Some(match self.reason {
-            DecisionReason::DenyListed { .. } | DecisionReason::MissingIdentifier { .. } => {
-                Refusal::Denied
-            }
+            DecisionReason::DenyListed { .. }
+            | DecisionReason::MissingIdentifier { .. }
+            | DecisionReason::NoRule => Refusal::Denied,
             DecisionReason::Banned { .. } => Refusal::Banned,
             DecisionReason::StoreUnavailable { .. } => Refusal::StoreUnavailable,
-            DecisionReason::Rules | DecisionReason::NoRule | DecisionReason::AllowListed { .. } => {
-                Refusal::RateLimited
-            }
+            DecisionReason::Rules | DecisionReason::AllowListed { .. } => Refusal::RateLimited,
         })
     }
 

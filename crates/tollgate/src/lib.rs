@@ -46,7 +46,7 @@ mod target;
 pub mod tower;
 mod uncancelled;
 
-pub use builder::{InvalidPolicy, LimiterBuilder};
+pub use builder::{InvalidPolicy, LimiterBuilder, Unmatched};
 pub use checked::{Checked, Pending, Promise, PromiseFuture};
 pub use claim::{ClaimOutcome, ClaimedOutcome, RefundClaim};
 pub use clock::{CachedClock, Clock, ManualClock, Stopwatch, SystemClock};

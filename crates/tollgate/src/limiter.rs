@@ -10,7 +10,7 @@ use tollgate_rules::{
 };
 use tollgate_store::{IdempotencyKey, MemoryStore, Store};
 
-use crate::builder::{InvalidPolicy, LimiterBuilder};
+use crate::builder::{InvalidPolicy, LimiterBuilder, Unmatched};
 use crate::checked::{Checked, Promise};
 use crate::clock::{Clock, SystemClock};
 use crate::decision::{Decision, DecisionReason, RuleResult};
@@ -35,6 +35,7 @@ pub struct Limiter<S = MemoryStore, C = SystemClock> {
     pub(crate) penalties: Penalties,
     pub(crate) banning: Banning,
     pub(crate) path_case: PathCase,
+    pub(crate) unmatched: Unmatched,
     /// Keyed at random, so that no client can choose identifiers that share another client's counter.
     pub(crate) hasher: RandomState,
     /// The limiter itself, if it finishes checks whose callers left.
@@ -96,6 +97,19 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     fn plan(&self, decision: &mut Decision, target: CheckTarget<'_>) {
         let Decision { snapshot, plan, asked_at: now, .. } = decision;
         target.plan_into(plan, &snapshot.policy, *now, &self.hasher);
+        self.refuse_unmatched(plan, target);
+    }
+
+    /// Refuses a request that no rule applies to, if that is set.
+    #[inline]
+    pub(crate) fn refuse_unmatched(&self, plan: &mut Plan, target: CheckTarget<'_>) {
+        if self.unmatched == Unmatched::Deny
+            && plan.planned().is_empty()
+            && plan.admission == Admission::Judge
+            && target.is_by_rules_that_apply()
+        {
+            plan.admission = Admission::Unmatched;
+        }
     }
 
     #[inline]
@@ -276,6 +290,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             Admission::Banned { rule, until } => {
                 (refused, DecisionReason::Banned { rule: *rule, until: *until })
             }
+            Admission::Unmatched => (refused, DecisionReason::NoRule),
             Admission::Judge => match settled.closed_by {
                 Some(rule) => (refused, DecisionReason::StoreUnavailable { rule }),
                 None if plan.planned().is_empty() => (allowed, DecisionReason::NoRule),

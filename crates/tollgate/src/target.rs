@@ -46,6 +46,14 @@ impl<'a> From<&'a dyn Attributes> for CheckTarget<'a> {
 }
 
 impl CheckTarget<'_> {
+    /// Whether the rules are those that apply to a request, not chosen by the caller.
+    pub(crate) const fn is_by_rules_that_apply(&self) -> bool {
+        match self {
+            Self::Request(_) | Self::Unbanned(_) | Self::Views(_) => true,
+            Self::Rule(..) | Self::Charges(_) => false,
+        }
+    }
+
     /// Plans into an empty plan, in place.
     #[inline]
     pub(crate) fn plan_into(

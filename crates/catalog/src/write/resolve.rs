@@ -154,8 +154,7 @@ impl Catalog {
                 let before = now.as_ref().ok_or_else(missing)?.parse()?;
                 let mut merged = serde_json::to_value(&before).unwrap_or_default();
                 merge(&mut merged, fields);
-                let after =
-                    Entry::parse(kind, &merged.to_string()).map_err(CatalogError::Invalid)?;
+                let after = Entry::parse(kind, &merged.to_string()).map_err(without_places)?;
                 if after.name().map_err(invalid)? != name {
                     let message = "what an entry is called cannot be changed";
                     return Err(invalid(Problem::new("", message)));
@@ -218,6 +217,12 @@ pub(crate) fn names_statement(kind: Kind, tenant: Option<&str>) -> Option<(Strin
         _ => return None,
     };
     Some((format!("{all} WHERE tenant = $1 AND {is_theirs}"), values![tenant]))
+}
+
+/// Problems of a merged entry: their positions would be those of a text that was never sent.
+fn without_places(problems: Vec<Problem>) -> CatalogError {
+    let without = |problem: Problem| Problem { position: None, ..problem };
+    CatalogError::Invalid(problems.into_iter().map(without).collect())
 }
 
 fn invalid(problem: Problem) -> CatalogError {

@@ -87,6 +87,9 @@ fn verdict(response: &ExplainResponse) -> String {
     }
     let Some(rule) = response.rules.iter().find(|rule| binding == Some(&*rule.rule_id)) else {
         let by = response.rules.iter().find(|rule| rule.refuses && response.listed.is_none());
+        if by.is_none() && response.listed.is_none() {
+            return "would be refused: no rule applies, and unmatched is deny".to_owned();
+        }
         let by = by.map(|rule| format!(" by {}", printable(&rule.rule_id)));
         return format!("would be refused{}, whatever the limits", by.unwrap_or_default());
     };

@@ -66,6 +66,41 @@ fn a_store_that_becomes_that_of_others_is_not_used_any_more() {
     until("the store to be open", || is_allowed(&node).then_some(()));
 }
 
+/// They were cut off from their store by the first node that had a secret.
+#[test]
+fn nodes_without_a_secret_keep_their_store() {
+    let (redis, postgres) = (Redis::start(), Postgres::start());
+    for url in [redis.url(), postgres.url()] {
+        let store = ["--store", url.as_str()];
+        let nodes = [(); 2].map(|()| Server::start(&setup(&store, &[])));
+        let (code, errors) = refusal(&setup(&store, &[OURS]));
+        assert_eq!(code, Some(2), "{errors}");
+        assert!(errors.contains("its nodes have another secret, or none"), "{errors}");
+        assert!(is_allowed(&nodes[0]) && is_allowed(&nodes[1]) && is_allowed(&nodes[0]), "{url}");
+        assert!(!is_allowed(&nodes[1]), "they count together");
+    }
+    // Their mark ends soon after them, so that nodes with a secret can follow.
+    let lasts = redis.command(&["PTTL", "tg:fleet"]).integer();
+    assert!((1..=20_000).contains(&lasts), "{lasts}");
+    postgres.query("UPDATE tollgate_counters SET expires_at = 1 WHERE name = 'fleet'");
+    redis.command(&["DEL", "tg:fleet"]);
+    for url in [redis.url(), postgres.url()] {
+        assert!(is_store_up(&Server::start(&setup(&["--store", url.as_str()], &[OURS]))), "{url}");
+    }
+}
+
+/// It was silent: neither the log nor the counts of errors said so.
+#[test]
+fn a_store_that_is_away_from_the_start_is_reported() {
+    let url = {
+        let gone = Redis::start();
+        gone.url()
+    };
+    let node = Server::start(&setup(&["--store", url.as_str()], &[OURS]));
+    let told = node.process.errors();
+    assert!(told.contains("until it can be used, on_store_failure of each rule applies"), "{told}");
+}
+
 /// Nodes with one catalog need no setting: the first makes the secret.
 #[test]
 fn nodes_with_one_catalog_have_one_secret() {

@@ -52,6 +52,26 @@ blacklist: [{identifier_type: ip, identifier: 127.0.0.9}]";
 }
 
 #[test]
+fn a_rule_chooses_its_refusal_and_unmatched_requests_are_denied() {
+    let upstream = Upstream::start();
+    let rules = "
+rules:
+  - {rule_id: paid, limit: 0, window: 1h, identifier_type: ip, applies_to: {endpoints: [/paid]},
+     refusal: {status: 402, body: 'rule {rule_id}', content_type: text/plain}}
+  - {rule_id: free, limit: 0, window: 1h, identifier_type: ip, applies_to: {endpoints: [/free]}}";
+    let upstreams = [format!("http://{}", upstream.address)];
+    let gateway = Gateway::start(rules, "unmatched: deny\nrefusal: {body: flat}", &upstreams);
+    let paid = gateway.get("/paid");
+    assert_eq!((paid.status, paid.text().as_str()), (402, "rule paid"));
+    assert_eq!(paid.header("content-type"), Some("text/plain"));
+    let free = gateway.get("/free");
+    assert_eq!((free.status, &free.json()["error"]), (429, &"Rate limit exceeded".into()));
+    let other = gateway.get("/other");
+    assert_eq!((other.status, &other.json()["error"]["code"]), (403, &"ACCESS_DENIED".into()));
+    assert!(upstream.seen().is_empty());
+}
+
+#[test]
 fn failures_are_refunded_and_prices_are_charged() {
     let upstream = Upstream::start();
     let rules =

@@ -27,6 +27,7 @@ rules:
     soft: {warn_at: 0.5, clear_at: 0.25, grace: 3}
     priority: -7
     refund_on: [503, 5xx]
+    refusal: {status: 503, body: 'wait {retry_after} s', content_type: text/plain}
     enabled: false
   - {rule_id: "1e3", limit: 0, window: 1h30m, identifier_type: global, replaces: [everything]}
 tiers: [{tier: free, default: true}, {tier: "no"}]

@@ -327,8 +327,11 @@ fn a_large_policy_is_published_and_loaded() {
         let client = |number: usize| json!({"identifier_type": "user_id", "identifier": format!("client {document} {number}"), "tier": "pro"});
         let clients: Vec<Value> = (0..CLIENTS).map(client).collect();
         let body = json!({"tiers": [{"tier": "pro"}], "clients": clients}).to_string();
-        let applied = first.ask("PUT", "/api/v1/policy", &[JSON, bearer_admin()], &body);
-        assert_eq!(applied.status, 200, "{applied:?}");
+        // A busy database may not respond in time.
+        until("the clients", || {
+            let applied = first.ask("PUT", "/api/v1/policy", &[JSON, bearer_admin()], &body);
+            (applied.status == 200).then_some(())
+        });
     }
     scene.until_published(&first);
     assert_eq!(put(&first, "/api/v1/policy?prune=rules", &pair(33)).status, 200);

@@ -28,3 +28,4 @@ mod start_and_stop;
 mod status;
 mod tls;
 mod traces;
+mod unmatched;

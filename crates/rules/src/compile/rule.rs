@@ -10,7 +10,9 @@ use crate::compile::CompileOptions;
 use crate::compile::flaw::Flaw;
 use crate::compile::quota::compile_quota;
 use crate::directory::client::parse_identifiers;
-use crate::document::{Action, AppliesTo, PenaltyDocument, RuleDocument, SoftDocument};
+use crate::document::{
+    Action, AppliesTo, PenaltyDocument, RefusalDocument, RuleDocument, SoftDocument,
+};
 use crate::identifier::Identifier;
 use crate::limit_from::LimitFrom;
 use crate::matching::conditions::Conditions;
@@ -20,6 +22,7 @@ use crate::matching::globs::Globs;
 use crate::matching::host::HostMatcher;
 use crate::matching::method::MethodSet;
 use crate::matching::path::PathMatcher;
+use crate::refusal::{InvalidRefusal, RefusalBody, RuleRefusal};
 use crate::ruleset::{Penalty, Rule, SoftLimit, StatusSet};
 use crate::window::{WindowLength, calendar_text};
 
@@ -51,6 +54,7 @@ pub(crate) fn compile_rule(
     let costs = Costs::parse(document.cost, &document.costs, &mut flaws.0);
     let soft = soft(document.soft.as_ref(), &mut flaws);
     let penalty = penalty(document, &mut flaws);
+    let refusal = document.refusal.as_ref().and_then(|document| refusal(document, &mut flaws));
     if document.fallback_factor == 0 {
         let flaw =
             Flaw::new("a node that counts alone allows at least the limit", "write 1 or more");
@@ -76,6 +80,7 @@ pub(crate) fn compile_rule(
         fallback_factor: document.fallback_factor,
         penalty,
         refund_on: statuses(document),
+        refusal,
         identifiers: identifiers.into(),
         on_missing: document.on_missing,
         tenant: conditions.tenant.clone(),
@@ -231,6 +236,44 @@ fn penalty(document: &RuleDocument, flaws: &mut Flaws) -> Option<Penalty> {
         counter: format!("{}!penalty", document.rule_id).into(),
         limit: flaws.keep("penalty", limit)?,
     })
+}
+
+fn refusal(document: &RefusalDocument, flaws: &mut Flaws) -> Option<Arc<RuleRefusal>> {
+    let RefusalDocument { status, body, content_type } = document;
+    // An unknown status would be an error of the decoder; compiled documents need not come from one.
+    let status = status.map(|status| u16::try_from(status).unwrap_or_default());
+    if status.is_some_and(|status| !(400..=599).contains(&status)) {
+        let flaw = Flaw::new("a refusal is an error", "write a status from 400 to 599");
+        flaws.add("refusal.status", flaw);
+    }
+    let body = match (body.as_deref(), content_type.as_deref()) {
+        (Some(body), content_type) => match RefusalBody::parse(body, content_type) {
+            Ok(body) => Some(body),
+            Err(InvalidRefusal::Body(error)) => {
+                let advice = "write problem, flat, or a text with figures like {retry_after}";
+                flaws.add("refusal.body", Flaw::new(error.to_string(), advice));
+                None
+            }
+            Err(InvalidRefusal::ContentType) => {
+                let advice = "leave it out, or write a text as body";
+                let flaw = Flaw::new(format!("the body {body} has a content type"), advice);
+                flaws.add("refusal.content_type", flaw);
+                None
+            }
+        },
+        (None, Some(_)) => {
+            let flaw = Flaw::new("there is no body that it could describe", "add refusal.body");
+            flaws.add("refusal.content_type", flaw);
+            None
+        }
+        (None, None) if status.is_none() => {
+            let advice = "write a status, a body, or both; or leave refusal out";
+            flaws.add("refusal", Flaw::new("it says nothing", advice));
+            None
+        }
+        (None, None) => None,
+    };
+    Some(Arc::new(RuleRefusal { status, body }))
 }
 
 fn statuses(document: &RuleDocument) -> StatusSet {

@@ -166,9 +166,10 @@ impl<H: BuildHasher> Planner<'_, H> {
         let is_decisive = match plan.admission {
             Admission::Judge => true,
             Admission::Banned { until: known, .. } => until > known,
-            Admission::Allowed { .. } | Admission::Denied { .. } | Admission::Missing { .. } => {
-                false
-            }
+            Admission::Allowed { .. }
+            | Admission::Denied { .. }
+            | Admission::Missing { .. }
+            | Admission::Unmatched => false,
         };
         if is_decisive {
             plan.admission = Admission::Banned { rule: at, until };

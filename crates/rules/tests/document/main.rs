@@ -65,6 +65,7 @@ fn a_field_has_the_wrong_type() {
         ("throttle: {max_delay_ms: -5}", "rules[0].throttle.max_delay_ms @ 6:28 -5 is out of"),
         ("penalty: {after: 5, within_seconds: 0, ban_seconds: 1}", "@ 6:39 0 is out of range"),
         ("refund_on: [700]", "rules[0].refund_on[0] @ 6:15 expected a status, found 700; write"),
+        ("refusal: {status: 200}", "rules[0].refusal.status @ 6:21 200 is out of range; write a"),
         ("refund_on: [5XX]", "expected a status, found \"5XX\""),
     ] {
         check_field(line, expected);

@@ -74,6 +74,7 @@ pub(crate) fn plan(policy: &Policy, requests: &[Request], now: Timestamp) -> Pla
 pub(crate) fn render(plan: &Plan, policy: &Policy) -> String {
     let mut words = match &plan.admission {
         Admission::Judge => Vec::new(),
+        Admission::Unmatched => vec!["unmatched".to_owned()],
         Admission::Allowed { reason } => {
             vec![format!("allowed:{}", reason.as_deref().unwrap_or("-"))]
         }

@@ -18,6 +18,7 @@ rules:
     soft: {warn_at: 0.8, clear_at: 0.7, grace: 0}
     penalty: {after: 5, within_seconds: 60, ban_seconds: 600}
     refund_on: [5xx, 503]
+    refusal: {status: 503, body: 'wait {retry_after} s', content_type: text/plain}
   - {rule_id: b, limit: 5, window: 1h30m, identifier_type: ip, applies_to: *everywhere}
 tiers: [{tier: free, default: true}]
 clients: [{identifier_type: user_id, identifier: u1, tier: free}]

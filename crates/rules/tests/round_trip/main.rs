@@ -4,8 +4,8 @@ use proptest::prelude::*;
 use tollgate_core::Algorithm;
 use tollgate_rules::document::{
     Action, AppliesTo, ClientDocument, Consistency, LimitFromDocument, ListDocument, OnMissing,
-    OnStoreFailure, OverrideDocument, PenaltyDocument, PolicyDocument, RuleDocument, SoftDocument,
-    ThrottleDocument, TierDocument,
+    OnStoreFailure, OverrideDocument, PenaltyDocument, PolicyDocument, RefusalDocument,
+    RuleDocument, SoftDocument, ThrottleDocument, TierDocument,
 };
 use tollgate_rules::{
     AlgorithmName, Decimal, Format, OneOrMany, Seconds, Source, StatusPattern, Window,
@@ -87,6 +87,12 @@ fn penalty() -> impl Strategy<Value = PenaltyDocument> {
     )
 }
 
+fn refusal() -> impl Strategy<Value = RefusalDocument> {
+    let status = prop::option::of(400..=599_u64);
+    (status, prop::option::of(text()), prop::option::of(text()))
+        .prop_map(|(status, body, content_type)| RefusalDocument { status, body, content_type })
+}
+
 prop_compose! {
     fn rule()(
         (rule_id, name, description, tenant) in
@@ -102,7 +108,8 @@ prop_compose! {
         consistency in prop::sample::select(Consistency::ALL),
         on_store_failure in prop::sample::select(OnStoreFailure::ALL),
         throttle in prop::option::of(0..=31_622_400_000_u64),
-        (soft, penalty) in (prop::option::of(soft()), prop::option::of(penalty())),
+        (soft, penalty, refusal) in
+            (prop::option::of(soft()), prop::option::of(penalty()), prop::option::of(refusal())),
         (priority, fallback_factor) in
             (prop_oneof![-1_i64..2, any::<i64>()], prop_oneof![1_u32..4, 1..=u32::MAX]),
         (replaces, refund_on, enabled) in
@@ -115,7 +122,7 @@ prop_compose! {
             burst, identifier_type, key_pattern, on_missing, tenant, applies_to, cost, costs, action,
             throttle: throttle.map(|max_delay_ms| ThrottleDocument { max_delay_ms }),
             soft, priority, replaces, consistency, on_store_failure, fallback_factor, penalty,
-            refund_on, enabled,
+            refund_on, refusal, enabled,
         }
     }
 }

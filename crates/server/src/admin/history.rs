@@ -19,7 +19,7 @@ use crate::edge::http::extract::{PathName, RuleEditor, RuleViewer, Session, read
 use crate::edge::http::openapi::{AdminProblems, PageProblems, WriteParameters, WriteProblems};
 use crate::edge::http::paging::{Parameters, link_next};
 use crate::edge::http::problem::{Problem, ProblemBody};
-use crate::edge::http::wire::time::rfc_3339;
+use crate::edge::http::wire::time::rfc_3339_past;
 
 /// Revisions that changed the policy, the newest first.
 #[derive(Serialize, ToSchema)]
@@ -88,7 +88,7 @@ pub(crate) enum RevisionProblems {
 impl From<RevisionRecord> for RevisionAnswer {
     fn from(record: RevisionRecord) -> Self {
         let RevisionRecord { revision, at, actor, role, note, changes, summary } = record;
-        Self { revision, at: rfc_3339(at), actor, role, note, changes, summary }
+        Self { revision, at: rfc_3339_past(at), actor, role, note, changes, summary }
     }
 }
 

@@ -16,7 +16,7 @@ use super::response::{as_shown, missing, refusal, shown, tag, wrong};
 use crate::app::state::Shared;
 use crate::edge::http::paging::{Parameters, link_next};
 use crate::edge::http::problem::Problem;
-use crate::edge::http::wire::time::rfc_3339;
+use crate::edge::http::wire::time::rfc_3339_past;
 use crate::policy::bans;
 use crate::policy::catalog_sync::CatalogSync;
 use crate::policy::source::PolicySource;
@@ -126,7 +126,7 @@ fn rules_in_force(catalog_sync: &CatalogSync) -> PolicyDocument {
 /// Marks a response that was read while the catalog was unavailable: when the catalog last responded.
 pub(crate) fn mark_stale(fields: &mut HeaderMap, since: Option<Timestamp>) {
     if let Some(since) = since
-        && let Ok(value) = HeaderValue::from_str(&rfc_3339(since))
+        && let Ok(value) = HeaderValue::from_str(&rfc_3339_past(since))
     {
         fields.insert(STALE_SINCE, value);
     }

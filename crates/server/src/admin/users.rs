@@ -5,7 +5,6 @@ use axum::extract::{OriginalUri, State};
 use axum::response::{IntoResponse, Response};
 use http::HeaderMap;
 use serde::{Deserialize, Serialize};
-use serde_json::Value as JsonValue;
 use tollgate::rules::document::ClientDocument;
 use tollgate::rules::{
     Explanation, List, ListedExplanation, OneOrMany, QuotaExplanation, TierOrigin,
@@ -16,7 +15,7 @@ use utoipa::ToSchema;
 
 use super::resources::{CLIENTS, OVERRIDES};
 use super::response::{ChangesAnswer, wrong};
-use super::write::{is_dry_run, parse, put_entry, remove, rule_of};
+use super::write::{is_dry_run, parse, put_entry, remove, rule_of, with_members};
 use crate::app::state::ServerState;
 use crate::edge::http::extract::{JsonBody, Operator, PathName, Viewer, read_name};
 use crate::edge::http::openapi::{AdminProblems, BodyProblems, WriteParameters, WriteProblems};
@@ -223,7 +222,8 @@ pub(crate) async fn post_override(
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
     let user_id = read_name(user_id)?;
-    let body = move || of_user(&body, &user_id);
+    let body =
+        move || with_members(&body, &[("identifier_type", USER_ID), ("identifier", &user_id)]);
     let entry = parse(&app, &session, Kind::Override, body).await?;
     put_entry(&app, session, &uri, &headers, &OVERRIDES, entry).await
 }
@@ -261,19 +261,6 @@ pub(crate) async fn delete_override(
 
 fn identifiers(user_id: PathName) -> Result<(Vec<String>, Vec<String>), Problem> {
     Ok((vec![USER_ID.to_owned()], vec![read_name(user_id)?]))
-}
-
-/// Adds the user to an override, after all that was sent, so that positions of problems are those of the
-/// text as it was sent.
-fn of_user(body: &[u8], user_id: &str) -> Vec<u8> {
-    let Ok(JsonValue::Object(fields)) = serde_json::from_slice(body) else { return body.to_vec() };
-    let mut text = body.trim_ascii_end().to_vec();
-    text.pop();
-    let comma = if fields.is_empty() { "" } else { "," };
-    let user = JsonValue::from(user_id);
-    let added = format!("{comma}\"identifier_type\":\"{USER_ID}\",\"identifier\":{user}}}");
-    text.extend_from_slice(added.as_bytes());
-    text
 }
 
 impl UserLimits {

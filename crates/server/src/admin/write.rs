@@ -7,9 +7,10 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderName, StatusCode, Uri, header};
 use serde_json::Value as JsonValue;
 use tollgate_catalog::{
-    Catalog, Edit, Entry, Expect, Intent, Kind, Stored, Update, client_name, listed_name,
-    override_name,
+    Catalog, CatalogError, Edit, Entry, Expect, Intent, Kind, Stored, Update, client_name,
+    listed_name, override_name,
 };
+use tollgate_document::{Format, position_of, read_as, segments};
 
 use super::call::AdminCall;
 use super::read::{find, identifiers};
@@ -21,6 +22,9 @@ use crate::app::state::ServerState;
 use crate::edge::http::extract::Session;
 use crate::edge::http::paging::Parameters;
 use crate::edge::http::problem::Problem;
+
+/// The largest patch whose problems get a place: it is read again for that, on a thread that checks wait for.
+const MAX_PLACED_BYTES: usize = 64 * 1024;
 
 /// Creates or replaces an entry.
 pub(crate) async fn put(
@@ -62,6 +66,7 @@ pub(crate) async fn patch(
     let catalog = Arc::clone(&call.app.policy_source.catalog()?.catalog);
     let (kind, name) = (resource.kind, call.id().await?);
     let AdminCall { app, session, parts, .. } = call;
+    let sent = body.clone();
     let reading = async move { serde_json::from_slice(&body).ok().filter(JsonValue::is_object) };
     let fields = app.queues.parsing.run(&session.caller(), reading).await?;
     let fields = fields
@@ -75,7 +80,7 @@ pub(crate) async fn patch(
         app.guard.tenant_write(&tenant, stored.body.len())?;
     }
     let patch = Edit::Patch { kind, name: name.clone(), fields, expect };
-    write_entry(&app, session, (kind, &name), patch, dry_run).await
+    write_entry(&app, session, (kind, &name), patch, dry_run, Some(&sent)).await
 }
 
 /// Removes an entry.
@@ -126,7 +131,7 @@ pub(crate) async fn put_entry(
         let detail = format!("{list}: this is no entry of the tenant {own}; {advice}");
         return Err(Problem::new(StatusCode::FORBIDDEN, "other_tenant", detail));
     }
-    write_entry(app, session, (kind, &name), Edit::Put { entry, expect }, dry_run).await
+    write_entry(app, session, (kind, &name), Edit::Put { entry, expect }, dry_run, None).await
 }
 
 /// Removes an entry. To a tenant's administrator, entries of others do not exist.
@@ -158,15 +163,17 @@ pub(crate) async fn remove(
     Ok((StatusCode::NO_CONTENT, session.fields).into_response())
 }
 
-/// Writes one entry, and responds with what is stored.
+/// Writes one entry, and responds with what is stored. `sent` is the text that problems of a patch are placed in.
 async fn write_entry(
     app: &ServerState,
     session: Session,
     (kind, name): (Kind, &str),
     edit: Edit,
     dry_run: bool,
+    sent: Option<&[u8]>,
 ) -> Result<Response, Problem> {
-    let update = write(app, &session, Intent::Edits(vec![edit]), dry_run).await?;
+    let update = try_write(app, &session, Intent::Edits(vec![edit]), dry_run).await?;
+    let update = update.map_err(|error| refusal(&place_in(sent, error)))?;
     if dry_run {
         return Ok(dry_run_response(session, &update));
     }
@@ -195,13 +202,25 @@ pub(crate) async fn write(
     intent: Intent,
     dry_run: bool,
 ) -> Result<Update, Problem> {
+    try_write(app, session, intent, dry_run).await?.map_err(|error| refusal(&error))
+}
+
+/// Writes like [`write`]. The inner error is the catalog's.
+async fn try_write(
+    app: &ServerState,
+    session: &Session,
+    intent: Intent,
+    dry_run: bool,
+) -> Result<Result<Update, CatalogError>, Problem> {
     let catalog = Arc::clone(&app.policy_source.catalog()?.catalog);
     // The body may have waited for its turn.
     app.confirm(&session.principal)?;
     let (author, now) = (session.author(), app.now());
     let writing = async move { Box::pin(catalog.write(&author, intent, now, dry_run)).await };
-    let update = app.queues.writes.run(&session.caller(), writing).await?;
-    let update = update.map_err(|error| refusal(&error))?;
+    let update = match app.queues.writes.run(&session.caller(), writing).await? {
+        Ok(update) => update,
+        Err(error) => return Ok(Err(error)),
+    };
     if !dry_run && !update.changes.is_empty() {
         // `sync` logs a failure; the next sync then puts the change into force.
         let _ = app.sync().await;
@@ -217,7 +236,23 @@ pub(crate) async fn write(
             });
         }
     }
-    Ok(update)
+    Ok(Ok(update))
+}
+
+/// Gives problems of a merged entry their places in the patch, if its fields are what is wrong.
+fn place_in(sent: Option<&[u8]>, error: CatalogError) -> CatalogError {
+    let sent = sent.filter(|sent| sent.len() <= MAX_PLACED_BYTES);
+    let root = sent.and_then(|sent| read_as(std::str::from_utf8(sent).ok()?, Format::Json).ok());
+    match (error, root) {
+        (CatalogError::Invalid(mut problems), Some(root)) => {
+            for problem in &mut problems {
+                let place = || position_of(&root, &segments(&problem.path));
+                problem.position = problem.position.or_else(place);
+            }
+            CatalogError::Invalid(problems)
+        }
+        (error, _) => error,
+    }
 }
 
 /// Parses the entry in a body, where entries can be written, on a thread that no check waits for.
@@ -295,11 +330,23 @@ async fn owner(catalog: &Catalog, entry: &Entry) -> Result<Option<String>, Probl
 /// The body with the id of the path in it, if it is an object without one.
 fn with_field(body: &[u8], field: &str, id: &str) -> Vec<u8> {
     match serde_json::from_slice::<JsonValue>(body) {
-        Ok(JsonValue::Object(mut fields)) if !fields.contains_key(field) => {
-            fields.insert(field.to_owned(), id.into());
-            JsonValue::Object(fields).to_string().into_bytes()
-        }
-        // Positions of problems are those of the text as it was sent.
-        _ => body.to_vec(),
+        Ok(JsonValue::Object(fields)) if fields.contains_key(field) => body.to_vec(),
+        _ => with_members(body, &[(field, id)]),
     }
+}
+
+/// Adds members to a JSON object, after all that was sent, so that positions of problems are those of the text as it
+/// was sent. Anything else is returned as it is.
+pub(crate) fn with_members(body: &[u8], members: &[(&str, &str)]) -> Vec<u8> {
+    let Ok(JsonValue::Object(fields)) = serde_json::from_slice(body) else { return body.to_vec() };
+    let mut text = body.trim_ascii_end().to_vec();
+    text.pop();
+    let mut comma = if fields.is_empty() { "" } else { "," };
+    for (name, value) in members {
+        let (name, value) = (JsonValue::from(*name), JsonValue::from(*value));
+        text.extend_from_slice(format!("{comma}{name}:{value}").as_bytes());
+        comma = ",";
+    }
+    text.push(b'}');
+    text
 }

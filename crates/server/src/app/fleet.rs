@@ -32,12 +32,12 @@ pub(crate) struct Fleet {
 }
 
 /// Whose store it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum StoreOwner {
     Us,
     Others,
-    /// It cannot be reached, or the secret is not known yet.
-    Unknown,
+    /// It cannot be reached, or the secret is not known yet: why.
+    Unknown(String),
 }
 
 impl Fleet {
@@ -76,7 +76,7 @@ impl Fleet {
 
     fn others_own_it(&self) -> String {
         format!(
-            "the store {} belongs to another fleet: its nodes have another secret. Use their catalog, set \
+            "the store {} belongs to another fleet: its nodes have another secret, or none. Use their catalog, set \
              TOLLGATE_FLEET_SECRET or fleet.secret_file to their secret, or choose another store or prefix",
             self.store
         )
@@ -92,8 +92,12 @@ impl Shared {
             match self.store_owner().await {
                 StoreOwner::Others => return Err(StartError::new(&self.fleet.others_own_it())),
                 StoreOwner::Us => return Ok(()),
-                StoreOwner::Unknown if began.elapsed() > START_TIMEOUT => return Ok(()),
-                StoreOwner::Unknown => sleep(RETRY_INTERVAL).await,
+                StoreOwner::Unknown(why) if began.elapsed() > START_TIMEOUT => {
+                    let store = &self.fleet.store;
+                    tracing::warn!(%store, "{why}; until it can be used, on_store_failure of each rule applies");
+                    return Ok(());
+                }
+                StoreOwner::Unknown(_) => sleep(RETRY_INTERVAL).await,
             }
         }
     }
@@ -101,12 +105,18 @@ impl Shared {
     /// Keeps a shared store open while it is the fleet's, until it is dropped.
     pub(crate) async fn keep_store(&self) {
         let mut last = StoreOwner::Us;
+        // One line when the store is lost to others, one when it can be used. A store that does not respond is reported by
+        // its circuit breaker.
+        let mut is_awaited = self.fleet.has_shared_store() && !self.fleet.owns_store();
         loop {
             sleep(if last == StoreOwner::Us { RECHECK_INTERVAL } else { RETRY_INTERVAL }).await;
             let owner = self.store_owner().await;
-            if owner == StoreOwner::Others && last != owner {
+            if owner == StoreOwner::Others && !std::mem::replace(&mut is_awaited, true) {
                 let why = self.fleet.others_own_it();
                 tracing::error!("{why}; until then on_store_failure of each rule applies");
+            }
+            if owner == StoreOwner::Us && std::mem::take(&mut is_awaited) {
+                tracing::info!(store = %self.fleet.store, "the store can be used");
             }
             last = owner;
         }
@@ -123,15 +133,17 @@ impl Shared {
         let secret = self.fleet.secret.get();
         // With a catalog there is a secret, which is not known yet.
         if secret.is_none() && matches!(self.policy_source, PolicySource::Catalog(_)) {
-            return StoreOwner::Unknown;
+            return StoreOwner::Unknown("the fleet's secret cannot be read yet".to_owned());
         }
         let mark = secret.map(|secret| secret.mark());
         let owner = match store.belongs_to(mark.as_deref()).await {
             Ok(true) => StoreOwner::Us,
             Ok(false) => StoreOwner::Others,
             Err(error) => {
-                tracing::debug!("the store did not say which fleet it belongs to: {error}");
-                return StoreOwner::Unknown;
+                return StoreOwner::Unknown(match std::error::Error::source(&error) {
+                    Some(source) => format!("{error}: {source}"),
+                    None => error.to_string(),
+                });
             }
         };
         self.fleet.gate.set_open(owner == StoreOwner::Us);

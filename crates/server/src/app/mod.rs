@@ -33,6 +33,7 @@ use crate::edge::http::extract::{BodyBound, read_json};
 use crate::edge::http::handlers::check;
 use crate::edge::http::problem::{IsProblem, Problem};
 use crate::edge::http::routes::{self, CHECK};
+use crate::edge::http::version_notice::VersionFields;
 use crate::edge::listen::Peer;
 use crate::observe::metrics::Unfinished;
 use crate::observe::traces::{self, Traces};
@@ -48,6 +49,7 @@ pub struct App {
     grpc: Services,
     gateway: Option<Gateway>,
     host_check: Option<HostCheck>,
+    version_fields: Option<VersionFields>,
     traces: Option<Traces>,
 }
 
@@ -74,6 +76,7 @@ impl App {
                 grpc: Services::new(&state),
                 gateway,
                 host_check: HostCheck::of(settings),
+                version_fields: VersionFields::of(&settings.api_v1),
                 traces: None,
                 state,
             })
@@ -111,8 +114,9 @@ impl App {
     async fn answer_public(&self, request: Request<Incoming>, peer: Peer) -> Response {
         let entry = routes::entry_of(request.method(), request.uri().path());
         let unfinished = Unfinished::new(&self.state.metrics.requests, entry);
+        let version_fields = self.version_fields_for(&request);
         let admitted = self.host_check.as_ref().map_or(Ok(()), |check| check.admit(&request));
-        let response = if let Err(problem) = admitted {
+        let mut response = if let Err(problem) = admitted {
             let body = SharedBody::new(request.into_body());
             Box::pin(body.answered_by(problem.into_response())).await
         } else if request.uri().path() == CHECK && request.method() == Method::POST {
@@ -121,9 +125,18 @@ impl App {
             // On the heap: the future takes kilobytes, and the connection moves it several times.
             Box::pin(route(&self.public, request, peer)).await
         };
+        if let Some(fields) = version_fields {
+            fields.add_to(response.headers_mut());
+        }
         self.state.metrics.count_response(response.status());
         unfinished.finish(response.extensions().get::<IsProblem>().is_some());
         response
+    }
+
+    /// The fields that announce the end of the version that a request calls, if it ends.
+    #[inline]
+    fn version_fields_for(&self, request: &Request<Incoming>) -> Option<&VersionFields> {
+        self.version_fields.as_ref().filter(|_| VersionFields::cover(request.uri().path()))
     }
 
     /// Serves a request to the admin API on a separate listener.
@@ -141,7 +154,11 @@ impl App {
     }
 
     async fn answer_admin(&self, request: Request<Incoming>, peer: Peer) -> Response {
-        let response = route(&self.admin, request, peer).await;
+        let version_fields = self.version_fields_for(&request);
+        let mut response = route(&self.admin, request, peer).await;
+        if let Some(fields) = version_fields {
+            fields.add_to(response.headers_mut());
+        }
         self.state.metrics.count_response(response.status());
         response
     }

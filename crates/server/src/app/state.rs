@@ -142,6 +142,7 @@ impl ServerState {
                 .policy(limits)
                 .store(Arc::clone(&store))
                 .store_durations(Arc::clone(&store_durations))
+                .unmatched(settings.unmatched)
                 .build(),
             families: settings.envoy.headers,
         };
@@ -175,7 +176,7 @@ impl ServerState {
         );
         let (bans, penalties) = BanQueue::new();
         let limiter = Limiter::builder().policy(policy).store(store).penalties(penalties);
-        let limiter = limiter.path_case(settings.paths.case);
+        let limiter = limiter.path_case(settings.paths.case).unmatched(settings.unmatched);
         let limiter = limiter.store_durations(Arc::clone(&store_durations)).build_shared();
         let metrics = Arc::new(Metrics::default());
         let node = NodeName::random(settings.store.is_shared());

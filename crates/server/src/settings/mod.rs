@@ -4,6 +4,7 @@
 //! [`Settings::load`] reports all problems at once.
 
 mod about;
+mod api_versions;
 mod audit;
 mod catalog;
 mod checks;
@@ -29,14 +30,15 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tollgate::PathCase;
 use tollgate::http::{HeaderFamilies, PathMatching, RefusalFormat};
 use tollgate::identity::IdentityConfig;
 pub use tollgate::identity::Secret;
 use tollgate::store::{RemoteSettings, StoreUrl};
+use tollgate::{PathCase, Unmatched};
 pub use tollgate_catalog::CatalogUrl;
 use tollgate_catalog::{Token, WriteBounds};
 
+pub use api_versions::VersionNotice;
 pub use audit::Audit;
 pub use envoy::EnvoySettings;
 pub use gateway::GatewaySettings;
@@ -103,12 +105,16 @@ pub struct Settings {
     pub identity: IdentityConfig,
     /// The status and body of refusals at the gateway and in forward-auth.
     pub refusal: RefusalFormat,
+    /// What happens to requests that no rule applies to.
+    pub unmatched: Unmatched,
     /// The status of a refusal in forward-auth.
     pub deny_status: DenyStatus,
     /// Which headers describe the request in forward-auth.
     pub request_headers: RequestHeaders,
     /// How the paths of requests are read and matched.
     pub paths: Paths,
+    /// What callers are told about the end of version 1 of the HTTP API.
+    pub api_v1: VersionNotice,
     /// Limits on what clients may use of the server.
     pub limits: Limits,
     /// How many recent decisions can be explained.
@@ -150,9 +156,11 @@ impl Default for Settings {
             tls: None,
             identity: identity::behind_local_proxies(),
             refusal: RefusalFormat::default(),
+            unmatched: Unmatched::default(),
             deny_status: DenyStatus::TooManyRequests,
             request_headers: RequestHeaders::Any,
             paths: Paths::default(),
+            api_v1: VersionNotice::default(),
             limits: Limits::default(),
             decisions_kept: 16_384,
             audit: Audit::default(),

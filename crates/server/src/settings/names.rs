@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
-use tollgate::PathCase;
 use tollgate::http::{HeaderFamilies, HeaderFamily, PathMatching};
+use tollgate::{PathCase, Unmatched};
 use tollgate_document::{Problem, Value};
 
 use super::layers::{Layers, SecretNames};
@@ -15,7 +15,7 @@ use super::{
     CheckAuth, DenyStatus, IdempotencySettings, Limits, LogFormat, LogLevel, RequestHeaders,
     Settings, TlsFiles,
 };
-use super::{audit, catalog, checks, envoy, gateway, identity, otlp, refusal, store};
+use super::{api_versions, audit, catalog, checks, envoy, gateway, identity, otlp, refusal, store};
 use crate::edge::host_check::not_a_host;
 
 const CHECK_TOKEN: SecretNames =
@@ -73,10 +73,12 @@ pub(super) fn read_all(layers: &mut Layers<'_>, settings: &mut Settings) {
     gateway::read(layers, settings);
     catalog::leave_out(layers, settings);
     refusal::read(layers, &mut settings.refusal);
+    layers.read("unmatched", &mut settings.unmatched);
     layers.read("authorize.deny_status", &mut settings.deny_status);
     layers.read("authorize.request_headers", &mut settings.request_headers);
     layers.read("paths.mode", &mut settings.paths.mode);
     layers.read("paths.case", &mut settings.paths.case);
+    api_versions::read(layers, &mut settings.api_v1);
     read_limits(layers, &mut settings.limits);
     layers.read_within("decisions_kept", &mut settings.decisions_kept, 0..=10_000_000);
     audit::read(layers, settings);
@@ -226,6 +228,10 @@ impl Choice for LogLevel {
 impl Choice for DenyStatus {
     const ALL: &'static [(&'static str, Self)] =
         &[("429", Self::TooManyRequests), ("403", Self::Forbidden)];
+}
+
+impl Choice for Unmatched {
+    const ALL: &'static [(&'static str, Self)] = &[("allow", Self::Allow), ("deny", Self::Deny)];
 }
 
 impl Choice for PathMatching {

@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tempfile::TempDir;
-use tollgate::PathCase;
 use tollgate::http::PathMatching;
 use tollgate::identity::{ApiKeys, ForwardingHeader, TokenKeys, Unverified};
+use tollgate::rules::parse_time;
+use tollgate::{PathCase, Unmatched};
 use tollgate_server::settings::{
     Audit, ByteSize, CheckAuth, DenyStatus, Effective, FLAGGED, LogFormat, LogLevel, Otlp, Paths,
-    RefusedSettings, RequestHeaders, Secret, Settings, flag, variable,
+    RefusedSettings, RequestHeaders, Secret, Settings, VersionNotice, flag, variable,
 };
 
 const DIGEST: &str = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
@@ -158,8 +159,10 @@ gateway: {{address: 127.0.0.1:9003, host: upstream, ca: upstreams.pem, rewrite_h
           response_timeout: 2s, body_timeout: 3s, idle_timeout: 4s, upgrade_timeout: 5s, requests: 6,
           upgrades: 7, requests_per_client: 3, upgrades_per_client: 4, upload_timeout: 2h, min_body_rate: 1KiB}}
 refusal: {{status: 503, body: 'wait {{retry_after}} s', content_type: text/plain}}
+unmatched: deny
 authorize: {{deny_status: 403, request_headers: x-forwarded}}
 paths: {{mode: lenient, case: insensitive}}
+api: {{v1: {{deprecated_at: '2027-01-31T00:00:00Z', sunset_at: '2027-07-31T00:00:00Z', link: 'https://e.example/v2'}}}}
 limits: {{check_calls_per_second: 0, admin_reads_per_minute: 1, admin_writes_per_minute: 2,
          tenant_write_bytes_per_hour: 10KiB,
          body_bytes: 2MiB, document_bytes: 3MiB, tenant_document_bytes: 4KiB, rule_bytes: 5KiB,
@@ -191,9 +194,14 @@ idempotency: {{keys: 20, seconds: 30}}
     let (endpoint, service_name) = (Some("http://127.0.0.1:4317".into()), "limiter".into());
     assert_eq!(settings.otlp, Otlp { endpoint, sample: 0.01, service_name });
     assert_eq!(settings.deny_status, DenyStatus::Forbidden);
+    assert_eq!(settings.unmatched, Unmatched::Deny);
     assert_eq!(settings.request_headers, RequestHeaders::Forwarded);
     let paths = Paths { mode: PathMatching::Lenient, case: PathCase::Insensitive };
     assert_eq!(settings.paths, paths);
+    let (deprecated_at, sunset_at) =
+        (parse_time("2027-01-31T00:00:00Z"), parse_time("2027-07-31T00:00:00Z"));
+    let link = Some("https://e.example/v2".to_owned());
+    assert_eq!(settings.api_v1, VersionNotice { deprecated_at, sunset_at, link });
     assert_eq!(settings.limits.shutdown_delay, Duration::from_secs(5));
     assert_eq!(settings.limits.request_timeout, Duration::from_millis(800));
     assert_eq!(settings.limits.idle_timeout, Duration::from_mins(7));

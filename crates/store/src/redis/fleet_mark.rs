@@ -6,22 +6,36 @@ use redis::{Cmd, Value, cmd};
 
 use super::RedisStore;
 use super::slot::slot_of_key;
-use crate::remote::{MARK_NAME, MAX_MARK_BYTES};
+use crate::remote::{MARK_NAME, MAX_MARK_BYTES, NO_SECRET, NO_SECRET_TTL};
 use crate::{StoreError, StoreErrorKind};
 
 impl RedisStore {
-    /// Leaves the mark of a fleet in the store unless it has one, and returns the mark that it has then. Without a
-    /// mark it only reads.
-    pub(crate) async fn fleet_mark(&self, ours: Option<&str>) -> Result<String, StoreError> {
+    /// Leaves the mark of a fleet in the store unless it has one, and returns the mark that it has then. That of
+    /// nodes without a secret expires.
+    pub(crate) async fn fleet_mark(&self, ours: &str) -> Result<String, StoreError> {
         let key = format!("{}{MARK_NAME}", self.router.url.prefix);
-        if let Some(ours) = ours {
-            let mut set = cmd("SET");
-            set.arg(&key).arg(ours).arg("NX");
-            self.ask(&key, set).await?;
+        self.leave_mark(&key, ours, "NX").await?;
+        let found = self.read_mark(&key).await?;
+        if found == NO_SECRET && ours == NO_SECRET {
+            self.leave_mark(&key, ours, "XX").await?;
         }
+        Ok(found)
+    }
+
+    /// Sets the mark if there is none (`NX`), or if there is one (`XX`).
+    async fn leave_mark(&self, key: &str, mark: &str, condition: &str) -> Result<(), StoreError> {
+        let mut set = cmd("SET");
+        set.arg(key).arg(mark).arg(condition);
+        if mark == NO_SECRET {
+            set.arg("EX").arg(NO_SECRET_TTL.as_secs());
+        }
+        self.ask(key, set).await.map(drop)
+    }
+
+    async fn read_mark(&self, key: &str) -> Result<String, StoreError> {
         let mut read = cmd("GETRANGE");
-        read.arg(&key).arg(0).arg(MAX_MARK_BYTES);
-        match self.ask(&key, read).await? {
+        read.arg(key).arg(0).arg(MAX_MARK_BYTES);
+        match self.ask(key, read).await? {
             Value::BulkString(mark) => Ok(String::from_utf8_lossy(&mark).into_owned()),
             _ => Err(StoreErrorKind::Corrupt.into()),
         }

@@ -3,11 +3,16 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
 
 use crate::{StoreError, StoreErrorKind};
 
 /// The name of the mark in a store, which no counter has.
 pub(crate) const MARK_NAME: &str = "fleet";
+/// The mark of nodes without a secret. It expires soon after they end, so that a fleet with a secret can follow them.
+pub(crate) const NO_SECRET: &str = "none";
+/// How long [`NO_SECRET`] lasts. Nodes renew it more often.
+pub(crate) const NO_SECRET_TTL: Duration = Duration::from_secs(20);
 /// The longest mark that is compared.
 pub(crate) const MAX_MARK_BYTES: usize = 128;
 

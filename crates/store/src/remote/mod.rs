@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 use tollgate_core::{Charge, Limit, Micros, Mode, Timestamp};
 
 pub use fleet_gate::FleetGate;
-pub(crate) use fleet_gate::{MARK_NAME, MAX_MARK_BYTES};
+pub(crate) use fleet_gate::{MARK_NAME, MAX_MARK_BYTES, NO_SECRET, NO_SECRET_TTL};
 pub(crate) use idempotency_record::IdempotencyRecord;
 pub(crate) use name::CounterName;
 #[cfg(feature = "redis")]

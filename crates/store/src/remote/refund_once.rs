@@ -75,7 +75,9 @@ impl FromStr for RefundAttempt {
 
     fn from_str(text: &str) -> Result<Self, ()> {
         let digits = text.strip_prefix(MARK_PREFIX).and_then(|text| text.strip_prefix(' '));
-        let digits = digits.filter(|digits| digits.len() == 16).ok_or(())?;
+        // Without this, a sign would be accepted.
+        let is_number = |it: &&str| it.len() == 16 && it.bytes().all(|it| it.is_ascii_hexdigit());
+        let digits = digits.filter(is_number).ok_or(())?;
         u64::from_str_radix(digits, 16).map(Self).map_err(drop)
     }
 }

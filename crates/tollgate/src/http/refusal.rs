@@ -14,7 +14,7 @@ use crate::decision::{Decision, DecisionReason, Refusal, RuleOutcome};
 pub const PROBLEM_JSON: &str = "application/problem+json";
 
 /// Appends the body of a refusal to `out` and returns its status: 429 for a limit or a ban, 403 for a client on a
-/// block list, 503 where the store is unavailable. An allowed request has no such body; its status is 200.
+/// block list or a request that no rule applies to, 503 where the store is unavailable. An allowed request has no such body; its status is 200.
 ///
 /// The reasons of lists are not included: they are notes for operators.
 pub fn refusal_body(decision: &Decision, decision_id: &str, out: &mut Vec<u8>) -> StatusCode {
@@ -161,6 +161,9 @@ impl fmt::Display for RefusalMessage<'_> {
                 let seconds = retry_after(decision).unwrap_or_default();
                 write!(f, "Rule {} has banned this client, which kept exceeding it. ", rule.id)?;
                 write!(f, "Try again in {seconds} s.")
+            }
+            (DecisionReason::NoRule, _) => {
+                f.write_str("No rule applies to this request, and such requests are refused here.")
             }
             (DecisionReason::StoreUnavailable { .. }, _) => {
                 f.write_str("The limit cannot be checked at the moment.")

@@ -49,6 +49,7 @@ pub(super) fn refusal(decision: &Decision) -> Response<Bytes> {
             format!("rule {refuser} needs to know who is asking")
         }
         (DecisionReason::Banned { .. }, _) => format!("rule {refuser} has banned this client"),
+        (DecisionReason::NoRule, _) => "no rule applies to this request".to_owned(),
         (DecisionReason::StoreUnavailable { .. }, _) => {
             "the limit cannot be checked at the moment".to_owned()
         }

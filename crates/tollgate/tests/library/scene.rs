@@ -117,6 +117,7 @@ pub(crate) fn request(text: &str) -> Request<'_> {
 pub(crate) fn render(decision: &Decision) -> String {
     let because = |reason: &Option<_>| reason.as_deref().unwrap_or("no reason").to_owned();
     let mut words = match decision.reason() {
+        DecisionReason::NoRule if !decision.is_allowed() => vec!["denied: no rule".to_owned()],
         DecisionReason::NoRule => vec!["no rule".to_owned()],
         DecisionReason::AllowListed { reason } => {
             vec![format!("never limited: {}", because(reason))]

@@ -50,6 +50,41 @@ fn rules_are_made_changed_and_removed() {
     }
 }
 
+/// The field was not named, and the column was that of the merged entry, which nobody sent.
+#[test]
+fn a_problem_of_a_rule_names_the_field_and_its_place_in_the_body() {
+    let desk = TestServer::open();
+    let rule = |more: &str| {
+        format!("{{\"limit\": 20,\n \"window\": \"1h\", \"identifier_type\": \"ip\"{more}}}")
+    };
+    desk.prepare("PUT", "/api/v1/rules/api", &rule(""));
+    for (method, body, expected) in [
+        (
+            "PATCH",
+            r#"{"limt":5}"#.to_owned(),
+            "line 1, column 2: rule api, limt: there is no such field",
+        ),
+        (
+            "PATCH",
+            r#"{"name":"n", "applies_to":{"methods":["GET",5]}}"#.to_owned(),
+            "line 1, column 46: rule api, applies_to.methods[1]: expected text, found 5",
+        ),
+        // What is wrong was not sent: the rule has another window already.
+        (
+            "PATCH",
+            r#"{"window_seconds":5}"#.to_owned(),
+            "line 1, column 2: rule api, window_seconds: ",
+        ),
+        ("PUT", rule(", \"limt\": 5"), "line 2, column 39: rule api, limt: there is no such field"),
+    ] {
+        let answer = desk.as_admin(method, "/api/v1/rules/api", &body);
+        assert_eq!(answer.status, 422, "{body}: {answer:?}");
+        let problem = answer.json();
+        let detail = problem["detail"].as_str().expect("a detail");
+        assert!(detail.contains(expected), "{body}: {detail}");
+    }
+}
+
 #[test]
 fn a_policy_is_put_in_force_as_a_whole_or_not_at_all() {
     let desk = TestServer::open();

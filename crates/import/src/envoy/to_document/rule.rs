@@ -47,6 +47,7 @@ pub(super) fn rule(
         fallback_factor: 2,
         penalty: None,
         refund_on: Vec::new(),
+        refusal: None,
         enabled: true,
     })
 }

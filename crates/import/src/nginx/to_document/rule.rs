@@ -58,6 +58,7 @@ pub(super) fn rule(draft: &RuleDraft<'_>, all: &[RuleDraft<'_>]) -> RuleDocument
         fallback_factor: 2,
         penalty: None,
         refund_on: Vec::new(),
+        refusal: None,
         enabled: true,
     }
 }

@@ -78,7 +78,15 @@ pub(super) async fn check(
         limit.is_some_and(|limit| limit.quota && !limit.shadow)
     };
     let quotas = Quotas::of(ask, &place_of, is_quota);
-    let settled = settle(app, set, &mut lines, &limit_of, &larger, &quotas).await;
+    // A descriptor that is replaced or unlimited matches too, although it charges nothing.
+    let is_unmatched =
+        |verdict: &DescriptorVerdict| matches!(verdict, DescriptorVerdict::Unmatched);
+    let settled = if verdicts.iter().all(is_unmatched) {
+        let decision = app.envoy.limiter.check(CheckTarget::Views(&[])).await;
+        (decision, None, SmallVec::new())
+    } else {
+        settle(app, set, &mut lines, &limit_of, &larger, &quotas).await
+    };
     let (decision, drained, over_peeks) = settled;
     app.metrics.checks.observe(stopwatch.elapsed());
     let mut outcomes: SmallVec<[Option<RuleOutcome<'_>>; 4]> = SmallVec::new();
@@ -88,6 +96,9 @@ pub(super) async fn check(
             *place = Some(outcome);
         }
     }
+    // No limit matches, and such requests are refused.
+    let unmatched =
+        Status { is_over: !decision.is_allowed() && lines.is_empty(), ..Status::UNMATCHED };
     let statuses = verdicts.iter().zip(&line_of).map(|(verdict, line)| {
         let outcome = line.and_then(|line| outcomes.get(line)?.as_ref());
         let name = match verdict {
@@ -95,10 +106,13 @@ pub(super) async fn check(
             DescriptorVerdict::Limit { limit, .. } => set.name_of(*limit),
             _ => "",
         };
-        outcome.map_or(Status::UNMATCHED, |outcome| {
-            let is_over_peek = over_peeks.get(outcome.subject).is_some_and(|is_over| *is_over);
-            Status::of(&decision, outcome, name, outcome.is_exceeded() || is_over_peek)
-        })
+        outcome.map_or_else(
+            || unmatched.clone(),
+            |outcome| {
+                let is_over_peek = over_peeks.get(outcome.subject).is_some_and(|is_over| *is_over);
+                Status::of(&decision, outcome, name, outcome.is_exceeded() || is_over_peek)
+            },
+        )
     });
     let statuses: Vec<Status> = statuses.collect();
     let is_status_over = |place: &usize| statuses.get(*place).is_some_and(|status| status.is_over);

@@ -36,10 +36,11 @@ pub(crate) struct EnvoySource {
     pub(crate) errors: AtomicU64,
 }
 
-/// The states of the directory: when it was last read, and at the last check.
+/// The states of the directory: when it was last read, and at the last check, if it differed then. A directory that is
+/// gone is like one without files: an error of those who removed it.
 #[derive(Debug, Default)]
 struct DirectoryWatch {
-    read: Option<Vec<Trace>>,
+    read: Vec<Trace>,
     glimpsed: Option<Vec<Trace>>,
     revision: Revision,
 }
@@ -60,7 +61,7 @@ impl EnvoySource {
         repeated: RepeatedDomain,
         now: Timestamp,
     ) -> Result<(Self, Policy), String> {
-        let traces = directory.and_then(|directory| traces(directory).ok());
+        let traces = directory.and_then(|directory| traces(directory).ok()).unwrap_or_default();
         let config = directory
             .map_or_else(|| Ok(EnvoyConfig::default()), |directory| read(directory, repeated))?;
         let revision = Revision { epoch: now.as_micros(), number: 1 };
@@ -89,7 +90,7 @@ impl EnvoySource {
     ) -> Option<Result<usize, String>> {
         let directory = self.directory.as_deref()?;
         let mut watch = self.watch.lock();
-        let found = traces(directory).ok().filter(|found| watch.read.as_ref() != Some(found));
+        let found = Some(traces(directory).unwrap_or_default()).filter(|it| *it != watch.read);
         let before = mem::replace(&mut watch.glimpsed, found.clone());
         let is_settled = found.is_some() && found == before;
         is_settled.then(|| self.reload_watched(directory, &mut watch, install))
@@ -103,7 +104,11 @@ impl EnvoySource {
     ) -> Result<usize, String> {
         let Revision { epoch, number } = watch.revision;
         let revision = Revision { epoch, number: number + 1 };
-        *watch = DirectoryWatch { read: traces(directory).ok(), glimpsed: None, revision };
+        *watch = DirectoryWatch {
+            read: traces(directory).unwrap_or_default(),
+            glimpsed: None,
+            revision,
+        };
         let read = read(directory, self.repeated).and_then(|config| {
             let policy = policy_of(&config)?.with_revision(revision);
             Ok((config, policy))
@@ -255,6 +260,25 @@ mod tests {
         assert_eq!((look(), limits(&source).len()), (None, 2), "it is read once");
         assert_eq!(source.errors.load(Ordering::Relaxed), 1);
         fs::remove_file(path("bank.yml")).expect("removed");
+        assert!(look().is_none());
+        assert_eq!(look(), Some(Ok(1)));
+    }
+
+    /// It was followed no more, in silence.
+    #[test]
+    fn a_directory_that_vanishes_is_reported_once() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (here, away) = (folder.path().join("limits"), folder.path().join("away"));
+        fs::create_dir(&here).expect("a directory");
+        fs::write(here.join("shop.yaml"), file("shop", 5)).expect("written");
+        let (source, _) = open(&here).expect("valid files");
+        let look = || source.reload_if_settled(|_| {});
+        fs::rename(&here, &away).expect("moved");
+        assert!(look().is_none(), "it may be replaced at this moment");
+        let problems = look().expect("a change").expect_err("no directory");
+        assert!(problems.contains("cannot read"), "{problems}");
+        assert_eq!((look(), limits(&source).len()), (None, 1), "its limits stay in force");
+        fs::rename(&away, &here).expect("moved");
         assert!(look().is_none());
         assert_eq!(look(), Some(Ok(1)));
     }

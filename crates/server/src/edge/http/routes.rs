@@ -4,14 +4,11 @@ use std::net::SocketAddr;
 
 use axum::Router;
 use axum::extract::Request;
-use axum::middleware::map_response;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{any, get};
 use http::{Method, StatusCode, header};
-use serde_json::Value;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use utoipa_swagger_ui::SwaggerUi;
 
 use crate::admin;
 use crate::app::state::ServerState;
@@ -19,8 +16,8 @@ use crate::edge::http::handlers::{
     audit, authorize, batch, check, decisions, envoy_json, events, health, peek, refund, stats,
     status, top,
 };
-use crate::edge::http::openapi;
 use crate::edge::http::problem::Problem;
+use crate::edge::http::{docs_page, openapi};
 use crate::observe::metrics::EntryPoint;
 
 /// The path of the check, which bypasses the router to be fast.
@@ -142,22 +139,9 @@ fn finish(
     router
         .route("/openapi.json", get(describe))
         .route("/", get(|| async { Redirect::temporary("/docs/") }))
-        .merge(docs(api))
+        .merge(docs_page::routes(api))
         .fallback(move |request: Request| async move { unknown_path(&request, elsewhere) })
         .with_state(state.clone())
-}
-
-/// The Swagger UI. A missing file is reported as a problem, as for other paths.
-fn docs(api: Value) -> Router<ServerState> {
-    let router =
-        Router::from(SwaggerUi::new("/docs").external_url_unchecked("/docs/openapi.json", api));
-    router.layer(map_response(|response: Response| async {
-        if response.status() == StatusCode::NOT_FOUND {
-            let detail = "there is no such file; /docs/ is where the documentation begins";
-            return Problem::not_found("unknown_path", detail).into_response();
-        }
-        response
-    }))
 }
 
 fn unknown_path(request: &Request, elsewhere: Option<Elsewhere>) -> Problem {

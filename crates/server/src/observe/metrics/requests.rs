@@ -26,7 +26,8 @@ pub(crate) enum RequestOutcome {
     Allowed,
     /// A limit was reached.
     Refused,
-    /// The client is on the deny list, is banned, or lacks a required identifier.
+    /// The client is on the deny list, is banned, or lacks a required identifier; or no rule applies, and such
+    /// requests are refused.
     Denied,
     /// It passed after a delay.
     Throttled,

@@ -65,6 +65,39 @@ fn a_problem_document_has_the_status_that_is_sent() {
     assert!(body.contains(r#""status":418"#), "{body}");
 }
 
+/// Of two rules that refuse, the one that binds speaks: its status and body, and what it leaves out is as in general.
+#[test]
+fn a_rule_has_its_own_refusal() {
+    let general = RefusalFormat::default()
+        .status(StatusCode::SERVICE_UNAVAILABLE)
+        .body(RefusalTemplate::parse("general", "text/plain").expect("a template"));
+    for (by_rule, expected) in [
+        ("status: 402", (402, "text/plain", "general")),
+        ("body: '{\"by\":{rule_id}}'", (503, "application/json", r#"{"by":"minute"}"#)),
+        (
+            "status: 418, body: '{status} {limit}', content_type: text/css",
+            (418, "text/css", "418 1"),
+        ),
+    ] {
+        let policy = format!(
+            "rules:
+             - {{rule_id: minute, limit: 1, window: 1m, identifier_type: user_id, refusal: {{{by_rule}}}}}
+             - {{rule_id: second, limit: 1, window: 1s, identifier_type: user_id, refusal: {{status: 400}}}}"
+        );
+        let decision = decide(&after(&policy, &["0 check user_id=u"]), "user_id=u");
+        let mut body = Vec::new();
+        let (status, content_type) = general.write(&decision, "d1-r0", &mut body);
+        let content_type = content_type.to_str().expect("a text");
+        let body = String::from_utf8(body).expect("a text");
+        assert_eq!((status.as_u16(), content_type, &*body), expected, "{by_rule}");
+    }
+    let policy = "rules: [{rule_id: r, limit: 0, window: 1m, identifier_type: global, refusal: {body: problem}}]";
+    let mut body = Vec::new();
+    let (status, content_type) =
+        general.write(&decide(&after(policy, &[]), ""), "d1-r0", &mut body);
+    assert_eq!((status.as_u16(), content_type.as_bytes()), (503, &b"application/problem+json"[..]));
+}
+
 /// A text about limits would be wrong for a client that is on a list.
 #[test]
 fn only_limits_and_bans_use_the_format() {

@@ -8,6 +8,7 @@ mod corrections;
 mod penalty;
 mod report;
 mod soft;
+mod unmatched;
 
 use crate::scene;
 

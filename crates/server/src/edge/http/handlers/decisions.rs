@@ -186,6 +186,9 @@ fn because(decision: &Decision) -> String {
         reason.as_ref().map_or_else(String::new, |reason| format!(": {reason}"))
     };
     match decision.reason() {
+        DecisionReason::NoRule if !decision.is_allowed() => {
+            "no rule applied, and unmatched is deny".to_owned()
+        }
         DecisionReason::NoRule => "no rule applied".to_owned(),
         DecisionReason::AllowListed { reason } => {
             format!("the client is never limited{}", given(reason))

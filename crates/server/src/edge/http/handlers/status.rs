@@ -6,9 +6,9 @@ use axum::extract::{Query, State};
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, header};
 use serde::{Deserialize, Serialize};
-use tollgate::CheckTarget;
 use tollgate::http::write_fields;
 use tollgate::identity::HttpRequest;
+use tollgate::{CheckTarget, DecisionReason};
 use utoipa::ToSchema;
 
 use crate::app::state::ServerState;
@@ -126,6 +126,8 @@ pub(crate) async fn status(
     let mut fields = HeaderMap::new();
     write_fields(&decision, app.families, &mut fields);
     fields.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    let denied = !decision.is_allowed();
+    // A request that no rule applies to says nothing about other requests of the client.
+    let is_unmatched = *decision.reason() == DecisionReason::NoRule;
+    let denied = !decision.is_allowed() && (!is_unmatched || endpoint.is_some());
     Ok((fields, Json(StatusAnswer { client_id, denied, banned, limits })).into_response())
 }

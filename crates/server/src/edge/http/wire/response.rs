@@ -166,6 +166,9 @@ fn rest(out: &mut Vec<u8>, name: &str, value: Option<&impl Serialize>) {
 /// Why a decision was made, if not by a limit.
 fn because(decision: &Decision) -> Option<String> {
     match decision.reason() {
+        DecisionReason::NoRule if !decision.is_allowed() => {
+            Some("no rule applies, and unmatched is deny".to_owned())
+        }
         DecisionReason::Rules
         | DecisionReason::NoRule
         | DecisionReason::StoreUnavailable { .. } => None,
