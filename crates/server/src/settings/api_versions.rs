@@ -8,7 +8,7 @@ use super::layers::Layers;
 /// The longest link.
 const MAX_LINK_BYTES: usize = 2_000;
 
-/// What callers of a version of the HTTP API are told about its end.
+/// What responses of a version of the HTTP API say about its end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VersionNotice {
     /// Since when, or from when on, it is deprecated.

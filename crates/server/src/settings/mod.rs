@@ -113,7 +113,7 @@ pub struct Settings {
     pub request_headers: RequestHeaders,
     /// How the paths of requests are read and matched.
     pub paths: Paths,
-    /// What callers are told about the end of version 1 of the HTTP API.
+    /// What responses say about the end of version 1 of the HTTP API.
     pub api_v1: VersionNotice,
     /// Limits on what clients may use of the server.
     pub limits: Limits,

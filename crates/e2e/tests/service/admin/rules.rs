@@ -50,7 +50,7 @@ fn rules_are_made_changed_and_removed() {
     }
 }
 
-/// The field was not named, and the column was that of the merged entry, which nobody sent.
+/// The field was not named, and the column was that of the merged entry, which the caller never sent.
 #[test]
 fn a_problem_of_a_rule_names_the_field_and_its_place_in_the_body() {
     let desk = TestServer::open();

@@ -54,7 +54,7 @@ impl VersionFields {
     }
 }
 
-/// A time as HTTP writes it: `Sun, 31 Jan 2027 00:00:00 GMT`. Rounded down: nobody relies on the API for too long.
+/// A time as HTTP writes it: `Sun, 31 Jan 2027 00:00:00 GMT`. Rounded down, so that callers do not rely on the API for too long.
 fn http_date(moment: Timestamp) -> Option<String> {
     let second = i64::try_from(moment.as_micros() / 1_000_000).ok()?;
     let moment = jiff::Timestamp::from_second(second).ok()?;
