@@ -58,6 +58,11 @@ fn a_request_is_refused_once_all_of_its_quotas_are_exceeded() {
         "OVER_LIMIT, OK 3, OVER_LIMIT 0, OVER_LIMIT 0",
     );
     check(&[&["user=bob"]], "OK, OK 2");
+    // Requests that one quota admitted were once counted as refused, since another was exceeded.
+    let counted = |outcome: &str| {
+        server.figure(&format!("tollgate_requests_total{{entry=\"envoy\",outcome=\"{outcome}\"}}"))
+    };
+    assert_eq!((counted("allowed"), counted("refused")), (6.0, 4.0));
 }
 
 #[test]

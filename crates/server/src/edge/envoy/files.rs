@@ -17,7 +17,9 @@ use super::response::{Answer, Status};
 use super::source::CARRIED;
 use super::{Ask, CarriedLimit};
 use crate::app::state::ServerState;
+use crate::check::checker::Recording;
 use crate::edge::http::problem::Problem;
+use crate::observe::metrics::RequestOutcome;
 
 /// What descriptors carry: a limit as it was sent, and compiled.
 type CarriedQuotas = SmallVec<[Option<(Quota, Limit)>; 8]>;
@@ -137,7 +139,17 @@ pub(super) async fn check(
     let asked = place_of.get(line).and_then(|place| ask.descriptors.get(*place));
     let asked = asked.map(|asked| DescriptorRequest { domain: ask.domain, asked });
     let context = |_: &Decision| Some(asked.as_ref()?.context());
-    let id = app.checker.record(&decision, ask.recording(), context);
+    let recording = ask.recording();
+    if recording.is_request {
+        // Quotas that are exceeded do not refuse a request that another one admits.
+        let outcome = match RequestOutcome::of(recording.entry, &decision) {
+            RequestOutcome::Refused if !is_over => RequestOutcome::Allowed,
+            outcome => outcome,
+        };
+        app.metrics.requests.count(recording.entry, outcome);
+    }
+    let recording = Recording { is_request: false, ..recording };
+    let id = app.checker.record(&decision, recording, context);
     let answer = Answer::new(app, &decision, drained.as_ref(), statuses, is_over, id.as_deref());
     Ok(Answer { metadata, ..answer })
 }
