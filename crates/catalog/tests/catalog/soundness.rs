@@ -134,8 +134,11 @@ async fn rules_that_replace_each_other_are_refused() {
             |id: &str, others: &[&str]| put(Kind::Rule, &rule(id, &json!({"replaces": others})));
         let chain = vec![replacing("a", &["b"]), replacing("b", &["c"]), replacing("c", &[])];
         desk.check(Intent::Edits(chain), "+rule a, +rule b, +rule c").await;
-        desk.check(only(replacing("c", &["a"])), "invalid: rule a: a, c, b replace each other: ..")
-            .await;
+        desk.check(
+            only(replacing("c", &["a"])),
+            "invalid: rule a, replaces: a, c, b replace each other: ..",
+        )
+        .await;
         desk.check(only(remove(Kind::Rule, "c")), "invalid: rule b: there is no rule `c`; ..")
             .await;
         // Turned round as a whole it is a chain again.
@@ -205,7 +208,7 @@ async fn what_redis_cannot_count_is_refused_where_it_counts() {
             desk.check(only(put(kind, &body)), expected).await;
         };
         let too_much = json!({"limit": BEYOND});
-        let refused = "invalid: rule big: Redis counts exactly up to ..";
+        let refused = "invalid: rule big, limit: Redis counts exactly up to ..";
         check(Kind::Rule, rule("big", &too_much), refused).await;
         check(
             Kind::Rule,

@@ -161,8 +161,8 @@ fn requests_of_envoy_are_counted_in_the_store() {
         let answer = nodes[node].post("/json", body);
         assert_eq!(answer.status, expected, "{answer:?}");
     }
-    let counters = "return #redis.call('KEYS', 'tg:*')";
-    assert_eq!(redis.command(&["EVAL", counters, "0"]).integer(), 1);
+    let keys = "return #redis.call('KEYS', 'tg:*')";
+    assert_eq!(redis.command(&["EVAL", keys, "0"]).integer(), 2, "the counter and the mark");
 }
 
 #[test]

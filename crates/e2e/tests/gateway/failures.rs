@@ -39,7 +39,9 @@ fn an_unreachable_upstream_is_a_502_and_is_retried_once_a_second() {
         }
     });
     until("an upstream that is back", || (gateway.get("/").status == 204).then_some(()));
-    let said = gateway.server.process.errors();
+    let said = until("the line about it", || {
+        Some(gateway.server.process.errors()).filter(|said| said.contains("reachable again"))
+    });
     assert_eq!(said.matches("cannot connect to upstream").count(), 1, "{said}");
     assert_eq!(said.matches("upstream is reachable again").count(), 1, "{said}");
 }

@@ -6,11 +6,12 @@ use serde_json::{Value, json};
 use tollgate_rules::{Source, schema};
 
 /// Where each record of the schema stands in a document: `?` is where its fields go.
-const RECORDS: [(&str, &str); 11] = [
+const RECORDS: [(&str, &str); 12] = [
     ("", "{?}"),
     ("RuleDocument", "{rules: [{?}]}"),
     ("AppliesTo", "{rules: [{applies_to: {?}}]}"),
     ("LimitFromDocument", "{rules: [{limit_from: {?}}]}"),
+    ("RefusalDocument", "{rules: [{refusal: {?}}]}"),
     ("ThrottleDocument", "{rules: [{throttle: {?}}]}"),
     ("SoftDocument", "{rules: [{soft: {?}}]}"),
     ("PenaltyDocument", "{rules: [{penalty: {?}}]}"),

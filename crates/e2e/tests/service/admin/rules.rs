@@ -67,15 +67,15 @@ fn a_problem_of_a_rule_names_the_field_and_its_place_in_the_body() {
         (
             "PATCH",
             r#"{"name":"n", "applies_to":{"methods":["GET",5]}}"#.to_owned(),
-            "line 1, column 46: rule api, applies_to.methods[1]: expected text, found 5",
+            "line 1, column 45: rule api, applies_to.methods[1]: expected text, found 5",
         ),
-        // What is wrong was not sent: the rule has another window already.
+        // What is wrong was not sent, so it has no place: the rule has another window already.
         (
             "PATCH",
             r#"{"window_seconds":5}"#.to_owned(),
-            "line 1, column 2: rule api, window_seconds: ",
+            "rule api, window: window_seconds is given too",
         ),
-        ("PUT", rule(", \"limt\": 5"), "line 2, column 39: rule api, limt: there is no such field"),
+        ("PUT", rule(", \"limt\": 5"), "line 2, column 43: rule api, limt: there is no such field"),
     ] {
         let answer = desk.as_admin(method, "/api/v1/rules/api", &body);
         assert_eq!(answer.status, 422, "{body}: {answer:?}");
