@@ -48,7 +48,7 @@ fn the_check_api_says_why() {
         let why = server.get_as_admin(&format!("/api/v1/decisions/{id}")).json();
         assert_eq!(why["because"], "no rule applied, and unmatched is deny", "{why}");
         // The caller chose the rule, or the client is never limited.
-        let by_rule = r#"{"key_type":"ip","key_value":"192.0.2.1","rule_id":"off"}"#;
+        let by_rule = r#"{"identifiers":{"ip":"192.0.2.1"},"rule_id":"off"}"#;
         assert_eq!(server.check(by_rule)["allowed"], true);
         let listed = r#"{"identifiers":{"user_id":"root"},"endpoint":"/other"}"#;
         assert_eq!(server.check(listed)["allowed"], true);
