@@ -139,8 +139,11 @@ async fn rules_that_replace_each_other_are_refused() {
             "invalid: rule a, replaces: a, c, b replace each other: ..",
         )
         .await;
-        desk.check(only(remove(Kind::Rule, "c")), "invalid: rule b, replaces[0]: there is no rule `c`; ..")
-            .await;
+        desk.check(
+            only(remove(Kind::Rule, "c")),
+            "invalid: rule b, replaces[0]: there is no rule `c`; ..",
+        )
+        .await;
         // Turned round as a whole it is a chain again.
         let turned = vec![replacing("c", &["b"]), replacing("b", &["a"]), replacing("a", &[])];
         desk.check(Intent::Edits(turned), "~rule c, ~rule b, ~rule a").await;

@@ -60,7 +60,8 @@ fn a_store_that_becomes_that_of_others_is_not_used_any_more() {
     redis.command(&["SET", mark, "others"]);
     until("the store to be closed", || (!is_store_up(&node)).then_some(()));
     assert!(!is_allowed(&node), "on_store_failure: closed");
-    assert!(node.process.errors().contains("belongs to another fleet"));
+    let line = "belongs to another fleet";
+    until("a line", || node.process.errors().contains(line).then_some(()));
     // As after a restart of Redis: the node marks it again.
     redis.command(&["DEL", mark]);
     until("the store to be open", || is_allowed(&node).then_some(()));
@@ -97,8 +98,8 @@ fn a_store_that_is_away_from_the_start_is_reported() {
         gone.url()
     };
     let node = Server::start(&setup(&["--store", url.as_str()], &[OURS]));
-    let told = node.process.errors();
-    assert!(told.contains("until it can be used, on_store_failure of each rule applies"), "{told}");
+    let line = "until it can be used, on_store_failure of each rule applies";
+    until("the warning", || node.process.errors().contains(line).then_some(()));
 }
 
 /// Nodes with one catalog need no setting: the first makes the secret.

@@ -11,6 +11,7 @@ use super::brief;
 use crate::start_and_stop;
 use tollgate_e2e::grpc::{Client, request};
 use tollgate_e2e::server::{Server, binary};
+use tollgate_e2e::until;
 
 const FILE: &str =
     "{domain: test, descriptors: [{key: user, rate_limit: {unit: year, requests_per_unit: 9}}]}";
@@ -81,7 +82,7 @@ fn a_catalog_is_used_if_it_is_named_and_else_its_file_is_reported() {
     server.stop();
     let alone = start_and_stop::start(folder.path(), &["--envoy-config", "ratelimit"]);
     let warning = "catalog: tollgate.db is here but is not used";
-    assert!(alone.process.errors().contains(warning), "{}", alone.process.errors());
+    until("the warning", || alone.process.errors().contains(warning).then_some(()));
     alone.stop();
     // Other commands have no catalog to work on either.
     for command in ["migrate", "backup"] {
