@@ -175,6 +175,28 @@ fn a_copy_has_the_id_of_the_first_on_every_node() {
     }
 }
 
+/// The copy was sealed by the rules of its own time, and refunded what was never charged.
+#[test]
+fn a_copy_after_a_change_of_rules_refunds_nothing_of_its_own() {
+    let (redis, postgres) = (Redis::start(), Postgres::start());
+    let first_rules =
+        "rules: [{rule_id: per_user, limit: 50, window: 300d, identifier_type: user_id}]";
+    for store in [redis.url(), postgres.url()] {
+        let [a, b] = [first_rules, RULES].map(|rules| node(&store, rules, &[SECRET]));
+        let check = |node: &Server| {
+            let answer = node.ask("POST", CHECK, &[JSON, ("X-Idempotency-Key", "once")], ALICE);
+            id_of(&answer.json())
+        };
+        let (first, copy) = (check(&a), check(&b));
+        assert!(first.contains('.') && !copy.contains('.'), "{first} {copy}");
+        let before = left(&b, ALICE);
+        assert_eq!(refund(&b, &copy).status, 404, "{store}");
+        assert_eq!(left(&b, ALICE), before, "{store}");
+        assert_eq!(refund(&b, &first).json(), json!({"counters": 1}), "{store}");
+        expect(&refund(&b, &first), 409, "already_given_back");
+    }
+}
+
 #[test]
 fn a_decision_whose_window_has_ended_is_not_refunded() {
     let redis = Redis::start();

@@ -162,10 +162,17 @@ impl Checker {
                     let id = self.record(&decision, recording, context);
                     (respond(&decision, id.as_deref()), false)
                 }
-                Idempotent::Replayed { decision, note } => {
+                Idempotent::Replayed { decision, note, has_same_charges } => {
                     // Any client of the store may have written the note: it is used only if it is an id.
                     let id = note.parse().ok().filter(|_| is_kept(&decision));
-                    let id = id.map(|id| self.name(id, &decision).1);
+                    // After a change of rules, an id that was sealed here would refund what the first was not charged.
+                    let id = id.map(|id: DecisionId| {
+                        if has_same_charges {
+                            self.name(id, &decision).1
+                        } else {
+                            IdText::Short(id.text())
+                        }
+                    });
                     note_decision(&decision, id.as_deref());
                     (respond(&decision, id.as_deref()), true)
                 }

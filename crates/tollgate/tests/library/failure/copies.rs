@@ -86,7 +86,7 @@ fn check(policy: &str, steps: &[(&str, &str)]) {
                 let key = IdempotencyKey { call: [0; 16], body: [body; 16], note: &note, lifetime };
                 match at_once(limiter.check_idempotent(CheckTarget::Request(&request), &key)) {
                     Idempotent::Executed(decision) => render(&decision),
-                    Idempotent::Replayed { decision, note } => {
+                    Idempotent::Replayed { decision, note, .. } => {
                         format!("as {note}: {}", render(&decision))
                     }
                     Idempotent::KeyReused => "conflict".to_owned(),
