@@ -311,6 +311,33 @@ fn a_node_cut_off_from_the_database_follows_the_others_through_redis() {
     assert_eq!(rule.json()["limit"], 22_000, "{rule:?}");
 }
 
+/// The copy came back into force when the catalog was away, with tokens and rules that a restore had undone.
+#[test]
+fn a_restored_catalog_replaces_the_copy_of_what_was_undone() {
+    let scene = Scene::start();
+    scene.postgres.query("CREATE DATABASE fleet");
+    let url = scene.postgres.url();
+    let url = format!("{}/fleet", url.rsplit_once('/').expect("a database").0);
+    let start = || node_with(&url, &scene.redis.url(), &scene.new_folder(), OURS);
+    let write = |limit: u64| {
+        let node = start();
+        assert_eq!(put(&node, "/api/v1/policy", &pair(limit)).status, 200);
+        scene.until_published(&node);
+    };
+    write(11_000);
+    scene.postgres.query("CREATE DATABASE backup TEMPLATE fleet");
+    write(22_000);
+    scene.postgres.query("DROP DATABASE fleet WITH (FORCE)");
+    scene.postgres.query("CREATE DATABASE fleet TEMPLATE backup");
+    let undone = scene.redis.command(&["HGET", COPY, "#revision"]);
+    let node = start();
+    assert_eq!(limit_at(&node), 11_000);
+    until("another copy", || {
+        (scene.redis.command(&["HGET", COPY, "#revision"]) != undone).then_some(())
+    });
+    assert_eq!(limit_at(&scene.cut_off(OURS)), 11_000);
+}
+
 /// Clients in each of the documents that fill a catalog.
 const CLIENTS: usize = 5_000;
 

@@ -45,7 +45,7 @@ impl Shared {
             if let (Some(secret), true) = (self.fleet.secret(), self.fleet.owns_store()) {
                 let is_thorough = checks % FULL_CHECK_EVERY == 0;
                 checks = checks.wrapping_add(1);
-                catalog_sync.publish_policy_copy(secret, is_thorough).await;
+                catalog_sync.publish_policy_copy(secret, self.now(), is_thorough).await;
             }
             sleep((began.elapsed() * REST_FACTOR).clamp(MIN_REST, MAX_REST)).await;
             tokio::select! {

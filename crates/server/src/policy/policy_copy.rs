@@ -11,7 +11,7 @@ use tollgate::store::{
     PolicyCopyError, PolicyCopyHead, PolicyPublication, RedisPolicyCopy, SealedPolicy,
 };
 use tollgate::{Revision, Stopwatch, Timestamp};
-use tollgate_catalog::{Catalog, PolicyExport, View};
+use tollgate_catalog::{Catalog, PolicyExport, Version, View};
 
 use crate::app::fleet_secret::FleetSecret;
 use crate::policy::sealed_policy::{self, PolicyHeader, PolicyText, Refusal};
@@ -108,6 +108,17 @@ impl PolicyCopy {
             }
             Err(refusal) => self.refuse(&header, &refusal),
         }
+    }
+
+    /// The version of the copy in Redis, if it is genuine and not that of `known` or an older one.
+    pub(crate) async fn other_version(
+        &self,
+        secret: &FleetSecret,
+        known: Version,
+    ) -> Option<Version> {
+        let head = self.redis.as_ref()?.head().await.ok()??;
+        let found = genuine(&head, secret).ok()?.version;
+        (found != known && found.revision >= known.revision).then_some(found)
     }
 
     /// Publishes the policy of `source`, unless the copy in Redis is genuine and not older than `revision`, which is in

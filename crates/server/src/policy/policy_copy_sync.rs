@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use tollgate::Timestamp;
-use tollgate_catalog::{Version, View};
+use tollgate_catalog::{ChangesSince, Version, View};
 
 use crate::app::fleet_secret::FleetSecret;
 use crate::policy::catalog_sync::CatalogSync;
@@ -37,11 +37,17 @@ impl CatalogSync {
     }
 
     /// Publishes the policy in force to nodes without the catalog, unless that was done.
-    pub(crate) async fn publish_policy_copy(&self, secret: &Arc<FleetSecret>, is_thorough: bool) {
+    pub(crate) async fn publish_policy_copy(
+        &self,
+        secret: &Arc<FleetSecret>,
+        now: Timestamp,
+        is_thorough: bool,
+    ) {
         let version = self.view.load().version();
         if version == Version::default() {
             return;
         }
+        self.replace_undone_copy(secret, version, now).await;
         // The copy on the disk, so that the database is not read again.
         let source = match &self.copy {
             Some(copy) if copy.version().await.is_ok_and(|it| it == version) => copy,
@@ -50,5 +56,23 @@ impl CatalogSync {
         let (source, heard_at) = (Arc::clone(source), self.heard_at());
         let revision = version.revision;
         self.policy_copy.publish(secret, revision, is_thorough, source, heard_at).await;
+    }
+
+    /// Begins a new epoch if the copy in Redis has a history that the catalog does not have: it was restored while no node
+    /// ran. The copy would come back into force when the catalog is unavailable, with everything that the restore undid.
+    async fn replace_undone_copy(&self, secret: &FleetSecret, ours: Version, now: Timestamp) {
+        if self.is_away.load(Relaxed) {
+            return;
+        }
+        let Some(found) = self.policy_copy.other_version(secret, ours).await else { return };
+        if let Ok(ChangesSince::Restored) = self.catalog.since(found).await {
+            tracing::warn!(
+                revision = found.revision.number,
+                "the copy of the policy in Redis has another history than the catalog, which was restored; a new epoch begins"
+            );
+            if let Err(error) = self.catalog.begin_epoch(found, now).await {
+                tracing::warn!("the new epoch has to wait: {error}");
+            }
+        }
     }
 }
