@@ -333,7 +333,8 @@ impl Limit {
     }
 
     /// Refunds `units`. With the time of a charge, they go to the window or entry that was charged then, and are
-    /// dropped if it has passed; without, to the newest.
+    /// dropped if it has passed; without, to the newest. This limit is that of the charge, which need not be the limit
+    /// in force: it tells whose state this is, and the state stays counted as it is.
     pub fn refund(
         &self,
         state: &mut Option<State>,
@@ -341,18 +342,21 @@ impl Limit {
         units: u64,
         charged_at: Option<Timestamp>,
     ) {
-        if units == 0 || !state.as_ref().is_some_and(|state| state.is_of(self)) {
+        // A limit of zero has charged nothing.
+        if units == 0 || self.limit == 0 || !state.as_ref().is_some_and(|state| state.is_of(self)) {
             return;
         }
-        match self.level(state.as_ref(), now) {
-            CounterLevel::Blocked => {}
-            CounterLevel::Bucket(debt) => {
-                *state = Some(State::Bucket(debt.refund(units).state(self)));
-            }
-            CounterLevel::Window(counts) => {
+        match state {
+            None => {}
+            Some(State::Bucket(bucket)) => bucket.refund(units),
+            Some(State::Window(_)) => {
+                let counts = window::advance(self, state.as_ref(), now);
                 *state = Some(State::Window(counts.refund(self, units, charged_at).state(self)));
             }
-            CounterLevel::Log(live) => log::refund(live, state, units, charged_at),
+            Some(State::Log(_)) => {
+                let live = log::advance(self, state.as_ref(), now);
+                log::refund(live, state, units, charged_at);
+            }
         }
     }
 

@@ -19,6 +19,16 @@ pub struct BucketState {
     pub(crate) at: Timestamp,
 }
 
+impl BucketState {
+    /// Returns `units`, in the parts that the debt is counted in and as of the last admission. Draining is linear, so
+    /// the debt at any later time is smaller by exactly these units; and a refund of a charge under an earlier limit
+    /// does not bring back the rate of that limit.
+    pub(crate) fn refund(&mut self, units: u64) {
+        let parts = Rate::new(self.limit, self.window).parts(units);
+        self.debt = self.debt.saturating_sub(parts);
+    }
+}
+
 /// A debt advanced to a point in time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Debt {
@@ -102,10 +112,6 @@ impl Debt {
         } else {
             limit.rate.parts(self.rate.units_ceil(self.debt))
         }
-    }
-
-    pub(crate) fn refund(&self, units: u64) -> Self {
-        Self { debt: self.debt.saturating_sub(self.rate.parts(units)), ..*self }
     }
 
     /// The state to store.

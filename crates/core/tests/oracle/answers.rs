@@ -37,10 +37,10 @@ fn equals_the_model(trace: &Trace, healing: Healing) -> TestCaseResult {
                 model.debit(now, cost);
                 0
             }
-            Action::Refund { units, tied } => {
+            Action::Refund { units, tied, under } => {
                 let charged_at = counter.tied_to(tied);
-                counter.refund(units, charged_at);
-                model.refund(now, units, charged_at);
+                counter.refund(units, charged_at, under);
+                model.refund(now, units, charged_at, under);
                 0
             }
             Action::Change(quota) => {

@@ -72,7 +72,7 @@ fn texts_of_buckets_are_pinned() {
     // A fraction is written in parts of the window, although the kernel counts in larger ones.
     check(bucket(500), &[(0, Ask(9)), (1, Ask(1))], "t:500:1000000:9:999500:1");
     check(bucket(5), &[(9, Debit(99))], "t:5:1000000:10:0:9");
-    check(bucket(5), &[(9, Ask(1)), (10, refund(1))], "t:5:1000000:0:0:10");
+    check(bucket(5), &[(9, Ask(1)), (10, refund(1))], "t:5:1000000:0:0:9");
     // Written under the limit that was in force.
     check(bucket(100), &[(0, Ask(60)), (0, Change(bucket(200)))], "t:100:1000000:60:0:0");
     check(
@@ -99,7 +99,7 @@ fn texts_of_windows_and_logs_are_pinned() {
 }
 
 const fn refund(units: u64) -> Action {
-    Action::Refund { units, tied: None }
+    Action::Refund { units, tied: None, under: None }
 }
 
 #[test]

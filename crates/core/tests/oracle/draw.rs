@@ -35,10 +35,12 @@ pub(crate) enum Action {
     /// A request of this cost.
     Ask(u64),
     Debit(u64),
-    /// Refunds units; tied to the charge so many charges ago, or to none.
+    /// Refunds units; tied to the charge so many charges ago, or to none; charged under another quota, or under the
+    /// one in force.
     Refund {
         units: u64,
         tied: Option<usize>,
+        under: Option<Quota>,
     },
     /// Another quota comes into force.
     Change(Quota),
@@ -185,10 +187,19 @@ fn action(quota: Quota, menu: Menu) -> impl Strategy<Value = Action> {
     prop_oneof![
         6 => units(&quota).prop_map(Action::Ask),
         corrections => units(&quota).prop_map(Action::Debit),
-        2 * corrections => (units(&quota), prop::option::of(0..4_usize))
-            .prop_map(|(units, tied)| Action::Refund { units, tied }),
+        2 * corrections => (units(&quota), prop::option::of(0..4_usize), under(quota, menu))
+            .prop_map(|(units, tied, under)| Action::Refund { units, tied, under }),
         2 * u32::from(menu.changes) => changed(quota).prop_map(Action::Change),
         u32::from(menu.replacements) => replaced(quota).prop_map(Action::Change),
+    ]
+}
+
+/// The quota that a refunded charge was made under, if not the one in force.
+fn under(quota: Quota, menu: Menu) -> impl Strategy<Value = Option<Quota>> {
+    prop_oneof![
+        2 => Just(None),
+        u32::from(menu.changes) => changed(quota).prop_map(Some),
+        u32::from(menu.replacements) => replaced(quota).prop_map(Some),
     ]
 }
 

@@ -15,12 +15,12 @@ fn per(limit: u64, window: u64) -> impl Fn(Algorithm) -> Quota {
 }
 
 const fn refund(units: u64) -> Action {
-    Action::Refund { units, tied: None }
+    Action::Refund { units, tied: None, under: None }
 }
 
 /// Refunds what was charged so many charges ago.
 const fn refund_to(ago: usize, units: u64) -> Action {
-    Action::Refund { units, tied: Some(ago) }
+    Action::Refund { units, tied: Some(ago), under: None }
 }
 
 /// Plays a story and compares every answer: the moment in microseconds, what happens, what is said.
@@ -203,6 +203,27 @@ fn debits_go_below_zero_and_stop_there() {
         per(10, 10 * S),
         &[(0, Debit(30), "0 left"), (0, Ask(1), "no, 0 left, retry in 11000000 us")],
     );
+}
+
+/// The refund of a charge under an earlier limit rewrote the debt in that limit, and with it the rate.
+#[test]
+fn a_refund_of_a_charge_before_a_lowered_limit_keeps_the_rate() {
+    let (high, low) = (per(1_000, 1_000 * S), per(10, 1_000 * S));
+    for algorithm in BUCKETS {
+        let before = Action::Refund { units: 1, tied: Some(1), under: Some(high(algorithm)) };
+        let retry = "no, 6 left, retry in 100000000 us";
+        check(
+            high(algorithm),
+            &[
+                (0, Ask(1), "yes, 999 left"),
+                (0, Change(low(algorithm)), "9 left"),
+                (0, Debit(5), "4 left"),
+                (0, before, "5 left"),
+                (100 * S, Ask(0), "yes, 6 left"),
+                (100 * S, Ask(7), retry),
+            ],
+        );
+    }
 }
 
 #[test]

@@ -54,6 +54,12 @@ struct Debt {
     limit: u64,
 }
 
+impl Event {
+    fn is_refund(&self) -> bool {
+        matches!(self.what, What::Refund { .. })
+    }
+}
+
 impl History {
     pub(crate) fn new(quota: &Quota) -> Self {
         let window = i128::from(quota.window.get());
@@ -63,6 +69,10 @@ impl History {
     /// Counters of another algorithm or window are other counters.
     pub(crate) fn belongs_to(&self, quota: &Quota) -> bool {
         self.algorithm == quota.algorithm && self.window == i128::from(quota.window.get())
+    }
+
+    fn is_bucket(&self) -> bool {
+        self.algorithm.is_bucket()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -78,7 +88,9 @@ impl History {
         let mark = if self.algorithm == Algorithm::SlidingWindowLog {
             self.entries().last().map(|entry| entry.at)
         } else {
-            self.events.last().map(|event| event.at)
+            // A bucket is as of its last admission: a refund is no event in its time.
+            let moves = |event: &&Event| !(self.is_bucket() && event.is_refund());
+            self.events.iter().rfind(moves).map(|event| event.at)
         };
         mark.map_or(now, |mark| mark.max(now))
     }
@@ -171,6 +183,11 @@ impl History {
         let window = self.window.unsigned_abs();
         self.events.iter().fold(None, |debt, event| {
             let Event { at, limit, what } = *event;
+            // As if so much less had been charged, whatever limit is in force now.
+            if let (What::Refund { units, .. }, Some(debt)) = (what, debt) {
+                let Debt { level, .. } = debt;
+                return Some(Debt { level: level.saturating_sub(units * window), ..debt });
+            }
             let debt =
                 debt.map_or(Debt { level: 0, at, limit }, |debt| self.drained(debt, at, limit));
             // A charge on a debt of a higher limit rewrites all of it, in whole units.
@@ -183,9 +200,7 @@ impl History {
                     let level = (owed + units * window).min(most * window).max(owed);
                     Debt { level, at, limit }
                 }
-                What::Refund { units, .. } => {
-                    Debt { level: debt.level.saturating_sub(units * window), ..debt }
-                }
+                What::Refund { .. } => debt,
             })
         })
     }

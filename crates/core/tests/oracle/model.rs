@@ -137,10 +137,21 @@ impl Model {
         self.record(now, What::Debit { units: cost.into(), most: 2 * self.capacity() });
     }
 
-    pub(crate) fn refund(&mut self, now: Timestamp, units: u64, charged_at: Option<Timestamp>) {
-        if self.history.belongs_to(&self.quota) && !self.history.is_empty() {
+    /// Refunds units that were charged `under` another quota, or under the one in force.
+    pub(crate) fn refund(
+        &mut self,
+        now: Timestamp,
+        units: u64,
+        charged_at: Option<Timestamp>,
+        under: Option<Quota>,
+    ) {
+        let quota = under.unwrap_or(self.quota);
+        let has_charged = self.history.belongs_to(&quota) && !self.history.is_empty();
+        if has_charged && quota.limit > 0 && units > 0 {
             let charged_at = charged_at.map(|at| at.as_micros().into());
-            self.record(now, What::Refund { units: units.into(), charged_at });
+            let at = self.history.effective(now.as_micros().into());
+            let what = What::Refund { units: units.into(), charged_at };
+            self.history.record(Event { at, limit: quota.limit, what });
         }
     }
 

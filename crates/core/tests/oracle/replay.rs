@@ -44,8 +44,14 @@ impl Counter {
         self.limit.debit(&mut self.state, self.now, cost);
     }
 
-    pub(crate) fn refund(&mut self, units: u64, charged_at: Option<Timestamp>) {
-        self.limit.refund(&mut self.state, self.now, units, charged_at);
+    pub(crate) fn refund(
+        &mut self,
+        units: u64,
+        charged_at: Option<Timestamp>,
+        under: Option<Quota>,
+    ) {
+        let limit = under.map_or(self.limit, compiled);
+        limit.refund(&mut self.state, self.now, units, charged_at);
     }
 
     /// When the request was charged that a refund is tied to.
@@ -59,7 +65,9 @@ impl Counter {
                 self.ask(cost);
             }
             Action::Debit(cost) => self.debit(cost),
-            Action::Refund { units, tied } => self.refund(units, self.tied_to(tied)),
+            Action::Refund { units, tied, under } => {
+                self.refund(units, self.tied_to(tied), under);
+            }
             Action::Change(quota) => self.limit = compiled(quota),
         }
     }

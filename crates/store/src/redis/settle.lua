@@ -129,6 +129,12 @@ function bucket.read(c, text)
     text = format('%s:%.0f:%.0f:%.0f:%.0f:%.0f', l.tag, limit, l.window, whole, rest, at)
   end
   c.text = text
+  -- A refund lessens what was owed at the last admission, under the limit of that admission: draining is linear, and
+  -- the limit that comes with the refund may be an earlier one.
+  if not c.mode then
+    c.whole, c.rest, c.rate, c.at = whole, rest, limit, at
+    return
+  end
   if limit ~= l.limit then
     if l.limit > limit then
       if rest > 0 then
@@ -630,7 +636,11 @@ local function read(c)
 end
 
 local function keep(c)
-  local life = c.limit.kernel.life(c) + (c.at > now and c.at - now or 0)
+  -- A refunded debt is as of its last admission, so that some of its life may have passed.
+  local life = c.limit.kernel.life(c) + c.at - now
+  if life < 0 then
+    life = 0
+  end
   local ms = ceil(life / 1000) + extra
   if ms > LONGEST_MS then
     ms = LONGEST_MS

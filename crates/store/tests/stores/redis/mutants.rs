@@ -115,6 +115,12 @@ const MUTANTS: &[Mutant] = &[
         "  return",
     ),
     ("a queue has no longest wait", "if l.delayed >= 0 and exceeds", "if false and exceeds"),
+    (
+        "a refund rewrites a debt under the limit of its charge",
+        "c.whole, c.rest, c.rate, c.at = whole, rest, limit, at\n    return",
+        "c.whole, c.rest, c.rate, c.at = whole, rest, l.limit, at\n    return",
+    ),
+    ("a refund brings a debt to the time of the refund", "if not c.mode then", "if false then"),
     ("a refund leaves a debt below zero", "if c.whole < c.cost then", "if false then"),
     (
         "numbers are written as Lua likes",
