@@ -231,7 +231,9 @@ async fn upkeep(app: Arc<App>, shutdown: Shutdown) {
 async fn follow(app: Arc<App>, shutdown: Shutdown) {
     tokio::select! {
         () = shutdown.requested() => {}
-        ((), ()) = async { tokio::join!(app.follow_catalog(), app.keep_store()) } => {}
+        ((), (), ()) = async {
+            tokio::join!(app.follow_catalog(), app.keep_store(), app.exchange_journals())
+        } => {}
     }
 }
 

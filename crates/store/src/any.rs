@@ -4,12 +4,13 @@ use std::fmt;
 
 use tollgate_core::Timestamp;
 
-use crate::postgres::PostgresStore;
-use crate::redis::RedisStore;
-use crate::remote::NO_SECRET;
+use crate::mailbox::{MailCarrier, Mailbox, StoreSubscriptions};
+use crate::postgres::{PostgresMailbox, PostgresStore};
+use crate::redis::{RedisMailbox, RedisStore, RedisSubscriptions};
+use crate::remote::{FleetMark, StoreMark};
 use crate::{
-    DenyCache, MemoryStore, Op, Outcomes, RedisPolicyCopy, RedisRuleCache, RemoteSettings,
-    RemoteStatus, SettleRequest, Settlement, Store, StoreError,
+    DenyCache, MemoryStore, Op, Outcomes, RedisPolicyCopy, RemoteSettings, RemoteStatus,
+    SettleRequest, Settlement, Store, StoreError,
 };
 
 const HELP: &str = "write memory:, redis://host:port, redis+sentinel://hosts/name-of-the-master, \
@@ -43,14 +44,6 @@ impl StoreUrl {
     #[must_use]
     pub fn is_redis(&self) -> bool {
         self.0.starts_with("redis")
-    }
-
-    /// The rule cache of the Redis at this URL; `None` for other stores. Has to be called within a tokio runtime.
-    ///
-    /// # Errors
-    /// What is wrong with the URL, without its password.
-    pub fn rule_cache(&self, settings: &RemoteSettings) -> Result<Option<RedisRuleCache>, String> {
-        self.is_redis().then(|| RedisRuleCache::connect(&self.0, settings)).transpose()
     }
 
     /// The copy of the policy in the Redis at this URL; `None` for other stores.
@@ -142,6 +135,34 @@ impl AnyStore {
         }
     }
 
+    /// What nodes that share this store tell each other through it: messages to the node of this name, and rules if
+    /// `has_rules` and the store is Redis. `url` is that of this store. Has to be called within a tokio runtime.
+    ///
+    /// # Errors
+    /// What is wrong with the URL, without its password.
+    pub fn subscribe(
+        &self,
+        url: &StoreUrl,
+        node: &str,
+        has_rules: bool,
+        settings: &RemoteSettings,
+    ) -> Result<StoreSubscriptions, String> {
+        Ok(match self {
+            Self::Memory(_) => StoreSubscriptions::default(),
+            Self::Redis(_) => {
+                let RedisSubscriptions { mailbox, inbox, rule_cache } =
+                    RedisMailbox::connect(&url.0, node, has_rules, settings)?;
+                let mailbox = Some((Mailbox(MailCarrier::Redis(mailbox)), inbox));
+                StoreSubscriptions { mailbox, rule_cache }
+            }
+            Self::Postgres(store) => {
+                let (mailbox, inbox) = PostgresMailbox::connect(store.inner(), node);
+                let mailbox = Some((Mailbox(MailCarrier::Postgres(mailbox)), inbox));
+                StoreSubscriptions { mailbox, rule_cache: None }
+            }
+        })
+    }
+
     /// The status of each server; empty for counters in memory.
     #[must_use]
     pub fn status(&self) -> Vec<RemoteStatus> {
@@ -152,20 +173,24 @@ impl AnyStore {
         }
     }
 
-    /// Leaves the mark of a fleet in a shared store unless it has one; returns whether the mark there is `ours`.
-    /// Nodes without a secret have no mark of their own: theirs lasts as long as they ask. Counters in memory are
-    /// always ours.
+    /// Leaves the mark of a fleet in a shared store unless it has one; returns whose mark is there. Nodes without a
+    /// secret leave one that lasts as long as they ask. The mark of the `previous` secret lasts as long as nodes ask that
+    /// have it as theirs. Counters in memory are always ours.
     ///
     /// # Errors
     /// The store cannot be reached, or refuses.
-    pub async fn belongs_to(&self, ours: Option<&str>) -> Result<bool, StoreError> {
-        let ours = ours.unwrap_or(NO_SECRET);
-        let mark = match self {
-            Self::Memory(_) => return Ok(true),
-            Self::Redis(store) => store.inner().fleet_mark(ours).await?,
-            Self::Postgres(store) => store.inner().fleet_mark(ours).await?,
+    pub async fn claim(
+        &self,
+        ours: Option<&str>,
+        previous: Option<&str>,
+    ) -> Result<StoreMark, StoreError> {
+        let mark = FleetMark::new(ours, previous);
+        let found = match self {
+            Self::Memory(_) => return Ok(StoreMark::Ours),
+            Self::Redis(store) => store.inner().fleet_mark(&mark).await?,
+            Self::Postgres(store) => store.inner().fleet_mark(&mark).await?,
         };
-        Ok(mark == ours)
+        Ok(mark.owner_of(&found))
     }
 
     /// How many requests were refused without a call to a server.

@@ -8,6 +8,8 @@ mod any;
 mod deny_cache;
 mod histogram;
 mod idempotency;
+#[cfg(all(feature = "postgres", feature = "redis"))]
+mod mailbox;
 pub mod memory;
 #[cfg(feature = "postgres")]
 pub mod postgres;
@@ -22,6 +24,8 @@ pub use any::{AnyStore, StoreUrl};
 pub use deny_cache::DenyCache;
 pub use histogram::{Histogram, HistogramSnapshot};
 pub use idempotency::IdempotencyKey;
+#[cfg(all(feature = "postgres", feature = "redis"))]
+pub use mailbox::{Mailbox, StoreSubscriptions};
 pub use memory::MemoryStore;
 #[cfg(feature = "redis")]
 pub use redis::{
@@ -29,7 +33,7 @@ pub use redis::{
     RedisRuleCache, RuleCacheError, SealedPolicy,
 };
 #[cfg(feature = "remote")]
-pub use remote::{BreakerState, FleetGate, RemoteSettings, RemoteStatus};
+pub use remote::{BreakerState, FleetGate, RemoteSettings, RemoteStatus, StoreMark};
 pub use store::{
     ExpiringRefund, Op, OpOutcome, Outcomes, Refund, RefundOnce, SettleRequest, Settlement, Store,
     StoreError, StoreErrorKind,

@@ -9,5 +9,6 @@ mod faults;
 mod load;
 mod nodes;
 mod refunds;
+mod rotation;
 mod secret;
 mod vectors;

@@ -41,6 +41,11 @@ impl App {
         Box::pin(self.state.keep_store())
     }
 
+    /// Responds to other nodes that ask for decisions of this one, until it is dropped.
+    pub fn exchange_journals(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.state.exchange_journals())
+    }
+
     /// Writes the audit log until shutdown, then what is left of it, and removes old records.
     pub fn keep_records<'a>(&'a self, ending: &'a Shutdown) -> BoxFuture<'a, ()> {
         Box::pin(self.state.keep_records(ending))

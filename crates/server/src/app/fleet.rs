@@ -4,10 +4,11 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::sleep;
 use tollgate::Stopwatch;
 use tollgate::identity::Secret;
-use tollgate::store::{FleetGate, StoreUrl};
+use tollgate::store::{FleetGate, StoreMark, StoreUrl};
 
 use crate::app::fleet_secret::FleetSecret;
 use crate::app::state::{Shared, StartError};
@@ -26,6 +27,9 @@ const RECHECK_INTERVAL: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct Fleet {
     secret: OnceLock<Arc<FleetSecret>>,
+    previous: Option<Secret>,
+    /// The mark in the store, as far as is known.
+    mark: Mutex<StoreMark>,
     store: StoreUrl,
     gate: FleetGate,
     sealer: Arc<IdSealer>,
@@ -44,7 +48,9 @@ impl Fleet {
     /// The fleet of these settings. `gate` is that of its store.
     pub(crate) fn new(settings: &Settings, gate: FleetGate, sealer: Arc<IdSealer>) -> Self {
         let store = settings.store.clone();
-        let fleet = Self { secret: OnceLock::new(), store, gate, sealer };
+        let previous = settings.fleet_previous_secret.clone();
+        let mark = Mutex::new(StoreMark::Ours);
+        let fleet = Self { secret: OnceLock::new(), previous, mark, store, gate, sealer };
         if let Some(given) = &settings.fleet_secret {
             fleet.learn(Secret::expose(given));
         }
@@ -52,10 +58,23 @@ impl Fleet {
     }
 
     fn learn(&self, secret: &str) {
-        let _ = self.secret.set(Arc::new(FleetSecret::new(secret)));
+        let previous = self.previous.as_ref().map(Secret::expose);
+        let _ = self.secret.set(Arc::new(FleetSecret::new(secret, previous)));
         // With counters in memory there is nothing that another node could refund.
         if self.store.is_shared() {
-            self.sealer.learn(secret);
+            self.sealer.learn(secret, previous);
+        }
+    }
+
+    /// Seals with the secret that all nodes know which count in a store with this mark, and logs a change of it.
+    fn follow(&self, mark: StoreMark) {
+        if std::mem::replace(&mut *self.mark.lock(), mark) != mark {
+            tell_mark(mark);
+        }
+        let is_previous = mark == StoreMark::Previous;
+        self.sealer.use_previous(is_previous);
+        if let Some(secret) = self.secret.get() {
+            secret.use_previous(is_previous);
         }
     }
 
@@ -80,6 +99,22 @@ impl Fleet {
              TOLLGATE_FLEET_SECRET or fleet.secret_file to their secret, or choose another store or prefix",
             self.store
         )
+    }
+}
+
+/// Says with whom a node counts.
+fn tell_mark(mark: StoreMark) {
+    match mark {
+        StoreMark::Previous => tracing::info!(
+            "nodes with the previous secret count in the store; this node counts with them, and the new secret is used \
+             once they have ended"
+        ),
+        StoreMark::NoSecret => tracing::warn!(
+            "nodes without a secret count in the store; this node counts with them, until they have ended"
+        ),
+        StoreMark::Ours | StoreMark::Others => {
+            tracing::info!("the store is marked with the fleet's secret");
+        }
     }
 }
 
@@ -136,9 +171,13 @@ impl Shared {
             return StoreOwner::Unknown("the fleet's secret cannot be read yet".to_owned());
         }
         let mark = secret.map(|secret| secret.mark());
-        let owner = match store.belongs_to(mark.as_deref()).await {
-            Ok(true) => StoreOwner::Us,
-            Ok(false) => StoreOwner::Others,
+        let previous = secret.and_then(|secret| secret.previous_mark());
+        let owner = match store.claim(mark.as_deref(), previous.as_deref()).await {
+            Ok(StoreMark::Others) => StoreOwner::Others,
+            Ok(mark) => {
+                self.fleet.follow(mark);
+                StoreOwner::Us
+            }
             Err(error) => {
                 return StoreOwner::Unknown(match std::error::Error::source(&error) {
                     Some(source) => format!("{error}: {source}"),
@@ -146,7 +185,7 @@ impl Shared {
                 });
             }
         };
-        self.fleet.gate.set_open(owner == StoreOwner::Us);
+        self.fleet.gate.set_open(owner != StoreOwner::Others);
         owner
     }
 

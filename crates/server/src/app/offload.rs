@@ -149,6 +149,8 @@ pub(crate) struct Queues {
     /// Transactions of the catalog, which executes them one after the other.
     pub(crate) writes: Offload,
     pub(crate) explanations: Offload,
+    /// Queries for decisions of other nodes. They wait for those nodes, and occupy no thread.
+    pub(crate) journal_queries: Offload,
 }
 
 impl Default for Queues {
@@ -162,6 +164,7 @@ impl Default for Queues {
             parsing: queue(running, 128, 32),
             writes: queue(4, 128, 32),
             explanations: queue(1, 64, 16),
+            journal_queries: queue(1, 64, 8),
         }
     }
 }

@@ -10,7 +10,7 @@ use http::HeaderMap;
 use tokio::time::sleep;
 use tollgate::http::{HeaderFamilies, PathMatching, RefusalFormat};
 use tollgate::identity::{Extractor, Identity, KnownKey, Secret, TokenVerdict};
-use tollgate::store::{AnyStore, FleetGate, Histogram, RemoteSettings};
+use tollgate::store::{AnyStore, FleetGate, Histogram, RemoteSettings, StoreSubscriptions};
 use tollgate::{Clock as _, Limiter, Micros, Policy, Stopwatch, SystemClock, Timestamp};
 use tollgate_catalog::{ApiKey, Catalog, CatalogError, Role, Token, View};
 
@@ -22,6 +22,7 @@ use crate::check::decision_id::NodeName;
 use crate::check::guard::{Guard, GuardLimits};
 use crate::check::idempotency::Idempotency;
 use crate::check::journal::Journal;
+use crate::check::remote_journal::RemoteJournal;
 use crate::check::sealed_id::IdSealer;
 use crate::edge::envoy::source::EnvoySource;
 use crate::edge::http::extract::{BodyBound, Session};
@@ -32,6 +33,7 @@ use crate::observe::metrics::Metrics;
 use crate::policy::bans::BanQueue;
 use crate::policy::catalog_sync::CatalogSync;
 use crate::policy::file::PolicyFile;
+use crate::policy::rule_cache::RuleCache;
 use crate::policy::source::PolicySource;
 use crate::settings::{self, DenyStatus, RequestHeaders, Settings};
 
@@ -69,6 +71,7 @@ pub(crate) struct Shared {
     pub(crate) extractor: Arc<Extractor>,
     pub(crate) guard: Guard,
     pub(crate) journal: Arc<Journal>,
+    pub(crate) remote_journal: RemoteJournal,
     pub(crate) audit_log: Arc<AuditLog>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) families: HeaderFamilies,
@@ -146,8 +149,14 @@ impl ServerState {
                 .build(),
             families: settings.envoy.headers,
         };
+        let node = NodeName::random(settings.store.is_shared());
+        let subscriptions = store
+            .subscribe(&settings.store, &node.text(), settings.uses_catalog(), &settings.remote)
+            .map_err(|problem| failed(&format!("store: {problem}")))?;
+        let StoreSubscriptions { mailbox, rule_cache } = subscriptions;
         // Last, so that an invalid setting leaves no new catalog behind.
-        let Opening { policy_source, policy } = Opening::of(settings).await?;
+        let opening = Opening::of(settings, RuleCache::new(rule_cache));
+        let Opening { policy_source, policy } = opening.await?;
         let limits = &settings.limits;
         let guard_limits = GuardLimits {
             check_calls: limits.check_calls_per_second,
@@ -179,7 +188,6 @@ impl ServerState {
         let limiter = limiter.path_case(settings.paths.case).unmatched(settings.unmatched);
         let limiter = limiter.store_durations(Arc::clone(&store_durations)).build_shared();
         let metrics = Arc::new(Metrics::default());
-        let node = NodeName::random(settings.store.is_shared());
         let journal = Arc::new(Journal::new(node, settings.decisions_kept));
         let sealer = Arc::new(IdSealer::new(node));
         let audit_log = Arc::new(AuditLog::new(settings));
@@ -202,6 +210,7 @@ impl ServerState {
             extractor: Arc::new(extractor),
             guard: Guard::new(guard_limits),
             journal,
+            remote_journal: RemoteJournal::new(node, mailbox),
             audit_log,
             metrics,
             families: settings.headers,
@@ -361,7 +370,7 @@ struct Opening {
 }
 
 impl Opening {
-    async fn of(settings: &Settings) -> Result<Self, StartError> {
+    async fn of(settings: &Settings, rule_cache: RuleCache) -> Result<Self, StartError> {
         let for_redis = settings.store.is_redis();
         let now = SystemClock.now();
         if !settings.uses_catalog() {
@@ -369,7 +378,7 @@ impl Opening {
             let (source, policy) = opened.map_err(StartError)?;
             return Ok(Self { policy_source: PolicySource::File(source), policy });
         }
-        let catalog_sync = CatalogSync::open(settings, now).await?;
+        let catalog_sync = CatalogSync::open(settings, rule_cache, now).await?;
         let policy = catalog_sync.view().policy().clone();
         Ok(Self { policy_source: PolicySource::Catalog(Box::new(catalog_sync)), policy })
     }

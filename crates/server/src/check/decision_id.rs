@@ -46,6 +46,15 @@ impl NodeName {
     pub(super) const fn to_bytes(self) -> [u8; 8] {
         self.0.to_be_bytes()
     }
+
+    pub(super) const fn from_bytes(bytes: [u8; 8]) -> Self {
+        Self(u64::from_be_bytes(bytes))
+    }
+
+    /// The name as it is in ids.
+    pub(crate) fn text(self) -> String {
+        if self.is_in_fleet() { format!("{:016x}", self.0) } else { format!("{:08x}", self.0) }
+    }
 }
 
 /// What an id is about.
@@ -135,6 +144,11 @@ impl Deref for IdText {
 }
 
 impl DecisionId {
+    /// Whether a node with a shared store made it.
+    pub(crate) const fn is_of_fleet(self) -> bool {
+        self.node.is_in_fleet()
+    }
+
     pub(crate) const fn is_allowed(self) -> bool {
         !matches!(self.kind, IdKind::Refused)
     }

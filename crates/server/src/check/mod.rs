@@ -5,5 +5,7 @@ pub(crate) mod decision_id;
 pub(crate) mod guard;
 pub(crate) mod idempotency;
 pub(crate) mod journal;
+mod journal_query;
 pub(crate) mod refund;
+pub(crate) mod remote_journal;
 pub(crate) mod sealed_id;

@@ -9,6 +9,7 @@
 
 use std::fmt;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use aws_lc_rs::aead::{AES_256_GCM_SIV, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use aws_lc_rs::hkdf::{HKDF_SHA256, Prk, Salt};
@@ -31,10 +32,34 @@ pub(crate) struct IdSealer {
     keys: OnceLock<SealKeys>,
 }
 
+/// The keys of the fleet's secret, and of the one before it.
 struct SealKeys {
+    current: SecretSealKeys,
+    previous: Option<SecretSealKeys>,
+    uses_previous: AtomicBool,
+}
+
+/// The keys of one secret.
+struct SecretSealKeys {
     secret: Prk,
     /// The key of this node, derived once.
     own: LessSafeKey,
+}
+
+impl SealKeys {
+    /// The keys of the secret that ids are sealed with.
+    fn in_use(&self) -> &SecretSealKeys {
+        let previous = self.previous.as_ref().filter(|_| self.uses_previous.load(Relaxed));
+        previous.unwrap_or(&self.current)
+    }
+}
+
+impl SecretSealKeys {
+    fn new(secret: &str, node: NodeName) -> Option<Self> {
+        let secret = Salt::new(HKDF_SHA256, PURPOSE).extract(secret.as_bytes());
+        let own = key_of(&secret, node)?;
+        Some(Self { secret, own })
+    }
 }
 
 /// Why a sealed id cannot be read.
@@ -58,11 +83,19 @@ impl IdSealer {
         Self { node, keys: OnceLock::new() }
     }
 
-    /// Learns the fleet's secret. From then on ids are sealed.
-    pub(crate) fn learn(&self, secret: &str) {
-        let secret = Salt::new(HKDF_SHA256, PURPOSE).extract(secret.as_bytes());
-        if let Some(own) = key_of(&secret, self.node) {
-            let _ = self.keys.set(SealKeys { secret, own });
+    /// Learns the fleet's secret, and the one before it. From then on ids are sealed.
+    pub(crate) fn learn(&self, secret: &str, previous: Option<&str>) {
+        if let Some(current) = SecretSealKeys::new(secret, self.node) {
+            let previous = previous.and_then(|secret| SecretSealKeys::new(secret, self.node));
+            let uses_previous = AtomicBool::new(false);
+            let _ = self.keys.set(SealKeys { current, previous, uses_previous });
+        }
+    }
+
+    /// Seals with the previous secret from now on, or with the current one.
+    pub(crate) fn use_previous(&self, is_previous: bool) {
+        if let Some(keys) = self.keys.get() {
+            keys.uses_previous.store(is_previous, Relaxed);
         }
     }
 
@@ -76,7 +109,7 @@ impl IdSealer {
     ) -> (DecisionId, IdText) {
         if id.kind == IdKind::Admitted
             && let Some(keys) = self.keys.get()
-            && let Some(sealed) = self.seal(keys, id, write)
+            && let Some(sealed) = self.seal(keys.in_use(), id, write)
         {
             return sealed;
         }
@@ -86,7 +119,7 @@ impl IdSealer {
     #[cold]
     fn seal(
         &self,
-        keys: &SealKeys,
+        keys: &SecretSealKeys,
         id: DecisionId,
         write: impl FnOnce(&mut [u8]) -> Option<usize>,
     ) -> Option<(DecisionId, IdText)> {
@@ -119,22 +152,33 @@ impl IdSealer {
         if seal.len() > MAX_SEAL_BYTES {
             return Err(NotOpened::Forged);
         }
-        let mut content = URL_SAFE_NO_PAD.decode(seal).map_err(|_| NotOpened::Forged)?;
+        let content = URL_SAFE_NO_PAD.decode(seal).map_err(|_| NotOpened::Forged)?;
+        let known = [Some(&keys.current), keys.previous.as_ref()];
+        let mut known = known.into_iter().flatten();
+        known.find_map(|keys| self.open_with(keys, id, content.clone())).ok_or(NotOpened::Forged)
+    }
+
+    fn open_with(
+        &self,
+        keys: &SecretSealKeys,
+        id: DecisionId,
+        mut content: Vec<u8>,
+    ) -> Option<Vec<u8>> {
         let head = id.text();
         let mut open = |key: &LessSafeKey| {
             let opened = key.open_in_place(nonce(id), Aad::from(head.as_bytes()), &mut content);
-            opened.map(|plain| plain.len()).map_err(|_| NotOpened::Forged)
+            opened.map(|plain| plain.len()).ok()
         };
         let len = match self.other_key(keys, id.node) {
             None => open(&keys.own),
-            Some(key) => open(&key.ok_or(NotOpened::Forged)?),
+            Some(key) => open(&key?),
         }?;
         content.truncate(len);
-        Ok(content)
+        Some(content)
     }
 
     /// The key of another node; `None` if it is this one.
-    fn other_key(&self, keys: &SealKeys, node: NodeName) -> Option<Option<LessSafeKey>> {
+    fn other_key(&self, keys: &SecretSealKeys, node: NodeName) -> Option<Option<LessSafeKey>> {
         (node != self.node).then(|| key_of(&keys.secret, node))
     }
 }
@@ -159,7 +203,7 @@ mod tests {
 
     fn sealer(node: u64, secret: Option<&str>) -> IdSealer {
         let sealer = IdSealer::new(NodeName::in_fleet(node));
-        secret.into_iter().for_each(|secret| sealer.learn(secret));
+        secret.into_iter().for_each(|secret| sealer.learn(secret, None));
         sealer
     }
 
@@ -177,6 +221,24 @@ mod tests {
     fn open(sealer: &IdSealer, text: &str) -> Option<Result<Vec<u8>, NotOpened>> {
         let given = GivenId::parse(text).ok()?;
         Some(sealer.open(given.id, given.seal?))
+    }
+
+    /// While the secret is changed node by node, every node opens the ids of all.
+    #[test]
+    fn ids_of_both_secrets_are_opened_while_the_secret_is_changed() {
+        let (old, new) = (sealer(1, Some("old")), sealer(2, Some("new")));
+        let both = IdSealer::new(NodeName::in_fleet(3));
+        both.learn("new", Some("old"));
+        let name = |sealer: &IdSealer, node: u64| sealer.name(id(node, 7), writes(b"it")).1;
+        for (uses_previous, opens, fails) in [(true, &old, &new), (false, &new, &old)] {
+            both.use_previous(uses_previous);
+            let text = name(&both, 3);
+            assert_eq!(open(opens, &text), Some(Ok(b"it".to_vec())));
+            assert_eq!(open(fails, &text), Some(Err(NotOpened::Forged)));
+            for text in [name(&old, 1), name(&new, 2), text] {
+                assert_eq!(open(&both, &text), Some(Ok(b"it".to_vec())));
+            }
+        }
     }
 
     #[test]

@@ -55,7 +55,11 @@ pub(crate) struct CatalogSync {
 impl CatalogSync {
     /// Opens the catalog, or starts without it. A file that cannot be opened is an error: writes could
     /// not be stored.
-    pub(crate) async fn open(settings: &Settings, now: Timestamp) -> Result<Self, StartError> {
+    pub(crate) async fn open(
+        settings: &Settings,
+        rule_cache: RuleCache,
+        now: Timestamp,
+    ) -> Result<Self, StartError> {
         let (url, bounds) = (&settings.catalog, settings.limits.write_bounds());
         let policy_bounds = PolicyBounds { for_redis: settings.store.is_redis(), bounds };
         let catalog = Catalog::new(url.clone(), policy_bounds);
@@ -66,9 +70,6 @@ impl CatalogSync {
         for url in [Some(url), copy.as_ref().map(|copy| copy.url())].into_iter().flatten() {
             warn_if_exposed(url);
         }
-        let rule_cache =
-            settings.store.rule_cache(&settings.remote).map_err(|it| StartError::new(&it))?;
-        let rule_cache = RuleCache::new(rule_cache);
         // Only a shared catalog can be unavailable, and only its nodes have one policy.
         let policy_copy =
             if url.is_shared() { settings.store.policy_copy(&settings.remote) } else { Ok(None) };

@@ -54,7 +54,8 @@ enum CopyState {
     UpToDate,
     /// To be replaced if its revision is older.
     Older,
-    /// To be replaced whatever its revision: this header is not genuine, or its chunks are not.
+    /// To be replaced whatever its revision: this header is not genuine, or its chunks are not, or the fleet has another
+    /// secret now.
     Invalid(Vec<u8>),
 }
 
@@ -169,6 +170,10 @@ impl PolicyCopy {
     ) -> Result<CopyState, String> {
         let Some(head) = redis.head().await.map_err(told)? else { return Ok(CopyState::Older) };
         let is_up_to_date = match genuine(&head, secret) {
+            // The fleet has a new secret: nodes that know only that one are to start from the copy too.
+            Ok(header) if header.version.revision == revision && !header.is_of_secret_in_use => {
+                return Ok(CopyState::Invalid(head.header));
+            }
             Ok(header) => header.version.revision >= revision,
             Err(refusal) => {
                 let _: Option<()> = self.refuse(&head.header, &refusal);

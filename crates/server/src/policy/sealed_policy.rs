@@ -35,6 +35,8 @@ pub(crate) struct PolicyHeader {
     /// When the catalog last responded to the node that sealed it; `None` if it never did.
     pub(crate) heard_at: Option<Timestamp>,
     chunks: u32,
+    /// Whether it would be sealed with the same secret now.
+    pub(crate) is_of_secret_in_use: bool,
 }
 
 /// Why a copy is refused.
@@ -162,14 +164,16 @@ fn read_header(
     let count = |text: &str| text.parse::<u64>().map_err(|_| Refusal::NotSealed);
     let salt = bytes_of(salt).ok_or(Refusal::NotSealed)?;
     let tag = bytes_of(tag).ok_or(Refusal::NotSealed)?;
-    let key = secret.policy_copy_key(&salt).ok_or(Refusal::NotSealed)?;
-    unseal(&key, HEADER_PLACE, claims, &tag).ok_or(Refusal::NotGenuine)?;
+    let mut keys = secret.policy_copy_keys(&salt).enumerate();
+    let genuine = keys.find(|(_, key)| unseal(key, HEADER_PLACE, claims, &tag).is_some());
+    let (place, key) = genuine.ok_or(Refusal::NotGenuine)?;
     let revision = Revision { epoch: count(epoch)?, number: count(number)? };
     let heard_at = count(heard_at)?;
     let header = PolicyHeader {
         version: Version { revision, stamp: count(stamp)? },
         heard_at: (heard_at > 0).then(|| Timestamp::from_micros(heard_at)),
         chunks: chunks.parse().map_err(|_| Refusal::NotSealed)?,
+        is_of_secret_in_use: place == 0,
     };
     Ok((header, claims.to_owned(), key))
 }
@@ -219,7 +223,7 @@ mod tests {
     const VERSION: Version = Version { revision: Revision { epoch: 7, number: 27 }, stamp: 5 };
 
     fn ours() -> FleetSecret {
-        FleetSecret::new("ours-0123456789abcdef0123456789abcdef")
+        FleetSecret::new("ours-0123456789abcdef0123456789abcdef", None)
     }
 
     /// Several chunks: random names do not compress well.
@@ -276,8 +280,19 @@ mod tests {
     }
 
     #[test]
+    fn a_copy_is_opened_with_the_previous_secret_and_is_to_be_replaced() {
+        let new = "new-0123456789abcdef0123456789abcdef";
+        let both = FleetSecret::new(new, Some("ours-0123456789abcdef0123456789abcdef"));
+        let policy = sealed();
+        let is_in_use = || open(&policy, &both).map(|(header, _)| header.is_of_secret_in_use);
+        assert_eq!(is_in_use().ok(), Some(false));
+        both.use_previous(true);
+        assert_eq!(is_in_use().ok(), Some(true));
+    }
+
+    #[test]
     fn another_secret_opens_nothing() {
-        let theirs = FleetSecret::new("theirs-0123456789abcdef0123456789abcd");
+        let theirs = FleetSecret::new("theirs-0123456789abcdef0123456789abcd", None);
         let policy = sealed();
         assert_eq!(open(&policy, &theirs).expect_err("refused"), Refusal::NotGenuine);
         assert_eq!(PolicyHeader::open(&policy.header, &theirs), Err(Refusal::NotGenuine));

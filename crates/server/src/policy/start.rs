@@ -123,5 +123,6 @@ async fn in_redis(
         }
         return None;
     };
-    policy_copy.load(&Arc::new(FleetSecret::new(&secret)), known).await
+    let previous = settings.fleet_previous_secret.as_ref().map(Secret::expose);
+    policy_copy.load(&Arc::new(FleetSecret::new(&secret, previous)), known).await
 }

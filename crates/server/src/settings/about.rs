@@ -26,6 +26,10 @@ const SETTINGS: &[(&str, &str)] = &[
     ("check_token_file", "A file with the token for the check API."),
     ("admin_token_file", "A file with the token for the admin API."),
     ("fleet.secret_file", "A file with the secret that all nodes of a fleet have."),
+    (
+        "fleet.previous_secret_file",
+        "A file with the secret that the fleet had before, while it is changed node by node.",
+    ),
     ("headers", "The families of header fields in responses; an empty list for none."),
     ("log", "The format of log lines."),
     ("log_level", "The lowest level that is logged."),

@@ -91,6 +91,8 @@ pub struct Settings {
     pub admin_token: Option<Secret>,
     /// The secret that all nodes of the fleet have; without one, it is in the catalog.
     pub fleet_secret: Option<Secret>,
+    /// The secret that the nodes of the fleet had before, while it is changed node by node.
+    pub fleet_previous_secret: Option<Secret>,
     /// The header fields that show clients their limits.
     pub headers: HeaderFamilies,
     /// The format of log lines.
@@ -149,6 +151,7 @@ impl Default for Settings {
             check_token: None,
             admin_token: None,
             fleet_secret: None,
+            fleet_previous_secret: None,
             headers: HeaderFamilies::default(),
             log: LogFormat::Text,
             log_level: LogLevel::Info,

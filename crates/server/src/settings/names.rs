@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 use tollgate::http::{HeaderFamilies, HeaderFamily, PathMatching};
+use tollgate::identity::Secret;
 use tollgate::{PathCase, Unmatched};
 use tollgate_document::{Problem, Value};
 
@@ -27,6 +28,12 @@ const FLEET_SECRET: SecretNames = SecretNames {
     name: "fleet.secret",
     file: "fleet.secret_file",
     variable: "TOLLGATE_FLEET_SECRET",
+};
+
+const FLEET_PREVIOUS_SECRET: SecretNames = SecretNames {
+    name: "fleet.previous_secret",
+    file: "fleet.previous_secret_file",
+    variable: "TOLLGATE_FLEET_PREVIOUS_SECRET",
 };
 
 /// The least length of the fleet's secret, so that it cannot be guessed.
@@ -64,6 +71,13 @@ pub(super) fn read_all(layers: &mut Layers<'_>, settings: &mut Settings) {
     settings.check_token = layers.read_secret(&CHECK_TOKEN, not_a_token);
     settings.admin_token = layers.read_secret(&ADMIN_TOKEN, not_a_token);
     settings.fleet_secret = layers.read_secret(&FLEET_SECRET, not_a_fleet_secret);
+    let current = settings.fleet_secret.as_ref().map(Secret::expose);
+    settings.fleet_previous_secret = layers.read_secret(&FLEET_PREVIOUS_SECRET, |text| {
+        let is_current = current.is_some_and(|current| current == text);
+        let is_current =
+            is_current.then_some("it is the fleet's secret of now; expected the one before it");
+        not_a_fleet_secret(text).or(is_current)
+    });
     layers.read("headers", &mut settings.headers);
     layers.read("log", &mut settings.log);
     layers.read("log_level", &mut settings.log_level);

@@ -25,7 +25,14 @@ fn meant<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
 /// `TOLLGATE_PORT` and the like for a service named tollgate, so only few edits are tolerated.
 fn misspelt(variable_name: &str) -> Option<Problem> {
     let written = variable_name.strip_prefix(PREFIX)?.to_lowercase();
-    let secrets = ["check_token", "admin_token", "fleet_secret", "jwt_secret", "config"];
+    let secrets = [
+        "check_token",
+        "admin_token",
+        "fleet_secret",
+        "fleet_previous_secret",
+        "jwt_secret",
+        "config",
+    ];
     let flagged = FLAGGED.map(|name| short(name).replace('.', "_"));
     let names = flagged.iter().map(String::as_str).chain(secrets);
     let is_close = |guess: &&str| (1..=(guess.len() / 4).max(1)).contains(&edits(&written, guess));
@@ -38,7 +45,7 @@ fn misspelt(variable_name: &str) -> Option<Problem> {
 fn only_in_file(variable_name: &str, known: &[&'static str]) -> Option<Problem> {
     let is_meant = |name: &&&str| !FLAGGED.contains(*name) && variable(name) == variable_name;
     let name = known.iter().find(is_meant)?;
-    let secrets = ["check_token", "admin_token", "fleet.secret"];
+    let secrets = ["check_token", "admin_token", "fleet.secret", "fleet.previous_secret"];
     (!secrets.contains(name)).then(|| {
         Problem::new(variable_name, "there is no such environment variable")
             .with_advice(format!("set {name} in the settings file"))

@@ -115,10 +115,27 @@ fn an_empty_variable_is_an_unset_one() {
 }
 
 #[test]
+fn the_previous_secret_of_the_fleet_is_another_one() {
+    let secret = "0123456789abcdef0123456789abcdef";
+    let case = || Case::new().environment("TOLLGATE_FLEET_SECRET", secret);
+    let check = |previous: &str, expected: &str| {
+        let problems = case().environment("TOLLGATE_FLEET_PREVIOUS_SECRET", previous).problems();
+        assert!(problems.contains(expected), "{problems}");
+        assert!(!problems.contains(secret), "{problems}");
+    };
+    check(secret, "expected the one before it");
+    check("short", "at least 32 characters");
+    let other = "fedcba9876543210fedcba9876543210";
+    let settings = case().environment("TOLLGATE_FLEET_PREVIOUS_SECRET", other).settings();
+    assert!(settings.fleet_previous_secret.is_some_and(|it| it.expose() == other));
+}
+
+#[test]
 fn every_setting_can_be_written() {
     let case = Case::new();
     let secret = case.write("jwt.secret", "0123456789abcdef0123456789abcdef\n");
     let token = case.write("token", "let-me-in-let-me-in\n");
+    let previous = case.write("previous.secret", "fedcba9876543210fedcba9876543210\n");
     let case = case.file(&format!(
         "http: 0.0.0.0:9000
 admin: 127.0.0.1:9001
@@ -134,7 +151,7 @@ store_failure: {{deadline: 20ms, failures: 3, probe_after: 2s, drift_warning: 50
 deny_cache: 100ms
 check_auth: token
 check_token_file: {token}
-fleet: {{secret_file: {secret}}}
+fleet: {{secret_file: {secret}, previous_secret_file: {previous}}}
 headers: [x-ratelimit-delta, draft-7]
 log: json
 log_level: debug
@@ -175,7 +192,8 @@ audit: {{decisions: off, sample_allowed: 0.5, rows_per_second: 7, keep_days: 8, 
 idempotency: {{keys: 20, seconds: 30}}
 ",
         token = token.display(),
-        secret = secret.display()
+        secret = secret.display(),
+        previous = previous.display()
     ));
     let effective = case.load().unwrap_or_else(|problems| panic!("{problems}"));
     let settings = &effective.settings;

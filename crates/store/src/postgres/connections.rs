@@ -38,6 +38,11 @@ impl PostgresConnections {
         Self { options, most_millis, idle, is_migrated }
     }
 
+    /// How to connect.
+    pub(super) const fn options(&self) -> &PgConnectOptions {
+        &self.options
+    }
+
     /// The connection that has been idle for longest, or a new one.
     pub(super) async fn take(&self) -> Result<PgConnection, BatchFailure> {
         let idle = self.idle.lock().pop_front();

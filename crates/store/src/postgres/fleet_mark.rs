@@ -1,31 +1,43 @@
-//! The mark of a fleet in PostgreSQL: a row beside the counters. That of nodes without a secret expires.
+//! The mark of a fleet in PostgreSQL: a row beside the counters.
 
 use tokio::time::timeout;
 
 use super::PostgresStore;
 use super::failure::BatchFailure;
 use crate::StoreError;
-use crate::remote::{MARK_NAME, NO_SECRET, NO_SECRET_TTL};
+use crate::remote::{FleetMark, MARK_NAME};
 
-/// $3 is how long the mark lasts, in microseconds; a mark that lasts forever is left as it is.
+/// $2 is our mark, and $3 how long it lasts, in microseconds; NULL is forever.
 const LEAVE: &str = "
     WITH clock AS (SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now)
     INSERT INTO tollgate_counters AS found (name, state, expires_at)
     SELECT $1, $2, coalesce(now + $3, 9223372036854775807) FROM clock
     ON CONFLICT (name) DO UPDATE SET state = excluded.state, expires_at = excluded.expires_at
-    WHERE found.expires_at <= (SELECT now FROM clock) OR ($3 IS NOT NULL AND found.state = excluded.state)";
+    WHERE found.expires_at <= (SELECT now FROM clock)
+       OR (found.state = excluded.state AND found.expires_at <> excluded.expires_at)";
+/// $2 is the mark of our previous secret, which ends after $3 unless a node renews it.
+const LET_END: &str = "
+    UPDATE tollgate_counters
+    SET expires_at = (extract(epoch FROM clock_timestamp()) * 1000000)::bigint + $3
+    WHERE name = $1 AND state = $2 AND expires_at = 9223372036854775807";
 const READ: &str = "SELECT state FROM tollgate_counters WHERE name = $1";
 
 impl PostgresStore {
     /// Leaves the mark of a fleet in the store unless it has one, and returns the mark that it has then.
-    pub(crate) async fn fleet_mark(&self, ours: &str) -> Result<String, StoreError> {
+    pub(crate) async fn fleet_mark(&self, mark: &FleetMark<'_>) -> Result<String, StoreError> {
         let connections = &self.database.connections;
         let mut connection = connections.take().await.map_err(|failure| failure.error())?;
+        let micros =
+            |time: std::time::Duration| i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
         let marking = async {
-            let lasts = i64::try_from(NO_SECRET_TTL.as_micros()).unwrap_or(i64::MAX);
-            let lasts = (ours == NO_SECRET).then_some(lasts);
-            let leave = sqlx::query(LEAVE).bind(MARK_NAME).bind(ours).bind(lasts);
+            let leave = sqlx::query(LEAVE).bind(MARK_NAME).bind(mark.ours);
+            let leave = leave.bind(mark.lasts().map(micros));
             leave.execute(&mut connection).await.map_err(BatchFailure::before_commit)?;
+            if let Some(previous) = mark.previous {
+                let end = sqlx::query(LET_END).bind(MARK_NAME).bind(previous);
+                let end = end.bind(micros(FleetMark::TTL)).execute(&mut connection);
+                end.await.map_err(BatchFailure::before_commit)?;
+            }
             let read = sqlx::query_scalar(READ).bind(MARK_NAME);
             let mark: Option<String> =
                 read.fetch_optional(&mut connection).await.map_err(BatchFailure::before_commit)?;

@@ -11,6 +11,7 @@ mod counters;
 mod database;
 mod failure;
 mod fleet_mark;
+mod mailbox;
 mod record;
 mod schema;
 mod sweep;
@@ -23,6 +24,8 @@ use smallvec::smallvec;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 use tollgate_core::{Key, Timestamp};
+
+pub(crate) use self::mailbox::PostgresMailbox;
 
 use self::connections::PostgresConnections;
 use self::database::Database;

@@ -6,37 +6,22 @@ use redis::{Cmd, Value, cmd};
 
 use super::RedisStore;
 use super::slot::slot_of_key;
-use crate::remote::{MARK_NAME, MAX_MARK_BYTES, NO_SECRET, NO_SECRET_TTL};
+use crate::remote::{FleetMark, MARK_NAME};
 use crate::{StoreError, StoreErrorKind};
 
+const SCRIPT: &str = include_str!("fleet_mark.lua");
+
 impl RedisStore {
-    /// Leaves the mark of a fleet in the store unless it has one, and returns the mark that it has then. That of
-    /// nodes without a secret expires.
-    pub(crate) async fn fleet_mark(&self, ours: &str) -> Result<String, StoreError> {
+    /// Leaves the mark of a fleet in the store unless it has one, and returns the mark that it has then.
+    pub(crate) async fn fleet_mark(&self, mark: &FleetMark<'_>) -> Result<String, StoreError> {
         let key = format!("{}{MARK_NAME}", self.router.url.prefix);
-        self.leave_mark(&key, ours, "NX").await?;
-        let found = self.read_mark(&key).await?;
-        if found == NO_SECRET && ours == NO_SECRET {
-            self.leave_mark(&key, ours, "XX").await?;
-        }
-        Ok(found)
-    }
-
-    /// Sets the mark if there is none (`NX`), or if there is one (`XX`).
-    async fn leave_mark(&self, key: &str, mark: &str, condition: &str) -> Result<(), StoreError> {
-        let mut set = cmd("SET");
-        set.arg(key).arg(mark).arg(condition);
-        if mark == NO_SECRET {
-            set.arg("EX").arg(NO_SECRET_TTL.as_secs());
-        }
-        self.ask(key, set).await.map(drop)
-    }
-
-    async fn read_mark(&self, key: &str) -> Result<String, StoreError> {
-        let mut read = cmd("GETRANGE");
-        read.arg(key).arg(0).arg(MAX_MARK_BYTES);
-        match self.ask(key, read).await? {
-            Value::BulkString(mark) => Ok(String::from_utf8_lossy(&mark).into_owned()),
+        let millis = |time: std::time::Duration| time.as_millis().to_string();
+        let mut leave = cmd("EVAL");
+        leave.arg(SCRIPT).arg(1).arg(&key).arg(mark.ours);
+        leave.arg(millis(mark.lasts().unwrap_or_default()));
+        leave.arg(mark.previous.unwrap_or_default()).arg(millis(FleetMark::TTL));
+        match self.ask(&key, leave).await? {
+            Value::BulkString(found) => Ok(String::from_utf8_lossy(&found).into_owned()),
             _ => Err(StoreErrorKind::Corrupt.into()),
         }
     }

@@ -11,6 +11,8 @@ mod connection;
 mod cross_slot;
 mod cross_slot_idempotent;
 mod fleet_mark;
+mod listener;
+mod mailbox;
 mod node;
 mod numbers;
 mod pending_call;
@@ -30,6 +32,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Sleep, sleep};
 use tollgate_core::{Key, Timestamp};
 
+pub(crate) use self::mailbox::{RedisMailbox, RedisSubscriptions};
 pub use self::policy_copy::{
     PolicyCopyError, PolicyCopyHead, PolicyPublication, RedisPolicyCopy, SealedPolicy,
 };

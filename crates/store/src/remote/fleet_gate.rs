@@ -10,11 +10,54 @@ use crate::{StoreError, StoreErrorKind};
 /// The name of the mark in a store, which no counter has.
 pub(crate) const MARK_NAME: &str = "fleet";
 /// The mark of nodes without a secret. It expires soon after they end, so that a fleet with a secret can follow them.
-pub(crate) const NO_SECRET: &str = "none";
-/// How long [`NO_SECRET`] lasts. Nodes renew it more often.
-pub(crate) const NO_SECRET_TTL: Duration = Duration::from_secs(20);
-/// The longest mark that is compared.
-pub(crate) const MAX_MARK_BYTES: usize = 128;
+const NO_SECRET: &str = "none";
+
+/// The marks of a node.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FleetMark<'m> {
+    /// The mark that it leaves where there is none.
+    pub(crate) ours: &'m str,
+    /// The mark of the secret that the fleet had before. It is accepted, and expires once no node has it as its own.
+    pub(crate) previous: Option<&'m str>,
+}
+
+/// Whose mark a store has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoreMark {
+    /// That of our secret.
+    Ours,
+    /// That of the secret that we had before: nodes that know only that one still count.
+    Previous,
+    /// That of nodes without a secret, which still count.
+    NoSecret,
+    /// That of another fleet.
+    Others,
+}
+
+impl<'m> FleetMark<'m> {
+    /// How long a mark lasts that is not meant to stay. Nodes renew theirs more often.
+    pub(crate) const TTL: Duration = Duration::from_secs(20);
+
+    /// The marks of a node with these secrets.
+    pub(crate) fn new(ours: Option<&'m str>, previous: Option<&'m str>) -> Self {
+        Self { ours: ours.unwrap_or(NO_SECRET), previous }
+    }
+
+    /// How long our mark lasts; `None` if it stays.
+    pub(crate) fn lasts(&self) -> Option<Duration> {
+        (self.ours == NO_SECRET).then_some(Self::TTL)
+    }
+
+    /// Whose a mark in the store is.
+    pub(crate) fn owner_of(&self, found: &str) -> StoreMark {
+        match found {
+            found if found == self.ours => StoreMark::Ours,
+            found if Some(found) == self.previous => StoreMark::Previous,
+            NO_SECRET => StoreMark::NoSecret,
+            _ => StoreMark::Others,
+        }
+    }
+}
 
 /// A gate before all servers of a store: while it is closed, the store is as if it were unavailable. Clones share it.
 #[derive(Clone, Debug, Default)]

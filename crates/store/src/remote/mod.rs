@@ -15,8 +15,8 @@ use std::slice;
 use smallvec::SmallVec;
 use tollgate_core::{Charge, Limit, Micros, Mode, Timestamp};
 
-pub use fleet_gate::FleetGate;
-pub(crate) use fleet_gate::{MARK_NAME, MAX_MARK_BYTES, NO_SECRET, NO_SECRET_TTL};
+pub use fleet_gate::{FleetGate, StoreMark};
+pub(crate) use fleet_gate::{FleetMark, MARK_NAME};
 pub(crate) use idempotency_record::IdempotencyRecord;
 pub(crate) use name::CounterName;
 #[cfg(feature = "redis")]
@@ -26,6 +26,11 @@ pub(crate) use refund_once::{OwnedExpiringRefund, OwnedRefundOnce, RefundAttempt
 pub use settings::{BreakerState, RemoteSettings, RemoteStatus};
 
 use crate::{IdempotencyKey, OpOutcome, Refund, StoreError, StoreErrorKind};
+
+/// The longest message between nodes. PostgreSQL takes less than 8,000 bytes.
+pub(crate) const MAX_MESSAGE_BYTES: usize = 7_900;
+/// How many messages to a node may wait; more are lost.
+pub(crate) const INBOX_CAPACITY: usize = 256;
 
 /// The result of an operation.
 pub(crate) type OpResult = Result<OpOutcome, StoreError>;

@@ -5,7 +5,6 @@
 //! epoch and a number as in `1-27`. It is replaced as a whole and only by a newer revision, and then the revision is
 //! published on the channel `ratelimit:rules:changed`. If the URL has a prefix, both names begin with it.
 
-mod listener;
 mod place;
 mod published_rules;
 
@@ -14,13 +13,12 @@ use std::sync::Arc;
 
 use redis::{Cmd, Value, cmd};
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
 
-use self::listener::RuleListener;
 pub(super) use self::place::RuleServer;
 pub use self::published_rules::PublishedRules;
 pub(super) use self::published_rules::read_revision;
 use super::address::{DEFAULT_PREFIX, RedisUrl};
+use super::listener::{Heard, Listener, ListenerTask, Topic};
 use super::node::CallFailure;
 use crate::StoreError;
 use crate::remote::RemoteSettings;
@@ -38,7 +36,7 @@ pub struct RedisRuleCache {
     key: String,
     channel: String,
     changes: watch::Receiver<u64>,
-    listener: JoinHandle<()>,
+    _listener: ListenerTask,
 }
 
 /// Why the rule cache could not be used.
@@ -61,19 +59,27 @@ impl RedisRuleCache {
     /// # Errors
     /// What is wrong with the URL, without its password.
     pub fn connect(url: &str, settings: &RemoteSettings) -> Result<Self, String> {
-        let url = RedisUrl::parse(url)?;
+        Self::start(RedisUrl::parse(url)?, settings, None).map(|(rule_cache, _)| rule_cache)
+    }
+
+    /// Connects, and listens to another channel on the same connection. Returns the server too.
+    pub(super) fn start(
+        url: RedisUrl,
+        settings: &RemoteSettings,
+        other: Option<Topic>,
+    ) -> Result<(Self, Arc<RuleServer>), String> {
         let prefix = if url.prefix == DEFAULT_PREFIX { "" } else { &url.prefix };
         let (key, channel) = (format!("{prefix}{RULES_KEY}"), format!("{prefix}{CHANNEL}"));
         let place = Arc::new(RuleServer::new(url, &key, settings)?);
         let (sender, changes) = watch::channel(0);
-        let listener = RuleListener {
-            place: Arc::clone(&place),
-            channel: channel.clone(),
-            key: key.clone(),
-            changes: Arc::new(sender),
-        };
-        let listener = tokio::spawn(listener.listen());
-        Ok(Self { place, key, channel, changes, listener })
+        // The rules may have changed before the subscription too.
+        let hear = move |_: Heard<'_>| sender.send_modify(|count| *count += 1);
+        let topic = Topic::new(channel.clone(), "rule changes", hear);
+        let mut probe = cmd("EXISTS");
+        probe.arg(&key);
+        let topics = [topic].into_iter().chain(other).collect();
+        let _listener = Listener::start(Arc::clone(&place), probe, topics);
+        Ok((Self { place: Arc::clone(&place), key, channel, changes, _listener }, place))
     }
 
     /// Publishes rules and announces them, unless those in Redis are as new or newer. A revision from the future is
@@ -136,12 +142,6 @@ impl RedisRuleCache {
 
     fn unreadable(&self, why: &str) -> RuleCacheError {
         RuleCacheError::Unreadable(format!("{}: {why}", self.key))
-    }
-}
-
-impl Drop for RedisRuleCache {
-    fn drop(&mut self) {
-        self.listener.abort();
     }
 }
 

@@ -1,5 +1,6 @@
-//! `GET /api/v1/decisions/{id}`: why a recent request was refused, or not. The journal of the node knows most. Decisions of
-//! other nodes are explained by what is sealed into their id, or from the log of decisions.
+//! `GET /api/v1/decisions/{id}`: why a recent request was refused, or not. The journal of the node that made a decision knows
+//! most. Those of other nodes are explained by what is sealed into their id, by the node that made them, or from the log
+//! of decisions.
 
 use std::borrow::Cow;
 
@@ -13,9 +14,11 @@ use tollgate_catalog::{DecisionAction, DecisionFilter, LoggedDecision};
 
 use crate::admin::refusal;
 use crate::app::state::{ServerState, Shared};
+use crate::check::decision_id::DecisionId;
 use crate::check::journal::Missing;
 use crate::check::refund::{missing_decision, opened_id};
-use crate::edge::http::extract::{PathName, Viewer, read_name};
+use crate::check::remote_journal::RemoteDecision;
+use crate::edge::http::extract::{PathName, Session, Viewer, read_name};
 use crate::edge::http::openapi::AdminProblems;
 use crate::edge::http::problem::{Problem, ProblemBody};
 use crate::edge::http::wire::response::{figures_of, response, rule_results, state};
@@ -27,8 +30,9 @@ const ONLY_SHADOW: &str = "only rules in shadow mode applied";
 
 /// Explains a recent decision: its reason, and the figures of every rule at that moment.
 ///
-/// Decisions of other nodes are explained by what their id carries, or by the log of decisions, which has the figures of
-/// the rule that decided.
+/// Decisions of other nodes are explained by what their id carries, or by the node that made them. If that node has no
+/// secret of the fleet, does not respond within a second or has forgotten the decision, the log of decisions has the
+/// figures of the rule that decided.
 #[utoipa::path(
     get, path = "/api/v1/decisions/{decision_id}", tag = "operate",
     params(("decision_id" = String, Path, description = "The id, as in the response to the check", example = "d1f00dbee-a2a")),
@@ -38,7 +42,7 @@ const ONLY_SHADOW: &str = "only rules in shadow mode applied";
         (status = 400, description = "The path cannot be read", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 404, description = "No such decision", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 422, description = "The decision id was changed", body = ProblemBody<'_>, content_type = "application/problem+json"),
-        (status = 503, description = "The fleet's secret is not known yet, or the catalog is unavailable", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 503, description = "The fleet's secret is not known yet, the catalog is unavailable, or too many calls ask other nodes", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 409, description = "The decision was refunded", body = ProblemBody<'_>, content_type = "application/problem+json"),
         AdminProblems,
     )
@@ -56,16 +60,61 @@ pub(crate) async fn decision(
         (Ok(explained), _) => explained,
         (Err(_), Some(claim)) => explain_claim(&text, &claim),
         (Err(missing @ Missing::GivenBack), None) => return Err(missing_decision(missing, id)),
-        (Err(missing), None) => match logged(&app, &text).await? {
-            Some(decision) => explain_logged(&decision),
-            None => return Err(missing_decision(missing, id)),
-        },
+        (Err(missing), None) => {
+            let remote = match missing {
+                Missing::OtherNode => ask_its_node(&app, &session, id).await?,
+                Missing::Unknown | Missing::GivenBack => None,
+            };
+            match remote {
+                Some(RemoteDecision::Explained(explained)) => explained,
+                Some(RemoteDecision::GivenBack) => {
+                    return Err(missing_decision(Missing::GivenBack, id));
+                }
+                other => match logged(&app, &text).await? {
+                    Some(decision) => explain_logged(&decision),
+                    None => return Err(not_explained(other, missing, id)),
+                },
+            }
+        }
     };
     let content_type = [(header::CONTENT_TYPE, "application/json")];
     Ok((session.fields, content_type, explained).into_response())
 }
 
-fn explain(id: &str, decision: &Decision) -> String {
+/// Asks the node that made a decision; `None` if there is no way to.
+async fn ask_its_node(
+    app: &Shared,
+    session: &Session,
+    id: DecisionId,
+) -> Result<Option<RemoteDecision>, Problem> {
+    let Some(secret) = app.fleet.secret().filter(|_| id.is_of_fleet()) else { return Ok(None) };
+    if !app.fleet.has_shared_store() {
+        return Ok(None);
+    }
+    let _ticket = app.queues.journal_queries.enter(&session.caller())?;
+    Ok(Some(app.remote_journal.ask(secret, id).await))
+}
+
+/// The problem of a decision that no node, and no log, explains.
+fn not_explained(remote: Option<RemoteDecision>, missing: Missing, id: DecisionId) -> Problem {
+    let why = match remote {
+        Some(RemoteDecision::Silent) => format!(
+            "another node made decision {id}, or this one before it was restarted, and does not respond; the log of \
+             decisions has those that were refused, if there is a catalog"
+        ),
+        Some(RemoteDecision::TooLong) => format!(
+            "the explanation of decision {id} is too long to be sent from the node that made it; call that node"
+        ),
+        Some(_) => format!(
+            "the node that made decision {id} does not know it any more; it knows recent ones (decisions_kept)"
+        ),
+        None => return missing_decision(missing, id),
+    };
+    Problem::not_found("unknown_decision", why)
+}
+
+/// The explanation of a decision, as JSON.
+pub(crate) fn explain(id: &str, decision: &Decision) -> String {
     // Serialized while the decision is locked; it may be evicted when the response is sent.
     let record = DecisionRecord {
         decision_id: Cow::Borrowed(id),

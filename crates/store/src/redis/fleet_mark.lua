@@ -1,0 +1,16 @@
+-- Leaves the mark of a fleet in the store if there is none, and returns the mark that is there then.
+-- KEYS: the mark. ARGV: our mark, how long it lasts in milliseconds (0: forever), the mark of our previous secret (empty if we
+-- have none), and how long that one lasts once no node renews it.
+local found = redis.call('GETRANGE', KEYS[1], 0, 128)
+if found == '' or found == ARGV[1] then
+  if ARGV[2] == '0' then
+    redis.call('SET', KEYS[1], ARGV[1])
+  else
+    redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+  end
+  return ARGV[1]
+end
+if found == ARGV[3] then
+  redis.call('PEXPIRE', KEYS[1], ARGV[4], 'NX')
+end
+return found
