@@ -8,7 +8,7 @@ use crate::failure::Failure;
 pub(super) fn confirm(question: &str) -> Result<(), Failure> {
     if !io::stdin().is_terminal() {
         return Err(Failure::usage(
-            "cannot ask for confirmation: standard input is no terminal; say --yes to go ahead",
+            "cannot ask for confirmation: standard input is not a terminal; say --yes to go ahead",
         ));
     }
     let mut errors = io::stderr().lock();

@@ -122,7 +122,7 @@ fn without_a_terminal_apply_needs_yes() {
     desk.file("policy.yaml", POLICY);
     let before = desk.policy();
     desk.tollgate("rules apply -f policy.yaml")
-        .expect(2, &["6 to create", "no terminal; say --yes"]);
+        .expect(2, &["6 to create", "not a terminal; say --yes"]);
     assert_eq!(desk.policy(), before);
 }
 

@@ -14,7 +14,7 @@ rules:
 fn rules_are_removed_after_confirmation() {
     let desk = TestServer::with(BEGIN);
     desk.tollgate("rules get a").expect(0, &[" rule_id          a\n", " limit            5\n"]);
-    desk.tollgate("rules delete a").expect(2, &["no terminal; say --yes"]);
+    desk.tollgate("rules delete a").expect(2, &["not a terminal; say --yes"]);
     desk.tollgate("rules delete a --json").expect(2, &["--json asks no questions"]);
     desk.tollgate("rules delete").expect(2, &["<RULE_ID>"]);
     // All have to exist before one is removed.

@@ -147,7 +147,7 @@ fn limits_of_a_banned_user_are_listed_with_the_ban() {
     assert!(names(&banned).contains(&json!("login")), "{banned}");
     let ban = &banned["banned"];
     assert_eq!(ban["rule_id"], "login", "{banned}");
-    assert_eq!(ban["reason"], "refused 1 times within 600 seconds");
+    assert_eq!(ban["reason"], "refused once");
     let until_when = ban["until"].as_str().expect("an end").to_owned();
     let told = super::ask(&server, "ann");
     assert_eq!(told["because"], format!("banned until {until_when}"), "{told}");

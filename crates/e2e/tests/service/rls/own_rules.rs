@@ -56,6 +56,24 @@ fn entries_are_attributes_of_rules() {
     assert_eq!(unit, "UNKNOWN", "300 days are none of Envoy's units");
 }
 
+/// The rule of docs/envoy.md, with a longer window.
+#[test]
+fn a_limit_of_limitador_is_written_as_a_rule() {
+    let rules = include_str!("../../../../../docs/envoy.md");
+    let rules = rules.split_once("# shop.yaml").expect("the policy").1;
+    let rules = rules.split_once("```").expect("its end").0.replace("60s", "300d");
+    let server = Server::with_rules(&rules);
+    let client = &mut Client::of(&server);
+    let post = &["user_id=ann", "method=POST"][..];
+    for left in (0..10).rev() {
+        check(client, "shop", &[post], &format!("OK, OK {left}"));
+    }
+    check(client, "shop", &[post], "OVER_LIMIT, OVER_LIMIT 0");
+    check(client, "shop", &[&["user_id=bob", "method=POST"]], "OK, OK 9");
+    check(client, "shop", &[&["user_id=ann", "method=GET"]], "OK, OK 0");
+    check(client, "other", &[post], "OK, OK 0");
+}
+
 #[test]
 fn a_refused_descriptor_charges_nothing_to_the_others() {
     let server = Server::with_rules(RULES);

@@ -26,11 +26,10 @@ impl BanAnswer {
         let penalty = rule.penalty.as_ref()?;
         Some(Self {
             rule_id: rule.id.to_string(),
-            reason: format!(
-                "refused {} times within {} seconds",
-                penalty.after,
-                penalty.within.get() / 1_000_000
-            ),
+            reason: match (penalty.after, penalty.within.get() / 1_000_000) {
+                (1, _) => "refused once".to_owned(),
+                (after, seconds) => format!("refused {after} times within {seconds} seconds"),
+            },
             until: rfc_3339(*until),
         })
     }
