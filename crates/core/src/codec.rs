@@ -74,17 +74,14 @@ impl FromStr for State {
         let state = match algorithm {
             Algorithm::TokenBucket | Algorithm::LeakyBucket | Algorithm::Gcra => {
                 let limit = number(fields.next())?;
-                let window = window(fields.next())?;
+                let window = Micros::new(number(fields.next())?);
                 let whole: u64 = number(fields.next())?;
                 let fraction: u64 = number(fields.next())?;
                 let at = Timestamp::from_micros(number(fields.next())?);
-                let rate = Rate::new(limit, window);
-                let fraction = fraction.div_ceil(window.get() / rate.unit);
-                let debt = rate.parts(whole) + u128::from(fraction);
-                Self::Bucket(BucketState { algorithm, limit, window, debt, at })
+                Self::from_bucket_parts(algorithm, limit, window, whole, fraction, at)?
             }
             Algorithm::FixedWindow | Algorithm::SlidingWindowCounter => {
-                let window = window(fields.next())?;
+                let window = Micros::new(number(fields.next())?);
                 let at = Timestamp::from_micros(number(fields.next())?);
                 let current = number(fields.next())?;
                 let (previous, calendar) = if algorithm == Algorithm::SlidingWindowCounter {
@@ -92,10 +89,10 @@ impl FromStr for State {
                 } else {
                     (0, fields.next().map(calendar).transpose()?.unwrap_or(0))
                 };
-                Self::Window(WindowState { algorithm, window, calendar, at, current, previous })
+                Self::from_window_parts(algorithm, window, calendar, at, current, previous)?
             }
             Algorithm::SlidingWindowLog => {
-                let window = window(fields.next())?;
+                let window = known_window(Micros::new(number(fields.next())?))?;
                 let mut log = LogState { window, entries: [].into(), total: 0 };
                 for entry in fields.next().ok_or(MalformedState)?.split_terminator(',') {
                     let (at, cost) = entry.split_once('=').ok_or(MalformedState)?;
@@ -148,8 +145,44 @@ fn calendar(field: &str) -> Result<u64, MalformedState> {
     number(Some(field)).and_then(|id| if id > 0 { Ok(id) } else { Err(MalformedState) })
 }
 
-fn window(field: Option<&str>) -> Result<Micros, MalformedState> {
-    let window = Micros::new(number(field)?);
-    let known = crate::MIN_WINDOW <= window && window <= crate::MAX_WINDOW;
-    if known { Ok(window) } else { Err(MalformedState) }
+fn known_window(window: Micros) -> Result<Micros, MalformedState> {
+    let is_known = crate::MIN_WINDOW <= window && window <= crate::MAX_WINDOW;
+    if is_known { Ok(window) } else { Err(MalformedState) }
+}
+
+impl State {
+    /// A bucket, from the numbers of its text: `fraction` is in 1/window of a unit.
+    ///
+    /// # Errors
+    /// The numbers are not those of a state.
+    pub fn from_bucket_parts(
+        algorithm: Algorithm,
+        limit: u64,
+        window: Micros,
+        whole: u64,
+        fraction: u64,
+        at: Timestamp,
+    ) -> Result<Self, MalformedState> {
+        let window = known_window(window)?;
+        let rate = Rate::new(limit, window);
+        let fraction = fraction.div_ceil(window.get() / rate.unit);
+        let debt = rate.parts(whole) + u128::from(fraction);
+        Ok(Self::Bucket(BucketState { algorithm, limit, window, debt, at }))
+    }
+
+    /// A window, from the numbers of its text. `calendar` is 0 unless it is one of the calendar.
+    ///
+    /// # Errors
+    /// The numbers are not those of a state.
+    pub fn from_window_parts(
+        algorithm: Algorithm,
+        window: Micros,
+        calendar: u64,
+        at: Timestamp,
+        current: u64,
+        previous: u64,
+    ) -> Result<Self, MalformedState> {
+        let window = known_window(window)?;
+        Ok(Self::Window(WindowState { algorithm, window, calendar, at, current, previous }))
+    }
 }

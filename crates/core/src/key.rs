@@ -44,3 +44,43 @@ impl fmt::Debug for Key<'_> {
         write!(f, "{}#{:016x}", self.rule, self.fingerprint)
     }
 }
+
+/// What tells the counters of one subject apart where they are kept together: 24 bits of the rule's id. Rules that count
+/// by the same identifiers must have different ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RuleTag([u8; 3]);
+
+impl RuleTag {
+    /// How many rules may count by the same identifiers where their counters are kept together.
+    pub const MAX_RULES: usize = 64;
+
+    /// The tag of a rule.
+    #[must_use]
+    pub fn of(rule: &str) -> Self {
+        // FNV-1a, folded. Whoever writes rules gains nothing by choosing tags.
+        let hash = rule
+            .bytes()
+            .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+        let [low, middle, high, _] = ((hash >> 24) ^ (hash & 0x00ff_ffff)).to_le_bytes();
+        Self([low, middle, high])
+    }
+
+    /// The tag with these bytes.
+    #[must_use]
+    pub const fn from_bytes(bytes: [u8; 3]) -> Self {
+        Self(bytes)
+    }
+
+    /// Its bytes.
+    #[must_use]
+    pub const fn bytes(self) -> [u8; 3] {
+        self.0
+    }
+
+    /// Its number, by which counters of a subject are ordered.
+    #[must_use]
+    pub const fn number(self) -> u32 {
+        let [low, middle, high] = self.0;
+        u32::from_le_bytes([low, middle, high, 0])
+    }
+}

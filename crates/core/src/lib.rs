@@ -47,7 +47,7 @@ pub use kernel::{
     log::{LogDigest, LogState},
     window::WindowState,
 };
-pub use key::Key;
+pub use key::{Key, RuleTag};
 pub use limit::{Limit, Report};
 pub use packed_state::PackedState;
 pub use quota::{Algorithm, MAX_LIMIT, MAX_WINDOW, MIN_WINDOW, Quota, QuotaError};

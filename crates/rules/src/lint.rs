@@ -3,6 +3,7 @@
 mod figures;
 mod hot_key;
 mod reach;
+mod records;
 mod risk;
 mod small;
 
@@ -72,7 +73,7 @@ fn warnings(view: &LintView<'_>) -> Vec<Problem> {
     rules.chain(overrides).chain(blacklist).map(into_warning).collect()
 }
 
-/// Limits of a policy that cannot be counted in Redis. `policy` is what `source` compiled to.
+/// What of a policy cannot be counted in Redis. `policy` is what `source` compiled to.
 #[must_use]
 pub fn uncountable_in_redis(source: &Source, policy: &Policy) -> Vec<Problem> {
     let context = LintContext { redis: true, ..LintContext::default() };
@@ -82,13 +83,16 @@ pub fn uncountable_in_redis(source: &Source, policy: &Policy) -> Vec<Problem> {
         let flaw = figures::beyond_redis(&view, Suspect { rule, document })?;
         Some(flaw.within(&format!("rules[{at}]")))
     });
+    let without_place = records::without_place(view.rules, &source.document.rules);
+    let without_place =
+        without_place.into_iter().map(|(at, flaw)| flaw.within(&format!("rules[{at}]")));
     let overrides = source.document.overrides.iter().enumerate().filter_map(|(at, document)| {
         let flaw = figures::override_beyond_redis(&view, document)?;
         Some(flaw.within(&format!("overrides[{at}]")))
     });
     let into_problem =
         |flaw: Flaw| source.problem(&flaw.field, flaw.message).with_advice(flaw.advice);
-    rules.chain(overrides).map(into_problem).collect()
+    rules.chain(without_place).chain(overrides).map(into_problem).collect()
 }
 
 /// What every check can see.

@@ -33,7 +33,7 @@ pub use redis::{
     RedisRuleCache, RuleCacheError, SealedPolicy,
 };
 #[cfg(feature = "remote")]
-pub use remote::{BreakerState, FleetGate, RemoteSettings, RemoteStatus, StoreMark};
+pub use remote::{BreakerState, CounterKey, FleetGate, RemoteSettings, RemoteStatus, StoreMark};
 pub use store::{
     ExpiringRefund, Op, OpOutcome, Outcomes, Refund, RefundOnce, SettleRequest, Settlement, Store,
     StoreError, StoreErrorKind,

@@ -148,6 +148,11 @@ pub(crate) const BENCHES: &[Bench] = &[
         run: redis::cpu,
     },
     Bench {
+        name: "redis/to_incrby_expire",
+        about: "processor time of Redis for one rule and for three, against INCRBY and EXPIRE for as many counters",
+        run: redis::pairs,
+    },
+    Bench {
         name: "redis/rules_1_to_10",
         about: "processor time of Redis for ten rules, against one",
         run: redis::rules,
@@ -164,9 +169,9 @@ pub(crate) const BENCHES: &[Bench] = &[
     },
     Bench { name: "redis/away", about: "the same while Redis is away", run: redis::latency::away },
     Bench {
-        name: "redis/bytes_per_key",
-        about: "memory of Redis per counter, 200,000 of them",
-        run: redis::bytes_per_key,
+        name: "redis/bytes_per_subject",
+        about: "memory of Redis for one rule of a subject and for three, 200,000 subjects",
+        run: redis::bytes_per_subject,
     },
     Bench {
         name: "accuracy",

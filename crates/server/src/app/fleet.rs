@@ -73,9 +73,13 @@ impl Fleet {
         }
         let is_previous = mark == StoreMark::Previous;
         self.sealer.use_previous(is_previous);
-        if let Some(secret) = self.secret.get() {
+        let secret = self.secret.get();
+        if let Some(secret) = secret {
             secret.use_previous(is_previous);
         }
+        // Nodes without a secret do not hide subjects, so those that count with them do not either.
+        let secret = secret.filter(|_| mark != StoreMark::NoSecret);
+        self.gate.set_counter_key(secret.and_then(|secret| secret.counter_key()));
     }
 
     /// The secret, if it is known.

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use aws_lc_rs::aead::{AES_256_GCM, AES_256_GCM_SIV, Algorithm, LessSafeKey, UnboundKey};
 use aws_lc_rs::{hkdf, hmac};
+use tollgate::store::CounterKey;
 
 /// How many bytes of a digest mark a store.
 const MARK_BYTES: usize = 16;
@@ -74,6 +75,11 @@ impl FleetSecret {
         self.known().filter_map(move |keys| keys.policy_copy_key(salt))
     }
 
+    /// The key that hides subjects in the names of counters.
+    pub(crate) fn counter_key(&self) -> Option<CounterKey> {
+        self.in_use().counter_key()
+    }
+
     fn in_use(&self) -> &SecretKeys {
         let previous = self.previous.as_ref().filter(|_| self.uses_previous.load(Relaxed));
         previous.unwrap_or(&self.current)
@@ -107,6 +113,13 @@ impl SecretKeys {
 
     fn policy_copy_key(&self, salt: &[u8]) -> Option<LessSafeKey> {
         self.key(b"tollgate policy copy", salt, &AES_256_GCM)
+    }
+
+    fn counter_key(&self) -> Option<CounterKey> {
+        let mut bytes = [0; 32];
+        let info: [&[u8]; 1] = [b"tollgate counters"];
+        self.derive.expand(&info, hkdf::HKDF_SHA256).ok()?.fill(&mut bytes).ok()?;
+        Some(CounterKey::new(&bytes))
     }
 
     fn key(&self, purpose: &[u8], of: &[u8], algorithm: &'static Algorithm) -> Option<LessSafeKey> {

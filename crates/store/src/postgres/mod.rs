@@ -195,13 +195,23 @@ impl Store for PostgresStore {
 fn owned(op: &Op<'_>) -> Result<OwnedOp, StoreError> {
     Ok(match op {
         Op::Settle(SettleRequest { charges, idempotency, is_dry_run }) => OwnedOp::Settle {
-            charges: charges.iter().map(OwnedCharge::new).collect(),
+            charges: charges
+                .iter()
+                .map(|charge| OwnedCharge::new(charge, CounterName::of(&charge.key)))
+                .collect(),
             idempotency: idempotency.map(|key| Box::new(OwnedIdempotencyKey::new(key, None))),
             is_dry_run: *is_dry_run,
         },
-        Op::Refund(refunds) => OwnedOp::Refund(refunds.iter().map(OwnedRefund::new).collect()),
+        Op::Refund(refunds) => {
+            let owned =
+                |refund: &crate::Refund<'_>| OwnedRefund::new(refund, CounterName::of(&refund.key));
+            OwnedOp::Refund(refunds.iter().map(owned).collect())
+        }
         Op::RefundOnce(RefundOnce { refunds, mark }) => {
-            let refunds = refunds.iter().map(OwnedExpiringRefund::new).collect();
+            let refunds = refunds
+                .iter()
+                .map(|one| OwnedExpiringRefund::new(one, CounterName::of(&one.refund.key)));
+            let refunds = refunds.collect();
             let attempt = RefundAttempt::random()?;
             OwnedOp::RefundOnce(Box::new(OwnedRefundOnce::new(refunds, *mark, false, attempt)))
         }

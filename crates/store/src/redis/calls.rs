@@ -15,34 +15,29 @@ use super::node::{CallFailure, RedisNode};
 use super::router::Router;
 use super::script::{self, ScriptCall, ScriptClock};
 use super::slot::slot;
+use crate::remote::Job;
 use crate::remote::clock::Moment;
-use crate::remote::{CounterName, Job, OwnedOp};
 use crate::{OpOutcome, StoreError, StoreErrorKind};
 
 /// How often a call is redirected before it fails.
 const MAX_REDIRECTS: usize = 4;
 /// The interval between retries while servers disagree, or the keys of a slot are on both sides of a migration.
 const RETRY_INTERVAL: Duration = Duration::from_millis(2);
-/// How long states are kept beyond their expiry: clocks of replicas differ.
-const EXTRA_TTL_MS: u64 = 2_000;
-/// How long states are kept beyond their expiry for recorded traffic, whose clock may be slower.
-const EXTRA_TTL_MS_RECORDED: u64 = 3_600_000;
+/// How many seconds states are kept beyond their expiry: clocks of replicas differ.
+const EXTRA_TTL: u32 = 2;
+/// How many seconds states of recorded traffic are kept beyond their expiry: its clock may be slower.
+const EXTRA_TTL_RECORDED: u32 = 3_600;
 
 /// Settles jobs on a server, and completes them.
 pub(super) async fn settle(router: Arc<Router>, node: Arc<RedisNode>, jobs: Vec<Job>) {
     for jobs in runs(jobs, router.settings.uses_callers_clock) {
-        let (resets, counts): (Vec<Job>, Vec<Job>) =
-            jobs.into_iter().partition(|job| matches!(job.op, OwnedOp::Reset(_)));
         let mut groups: BTreeMap<u16, Vec<Job>> = BTreeMap::new();
-        for job in counts {
+        for job in jobs {
             // Without a cluster all can go together.
             let first = job.op.names().next().filter(|_| router.is_cluster());
             groups.entry(first.map_or(0, slot)).or_default().push(job);
         }
         let mut under_way = JoinSet::new();
-        for job in resets {
-            under_way.spawn(reset(Arc::clone(&router), Arc::clone(&node), job));
-        }
         let last = groups.pop_last();
         for (_, jobs) in groups {
             under_way.spawn(settle_together(Arc::clone(&router), Arc::clone(&node), jobs));
@@ -80,12 +75,13 @@ async fn settle_together(router: Arc<Router>, node: Arc<RedisNode>, mut jobs: Ve
     }
     let uses_ours = router.settings.uses_callers_clock;
     let (clock, extra) = if uses_ours {
-        (ScriptClock::Caller, EXTRA_TTL_MS_RECORDED)
+        (ScriptClock::Caller, EXTRA_TTL_RECORDED)
     } else {
-        (ScriptClock::Server, EXTRA_TTL_MS)
+        (ScriptClock::Server, EXTRA_TTL)
     };
     let asked_at = jobs.first().map(|job| job.now).unwrap_or_default();
-    let call = ScriptCall::new(jobs.iter().map(|job| &job.op), asked_at, clock, extra);
+    let ops = jobs.iter().map(|job| &job.op);
+    let call = ScriptCall::new(ops, asked_at, clock, extra, &router.url.prefix);
     let run = router.run(Arc::clone(&node), |form| {
         let mut command = match form {
             ScriptForm::Digest => {
@@ -99,7 +95,7 @@ async fn settle_together(router: Arc<Router>, node: Arc<RedisNode>, mut jobs: Ve
                 command
             }
         };
-        call.write(&router.url.prefix, &mut command);
+        call.write(&mut command);
         command
     });
     let results = run.await.and_then(|value| call.read(&value));
@@ -130,19 +126,6 @@ fn fail(router: &Router, node: &RedisNode, jobs: Vec<Job>, error: StoreError) {
         // One of the callers gets the cause.
         job.finish(Err(error.take().unwrap_or_else(|| kind.into())));
     }
-}
-
-async fn reset(router: Arc<Router>, node: Arc<RedisNode>, job: Job) {
-    let names: Vec<&CounterName> = job.op.names().collect();
-    let run = router.run(node, |_| {
-        let mut command = cmd("UNLINK");
-        names.iter().for_each(|name| {
-            command.arg(script::key(&router.url.prefix, name));
-        });
-        command
-    });
-    let result = run.await.map(|_| OpOutcome::Done);
-    job.finish(result);
 }
 
 /// How the script is sent.

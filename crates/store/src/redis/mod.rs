@@ -14,9 +14,10 @@ mod fleet_mark;
 mod listener;
 mod mailbox;
 mod node;
-mod numbers;
 mod pending_call;
 mod policy_copy;
+mod record;
+mod record_name;
 mod refund_once;
 mod router;
 mod rule_cache;
@@ -40,6 +41,8 @@ pub use self::rule_cache::{PublishedRules, RedisRuleCache, RuleCacheError};
 
 use self::address::RedisUrl;
 use self::pending_call::PendingCall;
+use self::record::Record;
+use self::record_name::RecordNames;
 use self::router::Router;
 use crate::remote::{
     CounterName, IdempotencyRecord, OpResult, OwnedCharge, OwnedCharges, OwnedIdempotencyKey,
@@ -105,32 +108,49 @@ impl RedisStore {
         slot_table.routes().iter().map(|route| route.node.breaker.status()).collect()
     }
 
+    /// The script, for tests that break it.
+    #[doc(hidden)]
+    pub const SCRIPT: &str = script::SOURCE;
+
+    /// The keys of a counter, for tests: its record, and its log if it is one.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn keys_of(&self, key: &Key<'_>) -> [String; 2] {
+        let (name, prefix) = (self.names().counter(key), &self.router.url.prefix);
+        [format!("{prefix}{}", record_name::split(&name).0), script::key(prefix, &name)]
+    }
+
     /// The text of a counter's state, for tests.
     #[doc(hidden)]
     pub async fn state_text(&self, key: &Key<'_>) -> Option<String> {
-        let name = CounterName::of(key);
-        let route = self.router.slot_table.load().route(slot::slot(&name)).cloned()?;
-        let key = script::key(&self.router.url.prefix, &name);
+        let name = self.names().counter(key);
+        let route = self.router.slot_table.load().route(self.slot(&name)).cloned()?;
+        let (record, tag) = record_name::split(&name);
+        let prefix = &self.router.url.prefix;
         let ask = |command: redis::Cmd| {
             let (router, node) = (Arc::clone(&self.router), Arc::clone(&route.node));
             async move { router.run(node, |_| command.clone()).await.ok() }
         };
         let mut get = redis::cmd("GET");
-        get.arg(&key);
-        if let Some(redis::Value::BulkString(text)) = ask(get).await {
-            return String::from_utf8(text).ok();
+        get.arg(format!("{prefix}{record}"));
+        let Some(redis::Value::BulkString(bytes)) = ask(get).await else { return None };
+        let entry = Record::read(&bytes)?.entry(tag)?;
+        if let Some(state) = entry.state() {
+            return Some(state.to_string());
         }
         let mut range = redis::cmd("LRANGE");
-        range.arg(&key).arg(0).arg(-1);
+        range.arg(script::key(prefix, &name)).arg(0).arg(-1);
         let list: Vec<String> = redis::from_redis_value(ask(range).await?).ok()?;
         script::log_text(&list)
     }
 
     /// Sends refunds.
     fn send_refunds(&self, refunds: &[Refund<'_>], now: Timestamp) -> Begun {
+        let names = self.names();
         let refunds = refunds.iter().filter(|refund| script::holds(refund.limit));
+        let refunds = refunds.map(|refund| OwnedRefund::new(refund, names.counter(&refund.key)));
         let mut refunds: SmallVec<[(u16, OwnedRefund); 4]> =
-            refunds.map(OwnedRefund::new).map(|refund| (self.slot(&refund.name), refund)).collect();
+            refunds.map(|refund| (self.slot(&refund.name), refund)).collect();
         let first = refunds.first().map(|(slot, _)| *slot);
         if refunds.iter().any(|(slot, _)| Some(*slot) != first) {
             refunds.iter_mut().for_each(|(_, refund)| refund.slack_ms = cross_slot::SLACK_MS);
@@ -140,9 +160,10 @@ impl RedisStore {
 
     /// Sends resets.
     fn send_resets(&self, keys: &[Key<'_>], now: Timestamp) -> Begun {
-        let names = keys.iter().map(CounterName::of);
-        let names = names.map(|name| (self.slot(&name), name));
-        self.send_each(names, OwnedOp::Reset, now)
+        let names = self.names();
+        let counters = keys.iter().map(|key| names.counter(key));
+        let counters = counters.map(|name| (self.slot(&name), name));
+        self.send_each(counters, OwnedOp::Reset, now)
     }
 
     /// Sends a request that charges.
@@ -156,7 +177,9 @@ impl RedisStore {
             let why = format!("the limit of {:?} is too large for Redis", charge.key);
             return Err(StoreError::new(StoreErrorKind::Refused, why));
         }
-        let charges: OwnedCharges = charges.iter().map(OwnedCharge::new).collect();
+        let names = self.names();
+        let owned = |charge| OwnedCharge::new(charge, names.counter(&charge.key));
+        let charges: OwnedCharges = charges.iter().map(owned).collect();
         let Some(first) = charges.first() else { return Ok(Begun::Nothing) };
         // In a cluster, everything that one call reads and writes has to be in one slot.
         let beside = self.router.is_cluster().then_some(&first.name);
@@ -235,6 +258,12 @@ impl RedisStore {
                 task.await.unwrap_or_else(|_| Err(StoreErrorKind::Unavailable.into()))
             }
         }
+    }
+
+    /// The names of counters, under the key that the fleet has now.
+    fn names(&self) -> RecordNames {
+        let key = self.router.settings.gate.counter_key();
+        RecordNames { key, is_cluster: self.router.is_cluster() }
     }
 
     /// The slot of a counter; without a cluster all are one.

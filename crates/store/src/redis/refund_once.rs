@@ -20,9 +20,10 @@ impl RedisStore {
         once: &RefundOnce<'_>,
     ) -> Result<Vec<(u16, OwnedOp)>, StoreError> {
         let attempt = RefundAttempt::random()?;
+        let names = self.names();
         let mut slots: BTreeMap<u16, SmallVec<[OwnedExpiringRefund; 4]>> = BTreeMap::new();
         for one in once.refunds.iter().filter(|one| script::holds(one.refund.limit)) {
-            let one = OwnedExpiringRefund::new(one);
+            let one = OwnedExpiringRefund::new(one, names.counter(&one.refund.key));
             slots.entry(self.slot(&one.refund.name)).or_default().push(one);
         }
         if slots.len() > 1 {
@@ -30,7 +31,7 @@ impl RedisStore {
             all.for_each(|one| one.refund.slack_ms = cross_slot::SLACK_MS);
         }
         let of_slot = |(slot, refunds)| {
-            let part = OwnedRefundOnce::new(refunds, once.mark, true, attempt);
+            let part = OwnedRefundOnce::new(refunds, once.mark, names.is_cluster, attempt);
             (slot, OwnedOp::RefundOnce(Box::new(part)))
         };
         Ok(slots.into_iter().map(of_slot).collect())

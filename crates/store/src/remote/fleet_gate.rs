@@ -5,6 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
+use parking_lot::RwLock;
+
+use super::CounterKey;
 use crate::{StoreError, StoreErrorKind};
 
 /// The name of the mark in a store, which no counter has.
@@ -63,19 +66,31 @@ impl<'m> FleetMark<'m> {
 #[derive(Clone, Debug, Default)]
 pub struct FleetGate {
     is_closed: Arc<AtomicBool>,
+    counter_key: Arc<RwLock<Option<CounterKey>>>,
 }
 
 impl FleetGate {
     /// A gate that is closed until the store is known to be the fleet's.
     #[must_use]
     pub fn closed() -> Self {
-        Self { is_closed: Arc::new(AtomicBool::new(true)) }
+        Self { is_closed: Arc::new(AtomicBool::new(true)), ..Self::default() }
     }
 
     /// Opens or closes the gate; returns whether it was open.
     #[expect(clippy::must_use_candidate, reason = "most callers only set it")]
     pub fn set_open(&self, is_open: bool) -> bool {
         !self.is_closed.swap(!is_open, Relaxed)
+    }
+
+    /// Sets the key that hides subjects in the names of counters; all nodes that count together have the same one.
+    pub fn set_counter_key(&self, key: Option<CounterKey>) {
+        *self.counter_key.write() = key;
+    }
+
+    /// The key that hides subjects in the names of counters.
+    #[cfg(feature = "redis")]
+    pub(crate) fn counter_key(&self) -> Option<CounterKey> {
+        self.counter_key.read().clone()
     }
 
     /// Whether the store is known to be the fleet's.

@@ -3,6 +3,7 @@
 
 pub(crate) mod breaker;
 pub(crate) mod clock;
+mod counter_key;
 mod fleet_gate;
 mod idempotency_record;
 mod name;
@@ -15,6 +16,7 @@ use std::slice;
 use smallvec::SmallVec;
 use tollgate_core::{Charge, Limit, Micros, Mode, Timestamp};
 
+pub use counter_key::CounterKey;
 pub use fleet_gate::{FleetGate, StoreMark};
 pub(crate) use fleet_gate::{FleetMark, MARK_NAME};
 pub(crate) use idempotency_record::IdempotencyRecord;
@@ -50,9 +52,9 @@ pub(crate) struct OwnedCharge {
 }
 
 impl OwnedCharge {
-    pub(crate) fn new(charge: &Charge<'_>) -> Self {
-        let Charge { key, limit, cost, mode } = charge;
-        Self { name: CounterName::of(key), limit: **limit, cost: *cost, mode: *mode }
+    pub(crate) fn new(charge: &Charge<'_>, name: CounterName) -> Self {
+        let Charge { limit, cost, mode, .. } = charge;
+        Self { name, limit: **limit, cost: *cost, mode: *mode }
     }
 }
 
@@ -68,9 +70,9 @@ pub(crate) struct OwnedRefund {
 }
 
 impl OwnedRefund {
-    pub(crate) fn new(refund: &Refund<'_>) -> Self {
-        let Refund { key, limit, units, charged_at } = *refund;
-        Self { name: CounterName::of(&key), limit: *limit, units, charged_at, slack_ms: 0 }
+    pub(crate) fn new(refund: &Refund<'_>, name: CounterName) -> Self {
+        let Refund { limit, units, charged_at, .. } = *refund;
+        Self { name, limit: *limit, units, charged_at, slack_ms: 0 }
     }
 }
 
@@ -122,6 +124,19 @@ impl OwnedOp {
     /// The names of its counters, and then of the record of its idempotency key or of its mark.
     pub(crate) fn names(&self) -> impl Iterator<Item = &CounterName> {
         let OpParts { charges, refunds, expiring, others } = self.parts();
+        let charged = charges.iter().map(|charge| &charge.name);
+        let refunded = refunds.iter().chain(expiring.iter().map(|one| &one.refund));
+        charged.chain(refunded.map(|refund| &refund.name)).chain(others)
+    }
+
+    /// The names of its counters.
+    #[cfg(feature = "redis")]
+    pub(crate) fn counters(&self) -> impl Iterator<Item = &CounterName> {
+        let others = match self {
+            Self::Reset(names) => names.as_slice(),
+            Self::Settle { .. } | Self::Refund(_) | Self::RefundOnce(_) => &[],
+        };
+        let OpParts { charges, refunds, expiring, .. } = self.parts();
         let charged = charges.iter().map(|charge| &charge.name);
         let refunded = refunds.iter().chain(expiring.iter().map(|one| &one.refund));
         charged.chain(refunded.map(|refund| &refund.name)).chain(others)

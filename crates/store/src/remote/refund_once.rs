@@ -20,8 +20,8 @@ pub(crate) struct OwnedExpiringRefund {
 }
 
 impl OwnedExpiringRefund {
-    pub(crate) fn new(one: &ExpiringRefund<'_>) -> Self {
-        Self { refund: OwnedRefund::new(&one.refund), ends_at: one.ends_at }
+    pub(crate) fn new(one: &ExpiringRefund<'_>, name: CounterName) -> Self {
+        Self { refund: OwnedRefund::new(&one.refund, name), ends_at: one.ends_at }
     }
 }
 

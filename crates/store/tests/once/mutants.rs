@@ -8,30 +8,29 @@ use tollgate_testbed::Redis;
 use crate::promises::all;
 use crate::{patient, refunds, together};
 
-const SCRIPT: &str = include_str!("../../src/redis/settle.lua");
+const SCRIPT: &str = RedisStore::SCRIPT;
 
 /// Name, what stands in the script, and what the mutant has instead.
 const MUTANTS: &[(&str, &str, &str)] = &[
-    ("nothing is kept", "if once and once.record and not failure then", "if false then"),
+    ("nothing is kept", "call('SET', key, cmsgpack.pack(once),", "call('GETRANGE', key, 0, 1) -- "),
+    ("records are not looked for", "local found = read_string(key, MAX_ONCE)", "local found"),
+    ("any body will do", "if once.body ~= body then", "if false then"),
     (
-        "records are not looked for",
-        "local found = read_string(once.key, MAX_RECORD)",
-        "local found",
+        "refusals are kept",
+        "      if passed then\n        once =",
+        "      if true then\n        once =",
     ),
-    ("any body will do", "if record.body ~= once.body then", "if false then"),
-    ("refusals are kept", "  if passed then\n    record =", "  if true then\n    record ="),
-    ("copies are judged now", "'=' .. record.at ..", "'=' .. format('%.0f', now) .."),
-    ("copies keep their own note", "':' .. record.note", "':' .. once.note"),
+    ("copies are judged now", "pack('<I7', tonumber(once.at))", "pack('<I7', now)"),
+    ("copies keep their own note", "tonumber(once.at)) .. once.note", "tonumber(once.at)) .. note"),
     (
-        "copies in one call are strangers",
-        "records[once.key], firsts[once.key] = record, charges",
-        "firsts[once.key] = charges",
+        "copies show figures of now",
+        "if not repeat_result(c, once.said[KEYS[c.record] .. c.tag]) then",
+        "if true then",
     ),
-    ("copies show figures of now", "c.said = said_of(record, c)", "c.said = nil"),
-    ("new limits are charged", "        c.cost = 0\n        settle_plain", "        settle_plain"),
-    ("refunds are made again", "if found and found ~= mark.content then", "if false then"),
-    ("a refund is not marked", "call('SET', mark.key,", "call('GETRANGE', mark.key, 0, 1) -- "),
-    ("what has ended is refunded", "local left = charges[i].ends_at - now\n", "local left = 1\n"),
+    ("new limits are charged", "        c.cost = 0\n        settle(", "        settle("),
+    ("refunds are made again", "if found and found ~= content then", "if false then"),
+    ("a refund is not marked", "call('SET', key, content,", "call('GETRANGE', key, 0, 1) -- "),
+    ("what has ended is refunded", "local left = refunds[i].ends_at - now\n", "local left = 1\n"),
 ];
 
 /// Whether the promises are kept by two nodes with that script.

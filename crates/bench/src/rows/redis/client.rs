@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use tollgate::Stopwatch;
 
 use super::plan::{Extent, Plan, Question};
-use super::questions::{Asked, Checks, Contestant, Increments, Script, connect, send};
+use super::questions::{Asked, Checks, Contestant, Increments, Pairs, Script, connect, send};
 use crate::Fallible;
 use crate::keys::Draw;
 
@@ -32,6 +32,9 @@ pub(crate) fn drive(plan: &Plan) -> Fallible<Sample> {
             Question::Check(check) => ask_all(Checks::connect(plan, check).await?, plan).await,
             Question::Script(check) => ask_all(Script::overhear(plan, check).await?, plan).await,
             Question::Increment => ask_all(Increments::connect(plan).await?, plan).await,
+            Question::Pairs(counters) => {
+                ask_all(Pairs::connect(plan, *counters).await?, plan).await
+            }
         }
     });
     Ok(sample?)

@@ -73,6 +73,29 @@ pub(crate) fn cpu(scale: &Scale) -> Fallible<Vec<Row>> {
     Ok(Algorithm::ALL.into_iter().zip(checks).map(row).collect())
 }
 
+/// What a check takes of Redis, against what envoyproxy/ratelimit sends for as many counters.
+pub(crate) fn pairs(scale: &Scale) -> Fallible<Vec<Row>> {
+    let (stage, subjects) = (Stage::single(scale)?, scale.of(100_000));
+    let row = |name: &str, rules: usize, bar: f64| -> Fallible<Row> {
+        let ours = Question::Check(Check::of(Algorithm::Gcra, rules));
+        let peer = Question::Pairs(rules);
+        stage.enter(&ours, subjects)?;
+        stage.enter(&peer, subjects)?;
+        let drive = |question| stage.drive(question, subjects, BUSY);
+        let [ours, peer] = in_turns(scale.rounds, [&|| drive(&ours), &|| drive(&peer)])?;
+        let row = times(name, &ours, &peer, |sample| sample.redis_micros);
+        Ok(row
+            .held_to(Bar::AtMost(bar))
+            .with("ours_redis_us", redis_micros(&ours))
+            .with("peer_redis_us", redis_micros(&peer))
+            .with("ours_calls", median_of(&ours, |sample| sample.calls)))
+    };
+    Ok(vec![
+        row("redis/one_rule_to_incrby_expire", 1, 1.6)?,
+        row("redis/three_rules_to_incrby_expire", 3, 0.8)?,
+    ])
+}
+
 /// What more rules of a subject add to a check.
 pub(crate) fn rules(scale: &Scale) -> Fallible<Vec<Row>> {
     let (stage, subjects) = (Stage::single(scale)?, scale.of(10_000));
@@ -116,10 +139,10 @@ pub(crate) fn slots(scale: &Scale) -> Fallible<Vec<Row>> {
     ])
 }
 
-/// What counters weigh in Redis.
-pub(crate) fn bytes_per_key(scale: &Scale) -> Fallible<Vec<Row>> {
+/// What the counters of a subject weigh in Redis.
+pub(crate) fn bytes_per_subject(scale: &Scale) -> Fallible<Vec<Row>> {
     let counters = scale.of(200_000);
-    let row = |algorithm: Algorithm| -> Fallible<Row> {
+    let row = |algorithm: Algorithm, rules: usize, bar: f64| -> Fallible<Row> {
         let stage = Stage::single(scale)?;
         let [redis] = stage.nodes() else { return Err("one server was asked for".into()) };
         let used = || -> Fallible<f64> {
@@ -127,17 +150,19 @@ pub(crate) fn bytes_per_key(scale: &Scale) -> Fallible<Vec<Row>> {
             Ok(memory.get("used_memory").ok_or("Redis does not say what it uses")?.parse()?)
         };
         let before = used()?;
-        stage.enter(&Question::Check(Check::of(algorithm, 1)), counters)?;
+        stage.enter(&Question::Check(Check::of(algorithm, rules)), counters)?;
         let taken = used()? - before;
         let kept = redis.command(&["DBSIZE"]).integer();
         if u64::try_from(kept)? != counters {
             return Err(format!("{kept} of {counters} counters are left").into());
         }
-        let name = format!("redis/bytes_per_key/{algorithm}");
-        Ok(Row::figure(name, taken / counters as f64, " bytes"))
+        let name = format!("redis/bytes_per_subject/{algorithm}/{rules}");
+        Ok(Row::figure(name, taken / counters as f64, " bytes").held_to(Bar::AtMost(bar)))
     };
     let algorithms = [Algorithm::Gcra, Algorithm::FixedWindow, Algorithm::SlidingWindowCounter];
-    algorithms.into_iter().map(row).collect()
+    let one = algorithms.into_iter().map(|algorithm| row(algorithm, 1, 160.0));
+    let three = algorithms.into_iter().map(|algorithm| row(algorithm, 3, 240.0));
+    one.chain(three).collect()
 }
 
 /// How many times a figure of the others is ours, by medians.

@@ -29,6 +29,8 @@ pub(super) enum Question {
     Script(Check),
     /// The least that Redis can count.
     Increment,
+    /// What envoyproxy/ratelimit sends for so many counters.
+    Pairs(usize),
 }
 
 /// A check of several rules.

@@ -1,4 +1,5 @@
-//! The contestants: Tollgate's store, one call of its script for each check, and a plain `INCR`.
+//! The contestants: Tollgate's store, one call of its script for each check, a plain `INCR`, and what envoyproxy/ratelimit
+//! sends.
 
 use std::future::Future;
 use std::time::Duration;
@@ -22,6 +23,8 @@ const USED: u64 = LIMIT / 10;
 /// Long enough for a machine that stalls.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// When the window of a key of envoyproxy/ratelimit began; it is part of the key.
+const WINDOW_START: u64 = 1_790_000_000;
 /// How many commands may wait to be written.
 const WAITING_COMMANDS: usize = 1_024;
 /// From how many microseconds on Redis calls a command slow, when nothing is set.
@@ -45,6 +48,8 @@ pub(super) struct Checks {
     limit: Limit,
     rules: Vec<String>,
     subjects: Vec<String>,
+    /// Questions do not share records.
+    rest: String,
     counted_by: usize,
     cost: u64,
 }
@@ -64,6 +69,7 @@ impl Checks {
             limit: limit.map_err(|error| error.to_string())?,
             rules: (0..check.rules).map(|number| check.rule(number)).collect(),
             subjects: subjects(plan),
+            rest: check.rule(0),
             counted_by: check.counted_by,
             cost: match plan.extent {
                 Extent::EachOnce => USED,
@@ -76,7 +82,7 @@ impl Checks {
     fn charge<'a>(&'a self, subject: usize, (number, rule): (usize, &'a String)) -> Charge<'a> {
         let apart = number % self.counted_by * (self.subjects.len() / self.counted_by);
         let subject = &self.subjects[(subject + apart) % self.subjects.len()];
-        let key = Key::new(&self.hasher, rule, subject.as_bytes(), b"");
+        let key = Key::new(&self.hasher, rule, subject.as_bytes(), self.rest.as_bytes());
         Charge { key, limit: &self.limit, cost: self.cost, mode: Mode::Enforce }
     }
 }
@@ -108,11 +114,12 @@ impl Script {
     pub(super) async fn overhear(plan: &Plan, check: &Check) -> Asked<Self> {
         let mut connection = connect(&plan.url).await?;
         let checks = Checks::connect(plan, check).await?;
-        let pattern = format!("*:{}", check.rule(0));
-        let keys: Vec<String> = send(&mut connection, cmd("KEYS").arg(pattern)).await?;
-        if keys.len() != plan.subjects {
-            return Err(format!("{} of {} counters are left", keys.len(), plan.subjects));
-        }
+        let rule = check.rule(0);
+        let keys = (0..plan.subjects).map(|subject| {
+            let [record, _] = checks.store.keys_of(&checks.charge(subject, (0, &rule)).key);
+            record
+        });
+        let keys: Vec<String> = keys.collect();
         log_from(&mut connection, 0).await?;
         checks.ask(0).await?;
         let log: Vec<Slow> = send(&mut connection, cmd("SLOWLOG").arg("GET").arg(1)).await?;
@@ -131,11 +138,11 @@ impl Contestant for Script {
     async fn ask(&self, subject: usize) -> Asked<()> {
         let mut call = cmd("EVALSHA");
         call.arg(&self.digest).arg(1).arg(&self.keys[subject % self.keys.len()]);
-        let answer: Vec<String> =
+        let answer: Vec<Vec<u8>> =
             send(&mut self.connection.clone(), call.arg(&self.numbers)).await?;
-        // The time, then: it fitted, and it was written.
+        // The time, then the record: what had to fit did.
         match &answer[..] {
-            [_, line] if line.starts_with("11") => Ok(()),
+            [_, record] if record.first() == Some(&1) => Ok(()),
             _ => Err(format!("a check was not admitted: {answer:?}")),
         }
     }
@@ -164,6 +171,33 @@ impl Contestant for Increments {
         let key = &self.keys[subject % self.keys.len()];
         let _: u64 = send(&mut self.connection.clone(), cmd("INCR").arg(key)).await?;
         Ok(())
+    }
+}
+
+/// What envoyproxy/ratelimit sends for each counter of a check: `INCRBY` and `EXPIRE`, in one pipeline.
+pub(super) struct Pairs {
+    connection: MultiplexedConnection,
+    keys: Vec<String>,
+    counters: usize,
+}
+
+impl Pairs {
+    pub(super) async fn connect(plan: &Plan, counters: usize) -> Asked<Self> {
+        Ok(Self { connection: connect(&plan.url).await?, keys: subjects(plan), counters })
+    }
+}
+
+impl Contestant for Pairs {
+    async fn ask(&self, subject: usize) -> Asked<()> {
+        let key = &self.keys[subject % self.keys.len()];
+        let mut pipeline = redis::pipe();
+        for number in 0..self.counters {
+            let key = format!("domain_user_{key}_{number}_{WINDOW_START}");
+            pipeline.cmd("INCRBY").arg(&key).arg(1);
+            pipeline.cmd("EXPIRE").arg(&key).arg(86_400).ignore();
+        }
+        let counts: Result<Vec<u64>, _> = pipeline.query_async(&mut self.connection.clone()).await;
+        counts.map(drop).map_err(|error| error.to_string())
     }
 }
 

@@ -29,6 +29,9 @@ pub(crate) fn check_store<S: Store>(
     }
 }
 
+/// The rules of a client.
+const RULES: [&str; 4] = ["first", "second", "third", "fourth"];
+
 /// Looks for a trace on which a store and the model differ; there should be none.
 pub(crate) fn differ<S: Store>(
     config: Config,
@@ -54,13 +57,16 @@ impl<S: Store> Run<'_, S> {
         one_subject: bool,
         text: impl Fn(&S, &Key<'_>) -> Option<String>,
     ) -> TestCaseResult {
-        let names: Vec<String> = (0..COUNTERS).map(|number| format!("client {number}")).collect();
+        // Four counters each are of one client, whose rules count by the same identifiers.
+        let names: Vec<String> =
+            (0..COUNTERS).map(|number| format!("client {}", number / RULES.len())).collect();
         let one = format!("tenant {:?}", self.trace.start);
         let keys: Vec<Key<'_>> = names
             .iter()
             .map(|name| if one_subject { (&one, name) } else { (name, &one) })
-            .map(|(subject, rest)| {
-                Key::new(&self.trace.hasher, "rule", subject.as_bytes(), rest.as_bytes())
+            .zip(RULES.iter().cycle())
+            .map(|((subject, rest), rule)| {
+                Key::new(&self.trace.hasher, rule, subject.as_bytes(), rest.as_bytes())
             })
             .collect();
         let mut moments = vec![self.trace.start];

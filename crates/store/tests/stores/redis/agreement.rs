@@ -14,7 +14,7 @@ use crate::redis::stand::{cluster_url, patient};
 use crate::redis::suite::{check_store, differ};
 
 /// The script as it should be.
-pub(crate) const SCRIPT: &str = include_str!("../../../src/redis/settle.lua");
+pub(crate) const SCRIPT: &str = RedisStore::SCRIPT;
 
 /// What a script can count, whose numbers are doubles.
 const DOUBLE_BOUNDS: Reach =

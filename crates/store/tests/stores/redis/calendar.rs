@@ -44,14 +44,10 @@ async fn nodes_on_both_sides_of_a_boundary_share_the_window_of_the_server() {
         assert_eq!(left, expected, "by a clock of {clock}");
         assert_eq!(judged_at.as_micros() + reset_after, end, "the calendar says when it ends");
     }
-    let lives = redis.command(&["PEXPIRETIME", &counter(&redis)]).integer();
+    let lives =
+        redis.command(&["PEXPIRETIME", &store.keys_of(&key("monthly", "customer"))[0]]).integer();
     let lives = u64::try_from(lives).expect("a moment") * 1_000;
     assert!((end..end + 5_000_000).contains(&lives), "kept until {lives}, not {end}");
-}
-
-fn counter(redis: &Redis) -> String {
-    let Reply::List(keys) = redis.command(&["KEYS", "*:monthly"]) else { panic!("a list") };
-    keys[0].text().to_owned()
 }
 
 /// The server cannot know in which window it is, so the rule's `on_store_failure` decides.

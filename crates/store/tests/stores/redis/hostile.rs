@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use proptest::test_runner::{TestCaseResult, TestRunner};
 use tokio::runtime::Runtime;
-use tollgate_core::{Algorithm, Charge, Limit, Micros, Timestamp};
+use tollgate_core::{Algorithm, Charge, Limit, Micros, RuleTag, Timestamp};
 use tollgate_store::redis::RedisStore;
 use tollgate_store::{BreakerState, Refund, RemoteSettings, Store as _};
 use tollgate_testbed::Redis;
@@ -18,12 +18,15 @@ const WINDOW: Micros = Micros::from_secs(3_600);
 const WINDOW_MICROS: &str = "3600000000";
 const BYSTANDERS: usize = 60;
 
-/// What is in the key of a counter.
+/// What is in the record of a counter, or in its log.
 #[derive(Clone, Debug)]
 enum Value {
-    Text(String),
-    List(Vec<String>),
-    /// A string of so many digits.
+    Record(Vec<u8>),
+    /// A list where the record belongs.
+    ListForRecord,
+    /// A log.
+    Log(Vec<String>),
+    /// A string of so many digits where the record belongs.
     Digits(usize),
     /// The log of so many entries, all out of view.
     OldLog(usize),
@@ -34,35 +37,36 @@ async fn strict(redis: &Redis) -> RedisStore {
     connect(&redis.url(), RemoteSettings { failures: 1, ..patient() }).await
 }
 
-fn put(redis: &Redis, key: &str, value: &Value) {
-    redis.command(&["DEL", key]);
-    let script = match value {
-        Value::Text(text) => {
-            redis.command(&["SET", key, text]);
-            return;
+fn put(redis: &Redis, [record, log]: &[String; 2], value: &Value) {
+    let (key, script) = match value {
+        Value::Record(bytes) => {
+            let escaped: String = bytes.iter().map(|byte| format!("\\{byte:03}")).collect();
+            (record, format!("redis.call('SET', KEYS[1], '{escaped}')"))
         }
-        Value::List(items) => {
+        Value::ListForRecord => (record, "redis.call('RPUSH', KEYS[1], 'x')".to_owned()),
+        Value::Log(items) => {
+            redis.command(&["DEL", log]);
             let items = items.iter().map(String::as_str);
-            redis.command(&["RPUSH", key].into_iter().chain(items).collect::<Vec<_>>());
+            redis.command(&["RPUSH", log].into_iter().chain(items).collect::<Vec<_>>());
             return;
         }
-        Value::Digits(count) => format!("redis.call('SET', KEYS[1], string.rep('9', {count}))"),
-        Value::OldLog(count) => format!(
-            "redis.call('RPUSH', KEYS[1], 's:{WINDOW_MICROS}:{count}')
-             for first = 1, {count}, 1000 do
-               local entries = {{}}
-               for at = first, first + 999 do entries[#entries + 1] = at .. '=1' end
-               redis.call('RPUSH', KEYS[1], unpack(entries))
-             end"
+        Value::Digits(count) => {
+            (record, format!("redis.call('SET', KEYS[1], string.rep('9', {count}))"))
+        }
+        Value::OldLog(count) => (
+            log,
+            format!(
+                "redis.call('RPUSH', KEYS[1], 's:{WINDOW_MICROS}:{count}')
+                 for first = 1, {count}, 1000 do
+                   local entries = {{}}
+                   for at = first, first + 999 do entries[#entries + 1] = at .. '=1' end
+                   redis.call('RPUSH', KEYS[1], unpack(entries))
+                 end"
+            ),
         ),
     };
+    redis.command(&["DEL", key]);
     redis.command(&["EVAL", &script, "1", key]);
-}
-
-/// The key of the only counter of a rule.
-fn key_of(redis: &Redis, rule: &str) -> String {
-    let keys = redis.command(&["KEYS", &format!("*:{rule}")]);
-    keys.list()[0].text().to_owned()
 }
 
 /// A counter that holds this is as good as new, and is replaced by the first charge.
@@ -71,8 +75,8 @@ async fn check_absent(redis: &Redis, algorithm: Algorithm, value: &Value) {
     let ten = limit(algorithm, 10, WINDOW);
     redis.command(&["FLUSHALL"]);
     store.settle(&[one(key("spoiled", "x"), &ten)], NO_TIME).await.expect("an answer");
-    let place = key_of(redis, "spoiled");
-    put(redis, &place, value);
+    let places = store.keys_of(&key("spoiled", "x"));
+    put(redis, &places, value);
 
     let names: Vec<String> = (0..BYSTANDERS).map(|number| format!("client {number}")).collect();
     let mut charges = vec![[one(key("spoiled", "x"), &ten)]];
@@ -93,60 +97,89 @@ async fn check_absent(redis: &Redis, algorithm: Algorithm, value: &Value) {
     }
     let status = &store.status()[0];
     assert_eq!((status.breaker, status.failures), (BreakerState::Closed, 0), "{}", what());
-    assert!(redis.command(&["PTTL", &place]).integer() > 0, "{} is kept for ever", what());
-    let kept = redis.command(&["MEMORY", "USAGE", &place]).integer();
-    assert!(kept < 1_000, "{} takes {kept} bytes", what());
+    for place in &places[..1 + usize::from(algorithm == Algorithm::SlidingWindowLog)] {
+        assert!(redis.command(&["PTTL", place]).integer() > 0, "{} is kept for ever", what());
+        let kept = redis.command(&["MEMORY", "USAGE", place]).integer();
+        assert!(kept < 1_000, "{} takes {kept} bytes", what());
+    }
 }
 
-fn text(text: impl Into<String>) -> Value {
-    Value::Text(text.into())
+fn log<const N: usize>(items: [&str; N]) -> Value {
+    Value::Log(items.map(|item| item.replace('W', WINDOW_MICROS)).to_vec())
 }
 
-fn list<const N: usize>(items: [&str; N]) -> Value {
-    Value::List(items.map(|item| item.replace("W", WINDOW_MICROS)).to_vec())
+/// The entry of the rule `spoiled`, kept for long, with these numbers of so many bytes.
+fn entry(kind: u8, body: &[(u64, usize)]) -> Vec<u8> {
+    let mut bytes = vec![0xff; 4];
+    bytes.extend(RuleTag::of("spoiled").bytes());
+    bytes.push(kind);
+    bytes.extend(body.iter().flat_map(|(number, width)| number.to_le_bytes()[..*width].to_vec()));
+    bytes
+}
+
+fn record(kind: u8, body: &[(u64, usize)]) -> Value {
+    Value::Record([&[1], entry(kind, body).as_slice()].concat())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_value_that_cannot_be_read_costs_its_counter_alone() {
     let redis = Redis::start();
     let now = redis.command(&["TIME"]).list()[0].text().to_owned() + "000000";
-    let (huge, window) = ("99999999999999999999999999", WINDOW_MICROS);
-    for (algorithm, tag) in Algorithm::ALL.into_iter().zip(["f", "s", "c", "t", "l", "g"]) {
+    let now: u64 = now.parse().expect("a number");
+    let (window, huge) = (WINDOW.get(), u64::MAX);
+    for (algorithm, kind) in Algorithm::ALL.into_iter().zip([4, 6, 5, 1, 2, 3]) {
         let mut values = vec![
-            text("garbage"),
-            text("\0\u{ff}"),
-            list(["x"]),
-            list(["s:W:5"; 3]),
-            text(format!("{tag}:{window}:{now}:{huge}")),
-            text(format!("{tag}:{window}:{now}:{huge}:1")),
-            text(format!("{tag}:{window}:{now}:1:{huge}")),
-            text(format!("{tag}:{window}:{huge}:1:1")),
-            text(format!("{tag}:{window}:{now}:")),
-            text(format!("{tag}:10:{window}:{huge}:0:{now}")),
-            text(format!("{tag}:10:{window}:1:{huge}:{now}")),
-            text(format!("{tag}:10:{window}:1:0:{huge}")),
-            text(format!("{tag}:{huge}:{window}:1:0:{now}")),
-            text(format!("{tag}:0:{window}:1:0:{now}")),
+            Value::Record(b"garbage".to_vec()),
+            Value::Record(vec![0, 0xff]),
+            Value::Record(vec![1]),
+            Value::Record([&[1][..], &[0xff; 300]].concat()),
+            // The record of another version.
+            Value::Record(
+                [&[2], entry(kind, &[(window, 6), (9, 6), (now, 7)]).as_slice()].concat(),
+            ),
+            // An entry of an algorithm that nobody knows, and one that is cut.
+            record(9, &[(window, 6), (9, 6), (now, 7), (0, 8)]),
+            record(kind, &[(window, 3)]),
+            Value::ListForRecord,
             Value::Digits(64 << 20),
-            Value::OldLog(1_000_000),
         ];
         match algorithm {
-            Algorithm::FixedWindow => values.push(text(format!("f:{window}:{now}:10:0"))),
-            Algorithm::SlidingWindowCounter => values.push(text(format!("c:{window}:{now}:10"))),
-            Algorithm::SlidingWindowLog => values.extend([
-                list(["s:W:99999999999999999999999999", "1=1"]),
-                list(["s:W:10", "x"]),
-                list(["s:W:10", "1=1", "x", "9=9"]),
-                list(["s:W:10", "1=1", "2=", "=2", "2"]),
-                list(["s:W:1", "1=5", "2=5"]),
-                list(["s:W:10", "1=99999999999999999999999999"]),
-                list(["s:W:10", "99999999999999999999999999=1"]),
-                list(["s:W:10", "x", "9000000000000000=1"]),
-                // The sum of what is not there.
-                list(["s:W:10"]),
-                list(["s:W:10", "1=1"]),
+            Algorithm::FixedWindow => values.extend([
+                record(4, &[(window + 1, 6), (10, 6), (now, 7)]),
+                record(4, &[(window, 6), (10, 6), (huge, 7)]),
+                record(5, &[(window, 6), (10, 6), (10, 6), (now, 7)]),
+                record(7, &[(window, 6), (1, 7), (now, 7), (10, 6), (now, 7)]),
             ]),
-            _ => {}
+            Algorithm::SlidingWindowCounter => values.extend([
+                record(5, &[(window + 1, 6), (10, 6), (10, 6), (now, 7)]),
+                record(5, &[(window, 6), (10, 6), (10, 6), (huge, 7)]),
+                record(4, &[(window, 6), (10, 6), (now, 7)]),
+            ]),
+            Algorithm::SlidingWindowLog => values.extend([
+                Value::OldLog(1_000_000),
+                log(["x"]),
+                log(["s:W:5"; 3]),
+                log(["s:W:99999999999999999999999999", "1=1"]),
+                log(["s:W:10", "x"]),
+                log(["s:W:10", "1=1", "x", "9=9"]),
+                log(["s:W:10", "1=1", "2=", "=2", "2"]),
+                log(["s:W:1", "1=5", "2=5"]),
+                log(["s:W:10", "1=99999999999999999999999999"]),
+                log(["s:W:10", "99999999999999999999999999=1"]),
+                log(["s:W:10", "x", "9000000000000000=1"]),
+                // The sum of what is not there.
+                log(["s:W:10"]),
+                log(["s:W:10", "1=1"]),
+            ]),
+            _ => values.extend([
+                record(kind, &[(10, 6), (window + 1, 6), (10, 7), (0, 6), (now, 7)]),
+                record(kind, &[(0, 6), (window, 6), (10, 7), (0, 6), (now, 7)]),
+                record(kind, &[(huge, 6), (window, 6), (10, 7), (0, 6), (now, 7)]),
+                record(kind, &[(10, 6), (window, 6), (huge, 7), (0, 6), (now, 7)]),
+                record(kind, &[(10, 6), (window, 6), (10, 7), (window, 6), (now, 7)]),
+                record(kind, &[(10, 6), (window, 6), (10, 7), (0, 6), (huge, 7)]),
+                record(1 + kind % 3, &[(10, 6), (window, 6), (10, 7), (0, 6), (now, 7)]),
+            ]),
         }
         for value in values {
             check_absent(&redis, algorithm, &value).await;
@@ -154,31 +187,32 @@ async fn a_value_that_cannot_be_read_costs_its_counter_alone() {
     }
 }
 
-/// Text that looks like a state, with a few changes.
-fn nearly_a_state() -> impl Strategy<Value = String> {
-    let number = prop_oneof![
-        Just(WINDOW_MICROS.to_owned()),
-        (0_u64..20).prop_map(|number| number.to_string()),
-        any::<u64>().prop_map(|number| number.to_string()),
-        "[0-9]{0,30}",
-        "[0-9a-z=,.+-]{0,5}",
-    ];
-    let fields = prop::collection::vec(number, 0..7);
-    ("[a-z]?", fields).prop_map(|(tag, fields)| format!("{tag}:{}", fields.join(":")))
+/// An entry with some of its bytes changed, or any bytes.
+fn nearly_a_record() -> impl Strategy<Value = Vec<u8>> {
+    let number = prop_oneof![Just(WINDOW.get()), 0_u64..20, any::<u64>()];
+    let body = prop::collection::vec((number, 1..=7_usize), 0..7);
+    let entries = prop::collection::vec((any::<u8>(), 0..12_u8, body), 0..4);
+    let entries = entries.prop_map(|entries| {
+        let entry = |(flags, kind, body): (u8, u8, Vec<_>)| {
+            entry(kind | if flags < 64 { flags & 0xf0 } else { 0 }, &body)
+        };
+        [vec![1], entries.into_iter().flat_map(entry).collect()].concat()
+    });
+    prop_oneof![3 => entries, 1 => prop::collection::vec(any::<u8>(), 0..120)]
 }
 
 fn value() -> impl Strategy<Value = Value> {
     let number = prop_oneof!["[0-9]{1,30}", (0_u64..20).prop_map(|number| number.to_string())];
     let entry = (number.clone(), number).prop_map(|(at, units)| format!("{at}={units}"));
-    let item = prop_oneof![3 => entry, 1 => nearly_a_state()];
+    let item = prop_oneof![3 => entry, 1 => "[0-9a-z=:,.+-]{0,20}"];
     let head = prop_oneof![
         3 => "[0-9]{1,20}".prop_map(|sum| format!("s:{WINDOW_MICROS}:{sum}")),
-        1 => nearly_a_state(),
+        1 => "[0-9a-z:]{0,30}",
     ];
     let items = (head, prop::collection::vec(item, 0..40));
     prop_oneof![
-        1 => nearly_a_state().prop_map(Value::Text),
-        1 => items.prop_map(|(head, items)| Value::List([vec![head], items].concat())),
+        1 => nearly_a_record().prop_map(Value::Record),
+        1 => items.prop_map(|(head, items)| Value::Log([vec![head], items].concat())),
     ]
 }
 
@@ -191,12 +225,12 @@ async fn check_answered(
 ) -> TestCaseResult {
     redis.command(&["FLUSHALL"]);
     for limit in limits {
-        let charge = one(key(limit.algorithm().name(), "x"), limit);
+        let charge = one(key("spoiled", limit.algorithm().name()), limit);
         store.settle(&[charge], NO_TIME).await.expect("an answer");
-        put(redis, &key_of(redis, limit.algorithm().name()), value);
+        put(redis, &store.keys_of(&charge.key), value);
     }
     for limit in limits {
-        let charge = one(key(limit.algorithm().name(), "x"), limit);
+        let charge = one(key("spoiled", limit.algorithm().name()), limit);
         let charged_at = Some(Timestamp::from_secs(1));
         let refund = Refund { key: charge.key, limit, units: 3, charged_at };
         for cost in [0, 1, 20] {
@@ -224,7 +258,7 @@ fn any_counter_value_gets_a_decision() {
 /// A user that lacks a permission is refused: its counters must not look unused.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_value_that_may_not_be_read_does_not_count_as_absent() {
-    let redis = Redis::builder().user("blind", "on >secret ~tg:* +@all -getrange").start();
+    let redis = Redis::builder().user("blind", "on >secret ~tg:* +@all -mget").start();
     let store = connect(&format!("redis://blind:secret@{}", redis.address()), patient()).await;
     let ten = limit(Algorithm::Gcra, 10, WINDOW);
     let error =

@@ -11,7 +11,7 @@ use tollgate_store::redis::RedisStore;
 use crate::redis::stand::{LONG, NO_TIME, eventually, key, limit, one, remaining, story};
 
 /// Each request is about all of them.
-pub(crate) const RULES: [(&str, Algorithm); 3] = [
+const RULES: [(&str, Algorithm); 3] = [
     ("bucket", Algorithm::TokenBucket),
     ("window", Algorithm::FixedWindow),
     ("log", Algorithm::SlidingWindowLog),

@@ -11,6 +11,7 @@ mod lifetimes;
 mod load;
 mod mutants;
 mod network;
+mod records;
 mod rights;
 mod spread;
 mod stand;

@@ -8,8 +8,8 @@ use tollgate_testbed::{Redis, Reply};
 use crate::redis::stand::{LONG, NO_TIME, connect, key, limit, patient, story, take};
 
 /// All that the store asks of a server, for a user that may do nothing else.
-const RIGHTS: &str = "+eval +evalsha +time +getrange +set +unlink +pexpire +lindex +llen +lpush \
-                      +lrange +lrem +lset +ltrim +rpush";
+const RIGHTS: &str = "+eval +evalsha +time +mget +getrange +set +setrange +unlink +pexpire +lindex +llen \
+                      +lpush +lrange +lrem +lset +ltrim +rpush";
 
 fn ten() -> Limit {
     limit(Algorithm::Gcra, 10, LONG)
@@ -89,7 +89,7 @@ async fn counters_are_where_the_url_says() {
     let keys = redis.command(&["KEYS", "*"]);
     let mut keys: Vec<&str> = keys.list().iter().map(Reply::text).collect();
     keys.sort_unstable();
-    assert!(keys[0].starts_with("tg:{") && keys[1].starts_with("yours:{"), "{keys:?}");
+    assert!(keys[0].starts_with("tg:") && keys[1].starts_with("yours:"), "{keys:?}");
     let beyond = format!("redis://{}/99", redis.address());
     check_refused(&beyond, StoreErrorKind::Refused, "out of range").await;
 }

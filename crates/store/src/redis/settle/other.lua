@@ -1,0 +1,426 @@
+-- Requests that are not plain: any algorithm, records in any condition, dry runs, debits, refunds, resets, and what is
+-- made once. Made when the first of them comes.
+local function make_other()
+  local ceil, format, match = math.ceil, string.format, string.match
+  local LONGEST_MS = 315360000000
+  local MAX_MARK, MAX_ONCE = 128, 262144
+  local HELD = 16
+  local amount = amounts()
+  local bucket, log = bucket_kernel(now, amount), log_kernel(now)
+  local fixed = window_kernel(now, amount, '<I6I6I7')
+  local kernels = {
+    bucket, bucket, bucket, fixed, window_kernel(now, amount, '<I6I6I6I7'), log, calendar_kernel(now, fixed),
+  }
+
+  -- A string of the server, or nil if there is none or it is longer than `most`. Of one that is too long, little is
+  -- read. A key of another type counts as absent; any other error is an error.
+  local function read_string(key, most)
+    local found = redis.pcall('GETRANGE', key, 0, most)
+    if type(found) == 'string' then
+      return #found > 0 and #found <= most and found or nil
+    end
+    if type(found) == 'table' and found.err and not match(found.err, '^WRONGTYPE') then
+      error(found)
+    end
+    return nil
+  end
+
+  -- The records of the request at hand: their entries by tag, and whether they were changed.
+  local opened = {}
+
+  local function open(r)
+    if opened[r] then
+      return opened[r]
+    end
+    local text, offset, entries = texts[r], 2, {}
+    opened[r] = { entries = entries }
+    while text and byte(text) == 1 and #text - offset >= 7 do
+      local kept, tag, kind = unpack_bytes('<I4c3B', text, offset)
+      local low, middle, high = byte(tag, 1, 3)
+      local size, tail = ENTRY_BYTES[kind % 16], ''
+      if size and kind >= HELD then
+        local length = byte(text, offset + size)
+        tail = sub(text, offset + size, offset + size + (length or 0))
+        size = length and size + 1 + length
+      end
+      if not size or #text - offset < size - 1 then
+        break
+      end
+      if kept > expired then
+        entries[low + middle * 256 + high * 65536] = {
+          kept = kept, tag = tag, algorithm = kind % 16, flags = kind - kind % 16, tail = tail,
+          body = sub(text, offset + 8, offset + size - 1 - #tail),
+        }
+      end
+      offset = offset + size
+    end
+    return opened[r]
+  end
+
+  local function entry_text(e)
+    return pack('<I4', e.kept) .. e.tag .. pack('<B', e.algorithm + e.flags) .. e.body .. e.tail
+  end
+
+  -- The changes of the request at hand become those of the call.
+  local function close()
+    for r, record in pairs(opened) do
+      if record.is_changed then
+        local numbers, latest, text = {}, 0, VERSION
+        for number, e in pairs(record.entries) do
+          numbers[#numbers + 1] = number
+          latest = e.kept > latest and e.kept or latest
+        end
+        table.sort(numbers)
+        for i = 1, #numbers do
+          text = text .. entry_text(record.entries[numbers[i]])
+        end
+        texts[r] = #numbers > 0 and text
+        keep[r] = latest > (keep[r] or 0) and latest or keep[r] or 0
+      end
+    end
+  end
+
+  -- Reads the counter of a charge or a refund.
+  local function read(c)
+    local l, e = c.limit, open(c.record).entries[c.number]
+    c.entry = e
+    c.held = e and e.flags % 32 >= HELD and #e.tail >= 7 and unpack_bytes('<I6', e.tail, 2) or 0
+    local is_of = e and e.algorithm == l.algorithm and c.kernel.is_of(l, e.body)
+    c.state = is_of and e.body
+    c.kernel.read(c, c.state)
+  end
+
+  -- Writes the counter of a charge or a refund.
+  local function enter(c, body)
+    local e, record = c.entry, open(c.record)
+    local life = c.kernel.life(c) + c.at - now
+    local ms = ceil((life > 0 and life or 0) / 1000) + extra * 1000
+    ms = ms < LONGEST_MS and ms or LONGEST_MS
+    local kept = second + 1 + ceil(ms / 1000)
+    if c.limit.algorithm == LOG then
+      call('PEXPIRE', c.key, format('%.0f', ms))
+      if c.state and e.kept >= kept and c.state == body then
+        return
+      end
+      kept = kept + ceil(ms / 4000)
+    end
+    if e and (e.flags > 0 or c.limit.algorithm == LOG) and e.kept > kept then
+      kept = e.kept
+    end
+    c.entry = {
+      kept = kept, tag = c.tag, algorithm = c.limit.algorithm, body = body,
+      flags = e and e.flags or 0, tail = e and e.tail or '',
+    }
+    c.state = body
+    record.entries[c.number], record.is_changed = c.entry, true
+  end
+
+  local function settle(charges, is_dry_run)
+    local passed = not is_dry_run
+    for i = 1, #charges do
+      local c = charges[i]
+      local l = c.limit
+      if l.limit > 0 then
+        read(c)
+      end
+      c.fits = c.mode == DEBIT or c.cost == 0 or (l.limit > 0 and c.kernel.fits(c))
+      if not c.fits and c.mode == ENFORCE then
+        passed = false
+      end
+    end
+    -- Logs first: they are written at once, which may fail, and then nothing else has been charged.
+    for _, is_log in ipairs({ true, false }) do
+      for i = 1, #charges do
+        local c = charges[i]
+        local l = c.limit
+        if (l.algorithm == LOG) == is_log then
+          local is_taken = c.cost > 0 and l.limit > 0 and not is_dry_run and (c.mode == DEBIT or (passed and c.fits))
+          if is_taken then
+            c.kernel.take(c, c.mode == DEBIT and l.most or MAX_NUMBER)
+          end
+          if is_taken or c.healed then
+            c.written = true
+            enter(c, (is_taken or is_log) and c.kernel.body(c) or c.healed)
+          end
+        end
+      end
+    end
+    return passed
+  end
+
+  local function refund(refunds)
+    for i = 1, #refunds do
+      local c = refunds[i]
+      if c.limit.limit > 0 and c.cost > 0 then
+        read(c)
+        if c.state and not c.is_new then
+          c.kernel.refund(c)
+          enter(c, c.kernel.body(c))
+        end
+      end
+    end
+  end
+
+  -- The figures of logs, which later requests change.
+  local function figures(charges)
+    for i = 1, #charges do
+      local c = charges[i]
+      if c.limit.algorithm == LOG and c.limit.limit > 0 then
+        c.figures = log.figures(c)
+      end
+    end
+  end
+
+  -- The results of charges, as they are in the reply.
+  local function results(charges, plan)
+    local said = { '.' }
+    for i = 1, #charges do
+      local c = charges[i]
+      said[1] = said[1] .. (c.fits and (c.written and '3' or '1') or (c.written and '2' or '0'))
+    end
+    for k = 1, plan.records do
+      said[#said + 1] = texts[charges.records[k]] or ''
+    end
+    for i = 1, #charges do
+      local c = charges[i]
+      if c.limit.algorithm == LOG then
+        said[#said + 1] = c.figures or ''
+      end
+    end
+    return said
+  end
+
+  -- The charges of a request, from its plan and the numbers of its records and logs at `place`.
+  local function charges_of(plan, place)
+    local charges = { records = {} }
+    for k = 1, plan.records do
+      charges.records[k], place = unpack_bytes('<H', args, place)
+    end
+    for i = 1, plan.charges do
+      local p = plan[i]
+      local c = {
+        limit = p.limit, kernel = kernels[p.algorithm], tag = p.tag, number = p.number, cost = p.cost, mode = p.mode,
+        record = charges.records[p.record],
+      }
+      if p.algorithm == LOG then
+        local key
+        key, place = unpack_bytes('<H', args, place)
+        c.key = KEYS[key]
+      end
+      charges[i] = c
+    end
+    return charges, place
+  end
+
+  -- Refunds at `place`: how many, and each.
+  local function refunds_of(place, is_once)
+    local refunds, count = {}, nil
+    count, place = unpack_bytes('<H', args, place)
+    for i = 1, count do
+      local c, limit, is_tied, low, middle, high = {}, nil, nil, nil, nil, nil
+      c.record, limit, c.tag, c.cost, is_tied, c.charged_at, c.slack, place =
+        unpack_bytes('<HHc3I7BI7I4', args, place)
+      low, middle, high = byte(c.tag, 1, 3)
+      c.limit, c.number = limits[limit], low + middle * 256 + high * 65536
+      c.kernel = kernels[c.limit.algorithm]
+      c.charged_at = is_tied == 1 and c.charged_at or -1
+      if c.limit.algorithm == LOG then
+        local key
+        key, place = unpack_bytes('<H', args, place)
+        c.key = KEYS[key]
+      elseif c.limit.algorithm == CALENDAR then
+        c.charged_from, c.charged_to, place = unpack_bytes('<I7I7', args, place)
+      end
+      if is_once then
+        c.ends_at, place = unpack_bytes('<I7', args, place)
+      end
+      refunds[i] = c
+    end
+    return refunds, place
+  end
+
+  -- Refunds charges that have not ended, unless their mark is there. The mark is written first: if that fails, nothing
+  -- was refunded, and whatever fails later, nothing is refunded twice.
+  local function refund_once(refunds, key, content)
+    local lasting, longest = {}, 0
+    for i = 1, #refunds do
+      local left = refunds[i].ends_at - now
+      if left > 0 then
+        lasting[#lasting + 1] = refunds[i]
+        longest = left > longest and left or longest
+      end
+    end
+    local found = read_string(key, MAX_MARK)
+    if found and found ~= content then
+      return '='
+    end
+    if #lasting == 0 then
+      return '-'
+    end
+    if not found then
+      local ms = ceil(longest / 1000) + extra * 1000
+      call('SET', key, content, 'PX', format('%.0f', ms < LONGEST_MS and ms or LONGEST_MS))
+      refund(lasting)
+    end
+    return '+' .. #lasting
+  end
+
+  -- Forgets what was used, never what is held.
+  local function reset(r, number, key)
+    local record = open(r)
+    local e = record.entries[number]
+    if e then
+      record.is_changed = true
+      if e.flags > 0 then
+        e.algorithm, e.body = 0, ''
+      else
+        record.entries[number] = nil
+      end
+    end
+    call('UNLINK', key)
+  end
+
+  -- The record of a request that is made once, in a string; nil if it is not one.
+  local function unpack_once(packed)
+    local is_read, once = pcall(cmsgpack.unpack, packed)
+    if is_read and type(once) == 'table' and type(once.body) == 'string' and type(once.note) == 'string'
+      and type(once.said) == 'table' and type(once.at) == 'string' and match(once.at, '^%d+$')
+      and tonumber(once.at) <= MAX_NUMBER then
+      return once
+    end
+    return nil
+  end
+
+  -- The result of a charge as it is kept: fitted and written, then figures of a log, or algorithm and state.
+  local function said_of(c)
+    local flags = (c.fits and 1 or 0) + (c.written and 2 or 0)
+    if c.limit.algorithm == LOG then
+      return flags .. (c.figures or '')
+    end
+    return flags .. (c.state and pack('<B', c.limit.algorithm) .. c.state or '')
+  end
+
+  -- Sets the result of a charge to one that was kept. Returns whether it is one.
+  local function repeat_result(c, said)
+    local flags = type(said) == 'string' and match(said, '^[0-3]')
+    if not flags then
+      return false
+    end
+    local l, bytes = c.limit, sub(said, 2)
+    if l.algorithm == LOG then
+      if #bytes ~= 28 and #bytes ~= 0 then
+        return false
+      end
+      c.figures = bytes
+    elseif bytes ~= '' then
+      if byte(bytes) ~= l.algorithm or #bytes ~= ENTRY_BYTES[l.algorithm] - 7 or not c.kernel.is_of(l, sub(bytes, 2)) then
+        return false
+      end
+      c.said = '\255\255\255\255' .. c.tag .. bytes
+    end
+    c.fits, c.written = flags == '1' or flags == '3', flags == '2' or flags == '3'
+    return true
+  end
+
+  -- Charges a request once. Its record is written before the records of its counters: if that fails, nothing was
+  -- charged but logs, and after these nothing fails.
+  local function settle_once(charges, plan, key, life, body, note)
+    local found = read_string(key, MAX_ONCE)
+    local once = found and unpack_once(found)
+    if not once then
+      local passed = settle(charges, plan.is_dry_run)
+      figures(charges)
+      if passed then
+        once = { body = body, note = note, at = format('%.0f', now), said = {} }
+        for i = 1, #charges do
+          once.said[KEYS[charges[i].record] .. charges[i].tag] = said_of(charges[i])
+        end
+        call('SET', key, cmsgpack.pack(once), 'PX', format('%.0f', life))
+      end
+      close()
+      return results(charges, plan)
+    end
+    if once.body ~= body then
+      return { '?' }
+    end
+    local copies = {}
+    for i = 1, #charges do
+      local c = charges[i]
+      -- A limit that did not exist then is read now.
+      if not repeat_result(c, once.said[KEYS[c.record] .. c.tag]) then
+        c.cost = 0
+        settle({ c }, false)
+        figures({ c })
+        c.said = c.state and '\255\255\255\255' .. c.tag .. pack('<B', c.limit.algorithm) .. c.state
+      end
+      copies[c.record] = (copies[c.record] or VERSION) .. (c.said or '')
+    end
+    close()
+    local said = results(charges, plan)
+    for k = 1, plan.records do
+      said[k + 1] = copies[charges.records[k]]
+    end
+    table.insert(said, 1, '=' .. pack('<I7', tonumber(once.at)) .. once.note)
+    return said
+  end
+
+  -- Carries out the request whose numbers are at `place`. Returns what it says, and where the next one is.
+  local function carry_out(what, at, texts_at)
+    if what == 0 or what == 4 then
+      local number, key, life, charges
+      number, at = unpack_bytes('<H', args, at)
+      local plan = plans[number]
+      charges, at = charges_of(plan, at)
+      if what == 0 then
+        return at, texts_at, function()
+          settle(charges, plan.is_dry_run)
+          figures(charges)
+          close()
+          return results(charges, plan)
+        end
+      end
+      key, life, at = unpack_bytes('<HI6', args, at)
+      return at, texts_at + 2, function()
+        return settle_once(charges, plan, KEYS[key], life, ARGV[texts_at], ARGV[texts_at + 1])
+      end
+    elseif what == 3 then
+      local count
+      count, at = unpack_bytes('<H', args, at)
+      local first = at
+      return at + 7 * count, texts_at, function()
+        for i = 0, count - 1 do
+          local r, low, middle, high, key = unpack_bytes('<HBBBH', args, first + 7 * i)
+          reset(r, low + middle * 256 + high * 65536, KEYS[key])
+        end
+        close()
+        return { '+' }
+      end
+    end
+    local refunds, key
+    refunds, at = refunds_of(at, what == 2)
+    if what == 1 then
+      return at, texts_at, function()
+        refund(refunds)
+        close()
+        return { '+' }
+      end
+    end
+    key, at = unpack_bytes('<H', args, at)
+    return at, texts_at + 1, function()
+      local verdict = refund_once(refunds, KEYS[key], ARGV[texts_at])
+      close()
+      return { verdict }
+    end
+  end
+
+  return function(what, at, texts_at)
+    local deed
+    opened = {}
+    at, texts_at, deed = carry_out(what, at, texts_at)
+    local is_done, said = pcall(deed)
+    if not is_done then
+      said = { '!' .. (type(said) == 'table' and said.err or tostring(said)) }
+    end
+    return at, texts_at, said
+  end
+end
