@@ -64,7 +64,7 @@ impl Ask<'_> {
     /// How the check is recorded. A request whose descriptors all peek is counted when it is charged.
     fn recording(&self) -> Recording {
         let is_request = self.descriptors.iter().any(|asked| asked.hits > 0);
-        Recording { entry: EntryPoint::Envoy, is_request, naming: Naming::Kept }
+        Recording { entry: EntryPoint::Envoy, is_request, naming: Naming::Kept, call: None }
     }
 }
 

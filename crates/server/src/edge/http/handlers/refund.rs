@@ -1,9 +1,12 @@
 //! `refund` and `reset`: how operators correct what should not have been counted.
 
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+
 use axum::Json;
 use axum::extract::State;
 use http::HeaderMap;
-use serde::Deserialize;
+use serde::de::IgnoredAny;
 use tollgate::store::{StoreError, StoreErrorKind};
 use tollgate::{Attributes as _, Peek};
 use tollgate_api::{Changed, CheckRequest, DecisionBody};
@@ -66,7 +69,7 @@ pub(crate) async fn refund(
             let DecisionBody { decision_id } = decode(&body)?;
             return refund_decision(&app, &author, &decision_id).await;
         }
-        refund_check(&app, &author, &decode(&body)?).await
+        refund_check(&app, &author, &read_check(&body)?).await
     };
     let counters = to_the_end(refunding).await?;
     Ok((session.fields, Json(Changed { counters })))
@@ -157,11 +160,28 @@ pub(crate) async fn reset_counters(
     reset.map_err(store_away)
 }
 
+/// The names of the fields of a body, if it is an object.
+fn names_of(body: &[u8]) -> Option<BTreeSet<Cow<'_, str>>> {
+    let fields: BTreeMap<Cow<'_, str>, IgnoredAny> = serde_json::from_slice(body).ok()?;
+    Some(fields.into_keys().collect())
+}
+
 /// Whether a body has a `decision_id`, whatever its other fields are.
 fn names_decision(body: &[u8]) -> bool {
-    #[derive(Deserialize)]
-    struct Names {
-        decision_id: Option<serde::de::IgnoredAny>,
+    names_of(body).is_some_and(|names| names.contains("decision_id"))
+}
+
+/// The check whose cost is to be refunded. A body without it may have been meant to name a decision.
+fn read_check(body: &[u8]) -> Result<CheckBody<'_>, Problem> {
+    match names_of(body) {
+        None => decode(body),
+        Some(names) if names.is_empty() => {
+            let detail = "missing field `decision_id`, or the check whose cost is to be refunded";
+            Err(Problem::bad_request("invalid_body", detail))
+        }
+        Some(_) => decode(body).map_err(|problem: Problem| {
+            let detail = format!("{}; or `decision_id` alone", problem.detail());
+            Problem::bad_request("invalid_body", detail)
+        }),
     }
-    serde_json::from_slice::<Names>(body).is_ok_and(|names| names.decision_id.is_some())
 }
