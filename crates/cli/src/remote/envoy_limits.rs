@@ -128,7 +128,7 @@ mod tests {
          "unlimited":true,"shadow_mode":false,"quota_mode":true,"file":"limits/shop.yaml","line":9}]"#;
 
     #[test]
-    fn a_limit_is_a_line_and_a_failed_load_is_told() {
+    fn a_limit_is_a_line_and_a_failed_load_is_shown() {
         let limits: Vec<LimitRow> = serde_json::from_str(LIMIT).expect("limits");
         let mut load = Load {
             loaded_at: "2026-11-15T10:00:00Z".to_owned(),

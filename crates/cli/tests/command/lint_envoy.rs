@@ -84,7 +84,7 @@ fn a_folder_of_envoy_is_read_as_the_server_reads_it() {
 }
 
 #[test]
-fn policies_and_files_of_envoy_are_told_apart() {
+fn policies_and_files_of_envoy_are_distinguished() {
     let folder = Folder::new();
     let rule = "rules: [{rule_id: a, limit: 50, window: 1s, identifier_type: user}]\n";
     folder.write("policy.yaml", rule);

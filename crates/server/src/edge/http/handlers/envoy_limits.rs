@@ -26,7 +26,7 @@ pub(crate) struct EnvoyLimitsAnswer {
     #[serde(skip_serializing_if = "Option::is_none")]
     load: Option<EnvoyLoad>,
     /// The limits in force, by their ids.
-    limits: Vec<LimitAnswer>,
+    limits: Vec<FileLimitAnswer>,
 }
 
 /// How the last load of the files ended.
@@ -55,7 +55,7 @@ impl From<&LoadStatus> for EnvoyLoad {
 
 /// A limit of a file.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct LimitAnswer {
+pub(crate) struct FileLimitAnswer {
     /// Names the limit in metrics, logs and dynamic metadata.
     rule_id: String,
     /// The domain.
@@ -106,7 +106,7 @@ impl From<&LimitStep> for LimitDescriptor {
     }
 }
 
-impl From<&FileLimit> for LimitAnswer {
+impl From<&FileLimit> for FileLimitAnswer {
     fn from(limit: &FileLimit) -> Self {
         let limited = match &limit.allowance {
             Allowance::Unlimited => None,
@@ -164,7 +164,7 @@ pub(crate) async fn list(
     let answer = EnvoyLimitsAnswer {
         directory: source.directory().map(|directory| directory.display().to_string()),
         load: source.status().map(|status| EnvoyLoad::from(&*status)),
-        limits: limits.into_iter().take(most).map(LimitAnswer::from).collect(),
+        limits: limits.into_iter().take(most).map(FileLimitAnswer::from).collect(),
     };
     Ok((fields, Json(answer)).into_response())
 }
