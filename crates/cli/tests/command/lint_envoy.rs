@@ -88,7 +88,7 @@ fn policies_and_files_of_envoy_are_distinguished() {
     let folder = Folder::new();
     let rule = "rules: [{rule_id: a, limit: 50, window: 1s, identifier_type: user}]\n";
     folder.write("policy.yaml", rule);
-    folder.write("ratelimit.yaml", &file("a", "").replace("unit", "unti"));
+    folder.write("ratelimit.yaml", &file("a", "").replace("unit: day", "unti: day"));
     let expected =
         ["unknown identifier type `user`", "ratelimit.yaml:4:", "2 files: 3 errors, 0 warnings"];
     check(&[&folder.text()], 1, &expected);
