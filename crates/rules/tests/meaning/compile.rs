@@ -62,7 +62,7 @@ fn a_field_that_cannot_be_read_does_not_hide_what_is_wrong_with_others() {
     rule(&format!("{gcra}, enabled: 5"), &["burst", "enabled"]);
     rule(
         "rule_id: b, limit: 1, windw: 1s, identifier_type: ip, time_zone: UTC",
-        &["windw", "window_seconds"],
+        &["window_seconds", "windw"],
     );
 }
 
