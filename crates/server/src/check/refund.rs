@@ -208,6 +208,11 @@ fn refunded_already(id: DecisionId) -> Problem {
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "fits map_err")]
+/// Whether a call was executed, or may have been although it timed out.
+pub(crate) fn is_maybe_done<T>(result: &Result<T, StoreError>) -> bool {
+    result.as_ref().map_or_else(|error| error.kind() == StoreErrorKind::Timeout, |_| true)
+}
+
 pub(crate) fn store_away(error: StoreError) -> Problem {
     Problem::new(StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", error.to_string())
 }
