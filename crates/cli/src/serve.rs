@@ -16,6 +16,7 @@ use tracing::{info, warn};
 
 use crate::failure::Failure;
 use crate::log;
+use crate::notify;
 use crate::settings::ServeArguments;
 use crate::summary::Summary;
 use crate::traces::SpanPipeline;
@@ -110,9 +111,11 @@ async fn run_server(Effective { settings, .. }: &Effective) -> Result<ExitCode, 
         tokio::spawn(forward(listener, gateway, shutdown.clone(), grace))
     });
     let public = Service::Public(Arc::clone(&app)).spawn(public, shutdown);
+    notify::ready();
 
     signals.end(&app).await;
     app.set_draining();
+    notify::stopping();
     trigger.announce();
     let delay = settings.limits.shutdown_delay;
     if !delay.is_zero() {
