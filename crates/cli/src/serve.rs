@@ -44,7 +44,8 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<ExitCode, Failure> {
     code
 }
 
-async fn run_server(Effective { settings, .. }: &Effective) -> Result<ExitCode, Failure> {
+async fn run_server(effective: &Effective) -> Result<ExitCode, Failure> {
+    let settings = &effective.settings;
     let refused = |error: &dyn Display| Failure::usage(error.to_string());
     let mut signals = Signals::new()?;
     // Whatever can fail comes before the catalog is opened, and the first admin token is made last: it is
@@ -80,7 +81,7 @@ async fn run_server(Effective { settings, .. }: &Effective) -> Result<ExitCode, 
     app.set_ready();
     let summary = Summary {
         app: &app,
-        settings,
+        effective,
         token,
         public: &public,
         admin: admin.as_ref(),
