@@ -92,8 +92,11 @@ pub(crate) async fn check(
             );
             if let Some(row) = connection.row(&sql, vec![]).await.map_err(failed)? {
                 let (tier, count) = (row.text(0).map_err(failed)?, row.count(1).map_err(failed)?);
-                let who = if table.ends_with("clients") { "clients" } else { "API keys" };
-                return Err(CatalogError::InUse(format!("{count} {who} are in the tier {tier}")));
+                let who = if table.ends_with("clients") { "client" } else { "API key" };
+                return Err(CatalogError::InUse(match count {
+                    1 => format!("1 {who} is in the tier {tier}"),
+                    _ => format!("{count} {who}s are in the tier {tier}"),
+                }));
             }
         }
     }

@@ -1,6 +1,8 @@
 //! Packages as their users meet them: unpacked or installed, and started. The binary in them is the one
 //! under test; `scripts/package` builds the one of a release the same way, but static.
 
+mod machine;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};

@@ -70,6 +70,17 @@ fn the_page_begins_with_check_and_ends_with_aliases() {
             }
         }
     }
+    let about = api["info"]["description"].as_str().expect("an introduction");
+    assert!(
+        about.contains("/api/v1/rate-limit/check") && about.contains("**Authorize**"),
+        "{about}"
+    );
+    // A header that is only described cannot be tried.
+    for (path, method) in [("/api/v1/rules/{rule_id}", "put"), ("/api/v1/policy", "put")] {
+        let parameters = api["paths"][path][method]["parameters"].as_array().expect("parameters");
+        let is_there = parameters.iter().any(|it| it["name"] == "If-Match" && it["in"] == "header");
+        assert!(is_there, "{method} {path}");
+    }
     let body = |path: &str, method: &str| {
         let content = &api["paths"][path][method]["requestBody"]["content"]["application/json"];
         let schema = content["schema"]["$ref"].as_str().expect("a schema");
