@@ -7,7 +7,6 @@ use axum::Json;
 use axum::extract::State;
 use http::HeaderMap;
 use serde::de::IgnoredAny;
-use tollgate::store::{StoreError, StoreErrorKind};
 use tollgate::{Attributes as _, Peek};
 use tollgate_api::{Changed, CheckRequest, DecisionBody};
 use tollgate_catalog::Author;
