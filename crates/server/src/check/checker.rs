@@ -151,27 +151,25 @@ impl Checker {
         // A repeated call gets its response also if its rule was removed.
         let subject = check.subject(|| self.limiter.policy())?;
         let is_allowed;
-        let mut used_key = None;
-        // Taken before it is known whether it is needed, so that all nodes respond with the same.
-        let mut id = self.journal.next_id(true);
-        let note = id.text();
-        let key = turn.key(&note);
-        let recording = Recording {
-            naming: Naming::Taken(id),
-            call: Some(turn.call()),
-            ..Recording::of(entry, check)
-        };
+        let (mut id, mut used_key) = (None, None);
+        let recording = Recording { call: Some(turn.call()), ..Recording::of(entry, check) };
         let context = |_: &Decision| Some(check.context());
         let (response, is_copy) = if self.limiter.store().is_shared() {
             let stopwatch = Stopwatch::start();
+            // Taken before it is known whether it is needed, so that all nodes respond with the same.
+            let taken = self.journal.next_id(true);
+            let note = taken.text();
+            let key = turn.key(&note);
             let checked = self.limiter.check_idempotent(subject.of(check), &key).await;
             self.metrics.checks.observe(stopwatch.elapsed());
             match checked {
                 Idempotent::Executed(decision) => {
                     is_allowed = decision.is_allowed();
+                    id = Some(taken);
                     if decision.degraded().is_none() {
                         used_key = decision.used_key(turn.call(), &note);
                     }
+                    let recording = Recording { naming: Naming::Taken(taken), ..recording };
                     let id = self.record(&decision, recording, context);
                     (respond(&decision, id.as_deref()), false)
                 }
@@ -179,9 +177,9 @@ impl Checker {
                     is_allowed = decision.is_allowed();
                     used_key = decision.used_key(turn.call(), &note);
                     // Any client of the store may have written the note: it is used only if it is an id.
-                    let first = note.parse().ok().inspect(|first| id = *first);
+                    id = note.parse().ok();
                     // After a change of rules, an id that was sealed here would refund what the first was not charged.
-                    let id = first.filter(|_| is_kept(&decision)).map(|id: DecisionId| {
+                    let id = id.filter(|_| is_kept(&decision)).map(|id: DecisionId| {
                         if has_same_charges {
                             self.name(id, &decision, recording.call).1
                         } else {
@@ -194,15 +192,16 @@ impl Checker {
                 Idempotent::KeyReused => return Err(key_reused()),
             }
         } else {
-            let respond = |decision: &Decision, id: Option<&str>| {
-                (decision.is_allowed(), respond(decision, id))
+            let respond = |decision: &Decision, text: Option<&str>| {
+                let id = text.and_then(|text| text.parse().ok());
+                (decision.is_allowed(), id, respond(decision, text))
             };
             let checked = self.check(subject.of(check), recording, context, respond).await;
-            is_allowed = checked.0;
-            (checked.1, false)
+            (is_allowed, id) = (checked.0, checked.1);
+            (checked.2, false)
         };
         if is_allowed {
-            turn.remember(response.clone(), Some(id), used_key);
+            turn.remember(response.clone(), id, used_key);
         }
         Ok((response, is_copy))
     }

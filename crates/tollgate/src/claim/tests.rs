@@ -88,7 +88,7 @@ async fn another_limiter_refunds_exactly_what_was_charged() {
 #[tokio::test]
 async fn a_claim_has_the_idempotency_key_of_its_request() {
     let shadow = "rules:
-    - {rule_id: shadow, limit: 1, window: 1m, identifier_type: global, mode: shadow, priority: 9}
+    - {rule_id: shadow, limit: 1, window: 1m, identifier_type: global, action: log_only, priority: 9}
     - {rule_id: per_user, limit: 40, window: 1m, identifier_type: user_id}";
     for (policy, cost) in [(POLICY, 1), (shadow, 2)] {
         let limiter = limiter(policy);
@@ -100,8 +100,9 @@ async fn a_claim_has_the_idempotency_key_of_its_request() {
         assert!(claim.used_key("d1-a1").is_some());
         let first = decision.plan.charges(decision.snapshot.policy.rules()).next();
         assert_eq!(claim.key, first.map(|charge| ([7; 16], charge.key.subject)));
-        let len = limiter.write_claim(&decision, None, &mut bytes).expect("room");
-        assert_eq!(RefundClaim::read(&bytes[..len]).expect("a claim").used_key("d1-a1"), None);
+        let mut plain = [0; 512];
+        let len = limiter.write_claim(&decision, None, &mut plain).expect("room");
+        assert_eq!(RefundClaim::read(&plain[..len]).expect("a claim").used_key("d1-a1"), None);
     }
 }
 

@@ -141,7 +141,7 @@ fn invalid_checks_are_errors() {
     };
     let wrong = "INVALID_ARGUMENT";
     let none = "rule `per_user` counts by user_id, which this check does not have";
-    check(json!({"rule_id": "per_user"}), wrong, none);
+    check(json!({"rule_id": "per_user"}), wrong, "identifier: it is empty");
     check(json!({"rule_id": "per_user", "identifiers": {"ip": "192.0.2.7"}}), wrong, none);
     check(json!({"rule_id": "per_user", "attributes": {"user_id": "a"}}), wrong, none);
     check(json!({"identifier": "a", "dimension": "banana"}), wrong, "dimension: write user");

@@ -1,3 +1,5 @@
+//! How calls with a key are remembered, replayed and released.
+
 use super::*;
 use std::future::Future;
 use std::pin::pin;

@@ -45,7 +45,7 @@ impl RateLimiter {
             app.metrics.note_skew(app.now(), sent.seconds, sent.nanos);
         }
         let Some(key) = body.idempotency_key.as_deref() else {
-            let subject = body.subject(|| app.limiter.policy())?;
+            let subject = read::subject(&body, || app.limiter.policy())?;
             let checked = app.checker.check(
                 subject.of(&body),
                 Recording::of(EntryPoint::Grpc, &body),
@@ -88,7 +88,7 @@ impl RateLimiter {
         let mut subjects = Vec::with_capacity(checks.len());
         for (place, body) in bodies.iter().enumerate() {
             let at = |problem: Problem| status::of(problem.at(&format!("checks[{place}]")));
-            subjects.push(body.subject(|| &policy).map_err(at)?);
+            subjects.push(read::subject(body, || &policy).map_err(at)?);
         }
         let mut results = Vec::with_capacity(checks.len());
         let mut place = 0;
@@ -138,7 +138,7 @@ impl server::RateLimiter for RateLimiter {
         request: Request<CheckRequest>,
     ) -> Result<Response<QuotaResponse>, Status> {
         let body = read::body(request.get_ref()).map_err(status::of)?;
-        let subject = body.subject(|| self.0.limiter.policy()).map_err(status::of)?;
+        let subject = read::subject(&body, || self.0.limiter.policy()).map_err(status::of)?;
         let checked = self.0.limiter.check(subject.of(&Peek(&body)));
         let decision = checked.await;
         let answer = write(&decision, None, true);
@@ -158,7 +158,7 @@ impl server::RateLimiter for RateLimiter {
         let (app, author) = (self.0.clone(), author(&request));
         let resetting = async move {
             let body = read::body(request.get_ref())?;
-            body.subject(|| app.limiter.policy())?;
+            read::subject(&body, || app.limiter.policy())?;
             refund::reset_counters(&app, author, &body).await
         };
         let counters = refund::to_the_end(resetting).await.map_err(status::of)?;
@@ -179,7 +179,7 @@ impl server::RateLimiter for RateLimiter {
                         let detail = "idempotency_key: refunds know no such key";
                         return Err(Problem::bad_request("invalid_idempotency_key", detail));
                     }
-                    body.subject(|| app.limiter.policy())?;
+                    read::subject(&body, || app.limiter.policy())?;
                     refund::refund_check(&app, &author, &body).await
                 }
                 None => {

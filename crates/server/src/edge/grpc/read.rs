@@ -1,10 +1,15 @@
 //! Converts a gRPC check to the check of the HTTP API.
 
+use std::borrow::Borrow;
+
+use tollgate::Policy;
 use tollgate_api::{CheckRequest as HttpCheck, Identifiers, KeyType, Object, Text};
 
 use super::definitions::tollgate::v1::{CheckRequest, Identifiers as WireIdentifiers};
 use crate::edge::http::problem::Problem;
-use crate::edge::http::wire::check::CheckBody;
+use crate::edge::http::wire::check::{CheckBody, CheckSubject};
+
+const INVALID_CHECK: &str = "invalid_check";
 
 /// `None` for an empty text: protocol buffers do not distinguish it from an absent one.
 fn text(text: &str) -> Option<Text<'_>> {
@@ -86,10 +91,27 @@ pub(super) fn body(request: &CheckRequest) -> Result<CheckBody<'_>, Problem> {
     Ok(CheckBody(body))
 }
 
+/// The subject of a check. Of a check by rule without any identifier, the problem names the field that is empty: it is not
+/// distinguished from an absent one here.
+pub(super) fn subject<'b, P: Borrow<Policy>>(
+    body: &'b CheckBody<'_>,
+    policy: impl FnOnce() -> P,
+) -> Result<CheckSubject<'b>, Problem> {
+    let names_none =
+        body.key_value.is_none() && body.identifiers.is_none() && body.attributes.is_none();
+    body.subject(policy).map_err(|problem| {
+        if names_none && body.rule_id.is_some() && problem.code() == INVALID_CHECK {
+            let detail = "identifier: it is empty, and the rule counts by it";
+            return Problem::unprocessable(INVALID_CHECK, detail);
+        }
+        problem
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tollgate::{Attribute, Attributes as _, Policy};
+    use tollgate::{Attribute, Attributes as _};
 
     #[test]
     fn dimension_sets_the_type_of_the_identifier() {
@@ -149,7 +171,7 @@ mod tests {
                 ..CheckRequest::default()
             };
             let body = body(&request).unwrap_or_else(|problem| panic!("{}", problem.detail()));
-            assert_eq!(body.subject(|| &policy).is_ok(), expected, "{rule_id} {identifier}");
+            assert_eq!(subject(&body, || &policy).is_ok(), expected, "{rule_id} {identifier}");
         };
         check("per_user", "ann", true);
         check("per_user", "", false);
