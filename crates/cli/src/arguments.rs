@@ -92,7 +92,7 @@ pub(crate) enum RulesCommand {
     Rollback(RollbackArguments),
     /// Remove rules of a server.
     Delete(DeleteRulesArguments),
-    /// Report everything that is wrong or doubtful in policy files.
+    /// Report everything that is wrong or doubtful in policy files, or in those of envoyproxy/ratelimit.
     Lint(LintArguments),
     /// Make a policy of the files of another rate limiter.
     Import(ImportArguments),
@@ -341,6 +341,11 @@ pub(crate) struct ExplainArguments {
 #[derive(Args, Debug)]
 #[command(after_help = "The exit code is 0, or 2 if there is no answer.")]
 pub(crate) struct ListRulesArguments {
+    /// List the limits of files of envoyproxy/ratelimit (`serve --envoy-config`) instead, and how their last
+    /// load ended.
+    #[arg(long)]
+    pub(crate) envoy: bool,
+
     #[command(flatten)]
     pub(crate) server: ServerArguments,
 }

@@ -69,6 +69,9 @@ pub(crate) async fn check(
     }
     for entry in changes.iter().filter_map(|change| change.after.as_deref()) {
         problems.extend(flaws(entry, &policy, policy_bounds));
+        if let Entry::Override(exception) = entry {
+            problems.extend(tollgate_rules::never_applies(exception, policy.rules()));
+        }
     }
     // Unchanged overrides have to fit changed rules.
     for rule in changes.iter().filter(|it| it.kind == Kind::Rule && it.after.is_some()) {

@@ -1,5 +1,7 @@
 //! The command from outside: arguments in, text and exit code out.
 
+mod lint_envoy;
+
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -101,6 +101,9 @@ fn the_tarball_runs_where_it_is_unpacked() {
         "share/man/man1/tollgate-rules-lint.1.gz",
         "share/doc/tollgate/LICENSE",
         "share/doc/tollgate/examples/policy.yaml",
+        "share/doc/tollgate/docs/grpc.md",
+        "share/tollgate/proto/tollgate/v1/rate_limiter.proto",
+        "share/tollgate/proto/envoy/service/ratelimit/v3/rls.proto",
     ] {
         assert!(unpacked.join(path).is_file(), "{path}");
     }

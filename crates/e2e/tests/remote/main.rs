@@ -110,6 +110,12 @@ fn a_check_charges_and_its_exit_code_is_the_decision() {
     check("check --user-id eve --idempotency-key k", 2, "idempotency");
     check("check --rule nope alice", 2, "there is no rule `nope` (unknown_rule)");
     check("check --rule per_user --key-type ip 192.0.2.7", 2, "rule `per_user` counts by user_id");
+    check(
+        "check --rule per_user",
+        2,
+        "rule `per_user` counts by user_id, which this check does not have",
+    );
+    check("check --rule per_user --ip 192.0.2.7", 2, "rule `per_user` counts by user_id");
     check("check --rule per_user --key-type banana x", 2, "unknown variant `banana`");
 }
 

@@ -28,11 +28,14 @@ const EXTRA_TTL_MS: u64 = 2_000;
 /// How long states are kept beyond their expiry for recorded traffic, whose clock may be slower.
 const EXTRA_TTL_MS_RECORDED: u64 = 3_600_000;
 
+const RECORD_SCRIPT: &str = include_str!("record.lua");
+
 /// Settles jobs on a server, and completes them.
 pub(super) async fn settle(router: Arc<Router>, node: Arc<RedisNode>, jobs: Vec<Job>) {
     for jobs in runs(jobs, router.settings.uses_callers_clock) {
-        let (resets, counts): (Vec<Job>, Vec<Job>) =
-            jobs.into_iter().partition(|job| matches!(job.op, OwnedOp::Reset(_)));
+        let (others, counts): (Vec<Job>, Vec<Job>) = jobs
+            .into_iter()
+            .partition(|job| matches!(job.op, OwnedOp::Reset(_) | OwnedOp::Record(_)));
         let mut groups: BTreeMap<u16, Vec<Job>> = BTreeMap::new();
         for job in counts {
             // Without a cluster all can go together.
@@ -40,8 +43,8 @@ pub(super) async fn settle(router: Arc<Router>, node: Arc<RedisNode>, jobs: Vec<
             groups.entry(first.map_or(0, slot)).or_default().push(job);
         }
         let mut under_way = JoinSet::new();
-        for job in resets {
-            under_way.spawn(reset(Arc::clone(&router), Arc::clone(&node), job));
+        for job in others {
+            under_way.spawn(run_alone(Arc::clone(&router), Arc::clone(&node), job));
         }
         let last = groups.pop_last();
         for (_, jobs) in groups {
@@ -132,16 +135,33 @@ fn fail(router: &Router, node: &RedisNode, jobs: Vec<Job>, error: StoreError) {
     }
 }
 
-async fn reset(router: Arc<Router>, node: Arc<RedisNode>, job: Job) {
+/// Carries out an operation that charges nothing, and is rare.
+async fn run_alone(router: Arc<Router>, node: Arc<RedisNode>, job: Job) {
     let names: Vec<&CounterName> = job.op.names().collect();
     let run = router.run(node, |_| {
-        let mut command = cmd("UNLINK");
-        names.iter().for_each(|name| {
-            command.arg(script::key(&router.url.prefix, name));
-        });
-        command
+        let keys = names.iter().map(|name| script::key(&router.url.prefix, name));
+        match &job.op {
+            OwnedOp::Record(record) => {
+                let mut command = cmd("EVAL");
+                command.arg(RECORD_SCRIPT).arg(names.len()).arg(keys.collect::<Vec<_>>());
+                command.arg(&record.note).arg(u8::from(record.is_forgotten));
+                command
+            }
+            _ => {
+                let mut command = cmd("UNLINK");
+                command.arg(keys.collect::<Vec<_>>());
+                command
+            }
+        }
     });
-    let result = run.await.map(|_| OpOutcome::Done);
+    let result = match (run.await, &job.op) {
+        (Ok(Value::Int(found)), OwnedOp::Record(_)) => {
+            Ok(OpOutcome::Record { is_there: found > 0 })
+        }
+        (Ok(_), OwnedOp::Record(_)) => Err(StoreErrorKind::Corrupt.into()),
+        (Ok(_), _) => Ok(OpOutcome::Done),
+        (Err(error), _) => Err(error),
+    };
     job.finish(result);
 }
 

@@ -99,7 +99,10 @@ impl<'a> ScriptCall<'a> {
                 OwnedOp::RefundOnce(once) => {
                     command.arg(once.attempt.to_string());
                 }
-                OwnedOp::Settle { .. } | OwnedOp::Refund(_) | OwnedOp::Reset(_) => {}
+                OwnedOp::Settle { .. }
+                | OwnedOp::Refund(_)
+                | OwnedOp::Reset(_)
+                | OwnedOp::Record(_) => {}
             }
         }
     }
@@ -131,7 +134,7 @@ impl<'a> ScriptCall<'a> {
                         requests.push(ends_at.as_micros().min(BEYOND));
                     }
                 }
-                OwnedOp::Reset(_) => {}
+                OwnedOp::Reset(_) | OwnedOp::Record(_) => {}
             }
         }
         let mut numbers = Numbers::default();
@@ -163,7 +166,7 @@ impl<'a> ScriptCall<'a> {
                 }
                 OwnedOp::Settle { charges, .. } => read_idempotent(charges, now, &mut text)?,
                 OwnedOp::RefundOnce(_) => read_refund_once(&text()?)?,
-                OwnedOp::Refund(_) | OwnedOp::Reset(_) => {
+                OwnedOp::Refund(_) | OwnedOp::Reset(_) | OwnedOp::Record(_) => {
                     let mut result = Ok(OpOutcome::Done);
                     for _ in op.names() {
                         if let Some(why) = text()?.strip_prefix('!') {

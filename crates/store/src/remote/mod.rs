@@ -9,6 +9,7 @@ mod name;
 mod queue;
 mod refund_once;
 mod settings;
+mod store_number;
 
 use std::slice;
 
@@ -24,8 +25,10 @@ pub(crate) use queue::PendingResult;
 pub(crate) use queue::{Job, Queue};
 pub(crate) use refund_once::{OwnedExpiringRefund, OwnedRefundOnce, RefundAttempt};
 pub use settings::{BreakerState, RemoteSettings, RemoteStatus};
+pub(crate) use store_number::NUMBER_NAME;
+pub use store_number::StoreNumber;
 
-use crate::{IdempotencyKey, OpOutcome, Refund, StoreError, StoreErrorKind};
+use crate::{IdempotencyKey, OpOutcome, RecordRef, Refund, StoreError, StoreErrorKind};
 
 /// The longest message between nodes. PostgreSQL takes less than 8,000 bytes.
 pub(crate) const MAX_MESSAGE_BYTES: usize = 7_900;
@@ -93,6 +96,24 @@ impl OwnedIdempotencyKey {
     }
 }
 
+/// An owned [`RecordRef`], and what is done with the record.
+#[derive(Clone, Debug)]
+pub(crate) struct OwnedRecordRef {
+    pub(crate) record_name: CounterName,
+    pub(crate) note: String,
+    pub(crate) is_forgotten: bool,
+}
+
+impl OwnedRecordRef {
+    /// `is_beside`: where counters of one subject have to share a slot.
+    pub(crate) fn new(record: &RecordRef<'_>, is_beside: bool, is_forgotten: bool) -> Self {
+        let RecordRef { call, note, beside } = record;
+        let beside = is_beside.then(|| CounterName::of(beside));
+        let record_name = CounterName::of_record(*call, beside.as_ref());
+        Self { record_name, note: (*note).to_owned(), is_forgotten }
+    }
+}
+
 pub(crate) type OwnedCharges = SmallVec<[OwnedCharge; 4]>;
 
 /// An owned [`Op`](crate::Op).
@@ -106,6 +127,7 @@ pub(crate) enum OwnedOp {
     Refund(SmallVec<[OwnedRefund; 4]>),
     RefundOnce(Box<OwnedRefundOnce>),
     Reset(SmallVec<[CounterName; 4]>),
+    Record(Box<OwnedRecordRef>),
 }
 
 impl OwnedOp {
@@ -116,7 +138,10 @@ impl OwnedOp {
 
     /// Whether it can be repeated if its result was lost, since it is carried out once.
     pub(crate) const fn is_idempotent(&self) -> bool {
-        matches!(self, Self::Settle { idempotency: Some(_), .. } | Self::RefundOnce(_))
+        matches!(
+            self,
+            Self::Settle { idempotency: Some(_), .. } | Self::RefundOnce(_) | Self::Record(_)
+        )
     }
 
     /// The names of its counters, and then of the record of its idempotency key or of its mark.
@@ -147,6 +172,9 @@ impl OwnedOp {
                 OpParts { expiring: &once.refunds, others, ..OpParts::default() }
             }
             Self::Reset(others) => OpParts { others, ..OpParts::default() },
+            Self::Record(record) => {
+                OpParts { others: slice::from_ref(&record.record_name), ..OpParts::default() }
+            }
         }
     }
 }

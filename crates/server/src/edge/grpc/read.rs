@@ -1,14 +1,10 @@
 //! Converts a gRPC check to the check of the HTTP API.
 
-use std::borrow::Borrow;
-
-use tollgate::Policy;
-use tollgate::rules::Identifier;
 use tollgate_api::{CheckRequest as HttpCheck, Identifiers, KeyType, Object, Text};
 
 use super::definitions::tollgate::v1::{CheckRequest, Identifiers as WireIdentifiers};
 use crate::edge::http::problem::Problem;
-use crate::edge::http::wire::check::{CheckBody, CheckSubject};
+use crate::edge::http::wire::check::CheckBody;
 
 /// `None` for an empty text: protocol buffers do not distinguish it from an absent one.
 fn text(text: &str) -> Option<Text<'_>> {
@@ -90,35 +86,10 @@ pub(super) fn body(request: &CheckRequest) -> Result<CheckBody<'_>, Problem> {
     Ok(CheckBody(body))
 }
 
-/// The subject of a check. A check by a rule that counts by something needs an identifier: an empty one is not
-/// distinguished from none here, no counter would be charged, and the caller would not notice.
-pub(super) fn subject<'b, P: Borrow<Policy>>(
-    body: &'b CheckBody<'_>,
-    policy: impl Fn() -> P,
-) -> Result<CheckSubject<'b>, Problem> {
-    let subject = body.subject(&policy)?;
-    let names_none =
-        body.key_value.is_none() && body.identifiers.is_none() && body.attributes.is_none();
-    if let CheckSubject::Rule(rule_id) = subject
-        && names_none
-    {
-        let is_needed = |identifier: &Identifier| {
-            !matches!(identifier, Identifier::Global | Identifier::Endpoint | Identifier::Path)
-        };
-        let policy = policy();
-        let rule = policy.borrow().rules().find(rule_id);
-        if rule.is_some_and(|rule| rule.identifiers.iter().any(is_needed)) {
-            let detail = "identifier: it is empty, and the rule counts by it";
-            return Err(Problem::unprocessable("invalid_check", detail));
-        }
-    }
-    Ok(subject)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tollgate::{Attribute, Attributes as _};
+    use tollgate::{Attribute, Attributes as _, Policy};
 
     #[test]
     fn dimension_sets_the_type_of_the_identifier() {
@@ -178,7 +149,7 @@ mod tests {
                 ..CheckRequest::default()
             };
             let body = body(&request).unwrap_or_else(|problem| panic!("{}", problem.detail()));
-            assert_eq!(subject(&body, || &policy).is_ok(), expected, "{rule_id} {identifier}");
+            assert_eq!(body.subject(|| &policy).is_ok(), expected, "{rule_id} {identifier}");
         };
         check("per_user", "ann", true);
         check("per_user", "", false);
