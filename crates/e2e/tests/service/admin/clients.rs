@@ -32,6 +32,7 @@ fn tiers_are_replaced_all_at_once() {
         (step("PUT", TIERS, r#"{"tiers": [{"tier": "a"}, {"tier": "a"}]}"#), 422, "invalid_document"),
         (step("PUT", TIERS, r#"{"tiers": [{"name": "a"}]}"#), 422, "\"field\":\"tiers[0]"),
         (step("PUT", TIERS, "{}"), 422, "send all tiers and nothing else"),
+        (step("PUT", TIERS, r#"{"tiers": null}"#), 422, "send all tiers and nothing else"),
         (step("PUT", TIERS, r#"{"rules": []}"#), 422, "send all tiers and nothing else"),
         (step("PUT", TIERS, r#"{"tiers": [], "rules": []}"#), 422, "send all tiers and nothing else"),
         (step("PUT", TIERS, r#"[{"tier": "a"}]"#), 422, "invalid_document"),
