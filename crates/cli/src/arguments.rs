@@ -92,11 +92,12 @@ pub(crate) enum RulesCommand {
     Rollback(RollbackArguments),
     /// Remove rules of a server.
     Delete(DeleteRulesArguments),
-    /// Report everything that is wrong or doubtful in policy files.
+    /// Report everything that is wrong or doubtful in policy files, or in those of envoyproxy/ratelimit.
     Lint(LintArguments),
     /// Make a policy of the files of another rate limiter.
     Import(ImportArguments),
     /// Print the JSON schema of the policy document.
+    #[command(after_help = "The exit code is 0.")]
     Schema,
 }
 
@@ -110,7 +111,9 @@ Examples:
 
 A trace is one JSON object a line: {\"t_ms\":0,\"key\":\"k\",\"cost\":1}. Its key stands for whatever the
 rule counts by; further members may be user_id, api_key, ip, tenant, endpoint, method, host,
-tier, attributes.")]
+tier, attributes.
+
+The exit code is 0 whatever would be refused, or 2 if rules, input or store cannot be used.")]
 #[command(group = ArgGroup::new("policy").args(["rules", "rule"]).required(true))]
 pub(crate) struct SimulateArguments {
     /// A policy file, YAML or JSON.
@@ -169,7 +172,8 @@ Examples:
   tollgate rules import --from envoy config/ > policy.yaml
   tollgate rules import --from nginx /etc/nginx/nginx.conf > policy.yaml
 
-Standard error tells what the policy does not say as the files do.")]
+Standard error tells what the policy does not say as the files do. The exit code is 0, or 2 if a file
+cannot be used.")]
 pub(crate) struct ImportArguments {
     /// Whose files they are.
     #[arg(long, value_name = "LIMITER")]
@@ -337,6 +341,11 @@ pub(crate) struct ExplainArguments {
 #[derive(Args, Debug)]
 #[command(after_help = "The exit code is 0, or 2 if there is no answer.")]
 pub(crate) struct ListRulesArguments {
+    /// List the limits of files of envoyproxy/ratelimit (`serve --envoy-config`) instead, and how their last
+    /// load ended.
+    #[arg(long)]
+    pub(crate) envoy: bool,
+
     #[command(flatten)]
     pub(crate) server: ServerArguments,
 }

@@ -10,6 +10,7 @@ mod import;
 mod log;
 mod manual;
 mod migrate;
+mod notify;
 mod output;
 mod policy_file;
 mod remote;

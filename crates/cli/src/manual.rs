@@ -3,12 +3,14 @@
 
 use std::fs;
 use std::io::{self, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{Args, CommandFactory as _};
+use clap::builder::Resettable;
+use clap::{Args, Command, CommandFactory as _};
 use clap_complete::Shell;
-use clap_mangen::{Man, generate_to};
+use clap_mangen::Man;
+use clap_mangen::roff::{Roff, roman};
 
 use crate::Arguments;
 use crate::failure::Failure;
@@ -56,18 +58,65 @@ pub(crate) fn man(arguments: &ManArguments) -> Result<ExitCode, Failure> {
     let command = Arguments::command();
     match &arguments.dir {
         None => {
-            let mut page = Vec::new();
-            Man::new(command).render(&mut page)?;
+            let (_, page) = page_of(command)?;
             io::stdout().lock().write_all(&page)?;
         }
         Some(folder) => {
-            let written = fs::create_dir_all(folder).and_then(|()| generate_to(command, folder));
+            let written = fs::create_dir_all(folder).and_then(|()| write_pages(command, folder));
             written.map_err(|error| {
                 Failure::usage(format!("cannot write pages into {}: {error}", folder.display()))
             })?;
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Writes the pages of a command and of all below it.
+fn write_pages(command: Command, folder: &Path) -> io::Result<()> {
+    let mut command = command.disable_help_subcommand(true);
+    command.build();
+    for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
+        write_pages(below.clone(), folder)?;
+    }
+    let (name, page) = page_of(command)?;
+    fs::write(folder.join(name), page)
+}
+
+/// The page of a command, and the name of its file. What help prints last has headings of its own here.
+fn page_of(command: Command) -> io::Result<(String, Vec<u8>)> {
+    let last = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let man = Man::new(command.after_help(Resettable::Reset));
+    let mut page = Vec::new();
+    man.render(&mut page)?;
+    let mut sections = Roff::default();
+    let mut before = "";
+    for paragraph in last.split("\n\n").filter(|paragraph| !paragraph.trim().is_empty()) {
+        let (first, rest) = paragraph.split_once('\n').unwrap_or((paragraph, ""));
+        let heading = match first {
+            "Examples:" => "EXAMPLES",
+            "First steps:" => "FIRST STEPS",
+            _ if first.starts_with("The exit code") => "EXIT STATUS",
+            _ => "NOTES",
+        };
+        if heading == before {
+            sections.control("PP", []);
+        } else {
+            sections.control("SH", [heading]);
+        }
+        before = heading;
+        if first.ends_with(':') && rest.starts_with(' ') {
+            // Commands, one a line.
+            sections.control("nf", []);
+            for line in rest.lines() {
+                sections.text([roman(line.trim_start())]);
+            }
+            sections.control("fi", []);
+        } else {
+            sections.text([roman(paragraph.replace('\n', " "))]);
+        }
+    }
+    sections.to_writer(&mut page)?;
+    Ok((man.get_filename(), page))
 }
 
 #[cfg(test)]
@@ -88,6 +137,28 @@ mod tests {
             let name = format!("tollgate-{}", command.get_name());
             assert!(read(&format!("{name}.1")).contains(&format!(".TH {name} 1")), "{name}");
         }
-        assert!(read("tollgate-rules-lint.1").contains("strict"));
+        let lint = read("tollgate-rules-lint.1");
+        assert!(lint.contains("strict"));
+        let places =
+            [".SH EXAMPLES\n", "\n.nf\n", "\n.fi\n", ".SH NOTES\n", ".SH \"EXIT STATUS\"\n"];
+        let places =
+            places.map(|text| lint.find(text).unwrap_or_else(|| panic!("no {text:?} in {lint}")));
+        assert!(places.is_sorted(), "{lint}");
+        assert!(
+            lint.contains("\ntollgate rules lint policy.yaml\n"),
+            "a command is a line: {lint}"
+        );
+    }
+
+    /// The generator calls the section of everything that help prints last EXTRA.
+    #[test]
+    fn no_page_has_a_section_extra() {
+        let folder = tempfile::tempdir().expect("a folder");
+        write_pages(Arguments::command(), folder.path()).expect("pages");
+        for page in fs::read_dir(folder.path()).expect("a folder") {
+            let path = page.expect("a page").path();
+            let text = fs::read_to_string(&path).expect("a text");
+            assert!(!text.contains("EXTRA"), "{}", path.display());
+        }
     }
 }

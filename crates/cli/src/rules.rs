@@ -1,15 +1,18 @@
 //! `tollgate rules`: what can be done with rules without a server.
 
 use std::io::{self, Write as _};
+use std::mem;
 use std::process::ExitCode;
 
 use clap::Args;
 use serde::Serialize;
 use tollgate::Problem;
 use tollgate::rules::{LintContext, Severity, schema as policy_schema};
+use tollgate_import::envoy::RepeatedDomain;
 
 use crate::failure::{FOUND_PROBLEMS, Failure};
 use crate::gitops::{PolicyFiles, inspect};
+use crate::import::LintFiles;
 use crate::policy_file::PolicyText;
 use crate::terminal::count;
 
@@ -19,6 +22,10 @@ use crate::terminal::count;
 Examples:
   tollgate rules lint policy.yaml
   tollgate rules lint --strict --nodes 3 --redis -f rules/ -f lists/
+  tollgate rules lint ratelimit/
+
+Files of envoyproxy/ratelimit are recognised by their fields, and checked as `serve --envoy-config`
+checks them.
 
 The exit code is 0 if there are no errors, 1 if there are some, or with --strict warnings, 2 if a
 file cannot be read.")]
@@ -36,6 +43,11 @@ pub(crate) struct LintArguments {
     #[arg(long)]
     pub(crate) redis: bool,
 
+    /// Files of envoyproxy/ratelimit with the same domain are one domain, as with the setting
+    /// `envoy.merge_domains`.
+    #[arg(long)]
+    pub(crate) merge_domains: bool,
+
     /// Exit with 1 also if there are only warnings.
     #[arg(long)]
     pub(crate) strict: bool,
@@ -48,8 +60,8 @@ pub(crate) struct LintArguments {
     #[arg(short = 'f', long = "file", value_name = "FILE|DIR")]
     pub(crate) paths: Vec<String>,
 
-    /// Policy files, YAML or JSON, and folders of them. All of them are one document. `-` is standard
-    /// input.
+    /// Policy files, YAML or JSON, and folders of them, all of which are one document; or files and
+    /// folders of envoyproxy/ratelimit. `-` is standard input.
     #[arg(required_unless_present = "paths", value_name = "FILE|DIR")]
     pub(crate) files: Vec<String>,
 }
@@ -83,9 +95,18 @@ pub(crate) fn lint(arguments: &LintArguments) -> Result<ExitCode, Failure> {
     let mut output = io::stdout().lock();
     let (mut errors, mut warnings) = (0, 0);
     let paths: Vec<String> = arguments.files.iter().chain(&arguments.paths).cloned().collect();
-    let files = PolicyFiles::read(&paths)?;
-    for (number, problem) in &inspect(&files, &context) {
-        let file = &files.files[*number];
+    let mut files = LintFiles::read(&paths)?;
+    let envoy = files.inspect_envoy(if arguments.merge_domains {
+        RepeatedDomain::Merged
+    } else {
+        RepeatedDomain::Refused
+    });
+    let policy = PolicyFiles::of(mem::take(&mut files.policy));
+    // Without a policy file there is no policy that could lack something.
+    let found = if policy.files.is_empty() { Vec::new() } else { inspect(&policy, &context) };
+    let found = found.iter().map(|(number, problem)| (&policy.files[*number], problem));
+    let of_envoy = envoy.iter().map(|(number, problem)| (&files.envoy[*number], problem));
+    for (file, problem) in found.chain(of_envoy) {
         match problem.severity {
             Severity::Error => errors += 1,
             Severity::Warning => warnings += 1,
@@ -99,7 +120,7 @@ pub(crate) fn lint(arguments: &LintArguments) -> Result<ExitCode, Failure> {
     }
     let has_failed = errors > 0 || (arguments.strict && warnings > 0);
     if !arguments.json {
-        let files = count(files.files.len() as u64, "file");
+        let files = count((policy.files.len() + files.envoy.len()) as u64, "file");
         let (errors, warnings) = (count(errors, "error"), count(warnings, "warning"));
         writeln!(output, "{files}: {errors}, {warnings}")?;
     }

@@ -16,6 +16,7 @@ use tracing::{info, warn};
 
 use crate::failure::Failure;
 use crate::log;
+use crate::notify;
 use crate::settings::ServeArguments;
 use crate::summary::Summary;
 use crate::traces::SpanPipeline;
@@ -43,7 +44,8 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<ExitCode, Failure> {
     code
 }
 
-async fn run_server(Effective { settings, .. }: &Effective) -> Result<ExitCode, Failure> {
+async fn run_server(effective: &Effective) -> Result<ExitCode, Failure> {
+    let settings = &effective.settings;
     let refused = |error: &dyn Display| Failure::usage(error.to_string());
     let mut signals = Signals::new()?;
     // Whatever can fail comes before the catalog is opened, and the first admin token is made last: it is
@@ -79,7 +81,7 @@ async fn run_server(Effective { settings, .. }: &Effective) -> Result<ExitCode, 
     app.set_ready();
     let summary = Summary {
         app: &app,
-        settings,
+        effective,
         token,
         public: &public,
         admin: admin.as_ref(),
@@ -110,9 +112,11 @@ async fn run_server(Effective { settings, .. }: &Effective) -> Result<ExitCode, 
         tokio::spawn(forward(listener, gateway, shutdown.clone(), grace))
     });
     let public = Service::Public(Arc::clone(&app)).spawn(public, shutdown);
+    notify::ready();
 
     signals.end(&app).await;
     app.set_draining();
+    notify::stopping();
     trigger.announce();
     let delay = settings.limits.shutdown_delay;
     if !delay.is_zero() {

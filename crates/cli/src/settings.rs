@@ -116,7 +116,9 @@ Examples:
   tollgate serve
   tollgate serve --rules policy.yaml
   tollgate serve --rules policy.yaml --upstream http://127.0.0.1:3000
-  tollgate serve --config tollgate.yaml --http 0.0.0.0:8080 --check-auth token")]
+  tollgate serve --config tollgate.yaml --http 0.0.0.0:8080 --check-auth token
+
+The exit code is 0 after SIGTERM or Ctrl-C, 130 after a second one, 2 if the server cannot start.")]
 pub(crate) struct ServeArguments {
     #[command(flatten)]
     pub(crate) settings: SettingsArguments,
@@ -124,6 +126,7 @@ pub(crate) struct ServeArguments {
 
 /// Arguments of `tollgate config`.
 #[derive(Args, Debug)]
+#[command(after_help = "The exit code is 0, or 2 if a setting is wrong.")]
 pub(crate) struct ConfigArguments {
     #[command(flatten)]
     settings: SettingsArguments,

@@ -6,13 +6,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use serde_json::{Value, json};
 use tollgate_server::App;
 use tollgate_server::listen::Listener;
-use tollgate_server::settings::{CheckAuth, Settings};
+use tollgate_server::settings::{CheckAuth, Effective, Origin, Settings};
 use tracing::info;
 
 /// What runs where, and what to do next.
 pub(crate) struct Summary<'a> {
     pub(crate) app: &'a App,
-    pub(crate) settings: &'a Settings,
+    pub(crate) effective: &'a Effective,
     /// The admin token, if this start made it.
     pub(crate) token: Option<String>,
     pub(crate) public: &'a Listener,
@@ -24,10 +24,11 @@ pub(crate) struct Summary<'a> {
 impl Summary<'_> {
     /// The same as one object, without the call to try.
     pub(crate) fn to_json(&self) -> Value {
-        let counters = if self.settings.store.is_shared() {
-            self.settings.store.to_string()
+        let settings = &self.effective.settings;
+        let counters = if settings.store.is_shared() {
+            settings.store.to_string()
         } else {
-            format!("memory, at most {}", self.settings.memory)
+            format!("memory, at most {}", settings.memory)
         };
         json!({
             "http": url(self.public),
@@ -55,7 +56,8 @@ impl Summary<'_> {
 
 impl Display for Summary<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { app, settings, token, public, admin, grpc, gateway } = self;
+        let Self { app, effective, token, public, admin, grpc, gateway } = self;
+        let settings = &effective.settings;
         let public_url = url(public);
         let admin_here = if admin.is_some() { "" } else { "admin API, " };
         let everywhere = reach(public);
@@ -110,14 +112,23 @@ impl Display for Summary<'_> {
             (None, _) => {}
         }
         let token = match settings.check_auth {
-            CheckAuth::None => "",
-            CheckAuth::Token => " -H \"Authorization: Bearer $TOLLGATE_CHECK_TOKEN\"",
-            CheckAuth::Mtls => " --cert CERTIFICATE --key KEY",
+            CheckAuth::None => String::new(),
+            CheckAuth::Token => format!(" -H \"Authorization: Bearer {}\"", check_token(effective)),
+            CheckAuth::Mtls => " --cert CERTIFICATE --key KEY".to_owned(),
         };
         let (path, body) = app.example();
         writeln!(f, "try       curl {public_url}{path}{token} \\")?;
         writeln!(f, "            -H 'Content-Type: application/json' \\")?;
         writeln!(f, "            -d '{body}'")
+    }
+}
+
+/// How a shell gets the token for the check API: from the file that has it, or else from the variable.
+fn check_token(effective: &Effective) -> String {
+    let setting = effective.entries.iter().find(|setting| setting.name == "check_token_file");
+    match setting.filter(|setting| setting.origin != Origin::Default) {
+        Some(file) => format!("$(cat '{}')", file.text().replace('\'', "'\\''")),
+        None => "$TOLLGATE_CHECK_TOKEN".to_owned(),
     }
 }
 

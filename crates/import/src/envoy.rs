@@ -46,8 +46,10 @@
 //! - A field in the wrong place is refused, where envoyproxy/ratelimit silently ignores it.
 
 mod document;
+mod doubts;
 mod judge;
 mod limit;
+mod recognise;
 mod rule_id;
 mod scalars;
 mod to_document;
@@ -67,6 +69,7 @@ use crate::envoy::tree::{Branch, TreeLevel};
 
 pub use crate::envoy::judge::{CounterKey, Descriptor, DescriptorVerdict};
 pub use crate::envoy::limit::{Allowance, FileLimit, LimitStep};
+pub use crate::envoy::recognise::FileKind;
 pub use crate::envoy::to_document::EnvoyImport;
 pub use crate::envoy::to_document::note::{EnvoyLoss, EnvoyNote};
 pub use crate::envoy::unit::Unit;
@@ -111,17 +114,13 @@ impl EnvoyConfig {
         let mut first = HashMap::<String, (&str, Position)>::new();
         for (file, text) in files {
             let tell = |problem| FileProblem { file: (*file).to_owned(), problem };
-            let document = match document::read(text) {
-                Ok(document) => document,
-                Err(told) => {
-                    problems.extend(told.into_iter().map(tell));
-                    continue;
-                }
-            };
+            let (document, told) = document::read(text);
+            problems.extend(told.into_iter().map(tell));
+            let Some(document) = document else { continue };
             let position = document.domain_position;
             let known = first.get(&document.domain);
             if known.is_some() && repeated == RepeatedDomain::Merged {
-                problems.extend(config.merge(document, &mut ids).into_iter().map(tell));
+                problems.extend(config.merge(document, file, &mut ids).into_iter().map(tell));
                 continue;
             }
             if let Some((file, place)) = known {
@@ -134,7 +133,7 @@ impl EnvoyConfig {
                 continue;
             }
             first.insert(document.domain.clone(), (file, position));
-            config.add(document, &mut ids);
+            config.add(document, file, &mut ids);
         }
         if problems.is_empty() { Ok(config) } else { Err(problems) }
     }
@@ -151,13 +150,23 @@ impl EnvoyConfig {
     }
 
     /// Adds the descriptors of a domain that is known already. No name may be on its first level twice.
-    fn merge(&mut self, document: FileDocument, ids: &mut EnvoyRuleIds) -> Vec<Problem> {
+    fn merge(
+        &mut self,
+        document: FileDocument,
+        file: &str,
+        ids: &mut EnvoyRuleIds,
+    ) -> Vec<Problem> {
         let Some((domain, mut root)) = self.domains.remove_entry(&*document.domain) else {
             return Vec::new();
         };
         let trail = Trail::start(&domain);
-        let mut builder =
-            LimitTreeBuilder { limits: &mut self.limits, ids, domain: &domain, path: vec![] };
+        let mut builder = LimitTreeBuilder {
+            limits: &mut self.limits,
+            ids,
+            domain: &domain,
+            file: file.into(),
+            path: vec![],
+        };
         let mut problems = Vec::new();
         for descriptor in document.descriptors {
             let name = descriptor.joined();
@@ -174,11 +183,16 @@ impl EnvoyConfig {
         problems
     }
 
-    fn add(&mut self, document: FileDocument, ids: &mut EnvoyRuleIds) {
+    fn add(&mut self, document: FileDocument, file: &str, ids: &mut EnvoyRuleIds) {
         let domain = Arc::<str>::from(document.domain);
         let trail = Trail::start(&domain);
-        let mut builder =
-            LimitTreeBuilder { limits: &mut self.limits, ids, domain: &domain, path: vec![] };
+        let mut builder = LimitTreeBuilder {
+            limits: &mut self.limits,
+            ids,
+            domain: &domain,
+            file: file.into(),
+            path: vec![],
+        };
         let root = builder.level(document.descriptors, &trail);
         self.domains.insert(domain, root);
     }
@@ -189,6 +203,7 @@ struct LimitTreeBuilder<'a> {
     limits: &'a mut Vec<FileLimit>,
     ids: &'a mut EnvoyRuleIds,
     domain: &'a Arc<str>,
+    file: Arc<str>,
     /// The way to the level that is being built.
     path: Vec<LimitStep>,
 }
@@ -217,6 +232,8 @@ impl LimitTreeBuilder<'_> {
             self.limits.push(FileLimit {
                 id: self.ids.give(trail),
                 domain: Arc::clone(self.domain),
+                file: Arc::clone(&self.file),
+                position: descriptor.position,
                 path: self.path.clone().into(),
                 allowance: document.allowance,
                 name: document.name.map(Into::into),

@@ -102,6 +102,13 @@ record! {
     }
 }
 
+impl RuleDocument {
+    /// Whether rules have a field of that name.
+    pub(crate) fn has_field(name: &str) -> bool {
+        Self::FIELDS.iter().any(|field| field.name == name)
+    }
+}
+
 record! {
     /// Which requests a rule applies to. An empty list means any.
     #[derive(Default)]

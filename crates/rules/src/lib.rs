@@ -82,7 +82,7 @@ pub use explain::{
     TierOrigin,
 };
 pub use identifier::Identifier;
-pub use lint::{LintContext, inspect, lint, uncountable_in_redis};
+pub use lint::{LintContext, inspect, lint, never_applies, uncountable_in_redis};
 pub use matching::network::{client_address, client_network};
 pub use matching::path::{PathCase, normalise as normalise_path};
 pub use plan::{Admission, Plan, Planned, Restored};

@@ -73,6 +73,14 @@ fn warnings(view: &LintView<'_>) -> Vec<Problem> {
     rules.chain(overrides).chain(blacklist).map(into_warning).collect()
 }
 
+/// Why an override never applies: its rule does not count by its identifier. Policies may have such overrides, which the
+/// linter warns of; new ones are not accepted.
+#[must_use]
+pub fn never_applies(document: &OverrideDocument, rules: &RuleSet) -> Option<Problem> {
+    let flaw = reach::foreign_identifier(rules, document)?;
+    Some(Problem::new(&flaw.field, flaw.message).with_advice(flaw.advice))
+}
+
 /// What of a policy cannot be counted in Redis. `policy` is what `source` compiled to.
 #[must_use]
 pub fn uncountable_in_redis(source: &Source, policy: &Policy) -> Vec<Problem> {

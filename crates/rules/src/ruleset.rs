@@ -6,6 +6,7 @@ use std::sync::Arc;
 use foldhash::fast::FixedState;
 use tollgate_core::{Limit, Micros, Mode, Quota};
 
+use crate::attributes::{Attribute, Attributes};
 use crate::compile::flaw::Flaw;
 use crate::directory::overrides::Override;
 use crate::document::{Action, Consistency, OnMissing, OnStoreFailure};
@@ -136,6 +137,21 @@ impl Rule {
             Some(exception) => exception.limit(&self.quota),
             None => self.limit_from.as_deref()?.limit(facts, &self.quota),
         }
+    }
+
+    /// The first identifier that the rule counts by and that a request lacks, so that the rule does not count it. `None`
+    /// if the rule refuses such requests.
+    #[must_use]
+    pub fn missing_identifier(&self, request: &dyn Attributes) -> Option<&Identifier> {
+        let is_missing = |identifier: &&Identifier| {
+            let attribute = match identifier {
+                Identifier::Ip => Some(Attribute::Ip),
+                Identifier::Path => Some(Attribute::Path),
+                other => other.attribute(),
+            };
+            attribute.is_some_and(|it| request.get(it).is_none_or(str::is_empty))
+        };
+        self.identifiers.iter().find(is_missing).filter(|_| !self.refuses_missing())
     }
 
     /// Whether a request that lacks an identifier is refused. A rule that only watches

@@ -4,10 +4,12 @@
 use std::collections::HashMap;
 
 use tollgate_document::{
-    Format, MapKey, Node, Problem, Scope, Segment, Value, nearest, printable, read, read_as,
-    segments,
+    Format, MAX_PROBLEMS, MapKey, Node, Problem, Scope, Segment, Value, nearest, printable, read,
+    read_as, segments,
 };
 
+use crate::compile::flaw::Flaw;
+use crate::compile::partial;
 use crate::document::PolicyDocument;
 use crate::record::Record;
 
@@ -136,6 +138,19 @@ impl Source {
             _ => PolicyDocument::read(&root, &mut scope),
         };
         let (mut problems, unread) = scope.finish();
+        for index in unread.get("rules").into_iter().flatten() {
+            let Some(rule) = root.get("rules").and_then(|rules| rules.item(*index)) else {
+                continue;
+            };
+            for flaw in partial::flaws(rule, *index, &problems) {
+                if problems.len() >= MAX_PROBLEMS {
+                    break;
+                }
+                let Flaw { field, message, advice } = flaw.within(&format!("rules[{index}]"));
+                let position = nearest(&root, &segments(&field));
+                problems.push(Problem::new(field, message).with_advice(advice).at(position));
+            }
+        }
         for problem in &mut problems {
             problem.rule = rule_of(&root, &problem.path);
         }

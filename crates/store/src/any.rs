@@ -7,7 +7,7 @@ use tollgate_core::Timestamp;
 use crate::mailbox::{MailCarrier, Mailbox, StoreSubscriptions};
 use crate::postgres::{PostgresMailbox, PostgresStore};
 use crate::redis::{RedisMailbox, RedisStore, RedisSubscriptions};
-use crate::remote::{FleetMark, StoreMark};
+use crate::remote::{FleetMark, StoreMark, StoreNumber};
 use crate::{
     DenyCache, MemoryStore, Op, Outcomes, RedisPolicyCopy, RemoteSettings, RemoteStatus,
     SettleRequest, Settlement, Store, StoreError,
@@ -173,9 +173,9 @@ impl AnyStore {
         }
     }
 
-    /// Leaves the mark of a fleet in a shared store unless it has one; returns whose mark is there. Nodes without a
-    /// secret leave one that lasts as long as they ask. The mark of the `previous` secret lasts as long as nodes ask that
-    /// have it as theirs. Counters in memory are always ours.
+    /// Leaves the mark of a fleet in a shared store unless it has one; returns whose mark is there, and the number of
+    /// the store. Nodes without a secret leave one that lasts as long as they ask. The mark of the `previous` secret lasts
+    /// as long as nodes ask that have it as theirs. Counters in memory are always ours, and have no number.
     ///
     /// # Errors
     /// The store cannot be reached, or refuses.
@@ -183,14 +183,14 @@ impl AnyStore {
         &self,
         ours: Option<&str>,
         previous: Option<&str>,
-    ) -> Result<StoreMark, StoreError> {
+    ) -> Result<(StoreMark, Option<StoreNumber>), StoreError> {
         let mark = FleetMark::new(ours, previous);
-        let found = match self {
-            Self::Memory(_) => return Ok(StoreMark::Ours),
+        let (found, number) = match self {
+            Self::Memory(_) => return Ok((StoreMark::Ours, None)),
             Self::Redis(store) => store.inner().fleet_mark(&mark).await?,
             Self::Postgres(store) => store.inner().fleet_mark(&mark).await?,
         };
-        Ok(mark.owner_of(&found))
+        Ok((mark.owner_of(&found), Some(number)))
     }
 
     /// How many requests were refused without a call to a server.

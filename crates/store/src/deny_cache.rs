@@ -165,7 +165,7 @@ impl<S> DenyCache<S> {
     /// theirs.
     fn clear_changed(&self, op: &Op<'_>) {
         match op {
-            Op::Settle(_) => {}
+            Op::Settle(_) | Op::FindRecord(_) | Op::ForgetRecord(_) => {}
             Op::Refund(refunds) => {
                 refunds.iter().for_each(|refund| self.clear(refund.key.fingerprint));
             }
@@ -263,7 +263,11 @@ impl<S: Store> Store for DenyCache<S> {
             .iter()
             .map(|op| match op {
                 Op::Settle(request) => self.known(request, now),
-                Op::Refund(_) | Op::RefundOnce(_) | Op::Reset(_) => None,
+                Op::Refund(_)
+                | Op::RefundOnce(_)
+                | Op::Reset(_)
+                | Op::FindRecord(_)
+                | Op::ForgetRecord(_) => None,
             })
             .collect();
         let unknown: SmallVec<[Op<'_>; 1]> = ops

@@ -23,7 +23,7 @@ mod store;
 pub use any::{AnyStore, StoreUrl};
 pub use deny_cache::DenyCache;
 pub use histogram::{Histogram, HistogramSnapshot};
-pub use idempotency::IdempotencyKey;
+pub use idempotency::{IdempotencyKey, RecordRef};
 #[cfg(all(feature = "postgres", feature = "redis"))]
 pub use mailbox::{Mailbox, StoreSubscriptions};
 pub use memory::MemoryStore;
@@ -33,7 +33,9 @@ pub use redis::{
     RedisRuleCache, RuleCacheError, SealedPolicy,
 };
 #[cfg(feature = "remote")]
-pub use remote::{BreakerState, CounterKey, FleetGate, RemoteSettings, RemoteStatus, StoreMark};
+pub use remote::{
+    BreakerState, CounterKey, FleetGate, RemoteSettings, RemoteStatus, StoreMark, StoreNumber,
+};
 pub use store::{
     ExpiringRefund, Op, OpOutcome, Outcomes, Refund, RefundOnce, SettleRequest, Settlement, Store,
     StoreError, StoreErrorKind,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use tollgate_core::{Charge, ChargeResult, Key, Limit, Timestamp};
 
-use crate::idempotency::IdempotencyKey;
+use crate::idempotency::{IdempotencyKey, RecordRef};
 
 /// One operation on counters.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +21,10 @@ pub enum Op<'a> {
     RefundOnce(RefundOnce<'a>),
     /// Forget counters.
     Reset(&'a [Key<'a>]),
+    /// Look for the record of a request that passed with an idempotency key. A store that is not shared has none.
+    FindRecord(RecordRef<'a>),
+    /// Forget such a record: the next request with that key is the first.
+    ForgetRecord(RecordRef<'a>),
 }
 
 /// The charges of one request: all are made, or none.
@@ -126,6 +130,11 @@ pub enum OpOutcome {
     RefundedBefore,
     /// All charges have ended, so there is nothing to refund.
     RefundExpired,
+    /// A record was looked for, or forgotten.
+    Record {
+        /// Whether it was there.
+        is_there: bool,
+    },
 }
 
 /// The outcome of each operation, in order.
@@ -218,7 +227,8 @@ impl OpOutcome {
             | Self::Done
             | Self::Refunded { .. }
             | Self::RefundedBefore
-            | Self::RefundExpired => Err(StoreErrorKind::Corrupt.into()),
+            | Self::RefundExpired
+            | Self::Record { .. } => Err(StoreErrorKind::Corrupt.into()),
         }
     }
 }

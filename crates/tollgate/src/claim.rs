@@ -22,9 +22,10 @@ use crate::decision::Decision;
 use crate::limiter::Limiter;
 use crate::receipt::{ReceiptReader, marks, read_marks};
 use crate::soft::SoftState;
+use crate::used_key::UsedKey;
 
 /// The format of a claim, so that a later one is not misread.
-const FORMAT: u8 = 1;
+const FORMAT: u8 = 2;
 
 /// What a decision charged, read from bytes.
 pub struct RefundClaim<'a> {
@@ -32,6 +33,8 @@ pub struct RefundClaim<'a> {
     charged_at: Timestamp,
     revision: u64,
     tier: Option<&'a str>,
+    /// The call of its idempotency key, and the subject beside which the store has the record.
+    key: Option<([u8; 16], &'a [u8])>,
     charges: SmallVec<[ClaimedCharge<'a>; 4]>,
 }
 
@@ -78,9 +81,15 @@ pub enum ClaimOutcome {
 }
 
 impl<S: Store, C: Clock> Limiter<S, C> {
-    /// Writes what another process needs to refund a decision, and returns how many bytes that took. `None`: `out` is
-    /// too short, or only this process can refund the decision, since it counted locally or charged nothing.
-    pub fn write_claim(&self, decision: &Decision, out: &mut [u8]) -> Option<usize> {
+    /// Writes what another process needs to refund a decision, and returns how many bytes that took. `call` is that of
+    /// its idempotency key, if it had one. `None`: `out` is too short, or only this process can refund the decision,
+    /// since it counted locally or charged nothing.
+    pub fn write_claim(
+        &self,
+        decision: &Decision,
+        call: Option<[u8; 16]>,
+        out: &mut [u8],
+    ) -> Option<usize> {
         if !self.store().is_shared() || decision.degraded.is_some() {
             return None;
         }
@@ -89,6 +98,13 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         claim.push(&decision.now.as_micros().to_le_bytes())?;
         claim.number(decision.revision().number)?;
         claim.bytes(decision.tier().map(str::as_bytes))?;
+        claim.bytes(call.as_ref().map(<[u8; 16]>::as_slice))?;
+        if call.is_some() {
+            let first = decision.reported_charges().find(|(_, charge, _)| charge.cost > 0);
+            let first = first.map(|(_, charge, _)| charge.key.subject);
+            let beside = decision.first_shared_subject();
+            claim.bytes(beside.filter(|beside| first != Some(*beside)))?;
+        }
         let (mut last_subject, mut is_empty) = (None, true);
         for (rule, charge, result) in decision.reported_charges() {
             let (report, mode) = (&result.outcome.report, result.outcome.mode);
@@ -158,6 +174,8 @@ impl<'a> RefundClaim<'a> {
         let charged_at = Timestamp::from_micros(reader.fixed()?);
         let revision = reader.number()?;
         let tier = reader.bytes()?.map(str::from_utf8).transpose().ok()?;
+        let call: Option<[u8; 16]> = reader.bytes()?.map(TryInto::try_into).transpose().ok()?;
+        let beside = if call.is_some() { reader.bytes()? } else { None };
         let mut charges: SmallVec<[ClaimedCharge<'a>; 4]> = SmallVec::new();
         while !reader.0.is_empty() {
             let rule_id = str::from_utf8(reader.bytes()??).ok()?;
@@ -178,7 +196,16 @@ impl<'a> RefundClaim<'a> {
                 limit: read_limit(&mut reader)?,
             });
         }
-        (!charges.is_empty()).then_some(Self { charged_at, revision, tier, charges })
+        let first = charges.first()?;
+        let key = call.map(|call| (call, beside.unwrap_or(first.subject)));
+        Some(Self { charged_at, revision, tier, key, charges })
+    }
+
+    /// The idempotency key of the decision, if it had one, given its note.
+    #[must_use]
+    pub fn used_key(&self, note: &str) -> Option<UsedKey> {
+        let (call, subject) = self.key?;
+        Some(UsedKey { call, note: note.to_owned(), subject: subject.into() })
     }
 
     /// When it was charged, by the clock of the store.

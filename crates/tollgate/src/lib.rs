@@ -45,6 +45,7 @@ mod target;
 #[cfg(feature = "tower")]
 pub mod tower;
 mod uncancelled;
+mod used_key;
 
 pub use builder::{InvalidPolicy, LimiterBuilder, Unmatched};
 pub use checked::{Checked, Pending, Promise, PromiseFuture};
@@ -60,6 +61,7 @@ pub use request::Request;
 pub use soft::SoftState;
 pub use stats::RuleCounts;
 pub use target::{CheckTarget, ExplicitCharge, Peek};
+pub use used_key::UsedKey;
 
 pub use tollgate_core::{
     Algorithm, Limit, Micros, Mode, Outcome, Quota, Report, Timestamp, decide,

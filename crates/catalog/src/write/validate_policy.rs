@@ -69,6 +69,9 @@ pub(crate) async fn check(
     }
     for entry in changes.iter().filter_map(|change| change.after.as_deref()) {
         problems.extend(flaws(entry, &policy, policy_bounds));
+        if let Entry::Override(exception) = entry {
+            problems.extend(tollgate_rules::never_applies(exception, policy.rules()));
+        }
     }
     // Unchanged overrides have to fit changed rules.
     for rule in changes.iter().filter(|it| it.kind == Kind::Rule && it.after.is_some()) {
@@ -89,8 +92,11 @@ pub(crate) async fn check(
             );
             if let Some(row) = connection.row(&sql, vec![]).await.map_err(failed)? {
                 let (tier, count) = (row.text(0).map_err(failed)?, row.count(1).map_err(failed)?);
-                let who = if table.ends_with("clients") { "clients" } else { "API keys" };
-                return Err(CatalogError::InUse(format!("{count} {who} are in the tier {tier}")));
+                let who = if table.ends_with("clients") { "client" } else { "API key" };
+                return Err(CatalogError::InUse(match count {
+                    1 => format!("1 {who} is in the tier {tier}"),
+                    _ => format!("{count} {who}s are in the tier {tier}"),
+                }));
             }
         }
     }

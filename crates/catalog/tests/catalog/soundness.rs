@@ -172,9 +172,9 @@ async fn entries_that_others_refer_to_cannot_be_removed() {
         let client_name = r#"["user_id","u1"]"#;
         check(vec![remove(Kind::Rule, "bucket")], "in use: an override is an exception from the..")
             .await;
-        check(vec![remove(Kind::Tier, "pro")], "in use: 1 clients are in the tier pro").await;
+        check(vec![remove(Kind::Tier, "pro")], "in use: 1 client is in the tier pro").await;
         let unused = vec![remove(Kind::Tier, "pro"), remove(Kind::Client, client_name)];
-        check(unused, "in use: 1 API keys are in the tier pro").await;
+        check(unused, "in use: 1 API key is in the tier pro").await;
         // An exception has to make sense with what its rule becomes.
         let fixed = patch(Kind::Rule, "bucket", json!({"algorithm": "fixed_window"}));
         check(vec![fixed.clone()], "invalid: burst: ..").await;
@@ -193,7 +193,7 @@ async fn entries_that_others_refer_to_cannot_be_removed() {
         check(vec![remove(Kind::Tier, "free")], "-tier free").await;
         check(vec![put(Kind::Client, &client("gold"))], "~client [\"user_id\",\"u1\"]").await;
         let first = vec![put(Kind::Tier, &json!({"tier": "free"}))];
-        check(first, "in use: 1 clients are in the tier gold").await;
+        check(first, "in use: 1 client is in the tier gold").await;
     })
     .await;
 }

@@ -111,7 +111,8 @@ pub(crate) struct ExportArguments {
 Example:
   tollgate rules history --limit 5
 
-Changes of tokens, API keys and bans are in the audit log, not here.")]
+Changes of tokens, API keys and bans are in the audit log, not here. The exit code is 0, or 2 if there
+is no answer.")]
 pub(crate) struct HistoryArguments {
     /// How many revisions to list, the newest first.
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=1000))]
@@ -174,8 +175,7 @@ pub(crate) enum ExportFormat {
 Example:
   tollgate rules delete old_limit older_limit --yes
 
-The exit code is 0 if all are deleted, 1 if that was refused or there is no such rule, 2 if there is no
-answer.")]
+The exit code is 0 if all are deleted, 1 if that was refused, 2 if there is no such rule or no answer.")]
 pub(crate) struct DeleteRulesArguments {
     /// The rules.
     #[arg(required = true, value_name = "RULE_ID")]

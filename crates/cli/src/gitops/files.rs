@@ -49,7 +49,7 @@ impl PolicyFiles {
     }
 
     /// Reads files, and all policy files of folders, whatever they say; `-` is standard input.
-    pub(crate) fn read(paths: &[String]) -> Result<Self, Failure> {
+    fn read(paths: &[String]) -> Result<Self, Failure> {
         let mut files = Vec::new();
         for path in paths {
             if Path::new(path).is_dir() {
@@ -60,9 +60,14 @@ impl PolicyFiles {
                 files.push(PolicyText::read(path)?);
             }
         }
+        Ok(Self::of(files))
+    }
+
+    /// Files that were read already.
+    pub(crate) fn of(files: Vec<PolicyText>) -> Self {
         let items = files.iter().enumerate().flat_map(|(file, it)| items_of(file, &it.source));
         let items = items.collect();
-        Ok(Self { files, items })
+        Self { files, items }
     }
 
     /// All files as one document, as JSON.
@@ -148,7 +153,7 @@ const fn list_of(kind: Kind) -> Option<&'static str> {
 }
 
 /// The policy files of a folder by name, hidden ones left out.
-fn files_in(folder: &str) -> Result<Vec<PathBuf>, Failure> {
+pub(crate) fn files_in(folder: &str) -> Result<Vec<PathBuf>, Failure> {
     let found = find_in(Path::new(folder))
         .map_err(|error| Failure::usage(format!("cannot read {folder}: {error}")))?;
     if found.is_empty() {

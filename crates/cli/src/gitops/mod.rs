@@ -18,6 +18,6 @@ pub(crate) use arguments::{
 };
 pub(crate) use delete::delete;
 pub(crate) use export::export;
-pub(crate) use files::PolicyFiles;
+pub(crate) use files::{PolicyFiles, files_in};
 pub(crate) use history::{history, rollback, show};
 pub(crate) use soundness::inspect;

@@ -3,6 +3,7 @@
 mod envoy;
 mod file;
 mod include;
+mod lint;
 mod nginx;
 
 use std::collections::HashMap;
@@ -11,6 +12,8 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 use tollgate::rules::PolicyDocument;
+
+pub(crate) use lint::LintFiles;
 
 use crate::arguments::{ImportArguments, ImportSource};
 use crate::failure::Failure;

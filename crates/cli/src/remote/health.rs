@@ -4,11 +4,13 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::thread::sleep;
 use std::time::Duration;
 
 use clap::Args;
 use http::StatusCode;
 use serde::Deserialize;
+use tollgate::Stopwatch;
 use tollgate_server::settings::Settings;
 
 use super::client::Remote;
@@ -18,6 +20,8 @@ use crate::output::print;
 use crate::settings::load;
 use crate::terminal::printable;
 
+/// How long to wait before a server is asked again.
+const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 /// The path of readiness.
 const READY: &str = "/health/ready";
 
@@ -28,8 +32,10 @@ Examples:
   tollgate health
   tollgate health --config /etc/tollgate/tollgate.yaml
   tollgate health --url https://limits.example:8443 --ca ca.pem
+  tollgate health --wait 30 && tollgate check --user-id alice
 
-The exit code is 0 if the server is ready, 1 if it is not ready or does not respond. No token is sent.")]
+The exit code is 0 if the server is ready, 1 if it is not (with --wait: not in time) or does not
+respond, 2 if it cannot be asked. No token is sent.")]
 pub(crate) struct HealthArguments {
     /// The server [default: the address that `serve` would listen on with the same settings file and
     /// variables].
@@ -45,6 +51,10 @@ pub(crate) struct HealthArguments {
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
 
+    /// Wait until the server is ready, for so many seconds at most: 30, 500ms, 1m.
+    #[arg(long, value_name = "SECONDS", value_parser = parse_time)]
+    wait: Option<Duration>,
+
     /// How long to wait for a response: 500ms, 2s.
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_time)]
     timeout: Duration,
@@ -56,22 +66,43 @@ struct HealthBody {
     status: String,
 }
 
-/// Asks a server whether it is ready. To a probe, a server that does not respond is not ready.
+/// Asks a server whether it is ready, until it is or the time is over.
 pub(crate) fn health(arguments: &HealthArguments) -> Result<ExitCode, Failure> {
-    ask(arguments).map_err(|failure| match failure {
-        // The flag of other commands has another name here.
-        Failure::Usage(why) => Failure::Refused(why.replace("(--server)", "(--url)")),
-        other => other,
-    })
-}
-
-fn ask(arguments: &HealthArguments) -> Result<ExitCode, Failure> {
     let url = match &arguments.url {
         Some(url) => url.clone(),
         None => local_url(&load(arguments.config.clone(), &[])?.settings),
     };
-    let remote = Remote::without_token(&url, arguments.ca.as_deref(), arguments.timeout)?;
-    let response = remote.response(READY)?;
+    let wait = arguments.wait.unwrap_or_default();
+    let waited = Stopwatch::start();
+    loop {
+        let left = wait.saturating_sub(waited.elapsed());
+        // The last attempt takes no longer than the others, and never no time at all.
+        let timeout = match arguments.wait {
+            Some(_) => arguments.timeout.min(left.max(RETRY_INTERVAL)),
+            None => arguments.timeout,
+        };
+        let remote = Remote::without_token(&url, arguments.ca.as_deref(), timeout);
+        match ask(&remote.map_err(of_url)?, &url) {
+            Err(Failure::Refused(_)) if !left.is_zero() => sleep(RETRY_INTERVAL.min(left)),
+            result => return result,
+        }
+    }
+}
+
+/// The flag of other commands has another name here.
+fn of_url(failure: Failure) -> Failure {
+    match failure {
+        Failure::Usage(why) => Failure::Usage(why.replace("(--server)", "(--url)")),
+        other => other,
+    }
+}
+
+fn ask(remote: &Remote, url: &str) -> Result<ExitCode, Failure> {
+    // To a probe, a server that does not respond is not ready.
+    let response = remote.response(READY).map_err(|failure| match of_url(failure) {
+        Failure::Usage(why) => Failure::Refused(why),
+        other => other,
+    })?;
     let status = response.status();
     let body: Option<HealthBody> = serde_json::from_slice(response.body()).ok();
     match body {

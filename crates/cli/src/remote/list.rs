@@ -13,12 +13,14 @@ use crate::failure::Failure;
 pub(crate) struct FullList {
     name: &'static str,
     items: Vec<Box<RawValue>>,
+    /// The fields beside the list, as on the last page.
+    others: BTreeMap<String, Box<RawValue>>,
 }
 
 impl FullList {
     /// Reads the list of that name, whose first page is at `path`.
     pub(crate) fn read(remote: &Remote, path: &str, name: &'static str) -> Result<Self, CallError> {
-        let mut list = Self { name, items: Vec::new() };
+        let mut list = Self { name, items: Vec::new(), others: BTreeMap::new() };
         let mut path = Some(format!("{path}?limit=1000"));
         while let Some(page) = path {
             let mut response = remote.get::<BTreeMap<String, Box<RawValue>>>(&page)?;
@@ -27,6 +29,7 @@ impl FullList {
                 return Err(Failure::usage(message).into());
             };
             list.items.extend(list.parse::<Vec<Box<RawValue>>>(&items)?);
+            list.others = response.value;
             path = response.next;
         }
         Ok(list)
@@ -35,7 +38,14 @@ impl FullList {
     /// The list as one response.
     pub(crate) fn text(&self) -> String {
         let items: Vec<&str> = self.items.iter().map(|item| item.get()).collect();
-        format!("{{\"{}\":[{}]}}", self.name, items.join(","))
+        let others = self.others.iter().map(|(name, value)| format!("\"{name}\":{value},"));
+        let others: String = others.collect();
+        format!("{{{others}\"{}\":[{}]}}", self.name, items.join(","))
+    }
+
+    /// A field beside the list; `None` if the server sent none.
+    pub(crate) fn field<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, Failure> {
+        self.others.get(name).map(|text| self.parse(text)).transpose()
     }
 
     /// The items, as far as they are shown.

@@ -3,6 +3,7 @@
 pub(crate) mod call_error;
 mod check;
 pub(crate) mod client;
+mod envoy_limits;
 mod explain;
 mod health;
 pub(crate) mod list;

@@ -9,6 +9,7 @@ use serde_json::Value;
 use tollgate::rules::{AlgorithmName, parse_window};
 
 use super::client::{Remote, segment};
+use super::envoy_limits;
 use super::list::FullList;
 use crate::arguments::{GetRuleArguments, ListRulesArguments};
 use crate::failure::Failure;
@@ -42,8 +43,19 @@ enum OneOrManyText {
 
 /// Prints all rules, one a line.
 pub(crate) fn list(arguments: &ListRulesArguments) -> Result<ExitCode, Failure> {
-    let list = FullList::read(&Remote::new(&arguments.server)?, RULES, "rules")?;
-    print(&if arguments.server.json { list.text() } else { render(&list.rows()?) })?;
+    let (remote, as_json) = (Remote::new(&arguments.server)?, arguments.server.json);
+    if arguments.envoy {
+        print(&envoy_limits::list(&remote, as_json)?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let list = FullList::read(&remote, RULES, "rules")?;
+    if as_json {
+        print(&list.text())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let rules = list.rows()?;
+    let hint = if rules.is_empty() { envoy_limits::hint(&remote) } else { None };
+    print(&(render(&rules) + &hint.unwrap_or_default()))?;
     Ok(ExitCode::SUCCESS)
 }
 

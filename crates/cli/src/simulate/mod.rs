@@ -18,7 +18,7 @@ use crate::arguments::SimulateArguments;
 use crate::failure::Failure;
 use crate::policy_file::PolicyText;
 use crate::terminal::{count, grouped, progress};
-use crate::traffic::{Input, Options, Traffic, TrafficFormat};
+use crate::traffic::{Input, Options, Traffic, TrafficFormat, total_size};
 
 /// What an inline rule counts a log by.
 const LOG_KEY: &str = "ip";
@@ -62,13 +62,8 @@ fn compile(file: &PolicyText, unbounded_log: bool) -> Result<Policy, Failure> {
 fn read(inputs: &[Input], arguments: &SimulateArguments) -> Result<Traffic, Failure> {
     let max_bytes = arguments.max_memory.to_usize();
     let options = Options { format: arguments.format, sort: !arguments.no_sort, max_bytes };
-    let bar = progress(None, "reading", "bytes");
-    let traffic = Traffic::read(inputs, options, &mut |so_far| {
-        if let Some(total) = so_far.total {
-            bar.set_length(total);
-        }
-        bar.set_position(so_far.read);
-    });
+    let bar = progress(total_size(inputs), "reading", "bytes");
+    let traffic = Traffic::read(inputs, options, &mut |so_far| bar.set_position(so_far.read));
     bar.finish_and_clear();
     let traffic = traffic?;
     tell_unparsable(&traffic);

@@ -32,6 +32,8 @@ impl NamespacedStore {
                 refunds.iter().map(|it| renamed(&it.refund.key)).collect()
             }
             Op::Reset(keys) => keys.iter().map(renamed).collect(),
+            // A simulation has no idempotency keys.
+            Op::FindRecord(_) | Op::ForgetRecord(_) => SmallVec::new(),
         }
     }
 }
@@ -94,6 +96,7 @@ impl Store for NamespacedStore {
                         .collect();
                     self.store.submit_one(Op::Reset(&keys), now).await
                 }
+                Op::FindRecord(_) | Op::ForgetRecord(_) => self.store.submit_one(*op, now).await,
             });
         }
         outcomes

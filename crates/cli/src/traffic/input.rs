@@ -66,7 +66,8 @@ impl Input {
     }
 }
 
-pub(super) fn total_size(inputs: &[Input]) -> Option<u64> {
+/// How many bytes there are to read, if all inputs have a size.
+pub(crate) fn total_size(inputs: &[Input]) -> Option<u64> {
     inputs.iter().map(Input::size).sum()
 }
 

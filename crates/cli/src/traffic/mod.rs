@@ -22,6 +22,7 @@ mod trace;
 pub use bad_line::BadLine;
 pub use error::InputError;
 pub use format::{BadLineReason, FormatChoice, TrafficFormat, UnknownFormat};
+pub(crate) use input::total_size;
 pub use input::{Input, Progress};
 pub use lines::MAX_LINE;
 pub use loader::Loader;
@@ -83,7 +84,7 @@ impl Traffic {
         options: Options,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Self, InputError> {
-        let mut so_far = Progress { read: 0, total: input::total_size(inputs) };
+        let mut so_far = Progress { read: 0, total: total_size(inputs) };
         let mut loader = Loader::new(options);
         for input in inputs {
             let source = input.open()?;

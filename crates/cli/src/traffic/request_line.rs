@@ -35,7 +35,7 @@ pub(super) fn host(target: &str) -> Option<&str> {
 
 fn authority_and_path(target: &str) -> Option<(&str, &str)> {
     let rest = target.strip_prefix("http://").or_else(|| target.strip_prefix("https://"))?;
-    let end = rest.find(['/', '?']).unwrap_or(rest.len());
+    let end = rest.find(['/', '\\', '?']).unwrap_or(rest.len());
     rest.split_at_checked(end)
 }
 
@@ -64,6 +64,7 @@ mod tests {
         check("GET http://example.com HTTP/1.1", Some(("GET", "/", Some("example.com"))));
         check("GET https://example.com?q HTTP/1.1", Some(("GET", "/", Some("example.com"))));
         check("GET http:///a HTTP/1.1", Some(("GET", "/a", None)));
+        check(r"GET http://h\a HTTP/1.1", Some(("GET", r"\a", Some("h"))));
         check("", None);
         check("-", None);
         check("GET", None);

@@ -4,6 +4,7 @@
 
 mod codes;
 mod moments;
+mod recipes;
 mod server;
 mod settings;
 

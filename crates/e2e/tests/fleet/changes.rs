@@ -184,6 +184,24 @@ fn a_peek_of_envoy_sees_a_charge_beyond_the_limit_on_another_node() {
     check(0, 0, 429);
 }
 
+/// Envoy was sent 119 of 60: a node without its store counts by twice the limit.
+#[test]
+fn envoy_gets_no_more_than_the_limit_while_the_store_is_away() {
+    let redis = Redis::start();
+    let nodes = two_for_envoy(&redis.url(), 3);
+    redis.kill();
+    let body = r#"{"domain":"shop","descriptors":[{"entries":[{"key":"user","value":"alice"}]}]}"#;
+    let left: Vec<Value> = (0..6)
+        .map(|_| {
+            let answer = nodes[0].post("/json", body).json();
+            assert_eq!(answer["statuses"][0]["currentLimit"]["requestsPerUnit"], 3, "{answer}");
+            assert!(answer["dynamicMetadata"]["remaining"].as_u64() <= Some(3), "{answer}");
+            answer["statuses"][0]["limitRemaining"].clone()
+        })
+        .collect();
+    assert_eq!(left[..5], [3, 3, 3, 2, 1]);
+}
+
 const BEYOND: &str = "rules:
   - rule_id: modest
     limit: 5

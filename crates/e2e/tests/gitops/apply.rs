@@ -112,7 +112,7 @@ fn all_changes_are_made_or_none() {
     let listed = "blacklist: [{identifier_type: ip, identifier: 192.0.2.1}]";
     desk.file("other.yaml", &format!("tiers: [{{tier: pro}}]\n{listed}"));
     desk.tollgate("rules apply -f other.yaml --prune --yes")
-        .expect(1, &["1 clients are in the tier free", "(still_in_use)"]);
+        .expect(1, &["1 client is in the tier free", "(still_in_use)"]);
     assert_eq!(desk.policy(), before);
 }
 

@@ -119,3 +119,19 @@ fn apply_can_require_the_revision_of_a_dry_run() {
     check(("If-Match", "\"2\""), "", 412);
     check(("If-Match", "*"), "", 200);
 }
+
+/// Reading used to show bytes without their sum, though files have sizes.
+#[test]
+fn reading_a_log_shows_how_much_there_is() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let line = r#"192.0.2.1 - - [15/Nov/2026:10:00:00 +0000] "GET / HTTP/1.1" 200 5 "-" "-""#;
+    let log = format!("{line}\n").repeat(20_000);
+    std::fs::write(folder.path().join("access.log"), &log).expect("written");
+    std::fs::write(folder.path().join("policy.yaml"), BEGIN).expect("written");
+    let mut command = tollgate_e2e::server::tollgate();
+    command.current_dir(folder.path()).args("simulate --rules policy.yaml access.log".split(' '));
+    let (code, screen) = Terminal::run(command.env("TERM", "xterm")).end();
+    assert_eq!(code, 0, "{screen}");
+    let total = format!("/{:.2} MiB", log.len() as f64 / f64::from(1 << 20));
+    assert!(screen.contains("reading ") && screen.contains(&total), "no {total} in {screen:?}");
+}

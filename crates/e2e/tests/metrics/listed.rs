@@ -69,6 +69,13 @@ const TESTS: &[(&str, &[&str])] = &[
     ("e2e/tests/service/grpc/rate_limiter.rs", &["tollgate_caller_skew_seconds"]),
     ("e2e/tests/service/rls/metrics.rs", &["tollgate_envoy_values_total"]),
     (
+        "e2e/tests/service/rls/listed.rs",
+        &[
+            "tollgate_envoy_config_last_reload_success_timestamp_seconds",
+            "tollgate_envoy_config_last_reload_successful",
+        ],
+    ),
+    (
         "e2e/tests/propagation/policy_copy.rs",
         &[
             "tollgate_policy_copy_bytes",

@@ -1,6 +1,8 @@
 //! Packages as their users meet them: unpacked or installed, and started. The binary in them is the one
 //! under test; `scripts/package` builds the one of a release the same way, but static.
 
+mod machine;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -99,6 +101,9 @@ fn the_tarball_runs_where_it_is_unpacked() {
         "share/man/man1/tollgate-rules-lint.1.gz",
         "share/doc/tollgate/LICENSE",
         "share/doc/tollgate/examples/policy.yaml",
+        "share/doc/tollgate/docs/grpc.md",
+        "share/tollgate/proto/tollgate/v1/rate_limiter.proto",
+        "share/tollgate/proto/envoy/service/ratelimit/v3/rls.proto",
     ] {
         assert!(unpacked.join(path).is_file(), "{path}");
     }

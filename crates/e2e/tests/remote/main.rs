@@ -110,6 +110,12 @@ fn a_check_charges_and_its_exit_code_is_the_decision() {
     check("check --user-id eve --idempotency-key k", 2, "idempotency");
     check("check --rule nope alice", 2, "there is no rule `nope` (unknown_rule)");
     check("check --rule per_user --key-type ip 192.0.2.7", 2, "rule `per_user` counts by user_id");
+    check(
+        "check --rule per_user",
+        2,
+        "rule `per_user` counts by user_id, which this check does not have",
+    );
+    check("check --rule per_user --ip 192.0.2.7", 2, "rule `per_user` counts by user_id");
     check("check --rule per_user --key-type banana x", 2, "unknown variant `banana`");
 }
 
@@ -318,6 +324,30 @@ fn an_untrusted_certificate_is_explained() {
     );
     check_one(&["localhost"], false, false, "the authority of --ca did not sign its certificate");
     check_one(&["elsewhere"], false, true, "its certificate is for another name");
+}
+
+/// Debian's ssl-cert has an authority for localhost with an RSA key, and a certificate for localhost that was
+/// signed by an elliptic curve used to be explained by the numbers of a library.
+#[test]
+fn an_authority_of_the_same_name_with_another_kind_of_key_is_explained() {
+    let server = Remote::with(&[], |folder| {
+        for (name, kind) in
+            [("server", "ec -pkeyopt ec_paramgen_curve:P-256"), ("other", "rsa:2048")]
+        {
+            let line = format!(
+                "openssl req -x509 -newkey {kind} -nodes -days 1 -subj /CN=localhost \
+                 -addext subjectAltName=DNS:localhost -addext basicConstraints=CA:FALSE \
+                 -keyout {name}.key -out {name}.pem"
+            );
+            let made = Command::new("bash").args(["-c", &line]).current_dir(folder).output();
+            let made = made.expect("bash runs");
+            assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        }
+        tls_settings(folder)
+    });
+    let expected = "the authority of --ca did not sign its certificate";
+    let arguments = format!("check --ca {}", server.file("other.pem"));
+    check(|arguments| server.ask(arguments), &arguments, 2, expected);
 }
 
 /// A port where every connection is answered with these bytes, and then closed.

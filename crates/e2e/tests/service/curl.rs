@@ -5,7 +5,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use tollgate_e2e::program::{curl, curl_from};
-use tollgate_e2e::server::{CHECK, Server};
+use tollgate_e2e::server::{CALLER_TOKEN, CHECK, Server, Setup};
 
 const RULES: &str = "
 rules:
@@ -25,6 +25,21 @@ fn the_suggested_call_works() {
     let ran = Command::new("sh").args(["-c", command]).output().expect("a shell");
     let answer = parse(&String::from_utf8_lossy(&ran.stdout));
     assert_eq!((&answer["allowed"], &answer["rule_id"]), (&json!(true), &json!("per_user")));
+}
+
+/// The call used to name a variable that is not set if the token is in a file.
+#[test]
+fn the_suggested_call_has_the_token_of_the_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("check token"), CALLER_TOKEN).expect("written");
+    let settings =
+        format!("check_auth: token\ncheck_token_file: {}/check token", folder.path().display());
+    let setup = Setup { rules: Some(RULES), settings: &settings, ..Setup::default() };
+    let server = Server::start(&setup);
+    let said = server.process.output();
+    let (_, command) = said.split_once("try ").expect("something to try");
+    let ran = Command::new("sh").args(["-c", command]).output().expect("a shell");
+    assert_eq!(parse(&String::from_utf8_lossy(&ran.stdout))["allowed"], true, "{said}");
 }
 
 #[test]

@@ -13,6 +13,7 @@ mod exposure;
 mod forward_auth;
 mod grpc;
 mod hostile;
+mod http_fields;
 mod isolation;
 mod limit_from;
 mod nginx;

@@ -70,6 +70,17 @@ fn the_page_begins_with_check_and_ends_with_aliases() {
             }
         }
     }
+    let about = api["info"]["description"].as_str().expect("an introduction");
+    assert!(
+        about.contains("/api/v1/rate-limit/check") && about.contains("**Authorize**"),
+        "{about}"
+    );
+    // A header that is only described cannot be tried.
+    for (path, method) in [("/api/v1/rules/{rule_id}", "put"), ("/api/v1/policy", "put")] {
+        let parameters = api["paths"][path][method]["parameters"].as_array().expect("parameters");
+        let is_there = parameters.iter().any(|it| it["name"] == "If-Match" && it["in"] == "header");
+        assert!(is_there, "{method} {path}");
+    }
     let body = |path: &str, method: &str| {
         let content = &api["paths"][path][method]["requestBody"]["content"]["application/json"];
         let schema = content["schema"]["$ref"].as_str().expect("a schema");
@@ -89,4 +100,20 @@ fn the_page_begins_with_check_and_ends_with_aliases() {
     assert!(body("/api/v1/overrides", "put").contains(&"multiplier".to_owned()));
     assert!(body("/api/v1/blacklist", "post").contains(&"reason".to_owned()));
     assert!(body("/api/v1/policy", "put").contains(&"overrides".to_owned()));
+    assert_eq!(body("/api/v1/tiers", "put"), ["tiers"]);
+    let exception = body("/api/v1/users/{user_id}/override", "post");
+    assert!(exception.contains(&"multiplier".to_owned()), "{exception:?}");
+    assert!(!exception.contains(&"identifier".to_owned()), "the path names the user");
+    // No body is described as any object.
+    for (path, calls) in api["paths"].as_object().expect("paths") {
+        for (method, call) in calls.as_object().expect("calls") {
+            let body = &call["requestBody"]["content"]["application/json"]["schema"];
+            assert_ne!(*body, serde_json::json!({"type": "object"}), "{method} {path}");
+        }
+    }
+    for (path, method) in [("/api/v1/overrides", "put"), ("/api/v1/users/{user_id}/tier", "put")] {
+        let made = &api["paths"][path][method]["responses"]["201"]["content"]["application/json"];
+        let schema = made["schema"]["$ref"].as_str().expect("a schema").trim_start_matches('#');
+        assert!(api.pointer(schema).expect("it")["properties"]["updated_by"].is_object(), "{path}");
+    }
 }

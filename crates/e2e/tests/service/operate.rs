@@ -51,6 +51,52 @@ fn a_decision_is_refunded_once() {
     }
 }
 
+/// Problems named the fields of a check, and an empty body was one.
+#[test]
+fn a_refund_names_the_fields_that_it_takes() {
+    let server = Server::with_rules(RULES);
+    for (body, expected) in [
+        ("{}", "missing field `decision_id`, or the check"),
+        (r#"{"decision":"d00000000-a1"}"#, "`decision_id` alone"),
+        (r#"{"decision_id":null}"#, "decision_id: invalid type: null"),
+        (
+            r#"{"decision_id":"d00000000-a1","reason":"x"}"#,
+            "unknown field `reason`, expected `decision_id`",
+        ),
+        (r#"{"cost":"x"}"#, "`decision_id` alone"),
+        ("[]", "invalid type"),
+        ("", "the body is empty"),
+    ] {
+        let answer = server.post_as_admin(REFUND, body);
+        assert_eq!(
+            (answer.status, answer.code().as_str()),
+            (400, "invalid_body"),
+            "{body}: {answer:?}"
+        );
+        assert!(answer.text().contains(expected), "{body}: {answer:?}");
+    }
+}
+
+/// It was allowed, and nothing was charged.
+#[test]
+fn a_check_by_rule_without_its_identifier_is_refused() {
+    let server = Server::with_rules(RULES);
+    for body in [
+        r#"{"rule_id":"per_user"}"#,
+        r#"{"rule_id":"per_user","identifiers":{"tenant":"acme"}}"#,
+        r#"{"rule_id":"per_user","attributes":{"user_id":"alice"}}"#,
+    ] {
+        let batch = ("/api/v1/rate-limit/check/batch", format!("{{\"checks\":[{body}]}}"));
+        let calls = [CHECK, PEEK, RESET, REFUND].map(|path| (path, body.to_owned()));
+        for (path, body) in calls.into_iter().chain([batch]) {
+            let answer = server.post_as_admin(path, &body);
+            let seen = (answer.status, answer.code());
+            assert_eq!(seen, (422, "invalid_check".to_owned()), "{path} {body}: {answer:?}");
+            assert!(answer.text().contains("counts by user_id"), "{path} {body}: {answer:?}");
+        }
+    }
+}
+
 #[test]
 fn a_check_is_refunded_and_reset() {
     let server = Server::with_rules(RULES);

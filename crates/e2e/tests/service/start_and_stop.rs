@@ -2,11 +2,12 @@
 
 use std::fs;
 use std::net::TcpListener;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::process::{Command, Output};
 
 use tollgate_e2e::client::Answer;
-use tollgate_e2e::server::{JSON, Server, tollgate};
+use tollgate_e2e::server::{JSON, Server, binary, tollgate};
 
 /// `tollgate` in a folder, on free ports unless flags name others.
 pub(crate) fn command(folder: &Path, arguments: &[&str]) -> Command {
@@ -15,6 +16,17 @@ pub(crate) fn command(folder: &Path, arguments: &[&str]) -> Command {
     for listener in ["HTTP", "GRPC"] {
         command.env(format!("TOLLGATE_{listener}"), "127.0.0.1:0");
     }
+    command
+}
+
+/// `tollgate` on free ports, as a user that owns no file: root may write everywhere.
+pub(crate) fn unprivileged() -> Command {
+    let is_root = fs::metadata("/proc/self").expect("this process").uid() == 0;
+    let mut command = Command::new(if is_root { "setpriv".into() } else { binary() });
+    if is_root {
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(binary());
+    }
+    command.env("TOLLGATE_HTTP", "127.0.0.1:0").env("TOLLGATE_GRPC", "127.0.0.1:0");
     command
 }
 
@@ -112,6 +124,21 @@ fn a_server_without_its_database_says_so_at_its_start() {
     let expected = format!("built in, until postgres://{nowhere}/rules can be reached");
     assert!(server.said.contains(&expected), "{}", server.said);
     assert!(!server.said.contains("admin token"), "it cannot know that yet: {}", server.said);
+}
+
+/// The message was "unable to open database file", without a word of the folder or of what to do.
+#[test]
+fn a_folder_that_cannot_be_written_is_explained() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o555)).expect("changed");
+    let mut command = unprivileged();
+    command.arg("serve").current_dir(folder.path());
+    let failed = command.output().expect("it runs");
+    let errors = String::from_utf8_lossy(&failed.stderr);
+    assert_eq!(failed.status.code(), Some(2), "{errors}");
+    for expected in ["sqlite:tollgate.db", "has to be able to write there", "with --catalog"] {
+        assert!(errors.contains(expected), "{errors}");
+    }
 }
 
 /// The names of all files in a folder.

@@ -46,10 +46,13 @@ pub(super) struct RateLimitDocument {
     pub(super) replaces: Vec<String>,
 }
 
-/// Reads a whole file, or says everything that is wrong with it.
-pub(super) fn read(text: &str) -> Result<FileDocument, Vec<Problem>> {
+/// Reads a whole file: as much of it as can be read, and everything that is wrong with it.
+pub(super) fn read(text: &str) -> (Option<FileDocument>, Vec<Problem>) {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let mut root = read_as_yaml_v2(text).map_err(|problem| vec![problem])?;
+    let mut root = match read_as_yaml_v2(text) {
+        Ok(root) => root,
+        Err(problem) => return (None, vec![problem]),
+    };
     restore(&mut root, text);
     let mut scope = Scope::default();
     let document = match root.value {
@@ -62,10 +65,7 @@ pub(super) fn read(text: &str) -> Result<FileDocument, Vec<Problem>> {
     };
     let (mut problems, _) = scope.finish();
     problems.sort_by_key(|problem| (problem.position.is_none(), problem.position));
-    match document {
-        Some(document) if problems.is_empty() => Ok(document),
-        _ => Err(problems),
-    }
+    (document, problems)
 }
 
 const fn field(name: &'static str, about: &'static [&'static str]) -> Field {

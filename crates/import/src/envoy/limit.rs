@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tollgate_core::{Limit, Quota};
-use tollgate_document::Node;
+use tollgate_document::{Node, Position};
 
 use crate::envoy::unit::Unit;
 
@@ -19,6 +19,10 @@ pub struct FileLimit {
     pub id: Arc<str>,
     /// The domain it is in.
     pub domain: Arc<str>,
+    /// The name of the file it is in.
+    pub file: Arc<str>,
+    /// Where its descriptor begins in that file.
+    pub position: Position,
     /// How it is reached, the outermost first; never empty.
     pub path: Box<[LimitStep]>,
     /// How much is allowed.

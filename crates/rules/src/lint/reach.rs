@@ -11,7 +11,7 @@ use crate::matching::glob::Glob;
 use crate::matching::method::standard_method_like;
 use crate::matching::steps::Steps;
 use crate::plan::facts::EVERYTHING;
-use crate::ruleset::Rule;
+use crate::ruleset::{Rule, RuleSet};
 
 /// Another rule matches everything this one does and takes its place.
 pub(super) fn replaced_everywhere(view: &LintView<'_>, suspect: Suspect<'_>) -> Option<Flaw> {
@@ -133,7 +133,11 @@ pub(super) fn override_without_client(
     view: &LintView<'_>,
     document: &OverrideDocument,
 ) -> Option<Flaw> {
-    let rule = view.rules.find(&document.rule_id)?;
+    foreign_identifier(view.rules, document)
+}
+
+pub(super) fn foreign_identifier(rules: &RuleSet, document: &OverrideDocument) -> Option<Flaw> {
+    let rule = rules.find(&document.rule_id)?;
     let kinds = parse_identifiers(&document.identifier_type).ok()?;
     let other = kinds.iter().find(|kind| !rule.identifiers.contains(kind))?;
     Some(

@@ -42,7 +42,7 @@ impl PathCase {
 /// The one spelling of a path that rules match and count by.
 ///
 /// Query and fragment are cut off, empty segments and a trailing slash dropped, dot segments
-/// resolved. A character that may stand in a path stands for itself whether it came escaped or not
+/// resolved. A backslash is a slash, as in the URLs of browsers. A character that may stand in a path stands for itself whether it came escaped or not
 /// (`%61dmin` is `admin`); anything else is escaped, in upper case. An escaped slash stays escaped:
 /// it is data, not a separator. Case matters.
 ///
@@ -54,7 +54,7 @@ pub fn normalise(raw: &str) -> Cow<'_, str> {
     }
     let path = &raw[..raw.find(['?', '#']).unwrap_or(raw.len())];
     let mut normal = String::with_capacity(path.len() + 1);
-    for segment in path.split('/') {
+    for segment in path.split(['/', '\\']) {
         let start = normal.len();
         normal.push('/');
         push_segment(&mut normal, segment);
@@ -186,6 +186,8 @@ pub(crate) enum Narrowness {
 
 impl PathMatcher {
     pub(crate) fn parse(text: &str) -> Result<Self, Flaw> {
+        // As in requests.
+        let text = &*text.replace('\\', "/");
         let Some(inner) = text.strip_prefix('/') else {
             return Err(Flaw::new("an endpoint starts with `/`", format!("write `/{text}`")));
         };

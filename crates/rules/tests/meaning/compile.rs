@@ -36,6 +36,36 @@ fn an_unknown_identifier_type_is_guessed() {
     }
 }
 
+/// Problems of meaning used to be reported only once all fields of the rule could be read.
+#[test]
+fn a_field_that_cannot_be_read_does_not_hide_what_is_wrong_with_others() {
+    let rule = |fields: &str, expected: &[&str]| {
+        let expected: Vec<String> = expected.iter().map(|it| format!("rules[1].{it}")).collect();
+        let text = format!(
+            "rules: [{{rule_id: a, limit: 1, window: 1s, identifier_type: ip}}, {{{fields}}}]"
+        );
+        assert_eq!(flawed_fields(&text), expected, "{text}");
+    };
+    rule(
+        "rule_id: B, limit: ten, window: 1s, identifier_type: banana, applies_to: {endpoints: [x]}",
+        &["rule_id", "limit", "identifier_type", "applies_to.endpoints[0]"],
+    );
+    rule(
+        "limit: 1, window: 1d, time_zone: UTC, identifier_type: ip, soft: {warn_at: 8}, cost: x",
+        &["rule_id", "time_zone", "soft.warn_at", "cost"],
+    );
+    // What may be wrong only because of the field that cannot be read is not reported.
+    let gcra = "rule_id: b, limit: 1, window: 1s, identifier_type: ip, burst: 5";
+    rule(&format!("{gcra}, algorithm: 5"), &["algorithm"]);
+    rule(&format!("{gcra}, algoritm: gcra"), &["algoritm"]);
+    rule(&format!("{gcra}, algorithm: gcra, action: throttle, enabled: 5"), &["enabled"]);
+    rule(&format!("{gcra}, enabled: 5"), &["burst", "enabled"]);
+    rule(
+        "rule_id: b, limit: 1, windw: 1s, identifier_type: ip, time_zone: UTC",
+        &["window_seconds", "windw"],
+    );
+}
+
 #[test]
 fn rules() {
     for (fields, expected) in [

@@ -87,7 +87,8 @@ pub(crate) async fn put(
 fn read(body: &[u8]) -> Result<PolicyDocument, Problem> {
     let document = read_document(body)?;
     let fields: JsonValue = serde_json::from_slice(body).unwrap_or_default();
-    let is_all = fields.as_object().is_some_and(|it| it.len() == 1 && it.contains_key("tiers"));
+    // null is no list: a program that lost its own would remove all tiers.
+    let is_all = fields.as_object().is_some_and(|it| it.len() == 1) && fields["tiers"].is_array();
     if !is_all {
         let detail = "send all tiers and nothing else: {\"tiers\": [{\"tier\": \"free\"}]}";
         return Err(Problem::unprocessable("invalid_document", detail));

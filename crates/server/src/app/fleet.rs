@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use tokio::time::sleep;
 use tollgate::Stopwatch;
 use tollgate::identity::Secret;
-use tollgate::store::{FleetGate, StoreMark, StoreUrl};
+use tollgate::store::{FleetGate, StoreMark, StoreNumber, StoreUrl};
 
 use crate::app::fleet_secret::FleetSecret;
 use crate::app::state::{Shared, StartError};
@@ -80,6 +80,17 @@ impl Fleet {
         // Nodes without a secret do not hide subjects, so those that count with them do not either.
         let secret = secret.filter(|_| mark != StoreMark::NoSecret);
         self.gate.set_counter_key(secret.and_then(|secret| secret.counter_key()));
+    }
+
+    /// Seals for this store from now on, and logs it if it was another.
+    fn know_store(&self, number: StoreNumber) {
+        let before = self.sealer.use_store(number);
+        if before.is_some_and(|before| before != number.get()) {
+            tracing::warn!(
+                store = %self.store,
+                "the store lost its data, or was replaced; decisions made before cannot be refunded"
+            );
+        }
     }
 
     /// The secret, if it is known.
@@ -177,9 +188,10 @@ impl Shared {
         let mark = secret.map(|secret| secret.mark());
         let previous = secret.and_then(|secret| secret.previous_mark());
         let owner = match store.claim(mark.as_deref(), previous.as_deref()).await {
-            Ok(StoreMark::Others) => StoreOwner::Others,
-            Ok(mark) => {
+            Ok((StoreMark::Others, _)) => StoreOwner::Others,
+            Ok((mark, number)) => {
                 self.fleet.follow(mark);
+                number.into_iter().for_each(|number| self.fleet.know_store(number));
                 StoreOwner::Us
             }
             Err(error) => {

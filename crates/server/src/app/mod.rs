@@ -200,7 +200,7 @@ impl App {
         let admitted = self.state.admit(&parts.headers, peer, Right::Caller);
         match admitted.and_then(|caller| self.state.guard.check_call().map(|()| caller)) {
             Ok(caller) => {
-                let answered = self.answer_check(&caller, &parts.headers, body).await;
+                let answered = self.answer_check(caller, parts.headers, body).await;
                 answered.unwrap_or_else(Problem::into_response)
             }
             Err(problem) => SharedBody::new(body).answered_by(problem.into_response()).await,
@@ -209,13 +209,19 @@ impl App {
 
     async fn answer_check(
         &self,
-        caller: &Principal,
-        headers: &HeaderMap,
+        caller: Principal,
+        headers: HeaderMap,
         body: Incoming,
     ) -> Result<Response, Problem> {
         let bound = BodyBound::bodies(self.state.body_bytes);
-        let body = read_json(headers, body, bound, self.state.request_timeout).await?;
-        check::respond(&self.state, caller, headers, &body).await
+        let body = read_json(&headers, body, bound, self.state.request_timeout).await?;
+        // Threads would contend for the count of references.
+        if !self.state.can_callers_leave() {
+            return check::respond(&self.state, &caller, &headers, &body).await;
+        }
+        let state = self.state.clone();
+        let check = async move { check::respond(&state, &caller, &headers, &body).await };
+        self.state.finish(check).await
     }
 
     /// The gateway, if there is an upstream.

@@ -14,7 +14,9 @@ impl App {
             self.log_reload(source.reload(self.state.now(), |policy| self.install(policy)));
         }
         let envoy = &self.state.envoy;
-        if let Some(read) = envoy.source.reload(|limits| self.install_envoy(limits)) {
+        if let Some(read) =
+            envoy.source.reload(self.state.now(), |limits| self.install_envoy(limits))
+        {
             self.log_envoy_reload(read);
         }
     }
@@ -28,8 +30,8 @@ impl App {
         {
             self.log_reload(read);
         }
-        let envoy = &self.state.envoy;
-        let read = envoy.source.reload_if_settled(|limits| self.install_envoy(limits));
+        let (envoy, now) = (&self.state.envoy, self.state.now());
+        let read = envoy.source.reload_if_settled(now, |limits| self.install_envoy(limits));
         if let Some(read) = read {
             self.log_envoy_reload(read);
         }

@@ -56,6 +56,8 @@ pub(crate) struct Envoy {
     pub(crate) limiter: Limiter<SharedStore>,
     /// The header fields in responses to Envoy.
     pub(crate) families: HeaderFamilies,
+    /// The bodies of refusals; `None` if they have none.
+    pub(crate) refusal: Option<RefusalFormat>,
 }
 
 /// What all requests share.
@@ -148,6 +150,7 @@ impl ServerState {
                 .unmatched(settings.unmatched)
                 .build(),
             families: settings.envoy.headers,
+            refusal: settings.envoy.refusal_body.then(|| settings.refusal.clone()),
         };
         let node = NodeName::random(settings.store.is_shared());
         let subscriptions = store

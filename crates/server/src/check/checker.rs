@@ -6,13 +6,14 @@ use std::sync::Arc;
 use tokio::task::yield_now;
 use tollgate::{
     Attributes as _, CheckTarget, Clock as _, Decision, Idempotent, Limiter, Promise, Stopwatch,
-    Store as _,
+    Store as _, UsedKey,
 };
 
 use crate::admin::auth::Principal;
 use crate::app::state::SharedStore;
 use crate::check::decision_id::{DecisionId, IdText};
-use crate::check::idempotency::{Idempotency, Remembered, key_reused};
+use crate::check::finish::has_caller_left;
+use crate::check::idempotency::{CallDigest, Idempotency, Remembered, key_reused};
 use crate::check::journal::Journal;
 use crate::check::sealed_id::IdSealer;
 use crate::edge::http::problem::Problem;
@@ -46,6 +47,8 @@ pub(crate) struct Recording {
     pub(crate) is_request: bool,
     /// Which decisions have an id.
     pub(crate) naming: Naming,
+    /// The call of its idempotency key, which a refund releases.
+    pub(crate) call: Option<CallDigest>,
 }
 
 /// Which decisions have an id, under which they are kept in the journal.
@@ -62,12 +65,12 @@ pub(crate) enum Naming {
 impl Recording {
     /// A check of the check API.
     pub(crate) fn of(entry: EntryPoint, check: &CheckBody<'_>) -> Self {
-        Self { entry, is_request: check.cost() > 0, naming: Naming::Kept }
+        Self { entry, is_request: check.cost() > 0, naming: Naming::Kept, call: None }
     }
 
     /// A request through a proxy or the gateway.
     pub(crate) const fn proxied(entry: EntryPoint) -> Self {
-        Self { entry, is_request: true, naming: Naming::Audited }
+        Self { entry, is_request: true, naming: Naming::Audited, call: None }
     }
 }
 
@@ -138,37 +141,47 @@ impl Checker {
         respond: impl FnOnce(&Decision, Option<&str>) -> Remembered + Send,
     ) -> Result<(Remembered, bool), Problem> {
         let now = self.limiter.clock().now();
-        let turn = self.idempotency.turn(protocol, caller, key, check, now).await?;
-        if let Some(response) = turn.response() {
-            return Ok((response.clone(), true));
+        let mut turn = self.idempotency.turn(protocol, caller, key, check, now).await?;
+        if let Some((response, used_key)) = turn.response() {
+            if self.is_in_use(used_key).await {
+                return Ok((response.clone(), true));
+            }
+            turn.forget();
         }
         // A repeated call gets its response also if its rule was removed.
         let subject = check.subject(|| self.limiter.policy())?;
-        let respond =
-            |decision: &Decision, id: Option<&str>| (decision.is_allowed(), respond(decision, id));
-        let recording = Recording::of(entry, check);
+        let is_allowed;
+        let (mut id, mut used_key) = (None, None);
+        let recording = Recording { call: Some(turn.call()), ..Recording::of(entry, check) };
         let context = |_: &Decision| Some(check.context());
-        let ((is_allowed, response), is_copy) = if self.limiter.store().is_shared() {
+        let (response, is_copy) = if self.limiter.store().is_shared() {
             let stopwatch = Stopwatch::start();
             // Taken before it is known whether it is needed, so that all nodes respond with the same.
-            let id = self.journal.next_id(true);
-            let note = id.text();
+            let taken = self.journal.next_id(true);
+            let note = taken.text();
             let key = turn.key(&note);
             let checked = self.limiter.check_idempotent(subject.of(check), &key).await;
             self.metrics.checks.observe(stopwatch.elapsed());
             match checked {
                 Idempotent::Executed(decision) => {
-                    let recording = Recording { naming: Naming::Taken(id), ..recording };
+                    is_allowed = decision.is_allowed();
+                    id = Some(taken);
+                    if decision.degraded().is_none() {
+                        used_key = decision.used_key(turn.call(), &note);
+                    }
+                    let recording = Recording { naming: Naming::Taken(taken), ..recording };
                     let id = self.record(&decision, recording, context);
                     (respond(&decision, id.as_deref()), false)
                 }
                 Idempotent::Replayed { decision, note, has_same_charges } => {
+                    is_allowed = decision.is_allowed();
+                    used_key = decision.used_key(turn.call(), &note);
                     // Any client of the store may have written the note: it is used only if it is an id.
-                    let id = note.parse().ok().filter(|_| is_kept(&decision));
+                    id = note.parse().ok();
                     // After a change of rules, an id that was sealed here would refund what the first was not charged.
-                    let id = id.map(|id: DecisionId| {
+                    let id = id.filter(|_| is_kept(&decision)).map(|id: DecisionId| {
                         if has_same_charges {
-                            self.name(id, &decision).1
+                            self.name(id, &decision, recording.call).1
                         } else {
                             IdText::Short(id.text())
                         }
@@ -179,12 +192,26 @@ impl Checker {
                 Idempotent::KeyReused => return Err(key_reused()),
             }
         } else {
-            (self.check(subject.of(check), recording, context, respond).await, false)
+            let respond = |decision: &Decision, text: Option<&str>| {
+                let id = text.and_then(|text| text.parse().ok());
+                (decision.is_allowed(), id, respond(decision, text))
+            };
+            let checked = self.check(subject.of(check), recording, context, respond).await;
+            (is_allowed, id) = (checked.0, checked.1);
+            (checked.2, false)
         };
         if is_allowed {
-            turn.remember(response.clone());
+            turn.remember(response.clone(), id, used_key);
         }
         Ok((response, is_copy))
+    }
+
+    /// Whether a remembered response may be replayed: its decision was not refunded. While the store fails, it may.
+    async fn is_in_use(&self, key: Option<&UsedKey>) -> bool {
+        match key {
+            Some(key) => self.limiter.is_key_used(key).await.unwrap_or(true),
+            None => true,
+        }
     }
 
     /// Records a decision. Returns its id, if the response names it.
@@ -195,8 +222,8 @@ impl Checker {
         recording: Recording,
         context: impl FnOnce(&Decision) -> Option<RequestContext<'c>>,
     ) -> Option<IdText> {
-        let Recording { entry, is_request, naming } = recording;
-        if is_request {
+        let Recording { entry, is_request, naming, call } = recording;
+        if is_request && !has_caller_left() {
             self.metrics.requests.count(entry, RequestOutcome::of(entry, decision));
         }
         let is_allowed = decision.is_allowed();
@@ -209,8 +236,8 @@ impl Checker {
                 Naming::Taken(id) if is_allowed => id,
                 _ => self.journal.next_id(is_allowed),
             };
-            let (id, text) = self.name(id, decision);
-            self.journal.record(id, decision);
+            let (id, text) = self.name(id, decision, call);
+            self.journal.record(id, decision, call);
             let is_wanted = matches!(naming, Naming::Audited) || self.audit_log.wants(decision);
             if is_wanted && let Some(context) = context(decision) {
                 self.audit_log.note(decision, text.clone(), &context);
@@ -224,8 +251,13 @@ impl Checker {
 
     /// The id of a decision, with what its refund needs if other nodes can refund it.
     #[inline]
-    fn name(&self, id: DecisionId, decision: &Decision) -> (DecisionId, IdText) {
-        self.sealer.name(id, |out| self.limiter.write_claim(decision, out))
+    fn name(
+        &self,
+        id: DecisionId,
+        decision: &Decision,
+        call: Option<CallDigest>,
+    ) -> (DecisionId, IdText) {
+        self.sealer.name(id, |out| self.limiter.write_claim(decision, call, out))
     }
 }
 

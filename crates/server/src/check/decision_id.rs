@@ -164,6 +164,12 @@ impl DecisionId {
         text
     }
 
+    /// How the record of an idempotency key names the decision: it is written before the id is sealed.
+    pub(crate) fn note(self) -> ShortText {
+        let kind = if self.kind == IdKind::Sealed { IdKind::Admitted } else { self.kind };
+        Self { kind, ..self }.text()
+    }
+
     /// Identifies the decision in a store that the whole fleet uses.
     pub(crate) fn mark(self) -> [u8; 16] {
         let mut mark = [0; 16];

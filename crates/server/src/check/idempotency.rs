@@ -5,6 +5,9 @@
 //!
 //! Each node remembers the calls it served. For other calls it asks the shared store, which knows those
 //! of all nodes.
+//!
+//! A refund releases the key: the next copy is checked as a new request. Any node may have made the refund, so a response
+//! is replayed only while the shared store has the record of its call.
 
 mod digest;
 
@@ -17,9 +20,11 @@ use http::HeaderMap;
 use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
-use tollgate::{IdempotencyKey, Micros, Timestamp};
+use tollgate::{IdempotencyKey, Micros, Timestamp, UsedKey};
 
-use self::digest::{CallDigest, digest_of_body, digest_of_call};
+pub(crate) use self::digest::CallDigest;
+use self::digest::{digest_of_body, digest_of_call};
+use super::decision_id::DecisionId;
 use crate::admin::auth::Principal;
 use crate::edge::http::problem::Problem;
 
@@ -36,10 +41,18 @@ pub(crate) struct Remembered {
     pub(crate) headers: HeaderMap,
 }
 
+/// A response, and the decision that it is about.
+#[derive(Debug)]
+struct KeptResponse {
+    response: Remembered,
+    /// The key in the shared store; `None` if the store does not know of the call.
+    used_key: Option<UsedKey>,
+}
+
 /// Holds the lock of a call: copies of it wait meanwhile.
 #[derive(Debug)]
 pub(crate) struct IdempotentTurn {
-    answer: OwnedMutexGuard<Option<Remembered>>,
+    answer: OwnedMutexGuard<Option<KeptResponse>>,
     memory: Arc<Memory>,
     call: CallDigest,
     body: CallDigest,
@@ -48,8 +61,20 @@ pub(crate) struct IdempotentTurn {
 
 impl IdempotentTurn {
     /// The response that the call got before, if there was one.
-    pub(crate) fn response(&self) -> Option<&Remembered> {
-        self.answer.as_ref()
+    pub(crate) fn response(&self) -> Option<(&Remembered, Option<&UsedKey>)> {
+        self.answer.as_ref().map(|kept| (&kept.response, kept.used_key.as_ref()))
+    }
+
+    /// Identifies the call.
+    pub(crate) const fn call(&self) -> CallDigest {
+        self.call
+    }
+
+    /// Forgets the response: the call is checked as if it were the first.
+    pub(crate) fn forget(&mut self) {
+        if let Some(kept) = self.answer.take() {
+            self.memory.bytes.fetch_sub(kept.response.bytes(), Ordering::Relaxed);
+        }
     }
 
     /// How a shared store identifies the call. Copies get the note of the first.
@@ -57,10 +82,22 @@ impl IdempotentTurn {
         IdempotencyKey { call: self.call, body: self.body, note, lifetime: self.lifetime }
     }
 
-    /// Remembers the response.
-    pub(crate) fn remember(mut self, answer: Remembered) {
-        self.memory.bytes.fetch_add(answer.bytes(), Ordering::Relaxed);
-        *self.answer = Some(answer);
+    /// Remembers the response to a decision, and the key in the shared store if that has it.
+    pub(crate) fn remember(
+        mut self,
+        response: Remembered,
+        decision: Option<DecisionId>,
+        used_key: Option<UsedKey>,
+    ) {
+        self.memory.bytes.fetch_add(response.bytes(), Ordering::Relaxed);
+        *self.answer = Some(KeptResponse { response, used_key });
+        let ours = OwnedMutexGuard::mutex(&self.answer);
+        let mut shard = self.memory.shard(self.call).lock();
+        let call = shard.calls.get_mut(&self.call);
+        // It may have been removed meanwhile, to make room.
+        if let Some(call) = call.filter(|call| Arc::ptr_eq(&call.answer, ours)) {
+            call.decision = decision.map(DecisionId::mark);
+        }
     }
 }
 
@@ -114,14 +151,17 @@ struct CallShard {
 struct IdempotentCall {
     serial: u64,
     body: CallDigest,
-    answer: Arc<AsyncMutex<Option<Remembered>>>,
+    /// The mark of the decision that is remembered.
+    decision: Option<[u8; 16]>,
+    answer: Arc<AsyncMutex<Option<KeptResponse>>>,
 }
 
 impl IdempotentCall {
     /// The bytes of its response; 0 if there is none or the call is in progress.
     fn bytes(&self) -> usize {
         let answer = self.answer.try_lock();
-        answer.ok().and_then(|answer| answer.as_ref().map(Remembered::bytes)).unwrap_or(0)
+        let kept = |answer: &Option<KeptResponse>| answer.as_ref().map(|it| it.response.bytes());
+        answer.ok().and_then(|answer| kept(&answer)).unwrap_or(0)
     }
 }
 
@@ -159,7 +199,7 @@ impl Idempotency {
         key: CallDigest,
         body: CallDigest,
         now: Timestamp,
-    ) -> Result<Arc<AsyncMutex<Option<Remembered>>>, Problem> {
+    ) -> Result<Arc<AsyncMutex<Option<KeptResponse>>>, Problem> {
         let mut shard = self.memory.shard(key).lock();
         let bytes = &self.memory.bytes;
         shard.forget_expired(now, bytes);
@@ -176,9 +216,20 @@ impl Idempotency {
         let answer = Arc::new(AsyncMutex::new(None));
         shard.serial += 1;
         let serial = shard.serial;
-        shard.calls.insert(key, IdempotentCall { serial, body, answer: Arc::clone(&answer) });
+        let call = IdempotentCall { serial, body, decision: None, answer: Arc::clone(&answer) };
+        shard.calls.insert(key, call);
         shard.order.push_back((now.plus(self.lifetime), key, serial));
         Ok(answer)
+    }
+
+    /// Forgets a call whose decision is refunded. A later one with the same key stays.
+    pub(crate) fn forget(&self, call: CallDigest, decision: DecisionId) {
+        let mut shard = self.memory.shard(call).lock();
+        if shard.calls.get(&call).is_some_and(|call| call.decision == Some(decision.mark()))
+            && let Some(call) = shard.calls.remove(&call)
+        {
+            self.memory.bytes.fetch_sub(call.bytes(), Ordering::Relaxed);
+        }
     }
 
     /// How many calls are remembered.
@@ -232,132 +283,4 @@ impl CallShard {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::future::Future;
-    use std::pin::pin;
-    use std::task::{Context, Poll, Waker};
-
-    const NOW: Timestamp = Timestamp::from_secs(1_000);
-
-    fn poll<T>(future: impl Future<Output = T>) -> Poll<T> {
-        pin!(future).poll(&mut Context::from_waker(Waker::noop()))
-    }
-
-    fn at_once<T>(future: impl Future<Output = T>) -> T {
-        match poll(future) {
-            Poll::Ready(value) => value,
-            Poll::Pending => panic!("another call holds the turn"),
-        }
-    }
-
-    fn answer(text: &'static str) -> Remembered {
-        Remembered { body: Bytes::from_static(text.as_bytes()), headers: HeaderMap::new() }
-    }
-
-    fn answered(turn: &IdempotentTurn) -> Option<&[u8]> {
-        turn.response().map(|answer| &*answer.body)
-    }
-
-    #[test]
-    fn a_repeated_call_gets_the_response_of_the_first() {
-        let memory = Idempotency::new(100, Micros::from_secs(300));
-        let turn =
-            |key, body: u32, now| at_once(memory.turn("", &Principal::Caller, key, &body, now));
-        let first = turn("k", 1, NOW).expect("a turn");
-        assert_eq!(answered(&first), None);
-        first.remember(answer("yes"));
-        assert_eq!(answered(&turn("k", 1, NOW).expect("a turn")), Some(&b"yes"[..]));
-        assert_eq!(answered(&turn("other", 1, NOW).expect("a turn")), None);
-        let reused = turn("k", 2, NOW).expect_err("another body");
-        assert_eq!(reused.status().as_u16(), 422);
-        let later = NOW.plus(Micros::from_secs(300));
-        assert_eq!(answered(&turn("k", 2, later).expect("a turn")), None, "expired");
-    }
-
-    #[test]
-    fn callers_do_not_share_keys() {
-        let memory = Idempotency::new(100, Micros::from_secs(300));
-        at_once(memory.turn("", &Principal::Caller, "k", &1, NOW))
-            .expect("a turn")
-            .remember(answer("a"));
-        let other = at_once(memory.turn("", &Principal::Admin, "k", &2, NOW)).expect("a turn");
-        assert_eq!(answered(&other), None);
-    }
-
-    /// A key of HTTP that began with `grpc:` used to be that of gRPC without it.
-    #[test]
-    fn protocols_do_not_share_keys() {
-        let memory = Idempotency::new(100, Micros::from_secs(300));
-        let turn = |protocol, key| at_once(memory.turn(protocol, &Principal::Caller, key, &1, NOW));
-        turn("grpc", "k").expect("a turn").remember(answer("yes"));
-        for key in ["k", "grpc:k", "grpck", "grpc\nk"] {
-            assert_eq!(answered(&turn("", key).expect("a turn")), None, "{key:?}");
-        }
-        assert_eq!(answered(&turn("grpc", "k").expect("a turn")), Some(&b"yes"[..]));
-    }
-
-    #[test]
-    fn copies_that_arrive_together_wait_for_each_other() {
-        let memory = Idempotency::new(100, Micros::from_secs(300));
-        let first = at_once(memory.turn("", &Principal::Caller, "k", &1, NOW)).expect("a turn");
-        let mut second = pin!(memory.turn("", &Principal::Caller, "k", &1, NOW));
-        let mut context = Context::from_waker(Waker::noop());
-        assert!(second.as_mut().poll(&mut context).is_pending());
-        first.remember(answer("yes"));
-        let Poll::Ready(Ok(second)) = second.as_mut().poll(&mut context) else {
-            panic!("the turn was not passed on")
-        };
-        assert_eq!(answered(&second), Some(&b"yes"[..]));
-    }
-
-    #[test]
-    fn a_call_without_a_remembered_response_is_checked_again() {
-        let memory = Idempotency::new(100, Micros::from_secs(300));
-        drop(at_once(memory.turn("", &Principal::Caller, "k", &1, NOW)).expect("a turn"));
-        assert_eq!(memory.len(), 0, "it leaves nothing behind");
-        let again = at_once(memory.turn("", &Principal::Caller, "k", &2, NOW)).expect("a turn");
-        assert_eq!(answered(&again), None, "not even the body it came with");
-    }
-
-    #[test]
-    fn a_call_without_a_response_passes_its_turn_on() {
-        let memory = Idempotency::new(100, Micros::from_secs(300));
-        let first = at_once(memory.turn("", &Principal::Caller, "k", &1, NOW)).expect("a turn");
-        let mut second = pin!(memory.turn("", &Principal::Caller, "k", &1, NOW));
-        let mut context = Context::from_waker(Waker::noop());
-        assert!(second.as_mut().poll(&mut context).is_pending());
-        drop(first);
-        let Poll::Ready(Ok(second)) = second.as_mut().poll(&mut context) else {
-            panic!("the turn was not passed on")
-        };
-        second.remember(answer("yes"));
-        let third = at_once(memory.turn("", &Principal::Caller, "k", &1, NOW)).expect("a turn");
-        assert_eq!(answered(&third), Some(&b"yes"[..]));
-    }
-
-    #[test]
-    fn responses_are_bounded_in_bytes() {
-        let memory = Idempotency::new(1_000_000, Micros::from_secs(300));
-        let megabyte = Bytes::from(vec![b'x'; 1 << 20]);
-        for number in 0..300_u32 {
-            let turn = at_once(memory.turn("", &Principal::Caller, &number.to_string(), &1, NOW));
-            let answer = Remembered { body: megabyte.clone(), headers: HeaderMap::new() };
-            turn.expect("a turn").remember(answer);
-        }
-        assert!(memory.memory.bytes.load(Ordering::Relaxed) <= MAX_BYTES + (SHARDS << 20));
-    }
-
-    #[test]
-    fn memory_is_bounded() {
-        let memory = Idempotency::new(64, Micros::from_secs(300));
-        for number in 0..10_000_u32 {
-            let turn = at_once(memory.turn("", &Principal::Caller, &number.to_string(), &1, NOW));
-            turn.expect("a turn").remember(answer("yes"));
-        }
-        assert!(memory.len() <= 64, "{}", memory.len());
-        for key in [String::new(), "k".repeat(256)] {
-            assert!(at_once(memory.turn("", &Principal::Caller, &key, &1, NOW)).is_err());
-        }
-    }
-}
+mod tests;

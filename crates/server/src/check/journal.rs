@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use tollgate::{Decision, Policy, Receipt};
 
 use super::decision_id::{DecisionId, IdKind, NodeName};
+use super::idempotency::CallDigest;
 
 /// How many policies the decisions they made may keep in memory.
 const KEPT_REVISIONS: u64 = 8;
@@ -53,18 +54,19 @@ impl Journal {
         DecisionId { node: self.node, kind, number }
     }
 
-    /// Keeps what is needed to explain a decision, and to refund it once.
-    pub(crate) fn record(&self, id: DecisionId, decision: &Decision) {
+    /// Keeps what is needed to explain a decision, and to refund it once. `key` is the call of its idempotency key.
+    pub(crate) fn record(&self, id: DecisionId, decision: &Decision, key: Option<CallDigest>) {
         let mut place = self.ring(id.is_allowed()).place_or_new(id.number).lock();
         let before = heap_bytes(&place);
         match &mut *place {
-            Some(JournalEntry { number, kind, receipt: Some(receipt) }) => {
-                (*number, *kind) = (id.number, id.kind);
+            Some(JournalEntry { number, kind, call, receipt: Some(receipt) }) => {
+                (*number, *kind, *call) = (id.number, id.kind, key);
                 receipt.replace(decision);
             }
             place => {
                 let receipt = Some(decision.receipt());
-                *place = Some(JournalEntry { number: id.number, kind: id.kind, receipt });
+                let DecisionId { number, kind, .. } = id;
+                *place = Some(JournalEntry { number, kind, call: key, receipt });
             }
         }
         let after = heap_bytes(&place);
@@ -98,13 +100,13 @@ impl Journal {
         })
     }
 
-    /// Takes a decision out, so that it can be refunded once.
-    pub(crate) fn take(&self, id: DecisionId) -> Result<Decision, Missing> {
+    /// Takes a decision out, so that it can be refunded once, with the call of its idempotency key.
+    pub(crate) fn take(&self, id: DecisionId) -> Result<(Decision, Option<CallDigest>), Missing> {
         self.entry(id, |entry| match entry {
             Some(entry) if entry.is_of(id) => {
                 let receipt = entry.receipt.take().ok_or(Missing::GivenBack)?;
                 self.account(receipt.heap_bytes(), 0);
-                Ok(receipt.open())
+                Ok((receipt.open(), entry.call))
             }
             _ => Err(Missing::Unknown),
         })
@@ -178,6 +180,8 @@ struct JournalEntry {
     number: u64,
     /// A sealed decision is refunded by its seal alone, so that it cannot be refunded without it as well.
     kind: IdKind,
+    /// The call of its idempotency key, if it had one.
+    call: Option<CallDigest>,
     /// `None` once it was refunded.
     receipt: Option<Receipt>,
 }
@@ -234,7 +238,7 @@ mod tests {
         let journal = Journal::new(NodeName::alone(1), CHUNK);
         let ids: Vec<_> = (0..CHUNK + 3).map(|_| journal.next_id(true)).collect();
         for id in &ids {
-            journal.record(*id, &decision());
+            journal.record(*id, &decision(), None);
         }
         let state = |id: DecisionId| journal.with(id, |_| ());
         assert_eq!(state(ids[2]), Err(Missing::Unknown));
@@ -265,18 +269,18 @@ mod tests {
         let journal = Journal::new(NodeName::alone(1), fitting + 500);
         let ids: Vec<_> = (0..fitting + 100).map(|_| journal.next_id(true)).collect();
         for id in &ids {
-            journal.record(*id, &large);
+            journal.record(*id, &large, None);
         }
         assert!(journal.heap_bytes.load(Ordering::Relaxed) <= MAX_HEAP_BYTES);
         assert_eq!(journal.with(ids[0], |_| ()), Ok(()));
         assert_eq!(journal.with(ids[fitting + 99], |_| ()), Err(Missing::Unknown));
         let small = journal.next_id(true);
-        journal.record(small, &decision());
+        journal.record(small, &decision(), None);
         assert_eq!(journal.with(small, |_| ()), Ok(()), "small ones are always kept");
         // A refund frees memory.
         assert!(journal.take(ids[0]).is_ok() && journal.take(ids[1]).is_ok());
         let next = journal.next_id(true);
-        journal.record(next, &large);
+        journal.record(next, &large, None);
         assert_eq!(journal.with(next, |_| ()), Ok(()));
     }
 
@@ -284,8 +288,8 @@ mod tests {
     fn a_decision_is_taken_once_unless_it_is_put_back() {
         let journal = Journal::new(NodeName::alone(1), CHUNK);
         let id = journal.next_id(true);
-        journal.record(id, &decision());
-        let taken = journal.take(id).expect("it is there");
+        journal.record(id, &decision(), None);
+        let (taken, _) = journal.take(id).expect("it is there");
         assert_eq!(journal.take(id).err(), Some(Missing::GivenBack));
         assert_eq!(journal.with(id, |_| ()), Err(Missing::GivenBack));
         journal.put_back(id, taken.receipt());
@@ -305,7 +309,7 @@ mod tests {
                     let policy = if has_new_rules { Policy::default() } else { limiter.policy() };
                     limiter.install(&policy.with_revision(Revision { epoch: 1, number }));
                     let id = journal.next_id(true);
-                    journal.record(id, &limiter.check(&Request::new()).now());
+                    journal.record(id, &limiter.check(&Request::new()).now(), None);
                     journal.forget_old(&limiter.policy());
                     id
                 })

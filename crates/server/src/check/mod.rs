@@ -2,6 +2,7 @@
 
 pub(crate) mod checker;
 pub(crate) mod decision_id;
+mod finish;
 pub(crate) mod guard;
 pub(crate) mod idempotency;
 pub(crate) mod journal;

@@ -3,10 +3,11 @@
 
 use http::StatusCode;
 use tollgate::store::{StoreError, StoreErrorKind};
-use tollgate::{ClaimOutcome, RefundClaim};
+use tollgate::{ClaimOutcome, Decision, RefundClaim};
 use tollgate_catalog::Author;
 
 use super::decision_id::{DecisionId, GivenId, NotAnId};
+use super::idempotency::CallDigest;
 use super::journal::Missing;
 use super::sealed_id::NotOpened;
 use crate::app::state::Shared;
@@ -54,6 +55,12 @@ async fn refund_sealed(
             format!("decision {id} was made by a node of another version, which can refund it");
         Problem::unprocessable("invalid_decision_id", detail)
     })?;
+    // The key first: if the refund fails, it can be repeated, and no copy passes without being charged.
+    if let Some(key) = claim.used_key(&id.note())
+        && claim.lasting(app.now()).next().is_some()
+    {
+        app.limiter.release_key(&key).await.map_err(store_away)?;
+    }
     let note = || record(app, author, id, claim.lasting(app.now()));
     match app.limiter.refund_claim(&claim, id.mark()).await {
         Ok(ClaimOutcome::Refunded { counters }) => {
@@ -78,7 +85,7 @@ async fn refund_sealed(
 }
 
 async fn refund_kept(app: &Shared, author: &Author, id: DecisionId) -> Result<usize, Problem> {
-    let decision = app.journal.take(id).map_err(|missing| missing_decision(missing, id))?;
+    let (decision, call) = app.journal.take(id).map_err(|missing| missing_decision(missing, id))?;
     let counters = decision.charged();
     if counters == 0 {
         app.journal.put_back(id, decision.receipt());
@@ -86,6 +93,13 @@ async fn refund_kept(app: &Shared, author: &Author, id: DecisionId) -> Result<us
         return Err(Problem::new(StatusCode::CONFLICT, "nothing_charged", detail));
     }
     let receipt = decision.receipt();
+    if let Some(call) = call {
+        if let Err(error) = release(app, id, call, &decision).await {
+            app.journal.put_back(id, receipt);
+            return Err(store_away(error));
+        }
+        app.checker.idempotency.forget(call, id);
+    }
     let charges: Vec<(String, u64)> =
         decision.charges().map(|(rule_id, units)| (rule_id.to_owned(), units)).collect();
     let note = || record(app, author, id, charges.iter().map(|(rule, units)| (&**rule, *units)));
@@ -106,6 +120,21 @@ async fn refund_kept(app: &Shared, author: &Author, id: DecisionId) -> Result<us
     }
 }
 
+/// Releases the idempotency key of a decision in the shared store, if that has it.
+async fn release(
+    app: &Shared,
+    id: DecisionId,
+    call: CallDigest,
+    decision: &Decision,
+) -> Result<(), StoreError> {
+    let Some(key) = decision.used_key(call, &id.note()) else { return Ok(()) };
+    match app.limiter.release_key(&key).await {
+        // The store was unavailable when the decision was made, so it has most likely no record of it.
+        Err(_) if decision.degraded().is_some() => Ok(()),
+        released => released,
+    }
+}
+
 /// Reads an id, and what was sealed into it, if there is something.
 pub(crate) fn opened_id(
     app: &Shared,
@@ -121,9 +150,11 @@ fn open(app: &Shared, id: DecisionId, seal: &str) -> Result<Vec<u8>, Problem> {
             let detail = "this node could not read the fleet's secret from the catalog yet: try another";
             Problem::new(StatusCode::SERVICE_UNAVAILABLE, "fleet_secret_unknown", detail)
         }
+        NotOpened::NoStore => store_away(StoreErrorKind::Unavailable.into()),
         NotOpened::NoSecret | NotOpened::Forged => {
             let detail = format!(
-                "{id}: another fleet made this decision id, or it was changed; send it as it was in the response"
+                "{id}: a fleet with another secret or another store made this decision id, or it was changed; send it as \
+                 it was in the response, to a node that counts in the same store"
             );
             Problem::unprocessable("invalid_decision_id", detail)
         }
@@ -174,6 +205,11 @@ pub(crate) fn missing_decision(missing: Missing, id: DecisionId) -> Problem {
 fn refunded_already(id: DecisionId) -> Problem {
     let detail = format!("decision {id} was refunded already");
     Problem::new(StatusCode::CONFLICT, "already_given_back", detail)
+}
+
+/// Whether a call was executed, or may have been although it timed out.
+pub(crate) fn is_maybe_done<T>(result: &Result<T, StoreError>) -> bool {
+    result.as_ref().map_or_else(|error| error.kind() == StoreErrorKind::Timeout, |_| true)
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "fits map_err")]

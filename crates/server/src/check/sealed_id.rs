@@ -2,19 +2,22 @@
 //! node that made it is gone. Nothing is written until a refund is made.
 //!
 //! The seal is AES-256-GCM-SIV with a key of the node, derived from the fleet's secret by HKDF; the nonce is the number of
-//! the decision, and the clear part of the id is authenticated with it. The name of a node is random for each start, so
+//! the decision, and the clear part of the id and the number of the store are authenticated with it: nodes with the same
+//! secret and another store do not open it. The name of a node is random for each start, so
 //! that a key and a nonce do not repeat. A copy of a request with an idempotency key is sealed by the node that it
 //! reached, under the id of the first: the same content then gives the same id, and should the rules have changed in
 //! between, this cipher loses nothing by it, unlike plain GCM.
 
 use std::fmt;
+use std::num::NonZeroU64;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use aws_lc_rs::aead::{AES_256_GCM_SIV, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use aws_lc_rs::hkdf::{HKDF_SHA256, Prk, Salt};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use tollgate::store::StoreNumber;
 
 use super::decision_id::{DecisionId, IdKind, IdText, NodeName, SEAL_MARK};
 
@@ -26,9 +29,11 @@ const MAX_SEAL_BYTES: usize = (MAX_CONTENT_BYTES + TAG_BYTES).div_ceil(3) * 4;
 /// Keeps these keys apart from everything else that is derived from the secret.
 const PURPOSE: &[u8] = b"tollgate decision ids";
 
-/// Seals the ids of this node, and opens those of all nodes, once the fleet's secret is known.
+/// Seals the ids of this node, and opens those of all nodes, once the fleet's secret and its store are known.
 pub(crate) struct IdSealer {
     node: NodeName,
+    /// The number of the store; 0 if it is not known yet.
+    store: AtomicU64,
     keys: OnceLock<SealKeys>,
 }
 
@@ -67,7 +72,9 @@ impl SecretSealKeys {
 pub(crate) enum NotOpened {
     /// The fleet's secret is not known here.
     NoSecret,
-    /// Another fleet made it, or it was changed.
+    /// The store could not be reached since the start, so its number is not known.
+    NoStore,
+    /// Another fleet made it, or one with another store, or it was changed.
     Forged,
 }
 
@@ -80,7 +87,12 @@ impl fmt::Debug for IdSealer {
 
 impl IdSealer {
     pub(crate) const fn new(node: NodeName) -> Self {
-        Self { node, keys: OnceLock::new() }
+        Self { node, store: AtomicU64::new(0), keys: OnceLock::new() }
+    }
+
+    /// Seals and opens ids of the decisions of this store from now on. Returns the one before it.
+    pub(crate) fn use_store(&self, number: StoreNumber) -> Option<NonZeroU64> {
+        NonZeroU64::new(self.store.swap(number.get().get(), Relaxed))
     }
 
     /// Learns the fleet's secret, and the one before it. From then on ids are sealed.
@@ -123,16 +135,14 @@ impl IdSealer {
         id: DecisionId,
         write: impl FnOnce(&mut [u8]) -> Option<usize>,
     ) -> Option<(DecisionId, IdText)> {
-        if !id.node.is_in_fleet() {
-            return None;
-        }
+        let store = NonZeroU64::new(self.store.load(Relaxed)).filter(|_| id.node.is_in_fleet())?;
         let mut content = [0; MAX_CONTENT_BYTES + TAG_BYTES];
         let len = write(content.get_mut(..MAX_CONTENT_BYTES)?)?;
         let id = DecisionId { kind: IdKind::Sealed, ..id };
-        let head = id.text();
+        let (head, context) = (id.text(), context(id, store));
         let plain = content.get_mut(..len)?;
         let mut seal = |key: &LessSafeKey| {
-            key.seal_in_place_separate_tag(nonce(id), Aad::from(head.as_bytes()), plain)
+            key.seal_in_place_separate_tag(nonce(id), Aad::from(&context), plain)
         };
         let tag = match self.other_key(keys, id.node) {
             None => seal(&keys.own),
@@ -149,24 +159,27 @@ impl IdSealer {
     /// What was sealed into an id.
     pub(crate) fn open(&self, id: DecisionId, seal: &str) -> Result<Vec<u8>, NotOpened> {
         let keys = self.keys.get().ok_or(NotOpened::NoSecret)?;
+        let store = NonZeroU64::new(self.store.load(Relaxed)).ok_or(NotOpened::NoStore)?;
         if seal.len() > MAX_SEAL_BYTES {
             return Err(NotOpened::Forged);
         }
         let content = URL_SAFE_NO_PAD.decode(seal).map_err(|_| NotOpened::Forged)?;
         let known = [Some(&keys.current), keys.previous.as_ref()];
         let mut known = known.into_iter().flatten();
-        known.find_map(|keys| self.open_with(keys, id, content.clone())).ok_or(NotOpened::Forged)
+        let opened = known.find_map(|keys| self.open_with(keys, id, store, content.clone()));
+        opened.ok_or(NotOpened::Forged)
     }
 
     fn open_with(
         &self,
         keys: &SecretSealKeys,
         id: DecisionId,
+        store: NonZeroU64,
         mut content: Vec<u8>,
     ) -> Option<Vec<u8>> {
-        let head = id.text();
+        let context = context(id, store);
         let mut open = |key: &LessSafeKey| {
-            let opened = key.open_in_place(nonce(id), Aad::from(head.as_bytes()), &mut content);
+            let opened = key.open_in_place(nonce(id), Aad::from(&context), &mut content);
             opened.map(|plain| plain.len()).ok()
         };
         let len = match self.other_key(keys, id.node) {
@@ -190,6 +203,11 @@ fn key_of(secret: &Prk, node: NodeName) -> Option<LessSafeKey> {
     Some(LessSafeKey::new(UnboundKey::from(key)))
 }
 
+/// What is authenticated with a seal.
+fn context(id: DecisionId, store: NonZeroU64) -> Vec<u8> {
+    [id.text().as_bytes(), &store.get().to_be_bytes()].concat()
+}
+
 fn nonce(id: DecisionId) -> Nonce {
     let mut nonce = [0; NONCE_LEN];
     nonce[NONCE_LEN - 8..].copy_from_slice(&id.number.to_be_bytes());
@@ -201,8 +219,13 @@ mod tests {
     use super::super::decision_id::GivenId;
     use super::*;
 
+    fn store(number: u64) -> StoreNumber {
+        format!("{number:016x}").parse().expect("a number")
+    }
+
     fn sealer(node: u64, secret: Option<&str>) -> IdSealer {
         let sealer = IdSealer::new(NodeName::in_fleet(node));
+        assert_eq!(sealer.use_store(store(1)), None);
         secret.into_iter().for_each(|secret| sealer.learn(secret, None));
         sealer
     }
@@ -229,6 +252,7 @@ mod tests {
         let (old, new) = (sealer(1, Some("old")), sealer(2, Some("new")));
         let both = IdSealer::new(NodeName::in_fleet(3));
         both.learn("new", Some("old"));
+        both.use_store(store(1));
         let name = |sealer: &IdSealer, node: u64| sealer.name(id(node, 7), writes(b"it")).1;
         for (uses_previous, opens, fails) in [(true, &old, &new), (false, &new, &old)] {
             both.use_previous(uses_previous);
@@ -259,6 +283,21 @@ mod tests {
             assert_eq!(open(&foreign, &text), Some(Err(NotOpened::Forged)));
             assert_eq!(open(&sealer(1, None), &text), Some(Err(NotOpened::NoSecret)));
         }
+    }
+
+    /// A decision charged in one store used to be refunded in another by nodes with the same secret.
+    #[test]
+    fn an_id_is_not_opened_by_nodes_with_another_store() {
+        let [a, b] = [1, 2].map(|node| sealer(node, Some("secret")));
+        let (_, text) = a.name(id(1, 7), writes(b"it"));
+        assert_eq!(open(&b, &text), Some(Ok(b"it".to_vec())));
+        assert_eq!(b.use_store(store(2)), NonZeroU64::new(1));
+        assert_eq!(open(&b, &text), Some(Err(NotOpened::Forged)));
+        let unknown = IdSealer::new(NodeName::in_fleet(3));
+        unknown.learn("secret", None);
+        assert_eq!(open(&unknown, &text), Some(Err(NotOpened::NoStore)));
+        let (named, _) = unknown.name(id(3, 7), writes(b"it"));
+        assert_eq!(named, id(3, 7), "without a store, ids are short");
     }
 
     #[test]

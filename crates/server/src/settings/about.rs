@@ -11,6 +11,7 @@ const SETTINGS: &[(&str, &str)] = &[
     ("catalog_copy", "The file that a node starts from while PostgreSQL is unavailable."),
     ("envoy_config", "A directory with files of envoyproxy/ratelimit."),
     ("envoy.merge_domains", "Whether files with the same domain are one domain."),
+    ("envoy.refusal_body", "Whether refusals to Envoy have a body, as refusal.body says."),
     ("envoy.headers", "The families of header fields in responses to Envoy; none if not set."),
     ("store", "Where counters are."),
     ("store_failure.deadline", "How long a check waits for a shared store, 1ms to 1m."),

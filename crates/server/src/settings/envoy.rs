@@ -14,6 +14,9 @@ pub struct EnvoySettings {
     pub headers: HeaderFamilies,
     /// Whether files with the same domain are one; otherwise that is an error.
     pub merge_domains: bool,
+    /// Whether refusals have a body, which is as at the gateway. By default not, as in envoyproxy/ratelimit: clients
+    /// would learn the ids of rules.
+    pub refusal_body: bool,
 }
 
 impl EnvoySettings {
@@ -24,13 +27,14 @@ impl EnvoySettings {
 
 impl Default for EnvoySettings {
     fn default() -> Self {
-        Self { headers: HeaderFamilies::none(), merge_domains: false }
+        Self { headers: HeaderFamilies::none(), merge_domains: false, refusal_body: false }
     }
 }
 
 pub(super) fn read(layers: &mut Layers<'_>, settings: &mut EnvoySettings) {
     layers.read("envoy.headers", &mut settings.headers);
     layers.read("envoy.merge_domains", &mut settings.merge_domains);
+    layers.read("envoy.refusal_body", &mut settings.refusal_body);
 }
 
 impl Choice for bool {

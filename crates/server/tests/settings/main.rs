@@ -144,7 +144,7 @@ hosts: [tollgate.internal]
 catalog: postgres://tollgate@db.example/tollgate
 catalog_copy: copy.db
 envoy_config: ratelimit
-envoy: {{merge_domains: true, headers: [draft-6]}}
+envoy: {{merge_domains: true, refusal_body: true, headers: [draft-6]}}
 store: 'memory:'
 memory: 1GiB
 store_failure: {{deadline: 20ms, failures: 3, probe_after: 2s, drift_warning: 500ms}}
@@ -236,7 +236,7 @@ idempotency: {{keys: 20, seconds: 30}}
     assert_eq!(gateway.config.timeouts.body, Duration::from_secs(3));
     assert!(gateway.config.is_encrypted && gateway.config.trusted_proxies.len() == 2);
     assert!(settings.catalog.is_shared() && settings.uses_catalog());
-    assert!(settings.envoy.merge_domains);
+    assert!(settings.envoy.merge_domains && settings.envoy.refusal_body);
     assert_eq!(settings.envoy.headers.iter().count(), 1);
     assert_eq!(settings.catalog_copy, Some("copy.db".into()));
     let max_bytes = ByteSize::mebibytes(9);

@@ -221,6 +221,9 @@ impl MemoryStore {
                 };
             }
             Op::Reset(keys) => keys.iter().for_each(|key| self.forget(key)),
+            Op::FindRecord(_) | Op::ForgetRecord(_) => {
+                return OpOutcome::Record { is_there: false };
+            }
         }
         OpOutcome::Done
     }

@@ -10,8 +10,8 @@ use tollgate_core::{
 
 use super::record::RecordRow;
 use crate::remote::{
-    CounterName, IdempotencyRecord, OwnedCharge, OwnedIdempotencyKey, OwnedOp, OwnedRefund,
-    OwnedRefundOnce, RefundAttempt,
+    CounterName, IdempotencyRecord, OwnedCharge, OwnedIdempotencyKey, OwnedOp, OwnedRecordRef,
+    OwnedRefund, OwnedRefundOnce, RefundAttempt,
 };
 use crate::{OpOutcome, Settlement};
 
@@ -127,6 +127,9 @@ impl Counters {
                 return self.settle_idempotent(charges, key, *is_dry_run, now);
             }
             OwnedOp::RefundOnce(once) => return self.refund_once(once, now),
+            OwnedOp::Record(record) => {
+                return OpOutcome::Record { is_there: self.find_record(record) };
+            }
             OwnedOp::Refund(refunds) => refunds.iter().for_each(|refund| self.refund(refund, now)),
             OwnedOp::Reset(names) => names.iter().for_each(|name| self.forget(name)),
         }
@@ -253,6 +256,19 @@ impl Counters {
             }
         }
         OpOutcome::Refunded { counters: lasting().count() }
+    }
+
+    /// Whether the record is there. It may be forgotten.
+    fn find_record(&mut self, wanted: &OwnedRecordRef) -> bool {
+        let row = self.counters.get_mut(&wanted.record_name);
+        let is_it = |row: &RecordRow| row.record.note.split(' ').next() == Some(&*wanted.note);
+        let Some(row) = row.filter(|row| row.record.as_ref().is_some_and(is_it)) else {
+            return false;
+        };
+        if wanted.is_forgotten {
+            *row = Counter { is_changed: true, ..Counter::default() };
+        }
+        true
     }
 
     fn forget(&mut self, name: &CounterName) {

@@ -1,11 +1,11 @@
-//! The mark of a fleet in PostgreSQL: a row beside the counters.
+//! The mark of a fleet in PostgreSQL, and the number of the store: rows beside the counters.
 
 use tokio::time::timeout;
 
 use super::PostgresStore;
 use super::failure::BatchFailure;
-use crate::StoreError;
-use crate::remote::{FleetMark, MARK_NAME};
+use crate::remote::{FleetMark, MARK_NAME, NUMBER_NAME, StoreNumber};
+use crate::{StoreError, StoreErrorKind};
 
 /// $2 is our mark, and $3 how long it lasts, in microseconds; NULL is forever.
 const LEAVE: &str = "
@@ -20,11 +20,22 @@ const LET_END: &str = "
     UPDATE tollgate_counters
     SET expires_at = (extract(epoch FROM clock_timestamp()) * 1000000)::bigint + $3
     WHERE name = $1 AND state = $2 AND expires_at = 9223372036854775807";
+/// $2 is a new number, for a store that has none that can be read.
+const NUMBER: &str = "
+    INSERT INTO tollgate_counters AS found (name, state, expires_at)
+    VALUES ($1, $2, 9223372036854775807)
+    ON CONFLICT (name) DO UPDATE SET state = excluded.state, expires_at = excluded.expires_at
+    WHERE found.state !~ '^[0-9a-f]{16}$' OR found.state !~ '[^0]'";
 const READ: &str = "SELECT state FROM tollgate_counters WHERE name = $1";
 
 impl PostgresStore {
-    /// Leaves the mark of a fleet in the store unless it has one, and returns the mark that it has then.
-    pub(crate) async fn fleet_mark(&self, mark: &FleetMark<'_>) -> Result<String, StoreError> {
+    /// Leaves the mark of a fleet in the store unless it has one, and returns the mark that it has then, and the
+    /// number of the store.
+    pub(crate) async fn fleet_mark(
+        &self,
+        mark: &FleetMark<'_>,
+    ) -> Result<(String, StoreNumber), StoreError> {
+        let new = StoreNumber::random()?.to_string();
         let connections = &self.database.connections;
         let mut connection = connections.take().await.map_err(|failure| failure.error())?;
         let micros =
@@ -41,14 +52,20 @@ impl PostgresStore {
             let read = sqlx::query_scalar(READ).bind(MARK_NAME);
             let mark: Option<String> =
                 read.fetch_optional(&mut connection).await.map_err(BatchFailure::before_commit)?;
-            Ok(mark.unwrap_or_default())
+            let number = sqlx::query(NUMBER).bind(NUMBER_NAME).bind(new);
+            number.execute(&mut connection).await.map_err(BatchFailure::before_commit)?;
+            let read = sqlx::query_scalar(READ).bind(NUMBER_NAME);
+            let number: String =
+                read.fetch_one(&mut connection).await.map_err(BatchFailure::before_commit)?;
+            Ok((mark.unwrap_or_default(), number))
         };
         let marked = timeout(self.database.settings.deadline, marking).await;
         let marked = marked.unwrap_or_else(|_| Err(BatchFailure::late()));
         match marked {
-            Ok(mark) => {
+            Ok((mark, number)) => {
                 connections.give_back(connection);
-                Ok(mark)
+                let number = number.parse().map_err(|()| StoreErrorKind::Corrupt)?;
+                Ok((mark, number))
             }
             Err(failure) => {
                 connections.learn(&failure);

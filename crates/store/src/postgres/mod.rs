@@ -34,7 +34,7 @@ use crate::remote::breaker::Breaker;
 use crate::remote::clock::Moment;
 use crate::remote::{
     CounterName, OpResult, OwnedCharge, OwnedExpiringRefund, OwnedIdempotencyKey, OwnedOp,
-    OwnedRefund, OwnedRefundOnce, Queue, RefundAttempt, may_be_unknown,
+    OwnedRecordRef, OwnedRefund, OwnedRefundOnce, Queue, RefundAttempt, may_be_unknown,
 };
 use crate::{
     Op, OpOutcome, Outcomes, RefundOnce, RemoteSettings, RemoteStatus, SettleRequest, Settlement,
@@ -216,5 +216,11 @@ fn owned(op: &Op<'_>) -> Result<OwnedOp, StoreError> {
             OwnedOp::RefundOnce(Box::new(OwnedRefundOnce::new(refunds, *mark, false, attempt)))
         }
         Op::Reset(keys) => OwnedOp::Reset(keys.iter().map(CounterName::of).collect()),
+        Op::FindRecord(record) => {
+            OwnedOp::Record(Box::new(OwnedRecordRef::new(record, None, false)))
+        }
+        Op::ForgetRecord(record) => {
+            OwnedOp::Record(Box::new(OwnedRecordRef::new(record, None, true)))
+        }
     })
 }

@@ -15,8 +15,8 @@ use super::node::{CallFailure, RedisNode};
 use super::router::Router;
 use super::script::{self, ScriptCall, ScriptClock};
 use super::slot::slot;
-use crate::remote::Job;
 use crate::remote::clock::Moment;
+use crate::remote::{Job, OwnedOp};
 use crate::{OpOutcome, StoreError, StoreErrorKind};
 
 /// How often a call is redirected before it fails.
@@ -28,9 +28,13 @@ const EXTRA_TTL: u32 = 2;
 /// How many seconds states of recorded traffic are kept beyond their expiry: its clock may be slower.
 const EXTRA_TTL_RECORDED: u32 = 3_600;
 
+const RECORD_SCRIPT: &str = include_str!("once_record.lua");
+
 /// Settles jobs on a server, and completes them.
 pub(super) async fn settle(router: Arc<Router>, node: Arc<RedisNode>, jobs: Vec<Job>) {
     for jobs in runs(jobs, router.settings.uses_callers_clock) {
+        let (records, jobs): (Vec<Job>, Vec<Job>) =
+            jobs.into_iter().partition(|job| matches!(job.op, OwnedOp::Record(_)));
         let mut groups: BTreeMap<u16, Vec<Job>> = BTreeMap::new();
         for job in jobs {
             // Without a cluster all can go together.
@@ -38,6 +42,9 @@ pub(super) async fn settle(router: Arc<Router>, node: Arc<RedisNode>, jobs: Vec<
             groups.entry(first.map_or(0, slot)).or_default().push(job);
         }
         let mut under_way = JoinSet::new();
+        for job in records {
+            under_way.spawn(run_alone(Arc::clone(&router), Arc::clone(&node), job));
+        }
         let last = groups.pop_last();
         for (_, jobs) in groups {
             under_way.spawn(settle_together(Arc::clone(&router), Arc::clone(&node), jobs));
@@ -126,6 +133,25 @@ fn fail(router: &Router, node: &RedisNode, jobs: Vec<Job>, error: StoreError) {
         // One of the callers gets the cause.
         job.finish(Err(error.take().unwrap_or_else(|| kind.into())));
     }
+}
+
+/// Reads or forgets the record of an idempotency key, which is rare.
+async fn run_alone(router: Arc<Router>, node: Arc<RedisNode>, job: Job) {
+    let OwnedOp::Record(record) = &job.op else { return };
+    let keys: Vec<String> =
+        job.op.names().map(|name| script::key(&router.url.prefix, name)).collect();
+    let run = router.run(node, |_| {
+        let mut command = cmd("EVAL");
+        command.arg(RECORD_SCRIPT).arg(keys.len()).arg(&keys);
+        command.arg(&record.note).arg(u8::from(record.is_forgotten));
+        command
+    });
+    let result = match run.await {
+        Ok(Value::Int(found)) => Ok(OpOutcome::Record { is_there: found > 0 }),
+        Ok(_) => Err(StoreErrorKind::Corrupt.into()),
+        Err(error) => Err(error),
+    };
+    job.finish(result);
 }
 
 /// How the script is sent.

@@ -1,4 +1,5 @@
-//! The mark of a fleet in Redis. It takes commands that counting needs too, so users with few permissions have them.
+//! The mark of a fleet in Redis, and the number of the store. They take commands that counting needs too, so users with
+//! few permissions have them.
 
 use std::sync::Arc;
 
@@ -6,24 +7,36 @@ use redis::{Cmd, Value, cmd};
 
 use super::RedisStore;
 use super::slot::slot_of_key;
-use crate::remote::{FleetMark, MARK_NAME};
+use crate::remote::{FleetMark, MARK_NAME, NUMBER_NAME, StoreNumber};
 use crate::{StoreError, StoreErrorKind};
 
-const SCRIPT: &str = include_str!("fleet_mark.lua");
+const MARK_SCRIPT: &str = include_str!("fleet_mark.lua");
+const NUMBER_SCRIPT: &str = include_str!("store_number.lua");
 
 impl RedisStore {
-    /// Leaves the mark of a fleet in the store unless it has one, and returns the mark that it has then.
-    pub(crate) async fn fleet_mark(&self, mark: &FleetMark<'_>) -> Result<String, StoreError> {
+    /// Leaves the mark of a fleet in the store unless it has one, and returns the mark that it has then, and the
+    /// number of the store.
+    pub(crate) async fn fleet_mark(
+        &self,
+        mark: &FleetMark<'_>,
+    ) -> Result<(String, StoreNumber), StoreError> {
         let key = format!("{}{MARK_NAME}", self.router.url.prefix);
         let millis = |time: std::time::Duration| time.as_millis().to_string();
         let mut leave = cmd("EVAL");
-        leave.arg(SCRIPT).arg(1).arg(&key).arg(mark.ours);
+        leave.arg(MARK_SCRIPT).arg(1).arg(&key).arg(mark.ours);
         leave.arg(millis(mark.lasts().unwrap_or_default()));
         leave.arg(mark.previous.unwrap_or_default()).arg(millis(FleetMark::TTL));
-        match self.ask(&key, leave).await? {
-            Value::BulkString(found) => Ok(String::from_utf8_lossy(&found).into_owned()),
-            _ => Err(StoreErrorKind::Corrupt.into()),
-        }
+        let found = text(self.ask(&key, leave).await?)?;
+        Ok((found, self.store_number().await?))
+    }
+
+    /// The number of the store, made now if it has none. In a cluster one server keeps it for all.
+    async fn store_number(&self) -> Result<StoreNumber, StoreError> {
+        let key = format!("{}{NUMBER_NAME}", self.router.url.prefix);
+        let mut number = cmd("EVAL");
+        number.arg(NUMBER_SCRIPT).arg(1).arg(&key).arg(StoreNumber::random()?.to_string());
+        let number = text(self.ask(&key, number).await?)?;
+        number.parse().map_err(|()| StoreErrorKind::Corrupt.into())
     }
 
     /// Calls the server that has the key, whether or not its circuit breaker is open.
@@ -35,5 +48,12 @@ impl RedisStore {
             return Err(StoreErrorKind::Unavailable.into());
         };
         self.router.run(Arc::clone(&route.node), |_| command.clone()).await
+    }
+}
+
+fn text(value: Value) -> Result<String, StoreError> {
+    match value {
+        Value::BulkString(found) => Ok(String::from_utf8_lossy(&found).into_owned()),
+        _ => Err(StoreErrorKind::Corrupt.into()),
     }
 }

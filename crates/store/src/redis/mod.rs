@@ -46,10 +46,11 @@ use self::record_name::RecordNames;
 use self::router::Router;
 use crate::remote::{
     CounterName, IdempotencyRecord, OpResult, OwnedCharge, OwnedCharges, OwnedIdempotencyKey,
-    OwnedOp, OwnedRefund, RemoteSettings, RemoteStatus,
+    OwnedOp, OwnedRecordRef, OwnedRefund, RemoteSettings, RemoteStatus,
 };
 use crate::{
-    Op, OpOutcome, Outcomes, Refund, SettleRequest, Settlement, Store, StoreError, StoreErrorKind,
+    Op, OpOutcome, Outcomes, RecordRef, Refund, SettleRequest, Settlement, Store, StoreError,
+    StoreErrorKind,
 };
 
 /// Counters in Redis. Clones share the connections.
@@ -164,6 +165,15 @@ impl RedisStore {
         let counters = keys.iter().map(|key| names.counter(key));
         let counters = counters.map(|name| (self.slot(&name), name));
         self.send_each(counters, OwnedOp::Reset, now)
+    }
+
+    /// What looks for the record of an idempotency key, and may forget it.
+    fn find_record(&self, record: &RecordRef<'_>, is_forgotten: bool) -> Begun {
+        let names = self.names();
+        let beside = names.is_cluster.then(|| names.counter(&record.beside));
+        let record = OwnedRecordRef::new(record, beside.as_ref(), is_forgotten);
+        let slot = self.slot(&record.record_name);
+        Begun::Idempotent { slot, op: Box::new(OwnedOp::Record(Box::new(record))) }
     }
 
     /// Sends a request that charges.
@@ -301,6 +311,8 @@ impl Store for RedisStore {
             Op::Refund(refunds) => Ok(self.send_refunds(refunds, now)),
             Op::RefundOnce(once) => self.refund_once(once).map(Begun::RefundOnce),
             Op::Reset(keys) => Ok(self.send_resets(keys, now)),
+            Op::FindRecord(record) => Ok(self.find_record(record, false)),
+            Op::ForgetRecord(record) => Ok(self.find_record(record, true)),
         };
         let begun: SmallVec<[Result<Begun, StoreError>; 1]> = ops.iter().map(send).collect();
         let mut expiry = pin!(sleep(self.router.settings.deadline));

@@ -84,7 +84,10 @@ impl<'a> ScriptCall<'a> {
                 OwnedOp::RefundOnce(once) => {
                     command.arg(once.attempt.to_string());
                 }
-                OwnedOp::Settle { .. } | OwnedOp::Refund(_) | OwnedOp::Reset(_) => {}
+                OwnedOp::Settle { .. }
+                | OwnedOp::Refund(_)
+                | OwnedOp::Reset(_)
+                | OwnedOp::Record(_) => {}
             }
         }
     }

@@ -10,6 +10,7 @@ mod name;
 mod queue;
 mod refund_once;
 mod settings;
+mod store_number;
 
 use std::slice;
 
@@ -26,8 +27,10 @@ pub(crate) use queue::PendingResult;
 pub(crate) use queue::{Job, Queue};
 pub(crate) use refund_once::{OwnedExpiringRefund, OwnedRefundOnce, RefundAttempt};
 pub use settings::{BreakerState, RemoteSettings, RemoteStatus};
+pub(crate) use store_number::NUMBER_NAME;
+pub use store_number::StoreNumber;
 
-use crate::{IdempotencyKey, OpOutcome, Refund, StoreError, StoreErrorKind};
+use crate::{IdempotencyKey, OpOutcome, RecordRef, Refund, StoreError, StoreErrorKind};
 
 /// The longest message between nodes. PostgreSQL takes less than 8,000 bytes.
 pub(crate) const MAX_MESSAGE_BYTES: usize = 7_900;
@@ -95,6 +98,27 @@ impl OwnedIdempotencyKey {
     }
 }
 
+/// An owned [`RecordRef`], and what is done with the record.
+#[derive(Clone, Debug)]
+pub(crate) struct OwnedRecordRef {
+    pub(crate) record_name: CounterName,
+    pub(crate) note: String,
+    pub(crate) is_forgotten: bool,
+}
+
+impl OwnedRecordRef {
+    /// Where counters of one subject have to share a slot, the record is `beside` one of them.
+    pub(crate) fn new(
+        record: &RecordRef<'_>,
+        beside: Option<&CounterName>,
+        is_forgotten: bool,
+    ) -> Self {
+        let RecordRef { call, note, .. } = record;
+        let record_name = CounterName::of_record(*call, beside);
+        Self { record_name, note: (*note).to_owned(), is_forgotten }
+    }
+}
+
 pub(crate) type OwnedCharges = SmallVec<[OwnedCharge; 4]>;
 
 /// An owned [`Op`](crate::Op).
@@ -108,6 +132,7 @@ pub(crate) enum OwnedOp {
     Refund(SmallVec<[OwnedRefund; 4]>),
     RefundOnce(Box<OwnedRefundOnce>),
     Reset(SmallVec<[CounterName; 4]>),
+    Record(Box<OwnedRecordRef>),
 }
 
 impl OwnedOp {
@@ -118,7 +143,10 @@ impl OwnedOp {
 
     /// Whether it can be repeated if its result was lost, since it is carried out once.
     pub(crate) const fn is_idempotent(&self) -> bool {
-        matches!(self, Self::Settle { idempotency: Some(_), .. } | Self::RefundOnce(_))
+        matches!(
+            self,
+            Self::Settle { idempotency: Some(_), .. } | Self::RefundOnce(_) | Self::Record(_)
+        )
     }
 
     /// The names of its counters, and then of the record of its idempotency key or of its mark.
@@ -134,7 +162,7 @@ impl OwnedOp {
     pub(crate) fn counters(&self) -> impl Iterator<Item = &CounterName> {
         let others = match self {
             Self::Reset(names) => names.as_slice(),
-            Self::Settle { .. } | Self::Refund(_) | Self::RefundOnce(_) => &[],
+            Self::Settle { .. } | Self::Refund(_) | Self::RefundOnce(_) | Self::Record(_) => &[],
         };
         let OpParts { charges, refunds, expiring, .. } = self.parts();
         let charged = charges.iter().map(|charge| &charge.name);
@@ -162,6 +190,9 @@ impl OwnedOp {
                 OpParts { expiring: &once.refunds, others, ..OpParts::default() }
             }
             Self::Reset(others) => OpParts { others, ..OpParts::default() },
+            Self::Record(record) => {
+                OpParts { others: slice::from_ref(&record.record_name), ..OpParts::default() }
+            }
         }
     }
 }

@@ -5,6 +5,7 @@ mod hostile;
 mod lost;
 mod mutants;
 mod promises;
+mod records;
 mod refunds;
 mod together;
 

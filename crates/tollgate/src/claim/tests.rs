@@ -52,7 +52,7 @@ async fn another_limiter_refunds_exactly_what_was_charged() {
         let before = peek().await;
         let decision = limiter.check(&request).await;
         let mut bytes = [0; 512];
-        let len = limiter.write_claim(&decision, &mut bytes).expect("room");
+        let len = limiter.write_claim(&decision, None, &mut bytes).expect("room");
         let claim = RefundClaim::read(&bytes[..len]).expect("a claim");
         let charges: Vec<_> = claim.charges().collect();
         assert_eq!(charges, [("per_user", 3), ("smooth", 3), ("plan", 3), ("all", 3)]);
@@ -84,12 +84,34 @@ async fn another_limiter_refunds_exactly_what_was_charged() {
     }
 }
 
+/// The record of an idempotency key is beside the first counter of the request, which may not have been charged.
+#[tokio::test]
+async fn a_claim_has_the_idempotency_key_of_its_request() {
+    let shadow = "rules:
+    - {rule_id: shadow, limit: 1, window: 1m, identifier_type: global, action: log_only, priority: 9}
+    - {rule_id: per_user, limit: 40, window: 1m, identifier_type: user_id}";
+    for (policy, cost) in [(POLICY, 1), (shadow, 2)] {
+        let limiter = limiter(policy);
+        let decision = limiter.check(&Request::new().user_id("a").path("/orders").cost(cost)).await;
+        let mut bytes = [0; 512];
+        let len = limiter.write_claim(&decision, Some([7; 16]), &mut bytes).expect("room");
+        let claim = RefundClaim::read(&bytes[..len]).expect("a claim");
+        assert_eq!(claim.used_key("d1-a1"), decision.used_key([7; 16], "d1-a1"));
+        assert!(claim.used_key("d1-a1").is_some());
+        let first = decision.plan.charges(decision.snapshot.policy.rules()).next();
+        assert_eq!(claim.key, first.map(|charge| ([7; 16], charge.key.subject)));
+        let mut plain = [0; 512];
+        let len = limiter.write_claim(&decision, None, &mut plain).expect("room");
+        assert_eq!(RefundClaim::read(&plain[..len]).expect("a claim").used_key("d1-a1"), None);
+    }
+}
+
 #[tokio::test]
 async fn bytes_that_are_no_claim_are_not_read() {
     let limiter = limiter(POLICY);
     let decision = limiter.check(&Request::new().user_id("a").path("/orders")).await;
     let mut bytes = [0; 512];
-    let len = limiter.write_claim(&decision, &mut bytes).expect("room");
+    let len = limiter.write_claim(&decision, None, &mut bytes).expect("room");
     let whole = &bytes[..len];
     // Whole charges can be read; nothing else.
     let read = (0..len).filter(|end| RefundClaim::read(&whole[..*end]).is_some()).count();
@@ -118,9 +140,9 @@ async fn a_decision_that_only_its_process_can_refund_has_no_claim() {
     ] {
         let limiter = limiter(policy);
         let decision = limiter.check(&Request::new().user_id(user).path("/").cost(cost)).await;
-        assert_eq!(limiter.write_claim(&decision, &mut [0; 512]), None, "{what}");
+        assert_eq!(limiter.write_claim(&decision, None, &mut [0; 512]), None, "{what}");
     }
     let memory = Limiter::from_text(POLICY).expect("a policy");
     let decision = memory.check(&Request::new().user_id("a")).now();
-    assert_eq!(memory.write_claim(&decision, &mut [0; 512]), None, "counters in memory");
+    assert_eq!(memory.write_claim(&decision, None, &mut [0; 512]), None, "counters in memory");
 }

@@ -32,6 +32,7 @@ fn tiers_are_replaced_all_at_once() {
         (step("PUT", TIERS, r#"{"tiers": [{"tier": "a"}, {"tier": "a"}]}"#), 422, "invalid_document"),
         (step("PUT", TIERS, r#"{"tiers": [{"name": "a"}]}"#), 422, "\"field\":\"tiers[0]"),
         (step("PUT", TIERS, "{}"), 422, "send all tiers and nothing else"),
+        (step("PUT", TIERS, r#"{"tiers": null}"#), 422, "send all tiers and nothing else"),
         (step("PUT", TIERS, r#"{"rules": []}"#), 422, "send all tiers and nothing else"),
         (step("PUT", TIERS, r#"{"tiers": [], "rules": []}"#), 422, "send all tiers and nothing else"),
         (step("PUT", TIERS, r#"[{"tier": "a"}]"#), 422, "invalid_document"),
@@ -94,6 +95,7 @@ fn exceptions_are_made_from_rules() {
         )
     };
     let (more, less) = (with(r#", "limit": 20"#), with(r#", "multiplier": 0.5"#));
+    let foreign = more.replace("user_id", "tenant");
     let of_alice = "/api/v1/overrides?rule_id=api&identifier_type=user_id&identifier=alice";
     let dry_delete = format!("{of_alice}&dry_run=true");
     #[rustfmt::skip]
@@ -112,6 +114,11 @@ fn exceptions_are_made_from_rules() {
         (step("PUT", OVERRIDES, &with(r#", "limit": -1"#)), 422, "\"field\":\"limit\""),
         (step("PUT", OVERRIDES, &with(r#", "limit": 1, "expires_at": "never"}"#)), 422, "invalid_document"),
         (step("PUT", OVERRIDES, &more.replace("api", "nope")), 422, "there is no rule `nope`"),
+        // It would never apply.
+        (step("PUT", OVERRIDES, &foreign), 422, "\"field\":\"identifier_type\""),
+        (step("PUT", OVERRIDES, &foreign), 422, "api does not count by tenant"),
+        (step("PUT", "/api/v1/overrides?dry_run=true", &foreign), 422, "api does not count by tenant"),
+        (step("PUT", "/api/v1/policy", &format!(r#"{{"overrides": [{foreign}]}}"#)), 422, "api does not count by tenant"),
         (step("DELETE", "/api/v1/rules/api", ""), 409, "still_in_use"),
         (step("DELETE", "/api/v1/overrides?identifier_type=user_id&identifier=alice", ""), 400, "`rule_id` is missing"),
         (step("DELETE", "/api/v1/overrides?rule_id=api", ""), 400, "invalid_query"),

@@ -51,6 +51,11 @@ fn entries_name_their_last_writer() {
 
     check(&server.read("/api/v1/rules/r?detail=true"), "admin", &id);
     assert_eq!(server.read("/api/v1/rules/r")["updated_by"], Value::Null);
+    // Not the second after the one in which it was written, which the audit log tells exactly.
+    let logged = server.read("/api/v1/audit?kind=rule&entry=r&limit=1");
+    let exact = logged["records"][0]["at"].as_str().expect("a time");
+    let shown = text(&server.read("/api/v1/rules/r?detail=true"), "updated_at");
+    assert_eq!(shown[..19], exact[..19], "{logged}");
     for (path, list, by) in [
         ("/api/v1/rules?after=default_per_user&detail=true", "rules", id.as_str()),
         ("/api/v1/tiers?detail=true", "tiers", &id),

@@ -43,7 +43,7 @@ fn many(entry: impl Fn(usize) -> Value) -> Vec<Value> {
 fn every_entry_is_on_one_page() {
     let desk = TestServer::open();
     let user = |number: usize| format!("u&{number} \u{fc}/?");
-    let rule = |number: usize| json!({"rule_id": format!("r{number}"), "limit": 1, "window": "1h", "identifier_type": "ip"});
+    let rule = |number: usize| json!({"rule_id": format!("r{number}"), "limit": 1, "window": "1h", "identifier_type": "user_id"});
     let listed = |number| json!({"identifier_type": "user_id", "identifier": user(number)});
     let client =
         |number| json!({"identifier_type": "user_id", "identifier": user(number), "tier": "pro"});

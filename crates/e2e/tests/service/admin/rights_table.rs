@@ -100,6 +100,7 @@ pub(crate) const CALLS: &[(&str, &str, Least)] = &[
     ("get", "/api/v1/audit", RuleViewer),
     ("get", "/api/v1/audit/decisions", Viewer),
     ("get", "/api/v1/stats", Viewer),
+    ("get", "/api/v1/envoy/limits", Viewer),
     ("get", "/api/v1/top", Viewer),
     ("get", "/api/v1/events", Viewer),
     ("get", "/api/v1/policy", RuleViewer),

@@ -49,6 +49,10 @@ fn refused_denied_and_delayed_requests_are_logged() {
         refused["decision_id"].as_str().expect("an id")
     ));
     assert_eq!(explained.status, 200, "{explained:?}");
+    // Both name the second of the line in an access log; one of them used to name the next.
+    let explained = explained.json();
+    let second = |record: &Value| record["at"].as_str().expect("a time")[..19].to_owned();
+    assert_eq!(second(&explained), second(refused));
     assert_eq!(brief(&all, &["reason"])[..2], ["-", "denied"]);
 
     let found = |query: &str, expected: &[&str]| {

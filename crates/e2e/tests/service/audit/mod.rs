@@ -7,6 +7,7 @@ mod entrances;
 mod events;
 mod export;
 mod flood;
+mod left;
 mod resets;
 mod retention;
 mod top;

@@ -140,7 +140,10 @@ fn invalid_checks_are_errors() {
         assert!(failure.detail.contains("checks[1]"), "{batch}: {failure:?}");
     };
     let wrong = "INVALID_ARGUMENT";
-    check(json!({"rule_id": "per_user"}), "INVALID_ARGUMENT", "identifier: it is empty");
+    let none = "rule `per_user` counts by user_id, which this check does not have";
+    check(json!({"rule_id": "per_user"}), wrong, "identifier: it is empty");
+    check(json!({"rule_id": "per_user", "identifiers": {"ip": "192.0.2.7"}}), wrong, none);
+    check(json!({"rule_id": "per_user", "attributes": {"user_id": "a"}}), wrong, none);
     check(json!({"identifier": "a", "dimension": "banana"}), wrong, "dimension: write user");
     check(json!({"dimension": "ip"}), wrong, "that is empty");
     check(json!({"identifier": "a", "dimension": "custom"}), wrong, "add rule_id");

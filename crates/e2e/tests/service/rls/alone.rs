@@ -1,23 +1,19 @@
 //! `tollgate serve --envoy-config DIRECTORY` and nothing else: no other rules, and no file is written.
 
 use std::fs::{self, Permissions};
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::Command;
 
 use tempfile::TempDir;
 
 use super::brief;
 use crate::start_and_stop;
 use tollgate_e2e::grpc::{Client, request};
-use tollgate_e2e::server::{Server, binary};
+use tollgate_e2e::server::Server;
 use tollgate_e2e::until;
 
 const FILE: &str =
     "{domain: test, descriptors: [{key: user, rate_limit: {unit: year, requests_per_unit: 9}}]}";
-
-/// A user that owns no file, for tests that root runs: root may write everywhere.
-const UNPRIVILEGED: [&str; 3] = ["--reuid=65534", "--regid=65534", "--clear-groups"];
 
 fn folder() -> TempDir {
     let folder = tempfile::tempdir().expect("a folder");
@@ -37,16 +33,8 @@ fn names(folder: &Path) -> Vec<String> {
 fn a_read_only_folder_is_enough_and_other_domains_pass() {
     let folder = folder();
     fs::set_permissions(folder.path(), Permissions::from_mode(0o555)).expect("changed");
-    let is_root = fs::metadata("/proc/self").expect("this process").uid() == 0;
-    let mut command = if is_root {
-        let mut command = Command::new("setpriv");
-        command.args(UNPRIVILEGED).arg(binary());
-        command
-    } else {
-        Command::new(binary())
-    };
+    let mut command = start_and_stop::unprivileged();
     command.args(["serve", "--envoy-config", "ratelimit"]).current_dir(folder.path());
-    command.env("TOLLGATE_HTTP", "127.0.0.1:0").env("TOLLGATE_GRPC", "127.0.0.1:0");
     let server = Server::run(&mut command);
     assert!(server.said.contains("rules     none: "), "{}", server.said);
     assert!(

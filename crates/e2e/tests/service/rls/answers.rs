@@ -22,7 +22,8 @@ descriptors:
 
 #[test]
 fn a_response_has_every_field() {
-    let server = start(FILE);
+    let settings = "envoy: {refusal_body: true}";
+    let server = start_with(FILE, &Setup { settings, ..Setup::default() });
     let mut client = Client::of(&server);
     let ask = request("test", &[&["user=ann"], &["unknown=value"], &["named=x"]]);
     let answer = client.should_rate_limit(&ask);
@@ -61,6 +62,28 @@ fn a_response_has_every_field() {
     assert_eq!(body["error"]["decision_id"], refused["dynamic_metadata"]["decision_id"]);
     let id = body["error"]["decision_id"].as_str().expect("an id");
     assert_eq!(server.get_as_admin(&format!("/api/v1/decisions/{id}")).status, 200);
+}
+
+/// Clients used to learn the id of the limit, which envoyproxy/ratelimit does not tell.
+#[test]
+fn a_refusal_has_a_body_only_if_a_setting_says_so() {
+    let check = |settings: &str, body: &str, content_type: Option<&str>| {
+        let server = start_with(FILE, &Setup { settings, ..Setup::default() });
+        let mut client = Client::of(&server);
+        let ask = request("test", &[&["user=ann"]]);
+        client.should_rate_limit(&ask);
+        client.should_rate_limit(&ask);
+        let refused = client.should_rate_limit(&ask);
+        assert_eq!(refused["overall_code"], "OVER_LIMIT", "{refused}");
+        assert_eq!(refused["raw_body"], body);
+        assert_eq!(header(&refused, "content-type"), content_type);
+        assert!(header(&refused, "retry-after").is_some(), "{refused}");
+        assert_eq!(refused["dynamic_metadata"]["rule_id"], "test.user", "for Envoy alone");
+    };
+    check("", "", None);
+    // The format is that of the gateway.
+    let own = "{envoy: {refusal_body: true}, refusal: {body: 'over {rule_id}', content_type: text/plain}}";
+    check(own, "over test.user", Some("text/plain"));
 }
 
 #[test]

@@ -104,6 +104,24 @@ fn a_message_that_is_too_large_is_refused_and_not_an_error() {
     assert_eq!(ask(&mut client, &[&["user=ann"]]), "OK, OK 1", "the connection goes on");
 }
 
+/// It is small as it is sent, and was an error once it was decompressed.
+#[test]
+fn a_compressed_message_that_is_too_large_is_refused_and_not_an_error() {
+    let server = start(FILE);
+    let mut client = Client::of(&server);
+    let mut ask = |length: usize| {
+        let long = format!("user={}", "x".repeat(length));
+        let message = request("test", &[&[&long]]);
+        let answer =
+            client.ask(&json!({"call": SHOULD_RATE_LIMIT, "message": message, "gzip": true}));
+        brief(&answer.expect("no error"))
+    };
+    for length in [4 << 20, 40 << 20] {
+        assert_eq!(ask(length), "OVER_LIMIT", "{length} bytes");
+    }
+    assert_eq!(ask(60_000), "OK, OK 1", "the connection goes on");
+}
+
 #[test]
 fn json_counts_values_of_any_length() {
     let server = start(FILE);

@@ -6,6 +6,7 @@ mod client_text;
 mod demo;
 mod hits;
 mod json;
+mod listed;
 mod matching;
 mod metrics;
 mod own_rules;

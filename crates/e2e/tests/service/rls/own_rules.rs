@@ -8,7 +8,7 @@ use tollgate_e2e::server::{Server, Setup};
 
 const RULES: &str = "
 rules:
-  - {rule_id: per_user, limit: 5, window: 300d, identifier_type: user_id}
+  - {rule_id: per_user, name: by user, limit: 5, window: 300d, identifier_type: user_id}
   - {rule_id: per_address, limit: 7, window: 300d, identifier_type: ip}
   - rule_id: login
     limit: 2
@@ -49,9 +49,9 @@ fn entries_are_attributes_of_rules() {
     let both = ask(client, "any", &[&["user=bob"], login]);
     assert_eq!(brief(&both), "OK, OK 4, OK 0");
     let names = [0, 1].map(|place| both["statuses"][place]["current_limit"]["name"].clone());
-    assert_eq!(names, ["per_user", "login"]);
+    assert_eq!(names, ["by user", ""], "ids are not shown");
     let limit = &ask(client, "any", &[&["plan=gold"]])["statuses"][0]["current_limit"];
-    assert_eq!(*limit, json!({"requests_per_unit": 3, "unit": "DAY", "name": "per_plan"}));
+    assert_eq!(*limit, json!({"requests_per_unit": 3, "unit": "DAY", "name": ""}));
     let unit = &both["statuses"][0]["current_limit"]["unit"];
     assert_eq!(unit, "UNKNOWN", "300 days are none of Envoy's units");
 }

@@ -23,7 +23,7 @@ fn start(arguments: &[&str]) -> Server {
     let limits = root().join("examples/ratelimit");
     let limits = limits.to_str().expect("a readable path");
     let arguments = [&["--envoy-config", limits], arguments].concat();
-    let settings = "envoy: {headers: [x-ratelimit, draft-11]}";
+    let settings = "envoy: {headers: [x-ratelimit, draft-11], refusal_body: true}";
     Server::start(&Setup { arguments: &arguments, settings, ..Setup::default() })
 }
 
@@ -173,6 +173,9 @@ fn limits_are_in_header_fields_once_if_envoy_writes_them() {
             usize::from(status == 429),
             "{answer:?}"
         );
+        if status == 429 {
+            assert_eq!((answer.text().as_str(), answer.header("content-type")), ("", None));
+        }
     };
     for left in ["2", "1", "0"] {
         check(200, left);

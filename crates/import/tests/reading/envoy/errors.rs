@@ -244,3 +244,17 @@ fn a_problem_is_one_line() {
         "shop.yaml: line 2, column 21: descriptors[0].key: the key is empty; write a text";
     assert_eq!(told, expected);
 }
+
+/// The second file used to be reported only once the first one was corrected.
+#[test]
+fn a_domain_that_is_there_twice_is_reported_beside_other_mistakes() {
+    let broken = "domain: d\ndescriptors: [{key: k, value: []}]";
+    check_files(
+        &[("a", broken), ("b", "domain: d\nunit: x")],
+        &[
+            "a descriptors[0].value @ 2:31 expected text",
+            "b unit @ 2:1 there is no such field",
+            "b domain @ 1:9 the domain \"d\" is in a already",
+        ],
+    );
+}

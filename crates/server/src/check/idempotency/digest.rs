@@ -10,7 +10,7 @@ use crate::admin::auth::Principal;
 const BYTES: usize = 16;
 
 /// The first half of a SHA-256: 128 bits, enough to rule out collisions.
-pub(super) type CallDigest = [u8; BYTES];
+pub(crate) type CallDigest = [u8; BYTES];
 
 /// The digest of a protocol, a caller and its key.
 pub(super) fn digest_of_call(protocol: &str, caller: &Principal, key: &str) -> CallDigest {

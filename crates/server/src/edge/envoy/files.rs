@@ -22,7 +22,7 @@ use crate::edge::http::problem::Problem;
 use crate::observe::metrics::RequestOutcome;
 
 /// What descriptors carry: a limit as it was sent, and compiled.
-type CarriedQuotas = SmallVec<[Option<(Quota, Limit)>; 8]>;
+pub(super) type CarriedQuotas = SmallVec<[Option<(Quota, Limit)>; 8]>;
 
 /// The counters that a request charges.
 pub(super) type FileCharges<'a> = SmallVec<[ExplicitCharge<'a>; 4]>;
@@ -204,7 +204,7 @@ async fn settle(
 }
 
 /// The limits that descriptors carry, as they were sent and compiled.
-fn carried_limits(ask: &Ask<'_>) -> Result<CarriedQuotas, Problem> {
+pub(super) fn carried_limits(ask: &Ask<'_>) -> Result<CarriedQuotas, Problem> {
     let compile = |(place, carried): (usize, Option<CarriedLimit>)| {
         let Some(CarriedLimit { requests_per_unit, unit: Some(unit) }) = carried else {
             return Ok(None);

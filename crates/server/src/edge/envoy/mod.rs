@@ -5,19 +5,23 @@
 
 mod file_set;
 mod files;
+pub(crate) mod load_status;
 mod overrun;
 mod own;
 mod quota;
+mod reset;
 mod response;
 pub(crate) mod source;
 pub(crate) mod values;
 
 use smallvec::SmallVec;
 use tollgate::Promise;
-use tollgate_import::envoy::{Descriptor, Unit};
+use tollgate_import::envoy::{Descriptor, DescriptorVerdict, Unit};
 
+pub(crate) use reset::reset;
 pub(crate) use response::{Answer, BindingRule, Status};
 
+use self::file_set::FileSet;
 use crate::app::state::{ServerState, SharedStore};
 use crate::check::checker::{Naming, Recording};
 use crate::edge::http::problem::Problem;
@@ -64,7 +68,7 @@ impl Ask<'_> {
     /// How the check is recorded. A request whose descriptors all peek is counted when it is charged.
     fn recording(&self) -> Recording {
         let is_request = self.descriptors.iter().any(|asked| asked.hits > 0);
-        Recording { entry: EntryPoint::Envoy, is_request, naming: Naming::Kept }
+        Recording { entry: EntryPoint::Envoy, is_request, naming: Naming::Kept, call: None }
     }
 }
 
@@ -76,19 +80,21 @@ pub(crate) fn check<'a>(
     Promise::run(app.limiter.store(), async move {
         validate(ask)?;
         let set = app.envoy.source.loaded.load_full();
-        let descriptors: SmallVec<[Descriptor<'_>; 8]> = ask
-            .descriptors
-            .iter()
-            .map(|asked| Descriptor {
-                entries: &asked.entries,
-                carries_limit: asked.limit.is_some(),
-            })
-            .collect();
-        match set.config.judge(ask.domain, &descriptors) {
+        match verdicts(&set, ask) {
             Some(verdicts) => files::check(app, &set, ask, &verdicts).await,
             None => Ok(own::check(app, ask).await),
         }
     })
+}
+
+/// The verdicts of files on all descriptors; `None` if the domain is in no file.
+fn verdicts(set: &FileSet, ask: &Ask<'_>) -> Option<Vec<DescriptorVerdict>> {
+    let descriptors: SmallVec<[Descriptor<'_>; 8]> = ask
+        .descriptors
+        .iter()
+        .map(|asked| Descriptor { entries: &asked.entries, carries_limit: asked.limit.is_some() })
+        .collect();
+    set.config.judge(ask.domain, &descriptors)
 }
 
 /// Validates what Envoy's operator configures. What Envoy's clients choose, the length and the bytes of

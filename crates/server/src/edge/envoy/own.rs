@@ -106,7 +106,9 @@ fn statuses(decision: &Decision, ask: &Ask<'_>) -> Vec<Status> {
             let figures = &outcome.outcome;
             let is_used_up = figures.cost == 0 && figures.report.remaining == 0;
             let is_exceeded = outcome.is_exceeded() || is_used_up;
-            Status::of(decision, outcome, &outcome.rule.id, is_exceeded)
+            // Envoy shows names to clients, so an id is none, as in files.
+            let name = outcome.rule.name.as_deref().unwrap_or_default();
+            Status::of(decision, outcome, name, is_exceeded)
         }
         None => Status { is_over: is_refused_whole, ..Status::UNMATCHED },
     };

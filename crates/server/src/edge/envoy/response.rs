@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::{HeaderName, header};
 use serde_json::Value as Json;
-use tollgate::http::{PROBLEM_JSON, for_each_field, refusal_body, retry_after};
+use tollgate::http::{for_each_field, retry_after};
 use tollgate::store::StoreErrorKind;
 use tollgate::{Decision, Micros, RuleOutcome};
 use tollgate_import::envoy::Unit;
@@ -142,9 +142,11 @@ impl Answer {
             headers.push(HeaderField::new(name, value));
         });
         let mut body = Vec::new();
-        if !decision.is_allowed() {
-            refusal_body(decision, id.unwrap_or_default(), &mut body);
-            headers.push(HeaderField::new(&header::CONTENT_TYPE, PROBLEM_JSON));
+        if let Some(format) = app.envoy.refusal.as_ref().filter(|_| !decision.is_allowed()) {
+            // Envoy has its own setting for the status.
+            let (_, content_type) = format.write(decision, id.unwrap_or_default(), &mut body);
+            let content_type = content_type.to_str().unwrap_or_default();
+            headers.push(HeaderField::new(&header::CONTENT_TYPE, content_type));
         }
         // The fields of a refusal, for the two cases that are no refusal by `decision`.
         if is_over && (decision.is_allowed() || drained.is_some()) {

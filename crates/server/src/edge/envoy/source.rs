@@ -19,6 +19,7 @@ use tollgate::{Policy, Revision, Timestamp};
 use tollgate_import::envoy::{Allowance, EnvoyConfig, FileLimit, RepeatedDomain};
 
 use super::file_set::FileSet;
+use super::load_status::LoadStatus;
 
 /// The rule under which limits that requests carry are counted. It cannot clash: ids of limits have
 /// dots. Statistics show it only once it was used, since operators did not write it.
@@ -32,6 +33,7 @@ pub(crate) struct EnvoySource {
     pub(crate) loaded: ArcSwap<FileSet>,
     /// Held from reading the files until they are in force.
     watch: Mutex<DirectoryWatch>,
+    status: ArcSwap<LoadStatus>,
     /// How often a change could not be put into force.
     pub(crate) errors: AtomicU64,
 }
@@ -71,6 +73,7 @@ impl EnvoySource {
             repeated,
             loaded: ArcSwap::from_pointee(FileSet::new(config, Arc::default())),
             watch: Mutex::new(DirectoryWatch { read: traces, glimpsed: None, revision }),
+            status: ArcSwap::from_pointee(LoadStatus::loaded(now)),
             errors: AtomicU64::new(0),
         };
         Ok((source, policy))
@@ -78,14 +81,19 @@ impl EnvoySource {
 
     /// Reloads the files and installs their limits. Returns how many limits there are; `None` if there
     /// is no directory.
-    pub(crate) fn reload(&self, install: impl FnOnce(&Policy)) -> Option<Result<usize, String>> {
+    pub(crate) fn reload(
+        &self,
+        now: Timestamp,
+        install: impl FnOnce(&Policy),
+    ) -> Option<Result<usize, String>> {
         let directory = self.directory.as_deref()?;
-        Some(self.reload_watched(directory, &mut self.watch.lock(), install))
+        Some(self.reload_watched(directory, &mut self.watch.lock(), now, install))
     }
 
     /// Reloads the files if they have changed and two consecutive checks have found them the same.
     pub(crate) fn reload_if_settled(
         &self,
+        now: Timestamp,
         install: impl FnOnce(&Policy),
     ) -> Option<Result<usize, String>> {
         let directory = self.directory.as_deref()?;
@@ -93,13 +101,14 @@ impl EnvoySource {
         let found = Some(traces(directory).unwrap_or_default()).filter(|it| *it != watch.read);
         let before = mem::replace(&mut watch.glimpsed, found.clone());
         let is_settled = found.is_some() && found == before;
-        is_settled.then(|| self.reload_watched(directory, &mut watch, install))
+        is_settled.then(|| self.reload_watched(directory, &mut watch, now, install))
     }
 
     fn reload_watched(
         &self,
         directory: &Path,
         watch: &mut DirectoryWatch,
+        now: Timestamp,
         install: impl FnOnce(&Policy),
     ) -> Result<usize, String> {
         let Revision { epoch, number } = watch.revision;
@@ -119,10 +128,12 @@ impl EnvoySource {
                 let values = Arc::clone(&self.loaded.load().values);
                 install(&policy);
                 self.loaded.store(Arc::new(FileSet::new(config, values)));
+                self.status.store(Arc::new(LoadStatus::loaded(now)));
                 Ok(limits)
             }
             Err(problems) => {
                 self.errors.fetch_add(1, Ordering::Relaxed);
+                self.status.store(Arc::new(self.status.load().failed(now, &problems)));
                 Err(problems)
             }
         }
@@ -130,6 +141,11 @@ impl EnvoySource {
 
     pub(crate) fn directory(&self) -> Option<&Path> {
         self.directory.as_deref()
+    }
+
+    /// The result of the last load; `None` if there is no directory.
+    pub(crate) fn status(&self) -> Option<Arc<LoadStatus>> {
+        self.directory.as_ref().map(|_| self.status.load_full())
     }
 }
 
@@ -223,6 +239,7 @@ mod tests {
     use super::*;
 
     const NOW: Timestamp = Timestamp::from_secs(1);
+    const LATER: Timestamp = Timestamp::from_secs(2);
 
     fn file(domain: &str, limit: u32) -> String {
         format!(
@@ -247,7 +264,7 @@ mod tests {
         fs::write(path(".hidden.yaml"), "nonsense: [").expect("written");
         let (source, policy) = open(folder.path()).expect("valid files");
         assert_eq!(policy.rules().len(), 2, "the limit, and the one for limits of requests");
-        let look = || source.reload_if_settled(|_| {});
+        let look = || source.reload_if_settled(LATER, |_| {});
         assert!(look().is_none());
         fs::write(path("bank.yml"), file("bank", 7)).expect("written");
         assert!(look().is_none(), "it may still be written");
@@ -259,9 +276,13 @@ mod tests {
         assert!(problems.contains("bank.yml: line 2, column"), "{problems}");
         assert_eq!((look(), limits(&source).len()), (None, 2), "it is read once");
         assert_eq!(source.errors.load(Ordering::Relaxed), 1);
+        let status = source.status().expect("a directory");
+        assert_eq!((status.loaded_at, status.tried_at), (LATER, LATER));
+        assert_eq!(status.error.as_deref(), Some(&*problems));
         fs::remove_file(path("bank.yml")).expect("removed");
         assert!(look().is_none());
         assert_eq!(look(), Some(Ok(1)));
+        assert_eq!(source.status().expect("a directory").error, None);
     }
 
     /// It was followed no more, in silence.
@@ -272,7 +293,7 @@ mod tests {
         fs::create_dir(&here).expect("a directory");
         fs::write(here.join("shop.yaml"), file("shop", 5)).expect("written");
         let (source, _) = open(&here).expect("valid files");
-        let look = || source.reload_if_settled(|_| {});
+        let look = || source.reload_if_settled(LATER, |_| {});
         fs::rename(&here, &away).expect("moved");
         assert!(look().is_none(), "it may be replaced at this moment");
         let problems = look().expect("a change").expect_err("no directory");
@@ -297,7 +318,7 @@ mod tests {
         check(folder.path(), "the domain \"shop\" is in");
         let (source, policy) =
             EnvoySource::open(None, RepeatedDomain::Refused, NOW).expect("nothing to read");
-        assert_eq!((policy.rules().len(), source.reload(|_| {})), (1, None));
+        assert_eq!((policy.rules().len(), source.reload(NOW, |_| {})), (1, None));
     }
 
     /// Files in subfolders and those without `.yaml` used to be skipped in silence.

@@ -49,15 +49,19 @@ impl server::Authorization for Authorization {
                 "attributes.request.http: it is missing; only requests of HTTP can be checked";
             return Err(Status::invalid_argument(detail));
         };
-        let headers = headers(&http);
-        let asked = AuthorizeRequest {
-            method: http.method.as_str().into(),
-            host: Some(&http.host)
-                .filter(|host| !host.is_empty())
-                .map(|host| String::from_utf8_lossy(host)),
-            path: String::from_utf8_lossy(&http.path),
+        let state = self.0.clone();
+        let check = async move {
+            let headers = headers(&http);
+            let asked = AuthorizeRequest {
+                method: http.method.as_str().into(),
+                host: Some(&http.host)
+                    .filter(|host| !host.is_empty())
+                    .map(|host| String::from_utf8_lossy(host)),
+                path: String::from_utf8_lossy(&http.path),
+            };
+            state.authorize(&asked, &headers, peer, state.deny_status).await
         };
-        let authorized = self.0.authorize(&asked, &headers, peer, self.0.deny_status).await;
+        let authorized = self.0.finish(check).await;
         Ok(Response::new(write(authorized.unwrap_or_else(Problem::into_response)).await))
     }
 }

@@ -48,7 +48,13 @@ impl server::RateLimitService for RateLimitService {
     ) -> Result<Response<RateLimitResponse>, Status> {
         let mut message = request.into_inner();
         make_readable(&mut message);
-        let checked = envoy::check(&self.0, &ask(&message)).await;
+        let checked = if self.0.can_callers_leave() {
+            let state = self.0.clone();
+            let check = async move { envoy::check(&state, &ask(&message)).await };
+            self.0.finish(check).await
+        } else {
+            envoy::check(&self.0, &ask(&message)).await
+        };
         Ok(Response::new(write(checked.map_err(status::of)?)))
     }
 }

@@ -154,6 +154,7 @@ impl Services {
         };
         async move {
             let unfinished = Unfinished::new(&state.metrics.requests, entry);
+            let mut is_too_large = false;
             let (code, response) = match called {
                 Ok((asked, call)) => {
                     let (deadline, passed) = earliest(asked, state.request_timeout);
@@ -162,12 +163,15 @@ impl Services {
                         || Status::deadline_exceeded(passed).into_http(),
                         |Ok(response)| response,
                     );
-                    (code_of(&response), response)
+                    let code = code_of(&response);
+                    // Envoy lets requests pass whose check failed, and its clients can make a message large: as it is
+                    // sent, or once it is decompressed.
+                    is_too_large = matches!(entry, Some(EntryPoint::Envoy))
+                        && matches!(code, Code::OutOfRange | Code::ResourceExhausted);
+                    (code, response)
                 }
                 Err((code, refusal)) => (code, *refusal),
             };
-            // Envoy lets requests pass whose check failed, and its clients can make a message large.
-            let is_too_large = matches!(entry, Some(EntryPoint::Envoy)) && code == Code::OutOfRange;
             let response = if is_too_large { envoy::over_limit() } else { response };
             unfinished.finish(code != Code::Ok);
             state.metrics.count_call(if is_too_large { Code::Ok } else { code });

@@ -67,6 +67,53 @@ impl RateLimiter {
             .map_or_else(|| CheckResponse::decode(&*remembered.body), Ok)
             .map_err(|_| Problem::internal("a response cannot be read again"))
     }
+
+    async fn check_all(
+        &self,
+        checks: &[CheckRequest],
+        caller: &Principal,
+    ) -> Result<CheckBatchResponse, Status> {
+        let most = self.0.batch_size;
+        if checks.is_empty() || checks.len() > most {
+            let count = checks.len();
+            let detail = format!("checks: a batch has 1 to {most} checks, this one has {count}");
+            return Err(Status::invalid_argument(detail));
+        }
+        let policy = self.0.limiter.policy();
+        let mut bodies = Vec::with_capacity(checks.len());
+        for (place, check) in checks.iter().enumerate() {
+            let at = |problem: Problem| status::of(problem.at(&format!("checks[{place}]")));
+            bodies.push(read::body(check).map_err(at)?);
+        }
+        let mut subjects = Vec::with_capacity(checks.len());
+        for (place, body) in bodies.iter().enumerate() {
+            let at = |problem: Problem| status::of(problem.at(&format!("checks[{place}]")));
+            subjects.push(read::subject(body, || &policy).map_err(at)?);
+        }
+        let mut results = Vec::with_capacity(checks.len());
+        let mut place = 0;
+        while place < checks.len() {
+            if bodies[place].idempotency_key.is_some() {
+                let checked = self.check(&checks[place], caller).await;
+                if checked.is_err() {
+                    self.0.metrics.requests.count(EntryPoint::Grpc, RequestOutcome::Error);
+                }
+                results.push(result(checked));
+                place += 1;
+                continue;
+            }
+            let run = bodies[place..].iter().take_while(|body| body.idempotency_key.is_none());
+            let end = place + run.count();
+            let respond = |number: usize, decision: &Decision, id: Option<&str>| {
+                let detail = checks.get(place + number).is_some_and(|check| check.detail);
+                results.push(result(Ok(write(decision, id, detail))));
+            };
+            let (run, subjects) = (&bodies[place..end], &subjects[place..end]);
+            self.0.checker.check_batch(EntryPoint::Grpc, run, subjects, respond).await;
+            place = end;
+        }
+        Ok(CheckBatchResponse { results })
+    }
 }
 
 #[tonic::async_trait]
@@ -75,9 +122,15 @@ impl server::RateLimiter for RateLimiter {
         &self,
         request: Request<CheckRequest>,
     ) -> Result<Response<CheckResponse>, Status> {
-        let caller = caller(&request);
-        let answer = self.check(request.get_ref(), &caller).await.map_err(status::of)?;
-        Ok(Response::new(answer))
+        let (caller, request) = (caller(&request), request.into_inner());
+        let answer = if self.0.can_callers_leave() {
+            let this = Self(self.0.clone());
+            let check = async move { this.check(&request, &caller).await };
+            self.0.finish(check).await
+        } else {
+            self.check(&request, &caller).await
+        };
+        Ok(Response::new(answer.map_err(status::of)?))
     }
 
     async fn get_remaining_quota(
@@ -143,48 +196,10 @@ impl server::RateLimiter for RateLimiter {
         &self,
         request: Request<CheckBatchRequest>,
     ) -> Result<Response<CheckBatchResponse>, Status> {
-        let caller = caller(&request);
-        let CheckBatchRequest { checks } = request.get_ref();
-        let most = self.0.batch_size;
-        if checks.is_empty() || checks.len() > most {
-            let count = checks.len();
-            let detail = format!("checks: a batch has 1 to {most} checks, this one has {count}");
-            return Err(Status::invalid_argument(detail));
-        }
-        let policy = self.0.limiter.policy();
-        let mut bodies = Vec::with_capacity(checks.len());
-        for (place, check) in checks.iter().enumerate() {
-            let at = |problem: Problem| status::of(problem.at(&format!("checks[{place}]")));
-            bodies.push(read::body(check).map_err(at)?);
-        }
-        let mut subjects = Vec::with_capacity(checks.len());
-        for (place, body) in bodies.iter().enumerate() {
-            let at = |problem: Problem| status::of(problem.at(&format!("checks[{place}]")));
-            subjects.push(read::subject(body, || &policy).map_err(at)?);
-        }
-        let mut results = Vec::with_capacity(checks.len());
-        let mut place = 0;
-        while place < checks.len() {
-            if bodies[place].idempotency_key.is_some() {
-                let checked = self.check(&checks[place], &caller).await;
-                if checked.is_err() {
-                    self.0.metrics.requests.count(EntryPoint::Grpc, RequestOutcome::Error);
-                }
-                results.push(result(checked));
-                place += 1;
-                continue;
-            }
-            let run = bodies[place..].iter().take_while(|body| body.idempotency_key.is_none());
-            let end = place + run.count();
-            let respond = |number: usize, decision: &Decision, id: Option<&str>| {
-                let detail = checks.get(place + number).is_some_and(|check| check.detail);
-                results.push(result(Ok(write(decision, id, detail))));
-            };
-            let (run, subjects) = (&bodies[place..end], &subjects[place..end]);
-            self.0.checker.check_batch(EntryPoint::Grpc, run, subjects, respond).await;
-            place = end;
-        }
-        Ok(Response::new(CheckBatchResponse { results }))
+        let (caller, request) = (caller(&request), request.into_inner());
+        let this = Self(self.0.clone());
+        let check = async move { this.check_all(&request.checks, &caller).await };
+        Ok(Response::new(self.0.finish(check).await?))
     }
 }
 

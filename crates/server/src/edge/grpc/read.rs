@@ -3,12 +3,13 @@
 use std::borrow::Borrow;
 
 use tollgate::Policy;
-use tollgate::rules::Identifier;
 use tollgate_api::{CheckRequest as HttpCheck, Identifiers, KeyType, Object, Text};
 
 use super::definitions::tollgate::v1::{CheckRequest, Identifiers as WireIdentifiers};
 use crate::edge::http::problem::Problem;
 use crate::edge::http::wire::check::{CheckBody, CheckSubject};
+
+const INVALID_CHECK: &str = "invalid_check";
 
 /// `None` for an empty text: protocol buffers do not distinguish it from an absent one.
 fn text(text: &str) -> Option<Text<'_>> {
@@ -90,29 +91,21 @@ pub(super) fn body(request: &CheckRequest) -> Result<CheckBody<'_>, Problem> {
     Ok(CheckBody(body))
 }
 
-/// The subject of a check. A check by a rule that counts by something needs an identifier: an empty one is not
-/// distinguished from none here, no counter would be charged, and the caller would not notice.
+/// The subject of a check. Of a check by rule without any identifier, the problem names the field that is empty: it is not
+/// distinguished from an absent one here.
 pub(super) fn subject<'b, P: Borrow<Policy>>(
     body: &'b CheckBody<'_>,
-    policy: impl Fn() -> P,
+    policy: impl FnOnce() -> P,
 ) -> Result<CheckSubject<'b>, Problem> {
-    let subject = body.subject(&policy)?;
     let names_none =
         body.key_value.is_none() && body.identifiers.is_none() && body.attributes.is_none();
-    if let CheckSubject::Rule(rule_id) = subject
-        && names_none
-    {
-        let is_needed = |identifier: &Identifier| {
-            !matches!(identifier, Identifier::Global | Identifier::Endpoint | Identifier::Path)
-        };
-        let policy = policy();
-        let rule = policy.borrow().rules().find(rule_id);
-        if rule.is_some_and(|rule| rule.identifiers.iter().any(is_needed)) {
+    body.subject(policy).map_err(|problem| {
+        if names_none && body.rule_id.is_some() && problem.code() == INVALID_CHECK {
             let detail = "identifier: it is empty, and the rule counts by it";
-            return Err(Problem::unprocessable("invalid_check", detail));
+            return Problem::unprocessable(INVALID_CHECK, detail);
         }
-    }
-    Ok(subject)
+        problem
+    })
 }
 
 #[cfg(test)]

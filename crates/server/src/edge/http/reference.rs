@@ -31,14 +31,27 @@ const ALIASES: &str = "aliases";
 const ALIAS_PREFIX: &str = "/admin/api/v1/rate-limits/";
 
 /// Where documents are sent: the end of a path, the method, and the schema.
-const BODIES: [(&str, &str, &str); 7] = [
+const BODIES: [(&str, &str, &str); 9] = [
     ("/rules", "post", "RuleDocument"),
     ("/rules/{rule_id}", "put", "RuleFields"),
     ("/whitelist", "post", "ListDocument"),
     ("/blacklist", "post", "ListDocument"),
     ("/overrides", "put", "OverrideDocument"),
     ("/clients", "put", "ClientDocument"),
+    ("/tiers", "put", "TiersDocument"),
+    ("/users/{user_id}/override", "post", "UserOverride"),
     ("/api/v1/policy", "put", "PolicyDocument"),
+];
+
+/// Which calls respond with the entry that they wrote, or with `dry_run` with what would change: the end of the
+/// path, the method, and the schema of the entry.
+const WRITES: [(&str, &str, &str); 6] = [
+    ("/whitelist", "post", "ListEntry"),
+    ("/blacklist", "post", "ListEntry"),
+    ("/overrides", "put", "OverrideEntry"),
+    ("/clients", "put", "ClientEntry"),
+    ("/users/{user_id}/tier", "put", "ClientEntry"),
+    ("/users/{user_id}/override", "post", "OverrideEntry"),
 ];
 
 /// Which lists are shown: the end of the path, which is also the name of the list, and the schema of an
@@ -105,6 +118,12 @@ pub(crate) fn arrange(api: &mut Value) {
             if let Some((_, _, name)) = document {
                 call["requestBody"]["content"]["application/json"]["schema"] = reference(name);
             }
+            let written = WRITES.iter().find(|(end, of, _)| path.ends_with(end) && of == method);
+            if let Some((_, _, entry)) = written {
+                let trial = json!({"anyOf": [reference(entry), reference("ChangesAnswer")]});
+                respond(call, 201, reference(entry));
+                respond(call, 200, trial);
+            }
             if method == "get" {
                 show_entries(path, call);
             }
@@ -124,9 +143,16 @@ fn show_entries(path: &str, call: &mut Value) {
         }),
         None if path.ends_with("/rules/{rule_id}") => reference("RuleEntry"),
         None if path == "/api/v1/policy" => reference("PolicyDocument"),
+        None if path.ends_with("/policy/revisions/{revision}") => reference("PolicyDocument"),
         None => return,
     };
-    if let Some(shown) = call.pointer_mut("/responses/200/content/application~1json/schema") {
+    respond(call, 200, schema);
+}
+
+/// Gives a response with JSON its schema.
+fn respond(call: &mut Value, status: u16, schema: Value) {
+    let place = format!("/responses/{status}/content/application~1json/schema");
+    if let Some(shown) = call.pointer_mut(&place) {
         *shown = schema;
     }
 }
@@ -166,12 +192,29 @@ fn document_schemas() -> Map<String, Value> {
         move_references(schema);
         accept_null(schema);
     }
-    // In a call that names the rule in its path, the body need not.
+    // In a call that names the rule or the user in its path, the body need not.
     let mut fields = schemas.get("RuleDocument").cloned().unwrap_or_default();
     if let Some(required) = fields["required"].as_array_mut() {
         required.retain(|name| name != "rule_id");
     }
     schemas.insert("RuleFields".to_owned(), fields);
+    let mut exception = schemas.get("OverrideDocument").cloned().unwrap_or_default();
+    for name in ["identifier_type", "identifier"] {
+        if let Some(required) = exception["required"].as_array_mut() {
+            required.retain(|it| it != name);
+        }
+        if let Some(properties) = exception["properties"].as_object_mut() {
+            properties.remove(name);
+        }
+    }
+    schemas.insert("UserOverride".to_owned(), exception);
+    let tiers = json!({
+        "type": "object",
+        "required": ["tiers"],
+        "additionalProperties": false,
+        "properties": {"tiers": {"type": "array", "items": reference("TierDocument")}},
+    });
+    schemas.insert("TiersDocument".to_owned(), tiers);
     for (_, entry, document) in LISTS {
         let mut shown = schemas.get(document).cloned().unwrap_or_default();
         if let Some(shown) = shown.as_object_mut() {
@@ -191,6 +234,8 @@ fn log_fields() -> Map<String, Value> {
         ("version", "integer", "Its version, which is also its ETag"),
         ("created_at", "string", "When it was written"),
         ("created_by", "string", "The token that wrote it"),
+        ("updated_at", "string", "When it was written last"),
+        ("updated_by", "string", "The token that wrote it last"),
         ("written_by", "string", "`tenant-admin`, if one wrote it"),
     ];
     let field = |(name, kind, about): (&str, _, _)| {

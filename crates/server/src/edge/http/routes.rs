@@ -13,8 +13,8 @@ use utoipa_axum::routes;
 use crate::admin;
 use crate::app::state::ServerState;
 use crate::edge::http::handlers::{
-    audit, authorize, batch, check, decisions, envoy_json, events, health, peek, refund, stats,
-    status, top,
+    audit, authorize, batch, check, decisions, envoy_json, envoy_limits, events, health, peek,
+    refund, stats, status, top,
 };
 use crate::edge::http::problem::Problem;
 use crate::edge::http::{docs_page, openapi};
@@ -30,6 +30,7 @@ pub(crate) const ENVOY_JSON: &str = "/json";
 const ADMIN_PATHS: &[&str] = &[
     "/api/v1/rules",
     "/api/v1/policy",
+    "/api/v1/envoy",
     "/api/v1/decisions",
     "/api/v1/whitelist",
     "/api/v1/blacklist",
@@ -110,6 +111,7 @@ fn check_api() -> OpenApiRouter<ServerState> {
 fn admin_api() -> OpenApiRouter<ServerState> {
     admin::routes()
         .routes(routes!(decisions::decision))
+        .routes(routes!(envoy_limits::list))
         .routes(routes!(audit::changes))
         .routes(routes!(audit::decisions))
         .routes(routes!(stats::stats))

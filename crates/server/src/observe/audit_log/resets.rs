@@ -218,6 +218,14 @@ fn name_of(
             Identifier::Endpoint | Identifier::Path => context.path(),
             _ => identifiers.get(&name).cloned(),
         };
+        if value.is_none() && !context.entries.is_empty() {
+            // A limit of Envoy's files counts by all entries of the descriptor.
+            for (key, _) in context.entries {
+                let value = identifiers.get(client_identity::shortened(key)).cloned();
+                parts.extend([(*key).to_owned(), value.unwrap_or_default()]);
+            }
+            continue;
+        }
         parts.extend([name, value.unwrap_or_default()]);
     }
     serde_json::to_string(&parts).unwrap_or_default()

@@ -19,6 +19,14 @@ impl Shared {
         self.limiter.stats().into_iter().chain(of_envoy)
     }
 
+    /// The counts of each rule, and of the limits of Envoy's files that were used: a file may have thousands
+    /// of them, each of which would be nine series.
+    fn used_rule_counts(&self) -> Vec<(Arc<str>, RuleCounts)> {
+        let of_envoy = self.envoy.limiter.stats().into_iter();
+        let used = of_envoy.filter(|(_, counts)| *counts != RuleCounts::default());
+        self.limiter.stats().into_iter().chain(used).collect()
+    }
+
     /// All metrics at this moment.
     pub(crate) fn reading(&self) -> MetricsSnapshot {
         let store = self.limiter.store();
@@ -27,7 +35,7 @@ impl Shared {
         MetricsSnapshot {
             rules_in_force: self.limiter.policy().rules().len(),
             requests: self.metrics.requests.read(),
-            rules: self.rule_counts().collect(),
+            rules: self.used_rule_counts(),
             calls: self.metrics.calls(),
             gateway: self.metrics.gateway.read(),
             tokens: self.metrics.tokens(),
@@ -53,6 +61,7 @@ impl Shared {
             policy_copy: self.policy_source.policy_copy(),
             config_errors: self.policy_source.errors()
                 + self.envoy.source.errors.load(Ordering::Relaxed),
+            envoy_load: self.envoy.source.status(),
             idempotency_keys: self.checker.idempotency.len(),
             audit: self.audit_log.outcomes(),
             resets: self.audit_log.resets.outcomes(),

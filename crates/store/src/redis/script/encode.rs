@@ -119,6 +119,8 @@ impl EncodedCall {
                         requests.push(keys.add(name).into(), 2);
                     }
                 }
+                // These are not for the script.
+                OwnedOp::Record(_) => {}
             }
             plan_of_op.push(number);
         }

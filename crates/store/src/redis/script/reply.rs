@@ -23,9 +23,10 @@ pub(super) fn read(
                 let plan = call.plan(place).ok_or_else(corrupt)?;
                 read_settlement(charges, plan, now, &mut items)?
             }
-            OwnedOp::Refund(_) | OwnedOp::RefundOnce(_) | OwnedOp::Reset(_) => {
-                read_refund(op, items.next()?)?
-            }
+            OwnedOp::Refund(_)
+            | OwnedOp::RefundOnce(_)
+            | OwnedOp::Reset(_)
+            | OwnedOp::Record(_) => read_refund(op, items.next()?)?,
         });
     }
     // What had to be written was not.
@@ -68,6 +69,7 @@ fn is_written(outcome: &OpOutcome) -> bool {
         OpOutcome::Settled(settlement) => settlement.results.iter().any(|result| result.written),
         OpOutcome::Done | OpOutcome::Refunded { .. } => true,
         OpOutcome::Replayed { .. }
+        | OpOutcome::Record { .. }
         | OpOutcome::KeyReused
         | OpOutcome::RefundedBefore
         | OpOutcome::RefundExpired => false,

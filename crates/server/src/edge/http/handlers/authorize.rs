@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::Response;
+use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use tollgate::http::write_fields;
 use tollgate::identity::HttpRequest;
@@ -62,13 +63,13 @@ pub(crate) async fn authorize(
     app.admit_proxy(&parts.headers, peer)?;
     app.guard.check_call().map_err(Problem::for_a_proxy)?;
     let deny_status = deny_status(&parts.uri)?.unwrap_or(app.deny_status);
-    let asked = AuthorizeRequest::of(
-        &parts.headers,
-        parts.method.as_str(),
-        &parts.uri,
-        app.request_headers,
-    )?;
-    app.authorize(&asked, &parts.headers, peer, deny_status).await
+    let state = app.clone();
+    app.finish(async move {
+        let Parts { headers, method, uri, .. } = &parts;
+        let asked = AuthorizeRequest::of(headers, method.as_str(), uri, state.request_headers)?;
+        state.authorize(&asked, headers, peer, deny_status).await
+    })
+    .await
 }
 
 impl Shared {

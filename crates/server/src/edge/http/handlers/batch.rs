@@ -4,6 +4,7 @@ use std::fmt;
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -86,7 +87,16 @@ pub(crate) async fn check_batch(
         let detail = "in a batch each check has its own key: idempotency_key";
         return Err(Problem::bad_request("invalid_idempotency_key", detail));
     }
-    let BatchBody { checks } = decode(&body)?;
+    let state = app.clone();
+    app.finish(async move { respond(&state, &principal, &body).await }).await
+}
+
+async fn respond(
+    app: &ServerState,
+    principal: &Principal,
+    body: &Bytes,
+) -> Result<Response, Problem> {
+    let BatchBody { checks } = decode(body)?;
     let most = app.batch_size;
     let detail =
         || format!("checks: a batch has 1 to {most} checks, this one has {}", checks.len());
@@ -103,7 +113,7 @@ pub(crate) async fn check_batch(
             check.subject(|| &policy).map_err(|problem| problem.at(&format!("checks[{place}]")))?;
         subjects.push(subject);
     }
-    let answer = check_all(&app, &principal, &checks, &subjects).await;
+    let answer = check_all(app, principal, &checks, &subjects).await;
     let mut response = answer.into_response();
     response
         .headers_mut()

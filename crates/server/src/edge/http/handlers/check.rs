@@ -48,7 +48,8 @@ pub(crate) async fn check(
     headers: HeaderMap,
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
-    respond(&app, &principal, &headers, &body).await
+    let state = app.clone();
+    app.finish(async move { respond(&state, &principal, &headers, &body).await }).await
 }
 
 /// Checks what the body of a call describes.

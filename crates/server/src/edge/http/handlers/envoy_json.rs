@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
 use http::StatusCode;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -226,23 +227,34 @@ pub(crate) async fn json(
     let bound = BodyBound::bodies(app.body_bytes.max(envoy::MAX_MESSAGE_BYTES));
     // Of any type, or none: callers of envoyproxy/ratelimit need not name one.
     let body = read_body(request.into_body(), bound, app.request_timeout).await?;
-    let request: EnvoyRequest<'_> = decode(&body)?;
-    let descriptors = request.descriptors.iter().map(|Object(descriptor)| AskedDescriptor {
-        entries: descriptor
-            .entries
-            .iter()
-            .map(|Object(entry)| (&*entry.key, &*entry.value))
-            .collect(),
-        limit: descriptor.limit.as_ref().map(|Object(limit)| CarriedLimit {
-            requests_per_unit: limit.requests_per_unit,
-            unit: Some(limit.unit.into()),
-        }),
-        hits: envoy::hits(descriptor.hits_addend, request.hits_addend),
-    });
-    let ask = Ask { domain: &request.domain, descriptors: descriptors.collect() };
-    let answer = envoy::check(&app, &ask).await?;
+    let state = app.clone();
+    app.finish(async move { respond(&state, &body).await }).await
+}
+
+async fn respond(app: &ServerState, body: &Bytes) -> Result<Response, Problem> {
+    let request: EnvoyRequest<'_> = decode(body)?;
+    let answer = envoy::check(app, &request.ask()).await?;
     let status = if answer.is_over { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::OK };
     Ok((status, Json(EnvoyAnswer::from(&answer))).into_response())
+}
+
+impl EnvoyRequest<'_> {
+    /// The request as Envoy's service sees it.
+    pub(crate) fn ask(&self) -> Ask<'_> {
+        let descriptors = self.descriptors.iter().map(|Object(descriptor)| AskedDescriptor {
+            entries: descriptor
+                .entries
+                .iter()
+                .map(|Object(entry)| (&*entry.key, &*entry.value))
+                .collect(),
+            limit: descriptor.limit.as_ref().map(|Object(limit)| CarriedLimit {
+                requests_per_unit: limit.requests_per_unit,
+                unit: Some(limit.unit.into()),
+            }),
+            hits: envoy::hits(descriptor.hits_addend, self.hits_addend),
+        });
+        Ask { domain: &self.domain, descriptors: descriptors.collect() }
+    }
 }
 
 impl From<OverrideUnit> for Unit {

@@ -32,6 +32,10 @@ pub(crate) struct Readiness {
     rules: usize,
     /// How often a changed rules file could not be put in force.
     config_errors: u64,
+    /// Whether the last load of files of envoyproxy/ratelimit failed. The limits of the last good load stay in
+    /// force, so the server stays ready.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    envoy_load_failed: Option<bool>,
     /// Seconds since the catalog last responded. While it is unavailable, the last valid rules stay in
     /// force, so the server stays ready.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -76,6 +80,7 @@ pub(crate) async fn ready(State(app): State<ServerState>) -> Response {
         policy_revision: reading.policy_revision,
         rules: reading.rules_in_force,
         config_errors: reading.config_errors,
+        envoy_load_failed: reading.envoy_load.map(|load| load.error.is_some()),
         catalog_silence_seconds: reading.catalog_silence_seconds,
         store: reading.servers.into_iter().map(StoreHealth::from).collect(),
     };

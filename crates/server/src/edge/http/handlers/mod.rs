@@ -6,6 +6,7 @@ pub(crate) mod batch;
 pub(crate) mod check;
 pub(crate) mod decisions;
 pub(crate) mod envoy_json;
+pub(crate) mod envoy_limits;
 pub(crate) mod events;
 pub(crate) mod health;
 pub(crate) mod peek;

@@ -1,19 +1,23 @@
 //! `refund` and `reset`: how operators correct what should not have been counted.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
 use axum::Json;
 use axum::extract::State;
 use http::HeaderMap;
-use serde::Deserialize;
-use tollgate::store::{StoreError, StoreErrorKind};
+use serde::de::IgnoredAny;
 use tollgate::{Attributes as _, Peek};
 use tollgate_api::{Changed, CheckRequest, DecisionBody};
 use tollgate_catalog::Author;
 use utoipa::ToSchema;
 
 use super::check::IDEMPOTENCY_KEY;
+use super::envoy_json::EnvoyRequest;
 use crate::admin::refusal;
 use crate::app::state::ServerState;
-use crate::check::refund::{refund_decision, store_away};
+use crate::check::refund::{is_maybe_done, refund_decision, store_away};
+use crate::edge::envoy;
 use crate::edge::http::extract::{JsonBody, Operator};
 use crate::edge::http::openapi::{AdminProblems, BodyProblems};
 use crate::edge::http::problem::{Problem, ProblemBody};
@@ -31,6 +35,17 @@ pub(crate) enum RefundBody<'a> {
     Decision(DecisionBody<'a>),
     /// Refunds the cost of such a check, without knowing when it was charged.
     Check(Box<CheckRequest<'a>>),
+}
+
+/// What to reset: the counters of a check, or of a request of Envoy.
+#[derive(ToSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "describes what is decoded in two steps, for better messages")]
+pub(crate) enum ResetBody<'a> {
+    /// Resets the counters of such a check.
+    Check(Box<CheckRequest<'a>>),
+    /// Resets the counters of such a request of Envoy, by the limits of files of envoyproxy/ratelimit.
+    Envoy(EnvoyRequest<'a>),
 }
 
 /// Refunds what was charged.
@@ -62,24 +77,24 @@ pub(crate) async fn refund(
     }
     let author = session.author();
     let refunding = async move {
-        if names_decision(&body) {
+        if names(&body, "decision_id") {
             let DecisionBody { decision_id } = decode(&body)?;
             return refund_decision(&app, &author, &decision_id).await;
         }
-        refund_check(&app, &author, &decode(&body)?).await
+        refund_check(&app, &author, &read_check(&body)?).await
     };
     let counters = to_the_end(refunding).await?;
     Ok((session.fields, Json(Changed { counters })))
 }
 
 /// Resets the counters of a request, under every rule that applies or under one rule, and lifts its bans
-/// by these rules.
+/// by these rules. A body as of `POST /json` resets the counters of limits in files of envoyproxy/ratelimit.
 #[utoipa::path(
-    post, path = "/api/v1/rate-limit/reset", tag = "operate", request_body = CheckRequest<'_>,
+    post, path = "/api/v1/rate-limit/reset", tag = "operate", request_body = ResetBody<'_>,
     security(("token" = [])),
     responses(
         (status = 200, description = "Reset", body = Changed),
-        (status = 404, description = "No such rule", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 404, description = "No such rule, or no such domain in a file", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 422, description = "The fields do not belong together", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 503, description = "The store is unavailable", body = ProblemBody<'_>, content_type = "application/problem+json"),
         BodyProblems,
@@ -92,7 +107,13 @@ pub(crate) async fn reset(
     JsonBody(body): JsonBody,
 ) -> Result<(HeaderMap, Json<Changed>), Problem> {
     let author = session.author();
-    let resetting = async move { reset_counters(&app, author, &decode(&body)?).await };
+    let resetting = async move {
+        if names(&body, "descriptors") {
+            let request: EnvoyRequest<'_> = decode(&body)?;
+            return envoy::reset(&app, &author, &request.ask()).await;
+        }
+        reset_counters(&app, author, &decode(&body)?).await
+    };
     let counters = to_the_end(resetting).await?;
     Ok((session.fields, Json(Changed { counters })))
 }
@@ -128,11 +149,6 @@ pub(crate) async fn refund_check(
     refunded.map_err(store_away)
 }
 
-/// Whether a call was executed, or may have been although it timed out.
-fn is_maybe_done<T>(result: &Result<T, StoreError>) -> bool {
-    result.as_ref().map_or_else(|error| error.kind() == StoreErrorKind::Timeout, |_| true)
-}
-
 /// Resets the counters of a check, and lifts its bans; returns how many counters were reset.
 pub(crate) async fn reset_counters(
     app: &ServerState,
@@ -157,11 +173,27 @@ pub(crate) async fn reset_counters(
     reset.map_err(store_away)
 }
 
-/// Whether a body has a `decision_id`, whatever its other fields are.
-fn names_decision(body: &[u8]) -> bool {
-    #[derive(Deserialize)]
-    struct Names {
-        decision_id: Option<serde::de::IgnoredAny>,
+/// The check whose cost is to be refunded. A body without it may have been meant to name a decision.
+fn read_check(body: &[u8]) -> Result<CheckBody<'_>, Problem> {
+    match fields_of(body) {
+        None => decode(body),
+        Some(fields) if fields.is_empty() => {
+            let detail = "missing field `decision_id`, or the check whose cost is to be refunded";
+            Err(Problem::bad_request("invalid_body", detail))
+        }
+        Some(_) => decode(body).map_err(|problem: Problem| {
+            let detail = format!("{}; or `decision_id` alone", problem.detail());
+            Problem::bad_request("invalid_body", detail)
+        }),
     }
-    serde_json::from_slice::<Names>(body).is_ok_and(|names| names.decision_id.is_some())
+}
+
+/// The fields of a body, if it is an object, and whether each has a value.
+fn fields_of(body: &[u8]) -> Option<BTreeMap<Cow<'_, str>, Option<IgnoredAny>>> {
+    serde_json::from_slice(body).ok()
+}
+
+/// Whether a body has a field, whatever the other fields are. Null counts as absent.
+fn names(body: &[u8], field: &str) -> bool {
+    fields_of(body).is_some_and(|fields| fields.get(field).is_some_and(Option::is_some))
 }

@@ -92,6 +92,14 @@ impl CheckBody<'_> {
             let detail = "key_type and key_value go together";
             return Err(Problem::unprocessable("invalid_check", detail));
         }
+        self.check_identifiers()?;
+        // Nothing would be charged, and the caller would not notice.
+        if let Some(missing) = rule.missing_identifier(self) {
+            let detail = format!(
+                "rule `{rule_id}` counts by {missing}, which this check does not have: give the identifier"
+            );
+            return Err(Problem::unprocessable("invalid_check", detail));
+        }
         Ok(CheckSubject::Rule(rule_id))
     }
 

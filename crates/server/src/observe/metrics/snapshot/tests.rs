@@ -4,6 +4,7 @@ use super::*;
 use std::time::Duration;
 
 use http::StatusCode;
+use tollgate::Timestamp;
 use tollgate::identity::{TokenProblem, TokenVerdict};
 use tollgate::store::{BreakerState, Histogram};
 use tollgate_gateway::GatewayCounts;
@@ -70,6 +71,11 @@ fn every_metric_is_rendered() {
         catalog_silence_seconds: Some(0.25),
         policy_copy: PolicyCopyCounts { refused: 41, errors: 42, bytes: 43 },
         config_errors: 1,
+        envoy_load: Some(Arc::new(LoadStatus {
+            loaded_at: Timestamp::from_millis(1_500),
+            tried_at: Timestamp::from_secs(2),
+            error: Some("line 1".into()),
+        })),
         idempotency_keys: 0,
         audit: [("written", 8), ("lost", 3), ("failed", 0)],
         resets: [("written", 0), ("lost", 0), ("failed", 1)],
@@ -109,6 +115,8 @@ fn every_metric_is_rendered() {
         "tollgate_gateway_upgrades 0.0",
         "tollgate_config_errors_total 1",
         "tollgate_policy_age_seconds 1.5",
+        "tollgate_envoy_config_last_reload_successful 0.0",
+        "tollgate_envoy_config_last_reload_success_timestamp_seconds 1.5",
         "tollgate_catalog_last_sync_age_seconds 0.25",
         "tollgate_policy_copy_refused_total 41",
         "tollgate_policy_copy_errors_total 42",

@@ -9,7 +9,10 @@ fn policy() -> Policy {
          - {rule_id: user, limit: 1, window: 1s, identifier_type: user_id}
          - {rule_id: address, limit: 1, window: 1s, identifier_type: ip}
          - {rule_id: both, limit: 1, window: 1s, identifier_type: [tenant, user_id]}
-         - {rule_id: plan, limit: 1, window: 1s, identifier_type: 'attribute:plan'}",
+         - {rule_id: plan, limit: 1, window: 1s, identifier_type: 'attribute:plan'}
+         - {rule_id: path, limit: 1, window: 1s, identifier_type: path}
+         - {rule_id: all, limit: 1, window: 1s, identifier_type: global}
+         - {rule_id: strict, limit: 1, window: 1s, identifier_type: user_id, on_missing: deny}",
     )
     .expect("a valid policy")
 }
@@ -50,6 +53,20 @@ fn the_subject_is_a_rule_or_the_request() {
     check(r#"{"rule_id":"user","key_type":"user"}"#, Err("go together"));
     check(r#"{"key_type":"user","key_value":"u"}"#, Err("add rule_id"));
     check(r#"{"rule_id":"user","cost":1,"request_count":1}"#, Err("give one of them"));
+    // These were allowed, and nothing was counted.
+    check(
+        r#"{"rule_id":"user"}"#,
+        Err("rule `user` counts by user_id, which this check does not have"),
+    );
+    check(r#"{"rule_id":"user","identifiers":{"ip":"::1"}}"#, Err("counts by user_id"));
+    check(r#"{"rule_id":"both","identifiers":{"tenant":"t"}}"#, Err("counts by user_id"));
+    check(r#"{"rule_id":"address","identifiers":{"user_id":"u"}}"#, Err("counts by ip"));
+    check(r#"{"rule_id":"plan","attributes":{"plan":""}}"#, Err("counts by attribute:plan"));
+    check(r#"{"rule_id":"path"}"#, Err("counts by path"));
+    check(r#"{"rule_id":"path","endpoint":"/a"}"#, Ok("path"));
+    check(r#"{"rule_id":"all"}"#, Ok("all"));
+    // This rule refuses them.
+    check(r#"{"rule_id":"strict"}"#, Ok("strict"));
     let long = format!(r#"{{"endpoint":"/{}"}}"#, "a".repeat(5_000));
     check(&long, Ok("request"));
 }
@@ -60,6 +77,9 @@ fn a_whole_url_as_endpoint_is_read_as_its_path() {
     let text = r#"{"endpoint":"https://api.example/login?next=/","method":"POST"}"#;
     let body: CheckBody<'_> = decode(text.as_bytes()).expect(text);
     assert_eq!(body.get(Attribute::Path), Some("/login?next=/"));
+    let text = r#"{"endpoint":"https://h\\login"}"#;
+    let body: CheckBody<'_> = decode(text.as_bytes()).expect(text);
+    assert_eq!(body.get(Attribute::Path), Some("\\login"), "rules read it as /login");
 }
 
 /// An invalid address used to mean no limit, silently.
