@@ -176,12 +176,12 @@ fn refunded_already(id: DecisionId) -> Problem {
     Problem::new(StatusCode::CONFLICT, "already_given_back", detail)
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "fits map_err")]
 /// Whether a call was executed, or may have been although it timed out.
 pub(crate) fn is_maybe_done<T>(result: &Result<T, StoreError>) -> bool {
     result.as_ref().map_or_else(|error| error.kind() == StoreErrorKind::Timeout, |_| true)
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "fits map_err")]
 pub(crate) fn store_away(error: StoreError) -> Problem {
     Problem::new(StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", error.to_string())
 }
