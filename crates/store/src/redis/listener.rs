@@ -94,15 +94,16 @@ impl Listener {
             match self.subscribe().await {
                 Ok(subscription) => {
                     let server = subscription.server.to_string();
-                    tracing::info!(server, "subscribed to {about}");
+                    tracing::debug!(server, "subscribed to {about}");
                     is_reported = false;
                     // A subscription that ends at once does not reset the backoff.
                     if self.stay(subscription).await {
                         pause = MIN_BACKOFF;
                     }
-                    tracing::warn!(server, "subscription to {about} lost");
+                    tracing::debug!(server, "subscription to {about} lost");
                 }
-                Err(error) if !is_reported => {
+                // A server that cannot be reached is reported by its circuit breaker.
+                Err(error) if !is_reported && error.kind() != StoreErrorKind::Unavailable => {
                     is_reported = true;
                     let source = std::error::Error::source(&error).map(ToString::to_string);
                     let why = source.unwrap_or_default();
@@ -155,7 +156,7 @@ impl Listener {
             }
         }
         match denied {
-            Some(error) if subscribed == 0 => Err(away(error)),
+            Some(error) if subscribed == 0 => Err(StoreError::new(StoreErrorKind::Refused, error)),
             _ => Ok(Subscription { connection, server, ended }),
         }
     }

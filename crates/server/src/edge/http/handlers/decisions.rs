@@ -72,7 +72,7 @@ pub(crate) async fn decision(
                 }
                 other => match logged(&app, &text).await? {
                     Some(decision) => explain_logged(&decision),
-                    None => return Err(not_explained(other, missing, id)),
+                    None => return Err(not_explained(other.as_ref(), missing, id)),
                 },
             }
         }
@@ -96,7 +96,7 @@ async fn ask_its_node(
 }
 
 /// The problem of a decision that no node, and no log, explains.
-fn not_explained(remote: Option<RemoteDecision>, missing: Missing, id: DecisionId) -> Problem {
+fn not_explained(remote: Option<&RemoteDecision>, missing: Missing, id: DecisionId) -> Problem {
     let why = match remote {
         Some(RemoteDecision::Silent) => format!(
             "another node made decision {id}, or this one before it was restarted, and does not respond; the log of \
