@@ -13,6 +13,9 @@ use crate::compile::partial;
 use crate::document::PolicyDocument;
 use crate::record::Record;
 
+/// How many characters a message has at most, what it quotes included.
+const MAX_MESSAGE_CHARS: usize = 1_000;
+
 /// A document as read: what could be read of it, where each part stood, and what was wrong.
 ///
 /// Items of a list that could not be read are missing from `document`, so an item may have a
@@ -148,7 +151,8 @@ impl Source {
                 }
                 let Flaw { field, message, advice } = flaw.within(&format!("rules[{index}]"));
                 let position = nearest(&root, &segments(&field));
-                problems.push(Problem::new(field, message).with_advice(advice).at(position));
+                let problem = Problem::new(field, readable(message)).with_advice(advice);
+                problems.push(problem.at(position));
             }
         }
         for problem in &mut problems {
@@ -176,7 +180,7 @@ impl Source {
             *index = in_text;
         }
         let position = self.root.as_ref().map(|root| nearest(root, &segments));
-        Problem { rule, position, ..Problem::new(path, message) }
+        Problem { rule, position, ..Problem::new(path, readable(message.into())) }
     }
 
     /// The ids of rules that could not be read. They are missing from `document`, so that naming
@@ -203,6 +207,21 @@ impl Source {
         let unread = self.unread.get(list).map_or(&[][..], Vec::as_slice);
         unread.iter().fold(index, |index, unread| if *unread <= index { index + 1 } else { index })
     }
+}
+
+/// A message that may quote what was written, safe to print and short enough to read.
+fn readable(message: String) -> String {
+    let Some((end, _)) = message.char_indices().nth(MAX_MESSAGE_CHARS) else {
+        if message.chars().any(char::is_control) {
+            return message.chars().map(escaped).collect();
+        }
+        return message;
+    };
+    message[..end].chars().map(escaped).chain(["…".to_owned()]).collect()
+}
+
+fn escaped(c: char) -> String {
+    if c.is_control() { c.escape_default().to_string() } else { c.to_string() }
 }
 
 /// The id of the rule that a path of the text is in.

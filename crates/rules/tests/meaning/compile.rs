@@ -66,6 +66,18 @@ fn a_field_that_cannot_be_read_does_not_hide_what_is_wrong_with_others() {
     );
 }
 
+/// Messages quoted what was written as it was, and `lint` printed it to the terminal.
+#[test]
+fn what_a_message_quotes_is_safe_to_print() {
+    for host in ["\\e[2J*".to_owned(), "-*".repeat(20_000)] {
+        let rule = "rule_id: a, limit: 1, window: 1s, identifier_type: ip";
+        let text = format!("rules: [{{{rule}, applies_to: {{hosts: [\"{host}\"]}}}}]");
+        let problems = Policy::from_text(&text).expect_err("not a host");
+        let shown = problems[0].to_string();
+        assert!(shown.len() < 2_000 && !shown.chars().any(char::is_control), "{shown:?}");
+    }
+}
+
 #[test]
 fn rules() {
     for (fields, expected) in [
