@@ -25,7 +25,11 @@ group=$folder/groups/tollgate-machine-$$
 mkdir "$group"
 end() {
     echo 1 >"$group/cgroup.kill"
-    until find "$group" -depth -type d -exec rmdir {} + 2>/dev/null; do sleep 0.1; done
+    # Processes take a moment to end.
+    for _ in $(seq 100); do
+        ! find "$group" -depth -type d -exec rmdir {} + 2>/dev/null || return 0
+        sleep 0.1
+    done
 }
 trap end EXIT
 
