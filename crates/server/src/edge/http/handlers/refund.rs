@@ -77,7 +77,7 @@ pub(crate) async fn refund(
     }
     let author = session.author();
     let refunding = async move {
-        if names(&body, "decision_id") {
+        if fields_of(&body).is_some_and(|fields| fields.contains_key("decision_id")) {
             let DecisionBody { decision_id } = decode(&body)?;
             return refund_decision(&app, &author, &decision_id).await;
         }
