@@ -63,9 +63,9 @@ impl Entry<'_> {
             Some(u64::from_le_bytes(all))
         };
         let algorithm = match self.kind & !FLAGS {
-            1 => Algorithm::TokenBucket,
-            2 => Algorithm::LeakyBucket,
-            3 => Algorithm::Gcra,
+            1 | 9 => Algorithm::TokenBucket,
+            2 | 10 => Algorithm::LeakyBucket,
+            3 | 11 => Algorithm::Gcra,
             4 | 7 => Algorithm::FixedWindow,
             5 => Algorithm::SlidingWindowCounter,
             _ => return None,
@@ -74,6 +74,12 @@ impl Entry<'_> {
             1..=3 => {
                 let (limit, window) = (number(6)?, Micros::new(number(6)?));
                 let (whole, rest) = (number(7)?, number(6)?);
+                let at = Timestamp::from_micros(number(7)?);
+                State::from_bucket_parts(algorithm, limit, window, whole, rest, at).ok()
+            }
+            9..=11 => {
+                let (limit, window) = (number(2)?, Micros::from_secs(number(3)?));
+                let (whole, rest) = (number(2)?, number(5)?);
                 let at = Timestamp::from_micros(number(7)?);
                 State::from_bucket_parts(algorithm, limit, window, whole, rest, at).ok()
             }
@@ -93,12 +99,12 @@ impl Entry<'_> {
     }
 }
 
-/// The length of a state, by algorithm.
+/// The length of a state, by kind.
 const fn body_bytes(kind: u8) -> Option<usize> {
     Some(match kind & !FLAGS {
         0 => 0,
         1..=3 => 32,
-        4 => 19,
+        4 | 9..=11 => 19,
         5 => 25,
         6 => 6,
         7 => 33,

@@ -4,13 +4,29 @@ local function bucket_kernel(now, amount)
   local MAX_NUMBER, MAX_LIMIT = 9007199254740991, 1099511627776
   local bucket = {}
 
-  local function body(rate, window, whole, rest, at)
-    return struct.pack('<I6I6I7I6I7', rate, window, whole, rest, at)
+  local function numbers(bytes)
+    if #bytes == 19 then
+      local limit, window, whole, rest, at = struct.unpack('<I2I3I2I5I7', bytes)
+      return limit, window * 1000000, whole, rest, at
+    end
+    return struct.unpack('<I6I6I7I6I7', bytes)
+  end
+
+  local function body(l, rate, whole, rest, at)
+    if l.is_small and rate <= 65535 and whole <= 65535 then
+      return struct.pack('<I2I3I2I5I7', rate, l.window / 1000000, whole, rest, at)
+    end
+    return struct.pack('<I6I6I7I6I7', rate, l.window, whole, rest, at)
+  end
+
+  -- The kind of an entry with this state.
+  function bucket.kind(l, bytes)
+    return #bytes == 19 and l.algorithm + 8 or l.algorithm
   end
 
   -- Whether an entry is a state of the limit.
   function bucket.is_of(l, bytes)
-    local limit, window, whole, rest, at = struct.unpack('<I6I6I7I6I7', bytes)
+    local limit, window, whole, rest, at = numbers(bytes)
     return window == l.window and limit >= 1 and limit <= MAX_LIMIT and whole <= MAX_NUMBER and rest < window
       and at <= MAX_NUMBER
   end
@@ -21,10 +37,10 @@ local function bucket_kernel(now, amount)
     if not bytes then
       return
     end
-    local limit, _, whole, rest, at = struct.unpack('<I6I6I7I6I7', bytes)
+    local limit, _, whole, rest, at = numbers(bytes)
     if c.mode and at - now > l.believed then
       at = now
-      c.healed = body(limit, l.window, whole, rest, at)
+      c.healed = body(l, limit, whole, rest, at)
     end
     -- A refund lessens what was owed at the last admission, under the limit of that admission: draining is linear, and
     -- the limit that comes with the refund may be an earlier one.
@@ -99,7 +115,7 @@ local function bucket_kernel(now, amount)
   end
 
   function bucket.body(c)
-    return body(c.rate, c.limit.window, c.whole, c.rest, c.at)
+    return body(c.limit, c.rate, c.whole, c.rest, c.at)
   end
 
   function bucket.life(c)

@@ -40,6 +40,8 @@ local ENFORCE, DEBIT = 0, 2
 local TOKEN_BUCKET, LEAKY_BUCKET, GCRA, FIXED, SLIDING, LOG, CALENDAR = 1, 2, 3, 4, 5, 6, 7
 -- Anything larger was not written here, and counts as absent: a number that a double cannot represent.
 local MAX_NUMBER = 9007199254740991
+-- No number of a small bucket is larger.
+local SMALL = 65535
 -- The longest life of a counter that is plain, in us: ten years.
 local LONGEST = 315360000000000
 -- A product below this is exact, and so are its quotient and rest.
@@ -59,6 +61,10 @@ for i = 1, limit_count do
   local l = {}
   l.algorithm, l.limit, l.window, l.room, l.room_rest, l.is_delaying, l.delayed, l.delayed_rest, l.believed, l.most, place =
     unpack_bytes('<BI6I6I7I6BI7I6I7I7', args, place)
+  -- Whether a bucket is small: Redis rounds what a record takes up, and many are alone in theirs.
+  l.is_small = l.limit <= SMALL and l.room <= SMALL and l.delayed <= SMALL and l.most <= SMALL
+    and l.window < 1099511627776 and l.window % 1000000 == 0
+  l.kind = (l.algorithm <= GCRA and l.is_small) and l.algorithm + 8 or l.algorithm
   if l.algorithm == CALENDAR then
     local count, starts
     l.calendar, count, place = unpack_bytes('<I7B', args, place)

@@ -12,6 +12,15 @@ local function make_other()
     bucket, bucket, bucket, fixed, window_kernel(now, amount, '<I6I6I6I7'), log, calendar_kernel(now, fixed),
   }
 
+  local function algorithm_of(kind)
+    return kind > 8 and kind - 8 or kind
+  end
+
+  -- The kind of an entry with this state.
+  local function kind_of(l, body)
+    return l.algorithm <= GCRA and bucket.kind(l, body) or l.algorithm
+  end
+
   -- A string of the server, or nil if there is none or it is longer than `most`. Of one that is too long, little is
   -- read. A key of another type counts as absent; any other error is an error.
   local function read_string(key, most)
@@ -48,7 +57,7 @@ local function make_other()
       end
       if kept > expired then
         entries[low + middle * 256 + high * 65536] = {
-          kept = kept, tag = tag, algorithm = kind % 16, flags = kind - kind % 16, tail = tail,
+          kept = kept, tag = tag, kind = kind % 16, flags = kind - kind % 16, tail = tail,
           body = sub(text, offset + 8, offset + size - 1 - #tail),
         }
       end
@@ -58,7 +67,7 @@ local function make_other()
   end
 
   local function entry_text(e)
-    return pack('<I4', e.kept) .. e.tag .. pack('<B', e.algorithm + e.flags) .. e.body .. e.tail
+    return pack('<I4', e.kept) .. e.tag .. pack('<B', e.kind + e.flags) .. e.body .. e.tail
   end
 
   -- The changes of the request at hand become those of the call.
@@ -85,7 +94,7 @@ local function make_other()
     local l, e = c.limit, open(c.record).entries[c.number]
     c.entry = e
     c.held = e and e.flags % 32 >= HELD and #e.tail >= 7 and unpack_bytes('<I6', e.tail, 2) or 0
-    local is_of = e and e.algorithm == l.algorithm and c.kernel.is_of(l, e.body)
+    local is_of = e and algorithm_of(e.kind) == l.algorithm and c.kernel.is_of(l, e.body)
     c.state = is_of and e.body
     c.kernel.read(c, c.state)
   end
@@ -108,7 +117,7 @@ local function make_other()
       kept = e.kept
     end
     c.entry = {
-      kept = kept, tag = c.tag, algorithm = c.limit.algorithm, body = body,
+      kept = kept, tag = c.tag, kind = kind_of(c.limit, body), body = body,
       flags = e and e.flags or 0, tail = e and e.tail or '',
     }
     c.state = body
@@ -272,7 +281,7 @@ local function make_other()
     if e then
       record.is_changed = true
       if e.flags > 0 then
-        e.algorithm, e.body = 0, ''
+        e.kind, e.body = 0, ''
       else
         record.entries[number] = nil
       end
@@ -291,13 +300,13 @@ local function make_other()
     return nil
   end
 
-  -- The result of a charge as it is kept: fitted and written, then figures of a log, or algorithm and state.
+  -- The result of a charge as it is kept: fitted and written, then figures of a log, or kind and state.
   local function said_of(c)
     local flags = (c.fits and 1 or 0) + (c.written and 2 or 0)
     if c.limit.algorithm == LOG then
       return flags .. (c.figures or '')
     end
-    return flags .. (c.state and pack('<B', c.limit.algorithm) .. c.state or '')
+    return flags .. (c.state and pack('<B', kind_of(c.limit, c.state)) .. c.state or '')
   end
 
   -- Sets the result of a charge to one that was kept. Returns whether it is one.
@@ -313,7 +322,8 @@ local function make_other()
       end
       c.figures = bytes
     elseif bytes ~= '' then
-      if byte(bytes) ~= l.algorithm or #bytes ~= ENTRY_BYTES[l.algorithm] - 7 or not c.kernel.is_of(l, sub(bytes, 2)) then
+      local kind = byte(bytes)
+      if algorithm_of(kind) ~= l.algorithm or #bytes ~= ENTRY_BYTES[kind] - 7 or not c.kernel.is_of(l, sub(bytes, 2)) then
         return false
       end
       c.said = '\255\255\255\255' .. c.tag .. bytes
@@ -351,7 +361,7 @@ local function make_other()
         c.cost = 0
         settle({ c }, false)
         figures({ c })
-        c.said = c.state and '\255\255\255\255' .. c.tag .. pack('<B', c.limit.algorithm) .. c.state
+        c.said = c.state and '\255\255\255\255' .. c.tag .. pack('<B', kind_of(c.limit, c.state)) .. c.state
       end
       copies[c.record] = (copies[c.record] or VERSION) .. (c.said or '')
     end

@@ -110,7 +110,7 @@ while place <= length do
         one = one + c.cost
         local until_second = c.kept
         if algorithm <= GCRA then
-          -- It is kept a quarter longer than it has to be, so that its key needs another expiry only now and then.
+          -- It is kept longer than it has to be, so that its key needs another expiry only now and then.
           local life = (one * c.window + other_one) / c.rate
           if life > LONGEST then
             is_plain = false
@@ -118,7 +118,7 @@ while place <= length do
           end
           until_second = (now + life) / 1000000 + 1 + extra
           if until_second > kept then
-            until_second = until_second + life / 4000000 + 4
+            until_second = until_second + life / 4000000 + c.slack
             until_second = until_second - until_second % 1
           end
         end

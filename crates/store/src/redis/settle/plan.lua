@@ -12,7 +12,7 @@ for i = 1, plan_count do
     local low, middle, high = byte(tag, 1, 3)
     c.limit, c.tag, c.number = l, tag, low + middle * 256 + high * 65536
     c.algorithm, c.window, c.rate = l.algorithm, l.window, l.limit
-    c.form, c.bytes = FORMS[l.algorithm], ENTRY_BYTES[l.algorithm]
+    c.form, c.bytes = FORMS[l.kind], ENTRY_BYTES[l.kind]
     if l.algorithm == LOG then
       plan.logs = plan.logs + 1
     end
@@ -27,7 +27,12 @@ for i = 1, plan_count do
         most, rest = l.delayed, l.delayed_rest
       end
       c.most, c.most_rest = l.room < c.cost and -1 or most, rest
-      c.head = tag .. pack('<BI6I6', l.algorithm, l.limit, l.window)
+      c.slack = l.window < 240000000 and 4 + l.window / 4000000 or 64
+      if l.is_small then
+        c.head = tag .. pack('<BI2I3', l.kind, l.limit, l.window / 1000000)
+      else
+        c.head = tag .. pack('<BI6I6', l.kind, l.limit, l.window)
+      end
     else
       c.head, c.most_rest = tag .. pack('<BI6', l.algorithm, l.window), MAX_NUMBER
       c.most = l.room - c.cost

@@ -16,7 +16,7 @@ use crate::redis::draw::config;
 use crate::redis::stand::{NO_TIME, key, one, patient};
 
 /// What a key may be kept beyond its use, besides a quarter of that.
-const SLACK: Micros = Micros::from_secs(9);
+const SLACK: Micros = Micros::from_secs(69);
 /// No key is kept for longer.
 const MAX_LIFETIME: Micros = Micros::from_secs(10 * 365 * 24 * 3_600);
 

@@ -49,8 +49,8 @@ const MUTANTS: &[Mutant] = &[
     ("whole windows do not drain", "gone = gone + windows * c.rate", "gone = gone + 0"),
     (
         "a clock ahead is believed by buckets",
-        "at - now > l.believed then\n      at = now\n      c.healed = body(limit",
-        "false then\n      at = now\n      c.healed = body(limit",
+        "at - now > l.believed then\n      at = now\n      c.healed = body(l, limit",
+        "false then\n      at = now\n      c.healed = body(l, limit",
     ),
     ("a clock ahead is believed by windows", "at - now > c.limit.believed then", "false then"),
     ("a clock ahead is believed by logs", "newest_at - now > l.believed", "false"),
@@ -147,7 +147,7 @@ const MUTANTS: &[Mutant] = &[
     ),
     (
         "a state of another algorithm counts",
-        "e.algorithm == l.algorithm and c.kernel.is_of",
+        "algorithm_of(e.kind) == l.algorithm and c.kernel.is_of",
         "c.kernel.is_of",
     ),
     (
