@@ -150,8 +150,8 @@ impl Checker {
         }
         // A repeated call gets its response also if its rule was removed.
         let subject = check.subject(|| self.limiter.policy())?;
-        let is_allowed;
-        let (mut id, mut used_key) = (None, None);
+        let (is_allowed, id);
+        let mut used_key = None;
         let recording = Recording { call: Some(turn.call()), ..Recording::of(entry, check) };
         let context = |_: &Decision| Some(check.context());
         let (response, is_copy) = if self.limiter.store().is_shared() {
