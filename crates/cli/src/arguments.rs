@@ -92,7 +92,7 @@ pub(crate) enum RulesCommand {
     Rollback(RollbackArguments),
     /// Remove rules of a server.
     Delete(DeleteRulesArguments),
-    /// Report everything that is wrong or doubtful in policy files, or in those of envoyproxy/ratelimit.
+    /// Report what is wrong or doubtful in policies and in files of envoyproxy/ratelimit.
     Lint(LintArguments),
     /// Make a policy of the files of another rate limiter.
     Import(ImportArguments),

@@ -172,7 +172,9 @@ fn client() -> impl Strategy<Value = Item> {
 
 fn exception() -> impl Strategy<Value = Item> {
     let what = (prop::option::weighted(0.8, 1..4_u64), prop::option::weighted(0.3, 1..4_u64));
-    (rule_id(), who(), what).prop_map(|(id, (who, spelling), (limit, burst))| {
+    // Rules count by the user, so that the others are refused.
+    let who = prop_oneof![8 => Just(USER), 1 => select(vec![MEMBER, SITE])];
+    (rule_id(), (who, 0..2_usize), what).prop_map(|(id, (who, spelling), (limit, burst))| {
         let mut body = who.body(spelling);
         put(&mut body, "rule_id", Some(json!(id)));
         put(&mut body, "limit", limit.map(Into::into));

@@ -298,7 +298,11 @@ impl Model {
                 Some(rule) => {
                     let is_bucket = text(rule, "algorithm") == Some("token_bucket");
                     let (limit, burst) = (exception.get("limit"), exception.get("burst"));
-                    if (burst.is_some() && !is_bucket) || (limit.is_none() && burst.is_none()) {
+                    let never_applies = text(exception, "identifier_type") != Some("user_id");
+                    if (burst.is_some() && !is_bucket)
+                        || (limit.is_none() && burst.is_none())
+                        || never_applies
+                    {
                         wrong.insert("invalid");
                     }
                 }

@@ -45,7 +45,7 @@ async fn filters_find_what_they_name() {
         rules:
           - {rule_id: a, limit: 1, window: 1s, identifier_type: user_id, tenant: acme}
           - {rule_id: b, limit: 1, window: 1s, identifier_type: user_id, tenant: acme, enabled: false}
-          - {rule_id: c, limit: 1, window: 1s, identifier_type: user_id}
+          - {rule_id: c, limit: 1, window: 1s, identifier_type: [user_id, ip]}
         clients:
           - {identifier_type: user_id, identifier: u1, tier: free}
           - {identifier_type: user_id, identifier: u2, tier: pro}

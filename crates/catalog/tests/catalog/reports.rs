@@ -185,7 +185,10 @@ async fn fill(place: &Place) -> TestCatalog {
     assert_ne!(digests[0], digests[1]);
     desk.write(vec![
         put(Kind::Tier, &json!({"tier": "pro"})),
-        put(Kind::Rule, &rule("api", &json!({"tenant": "acme"}))),
+        put(
+            Kind::Rule,
+            &rule("api", &json!({"tenant": "acme", "identifier_type": ["user_id", "api_key"]})),
+        ),
         put(Kind::Client, &named(json!("user_id"), json!("u1"), json!({"tier": "pro"}))),
         put(Kind::Client, &named(json!("api_key"), secret(), json!({"tier": "pro"}))),
         put(

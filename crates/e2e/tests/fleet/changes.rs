@@ -162,7 +162,7 @@ fn requests_of_envoy_are_counted_in_the_store() {
         assert_eq!(answer.status, expected, "{answer:?}");
     }
     let keys = "return #redis.call('KEYS', 'tg:*')";
-    assert_eq!(redis.command(&["EVAL", keys, "0"]).integer(), 2, "the counter and the mark");
+    assert_eq!(redis.command(&["EVAL", keys, "0"]).integer(), 3, "counter, mark and number");
 }
 
 #[test]

@@ -29,7 +29,7 @@ rules:
     refund_on: [503, 5xx]
     refusal: {status: 503, body: 'wait {retry_after} s', content_type: text/plain}
     enabled: false
-  - {rule_id: "1e3", limit: 0, window: 1h30m, identifier_type: global, replaces: [everything]}
+  - {rule_id: "1e3", limit: 0, window: 1h30m, identifier_type: ip, replaces: [everything]}
 tiers: [{tier: free, default: true}, {tier: "no"}]
 clients: [{identifier_type: [user_id, tenant], identifier: [eve, acme], tier: "no"}]
 overrides: [{rule_id: "1e3", identifier_type: ip, identifier: "::1", limit: 7, starts_at: "2029-01-01T00:00:00Z", expires_at: "2030-01-01T00:00:00Z"}]

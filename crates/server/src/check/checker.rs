@@ -150,7 +150,7 @@ impl Checker {
         }
         // A repeated call gets its response also if its rule was removed.
         let subject = check.subject(|| self.limiter.policy())?;
-        let (is_allowed, id): (bool, Option<DecisionId>);
+        let (is_allowed, id);
         let mut used_key = None;
         let recording = Recording { call: Some(turn.call()), ..Recording::of(entry, check) };
         let context = |_: &Decision| Some(check.context());
