@@ -160,7 +160,7 @@ fn a_reset_is_in_the_audit_log() {
     assert_eq!(server.post_as_admin(RESET, &body.to_string()).status, 200);
     let record = until("the reset in the log", || {
         let log = server.get_as_admin("/api/v1/audit?kind=counters").json();
-        Some(log["records"][0].clone()).filter(|record| record.is_object())
+        Some(log["records"][0].clone()).filter(Value::is_object)
     });
     assert_eq!(record["entry"], r#"["test.user","user","ann"]"#, "{record}");
     assert_eq!(
