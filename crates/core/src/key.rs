@@ -57,7 +57,7 @@ impl RuleTag {
     /// The tag of a rule.
     #[must_use]
     pub fn of(rule: &str) -> Self {
-        // FNV-1a, folded. Whoever writes rules gains nothing by choosing tags.
+        // FNV-1a, folded: authors of rules gain nothing by choosing tags.
         let hash = rule
             .bytes()
             .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));

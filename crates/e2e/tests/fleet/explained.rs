@@ -109,7 +109,9 @@ fn a_refusal_is_explained_by_the_node_that_made_it_while_it_remembers() {
 #[test]
 fn a_long_explanation_arrives_whole() {
     let rule = |number: usize| {
-        format!("- {{rule_id: r{number}, limit: 0, window: 1d, identifier_type: global}}\n")
+        format!(
+            "- {{rule_id: r{number}, limit: 0, window: 1d, identifier_type: global, consistency: local}}\n"
+        )
     };
     let rules = format!("rules:\n{}", (0..300).map(rule).collect::<String>());
     let (redis, postgres) = (Redis::start(), Postgres::start());

@@ -133,7 +133,7 @@ mod tests {
         let sliding = [(1_000_000, 6), (4, 6), (5, 6), (88, 7)];
         let mut bytes = vec![VERSION];
         bytes.extend(entry([1, 0, 0], 3, &bucket, &[]));
-        // With a flag that nobody knows, and three bytes of it.
+        // With an unknown flag, and three bytes of it.
         bytes.extend(entry([2, 0, 0], 0x45, &sliding, &[3, 9, 9, 9]));
         bytes.extend(entry([3, 0, 0], 4, &[(2_000_000, 6), (6, 6), (99, 7)], &[]));
         bytes.extend(entry([4, 0, 0], 7, &[(86, 6), (7, 7), (50, 7), (1, 6), (60, 7)], &[]));

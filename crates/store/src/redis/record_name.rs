@@ -1,5 +1,5 @@
 //! Names of counters in Redis. All counters of a subject whose rules count by the same identifiers are entries of one
-//! record, whose key is a keyed hash: without the fleet's secret nobody can tell whose it is by hashing all addresses.
+//! record, whose key is a keyed hash: without the fleet's secret, hashing all addresses does not tell whose it is.
 //! Keys are short, since they take memory for every subject: 66 bits are enough that no two subjects of a fleet share
 //! one.
 

@@ -137,7 +137,7 @@ async fn a_value_that_cannot_be_read_costs_its_counter_alone() {
             Value::Record(
                 [&[2], entry(kind, &[(window, 6), (9, 6), (now, 7)]).as_slice()].concat(),
             ),
-            // An entry of an algorithm that nobody knows, and one that is cut.
+            // An entry of an unknown kind, and one that is cut.
             record(8, &[(window, 6), (9, 6), (now, 7), (0, 8)]),
             record(kind, &[(window, 3)]),
             Value::ListForRecord,

@@ -6,7 +6,8 @@ use tollgate_store::{CounterKey, FleetGate, RemoteSettings, Store as _};
 use tollgate_testbed::{Redis, Reply};
 
 use crate::redis::stand::{
-    LONG, NO_TIME, commands, connect, forget_commands, key, limit, one, patient, remaining, take,
+    LONG, NO_TIME, commands, connect, forget_commands, key, limit, one, patient, remaining,
+    script_calls, take,
 };
 
 const RULES: [(&str, Algorithm); 3] = [
@@ -56,7 +57,7 @@ async fn three_rules_of_a_subject_are_read_once_and_written_once() {
     }
 }
 
-/// Requests about one subject that are sent together write its record once.
+/// Requests about one subject that are sent together write its record once in each call.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_record_that_many_requests_charge_is_written_once() {
     let redis = Redis::start();
@@ -71,7 +72,8 @@ async fn a_record_that_many_requests_charge_is_written_once() {
         .map(|settled| settled.expect("an answer").results[0].report.remaining)
         .collect();
     assert!(left.is_sorted_by(|before, after| before - after == 1), "{left:?}");
-    assert_eq!(commands(&redis).get("setrange"), Some(&1));
+    let (calls, commands) = (script_calls(&redis), commands(&redis));
+    assert_eq!(commands.get("setrange"), Some(&calls), "{commands:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -84,7 +86,7 @@ async fn held_units_count_as_used_and_flagged_bytes_are_kept() {
         take(&store, key("a", subject), &ten).await.expect("an answer");
         take(&store, key("b", subject), &ten).await.expect("an answer");
         let [record, _] = store.keys_of(&key("a", subject));
-        // Six units are held until long from now, and two bytes follow that nobody knows.
+        // Six units are held until long from now, and two unknown bytes follow.
         let tail = [15, 6, 0, 0, 0, 0, 0, 255, 255, 255, 255, 255, 255, 0, 0xaa, 0xbb];
         let tag = RuleTag::of("a").bytes();
         let flagged = hold(&redis, &record, tag, kind, &tail);
@@ -150,7 +152,7 @@ async fn entries_of_rules_that_a_node_does_not_know_are_carried_over_until_they_
     assert_eq!(remaining(&store, key("old", "x"), &lasting).await, 9);
 }
 
-/// Nobody finds out whose a record is by hashing all addresses.
+/// Hashing all addresses does not tell whose a record is.
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_with_another_key_count_elsewhere() {
     let redis = Redis::start();
