@@ -165,6 +165,37 @@ fn requests_of_envoy_are_counted_in_the_store() {
     assert_eq!(redis.command(&["EVAL", keys, "0"]).integer(), 3, "counter, mark and number");
 }
 
+/// A refusal from the deny cache said that a quota which is used up has some left.
+#[test]
+fn a_refusal_from_the_deny_cache_names_no_quota_that_is_used_up() {
+    let (redis, folder) = (Redis::start(), tempfile::tempdir().expect("a folder"));
+    let limit = |value: &str| {
+        format!(
+            "{{key: service, value: {value}, quota_mode: true, metadata: {{free: {{{value}: 1}}}}, \
+             rate_limit: {{unit: year, requests_per_unit: 1}}}}"
+        )
+    };
+    let file = format!("{{domain: shop, descriptors: [{}, {}]}}", limit("one"), limit("two"));
+    fs::write(folder.path().join("shop.yaml"), file).expect("written");
+    let path = folder.path().to_str().expect("a readable path");
+    let arguments = ["--store", &redis.url(), "--envoy-config", path];
+    let settings = "{store_failure: {deadline: 5s}, deny_cache: 30s}";
+    let node = Server::start(&Setup { settings, arguments: &arguments, ..Setup::default() });
+    let body = r#"{"domain":"shop","descriptors":[{"entries":[{"key":"service","value":"one"}]},{"entries":[{"key":"service","value":"two"}]}]}"#;
+    assert_eq!(node.post("/json", body).status, 200);
+    for _ in 0..3 {
+        let refused = node.post("/json", body);
+        let said = refused.json();
+        assert_eq!(refused.status, 429, "{said}");
+        let codes: Vec<&str> = ["/statuses/0/code", "/statuses/1/code"]
+            .into_iter()
+            .filter_map(|place| said.pointer(place)?.as_str())
+            .collect();
+        assert_eq!(codes, ["OVER_LIMIT", "OVER_LIMIT"], "{said}");
+        assert!(!said.to_string().contains("free"), "{said}");
+    }
+}
+
 #[test]
 fn a_peek_of_envoy_sees_a_charge_beyond_the_limit_on_another_node() {
     let redis = Redis::start();

@@ -67,6 +67,22 @@ fn a_store_that_becomes_that_of_others_is_not_used_any_more() {
     until("the store to be open", || is_allowed(&node).then_some(()));
 }
 
+/// It was silent about it for ever.
+#[test]
+fn a_node_that_starts_without_the_store_of_others_says_so_once_it_is_there() {
+    let redis = Redis::start();
+    let (url, line) = (redis.url(), "belongs to another fleet");
+    let store = ["--store", url.as_str()];
+    redis.command(&["SET", "tg:fleet", "others"]);
+    redis.pause();
+    let node = Server::start(&setup(&store, &[OURS]));
+    redis.resume();
+    until("a line", || node.process.errors().contains(line).then_some(()));
+    assert!(!is_store_up(&node) && !is_allowed(&node), "on_store_failure: closed");
+    redis.command(&["DEL", "tg:fleet"]);
+    until("the store to be open", || is_allowed(&node).then_some(()));
+}
+
 /// They were cut off from their store by the first node that had a secret.
 #[test]
 fn nodes_without_a_secret_keep_their_store() {

@@ -111,7 +111,8 @@ impl Fleet {
     fn others_own_it(&self) -> String {
         format!(
             "the store {} belongs to another fleet: its nodes have another secret, or none. Use their catalog, set \
-             TOLLGATE_FLEET_SECRET or fleet.secret_file to their secret, or choose another store or prefix",
+             TOLLGATE_FLEET_SECRET or fleet.secret_file to their secret, or choose another store or prefix. If you are \
+             changing the secret, set the old one as TOLLGATE_FLEET_PREVIOUS_SECRET or fleet.previous_secret_file",
             self.store
         )
     }
@@ -158,14 +159,17 @@ impl Shared {
         // One line when the store is lost to others, one when it can be used. A store that does not respond is reported by
         // its circuit breaker.
         let mut is_awaited = self.fleet.has_shared_store() && !self.fleet.owns_store();
+        let mut is_lost = false;
         loop {
             sleep(if last == StoreOwner::Us { RECHECK_INTERVAL } else { RETRY_INTERVAL }).await;
             let owner = self.store_owner().await;
-            if owner == StoreOwner::Others && !std::mem::replace(&mut is_awaited, true) {
+            if owner == StoreOwner::Others && !std::mem::replace(&mut is_lost, true) {
+                is_awaited = true;
                 let why = self.fleet.others_own_it();
                 tracing::error!("{why}; until then on_store_failure of each rule applies");
             }
             if owner == StoreOwner::Us && std::mem::take(&mut is_awaited) {
+                is_lost = false;
                 tracing::info!(store = %self.fleet.store, "the store can be used");
             }
             last = owner;

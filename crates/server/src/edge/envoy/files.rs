@@ -108,12 +108,12 @@ pub(super) async fn check(
             DescriptorVerdict::Limit { limit, .. } => set.name_of(*limit),
             _ => "",
         };
+        let is_over_peek =
+            line.and_then(|line| over_peeks.get(line)).is_some_and(|is_over| *is_over);
         outcome.map_or_else(
-            || unmatched.clone(),
-            |outcome| {
-                let is_over_peek = over_peeks.get(outcome.subject).is_some_and(|is_over| *is_over);
-                Status::of(&decision, outcome, name, outcome.is_exceeded() || is_over_peek)
-            },
+            // Of a refusal from the deny cache only one outcome is known.
+            || Status { is_over: unmatched.is_over || is_over_peek, ..unmatched.clone() },
+            |outcome| Status::of(&decision, outcome, name, outcome.is_exceeded() || is_over_peek),
         )
     });
     let statuses: Vec<Status> = statuses.collect();

@@ -62,7 +62,7 @@ for i = 1, limit_count do
   l.algorithm, l.limit, l.window, l.room, l.room_rest, l.is_delaying, l.delayed, l.delayed_rest, l.believed, l.most, place =
     unpack_bytes('<BI6I6I7I6BI7I6I7I7', args, place)
   -- Whether a bucket is small: Redis rounds what a record takes up, and many are alone in theirs.
-  l.is_small = l.limit <= SMALL and l.room <= SMALL and l.delayed <= SMALL and l.most <= SMALL
+  l.is_small = l.limit <= SMALL and l.room <= SMALL and l.delayed <= SMALL
     and l.window < 1099511627776 and l.window % 1000000 == 0
   l.kind = (l.algorithm <= GCRA and l.is_small) and l.algorithm + 8 or l.algorithm
   if l.algorithm == CALENDAR then
