@@ -14,6 +14,9 @@ pub struct Key<'a> {
     pub subject: &'a [u8],
     /// The values of the other identifiers, joined in a form that cannot collide.
     pub rest: &'a [u8],
+    /// Stands for what the rule counts by, and whose it is. Counters of different groups are never kept together: their
+    /// values may be equal, and one author may choose ids with the tags of another's rules.
+    pub group: u64,
 }
 
 impl<'a> Key<'a> {
@@ -34,7 +37,13 @@ impl<'a> Key<'a> {
         hash.write_usize(subject.len());
         hash.write(subject);
         hash.write(rest);
-        Self { fingerprint: hash.finish(), rule, subject, rest }
+        Self { fingerprint: hash.finish(), rule, subject, rest, group: 0 }
+    }
+
+    /// The same counter, of a rule of this group.
+    #[must_use]
+    pub const fn in_group(self, group: u64) -> Self {
+        Self { group, ..self }
     }
 }
 
@@ -45,8 +54,8 @@ impl fmt::Debug for Key<'_> {
     }
 }
 
-/// What tells the counters of one subject apart where they are kept together: 24 bits of the rule's id. Rules that count
-/// by the same identifiers must have different ones.
+/// What tells the counters of one subject apart where they are kept together: 24 bits of the rule's id. Rules of one group
+/// must have different ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RuleTag([u8; 3]);
 
@@ -57,7 +66,7 @@ impl RuleTag {
     /// The tag of a rule.
     #[must_use]
     pub fn of(rule: &str) -> Self {
-        // FNV-1a, folded: authors of rules gain nothing by choosing tags.
+        // FNV-1a, folded. Within a group all rules have one owner.
         let hash = rule
             .bytes()
             .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));

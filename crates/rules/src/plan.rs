@@ -257,6 +257,7 @@ impl Plan {
             rule: &rule.id,
             subject: planned.key.subject.of(&self.text),
             rest: planned.key.rest.of(&self.text),
+            group: rule.group,
         };
         Some(Charge { key, limit: planned.limit(rule), cost: planned.cost, mode: planned.mode })
     }

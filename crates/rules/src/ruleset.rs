@@ -54,6 +54,8 @@ pub struct Rule {
     pub refusal: Option<Arc<RuleRefusal>>,
     /// What its counters are kept by; never empty.
     pub identifiers: Box<[Identifier]>,
+    /// Stands for these identifiers and the tenant.
+    pub(crate) group: u64,
     /// What happens to a request that lacks one of them.
     pub on_missing: OnMissing,
     /// The tenant it belongs to and only sees.

@@ -210,6 +210,14 @@ impl Store for AnyStore {
         !matches!(self, Self::Memory(_))
     }
 
+    fn naming(&self) -> u64 {
+        match self {
+            Self::Memory(store) => store.naming(),
+            Self::Redis(store) => store.naming(),
+            Self::Postgres(store) => store.naming(),
+        }
+    }
+
     #[inline]
     fn try_settle(
         &self,

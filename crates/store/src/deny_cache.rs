@@ -237,6 +237,10 @@ impl<S: Store> Store for DenyCache<S> {
         self.inner.is_shared()
     }
 
+    fn naming(&self) -> u64 {
+        self.inner.naming()
+    }
+
     fn try_settle(
         &self,
         request: &SettleRequest<'_>,

@@ -145,6 +145,11 @@ pub trait Store: Send + Sync + 'static {
     /// Whether other processes share the counters.
     fn is_shared(&self) -> bool;
 
+    /// Identifies how counters are named. Under another one, all counters are new.
+    fn naming(&self) -> u64 {
+        0
+    }
+
     /// Settles a request without waiting, into `settlement`, which has no results yet. `false`: the store cannot
     /// decide at once, and nothing was charged; [`Store::submit`] the request.
     fn try_settle(
@@ -237,6 +242,10 @@ impl OpOutcome {
 impl<S: Store> Store for Arc<S> {
     fn is_shared(&self) -> bool {
         (**self).is_shared()
+    }
+
+    fn naming(&self) -> u64 {
+        (**self).naming()
     }
 
     #[inline]

@@ -25,12 +25,14 @@ use crate::soft::SoftState;
 use crate::used_key::UsedKey;
 
 /// The format of a claim, so that a later one is not misread.
-const FORMAT: u8 = 2;
+const FORMAT: u8 = 3;
 
 /// What a decision charged, read from bytes.
 pub struct RefundClaim<'a> {
     /// When it was charged, by the clock of the store.
     charged_at: Timestamp,
+    /// How the store named its counters then.
+    naming: u64,
     revision: u64,
     tier: Option<&'a str>,
     /// The call of its idempotency key, and the subject beside which the store has the record.
@@ -42,6 +44,7 @@ struct ClaimedCharge<'a> {
     rule_id: &'a str,
     subject: &'a [u8],
     rest: &'a [u8],
+    group: u64,
     limit: Limit,
     units: u64,
     mode: Mode,
@@ -96,6 +99,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         let mut claim = ClaimWriter { out, len: 0 };
         claim.byte(FORMAT)?;
         claim.push(&decision.now.as_micros().to_le_bytes())?;
+        claim.push(&self.store().naming().to_le_bytes())?;
         claim.number(decision.revision().number)?;
         claim.bytes(decision.tier().map(str::as_bytes))?;
         claim.bytes(call.as_ref().map(<[u8; 16]>::as_slice))?;
@@ -118,6 +122,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             claim.bytes(Some(key.rule.as_bytes()))?;
             claim.bytes(Some(key.subject).filter(|subject| last_subject != Some(*subject)))?;
             claim.bytes(Some(key.rest))?;
+            claim.push(&key.group.to_le_bytes())?;
             claim.number(cost)?;
             claim.byte(marks(mode, result.soft, true))?;
             claim.number(report.remaining)?;
@@ -138,13 +143,17 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         claim: &RefundClaim<'_>,
         mark: [u8; 16],
     ) -> Result<ClaimOutcome, StoreError> {
+        // Counters that have other names now started anew: they were never charged for this.
+        if claim.naming != self.store().naming() {
+            return Ok(ClaimOutcome::Expired);
+        }
         let refunds: SmallVec<[ExpiringRefund<'_>; 4]> = claim
             .charges
             .iter()
-            .map(|ClaimedCharge { rule_id, subject, rest, limit, units, lasts, .. }| {
+            .map(|ClaimedCharge { rule_id, subject, rest, group, limit, units, lasts, .. }| {
                 ExpiringRefund {
                     refund: Refund {
-                        key: Key::new(&self.hasher, rule_id, subject, rest),
+                        key: Key::new(&self.hasher, rule_id, subject, rest).in_group(*group),
                         limit,
                         units: *units,
                         charged_at: Some(claim.charged_at),
@@ -172,6 +181,7 @@ impl<'a> RefundClaim<'a> {
             return None;
         }
         let charged_at = Timestamp::from_micros(reader.fixed()?);
+        let naming = reader.fixed()?;
         let revision = reader.number()?;
         let tier = reader.bytes()?.map(str::from_utf8).transpose().ok()?;
         let call: Option<[u8; 16]> = reader.bytes()?.map(TryInto::try_into).transpose().ok()?;
@@ -181,12 +191,13 @@ impl<'a> RefundClaim<'a> {
             let rule_id = str::from_utf8(reader.bytes()??).ok()?;
             let same = charges.last().map(|charge| charge.subject);
             let subject = reader.bytes()?.or(same)?;
-            let (rest, units) = (reader.bytes()??, reader.number()?);
+            let (rest, group, units) = (reader.bytes()??, reader.fixed()?, reader.number()?);
             let (mode, state, _) = read_marks(reader.byte()?)?;
             charges.push(ClaimedCharge {
                 rule_id,
                 subject,
                 rest,
+                group,
                 units,
                 mode,
                 state,
@@ -198,7 +209,7 @@ impl<'a> RefundClaim<'a> {
         }
         let first = charges.first()?;
         let key = call.map(|call| (call, beside.unwrap_or(first.subject)));
-        Some(Self { charged_at, revision, tier, key, charges })
+        Some(Self { charged_at, naming, revision, tier, key, charges })
     }
 
     /// The idempotency key of the decision, if it had one, given its note.

@@ -29,7 +29,7 @@ impl fmt::Debug for UsedKey {
 
 impl UsedKey {
     fn record(&self) -> RecordRef<'_> {
-        let beside = Key { fingerprint: 0, rule: "", subject: &self.subject, rest: b"" };
+        let beside = Key { fingerprint: 0, rule: "", subject: &self.subject, rest: b"", group: 0 };
         RecordRef { call: self.call, note: &self.note, beside }
     }
 }

@@ -109,7 +109,7 @@ fn no_interval_admits_more_than_its_share() {
 
 /// Settles by the function that all stores use.
 fn ask(counter: &mut Counter, cost: u64) -> (bool, ChargeResult) {
-    let key = Key { fingerprint: 0, rule: "rule", subject: b"subject", rest: b"" };
+    let key = Key { fingerprint: 0, rule: "rule", subject: b"subject", rest: b"", group: 0 };
     let charge = Charge { key, limit: &counter.limit, cost, mode: Mode::Enforce };
     let mut lines = [ChargeResult::default()];
     let states = std::slice::from_mut(&mut counter.state);

@@ -29,7 +29,7 @@ struct Settled {
 }
 
 fn charge(item: &Item) -> Charge<'_> {
-    let key = Key { fingerprint: 0, rule: "rule", subject: b"subject", rest: b"" };
+    let key = Key { fingerprint: 0, rule: "rule", subject: b"subject", rest: b"", group: 0 };
     Charge { key, limit: &item.limit, cost: item.cost, mode: item.mode }
 }
 

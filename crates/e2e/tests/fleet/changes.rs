@@ -179,7 +179,7 @@ fn a_refusal_from_the_deny_cache_names_no_quota_that_is_used_up() {
     fs::write(folder.path().join("shop.yaml"), file).expect("written");
     let path = folder.path().to_str().expect("a readable path");
     let arguments = ["--store", &redis.url(), "--envoy-config", path];
-    let settings = "{store_failure: {deadline: 5s}, deny_cache: 30s}";
+    let settings = "{store_failure: {deadline: 5s}, deny_cache: 1s}";
     let node = Server::start(&Setup { settings, arguments: &arguments, ..Setup::default() });
     let body = r#"{"domain":"shop","descriptors":[{"entries":[{"key":"service","value":"one"}]},{"entries":[{"key":"service","value":"two"}]}]}"#;
     assert_eq!(node.post("/json", body).status, 200);

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
+use sha2::{Digest as _, Sha256};
 use tollgate_core::{Algorithm, CalendarUnit, Micros, Mode, Quota};
 
 use crate::calendar::calendar;
@@ -81,6 +82,7 @@ pub(crate) fn compile_rule(
         penalty,
         refund_on: statuses(document),
         refusal,
+        group: group(&identifiers, conditions.tenant.as_deref()),
         identifiers: identifiers.into(),
         on_missing: document.on_missing,
         tenant: conditions.tenant.clone(),
@@ -342,5 +344,42 @@ fn attribute_of(name: &str) -> Result<Identifier, Flaw> {
         "user_id" | "api_key" | "ip" | "tenant" => Identifier::parse(name),
         _ if name.contains(':') => Identifier::parse(name),
         _ => Identifier::parse(&format!("attribute:{name}")),
+    }
+}
+
+/// Stands for what rules count by and whose they are. A digest, so that the author of one rule cannot choose the group of
+/// another's.
+fn group(identifiers: &[Identifier], tenant: Option<&str>) -> u64 {
+    let mut digest = Sha256::new();
+    for identifier in identifiers {
+        digest.update(identifier.to_string());
+        digest.update([0]);
+    }
+    digest.update(tenant.unwrap_or_default());
+    let digest = digest.finalize();
+    digest.iter().take(8).fold(0, |group, byte| group << 8 | u64::from(*byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A tenant could choose the id of its rule so that its counters were those of an operator's rule.
+    #[test]
+    fn rules_by_other_identifiers_or_of_another_tenant_are_another_group() {
+        let (user, attribute) = (Identifier::UserId, Identifier::Attribute("a".into()));
+        let groups = [
+            group(&[user.clone()], None),
+            group(&[user.clone()], Some("zeta")),
+            group(&[user.clone()], Some("acme")),
+            group(&[attribute.clone()], None),
+            group(&[attribute.clone()], Some("zeta")),
+            group(&[user.clone(), attribute.clone()], None),
+            group(&[attribute, user.clone()], None),
+        ];
+        for (place, one) in groups.iter().enumerate() {
+            assert!(!groups[place + 1..].contains(one), "{groups:?}");
+        }
+        assert_eq!(groups[0], group(&[user], None));
     }
 }

@@ -16,11 +16,11 @@ pub(super) fn without_place(rules: &RuleSet, documents: &[RuleDocument]) -> Vec<
     let mut found = Vec::new();
     for (at, document) in documents.iter().enumerate() {
         let Some(rule) = rules.find(&document.rule_id) else { continue };
-        // Rules for different endpoints are about different subjects if they count by those.
-        let shares_records = !rule.identifiers.contains(&Identifier::Endpoint);
-        if !shares_records || rule.consistency != Consistency::Strict {
+        if rule.consistency != Consistency::Strict {
             continue;
         }
+        // Rules for different endpoints are about different subjects if they count by those.
+        let is_crowded = !rule.identifiers.contains(&Identifier::Endpoint);
         let group = groups.entry((&rule.identifiers, rule.tenant.as_deref())).or_default();
         let tag = RuleTag::of(&rule.id);
         if let Some(other) = group.iter().find(|other| RuleTag::of(&other.id) == tag) {
@@ -29,7 +29,7 @@ pub(super) fn without_place(rules: &RuleSet, documents: &[RuleDocument]) -> Vec<
                 other.id
             );
             found.push((at, Flaw::new(message, "change one of the ids").within("rule_id")));
-        } else if group.len() == RuleTag::MAX_RULES {
+        } else if is_crowded && group.len() == RuleTag::MAX_RULES {
             let message = format!(
                 "Redis keeps the counters of at most {} rules that count by the same identifiers",
                 RuleTag::MAX_RULES

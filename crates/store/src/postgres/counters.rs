@@ -27,7 +27,7 @@ const MAX_LOG_ENTRY_BYTES: u64 = 42;
 const MAX_STATE_BYTES: i32 = 1 << 20;
 
 /// The kernels do not read keys.
-const NAMELESS: Key<'_> = Key { fingerprint: 0, rule: "", subject: b"", rest: b"" };
+const NAMELESS: Key<'_> = Key { fingerprint: 0, rule: "", subject: b"", rest: b"", group: 0 };
 
 /// Which clock dates a request.
 #[derive(Clone, Copy, Debug)]

@@ -301,6 +301,10 @@ impl Store for RedisStore {
         true
     }
 
+    fn naming(&self) -> u64 {
+        self.router.settings.gate.counter_key().map_or(0, |key| key.id())
+    }
+
     fn try_settle(&self, _: &SettleRequest<'_>, _: Timestamp, _: &mut Settlement) -> bool {
         false
     }

@@ -14,8 +14,8 @@ use crate::remote::{CounterKey, CounterName};
 /// How many characters of a digest name a subject.
 const DIGEST_CHARS: usize = 11;
 
-/// Names counters: `record:tag`. The record is a digest of the subject and the rest; in a cluster `{digest of the
-/// subject}` and a digest of both, so that all counters of a subject are in one slot.
+/// Names counters: `record:tag`. The record is a digest of the group, the subject and the rest; in a cluster after `{digest
+/// of the subject}`, so that all counters of a subject are in one slot.
 #[derive(Clone, Debug)]
 pub(super) struct RecordNames {
     pub(super) key: Option<CounterKey>,
@@ -30,10 +30,9 @@ impl RecordNames {
             self.push_digest(&mut name, &[key.subject]);
             name.push('}');
         }
-        if !self.is_cluster || !key.rest.is_empty() {
-            let length = (key.subject.len() as u64).to_le_bytes();
-            self.push_digest(&mut name, &[&length, key.subject, key.rest]);
-        }
+        let group = key.group.to_le_bytes();
+        let length = (key.subject.len() as u64).to_le_bytes();
+        self.push_digest(&mut name, &[&group, &length, key.subject, key.rest]);
         name.push(':');
         URL_SAFE_NO_PAD.encode_string(RuleTag::of(key.rule).bytes(), &mut name);
         CounterName::read(&name)
@@ -74,6 +73,17 @@ mod tests {
     use std::hash::{BuildHasherDefault, DefaultHasher};
 
     use super::*;
+
+    #[test]
+    fn counters_of_different_groups_are_never_in_one_record() {
+        let hasher = BuildHasherDefault::<DefaultHasher>::new();
+        let key = Key::new(&hasher, "r", b"alice", b"");
+        for is_cluster in [false, true] {
+            let names = RecordNames { key: None, is_cluster };
+            let record = |group| split(&names.counter(&key.in_group(group))).0.to_owned();
+            assert_ne!(record(1), record(2));
+        }
+    }
 
     fn name(names: &RecordNames, rule: &str, subject: &str, rest: &str) -> String {
         let hasher = BuildHasherDefault::<DefaultHasher>::new();

@@ -139,7 +139,7 @@ fn refunds_are_visible_to_other_threads() {
     const REFUNDS: u64 = 4;
     let quota = Quota::new(Algorithm::FixedWindow, 10, Micros::from_secs(3_600));
     let limit = quota.compile().expect("a valid quota");
-    let key = Key { fingerprint: 1, rule: "rule", subject: b"subject", rest: b"" };
+    let key = Key { fingerprint: 1, rule: "rule", subject: b"subject", rest: b"", group: 0 };
     let charges = |cost| [Charge { key, limit: &limit, cost, mode: Mode::Enforce }];
     for round in 0..ROUNDS {
         let cache = DenyCache::new(Yielding(MemoryStore::with_bytes(0)));

@@ -254,7 +254,7 @@ fn gcra(limit: u64) -> Limit {
 }
 
 fn charge<'a>(fingerprint: u64, limit: &'a Limit, cost: u64) -> Charge<'a> {
-    let key = Key { fingerprint, rule: "rule", subject: b"subject", rest: b"" };
+    let key = Key { fingerprint, rule: "rule", subject: b"subject", rest: b"", group: 0 };
     Charge { key, limit, cost, mode: Mode::Enforce }
 }
 

@@ -23,7 +23,7 @@ fn explore(test: impl Fn() + Send + Sync + Copy + 'static) {
 /// A counter of the page that the upper bits of `page` choose, in a place that `place` chooses.
 fn key(page: u8, place: u8) -> Key<'static> {
     let fingerprint = u64::from(page) << 56 | u64::from(place) << 40 | 1;
-    Key { fingerprint, rule: "rule", subject: b"subject", rest: b"" }
+    Key { fingerprint, rule: "rule", subject: b"subject", rest: b"", group: 0 }
 }
 
 fn limit(algorithm: Algorithm, units: u64, window: Micros) -> Limit {

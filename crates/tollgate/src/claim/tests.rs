@@ -1,5 +1,7 @@
 //! Claims of some decisions, read again and broken.
 
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
 use tollgate_rules::Policy;
 use tollgate_store::{MemoryStore, Outcomes, SettleRequest, Settlement};
 
@@ -7,12 +9,16 @@ use super::*;
 use crate::clock::ManualClock;
 use crate::request::Request;
 
-/// A store that says that it is shared.
-struct SharedMemory(MemoryStore);
+/// A store that says that it is shared, and how it names its counters.
+struct SharedMemory(MemoryStore, AtomicU64);
 
 impl Store for SharedMemory {
     fn is_shared(&self) -> bool {
         true
+    }
+
+    fn naming(&self) -> u64 {
+        self.1.load(Relaxed)
     }
 
     fn try_settle(&self, _: &SettleRequest<'_>, _: Timestamp, _: &mut Settlement) -> bool {
@@ -35,7 +41,7 @@ const POLICY: &str = "
 fn limiter(policy: &str) -> Limiter<SharedMemory, ManualClock> {
     let policy = Policy::from_text(policy).unwrap_or_else(|problems| panic!("{problems:?}"));
     let clock = ManualClock::at(Timestamp::from_secs(1_800_000_000));
-    let store = SharedMemory(MemoryStore::with_bytes(1 << 20));
+    let store = SharedMemory(MemoryStore::with_bytes(1 << 20), AtomicU64::new(7));
     Limiter::builder().policy(policy).clock(clock).store(store).build()
 }
 
@@ -59,7 +65,7 @@ async fn another_limiter_refunds_exactly_what_was_charged() {
         for (claimed, (_, charge, _)) in claim.charges.iter().zip(decision.reported_charges()) {
             assert_eq!(claimed.limit, *charge.limit, "{}", claimed.rule_id);
             assert_eq!(claimed.subject, charge.key.subject);
-            assert_eq!(claimed.rest, charge.key.rest);
+            assert_eq!((claimed.rest, claimed.group), (charge.key.rest, charge.key.group));
         }
         for (claimed, (rule, _, result)) in claim.outcomes().zip(decision.reported_charges()) {
             let (claimed_of, expected) = (claimed.outcome, result.outcome);
@@ -82,6 +88,22 @@ async fn another_limiter_refunds_exactly_what_was_charged() {
         let outcome = limiter.refund_claim(&claim, [0; 16]).await.expect("a store");
         assert_eq!(outcome, ClaimOutcome::Expired);
     }
+}
+
+/// It gave back what was never charged: under another secret of the fleet, counters in Redis start anew.
+#[tokio::test]
+async fn a_claim_on_counters_that_started_anew_has_expired() {
+    let limiter = limiter(POLICY);
+    let request = Request::new().user_id("a").path("/orders").cost(3);
+    let decision = limiter.check(&request).await;
+    let mut bytes = [0; 512];
+    let len = limiter.write_claim(&decision, None, &mut bytes).expect("room");
+    let claim = RefundClaim::read(&bytes[..len]).expect("a claim");
+    let before = remaining(&limiter.check(&crate::Peek(&request)).await);
+    limiter.store().1.store(8, Relaxed);
+    let outcome = limiter.refund_claim(&claim, [0; 16]).await.expect("a store");
+    assert_eq!(outcome, ClaimOutcome::Expired);
+    assert_eq!(remaining(&limiter.check(&crate::Peek(&request)).await), before);
 }
 
 /// The record of an idempotency key is beside the first counter of the request, which may not have been charged.

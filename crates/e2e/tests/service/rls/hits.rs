@@ -249,3 +249,23 @@ fn a_limit_in_shadow_mode_counts_what_it_would_refuse_if_enforced() {
     assert_eq!(decisions(&server, "test.user", "refused"), [1, 4]);
     assert_eq!(decisions(&server, "test.trial", "would_refuse"), [1, 4]);
 }
+
+/// They were one counter, which each of them began anew.
+#[test]
+fn carried_limits_of_different_units_are_counted_apart() {
+    let server = start("{domain: test, descriptors: [{key: other}]}");
+    let mut client = Client::of(&server);
+    let descriptor = |limit: u32, unit: &str| {
+        json!({"entries": [{"key": "user", "value": "ann"}],
+               "limit": {"requests_per_unit": limit, "unit": unit}})
+    };
+    let mut check = |descriptors: &[Value], expected: &str| {
+        let request = json!({"domain": "test", "descriptors": descriptors});
+        assert_eq!(brief(&client.should_rate_limit(&request)), expected, "{request}");
+    };
+    check(&[descriptor(1, "MONTH")], "OK, OK 0");
+    check(&[descriptor(1, "MONTH")], "OVER_LIMIT, OVER_LIMIT 0");
+    check(&[descriptor(9, "YEAR")], "OK, OK 8");
+    check(&[descriptor(1, "MONTH")], "OVER_LIMIT, OVER_LIMIT 0");
+    check(&[descriptor(9, "YEAR"), descriptor(1, "MONTH")], "OVER_LIMIT, OK 8, OVER_LIMIT 0");
+}

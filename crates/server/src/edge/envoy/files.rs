@@ -35,16 +35,17 @@ pub(super) async fn check(
 ) -> Result<Answer, Problem> {
     let stopwatch = Stopwatch::start();
     let carried = carried_limits(ask)?;
+    let carried_keys = carried_keys(verdicts, &carried);
     let mut lines = FileCharges::new();
     let mut known = HashMap::with_hasher(RandomState::default());
     let mut line_of = SmallVec::<[Option<usize>; 8]>::new();
     let mut limit_of = SmallVec::<[Option<usize>; 4]>::new();
     // The first descriptor of each charge.
     let mut place_of = SmallVec::<[usize; 4]>::new();
-    for ((verdict, asked), carried) in verdicts.iter().zip(&ask.descriptors).zip(&carried) {
+    for (place, (verdict, asked)) in verdicts.iter().zip(&ask.descriptors).enumerate() {
         let (file_limit, counter) = match verdict {
             DescriptorVerdict::Limit { limit, key } => (Some(*limit), key.as_str()),
-            DescriptorVerdict::Carried { key } => (None, key.as_str()),
+            DescriptorVerdict::Carried { .. } => (None, carried_keys[place].as_str()),
             DescriptorVerdict::Unmatched
             | DescriptorVerdict::Unlimited
             | DescriptorVerdict::Replaced => {
@@ -61,7 +62,7 @@ pub(super) async fn check(
             // The same counter again: it is charged once, with the sum.
             Some(line) => line.cost = line.cost.saturating_add(asked.hits),
             None => {
-                let limit = carried.as_ref().map(|(_, limit)| limit);
+                let limit = carried[place].as_ref().map(|(_, limit)| limit);
                 limit_of.push(file_limit);
                 place_of.push(line_of.len() - 1);
                 lines.push(ExplicitCharge { rule_id, limit, counter, cost: asked.hits });
@@ -201,6 +202,18 @@ async fn settle(
         drained = overrun(app, &decision, line, larger(0).as_ref(), is_peeked).await;
     }
     (decision, drained, over_peeks)
+}
+
+/// The counters of carried limits, in the order of the descriptors. Those of different units are different ones, or they
+/// would replace each other. Empty for other descriptors.
+pub(super) fn carried_keys(verdicts: &[DescriptorVerdict], carried: &CarriedQuotas) -> Vec<String> {
+    let keys = verdicts.iter().zip(carried).map(|it| match it {
+        (DescriptorVerdict::Carried { key }, Some((quota, _))) => {
+            format!("{}:{}", quota.window.get(), key.as_str())
+        }
+        _ => String::new(),
+    });
+    keys.collect()
 }
 
 /// The limits that descriptors carry, as they were sent and compiled.

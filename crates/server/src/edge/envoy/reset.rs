@@ -6,7 +6,7 @@ use tollgate::{CheckTarget, ExplicitCharge};
 use tollgate_catalog::Author;
 use tollgate_import::envoy::DescriptorVerdict;
 
-use super::files::carried_limits;
+use super::files::{carried_keys, carried_limits};
 use super::own::DescriptorRequest;
 use super::source::CARRIED;
 use super::{Ask, validate, verdicts};
@@ -26,11 +26,12 @@ pub(crate) async fn reset(
     let set = app.envoy.source.loaded.load_full();
     let verdicts = verdicts(&set, ask).ok_or_else(|| unknown_domain(ask.domain))?;
     let carried = carried_limits(ask)?;
+    let carried_keys = carried_keys(&verdicts, &carried);
     let mut known = HashSet::new();
-    for ((verdict, carried), asked) in verdicts.iter().zip(&carried).zip(&ask.descriptors) {
+    for (place, (verdict, asked)) in verdicts.iter().zip(&ask.descriptors).enumerate() {
         let (file_limit, counter) = match verdict {
             DescriptorVerdict::Limit { limit, key } => (Some(*limit), key.as_str()),
-            DescriptorVerdict::Carried { key } => (None, key.as_str()),
+            DescriptorVerdict::Carried { .. } => (None, carried_keys[place].as_str()),
             DescriptorVerdict::Unmatched
             | DescriptorVerdict::Unlimited
             | DescriptorVerdict::Replaced => continue,
@@ -39,7 +40,7 @@ pub(crate) async fn reset(
         if !known.insert((rule_id, counter)) {
             continue;
         }
-        let limit = carried.as_ref().map(|(_, limit)| limit);
+        let limit = carried[place].as_ref().map(|(_, limit)| limit);
         let charge = [ExplicitCharge { rule_id, limit, counter, cost: 0 }];
         let limiter = &app.envoy.limiter;
         // One by one, so that the log names the descriptor of each counter.

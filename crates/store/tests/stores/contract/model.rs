@@ -37,7 +37,7 @@ impl Model {
             // As beside a charge that never fits.
             let blocked = Quota::new(Algorithm::FixedWindow, 0, Micros::from_secs(1));
             let blocked = blocked.compile().expect("a valid quota");
-            let key = Key { fingerprint: 0, rule: "", subject: b"", rest: b"" };
+            let key = Key { fingerprint: 0, rule: "", subject: b"", rest: b"", group: 0 };
             let never = Charge { key, limit: &blocked, cost: 1, mode: Mode::Enforce };
             let never = [charges, &[never]].concat();
             states.push(None);
