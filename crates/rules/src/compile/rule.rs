@@ -367,19 +367,21 @@ mod tests {
     /// A tenant could choose the id of its rule so that its counters were those of an operator's rule.
     #[test]
     fn rules_by_other_identifiers_or_of_another_tenant_are_another_group() {
-        let (user, attribute) = (Identifier::UserId, Identifier::Attribute("a".into()));
+        let (user, attribute) = ([Identifier::UserId], [Identifier::Attribute("a".into())]);
+        let [both, turned] =
+            [[&user, &attribute], [&attribute, &user]].map(|it| it.map(|it| it[0].clone()));
         let groups = [
-            group(&[user.clone()], None),
-            group(&[user.clone()], Some("zeta")),
-            group(&[user.clone()], Some("acme")),
-            group(&[attribute.clone()], None),
-            group(&[attribute.clone()], Some("zeta")),
-            group(&[user.clone(), attribute.clone()], None),
-            group(&[attribute, user.clone()], None),
+            group(&user, None),
+            group(&user, Some("zeta")),
+            group(&user, Some("acme")),
+            group(&attribute, None),
+            group(&attribute, Some("zeta")),
+            group(&both, None),
+            group(&turned, None),
         ];
         for (place, one) in groups.iter().enumerate() {
             assert!(!groups[place + 1..].contains(one), "{groups:?}");
         }
-        assert_eq!(groups[0], group(&[user], None));
+        assert_eq!(groups[0], group(&user, None));
     }
 }
