@@ -57,8 +57,8 @@ fn the_gateway_of_the_readme_works() {
     let call = call.strip_prefix("$ ").expect("a command");
     let script = format!(
         "{{\n{start}}} >log 2>&1 &\n\
-         until curl -s -o /dev/null http://127.0.0.1:3000; do sleep 0.1; done\n\
-         until tollgate health >/dev/null; do sleep 0.1; done\n\
+         curl -s -o /dev/null --retry 60 --retry-delay 1 --retry-connrefused http://127.0.0.1:3000\n\
+         tollgate health --wait 60 >/dev/null\n\
          {call}"
     );
     let printed = run(&script);
