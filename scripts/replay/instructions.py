@@ -6,19 +6,19 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from requests_of import ENTRIES
+from requests_of import ENTRIES, PLAIN
 from world import World
 
 WARM_UP = 200
 
 
-def instructions(binary, count):
+def instructions(binary, count, is_plain):
     with tempfile.TemporaryDirectory() as folder:
         dumps = Path(folder)
         # One file for each process: the server for checks, and the one with a catalog.
         launcher = ['valgrind', '--tool=callgrind', f'--callgrind-out-file={dumps}/%p', '--']
         with World(binary, launcher) as world:
-            for name, entry in ENTRIES.items():
+            for name, entry in (PLAIN if is_plain else ENTRIES).items():
                 process = world.processes[1 if name == 'admin' else 0].pid
                 drawn = random.Random(f'tollgate {name}')
                 sender = entry.sender(world)
@@ -27,7 +27,7 @@ def instructions(binary, count):
                 taken(process, dumps)
                 for number in range(WARM_UP, WARM_UP + count):
                     sender.send(entry.draw(drawn, number))
-                print(f'{name}: {taken(process, dumps) // count} instructions a request', flush=True)
+                print(f'{name}: {taken(process, dumps) // (count * entry.checks)} instructions a check', flush=True)
 
 
 def taken(process, dumps):

@@ -2,12 +2,13 @@
 
     scripts/replay/run record BINARY FILE [--requests N]
     scripts/replay/run compare FILE BINARY
-    scripts/replay/run instructions BINARY [--requests N]
+    scripts/replay/run instructions BINARY [--requests N] [--plain]
 
 A change of the code that should not change behaviour is recorded before and compared after it. Requests are
 drawn from a fixed seed, N for every entry point. Times, ids of decisions and secrets are masked. Intended
 changes are listed in changes.txt, which is applied to the record before the comparison. `instructions` counts
-what the binary executes for the same requests (valgrind has to be installed), where times would be noise.
+what the binary executes for the same requests (valgrind has to be installed), where times would be noise;
+with `--plain`, for one valid request of each entry point.
 """
 
 import argparse
@@ -130,9 +131,10 @@ def main():
     counting = commands.add_parser('instructions')
     counting.add_argument('binary')
     counting.add_argument('--requests', type=int, default=2_000, help='for every entry point')
+    counting.add_argument('--plain', action='store_true', help='one valid request of each entry point')
     arguments = parser.parse_args()
     if arguments.command == 'instructions':
-        instructions(arguments.binary, arguments.requests)
+        instructions(arguments.binary, arguments.requests, arguments.plain)
         return 0
     if arguments.command == 'record':
         record(arguments.binary, arguments.file, arguments.requests)

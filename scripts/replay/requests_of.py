@@ -210,7 +210,36 @@ class Entry:
 
     draw: Callable
     sender: Callable
+    # How many checks a request has.
+    checks: int = 1
 
+
+def plain_check(number):
+    return {'identifiers': {'user_id': f'plain{number}'}, 'endpoint': '/orders', 'method': 'GET', 'detail': False}
+
+
+def plain(path, body):
+    return {'method': 'POST', 'path': CHECK + path, 'headers': [JSON], 'body': json.dumps(body)}
+
+
+PLAIN_BATCH = 100
+# One valid request of each entry point, of another client each time: what most requests are like.
+PLAIN = {
+    'http/check': Entry(lambda _, number: plain('check', plain_check(number)), lambda world: Http(world.checks['http'])),
+    'http/batch_check': Entry(
+        lambda _, number: plain('check/batch', {'checks': [{'rule_id': 'fixed', 'key_type': 'user', 'key_value': f'plain{number}-{one}'} for one in range(PLAIN_BATCH)]}),
+        lambda world: Http(world.checks['http']), PLAIN_BATCH),
+    'grpc/check': Entry(
+        lambda _, number: {'call': 'tollgate.v1.RateLimiter/CheckRateLimit', 'message': plain_check(number)},
+        lambda world: Grpc(world.checks['grpc'])),
+    'grpc/envoy': Entry(
+        lambda _, number: {'call': 'envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit',
+                           'message': {'domain': 'shop', 'descriptors': [{'entries': [{'key': 'remote_address', 'value': f'198.51.{number // 256 % 256}.{number % 256}'}]}]}},
+        lambda world: Grpc(world.checks['grpc'])),
+    'gateway': Entry(
+        lambda _, number: {'method': 'GET', 'path': '/orders', 'headers': [('X-Forwarded-For', f'198.51.{number // 256 % 256}.{number % 256}')]},
+        lambda world: Http(world.checks['gateway'])),
+}
 
 ENTRIES = {
     'check': Entry(draw_check, lambda world: Http(world.checks['http'])),

@@ -27,6 +27,9 @@ pub struct ExplainResponse {
     pub binding: Option<String>,
     /// What is left of each rule that applies.
     pub figures: Vec<CounterFigures>,
+    /// Whether there are limits of files of envoyproxy/ratelimit, which this says nothing of.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_envoy_limits: bool,
 }
 
 /// Which version of which catalog a policy is.

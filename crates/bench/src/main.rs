@@ -5,6 +5,7 @@
 mod allocations;
 mod clients;
 mod contest;
+mod instructions;
 mod keys;
 mod machine;
 mod peers;
@@ -47,6 +48,13 @@ struct Arguments {
     /// Only benchmarks whose name contains this.
     #[arg(long, value_name = "SUBSTRING", default_value = "")]
     only: String,
+    /// Counts instructions instead of time: in process, against the counts in the repository, then over the wire and
+    /// in Redis.
+    #[arg(long)]
+    instructions: bool,
+    /// Writes the counts of operations in process into the repository.
+    #[arg(long, requires = "instructions")]
+    write: bool,
     /// Names the benchmarks and ends.
     #[arg(long)]
     list: bool,
@@ -66,6 +74,9 @@ enum Inner {
     /// Responds to calls without checking.
     #[command(hide = true)]
     BareTonic { address: SocketAddr },
+    /// Forwards requests without checking.
+    #[command(hide = true)]
+    BareProxy { address: SocketAddr, upstream: SocketAddr },
     /// Sends checks on schedule and prints how long they took.
     #[command(hide = true)]
     Pace(Pace),
@@ -86,14 +97,16 @@ impl Inner {
             }
             Self::BareAxum { address } => rows::http::bare::serve(address)?,
             Self::BareTonic { address } => rows::grpc::bare::serve(address)?,
+            Self::BareProxy { address, upstream } => rows::gateway::bare::serve(address, upstream)?,
             Self::Pace(plan) => {
                 let Delays { p50, p99, p999, degraded } = rows::http::pace::pace(&plan)?;
                 writeln!(out, "{p50} {p99} {p999} {degraded}")?;
             }
             Self::AskRedis { plan } => {
                 let plan: Plan = serde_json::from_str(&plan)?;
-                let Sample { per_second, redis_micros, calls } = rows::redis::client::drive(&plan)?;
-                writeln!(out, "{per_second} {redis_micros} {calls}")?;
+                let Sample { per_second, redis_micros, calls, reads } =
+                    rows::redis::client::drive(&plan)?;
+                writeln!(out, "{per_second} {redis_micros} {calls} {reads}")?;
             }
             Self::Turn(plan) => rows::grpc::turn::turn(&plan)?,
         }
@@ -107,6 +120,9 @@ fn main() -> Fallible<ExitCode> {
     if let Some(inner) = arguments.inner {
         inner.run(&mut out)?;
         return Ok(ExitCode::SUCCESS);
+    }
+    if arguments.instructions {
+        return instructions::report(arguments.write, &mut out);
     }
     let benches = || BENCHES.iter().filter(|bench| bench.name.contains(&arguments.only));
     if arguments.list {

@@ -21,6 +21,7 @@ use crate::migrate::MigrateArguments;
 use crate::remote::HealthArguments;
 use crate::rules::LintArguments;
 use crate::settings::{ConfigArguments, ServeArguments};
+use crate::store::StoreCommand;
 use crate::tokens::TokensCommand;
 use crate::traffic::FormatChoice;
 
@@ -66,6 +67,9 @@ pub(crate) enum Command {
     Migrate(MigrateArguments),
     /// Write a backup of a catalog, also while a server uses it.
     Backup(BackupArguments),
+    /// Look into the store of counters.
+    #[command(subcommand)]
+    Store(StoreCommand),
     /// Print completions of this command for a shell.
     Completions(CompletionsArguments),
     /// Print the manual page, or write those of all commands.
@@ -286,6 +290,9 @@ Examples:
   tollgate check --rule per_user alice
   tollgate check --rule per_address --key-type ip 192.0.2.7 --cost 5
 
+This is by rules. Limits of Envoy's files are checked by POST /json; `tollgate rules list --envoy`
+lists them.
+
 The exit code is 0 if the request is allowed, 1 if it is refused, 2 if there is no answer.")]
 pub(crate) struct CheckArguments {
     #[command(flatten)]
@@ -322,6 +329,9 @@ pub(crate) struct CheckArguments {
 Examples:
   tollgate explain --user-id alice --method POST --endpoint /orders
   tollgate explain --decision d1f00dbee-a2a --token ADMIN_TOKEN
+
+Limits of Envoy's files are not explained: `tollgate rules list --envoy` lists them, and POST /json
+checks by them.
 
 A decision is explained to those who may see the rules. The exit code is 0 whatever the explanation
 says, 2 if there is no answer; `check` has one for refusals.")]

@@ -18,6 +18,7 @@ mod rules;
 mod serve;
 mod settings;
 pub mod simulate;
+mod store;
 mod summary;
 mod table;
 mod terminal;
@@ -76,6 +77,7 @@ pub fn run(arguments: Arguments) -> ExitCode {
         Command::Tokens(command) => tokens::run(&command),
         Command::Migrate(arguments) => migrate::run(&arguments),
         Command::Backup(arguments) => backup::run(&arguments),
+        Command::Store(command) => store::run(&command),
         Command::Completions(arguments) => manual::completions(&arguments),
         Command::Man(arguments) => manual::man(&arguments),
     };

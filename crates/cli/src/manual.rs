@@ -1,6 +1,8 @@
 //! `tollgate completions` and `tollgate man`: what shells and manuals know of the command line, made from
 //! the arguments themselves, so that it is never out of date.
 
+mod environment;
+
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -85,6 +87,8 @@ fn write_pages(command: Command, folder: &Path) -> io::Result<()> {
 /// The page of a command, and the name of its file. What help prints last has headings of its own here.
 fn page_of(command: Command) -> io::Result<(String, Vec<u8>)> {
     let last = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let mut environment = Roff::default();
+    environment::add_sections(&command, &mut environment);
     let man = Man::new(command.after_help(Resettable::Reset));
     let mut page = Vec::new();
     man.render(&mut page)?;
@@ -116,6 +120,7 @@ fn page_of(command: Command) -> io::Result<(String, Vec<u8>)> {
         }
     }
     sections.to_writer(&mut page)?;
+    environment.to_writer(&mut page)?;
     Ok((man.get_filename(), page))
 }
 
@@ -148,6 +153,31 @@ mod tests {
             lint.contains("\ntollgate rules lint policy.yaml\n"),
             "a command is a line: {lint}"
         );
+    }
+
+    /// A page did not say which variables its command reads.
+    #[test]
+    fn pages_have_the_variables_that_commands_read() {
+        let folder = tempfile::tempdir().expect("a folder");
+        write_pages(Arguments::command(), folder.path()).expect("pages");
+        let check = |name: &str, expected: &[&str], missing: &[&str]| {
+            let page = fs::read_to_string(folder.path().join(name)).expect(name);
+            let from = page.find(".SH ENVIRONMENT\n").map_or("", |at| &page[at..]);
+            for text in expected {
+                assert!(from.contains(text), "{name}: no {text} in {from}");
+            }
+            for text in missing {
+                assert!(!from.contains(text), "{name}: {text} in {from}");
+            }
+        };
+        let of_server =
+            ["TOLLGATE_HTTP", "TOLLGATE_CATALOG", "TOLLGATE_FLEET_SECRET", "tollgate.db"];
+        let of_client = ["TOLLGATE_SERVER", "TOLLGATE_TOKEN"];
+        check("tollgate.1", &[of_server.as_slice(), &of_client, &[".SH FILES\n"]].concat(), &[]);
+        check("tollgate-serve.1", &of_server, &of_client);
+        check("tollgate-check.1", &of_client, &of_server);
+        check("tollgate-migrate.1", &["TOLLGATE_CATALOG"], &["TOLLGATE_HTTP"]);
+        check("tollgate-simulate.1", &[], &["TOLLGATE_"]);
     }
 
     /// The generator calls the section of everything that help prints last EXTRA.

@@ -75,7 +75,7 @@ async fn run_server(effective: &Effective) -> Result<ExitCode, Failure> {
             return Err(refused(&error));
         }
     };
-    for warning in exposure::warnings(settings) {
+    for warning in exposure::warnings(effective) {
         warn!("{warning}");
     }
     app.set_ready();

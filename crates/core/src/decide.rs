@@ -35,22 +35,26 @@ pub struct Verdict {
 
 /// Combines outcomes, which are in order of precedence; the first of equals binds.
 #[must_use]
-pub fn decide<'a>(outcomes: impl Iterator<Item = &'a Outcome> + Clone) -> Verdict {
-    let all = outcomes.enumerate();
-    let enforced = || all.clone().filter(|(_, outcome)| outcome.mode != Mode::Shadow);
-    let refused = enforced()
-        .filter(|(_, outcome)| !outcome.admitted)
-        .reduce(|best, next| if waits_longer(next.1, best.1) { next } else { best });
-    if let Some((binding, _)) = refused {
-        return Verdict { admitted: false, binding: Some(binding), delay: None };
+#[inline]
+pub fn decide<'a>(outcomes: impl Iterator<Item = &'a Outcome>) -> Verdict {
+    let mut binding: Option<(usize, &Outcome)> = None;
+    let mut delay = None;
+    for (index, outcome) in outcomes.enumerate().filter(|(_, it)| it.mode != Mode::Shadow) {
+        let binds = match binding {
+            None => true,
+            // A refusal is reported before any admission.
+            Some((_, best)) if best.admitted != outcome.admitted => best.admitted,
+            Some((_, best)) if outcome.admitted => is_tighter(outcome, best),
+            Some((_, best)) => waits_longer(outcome, best),
+        };
+        if binds {
+            binding = Some((index, outcome));
+        }
+        delay = delay.max(outcome.report.delay);
     }
-    let tightest =
-        enforced().reduce(|best, next| if is_tighter(next.1, best.1) { next } else { best });
-    Verdict {
-        admitted: true,
-        binding: tightest.map(|(binding, _)| binding),
-        delay: enforced().filter_map(|(_, outcome)| outcome.report.delay).max(),
-    }
+    let admitted = binding.is_none_or(|(_, outcome)| outcome.admitted);
+    let binding = binding.map(|(index, _)| index);
+    Verdict { admitted, binding, delay: delay.filter(|_| admitted) }
 }
 
 fn waits_longer(a: &Outcome, b: &Outcome) -> bool {

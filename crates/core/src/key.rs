@@ -6,7 +6,7 @@ use std::hash::{BuildHasher, Hasher as _};
 /// The name of one counter. It does not contain the limit, so that changing a limit keeps the usage.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Key<'a> {
-    /// A keyed hash of the fields below. It differs between processes.
+    /// A keyed hash of the fields below. It differs between processes, and between limiters of one process.
     pub fingerprint: u64,
     /// The rule that counts.
     pub rule: &'a str,
@@ -31,19 +31,23 @@ impl<'a> Key<'a> {
         rest: &'a [u8],
     ) -> Self {
         let mut hash = hasher.build_hasher();
-        // Lengths keep two different keys from hashing the same bytes.
-        hash.write_usize(rule.len());
+        // Lengths keep two different keys from hashing the same bytes. Both are far below 2^32.
+        hash.write_u64((rule.len() as u64) << 32 ^ subject.len() as u64);
         hash.write(rule.as_bytes());
-        hash.write_usize(subject.len());
         hash.write(subject);
-        hash.write(rest);
+        if !rest.is_empty() {
+            hash.write(rest);
+        }
         Self { fingerprint: hash.finish(), rule, subject, rest, group: 0 }
     }
 
-    /// The same counter, of a rule of this group.
+    /// The same counter, of a rule of this group. Its fingerprint is another one, too.
     #[must_use]
+    #[inline]
     pub const fn in_group(self, group: u64) -> Self {
-        Self { group, ..self }
+        // The hash is secret and uniform, so this costs nothing of either.
+        let fingerprint = self.fingerprint ^ self.group ^ group;
+        Self { fingerprint, group, ..self }
     }
 }
 

@@ -52,5 +52,5 @@ pub use limit::{Limit, Report};
 pub use packed_state::PackedState;
 pub use quota::{Algorithm, MAX_LIMIT, MAX_WINDOW, MIN_WINDOW, Quota, QuotaError};
 pub use settle::{Charge, ChargeResult, Mode, dry_run, settle};
-pub use state::State;
+pub use state::{State, StateFigures};
 pub use time::{Micros, Timestamp};

@@ -1,10 +1,11 @@
 //! A counter in sixteen bytes, for a store in memory that knows which limit the state is counted in. It is settled in
 //! registers; a state that does not fit is settled as a [`State`], with the same arithmetic.
 
-use crate::kernel::{Balance, bucket::Debt, window::WindowCounts};
+use crate::kernel::window::{WindowCounts, fades_to};
+use crate::kernel::{Balance, bucket::Debt};
 use crate::{
-    Algorithm, BucketState, Calendar, Charge, ChargeResult, Limit, Mode, State, Timestamp,
-    WindowState,
+    Algorithm, BucketState, Calendar, Charge, ChargeResult, Limit, Micros, Mode, Report, State,
+    Timestamp, WindowState,
 };
 
 /// The packed form of a bucket or a window. It means something only beside its limit.
@@ -81,6 +82,46 @@ impl PackedState {
         Some(Self { at: now, value: debt })
     }
 
+    /// The fast path of windows: a cost that fits the window that was counted last, without one before it in view.
+    #[inline]
+    fn admit_to_window(
+        self,
+        charge: &Charge<'_>,
+        now: Timestamp,
+        result: &mut ChargeResult,
+    ) -> Option<Self> {
+        let Charge { limit, cost, mode, .. } = *charge;
+        let window = limit.window.get().max(1);
+        let since = now.as_micros().checked_sub(self.at.as_micros())?;
+        let passed = since.checked_add(self.at.as_micros() % window)?;
+        let current = self.value.checked_add(cost)?;
+        let is_sliding = limit.algorithm == Algorithm::SlidingWindowCounter;
+        // The previous count of a sliding window is in the upper half.
+        let is_narrow = !is_sliding || u32::try_from(current).is_ok();
+        let is_plain = cost > 0 && mode != Mode::Debit && limit.calendar.is_none();
+        if !is_plain || !is_narrow || passed >= window || current > limit.ceiling {
+            return None;
+        }
+        let left = window - passed;
+        let remaining = limit.capacity.saturating_sub(current);
+        let (reset_after, next_after) = if is_sliding {
+            let next = fades_to(limit.just_below(remaining), current, window);
+            (left.saturating_add(window), left.saturating_add(next))
+        } else {
+            (left, left)
+        };
+        result.admitted = true;
+        result.written = true;
+        result.report = Report {
+            remaining,
+            retry_after: Some(Micros::ZERO),
+            reset_after: Micros::new(reset_after),
+            next_after: Some(Micros::new(next_after)),
+            delay: None,
+        };
+        Some(Self { at: now, value: current })
+    }
+
     /// Settles one charge on this counter, which is counted in the limit of the charge, and returns the new counter.
     /// `None`: nothing was charged, settle it as a [`State`].
     #[must_use]
@@ -95,6 +136,11 @@ impl PackedState {
         // Only the general path corrects a state from the future.
         if self.at > now || limit.limit == 0 {
             return None;
+        }
+        if limit.algorithm.has_aligned_windows()
+            && let Some(after) = self.admit_to_window(charge, now, result)
+        {
+            return Some(after);
         }
         match limit.algorithm {
             Algorithm::TokenBucket | Algorithm::LeakyBucket | Algorithm::Gcra => {

@@ -152,7 +152,8 @@ impl Exchange<'_> {
                 // A request left in the queue of a closed connection is returned when the last sender is dropped. The
                 // pool drops its sender at the same time.
                 drop(sender);
-                Ok((self.in_time(answer, upload).await?, None))
+                // On the heap: requests over HTTP/1.1 would have to hold it too.
+                Ok((Box::pin(self.in_time(answer, upload)).await?, None))
             }
         }
     }
@@ -166,7 +167,7 @@ impl Exchange<'_> {
     ) -> Result<Response<Incoming>, Lost> {
         let answer = match upload {
             None => timeout(self.response_timeout, answer).await.ok(),
-            Some(upload) => while_moving(answer, upload, self.response_timeout).await,
+            Some(upload) => Box::pin(while_moving(answer, upload, self.response_timeout)).await,
         };
         answer.ok_or(Lost::Late)?.map_err(|mut error| match error.take_message() {
             Some(request) => Lost::NotSent(Box::new(request)),

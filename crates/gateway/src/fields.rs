@@ -1,35 +1,37 @@
 //! Removes hop-by-hop header fields.
 
 use http::header::{
-    CONNECTION, CONTENT_LENGTH, COOKIE, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHENTICATE,
-    PROXY_AUTHORIZATION, TE, TRANSFER_ENCODING, UPGRADE,
+    CONNECTION, CONTENT_LENGTH, COOKIE, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING,
 };
-
-const ALWAYS: [HeaderName; 9] = [
-    CONNECTION,
-    HeaderName::from_static("keep-alive"),
-    HeaderName::from_static("proxy-connection"),
-    HeaderName::from_static("http2-settings"),
-    PROXY_AUTHENTICATE,
-    PROXY_AUTHORIZATION,
-    TE,
-    TRANSFER_ENCODING,
-    UPGRADE,
-];
 
 /// Removes all hop-by-hop fields, and those that `Connection` names.
 pub(crate) fn strip_hop_by_hop(fields: &mut HeaderMap) {
-    if fields.contains_key(CONNECTION) {
-        let named: Vec<HeaderName> = tokens(fields, &CONNECTION)
-            .filter_map(|token| HeaderName::from_bytes(token).ok())
-            .collect();
-        for name in named {
-            fields.remove(name);
-        }
+    // Heads are short: comparing their names takes less time than looking up every name to remove.
+    let mut unwanted: Vec<HeaderName> =
+        fields.keys().filter(|name| is_hop_by_hop(name)).cloned().collect();
+    if unwanted.contains(&CONNECTION) {
+        // `keep-alive`, which most servers send, is one of those above.
+        let named = tokens(fields, &CONNECTION).filter(|token| *token != b"keep-alive");
+        unwanted.extend(named.filter_map(|token| HeaderName::from_bytes(token).ok()));
     }
-    for name in ALWAYS {
+    for name in unwanted {
         fields.remove(name);
     }
+}
+
+fn is_hop_by_hop(name: &HeaderName) -> bool {
+    matches!(
+        name.as_str(),
+        "connection"
+            | "keep-alive"
+            | "proxy-connection"
+            | "http2-settings"
+            | "proxy-authenticate"
+            | "proxy-authorization"
+            | "te"
+            | "transfer-encoding"
+            | "upgrade"
+    )
 }
 
 /// Removes the hop-by-hop fields of a response. Its length is removed if it was chunked: of two lengths, the client
@@ -43,6 +45,9 @@ pub(crate) fn strip_response(fields: &mut HeaderMap) {
 
 /// Joins several `Cookie` lines: HTTP/2 may split them, and HTTP/1.1 may not.
 pub(crate) fn join_cookies(fields: &mut HeaderMap) {
+    if !fields.contains_key(COOKIE) {
+        return;
+    }
     let lines: Vec<&[u8]> = fields.get_all(COOKIE).iter().map(HeaderValue::as_bytes).collect();
     if lines.len() < 2 {
         return;

@@ -56,13 +56,18 @@ impl FieldGuard {
         let mut guarded = self.proxy_fields.iter().chain(&self.credential_fields);
         guarded.any(|own| is_same_variable(own, name))
             || REWRITES.iter().any(|own| is_same_variable(own, name))
-            || is_forwarding(&name.as_str().replace('_', "-"))
+            || is_forwarding_variable(name.as_str())
     }
 }
 
 /// Whether a field is about forwarding.
 fn is_forwarding(name: &str) -> bool {
     name == "forwarded" || name == "x-real-ip" || name.starts_with("x-forwarded-")
+}
+
+/// Whether some server reads a name as that of a field about forwarding.
+fn is_forwarding_variable(name: &str) -> bool {
+    if name.contains('_') { is_forwarding(&name.replace('_', "-")) } else { is_forwarding(name) }
 }
 
 /// Whether two names are equal to servers that do not distinguish `_` from `-`.

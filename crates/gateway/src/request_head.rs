@@ -38,12 +38,12 @@ impl RequestHead {
         let authority = authority_of(parts)?;
         let upgrade = wanted_upgrade(parts);
         let takes_trailers = has_token(&parts.headers, &TE, "trailers");
-        let awaits_continue =
-            parts.version == Version::HTTP_11 && has_token(&parts.headers, &EXPECT, "100-continue");
+        let expects_continue = has_token(&parts.headers, &EXPECT, "100-continue");
+        let awaits_continue = parts.version == Version::HTTP_11 && expects_continue;
         strip_hop_by_hop(&mut parts.headers);
         // The body itself knows its length.
         let has_length = parts.headers.remove(CONTENT_LENGTH).is_some();
-        if has_token(&parts.headers, &EXPECT, "100-continue") {
+        if expects_continue {
             parts.headers.remove(EXPECT);
         }
         fields::join_cookies(&mut parts.headers);
@@ -168,6 +168,9 @@ fn authority_of(parts: &Parts) -> Result<Option<Authority>, ForwardError> {
 /// distinguished from what follows it; and an upgrade to HTTP would carry requests that are not checked.
 fn wanted_upgrade(parts: &Parts) -> Option<HeaderValue> {
     let fields = &parts.headers;
+    if !fields.contains_key(UPGRADE) {
+        return None;
+    }
     let is_wanted = parts.version == Version::HTTP_11
         && has_token(fields, &CONNECTION, "upgrade")
         && !fields.contains_key(TRANSFER_ENCODING)

@@ -144,7 +144,8 @@ impl Upstream {
         if !self.may_connect() {
             return Err(ForwardError::NoUpstream);
         }
-        let lease = self.connect(preference).await;
+        // On the heap: the future of every request would have to hold it.
+        let lease = Box::pin(self.connect(preference)).await;
         drop(turn);
         lease
     }
@@ -264,7 +265,8 @@ impl<'a> Turns<'a> {
             return Ok(None);
         };
         let (client, failure) = (self.client, self.failure);
-        timeout(limit, first_free(&full, client)).await.map(Some).map_err(|_| failure)
+        let free = Box::pin(timeout(limit, first_free(&full, client)));
+        free.await.map(Some).map_err(|_| failure)
     }
 }
 

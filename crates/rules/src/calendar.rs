@@ -16,6 +16,8 @@ use crate::compile::flaw::Flaw;
 const LAST_YEAR: i16 = 2200;
 /// Names of time zones are shorter. Longer texts are not compared with them.
 const MAX_NAME_BYTES: usize = 64;
+/// The longest abbreviation of a time zone, as in `CEST`.
+const MAX_ABBREVIATION: usize = 4;
 
 /// Calendars are shared by all rules of all policies and live as long as the process. There are as many as time zones
 /// and units, so this is bounded whatever rules are written.
@@ -73,7 +75,11 @@ fn meant(text: &str) -> Option<String> {
     };
     db().available()
         .map(|name| (distance(name.as_str()), name))
-        .filter(|(edits, name)| *edits <= name.as_str().len() / 3)
+        .filter(|(edits, name)| {
+            let length = name.as_str().len();
+            // One letter makes another zone of an abbreviation.
+            *edits == 0 || (length > MAX_ABBREVIATION && *edits <= length / 3)
+        })
         .min_by_key(|(edits, name)| (*edits, name.as_str().len()))
         .map(|(_, name)| name.as_str().to_owned())
 }

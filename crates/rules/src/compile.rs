@@ -2,6 +2,7 @@
 
 mod circle;
 pub(crate) mod flaw;
+mod group;
 pub(crate) mod partial;
 pub(crate) mod quota;
 pub(crate) mod rule;

@@ -317,6 +317,7 @@ impl Directory {
 
     /// The exception from a rule that a client has, and what it was found by. The whole key comes
     /// first, then smaller parts of it, then single identifiers in the order of the rule.
+    #[inline]
     pub(crate) fn exception(
         &self,
         rule: &Rule,
@@ -327,6 +328,16 @@ impl Directory {
         if self.overrides.is_empty() {
             return None;
         }
+        self.find_exception(rule, facts, endpoint, now)
+    }
+
+    fn find_exception(
+        &self,
+        rule: &Rule,
+        facts: &Facts<'_>,
+        endpoint: &str,
+        now: Timestamp,
+    ) -> Option<(&Override, &IdentifierSet)> {
         let parts =
             |kind: &IdentifierSet| kind.is_composite() && kind.is_part_of(&rule.identifiers);
         let composite = self.overrides.find(facts, endpoint, parts).rev();
@@ -353,8 +364,9 @@ impl Directory {
     }
 
     /// The list entry that decides about a request.
+    #[inline]
     pub(crate) fn listing(&self, facts: &Facts<'_>, now: Timestamp) -> Option<Hit<'_>> {
-        self.lists.find(facts, now)
+        if self.lists.is_empty() { None } else { self.lists.find(facts, now) }
     }
 
     /// Until when a rule refuses the client with these values of its identifiers, if it does: only a

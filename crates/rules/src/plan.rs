@@ -84,6 +84,7 @@ pub struct Planned {
 impl Planned {
     /// The limit of this client: its own, or that of `rule`, which is the rule of this line.
     #[must_use]
+    #[inline]
     pub fn limit<'a>(&'a self, rule: &'a Rule) -> &'a Limit {
         self.own_limit.as_deref().unwrap_or(&rule.limit)
     }
@@ -106,6 +107,7 @@ impl Planned {
 
     /// The fingerprint of the counter's key.
     #[must_use]
+    #[inline]
     pub const fn fingerprint(&self) -> u64 {
         self.fingerprint
     }
@@ -146,11 +148,13 @@ pub(crate) struct KeySpans {
 
 impl Span {
     /// Texts are far below 4 GiB; what is not is cut off.
+    #[inline]
     pub(crate) fn new(range: Range<usize>) -> Self {
         let narrow = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
         Self { start: narrow(range.start), end: narrow(range.end) }
     }
 
+    #[inline]
     pub(crate) fn of(self, text: &KeyText) -> &[u8] {
         text.as_slice().get(self.start as usize..self.end as usize).unwrap_or_default()
     }
@@ -159,6 +163,7 @@ impl Span {
 impl Plan {
     /// Whether there is anything to charge.
     #[must_use]
+    #[inline]
     pub fn is_to_be_counted(&self) -> bool {
         self.admission == Admission::Judge && !self.planned.is_empty()
     }
@@ -206,7 +211,8 @@ impl Plan {
         let end = self.text.len();
         let key = KeySpans { subject: Span::new(start..end), rest: Span::new(end..end) };
         let written = key.subject.of(&self.text);
-        let fingerprint = Key::new(hasher, &found.id, written, &[]).fingerprint;
+        let key_of_rule = Key::new(hasher, &found.id, written, &[]);
+        let fingerprint = key_of_rule.in_group(found.group).fingerprint;
         let own_limit = own_limit.copied().map(Box::new);
         let mode = found.mode;
         let planned = Planned { rule, subject: number, own_limit, cost, mode, fingerprint, key };
@@ -229,6 +235,7 @@ impl Plan {
 
     /// The lines, in the order of the rules.
     #[must_use]
+    #[inline]
     pub fn planned(&self) -> &[Planned] {
         &self.planned
     }
@@ -240,6 +247,7 @@ impl Plan {
     }
 
     /// The lines as charges with distinct keys. `rules` is the set the plan was made with.
+    #[inline]
     pub fn charges<'a>(&'a self, rules: &'a RuleSet) -> impl Iterator<Item = Charge<'a>> {
         self.planned.iter().filter_map(|planned| self.charge_of(planned, rules))
     }
@@ -250,6 +258,7 @@ impl Plan {
         self.charge_of(self.planned.get(line)?, rules)
     }
 
+    #[inline]
     fn charge_of<'a>(&'a self, planned: &'a Planned, rules: &'a RuleSet) -> Option<Charge<'a>> {
         let rule = rules.get(planned.rule)?;
         let key = Key {

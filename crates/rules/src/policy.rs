@@ -103,6 +103,7 @@ impl Policy {
 
     /// The rules.
     #[must_use]
+    #[inline]
     pub fn rules(&self) -> &RuleSet {
         &self.rules
     }

@@ -165,12 +165,16 @@ fn window_like(text: &str) -> Option<String> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);
     let unit = match unit.trim().to_ascii_lowercase().as_str() {
+        // Many programs write a month like this, and a minute in the small letter.
+        "m" if unit.trim() == "M" => return None,
         "" | "s" | "sec" | "secs" | "second" | "seconds" => "s",
         "m" | "min" | "mins" | "minute" | "minutes" => "m",
         "h" | "hr" | "hrs" | "hour" | "hours" => "h",
         "d" | "day" | "days" => "d",
         "ms" | "msec" | "millis" | "millisecond" | "milliseconds" => "ms",
-        "mo" | "month" | "months" => return Some("1 month".to_owned()),
+        "mo" | "month" | "months" if matches!(number, "" | "1") => {
+            return Some("1 month".to_owned());
+        }
         "w" | "week" | "weeks" => {
             let days = number.parse::<u64>().ok()?.checked_mul(7)?;
             return Some(format!("{days}d")).filter(|window| parse_window(window).is_ok());

@@ -10,7 +10,7 @@ use crate::redis::{RedisMailbox, RedisStore, RedisSubscriptions};
 use crate::remote::{FleetMark, StoreMark, StoreNumber};
 use crate::{
     DenyCache, MemoryStore, Op, Outcomes, RedisPolicyCopy, RemoteSettings, RemoteStatus,
-    SettleRequest, Settlement, Store, StoreError,
+    SettleRequest, Settlement, Store, StoreError, StoredCounter,
 };
 
 const HELP: &str = "write memory:, redis://host:port, redis+sentinel://hosts/name-of-the-master, \
@@ -161,6 +161,20 @@ impl AnyStore {
                 StoreSubscriptions { mailbox, rule_cache: None }
             }
         })
+    }
+
+    /// The counters in the record at a key of Redis; `None` if there is no record, or the store is another.
+    ///
+    /// # Errors
+    /// Redis cannot be reached, or refuses.
+    pub async fn stored_counters(
+        &self,
+        key: &str,
+    ) -> Result<Option<Vec<StoredCounter>>, StoreError> {
+        match self {
+            Self::Redis(store) => store.inner().stored_counters(key).await,
+            Self::Memory(_) | Self::Postgres(_) => Ok(None),
+        }
     }
 
     /// The status of each server; empty for counters in memory.

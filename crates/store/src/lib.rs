@@ -30,7 +30,7 @@ pub use memory::MemoryStore;
 #[cfg(feature = "redis")]
 pub use redis::{
     PolicyCopyError, PolicyCopyHead, PolicyPublication, PublishedRules, RedisPolicyCopy,
-    RedisRuleCache, RuleCacheError, SealedPolicy,
+    RedisRuleCache, RuleCacheError, SealedPolicy, StoredCounter,
 };
 #[cfg(feature = "remote")]
 pub use remote::{

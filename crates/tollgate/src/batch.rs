@@ -1,8 +1,6 @@
 //! Checks several requests together, each independently. Cheaper than one by one: the policy and the clock are read
 //! once, and the counters are fetched side by side.
 
-use std::sync::Arc;
-
 use tollgate_rules::{Plan, RuleSet};
 use tollgate_store::Store;
 
@@ -26,7 +24,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     ) -> Promise<'_, Vec<Decision>, S> {
         let (snapshot, now) = (self.snapshot.load_full(), self.clock.now());
         let mut decisions: Vec<Decision> =
-            targets.iter().map(|_| Decision::pending(Arc::clone(&snapshot), now)).collect();
+            targets.iter().map(|_| Decision::kept(&snapshot, now)).collect();
         for (target, decision) in targets.iter().zip(&mut decisions) {
             let target: CheckTarget<'t> = (*target).into();
             target.plan_into(&mut decision.plan, &snapshot.policy, now, &self.hasher);

@@ -77,6 +77,7 @@ impl<'a, T, S> Promise<'a, T, S> {
 
 impl<T> Promise<'_, T> {
     /// The value: counters in memory never wait.
+    #[inline]
     pub fn now(self) -> T {
         match self {
             Self::Ready(value) => value,

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use arc_swap::Guard;
 use smallvec::SmallVec;
 use tollgate_core::{Limit, Micros, Mode, Outcome, Timestamp, Verdict};
 use tollgate_rules::{Plan, Policy, Revision, Rule};
@@ -14,7 +15,8 @@ use crate::soft::SoftState;
 /// Whether a request is allowed, and the figures of every rule that applied.
 #[must_use = "a decision that is not used limits nothing"]
 pub struct Decision {
-    pub(crate) snapshot: Arc<Snapshot>,
+    /// A guard, not a pointer: counting references would be a write to memory that all threads share.
+    pub(crate) snapshot: Guard<Arc<Snapshot>>,
     pub(crate) plan: Plan,
     pub(crate) verdict: Verdict,
     pub(crate) reason: DecisionReason,
@@ -142,7 +144,7 @@ impl RuleOutcome<'_> {
 impl Decision {
     /// A decision that has not been made yet.
     #[inline]
-    pub(crate) fn pending(snapshot: Arc<Snapshot>, now: Timestamp) -> Self {
+    pub(crate) fn pending(snapshot: Guard<Arc<Snapshot>>, now: Timestamp) -> Self {
         Self {
             snapshot,
             plan: Plan::default(),
@@ -153,6 +155,11 @@ impl Decision {
             now,
             results: SmallVec::new(),
         }
+    }
+
+    /// A decision that is to be kept: a guard that lives long would slow others down.
+    pub(crate) fn kept(snapshot: &Arc<Snapshot>, now: Timestamp) -> Self {
+        Self::pending(Guard::from_inner(Arc::clone(snapshot)), now)
     }
 
     /// Whether the request is allowed.

@@ -4,6 +4,7 @@ use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwap;
 use foldhash::quality::RandomState;
+use smallvec::SmallVec;
 use tollgate_core::{ChargeResult, Mode, Outcome, Verdict, decide};
 use tollgate_rules::{
     Admission, Attributes, ExplainScope, PathCase, Plan, Planned, Policy, Revision,
@@ -19,7 +20,7 @@ use crate::penalty::{Banning, Penalties};
 use crate::settler::{SettleResult, Settled, Settler};
 use crate::snapshot::Snapshot;
 use crate::soft::{SoftState, WarningState};
-use crate::stats::{Event, RuleCounts};
+use crate::stats::{Event, RuleCounters, RuleCounts};
 use crate::target::{CheckTarget, Peek};
 
 /// Checks requests against a policy.
@@ -89,7 +90,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
 
     #[inline]
     fn pending(&self) -> Decision {
-        Decision::pending(self.snapshot.load_full(), self.clock.now())
+        Decision::pending(self.snapshot.load(), self.clock.now())
     }
 
     /// Plans a decision in place: it is large, and copies of it are measurable.
@@ -114,11 +115,25 @@ impl<S: Store, C: Clock> Limiter<S, C> {
 
     #[inline]
     fn check_target(&self, target: CheckTarget<'_>, is_recorded: bool) -> Checked<'_, S> {
-        let mut decision = self.pending();
-        self.plan(&mut decision, target);
-        if self.try_settle(&mut decision, is_recorded) {
-            return Checked::Ready(decision);
+        // Planned and settled where it is returned: a decision is large, and copies of it are measurable.
+        let mut checked = Checked::Ready(self.pending());
+        let is_settled = match &mut checked {
+            Checked::Ready(decision) => {
+                self.plan(decision, target);
+                self.try_settle(decision, is_recorded)
+            }
+            Checked::Pending(_) => true,
+        };
+        if !is_settled {
+            checked = self.settle_later(checked, is_recorded);
         }
+        checked
+    }
+
+    /// Settles a decision that has its plan, once it is awaited.
+    #[cold]
+    fn settle_later<'s>(&'s self, checked: Checked<'s, S>, is_recorded: bool) -> Checked<'s, S> {
+        let Checked::Ready(mut decision) = checked else { return checked };
         match self.this.upgrade() {
             Some(this) => Checked::uncancelled(async move {
                 this.settle(&mut decision, is_recorded).await;
@@ -186,7 +201,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     pub fn stats(&self) -> Vec<(Arc<str>, RuleCounts)> {
         let snapshot = self.snapshot.load();
         let ids = snapshot.policy.rules().iter().map(|rule| Arc::clone(&rule.id));
-        ids.zip(snapshot.stats.iter().map(|stats| stats.read())).collect()
+        ids.zip(snapshot.stats.iter().map(RuleCounters::read)).collect()
     }
 
     /// The store.
@@ -295,7 +310,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
                 Some(rule) => (refused, DecisionReason::StoreUnavailable { rule }),
                 None if plan.planned().is_empty() => (allowed, DecisionReason::NoRule),
                 None => {
-                    results.extend(self.rule_results(snapshot, plan, settled));
+                    self.rule_results(snapshot, plan, settled, results);
                     (decide(results.iter().map(|result| &result.outcome)), DecisionReason::Rules)
                 }
             },
@@ -309,22 +324,34 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     }
 
     /// Joins each result with its rule's figures and soft state.
-    fn rule_results<'a>(
-        &'a self,
-        snapshot: &'a Snapshot,
-        plan: &'a Plan,
-        settled: &'a Settled,
-    ) -> impl Iterator<Item = RuleResult> + 'a {
-        let rules = snapshot.policy.rules();
-        settled.numbered().filter_map(move |(line, result)| {
-            let planned = plan.planned().get(line)?;
-            let rule = rules.get(planned.rule)?;
-            let now = settled.settlement.now;
+    #[inline]
+    fn rule_results(
+        &self,
+        snapshot: &Snapshot,
+        plan: &Plan,
+        settled: &Settled,
+        results: &mut SmallVec<[RuleResult; 4]>,
+    ) {
+        let (rules, now) = (snapshot.policy.rules(), settled.settlement.now);
+        let mut join = |line: usize, planned: &Planned, result: &ChargeResult| {
+            let Some(rule) = rules.get(planned.rule) else { return };
             let outcome = planned.outcome(rule, now, result.admitted, result.report);
             let delays = planned.limit(rule).delays();
             let soft = self.warned.update(rule.soft, &outcome, delays, planned.fingerprint());
-            Some(RuleResult { line, outcome, soft })
-        })
+            results.push(RuleResult { line, outcome, soft });
+        };
+        // Nearly always all of them.
+        if let Some(all) = settled.in_order() {
+            for (line, (planned, result)) in plan.planned().iter().zip(all).enumerate() {
+                join(line, planned, result);
+            }
+            return;
+        }
+        for (line, result) in settled.numbered() {
+            if let Some(planned) = plan.planned().get(line) {
+                join(line, planned, result);
+            }
+        }
     }
 }
 

@@ -7,6 +7,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use arc_swap::Guard;
 use tollgate_core::{Micros, Mode, Report, Timestamp, decide};
 use tollgate_rules::{Admission, Plan, Restored};
 
@@ -34,7 +35,7 @@ impl Decision {
             return Receipt(ReceiptForm::Packed(Arc::clone(&self.snapshot), packed));
         }
         let mut whole = Self {
-            snapshot: Arc::clone(&self.snapshot),
+            snapshot: Guard::from_inner(Arc::clone(&self.snapshot)),
             plan: self.plan.clone(),
             verdict: self.verdict,
             reason: self.reason.clone(),
@@ -92,7 +93,7 @@ impl Decision {
     /// Reads the decision. An unreadable receipt becomes a decision without a result.
     fn unpack(snapshot: &Arc<Snapshot>, packed: &Packed) -> Self {
         Self::try_unpack(snapshot, packed)
-            .unwrap_or_else(|| Self::pending(Arc::clone(snapshot), Timestamp::default()))
+            .unwrap_or_else(|| Self::kept(snapshot, Timestamp::default()))
     }
 
     fn try_unpack(snapshot: &Arc<Snapshot>, packed: &Packed) -> Option<Self> {
@@ -101,7 +102,7 @@ impl Decision {
         let asked_at = Timestamp::from_micros(packed.fixed()?);
         let tier = packed.bytes()?.map(|tier| str::from_utf8(tier).ok());
         let count = packed.number()?;
-        let mut decision = Self::pending(Arc::clone(snapshot), asked_at);
+        let mut decision = Self::kept(snapshot, asked_at);
         let (mut restored, mut result) = (Vec::new(), Vec::new());
         for _ in 0..count {
             let rule = usize::try_from(packed.number()?).ok()?;

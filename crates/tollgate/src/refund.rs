@@ -107,7 +107,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             let mut keys: SmallVec<[_; 4]> = plan.charges(rules).map(|charge| charge.key).collect();
             let counters = keys.len();
             keys.extend(banned.iter().filter_map(|Offence { rule_id, subject }| {
-                let penalty = rules.find(rule_id)?.penalty.as_ref()?;
+                let penalty = rules.find(rule_id)?.penalty.as_deref()?;
                 Some(self.refusals_key(penalty, subject))
             }));
             self.settler.reset(&keys).await?;

@@ -67,6 +67,13 @@ impl Settled {
         self.closed_by.is_some() || self.numbered().any(refuses)
     }
 
+    /// The results in the order of the plan, from its first charge on; `None` if some were not counted.
+    #[inline]
+    pub(crate) fn in_order(&self) -> Option<&[ChargeResult]> {
+        let is_whole = self.numbers.is_none() && self.settlement.only.is_none();
+        is_whole.then_some(&self.settlement.results[..])
+    }
+
     /// The results, with their indexes in the plan.
     pub(crate) fn numbered(&self) -> impl Iterator<Item = (usize, &ChargeResult)> {
         let numbers = self.numbers.as_ref();
@@ -105,16 +112,14 @@ impl<S: Store> Settler<S> {
         }
         // Not collected, which would copy them.
         let mut charges = Charges::new();
-        charges.extend(plan.charges(rules));
+        plan.charges(rules).for_each(|charge| charges.push(charge));
         let request = SettleRequest::from(charges.as_slice());
         let stopwatch = self.sampled(now).map(|durations| (durations, Stopwatch::start()));
-        if !self.store.try_settle(&request, now, &mut settled.settlement) {
-            return false;
-        }
-        if let Some((durations, stopwatch)) = stopwatch {
+        let is_settled = self.store.try_settle(&request, now, &mut settled.settlement);
+        if let Some((durations, stopwatch)) = stopwatch.filter(|_| is_settled) {
             durations.observe(stopwatch.elapsed());
         }
-        true
+        is_settled
     }
 
     #[inline]

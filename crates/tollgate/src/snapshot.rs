@@ -10,7 +10,7 @@ use crate::stats::{RuleCounters, carry_over};
 pub(crate) struct Snapshot {
     pub(crate) policy: Policy,
     /// One for each rule, in the order of the rules.
-    pub(crate) stats: Arc<[Arc<RuleCounters>]>,
+    pub(crate) stats: Arc<[RuleCounters]>,
 }
 
 impl Snapshot {

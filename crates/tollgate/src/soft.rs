@@ -4,7 +4,7 @@
 //! The counters with a warning are in a fixed table. A place may be taken over by another counter; one that is lost
 //! counts as normal.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use serde::Serialize;
 use tollgate_core::{Micros, Outcome};
@@ -24,20 +24,46 @@ pub enum SoftState {
 }
 
 const PLACES: usize = 1 << 16;
-const WHOLE: u128 = 1_000_000;
+/// A share of one, in millionths.
+const WHOLE: u64 = 1_000_000;
+/// The largest limit whose product with a share fits 64 bits.
+const MAX_NARROW: u64 = u64::MAX / WHOLE;
+
+/// Whether `used` is at least this share of the limit, in millionths.
+#[inline]
+fn is_at_least(used: u64, limit: u64, share: u32) -> bool {
+    if limit <= MAX_NARROW && u64::from(share) <= WHOLE {
+        return used * WHOLE >= limit * u64::from(share);
+    }
+    u128::from(used) * u128::from(WHOLE) >= u128::from(limit) * u128::from(share)
+}
 
 /// The counters that have a warning.
 #[derive(Debug)]
 pub(crate) struct WarningState {
     places: Box<[AtomicU32]>,
+    /// How many places are taken. While none is, no place has to be read: most clients are far from their limits.
+    taken: AtomicUsize,
 }
 
 impl WarningState {
     pub(crate) fn new() -> Self {
-        Self { places: (0..PLACES).map(|_| AtomicU32::new(0)).collect() }
+        let places = (0..PLACES).map(|_| AtomicU32::new(0)).collect();
+        Self { places, taken: AtomicUsize::new(0) }
+    }
+
+    /// Labels a place; 0 clears it.
+    fn set(&self, place: &AtomicU32, label: u32) {
+        let before = place.swap(label, Ordering::Relaxed);
+        if before == 0 && label != 0 {
+            self.taken.fetch_add(1, Ordering::Relaxed);
+        } else if before != 0 && label == 0 {
+            self.taken.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 
     /// The state of a counter after a request. `delays` says whether its rule delays requests.
+    #[inline]
     pub(crate) fn update(
         &self,
         soft: SoftLimit,
@@ -53,22 +79,22 @@ impl WarningState {
         // Some bits of the fingerprint choose the place of a counter, others label it.
         let place = &self.places[usize::try_from(fingerprint).unwrap_or(0) % PLACES];
         let label = u32::try_from(fingerprint >> 32).unwrap_or(0) | 1;
-        let limit = u128::from(outcome.limit);
-        let used = limit.saturating_sub(u128::from(outcome.report.remaining)) * WHOLE;
+        let (limit, remaining) = (outcome.limit, outcome.report.remaining);
+        let used = limit.saturating_sub(remaining);
         let is_warned = || place.load(Ordering::Relaxed) == label;
-        if limit > 0 && used >= limit * u128::from(soft.warn_at) {
+        if limit > 0 && is_at_least(used, limit, soft.warn_at) {
             if !is_warned() {
-                place.store(label, Ordering::Relaxed);
+                self.set(place, label);
             }
             return SoftState::Warning;
         }
-        if !is_warned() {
+        if self.taken.load(Ordering::Relaxed) == 0 || !is_warned() {
             return SoftState::Normal;
         }
-        if used >= limit * u128::from(soft.clear_at) {
+        if is_at_least(used, limit, soft.clear_at) {
             return SoftState::Warning;
         }
-        place.store(0, Ordering::Relaxed);
+        self.set(place, 0);
         SoftState::Normal
     }
 }

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use ::limitador::RateLimiter;
 use ::limitador::limit::{Context, Limit, Namespace};
+use tollgate_instructions::Client;
 
 use super::{LIMIT, WINDOW_SECONDS};
 use crate::Fallible;
-use crate::clients::Client;
 
 pub(crate) struct Limitador {
     limiter: RateLimiter,

@@ -7,16 +7,13 @@ use tollgate_core::{Algorithm, Limit, Micros, Quota, QuotaError, State, Timestam
 
 use super::trace::Trace;
 use crate::Fallible;
-use crate::row::{Bar, Row};
+use crate::row::Row;
 use crate::scale::Scale;
 
 /// Windows in seconds.
 pub(super) const WINDOWS: [u64; 3] = [10, 60, 3600];
 /// Of a thousand requests, how many the log is to refuse.
-pub(super) const REFUSED: [u32; 5] = [1, JUDGED, 50, 200, 500];
-/// The number at which the sliding counter is held to a bar.
-const JUDGED: u32 = 10;
-const BAR: Bar = Bar::Below(0.5);
+pub(super) const REFUSED: [u32; 5] = [1, 10, 50, 200, 500];
 
 pub(crate) fn against_log(scale: &Scale) -> Fallible<Vec<Row>> {
     let trace = Trace::with_requests(scale.of(10_000_000));
@@ -27,9 +24,7 @@ pub(crate) fn against_log(scale: &Scale) -> Fallible<Vec<Row>> {
             for algorithm in [Algorithm::SlidingWindowCounter, Algorithm::FixedWindow] {
                 let mistakes = mistakes(algorithm, limit, window, &trace)?;
                 let name = format!("accuracy/{algorithm}/{window}s/{}", percentage(refused));
-                let row = mistakes.row(name, limit, &trace);
-                let is_judged = algorithm == Algorithm::SlidingWindowCounter && refused == JUDGED;
-                rows.push(if is_judged { row.held_to(BAR) } else { row });
+                rows.push(mistakes.row(name, limit, &trace));
             }
         }
     }

@@ -1,23 +1,19 @@
 //! A whole check: rules found, keys made, counters charged all or nothing, figures reported.
 
-use std::fmt::Write as _;
 use std::hint::black_box;
 
-use tollgate::{CachedClock, Limiter, MemoryStore, Policy};
+use tollgate::{CachedClock, Limiter, MemoryStore};
+use tollgate_instructions::{RULES_OF_SERVICE, policy, services};
 
 use crate::Fallible;
 use crate::allocations;
 use crate::clients::Requests;
 use crate::contest::Comparison;
+use crate::peers::USED;
 use crate::peers::limitador::Limitador;
-use crate::peers::{LIMIT, USED, WINDOW_SECONDS};
 use crate::row::{Bar, Row};
 use crate::scale::Scale;
-use crate::stopwatch::nanos_per_step;
-
-/// Three rules for each service, one for each identifier, so that three apply to every request.
-const RULES: [(&str, &str); 3] =
-    [("user_id", "gcra"), ("ip", "sliding_window_counter"), ("tenant", "fixed_window")];
+use crate::stopwatch::{nanos_per_step, nanos_per_step_side_by_side};
 
 struct OurLimiter {
     limiter: Limiter<MemoryStore, CachedClock>,
@@ -32,7 +28,7 @@ impl OurLimiter {
         let requests = Requests::over_services(services);
         for client in &requests.clients {
             let decision = limiter.check(&client.request().cost(u64::from(USED))).now();
-            if decision.outcomes().count() != RULES.len() {
+            if decision.outcomes().count() != RULES_OF_SERVICE.len() {
                 return Err("the rules that apply are not three".into());
             }
         }
@@ -45,11 +41,15 @@ impl OurLimiter {
     }
 
     fn take(&mut self, steps: u32) {
-        self.requests.take(steps, |client| {
-            let decision = self.limiter.check(&client.request()).now();
-            black_box(&decision).is_allowed()
-        });
+        take(&self.limiter, &mut self.requests, steps);
     }
+}
+
+fn take(limiter: &Limiter<MemoryStore, CachedClock>, requests: &mut Requests, steps: u32) {
+    requests.take(steps, |client| {
+        let decision = limiter.check(&client.request()).now();
+        black_box(&decision).is_allowed()
+    });
 }
 
 pub(crate) fn against_limitador(scale: &Scale) -> Fallible<Vec<Row>> {
@@ -67,7 +67,26 @@ pub(crate) fn against_limitador(scale: &Scale) -> Fallible<Vec<Row>> {
         requests.take(steps, |client| !black_box(client).path.is_empty());
     });
     let row = Row::speedup("limiter/limitador", &comparison).with("request_ns", request_nanos);
-    Ok(vec![row.held_to(Bar::AtLeast(10.0))])
+    Ok(vec![row.held_to(Bar::AtLeast(20.0))])
+}
+
+/// Our own two threads against our own one: the peer is the single thread.
+pub(crate) fn two_threads(scale: &Scale) -> Fallible<Vec<Row>> {
+    let OurLimiter { limiter, requests: mut alone } = OurLimiter::with_rules(1_000)?;
+    let mut pair = [2, 3].map(|seed| Requests::drawn_by(seed, services(1_000)));
+    let limiter = &limiter;
+    let comparison = Comparison::of(
+        scale,
+        |turn| {
+            let both = pair.iter_mut().map(|requests| |steps| take(limiter, requests, steps));
+            nanos_per_step_side_by_side(turn, both.collect())
+        },
+        |turn| nanos_per_step_side_by_side(turn, vec![|steps| take(limiter, &mut alone, steps)]),
+    );
+    for requests in pair.iter().chain([&alone]) {
+        requests.expect_all_admitted()?;
+    }
+    Ok(vec![Row::speedup("limiter/2_threads", &comparison).held_to(Bar::AtLeast(1.7))])
 }
 
 /// How many times longer a check takes with a thousand times as many rules: when requests are the
@@ -103,25 +122,4 @@ pub(crate) fn allocations(scale: &Scale) -> Fallible<Vec<Row>> {
     ours.requests.expect_all_admitted()?;
     let per_check = allocations as f64 / f64::from(checks);
     Ok(vec![Row::figure("limiter/allocations", per_check, "").held_to(Bar::AtMost(0.0))])
-}
-
-/// How many services have all of their rules among the first `rules`.
-const fn services(rules: u32) -> u32 {
-    rules / RULES.len() as u32
-}
-
-fn policy(rules: u32) -> Result<Policy, Vec<tollgate::Problem>> {
-    let mut text = String::from("rules:\n");
-    for number in 0..rules {
-        let service = number / RULES.len() as u32;
-        let (identifier, algorithm) = RULES[number as usize % RULES.len()];
-        // Writing to a string cannot fail.
-        let _ = writeln!(
-            text,
-            "- {{rule_id: r{number}, identifier_type: {identifier}, algorithm: {algorithm}, \
-             limit: {LIMIT}, window_seconds: {WINDOW_SECONDS}, \
-             applies_to: {{endpoints: [/service-{service}/*]}}}}"
-        );
-    }
-    Policy::from_text(&text)
 }

@@ -4,14 +4,14 @@ mod accuracy;
 mod batch;
 mod catalog;
 mod estimate;
-mod gateway;
+pub(crate) mod gateway;
 pub(crate) mod grpc;
 pub(crate) mod http;
 pub(crate) mod limiter;
 mod load;
 pub(crate) mod memory;
 pub(crate) mod redis;
-mod server;
+pub(crate) mod server;
 mod single;
 mod trace;
 
@@ -63,6 +63,11 @@ pub(crate) const BENCHES: &[Bench] = &[
         run: limiter::against_limitador,
     },
     Bench {
+        name: "limiter/2_threads",
+        about: "the same check, two threads against one",
+        run: limiter::two_threads,
+    },
+    Bench {
         name: "limiter/rules",
         about: "the same check with 10,000 rules against 10",
         run: limiter::many_rules,
@@ -109,7 +114,7 @@ pub(crate) const BENCHES: &[Bench] = &[
     },
     Bench {
         name: "gateway",
-        about: "a request through the gateway, against the same without rules, and nginx",
+        about: "a request through the gateway, against the same without rules, and against nginx",
         run: gateway::forward,
     },
     Bench {
@@ -153,6 +158,11 @@ pub(crate) const BENCHES: &[Bench] = &[
         run: redis::pairs,
     },
     Bench {
+        name: "redis/to_limitador",
+        about: "processor time of Redis for one rule and for three, against limitador with counters in Redis",
+        run: redis::limitador::against_limitador,
+    },
+    Bench {
         name: "redis/rules_1_to_10",
         about: "processor time of Redis for ten rules, against one",
         run: redis::rules,
@@ -163,6 +173,11 @@ pub(crate) const BENCHES: &[Bench] = &[
         run: redis::slots,
     },
     Bench {
+        name: "redis/cluster_reads",
+        about: "reads from sockets of a busy Redis Cluster for a check",
+        run: redis::cluster_reads,
+    },
+    Bench {
         name: "redis/latency",
         about: "a check over HTTP with counters in Redis, against counters in memory",
         run: redis::latency::latency,
@@ -171,7 +186,12 @@ pub(crate) const BENCHES: &[Bench] = &[
     Bench {
         name: "redis/bytes_per_subject",
         about: "memory of Redis for one rule of a subject and for three, 200,000 subjects",
-        run: redis::bytes_per_subject,
+        run: redis::memory::bytes_per_subject,
+    },
+    Bench {
+        name: "redis/10m_clients",
+        about: "memory of Redis for 10,000,000 clients with three rules each, by a measurement of 1,000,000",
+        run: redis::memory::ten_million,
     },
     Bench {
         name: "accuracy",

@@ -28,7 +28,7 @@ pub(super) const SERVER_CORE: &str = "0";
 pub(super) const CLIENT_CORE: &str = "1";
 /// What the kernel counts the time of processes in, on every machine this runs on.
 const TICKS_PER_SECOND: f64 = 100.0;
-const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+pub(crate) const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// Runs a program on one processor only.
 pub(super) fn pinned(core: &str, program: impl AsRef<OsStr>) -> Command {
@@ -125,10 +125,17 @@ impl Server {
         let name = match protocol {
             Protocol::Http => "bare-axum",
             Protocol::Grpc => "bare-tonic",
-            Protocol::Gateway => return Err("a gateway without rules is Server::gateway".into()),
+            Protocol::Gateway => return Err("a proxy needs an upstream: Server::bare_proxy".into()),
         };
         let mut command = pinned(SERVER_CORE, env::current_exe()?);
         Self::announced(command.args([name, "127.0.0.1:0"]), protocol)
+    }
+
+    /// The proxy that checks nothing.
+    pub(super) fn bare_proxy(upstream: SocketAddr) -> Fallible<Self> {
+        let mut command = pinned(SERVER_CORE, env::current_exe()?);
+        command.args(["bare-proxy", "127.0.0.1:0", &upstream.to_string()]);
+        Self::announced(&mut command, Protocol::Gateway)
     }
 
     /// throttlecrab as it is when nothing is set, with room for all keys; `None` if it is not here.
@@ -200,7 +207,7 @@ fn ticks(stat: &str) -> Option<u64> {
 
 /// The command `tollgate`, built as this program is, of the sources as they are now. Where tests are
 /// built it is taken as it is: building it alone would build what it needs once more.
-fn built() -> Fallible<PathBuf> {
+pub(crate) fn built() -> Fallible<PathBuf> {
     let own = env::current_exe()?;
     let directory = own.parent().ok_or("this program is nowhere")?;
     let target = directory.parent().ok_or("this program is in no target directory")?;

@@ -87,7 +87,7 @@ pub(crate) fn two_threads(scale: &Scale) -> Fallible<Vec<Row>> {
         walk.expect_all_admitted()?;
     }
     ours.expect_counters(keys)?;
-    Ok(vec![Row::speedup("gcra/2_threads", &comparison).held_to(Bar::AtLeast(1.6))])
+    Ok(vec![Row::speedup("gcra/2_threads", &comparison).held_to(Bar::AtLeast(1.7))])
 }
 
 /// What a check takes, without the key: that is the harness at work, not the limiter.

@@ -22,6 +22,9 @@ pub(crate) struct LintFiles {
     pub(crate) policy: Vec<PolicyText>,
     /// Files of envoyproxy/ratelimit.
     pub(crate) envoy: Vec<PolicyText>,
+    /// Those of them that are in a folder with policy files. No command takes such a folder: each reads all files of its
+    /// folder as its own.
+    misplaced: Vec<String>,
 }
 
 impl LintFiles {
@@ -54,6 +57,8 @@ impl LintFiles {
         };
         let has = |kind: FileKind| texts.iter().any(|file| FileKind::of(&file.text) == kind);
         if has(FileKind::Policy) {
+            let of_envoy = texts.iter().filter(|file| FileKind::of(&file.text) == FileKind::Envoy);
+            self.misplaced.extend(of_envoy.map(|file| file.name.clone()));
             texts.into_iter().for_each(|file| self.add(file));
             return Ok(());
         }
@@ -79,10 +84,20 @@ impl LintFiles {
         let numbered = problems.into_iter().filter_map(|FileProblem { file, problem }| {
             Some((self.envoy.iter().position(|known| known.name == file)?, problem))
         });
-        let mut problems: Vec<(usize, Problem)> = numbered.collect();
+        let misplaced =
+            self.envoy.iter().enumerate().filter(|(_, file)| self.misplaced.contains(&file.name));
+        let mut problems: Vec<(usize, Problem)> =
+            numbered.chain(misplaced.map(|(number, _)| (number, in_mixed_folder()))).collect();
         problems.sort_by_key(|(file, it)| (*file, it.position.is_none(), it.position));
         problems
     }
+}
+
+fn in_mixed_folder() -> Problem {
+    let message =
+        "policy files are in the same folder, and `serve --envoy-config` reads every file of it";
+    let advice = "keep files of envoyproxy/ratelimit and policy files in different folders";
+    Problem::new("", message).with_advice(advice)
 }
 
 fn read(path: &Path) -> Result<PolicyText, Failure> {

@@ -100,7 +100,7 @@ fn sentence(response: &CheckResponse<'_>) -> String {
         facts.push("close to the limit".to_owned());
     }
     let delay = response.delay_ms.map(|delay| span(delay.saturating_mul(1_000)));
-    facts.extend(delay.map(|delay| format!("to be held for {delay}")));
+    facts.extend(delay.map(|delay| format!("to be delayed by {delay}")));
     let degraded = response.degraded.as_deref().map(printable);
     facts.extend(degraded.map(|why| format!("counted without the shared store: {why}")));
     format!("{}: {}", by.unwrap_or_default(), facts.join(", "))
@@ -173,7 +173,7 @@ mod tests {
         check(
             r#"{"allowed":true,"limit":10,"remaining":1,"reset_at":1431857103,"rule_id":"api","state":"warning","delay_ms":120,"degraded":"timeout"}"#,
             " by api: 1 of 10 left, resets 2015-05-17 10:05:03 UTC, close to the limit, \
-             to be held for 120 ms, counted without the shared store: timeout\n",
+             to be delayed by 120 ms, counted without the shared store: timeout\n",
         );
         check(
             r#"{"allowed":false,"limit":10,"remaining":0,"reset_at":1431857103,"rule_id":"api","state":"warning","retry_after":60,"reason":"rate_limited"}"#,

@@ -17,6 +17,10 @@ use crate::output::print;
 use crate::table::{Column, table};
 use crate::terminal::{grouped, printable, quota, span};
 
+/// Where limits are that are no rules.
+const ENVOY_LIMITS: &str = "\nThe limits of Envoy's files apply to its calls alone, and are not explained here: \
+                            tollgate rules list --envoy, POST /json\n";
+
 /// Prints an explanation. Nothing is charged.
 pub(crate) fn explain(arguments: &ExplainArguments) -> Result<ExitCode, Failure> {
     let remote = Remote::new(&arguments.server)?;
@@ -34,8 +38,9 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> Result<ExitCode, Failure>
 
 fn render(response: &ExplainResponse) -> String {
     let mut lines = heading(response);
+    let envoy = if response.has_envoy_limits { ENVOY_LIMITS } else { "" };
     if response.rules.is_empty() {
-        return lines + "there are no rules\n";
+        return lines + "there are no rules\n" + envoy;
     }
     let columns = [
         Column::Text("rule"),
@@ -49,7 +54,7 @@ fn render(response: &ExplainResponse) -> String {
     ];
     let rows: Vec<_> = response.rules.iter().map(|rule| row(response, rule)).collect();
     lines += &format!("\n{}", table(columns, &rows));
-    lines
+    lines + envoy
 }
 
 /// What is known of a decision that was made.

@@ -90,10 +90,27 @@ fn policies_and_files_of_envoy_are_distinguished() {
     folder.write("policy.yaml", rule);
     folder.write("ratelimit.yaml", &file("a", "").replace("unit: day", "unti: day"));
     let expected =
-        ["unknown identifier type `user`", "ratelimit.yaml:4:", "2 files: 3 errors, 0 warnings"];
+        ["unknown identifier type `user`", "ratelimit.yaml:4:", "2 files: 4 errors, 0 warnings"];
     check(&[&folder.text()], 1, &expected);
     let empty = Folder::new();
     let ran = tollgate(&["rules", "lint", &empty.text()], "");
     assert_eq!(ran.code, 2, "{}", ran.stdout);
     assert!(ran.stderr.contains("there is no .yaml, .yml or .json file in "), "{}", ran.stderr);
+}
+
+/// Both files are valid, and no command takes their folder.
+#[test]
+fn a_folder_with_policies_and_files_of_envoy_is_refused_as_serve_refuses_it() {
+    let folder = Folder::new();
+    let rule = "rules: [{rule_id: a, limit: 50, window: 1s, identifier_type: user_id}]\n";
+    let policy = folder.write("policy.yaml", rule);
+    let envoy = folder.write("ratelimit.yaml", &file("a", ""));
+    let expected = ["ratelimit.yaml", "reads every file of it", "2 files: 1 error, 0 warnings"];
+    check(&[&folder.text()], 1, &expected);
+    let served =
+        tollgate(&["serve", "--http", "127.0.0.1:0", "--envoy-config", &folder.text()], "");
+    assert_eq!(served.code, 2, "{}", served.stdout);
+    assert!(served.stderr.contains("policy.yaml: "), "{}", served.stderr);
+    // One by one, they say what each of them is.
+    check(&[&policy, &envoy], 0, &["2 files: 0 errors"]);
 }

@@ -103,6 +103,16 @@ impl WindowCounts {
         units.saturating_mul(u128::from(self.window))
     }
 
+    /// Whether `wanted` units of the current window and what is in view of the previous one are at most `most`.
+    #[inline]
+    fn is_within(&self, wanted: u128, most: u64) -> bool {
+        // Without a previous window, the products of 128 bits are not needed.
+        if self.previous == 0 {
+            return wanted <= u128::from(most);
+        }
+        self.in_view() + self.scaled(wanted) <= self.scaled(u128::from(most))
+    }
+
     pub(crate) fn refund(&self, limit: &Limit, units: u64, charged_at: Option<Timestamp>) -> Self {
         if limit.calendar.is_some() {
             let start = self.at.minus(Micros::new(self.elapsed));
@@ -133,6 +143,9 @@ impl WindowCounts {
     /// Units in use, rounded up.
     #[inline]
     fn used(&self) -> u64 {
+        if self.previous == 0 {
+            return self.current;
+        }
         // The weighted previous window never exceeds its count, so this fits.
         let in_view = div(self.in_view() + u128::from(self.window - 1), self.window);
         self.current.saturating_add(in_view)
@@ -141,8 +154,7 @@ impl WindowCounts {
     /// How long until at most `target` units are in use.
     #[inline]
     fn wait_for(&self, target: u64) -> Micros {
-        let level = self.in_view() + self.scaled(u128::from(self.current));
-        if level <= self.scaled(u128::from(target)) {
+        if self.is_within(u128::from(self.current), target) {
             return Micros::ZERO;
         }
         let left = self.window - self.elapsed;
@@ -150,28 +162,29 @@ impl WindowCounts {
             left
         } else if self.current <= target {
             // The previous window fades until what is in view fits beside the current count.
-            let faded = self.fades_to(target - self.current, self.previous);
+            let faded = fades_to(target - self.current, self.previous, self.window);
             faded.saturating_sub(self.elapsed)
         } else {
-            left.saturating_add(self.fades_to(target, self.current))
+            left.saturating_add(fades_to(target, self.current, self.window))
         };
         Micros::new(wait).plus(self.behind)
     }
+}
 
-    /// How far into a window the one before it, holding `count`, weighs `target` at most.
-    fn fades_to(&self, target: u64, count: u64) -> u64 {
-        if target == 0 {
-            return self.window;
-        }
-        self.window.saturating_sub(div(self.scaled(u128::from(target)), count.max(1)))
+/// How far into a window the one before it, holding `count`, weighs `target` at most.
+#[inline]
+pub(crate) fn fades_to(target: u64, count: u64, window: u64) -> u64 {
+    if target == 0 {
+        return window;
     }
+    let scaled = u128::from(target).saturating_mul(u128::from(window));
+    window.saturating_sub(div(scaled, count.max(1)))
 }
 
 impl Balance for WindowCounts {
     #[inline]
     fn fits(&self, limit: &Limit, cost: u64) -> bool {
-        let wanted = u128::from(self.current) + u128::from(cost);
-        self.in_view() + self.scaled(wanted) <= self.scaled(u128::from(limit.ceiling))
+        self.is_within(u128::from(self.current) + u128::from(cost), limit.ceiling)
     }
 
     #[inline]

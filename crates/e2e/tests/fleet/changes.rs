@@ -162,7 +162,11 @@ fn requests_of_envoy_are_counted_in_the_store() {
         assert_eq!(answer.status, expected, "{answer:?}");
     }
     let keys = "return #redis.call('KEYS', 'tg:*')";
-    assert_eq!(redis.command(&["EVAL", keys, "0"]).integer(), 3, "counter, mark and number");
+    assert_eq!(
+        redis.command(&["EVAL", keys, "0"]).integer(),
+        4,
+        "counter, mark, number and start of records"
+    );
 }
 
 /// A refusal from the deny cache said that a quota which is used up has some left.

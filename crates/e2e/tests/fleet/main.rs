@@ -13,4 +13,5 @@ mod refunds;
 mod released_keys;
 mod rotation;
 mod secret;
+mod shown;
 mod vectors;

@@ -54,7 +54,8 @@ fn expect(answer: &Answer, status: u16, code: &str) {
 #[test]
 fn a_decision_of_a_node_that_was_killed_is_refunded_by_every_other_once() {
     let (redis, cluster, postgres) = (Redis::start(), RedisCluster::start(3, 0), Postgres::start());
-    for store in [redis.url(), cluster_url(&cluster), postgres.url()] {
+    let oldest = Redis::builder().oldest().start();
+    for store in [redis.url(), oldest.url(), cluster_url(&cluster), postgres.url()] {
         let [a, b, c] = [(); 3].map(|()| node(&store, RULES, &[SECRET]));
         let (first, second) = (id_of(&a.check(ALICE)), id_of(&a.check(ALICE)));
         assert!(first.len() > 100 && first.len() < 1_000 && first != second, "{first}");

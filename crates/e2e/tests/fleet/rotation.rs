@@ -170,7 +170,8 @@ fn a_first_secret_is_introduced_node_by_node() {
 #[test]
 fn a_secret_is_changed_node_by_node() {
     let (redis, postgres) = (Redis::start(), Postgres::start());
-    for store in [&redis as &dyn Marked, &postgres] {
+    let oldest = Redis::builder().oldest().start();
+    for store in [&redis as &dyn Marked, &oldest, &postgres] {
         let mut fleet = Rolling::new(store);
         let (a, b) = (fleet.start(&[(SECRET, OLD)]), fleet.start(&[(SECRET, OLD)]));
         let first = fleet.count(&[&b, &a]);

@@ -149,6 +149,14 @@ fn a_rules_file_with_a_mistake() {
         fs::write(server.rules_file(), "rules: [{}]").expect("written");
         server.process.signal("HUP");
     });
+    // There was no gauge, so that an alert ended although the file stayed broken.
+    let is_in_force = || value(&server, "tollgate_rules_file_last_reload_successful") > 0.5;
+    assert!(!is_in_force());
+    grows(&server, "tollgate_rules_file_last_reload_success_timestamp_seconds", || {
+        fs::write(server.rules_file(), RULES).expect("written");
+        server.process.signal("HUP");
+    });
+    assert!(is_in_force());
 }
 
 /// Rules that may be out of date: the catalog is unavailable, and the last ones stay in force.

@@ -37,6 +37,8 @@ const TESTS: &[(&str, &[&str])] = &[
             "tollgate_policy_revision",
             "tollgate_policy_rules",
             "tollgate_ready",
+            "tollgate_rules_file_last_reload_success_timestamp_seconds",
+            "tollgate_rules_file_last_reload_successful",
             "tollgate_throttled_total",
         ],
     ),

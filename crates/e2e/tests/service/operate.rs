@@ -111,10 +111,12 @@ fn a_check_is_refunded_and_reset() {
     server.check(ALICE);
     assert_eq!(server.post_as_admin(RESET, ALICE).json(), json!({"counters": 2}));
     assert_eq!(remaining(&server), 5);
+    // It used to count all rules that apply.
+    assert_eq!(server.post_as_admin(RESET, ALICE).json(), json!({"counters": 0}));
 }
 
 #[test]
-fn a_decision_is_explained_until_it_is_refunded() {
+fn a_decision_is_explained_even_if_it_was_refunded() {
     let server = Server::with_rules(RULES);
     let allowed = server.check(ALICE);
     let refused = server.check(r#"{"identifiers":{"user_id":"alice"},"cost":6}"#);
@@ -132,7 +134,11 @@ fn a_decision_is_explained_until_it_is_refunded() {
 
     let body = json!({ "decision_id": allowed["decision_id"] }).to_string();
     assert_eq!(server.post_as_admin(REFUND, &body).status, 200);
-    assert_eq!(explain(&allowed).status, 409);
+    // It used to be a 409.
+    let refunded = explain(&allowed).json();
+    let because = refunded["because"].as_str().expect("a reason");
+    assert!(because.ends_with("; it was refunded"), "{refunded}");
+    assert_eq!(refunded["answer"]["remaining"], allowed["remaining"]);
 }
 
 #[test]

@@ -132,6 +132,7 @@ fn unknown_zones_get_advice() {
         ("Berlin", "did you mean Europe/Berlin?"),
         ("New York", "did you mean America/New_York?"),
         ("utc", "did you mean UTC?"),
+        ("PST", "write an IANA name like Europe/Berlin, or UTC"),
         ("", "write an IANA name like Europe/Berlin, or UTC"),
         ("+02:00", "write an IANA name like Europe/Berlin, or UTC"),
         ("somewhere over the rainbow", "write an IANA name like Europe/Berlin, or UTC"),

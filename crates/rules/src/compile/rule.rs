@@ -3,12 +3,12 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use sha2::{Digest as _, Sha256};
 use tollgate_core::{Algorithm, CalendarUnit, Micros, Mode, Quota};
 
 use crate::calendar::calendar;
 use crate::compile::CompileOptions;
 use crate::compile::flaw::Flaw;
+use crate::compile::group::{Counted, group};
 use crate::compile::quota::compile_quota;
 use crate::directory::client::parse_identifiers;
 use crate::document::{
@@ -54,7 +54,8 @@ pub(crate) fn compile_rule(
     let conditions = conditions(document, &mut flaws);
     let costs = Costs::parse(document.cost, &document.costs, &mut flaws.0);
     let soft = soft(document.soft.as_ref(), &mut flaws);
-    let penalty = penalty(document, &mut flaws);
+    let tenant = conditions.tenant.as_deref();
+    let penalty = penalty(document, identifiers.as_deref().unwrap_or_default(), tenant, &mut flaws);
     let refusal = document.refusal.as_ref().and_then(|document| refusal(document, &mut flaws));
     if document.fallback_factor == 0 {
         let flaw =
@@ -79,10 +80,10 @@ pub(crate) fn compile_rule(
         consistency: document.consistency,
         on_store_failure: document.on_store_failure,
         fallback_factor: document.fallback_factor,
-        penalty,
+        penalty: penalty.map(Box::new),
         refund_on: statuses(document),
         refusal,
-        group: group(&identifiers, conditions.tenant.as_deref()),
+        group: group(Counted::Requests, &identifiers, tenant),
         identifiers: identifiers.into(),
         on_missing: document.on_missing,
         tenant: conditions.tenant.clone(),
@@ -209,7 +210,12 @@ fn soft(document: Option<&SoftDocument>, flaws: &mut Flaws) -> SoftLimit {
     SoftLimit { warn_at, clear_at }
 }
 
-fn penalty(document: &RuleDocument, flaws: &mut Flaws) -> Option<Penalty> {
+fn penalty(
+    document: &RuleDocument,
+    identifiers: &[Identifier],
+    tenant: Option<&str>,
+    flaws: &mut Flaws,
+) -> Option<Penalty> {
     let PenaltyDocument { after, within_seconds, ban_seconds } = *document.penalty.as_ref()?;
     let fields = [
         ("penalty.after", after),
@@ -236,6 +242,7 @@ fn penalty(document: &RuleDocument, flaws: &mut Flaws) -> Option<Penalty> {
         within,
         ban: Micros::from_secs(ban_seconds),
         counter: format!("{}!penalty", document.rule_id).into(),
+        group: group(Counted::Refusals, identifiers, tenant),
         limit: flaws.keep("penalty", limit)?,
     })
 }
@@ -344,44 +351,5 @@ fn attribute_of(name: &str) -> Result<Identifier, Flaw> {
         "user_id" | "api_key" | "ip" | "tenant" => Identifier::parse(name),
         _ if name.contains(':') => Identifier::parse(name),
         _ => Identifier::parse(&format!("attribute:{name}")),
-    }
-}
-
-/// Stands for what rules count by and whose they are. A digest, so that the author of one rule cannot choose the group of
-/// another's.
-fn group(identifiers: &[Identifier], tenant: Option<&str>) -> u64 {
-    let mut digest = Sha256::new();
-    for identifier in identifiers {
-        digest.update(identifier.to_string());
-        digest.update([0]);
-    }
-    digest.update(tenant.unwrap_or_default());
-    let digest = digest.finalize();
-    digest.iter().take(8).fold(0, |group, byte| group << 8 | u64::from(*byte))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A tenant could choose the id of its rule so that its counters were those of an operator's rule.
-    #[test]
-    fn rules_by_other_identifiers_or_of_another_tenant_are_another_group() {
-        let (user, attribute) = ([Identifier::UserId], [Identifier::Attribute("a".into())]);
-        let [both, turned] =
-            [[&user, &attribute], [&attribute, &user]].map(|it| it.map(|it| it[0].clone()));
-        let groups = [
-            group(&user, None),
-            group(&user, Some("zeta")),
-            group(&user, Some("acme")),
-            group(&attribute, None),
-            group(&attribute, Some("zeta")),
-            group(&both, None),
-            group(&turned, None),
-        ];
-        for (place, one) in groups.iter().enumerate() {
-            assert!(!groups[place + 1..].contains(one), "{groups:?}");
-        }
-        assert_eq!(groups[0], group(&user, None));
     }
 }

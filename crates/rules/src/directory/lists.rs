@@ -147,6 +147,10 @@ impl ClientLists {
         }
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.clients.is_empty() && self.networks.len() == 0
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.clients.len() + self.networks.len()
     }

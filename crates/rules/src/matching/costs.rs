@@ -10,6 +10,7 @@ use crate::plan::facts::Facts;
 
 /// The costs of a rule.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub(crate) struct Costs {
     otherwise: u64,
     /// Narrowest first: of several that match, the first one counts.
@@ -54,10 +55,13 @@ impl Costs {
     }
 
     /// What a request costs, before its own cost multiplies it.
+    #[inline]
     pub(crate) fn of(&self, facts: &Facts<'_>) -> u64 {
-        let Some(path) = facts.path.as_deref().filter(|_| !self.entries.is_empty()) else {
-            return self.otherwise;
-        };
+        if self.are_equal() { self.otherwise } else { self.by_endpoint(facts) }
+    }
+
+    fn by_endpoint(&self, facts: &Facts<'_>) -> u64 {
+        let Some(path) = facts.path.as_deref() else { return self.otherwise };
         let mut narrowest = usize::MAX;
         self.index.visit(path, facts.path_case, &mut |at| {
             let accepts = |methods: &MethodSet| facts.method.is_some_and(|m| methods.contains(m));
@@ -66,6 +70,12 @@ impl Costs {
             }
         });
         self.entries.get(narrowest).map_or(self.otherwise, |entry| entry.cost)
+    }
+
+    /// Whether all requests cost the same.
+    #[inline]
+    pub(crate) fn are_equal(&self) -> bool {
+        self.entries.is_empty()
     }
 
     /// Whether no request costs anything.

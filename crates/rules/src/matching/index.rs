@@ -80,7 +80,9 @@ impl Index {
         if let Some(by_host) = facts.tenant.and_then(|tenant| self.tenants.get(tenant)) {
             by_host.collect(facts, found);
         }
-        found.sort_unstable();
+        if !found.is_sorted() {
+            found.sort_unstable();
+        }
         found.dedup_by_key(|candidate| candidate.rule);
     }
 }

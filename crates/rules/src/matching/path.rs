@@ -76,19 +76,24 @@ pub fn normalise(raw: &str) -> Cow<'_, str> {
 /// How long the path is without query, fragment and trailing slash, if it is normal up to there.
 /// Every request comes through here, and nearly all of them have nothing to normalise.
 fn normal_length(raw: &[u8]) -> Option<usize> {
-    let mut end = raw.len();
-    for (at, &byte) in raw.iter().enumerate() {
-        match CLASSES[usize::from(byte)] {
-            Class::Slash if is_empty_or_dots(&raw[at + 1..]) => return None,
-            Class::Slash | Class::Plain => {}
-            Class::End => {
-                end = at;
-                break;
-            }
+    let is_special = |byte: &u8| CLASSES[usize::from(*byte)] != Class::Plain;
+    let mut end = 0;
+    // From one byte that does not stand for itself to the next.
+    while let Some(plain) = raw[end..].iter().position(is_special) {
+        end += plain;
+        match CLASSES[usize::from(raw[end])] {
+            Class::Slash if is_empty_or_dots(&raw[end + 1..]) => return None,
+            Class::Slash | Class::Plain => end += 1,
+            Class::End => return trimmed_length(&raw[..end]),
             Class::Escaped => return None,
         }
     }
-    let path = &raw[..end];
+    trimmed_length(raw)
+}
+
+/// How long a path is without its trailing slash; none if it does not begin with a slash.
+fn trimmed_length(path: &[u8]) -> Option<usize> {
+    let end = path.len();
     match path {
         [b'/'] => Some(0),
         [b'/', .., b'/'] => Some(end - 1),

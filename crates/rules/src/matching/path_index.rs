@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use foldhash::fast::FixedState;
+use smallvec::SmallVec;
 
 use crate::matching::path::{PathCase, PathMatcher, PathSegment};
 
@@ -16,31 +17,32 @@ pub(crate) struct PathIndex<T> {
 /// Nodes by the small letters of their literals.
 type Capitals = HashMap<Box<str>, Vec<usize>, FixedState>;
 
+/// Most nodes are the last of a pattern. Those are small and in one piece, because a walk waits for their cache lines.
 #[derive(Clone, Debug)]
 struct IndexNode<T> {
+    /// Found when the path gets here, whatever follows.
+    tails: SmallVec<[T; 4]>,
+    /// Found when the path ends here.
+    ends: SmallVec<[T; 2]>,
+    further: Option<Box<Branches>>,
+}
+
+/// The nodes for the next segment.
+#[derive(Clone, Debug, Default)]
+struct Branches {
     literals: HashMap<Box<str>, usize, FixedState>,
     /// Literals with capital letters, by their small letters. Most nodes have none.
     capitals: Option<Box<Capitals>>,
     parameter: Option<usize>,
-    /// Found when the path ends here.
-    ends: Vec<T>,
-    /// Found when the path gets here, whatever follows.
-    tails: Vec<T>,
 }
 
 impl<T> Default for IndexNode<T> {
     fn default() -> Self {
-        Self {
-            literals: HashMap::default(),
-            capitals: None,
-            parameter: None,
-            ends: Vec::new(),
-            tails: Vec::new(),
-        }
+        Self { tails: SmallVec::new(), ends: SmallVec::new(), further: None }
     }
 }
 
-impl<T> IndexNode<T> {
+impl Branches {
     fn note_capitals(&mut self, literal: &str, node: usize) {
         let folded = literal.to_ascii_lowercase();
         if folded != literal {
@@ -61,16 +63,16 @@ impl<T: Copy> PathIndex<T> {
         let mut at = 0;
         for segment in &pattern.segments {
             let fresh = self.nodes.len();
-            let node = &mut self.nodes[at];
+            let branches = self.nodes[at].further.get_or_insert_default();
             at = match segment {
                 PathSegment::Literal(literal) => {
-                    *node.literals.entry(literal.clone()).or_insert(fresh)
+                    *branches.literals.entry(literal.clone()).or_insert(fresh)
                 }
-                PathSegment::Parameter => *node.parameter.get_or_insert(fresh),
+                PathSegment::Parameter => *branches.parameter.get_or_insert(fresh),
             };
             if at == fresh {
                 if let PathSegment::Literal(literal) = segment {
-                    node.note_capitals(literal, fresh);
+                    branches.note_capitals(literal, fresh);
                 }
                 self.nodes.push(IndexNode::default());
             }
@@ -93,9 +95,7 @@ impl<T: Copy> PathIndex<T> {
                 node.ends.iter().copied().for_each(found);
                 return;
             }
-            if node.literals.is_empty() && node.parameter.is_none() {
-                return;
-            }
+            let Some(node) = &node.further else { return };
             let (segment, after) = first_segment(rest);
             rest = after;
             if case == PathCase::Insensitive {

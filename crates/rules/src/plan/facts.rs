@@ -25,6 +25,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) path_case: PathCase,
     pub(crate) method: Option<Method<'a>>,
     pub(crate) tenant: Option<&'a str>,
+    /// The cost of the request, before rules multiply it.
+    pub(crate) cost: u64,
     address: OnceCell<Option<AddressFact<'a>>>,
     api_key: OnceCell<Option<SecretDigest>>,
     pub(crate) glob_work: GlobWork,
@@ -39,6 +41,7 @@ impl<'a> Facts<'a> {
             path_case,
             method: get(Attribute::Method).map(Method::new),
             tenant: get(Attribute::Tenant),
+            cost: attributes.cost(),
             address: OnceCell::new(),
             api_key: OnceCell::new(),
             glob_work: GlobWork::default(),
@@ -47,10 +50,6 @@ impl<'a> Facts<'a> {
 
     pub(crate) fn get(&self, attribute: Attribute<'_>) -> Option<&'a str> {
         present(self.attributes.get(attribute))
-    }
-
-    pub(crate) fn cost(&self) -> u64 {
-        self.attributes.cost()
     }
 
     pub(crate) fn host(&self) -> Option<Cow<'a, str>> {
@@ -103,6 +102,29 @@ fn present(value: Option<&str>) -> Option<&str> {
     value.filter(|value| !value.is_empty())
 }
 
+/// Four numbers without leading zeros, as [`Ipv4Addr`] reads them: every request comes through here, and this takes half
+/// the time.
+fn parse_ipv4(text: &str) -> Option<Ipv4Addr> {
+    let (mut rest, mut address) = (text.as_bytes(), 0);
+    for part in 0..4 {
+        if part > 0 {
+            rest = rest.strip_prefix(b".")?;
+        }
+        let digit = |byte: u8| u32::from(byte - b'0');
+        let (number, after) = match rest {
+            [a @ b'1'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9', after @ ..] => {
+                (digit(*a) * 100 + digit(*b) * 10 + digit(*c), after)
+            }
+            [a @ b'1'..=b'9', b @ b'0'..=b'9', after @ ..] => (digit(*a) * 10 + digit(*b), after),
+            [a @ b'0'..=b'9', after @ ..] => (digit(*a), after),
+            _ => return None,
+        };
+        address = address << 8 | Some(number).filter(|number| *number < 256)?;
+        rest = after;
+    }
+    rest.is_empty().then(|| Ipv4Addr::from_bits(address))
+}
+
 /// An address and the text it is counted by.
 struct AddressFact<'a> {
     address: IpAddr,
@@ -117,7 +139,7 @@ enum AddressText<'a> {
 
 impl<'a> AddressFact<'a> {
     fn new(given: &'a str) -> Option<Self> {
-        if let Ok(address) = given.parse::<Ipv4Addr>() {
+        if let Some(address) = parse_ipv4(given) {
             return Some(Self { address: address.into(), text: AddressText::Given(given) });
         }
         let address = parse_address(given)?;
@@ -128,6 +150,42 @@ impl<'a> AddressFact<'a> {
         match &self.text {
             AddressText::Given(given) => given,
             AddressText::Written(text) => text.as_str(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ipv4_is_read_as_the_library_reads_it() {
+        let texts = [
+            "0.0.0.0",
+            "1.2.3.4",
+            "10.0.39.15",
+            "255.255.255.255",
+            "256.1.1.1",
+            "1.2.3",
+            "1.2.3.4.5",
+            "1..2.3",
+            ".1.2.3",
+            "1.2.3.",
+            "01.2.3.4",
+            "1.2.3.00",
+            "1.2.3.4 ",
+            "",
+            "....",
+            "1.2.3.4:80",
+            "1.2.3.x",
+            "::1",
+            "1.2.3.4.",
+            "999.1.1.1",
+            "1.2.3.0256",
+            "0.0.0.00",
+        ];
+        for text in texts {
+            assert_eq!(parse_ipv4(text), text.parse().ok(), "{text}");
         }
     }
 }

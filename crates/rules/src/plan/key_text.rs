@@ -39,6 +39,7 @@ impl KeyText {
         self.len
     }
 
+    #[inline]
     pub(crate) fn as_slice(&self) -> &[u8] {
         if self.long.is_empty() {
             self.inline.get(..self.len).unwrap_or_default()
@@ -47,6 +48,7 @@ impl KeyText {
         }
     }
 
+    #[inline]
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         let end = self.len + bytes.len();
         match self.inline.get_mut(self.len..end).filter(|_| self.long.is_empty()) {
@@ -58,6 +60,7 @@ impl KeyText {
 
     /// Writes a value of a key: as it is, or as its digest if it is long. A value that looks like a digest is
     /// written as its own, so that no client can name the counter of a long value.
+    #[inline]
     pub(crate) fn push_value(&mut self, value: &[u8]) {
         if value.len() <= MAX_VALUE_BYTES && !value.starts_with(DIGEST_PREFIX.as_bytes()) {
             self.push(value);

@@ -89,6 +89,15 @@ impl<H: BuildHasher> Planner<'_, H> {
         }
         let mut candidates = Candidates::new();
         self.rules.collect(facts, &mut candidates);
+        self.rules.read_ahead(&candidates);
+        if !self.rules.has_replacements() {
+            for candidate in &candidates {
+                if let Some(one) = self.matched(plan, facts, tier.name(), *candidate) {
+                    self.add_line(plan, subject, facts, &one);
+                }
+            }
+            return;
+        }
         let mut matched = SmallVec::<[Matched<'_>; 8]>::new();
         for candidate in &candidates {
             if let Some(one) = self.matched(plan, facts, tier.name(), *candidate) {
@@ -108,6 +117,7 @@ impl<H: BuildHasher> Planner<'_, H> {
     }
 
     /// The rule of a candidate, if the request fulfils the rest of its conditions.
+    #[inline]
     fn matched(
         &self,
         plan: &mut Plan,
@@ -130,6 +140,7 @@ impl<H: BuildHasher> Planner<'_, H> {
         Some(Matched { at: candidate.rule(), rule, endpoint, key, met })
     }
 
+    #[inline]
     fn add_line(&self, plan: &mut Plan, subject: usize, facts: &Facts<'_>, matched: &Matched<'_>) {
         let Matched { at, rule, endpoint, key, .. } = *matched;
         let Some(key) = key else {
@@ -140,7 +151,8 @@ impl<H: BuildHasher> Planner<'_, H> {
             return;
         };
         let (subject_text, rest) = (key.subject.of(&plan.text), key.rest.of(&plan.text));
-        let fingerprint = Key::new(self.hasher, &rule.id, subject_text, rest).fingerprint;
+        let key_of_rule = Key::new(self.hasher, &rule.id, subject_text, rest);
+        let fingerprint = key_of_rule.in_group(rule.group).fingerprint;
         if rule.penalty.is_some() {
             self.note_ban(plan, at, rule, key);
         }

@@ -83,13 +83,13 @@ impl Checker {
         target: CheckTarget<'_>,
         recording: Recording,
         context: impl FnOnce(&Decision) -> Option<RequestContext<'c>> + Send + 'a,
-        respond: impl FnOnce(&Decision, Option<&str>) -> R + Send + 'a,
+        respond: impl FnOnce(&Decision, Option<&IdText>) -> R + Send + 'a,
     ) -> Promise<'a, R, SharedStore> {
         let stopwatch = Stopwatch::start();
         self.limiter.check(target).map(move |decision| {
             self.metrics.checks.observe(stopwatch.elapsed());
             let id = self.record(&decision, recording, context);
-            respond(&decision, id.as_deref())
+            respond(&decision, id.as_ref())
         })
     }
 
@@ -99,7 +99,7 @@ impl Checker {
         entry: EntryPoint,
         checks: &[CheckBody<'_>],
         subjects: &[CheckSubject<'_>],
-        mut respond: impl FnMut(usize, &Decision, Option<&str>),
+        mut respond: impl FnMut(usize, &Decision, Option<&IdText>),
     ) {
         let stopwatch = Stopwatch::start();
         let mut finish = |first: usize, decisions: &[Decision]| {
@@ -107,7 +107,7 @@ impl Checker {
                 let Some(check) = checks.get(place) else { return };
                 let recording = Recording::of(entry, check);
                 let id = self.record(decision, recording, |_| Some(check.context()));
-                respond(place, decision, id.as_deref());
+                respond(place, decision, id.as_ref());
             }
         };
         let check = |first: usize, count: usize| {
@@ -138,7 +138,7 @@ impl Checker {
         entry: EntryPoint,
         (caller, protocol, key): (&Principal, &str, &str),
         check: &CheckBody<'_>,
-        respond: impl FnOnce(&Decision, Option<&str>) -> Remembered + Send,
+        respond: impl FnOnce(&Decision, Option<&IdText>) -> Remembered + Send,
     ) -> Result<(Remembered, bool), Problem> {
         let now = self.limiter.clock().now();
         let mut turn = self.idempotency.turn(protocol, caller, key, check, now).await?;
@@ -171,7 +171,7 @@ impl Checker {
                     }
                     let recording = Recording { naming: Naming::Taken(taken), ..recording };
                     let id = self.record(&decision, recording, context);
-                    (respond(&decision, id.as_deref()), false)
+                    (respond(&decision, id.as_ref()), false)
                 }
                 Idempotent::Replayed { decision, note, has_same_charges } => {
                     is_allowed = decision.is_allowed();
@@ -186,13 +186,13 @@ impl Checker {
                             IdText::Short(id.text())
                         }
                     });
-                    note_decision(&decision, id.as_deref());
-                    (respond(&decision, id.as_deref()), true)
+                    note_decision(&decision, id.as_ref());
+                    (respond(&decision, id.as_ref()), true)
                 }
                 Idempotent::KeyReused => return Err(key_reused()),
             }
         } else {
-            let respond = |decision: &Decision, text: Option<&str>| {
+            let respond = |decision: &Decision, text: Option<&IdText>| {
                 let id = text.and_then(|text| text.parse().ok());
                 (decision.is_allowed(), id, respond(decision, text))
             };
@@ -245,7 +245,7 @@ impl Checker {
             text
         });
         let id = id.filter(|_| !is_allowed || !matches!(naming, Naming::Audited));
-        note_decision(decision, id.as_deref());
+        note_decision(decision, id.as_ref());
         id
     }
 

@@ -117,9 +117,14 @@ impl ShortText {
     /// The last `count` hexadecimal digits of a number.
     fn push_hex(&mut self, number: u64, count: u32) {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        for place in (0..count).rev() {
-            self.push(DIGITS[usize::from((number >> (4 * place)) as u8 & 0xf)]);
+        let start = usize::from(self.len);
+        let Some(places) = self.bytes.get_mut(start..start + count as usize) else { return };
+        let mut rest = number;
+        for place in places.iter_mut().rev() {
+            *place = DIGITS[(rest & 0xf) as usize];
+            rest >>= 4;
         }
+        self.len += count as u8;
     }
 }
 
@@ -127,8 +132,23 @@ impl Deref for ShortText {
     type Target = str;
 
     fn deref(&self) -> &str {
-        let text = self.bytes.get(..usize::from(self.len));
-        text.and_then(|text| str::from_utf8(text).ok()).unwrap_or_default()
+        str::from_utf8(self.as_bytes()).unwrap_or_default()
+    }
+}
+
+impl ShortText {
+    fn as_bytes(&self) -> &[u8] {
+        self.bytes.get(..usize::from(self.len)).unwrap_or_default()
+    }
+}
+
+impl IdText {
+    /// The text as bytes, which unlike a text need not be validated.
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        match self {
+            Self::Short(text) => text.as_bytes(),
+            Self::Sealed(text) => text.as_bytes(),
+        }
     }
 }
 

@@ -59,14 +59,15 @@ impl Journal {
         let mut place = self.ring(id.is_allowed()).place_or_new(id.number).lock();
         let before = heap_bytes(&place);
         match &mut *place {
-            Some(JournalEntry { number, kind, call, receipt: Some(receipt) }) => {
-                (*number, *kind, *call) = (id.number, id.kind, key);
+            Some(JournalEntry { number, kind, call, receipt, is_refunded }) => {
+                (*number, *kind, *call, *is_refunded) = (id.number, id.kind, key, false);
                 receipt.replace(decision);
             }
             place => {
-                let receipt = Some(decision.receipt());
+                let receipt = decision.receipt();
                 let DecisionId { number, kind, .. } = id;
-                *place = Some(JournalEntry { number, kind, call: key, receipt });
+                let entry = JournalEntry { number, kind, call: key, receipt, is_refunded: false };
+                *place = Some(entry);
             }
         }
         let after = heap_bytes(&place);
@@ -85,39 +86,37 @@ impl Journal {
         self.heap_bytes.fetch_sub(before, Ordering::Relaxed) - before
     }
 
-    /// Reads a decision.
+    /// Reads a decision, and whether it was refunded from here.
     pub(crate) fn with<T>(
         &self,
         id: DecisionId,
-        look: impl FnOnce(&Decision) -> T,
+        look: impl FnOnce(&Decision, bool) -> T,
     ) -> Result<T, Missing> {
         self.entry(id, |entry| match entry {
-            Some(entry) if entry.is_of(id) => match &entry.receipt {
-                Some(receipt) => Ok(receipt.look(look)),
-                None => Err(Missing::GivenBack),
-            },
+            Some(entry) if entry.is_of(id) => {
+                Ok(entry.receipt.look(|decision| look(decision, entry.is_refunded)))
+            }
             _ => Err(Missing::Unknown),
         })
     }
 
-    /// Takes a decision out, so that it can be refunded once, with the call of its idempotency key.
+    /// Takes a decision, so that it can be refunded once, with the call of its idempotency key. It can still be explained.
     pub(crate) fn take(&self, id: DecisionId) -> Result<(Decision, Option<CallDigest>), Missing> {
         self.entry(id, |entry| match entry {
+            Some(entry) if entry.is_of(id) && entry.is_refunded => Err(Missing::GivenBack),
             Some(entry) if entry.is_of(id) => {
-                let receipt = entry.receipt.take().ok_or(Missing::GivenBack)?;
-                self.account(receipt.heap_bytes(), 0);
-                Ok((receipt.open(), entry.call))
+                entry.is_refunded = true;
+                Ok((entry.receipt.look(Decision::receipt).open(), entry.call))
             }
             _ => Err(Missing::Unknown),
         })
     }
 
     /// Puts a decision back whose refund failed.
-    pub(crate) fn put_back(&self, id: DecisionId, receipt: Receipt) {
+    pub(crate) fn put_back(&self, id: DecisionId) {
         let put = |entry: Option<&mut JournalEntry>| match entry {
             Some(entry) if entry.is_of(id) => {
-                self.account(0, receipt.heap_bytes());
-                entry.receipt = Some(receipt);
+                entry.is_refunded = false;
                 Ok(())
             }
             _ => Err(Missing::Unknown),
@@ -137,7 +136,7 @@ impl Journal {
         for ring in [&self.admitted, &self.refused] {
             for place in ring.chunks.iter().filter_map(OnceLock::get).flatten() {
                 let mut place = place.lock();
-                if place.as_ref().and_then(|entry| entry.receipt.as_ref()).is_some_and(is_old) {
+                if place.as_ref().is_some_and(|entry| is_old(&entry.receipt)) {
                     self.account(heap_bytes(&place), 0);
                     *place = None;
                 }
@@ -182,8 +181,8 @@ struct JournalEntry {
     kind: IdKind,
     /// The call of its idempotency key, if it had one.
     call: Option<CallDigest>,
-    /// `None` once it was refunded.
-    receipt: Option<Receipt>,
+    receipt: Receipt,
+    is_refunded: bool,
 }
 
 impl JournalEntry {
@@ -194,7 +193,7 @@ impl JournalEntry {
 
 /// The bytes that an entry takes on the heap.
 fn heap_bytes(place: &Option<JournalEntry>) -> usize {
-    place.as_ref().and_then(|entry| entry.receipt.as_ref()).map_or(0, Receipt::heap_bytes)
+    place.as_ref().map_or(0, |entry| entry.receipt.heap_bytes())
 }
 
 impl Ring {
@@ -240,7 +239,7 @@ mod tests {
         for id in &ids {
             journal.record(*id, &decision(), None);
         }
-        let state = |id: DecisionId| journal.with(id, |_| ());
+        let state = |id: DecisionId| journal.with(id, |_, _| ());
         assert_eq!(state(ids[2]), Err(Missing::Unknown));
         assert_eq!(state(ids[3]), Ok(()));
         assert_eq!(state(ids[CHUNK + 2]), Ok(()));
@@ -272,16 +271,11 @@ mod tests {
             journal.record(*id, &large, None);
         }
         assert!(journal.heap_bytes.load(Ordering::Relaxed) <= MAX_HEAP_BYTES);
-        assert_eq!(journal.with(ids[0], |_| ()), Ok(()));
-        assert_eq!(journal.with(ids[fitting + 99], |_| ()), Err(Missing::Unknown));
+        assert_eq!(journal.with(ids[0], |_, _| ()), Ok(()));
+        assert_eq!(journal.with(ids[fitting + 99], |_, _| ()), Err(Missing::Unknown));
         let small = journal.next_id(true);
         journal.record(small, &decision(), None);
-        assert_eq!(journal.with(small, |_| ()), Ok(()), "small ones are always kept");
-        // A refund frees memory.
-        assert!(journal.take(ids[0]).is_ok() && journal.take(ids[1]).is_ok());
-        let next = journal.next_id(true);
-        journal.record(next, &large, None);
-        assert_eq!(journal.with(next, |_| ()), Ok(()));
+        assert_eq!(journal.with(small, |_, _| ()), Ok(()), "small ones are always kept");
     }
 
     #[test]
@@ -291,8 +285,13 @@ mod tests {
         journal.record(id, &decision(), None);
         let (taken, _) = journal.take(id).expect("it is there");
         assert_eq!(journal.take(id).err(), Some(Missing::GivenBack));
-        assert_eq!(journal.with(id, |_| ()), Err(Missing::GivenBack));
-        journal.put_back(id, taken.receipt());
+        assert_eq!(taken.charged(), 1);
+        // It used to be gone from then on.
+        let explained =
+            || journal.with(id, |decision, is_refunded| (decision.charged(), is_refunded));
+        assert_eq!(explained(), Ok((1, true)));
+        journal.put_back(id);
+        assert_eq!(explained(), Ok((1, false)));
         assert!(journal.take(id).is_ok());
     }
 
@@ -314,7 +313,7 @@ mod tests {
                     id
                 })
                 .collect();
-            let kept = ids.iter().filter(|id| journal.with(**id, |_| ()).is_ok()).count();
+            let kept = ids.iter().filter(|id| journal.with(**id, |_, _| ()).is_ok()).count();
             assert_eq!(kept as u64, expected, "{has_new_rules}");
         };
         check(20, true, KEPT_REVISIONS);

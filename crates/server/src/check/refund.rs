@@ -88,14 +88,13 @@ async fn refund_kept(app: &Shared, author: &Author, id: DecisionId) -> Result<us
     let (decision, call) = app.journal.take(id).map_err(|missing| missing_decision(missing, id))?;
     let counters = decision.charged();
     if counters == 0 {
-        app.journal.put_back(id, decision.receipt());
+        app.journal.put_back(id);
         let detail = "nothing was charged by this decision";
         return Err(Problem::new(StatusCode::CONFLICT, "nothing_charged", detail));
     }
-    let receipt = decision.receipt();
     if let Some(call) = call {
         if let Err(error) = release(app, id, call, &decision).await {
-            app.journal.put_back(id, receipt);
+            app.journal.put_back(id);
             return Err(store_away(error));
         }
         app.checker.idempotency.forget(call, id);
@@ -113,7 +112,7 @@ async fn refund_kept(app: &Shared, author: &Author, id: DecisionId) -> Result<us
             if error.kind() == StoreErrorKind::Timeout {
                 note();
             } else {
-                app.journal.put_back(id, receipt);
+                app.journal.put_back(id);
             }
             Err(store_away(error))
         }

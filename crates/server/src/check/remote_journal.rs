@@ -10,7 +10,6 @@ use tokio::time::{sleep, timeout};
 use tollgate::store::Mailbox;
 
 use super::decision_id::{DecisionId, NodeName};
-use super::journal::Missing;
 use super::journal_query::{
     Direction, JournalQuery, MAX_RESPONSE_BYTES, QueryMessage, QueryNumber,
 };
@@ -30,7 +29,7 @@ const MIN_RESPONSE_INTERVAL: Duration = Duration::from_millis(2);
 pub(crate) enum RemoteDecision {
     /// Its explanation, as JSON.
     Explained(String),
-    /// It was refunded.
+    /// It was refunded. Nodes of earlier versions do not explain those.
     GivenBack,
     /// The node does not remember it.
     Forgotten,
@@ -190,11 +189,13 @@ impl Shared {
             tracing::debug!("a query for a decision is forged");
             return;
         };
-        let response = match self.journal.with(id, |decision| explain(&id.text(), decision)) {
+        let explained = self
+            .journal
+            .with(id, |decision, is_refunded| explain(&id.text(), decision, is_refunded));
+        let response = match explained {
             Ok(json) if json.len() >= MAX_RESPONSE_BYTES => RemoteDecision::TooLong,
             Ok(json) => RemoteDecision::Explained(json),
-            Err(Missing::GivenBack) => RemoteDecision::GivenBack,
-            Err(Missing::Unknown | Missing::OtherNode) => RemoteDecision::Forgotten,
+            Err(_) => RemoteDecision::Forgotten,
         };
         let Some(messages) = query.respond(secret, id, &response.write()) else { return };
         if let Err(error) = mailbox.send(&query.asker.text(), &messages).await {

@@ -83,7 +83,10 @@ impl Gateway {
         let address = peer.address.ip();
         parts.extensions.insert(ClientAddress(address));
         let original = self.state.extractor.client_address(&parts.headers, address);
-        parts.extensions.insert(OriginalClient(original));
+        // Most clients connect themselves: then the address says it all.
+        if original != address {
+            parts.extensions.insert(OriginalClient(original));
+        }
         self.forwarder.complete_host(&mut parts);
         let (version, awaits_word) = (parts.version, parts.headers.contains_key(EXPECT));
         let mut body = SharedBody::new(body);

@@ -6,9 +6,9 @@
 //!
 //! Forward-auth is not checked: proxies send the `Host` and `Origin` of their clients.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
-use http::header::{HOST, HeaderMap, HeaderValue, ORIGIN};
+use http::header::{HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN};
 use http::uri::Authority;
 use http::{Method, Request, StatusCode, Uri};
 
@@ -16,7 +16,7 @@ use crate::edge::http::handlers::authorize;
 use crate::edge::http::problem::Problem;
 use crate::settings::{CheckAuth, Settings};
 
-const SEC_FETCH_SITE: &str = "sec-fetch-site";
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// Refuses requests that a web page may have made.
 #[derive(Clone, Debug)]
@@ -77,6 +77,9 @@ impl HostCheck {
 
     /// Whether a host, with or without a port, is an address, `localhost` or one of the names.
     fn is_known(&self, host: &str) -> bool {
+        if is_address(host) {
+            return true;
+        }
         let Ok(authority) = host.parse::<Authority>() else { return false };
         let host = authority.host();
         let host = host.strip_suffix('.').unwrap_or(host);
@@ -87,6 +90,14 @@ impl HostCheck {
         let host = host.to_ascii_lowercase();
         host == "localhost" || host.ends_with(".localhost") || self.names.contains(&host)
     }
+}
+
+/// Whether a host is an address of IPv4, with or without a port, as most callers of a local server write it. Reading
+/// any host takes ten times as long.
+fn is_address(host: &str) -> bool {
+    let (address, port) = host.split_once(':').unwrap_or((host, "0"));
+    let is_port = (1..=5).contains(&port.len()) && port.bytes().all(|byte| byte.is_ascii_digit());
+    is_port && address.parse::<Ipv4Addr>().is_ok()
 }
 
 /// What is wrong with a name in the setting `hosts`, if anything.
@@ -138,6 +149,9 @@ mod tests {
             "localhost.evil.example",
             "notlocalhost",
             "a b",
+            "127.0.0.1:80:80",
+            "127.0.0.1@evil.example",
+            "127.0.0.1:80@evil.example",
         ] {
             check(unknown, "unknown_host");
         }

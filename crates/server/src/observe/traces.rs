@@ -19,6 +19,7 @@ use opentelemetry_sdk::trace::{SdkTracer, Span};
 use tollgate::Decision;
 use tonic::Code;
 
+use crate::check::decision_id::IdText;
 use crate::edge::grpc;
 use crate::edge::http::wire::response::refuser;
 
@@ -58,13 +59,13 @@ pub(crate) async fn note_matched_path(request: Request) -> Request {
 }
 
 /// Notes a decision, and its id if it is kept.
-pub(crate) fn note_decision(decision: &Decision, id: Option<&str>) {
+pub(crate) fn note_decision(decision: &Decision, id: Option<&IdText>) {
     note(|notes| {
         notes.checks += 1;
         notes.refused += i64::from(!decision.is_allowed());
         let binding = decision.binding().map(|binding| binding.rule.id.to_string());
         notes.rule_id = binding.or_else(|| refuser(decision).map(str::to_owned));
-        notes.decision_id = id.map(str::to_owned);
+        notes.decision_id = id.map(|id| (**id).to_owned());
     });
 }
 

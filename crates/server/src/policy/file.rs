@@ -7,6 +7,7 @@ use std::io;
 use std::mem;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
@@ -15,6 +16,7 @@ use parking_lot::Mutex;
 use tollgate::rules::{PolicyDocument, SECRET_DIGEST, Source, uncountable_in_redis};
 use tollgate::{Policy, Revision, Timestamp};
 
+use crate::policy::load_status::LoadStatus;
 use crate::policy::redact;
 
 /// The built-in rules, which a new catalog starts with.
@@ -46,6 +48,7 @@ pub(crate) struct PolicyFile {
     watch: Mutex<FileWatch>,
     /// How often a change could not be put into force.
     pub(crate) errors: AtomicU64,
+    status: ArcSwap<LoadStatus>,
 }
 
 /// The states of the file that were seen.
@@ -97,6 +100,7 @@ impl PolicyFile {
             loaded: ArcSwap::from_pointee(loaded),
             watch: Mutex::new(FileWatch { read, ..FileWatch::default() }),
             errors: AtomicU64::new(0),
+            status: ArcSwap::from_pointee(LoadStatus::loaded(now)),
         };
         Ok((source, policy))
     }
@@ -120,7 +124,7 @@ impl PolicyFile {
         let file = self.file.as_deref()?;
         let mut watch = self.watch.lock();
         let traces = FileStamp::of(file);
-        self.count_miss(&mut watch, file, traces.as_ref().err());
+        self.count_miss(&mut watch, file, traces.as_ref().err(), now);
         let found = traces.ok().filter(|found| watch.read != Some(*found));
         let before = mem::replace(&mut watch.glimpsed, found);
         let is_settled = found.is_some() && found == before;
@@ -128,10 +132,18 @@ impl PolicyFile {
     }
 
     /// Logs once that the file cannot be found any more. A file that one check misses is being replaced.
-    fn count_miss(&self, watch: &mut FileWatch, file: &Path, error: Option<&io::Error>) {
+    fn count_miss(
+        &self,
+        watch: &mut FileWatch,
+        file: &Path,
+        error: Option<&io::Error>,
+        now: Timestamp,
+    ) {
         watch.missed = error.map_or(0, |_| watch.missed.saturating_add(1));
         if let Some(error) = error.filter(|_| watch.missed == MAX_MISSED) {
-            self.errors.fetch_add(1, Ordering::Relaxed);
+            self.fail(now, &error.to_string());
+            // Once it is back, it is read again.
+            watch.read = None;
             tracing::warn!(
                 "the rules file {} cannot be found any more, the last good rules stay in force: {error}",
                 file.display()
@@ -155,14 +167,25 @@ impl PolicyFile {
         match read {
             Ok((policy, loaded)) => {
                 self.loaded.store(loaded.into());
+                self.status.store(LoadStatus::loaded(now).into());
                 install(&policy);
                 Ok(revision)
             }
             Err(problems) => {
-                self.errors.fetch_add(1, Ordering::Relaxed);
+                self.fail(now, &problems);
                 Err(problems)
             }
         }
+    }
+
+    fn fail(&self, now: Timestamp, why: &str) {
+        self.errors.fetch_add(1, Ordering::Relaxed);
+        self.status.store(self.status.load().failed(now, why).into());
+    }
+
+    /// How the last load ended; `None` without a file.
+    pub(crate) fn status(&self) -> Option<Arc<LoadStatus>> {
+        self.file.as_ref().map(|_| self.status.load_full())
     }
 
     pub(crate) fn file(&self) -> Option<&Path> {
@@ -256,6 +279,7 @@ mod tests {
         assert!(problems.contains("limit") && problems.contains(":1:"), "{problems}");
         assert_eq!(ids(&source), ["one"]);
         assert_eq!(source.errors.load(Ordering::Relaxed), 1);
+        assert_eq!(source.status().expect("a file").error.as_deref(), Some(&*problems));
         assert_eq!((look(&source), look(&source)), (None, None), "the invalid file is read once");
         assert!(PolicyFile::open(Some(&file), false, NOW).is_err());
         assert!(
@@ -319,8 +343,11 @@ mod tests {
                 [known, known + 1, known + 1, known + 1]
             );
             assert_eq!(ids(&source), ["one"], "the last good rules stay in force");
+            assert!(source.status().expect("a file").error.is_some());
             fs::rename(&away, &file).expect("moved back");
             assert_eq!(errors(), known + 1);
+            assert!(look(&source).is_some(), "it is read again");
+            assert_eq!(source.status().expect("a file").error, None);
         }
     }
 

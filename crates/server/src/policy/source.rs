@@ -1,5 +1,6 @@
 //! Where the rules come from: a file that is edited elsewhere, a catalog that this server writes, or nowhere.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use tollgate::{Micros, Revision, Timestamp};
@@ -7,6 +8,7 @@ use tollgate::{Micros, Revision, Timestamp};
 use crate::edge::http::problem::Problem;
 use crate::policy::catalog_sync::CatalogSync;
 use crate::policy::file::PolicyFile;
+use crate::policy::load_status::LoadStatus;
 use crate::policy::policy_copy::PolicyCopyCounts;
 
 #[derive(Debug)]
@@ -78,6 +80,14 @@ impl PolicySource {
         match self {
             Self::File(source) => source.errors.load(Relaxed),
             Self::Catalog(catalog_sync) => catalog_sync.errors.load(Relaxed),
+        }
+    }
+
+    /// How the last load of the rules file ended; `None` without one.
+    pub(crate) fn file_status(&self) -> Option<Arc<LoadStatus>> {
+        match self {
+            Self::File(source) => source.status(),
+            Self::Catalog(_) => None,
         }
     }
 

@@ -122,7 +122,7 @@ const SETTINGS: &[(&str, &str)] = &[
 ];
 
 /// What the setting of that name is for.
-pub(super) fn about(name: &str) -> &'static str {
+pub fn about(name: &str) -> &'static str {
     let setting = SETTINGS.iter().find(|(known, _)| *known == name);
     setting.map_or("", |(_, about)| about)
 }

@@ -38,6 +38,7 @@ use tollgate::{PathCase, Unmatched};
 pub use tollgate_catalog::CatalogUrl;
 use tollgate_catalog::{Token, WriteBounds};
 
+pub use about::about;
 pub use api_versions::VersionNotice;
 pub use audit::Audit;
 pub use envoy::EnvoySettings;

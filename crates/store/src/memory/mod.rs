@@ -184,7 +184,9 @@ impl MemoryStore {
         now: Timestamp,
         results: &mut SmallVec<[ChargeResult; 4]>,
     ) -> bool {
-        results.resize(charges.len(), ChargeResult::default());
+        for _ in charges {
+            results.push(ChargeResult::default());
+        }
         if let ([charge], [result]) = (charges, results.as_mut_slice()) {
             self.settle_one(charge, now, result);
             return result.admitted || charge.mode != Mode::Enforce;
@@ -294,7 +296,11 @@ impl MemoryStore {
 
     #[inline]
     fn fetch(&self, fingerprint: u64) {
-        let at = self.locate(fingerprint);
+        self.fetch_at(self.locate(fingerprint));
+    }
+
+    #[inline]
+    fn fetch_at(&self, at: Location) {
         let hint = &self.hints[at.page];
         let home = at.name.home(hint.len.load(Ordering::Relaxed), self.common.page_bits);
         let slot = hint.slots.load(Ordering::Relaxed).wrapping_add(home * size_of::<Slot>());

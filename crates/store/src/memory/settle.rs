@@ -3,8 +3,11 @@
 use smallvec::SmallVec;
 use tollgate_core::{Charge, ChargeResult, Mode, PackedState, State, Timestamp, dry_run, settle};
 
-use super::sync::MutexGuard;
+use super::sync::{MutexGuard, Ordering};
 use super::{Location, MemoryStore, Shard};
+
+/// Up to so many counters are in the cache anyway.
+const CACHED_COUNTERS: usize = 1 << 16;
 
 /// A charge that was settled, and the state it left.
 struct SettledCharge<'a> {
@@ -19,6 +22,10 @@ impl MemoryStore {
     #[inline]
     pub fn settle_one(&self, charge: &Charge<'_>, now: Timestamp, result: &mut ChargeResult) {
         let at = self.locate(charge.key.fingerprint);
+        // With several threads, the lock is often in the cache of another processor: the counter is fetched meanwhile.
+        if self.counters.load(Ordering::Relaxed) > CACHED_COUNTERS {
+            self.fetch_at(at);
+        }
         let mut shard = self.lock(at.shard);
         let page = &mut shard.pages[at.inner];
         let index = page.find(at.name, &self.common);
@@ -63,17 +70,24 @@ impl MemoryStore {
         now: Timestamp,
         results: &mut [ChargeResult],
     ) -> bool {
-        // Ascending and each once: no deadlock, no shard locked twice.
-        let mut order: SmallVec<[usize; 8]> = SmallVec::new();
+        let mut places: SmallVec<[Location; 4]> = SmallVec::new();
+        let mut order: SmallVec<[usize; 4]> = SmallVec::new();
         for charge in charges {
-            self.fetch(charge.key.fingerprint);
-            order.push(self.locate(charge.key.fingerprint).shard);
+            let at = self.locate(charge.key.fingerprint);
+            self.fetch_at(at);
+            places.push(at);
+            order.push(at.shard);
         }
-        order.sort_unstable();
-        order.dedup();
-        let mut shards: SmallVec<[MutexGuard<'_, Shard>; 8]> =
-            order.iter().map(|shard| self.lock(*shard)).collect();
-        let inline = self.settle_inline(charges, &order, &mut shards, now, results);
+        // Ascending and each once: no deadlock, no shard locked twice.
+        if !order.is_sorted_by(|one, next| one < next) {
+            order.sort_unstable();
+            order.dedup();
+        }
+        let mut shards: SmallVec<[MutexGuard<'_, Shard>; 4]> = SmallVec::new();
+        for shard in &order {
+            shards.push(self.lock(*shard));
+        }
+        let inline = self.settle_inline(charges, &places, &order, &mut shards, now, results);
         let passed = inline || self.settle_locked(charges, &order, &mut shards, now, results);
         let sweep = shards.first_mut().is_some_and(|shard| shard.is_time_to_sweep());
         drop(shards);
@@ -114,14 +128,15 @@ impl MemoryStore {
     fn settle_inline(
         &self,
         charges: &[Charge<'_>],
+        places: &[Location],
         order: &[usize],
         shards: &mut [MutexGuard<'_, Shard>],
         now: Timestamp,
         results: &mut [ChargeResult],
     ) -> bool {
-        let mut settled: SmallVec<[(usize, usize, usize, PackedState); 8]> = SmallVec::new();
-        for (charge, result) in charges.iter().zip(results) {
-            let at = self.locate(charge.key.fingerprint);
+        let mut settled: SmallVec<[(usize, usize, usize, PackedState); 4]> = SmallVec::new();
+        for ((charge, at), result) in charges.iter().zip(places).zip(results) {
+            let at = *at;
             let held = position(order, at);
             let page = &shards[held].pages[at.inner];
             let Some(index) = page.find(at.name, &self.common) else { return false };
@@ -132,8 +147,8 @@ impl MemoryStore {
                 _ => return false,
             }
         }
-        for (held, inner, index, counter) in settled.drain(..) {
-            shards[held].pages[inner].set(index, counter);
+        for (held, inner, index, counter) in &settled {
+            shards[*held].pages[*inner].set(*index, *counter);
         }
         true
     }

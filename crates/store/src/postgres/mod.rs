@@ -46,6 +46,9 @@ const MAX_BATCH: usize = 64;
 /// How many transactions run at a time. More of them would wait for each other's rows.
 const MAX_CONCURRENT_BATCHES: usize = 4;
 
+/// How counters are named: without groups it was 0, and refunds of decisions of that time must not reach counters of today.
+const NAMING: u64 = 1;
+
 const STATE: &str = "SELECT state FROM tollgate_counters WHERE name = $1";
 
 /// Counters in PostgreSQL.
@@ -164,6 +167,10 @@ impl fmt::Debug for PostgresStore {
 impl Store for PostgresStore {
     fn is_shared(&self) -> bool {
         true
+    }
+
+    fn naming(&self) -> u64 {
+        NAMING
     }
 
     fn try_settle(&self, _: &SettleRequest<'_>, _: Timestamp, _: &mut Settlement) -> bool {

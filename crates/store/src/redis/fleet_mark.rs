@@ -20,6 +20,8 @@ impl RedisStore {
         &self,
         mark: &FleetMark<'_>,
     ) -> Result<(String, StoreNumber), StoreError> {
+        // Before anything is written here.
+        self.note_first_met().await?;
         let key = format!("{}{MARK_NAME}", self.router.url.prefix);
         let millis = |time: std::time::Duration| time.as_millis().to_string();
         let mut leave = cmd("EVAL");
@@ -40,7 +42,7 @@ impl RedisStore {
     }
 
     /// Calls the server that has the key, whether or not its circuit breaker is open.
-    async fn ask(&self, key: &str, command: Cmd) -> Result<Value, StoreError> {
+    pub(super) async fn ask(&self, key: &str, command: Cmd) -> Result<Value, StoreError> {
         let slot = if self.router.is_cluster() { slot_of_key(key) } else { 0 };
         let route = self.router.slot_table.load().route(slot).cloned();
         let Some(route) = route else {

@@ -14,6 +14,7 @@ mod fleet_mark;
 mod listener;
 mod mailbox;
 mod node;
+mod old_counters;
 mod pending_call;
 mod policy_copy;
 mod record;
@@ -22,6 +23,7 @@ mod refund_once;
 mod router;
 mod rule_cache;
 mod script;
+mod show;
 mod slot;
 
 use std::pin::{Pin, pin};
@@ -31,15 +33,17 @@ use std::time::Duration;
 use smallvec::{SmallVec, smallvec};
 use tokio::task::JoinHandle;
 use tokio::time::{Sleep, sleep};
-use tollgate_core::{Key, Timestamp};
+use tollgate_core::{Charge, Key, Timestamp};
 
 pub(crate) use self::mailbox::{RedisMailbox, RedisSubscriptions};
 pub use self::policy_copy::{
     PolicyCopyError, PolicyCopyHead, PolicyPublication, RedisPolicyCopy, SealedPolicy,
 };
 pub use self::rule_cache::{PublishedRules, RedisRuleCache, RuleCacheError};
+pub use self::show::StoredCounter;
 
 use self::address::RedisUrl;
+use self::old_counters::MAX_LOOKUPS;
 use self::pending_call::PendingCall;
 use self::record::Record;
 use self::record_name::RecordNames;
@@ -318,8 +322,18 @@ impl Store for RedisStore {
             Op::FindRecord(record) => Ok(self.find_record(record, false)),
             Op::ForgetRecord(record) => Ok(self.find_record(record, true)),
         };
-        let begun: SmallVec<[Result<Begun, StoreError>; 1]> = ops.iter().map(send).collect();
         let mut expiry = pin!(sleep(self.router.settings.deadline));
+        let charges = ops.iter().flat_map(|op| match op {
+            Op::Settle(request) => request.charges,
+            _ => &[],
+        });
+        let old = charges.filter(|charge| self.may_be_old(charge, now)).take(MAX_LOOKUPS);
+        let old: SmallVec<[Charge<'_>; 0]> = old.copied().collect();
+        if !old.is_empty() {
+            // Boxed, so that the futures of checks stay small.
+            Box::pin(self.carry_over(&old, now, &mut expiry)).await;
+        }
+        let begun: SmallVec<[Result<Begun, StoreError>; 1]> = ops.iter().map(send).collect();
         let mut outcomes = Outcomes::with_capacity(ops.len());
         for begun in begun {
             outcomes.push(match begun {

@@ -39,12 +39,18 @@ impl PendingCall {
 
     /// Waits for the result until `expiry`.
     pub(super) async fn result(mut self, expiry: &mut Pin<&mut Sleep>) -> OpResult {
+        // Operations that are submitted together share a deadline: the first that misses it is a failure of the server,
+        // those behind it are not one more each, or a single batch would open the circuit breaker.
+        let is_late = expiry.is_elapsed();
         let result = tokio::select! {
             biased;
             result = self.pending.result() => result,
             () = expiry.as_mut() => Err(StoreErrorKind::Timeout.into()),
         };
-        self.admitted.record(&result);
+        let is_timeout = |error: &StoreError| error.kind() == StoreErrorKind::Timeout;
+        if !(is_late && result.as_ref().is_err_and(is_timeout)) {
+            self.admitted.record(&result);
+        }
         result
     }
 

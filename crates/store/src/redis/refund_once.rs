@@ -1,5 +1,6 @@
 //! A refund that is made once. In a cluster each slot has its own mark, which is written together with the refunds of
-//! that slot. If one slot fails, a repeated call refunds that slot and finds the marks of the others.
+//! that slot. All nodes go through the slots in the same order, and the one that marks the last has made the refund. So
+//! of two that refund at once exactly one has, and after a failure a repeated call has.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -37,33 +38,28 @@ impl RedisStore {
         Ok(slots.into_iter().map(of_slot).collect())
     }
 
-    /// Makes the calls, one after the other, and all of them even if one fails.
+    /// Makes the calls, one after the other, until one fails.
     pub(super) async fn finish_refund(
         &self,
         parts: Vec<(u16, OwnedOp)>,
         now: Timestamp,
         expiry: &mut Pin<&mut Sleep>,
     ) -> OpResult {
-        let mut whole = Ok(OpOutcome::RefundExpired);
+        let (mut counters, mut whole) = (0, OpOutcome::RefundExpired);
         for (slot, op) in parts {
-            let part = PendingCall::run_idempotent(&self.router, slot, op, now, expiry).await;
-            whole = match (whole, part) {
-                (Err(error), _) | (_, Err(error)) => Err(error),
-                (Ok(whole), Ok(part)) => Ok(joined(whole, part)),
+            let all = op.counters().count();
+            let part = PendingCall::run_idempotent(&self.router, slot, op, now, expiry).await?;
+            counters += match part {
+                OpOutcome::Refunded { counters } => counters,
+                OpOutcome::RefundExpired => continue,
+                // By another attempt, which may not have come further.
+                _ => all,
             };
+            whole = part;
         }
-        whole
-    }
-}
-
-/// The outcome of two slots: a refund that was made anywhere was made.
-fn joined(one: OpOutcome, other: OpOutcome) -> OpOutcome {
-    match (one, other) {
-        (OpOutcome::Refunded { counters }, OpOutcome::Refunded { counters: more }) => {
-            OpOutcome::Refunded { counters: counters + more }
-        }
-        (made @ OpOutcome::Refunded { .. }, _) | (_, made @ OpOutcome::Refunded { .. }) => made,
-        (OpOutcome::RefundExpired, other) => other,
-        (one, _) => one,
+        Ok(match whole {
+            OpOutcome::Refunded { .. } => OpOutcome::Refunded { counters },
+            other => other,
+        })
     }
 }

@@ -13,6 +13,7 @@ use tokio::time::{sleep, timeout};
 use super::address::{Address, Discovery, RedisUrl};
 use super::calls;
 use super::node::RedisNode;
+use super::old_counters::OldCounters;
 use super::script;
 use super::slot::SLOTS;
 use crate::remote::{Job, Queue, RemoteSettings};
@@ -78,6 +79,7 @@ pub(super) struct Router {
     guests: Mutex<Vec<Arc<RedisNode>>>,
     pub(super) script: Box<str>,
     digest: String,
+    pub(super) old_counters: OldCounters,
 }
 
 impl Router {
@@ -101,6 +103,7 @@ impl Router {
             guests: Mutex::default(),
             script: script.into(),
             digest: script::digest(script),
+            old_counters: OldCounters::default(),
         });
         let period = match router.url.kind {
             Discovery::Single => {

@@ -1,12 +1,16 @@
 //! The script that settles: one call of it for all operations that wait.
 
 mod encode;
+mod limit;
+mod plan;
 mod reply;
 
 use aws_lc_rs::digest;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use redis::Cmd;
 use smallvec::SmallVec;
-use tollgate_core::{Limit, MAX_LIMIT, Timestamp};
+use tollgate_core::{Limit, MAX_LIMIT, RuleTag, Timestamp};
 
 use self::encode::EncodedCall;
 use crate::StoreError;
@@ -14,14 +18,16 @@ use crate::remote::{CounterName, OpResult, OwnedOp};
 
 /// Charges, refunds and resets counters.
 pub(super) const SOURCE: &str = concat!(
-    include_str!("settle/call.lua"),
-    include_str!("settle/record.lua"),
-    include_str!("settle/plan.lua"),
     include_str!("settle/amounts.lua"),
     include_str!("settle/bucket.lua"),
     include_str!("settle/window.lua"),
     include_str!("settle/log.lua"),
+    include_str!("settle/record.lua"),
+    include_str!("settle/layout.lua"),
+    include_str!("settle/details.lua"),
     include_str!("settle/other.lua"),
+    include_str!("settle/call.lua"),
+    include_str!("settle/plan.lua"),
     include_str!("settle/plain.lua"),
     include_str!("settle/write.lua"),
 );
@@ -75,7 +81,7 @@ impl<'a> ScriptCall<'a> {
         self.encoded.keys.iter().for_each(|key| {
             command.arg(key);
         });
-        command.arg(&self.encoded.numbers);
+        command.arg(&self.encoded.numbers).arg(&self.encoded.details);
         for op in &self.ops {
             match op {
                 OwnedOp::Settle { idempotency: Some(key), .. } => {
@@ -105,6 +111,11 @@ pub(super) fn log_text(list: &[String]) -> Option<String> {
     let (head, entries) = list.split_first()?;
     let window = head.strip_prefix("s:")?.split(':').next()?;
     Some(format!("s:{window}:{}", entries.join(",")))
+}
+
+/// The key of the log beside a record, which is the name of its counter.
+pub(super) fn log_key(record: &str, tag: RuleTag) -> String {
+    format!("{record}:{}", URL_SAFE_NO_PAD.encode(tag.bytes()))
 }
 
 /// The key of a log, of the record of an idempotency key, or of a mark.

@@ -165,6 +165,12 @@ impl Breaker {
         }
     }
 
+    /// Whether requests are admitted without being probes.
+    #[cfg(feature = "redis")]
+    pub(crate) fn is_closed(&self) -> bool {
+        self.gate.admit().is_ok() && self.state.lock().open_since.is_none()
+    }
+
     /// Admits a request; returns whether it is a probe.
     fn try_admit(&self) -> Result<bool, StoreError> {
         self.gate.admit()?;

@@ -142,6 +142,7 @@ impl OwnedOp {
     }
 
     /// Whether it can be repeated if its result was lost, since it is carried out once.
+    #[cfg(feature = "postgres")]
     pub(crate) const fn is_idempotent(&self) -> bool {
         matches!(
             self,

@@ -106,15 +106,11 @@ async fn both_nodes_at_once<S: Store + 'static>(
         });
     }
     let outcomes = copies.join_all().await;
-    let made: usize = outcomes
-        .iter()
-        .map(|outcome| match outcome {
-            OpOutcome::Refunded { counters } => *counters,
-            OpOutcome::RefundedBefore => 0,
-            other => panic!("{other:?}"),
-        })
-        .sum();
-    assert_eq!(made, clients.len(), "{algorithm}: each counter once: {outcomes:?}");
+    let (made, before): (Vec<_>, Vec<_>) =
+        outcomes.into_iter().partition(|outcome| *outcome != OpOutcome::RefundedBefore);
+    // In a cluster several used to succeed, if each had refunded a slot.
+    assert_eq!(made, [OpOutcome::Refunded { counters: clients.len() }], "{algorithm}: one of them");
+    assert_eq!(before.len(), COPIES - 1, "{algorithm}");
     assert_eq!(left(&**a, &charges).await, vec![6; clients.len()], "{algorithm}");
     let again = refund(&**b, &charges, first, &[HOUR], [number; 16]).await.expect("an answer");
     assert_eq!(again, OpOutcome::RefundedBefore, "{algorithm}");
@@ -217,6 +213,33 @@ async fn a_refund_across_slots_finds_the_entries_of_logs() {
     }
 }
 
+/// A refund took the newest entry within a second, so that the refund of that one took a newer one, and the last found
+/// none.
+#[tokio::test(flavor = "multi_thread")]
+async fn refunds_across_slots_go_to_the_nearest_entries_of_logs() {
+    let cluster = RedisCluster::start(3, 0);
+    let settings = RemoteSettings { uses_callers_clock: true, ..patient() };
+    let store = redis(&cluster_url(&cluster), settings).await;
+    let ten = limit(Algorithm::SlidingWindowLog, 10);
+    let clients = one_client_per_server(&cluster, &store).await;
+    let charges: Vec<_> = clients.iter().map(|client| one(key("r", client), &ten)).collect();
+    let times = [0, 700, 1_400].map(|ms| Timestamp::from_secs(1_000).plus(Micros::from_millis(ms)));
+    for now in times {
+        assert!(store.settle(&charges, now).await.expect("an answer").passed);
+    }
+    for (refunded, charged_at) in (1..).zip(times) {
+        let refunds: Vec<Refund<'_>> = charges
+            .iter()
+            .map(|it| Refund { key: it.key, limit: &ten, units: 1, charged_at: Some(charged_at) })
+            .collect();
+        store.refund(&refunds, times[2]).await.expect("an answer");
+        let peeks: Vec<_> = charges.iter().map(|it| Charge { cost: 0, ..*it }).collect();
+        let read = store.settle(&peeks, times[2]).await.expect("an answer");
+        let left: Vec<_> = read.results.iter().map(|it| it.report.remaining).collect();
+        assert_eq!(left, [7 + refunded; 3], "after {refunded} of 3");
+    }
+}
+
 /// The first call was executed, and its response was lost: the retry says that it was made.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refund_whose_response_was_lost_is_reported_as_made() {
@@ -234,7 +257,7 @@ async fn a_refund_whose_response_was_lost_is_reported_as_made() {
     assert_eq!(again, OpOutcome::RefundedBefore);
 }
 
-/// One server of a cluster refuses: the others refund, and a repeated call refunds the rest.
+/// One server of a cluster refuses: a repeated call refunds the rest, and says so.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refund_that_failed_in_one_slot_can_be_repeated() {
     let cluster = RedisCluster::start(3, 0);
@@ -248,9 +271,9 @@ async fn a_refund_that_failed_in_one_slot_can_be_repeated() {
     let failed = refund(&store, &charges, then, &[HOUR], [1; 16]).await;
     failed.expect_err("a server without memory");
     cluster.nodes()[1].command(&["CONFIG", "SET", "maxmemory", "0"]);
-    assert_eq!(left(&store, &charges).await, [10, 9, 10]);
+    assert_eq!(left(&store, &charges).await, [10, 9, 9]);
     let rest = refund(&store, &charges, then, &[HOUR], [1; 16]).await.expect("an answer");
-    assert_eq!(rest, OpOutcome::Refunded { counters: 1 });
+    assert_eq!(rest, OpOutcome::Refunded { counters: 3 });
     assert_eq!(left(&store, &charges).await, [10, 10, 10]);
     let again = refund(&store, &charges, then, &[HOUR], [1; 16]).await.expect("an answer");
     assert_eq!(again, OpOutcome::RefundedBefore);

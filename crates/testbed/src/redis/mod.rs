@@ -9,6 +9,7 @@ mod topology;
 pub use builder::RedisBuilder;
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -19,6 +20,9 @@ use tempfile::TempDir;
 use crate::process::{Process, Recipe};
 use crate::resp::{Reply, ask};
 use crate::signal;
+
+/// The server of this machine.
+const PROGRAM: &str = "redis-server";
 
 /// A running Redis. It ends when this is dropped.
 pub struct Redis {
@@ -156,13 +160,18 @@ fn address(port: u16) -> SocketAddr {
 }
 
 /// A server of Redis with its settings in a file, which it may rewrite, and not started yet.
-fn process(folder: &TempDir, settings: &str, arguments: &[&str]) -> Process {
+fn process(
+    command: impl IntoIterator<Item = OsString>,
+    folder: &TempDir,
+    settings: &str,
+    arguments: &[&str],
+) -> Process {
     let file = folder.path().join("redis.conf");
     fs::write(&file, settings).expect("a file for the settings");
-    let arguments = arguments.iter().map(Into::into);
+    let mut words = command.into_iter().chain([file.into_os_string()]);
     Process::new(Recipe {
-        program: "redis-server".into(),
-        arguments: [file.into_os_string()].into_iter().chain(arguments).collect(),
+        program: words.next().unwrap_or_default().into(),
+        arguments: words.chain(arguments.iter().map(Into::into)).collect(),
         folder: folder.path().to_owned(),
         user: None,
         last_signal: "KILL",

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use tempfile::TempDir;
 
-use super::{Redis, address, process};
+use super::{PROGRAM, Redis, address, process};
 use crate::port::free_port;
 use crate::process::{Process, temporary_folder};
 use crate::resp::{Reply, ask};
@@ -108,7 +108,8 @@ impl Sentinel {
         let port = free_port();
         let place = format!("port {port}\ndir \"{}\"\n", folder.path().display());
         // Where no package installs a sentinel, the server still can be one.
-        let process = process(&folder, &format!("{place}{settings}"), &["--sentinel"]);
+        let settings = format!("{place}{settings}");
+        let process = process([PROGRAM.into()], &folder, &settings, &["--sentinel"]);
         let sentinel = Self { process, _folder: folder, port };
         sentinel.process.start(|| sentinel.ask(&["PING"]).is_some());
         sentinel

@@ -68,9 +68,13 @@ impl PathMatching {
     /// # Errors
     /// What makes the path ambiguous.
     pub fn read(self, path: &str) -> Result<Cow<'_, str>, PathProblem> {
-        if self == Self::Lenient {
+        if self == Self::Lenient || is_plain(path) {
             return Ok(path.into());
         }
+        Self::read_strictly(path)
+    }
+
+    fn read_strictly(path: &str) -> Result<Cow<'_, str>, PathProblem> {
         let path = path.split('?').next().unwrap_or_default();
         if path.contains('#') {
             return Err(PathProblem::Fragment);
@@ -87,6 +91,22 @@ impl PathMatching {
         // URL parsers read `//x/login` as the host x and the path /login.
         if path.starts_with("//") { Err(PathProblem::LeadingSlashes) } else { Ok(path) }
     }
+}
+
+/// Whether all servers read a path alike: it has no escapes, no parameters, no query, no empty segment and none that
+/// begins with a dot. Most paths are like that, and every request has one.
+fn is_plain(path: &str) -> bool {
+    let mut before = b'/';
+    path.starts_with('/')
+        && path.bytes().skip(1).all(|byte| {
+            let is_plain = match byte {
+                b'/' | b'.' => before != b'/',
+                b'-' | b'_' | b'~' => true,
+                byte => byte.is_ascii_alphanumeric(),
+            };
+            before = byte;
+            is_plain
+        })
 }
 
 fn check_bytes(mut rest: &[u8]) -> Result<(), PathProblem> {
@@ -145,6 +165,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn usual_paths_are_plain() {
+        for path in ["/", "/login", "/a/b.html", "/api/v1/rate-limit/", "/a_b/~c/0"] {
+            assert!(is_plain(path), "{path}");
+        }
+        for path in ["", "*", "//a", "/a//b", "/.", "/..", "/.a", "/a/.b", "/a;b", "/a%20", "/a?"] {
+            assert!(!is_plain(path), "{path}");
+        }
+    }
+
+    #[test]
     fn strict_matching_refuses_ambiguous_paths() {
         use PathProblem::*;
         let check = |path: &str, expected: Result<&str, PathProblem>| {
@@ -188,6 +218,15 @@ mod tests {
     }
 
     proptest! {
+        /// A plain path is read as any other.
+        #[test]
+        fn plain_paths_are_unambiguous(path in "/?[a-c./_%2eE;? ~-]{0,12}") {
+            if is_plain(&path) {
+                let read = PathMatching::read_strictly(&path);
+                prop_assert_eq!(read.as_deref(), Ok(path.as_str()));
+            }
+        }
+
         /// A path that was accepted has nothing that is refused, and reading it again changes nothing.
         #[test]
         fn reading_an_accepted_path_again_changes_nothing(path in "(/|\\.|;|%2e|%2F|%3b|%20|%|a|\\\\|\\?|é){0,12}") {

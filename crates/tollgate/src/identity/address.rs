@@ -1,4 +1,4 @@
-//! One hop of a forwarding header: an address in any of the spellings that proxies use.
+//! Addresses as text: in any of the spellings that proxies use, and in one.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -19,6 +19,24 @@ pub(super) fn parse(text: &str) -> Option<IpAddr> {
     }
 }
 
+/// The text of an address. That of IPv4 is written without the formatter: every request has one.
+#[must_use]
+pub fn address_text(address: IpAddr) -> String {
+    let IpAddr::V4(address) = address else { return address.to_string() };
+    let mut text = String::with_capacity("255.255.255.255".len());
+    for (place, octet) in address.octets().into_iter().enumerate() {
+        if place > 0 {
+            text.push('.');
+        }
+        for (divisor, least) in [(100, 100), (10, 10), (1, 0)] {
+            if octet >= least {
+                text.push(char::from(b'0' + octet / divisor % 10));
+            }
+        }
+    }
+    text
+}
+
 fn ipv4(text: &str) -> Option<IpAddr> {
     text.parse::<Ipv4Addr>().ok().map(IpAddr::V4)
 }
@@ -37,5 +55,18 @@ fn is_port(text: &str) -> bool {
             !name.is_empty() && name.bytes().all(is_hidden)
         }
         None => (1..=5).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_written_as_the_formatter_writes_them() {
+        let octets = (0..=u8::MAX).map(|octet| IpAddr::from([octet, 0, 255 - octet, octet]));
+        for address in octets.chain([IpAddr::from(Ipv6Addr::LOCALHOST)]) {
+            assert_eq!(address_text(address), address.to_string());
+        }
     }
 }

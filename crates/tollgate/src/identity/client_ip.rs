@@ -117,7 +117,7 @@ impl ClientIp {
     /// What a client is known by: its IPv4 address, or the first address of its IPv6 network.
     pub(super) fn text(&self, client: IpAddr) -> String {
         match client_address(client) {
-            IpAddr::V4(address) => address.to_string(),
+            address @ IpAddr::V4(_) => address::address_text(address),
             IpAddr::V6(address) => {
                 Ipv6Addr::from_bits(address.to_bits() & self.ipv6_mask).to_string()
             }

@@ -73,6 +73,7 @@ mod remote;
 mod secret;
 mod token;
 
+pub use address::address_text;
 pub use api_key::{ApiKeyConfig, ApiKeys, KeyDigest, KnownKey};
 pub use claims::Claims;
 pub use client_ip::{ClientIpConfig, ForwardingHeader};

@@ -173,7 +173,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         subject: &Subject,
     ) -> Result<(), StoreError> {
         let policy = self.policy();
-        let penalty = policy.rules().find(rule_id).and_then(|rule| rule.penalty.as_ref());
+        let penalty = policy.rules().find(rule_id).and_then(|rule| rule.penalty.as_deref());
         match penalty {
             Some(penalty) => self.settler.reset(&[self.refusals_key(penalty, subject)]).await,
             None => Ok(()),
@@ -223,7 +223,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         subjects: &[Subject],
     ) -> Result<(), StoreError> {
         let policy = self.policy();
-        let penalty = policy.rules().find(rule_id).and_then(|rule| rule.penalty.as_ref());
+        let penalty = policy.rules().find(rule_id).and_then(|rule| rule.penalty.as_deref());
         let Some(penalty) = penalty else { return Ok(()) };
         for batch in subjects.chunks(RESET_BATCH) {
             let keys: Vec<_> =

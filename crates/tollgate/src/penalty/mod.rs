@@ -115,7 +115,8 @@ impl<S: Store, C: Clock> Limiter<S, C> {
 
     /// The counter of refusals of a client.
     pub(crate) fn refusals_key<'a>(&self, penalty: &'a Penalty, subject: &'a Subject) -> Key<'a> {
-        Key::new(&self.hasher, &penalty.counter, subject.as_bytes(), &[])
+        let key = Key::new(&self.hasher, &penalty.counter, subject.as_bytes(), &[]);
+        key.in_group(penalty.group)
     }
 }
 
@@ -131,7 +132,7 @@ impl<'a> Refused<'a> {
     /// `None` if the rule has no penalty any more.
     fn new(rules: &'a RuleSet, offence: &'a Offence, times: u64) -> Option<Self> {
         let rule = rules.find(&offence.rule_id)?;
-        Some(Self { rule, penalty: rule.penalty.as_ref()?, offence, times })
+        Some(Self { rule, penalty: rule.penalty.as_deref()?, offence, times })
     }
 
     fn ban(&self, now: Timestamp) -> Ban {

@@ -21,6 +21,8 @@ pub(crate) struct Sample {
     pub(crate) redis_micros: f64,
     /// Commands that reached a server, for each check.
     pub(crate) calls: f64,
+    /// How often servers read from a socket, for each check: commands that are sent together are read together.
+    pub(crate) reads: f64,
 }
 
 /// Does what the plan says.
@@ -62,6 +64,7 @@ async fn ask_all(contestant: impl Contestant, plan: &Plan) -> Asked<Sample> {
         per_second: checks / seconds,
         redis_micros: (after.processor_seconds - before.processor_seconds) / checks * 1e6,
         calls: (after.calls - before.calls) / checks,
+        reads: (after.reads - before.reads) / checks,
     })
 }
 
@@ -97,13 +100,16 @@ struct Books {
     processor_seconds: f64,
     /// Commands of contestants, without those that scripts call.
     calls: f64,
+    /// Reads from sockets.
+    reads: f64,
 }
 
 impl Books {
     async fn read(servers: &mut [MultiplexedConnection]) -> Asked<Self> {
         let mut books = Self::default();
         for server in servers {
-            let text: String = send(server, cmd("INFO").arg("cpu").arg("commandstats")).await?;
+            let text: String =
+                send(server, cmd("INFO").arg("cpu").arg("stats").arg("commandstats")).await?;
             books.add(&text);
         }
         Ok(books)
@@ -116,6 +122,7 @@ impl Books {
                 "used_cpu_sys" | "used_cpu_user" => {
                     self.processor_seconds += value.parse().unwrap_or(f64::NAN);
                 }
+                "total_reads_processed" => self.reads += value.parse().unwrap_or(f64::NAN),
                 "cmdstat_eval" | "cmdstat_evalsha" | "cmdstat_incr" => {
                     let calls = value.strip_prefix("calls=").and_then(|it| it.split(',').next());
                     self.calls += calls.and_then(|it| it.parse().ok()).unwrap_or(f64::NAN);
@@ -135,10 +142,11 @@ mod tests {
         let mut books = Books::default();
         books.add(
             "# CPU\r\nused_cpu_sys:1.25\r\nused_cpu_user:2.5\r\nused_cpu_sys_children:9.0\r\n\
+             # Stats\r\ntotal_reads_processed:5\r\ntotal_net_input_bytes:99\r\n\
              # Commandstats\r\ncmdstat_evalsha:calls=7,usec=70,usec_per_call=10.00\r\n\
              cmdstat_get:calls=100,usec=70,usec_per_call=0.70\r\n",
         );
         books.add("used_cpu_user:0.25\r\ncmdstat_eval:calls=1,usec=5\r\n");
-        assert_eq!(books, Books { processor_seconds: 4.0, calls: 8.0 });
+        assert_eq!(books, Books { processor_seconds: 4.0, calls: 8.0, reads: 5.0 });
     }
 }

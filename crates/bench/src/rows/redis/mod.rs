@@ -1,7 +1,10 @@
 //! Counters in Redis: what a check costs there, and what Tollgate makes of what it can bear.
 
 pub(crate) mod client;
+mod counted;
 pub(crate) mod latency;
+pub(crate) mod limitador;
+pub(crate) mod memory;
 pub(crate) mod plan;
 mod questions;
 mod stage;
@@ -13,6 +16,7 @@ use crate::row::{Bar, Row};
 use crate::rows::load::{in_turns, median_of, spread};
 use crate::scale::Scale;
 use client::Sample;
+pub(crate) use counted::instructions;
 use plan::{Check, Question};
 use stage::Stage;
 
@@ -46,7 +50,7 @@ pub(crate) fn three_rules_calls(scale: &Scale) -> Fallible<Vec<Row>> {
     let (stage, subjects) = (Stage::single(scale)?, scale.of(10_000));
     let question = Question::Check(Check::of(Algorithm::Gcra, 3));
     stage.enter(&question, subjects)?;
-    let Sample { calls, per_second, redis_micros } = stage.drive(&question, subjects, 1)?;
+    let Sample { calls, per_second, redis_micros, .. } = stage.drive(&question, subjects, 1)?;
     let row = Row::figure("redis/three_rules_calls", calls, "").held_to(Bar::AtMost(1.0));
     Ok(vec![row.with("per_second", per_second).with("redis_us", redis_micros)])
 }
@@ -139,30 +143,23 @@ pub(crate) fn slots(scale: &Scale) -> Fallible<Vec<Row>> {
     ])
 }
 
-/// What the counters of a subject weigh in Redis.
-pub(crate) fn bytes_per_subject(scale: &Scale) -> Fallible<Vec<Row>> {
-    let counters = scale.of(200_000);
-    let row = |algorithm: Algorithm, rules: usize, bar: f64| -> Fallible<Row> {
-        let stage = Stage::single(scale)?;
-        let [redis] = stage.nodes() else { return Err("one server was asked for".into()) };
-        let used = || -> Fallible<f64> {
-            let memory = redis.info("memory");
-            Ok(memory.get("used_memory").ok_or("Redis does not say what it uses")?.parse()?)
-        };
-        let before = used()?;
-        stage.enter(&Question::Check(Check::of(algorithm, rules)), counters)?;
-        let taken = used()? - before;
-        let kept = redis.command(&["DBSIZE"]).integer();
-        if u64::try_from(kept)? != counters {
-            return Err(format!("{kept} of {counters} counters are left").into());
-        }
-        let name = format!("redis/bytes_per_subject/{algorithm}/{rules}");
-        Ok(Row::figure(name, taken / counters as f64, " bytes").held_to(Bar::AtMost(bar)))
-    };
-    let algorithms = [Algorithm::Gcra, Algorithm::FixedWindow, Algorithm::SlidingWindowCounter];
-    let one = algorithms.into_iter().map(|algorithm| row(algorithm, 1, 160.0));
-    let three = algorithms.into_iter().map(|algorithm| row(algorithm, 3, 240.0));
-    one.chain(three).collect()
+/// How often a busy cluster reads from its sockets for a check, if no two checks are of one slot: calls for one server
+/// share a round trip, although each is a call of its own.
+pub(crate) fn cluster_reads(scale: &Scale) -> Fallible<Vec<Row>> {
+    let (stage, subjects) = (Stage::cluster(scale)?, scale.of(100_000));
+    let question = Question::Check(Check::of(Algorithm::Gcra, 1));
+    stage.enter(&question, subjects)?;
+    let drive = |in_flight| stage.drive(&question, subjects, in_flight);
+    let [busy, one] = in_turns(scale.rounds, [&|| drive(BUSY), &|| drive(1)])?;
+    let reads = |samples: &[Sample]| median_of(samples, |sample| sample.reads);
+    Ok(vec![
+        Row::figure("redis/cluster_reads_per_check", reads(&busy), "")
+            .with("one_at_a_time", reads(&one))
+            .with("calls", median_of(&busy, |sample| sample.calls))
+            .with("redis_us", redis_micros(&busy))
+            .with("one_at_a_time_redis_us", redis_micros(&one))
+            .with("per_second", median_of(&busy, |sample| sample.per_second)),
+    ])
 }
 
 /// How many times a figure of the others is ours, by medians.

@@ -32,7 +32,12 @@ enum Servers {
 impl Stage {
     /// One server.
     pub(super) fn single(scale: &Scale) -> Fallible<Self> {
-        Self::with(Servers::One(Redis::start()), scale)
+        Self::of(Redis::start(), scale)
+    }
+
+    /// A server that runs.
+    pub(super) fn of(redis: Redis, scale: &Scale) -> Fallible<Self> {
+        Self::with(Servers::One(redis), scale)
     }
 
     /// A cluster whose servers share their processor.
@@ -98,8 +103,10 @@ impl Stage {
         let mut client = pinned(CLIENT_CORE, env::current_exe()?);
         client.arg("ask-redis").arg(serde_json::to_string(&plan)?);
         match ask(&mut client)?[..] {
-            [per_second, redis_micros, calls] => Ok(Sample { per_second, redis_micros, calls }),
-            _ => Err("a client of Redis prints three numbers".into()),
+            [per_second, redis_micros, calls, reads] => {
+                Ok(Sample { per_second, redis_micros, calls, reads })
+            }
+            _ => Err("a client of Redis prints four numbers".into()),
         }
     }
 }

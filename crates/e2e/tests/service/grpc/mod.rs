@@ -2,6 +2,7 @@
 
 mod encrypted;
 mod exact;
+mod framing;
 mod health;
 mod hostile;
 mod rate_limiter;

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::{ask, brief, header, start, start_with};
 use tollgate_e2e::grpc::{Client, descriptor, request};
 use tollgate_e2e::server::{Server, Setup};
+use tollgate_testbed::Redis;
 
 const FILE: &str = "
 domain: test
@@ -64,6 +65,31 @@ fn a_peek_is_over_the_limit_only_after_a_charge_beyond_it() {
     check("trial=ann", "0", "OK, OK 10");
     check("trial=ann", "12", "OK, OK 0");
     check("trial=ann", "0", "OK, OK 0");
+}
+
+/// A charge beyond the limit on a node that had seen no peek used to leave the counter at its limit, so that peeks on
+/// other nodes passed without end.
+#[test]
+fn peeks_and_charges_may_reach_different_nodes() {
+    let redis = Redis::start();
+    let arguments = ["--store", &redis.url()];
+    let setup = Setup { arguments: &arguments, ..Setup::default() };
+    let nodes = [start_with(FILE, &setup), start_with(FILE, &setup)];
+    let [mut peeks, mut charges] = nodes.each_ref().map(Client::of);
+    let hit = |client: &mut Client, own: &str| {
+        let mut asked = request("test", &[&["other=ann"]]);
+        asked["descriptors"][0]["hits_addend"] = json!(own);
+        brief(&client.should_rate_limit(&asked))
+    };
+    let mut passed = 0;
+    for _ in 0..10 {
+        if hit(&mut peeks, "0").starts_with("OK") {
+            passed += 1;
+            hit(&mut charges, "1");
+        }
+    }
+    // Three fit, and the fourth goes over the limit.
+    assert_eq!(passed, 4);
 }
 
 #[test]

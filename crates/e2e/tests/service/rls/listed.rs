@@ -93,6 +93,25 @@ fn an_empty_list_of_rules_leads_to_the_limits_of_files() {
     assert_eq!(said, "0 rules\nThe limits of Envoy's files: tollgate rules list --envoy\n");
 }
 
+/// Both knew nothing of them, and did not say so.
+#[test]
+fn explain_and_check_lead_to_the_limits_of_files() {
+    let server = start(FILE);
+    let run = |arguments: &[&str]| {
+        let mut command = tollgate();
+        command.args(arguments).args(["--server", &server.url("")]);
+        let ran = command.output().expect("it runs");
+        String::from_utf8_lossy(&[ran.stdout, ran.stderr].concat()).into_owned()
+    };
+    let explained = run(&["explain", "--user-id", "ann"]);
+    assert!(explained.contains("tollgate rules list --envoy, POST /json"), "{explained}");
+    let checked = run(&["check", "--rule", "test.user", "ann"]);
+    assert!(checked.contains("`test.user` is a limit of a file"), "{checked}");
+    assert!(checked.contains("POST /json"), "{checked}");
+    let unknown = run(&["check", "--rule", "test.other", "ann"]);
+    assert!(unknown.contains("there is no rule `test.other`"), "{unknown}");
+}
+
 #[test]
 fn a_failed_load_is_seen_until_the_files_are_valid_again() {
     let server = start(FILE);

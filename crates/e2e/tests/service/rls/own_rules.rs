@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use super::{brief, header, start_with};
 use tollgate_e2e::grpc::{Client, request};
-use tollgate_e2e::server::{Server, Setup};
+use tollgate_e2e::server::{JSON, Server, Setup};
+use tollgate_testbed::{Postgres, Redis};
 
 const RULES: &str = "
 rules:
@@ -101,4 +102,37 @@ fn both_kinds_of_domains_work_together() {
     let over_http = server.check(r#"{"identifiers":{"user_id":"ann"}}"#);
     assert_eq!(over_http["remaining"], 3, "rules count for every entry point");
     check(client, "any", &[&["user=ann"]], "OK, OK 2");
+}
+
+/// In PostgreSQL both were one counter: a tenant reached limits of Envoy by the id of its rule.
+#[test]
+fn a_rule_of_a_tenant_has_other_counters_than_a_limit_of_a_file_with_its_id() {
+    const FILE: &str = "domain: acme\ndescriptors: \
+                        [{key: user, rate_limit: {unit: year, requests_per_unit: 2}}]\n";
+    // What the limit of the file counts by, as a client of the tenant could name itself.
+    let counter = "4:acme4:user1:7";
+    let (postgres, redis) = (Postgres::start(), Redis::start());
+    for store in [postgres.url(), redis.url(), "memory".to_owned()] {
+        let arguments = ["--store", &store, "--catalog", "sqlite:tollgate.db"];
+        let server = start_with(FILE, &Setup { arguments: &arguments, ..Setup::default() });
+        let token = json!({"role": "tenant-admin", "tenant": "acme"}).to_string();
+        let made = server.post_as_admin("/api/v1/tokens", &token).json();
+        let bearer = format!("Bearer {}", made["token"].as_str().expect("a token"));
+        let bearer = [JSON, ("Authorization", bearer.as_str())];
+        let rule = json!({"rule_id": "acme.user", "limit": 2, "window": "300d", "tenant": "acme",
+            "algorithm": "fixed_window", "identifier_type": "user_id"});
+        let written = server.ask("POST", "/api/v1/rules", &bearer, &rule.to_string());
+        assert_eq!(written.status, 201, "{written:?}");
+        let client = &mut Client::of(&server);
+        check(client, "acme", &[&["user=7"]], "OK, OK 1");
+        let body = json!({"rule_id": "acme.user", "identifiers":
+            {"tenant": "acme", "user_id": counter}});
+        for left in [1, 0] {
+            assert_eq!(server.check(&body.to_string())["remaining"], left, "{store}");
+        }
+        check(client, "acme", &[&["user=7"]], "OK, OK 0");
+        let reset = server.post_as_admin("/api/v1/rate-limit/reset", &body.to_string());
+        assert_eq!(reset.status, 200, "{reset:?}");
+        check(client, "acme", &[&["user=7"]], "OVER_LIMIT, OVER_LIMIT 0");
+    }
 }

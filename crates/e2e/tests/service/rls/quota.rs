@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{brief, start};
+use super::{brief, header, start};
 use tollgate_e2e::grpc::{Client, request};
 
 const FILE: &str = "
@@ -92,4 +92,40 @@ descriptors:
     // The tenant has used up its share of the model, so the model is exceeded, and the other one is left.
     check(&[&small, &other, &large], "OK, OVER_LIMIT 0, OK 7, OK 0");
     check(&[&small, &other], "OVER_LIMIT, OVER_LIMIT 0, OK 7");
+}
+
+/// It was that of the quota with the longest wait, although the request passes as soon as one has something left.
+#[test]
+fn retry_after_of_refused_quotas_is_that_of_the_first_that_has_something_left() {
+    let file = "
+domain: test
+descriptors:
+  - {key: long, quota_mode: true, rate_limit: {unit: year, requests_per_unit: 1}}
+  - {key: short, quota_mode: true, rate_limit: {unit: day, requests_per_unit: 1}}
+  - {key: user, rate_limit: {unit: month, requests_per_unit: 1}}
+";
+    let server = start(file);
+    let mut client = Client::of(&server);
+    let mut ask = |descriptors: &[&[&str]]| {
+        let answer = client.should_rate_limit(&request("test", descriptors));
+        let wait = header(&answer, "retry-after").map(|wait| wait.parse().expect("seconds"));
+        (answer["overall_code"] == "OK", wait.unwrap_or(0_u64))
+    };
+    let [long, short, user]: [&[&str]; 3] = [&["long=x"], &["short=x"], &["user=u"]];
+    for used_up in [&[long, short][..], &[user]] {
+        assert_eq!(ask(used_up), (true, 0));
+    }
+    let waits = [long, short, user].map(|one| ask(&[one]).1);
+    let mut check = |descriptors: &[&[&str]], expected: u64| {
+        let (is_allowed, wait) = ask(descriptors);
+        // A second or two may have passed.
+        assert!(!is_allowed && wait.abs_diff(expected) < 60, "{descriptors:?}: {wait} {expected}");
+    };
+    // Twice: the second may come from the deny cache.
+    for _ in 0..2 {
+        check(&[long, short], waits[0].min(waits[1]));
+        check(&[short, long], waits[0].min(waits[1]));
+        // A limit that is no quota has to have something left, too.
+        check(&[short, user, long], waits[2].max(waits[0].min(waits[1])));
+    }
 }

@@ -5,7 +5,9 @@ use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
 use smallvec::SmallVec;
-use tollgate::{Algorithm, CheckTarget, Decision, ExplicitCharge, Quota, RuleOutcome, Stopwatch};
+use tollgate::{
+    Algorithm, CheckTarget, Decision, ExplicitCharge, Quota, RuleOutcome, Stopwatch, Store as _,
+};
 use tollgate_core::Limit;
 use tollgate_import::envoy::{Allowance, DescriptorVerdict};
 
@@ -151,7 +153,10 @@ pub(super) async fn check(
     }
     let recording = Recording { is_request: false, ..recording };
     let id = app.checker.record(&decision, recording, context);
-    let answer = Answer::new(app, &decision, drained.as_ref(), statuses, is_over, id.as_deref());
+    let next_after = |line: usize| outcomes[line].as_ref()?.outcome.report.next_after;
+    let refill = quotas.wait(&exceeded, next_after);
+    let drained = drained.as_ref();
+    let answer = Answer::new(app, &decision, drained, statuses, is_over, refill, id.as_deref());
     Ok(Answer { metadata, ..answer })
 }
 
@@ -198,7 +203,8 @@ async fn settle(
         && line.cost > 0
         && decision.outcomes().any(|outcome| outcome.is_exceeded())
     {
-        let is_peeked = set.is_peeked(*limit);
+        // The peeks of a shared counter may reach other nodes.
+        let is_peeked = limiter.store().is_shared() || set.is_peeked(*limit);
         drained = overrun(app, &decision, line, larger(0).as_ref(), is_peeked).await;
     }
     (decision, drained, over_peeks)

@@ -5,7 +5,6 @@
 
 mod file_set;
 mod files;
-pub(crate) mod load_status;
 mod overrun;
 mod own;
 mod quota;
@@ -20,6 +19,8 @@ use tollgate_import::envoy::{Descriptor, DescriptorVerdict, Unit};
 
 pub(crate) use reset::reset;
 pub(crate) use response::{Answer, BindingRule, Status};
+#[cfg(test)]
+pub(crate) use response::{CurrentLimit, HeaderField};
 
 use self::file_set::FileSet;
 use crate::app::state::{ServerState, SharedStore};
@@ -69,6 +70,22 @@ impl Ask<'_> {
     fn recording(&self) -> Recording {
         let is_request = self.descriptors.iter().any(|asked| asked.hits > 0);
         Recording { entry: EntryPoint::Envoy, is_request, naming: Naming::Kept, call: None }
+    }
+}
+
+/// The problem of a check by rule, if the rule is a limit of a file: where that can be checked.
+pub(crate) fn or_of_file(app: &ServerState, rule_id: Option<&str>, problem: Problem) -> Problem {
+    let set = app.envoy.source.loaded.load();
+    let mut limits = set.config.limits().iter();
+    match limits.find(|limit| problem.code() == "unknown_rule" && Some(&*limit.id) == rule_id) {
+        Some(limit) => {
+            let detail = format!(
+                "`{}` is a limit of a file of envoyproxy/ratelimit: check it with POST /json, with the domain and descriptors",
+                limit.id
+            );
+            Problem::not_found("unknown_rule", detail)
+        }
+        None => problem,
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A limit that a request carries is ignored here, as in envoyproxy/ratelimit: it belongs to a domain.
 
-use tollgate::{Attribute, Attributes, CheckTarget, Decision, RuleOutcome};
+use tollgate::{Attribute, Attributes, CheckTarget, Decision, Micros, RuleOutcome};
 
 use super::response::{Answer, Status};
 use super::{Ask, AskedDescriptor};
@@ -80,7 +80,8 @@ pub(super) async fn check(app: &ServerState, ask: &Ask<'_>) -> Answer {
                 let statuses = statuses(decision, ask);
                 let is_over =
                     !decision.is_allowed() || statuses.iter().any(|status| status.is_over);
-                Answer::new(app, decision, None, statuses, is_over, id)
+                let id = id.map(|id| &**id);
+                Answer::new(app, decision, None, statuses, is_over, refill(decision), id)
             },
         )
     };
@@ -123,4 +124,11 @@ fn is_worse(new: &RuleOutcome<'_>, known: &RuleOutcome<'_>) -> bool {
         (!refuses, outcome.is_shadow(), outcome.outcome.report.remaining)
     };
     rank(new) < rank(known)
+}
+
+/// How long it takes until all peeks find something left.
+fn refill(decision: &Decision) -> Option<Micros> {
+    let empty =
+        |outcome: &RuleOutcome<'_>| outcome.outcome.report.remaining == 0 && !outcome.is_shadow();
+    decision.outcomes().filter(empty).filter_map(|outcome| outcome.outcome.report.next_after).max()
 }

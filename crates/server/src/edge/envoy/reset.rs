@@ -12,11 +12,12 @@ use super::source::CARRIED;
 use super::{Ask, validate, verdicts};
 use crate::app::state::ServerState;
 use crate::check::refund::{is_maybe_done, store_away};
+use crate::edge::http::handlers::refund::used_counters;
 use crate::edge::http::problem::Problem;
 use crate::edge::http::wire::decode::shorten;
 use crate::observe::audit_log::resets::{CounterChange, note, records_of};
 
-/// Resets the counters of all descriptors; returns how many they were.
+/// Resets the counters of all descriptors; returns how many there were.
 pub(crate) async fn reset(
     app: &ServerState,
     author: &Author,
@@ -27,7 +28,7 @@ pub(crate) async fn reset(
     let verdicts = verdicts(&set, ask).ok_or_else(|| unknown_domain(ask.domain))?;
     let carried = carried_limits(ask)?;
     let carried_keys = carried_keys(&verdicts, &carried);
-    let mut known = HashSet::new();
+    let (mut known, mut counters) = (HashSet::new(), 0);
     for (place, (verdict, asked)) in verdicts.iter().zip(&ask.descriptors).enumerate() {
         let (file_limit, counter) = match verdict {
             DescriptorVerdict::Limit { limit, key } => (Some(*limit), key.as_str()),
@@ -54,8 +55,9 @@ pub(crate) async fn reset(
             note(app, CounterChange::Reset, records);
         }
         reset.map_err(store_away)?;
+        counters += used_counters(&before);
     }
-    Ok(known.len())
+    Ok(counters)
 }
 
 fn unknown_domain(domain: &str) -> Problem {

@@ -127,13 +127,14 @@ fn narrow(number: u64) -> u32 {
 
 impl Answer {
     /// The response to a decision with that id. If a refusal took what was left, `drained` is the
-    /// decision about that.
+    /// decision about that. `refill` is how long it takes until peeks that refuse find something left.
     pub(super) fn new(
         app: &ServerState,
         decision: &Decision,
         drained: Option<&Decision>,
         statuses: Vec<Status>,
         is_over: bool,
+        refill: Option<Micros>,
         id: Option<&str>,
     ) -> Self {
         let mut headers = Vec::with_capacity(FIELDS_CAPACITY);
@@ -150,7 +151,7 @@ impl Answer {
         }
         // The fields of a refusal, for the two cases that are no refusal by `decision`.
         if is_over && (decision.is_allowed() || drained.is_some()) {
-            let wait = retry_after(decision).or_else(|| refill(decision));
+            let wait = retry_after(decision).or(refill.map(Micros::as_secs_ceil));
             headers
                 .extend(wait.map(|wait| HeaderField::new(&header::RETRY_AFTER, wait.to_string())));
             headers.push(HeaderField::new(&header::CACHE_CONTROL, "no-store"));
@@ -159,12 +160,4 @@ impl Answer {
         let binding = BindingRule::of(drained.unwrap_or(decision));
         Self { is_over, statuses, headers, body, decision_id, binding, metadata: None, degraded }
     }
-}
-
-/// When a peek may find something left, in seconds.
-fn refill(decision: &Decision) -> Option<u64> {
-    let empty =
-        |outcome: &RuleOutcome<'_>| outcome.outcome.report.remaining == 0 && !outcome.is_shadow();
-    let waits = decision.outcomes().filter(empty);
-    waits.filter_map(|outcome| outcome.outcome.report.next_after).max().map(Micros::as_secs_ceil)
 }

@@ -19,7 +19,7 @@ use tollgate::{Policy, Revision, Timestamp};
 use tollgate_import::envoy::{Allowance, EnvoyConfig, FileLimit, RepeatedDomain};
 
 use super::file_set::FileSet;
-use super::load_status::LoadStatus;
+use crate::policy::load_status::LoadStatus;
 
 /// The rule under which limits that requests carry are counted. It cannot clash: ids of limits have
 /// dots. Statistics show it only once it was used, since operators did not write it.

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Version, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, Version, header};
 use tonic::Status;
 use tonic::body::Body;
+
+const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
 
 /// Refuses requests that are not gRPC, with a plain HTTP response.
 ///
@@ -41,7 +43,7 @@ fn is_grpc(headers: &HeaderMap) -> bool {
 
 /// How long a caller waits: up to eight digits and a unit, as in `250m`.
 pub(super) fn deadline(headers: &HeaderMap) -> Result<Option<Duration>, Status> {
-    let Some(value) = headers.get("grpc-timeout") else { return Ok(None) };
+    let Some(value) = headers.get(GRPC_TIMEOUT) else { return Ok(None) };
     let deadline = read_deadline(value);
     deadline.map(Some).ok_or_else(|| {
         Status::invalid_argument("grpc-timeout: write up to 8 digits and a unit, as in 250m")

@@ -4,21 +4,26 @@
 
 mod authorization;
 mod definitions;
+mod encode;
 mod envoy;
+mod envoy_response;
 mod head;
 mod health;
 mod rate_limiter;
 mod read;
 mod reflection;
+mod respond;
 mod status;
 mod text;
+mod unary;
+mod wire;
 
 use std::convert::Infallible;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{HeaderMap, Request, Response};
+use http::{HeaderMap, HeaderName, Request, Response};
 use hyper::body::{Body as _, Incoming};
 use prost::Message as _;
 use prost_types::FileDescriptorSet;
@@ -43,14 +48,17 @@ use self::health::{HealthChecks, ServingState};
 use self::rate_limiter::RateLimiter;
 use self::reflection::Reflection;
 pub(crate) use self::status::code_of;
-use crate::admin::auth::Right;
+use self::unary::{Framed, ReplayedBody, Reply};
+use crate::admin::auth::{Principal, Right};
 use crate::app::state::ServerState;
 use crate::edge::drain::SharedBody;
+use crate::edge::envoy::MAX_MESSAGE_BYTES;
 use crate::edge::http::extract::within;
 use crate::edge::http::problem::Problem;
 use crate::edge::listen::Peer;
 use crate::observe::metrics::{EntryPoint, Unfinished};
 
+const GRPC_ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
 const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 const AUTHORIZE: &str = "/envoy.service.auth.v3.Authorization/Check";
 const CHECK_RATE_LIMIT: &str = "/tollgate.v1.RateLimiter/CheckRateLimit";
@@ -106,10 +114,10 @@ impl Services {
             state: state.clone(),
             rate_limiter: rate_limiter.max_decoding_message_size(most).accept_compressed(Gzip),
             rate_limit_service: rate_limit_service
-                .max_decoding_message_size(most.max(crate::edge::envoy::MAX_MESSAGE_BYTES))
+                .max_decoding_message_size(most.max(MAX_MESSAGE_BYTES))
                 .accept_compressed(Gzip),
             authorization: auth::AuthorizationServer::new(Authorization::new(state.clone()))
-                .max_decoding_message_size(most.max(crate::edge::envoy::MAX_MESSAGE_BYTES)),
+                .max_decoding_message_size(most.max(MAX_MESSAGE_BYTES)),
             health: Boxed::new(HealthServer::new(HealthChecks(call_state))),
             reflection: Boxed::new(ServerReflectionServer::new(reflection.clone())),
             earlier_reflection: Boxed::new(earlier::ServerReflectionServer::new(reflection)),
@@ -191,23 +199,26 @@ impl Services {
         match service {
             rls::SERVICE_NAME => {
                 self.admit(request.headers(), peer, path).map_err(status::of)?;
+                if path == SHOULD_RATE_LIMIT && !is_encoded(&request) {
+                    return Ok(self.should_rate_limit(request));
+                }
                 let mut service = self.rate_limit_service.clone();
-                Ok(if is_compressed(&request) {
-                    service.send_compressed(Gzip).call(request)
-                } else {
-                    service.call(request)
-                })
+                if is_compressed(&request) {
+                    service = service.send_compressed(Gzip);
+                }
+                Ok(service.call(request.map(ReplayedBody::unread)))
             }
             v1::SERVICE_NAME => {
                 let caller = self.admit(request.headers(), peer, path).map_err(status::of)?;
-                request.extensions_mut().insert(caller);
-                request.extensions_mut().insert(peer);
+                let is_batch = path == CHECK_BATCH;
+                if (is_batch || path == CHECK_RATE_LIMIT) && !is_encoded(&request) {
+                    return Ok(self.check(request, peer, caller, is_batch));
+                }
                 let mut service = self.rate_limiter.clone();
-                Ok(if is_compressed(&request) {
-                    service.send_compressed(Gzip).call(request)
-                } else {
-                    service.call(request)
-                })
+                if is_compressed(&request) {
+                    service = service.send_compressed(Gzip);
+                }
+                Ok(service.call(by_caller(request.map(ReplayedBody::unread), peer, caller)))
             }
             auth::SERVICE_NAME => {
                 self.admit(request.headers(), peer, path).map_err(status::of)?;
@@ -221,6 +232,59 @@ impl Services {
         }
     }
 
+    /// Makes checks of a call that is not compressed.
+    fn check(
+        &self,
+        request: Request<SharedBody>,
+        peer: Peer,
+        caller: Principal,
+        is_batch: bool,
+    ) -> Called {
+        let (state, mut library) = (self.state.clone(), self.rate_limiter.clone());
+        Box::pin(async move {
+            let (head, mut body) = request.into_parts();
+            let frames = match Framed::read(&mut body, state.body_bytes).await {
+                Ok(message) => {
+                    let (limiter, caller) = (RateLimiter::new(state.clone()), caller.clone());
+                    let checked = if is_batch {
+                        // On the heap, as everything that a single check does not need.
+                        Box::pin(state.finish(limiter.check_batch_framed(message, caller))).await
+                    } else {
+                        state.finish(limiter.check_framed(message, caller)).await
+                    };
+                    match checked {
+                        Ok(checked) => return Ok(response(checked)),
+                        Err(message) => message.into_frames(),
+                    }
+                }
+                Err(frames) => frames,
+            };
+            let request = Request::from_parts(head, ReplayedBody { frames, rest: body });
+            library.call(by_caller(request, peer, caller)).await
+        })
+    }
+
+    /// Checks a request of Envoy that is not compressed.
+    fn should_rate_limit(&self, request: Request<SharedBody>) -> Called {
+        let (state, mut library) = (self.state.clone(), self.rate_limit_service.clone());
+        Box::pin(async move {
+            let (head, mut body) = request.into_parts();
+            let most = state.body_bytes.max(MAX_MESSAGE_BYTES);
+            let frames = match Framed::read(&mut body, most).await {
+                Ok(message) => {
+                    let service = RateLimitService::new(state.clone());
+                    match state.finish(service.check_framed(message)).await {
+                        Ok(checked) => return Ok(response(checked)),
+                        Err(message) => message.into_frames(),
+                    }
+                }
+                Err(frames) => frames,
+            };
+            let rest = ReplayedBody { frames, rest: body };
+            library.call(Request::from_parts(head, rest)).await
+        })
+    }
+
     fn other(&self, service: &str) -> Option<Boxed> {
         match service {
             "grpc.health.v1.Health" => Some(self.health.clone()),
@@ -231,12 +295,7 @@ impl Services {
     }
 
     /// The caller, if it has the permission; checked before the message is read.
-    fn admit(
-        &self,
-        headers: &HeaderMap,
-        peer: Peer,
-        path: &str,
-    ) -> Result<crate::admin::auth::Principal, Problem> {
+    fn admit(&self, headers: &HeaderMap, peer: Peer, path: &str) -> Result<Principal, Problem> {
         if path == RESET || path == REFUND {
             let caller = self.state.admit(headers, peer, Right::Operator)?;
             self.state.guard.admin_call(&caller, true)?;
@@ -248,10 +307,29 @@ impl Services {
     }
 }
 
+/// Adds what the handlers of the library read from a request: its caller.
+fn by_caller<B>(mut request: Request<B>, peer: Peer, caller: Principal) -> Request<B> {
+    request.extensions_mut().insert(caller);
+    request.extensions_mut().insert(peer);
+    request
+}
+
+fn response(checked: Result<Reply, Status>) -> Response<Body> {
+    match checked {
+        Ok(reply) => reply.into_response(),
+        Err(status) => status.into_http(),
+    }
+}
+
+/// Whether the messages of a caller may be compressed.
+fn is_encoded<B>(request: &Request<B>) -> bool {
+    request.headers().contains_key(GRPC_ENCODING)
+}
+
 /// Whether the caller compresses its messages: then it gets compressed ones. Callers that only could read them do not,
 /// since messages are small.
 fn is_compressed<B>(request: &Request<B>) -> bool {
-    request.headers().get("grpc-encoding").is_some_and(|encoding| encoding == "gzip")
+    request.headers().get(GRPC_ENCODING).is_some_and(|encoding| encoding == "gzip")
 }
 
 /// How long a call may take to arrive and be checked, and the message when it took longer.

@@ -1,30 +1,35 @@
 //! `tollgate.v1.RateLimiter`: the check API over gRPC.
 
 use http::HeaderMap;
-use prost::Message as _;
-use tollgate::http::{full_at, remaining, reset_at, retry_after, retry_after_rule};
-use tollgate::{Decision, Peek, RuleOutcome, SoftState};
+use tollgate::{Decision, Peek};
 use tollgate_catalog::Author;
 use tonic::{Request, Response, Status};
 
-use super::definitions::tollgate::v1::check_result::Result as One;
 use super::definitions::tollgate::v1::rate_limiter_server as server;
 use super::definitions::tollgate::v1::refund_request::Refund as What;
 use super::definitions::tollgate::v1::{
-    CheckBatchRequest, CheckBatchResponse, CheckError, CheckRequest, CheckResponse, CheckResult,
-    QuotaResponse, RefundRequest, RefundResponse, ResetResponse, RuleQuota, RuleStatus,
+    CheckBatchRequest, CheckBatchResponse, CheckRequest, CheckResponse, QuotaResponse,
+    RefundRequest, RefundResponse, ResetResponse,
 };
-use super::{read, status};
+use super::read::{self, ReadCheck};
+use super::unary::{Framed, Reply};
+use super::wire::WireCheck;
+use super::{respond, status};
 use crate::admin::auth::Principal;
 use crate::app::state::ServerState;
 use crate::check::checker::Recording;
+use crate::check::decision_id::IdText;
 use crate::check::idempotency::Remembered;
 use crate::check::refund::refund_decision;
 use crate::edge::http::handlers::refund;
 use crate::edge::http::problem::Problem;
-use crate::edge::http::wire::response::{reason, refuser, seconds};
+use crate::edge::http::wire::check::CheckBody;
 use crate::edge::listen::Peer;
 use crate::observe::metrics::{EntryPoint, RequestOutcome};
+
+/// The bytes that most responses fit into; more for a response that lists every rule.
+const RESPONSE_CAPACITY: usize = 128;
+const DETAILED_CAPACITY: usize = 512;
 
 /// The service that callers of the check API use.
 #[derive(Debug)]
@@ -35,84 +40,134 @@ impl RateLimiter {
         Self(state)
     }
 
-    async fn check(
-        &self,
-        request: &CheckRequest,
-        caller: &Principal,
-    ) -> Result<CheckResponse, Problem> {
-        let (app, body) = (&self.0, read::body(request)?);
-        if let Some(sent) = &request.timestamp {
-            app.metrics.note_skew(app.now(), sent.seconds, sent.nanos);
+    /// Answers `CheckRateLimit`; returns the message if the library has to read it.
+    pub(super) async fn check_framed(
+        self,
+        message: Framed,
+        caller: Principal,
+    ) -> Result<Result<Reply, Status>, Framed> {
+        match WireCheck::read(message.message()) {
+            Some(check) => Ok(self.check(check, &caller).await.map_err(status::of)),
+            None => Err(message),
         }
-        let Some(key) = body.idempotency_key.as_deref() else {
-            let subject = read::subject(&body, || app.limiter.policy())?;
-            let checked = app.checker.check(
-                subject.of(&body),
-                Recording::of(EntryPoint::Grpc, &body),
-                |_| Some(body.context()),
-                |decision, id| write(decision, id, request.detail),
-            );
-            return Ok(checked.await);
-        };
-        // The response is remembered as bytes for replays; the first call has the message itself.
-        let mut first = None;
-        let respond = |decision: &Decision, id: Option<&str>| {
-            let response = first.insert(write(decision, id, request.detail));
-            Remembered { body: response.encode_to_vec().into(), headers: HeaderMap::new() }
+    }
+
+    /// Answers `CheckBatch`; returns the message if the library has to read it.
+    pub(super) async fn check_batch_framed(
+        self,
+        message: Framed,
+        caller: Principal,
+    ) -> Result<Result<Reply, Status>, Framed> {
+        match WireCheck::read_batch(message.message(), self.0.batch_size) {
+            Some(checks) => Ok(self.check_all(checks, &caller).await),
+            None => Err(message),
+        }
+    }
+
+    async fn check(&self, check: WireCheck<'_>, caller: &Principal) -> Result<Reply, Problem> {
+        let ReadCheck { body, detail, sent_at } = read::check(check)?;
+        if let Some(sent) = sent_at {
+            self.0.metrics.note_skew(self.0.now(), sent.seconds, sent.nanos);
+        }
+        if let Some(key) = body.idempotency_key.as_deref() {
+            let response = Box::pin(self.check_idempotent(key, &body, detail, caller)).await?;
+            let mut reply = Reply::with_capacity(response.body.len());
+            reply.message_mut().extend_from_slice(&response.body);
+            return Ok(reply);
+        }
+        let subject = read::subject(&body, || self.0.limiter.policy())?;
+        let checked = self.0.checker.check(
+            subject.of(&body),
+            Recording::of(EntryPoint::Grpc, &body),
+            |_| Some(body.context()),
+            |decision, id| {
+                let capacity = if detail { DETAILED_CAPACITY } else { RESPONSE_CAPACITY };
+                let mut reply = Reply::with_capacity(capacity);
+                let id = id.map(IdText::as_bytes);
+                respond::write(reply.message_mut(), decision, id, detail);
+                reply
+            },
+        );
+        Ok(checked.await)
+    }
+
+    /// Checks a request with an idempotency key, or replays the response that it got before.
+    async fn check_idempotent(
+        &self,
+        key: &str,
+        body: &CheckBody<'_>,
+        detail: bool,
+        caller: &Principal,
+    ) -> Result<Remembered, Problem> {
+        let respond = |decision: &Decision, id: Option<&IdText>| {
+            let mut response = Vec::with_capacity(RESPONSE_CAPACITY);
+            respond::write(&mut response, decision, id.map(IdText::as_bytes), detail);
+            Remembered { body: response.into(), headers: HeaderMap::new() }
         };
         let caller = (caller, "grpc", key);
-        let checked = app.checker.check_idempotent(EntryPoint::Grpc, caller, &body, respond);
-        let (remembered, _) = Box::pin(checked).await?;
-        first
-            .map_or_else(|| CheckResponse::decode(&*remembered.body), Ok)
-            .map_err(|_| Problem::internal("a response cannot be read again"))
+        let checked = self.0.checker.check_idempotent(EntryPoint::Grpc, caller, body, respond);
+        Ok(checked.await?.0)
     }
 
     async fn check_all(
         &self,
-        checks: &[CheckRequest],
+        checks: Vec<WireCheck<'_>>,
         caller: &Principal,
-    ) -> Result<CheckBatchResponse, Status> {
-        let most = self.0.batch_size;
-        if checks.is_empty() || checks.len() > most {
-            let count = checks.len();
+    ) -> Result<Reply, Status> {
+        let (most, count) = (self.0.batch_size, checks.len());
+        if count == 0 || count > most {
             let detail = format!("checks: a batch has 1 to {most} checks, this one has {count}");
             return Err(Status::invalid_argument(detail));
         }
+        let at =
+            |place: usize, problem: Problem| status::of(problem.at(&format!("checks[{place}]")));
         let policy = self.0.limiter.policy();
-        let mut bodies = Vec::with_capacity(checks.len());
-        for (place, check) in checks.iter().enumerate() {
-            let at = |problem: Problem| status::of(problem.at(&format!("checks[{place}]")));
-            bodies.push(read::body(check).map_err(at)?);
+        let mut bodies = Vec::with_capacity(count);
+        let mut extras = Vec::with_capacity(count);
+        for (place, check) in checks.into_iter().enumerate() {
+            let ReadCheck { body, detail, sent_at } =
+                read::check(check).map_err(|problem| at(place, problem))?;
+            bodies.push(body);
+            extras.push((detail, sent_at));
         }
-        let mut subjects = Vec::with_capacity(checks.len());
+        let mut subjects = Vec::with_capacity(count);
         for (place, body) in bodies.iter().enumerate() {
-            let at = |problem: Problem| status::of(problem.at(&format!("checks[{place}]")));
-            subjects.push(read::subject(body, || &policy).map_err(at)?);
+            let subject = read::subject(body, || &policy);
+            subjects.push(subject.map_err(|problem| at(place, problem))?);
         }
-        let mut results = Vec::with_capacity(checks.len());
+        let mut reply = Reply::with_capacity(count * RESPONSE_CAPACITY);
         let mut place = 0;
-        while place < checks.len() {
-            if bodies[place].idempotency_key.is_some() {
-                let checked = self.check(&checks[place], caller).await;
-                if checked.is_err() {
-                    self.0.metrics.requests.count(EntryPoint::Grpc, RequestOutcome::Error);
+        while let (Some(body), Some((detail, sent_at))) = (bodies.get(place), extras.get(place)) {
+            if let Some(key) = body.idempotency_key.as_deref() {
+                if let Some(sent) = sent_at {
+                    self.0.metrics.note_skew(self.0.now(), sent.seconds, sent.nanos);
                 }
-                results.push(result(checked));
+                // On the heap: it is large and rare, and the future of every batch would have to hold it.
+                match Box::pin(self.check_idempotent(key, body, *detail, caller)).await {
+                    Ok(one) => respond::write_result(reply.message_mut(), |out| {
+                        out.extend_from_slice(&one.body);
+                    }),
+                    Err(problem) => {
+                        self.0.metrics.requests.count(EntryPoint::Grpc, RequestOutcome::Error);
+                        respond::write_error(reply.message_mut(), &problem);
+                    }
+                }
                 place += 1;
                 continue;
             }
             let run = bodies[place..].iter().take_while(|body| body.idempotency_key.is_none());
             let end = place + run.count();
-            let respond = |number: usize, decision: &Decision, id: Option<&str>| {
-                let detail = checks.get(place + number).is_some_and(|check| check.detail);
-                results.push(result(Ok(write(decision, id, detail))));
+            let respond = |number: usize, decision: &Decision, id: Option<&IdText>| {
+                let detail = extras.get(place + number).is_some_and(|(detail, _)| *detail);
+                respond::write_result(reply.message_mut(), |out| {
+                    respond::write(out, decision, id.map(IdText::as_bytes), detail);
+                });
             };
             let (run, subjects) = (&bodies[place..end], &subjects[place..end]);
             self.0.checker.check_batch(EntryPoint::Grpc, run, subjects, respond).await;
             place = end;
         }
-        Ok(CheckBatchResponse { results })
+        Ok(reply)
     }
 }
 
@@ -123,14 +178,9 @@ impl server::RateLimiter for RateLimiter {
         request: Request<CheckRequest>,
     ) -> Result<Response<CheckResponse>, Status> {
         let (caller, request) = (caller(&request), request.into_inner());
-        let answer = if self.0.can_callers_leave() {
-            let this = Self(self.0.clone());
-            let check = async move { this.check(&request, &caller).await };
-            self.0.finish(check).await
-        } else {
-            self.check(&request, &caller).await
-        };
-        Ok(Response::new(answer.map_err(status::of)?))
+        let this = Self(self.0.clone());
+        let check = async move { this.check(WireCheck::from(&request), &caller).await };
+        self.0.finish(check).await.map_err(status::of)?.decoded()
     }
 
     async fn get_remaining_quota(
@@ -140,15 +190,7 @@ impl server::RateLimiter for RateLimiter {
         let body = read::body(request.get_ref()).map_err(status::of)?;
         let subject = read::subject(&body, || self.0.limiter.policy()).map_err(status::of)?;
         let checked = self.0.limiter.check(subject.of(&Peek(&body)));
-        let decision = checked.await;
-        let answer = write(&decision, None, true);
-        Ok(Response::new(QuotaResponse {
-            limit: answer.limit,
-            remaining: answer.remaining,
-            reset_at: answer.reset_at,
-            rule_id: answer.rule_id,
-            rules: answer.rules,
-        }))
+        Ok(Response::new(respond::quota(&checked.await)))
     }
 
     async fn reset_limit(
@@ -198,20 +240,12 @@ impl server::RateLimiter for RateLimiter {
     ) -> Result<Response<CheckBatchResponse>, Status> {
         let (caller, request) = (caller(&request), request.into_inner());
         let this = Self(self.0.clone());
-        let check = async move { this.check_all(&request.checks, &caller).await };
-        Ok(Response::new(self.0.finish(check).await?))
+        let check = async move {
+            let checks = request.checks.iter().map(WireCheck::from).collect();
+            this.check_all(checks, &caller).await
+        };
+        self.0.finish(check).await?.decoded()
     }
-}
-
-fn result(checked: Result<CheckResponse, Problem>) -> CheckResult {
-    let result = match checked {
-        Ok(response) => One::Response(response),
-        Err(problem) => One::Error(CheckError {
-            code: problem.code().to_owned(),
-            detail: problem.detail().to_owned(),
-        }),
-    };
-    CheckResult { result: Some(result) }
 }
 
 fn caller<T>(request: &Request<T>) -> Principal {
@@ -228,60 +262,5 @@ fn author<T>(request: &Request<T>) -> Author {
         role: caller.role().name().to_owned(),
         tenant: caller.tenant().map(str::to_owned),
         address: peer.map(|peer| peer.address.ip().to_string()),
-    }
-}
-
-fn write(decision: &Decision, id: Option<&str>, detail: bool) -> CheckResponse {
-    let binding = decision.binding();
-    let figures = binding.as_ref().map(|binding| &binding.outcome);
-    let rule_id = binding.as_ref().map(|binding| &*binding.rule.id).or_else(|| refuser(decision));
-    CheckResponse {
-        allowed: decision.is_allowed(),
-        current_count: figures
-            .map_or(0, |figures| figures.limit.saturating_sub(figures.report.remaining)),
-        limit: figures.map(|figures| figures.limit),
-        remaining: figures.map(remaining),
-        reset_at: binding
-            .as_ref()
-            .map(|binding| reset_at(decision.now(), binding.limit(), &binding.outcome)),
-        retry_after: retry_after(decision),
-        rule_id: rule_id.unwrap_or_default().to_owned(),
-        state: state(decision.state()).to_owned(),
-        decision_id: id.unwrap_or_default().to_owned(),
-        reason: decision.refusal().map_or("", |refusal| reason(refusal).name()).to_owned(),
-        delay_ms: decision.delay().map_or(0, tollgate::Micros::as_millis_ceil),
-        degraded: decision.degraded().map(|kind| kind.to_string()).unwrap_or_default(),
-        rules: if detail {
-            decision.outcomes().map(|outcome| rule(decision, &outcome)).collect()
-        } else {
-            Vec::new()
-        },
-    }
-}
-
-fn rule(decision: &Decision, outcome: &RuleOutcome<'_>) -> RuleStatus {
-    let (figures, (limit, window)) = (&outcome.outcome, outcome.quota());
-    RuleStatus {
-        rule_id: outcome.rule.id.to_string(),
-        allowed: !outcome.is_exceeded(),
-        shadow: outcome.is_shadow(),
-        limit: figures.limit,
-        remaining: remaining(figures),
-        window_seconds: seconds(figures.window),
-        cost: figures.cost,
-        reset_at: reset_at(decision.now(), outcome.limit(), &outcome.outcome),
-        full_at: Some(full_at(decision.now(), figures)),
-        quota: (limit != figures.limit)
-            .then(|| RuleQuota { limit, window_seconds: seconds(window) }),
-        retry_after: retry_after_rule(figures),
-        state: state(outcome.state).to_owned(),
-    }
-}
-
-const fn state(state: SoftState) -> &'static str {
-    match state {
-        SoftState::Normal => "normal",
-        SoftState::Warning => "warning",
-        SoftState::Throttled => "throttled",
     }
 }

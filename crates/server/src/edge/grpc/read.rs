@@ -5,7 +5,8 @@ use std::borrow::Borrow;
 use tollgate::Policy;
 use tollgate_api::{CheckRequest as HttpCheck, Identifiers, KeyType, Object, Text};
 
-use super::definitions::tollgate::v1::{CheckRequest, Identifiers as WireIdentifiers};
+use super::definitions::tollgate::v1::CheckRequest;
+use super::wire::{WireCheck, WireIdentifiers, WireTime};
 use crate::edge::http::problem::Problem;
 use crate::edge::http::wire::check::{CheckBody, CheckSubject};
 
@@ -16,26 +17,37 @@ fn text(text: &str) -> Option<Text<'_>> {
     (!text.is_empty()).then(|| Text::from(text))
 }
 
-/// Reads a check.
+/// A check, and what the check of the HTTP API does not have.
+#[derive(Debug)]
+pub(super) struct ReadCheck<'a> {
+    pub(super) body: CheckBody<'a>,
+    /// Whether the response lists every rule that applied.
+    pub(super) detail: bool,
+    /// The caller's clock.
+    pub(super) sent_at: Option<WireTime>,
+}
+
+/// Reads a check that the library has decoded.
 pub(super) fn body(request: &CheckRequest) -> Result<CheckBody<'_>, Problem> {
+    Ok(check(WireCheck::from(request))?.body)
+}
+
+/// Reads a check.
+pub(super) fn check(request: WireCheck<'_>) -> Result<ReadCheck<'_>, Problem> {
     let refuse = |detail: &str| Problem::unprocessable("invalid_check", detail);
+    let (detail, sent_at) = (request.detail, request.timestamp);
     let mut body = HttpCheck {
-        rule_id: text(&request.rule_id),
-        endpoint: text(&request.endpoint),
-        method: text(&request.method),
-        host: text(&request.host),
-        tier: text(&request.tier),
-        idempotency_key: text(&request.idempotency_key),
+        rule_id: text(request.rule_id),
+        endpoint: text(request.endpoint),
+        method: text(request.method),
+        host: text(request.host),
+        tier: text(request.tier),
+        idempotency_key: text(request.idempotency_key),
+        attributes: Some(request.attributes).filter(|attributes| !attributes.is_empty()),
         ..HttpCheck::default()
     };
-    if !request.attributes.is_empty() {
-        let attributes = request.attributes.iter();
-        let attributes =
-            attributes.map(|(name, value)| (Text::from(&**name), Text::from(&**value)));
-        body.attributes = Some(attributes.collect());
-    }
     let mut who = Identifiers::default();
-    if let Some(WireIdentifiers { user_id, api_key, ip, tenant }) = &request.identifiers {
+    if let Some(WireIdentifiers { user_id, api_key, ip, tenant }) = request.identifiers {
         who = Identifiers {
             user_id: text(user_id),
             api_key: text(api_key),
@@ -43,7 +55,7 @@ pub(super) fn body(request: &CheckRequest) -> Result<CheckBody<'_>, Problem> {
             tenant: text(tenant),
         };
     }
-    let key_type = match &*request.dimension {
+    let key_type = match request.dimension {
         "" | "user" | "user_id" => KeyType::User,
         "api_key" | "apikey" => KeyType::ApiKey,
         "ip" => KeyType::Ip,
@@ -54,7 +66,7 @@ pub(super) fn body(request: &CheckRequest) -> Result<CheckBody<'_>, Problem> {
             return Err(refuse("dimension: write user, api_key, ip, tenant, endpoint or custom"));
         }
     };
-    let key = text(&request.identifier);
+    let key = text(request.identifier);
     if key.is_none() && !request.dimension.is_empty() {
         return Err(refuse("dimension: it says what identifier is, but that is empty"));
     }
@@ -88,7 +100,7 @@ pub(super) fn body(request: &CheckRequest) -> Result<CheckBody<'_>, Problem> {
     if is_known || who.tenant.is_some() {
         body.identifiers = Some(Object(who));
     }
-    Ok(CheckBody(body))
+    Ok(ReadCheck { body: CheckBody(body), detail, sent_at })
 }
 
 /// The subject of a check. Of a check by rule without any identifier, the problem names the field that is empty: it is not
@@ -110,6 +122,7 @@ pub(super) fn subject<'b, P: Borrow<Policy>>(
 
 #[cfg(test)]
 mod tests {
+    use super::super::definitions::tollgate::v1::Identifiers as WireIdentifiers;
     use super::*;
     use tollgate::{Attribute, Attributes as _};
 

@@ -1,10 +1,13 @@
 //! Problems as gRPC statuses.
 
-use http::{Response, StatusCode};
+use http::{HeaderName, Response, StatusCode};
 use tonic::metadata::MetadataMap;
 use tonic::{Code, Status};
 
 use crate::edge::http::problem::Problem;
+
+/// The code of a call, in header fields or trailers.
+pub(super) const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 
 /// A problem as a gRPC status. Its header fields become metadata.
 pub(super) fn of(mut problem: Problem) -> Status {
@@ -24,6 +27,6 @@ pub(super) fn of(mut problem: Problem) -> Status {
 
 /// The code of a response. Only failures have it in the headers; a success has it in the trailers.
 pub(crate) fn code_of<B>(response: &Response<B>) -> Code {
-    let status = response.headers().get("grpc-status");
+    let status = response.headers().get(GRPC_STATUS);
     status.map_or(Code::Ok, |status| Code::from_bytes(status.as_bytes()))
 }

@@ -1,7 +1,7 @@
 //! Records resets of counters and refunds in the log of changes: who made them, and what was left before and
 //! afterwards, or what a decision got back. Neither waits for the catalog.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering::Relaxed;
 
 use parking_lot::Mutex;
@@ -111,17 +111,25 @@ pub(crate) fn note(app: &Shared, change: CounterChange, records: Vec<ResetRecord
         PolicySource::Catalog(_) => app.audit_log.resets.note(records),
         PolicySource::File(_) => {
             let Some(ResetRecord { author, .. }) = records.first() else { return };
-            let (Author { actor, address, .. }, counters) = (author, records.len());
+            let Author { actor, address, .. } = author;
+            let rules: BTreeSet<String> = records.iter().filter_map(rule_of).collect();
+            let rules = rules.into_iter().collect::<Vec<_>>().join(", ");
             match change {
                 CounterChange::Reset => {
-                    tracing::info!(actor, address, counters, "counters were reset");
+                    tracing::info!(actor, address, rules, "counters were reset");
                 }
                 CounterChange::Refund => {
-                    tracing::info!(actor, address, counters, "charges were refunded");
+                    tracing::info!(actor, address, rules, "charges were refunded");
                 }
             }
         }
     }
+}
+
+/// The rule of a record: the name of its entry begins with it.
+fn rule_of(record: &ResetRecord) -> Option<String> {
+    let entry: Vec<Value> = serde_json::from_str(&record.reset.entry).ok()?;
+    entry.first()?.as_str().map(str::to_owned)
 }
 
 /// What a rule got back of a decision.

@@ -15,9 +15,9 @@ use tollgate_gateway::Readings;
 
 use super::encode::{by_outcome, counter, histogram, write_counter};
 use super::{MetricsFormat, RESPONSE_CLASSES, RequestCounts, servers};
-use crate::edge::envoy::load_status::LoadStatus;
 use crate::edge::envoy::values::Hits;
 use crate::observe::audit_log::AuditOutcomes;
+use crate::policy::load_status::LoadStatus;
 use crate::policy::policy_copy::PolicyCopyCounts;
 
 /// All metrics at one moment.
@@ -55,6 +55,8 @@ pub(crate) struct MetricsSnapshot {
     /// The copy of the policy in Redis.
     pub(crate) policy_copy: PolicyCopyCounts,
     pub(crate) config_errors: u64,
+    /// How the last load of the rules file ended, where there is one.
+    pub(crate) rules_load: Option<Arc<LoadStatus>>,
     /// How the last load of Envoy's files ended, where there are any.
     pub(crate) envoy_load: Option<Arc<LoadStatus>>,
     pub(crate) idempotency_keys: usize,
@@ -76,26 +78,32 @@ impl MetricsSnapshot {
         format.of_open_metrics(text)
     }
 
-    /// Writes how the last load of Envoy's files ended, with the names that Prometheus has for its own.
-    fn envoy_load(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let load = self.envoy_load.as_deref();
-        let successful = load.map(|load| f64::from(u8::from(load.error.is_none())));
-        let loaded_at = load.map(|load| load.loaded_at.as_micros() as f64 / 1e6);
-        for (name, help, value) in [
-            (
-                "envoy_config_last_reload_successful",
-                "Whether the last load of files of envoyproxy/ratelimit succeeded; absent without files.",
-                successful,
-            ),
-            (
-                "envoy_config_last_reload_success_timestamp_seconds",
-                "When files of envoyproxy/ratelimit were last loaded successfully; absent without files.",
-                loaded_at,
-            ),
-        ] {
-            let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-            if let Some(value) = value {
-                metric.encode_gauge(&value)?;
+    /// Writes how the last loads of files ended, with the names that Prometheus has for its own.
+    fn loads(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let loads = [
+            ("rules_file", "the rules file", self.rules_load.as_deref()),
+            ("envoy_config", "files of envoyproxy/ratelimit", self.envoy_load.as_deref()),
+        ];
+        for (name, files, load) in loads {
+            let successful = load.map(|load| f64::from(u8::from(load.error.is_none())));
+            let loaded_at = load.map(|load| load.loaded_at.as_micros() as f64 / 1e6);
+            for (name, help, value) in [
+                (
+                    format!("{name}_last_reload_successful"),
+                    format!("Whether the last load of {files} succeeded; absent without files."),
+                    successful,
+                ),
+                (
+                    format!("{name}_last_reload_success_timestamp_seconds"),
+                    format!("When the last successful load of {files} was; absent without files."),
+                    loaded_at,
+                ),
+            ] {
+                let mut metric =
+                    encoder.encode_descriptor(&name, &help, None, MetricType::Gauge)?;
+                if let Some(value) = value {
+                    metric.encode_gauge(&value)?;
+                }
             }
         }
         Ok(())
@@ -247,7 +255,7 @@ impl Collector for MetricsSnapshot {
         if let Some(age) = self.catalog_silence_seconds {
             metric.encode_gauge(&age)?;
         }
-        self.envoy_load(encoder)?;
+        self.loads(encoder)?;
         let help = "Copies of the policy in Redis that were refused: forged, cut or unreadable.";
         counter(encoder, "policy_copy_refused", help, self.policy_copy.refused)?;
         let help = "Times the copy of the policy could not be published in Redis.";

@@ -61,6 +61,7 @@ impl Shared {
             policy_copy: self.policy_source.policy_copy(),
             config_errors: self.policy_source.errors()
                 + self.envoy.source.errors.load(Ordering::Relaxed),
+            rules_load: self.policy_source.file_status(),
             envoy_load: self.envoy.source.status(),
             idempotency_keys: self.checker.idempotency.len(),
             audit: self.audit_log.outcomes(),

@@ -2,7 +2,8 @@
 
 use tollgate_core::{Algorithm, ChargeResult, LogDigest, Mode, Timestamp};
 
-use super::encode::{EncodedCall, Plan};
+use super::encode::EncodedCall;
+use super::plan::Plan;
 use crate::redis::record::Record;
 use crate::remote::{OpResult, OwnedCharge, OwnedOp};
 use crate::{OpOutcome, Settlement, StoreError, StoreErrorKind};

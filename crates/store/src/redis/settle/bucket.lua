@@ -4,24 +4,28 @@ local function bucket_kernel(now, amount)
   local MAX_NUMBER, MAX_LIMIT = 9007199254740991, 1099511627776
   local bucket = {}
 
+  -- Limit, window, whole units and rest that are owed, time.
   local function numbers(bytes)
-    if #bytes == 19 then
-      local limit, window, whole, rest, at = struct.unpack('<I2I3I2I5I7', bytes)
-      return limit, window * 1000000, whole, rest, at
+    if bucket.is_small(bytes) then
+      local limit, window, at, owed = struct.unpack('<I2I3I7I7', bytes)
+      window = window * 1000000
+      local whole = owed > MAX_NUMBER and owed or floor(owed / window)
+      return limit, window, whole, owed - whole * window, at
     end
-    return struct.unpack('<I6I6I7I6I7', bytes)
+    local limit, window, at, whole, rest = struct.unpack('<I6I6I7I7I6', bytes)
+    return limit, window, whole, rest, at
   end
 
   local function body(l, rate, whole, rest, at)
-    if l.is_small and rate <= 65535 and whole <= 65535 then
-      return struct.pack('<I2I3I2I5I7', rate, l.window / 1000000, whole, rest, at)
+    if l.is_small and rate <= 65535 and (whole + 1) * l.window <= MAX_NUMBER then
+      return struct.pack('<I2I3I7I7', rate, l.window / 1000000, at, whole * l.window + rest)
     end
-    return struct.pack('<I6I6I7I6I7', rate, l.window, whole, rest, at)
+    return struct.pack('<I6I6I7I7I6', rate, l.window, at, whole, rest)
   end
 
-  -- The kind of an entry with this state.
-  function bucket.kind(l, bytes)
-    return #bytes == 19 and l.algorithm + 8 or l.algorithm
+  -- Whether a state is one of a small bucket.
+  function bucket.is_small(bytes)
+    return #bytes == 19
   end
 
   -- Whether an entry is a state of the limit.

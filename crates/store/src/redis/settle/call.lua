@@ -5,21 +5,30 @@
 --           keys, marks of refunds. All of one slot
 -- ARGV[1]   numbers, little endian, in bytes:
 --             1 whether the caller's clock dates the call, 7 its time in us, 4 s to keep states beyond their expiry,
---             2 number of records, 2 of limits, 2 of plans
---             each limit: 1 algorithm, 6 limit, 6 window, 7 room, 6 its rest, 1 whether it delays, 7 delayed room,
---               6 its rest, 7 us ahead that are corrected, 7 most that a debit takes. Of the calendar, also: 7 its id,
---               1 number of boundaries, 7 each: where its windows around the caller's time begin
---             each plan: 1 whether it is a dry run, 2 number of records, 2 of charges
---               each charge, by record and tag: 2 record, 2 limit, 3 tag of its rule, 7 cost, 1 mode
+--             2 number of records, 2 of plans
+--             each plan: 1 whether it is plain, 2 number of records, 2 of logs. If it is plain, each record:
+--               2 length, and the heads of its entries with the version, as they are in records; 2 length, and the form
+--               of a record with these heads, for struct; 2 length of such a record, 2 number of charges
+--               each charge, by tag: 1 what it is of, 1 mode, 6 limit, 6 window, 7 cost, and the amount from which on
+--               it does not fit, 7 units and 6 rest; 1 s that a debt is kept beyond what it needs. Of small buckets,
+--               cost and amount are in 1/window of a unit
 --             each request: 1 what it is,
---               0 charges: 2 plan, 2 each of its records, 2 each of its logs
+--               0 charges, for one request or several: 2 plan, 2 how many, of each: 2 each of its records, 2 each of
+--                 its logs
 --               1 refunds: 2 how many, each: 2 record, 2 limit, 3 tag, 7 units, 1 whether it is tied to a time,
 --                 7 that time, 4 ms that it may be off; for a log, 2 its key; of the calendar, 7 where the window of
 --                 the charge begins, 7 where it ends
 --               2 refunds that are made once: as 1, each with 7 when its charge ends; 2 key of the mark
 --               3 resets: 2 how many, each: 2 record, 3 tag, 2 key of its log
---               4 charges that are made once: as 0; 2 key of their record, 6 ms that it is kept
--- ARGV[2..] of each request that is made once, in order: for refunds the content of the mark; for charges the digest
+--               4 charges that are made once: 2 plan, 2 each of its records, 2 each of its logs; 2 key of their record,
+--                 6 ms that it is kept
+-- ARGV[2]   the same in full, for requests that are not plain: 2 number of limits, 2 of plans
+--             each limit: 1 kind of its entries, 6 limit, 6 window, 7 room, 6 its rest, 1 whether it delays, 7 delayed
+--               room, 6 its rest, 7 us ahead that are corrected, 7 most that a debit takes. Of the calendar, also: 7
+--               its id, 1 number of boundaries, 7 each: where its windows around the caller's time begin
+--             each plan: 1 whether it is a dry run, 2 number of records, 2 of charges
+--               each charge, by record and tag: 2 record, 2 limit, 3 tag of its rule, 7 cost, 1 mode
+-- ARGV[3..] of each request that is made once, in order: for refunds the content of the mark; for charges the digest
 --           of the body, the note
 -- reply     the time in 7 bytes, then for each request:
 --             of charges, their records, or '' for those that are absent. Before them, unless all charges fit and were
@@ -31,23 +40,21 @@
 --             charges have ended; of other refunds and resets: `+`
 --             or else `!` and why the request could not be carried out
 --
--- Amounts are whole units and a rest in 1/window of a unit, so that no fraction is lost.
+-- Amounts are whole units and a rest in 1/window of a unit, or one number in 1/window of a unit, so that no fraction is
+-- lost.
 
-local byte, sub, pack, unpack_bytes = string.byte, string.sub, struct.pack, struct.unpack
+local byte, pack, unpack_bytes = string.byte, struct.pack, struct.unpack
 local call = redis.call
 local args = ARGV[1]
-local ENFORCE, DEBIT = 0, 2
-local TOKEN_BUCKET, LEAKY_BUCKET, GCRA, FIXED, SLIDING, LOG, CALENDAR = 1, 2, 3, 4, 5, 6, 7
+local ENFORCE = 0
+-- What plain requests charge.
+local SMALL_BUCKET, BUCKET, FIXED, SLIDING = 1, 2, 3, 4
 -- Anything larger was not written here, and counts as absent: a number that a double cannot represent.
 local MAX_NUMBER = 9007199254740991
--- No number of a small bucket is larger.
-local SMALL = 65535
--- The longest life of a counter that is plain, in us: ten years.
-local LONGEST = 315360000000000
 -- A product below this is exact, and so are its quotient and rest.
 local EXACT = 4503599627370496
 
-local is_dated, now, extra, records, limit_count, plan_count, place = unpack_bytes('<BI7I4HHH', args)
+local is_dated, now, extra, records, plan_count, place = unpack_bytes('<BI7I4HH', args)
 if is_dated == 0 then
   local time = call('TIME')
   now = time[1] * 1000000 + time[2]
@@ -55,27 +62,16 @@ end
 local second = (now - now % 1000000) / 1000000
 -- What is kept until this second, or an earlier one, has expired. By the caller's clock, which may jump, nothing has.
 local expired = is_dated == 1 and -1 or second
+-- Counters that are kept for longer than ten years are not plain.
+local longest = second + 315360000
 
-local limits = {}
-for i = 1, limit_count do
-  local l = {}
-  l.algorithm, l.limit, l.window, l.room, l.room_rest, l.is_delaying, l.delayed, l.delayed_rest, l.believed, l.most, place =
-    unpack_bytes('<BI6I6I7I6BI7I6I7I7', args, place)
-  -- Whether a bucket is small: Redis rounds what a record takes up, and many are alone in theirs.
-  l.is_small = l.limit <= SMALL and l.room <= SMALL and l.delayed <= SMALL
-    and l.window < 1099511627776 and l.window % 1000000 == 0
-  l.kind = (l.algorithm <= GCRA and l.is_small) and l.algorithm + 8 or l.algorithm
-  if l.algorithm == CALENDAR then
-    local count, starts
-    l.calendar, count, place = unpack_bytes('<I7B', args, place)
-    for _ = 1, count do
-      local ends
-      ends, place = unpack_bytes('<I7', args, place)
-      if starts and starts <= now and now < ends then
-        l.starts, l.ends = starts, ends
-      end
-      starts = ends
-    end
+-- The records as they are after the requests so far, false if absent; and of those that were changed, the second until
+-- which they have to be kept, or 0 if neither that nor their length has changed.
+local texts, keep = {}, {}
+if records <= 4000 then
+  texts = call('MGET', unpack(KEYS, 1, records))
+else
+  for r = 1, records do
+    texts[r] = call('MGET', KEYS[r])[1]
   end
-  limits[i] = l
 end

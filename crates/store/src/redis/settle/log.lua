@@ -162,28 +162,52 @@ local function log_kernel(now)
     end
   end
 
-  function log.refund(c)
-    tidy(c)
-    local key, left = c.key, c.cost
+  local function is_nearer(one, other)
+    if one.distance ~= other.distance then
+      return one.distance < other.distance
+    end
+    return one.place > other.place
+  end
+
+  -- The entries that a refund goes to, in order: the newest first; of one that is tied to a time, the nearest first. Other
+  -- entries would be missed by their own refunds.
+  local function charged_entries(c)
+    local key, found, sum = c.key, {}, 0
     local tied = c.charged_at >= 0 and floor(c.charged_at / 1000)
-    local place, is_emptied = call('LLEN', key) - 1, false
-    while place >= 1 and left > 0 do
+    local is_near = tied and c.slack > 0
+    local place = call('LLEN', key) - 1
+    while place >= 1 and (sum < c.cost or is_near) do
       local at, units = entry(call('LINDEX', key, place))
-      local moment = at and floor(at / 1000)
-      if not at or (tied and moment < tied - c.slack) then
+      local ahead = at and tied and floor(at / 1000) - tied or 0
+      if not at or ahead < -c.slack then
         break
       end
-      if not tied or moment - tied <= c.slack then
-        local given = left < units and left or units
-        left, c.used = left - given, c.used > given and c.used - given or 0
-        if given == units then
-          call('LSET', key, place, '')
-          is_emptied = true
-        else
-          call('LSET', key, place, entry_text(at, units - given))
-        end
+      if ahead <= c.slack then
+        found[#found + 1] = { place = place, at = at, units = units, distance = math.abs(ahead) }
+        sum = sum + units
       end
       place = place - 1
+    end
+    if is_near then
+      table.sort(found, is_nearer)
+    end
+    return found
+  end
+
+  function log.refund(c)
+    tidy(c)
+    local key, left, is_emptied = c.key, c.cost, false
+    local found = charged_entries(c)
+    for i = 1, #found do
+      local at, units = found[i].at, found[i].units
+      local given = left < units and left or units
+      left, c.used = left - given, c.used > given and c.used - given or 0
+      if given == units then
+        call('LSET', key, found[i].place, '')
+        is_emptied = true
+      elseif given > 0 then
+        call('LSET', key, found[i].place, entry_text(at, units - given))
+      end
     end
     if is_emptied then
       call('LREM', key, 0, '')

@@ -1,24 +1,32 @@
 -- Requests that are not plain: any algorithm, records in any condition, dry runs, debits, refunds, resets, and what is
--- made once. Made when the first of them comes.
-local function make_other()
+-- made once. Made when the first of them comes, and only then are all numbers of limits and plans read.
+local function make_other(now, is_dated, extra, texts, keep)
+  local byte, sub, pack, unpack_bytes = string.byte, string.sub, struct.pack, struct.unpack
   local ceil, format, match = math.ceil, string.format, string.match
-  local LONGEST_MS = 315360000000
+  local call, args = redis.call, ARGV[1]
+  local ENFORCE, DEBIT = 0, 2
+  local LOG, CALENDAR = 6, 7
+  local MAX_NUMBER, LONGEST_MS = 9007199254740991, 315360000000
   local MAX_MARK, MAX_ONCE = 128, 262144
-  local HELD = 16
+  local second = (now - now % 1000000) / 1000000
+  local expired = is_dated == 1 and -1 or second
+  local record = record_format()
   local amount = amounts()
   local bucket, log = bucket_kernel(now, amount), log_kernel(now)
-  local fixed = window_kernel(now, amount, '<I6I6I7')
+  local fixed = window_kernel(now, amount, false)
   local kernels = {
-    bucket, bucket, bucket, fixed, window_kernel(now, amount, '<I6I6I6I7'), log, calendar_kernel(now, fixed),
+    bucket, bucket, bucket, fixed, window_kernel(now, amount, true), log, calendar_kernel(now, fixed),
   }
+
+  local limits, plans = read_details(ARGV[2], now)
 
   local function algorithm_of(kind)
     return kind > 8 and kind - 8 or kind
   end
 
   -- The kind of an entry with this state.
-  local function kind_of(l, body)
-    return l.algorithm <= GCRA and bucket.kind(l, body) or l.algorithm
+  local function kind_of(c, body)
+    return c.kernel.is_small and c.kernel.is_small(body) and c.limit.algorithm + 8 or c.limit.algorithm
   end
 
   -- A string of the server, or nil if there is none or it is longer than `most`. Of one that is too long, little is
@@ -38,53 +46,33 @@ local function make_other()
   local opened = {}
 
   local function open(r)
-    if opened[r] then
-      return opened[r]
-    end
-    local text, offset, entries = texts[r], 2, {}
-    opened[r] = { entries = entries }
-    while text and byte(text) == 1 and #text - offset >= 7 do
-      local kept, tag, kind = unpack_bytes('<I4c3B', text, offset)
-      local low, middle, high = byte(tag, 1, 3)
-      local size, tail = ENTRY_BYTES[kind % 16], ''
-      if size and kind >= HELD then
-        local length = byte(text, offset + size)
-        tail = sub(text, offset + size, offset + size + (length or 0))
-        size = length and size + 1 + length
+    if not opened[r] then
+      local entries = texts[r] and record.read(texts[r]) or {}
+      for number, e in pairs(entries) do
+        if e.kept <= expired then
+          entries[number] = nil
+        end
       end
-      if not size or #text - offset < size - 1 then
-        break
-      end
-      if kept > expired then
-        entries[low + middle * 256 + high * 65536] = {
-          kept = kept, tag = tag, kind = kind % 16, flags = kind - kind % 16, tail = tail,
-          body = sub(text, offset + 8, offset + size - 1 - #tail),
-        }
-      end
-      offset = offset + size
+      opened[r] = { entries = entries }
     end
     return opened[r]
   end
 
-  local function entry_text(e)
-    return pack('<I4', e.kept) .. e.tag .. pack('<B', e.kind + e.flags) .. e.body .. e.tail
-  end
-
   -- The changes of the request at hand become those of the call.
   local function close()
-    for r, record in pairs(opened) do
-      if record.is_changed then
-        local numbers, latest, text = {}, 0, VERSION
-        for number, e in pairs(record.entries) do
+    for r, o in pairs(opened) do
+      if o.is_changed then
+        local numbers, entries = {}, {}
+        for number in pairs(o.entries) do
           numbers[#numbers + 1] = number
-          latest = e.kept > latest and e.kept or latest
         end
         table.sort(numbers)
         for i = 1, #numbers do
-          text = text .. entry_text(record.entries[numbers[i]])
+          entries[i] = o.entries[numbers[i]]
         end
-        texts[r] = #numbers > 0 and text
-        keep[r] = latest > (keep[r] or 0) and latest or keep[r] or 0
+        local text, kept = record.write(entries)
+        texts[r] = #entries > 0 and text
+        keep[r] = kept > (keep[r] or 0) and kept or keep[r] or 0
       end
     end
   end
@@ -93,7 +81,7 @@ local function make_other()
   local function read(c)
     local l, e = c.limit, open(c.record).entries[c.number]
     c.entry = e
-    c.held = e and e.flags % 32 >= HELD and #e.tail >= 7 and unpack_bytes('<I6', e.tail, 2) or 0
+    c.held = e and #e.tail >= 8 and byte(e.tail, 2) % 2 == 1 and unpack_bytes('<I6', e.tail, 3) or 0
     local is_of = e and algorithm_of(e.kind) == l.algorithm and c.kernel.is_of(l, e.body)
     c.state = is_of and e.body
     c.kernel.read(c, c.state)
@@ -101,7 +89,7 @@ local function make_other()
 
   -- Writes the counter of a charge or a refund.
   local function enter(c, body)
-    local e, record = c.entry, open(c.record)
+    local e, o = c.entry, open(c.record)
     local life = c.kernel.life(c) + c.at - now
     local ms = ceil((life > 0 and life or 0) / 1000) + extra * 1000
     ms = ms < LONGEST_MS and ms or LONGEST_MS
@@ -113,15 +101,14 @@ local function make_other()
       end
       kept = kept + ceil(ms / 4000)
     end
-    if e and (e.flags > 0 or c.limit.algorithm == LOG) and e.kept > kept then
+    if e and (e.tail ~= '' or c.limit.algorithm == LOG) and e.kept > kept then
       kept = e.kept
     end
     c.entry = {
-      kept = kept, tag = c.tag, kind = kind_of(c.limit, body), body = body,
-      flags = e and e.flags or 0, tail = e and e.tail or '',
+      kept = kept, tag = c.tag, number = c.number, kind = kind_of(c, body), body = body, tail = e and e.tail or '',
     }
     c.state = body
-    record.entries[c.number], record.is_changed = c.entry, true
+    o.entries[c.number], o.is_changed = c.entry, true
   end
 
   local function settle(charges, is_dry_run)
@@ -199,26 +186,25 @@ local function make_other()
     return said
   end
 
-  -- The charges of a request, from its plan and the numbers of its records and logs at `place`.
-  local function charges_of(plan, place)
-    local charges = { records = {} }
+  -- The charges of a request, from its plan and the numbers of its records and logs, after the first `base` of a list.
+  local function charges_of(plan, named, base)
+    local charges, logs = { records = {} }, 0
     for k = 1, plan.records do
-      charges.records[k], place = unpack_bytes('<H', args, place)
+      charges.records[k] = named[base + k]
     end
-    for i = 1, plan.charges do
+    for i = 1, #plan do
       local p = plan[i]
       local c = {
-        limit = p.limit, kernel = kernels[p.algorithm], tag = p.tag, number = p.number, cost = p.cost, mode = p.mode,
-        record = charges.records[p.record],
+        limit = p.limit, kernel = kernels[p.limit.algorithm], tag = p.tag, number = p.number, cost = p.cost,
+        mode = p.mode, record = charges.records[p.record],
       }
-      if p.algorithm == LOG then
-        local key
-        key, place = unpack_bytes('<H', args, place)
-        c.key = KEYS[key]
+      if p.limit.algorithm == LOG then
+        logs = logs + 1
+        c.key = KEYS[named[base + plan.records + logs]]
       end
       charges[i] = c
     end
-    return charges, place
+    return charges
   end
 
   -- Refunds at `place`: how many, and each.
@@ -276,14 +262,14 @@ local function make_other()
 
   -- Forgets what was used, never what is held.
   local function reset(r, number, key)
-    local record = open(r)
-    local e = record.entries[number]
+    local o = open(r)
+    local e = o.entries[number]
     if e then
-      record.is_changed = true
-      if e.flags > 0 then
+      o.is_changed = true
+      if e.tail ~= '' then
         e.kind, e.body = 0, ''
       else
-        record.entries[number] = nil
+        o.entries[number] = nil
       end
     end
     call('UNLINK', key)
@@ -306,7 +292,7 @@ local function make_other()
     if c.limit.algorithm == LOG then
       return flags .. (c.figures or '')
     end
-    return flags .. (c.state and pack('<B', kind_of(c.limit, c.state)) .. c.state or '')
+    return flags .. (c.state and string.char(kind_of(c, c.state)) .. c.state or '')
   end
 
   -- Sets the result of a charge to one that was kept. Returns whether it is one.
@@ -322,11 +308,11 @@ local function make_other()
       end
       c.figures = bytes
     elseif bytes ~= '' then
-      local kind = byte(bytes)
-      if algorithm_of(kind) ~= l.algorithm or #bytes ~= ENTRY_BYTES[kind] - 7 or not c.kernel.is_of(l, sub(bytes, 2)) then
+      local kind, body = byte(bytes), sub(bytes, 2)
+      if algorithm_of(kind) ~= l.algorithm or #body ~= record.body_bytes(kind) or not c.kernel.is_of(l, body) then
         return false
       end
-      c.said = '\255\255\255\255' .. c.tag .. bytes
+      c.said = body
     end
     c.fits, c.written = flags == '1' or flags == '3', flags == '2' or flags == '3'
     return true
@@ -361,37 +347,33 @@ local function make_other()
         c.cost = 0
         settle({ c }, false)
         figures({ c })
-        c.said = c.state and '\255\255\255\255' .. c.tag .. pack('<B', kind_of(c.limit, c.state)) .. c.state
+        c.said = c.state
       end
-      copies[c.record] = (copies[c.record] or VERSION) .. (c.said or '')
+      local copy = copies[c.record] or {}
+      copies[c.record] = copy
+      if c.said and c.limit.algorithm ~= LOG then
+        copy[#copy + 1] = { kept = 0, tag = c.tag, kind = kind_of(c, c.said), body = c.said, tail = '' }
+      end
     end
     close()
     local said = results(charges, plan)
     for k = 1, plan.records do
-      said[k + 1] = copies[charges.records[k]]
+      said[k + 1] = record.write(copies[charges.records[k]])
     end
     table.insert(said, 1, '=' .. pack('<I7', tonumber(once.at)) .. once.note)
     return said
   end
 
-  -- Carries out the request whose numbers are at `place`. Returns what it says, and where the next one is.
+  -- Reads the request whose numbers are at `at`. Returns where the next one is, and what to do.
   local function carry_out(what, at, texts_at)
-    if what == 0 or what == 4 then
-      local number, key, life, charges
+    if what == 4 then
+      local number, key, life
       number, at = unpack_bytes('<H', args, at)
       local plan = plans[number]
-      charges, at = charges_of(plan, at)
-      if what == 0 then
-        return at, texts_at, function()
-          settle(charges, plan.is_dry_run)
-          figures(charges)
-          close()
-          return results(charges, plan)
-        end
-      end
-      key, life, at = unpack_bytes('<HI6', args, at)
+      local named = { unpack_bytes('<' .. string.rep('H', plan.records + plan.logs), args, at) }
+      key, life, at = unpack_bytes('<HI6', args, named[#named])
       return at, texts_at + 2, function()
-        return settle_once(charges, plan, KEYS[key], life, ARGV[texts_at], ARGV[texts_at + 1])
+        return settle_once(charges_of(plan, named, 0), plan, KEYS[key], life, ARGV[texts_at], ARGV[texts_at + 1])
       end
     elseif what == 3 then
       local count
@@ -423,14 +405,33 @@ local function make_other()
     end
   end
 
-  return function(what, at, texts_at)
-    local deed
+  -- What a request says, or why it could not be carried out.
+  local function attempt(deed)
     opened = {}
-    at, texts_at, deed = carry_out(what, at, texts_at)
     local is_done, said = pcall(deed)
     if not is_done then
       said = { '!' .. (type(said) == 'table' and said.err or tostring(said)) }
     end
-    return at, texts_at, said
+    return said
   end
+
+  return {
+    -- Settles a request by the number of its plan, and those of its records and logs.
+    charge = function(number, named, base)
+      return attempt(function()
+        local plan = plans[number]
+        local charges = charges_of(plan, named, base)
+        settle(charges, plan.is_dry_run)
+        figures(charges)
+        close()
+        return results(charges, plan)
+      end)
+    end,
+    -- Carries out any other request, whose numbers are at `at`. Returns where the next one is, and what it says.
+    carry_out = function(what, at, texts_at)
+      local deed
+      at, texts_at, deed = carry_out(what, at, texts_at)
+      return at, texts_at, attempt(deed)
+    end,
+  }
 end

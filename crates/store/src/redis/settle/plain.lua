@@ -1,195 +1,220 @@
 -- The requests, in order. Nearly all are plain: they charge buckets and windows, in records that are absent or have all
 -- their entries. These are settled right here, without a function: to make one costs more, in every call, than it
 -- saves. Everything else is left to `other`, which is made when it is needed.
-local other
-local argument, length = 2, #args
+local other, find_layout
+local argument, length = 3, #args
 local replies, reply_count = { pack('<I7', now) }, 1
--- Of the request at hand: the numbers of its records, their new texts, and until when these are kept if that changes.
-local named, news, longer = {}, {}, {}
+local is_dated_by_caller = is_dated == 1
+-- What lasts for some us from now is kept until these are added to this.
+local margin = now + (1 + extra) * 1000000
+-- What was there before the request at hand: the texts of its records, and until when they are kept.
+local old_texts, old_keep = {}, {}
 
 while place <= length do
-  local what, plan_low, plan_high, low, high = byte(args, place, place + 4)
-  local plan = what == 0 and plans[plan_low + plan_high * 256]
-  local is_plain, flags = plan and plan.is_plain, nil
-  local count = is_plain and plan.records or 0
-  for k = 1, count do
-    if k > 1 then
-      low, high = byte(args, place + 1 + 2 * k, place + 2 + 2 * k)
-    end
-    local r = low + high * 256
-    local text, offset, new, latest = texts[r], 2, VERSION, 0
-    local is_longer = not text or is_dated == 1
-    named[k] = r
-    if text and byte(text) ~= 1 then
-      is_plain = false
-      break
-    end
-    for i = plan.first[k], plan.last[k] do
-      local c = plan[i]
-      local algorithm, bytes = c.algorithm, c.bytes
-      local kept, one, other_one, from = 0, 0, 0, offset
-      if text then
-        -- Entries of rules that this request does not charge are passed over, unless they have expired.
-        local head, at
-        repeat
-          if #text - offset < bytes - 1 then
+  local what, number, plan, width, count = byte(args, place), nil, nil, 1, 1
+  -- The numbers of the records and logs of requests that share a plan.
+  local named
+  place = place + 1
+  if what == 0 then
+    number, count, place = unpack_bytes('<HH', args, place)
+    plan = plans[number]
+    width = plan.records + plan.logs
+    named = { unpack_bytes('<' .. string.rep('H', count * width), args, place) }
+    place = named[count * width + 1]
+  end
+  local is_plan_plain = plan and plan.is_plain
+  local record_count, latest = is_plan_plain and plan.records or 0, plan and plan.latest
+  for request = 0, count - 1 do
+    local is_plain, flags, committed, base = is_plan_plain, nil, 0, request * width
+    for k = 1, record_count do
+      local r = named[base + k]
+      local text, layout, numbers = texts[r], latest[k], nil
+      -- Whether its key has to be kept longer than it was.
+      local is_longer = is_dated_by_caller
+      if not text then
+        layout, is_longer = plan.own[k], true
+        if not layout.blank then
+          layout.blank = { unpack_bytes(layout.form, layout.head .. string.rep('\0', layout.bytes - #layout.head)) }
+          layout.blank[2], layout.blank[3] = second + 1, now
+        end
+        numbers = { unpack(layout.blank) }
+      else
+        if #text == layout.bytes then
+          numbers = { unpack_bytes(layout.form, text) }
+        end
+        if not numbers or numbers[1] ~= layout.head then
+          find_layout = find_layout or layouts(record_format())
+          layout = find_layout(plan, k, text)
+          if not layout then
             is_plain = false
             break
           end
-          kept, head, one, other_one, at = unpack_bytes(c.form, text, offset)
-          if head ~= c.head then
-            local tag_low, tag_middle, tag_high, kind = byte(text, offset + 4, offset + 7)
-            local passed_over = ENTRY_BYTES[kind]
-            is_plain = passed_over and kept > expired
-              and tag_low + tag_middle * 256 + tag_high * 65536 < c.number
-            offset = offset + (passed_over or 0)
-            if kept > latest then
-              latest = kept
+          latest[k], numbers = layout, { unpack_bytes(layout.form, text) }
+        end
+      end
+      for p = 1, #layout do
+        local part = layout[p]
+        local at = part.at
+        local kept, passed = numbers[at], now - numbers[at + 1]
+        -- Entries from the future are not plain, nor are those that have expired.
+        if passed < 0 or kept <= expired then
+          is_plain = false
+          break
+        end
+        for j = 1, #part, 2 do
+          local c, where = part[j], part[j + 1]
+          local one, owed, rate, is_over, needed = numbers[where], c.owed, c.rate, nil, nil
+          if owed then
+            -- A small bucket, in 1/window of a unit. What was owed drains.
+            one = one - passed * rate
+            if one < 0 then
+              one = 0
             end
+            is_over = one >= c.bound
+            one = one + owed
+            if one > (kept * 1000000 - margin) * rate then
+              needed = (margin + one / rate) / 1000000
+            end
+          elseif c.kind == BUCKET then
+            -- Any other bucket, in whole units and a rest.
+            local window, rest, product = c.window, numbers[where + 1], passed * rate
+            if product >= EXACT or one > MAX_NUMBER or rest >= window then
+              is_plain = false
+              break
+            end
+            local gone = product / window
+            gone = gone - gone % 1
+            one, rest = one - gone, rest - (product - gone * window)
+            if rest < 0 then
+              one, rest = one - 1, rest + window
+            end
+            if one < 0 then
+              one, rest = 0, 0
+            end
+            is_over = one > c.bound or (one == c.bound and rest >= c.bound_rest)
+            one, numbers[where + 1] = one + c.cost, rest
+            needed = (margin + (one * window + rest) / rate) / 1000000
+          else
+            local window, start, previous = c.window, c.start, 0
+            local is_sliding = c.kind == SLIDING
+            if is_sliding then
+              previous = numbers[where + 1]
+            end
+            if now - passed < start then
+              previous = is_sliding and now - passed >= start - window and one or 0
+              one = 0
+            end
+            local used = one
+            if previous > 0 then
+              -- How much of the previous window is in view, rounded up.
+              local product = c.left * previous
+              if product >= EXACT then
+                is_plain = false
+                break
+              end
+              local in_view = product / window
+              in_view = in_view - in_view % 1
+              used = used + in_view
+              if product > in_view * window then
+                used = used + 1
+              end
+            end
+            is_over = used >= c.bound
+            one = one + c.cost
+            if is_sliding then
+              numbers[where + 1] = previous
+            end
+            needed = c.kept
           end
-        until not is_plain or head == c.head
-        if algorithm == FIXED then
-          other_one, at = 0, other_one
+          if is_over then
+            -- A number that was not written here is not plain.
+            if c.mode ~= ENFORCE or numbers[where] > MAX_NUMBER then
+              is_plain = false
+              break
+            end
+            flags = flags or {}
+            flags[c.index] = '0'
+          end
+          if needed and needed > kept then
+            if c.slack then
+              -- It is kept longer than it has to be, so that its key needs another expiry only now and then.
+              if needed > longest then
+                is_plain = false
+                break
+              end
+              needed = needed + (needed - second) / 4 + c.slack
+              needed = needed - needed % 1
+            end
+            kept, is_longer = needed, true
+          end
+          numbers[where] = one
         end
-        local passed = is_plain and now - at or -1
-        -- An entry from the future is not plain, nor is one that was not written here, or has expired.
-        if passed < 0 or kept <= expired or one > MAX_NUMBER or (algorithm <= GCRA and other_one >= c.window) then
-          is_plain = false
+        if not is_plain then
           break
         end
-        if algorithm > GCRA then
-          if at < c.start then
-            other_one = algorithm == SLIDING and at >= c.start - c.window and one or 0
-            one = 0
-          end
-        elseif passed > 0 then
-          -- What was owed drains.
-          local window, product = c.window, passed * c.rate
-          if product >= EXACT then
-            is_plain = false
-            break
-          end
-          local gone = product / window
-          gone = gone - gone % 1
-          local rest = product - gone * window
-          if rest < 0 then
-            gone, rest = gone - 1, rest + window
-          end
-          one, other_one = one - gone, other_one - rest
-          if other_one < 0 then
-            one, other_one = one - 1, other_one + window
-          end
-          if one < 0 then
-            one, other_one = 0, 0
-          end
-        end
+        numbers[at], numbers[at + 1] = kept, now
       end
-      local used, most = one, c.most
-      if algorithm > GCRA and other_one > 0 then
-        -- How much of the previous window is in view, rounded up.
-        local window, product = c.window, (c.window - c.passed) * other_one
-        if product >= EXACT then
-          is_plain = false
-          break
-        end
-        local in_view = product / window
-        in_view = in_view - in_view % 1
-        used = used + in_view
-        if product > in_view * window then
-          used = used + 1
-        end
-      end
-      if used > most or (used == most and other_one > c.most_rest) then
-        if c.mode ~= ENFORCE then
-          is_plain = false
-          break
-        end
-        flags = flags or {}
-        flags[i] = '0'
-      elseif not flags then
-        one = one + c.cost
-        local until_second = c.kept
-        if algorithm <= GCRA then
-          -- It is kept longer than it has to be, so that its key needs another expiry only now and then.
-          local life = (one * c.window + other_one) / c.rate
-          if life > LONGEST then
-            is_plain = false
-            break
-          end
-          until_second = (now + life) / 1000000 + 1 + extra
-          if until_second > kept then
-            until_second = until_second + life / 4000000 + c.slack
-            until_second = until_second - until_second % 1
-          end
-        end
-        if until_second > kept then
-          kept, is_longer = until_second, true
-        end
-        if kept > latest then
-          latest = kept
-        end
-        if from < offset then
-          new = new .. sub(text, from, offset - 1)
-        end
-        if algorithm == FIXED then
-          new = new .. pack(c.form, kept, c.head, one, now)
-        else
-          new = new .. pack(c.form, kept, c.head, one, other_one, now)
-        end
-      end
-      offset = offset + bytes
-    end
-    if not is_plain then
-      break
-    end
-    if not flags then
-      if text and offset <= #text then
-        new = new .. sub(text, offset)
-      end
-      while is_longer and text and is_plain and offset <= #text do
-        local _, _, _, _, _, _, _, kind = byte(text, offset, offset + 7)
-        local bytes = ENTRY_BYTES[kind]
-        local kept = bytes and unpack_bytes('<I4', text, offset) or 0
-        is_plain = kept > expired and #text - offset >= bytes - 1
-        offset = offset + (bytes or 0)
-        if kept > latest then
-          latest = kept
+      local others = layout.others
+      if others then
+        for i = 1, #others do
+          -- What has expired is not carried over.
+          is_plain = is_plain and numbers[others[i]] > expired
         end
       end
       if not is_plain then
         break
       end
-      news[k], longer[k] = new, is_longer and latest or 0
-    end
-  end
-  if is_plain then
-    place = place + 3 + 2 * count
-    if flags then
-      for i = 1, plan.charges do
-        flags[i] = flags[i] or '1'
-      end
-      reply_count = reply_count + 1
-      replies[reply_count] = '.' .. table.concat(flags)
-    end
-    for k = 1, count do
-      local r = named[k]
       if not flags then
-        texts[r] = news[k]
-        local kept = keep[r]
-        if not kept or longer[k] > kept then
-          keep[r] = longer[k]
+        local kept, known = 0, keep[r]
+        if is_longer then
+          for p = 1, #layout do
+            local one = numbers[layout[p].at]
+            kept = one > kept and one or kept
+          end
+          for i = 1, others and #others or 0 do
+            local one = numbers[others[i]]
+            kept = one > kept and one or kept
+          end
+        end
+        if k < record_count then
+          old_texts[k], old_keep[k], committed = text, known, k
+        end
+        text = pack(layout.form, unpack(numbers))
+        texts[r] = text
+        if not known or kept > known then
+          keep[r] = kept
+        end
+        replies[reply_count + k] = text
+      end
+    end
+    if is_plain and not flags then
+      reply_count = reply_count + record_count
+    else
+      for k = 1, committed do
+        local r = named[base + k]
+        texts[r], keep[r], replies[reply_count + k] = old_texts[k], old_keep[k], nil
+      end
+      local said
+      if is_plain then
+        for i = 1, plan.charges do
+          flags[i] = flags[i] or '1'
+        end
+        said = { '.' .. table.concat(flags) }
+        for k = 1, record_count do
+          said[k + 1] = texts[named[base + k]] or ''
+        end
+      else
+        other = other or make_other(now, is_dated, extra, texts, keep)
+        if what == 0 then
+          said = other.charge(number, named, base)
+        else
+          place, argument, said = other.carry_out(what, place, argument)
         end
       end
-      reply_count = reply_count + 1
-      replies[reply_count] = texts[r] or ''
+      for i = 1, #said do
+        replies[reply_count + i] = said[i]
+      end
+      reply_count = reply_count + #said
     end
-  else
-    local said
-    other = other or make_other()
-    place, argument, said = other(what, place + 1, argument)
-    for i = 1, #said do
-      replies[reply_count + i] = said[i]
-    end
-    reply_count = reply_count + #said
   end
 end

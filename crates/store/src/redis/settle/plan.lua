@@ -1,48 +1,39 @@
 -- The plans: what requests charge. Requests with the same rules, costs and limits share one.
 local plans = {}
-for i = 1, plan_count do
-  local plan = { is_plain = true, logs = 0, first = {}, last = {} }
-  plan.is_dry_run, plan.records, plan.charges, place = unpack_bytes('<BHH', args, place)
-  plan.is_dry_run = plan.is_dry_run == 1
-  for j = 1, plan.charges do
-    local c = {}
-    local number, tag
-    c.record, number, tag, c.cost, c.mode, place = unpack_bytes('<HHc3I7B', args, place)
-    local l = limits[number]
-    local low, middle, high = byte(tag, 1, 3)
-    c.limit, c.tag, c.number = l, tag, low + middle * 256 + high * 65536
-    c.algorithm, c.window, c.rate = l.algorithm, l.window, l.limit
-    c.form, c.bytes = FORMS[l.kind], ENTRY_BYTES[l.kind]
-    if l.algorithm == LOG then
-      plan.logs = plan.logs + 1
-    end
-    plan.first[c.record] = plan.first[c.record] or j
-    plan.last[c.record] = j
-    if l.algorithm >= LOG or l.limit == 0 or c.cost == 0 or c.mode == DEBIT then
-      plan.is_plain = false
-    elseif l.algorithm <= GCRA then
-      -- The largest debt that the cost fits beside.
-      local most, rest = l.room - c.cost, l.room_rest
-      if l.is_delaying == 1 and (most > l.delayed or (most == l.delayed and rest > l.delayed_rest)) then
-        most, rest = l.delayed, l.delayed_rest
+for n = 1, plan_count do
+  local is_plain, record_count, log_count
+  is_plain, record_count, log_count, place = unpack_bytes('<BHH', args, place)
+  -- Of a plain plan, for each record: the layout of one that has its entries alone, and of the one met last.
+  local plan = {
+    is_plain = is_plain == 1, records = record_count, logs = log_count, own = {}, latest = {}, charges = 0, known = nil,
+  }
+  for k = 1, is_plain == 1 and record_count or 0 do
+    local head, form, bytes, count
+    head, form, bytes, count, place = unpack_bytes('<Hc0Hc0HH', args, place)
+    local part = { at = 2 }
+    local where = 4
+    for i = 1, count do
+      local kind, mode, rate, window, cost, bound, bound_rest, slack
+      kind, mode, rate, window, cost, bound, bound_rest, slack, place = unpack_bytes('<BBI6I6I7I7I6B', args, place)
+      local start, left, kept, owed = nil, nil, nil, nil
+      if kind == SMALL_BUCKET then
+        owed = cost
+      elseif kind >= FIXED then
+        local passed = now % window
+        start, left, slack = now - passed, window - passed, nil
+        local ends = start + (kind == SLIDING and 2 or 1) * window
+        kept = (ends - ends % 1000000) / 1000000 + 1 + extra
       end
-      c.most, c.most_rest = l.room < c.cost and -1 or most, rest
-      c.slack = l.window < 240000000 and 4 + l.window / 4000000 or 64
-      if l.is_small then
-        c.head = tag .. pack('<BI2I3', l.kind, l.limit, l.window / 1000000)
-      else
-        c.head = tag .. pack('<BI6I6', l.kind, l.limit, l.window)
-      end
-    else
-      c.head, c.most_rest = tag .. pack('<BI6', l.algorithm, l.window), MAX_NUMBER
-      c.most = l.room - c.cost
-      c.passed = now % l.window
-      c.start = now - c.passed
-      local ends = c.start + (l.algorithm == SLIDING and 2 or 1) * l.window
-      c.kept = (ends - ends % 1000000) / 1000000 + 1 + extra
+      part[2 * i - 1] = {
+        index = plan.charges + i, kind = kind, mode = mode, rate = rate, window = window, cost = cost, owed = owed,
+        bound = bound, bound_rest = bound_rest, slack = slack, start = start, left = left, kept = kept,
+      }
+      part[2 * i] = where
+      where = where + ((kind == BUCKET or kind == SLIDING) and 2 or 1)
     end
-    plan[j] = c
+    plan.charges = plan.charges + count
+    local own = { part, head = head, form = form, bytes = bytes, others = nil, blank = nil }
+    plan.own[k], plan.latest[k] = own, own
   end
-  plan.is_plain = plan.is_plain and not plan.is_dry_run
-  plans[i] = plan
+  plans[n] = plan
 end

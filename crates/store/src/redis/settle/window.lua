@@ -1,22 +1,33 @@
 -- Fixed window and sliding window counter: counts by window since the epoch.
-local function window_kernel(now, amount, form)
+local function window_kernel(now, amount, is_sliding)
   local floor = math.floor
-  local MAX_NUMBER = 9007199254740991
+  local MAX_NUMBER, MAX_SMALL_COUNT = 9007199254740991, 4294967295
   local window = {}
 
+  -- Window, count, previous count, time.
   local function numbers(bytes)
-    local length, current, previous, at = struct.unpack(form, bytes)
-    if form == '<I6I6I7' then
-      previous, at = 0, previous
+    local is_small, form = window.is_small(bytes), nil
+    if is_sliding then
+      form = is_small and '<I3I7I4I4' or '<I6I7I6I6'
+    else
+      form = is_small and '<I3I7I4' or '<I6I7I6'
     end
-    return length, current, previous, at
+    local length, at, current, previous = struct.unpack(form, bytes)
+    return is_small and length * 1000000 or length, current, is_sliding and previous or 0, at
   end
 
-  local function body(length, current, previous, at)
-    if form == '<I6I6I7' then
-      return struct.pack(form, length, current, at)
+  local function body(l, current, previous, at)
+    local is_small = l.is_small and current <= MAX_SMALL_COUNT and previous <= MAX_SMALL_COUNT
+    local length = is_small and l.window / 1000000 or l.window
+    if is_sliding then
+      return struct.pack(is_small and '<I3I7I4I4' or '<I6I7I6I6', length, at, current, previous)
     end
-    return struct.pack(form, length, current, previous, at)
+    return struct.pack(is_small and '<I3I7I4' or '<I6I7I6', length, at, current)
+  end
+
+  -- Whether a state is one of a small window.
+  function window.is_small(bytes)
+    return #bytes == (is_sliding and 18 or 14)
   end
 
   -- Whether an entry is a state of the limit.
@@ -34,7 +45,7 @@ local function window_kernel(now, amount, form)
     local _, current, previous, at = numbers(bytes)
     if c.mode and at - now > c.limit.believed then
       at = now
-      c.healed = body(length, current, previous, at)
+      c.healed = body(c.limit, current, previous, at)
     end
     local since_start = at - floor(at / length) * length
     if now > at then
@@ -44,7 +55,7 @@ local function window_kernel(now, amount, form)
     if since_start >= 2 * length then
       current, previous = 0, 0
     elseif since_start >= length then
-      current, previous = 0, form == '<I6I6I7' and 0 or current
+      current, previous = 0, is_sliding and current or 0
     end
     c.current, c.previous, c.at = current, previous, at
   end
@@ -85,13 +96,13 @@ local function window_kernel(now, amount, form)
   end
 
   function window.body(c)
-    return body(c.limit.window, c.current, c.previous, c.at)
+    return body(c.limit, c.current, c.previous, c.at)
   end
 
   function window.life(c)
     local length = c.limit.window
     local left = length - (c.at - floor(c.at / length) * length)
-    return form == '<I6I6I7' and left or left + length
+    return is_sliding and left + length or left
   end
 
   return window
@@ -104,12 +115,12 @@ local function calendar_kernel(now, window)
 
   -- Whether an entry is a state of the limit.
   function calendar.is_of(l, bytes)
-    local length, id, _, _, at = struct.unpack('<I6I7I7I6I7', bytes)
+    local length, id, at = struct.unpack('<I6I7I7', bytes)
     return length == l.window and id == l.calendar and at <= 9007199254740991
   end
 
   function calendar.body(c)
-    return struct.pack('<I6I7I7I6I7', c.limit.window, c.limit.calendar, c.starts, c.current, c.at)
+    return struct.pack('<I6I7I7I7I6', c.limit.window, c.limit.calendar, c.at, c.starts, c.current)
   end
 
   function calendar.read(c, bytes)
@@ -121,7 +132,7 @@ local function calendar_kernel(now, window)
     if not bytes then
       return
     end
-    local _, _, starts, current, at = struct.unpack('<I6I7I7I6I7', bytes)
+    local _, _, at, starts, current = struct.unpack('<I6I7I7I7I6', bytes)
     c.current, c.at = current, at
     if c.mode and at - now > l.believed then
       c.at = now

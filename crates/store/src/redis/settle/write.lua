@@ -1,9 +1,9 @@
 -- What was changed is written, each record once. After a failure nothing more is: the server is full or read only.
-local write, moments, failure = redis.pcall, {}, nil
+local write, keys, moments, failure = redis.pcall, KEYS, {}, nil
 for r = 1, records do
   local kept = keep[r]
   if kept then
-    local key, text, written = KEYS[r], texts[r], nil
+    local key, text, written = keys[r], texts[r], nil
     if kept == 0 and text then
       -- In place: as long as it was, for as long as it was.
       written = write('SETRANGE', key, '0', text)

@@ -29,8 +29,8 @@ pub(crate) fn check_store<S: Store>(
     }
 }
 
-/// The rules of a client.
-const RULES: [&str; 4] = ["first", "second", "third", "fourth"];
+/// The rules of a client, each with its group. Another's rule may have the same id.
+const RULES: [(&str, u64); 4] = [("first", 0), ("second", 0), ("third", 0), ("first", 1 << 63 | 7)];
 
 /// Looks for a trace on which a store and the model differ; there should be none.
 pub(crate) fn differ<S: Store>(
@@ -65,8 +65,9 @@ impl<S: Store> Run<'_, S> {
             .iter()
             .map(|name| if one_subject { (&one, name) } else { (name, &one) })
             .zip(RULES.iter().cycle())
-            .map(|((subject, rest), rule)| {
-                Key::new(&self.trace.hasher, rule, subject.as_bytes(), rest.as_bytes())
+            .map(|((subject, rest), (rule, group))| {
+                let key = Key::new(&self.trace.hasher, rule, subject.as_bytes(), rest.as_bytes());
+                key.in_group(*group)
             })
             .collect();
         let mut moments = vec![self.trace.start];

@@ -68,6 +68,13 @@ fn one_server_counts_as_memory_does() {
 }
 
 #[test]
+fn the_oldest_server_counts_as_memory_does() {
+    let redis = Redis::builder().oldest().start();
+    assert!(redis.info("server")["redis_version"].starts_with("6.2."));
+    check(50, DOUBLE_BOUNDS, &redis.url());
+}
+
+#[test]
 fn a_cluster_counts_as_memory_does() {
     let cluster = RedisCluster::start(3, 0);
     check(100, Reach { one_subject: true, ..DOUBLE_BOUNDS }, &cluster_url(&cluster));

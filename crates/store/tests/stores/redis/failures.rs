@@ -231,3 +231,21 @@ async fn a_replica_is_no_place_to_count() {
         assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{algorithm:?}");
     }
 }
+
+/// One batch that took longer than the deadline used to open the circuit breaker for all clients of a node.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_that_misses_its_deadline_is_one_failure() {
+    let redis = Redis::start();
+    let settings =
+        RemoteSettings { deadline: Duration::from_millis(50), ..RemoteSettings::default() };
+    let store = connect(&redis.url(), settings).await;
+    until_it_answers(&store, key("a", "x")).await;
+    let plenty = plenty();
+    let charge = [one(key("a", "x"), &plenty)];
+    redis.pause();
+    let settled = store.settle_batch(&[charge.as_slice(); 100], NO_TIME).await;
+    redis.resume();
+    assert!(settled.iter().all(Result::is_err));
+    let [status] = &store.status()[..] else { panic!("one server") };
+    assert_eq!((status.breaker, status.openings), (BreakerState::Closed, 0), "{status:?}");
+}

@@ -108,17 +108,22 @@ fn log<const N: usize>(items: [&str; N]) -> Value {
     Value::Log(items.map(|item| item.replace('W', WINDOW_MICROS)).to_vec())
 }
 
-/// The entry of the rule `spoiled`, kept for long, with these numbers of so many bytes.
-fn entry(kind: u8, body: &[(u64, usize)]) -> Vec<u8> {
-    let mut bytes = vec![0xff; 4];
-    bytes.extend(RuleTag::of("spoiled").bytes());
-    bytes.push(kind);
-    bytes.extend(body.iter().flat_map(|(number, width)| number.to_le_bytes()[..*width].to_vec()));
-    bytes
+/// Numbers of so many bytes.
+type Numbers<'a> = &'a [(u64, usize)];
+
+fn bytes(numbers: Numbers<'_>) -> Vec<u8> {
+    numbers.iter().flat_map(|(number, width)| number.to_le_bytes()[..*width].to_vec()).collect()
 }
 
-fn record(kind: u8, body: &[(u64, usize)]) -> Value {
-    Value::Record([&[1], entry(kind, body).as_slice()].concat())
+/// The head of the rule `spoiled`, with what it has of a limit.
+fn head(kind: u8, constants: Numbers<'_>) -> Vec<u8> {
+    [RuleTag::of("spoiled").bytes().as_slice(), &[kind], &bytes(constants)].concat()
+}
+
+/// The record of the rule `spoiled`, kept for long, of this time and with these numbers.
+fn record(kind: u8, constants: Numbers<'_>, time: u64, numbers: Numbers<'_>) -> Value {
+    let time = bytes(&[(u64::MAX, 4), (time, 7)]);
+    Value::Record([vec![1], head(kind, constants), time, bytes(numbers)].concat())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -134,26 +139,30 @@ async fn a_value_that_cannot_be_read_costs_its_counter_alone() {
             Value::Record(vec![1]),
             Value::Record([&[1][..], &[0xff; 300]].concat()),
             // The record of another version.
-            Value::Record(
-                [&[2], entry(kind, &[(window, 6), (9, 6), (now, 7)]).as_slice()].concat(),
-            ),
-            // An entry of an unknown kind, and one that is cut.
-            record(8, &[(window, 6), (9, 6), (now, 7), (0, 8)]),
-            record(kind, &[(window, 3)]),
+            Value::Record([vec![2], head(kind, &[(window, 6)]), vec![0xff; 40]].concat()),
+            // An entry of an unknown kind, one that is cut, one that nothing follows, and a log without a time of its own.
+            record(8, &[(window, 6)], now, &[(9, 6)]),
+            Value::Record([vec![1], head(kind, &[(window, 3)])].concat()),
+            Value::Record([vec![1], head(kind + 128, &[(window, 6), (1, 6)])].concat()),
+            record(6, &[(window, 6)], now, &[]),
             Value::ListForRecord,
             Value::Digits(64 << 20),
         ];
         match algorithm {
             Algorithm::FixedWindow => values.extend([
-                record(4, &[(window + 1, 6), (10, 6), (now, 7)]),
-                record(4, &[(window, 6), (10, 6), (huge, 7)]),
-                record(5, &[(window, 6), (10, 6), (10, 6), (now, 7)]),
-                record(7, &[(window, 6), (1, 7), (now, 7), (10, 6), (now, 7)]),
+                record(4, &[(window + 1, 6)], now, &[(10, 6)]),
+                record(4, &[(window, 6)], huge, &[(10, 6)]),
+                record(12, &[(3_601, 3)], now, &[(10, 4)]),
+                record(12, &[(3_600, 3)], huge, &[(10, 4)]),
+                record(13, &[(3_600, 3)], now, &[(10, 4), (10, 4)]),
+                record(7, &[(window, 6), (1, 7)], now, &[(now, 7), (10, 6)]),
             ]),
             Algorithm::SlidingWindowCounter => values.extend([
-                record(5, &[(window + 1, 6), (10, 6), (10, 6), (now, 7)]),
-                record(5, &[(window, 6), (10, 6), (10, 6), (huge, 7)]),
-                record(4, &[(window, 6), (10, 6), (now, 7)]),
+                record(5, &[(window + 1, 6)], now, &[(10, 6), (10, 6)]),
+                record(5, &[(window, 6)], huge, &[(10, 6), (10, 6)]),
+                record(13, &[(3_601, 3)], now, &[(10, 4), (10, 4)]),
+                record(13, &[(3_600, 3)], huge, &[(10, 4), (10, 4)]),
+                record(12, &[(3_600, 3)], now, &[(10, 4)]),
             ]),
             Algorithm::SlidingWindowLog => values.extend([
                 Value::OldLog(1_000_000),
@@ -172,13 +181,19 @@ async fn a_value_that_cannot_be_read_costs_its_counter_alone() {
                 log(["s:W:10", "1=1"]),
             ]),
             _ => values.extend([
-                record(kind, &[(10, 6), (window + 1, 6), (10, 7), (0, 6), (now, 7)]),
-                record(kind, &[(0, 6), (window, 6), (10, 7), (0, 6), (now, 7)]),
-                record(kind, &[(huge, 6), (window, 6), (10, 7), (0, 6), (now, 7)]),
-                record(kind, &[(10, 6), (window, 6), (huge, 7), (0, 6), (now, 7)]),
-                record(kind, &[(10, 6), (window, 6), (10, 7), (window, 6), (now, 7)]),
-                record(kind, &[(10, 6), (window, 6), (10, 7), (0, 6), (huge, 7)]),
-                record(1 + kind % 3, &[(10, 6), (window, 6), (10, 7), (0, 6), (now, 7)]),
+                record(kind, &[(10, 6), (window + 1, 6)], now, &[(10, 7), (0, 6)]),
+                record(kind, &[(0, 6), (window, 6)], now, &[(10, 7), (0, 6)]),
+                record(kind, &[(huge, 6), (window, 6)], now, &[(10, 7), (0, 6)]),
+                record(kind, &[(10, 6), (window, 6)], now, &[(huge, 7), (0, 6)]),
+                record(kind, &[(10, 6), (window, 6)], now, &[(10, 7), (window, 6)]),
+                record(kind, &[(10, 6), (window, 6)], huge, &[(10, 7), (0, 6)]),
+                record(1 + kind % 3, &[(10, 6), (window, 6)], now, &[(10, 7), (0, 6)]),
+                record(kind + 8, &[(10, 2), (3_601, 3)], now, &[(10 * window, 7)]),
+                record(kind + 8, &[(0, 2), (3_600, 3)], now, &[(10 * window, 7)]),
+                record(kind + 8, &[(10, 2), (0, 3)], now, &[(10 * window, 7)]),
+                record(kind + 8, &[(10, 2), (3_600, 3)], now, &[(huge, 7)]),
+                record(kind + 8, &[(10, 2), (3_600, 3)], huge, &[(10 * window, 7)]),
+                record(9 + kind % 3, &[(10, 2), (3_600, 3)], now, &[(10 * window, 7)]),
             ]),
         }
         for value in values {
@@ -187,18 +202,29 @@ async fn a_value_that_cannot_be_read_costs_its_counter_alone() {
     }
 }
 
-/// An entry with some of its bytes changed, or any bytes.
+/// How long a head is behind the tag and the kind, by kind; of unknown kinds, anything.
+const CONSTANTS: [usize; 15] = [0, 12, 12, 12, 6, 6, 6, 13, 9, 5, 5, 5, 3, 3, 1];
+
+/// Heads that are mostly well formed, followed by numbers of any length; or any bytes.
 fn nearly_a_record() -> impl Strategy<Value = Vec<u8>> {
-    let number = prop_oneof![Just(WINDOW.get()), 0_u64..20, any::<u64>()];
-    let body = prop::collection::vec((number, 1..=7_usize), 0..7);
-    let entries = prop::collection::vec((any::<u8>(), 0..12_u8, body), 0..4);
-    let entries = entries.prop_map(|entries| {
-        let entry = |(flags, kind, body): (u8, u8, Vec<_>)| {
-            entry(kind | if flags < 64 { flags & 0xf0 } else { 0 }, &body)
-        };
-        [vec![1], entries.into_iter().flat_map(entry).collect()].concat()
+    let number = prop_oneof![Just(WINDOW.get()), Just(3_600), 0_u64..20, any::<u64>()];
+    let constants = (number.clone(), number.clone());
+    let heads = prop::collection::vec((0..14_u8, 0..16_u8, constants), 1..4);
+    let numbers = prop::collection::vec((number, 1..=7_usize), 0..14);
+    let record = (heads, numbers, any::<bool>()).prop_map(|(heads, numbers, is_kept)| {
+        let mut record = vec![1];
+        for (place, (kind, bits, (first, second))) in heads.iter().enumerate() {
+            let is_followed = (place + 1 < heads.len()) != (*bits == 15);
+            let bits = if *bits < 8 { bits % 4 * 32 } else { 0 } | u8::from(is_followed) << 7;
+            let constants = [first.to_le_bytes(), second.to_le_bytes()].concat();
+            let constants = &constants[..CONSTANTS[usize::from(*kind)]];
+            record.extend(head(kind | bits, &[]).into_iter().chain(constants.iter().copied()));
+        }
+        record.extend(if is_kept { vec![0xff; 4] } else { vec![] });
+        record.extend(bytes(&numbers));
+        record
     });
-    prop_oneof![3 => entries, 1 => prop::collection::vec(any::<u8>(), 0..120)]
+    prop_oneof![3 => record, 1 => prop::collection::vec(any::<u8>(), 0..120)]
 }
 
 fn value() -> impl Strategy<Value = Value> {

@@ -41,7 +41,12 @@ enum Action {
 }
 
 fn limits(longest_window: Micros) -> impl Strategy<Value = Vec<Limit>> {
-    let windows = prop_oneof![1_000..=SHORT_WINDOW.get(), 1_000..=longest_window.get()];
+    // Entries of windows in whole seconds are smaller.
+    let seconds = (1_000..=longest_window.get()).prop_map(|window| match window / 1_000_000 {
+        0 => window,
+        seconds => seconds * 1_000_000,
+    });
+    let windows = prop_oneof![1_000..=SHORT_WINDOW.get(), 1_000..=longest_window.get(), seconds];
     let quota = (select(Algorithm::ALL.to_vec()), 1..=50_u64, windows, 0..=5_u64);
     let limit = quota.prop_map(|(algorithm, limit, window, grace)| {
         let quota = Quota { grace, ..Quota::new(algorithm, limit, Micros::new(window)) };

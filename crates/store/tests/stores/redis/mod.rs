@@ -11,6 +11,7 @@ mod lifetimes;
 mod load;
 mod mutants;
 mod network;
+mod old_counters;
 mod records;
 mod rights;
 mod spread;

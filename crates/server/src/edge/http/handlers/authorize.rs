@@ -103,7 +103,7 @@ impl Shared {
             CheckTarget::Request(&request),
             Recording::proxied(EntryPoint::Authorize),
             context,
-            |decision, id| self.authorization(decision, id, deny_status),
+            |decision, id| self.authorization(decision, id.map(|id| &**id), deny_status),
         );
         Ok(checked.await)
     }

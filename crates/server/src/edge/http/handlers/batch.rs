@@ -14,16 +14,15 @@ use tollgate_api::{BatchRequest, BatchResponse, Object};
 use super::check::{IDEMPOTENCY_KEY, check_idempotent};
 use crate::admin::auth::Principal;
 use crate::app::state::ServerState;
+use crate::check::decision_id::IdText;
 use crate::edge::http::extract::{CheckCaller, JsonBody};
 use crate::edge::http::openapi::CallProblems;
 use crate::edge::http::problem::{Problem, ProblemBody};
 use crate::edge::http::wire::check::{CheckBody, CheckSubject};
 use crate::edge::http::wire::decode::decode;
+use crate::edge::http::wire::plain::read_batch;
 use crate::edge::http::wire::response::{response, write};
 use crate::observe::metrics::{EntryPoint, RequestOutcome};
-
-/// How many checks memory is allocated for at first.
-const CHECKS_CAPACITY: usize = 128;
 
 /// A [`BatchRequest`] as the limiter sees it.
 #[derive(Debug, Deserialize)]
@@ -33,8 +32,7 @@ struct BatchBody<'a> {
     checks: Vec<CheckBody<'a>>,
 }
 
-/// Reads checks into a vector with capacity: checks are large, and moving them when it grows takes as
-/// long as reading them.
+/// Reads checks, each of which has to be an object.
 fn read_checks<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Vec<CheckBody<'de>>, D::Error> {
@@ -48,7 +46,7 @@ fn read_checks<'de, D: Deserializer<'de>>(
         }
 
         fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
-            let mut checks = Vec::with_capacity(CHECKS_CAPACITY);
+            let mut checks = Vec::new();
             while let Some(Object(check)) = list.next_element()? {
                 checks.push(check);
             }
@@ -96,7 +94,10 @@ async fn respond(
     principal: &Principal,
     body: &Bytes,
 ) -> Result<Response, Problem> {
-    let BatchBody { checks } = decode(body)?;
+    let checks = match read_batch(body) {
+        Some(checks) => checks,
+        None => decode::<BatchBody<'_>>(body)?.checks,
+    };
     let most = app.batch_size;
     let detail =
         || format!("checks: a batch has 1 to {most} checks, this one has {}", checks.len());
@@ -134,7 +135,9 @@ async fn check_all(
     while let Some(check) = checks.get(place) {
         if let Some(key) = &check.idempotency_key {
             separate(&mut answer);
-            match check_idempotent(app, principal, key, check, false).await {
+            // On the heap: it is large and rare, and the future of every batch would have to hold it.
+            let checked = Box::pin(check_idempotent(app, principal, key, check, false)).await;
+            match checked {
                 Ok((one, _)) => answer.extend_from_slice(&one.body),
                 Err(problem) => {
                     app.metrics.requests.count(EntryPoint::Http, RequestOutcome::Error);
@@ -147,10 +150,11 @@ async fn check_all(
         let run = checks[place..].iter().take_while(|check| check.idempotency_key.is_none());
         let end = place + run.count();
         let run = &checks[place..end];
-        let respond = |number: usize, decision: &Decision, id: Option<&str>| {
+        let respond = |number: usize, decision: &Decision, id: Option<&IdText>| {
             separate(&mut answer);
             let detail = run.get(number).and_then(|check| check.detail).unwrap_or(false);
-            write(&response(decision, id, detail), &mut answer);
+            let id = id.map(IdText::as_bytes);
+            write(&response(decision, None, detail), id, &mut answer);
         };
         app.checker.check_batch(EntryPoint::Http, run, &subjects[place..end], respond).await;
         place = end;

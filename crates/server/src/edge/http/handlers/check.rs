@@ -12,12 +12,15 @@ use tollgate_api::{CheckRequest, CheckResponse};
 use crate::admin::auth::Principal;
 use crate::app::state::ServerState;
 use crate::check::checker::Recording;
+use crate::check::decision_id::IdText;
 use crate::check::idempotency::Remembered;
+use crate::edge::envoy::or_of_file;
 use crate::edge::http::extract::{CheckCaller, JsonBody};
 use crate::edge::http::openapi::{BodyProblems, CallProblems};
 use crate::edge::http::problem::{Problem, ProblemBody};
 use crate::edge::http::wire::check::CheckBody;
 use crate::edge::http::wire::decode::decode;
+use crate::edge::http::wire::plain::read_check;
 use crate::edge::http::wire::response;
 use crate::observe::metrics::EntryPoint;
 
@@ -59,7 +62,10 @@ pub(crate) async fn respond(
     headers: &HeaderMap,
     body: &Bytes,
 ) -> Result<Response, Problem> {
-    let check: CheckBody<'_> = decode(body)?;
+    let check = match read_check(body) {
+        Some(check) => check,
+        None => decode(body)?,
+    };
     if let Some(key) = idempotency_key(headers, &check)? {
         // On the heap: it is large and rare, and the future of this call is moved.
         let checked = Box::pin(check_idempotent(app, principal, key, &check, true)).await;
@@ -70,7 +76,8 @@ pub(crate) async fn respond(
         }
         return Ok(response);
     }
-    let subject = check.subject(|| app.limiter.policy())?;
+    let subject = check.subject(|| app.limiter.policy());
+    let subject = subject.map_err(|problem| or_of_file(app, check.rule_id.as_deref(), problem))?;
     let detail = check.detail.unwrap_or(true);
     let checked = app.checker.check(
         subject.of(&check),
@@ -94,20 +101,22 @@ pub(crate) async fn check_idempotent(
     detail: bool,
 ) -> Result<(Remembered, bool), Problem> {
     let detail = check.detail.unwrap_or(detail);
-    let respond = |decision: &Decision, id: Option<&str>| write(app.families, decision, id, detail);
+    let respond =
+        |decision: &Decision, id: Option<&IdText>| write(app.families, decision, id, detail);
     app.checker.check_idempotent(EntryPoint::Http, (principal, "", key), check, respond).await
 }
 
 fn write(
     families: HeaderFamilies,
     decision: &Decision,
-    id: Option<&str>,
+    id: Option<&IdText>,
     detail: bool,
 ) -> Remembered {
     let mut headers = HeaderMap::with_capacity(8);
     write_fields(decision, families, &mut headers);
     let mut body = Vec::with_capacity(256);
-    response::write(&response::response(decision, id, detail), &mut body);
+    let id = id.map(IdText::as_bytes);
+    response::write(&response::response(decision, None, detail), id, &mut body);
     Remembered { body: body.into(), headers }
 }
 

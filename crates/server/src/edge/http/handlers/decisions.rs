@@ -43,7 +43,7 @@ const ONLY_SHADOW: &str = "only rules in shadow mode applied";
         (status = 404, description = "No such decision", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 422, description = "The decision id was changed", body = ProblemBody<'_>, content_type = "application/problem+json"),
         (status = 503, description = "The fleet's secret is not known yet, the catalog is unavailable, or too many calls ask other nodes", body = ProblemBody<'_>, content_type = "application/problem+json"),
-        (status = 409, description = "The decision was refunded", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 409, description = "A node of an earlier version has refunded the decision", body = ProblemBody<'_>, content_type = "application/problem+json"),
         AdminProblems,
     )
 )]
@@ -54,12 +54,12 @@ pub(crate) async fn decision(
 ) -> Result<Response, Problem> {
     let text = read_name(id)?;
     let (id, sealed) = opened_id(&app, &text)?;
-    let explained = app.journal.with(id, |decision| explain(&text, decision));
+    let explained =
+        app.journal.with(id, |decision, is_refunded| explain(&text, decision, is_refunded));
     let claim = sealed.as_deref().and_then(RefundClaim::read);
     let explained = match (explained, claim) {
         (Ok(explained), _) => explained,
         (Err(_), Some(claim)) => explain_claim(&text, &claim),
-        (Err(missing @ Missing::GivenBack), None) => return Err(missing_decision(missing, id)),
         (Err(missing), None) => {
             let remote = match missing {
                 Missing::OtherNode => ask_its_node(&app, &session, id).await?,
@@ -114,12 +114,12 @@ fn not_explained(remote: Option<&RemoteDecision>, missing: Missing, id: Decision
 }
 
 /// The explanation of a decision, as JSON.
-pub(crate) fn explain(id: &str, decision: &Decision) -> String {
+pub(crate) fn explain(id: &str, decision: &Decision, is_refunded: bool) -> String {
     // Serialized while the decision is locked; it may be evicted when the response is sent.
     let record = DecisionRecord {
         decision_id: Cow::Borrowed(id),
         at: rfc_3339_past(decision.now()),
-        because: because(decision),
+        because: because(decision) + if is_refunded { "; it was refunded" } else { "" },
         tier: decision.tier().map(Cow::Borrowed),
         revision: Some(decision.revision().number),
         answer: response(decision, Some(id), false),

@@ -9,12 +9,12 @@ use tollgate_import::envoy::{Allowance, FileLimit, LimitStep};
 use utoipa::ToSchema;
 
 use crate::app::state::ServerState;
-use crate::edge::envoy::load_status::LoadStatus;
 use crate::edge::http::extract::Viewer;
 use crate::edge::http::openapi::{AdminProblems, PageParameters};
 use crate::edge::http::paging::{Parameters, link_next};
 use crate::edge::http::problem::{Problem, ProblemBody};
 use crate::edge::http::wire::time::rfc_3339_past;
+use crate::policy::load_status::LoadStatus;
 
 /// A page of limits.
 #[derive(Debug, Serialize, ToSchema)]

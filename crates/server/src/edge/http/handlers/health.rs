@@ -32,6 +32,10 @@ pub(crate) struct Readiness {
     rules: usize,
     /// How often a changed rules file could not be put in force.
     config_errors: u64,
+    /// Whether the last load of the rules file failed. The rules of the last good load stay in force, so the server
+    /// stays ready.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rules_load_failed: Option<bool>,
     /// Whether the last load of files of envoyproxy/ratelimit failed. The limits of the last good load stay in
     /// force, so the server stays ready.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -80,6 +84,7 @@ pub(crate) async fn ready(State(app): State<ServerState>) -> Response {
         policy_revision: reading.policy_revision,
         rules: reading.rules_in_force,
         config_errors: reading.config_errors,
+        rules_load_failed: reading.rules_load.map(|load| load.error.is_some()),
         envoy_load_failed: reading.envoy_load.map(|load| load.error.is_some()),
         catalog_silence_seconds: reading.catalog_silence_seconds,
         store: reading.servers.into_iter().map(StoreHealth::from).collect(),

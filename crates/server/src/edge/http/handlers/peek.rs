@@ -4,12 +4,15 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::HeaderMap;
-use tollgate::Peek;
+use serde::Serialize;
 use tollgate::http::write_fields;
+use tollgate::{Explained, Peek};
 use tollgate_api::{CheckRequest, CheckResponse};
 
 use crate::app::state::ServerState;
 use crate::check::checker::{Naming, Recording};
+use crate::check::decision_id::IdText;
+use crate::edge::envoy::or_of_file;
 use crate::edge::http::extract::{Explainer, JsonBody, PeekCaller};
 use crate::edge::http::openapi::{BodyProblems, CallProblems};
 use crate::edge::http::problem::{Problem, ProblemBody};
@@ -37,7 +40,8 @@ pub(crate) async fn peek(
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
     let check: CheckBody<'_> = decode(&body)?;
-    let subject = check.subject(|| app.limiter.policy())?;
+    let subject = check.subject(|| app.limiter.policy());
+    let subject = subject.map_err(|problem| or_of_file(&app, check.rule_id.as_deref(), problem))?;
     let checked = app.limiter.check(subject.of(&Peek(&check)));
     let decision = checked.await;
     let mut fields = HeaderMap::new();
@@ -47,15 +51,26 @@ pub(crate) async fn peek(
     let id = app.checker.record(&decision, recording, |_| None);
     let mut answer = Vec::new();
     let detail = check.detail.unwrap_or(true);
-    write(&response(&decision, id.as_deref(), detail), &mut answer);
+    let id = id.as_ref().map(IdText::as_bytes);
+    write(&response(&decision, None, detail), id, &mut answer);
     let content_type = [(http::header::CONTENT_TYPE, "application/json")];
     Ok((fields, content_type, answer).into_response())
+}
+
+/// An explanation by the rules, and whether there are limits that it says nothing of.
+#[derive(Serialize)]
+struct Explanation {
+    #[serde(flatten)]
+    explained: Explained,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    has_envoy_limits: bool,
 }
 
 /// Explains for every rule whether it applies to a request and why, what is left, and which one binds.
 ///
 /// Lists rules without a tenant and rules of the request's tenant. With the token of a viewer, an
-/// operator or an admin it lists all rules.
+/// operator or an admin it lists all rules. Limits of files of envoyproxy/ratelimit are not explained: `has_envoy_limits`
+/// says that there are some, `GET /api/v1/envoy/limits` lists them, and `POST /json` checks by them.
 #[utoipa::path(
     post, path = "/api/v1/rate-limit/explain", tag = "check", security((), ("token" = [])), request_body = CheckRequest<'_>,
     responses(
@@ -75,9 +90,12 @@ pub(crate) async fn explain(
     let explaining = async move {
         let check: CheckBody<'_> = decode(&body)?;
         // The fields have to belong together, even though all rules are explained.
-        check.subject(|| app.limiter.policy())?;
+        check
+            .subject(|| app.limiter.policy())
+            .map_err(|problem| or_of_file(&app, check.rule_id.as_deref(), problem))?;
         let explained = app.limiter.explain_within(&check, scope).await;
-        Ok(Json(explained).into_response())
+        let has_envoy_limits = !app.envoy.source.loaded.load().config.limits().is_empty();
+        Ok(Json(Explanation { explained, has_envoy_limits }).into_response())
     };
     queue.run(&caller, Box::pin(explaining)).await?
 }

@@ -7,7 +7,7 @@ use axum::Json;
 use axum::extract::State;
 use http::HeaderMap;
 use serde::de::IgnoredAny;
-use tollgate::{Attributes as _, Peek};
+use tollgate::{Attributes as _, Decision, Peek, RuleOutcome};
 use tollgate_api::{Changed, CheckRequest, DecisionBody};
 use tollgate_catalog::Author;
 use utoipa::ToSchema;
@@ -149,7 +149,7 @@ pub(crate) async fn refund_check(
     refunded.map_err(store_away)
 }
 
-/// Resets the counters of a check, and lifts its bans; returns how many counters were reset.
+/// Resets the counters of a check, and lifts its bans; returns how many counters there were.
 pub(crate) async fn reset_counters(
     app: &ServerState,
     author: Author,
@@ -170,7 +170,14 @@ pub(crate) async fn reset_counters(
             records_of(&author, &check.context(), None, &before, &after),
         );
     }
-    reset.map_err(store_away)
+    reset.map_err(store_away)?;
+    Ok(used_counters(&before))
+}
+
+/// How many counters a peek found in use. Any other is as good as absent.
+pub(crate) fn used_counters(peek: &Decision) -> usize {
+    let is_used = |outcome: &RuleOutcome<'_>| outcome.outcome.report.next_after.is_some();
+    peek.outcomes().filter(is_used).count()
 }
 
 /// The check whose cost is to be refunded. A body without it may have been meant to name a decision.

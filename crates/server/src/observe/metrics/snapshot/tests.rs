@@ -71,6 +71,7 @@ fn every_metric_is_rendered() {
         catalog_silence_seconds: Some(0.25),
         policy_copy: PolicyCopyCounts { refused: 41, errors: 42, bytes: 43 },
         config_errors: 1,
+        rules_load: Some(Arc::new(LoadStatus::loaded(Timestamp::from_millis(2_500)))),
         envoy_load: Some(Arc::new(LoadStatus {
             loaded_at: Timestamp::from_millis(1_500),
             tried_at: Timestamp::from_secs(2),
@@ -115,6 +116,8 @@ fn every_metric_is_rendered() {
         "tollgate_gateway_upgrades 0.0",
         "tollgate_config_errors_total 1",
         "tollgate_policy_age_seconds 1.5",
+        "tollgate_rules_file_last_reload_successful 1.0",
+        "tollgate_rules_file_last_reload_success_timestamp_seconds 2.5",
         "tollgate_envoy_config_last_reload_successful 0.0",
         "tollgate_envoy_config_last_reload_success_timestamp_seconds 1.5",
         "tollgate_catalog_last_sync_age_seconds 0.25",

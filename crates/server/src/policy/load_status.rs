@@ -1,4 +1,4 @@
-//! When the files of envoyproxy/ratelimit were loaded, and whether the last attempt succeeded.
+//! When files were loaded, the policy or those of envoyproxy/ratelimit, and whether the last attempt succeeded.
 
 use std::sync::Arc;
 
@@ -16,11 +16,11 @@ pub(crate) struct LoadStatus {
 }
 
 impl LoadStatus {
-    pub(super) const fn loaded(now: Timestamp) -> Self {
+    pub(crate) const fn loaded(now: Timestamp) -> Self {
         Self { loaded_at: now, tried_at: now, error: None }
     }
 
-    pub(super) fn failed(&self, now: Timestamp, error: &str) -> Self {
+    pub(crate) fn failed(&self, now: Timestamp, error: &str) -> Self {
         Self { loaded_at: self.loaded_at, tried_at: now, error: Some(error.into()) }
     }
 }

@@ -1,8 +1,10 @@
 //! A request through the gateway: what its rules add to the cost of forwarding, and what nginx takes for
-//! the same.
+//! the same. A bare proxy of the same HTTP library shows what is possible with it.
 //!
 //! The proxies have one processor in turns. The other is for wrk and for the upstream, an nginx that
 //! answers with a few bytes.
+
+pub(crate) mod bare;
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -18,6 +20,10 @@ use crate::scale::Scale;
 
 /// How many connections are kept busy.
 const CONNECTIONS: usize = 64;
+/// How much of a processor the gateway may use if the client is to set the pace.
+const UNHURRIED: f64 = 0.85;
+/// What wrk counts to before each request when it is first slowed down: a few microseconds.
+const FIRST_COUNT: u64 = 500;
 const NGINX: &str = "/usr/sbin/nginx";
 
 /// What a request costs the gateway, with a rule by address and without any.
@@ -42,14 +48,21 @@ pub(crate) fn forward(scale: &Scale) -> Fallible<Vec<Row>> {
     let pass = "location / { proxy_pass http://behind; proxy_http_version 1.1; \
                 proxy_set_header Connection \"\"; }";
     let proxy = nginx(&folder("proxy")?, SERVER_CORE, &target, pass)?;
+    let bare = Server::bare_proxy(upstream.address)?;
+    let script = directory.path().join("get.lua");
+    fs::write(&script, include_str!("get.lua"))?;
     // wrk counts in whole seconds.
     let seconds = (scale.of(4_000) / 1_000).max(1);
-    let drive = |server| drive(server, seconds);
-    let [limited, free, proxy] =
-        in_turns(scale.rounds.min(5), [&|| drive(&limited), &|| drive(&free), &|| drive(&proxy)])?;
-    let row = times_the_cost("gateway", &limited, &free).held_to(Bar::AtMost(1.25));
-    let row = row.with("nginx_us", median_of(&proxy, |load| load.micros_per_request));
-    Ok(vec![row.with("nginx_per_second", median_of(&proxy, |load| load.requests_per_second))])
+    let count = unhurried(&limited, &script, seconds)?;
+    let drive = |server| drive(server, &script, seconds, count);
+    let [limited, free, proxy, bare] = in_turns(
+        scale.rounds.min(5),
+        [&|| drive(&limited), &|| drive(&free), &|| drive(&proxy), &|| drive(&bare)],
+    )?;
+    let rules = times_the_cost("gateway", &limited, &free).held_to(Bar::AtMost(1.15));
+    let whole = times_the_cost("gateway/nginx", &limited, &proxy).held_to(Bar::AtMost(1.35));
+    let bare_micros = median_of(&bare, |load| load.micros_per_request);
+    Ok(vec![rules, whole.with("bare_hyper_us", bare_micros)])
 }
 
 /// An nginx of one process.
@@ -74,11 +87,22 @@ http {{
     Server::listening(&mut command, address)
 }
 
-/// Sends requests as fast as responses arrive.
-fn drive(server: &Server, seconds: u64) -> Fallible<Load> {
+/// What wrk has to count to before each request so that the gateway is not busy all the time. Else wrk and the upstream
+/// sleep while they wait, and whichever proxy is slower pays for waking them.
+fn unhurried(server: &Server, script: &Path, seconds: u64) -> Fallible<u64> {
+    let mut count = FIRST_COUNT;
+    while drive(server, script, seconds, count)?.used() > UNHURRIED {
+        count *= 2;
+    }
+    Ok(count)
+}
+
+/// Sends requests as responses arrive, and counts up to `count` before each.
+fn drive(server: &Server, script: &Path, seconds: u64, count: u64) -> Fallible<Load> {
     let mut wrk = pinned(CLIENT_CORE, "wrk");
     wrk.args(["--threads", "1", "--connections", &CONNECTIONS.to_string()]);
-    wrk.args(["--duration", &format!("{seconds}s")]).arg(url(server.address));
+    wrk.args(["--duration", &format!("{seconds}s")]).arg("--script").arg(script);
+    wrk.arg(url(server.address)).arg("--").arg(count.to_string());
     let before = server.processor_seconds()?;
     let output = wrk.stderr(Stdio::inherit()).output()?;
     let used = server.processor_seconds()? - before;
