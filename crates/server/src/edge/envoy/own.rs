@@ -22,6 +22,7 @@ impl DescriptorRequest<'_, '_> {
             request: self,
             endpoint: self.get(Attribute::Path),
             method: self.get(Attribute::Method),
+            domain: Some(self.domain),
             entries: &self.asked.entries,
         }
     }

@@ -139,7 +139,8 @@ mod tests {
     use tollgate::Request;
 
     fn told(request: &Request<'_>, counted_by: &[Identifier], entries: &[(&str, &str)]) -> String {
-        let context = RequestContext { request, endpoint: None, method: None, entries };
+        let context =
+            RequestContext { request, endpoint: None, method: None, domain: None, entries };
         let known = identifiers(&context, counted_by);
         let pairs: Vec<String> = known.iter().map(|(name, it)| format!("{name}={it}")).collect();
         format!("{}: {}", client(&known), pairs.join(" "))
@@ -200,7 +201,7 @@ mod tests {
         #[test]
         fn recorded_texts_are_bounded(text in ".{0,600}") {
             let request = Request::new().user_id(&text).ip(&text).tenant(&text);
-            let context = RequestContext { request: &request, endpoint: None, method: None, entries: &[(&text, &text)] };
+            let context = RequestContext { request: &request, endpoint: None, method: None, domain: None, entries: &[(&text, &text)] };
             let known = identifiers(&context, &[]);
             for (name, value) in &known {
                 prop_assert!(name.len() <= MAX_TEXT_BYTES && value.len() <= MAX_TEXT_BYTES);
@@ -216,7 +217,7 @@ mod tests {
             let entries: Vec<(&str, &str)> =
                 names.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
             let request = Request::new();
-            let context = RequestContext { request: &request, endpoint: None, method: None, entries: &entries };
+            let context = RequestContext { request: &request, endpoint: None, method: None, domain: None, entries: &entries };
             let known = identifiers(&context, &[]);
             let bytes: usize = known.iter().map(|(name, value)| name.len() + value.len()).sum();
             prop_assert!(bytes <= MAX_OTHER_BYTES, "{} bytes", bytes);

@@ -23,6 +23,8 @@ pub(crate) struct RequestContext<'a> {
     pub(crate) endpoint: Option<&'a str>,
     /// The HTTP method.
     pub(crate) method: Option<&'a str>,
+    /// The domain of a request of Envoy.
+    pub(crate) domain: Option<&'a str>,
     /// The entries of a descriptor of Envoy.
     pub(crate) entries: &'a [(&'a str, &'a str)],
 }
@@ -60,6 +62,9 @@ pub(crate) struct DecisionDetails {
     /// The HTTP method.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) method: Option<String>,
+    /// The domain, if Envoy asked: of a file of envoyproxy/ratelimit, or any other.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) domain: Option<String>,
     /// The tier that the client was in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tier: Option<String>,
@@ -112,6 +117,7 @@ impl DecisionEvent {
                 reason: refusal.map(|refusal| reason(refusal).name().to_owned()),
                 endpoint: context.path(),
                 method: context.method.map(|method| client_identity::shortened(method).to_owned()),
+                domain: context.domain.map(|it| client_identity::shortened(it).to_owned()),
                 tier: decision.tier().map(|tier| client_identity::shortened(tier).to_owned()),
                 cost: figures.map_or_else(|| context.request.cost(), |figures| figures.cost),
                 limit: figures.map(|figures| figures.limit),

@@ -107,7 +107,13 @@ impl CheckBody<'_> {
     pub(crate) fn context(&self) -> RequestContext<'_> {
         let key = self.key(|key_type| key_type == KeyType::Endpoint);
         let endpoint = self.endpoint.as_deref().or(key);
-        RequestContext { request: self, endpoint, method: self.method.as_deref(), entries: &[] }
+        RequestContext {
+            request: self,
+            endpoint,
+            method: self.method.as_deref(),
+            domain: None,
+            entries: &[],
+        }
     }
 
     /// The caller chooses how many attributes there are, so their number is bounded. The end client
