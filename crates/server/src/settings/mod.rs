@@ -191,6 +191,23 @@ impl Settings {
         Ok(Effective { settings, entries })
     }
 
+    /// Loads where the check API listens, and whether with TLS. Other settings are not read: probes need none of them, and
+    /// may not be allowed to read the files of secrets.
+    ///
+    /// # Errors
+    /// All problems of these settings, each with its name and origin.
+    pub fn load_check_api(
+        flags: &[(&'static str, String)],
+        environment: &BTreeMap<String, String>,
+        file: Option<&Path>,
+    ) -> Result<(SocketAddr, Option<TlsFiles>), RefusedSettings> {
+        let mut layers = layers::Layers::new(flags, environment, file);
+        let mut http = Self::default().http;
+        layers.read("http", &mut http);
+        let tls = names::read_tls(&mut layers);
+        layers.refused().map(|()| (http, tls))
+    }
+
     /// Whether rules and tokens are in a catalog, not in a file or nowhere.
     #[must_use]
     pub const fn uses_catalog(&self) -> bool {

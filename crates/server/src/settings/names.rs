@@ -152,7 +152,8 @@ fn read_document_limits(
     layers.read_within("limits.entries_per_tenant", &mut limits.entries_per_tenant, counts);
 }
 
-fn read_tls(layers: &mut Layers<'_>) -> Option<TlsFiles> {
+/// Reads the files that TLS needs.
+pub(super) fn read_tls(layers: &mut Layers<'_>) -> Option<TlsFiles> {
     let (mut certificate, mut key, mut client_ca): (Option<PathBuf>, Option<PathBuf>, _) =
         (None, None, None);
     layers.read("tls.certificate", &mut certificate);

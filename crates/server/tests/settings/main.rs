@@ -548,6 +548,38 @@ fn invalid_values_are_refused_with_what_is_expected() {
     }
 }
 
+/// A token in the environment beside a file in the settings file used to be an error.
+#[test]
+fn a_token_in_the_environment_wins_over_a_file_in_the_settings_file() {
+    let check = |case: Case, expected: &str| {
+        case.write("token", "of-the-settings-file");
+        case.write("flagged", "of-a-file-in-a-flag");
+        let token = case.settings().admin_token.expect("a token");
+        assert_eq!(Secret::expose(&token), expected);
+    };
+    let case = || {
+        let case = Case::new();
+        let file = case.folder.path().join("token");
+        case.file(&format!("admin_token_file: {}", file.display()))
+    };
+    let flagged = |case: Case| {
+        let file = case.folder.path().join("flagged").display().to_string();
+        case.flag("admin_token_file", &file)
+    };
+    let variable = |case: Case| case.environment("TOLLGATE_ADMIN_TOKEN", "of-the-environment");
+    check(case(), "of-the-settings-file");
+    check(variable(case()), "of-the-environment");
+    check(flagged(variable(case())), "of-a-file-in-a-flag");
+    check(flagged(case()), "of-a-file-in-a-flag");
+    // The file is not even read.
+    let missing = Case::new().file("admin_token_file: /nowhere");
+    assert!(variable(missing).settings().admin_token.is_some());
+    // Both in the environment: none of them is above the other.
+    let both = variable(Case::new()).environment("TOLLGATE_ADMIN_TOKEN_FILE", "/nowhere");
+    let problem = "admin_token_file (env TOLLGATE_ADMIN_TOKEN_FILE): TOLLGATE_ADMIN_TOKEN is set too; keep one of them";
+    assert_eq!(both.problems(), problem);
+}
+
 #[test]
 fn an_open_port_needs_a_choice_of_check_auth() {
     let open = |case: Case| case.flag("http", "0.0.0.0:8080");
