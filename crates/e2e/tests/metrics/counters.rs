@@ -88,6 +88,24 @@ fn counters_that_find_no_room() {
         value(&server, "tollgate_evictions_total") > 0.0
     });
     assert!(value(&server, "tollgate_memory_bytes") > before);
+    assert!(value(&server, "tollgate_evictions_exhausted_total") < 0.5);
+}
+
+#[test]
+fn counters_of_used_up_limits_that_find_no_room() {
+    let rules = "rules: [{rule_id: r, limit: 1, window: 300d, identifier_type: user_id}]";
+    let settings = "memory: 1MiB";
+    let server = Server::start(&Setup { rules: Some(rules), settings, ..Setup::default() });
+    flood(&server, "used-up counters that are evicted", || {
+        value(&server, "tollgate_evictions_exhausted_total") > 0.0
+    });
+    until("a warning in the log", || {
+        server
+            .process
+            .errors()
+            .contains("memory is full of counters that are used up")
+            .then_some(())
+    });
 }
 
 /// A rule that refuses everything, and bans after so many refusals.

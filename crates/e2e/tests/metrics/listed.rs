@@ -29,6 +29,7 @@ const TESTS: &[(&str, &[&str])] = &[
             "tollgate_counters",
             "tollgate_decisions_total",
             "tollgate_evictions_total",
+            "tollgate_evictions_exhausted_total",
             "tollgate_http_responses_total",
             "tollgate_idempotency_keys",
             "tollgate_memory_bytes",

@@ -20,6 +20,7 @@ use futures_core::future::BoxFuture;
 use http::{HeaderMap, Method, Request};
 use hyper::body::Incoming;
 use opentelemetry_sdk::trace::SdkTracer;
+use tollgate::MemoryStore;
 use tollgate_catalog::CatalogUrl;
 use tower::ServiceExt as _;
 
@@ -312,6 +313,12 @@ impl App {
     #[must_use]
     pub fn key_failure(&self) -> Option<String> {
         self.state.extractor.key_failure()
+    }
+
+    /// How many counters of clients at their limit were evicted.
+    #[must_use]
+    pub fn exhausted_evictions(&self) -> u64 {
+        self.state.limiter.store().memory().map_or(0, MemoryStore::evicted_exhausted)
     }
 
     /// Removes expired counters (traffic does so too; this is for times without traffic), and decisions

@@ -5,8 +5,8 @@
 //! locks the shards of its charges in ascending order, so requests never deadlock. Growth, expiry and eviction work
 //! on one page at a time, a bounded number of slots per call; there is no background task.
 //!
-//! When the cap is reached, the counter that is soonest full again is evicted first and an exhausted one last, so
-//! inventing keys never resets another client's limit.
+//! When the cap is reached, the counter that is soonest full again is evicted first, and an exhausted one only where all
+//! others beside it are exhausted, too: resetting another client's limit takes as many exhausted keys as fit into memory.
 
 mod forget;
 mod limit_table;
@@ -63,6 +63,7 @@ pub struct MemoryStore {
     /// Counters held.
     counters: AtomicUsize,
     evicted: AtomicU64,
+    evicted_exhausted: AtomicU64,
     /// The page to be swept next.
     sweeper: AtomicUsize,
 }
@@ -137,6 +138,7 @@ impl MemoryStore {
             bytes: AtomicUsize::new(0),
             counters: AtomicUsize::new(0),
             evicted: AtomicU64::new(0),
+            evicted_exhausted: AtomicU64::new(0),
             sweeper: AtomicUsize::new(0),
         }
     }

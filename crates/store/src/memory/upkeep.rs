@@ -43,7 +43,15 @@ impl MemoryStore {
         now: Timestamp,
     ) {
         let evicted = page.evict(EVICTION_SLOTS, policy, now, overflow, &self.common);
-        self.evicted.fetch_add(evicted as u64, Ordering::Relaxed);
+        self.evicted.fetch_add(evicted.all as u64, Ordering::Relaxed);
+        self.evicted_exhausted.fetch_add(evicted.exhausted as u64, Ordering::Relaxed);
+    }
+
+    /// How many of the evicted counters were exhausted: the limits of these clients started anew. It happens only if
+    /// memory is full of exhausted counters.
+    #[must_use]
+    pub fn evicted_exhausted(&self) -> u64 {
+        self.evicted_exhausted.load(Ordering::Relaxed)
     }
 
     /// The work after a settlement: sweeps a few slots now and then, and evicts when states outside the pages exceed

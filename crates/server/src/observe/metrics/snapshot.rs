@@ -48,6 +48,7 @@ pub(crate) struct MetricsSnapshot {
     pub(crate) counters: usize,
     pub(crate) memory_bytes: usize,
     pub(crate) evictions: u64,
+    pub(crate) exhausted_evictions: u64,
     pub(crate) policy_revision: u64,
     pub(crate) policy_age_seconds: f64,
     /// How long ago the catalog last responded, where there is one.
@@ -223,6 +224,8 @@ impl Collector for MetricsSnapshot {
             "Counters evicted before they expired, because memory was full.",
             self.evictions,
         )?;
+        let help = "Counters of clients at their limit that were evicted, so that their limits started anew.";
+        counter(encoder, "evictions_exhausted", help, self.exhausted_evictions)?;
         let help = "Configurations that could not be loaded.";
         counter(encoder, "config_errors", help, self.config_errors)?;
         for (name, help, value) in [

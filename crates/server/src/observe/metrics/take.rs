@@ -52,6 +52,7 @@ impl Shared {
             counters: memory.map_or(0, MemoryStore::len),
             memory_bytes: memory.map_or(0, MemoryStore::bytes),
             evictions: memory.map_or(0, MemoryStore::evicted),
+            exhausted_evictions: memory.map_or(0, MemoryStore::evicted_exhausted),
             policy_revision: in_force.revision.number,
             policy_age_seconds: self.now().since(in_force.since).get() as f64 / 1e6,
             catalog_silence_seconds: self

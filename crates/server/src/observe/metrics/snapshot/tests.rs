@@ -66,6 +66,7 @@ fn every_metric_is_rendered() {
         counters: 5,
         memory_bytes: 4096,
         evictions: 0,
+        exhausted_evictions: 0,
         policy_revision: 3,
         policy_age_seconds: 1.5,
         catalog_silence_seconds: Some(0.25),
