@@ -18,6 +18,7 @@ const SETTINGS: &[(&str, &str)] = &[
     ("store_failure.failures", "Consecutive failures that open the circuit breaker of a server."),
     ("store_failure.probe_after", "How long the circuit breaker stays open, 10ms to 1h."),
     ("store_failure.drift_warning", "The clock difference to a store that is logged, 1ms to 24h."),
+    ("carry_over", "How long counters of earlier versions in Redis are carried over; 0s for not."),
     (
         "deny_cache",
         "The longest time a refusal of a shared store is cached, up to 1s; 0s for never.",
