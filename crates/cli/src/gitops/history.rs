@@ -32,6 +32,7 @@ struct HistoryRow {
     revision: u64,
     at: String,
     actor: String,
+    actor_name: Option<String>,
     role: String,
     note: Option<String>,
     summary: String,
@@ -135,13 +136,19 @@ impl History {
 
 impl HistoryRow {
     fn cells(&self) -> [String; 5] {
-        let Self { revision, at, actor, role, note, summary } = self;
+        let Self { revision, at, actor, actor_name, role, note, summary } = self;
+        let who = named_actor(actor, actor_name.as_deref());
         let what = match note {
             Some(note) => format!("{note}: {summary}"),
             None => summary.clone(),
         };
-        [revision.to_string(), at.clone(), actor.clone(), role.clone(), what]
+        [revision.to_string(), at.clone(), who, role.clone(), what]
     }
+}
+
+/// An actor for people: a token by its name and id, if it has a name.
+pub(crate) fn named_actor(actor: &str, name: Option<&str>) -> String {
+    name.map_or_else(|| actor.to_owned(), |name| format!("{name} ({actor})"))
 }
 
 impl RevisionDiff {
@@ -163,14 +170,14 @@ mod tests {
     #[test]
     fn a_revision_is_a_line_and_a_rollback_says_so() {
         let answer = r#"{"revisions":[
-            {"revision":12,"at":"2030-01-01T00:00:00Z","actor":"ada","role":"admin","changes":1,
+            {"revision":12,"at":"2030-01-01T00:00:00Z","actor":"c62997ec","actor_name":"ada","role":"admin","changes":1,
              "note":"rollback to revision 9","summary":"rule a updated (limit 2 -> 1)"},
             {"revision":9,"at":"2029-01-01T00:00:00Z","actor":"bob","role":"operator","changes":1,
              "summary":"rule a created"}]}"#;
         let history: History = serde_json::from_str(answer).expect("an answer");
-        let expected = " revision  when                  who  role      what
-       12  2030-01-01T00:00:00Z  ada  admin     rollback to revision 9: rule a updated (limit 2 -> 1)
-        9  2029-01-01T00:00:00Z  bob  operator  rule a created
+        let expected = " revision  when                  who             role      what
+       12  2030-01-01T00:00:00Z  ada (c62997ec)  admin     rollback to revision 9: rule a updated (limit 2 -> 1)
+        9  2029-01-01T00:00:00Z  bob             operator  rule a created
 
 2 revisions
 ";
