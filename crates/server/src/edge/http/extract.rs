@@ -1,8 +1,10 @@
 //! What handlers extract from a request: the peer, the caller, and a JSON body of bounded size and time.
 
 use std::convert::Infallible;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::net::IpAddr;
+use std::pin::Pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use axum::extract::rejection::PathRejection;
@@ -11,6 +13,7 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, StatusCode, header};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use hyper::body::{Body, Frame};
 use tollgate::rules::ExplainScope;
 use tollgate_catalog::Author;
 
@@ -19,6 +22,7 @@ use crate::app::offload::OF_TENANT;
 use crate::app::state::ServerState;
 use crate::edge::http::problem::Problem;
 pub(crate) use crate::edge::listen::Peer;
+use crate::edge::replayed_body::ReplayedBody;
 use crate::settings::Limits;
 
 impl<S: Sync> FromRequestParts<S> for Peer {
@@ -252,7 +256,7 @@ impl BodyBound {
 /// Reads a body that has to be JSON, up to a size and within a timeout.
 pub(crate) async fn read_json(
     headers: &HeaderMap,
-    body: impl hyper::body::Body<Data = Bytes, Error: Into<axum::BoxError>> + Send,
+    body: impl Body<Data = Bytes, Error: Into<axum::BoxError> + Send + Unpin> + Send + Unpin,
     bound: BodyBound,
     timeout: Duration,
 ) -> Result<Bytes, Problem> {
@@ -268,21 +272,43 @@ pub(crate) async fn read_json(
 
 /// Reads a body of any type, up to a size and within a timeout.
 pub(crate) async fn read_body(
-    body: impl hyper::body::Body<Data = Bytes, Error: Into<axum::BoxError>> + Send,
+    mut body: impl Body<Data = Bytes, Error: Into<axum::BoxError> + Send + Unpin> + Send + Unpin,
+    bound: BodyBound,
+    timeout: Duration,
+) -> Result<Bytes, Problem> {
+    let first = poll_fn(|context| Poll::Ready(Pin::new(&mut body).poll_frame(context))).await;
+    let frame = match first {
+        Poll::Ready(None) => return Ok(Bytes::new()),
+        Poll::Ready(frame) => frame,
+        Poll::Pending => None,
+    };
+    // Most bodies are a single frame that has arrived with the head: nothing is collected, and no timer is started.
+    match frame.map(|frame| frame.map(Frame::into_data)) {
+        Some(Ok(Ok(data))) if body.is_end_stream() && data.len() <= bound.bytes => Ok(data),
+        first => {
+            let first = first
+                .map(|frame| frame.map(|data| data.map_or_else(|trailers| trailers, Frame::data)));
+            let body = ReplayedBody { frames: first.into_iter().collect(), rest: body };
+            Box::pin(collect(body, bound, timeout)).await
+        }
+    }
+}
+
+async fn collect(
+    body: impl Body<Data = Bytes, Error: Into<axum::BoxError>> + Send,
     bound: BodyBound,
     timeout: Duration,
 ) -> Result<Bytes, Problem> {
     let BodyBound { bytes, setting } = bound;
-    let read = Limited::new(body, bytes).collect();
-    match within(timeout, read).await {
-        Some(Ok(collected)) => Ok(collected.to_bytes()),
-        Some(Err(error)) if error.is::<LengthLimitError>() => Err(Problem::new(
+    match tokio::time::timeout(timeout, Limited::new(body, bytes).collect()).await {
+        Ok(Ok(collected)) => Ok(collected.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Problem::new(
             StatusCode::PAYLOAD_TOO_LARGE,
             "body_too_large",
             format!("the body is larger than {bytes} bytes ({setting})"),
         )),
-        Some(Err(_)) => Err(Problem::bad_request("invalid_body", "the body ended before its time")),
-        None => Err(Problem::new(
+        Ok(Err(_)) => Err(Problem::bad_request("invalid_body", "the body ended before its time")),
+        Err(_) => Err(Problem::new(
             StatusCode::REQUEST_TIMEOUT,
             "request_timeout",
             "the body did not arrive in time (limits.request_timeout)",
@@ -294,10 +320,10 @@ pub(crate) async fn read_body(
 /// is started.
 pub(crate) async fn within<T>(timeout: Duration, future: impl Future<Output = T>) -> Option<T> {
     let mut future = std::pin::pin!(future);
-    let at_once = std::future::poll_fn(|context| {
-        std::task::Poll::Ready(match future.as_mut().poll(context) {
-            std::task::Poll::Ready(value) => Some(value),
-            std::task::Poll::Pending => None,
+    let at_once = poll_fn(|context| {
+        Poll::Ready(match future.as_mut().poll(context) {
+            Poll::Ready(value) => Some(value),
+            Poll::Pending => None,
         })
     })
     .await;
@@ -324,11 +350,9 @@ fn is_json(headers: &HeaderMap) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::pin::Pin;
-    use std::task::{Context, Poll};
+    use std::task::Context;
 
     use axum::body::Body;
-    use hyper::body::Frame;
 
     #[test]
     fn json_is_recognised_by_the_content_type() {

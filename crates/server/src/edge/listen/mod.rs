@@ -66,6 +66,7 @@ pub struct Listener {
     address: SocketAddr,
     tls: Option<Arc<Tls>>,
     limits: Limits,
+    is_joining: bool,
 }
 
 impl Listener {
@@ -87,7 +88,14 @@ impl Listener {
         };
         let socket = socket.map_err(failed)?;
         let address = socket.address().map_err(failed)?;
-        Ok(Self { socket, address, tls, limits: limits.clone() })
+        Ok(Self { socket, address, tls, limits: limits.clone(), is_joining: false })
+    }
+
+    /// Copies the body of a response behind its head and writes both as one, over HTTP/1.1. For small bodies this is
+    /// cheaper than to write them as two parts.
+    #[must_use]
+    pub fn joining_responses(self) -> Self {
+        Self { is_joining: true, ..self }
     }
 
     /// The address it listens on, with the port that was assigned; for a Unix socket, that of its peers.
@@ -142,8 +150,8 @@ where
     F: Future<Output = Response<B>> + Send + 'static,
     B: Body<Data: Send, Error: Into<Box<dyn Error + Send + Sync>>> + Send + Unpin + 'static,
 {
-    let Listener { socket, tls, limits, .. } = listener;
-    let protocol = Arc::new(ConnectionOptions::new(&limits, tls));
+    let Listener { socket, tls, limits, is_joining, .. } = listener;
+    let protocol = Arc::new(ConnectionOptions::new(&limits, tls, is_joining));
     let room = Arc::new(Semaphore::new(limits.connections));
     let shares = Shares::of(limits.connections);
     let mut connections = JoinSet::new();
