@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Parser, Subcommand};
 use tollgate::identity::Secret;
 use tollgate::rules::parse_window;
 use tollgate::store::StoreUrl;
@@ -11,11 +11,16 @@ use tollgate_api::KeyType;
 use tollgate_core::MAX_LIMIT;
 use tollgate_server::settings::ByteSize;
 
+use crate::admin::{
+    AuditArguments, BansCommand, ClientsCommand, DecisionsCommand, ListsCommand, StatsArguments,
+    UsersCommand,
+};
 use crate::backup::BackupArguments;
 use crate::gitops::{
     ApplyArguments, DeleteRulesArguments, DiffArguments, ExportArguments, HistoryArguments,
     RollbackArguments, ShowArguments,
 };
+use crate::import::ImportArguments;
 use crate::manual::{CompletionsArguments, ManArguments};
 use crate::migrate::MigrateArguments;
 use crate::remote::HealthArguments;
@@ -63,6 +68,25 @@ pub(crate) enum Command {
     /// List, make and revoke the tokens of a server.
     #[command(subcommand)]
     Tokens(TokensCommand),
+    /// List the clients that rules have banned, and lift bans.
+    #[command(subcommand)]
+    Bans(BansCommand),
+    /// List, add and remove clients that are never limited or always refused.
+    #[command(subcommand)]
+    Lists(ListsCommand),
+    /// List clients in tiers, put them there and take them out.
+    #[command(subcommand)]
+    Clients(ClientsCommand),
+    /// Show the limits of one user, and change its tier and its exceptions.
+    #[command(subcommand)]
+    Users(UsersCommand),
+    /// List who changed what on a server, when and from where.
+    Audit(AuditArguments),
+    /// Show how requests ended on a server, and how often each rule refused.
+    Stats(StatsArguments),
+    /// List and explain decisions that were made, and rank those who were refused.
+    #[command(subcommand)]
+    Decisions(DecisionsCommand),
     /// Migrate the schema of a catalog to the newest version.
     Migrate(MigrateArguments),
     /// Write a backup of a catalog, also while a server uses it.
@@ -167,39 +191,6 @@ pub(crate) struct SimulateArguments {
 
 fn parse_size(text: &str) -> Result<ByteSize, String> {
     text.parse().map_err(|expected| format!("expected {expected}"))
-}
-
-/// Arguments of `tollgate rules import`.
-#[derive(Args, Debug)]
-#[command(after_help = "\
-Examples:
-  tollgate rules import --from envoy config/ > policy.yaml
-  tollgate rules import --from nginx /etc/nginx/nginx.conf > policy.yaml
-
-Standard error tells what the policy does not say as the files do. The exit code is 0, or 2 if a file
-cannot be used.")]
-pub(crate) struct ImportArguments {
-    /// Whose files they are.
-    #[arg(long, value_name = "LIMITER")]
-    pub(crate) from: ImportSource,
-
-    /// One JSON object: the policy, and notes on where it differs from the files.
-    #[arg(long)]
-    pub(crate) json: bool,
-
-    /// Files, and folders of .yaml, .yml or .conf files; `-` is standard input. What a configuration
-    /// of nginx includes is read too.
-    #[arg(required = true, value_name = "FILE|DIR")]
-    pub(crate) files: Vec<String>,
-}
-
-/// Whose files are imported.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum ImportSource {
-    /// The configuration of envoyproxy/ratelimit.
-    Envoy,
-    /// The configuration of nginx: `limit_req`.
-    Nginx,
 }
 
 /// Where a server is, and how to talk to it.

@@ -1,6 +1,7 @@
 //! What the command `tollgate` is made of. The binary only calls it.
 #![forbid(unsafe_code)]
 
+mod admin;
 mod arguments;
 mod backup;
 mod catalog;
@@ -75,6 +76,13 @@ pub fn run(arguments: Arguments) -> ExitCode {
         Command::Rules(RulesCommand::Import(arguments)) => import::run(&arguments),
         Command::Rules(RulesCommand::Schema) => rules::schema(),
         Command::Tokens(command) => tokens::run(&command),
+        Command::Bans(command) => admin::bans(&command),
+        Command::Lists(command) => admin::lists(&command),
+        Command::Clients(command) => admin::clients(&command),
+        Command::Users(command) => admin::users(&command),
+        Command::Audit(arguments) => admin::audit(&arguments),
+        Command::Stats(arguments) => admin::stats(&arguments),
+        Command::Decisions(command) => admin::decisions(&command),
         Command::Migrate(arguments) => migrate::run(&arguments),
         Command::Backup(arguments) => backup::run(&arguments),
         Command::Store(command) => store::run(&command),

@@ -17,7 +17,7 @@ use crate::output::{Paint, print};
 use crate::remote::call_error::CallError;
 use crate::remote::client::{Fetched, Remote};
 use crate::table::{Column, table};
-use crate::terminal::count;
+use crate::terminal::{count, named_actor};
 
 const REVISIONS: &str = "/api/v1/policy/revisions";
 
@@ -144,11 +144,6 @@ impl HistoryRow {
         };
         [revision.to_string(), at.clone(), who, role.clone(), what]
     }
-}
-
-/// An actor for people: a token by its name and id, if it has a name.
-pub(crate) fn named_actor(actor: &str, name: Option<&str>) -> String {
-    name.map_or_else(|| actor.to_owned(), |name| format!("{name} ({actor})"))
 }
 
 impl RevisionDiff {

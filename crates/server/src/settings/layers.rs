@@ -13,7 +13,7 @@ use tollgate_document::{Format, MapKey, Node, Position, Problem, Value, read_as}
 use super::origin::{Origin, RefusedSetting, RefusedSettings};
 use super::schema::{Property, bounded, schema};
 use super::unknown::{unknown_setting, unknown_variable};
-use super::value::Setting;
+use super::value::{Setting, plain};
 
 /// The settings that can also be given by a flag or an environment variable. The others are only for the
 /// file.
@@ -389,17 +389,5 @@ impl<'a> Layers<'a> {
         }
         let entries = std::mem::take(&mut self.entries);
         self.refused().map(|()| entries)
-    }
-}
-
-/// A value as it is written in a file.
-fn plain(value: &Json) -> String {
-    match value {
-        Json::String(text) => text.clone(),
-        Json::Null => "none".to_owned(),
-        Json::Array(items) => {
-            format!("[{}]", items.iter().map(plain).collect::<Vec<_>>().join(", "))
-        }
-        other => other.to_string(),
     }
 }

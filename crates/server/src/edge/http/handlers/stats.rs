@@ -8,7 +8,7 @@ use tollgate::{BanCounts, RuleCounts};
 use utoipa::ToSchema;
 
 use crate::app::state::ServerState;
-use crate::edge::http::extract::Viewer;
+use crate::edge::http::extract::RuleViewer;
 use crate::edge::http::openapi::AdminProblems;
 use crate::edge::http::paging::Parameters;
 use crate::edge::http::problem::{Problem, ProblemBody};
@@ -21,11 +21,13 @@ pub(crate) struct StatsAnswer {
     uptime_seconds: f64,
     /// The revision in force.
     revision: u64,
-    /// Requests, each counted once.
-    totals: RequestTotals,
-    /// Bans.
-    bans: BanFigures,
-    /// Every rule.
+    /// Requests, each counted once; absent for the administrator of a tenant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    totals: Option<RequestTotals>,
+    /// Bans; absent for the administrator of a tenant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bans: Option<BanFigures>,
+    /// Every rule; for the administrator of a tenant, those of that tenant.
     rules: Vec<RuleStats>,
 }
 
@@ -117,7 +119,8 @@ impl From<RuleCounts> for CountsAnswer {
     }
 }
 
-/// Shows how often each rule admitted, refused and warned on this node.
+/// Shows how often each rule admitted, refused and warned on this node. The administrator of a tenant sees the rules of that
+/// tenant.
 #[utoipa::path(
     get, path = "/api/v1/stats", tag = "audit", security(("token" = [])),
     responses(
@@ -128,19 +131,27 @@ impl From<RuleCounts> for CountsAnswer {
 )]
 pub(crate) async fn stats(
     State(app): State<ServerState>,
-    Viewer(session): Viewer,
+    RuleViewer(session): RuleViewer,
     OriginalUri(uri): OriginalUri,
 ) -> Result<Response, Problem> {
     Parameters::read(&uri, &[])?;
+    let (own, policy) = (session.tenant(), app.limiter.policy());
+    let is_visible = |rule_id: &str| match &own {
+        Some(own) => {
+            policy.rules().find(rule_id).is_some_and(|rule| rule.tenant.as_deref() == Some(own))
+        }
+        None => true,
+    };
     let rules: Vec<RuleStats> = app
         .rule_counts()
+        .filter(|(rule_id, _)| is_visible(rule_id))
         .map(|(rule_id, counts)| RuleStats { rule_id: rule_id.to_string(), counts: counts.into() })
         .collect();
     let answer = StatsAnswer {
         uptime_seconds: app.started.elapsed().as_secs_f64(),
         revision: app.policy_source.in_force().revision.number,
-        totals: app.metrics.requests.read().into(),
-        bans: app.limiter.ban_counts().into(),
+        totals: own.is_none().then(|| app.metrics.requests.read().into()),
+        bans: own.is_none().then(|| app.limiter.ban_counts().into()),
         rules,
     };
     Ok((session.fields, Json(answer)).into_response())
