@@ -39,5 +39,5 @@ pub use series::{Series, legend};
 pub use size::{Size, for_both_widths};
 pub use sparkline::Sparkline;
 pub use text::{escaped, shown};
-pub use time_axis::{clock_time, date_and_time};
+pub use time_axis::{TimeLabels, clock_time, date_and_time};
 pub use time_chart::{Hover, Mark, Shape, TimeChart};

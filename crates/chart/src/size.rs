@@ -17,6 +17,11 @@ impl Size {
     /// As wide as the screen of a telephone.
     pub const NARROW: Self = Self { width: 340, height: 180 };
 
+    /// The size, or the smallest one in which a chart with axes has room.
+    pub(crate) fn with_room_for_axes(self) -> Self {
+        Self { width: self.width.max(80), height: self.height.max(60) }
+    }
+
     pub(crate) fn opening(self, class: &str, label: &str) -> String {
         let Self { width, height } = self;
         let label = crate::escaped(label);

@@ -64,7 +64,7 @@ impl TimeAxis {
     }
 
     /// At most `most` times with their labels.
-    pub(crate) fn ticks(self, most: i64) -> Vec<(i64, String)> {
+    pub(crate) fn ticks(self, most: i64, clock: TimeLabels) -> Vec<(i64, String)> {
         let length = self.to - self.from;
         let most = most.max(1);
         let fits = |step: &i64| length / step < most;
@@ -78,21 +78,52 @@ impl TimeAxis {
         let offset = if step % (7 * DAY) == 0 { MONDAY } else { 0 };
         let first = (self.from - offset + step - 1).div_euclid(step) * step + offset;
         let times = (0..most).map(|i| first + i * step).take_while(|time| *time <= self.to);
-        times.map(|time| (time, label(time, step))).collect()
+        times.map(|time| (time, clock.label(time, step))).collect()
     }
 }
 
-fn label(time: i64, step: i64) -> String {
-    if step >= 28 * DAY {
-        date(time)
-    } else if time.rem_euclid(DAY) == 0 {
-        let (_, month, day) = civil(time.div_euclid(DAY));
-        format!("{day} {}", MONTHS[usize::from(month - 1)])
-    } else if step < MINUTE {
-        clock_time(time)
-    } else {
-        clock_time(time)[..5].to_owned()
+/// What times are called.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TimeLabels {
+    /// By the clock and calendar of UTC.
+    #[default]
+    Utc,
+    /// By what has passed since a beginning, which is time 0.
+    Elapsed,
+}
+
+impl TimeLabels {
+    fn label(self, time: i64, step: i64) -> String {
+        let is_coarse = step >= MINUTE;
+        if self == Self::Elapsed {
+            return elapsed(time, is_coarse);
+        }
+        if step >= 28 * DAY {
+            date(time)
+        } else if time.rem_euclid(DAY) == 0 {
+            let (_, month, day) = civil(time.div_euclid(DAY));
+            format!("{day} {}", MONTHS[usize::from(month - 1)])
+        } else if is_coarse {
+            clock_time(time)[..5].to_owned()
+        } else {
+            clock_time(time)
+        }
     }
+
+    /// A time to the second, as in `2015-05-17 10:05:03 UTC` or `1:05:03`.
+    pub(crate) fn exactly(self, time: i64) -> String {
+        match self {
+            Self::Utc => date_and_time(time) + " UTC",
+            Self::Elapsed => elapsed(time, false),
+        }
+    }
+}
+
+/// Hours, minutes and seconds.
+fn elapsed(time: i64, is_coarse: bool) -> String {
+    let hours_and_minutes = format!("{}:{:02}", time.div_euclid(HOUR), time.rem_euclid(HOUR) / 60);
+    let second = time.rem_euclid(60);
+    if is_coarse { hours_and_minutes } else { format!("{hours_and_minutes}:{second:02}") }
 }
 
 const MONTHS: [&str; 12] =
@@ -152,7 +183,7 @@ mod tests {
     #[test]
     fn steps_are_those_that_people_count_in() {
         let check = |from: i64, length: i64, expected: &str| {
-            let ticks = TimeAxis::new(from, from + length).ticks(6);
+            let ticks = TimeAxis::new(from, from + length).ticks(6, TimeLabels::Utc);
             let labels: Vec<String> = ticks.into_iter().map(|(_, label)| label).collect();
             assert_eq!(labels.join(" "), expected);
         };
@@ -165,6 +196,10 @@ mod tests {
         check(morning, 3 * DAY + HOUR, "18 May 19 May 20 May");
         check(morning, 30 * DAY, "18 May 25 May 1 Jun 8 Jun 15 Jun");
         check(0, 5_000 * DAY, "1970-01-05 1979-12-24");
-        assert!(TimeAxis::new(i64::MIN, i64::MAX).ticks(6).len() <= 6);
+        let passed = TimeAxis::new(0, 2 * DAY).ticks(6, TimeLabels::Elapsed);
+        assert_eq!(passed[4].1, "48:00");
+        let passed = TimeAxis::new(0, 90).ticks(6, TimeLabels::Elapsed);
+        assert_eq!(passed[1].1, "0:00:30");
+        assert!(TimeAxis::new(i64::MIN, i64::MAX).ticks(6, TimeLabels::Elapsed).len() <= 6);
     }
 }

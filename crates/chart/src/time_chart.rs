@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use crate::series::runs;
 use crate::text::{number, tick, width_of};
-use crate::time_axis::TimeAxis;
+use crate::time_axis::{TimeAxis, TimeLabels};
 use crate::value_axis::ValueAxis;
-use crate::{Series, Size, date_and_time, escaped};
+use crate::{Series, Size, escaped};
 
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 24.0;
@@ -71,7 +71,9 @@ pub struct TimeChart<'a> {
     pub marks: &'a [Mark<'a>],
     /// From when until when, in seconds since the epoch; else from the first time to the last.
     pub span: Option<(i64, i64)>,
-    /// The view box.
+    /// What times are called.
+    pub clock: TimeLabels,
+    /// The view box, at least 80 by 60.
     pub size: Size,
     /// How values can be read.
     pub hover: Hover,
@@ -82,7 +84,7 @@ impl TimeChart<'_> {
     #[must_use]
     pub fn to_svg(&self) -> String {
         let plot = self.plot();
-        let mut svg = self.size.opening("chart", self.label);
+        let mut svg = self.size.with_room_for_axes().opening("chart", self.label);
         if self.hover == Hover::Data {
             svg += &self.data(&plot);
         }
@@ -115,12 +117,11 @@ impl TimeChart<'_> {
         let values = ValueAxis::for_values_up_to(most);
         let labels = values.ticks().into_iter().map(|value| self.value_label(value, values));
         let widest = labels.map(|label| width_of(&label)).fold(0.0, f64::max);
-        let (width, height) = (f64::from(self.size.width), f64::from(self.size.height));
+        let size = self.size.with_room_for_axes();
+        let (width, height) = (f64::from(size.width), f64::from(size.height));
         let left = (widest + GAP).min(width / 2.0);
-        let right = (width - RIGHT).max(left);
-        let top = TOP.min(height / 2.0);
-        let bottom = (height - BOTTOM).max(top);
-        Plot { left, top, right, bottom, width, times: TimeAxis::new(from, to), values }
+        let (right, bottom) = (width - RIGHT, height - BOTTOM);
+        Plot { left, top: TOP, right, bottom, width, times: TimeAxis::new(from, to), values }
     }
 
     /// The sum of the first series at an index.
@@ -151,7 +152,7 @@ impl TimeChart<'_> {
         }
         let most = (plot.right - plot.left) / TIME_LABEL_WIDTH;
         // A few, and never negative.
-        for (time, label) in plot.times.ticks(most as i64) {
+        for (time, label) in plot.times.ticks(most as i64, self.clock) {
             let x = plot.x(time);
             let half = width_of(&label) / 2.0;
             let anchor = match x {
@@ -244,12 +245,12 @@ impl TimeChart<'_> {
             let right = between(x(index + 1)).clamp(left, plot.right.max(left));
             let _ = write!(
                 svg,
-                r#"<rect class="hit" x="{}" y="{}" width="{}" height="{}"><title>{} UTC: {}</title></rect>"#,
+                r#"<rect class="hit" x="{}" y="{}" width="{}" height="{}"><title>{}: {}</title></rect>"#,
                 number(left),
                 number(plot.top),
                 number(right - left),
                 number(plot.bottom - plot.top),
-                date_and_time(self.times[index]),
+                self.clock.exactly(self.times[index]),
                 escaped(&figures.join(", ")),
             );
         }

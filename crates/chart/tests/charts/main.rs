@@ -150,6 +150,7 @@ proptest! {
             span,
             size: Size { width, height },
             hover,
+            ..TimeChart::default()
         };
         let svg = chart.to_svg();
         check(&svg);
