@@ -11,11 +11,15 @@ mod import;
 mod log;
 mod manual;
 mod migrate;
+mod new_file;
 mod notify;
 mod output;
+mod percent;
 mod policy_file;
+mod recommend;
 mod remote;
 mod rules;
+mod scenarios;
 mod serve;
 mod settings;
 pub mod simulate;
@@ -53,6 +57,8 @@ pub fn run(arguments: Arguments) -> ExitCode {
         Command::Health(arguments) => remote::health(&arguments),
         Command::Explain(arguments) => remote::explain(&arguments).map_err(Failure::unanswered),
         Command::Simulate(arguments) => simulate::run(&arguments),
+        Command::Recommend(arguments) => recommend::run(&arguments),
+        Command::Test(arguments) => scenarios::run(&arguments),
         Command::Rules(RulesCommand::List(arguments)) => {
             remote::list_rules(&arguments).map_err(Failure::unanswered)
         }

@@ -1,6 +1,10 @@
 //! The command from outside: arguments in, text and exit code out.
 
+mod fail_if;
 mod lint_envoy;
+mod recommend;
+mod report;
+mod scenarios;
 
 use std::io::Write as _;
 use std::path::Path;
