@@ -58,7 +58,7 @@ pub(crate) fn page(chrome: &Chrome, head: &Head, body: &Markup) -> Markup {
                     }
                     (banners(chrome))
                     @if let Some(notice) = &chrome.notice {
-                        div.notice class=(severity_class(notice.severity)) role="status" {
+                        div.notice.(severity_class(notice.severity)) role="status" {
                             (t(&notice.text))
                             @if let Some((text, address)) = &notice.link {
                                 " " a href=(address) { (t(text)) }
@@ -164,7 +164,7 @@ pub(crate) fn banners(chrome: &Chrome) -> Markup {
 
 fn banner(banner: &Banner, chrome: &Chrome) -> Markup {
     html! {
-        div.banner class=(severity_class(banner.severity)) {
+        div.banner.(severity_class(banner.severity)) {
             b {
                 (t(&banner.what))
                 @if let Some(since) = banner.since { " since " (moment(since, chrome.now)) }

@@ -100,7 +100,7 @@ pub(crate) fn select(label: &str, name: &str, options: &[(&str, &str)], value: &
 pub(crate) fn menu(button: &str, class: &str, body: &Markup) -> Markup {
     html! {
         details.menu {
-            summary.button class=(class) { (button) "…" }
+            summary.button.(class) { (button) "…" }
             div.panel { (body) }
         }
     }

@@ -107,7 +107,7 @@ fn applies(it: &ExplainedRule, now: Time) -> Markup {
         _ => "yes",
     };
     html! {
-        li.step class=(class) {
+        li.step.(class) {
             b { (rule(&it.rule_id)) } " " (t(&format::quota(&it.quota)))
             @if it.is_shadow { " " span.tag { "shadow" } }
             @if it.figures.is_some_and(|figures| figures.is_exceeded) { " " span.tag.bad { "exceeded" } }

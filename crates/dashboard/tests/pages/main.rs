@@ -48,7 +48,7 @@ fn pages_are_well_formed() {
             .filter(|element| element.attribute("id").is_some_and(|id| !ids.insert(id.to_owned())))
             .collect();
         none(&twice)?;
-        for (name, count) in [("html", 1), ("title", 1), ("main", 1), ("h1", 1)] {
+        for (name, count) in [("html", 1), ("head", 1), ("main", 1), ("h1", 1)] {
             let found = page.named(name).len();
             if found != count {
                 return Err(format!("{found} elements {name}"));
