@@ -29,7 +29,9 @@ use crate::edge::http::extract::{BodyBound, Session};
 use crate::edge::http::problem::Problem;
 use crate::edge::listen::Peer;
 use crate::observe::audit_log::AuditLog;
+use crate::observe::history::History;
 use crate::observe::metrics::Metrics;
+use crate::observe::recent_traffic::RecentTraffic;
 use crate::policy::bans::BanQueue;
 use crate::policy::catalog_sync::CatalogSync;
 use crate::policy::file::PolicyFile;
@@ -75,6 +77,8 @@ pub(crate) struct Shared {
     pub(crate) journal: Arc<Journal>,
     pub(crate) remote_journal: RemoteJournal,
     pub(crate) audit_log: Arc<AuditLog>,
+    pub(crate) history: History,
+    pub(crate) recent_traffic: Arc<RecentTraffic>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) families: HeaderFamilies,
     pub(crate) refusal: RefusalFormat,
@@ -215,6 +219,8 @@ impl ServerState {
             journal,
             remote_journal: RemoteJournal::new(node, mailbox),
             audit_log,
+            history: History::default(),
+            recent_traffic: Arc::default(),
             metrics,
             families: settings.headers,
             refusal: settings.refusal.clone(),
