@@ -19,10 +19,10 @@ impl DescriptorRequest<'_, '_> {
     /// The context for the audit log.
     pub(super) fn context(&self) -> RequestContext<'_> {
         RequestContext {
-            request: self,
             endpoint: self.get(Attribute::Path),
             method: self.get(Attribute::Method),
             entries: &self.asked.entries,
+            ..RequestContext::of(self)
         }
     }
 

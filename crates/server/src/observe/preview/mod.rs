@@ -1,9 +1,17 @@
 //! What a changed policy would have done: the recent requests of this node, replayed against the policy in force and
 //! against the changed one, on a virtual clock with counters of their own.
 
-use tollgate::Timestamp;
-use tollgate::rules::PolicyDocument;
+mod changed_policy;
+mod replay;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use http::StatusCode;
+use tollgate::rules::PolicyDocument;
+use tollgate::{PathCase, Timestamp, Unmatched};
+
+use self::replay::Replay;
 use crate::app::state::Shared;
 use crate::edge::http::problem::Problem;
 
@@ -29,14 +37,14 @@ pub(crate) struct PreviewFigures {
     pub(crate) now: PreviewSide,
     /// By the changed policy.
     pub(crate) then: PreviewSide,
-    /// Clients with most refusals by either, the most changed first.
+    /// Clients with refusals by either, the most changed first.
     pub(crate) clients: Vec<PreviewClient>,
     /// Over time, in equal steps.
     pub(crate) points: Vec<PreviewPoint>,
     /// Headers, claims and attributes that the changed policy refers to, and that were not kept of these requests,
     /// because the policy in force does not.
     pub(crate) unknown: Vec<String>,
-    /// Whether older requests were left out, to end in time.
+    /// Whether requests were left out, to end in time.
     pub(crate) is_cut: bool,
 }
 
@@ -72,6 +80,23 @@ pub(crate) struct PreviewPoint {
     pub(crate) refused_then: u64,
 }
 
+/// How requests are checked, besides the policy.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CheckOptions {
+    pub(crate) path_case: PathCase,
+    pub(crate) unmatched: Unmatched,
+}
+
+/// Says to a replay that its caller has left.
+#[derive(Debug, Default)]
+struct CancelOnDrop(Arc<AtomicBool>);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
 impl Shared {
     /// Replays the recent requests of this node, of one tenant if that is given. `caller` is the name whose share of
     /// the queue it takes. Ends early if the caller stops waiting.
@@ -84,7 +109,29 @@ impl Shared {
         change: PolicyChange,
         tenant: Option<String>,
     ) -> Result<PreviewFigures, Problem> {
-        let _ = (caller, change, tenant);
-        Ok(PreviewFigures::default())
+        let ticket = self.queues.previews.enter(caller)?;
+        let base = self.policy_base();
+        let traffic = Arc::clone(&self.recent_traffic);
+        let options = self.check_options;
+        let canceller = CancelOnDrop::default();
+        let is_cancelled = Arc::clone(&canceller.0);
+        let replaying = async move {
+            let policy = base.changed(change, tenant.as_deref())?;
+            let view = traffic.view().ok_or_else(no_traffic)?;
+            let replay = Replay { in_force: base.policy, changed: policy, options };
+            Ok(replay.run(&view, tenant.as_deref(), &is_cancelled))
+        };
+        let figures = ticket.run(replaying).await?;
+        drop(canceller);
+        figures
     }
+}
+
+fn no_traffic() -> Problem {
+    Problem::new(
+        StatusCode::NOT_FOUND,
+        "no_recent_traffic",
+        "recent requests are not kept on this server, so that there is nothing to try a change on; set recent_traffic \
+         to a size like 64MiB",
+    )
 }

@@ -16,7 +16,7 @@ use utoipa::{IntoResponses, ToSchema};
 use crate::admin::auth::Right;
 use crate::admin::refusal;
 use crate::app::state::ServerState;
-use crate::edge::http::extract::{RuleViewer, Session, Viewer};
+use crate::edge::http::extract::{RuleViewer, Session};
 use crate::edge::http::openapi::AdminProblems;
 use crate::edge::http::paging::{Parameters, link_next};
 use crate::edge::http::problem::{Problem, ProblemBody};
@@ -115,7 +115,7 @@ pub(crate) async fn changes(
 /// Lists decisions that were kept, the newest first: all refused, denied and throttled ones, and a
 /// sample of the others.
 ///
-/// They are written within seconds. With `Accept: application/x-ndjson` all of it is sent, one record a
+/// They are written within seconds. Administrators of a tenant see those about its requests. With `Accept: application/x-ndjson` all of it is sent, one record a
 /// line.
 #[utoipa::path(
     get, path = "/api/v1/audit/decisions", tag = "audit", security(("token" = [])),
@@ -137,7 +137,7 @@ pub(crate) async fn changes(
 )]
 pub(crate) async fn decisions(
     State(app): State<ServerState>,
-    Viewer(session): Viewer,
+    RuleViewer(session): RuleViewer,
     OriginalUri(uri): OriginalUri,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
@@ -150,7 +150,11 @@ pub(crate) async fn decisions(
         client: query.owned("client")?.map(|client| shortened(&client).to_owned()),
         rule_id: query.owned("rule_id")?,
         action: one_of(&query, "action", &actions)?,
-        tenant: query.owned("tenant")?.map(|tenant| shortened(&tenant).to_owned()),
+        // A tenant's administrator gets the decisions about that tenant only.
+        tenant: session
+            .tenant()
+            .map_or_else(|| query.owned("tenant"), |own| Ok(Some(own)))?
+            .map(|tenant| shortened(&tenant).to_owned()),
         since: query.time("since")?,
         until: query.time("until")?,
     };
