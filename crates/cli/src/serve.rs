@@ -241,12 +241,13 @@ async fn upkeep(app: Arc<App>, shutdown: Shutdown) {
     }
 }
 
-/// Keeps up with the catalog, and with the fleet that a shared store belongs to.
+/// Keeps up with the catalog and with the fleet that a shared store belongs to, and keeps figures.
 async fn follow(app: Arc<App>, shutdown: Shutdown) {
     tokio::select! {
         () = shutdown.requested() => {}
-        ((), (), ()) = async {
-            tokio::join!(app.follow_catalog(), app.keep_store(), app.exchange_journals())
+        ((), (), (), ()) = async {
+            let (catalog, store) = (app.follow_catalog(), app.keep_store());
+            tokio::join!(catalog, store, app.exchange_journals(), app.keep_figures())
         } => {}
     }
 }

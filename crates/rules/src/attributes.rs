@@ -38,4 +38,10 @@ pub trait Attributes {
     fn cost(&self) -> u64 {
         1
     }
+
+    /// The SHA-256 digest of the API key as policies write it, `sha256:` and hexadecimal digits, where only that is
+    /// known: then [`Attribute::ApiKey`] is the digest too.
+    fn api_key_digest(&self) -> Option<&str> {
+        None
+    }
 }

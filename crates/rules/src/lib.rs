@@ -91,7 +91,7 @@ pub use refusal::{
     FigureValue, InvalidRefusal, InvalidTemplate, RefusalBody, RefusalTemplate, RuleRefusal,
     TemplateFigure,
 };
-pub use ruleset::{Penalty, Rule, RuleSet, SoftLimit, StatusSet};
+pub use ruleset::{Penalty, Referenced, Rule, RuleSet, SoftLimit, StatusSet};
 pub use schema::schema;
 pub use secret::{SECRET_DIGEST, redacted_values};
 pub use source::Source;

@@ -14,7 +14,7 @@ use crate::plan::facts::Facts;
 /// Where the limit of a client comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LimitFrom {
-    claim: Box<str>,
+    pub(crate) claim: Box<str>,
     pub(crate) ceiling: u64,
 }
 

@@ -1,6 +1,6 @@
 //! The rules of a policy, compiled: everything about a rule that can be known before a request.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hint::black_box;
 use std::sync::Arc;
 
@@ -191,6 +191,16 @@ pub struct RuleSet {
     tiers: Tiers,
     /// Whether some rule replaces others.
     has_replacements: bool,
+    referenced: Box<[Referenced]>,
+}
+
+/// A header, claim or custom attribute that rules refer to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Referenced {
+    /// Which one.
+    pub identifier: Identifier,
+    /// Whether a rule counts by it, and so may take it for a secret.
+    pub is_counted: bool,
 }
 
 /// How many of the declared tiers a problem names.
@@ -212,7 +222,15 @@ impl RuleSet {
         }
         let by_id = rules.iter().enumerate().map(|(at, rule)| (Arc::clone(&rule.id), at)).collect();
         let has_replacements = rules.iter().any(|rule| !rule.replaces.is_empty());
-        Self { rules: rules.into(), by_id, index, tiers, has_replacements }
+        let referenced = referenced(&rules);
+        Self { rules: rules.into(), by_id, index, tiers, has_replacements, referenced }
+    }
+
+    /// The headers, claims and custom attributes that rules count by, match, or take limits from.
+    #[must_use]
+    #[inline]
+    pub fn referenced(&self) -> &[Referenced] {
+        &self.referenced
     }
 
     /// The rule at that place.
@@ -306,4 +324,27 @@ impl RuleSet {
             }
         }
     }
+}
+
+/// What of a request rules look at, besides what every request has.
+fn referenced(rules: &[Rule]) -> Box<[Referenced]> {
+    let mut found = BTreeMap::new();
+    let mut note = |identifier: &Identifier, is_counted: bool| {
+        let is_named = matches!(
+            identifier,
+            Identifier::Header(_) | Identifier::Claim(_) | Identifier::Attribute(_)
+        );
+        if is_named {
+            *found.entry(identifier.clone()).or_default() |= is_counted;
+        }
+    };
+    for rule in rules.iter().filter(|rule| rule.enabled) {
+        rule.identifiers.iter().for_each(|it| note(it, true));
+        rule.conditions.attributes.iter().for_each(|(it, _)| note(it, false));
+        if let Some(limit_from) = &rule.limit_from {
+            note(&Identifier::Claim(limit_from.claim.as_ref().into()), false);
+        }
+    }
+    let all = found.into_iter();
+    all.map(|(identifier, is_counted)| Referenced { identifier, is_counted }).collect()
 }

@@ -1,5 +1,6 @@
 //! Messages between nodes, through the store that they share.
 
+use sqlx::postgres::PgConnectOptions;
 use tokio::sync::mpsc;
 
 use crate::postgres::PostgresMailbox;
@@ -32,6 +33,17 @@ pub(crate) enum MailCarrier {
 impl Mailbox {
     /// The longest message.
     pub const MAX_MESSAGE_BYTES: usize = MAX_MESSAGE_BYTES;
+
+    /// The name to which a message is for all nodes, the sender included. No node has it.
+    pub const ALL_NODES: &str = "all";
+
+    /// A mailbox in a database of PostgreSQL that is not the store, and the messages to the node of this name. Has to be
+    /// called within a tokio runtime.
+    #[must_use]
+    pub fn in_database(options: PgConnectOptions, node: &str) -> (Self, mpsc::Receiver<String>) {
+        let (mailbox, inbox) = PostgresMailbox::in_database(options, node);
+        (Self(MailCarrier::Postgres(mailbox)), inbox)
+    }
 
     /// Sends messages to a node. Returns false if it is known that the node does not listen.
     ///

@@ -6,6 +6,7 @@ mod degraded;
 mod exactness;
 mod explained;
 mod faults;
+mod figures;
 mod load;
 mod nodes;
 mod other_store;

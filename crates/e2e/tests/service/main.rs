@@ -10,6 +10,7 @@ mod ending;
 mod envoy;
 mod exact;
 mod exposure;
+mod figures;
 mod forward_auth;
 mod grpc;
 mod hostile;

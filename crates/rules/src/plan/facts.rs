@@ -88,6 +88,9 @@ impl<'a> Facts<'a> {
         if *identifier != Identifier::ApiKey {
             return self.value(identifier, endpoint);
         }
+        if let Some(digest) = self.attributes.api_key_digest() {
+            return Some(digest);
+        }
         let digest = || self.get(Attribute::ApiKey).map(SecretDigest::new);
         self.api_key.get_or_init(digest).as_ref().map(SecretDigest::as_str)
     }

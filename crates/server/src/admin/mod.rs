@@ -23,7 +23,7 @@ use utoipa_axum::routes;
 use crate::app::state::ServerState;
 use describe::in_both_families;
 use resources::RESOURCES;
-pub(crate) use response::{ChangeAnswer, action, refusal};
+pub(crate) use response::{ChangeAnswer, action, invalid, refusal};
 
 /// All calls that read and write entries.
 pub(crate) fn routes() -> OpenApiRouter<ServerState> {

@@ -43,9 +43,18 @@ impl App {
         })
     }
 
-    /// Responds to other nodes that ask for decisions of this one, until it is dropped.
+    /// Exchanges decisions and figures with other nodes, until it is dropped.
     pub fn exchange_journals(&self) -> BoxFuture<'_, ()> {
-        Box::pin(self.state.exchange_journals())
+        Box::pin(async {
+            tokio::join!(self.state.exchange_journals(), self.state.exchange_figures());
+        })
+    }
+
+    /// Keeps the figures of every second and the requests of the last minutes, until it is dropped.
+    pub fn keep_figures(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            tokio::join!(self.state.keep_history(), self.state.keep_traffic());
+        })
     }
 
     /// Writes the audit log until shutdown, then what is left of it, and removes old records.

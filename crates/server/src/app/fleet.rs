@@ -223,7 +223,7 @@ impl Shared {
     }
 
     /// Reads the secret from the catalog or its copy, unless it is known.
-    async fn learn_secret(&self) {
+    pub(crate) async fn learn_secret(&self) {
         let PolicySource::Catalog(catalog_sync) = &self.policy_source else { return };
         if self.fleet.secret.get().is_some() {
             return;

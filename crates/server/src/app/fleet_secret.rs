@@ -75,6 +75,11 @@ impl FleetSecret {
         self.known().filter_map(move |keys| keys.policy_copy_key(salt))
     }
 
+    /// The keys that may open a message about figures. The first is the one that would seal it now.
+    pub(crate) fn fleet_figures_keys(&self, exchange: &[u8]) -> impl Iterator<Item = LessSafeKey> {
+        self.known().filter_map(move |keys| keys.fleet_figures_key(exchange))
+    }
+
     /// The key that hides subjects in the names of counters.
     pub(crate) fn counter_key(&self) -> Option<CounterKey> {
         self.in_use().counter_key()
@@ -109,6 +114,10 @@ impl SecretKeys {
 
     fn journal_query_key(&self, exchange: &[u8]) -> Option<LessSafeKey> {
         self.key(b"tollgate journal query", exchange, &AES_256_GCM_SIV)
+    }
+
+    fn fleet_figures_key(&self, exchange: &[u8]) -> Option<LessSafeKey> {
+        self.key(b"tollgate fleet figures", exchange, &AES_256_GCM_SIV)
     }
 
     fn policy_copy_key(&self, salt: &[u8]) -> Option<LessSafeKey> {

@@ -5,6 +5,7 @@ mod example;
 pub(crate) mod fleet;
 pub(crate) mod fleet_secret;
 pub(crate) mod offload;
+mod opening;
 mod publish;
 mod reload;
 pub(crate) mod state;

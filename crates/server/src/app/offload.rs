@@ -151,6 +151,10 @@ pub(crate) struct Queues {
     pub(crate) explanations: Offload,
     /// Queries for decisions of other nodes. They wait for those nodes, and occupy no thread.
     pub(crate) journal_queries: Offload,
+    /// Replays of recent requests.
+    pub(crate) previews: Offload,
+    /// Queries for the figures of all nodes. They wait for those nodes, and occupy no thread.
+    pub(crate) figure_queries: Offload,
 }
 
 impl Default for Queues {
@@ -165,6 +169,8 @@ impl Default for Queues {
             writes: queue(4, 128, 32),
             explanations: queue(1, 64, 16),
             journal_queries: queue(1, 64, 8),
+            previews: queue(1, 8, 2),
+            figure_queries: queue(1, 64, 16),
         }
     }
 }

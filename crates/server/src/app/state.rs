@@ -9,14 +9,15 @@ use std::time::Duration;
 use http::HeaderMap;
 use tokio::time::sleep;
 use tollgate::http::{HeaderFamilies, PathMatching, RefusalFormat};
-use tollgate::identity::{Extractor, Identity, KnownKey, Secret, TokenVerdict};
+use tollgate::identity::{Extractor, Identity, Secret, TokenVerdict};
 use tollgate::store::{AnyStore, FleetGate, Histogram, RemoteSettings, StoreSubscriptions};
-use tollgate::{Clock as _, Limiter, Micros, Policy, Stopwatch, SystemClock, Timestamp};
-use tollgate_catalog::{ApiKey, Catalog, CatalogError, Role, Token, View};
+use tollgate::{Clock as _, Limiter, Micros, Stopwatch, SystemClock, Timestamp};
+use tollgate_catalog::{Catalog, CatalogError, Role, Token, View};
 
 use crate::admin::auth::{CheckAccess, Principal, Right, TOKEN_HEADER, Tokens, WRONG_TOKEN};
 use crate::app::fleet::Fleet;
 use crate::app::offload::Queues;
+use crate::app::opening::{Opening, catalog_mailbox, known_key};
 use crate::check::checker::Checker;
 use crate::check::decision_id::NodeName;
 use crate::check::guard::{Guard, GuardLimits};
@@ -29,10 +30,12 @@ use crate::edge::http::extract::{BodyBound, Session};
 use crate::edge::http::problem::Problem;
 use crate::edge::listen::Peer;
 use crate::observe::audit_log::AuditLog;
+use crate::observe::fleet_figures::FleetFigures;
+use crate::observe::history::History;
 use crate::observe::metrics::Metrics;
+use crate::observe::preview::CheckOptions;
+use crate::observe::recent_traffic::RecentTraffic;
 use crate::policy::bans::BanQueue;
-use crate::policy::catalog_sync::CatalogSync;
-use crate::policy::file::PolicyFile;
 use crate::policy::rule_cache::RuleCache;
 use crate::policy::source::PolicySource;
 use crate::settings::{self, DenyStatus, RequestHeaders, Settings};
@@ -75,6 +78,10 @@ pub(crate) struct Shared {
     pub(crate) journal: Arc<Journal>,
     pub(crate) remote_journal: RemoteJournal,
     pub(crate) audit_log: Arc<AuditLog>,
+    pub(crate) history: History,
+    pub(crate) recent_traffic: Arc<RecentTraffic>,
+    pub(crate) fleet_figures: FleetFigures,
+    pub(crate) check_options: CheckOptions,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) families: HeaderFamilies,
     pub(crate) refusal: RefusalFormat,
@@ -157,6 +164,7 @@ impl ServerState {
             .subscribe(&settings.store, &node.text(), settings.uses_catalog(), &settings.remote)
             .map_err(|problem| failed(&format!("store: {problem}")))?;
         let StoreSubscriptions { mailbox, rule_cache } = subscriptions;
+        let mailbox = mailbox.or_else(|| catalog_mailbox(settings, node));
         // Last, so that an invalid setting leaves no new catalog behind.
         let opening = Opening::of(settings, RuleCache::new(rule_cache));
         let Opening { policy_source, policy } = opening.await?;
@@ -194,12 +202,14 @@ impl ServerState {
         let journal = Arc::new(Journal::new(node, settings.decisions_kept));
         let sealer = Arc::new(IdSealer::new(node));
         let audit_log = Arc::new(AuditLog::new(settings));
+        let recent_traffic = Arc::new(RecentTraffic::new(settings.recent_traffic));
         let checker = Checker {
             limiter: Arc::clone(&limiter),
             metrics: Arc::clone(&metrics),
             journal: Arc::clone(&journal),
             sealer: Arc::clone(&sealer),
             audit_log: Arc::clone(&audit_log),
+            recent_traffic: Arc::clone(&recent_traffic),
             idempotency: Idempotency::new(settings.idempotency.keys, lifetime),
         };
         let state = Self(Arc::new(Shared {
@@ -215,6 +225,13 @@ impl ServerState {
             journal,
             remote_journal: RemoteJournal::new(node, mailbox),
             audit_log,
+            history: History::default(),
+            recent_traffic,
+            fleet_figures: FleetFigures::new(node, SystemClock.now()),
+            check_options: CheckOptions {
+                path_case: settings.paths.case,
+                unmatched: settings.unmatched,
+            },
             metrics,
             families: settings.headers,
             refusal: settings.refusal.clone(),
@@ -364,32 +381,4 @@ impl Shared {
         }
         identity
     }
-}
-
-/// The source of the rules, and the first policy in force.
-struct Opening {
-    policy_source: PolicySource,
-    policy: Policy,
-}
-
-impl Opening {
-    async fn of(settings: &Settings, rule_cache: RuleCache) -> Result<Self, StartError> {
-        let for_redis = settings.store.is_redis();
-        let now = SystemClock.now();
-        if !settings.uses_catalog() {
-            let opened = PolicyFile::open(settings.rules.as_deref(), for_redis, now);
-            let (source, policy) = opened.map_err(StartError)?;
-            return Ok(Self { policy_source: PolicySource::File(source), policy });
-        }
-        let catalog_sync = CatalogSync::open(settings, rule_cache, now).await?;
-        let policy = catalog_sync.view().policy().clone();
-        Ok(Self { policy_source: PolicySource::Catalog(Box::new(catalog_sync)), policy })
-    }
-}
-
-/// An API key of the catalog, for the identification of clients.
-fn known_key(key: &ApiKey) -> Option<KnownKey> {
-    let digest = format!("sha256:{}", key.digest).parse().ok()?;
-    let (owner, tier, tenant) = (key.owner.clone(), key.tier.clone(), key.tenant.clone());
-    Some(KnownKey { owner, tier, tenant, ..KnownKey::new(digest) })
 }

@@ -1,4 +1,4 @@
-//! The one place that checks requests and records the decisions: metrics, journal, audit log, span.
+//! The one place that checks requests and records the decisions: metrics, recent traffic, journal, audit log, span.
 //! Every entry point goes through it.
 
 use std::sync::Arc;
@@ -20,6 +20,7 @@ use crate::edge::http::problem::Problem;
 use crate::edge::http::wire::check::{CheckBody, CheckSubject};
 use crate::observe::audit_log::{AuditLog, RequestContext};
 use crate::observe::metrics::{EntryPoint, Metrics, RequestOutcome};
+use crate::observe::recent_traffic::RecentTraffic;
 use crate::observe::traces::note_decision;
 
 /// How many checks of a batch are made before other tasks on the thread may run.
@@ -35,6 +36,7 @@ pub(crate) struct Checker {
     pub(crate) journal: Arc<Journal>,
     pub(crate) sealer: Arc<IdSealer>,
     pub(crate) audit_log: Arc<AuditLog>,
+    pub(crate) recent_traffic: Arc<RecentTraffic>,
     pub(crate) idempotency: Idempotency,
 }
 
@@ -45,6 +47,8 @@ pub(crate) struct Recording {
     pub(crate) entry: EntryPoint,
     /// Whether it counts as a request. A peek does not.
     pub(crate) is_request: bool,
+    /// How it ended, if the decision does not tell.
+    pub(crate) outcome: Option<RequestOutcome>,
     /// Which decisions have an id.
     pub(crate) naming: Naming,
     /// The call of its idempotency key, which a refund releases.
@@ -65,18 +69,19 @@ pub(crate) enum Naming {
 impl Recording {
     /// A check of the check API.
     pub(crate) fn of(entry: EntryPoint, check: &CheckBody<'_>) -> Self {
-        Self { entry, is_request: check.cost() > 0, naming: Naming::Kept, call: None }
+        let (is_request, naming) = (check.cost() > 0, Naming::Kept);
+        Self { entry, is_request, outcome: None, naming, call: None }
     }
 
     /// A request through a proxy or the gateway.
     pub(crate) const fn proxied(entry: EntryPoint) -> Self {
-        Self { entry, is_request: true, naming: Naming::Audited, call: None }
+        Self { entry, is_request: true, outcome: None, naming: Naming::Audited, call: None }
     }
 }
 
 impl Checker {
     /// Checks a request, records the decision, and responds with it and its id. `context` describes the
-    /// request for the audit log; without one, the decision is not audited.
+    /// request; without one, the decision is neither audited nor kept as recent traffic.
     #[inline]
     pub(crate) fn check<'a, 'c, R>(
         &'a self,
@@ -222,9 +227,17 @@ impl Checker {
         recording: Recording,
         context: impl FnOnce(&Decision) -> Option<RequestContext<'c>>,
     ) -> Option<IdText> {
-        let Recording { entry, is_request, naming, call } = recording;
+        let Recording { entry, is_request, outcome, naming, call } = recording;
+        let context = context(decision);
         if is_request && !has_caller_left() {
-            self.metrics.requests.count(entry, RequestOutcome::of(entry, decision));
+            let outcome = outcome.unwrap_or_else(|| RequestOutcome::of(entry, decision));
+            self.metrics.requests.count(entry, outcome);
+            if decision.degraded().is_some() {
+                self.metrics.requests.count_degraded();
+            }
+            if let Some(context) = &context {
+                self.recent_traffic.record(decision, outcome, context);
+            }
         }
         let is_allowed = decision.is_allowed();
         let is_kept = match naming {
@@ -239,8 +252,8 @@ impl Checker {
             let (id, text) = self.name(id, decision, call);
             self.journal.record(id, decision, call);
             let is_wanted = matches!(naming, Naming::Audited) || self.audit_log.wants(decision);
-            if is_wanted && let Some(context) = context(decision) {
-                self.audit_log.note(decision, text.clone(), &context);
+            if is_wanted && let Some(context) = &context {
+                self.audit_log.note(decision, text.clone(), context);
             }
             text
         });

@@ -15,7 +15,7 @@ const MAX_SHORT_BYTES: usize = 35;
 pub(super) const SEAL_MARK: char = '.';
 
 /// The name of a node, random for each start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct NodeName(u64);
 
 impl NodeName {
@@ -43,11 +43,11 @@ impl NodeName {
         self.0 & FLEET_NODE != 0
     }
 
-    pub(super) const fn to_bytes(self) -> [u8; 8] {
+    pub(crate) const fn to_bytes(self) -> [u8; 8] {
         self.0.to_be_bytes()
     }
 
-    pub(super) const fn from_bytes(bytes: [u8; 8]) -> Self {
+    pub(crate) const fn from_bytes(bytes: [u8; 8]) -> Self {
         Self(u64::from_be_bytes(bytes))
     }
 

@@ -95,10 +95,15 @@ impl Drop for PendingPlace<'_> {
 }
 
 impl RemoteJournal {
-    /// `mailbox` is that of this node, with the messages to it; `None` if no store is shared.
+    /// `mailbox` is that of this node, with the messages to it; `None` if nodes share neither a store nor a database.
     pub(crate) fn new(node: NodeName, mailbox: Option<(Mailbox, mpsc::Receiver<String>)>) -> Self {
         let (mailbox, inbox) = mailbox.unzip();
         Self { node, mailbox, inbox: Mutex::new(inbox), pending: Mutex::default() }
+    }
+
+    /// The mailbox of this node.
+    pub(crate) const fn mailbox(&self) -> Option<&Mailbox> {
+        self.mailbox.as_ref()
     }
 
     /// Asks the node that made a decision. Takes at most a second. The caller bounds how many calls there are.
@@ -152,17 +157,18 @@ impl RemoteJournal {
 }
 
 impl Shared {
-    /// Responds to queries of other nodes, and receives their responses, until it is dropped.
+    /// Responds to queries of other nodes, receives their responses, and passes on messages about figures, until it is
+    /// dropped.
     pub(crate) async fn exchange_journals(&self) {
         let Some(mut inbox) = self.remote_journal.inbox.lock().take() else { return };
         let (waiting, mut queries) = mpsc::channel(MAX_WAITING_QUERIES);
         let hearing = async move {
             while let Some(text) = inbox.recv().await {
-                let (Some(message), Some(secret)) =
-                    (QueryMessage::read(&text), self.fleet.secret())
-                else {
+                let Some(secret) = self.fleet.secret() else { continue };
+                if self.fleet_figures.hear(secret, &text, self.now()) {
                     continue;
-                };
+                }
+                let Some(message) = QueryMessage::read(&text) else { continue };
                 match message.direction {
                     Direction::Response => self.remote_journal.accept(secret, &message),
                     // The node that asked gives up after a while.

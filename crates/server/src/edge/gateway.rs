@@ -134,7 +134,7 @@ impl Shared {
         let context = |_: &Decision| {
             let Observed { request, parts, .. } = *observed;
             let (endpoint, method) = (Some(parts.uri.path()), Some(parts.method.as_str()));
-            Some(RequestContext { request, endpoint, method, domain: None, entries: &[] })
+            Some(RequestContext { endpoint, method, ..RequestContext::of(request) })
         };
         let recording = Recording::proxied(EntryPoint::Gateway);
         self.checker.record(observed.decision, recording, context).map(|id| (*id).to_owned())

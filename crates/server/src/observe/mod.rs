@@ -1,5 +1,9 @@
-//! What operators see: metrics, traces, the audit log.
+//! What operators see: metrics, traces, the audit log, and the figures of dashboards.
 
 pub(crate) mod audit_log;
+pub(crate) mod fleet_figures;
+pub(crate) mod history;
 pub(crate) mod metrics;
+pub(crate) mod preview;
+pub(crate) mod recent_traffic;
 pub(crate) mod traces;

@@ -50,6 +50,10 @@ const SETTINGS: &[(&str, &str)] = &[
     ("paths.mode", "Whether the gateway and forward-auth refuse ambiguous paths."),
     ("paths.case", "Whether capital letters make another path."),
     ("decisions_kept", "How many allowed and as many refused decisions can be explained."),
+    (
+        "recent_traffic",
+        "The memory for recent requests, which previews of changed rules replay, up to 4GiB; 0 for none.",
+    ),
     ("audit.decisions", "Whether decisions are kept; on with a catalog if not set."),
     ("audit.sample_allowed", "The share of allowed requests that is kept; all others are."),
     ("audit.rows_per_second", "The most decisions that a node writes in a second."),

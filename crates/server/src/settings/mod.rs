@@ -122,6 +122,8 @@ pub struct Settings {
     pub limits: Limits,
     /// How many recent decisions can be explained.
     pub decisions_kept: usize,
+    /// The most memory that recent requests take, which a preview replays; 0 keeps none.
+    pub recent_traffic: ByteSize,
     /// What is kept of decisions and changes, and for how long.
     pub audit: Audit,
     /// How long responses are kept for repeated calls.
@@ -167,6 +169,7 @@ impl Default for Settings {
             api_v1: VersionNotice::default(),
             limits: Limits::default(),
             decisions_kept: 16_384,
+            recent_traffic: ByteSize::mebibytes(64),
             audit: Audit::default(),
             idempotency: IdempotencySettings { keys: 100_000, kept_for: Duration::from_mins(5) },
         }

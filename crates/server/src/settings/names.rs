@@ -95,6 +95,8 @@ pub(super) fn read_all(layers: &mut Layers<'_>, settings: &mut Settings) {
     api_versions::read(layers, &mut settings.api_v1);
     read_limits(layers, &mut settings.limits);
     layers.read_within("decisions_kept", &mut settings.decisions_kept, 0..=10_000_000);
+    let most = ByteSize::kibibytes(0)..=ByteSize::mebibytes(4 << 10);
+    layers.read_within("recent_traffic", &mut settings.recent_traffic, most);
     audit::read(layers, settings);
     let IdempotencySettings { keys, kept_for } = &mut settings.idempotency;
     layers.read_within("idempotency.keys", keys, 0..=100_000_000);

@@ -1,4 +1,5 @@
-//! Messages between the nodes that count in one Redis: a channel for each node, `tg:node:` and its name.
+//! Messages between the nodes that count in one Redis: a channel for each node, `tg:node:` and its name, and one for all
+//! of them.
 
 use std::sync::Arc;
 
@@ -9,6 +10,7 @@ use super::address::{Discovery, RedisUrl};
 use super::listener::{Heard, Listener, ListenerTask, Topic};
 use super::rule_cache::{RedisRuleCache, RuleServer};
 use crate::StoreError;
+use crate::mailbox::Mailbox;
 use crate::remote::{INBOX_CAPACITY, MARK_NAME, MAX_MESSAGE_BYTES, RemoteSettings};
 
 const NODE_CHANNEL: &str = "node:";
@@ -43,19 +45,23 @@ impl RedisMailbox {
         let is_cluster = matches!(url.kind, Discovery::Cluster);
         let prefix = url.prefix.clone();
         let (sender, inbox) = mpsc::channel(INBOX_CAPACITY);
-        let hear = move |heard: Heard<'_>| {
-            if let Heard::Message(message) = heard
-                && message.len() <= MAX_MESSAGE_BYTES
-                && let Ok(message) = str::from_utf8(message)
-            {
-                // A full inbox loses messages, as a broken connection does.
-                let _ = sender.try_send(message.to_owned());
+        let hear = |sender: mpsc::Sender<String>| {
+            move |heard: Heard<'_>| {
+                if let Heard::Message(message) = heard
+                    && message.len() <= MAX_MESSAGE_BYTES
+                    && let Ok(message) = str::from_utf8(message)
+                {
+                    // A full inbox loses messages, as a broken connection does.
+                    let _ = sender.try_send(message.to_owned());
+                }
             }
         };
-        let channel = format!("{prefix}{NODE_CHANNEL}{node}");
-        let topic = Topic::new(channel, "messages of other nodes", hear);
+        let topics = [node, Mailbox::ALL_NODES].map(|node| {
+            let channel = format!("{prefix}{NODE_CHANNEL}{node}");
+            Topic::new(channel, "messages of other nodes", hear(sender.clone()))
+        });
         if has_rules {
-            let (rule_cache, place) = RedisRuleCache::start(url, settings, Some(topic))?;
+            let (rule_cache, place) = RedisRuleCache::start(url, settings, topics.into())?;
             let mailbox = Self { place, prefix, is_cluster, _listener: None };
             return Ok(RedisSubscriptions { mailbox, inbox, rule_cache: Some(rule_cache) });
         }
@@ -64,7 +70,7 @@ impl RedisMailbox {
         let mut probe = cmd("GETRANGE");
         probe.arg(&key).arg(0).arg(0);
         let place = Arc::new(RuleServer::new(url, &key, settings)?);
-        let _listener = Some(Listener::start(Arc::clone(&place), probe, vec![topic]));
+        let _listener = Some(Listener::start(Arc::clone(&place), probe, topics.into()));
         let mailbox = Self { place, prefix, is_cluster, _listener };
         Ok(RedisSubscriptions { mailbox, inbox, rule_cache: None })
     }

@@ -21,6 +21,7 @@ use super::{Ask, CarriedLimit};
 use crate::app::state::ServerState;
 use crate::check::checker::Recording;
 use crate::edge::http::problem::Problem;
+use crate::observe::audit_log::RequestContext;
 use crate::observe::metrics::RequestOutcome;
 
 /// What descriptors carry: a limit as it was sent, and compiled.
@@ -141,17 +142,15 @@ pub(super) async fn check(
     let line = decision.binding().map_or(0, |binding| binding.subject);
     let asked = place_of.get(line).and_then(|place| ask.descriptors.get(*place));
     let asked = asked.map(|asked| DescriptorRequest { domain: ask.domain, asked });
-    let context = |_: &Decision| Some(asked.as_ref()?.context());
+    let context =
+        |_: &Decision| Some(RequestContext { is_by_policy: false, ..asked.as_ref()?.context() });
     let recording = ask.recording();
-    if recording.is_request {
-        // Quotas that are exceeded do not refuse a request that another one admits.
-        let outcome = match RequestOutcome::of(recording.entry, &decision) {
-            RequestOutcome::Refused if !is_over => RequestOutcome::Allowed,
-            outcome => outcome,
-        };
-        app.metrics.requests.count(recording.entry, outcome);
-    }
-    let recording = Recording { is_request: false, ..recording };
+    // Quotas that are exceeded do not refuse a request that another one admits.
+    let outcome = match RequestOutcome::of(recording.entry, &decision) {
+        RequestOutcome::Refused if !is_over => RequestOutcome::Allowed,
+        outcome => outcome,
+    };
+    let recording = Recording { outcome: Some(outcome), ..recording };
     let id = app.checker.record(&decision, recording, context);
     let next_after = |line: usize| outcomes[line].as_ref()?.outcome.report.next_after;
     let refill = quotas.wait(&exceeded, next_after);

@@ -69,7 +69,8 @@ impl Ask<'_> {
     /// How the check is recorded. A request whose descriptors all peek is counted when it is charged.
     fn recording(&self) -> Recording {
         let is_request = self.descriptors.iter().any(|asked| asked.hits > 0);
-        Recording { entry: EntryPoint::Envoy, is_request, naming: Naming::Kept, call: None }
+        let (entry, naming) = (EntryPoint::Envoy, Naming::Kept);
+        Recording { entry, is_request, outcome: None, naming, call: None }
     }
 }
 

@@ -19,11 +19,11 @@ impl DescriptorRequest<'_, '_> {
     /// The context for the audit log.
     pub(super) fn context(&self) -> RequestContext<'_> {
         RequestContext {
-            request: self,
             endpoint: self.get(Attribute::Path),
             method: self.get(Attribute::Method),
             domain: Some(self.domain),
             entries: &self.asked.entries,
+            ..RequestContext::of(self)
         }
     }
 

@@ -13,8 +13,8 @@ use utoipa_axum::routes;
 use crate::admin;
 use crate::app::state::ServerState;
 use crate::edge::http::handlers::{
-    audit, authorize, batch, check, decisions, envoy_json, envoy_limits, events, health, peek,
-    refund, stats, status, top,
+    audit, authorize, batch, check, decisions, envoy_json, envoy_limits, events, health, history,
+    nodes, peek, preview, refund, stats, status, top,
 };
 use crate::edge::http::problem::Problem;
 use crate::edge::http::{docs_page, openapi};
@@ -44,6 +44,9 @@ const ADMIN_PATHS: &[&str] = &[
     "/api/v1/audit",
     "/api/v1/stats",
     "/api/v1/top",
+    "/api/v1/history",
+    "/api/v1/nodes",
+    "/api/v1/preview",
     "/api/v1/events",
     "/admin",
 ];
@@ -116,6 +119,9 @@ fn admin_api() -> OpenApiRouter<ServerState> {
         .routes(routes!(audit::decisions))
         .routes(routes!(stats::stats))
         .routes(routes!(top::top))
+        .routes(routes!(history::history))
+        .routes(routes!(nodes::nodes))
+        .routes(routes!(preview::preview))
         .routes(routes!(events::events))
 }
 

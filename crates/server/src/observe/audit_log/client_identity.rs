@@ -121,8 +121,13 @@ fn spelled(address: IpAddr) -> String {
 
 /// A value, redacted if its name says that it is a secret.
 fn discreet(name: &str, value: &str) -> String {
+    if is_secret_name(name) { digested(value) } else { kept(value) }
+}
+
+/// Whether values of this name are likely to be secret.
+pub(crate) fn is_secret_name(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
-    if SECRETS.iter().any(|secret| name.contains(secret)) { digested(value) } else { kept(value) }
+    SECRETS.iter().any(|secret| name.contains(secret))
 }
 
 /// The beginning of the digest of a secret.
@@ -139,8 +144,7 @@ mod tests {
     use tollgate::Request;
 
     fn told(request: &Request<'_>, counted_by: &[Identifier], entries: &[(&str, &str)]) -> String {
-        let context =
-            RequestContext { request, endpoint: None, method: None, domain: None, entries };
+        let context = RequestContext { entries, ..RequestContext::of(request) };
         let known = identifiers(&context, counted_by);
         let pairs: Vec<String> = known.iter().map(|(name, it)| format!("{name}={it}")).collect();
         format!("{}: {}", client(&known), pairs.join(" "))
@@ -201,7 +205,7 @@ mod tests {
         #[test]
         fn recorded_texts_are_bounded(text in ".{0,600}") {
             let request = Request::new().user_id(&text).ip(&text).tenant(&text);
-            let context = RequestContext { request: &request, endpoint: None, method: None, domain: None, entries: &[(&text, &text)] };
+            let context = RequestContext { entries: &[(&text, &text)], ..RequestContext::of(&request) };
             let known = identifiers(&context, &[]);
             for (name, value) in &known {
                 prop_assert!(name.len() <= MAX_TEXT_BYTES && value.len() <= MAX_TEXT_BYTES);
@@ -217,7 +221,7 @@ mod tests {
             let entries: Vec<(&str, &str)> =
                 names.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
             let request = Request::new();
-            let context = RequestContext { request: &request, endpoint: None, method: None, domain: None, entries: &entries };
+            let context = RequestContext { entries: &entries, ..RequestContext::of(&request) };
             let known = identifiers(&context, &[]);
             let bytes: usize = known.iter().map(|(name, value)| name.len() + value.len()).sum();
             prop_assert!(bytes <= MAX_OTHER_BYTES, "{} bytes", bytes);

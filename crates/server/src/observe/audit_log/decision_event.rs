@@ -15,7 +15,7 @@ use crate::check::decision_id::IdText;
 use crate::edge::http::wire::response::{reason, refuser};
 use crate::edge::http::wire::time::rfc_3339_exact;
 
-/// What the audit log needs to know about a request.
+/// What is recorded of a request, besides its decision.
 pub(crate) struct RequestContext<'a> {
     /// The request that was checked.
     pub(crate) request: &'a dyn Attributes,
@@ -27,6 +27,25 @@ pub(crate) struct RequestContext<'a> {
     pub(crate) domain: Option<&'a str>,
     /// The entries of a descriptor of Envoy.
     pub(crate) entries: &'a [(&'a str, &'a str)],
+    /// The rule of a check by rule.
+    pub(crate) asked_rule: Option<&'a str>,
+    /// Whether the policy decides, not a file of envoyproxy/ratelimit.
+    pub(crate) is_by_policy: bool,
+}
+
+impl<'a> RequestContext<'a> {
+    /// A request of which nothing else is known.
+    pub(crate) const fn of(request: &'a dyn Attributes) -> Self {
+        Self {
+            request,
+            endpoint: None,
+            method: None,
+            domain: None,
+            entries: &[],
+            asked_rule: None,
+            is_by_policy: true,
+        }
+    }
 }
 
 impl RequestContext<'_> {

@@ -4,6 +4,7 @@
 //! overwritten, and gets an event with their number.
 
 use std::collections::HashMap;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,7 +34,7 @@ const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
 /// Publishes events to subscribers.
 #[derive(Debug)]
 pub(crate) struct Events {
-    sender: broadcast::Sender<Bytes>,
+    sender: broadcast::Sender<PublishedEvent>,
     places: Arc<Semaphore>,
     by_token: Arc<Mutex<HashMap<String, usize>>>,
     heartbeat: Duration,
@@ -55,11 +56,17 @@ impl Events {
         }
     }
 
-    /// Publishes an event to all subscribers, if there are any.
-    pub(crate) fn publish<T: Serialize>(&self, name: &str, content: impl FnOnce() -> T) {
+    /// Publishes an event to all subscribers, if there are any: to those of a tenant only if it is about that tenant.
+    pub(crate) fn publish<T: Serialize>(
+        &self,
+        name: &str,
+        tenant: Option<&str>,
+        content: impl FnOnce() -> T,
+    ) {
         if self.sender.receiver_count() > 0 {
+            let (tenant, text) = (tenant.map(Arc::from), event(name, &content()));
             // All subscribers may have disconnected meanwhile.
-            let _ = self.sender.send(event(name, &content()));
+            let _ = self.sender.send(PublishedEvent { tenant, text });
         }
     }
 
@@ -69,10 +76,12 @@ impl Events {
         self.end.request();
     }
 
-    /// A body with all events from now on, for the holder of a token, until that is `revoked`.
+    /// A body with all events from now on, for the holder of a token, until that is `revoked`. The holder of a token of
+    /// a tenant gets those about the tenant.
     pub(crate) fn subscribe(
         &self,
         token: &str,
+        tenant: Option<String>,
         revoked: impl Future<Output = ()> + Send + 'static,
     ) -> Result<Body, Problem> {
         let place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| self.no_place())?;
@@ -80,6 +89,7 @@ impl Events {
         let (pieces, body) = pieces();
         let subscription = EventSubscription {
             events: self.sender.subscribe(),
+            tenant,
             pieces,
             heartbeat: self.heartbeat,
             _place: place,
@@ -146,8 +156,17 @@ impl Drop for SubscriberPlace {
     }
 }
 
+/// An event as it is sent, and the tenant that it is about.
+#[derive(Clone, Debug)]
+struct PublishedEvent {
+    tenant: Option<Arc<str>>,
+    text: Bytes,
+}
+
 struct EventSubscription {
-    events: broadcast::Receiver<Bytes>,
+    events: broadcast::Receiver<PublishedEvent>,
+    /// The only tenant whose events are wanted.
+    tenant: Option<String>,
     pieces: BodySender,
     heartbeat: Duration,
     _place: OwnedSemaphorePermit,
@@ -160,14 +179,29 @@ impl EventSubscription {
         // Some clients do not see the head of a response before the first bytes of its body.
         let mut piece = Bytes::from_static(b": listening\n\n");
         while self.pieces.send(Ok(piece)).await.is_ok() {
-            piece = tokio::select! {
-                told = self.events.recv() => match told {
-                    Ok(event) => event,
-                    Err(RecvError::Lagged(count)) => event("lost", &json!({"events": count})),
-                    Err(RecvError::Closed) => return,
+            let Some(next) = self.next().await else { return };
+            piece = next;
+        }
+    }
+
+    /// The next piece of the stream; `None` at its end.
+    async fn next(&mut self) -> Option<Bytes> {
+        let Self { events, tenant, pieces, heartbeat, .. } = self;
+        let is_wanted = |event: &PublishedEvent| {
+            tenant.is_none() || tenant.as_deref() == event.tenant.as_deref()
+        };
+        // Also when all that happens is about others.
+        let mut heartbeat = pin!(sleep(*heartbeat));
+        loop {
+            return tokio::select! {
+                told = events.recv() => match told {
+                    Ok(event) if is_wanted(&event) => Some(event.text),
+                    Ok(_) => continue,
+                    Err(RecvError::Lagged(count)) => Some(event("lost", &json!({"events": count}))),
+                    Err(RecvError::Closed) => None,
                 },
-                () = sleep(self.heartbeat) => Bytes::from_static(b":\n\n"),
-                () = self.pieces.closed() => return,
+                () = &mut heartbeat => Some(Bytes::from_static(b":\n\n")),
+                () = pieces.closed() => None,
             };
         }
     }
@@ -186,7 +220,7 @@ mod tests {
     use http_body_util::BodyExt as _;
 
     fn listen(events: &Events, token: &str) -> Result<Body, Problem> {
-        events.subscribe(token, std::future::pending())
+        events.subscribe(token, None, std::future::pending())
     }
 
     async fn next(body: &mut Body) -> Option<String> {
@@ -197,15 +231,15 @@ mod tests {
     #[tokio::test]
     async fn subscribers_get_events_and_the_number_they_missed() {
         let events = Events::new(Duration::from_secs(75));
-        events.publish("early", || json!({}));
+        events.publish("early", None, || json!({}));
         let mut body = listen(&events, "a").expect("a place");
         assert_eq!(next(&mut body).await.as_deref(), Some(": listening\n\n"));
-        events.publish("decision", || json!({"client": "a\nb"}));
+        events.publish("decision", Some("acme"), || json!({"client": "a\nb"}));
         let told = "event: decision\ndata: {\"client\":\"a\\nb\"}\n\n";
         assert_eq!(next(&mut body).await.as_deref(), Some(told));
         // The forwarding task runs only when this one waits.
         for number in 0..EVENTS_CAPACITY + 10 {
-            events.publish("decision", || number);
+            events.publish("decision", None, || number);
         }
         let told = "event: lost\ndata: {\"events\":10}\n\n";
         assert_eq!(next(&mut body).await.as_deref(), Some(told));
@@ -247,10 +281,22 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn subscribers_of_a_tenant_get_its_events_only() {
+        let events = Events::new(Duration::from_secs(75));
+        let own = Some("acme".to_owned());
+        let mut body = events.subscribe("a", own, std::future::pending()).expect("a place");
+        assert_eq!(next(&mut body).await.as_deref(), Some(": listening\n\n"));
+        for (tenant, number) in [(None, 1), (Some("globex"), 2), (Some("acme"), 3)] {
+            events.publish("decision", tenant, || number);
+        }
+        assert_eq!(next(&mut body).await.as_deref(), Some("event: decision\ndata: 3\n\n"));
+    }
+
+    #[tokio::test]
     async fn a_revoked_token_gets_no_more_events() {
         let events = Events::new(Duration::from_secs(75));
         let (revoke, revoked) = tokio::sync::oneshot::channel::<()>();
-        let mut body = events.subscribe("a", async { drop(revoked.await) }).expect("a place");
+        let mut body = events.subscribe("a", None, async { drop(revoked.await) }).expect("a place");
         assert_eq!(next(&mut body).await.as_deref(), Some(": listening\n\n"));
         revoke.send(()).expect("a subscriber");
         assert_eq!(next(&mut body).await, None);

@@ -1,9 +1,8 @@
-//! Processes decisions in the background: writes them to a log, ranks heavy hitters, and publishes
-//! events. No check waits for it.
+//! Processes decisions in the background: writes them to a log, and publishes events. No check waits for it.
 //!
-//! A handler puts a [`DecisionEvent`] into a queue, unless that is full. From there one task passes it to the
-//! heavy hitters ([`top`]), to subscribers ([`events`]), and to the writer of the log ([`writer`]),
-//! which has a separate queue: a slow database costs rows of the log, and nothing else.
+//! A handler puts a [`DecisionEvent`] into a queue, unless that is full. From there one task passes it to
+//! subscribers ([`events`]), and to the writer of the log ([`writer`]), which has a separate queue: a slow database costs
+//! rows of the log, and nothing else.
 
 mod channel_body;
 mod client_identity;
@@ -14,7 +13,6 @@ pub(crate) mod log;
 pub(crate) mod resets;
 mod retrying_writer;
 mod shares;
-pub(crate) mod top;
 mod writer;
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -27,14 +25,13 @@ use tokio::time::sleep;
 use tollgate::{Decision, Micros, Policy};
 use tollgate_catalog::Catalog;
 
-pub(crate) use self::client_identity::shortened;
+pub(crate) use self::client_identity::{is_secret_name, shortened};
 use self::decision_event::DecisionEvent;
 pub(crate) use self::decision_event::RequestContext;
 use self::events::Events;
 use self::export::Exports;
 use self::resets::Resets;
 use self::shares::WriteShares;
-use self::top::Top;
 use self::writer::AuditWriter;
 use crate::app::state::Shared;
 use crate::check::decision_id::IdText;
@@ -68,7 +65,6 @@ pub(crate) struct AuditLog {
     /// A request is in the sample if its hash is below this number.
     chosen_below: u64,
     counts: AuditCounts,
-    top: Mutex<Top>,
     shares: Mutex<WriteShares>,
     pub(crate) events: Events,
     pub(crate) exports: Exports,
@@ -111,7 +107,6 @@ impl AuditLog {
             allowed: AtomicU64::new(1),
             chosen_below: end_of(settings.audit.sample_allowed),
             counts: AuditCounts::default(),
-            top: Mutex::default(),
             shares: Mutex::new(WriteShares::new(settings.audit.rows_per_second)),
             events: Events::new(settings.limits.idle_timeout),
             exports: Exports::default(),
@@ -151,22 +146,14 @@ impl AuditLog {
         self.counts.outcomes()
     }
 
-    /// Reads the heavy hitters; `look` also gets how many decisions were missed so far.
-    pub(crate) fn with_top<T>(&self, look: impl FnOnce(&Top, u64) -> T) -> T {
-        let missed = self.counts.missed.load(Relaxed);
-        look(&self.top.lock(), missed)
-    }
-
-    /// Passes a note to the heavy hitters, the subscribers and the log.
+    /// Passes a note to the subscribers and the log.
     fn take(
         &self,
         app: &Shared,
         note: Box<DecisionEvent>,
         log: Option<&mpsc::Sender<Box<DecisionEvent>>>,
     ) {
-        let missed = self.counts.missed.load(Relaxed);
-        self.top.lock().count(&note, app.now(), missed);
-        self.events.publish("decision", || note.to_entry());
+        self.events.publish("decision", note.tenant.as_deref(), || note.to_entry());
         let Some(log) = log else { return };
         let has_share = self.shares.lock().take(&note.client, note.tenant.as_deref(), app.now());
         if !has_share || log.try_send(note).is_err() {
@@ -195,7 +182,7 @@ fn is_held(decision: &Decision) -> bool {
 impl Shared {
     /// Publishes the new revision to subscribers.
     pub(crate) fn tell_revision(&self, policy: &Policy) {
-        self.audit_log.events.publish("revision", || {
+        self.audit_log.events.publish("revision", None, || {
             let at = rfc_3339_exact(self.now());
             json!({"revision": policy.revision().number, "at": at, "rules": policy.rules().len()})
         });

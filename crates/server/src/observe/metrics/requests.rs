@@ -43,7 +43,10 @@ const OUTCOMES: [&str; 6] = ["allowed", "refused", "denied", "throttled", "unlim
 
 /// Counts requests. The labels are positions, so that counting is one atomic addition.
 #[derive(Debug, Default)]
-pub(crate) struct Requests([EntryCounts; ENTRIES.len()]);
+pub(crate) struct Requests {
+    entries: [EntryCounts; ENTRIES.len()],
+    degraded: AtomicU64,
+}
 
 /// The counts of one entry, on a cache line that no other entry writes to.
 #[derive(Debug, Default)]
@@ -86,12 +89,23 @@ impl Requests {
     /// Counts a request.
     #[inline]
     pub(crate) fn count(&self, entry: EntryPoint, outcome: RequestOutcome) {
-        self.0[entry as usize].0[outcome as usize].fetch_add(1, Ordering::Relaxed);
+        self.entries[entry as usize].0[outcome as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a request that was decided without the shared store.
+    #[cold]
+    pub(crate) fn count_degraded(&self) {
+        self.degraded.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many requests were decided without the shared store.
+    pub(crate) fn degraded(&self) -> u64 {
+        self.degraded.load(Ordering::Relaxed)
     }
 
     pub(crate) fn read(&self) -> RequestCounts {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        RequestCounts(std::array::from_fn(|entry| self.0[entry].0.each_ref().map(read)))
+        RequestCounts(std::array::from_fn(|entry| self.entries[entry].0.each_ref().map(read)))
     }
 }
 

@@ -17,6 +17,7 @@ use super::encode::{by_outcome, counter, histogram, write_counter};
 use super::{MetricsFormat, RESPONSE_CLASSES, RequestCounts, servers};
 use crate::edge::envoy::values::Hits;
 use crate::observe::audit_log::AuditOutcomes;
+use crate::observe::recent_traffic::TrafficSize;
 use crate::policy::load_status::LoadStatus;
 use crate::policy::policy_copy::PolicyCopyCounts;
 
@@ -65,6 +66,12 @@ pub(crate) struct MetricsSnapshot {
     pub(crate) audit: AuditOutcomes,
     /// Resets for the log, by outcome.
     pub(crate) resets: AuditOutcomes,
+    /// Requests decided without the shared store.
+    pub(crate) degraded: u64,
+    /// The requests that are kept for previews.
+    pub(crate) traffic: TrafficSize,
+    /// Requests that were neither ranked nor kept.
+    pub(crate) traffic_lost: u64,
     pub(crate) ready: bool,
 }
 
@@ -226,6 +233,10 @@ impl Collector for MetricsSnapshot {
         )?;
         let help = "Counters of clients at their limit that were evicted, so that their limits started anew.";
         counter(encoder, "evictions_exhausted", help, self.exhausted_evictions)?;
+        let help = "Requests decided without the shared store, each counted once.";
+        counter(encoder, "requests_degraded", help, self.degraded)?;
+        let help = "Requests that top lists and previews lack, because they came too fast.";
+        counter(encoder, "recent_traffic_lost", help, self.traffic_lost)?;
         let help = "Configurations that could not be loaded.";
         counter(encoder, "config_errors", help, self.config_errors)?;
         for (name, help, value) in [
@@ -239,6 +250,26 @@ impl Collector for MetricsSnapshot {
                 "policy_copy_bytes",
                 "Size of the copy of the policy in Redis that this node published or loaded last.",
                 self.policy_copy.bytes as f64,
+            ),
+            (
+                "recent_traffic_bytes",
+                "Size of the recent requests that are kept.",
+                self.traffic.bytes as f64,
+            ),
+            (
+                "recent_traffic_requests",
+                "Recent requests that are kept.",
+                self.traffic.requests as f64,
+            ),
+            (
+                "recent_traffic_span_seconds",
+                "Time from the first to the last of these requests.",
+                self.traffic.span.get() as f64 / 1e6,
+            ),
+            (
+                "recent_traffic_one_in",
+                "One in so many clients is kept; 1 if all are.",
+                self.traffic.one_in as f64,
             ),
             ("idempotency_keys", "Idempotency keys remembered.", self.idempotency_keys as f64),
             (

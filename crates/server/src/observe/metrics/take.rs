@@ -67,6 +67,9 @@ impl Shared {
             idempotency_keys: self.checker.idempotency.len(),
             audit: self.audit_log.outcomes(),
             resets: self.audit_log.resets.outcomes(),
+            degraded: self.metrics.requests.degraded(),
+            traffic: self.recent_traffic.size(),
+            traffic_lost: self.recent_traffic.lost(),
             ready: !self.is_draining.load(Ordering::Relaxed),
         }
     }

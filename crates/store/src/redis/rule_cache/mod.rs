@@ -59,14 +59,14 @@ impl RedisRuleCache {
     /// # Errors
     /// What is wrong with the URL, without its password.
     pub fn connect(url: &str, settings: &RemoteSettings) -> Result<Self, String> {
-        Self::start(RedisUrl::parse(url)?, settings, None).map(|(rule_cache, _)| rule_cache)
+        Self::start(RedisUrl::parse(url)?, settings, Vec::new()).map(|(rule_cache, _)| rule_cache)
     }
 
-    /// Connects, and listens to another channel on the same connection. Returns the server too.
+    /// Connects, and listens to other channels on the same connection. Returns the server too.
     pub(super) fn start(
         url: RedisUrl,
         settings: &RemoteSettings,
-        other: Option<Topic>,
+        others: Vec<Topic>,
     ) -> Result<(Self, Arc<RuleServer>), String> {
         let prefix = if url.prefix == DEFAULT_PREFIX { "" } else { &url.prefix };
         let (key, channel) = (format!("{prefix}{RULES_KEY}"), format!("{prefix}{CHANNEL}"));
@@ -77,7 +77,7 @@ impl RedisRuleCache {
         let topic = Topic::new(channel.clone(), "rule changes", hear);
         let mut probe = cmd("EXISTS");
         probe.arg(&key);
-        let topics = [topic].into_iter().chain(other).collect();
+        let topics = [topic].into_iter().chain(others).collect();
         let _listener = Listener::start(Arc::clone(&place), probe, topics);
         Ok((Self { place: Arc::clone(&place), key, channel, changes, _listener }, place))
     }

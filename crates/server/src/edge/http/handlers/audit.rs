@@ -115,7 +115,7 @@ pub(crate) async fn changes(
 /// Lists decisions that were kept, the newest first: all refused, denied and throttled ones, and a
 /// sample of the others.
 ///
-/// The administrator of a tenant sees those about requests of that tenant. They are written within seconds. With `Accept: application/x-ndjson` all of it is sent, one record a
+/// They are written within seconds. Administrators of a tenant see those about its requests. With `Accept: application/x-ndjson` all of it is sent, one record a
 /// line.
 #[utoipa::path(
     get, path = "/api/v1/audit/decisions", tag = "audit", security(("token" = [])),
@@ -150,7 +150,7 @@ pub(crate) async fn decisions(
         client: query.owned("client")?.map(|client| shortened(&client).to_owned()),
         rule_id: query.owned("rule_id")?,
         action: one_of(&query, "action", &actions)?,
-        // A tenant's administrator gets the decisions about requests of that tenant only.
+        // A tenant's administrator gets the decisions about that tenant only.
         tenant: session
             .tenant()
             .map_or_else(|| query.owned("tenant"), |own| Ok(Some(own)))?

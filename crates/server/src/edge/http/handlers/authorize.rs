@@ -97,7 +97,7 @@ impl Shared {
         };
         let context = |_: &Decision| {
             let (endpoint, method) = (Some(&*asked.path), Some(&*asked.method));
-            Some(RequestContext { request: &request, endpoint, method, domain: None, entries: &[] })
+            Some(RequestContext { endpoint, method, ..RequestContext::of(&request) })
         };
         let checked = self.checker.check(
             CheckTarget::Request(&request),

@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 
 use super::audit::accepts;
 use crate::app::state::ServerState;
-use crate::edge::http::extract::Viewer;
+use crate::edge::http::extract::RuleViewer;
 use crate::edge::http::openapi::AdminProblems;
 use crate::edge::http::paging::Parameters;
 use crate::edge::http::problem::{Problem, ProblemBody};
@@ -16,7 +16,7 @@ const EVENT_STREAM: &str = "text/event-stream";
 /// Streams decisions and new revisions as server-sent events.
 ///
 /// Events are `decision`, `revision`, and `lost` for a client that reads too slowly. The client has to
-/// send `Accept: text/event-stream`. The stream ends when the token is revoked, expires, or gets another
+/// send `Accept: text/event-stream`. Administrators of a tenant get the decisions about its requests. The stream ends when the token is revoked, expires, or gets another
 /// role or tenant.
 #[utoipa::path(
     get, path = "/api/v1/events", tag = "audit", security(("token" = [])),
@@ -31,7 +31,7 @@ const EVENT_STREAM: &str = "text/event-stream";
 )]
 pub(crate) async fn events(
     State(app): State<ServerState>,
-    Viewer(session): Viewer,
+    RuleViewer(session): RuleViewer,
     OriginalUri(uri): OriginalUri,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
@@ -46,7 +46,8 @@ pub(crate) async fn events(
     }
     let (shared, principal) = (app.clone(), session.principal.clone());
     let revoked = async move { shared.until_invalid(&principal).await };
-    let body = app.audit_log.events.subscribe(session.principal.name(), revoked)?;
+    let body =
+        app.audit_log.events.subscribe(session.principal.name(), session.tenant(), revoked)?;
     let mut fields = session.fields;
     fields.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     Ok((fields, [(header::CONTENT_TYPE, EVENT_STREAM)], body).into_response())

@@ -46,8 +46,8 @@ pub(crate) async fn peek(
     let decision = checked.await;
     let mut fields = HeaderMap::new();
     write_fields(&decision, app.families, &mut fields);
-    let recording =
-        Recording { entry: EntryPoint::Http, is_request: false, naming: Naming::Kept, call: None };
+    let (entry, naming) = (EntryPoint::Http, Naming::Kept);
+    let recording = Recording { entry, is_request: false, outcome: None, naming, call: None };
     let id = app.checker.record(&decision, recording, |_| None);
     let mut answer = Vec::new();
     let detail = check.detail.unwrap_or(true);

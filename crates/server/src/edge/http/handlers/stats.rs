@@ -1,33 +1,41 @@
-//! `GET /api/v1/stats`: how requests ended on this node, and how often each rule decided what.
+//! `GET /api/v1/stats`: how requests ended, and how often each rule decided what, in the fleet or on this node.
 
 use axum::Json;
 use axum::extract::{OriginalUri, State};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
-use tollgate::{BanCounts, RuleCounts};
+use tollgate::RuleCounts;
 use utoipa::ToSchema;
 
 use crate::app::state::ServerState;
 use crate::edge::http::extract::RuleViewer;
+use crate::edge::http::handlers::top::scope;
 use crate::edge::http::openapi::AdminProblems;
 use crate::edge::http::paging::Parameters;
 use crate::edge::http::problem::{Problem, ProblemBody};
-use crate::observe::metrics::{RequestCounts, RequestOutcome};
+use crate::observe::fleet_figures::StatsFigures;
+use crate::observe::history::RequestFigures;
 
-/// The figures of this node.
+/// The figures of all nodes, or of this one, since their start.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct StatsAnswer {
-    /// How long it has been running.
+    /// How long this node has been running.
     uptime_seconds: f64,
-    /// The revision in force.
+    /// The revision in force on this node.
     revision: u64,
-    /// Requests, each counted once; absent for the administrator of a tenant.
+    /// fleet or node: whose figures they are.
+    scope: &'static str,
+    /// How many nodes have responded.
+    nodes: usize,
+    /// The nodes that did not respond.
+    silent_nodes: Vec<String>,
+    /// Requests, each counted once; absent for administrators of a tenant.
     #[serde(skip_serializing_if = "Option::is_none")]
     totals: Option<RequestTotals>,
-    /// Bans; absent for the administrator of a tenant.
+    /// Bans; absent for administrators of a tenant.
     #[serde(skip_serializing_if = "Option::is_none")]
     bans: Option<BanFigures>,
-    /// Every rule; for the administrator of a tenant, those of that tenant.
+    /// Every rule; for administrators of a tenant, those of the tenant.
     rules: Vec<RuleStats>,
 }
 
@@ -48,19 +56,16 @@ pub(crate) struct RequestTotals {
     unlimited: u64,
     /// Not checked: the request was invalid, or the store unavailable and a rule fails closed.
     error: u64,
+    /// Decided without the shared store; also counted above.
+    degraded: u64,
 }
 
-impl From<RequestCounts> for RequestTotals {
-    fn from(counts: RequestCounts) -> Self {
-        Self {
-            requests: counts.iter().map(|(.., count)| count).sum(),
-            allowed: counts.total(RequestOutcome::Allowed),
-            refused: counts.total(RequestOutcome::Refused),
-            denied: counts.total(RequestOutcome::Denied),
-            throttled: counts.total(RequestOutcome::Throttled),
-            unlimited: counts.total(RequestOutcome::Unlimited),
-            error: counts.total(RequestOutcome::Error),
-        }
+impl From<RequestFigures> for RequestTotals {
+    fn from(figures: RequestFigures) -> Self {
+        let requests = figures.all();
+        let RequestFigures { allowed, refused, denied, throttled, unlimited, error, degraded } =
+            figures;
+        Self { requests, allowed, refused, denied, throttled, unlimited, error, degraded }
     }
 }
 
@@ -69,17 +74,10 @@ impl From<RequestCounts> for RequestTotals {
 pub(crate) struct BanFigures {
     /// In force now.
     in_force: u64,
-    /// Made by this node.
+    /// Made.
     made: u64,
-    /// Not made by this node because there were too many.
+    /// Not made because there were too many.
     not_made: u64,
-}
-
-impl From<BanCounts> for BanFigures {
-    fn from(counts: BanCounts) -> Self {
-        let BanCounts { in_force, made, not_made } = counts;
-        Self { in_force: in_force as u64, made, not_made }
-    }
 }
 
 /// The decisions of one rule.
@@ -119,13 +117,15 @@ impl From<RuleCounts> for CountsAnswer {
     }
 }
 
-/// Shows how often each rule admitted, refused and warned on this node. The administrator of a tenant sees the rules of that
-/// tenant.
+/// Shows how requests ended, and how often each rule admitted, refused and warned, since the nodes started.
+///
+/// In a fleet, the figures of all nodes are added up. Administrators of a tenant see the rules of that tenant.
 #[utoipa::path(
     get, path = "/api/v1/stats", tag = "audit", security(("token" = [])),
+    params(("scope" = Option<String>, Query, description = "fleet or node: the figures of all nodes, or of this one; fleet if not given")),
     responses(
         (status = 200, description = "The figures", body = StatsAnswer),
-        (status = 400, description = "There are no parameters", body = ProblemBody<'_>, content_type = "application/problem+json"),
+        (status = 400, description = "The query cannot be read", body = ProblemBody<'_>, content_type = "application/problem+json"),
         AdminProblems,
     )
 )]
@@ -134,25 +134,28 @@ pub(crate) async fn stats(
     RuleViewer(session): RuleViewer,
     OriginalUri(uri): OriginalUri,
 ) -> Result<Response, Problem> {
-    Parameters::read(&uri, &[])?;
-    let (own, policy) = (session.tenant(), app.limiter.policy());
-    let is_visible = |rule_id: &str| match &own {
-        Some(own) => {
-            policy.rules().find(rule_id).is_some_and(|rule| rule.tenant.as_deref() == Some(own))
-        }
-        None => true,
-    };
-    let rules: Vec<RuleStats> = app
-        .rule_counts()
-        .filter(|(rule_id, _)| is_visible(rule_id))
-        .map(|(rule_id, counts)| RuleStats { rule_id: rule_id.to_string(), counts: counts.into() })
-        .collect();
+    let (scope_name, scope) = scope(&Parameters::read(&uri, &["scope"])?)?;
+    let _ticket = app.queues.figure_queries.enter(&session.caller())?;
+    let merged = app.stats(scope).await;
+    let StatsFigures { totals, bans_in_force, bans_made, bans_not_made, rules } = merged.figures;
+    let tenant = session.tenant();
+    let is_for_operators = tenant.is_none();
+    let rules = rules.into_iter().filter(|(it, _)| app.is_rule_of(it, tenant.as_deref()));
+    let bans = BanFigures { in_force: bans_in_force, made: bans_made, not_made: bans_not_made };
     let answer = StatsAnswer {
         uptime_seconds: app.started.elapsed().as_secs_f64(),
         revision: app.policy_source.in_force().revision.number,
-        totals: own.is_none().then(|| app.metrics.requests.read().into()),
-        bans: own.is_none().then(|| app.limiter.ban_counts().into()),
-        rules,
+        scope: scope_name,
+        nodes: merged.nodes,
+        silent_nodes: if is_for_operators { merged.silent } else { Vec::new() },
+        totals: is_for_operators.then(|| totals.into()),
+        bans: is_for_operators.then_some(bans),
+        rules: rules
+            .map(|(rule_id, counts)| RuleStats {
+                rule_id: rule_id.to_string(),
+                counts: counts.into(),
+            })
+            .collect(),
     };
     Ok((session.fields, Json(answer)).into_response())
 }

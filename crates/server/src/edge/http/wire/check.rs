@@ -107,13 +107,8 @@ impl CheckBody<'_> {
     pub(crate) fn context(&self) -> RequestContext<'_> {
         let key = self.key(|key_type| key_type == KeyType::Endpoint);
         let endpoint = self.endpoint.as_deref().or(key);
-        RequestContext {
-            request: self,
-            endpoint,
-            method: self.method.as_deref(),
-            domain: None,
-            entries: &[],
-        }
+        let (method, asked_rule) = (self.method.as_deref(), self.rule_id.as_deref());
+        RequestContext { endpoint, method, asked_rule, ..RequestContext::of(self) }
     }
 
     /// The caller chooses how many attributes there are, so their number is bounded. The end client

@@ -81,6 +81,14 @@ fn every_metric_is_rendered() {
         idempotency_keys: 0,
         audit: [("written", 8), ("lost", 3), ("failed", 0)],
         resets: [("written", 0), ("lost", 0), ("failed", 1)],
+        degraded: 61,
+        traffic: TrafficSize {
+            bytes: 62,
+            requests: 63,
+            span: tollgate::Micros::from_secs(64),
+            one_in: 2,
+        },
+        traffic_lost: 65,
         ready: true,
     }
     .render(MetricsFormat::OpenMetrics);

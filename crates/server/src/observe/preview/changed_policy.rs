@@ -1,0 +1,124 @@
+//! The policy in force with a change, compiled as if it were applied.
+
+use std::collections::BTreeMap;
+
+use http::StatusCode;
+use tollgate::Policy;
+use tollgate::rules::document::{RuleDocument, TierDocument};
+use tollgate::rules::{DirectoryChange, List, PolicyDocument, Problem as Flaw, Source};
+
+use super::PolicyChange;
+use crate::admin::invalid;
+use crate::app::state::Shared;
+use crate::edge::http::problem::Problem;
+use crate::policy::source::PolicySource;
+
+/// The policy in force, with the documents that its rules were made of.
+#[derive(Clone, Debug)]
+pub(super) struct PolicyBase {
+    pub(super) policy: Policy,
+    rules: Vec<RuleDocument>,
+    tiers: Vec<TierDocument>,
+}
+
+impl Shared {
+    /// The policy in force.
+    pub(super) fn policy_base(&self) -> PolicyBase {
+        let policy = self.limiter.policy();
+        match &self.policy_source {
+            PolicySource::Catalog(catalog_sync) => {
+                let view = catalog_sync.view();
+                PolicyBase {
+                    policy,
+                    rules: view.rules().values().cloned().collect(),
+                    tiers: view.tiers().values().cloned().collect(),
+                }
+            }
+            PolicySource::File(source) => {
+                let PolicyDocument { rules, tiers, .. } = source.loaded.load().document.clone();
+                PolicyBase { policy, rules, tiers }
+            }
+        }
+    }
+}
+
+impl PolicyBase {
+    /// The policy with a change, which a tenant may make to its own rules only.
+    pub(super) fn changed(
+        &self,
+        change: PolicyChange,
+        tenant: Option<&str>,
+    ) -> Result<Policy, Problem> {
+        if let Some(tenant) = tenant {
+            self.check_tenant(&change, tenant)?;
+        }
+        let PolicyChange { document, removed } = change;
+        if let Some(unknown) = removed.iter().find(|it| self.rule(it).is_none()) {
+            let name: String = unknown.chars().take(100).collect();
+            return Err(Problem::not_found("unknown_rule", format!("there is no rule `{name}`")));
+        }
+        let rules = merged(&self.rules, document.rules, &removed, |rule| &rule.rule_id);
+        let tiers = merged(&self.tiers, document.tiers, &[], |tier| &tier.tier);
+        let source =
+            Source::from_document(PolicyDocument { rules, tiers, ..PolicyDocument::default() });
+        let compiled = Policy::compile(&source).map_err(|flaws| invalid(&flaws))?;
+        let one = |flaw: Flaw| invalid(&[flaw]);
+        let mut changes = Vec::new();
+        for it in &document.clients {
+            changes.push(DirectoryChange::tier(it, compiled.rules()).map_err(one)?);
+        }
+        for it in &document.overrides {
+            changes.push(DirectoryChange::exception(it, compiled.rules()).map_err(one)?);
+        }
+        for (list, entries) in
+            [(List::Allow, &document.whitelist), (List::Deny, &document.blacklist)]
+        {
+            for it in entries {
+                changes.push(DirectoryChange::list(list, it).map_err(one)?);
+            }
+        }
+        Ok(compiled.with_directory(self.policy.directory().apply(changes)))
+    }
+
+    fn rule(&self, rule_id: &str) -> Option<&RuleDocument> {
+        self.rules.iter().find(|rule| rule.rule_id == rule_id)
+    }
+
+    fn check_tenant(&self, change: &PolicyChange, tenant: &str) -> Result<(), Problem> {
+        let PolicyDocument { rules, tiers, clients, overrides, whitelist, blacklist, .. } =
+            &change.document;
+        let is_foreign = |rule: Option<&RuleDocument>| {
+            rule.is_some_and(|rule| rule.tenant.as_deref() != Some(tenant))
+        };
+        let replaced = rules.iter().map(|rule| self.rule(&rule.rule_id));
+        let removed = change.removed.iter().map(|it| self.rule(it));
+        let has_others = !tiers.is_empty()
+            || !clients.is_empty()
+            || !overrides.is_empty()
+            || !whitelist.is_empty()
+            || !blacklist.is_empty();
+        if has_others || rules.iter().map(Some).chain(replaced).chain(removed).any(is_foreign) {
+            let detail = format!(
+                "a tenant-admin of {tenant} can try changes of its own rules: those with `tenant: {tenant}`"
+            );
+            return Err(Problem::new(StatusCode::FORBIDDEN, "other_tenant", detail));
+        }
+        Ok(())
+    }
+}
+
+/// Entries in which others replace those of the same name, and some are removed.
+fn merged<T: Clone>(
+    known: &[T],
+    changed: Vec<T>,
+    removed: &[String],
+    name: impl Fn(&T) -> &String,
+) -> Vec<T> {
+    let mut changed: BTreeMap<String, T> =
+        changed.into_iter().map(|it| (name(&it).clone(), it)).collect();
+    let kept = known.iter().filter(|it| !removed.contains(name(it)));
+    let mut all: Vec<T> =
+        kept.map(|it| changed.remove(name(it)).unwrap_or_else(|| it.clone())).collect();
+    all.extend(changed.into_values());
+    all
+}
