@@ -14,7 +14,7 @@ const RIGHT: f64 = 12.0;
 /// From the labels of the vertical axis to the axis.
 const GAP: f64 = 8.0;
 /// Space that a label of the horizontal axis needs.
-const TIME_LABEL_WIDTH: f64 = 84.0;
+const TIME_LABEL_WIDTH: f64 = 68.0;
 /// Half the width of an area for a single point.
 const POINT: f64 = 1.0;
 

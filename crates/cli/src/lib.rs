@@ -13,6 +13,7 @@ mod manual;
 mod migrate;
 mod new_file;
 mod notify;
+mod outcome;
 mod output;
 mod percent;
 mod policy_file;

@@ -21,6 +21,7 @@ pub(crate) use self::arguments::RecommendArguments;
 use self::candidate::Candidate;
 use self::demand::Demand;
 use self::output::Proposal;
+pub(crate) use self::pattern::endpoint_of;
 use crate::failure::Failure;
 use crate::new_file::NewFile;
 use crate::output::print;

@@ -65,6 +65,11 @@ pub(super) fn pattern(segments: &[String]) -> String {
     format!("/{}", segments.join("/"))
 }
 
+/// The endpoint of a path: `/users/{id}` of `/users/7`.
+pub(crate) fn endpoint_of(path: &str) -> String {
+    pattern(&segments(path))
+}
+
 /// Endpoints with at least so many requests each. Rarer ones are joined as `/folder/*`, as far up as is needed, but
 /// not to `/*`.
 pub(super) fn frequent(counts: BTreeMap<Segments, u64>, least: u64) -> Vec<(Segments, u64)> {

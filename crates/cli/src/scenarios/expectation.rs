@@ -6,42 +6,13 @@ use tollgate_document::{
 };
 
 use super::lasting::Lasting;
+use crate::outcome::Outcome;
 use crate::terminal::span;
-
-/// What becomes of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
-    /// It passes at once.
-    Allowed,
-    /// It passes after a delay.
-    Throttled,
-    Refused,
-}
-
-impl Outcome {
-    const NAMED: [(&'static str, Self); 3] =
-        [("allowed", Self::Allowed), ("throttled", Self::Throttled), ("refused", Self::Refused)];
-
-    pub(super) fn of(decision: &Decision) -> Self {
-        match decision.is_allowed() {
-            false => Self::Refused,
-            true if decision.delay().is_some_and(|delay| delay > Micros::ZERO) => Self::Throttled,
-            true => Self::Allowed,
-        }
-    }
-
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Allowed => "allowed",
-            Self::Throttled => "throttled",
-            Self::Refused => "refused",
-        }
-    }
-}
 
 impl Decode for Outcome {
     fn decode(node: &Node, scope: &mut Scope) -> Option<Self> {
-        decode_choice(node, &Self::NAMED, &[], scope)
+        let named = Self::ALL.map(|outcome| (outcome.name(), outcome));
+        decode_choice(node, &named, &[], scope)
     }
 }
 
@@ -221,8 +192,7 @@ impl Expectation {
 
     /// Where the outcomes of all requests of a step differ.
     pub(super) fn miscounts(&self, outcomes: &[Outcome]) -> Vec<String> {
-        let kinds = [Outcome::Allowed, Outcome::Throttled, Outcome::Refused];
-        let counts = kinds.into_iter().zip(self.counts);
+        let counts = Outcome::ALL.into_iter().zip(self.counts);
         counts
             .filter_map(|(kind, expected)| {
                 let expected = expected?;

@@ -4,7 +4,8 @@ use tollgate::{Limiter, ManualClock, Micros, Policy};
 use tollgate_document::Position;
 
 use super::document::{Scenario, Step, StepTime};
-use super::expectation::{Outcome, describe};
+use super::expectation::describe;
+use crate::outcome::Outcome;
 use crate::terminal::span;
 
 /// Most failures of one scenario that are reported.

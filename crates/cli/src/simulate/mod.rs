@@ -18,10 +18,11 @@ use tollgate::rules::{CompileOptions, Rule};
 use tollgate::store::StoreUrl;
 
 use self::condition::Condition;
-use self::html::{HtmlReport, Verdict};
+use self::html::HtmlReport;
 use self::steps::Steps;
 use crate::failure::{FOUND_PROBLEMS, Failure};
 use crate::new_file::NewFile;
+use crate::outcome::Outcome;
 use crate::policy_file::PolicyText;
 use crate::terminal::{count, grouped, progress};
 use crate::traffic::{Input, Options, Traffic, total_size};
@@ -61,11 +62,11 @@ pub(crate) fn run(arguments: &SimulateArguments) -> Result<ExitCode, Failure> {
     let rules: Vec<Rule> = policy.rules().iter().cloned().collect();
     let mut tally = Tally::new(&policy, &traffic);
     let mut steps = arguments.json.then(|| Steps::new(is_inline));
-    let mut verdicts = Vec::new();
+    let mut outcomes = Vec::new();
     let replayed = replay(policy, &traffic, &store, |record, decision| -> Result<(), Failure> {
         tally.add(record, decision);
         if report.is_some() {
-            verdicts.push(Verdict::of(decision));
+            outcomes.push(Outcome::of(decision));
         }
         steps.as_mut().map_or(Ok(()), |steps| steps.write(decision))
     })?;
@@ -80,7 +81,7 @@ pub(crate) fn run(arguments: &SimulateArguments) -> Result<ExitCode, Failure> {
             rules: &rules,
             traffic: &traffic,
             tally: &tally,
-            verdicts: &verdicts,
+            outcomes: &outcomes,
             algorithms: &algorithms,
             doubt: replayed.doubt(),
             top: arguments.top,

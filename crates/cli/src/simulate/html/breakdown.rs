@@ -1,4 +1,4 @@
-//! A second pass over the traffic, with the result of each request known: over time, by client, by path.
+//! A second pass over the traffic, with the result of each request known: over time, by client, by endpoint.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,8 @@ use foldhash::fast::RandomState;
 use tollgate::Timestamp;
 
 use super::super::tally::{Tally, client_of};
-use super::Verdict;
+use crate::outcome::Outcome;
+use crate::recommend::endpoint_of;
 use crate::traffic::{RecordView, Traffic};
 
 /// Most columns of the course of time.
@@ -21,7 +22,7 @@ const STEPS: [u64; 22] = [
     86_400, 172_800, 604_800, 2_592_000, 31_536_000,
 ];
 
-/// Requests by what became of them, in columns of a round length.
+/// Requests by their outcome, in columns of a round length.
 #[derive(Debug)]
 pub(super) struct Timeline {
     /// Seconds since the epoch at which the first column begins.
@@ -50,12 +51,12 @@ impl Timeline {
         usize::try_from(second.saturating_sub(self.first) / self.step).unwrap_or(0)
     }
 
-    fn add(&mut self, time: Timestamp, verdict: Verdict) {
+    fn add(&mut self, time: Timestamp, outcome: Outcome) {
         let column = self.column(time);
-        let row = match verdict {
-            Verdict::Allowed => &mut self.allowed,
-            Verdict::Throttled => &mut self.throttled,
-            Verdict::Refused => &mut self.refused,
+        let row = match outcome {
+            Outcome::Allowed => &mut self.allowed,
+            Outcome::Throttled => &mut self.throttled,
+            Outcome::Refused => &mut self.refused,
         };
         if let Some(count) = row.get_mut(column) {
             *count += 1;
@@ -98,28 +99,28 @@ impl<'t> ClientRow<'t> {
     }
 }
 
-/// Requests of one path.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct PathRow<'t> {
-    pub(super) path: &'t str,
+/// Requests of one endpoint.
+#[derive(Clone, Debug, Default)]
+pub(super) struct EndpointRow {
+    pub(super) endpoint: String,
     pub(super) requests: u64,
     pub(super) refused: u64,
 }
 
-/// Requests over time, by client and by path.
+/// Requests over time, by client and by endpoint.
 #[derive(Debug)]
 pub(super) struct Breakdown<'t> {
     pub(super) timeline: Timeline,
     pub(super) clients: Vec<ClientRow<'t>>,
-    /// The paths refused most often.
-    pub(super) paths: Vec<PathRow<'t>>,
+    /// The endpoints refused most often.
+    pub(super) endpoints: Vec<EndpointRow>,
 }
 
 impl<'t> Breakdown<'t> {
     pub(super) fn new(
         traffic: &'t Traffic,
         tally: &Tally<'t>,
-        verdicts: &[Verdict],
+        outcomes: &[Outcome],
         top: usize,
     ) -> Self {
         let (first, last) = (tally.course.first, tally.course.last);
@@ -143,14 +144,15 @@ impl<'t> Breakdown<'t> {
             let column = record.time().since(first).get() / width;
             usize::try_from(column).unwrap_or(0).min(CLIENT_COLUMNS - 1)
         };
-        let mut paths: HashMap<&'t str, PathRow<'t>, RandomState> = HashMap::default();
-        for (record, verdict) in traffic.iter().zip(verdicts) {
-            timeline.add(record.time(), *verdict);
-            let is_refused = *verdict == Verdict::Refused;
+        // Requests and refusals of each path.
+        let mut paths: HashMap<&'t str, (u64, u64), RandomState> = HashMap::default();
+        for (record, outcome) in traffic.iter().zip(outcomes) {
+            timeline.add(record.time(), *outcome);
+            let is_refused = *outcome == Outcome::Refused;
             if let Some(path) = record.path() {
-                let row = paths.entry(path).or_insert(PathRow { path, ..PathRow::default() });
-                row.requests += 1;
-                row.refused += u64::from(is_refused);
+                let (requests, refused) = paths.entry(path).or_default();
+                *requests += 1;
+                *refused += u64::from(is_refused);
             }
             let place = places.get(client_of(record)).filter(|_| is_refused);
             let Some(client) = place.and_then(|place| clients.get_mut(*place)) else { continue };
@@ -162,12 +164,25 @@ impl<'t> Breakdown<'t> {
                 *client.paths.entry(path).or_default() += 1;
             }
         }
-        let mut paths: Vec<PathRow<'t>> =
-            paths.into_values().filter(|row| row.refused > 0).collect();
-        paths.sort_unstable_by(|a, b| {
-            (b.refused, b.requests).cmp(&(a.refused, a.requests)).then_with(|| a.path.cmp(b.path))
-        });
-        paths.truncate(top);
-        Self { timeline, clients, paths }
+        Self { timeline, clients, endpoints: endpoints(paths, top) }
     }
+}
+
+fn endpoints(paths: HashMap<&str, (u64, u64), RandomState>, top: usize) -> Vec<EndpointRow> {
+    let mut endpoints: HashMap<String, EndpointRow, RandomState> = HashMap::default();
+    for (path, (requests, refused)) in paths {
+        let endpoint = endpoint_of(path);
+        let row = endpoints.entry(endpoint.clone()).or_default();
+        row.endpoint = endpoint;
+        row.requests += requests;
+        row.refused += refused;
+    }
+    let mut endpoints: Vec<EndpointRow> =
+        endpoints.into_values().filter(|row| row.refused > 0).collect();
+    endpoints.sort_unstable_by(|a, b| {
+        let by_count = (b.refused, b.requests).cmp(&(a.refused, a.requests));
+        by_count.then_with(|| a.endpoint.cmp(&b.endpoint))
+    });
+    endpoints.truncate(top);
+    endpoints
 }

@@ -23,7 +23,8 @@ impl Markup {
     /// An element of a class, or of none.
     pub(super) fn element(name: &'static str, class: &'static str, inner: Self) -> Self {
         let class = if class.is_empty() { String::new() } else { format!(" class=\"{class}\"") };
-        Self(format!("<{name}{class}>{}</{name}>", inner.0))
+        let inner = inner.0;
+        Self(format!("<{name}{class}>{inner}</{name}>"))
     }
 
     /// An element with a text.

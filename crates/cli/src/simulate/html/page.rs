@@ -20,13 +20,13 @@ pub(super) fn render(report: &HtmlReport<'_>, breakdown: &Breakdown<'_>) -> Stri
     main += course(report, timeline);
     main += tables::rules(report);
     main += tables::clients(report, breakdown);
-    main += tables::paths(breakdown).unwrap_or_default();
+    main += tables::endpoints(breakdown).unwrap_or_default();
     main += algorithms(report);
     main += accuracy(report, timeline).unwrap_or_default();
     main += tables::inputs(report);
     let made = format!("Made by tollgate simulate, version {}.", env!("CARGO_PKG_VERSION"));
     main += Markup::with_text("footer", "dim", &made);
-    let title = Markup::text(&format!("Simulation of {}", report.policy)).into_string();
+    let title = Markup::text(&format!("Simulation: {}", policy_of(report))).into_string();
     let body = Markup::element("main", "", main).into_string();
     format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
@@ -48,6 +48,11 @@ fn span_of(report: &HtmlReport<'_>) -> String {
     }
 }
 
+/// What was tried.
+fn policy_of<'a>(report: &HtmlReport<'a>) -> &'a str {
+    if report.policy == "--rule" { "One rule" } else { report.policy }
+}
+
 fn header(report: &HtmlReport<'_>) -> Markup {
     let names: Vec<&str> =
         report.traffic.sources().iter().map(|source| source.name.as_str()).collect();
@@ -55,7 +60,7 @@ fn header(report: &HtmlReport<'_>) -> Markup {
         0..=3 => names.join(", "),
         more => format!("{}, {} and {} more", names[0], names[1], more - 2),
     };
-    let about = format!("{} on {inputs}", report.policy);
+    let about = format!("{} on {inputs}", policy_of(report));
     Markup::element(
         "header",
         "",

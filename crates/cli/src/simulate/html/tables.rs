@@ -1,4 +1,4 @@
-//! Who was refused, by which rule, on which path: the tables of the report.
+//! Who was refused, by which rule, on which endpoint: the tables of the report.
 
 use tollgate::rules::Rule;
 use tollgate_chart::{Meter, Size, Sparkline};
@@ -44,7 +44,7 @@ fn small_line(label: &str, values: &[u64]) -> Markup {
 pub(super) fn limit_of(rule: &Rule) -> String {
     let limit = &rule.quota;
     let window =
-        limit.calendar.map_or_else(|| span(limit.window.get()), |calendar| calendar.to_string());
+        limit.calendar.as_ref().map_or_else(|| span(limit.window.get()), ToString::to_string);
     let identifiers: Vec<String> = rule.identifiers.iter().map(ToString::to_string).collect();
     let limit_text = quota(limit.limit, &window, limit.burst.unwrap_or(limit.limit));
     format!("{limit_text} · {} · {}", identifiers.join(" + "), limit.algorithm.name())
@@ -126,16 +126,16 @@ pub(super) fn clients(report: &HtmlReport<'_>, breakdown: &Breakdown<'_>) -> Mar
     card(title, &about, table(headings, rows))
 }
 
-pub(super) fn paths(breakdown: &Breakdown<'_>) -> Option<Markup> {
-    if breakdown.paths.is_empty() {
+pub(super) fn endpoints(breakdown: &Breakdown<'_>) -> Option<Markup> {
+    if breakdown.endpoints.is_empty() {
         return None;
     }
     let rows = breakdown
-        .paths
+        .endpoints
         .iter()
         .map(|row| {
             [
-                of_traffic("code", row.path),
+                of_traffic("code", &row.endpoint),
                 figure(row.requests),
                 figure(row.refused),
                 share_bar(row.refused, row.requests, "k-ref"),
@@ -143,12 +143,13 @@ pub(super) fn paths(breakdown: &Breakdown<'_>) -> Option<Markup> {
         })
         .collect();
     let headings = [
-        heading("path", "text"),
+        heading("endpoint", "text"),
         heading("requests", "num opt"),
         heading("refused", "num"),
         heading("share", "num share"),
     ];
-    Some(card(Markup::text("Paths refused most often"), "", table(headings, rows)))
+    let about = "Parts of a path that name a thing are shown as {id}.";
+    Some(card(Markup::text("Endpoints refused most often"), about, table(headings, rows)))
 }
 
 /// What was replayed, and what could not be read.
