@@ -180,6 +180,16 @@ pub(crate) fn moment(time: Time, now: Time) -> String {
     if (it.year, it.month, it.day) == (today.year, today.month, today.day) {
         clock(time)
     } else {
+        minute(time, now)
+    }
+}
+
+/// A moment to the minute: `12:41` today, else `12 Nov 12:41`.
+pub(crate) fn minute(time: Time, now: Time) -> String {
+    let (it, today) = (time.calendar(), now.calendar());
+    if (it.year, it.month, it.day) == (today.year, today.month, today.day) {
+        short_clock(time)
+    } else {
         format!("{} {}", day(time, now), short_clock(time))
     }
 }

@@ -58,7 +58,7 @@ pub(crate) fn decisions(rows: &[DecisionRow], columns: DecisionColumns, now: Tim
                         }
                         td { (outcome_link(row)) }
                         td.m-hide.cut { @if let Some(rule_id) = &row.rule_id { (rule(rule_id)) } }
-                        td.num.m-hide { (left(row)) }
+                        td.num.m-hide { (left(row, has_client)) }
                         @if has_node { td.m-hide.dim { (t(row.node.as_deref().unwrap_or(""))) } }
                     }
                 }
@@ -76,7 +76,8 @@ fn time_of(row: &DecisionRow, now: Time) -> Markup {
 
 /// The outcome, as a link to its explanation if it was kept.
 fn outcome_link(row: &DecisionRow) -> Markup {
-    let why = row.reason.as_deref().filter(|reason| *reason != "rate_limited");
+    let is_news = |reason: &&str| *reason != "rate_limited" && *reason != row.outcome.word();
+    let why = row.reason.as_deref().filter(is_news);
     html! {
         @match &row.decision_id {
             Some(id) => a.explain href=(path::decision(id)) title="Explain this decision" { (outcome(row.outcome)) },
@@ -89,13 +90,13 @@ fn outcome_link(row: &DecisionRow) -> Markup {
     }
 }
 
-fn left(row: &DecisionRow) -> Markup {
+fn left(row: &DecisionRow, has_limit: bool) -> Markup {
     html! {
         @match (row.remaining, row.limit) {
-            (Some(remaining), Some(limit)) => {
+            (Some(remaining), Some(limit)) if has_limit => {
                 (format::count(remaining)) span.dim { " of " (format::count(limit)) }
             }
-            (Some(remaining), None) => (format::count(remaining)),
+            (Some(remaining), _) => (format::count(remaining)),
             _ => span.dim { "–" },
         }
     }

@@ -79,7 +79,7 @@ fn who(chrome: &Chrome, model: &Client) -> Markup {
             div {
                 h2 {
                     @for part in &model.identifiers {
-                        span.nowrap { span.id { (t(&part.value)) } " " span.tag { (t(&part.identifier_type)) } }
+                        span { span.id { (t(&part.value)) } " " span.tag.text { (t(&part.identifier_type)) } }
                     }
                 }
                 p.dim {
