@@ -37,7 +37,7 @@ pub(crate) fn decisions(rows: &[DecisionRow], columns: DecisionColumns, now: Tim
         table.decisions {
             thead {
                 tr {
-                    th scope="col" { "Time, UTC" }
+                    th scope="col" { "Time" span.m-hide { ", UTC" } }
                     @if has_client { th scope="col" { "Client" } }
                     th scope="col" { "Request" }
                     th scope="col" { "Outcome" }
@@ -70,8 +70,15 @@ pub(crate) fn decisions(rows: &[DecisionRow], columns: DecisionColumns, now: Tim
 fn time_of(row: &DecisionRow, now: Time) -> Markup {
     let whole = format::rfc_3339(row.at);
     let is_today = now.as_secs() / 86_400 == row.at.as_secs() / 86_400;
-    let text = if is_today { format::exact_clock(row.at) } else { format::moment(row.at, now) };
-    html! { time datetime=(whole) title=(whole) { (text) } }
+    html! {
+        time datetime=(whole) title=(whole) {
+            @if is_today {
+                (format::clock(row.at)) span.m-hide { (format::fraction(row.at)) }
+            } @else {
+                (format::moment(row.at, now))
+            }
+        }
+    }
 }
 
 /// The outcome, as a link to its explanation if it was kept.

@@ -83,7 +83,7 @@ pub(crate) fn fleet(nodes: &[NodeRow], revision: u64, now: Time) -> Markup {
             tbody {
                 @for node in nodes {
                     tr {
-                        td {
+                        td.word {
                             b.id { (t(&node.name)) } " " span.dim.id { (t(&node.version)) }
                             @if node.is_this { div.dim.small { "this node" } }
                             @if !node.is_ready { div { span.tag.bad { "not ready" } } }
